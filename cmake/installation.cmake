@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# `cmake --install build`: a tree that can be moved, with find_package(graft) and what the modules
+# need beside them.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/graft)
+
+install(TARGETS graft EXPORT graft-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/graft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES LICENSE THIRD_PARTY_NOTICES.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+if(modules)
+  install(TARGETS ${modules} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET graft_command)
+  install(TARGETS graft_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+if(TARGET graft_onednn)
+  get_target_property(library DNNL::dnnl IMPORTED_LOCATION_RELEASE)
+  get_target_property(soname DNNL::dnnl IMPORTED_SONAME_RELEASE)
+  install(PROGRAMS ${library} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME ${soname})
+endif()
+
+install(EXPORT graft-targets NAMESPACE graft:: FILE graft-targets.cmake
+  DESTINATION ${package_folder})
+configure_package_config_file(cmake/graft-config.cmake.in ${CMAKE_BINARY_DIR}/graft-config.cmake
+  INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/graft-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/graft-config.cmake ${CMAKE_BINARY_DIR}/graft-config-version.cmake
+  DESTINATION ${package_folder})

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# What can be chosen at configure time, and the compiler settings that hold for everything.
+set(GRAFT_SANITIZE "" CACHE STRING "Sanitizers for the whole build: address,undefined or thread")
+option(GRAFT_FUZZ "Build the fuzz targets of tests/fuzz (needs clang)" OFF)
+option(GRAFT_TESTS "Build the tests" ON)
+set(GRAFT_PYTHON_PREFIX ${CMAKE_SOURCE_DIR}/.deps/venv CACHE PATH
+  "The project's Python folder, made by ./dev; oneDNN and the Python tests are found here")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+# The interpreter is the reference for every kernel: the compiler may not contract its sums.
+add_compile_options(-ffp-contract=off)
+add_library(graft_warnings INTERFACE)
+# A designated initialiser names the members that differ; the rest keep their default.
+target_compile_options(graft_warnings INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # g++ 12 reports overlapping copies in every `"a" + string` that it inlines (GCC bug 105651).
+  target_compile_options(graft_warnings INTERFACE -Wno-restrict)
+endif()
+
+if(GRAFT_SANITIZE)
+  add_compile_options(-fsanitize=${GRAFT_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${GRAFT_SANITIZE})
+endif()
+if(GRAFT_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "GRAFT_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+# The kinds of target that CMakeLists.txt is made of.
+
+# Sets OUT to the .cpp files of the given folders; a folder may be empty or not there yet.
+function(graft_sources out)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/)
+  list(TRANSFORM ARGN APPEND /*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${ARGN})
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()
+
+# Sets OUT to what protoc and flatc make from src/**/*.proto and *.fbs. The generated headers are
+# included by the path of their source: "import/onnx/onnx.pb.h", "engine/plan_generated.h".
+function(graft_generated out)
+  set(root ${CMAKE_SOURCE_DIR}/src)
+  set(generated ${CMAKE_BINARY_DIR}/generated)
+  file(MAKE_DIRECTORY ${generated})
+  file(GLOB_RECURSE protos CONFIGURE_DEPENDS RELATIVE ${root} ${root}/*.proto)
+  foreach(proto ${protos})
+    string(REGEX REPLACE "\\.proto$" ".pb" stem ${generated}/${proto})
+    add_custom_command(OUTPUT ${stem}.cc ${stem}.h DEPENDS ${root}/${proto}
+      COMMAND protobuf::protoc -I ${root} --cpp_out=${generated} ${proto} WORKING_DIRECTORY ${root})
+    set_source_files_properties(${stem}.cc PROPERTIES COMPILE_OPTIONS -w)
+    list(APPEND outputs ${stem}.cc ${stem}.h)
+  endforeach()
+  file(GLOB_RECURSE schemas CONFIGURE_DEPENDS RELATIVE ${root} ${root}/*.fbs)
+  foreach(schema ${schemas})
+    string(REGEX REPLACE "\\.fbs$" "_generated.h" header ${generated}/${schema})
+    get_filename_component(folder ${header} DIRECTORY)
+    add_custom_command(OUTPUT ${header} DEPENDS ${root}/${schema}
+      COMMAND ${GRAFT_FLATC} --cpp --scoped-enums -o ${folder} ${root}/${schema})
+    list(APPEND outputs ${header})
+  endforeach()
+  set(${out} ${outputs} PARENT_SCOPE)
+endfunction()
+
+# The static library that everything else is linked from.
+function(graft_core name)
+  if(NOT ARGN)
+    file(WRITE ${CMAKE_BINARY_DIR}/empty.cpp "")
+    set(ARGN ${CMAKE_BINARY_DIR}/empty.cpp)
+  endif()
+  add_library(${name} STATIC ${ARGN})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  target_include_directories(${name} SYSTEM PUBLIC ${CMAKE_BINARY_DIR}/generated
+    ${GRAFT_FLATBUFFERS_INCLUDE} ${GRAFT_XXHASH_INCLUDE} ${GRAFT_ZSTD_INCLUDE})
+  target_compile_definitions(${name} PUBLIC GRAFT_VERSION="${PROJECT_VERSION}")
+  target_link_libraries(${name} PRIVATE graft_warnings nlohmann_json::nlohmann_json)
+  target_link_libraries(${name} PUBLIC fmt::fmt spdlog::spdlog protobuf::libprotobuf-lite
+    ${GRAFT_XXHASH_LIBRARY} ${GRAFT_ZSTD_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
+  if(OpenMP_CXX_FOUND)
+    target_link_libraries(${name} PUBLIC OpenMP::OpenMP_CXX)
+  endif()
+endfunction()
+
+# Gives a shared library its exported names, and lets it find its neighbours wherever it is moved.
+function(graft_seal name exports)
+  set(script ${CMAKE_SOURCE_DIR}/cmake/${exports})
+  target_link_options(${name} PRIVATE -Wl,--version-script=${script})
+  if(NOT GRAFT_SANITIZE)
+    target_link_options(${name} PRIVATE -Wl,--no-undefined)
+  endif()
+  set_target_properties(${name} PROPERTIES LINK_DEPENDS ${script} INSTALL_RPATH "$ORIGIN")
+endfunction()
+
+# graft_public_library(NAME LINKS CORE): the whole core behind the public headers.
+function(graft_public_library name)
+  cmake_parse_arguments(arg "" "" "LINKS" ${ARGN})
+  file(WRITE ${CMAKE_BINARY_DIR}/${name}.cpp "")
+  add_library(${name} SHARED ${CMAKE_BINARY_DIR}/${name}.cpp)
+  add_library(graft::${name} ALIAS ${name})
+  target_link_libraries(${name} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${arg_LINKS}>)
+  target_include_directories(${name} PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  set_target_properties(${name} PROPERTIES SOVERSION ${PROJECT_VERSION_MAJOR}
+    VERSION ${PROJECT_VERSION})
+  graft_seal(${name} public_exports.map)
+endfunction()
+
+# graft_module(NAME FOLDER [LINKS ...] [INCLUDES ...]): libgraft_NAME.so from FOLDER, opened at run
+# time, with its own hidden copy of the core. Its objects are also a library, for the module's tests.
+function(graft_module name folder)
+  cmake_parse_arguments(arg "" "" "LINKS;INCLUDES" ${ARGN})
+  graft_sources(sources ${folder})
+  if(NOT sources)
+    return()
+  endif()
+  add_library(graft_${name}_objects OBJECT ${sources})
+  target_link_libraries(graft_${name}_objects PUBLIC graft_core ${arg_LINKS} PRIVATE graft_warnings)
+  target_include_directories(graft_${name}_objects SYSTEM PUBLIC ${arg_INCLUDES})
+  add_library(graft_${name} SHARED $<TARGET_OBJECTS:graft_${name}_objects>)
+  set_target_properties(graft_${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(graft_${name} PRIVATE graft_core ${arg_LINKS})
+  graft_seal(graft_${name} module_exports.map)
+  set_property(GLOBAL APPEND PROPERTY graft_modules graft_${name})
+endfunction()

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`./dev check`: runs every check, prints each fault as path:line: message, exits 1 if any."""
+
+import sys
+
+import check_layers
+import check_style
+import check_tables
+from source_files import ROOT
+
+
+def main():
+    """Runs the checks in order and counts."""
+    faults = 0
+    for module in (check_layers, check_style, check_tables):
+        for path, line, message in module.check():
+            print(f"{path.relative_to(ROOT)}:{line}: {message}")
+            faults += 1
+    print(f"check: {faults} faults" if faults else "check: layers, libraries, style and tables hold")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
