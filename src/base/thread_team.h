@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one thread team that kernels, libraries and loops of our own run on.
+#pragma once
+
+#include <cstdint>
+
+namespace graft {
+
+/// Non-owning reference to a callable `void(int64_t begin, int64_t end, int thread)`.
+class RangeFunction {
+ public:
+  template <class F>
+  RangeFunction(const F& f)
+      : object_(&f), call_([](const void* o, int64_t b, int64_t e, int t) { (*static_cast<const F*>(o))(b, e, t); }) {}
+  void operator()(int64_t begin, int64_t end, int thread) const { call_(object_, begin, end, thread); }
+
+ private:
+  const void* object_;
+  void (*call_)(const void*, int64_t, int64_t, int);
+};
+
+/// Splits [0, count) over up to `threads` threads of the process-wide OpenMP team and waits. Threads take pieces as they
+/// become free. One thread, or a call from a child after fork, runs inline. `f` must not throw.
+void parallel_for(int threads, int64_t count, RangeFunction f);
+
+/// Cores that this process may use.
+int available_threads();
+
+}  // namespace graft
