@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "expr/region.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_set>
+
+#include "base/error.h"
+
+namespace graft {
+namespace {
+
+using Rewrite = std::function<Expr(const Expr&)>;
+using Visit = std::function<void(const Expr&)>;
+
+template <class... Ts>
+struct overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <class... Ts>
+overloaded(Ts...) -> overloaded<Ts...>;
+
+Expr identity_of(Intrinsic intrinsic, DType type) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const bool minimum = intrinsic == Intrinsic::kMin;
+  switch (intrinsic) {
+    case Intrinsic::kMul: return make_integer(type, 1);
+    case Intrinsic::kAnd: return make_integer(type, -1);
+    case Intrinsic::kMin:
+    case Intrinsic::kMax: {
+      if (is_float(type)) return make_constant(type, minimum ? infinity : -infinity);
+      if (type == DType::kBool) return make_integer(type, minimum);
+      const int bits = bit_width(type);
+      if (is_unsigned(type)) return make_integer(type, minimum ? -1 : 0);
+      const int64_t largest = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+      return make_integer(type, minimum ? largest : -largest - 1);
+    }
+    default: return make_integer(type, 0);
+  }
+}
+
+std::vector<Expr> rewritten(const std::vector<Expr>& exprs, const Rewrite& rewrite) {
+  std::vector<Expr> result;
+  result.reserve(exprs.size());
+  for (const Expr& e : exprs) result.push_back(e ? rewrite(e) : e);
+  return result;
+}
+
+}  // namespace
+
+Monoid make_monoid(Intrinsic intrinsic, DType type) {
+  Monoid monoid;
+  monoid.identity = {identity_of(intrinsic, type)};
+  monoid.left = {make_variable(type)};
+  monoid.right = {make_variable(type)};
+  monoid.combine = {make_call(intrinsic, {monoid.left[0], monoid.right[0]})};
+  return monoid;
+}
+
+std::optional<Intrinsic> Monoid::intrinsic() const {
+  if (combine.size() != 1 || combine[0]->kind != ExprKind::kCall || combine[0]->args.size() != 2) return {};
+  const ExprNode& call = *combine[0];
+  if (!equal(call.args[0], left[0]) || !equal(call.args[1], right[0])) return {};
+  switch (call.intrinsic) {
+    case Intrinsic::kAdd:
+    case Intrinsic::kMul:
+    case Intrinsic::kMin:
+    case Intrinsic::kMax:
+    case Intrinsic::kAnd:
+    case Intrinsic::kOr:
+    case Intrinsic::kXor:
+      return equal(identity[0], identity_of(call.intrinsic, identity[0]->type))
+                 ? std::optional(call.intrinsic)
+                 : std::nullopt;
+    default: return {};
+  }
+}
+
+std::vector<int> defined_tensors(const Form& form) {
+  return std::visit(overloaded{
+                        [](const Compute& f) { return std::vector<int>{f.output}; },
+                        [](const Scatter& f) { return std::vector<int>{f.output}; },
+                        [](const auto& f) { return f.outputs; },
+                    },
+                    form);
+}
+
+void for_each_expr(const Form& form, const Visit& visit) {
+  const auto all = [&](const std::vector<Expr>& exprs) {
+    for (const Expr& e : exprs) visit(e);
+  };
+  const auto one = [&](const Expr& e) {
+    if (e) visit(e);
+  };
+  std::visit(overloaded{
+                 [&](const Compute& f) { one(f.value); },
+                 [&](const Reduce& f) { all(f.lift); },
+                 [&](const Scan& f) { all(f.initial), all(f.step), all(f.emit); },
+                 [&](const Scatter& f) { all(f.indices), one(f.value), one(f.condition); },
+                 [&](const Sort& f) { one(f.key); },
+                 [&](const Compact& f) { one(f.condition), all(f.values); },
+             },
+             form);
+}
+
+Form map_exprs(const Form& form, const Rewrite& rewrite) {
+  Form result = form;
+  const auto one = [&](Expr& e) {
+    if (e) e = rewrite(e);
+  };
+  const auto all = [&](std::vector<Expr>& exprs) { exprs = rewritten(exprs, rewrite); };
+  std::visit(overloaded{
+                 [&](Compute& f) { one(f.value); },
+                 [&](Reduce& f) { all(f.lift); },
+                 [&](Scan& f) { all(f.initial), all(f.step), all(f.emit); },
+                 [&](Scatter& f) { all(f.indices), one(f.value), one(f.condition); },
+                 [&](Sort& f) { one(f.key); },
+                 [&](Compact& f) { one(f.condition), all(f.values); },
+             },
+             result);
+  return result;
+}
+
+Form renumber_tensors(const Form& form, const std::vector<int>& mapped) {
+  Form result = map_exprs(form, [&](const Expr& e) {
+    return transform(e, [&](const Expr& node) -> Expr {
+      return node->kind == ExprKind::kLoad ? make_load(mapped[node->tensor], node->type, node->args) : Expr();
+    });
+  });
+  std::visit(
+      [&](auto& f) {
+        if constexpr (requires { f.outputs; }) {
+          for (int& tensor : f.outputs) tensor = mapped[tensor];
+        } else {
+          f.output = mapped[f.output];
+        }
+        if constexpr (requires { f.base; }) f.base = mapped[f.base];
+      },
+      result);
+  return result;
+}
+
+std::vector<int> read_tensors(const Form& form) {
+  std::vector<int> tensors;
+  std::unordered_set<int> seen;
+  const auto add = [&](int tensor) {
+    if (seen.insert(tensor).second) tensors.push_back(tensor);
+  };
+  if (const auto* scatter = std::get_if<Scatter>(&form)) add(scatter->base);
+  for_each_expr(form, [&](const Expr& e) {
+    for_each(e, [&](const Expr& node) {
+      if (node->kind == ExprKind::kLoad) add(node->tensor);
+    });
+  });
+  return tensors;
+}
+
+}  // namespace graft
