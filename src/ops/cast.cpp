@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes of element type.
+#include "ops/compose.h"
+#include "ops/samples.h"
+
+namespace graft {
+namespace {
+
+using namespace samples;
+
+/// The powers of two of f8e8m0: the exponent byte of the f32, moved by the mantissa as `rounding` says.
+Expr power_of_two(const Expr& value, std::string_view rounding, bool saturate) {
+  const Expr x = make_cast(DType::kFloat32, value);
+  const auto constant = [](int64_t v) { return make_integer(DType::kInt32, v); };
+  const Expr bits = make_bitcast(DType::kInt32, x) & constant(0x7fffffff);
+  const Expr exponent = bits >> constant(23), mantissa = bits & constant(0x7fffff);
+  const Expr one = constant(1), zero = constant(0);
+  Expr up = zero;
+  if (rounding == "up") up = select(gt(mantissa, zero), one, zero);
+  if (rounding == "nearest") up = select(ge(mantissa, constant(0x400000)), one, zero);
+  Expr code = exponent + up;
+  // Beyond the largest power lies NaN (255); saturating keeps what was finite at the largest (254).
+  if (saturate) code = min(code, constant(254));
+  code = select(eq(exponent, constant(255)), constant(255), code);
+  return make_bitcast(DType::kFloat8E8M0, make_cast(DType::kUint8, code));
+}
+
+/// The largest finite value of a float8 type, and whether it has infinities.
+std::pair<double, bool> float8_range(DType type) {
+  switch (type) {
+    case DType::kFloat8E4M3FN: return {448, false};
+    case DType::kFloat8E4M3FNUZ: return {240, false};
+    case DType::kFloat8E5M2: return {57344, true};
+    default: return {57344, false};
+  }
+}
+
+/// A float8 where what rounds beyond the largest value becomes infinity or NaN instead.
+Expr unsaturated(DType type, const Expr& value) {
+  const auto [largest, infinite] = float8_range(type);
+  // Half a step above the largest value is where rounding leaves the range; a tie there goes up.
+  const double step = type == DType::kFloat8E4M3FN ? 32 : type == DType::kFloat8E4M3FNUZ ? 16 : 8192;
+  const Expr x = make_cast(compute_type(value->type), value);
+  const Expr limit = make_constant(x->type, largest + step / 2);
+  const bool tie_goes_up = type != DType::kFloat8E4M3FN;
+  const Expr beyond = tie_goes_up ? ge(abs(x), limit) : gt(abs(x), limit);
+  const double infinity = 1.0 / 0.0;
+  const auto code = [&](int64_t bits) { return make_bitcast(type, make_integer(DType::kUint8, bits)); };
+  if (!infinite) {
+    const int64_t nan = type == DType::kFloat8E4M3FN ? 0x7f : 0x80;
+    return select(beyond || eq(abs(x), make_constant(x->type, infinity)), code(nan), make_cast(type, x));
+  }
+  return select(beyond, select(lt(x, make_integer(x->type, 0)), code(0xfc), code(0x7c)), make_cast(type, x));
+}
+
+bool is_float8(DType type) {
+  return type == DType::kFloat8E4M3FN || type == DType::kFloat8E4M3FNUZ || type == DType::kFloat8E5M2 ||
+         type == DType::kFloat8E5M2FNUZ;
+}
+
+void cast_to(Definition& d, DType type) {
+  const Tensor x = d.in(0);
+  const bool saturate = d.integer("saturate") != 0;
+  const std::string rounding = d.text("round_mode");
+  if (rounding != "up" && rounding != "down" && rounding != "nearest") d.reject("its round_mode is " + rounding);
+  for (const DType end : {x.type(), type}) {
+    if (end == DType::kString || kind_of(end) == DTypeKind::kComplex) {
+      d.unsupported("conversion between " + std::string(name_of(x.type())) + " and " + std::string(name_of(type)));
+    }
+  }
+  d.out(0, d.compute("y", type, Shape(x.shape()), [&](const Indices& i) {
+    if (x.type() == type) return x(i);
+    if (type == DType::kFloat8E8M0) return power_of_two(x(i), rounding, saturate);
+    if (is_float8(type) && !saturate) return unsaturated(type, x(i));
+    return x(i);
+  }));
+}
+
+void define_cast(Definition& d) { cast_to(d, d.type("to")); }
+void define_cast_like(Definition& d) { cast_to(d, d.input_type(1)); }
+
+void define_bit_cast(Definition& d) {
+  const Tensor x = d.in(0);
+  const DType type = d.type("to");
+  if (bit_width(type) != bit_width(x.type())) d.reject("the two types differ in width");
+  d.out(0, d.compute("y", type, Shape(x.shape()), [&](const Indices& i) { return make_bitcast(type, x(i)); }));
+}
+
+Sample to(std::string name, SampleInput input, DType type, double tolerance = 1e-5) {
+  return {.name = std::move(name), .inputs = {std::move(input)},
+          .attributes = {{"to", int64_t{onnx_code(type)}}}, .tolerance = tolerance};
+}
+
+std::vector<Sample> cast_samples() {
+  return {to("float_to_integer_cuts_off", f32({3, 7}, -9, 9), DType::kInt32),
+          to("float_to_half", f32({9}, -9, 9), DType::kFloat16, 0),
+          to("float_to_bfloat16", f32({9}, -9, 9), DType::kBFloat16, 0),
+          to("half_to_float", f16({9}), DType::kFloat32, 0),
+          to("integer_to_float", i64({9}, -99999, 99999), DType::kFloat32, 0),
+          to("integer_wraps", i64({9}, -999, 999), DType::kInt8),
+          to("float_to_bool", values(DType::kFloat32, {4}, {0, -0.0, 0.3, -2}), DType::kBool),
+          to("bool_to_float", boolean({5}), DType::kFloat32, 0),
+          to("double_to_float_scalar", of(DType::kFloat64, {}, -9, 9), DType::kFloat32, 0),
+          to("no_elements", f32({0, 3}), DType::kInt64)};
+}
+
+std::vector<Sample> cast_like_samples() {
+  return {{.name = "float_to_integer", .inputs = {f32({3, 7}, -9, 9), i64({1})}},
+          {.name = "integer_to_half", .inputs = {i64({5}), f16({2, 2})}},
+          {.name = "half_to_double", .inputs = {f16({5}), of(DType::kFloat64, {})}}};
+}
+
+std::vector<Sample> bit_cast_samples() {
+  return {to("float_to_integer_bits", f32({7}), DType::kInt32), to("half_to_word_bits", f16({7}), DType::kUint16)};
+}
+
+}  // namespace
+
+std::vector<OpDef> cast_ops() {
+  const std::vector<AttributeSpec> rounding = {{"saturate", int64_t{1}}, {"round_mode", std::string("up")}};
+  std::vector<AttributeSpec> attributes = {{"to"}};
+  attributes.insert(attributes.end(), rounding.begin(), rounding.end());
+  return {
+      {.domain = "", .name = "Cast", .since = 25, .inputs = {"x"}, .outputs = {"y"}, .attributes = attributes,
+       .define = define_cast, .samples = cast_samples, .doc = "Each element converted to another type."},
+      {.domain = "", .name = "CastLike", .since = 25, .inputs = {"x", "like"}, .outputs = {"y"}, .attributes = rounding,
+       .define = define_cast_like, .samples = cast_like_samples, .doc = "Each element converted to the type of `like`."},
+      {.domain = "", .name = "BitCast", .since = 26, .inputs = {"x"}, .outputs = {"y"}, .attributes = {{"to"}},
+       .define = define_bit_cast, .samples = bit_cast_samples, .doc = "The same bits read as another type."},
+  };
+}
+
+}  // namespace graft

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// The context of definitions, the table of operators, and `define`.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "graph/op_def.h"
+
+namespace graft {
+
+#define GRAFT_OPS(family) std::vector<OpDef> family##_ops();
+#include "ops/all_ops.inc"
+#undef GRAFT_OPS
+
+namespace {
+
+/// A size symbol's name from a value's or node's: other characters than the text form of sizes allows become `_`,
+/// and a hash then keeps different names apart. `$` marks numbers that may be negative, `:` sizes.
+std::string symbol_name(char mark, std::string_view name, std::string_view suffix) {
+  std::string text(1, mark);
+  uint32_t hash = 2166136261u;
+  bool changed = false;
+  for (const char c : name) {
+    const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                         c == '.' || c == '/';
+    text += allowed ? c : '_';
+    changed |= !allowed;
+    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  }
+  return fmt::format("{}{}:{}", text, changed ? fmt::format("${:08x}", hash) : "", suffix);
+}
+
+/// An operator's input name without the marks of optional and variadic ones.
+std::string bare_name(std::string_view name) {
+  while (!name.empty() && (name.back() == '?' || name.back() == '*')) name.remove_suffix(1);
+  return std::string(name);
+}
+
+/// Why a node's inputs or outputs do not fit the operator's list, or nothing.
+std::string arity_fault(std::string_view what, const std::vector<std::string_view>& names,
+                        const std::vector<ValueId>& values) {
+  const bool variadic = !names.empty() && names.back().ends_with('*');
+  if (!variadic && values.size() > names.size()) {
+    return fmt::format("it has {} {}s, at most {} are allowed", values.size(), what, names.size());
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].ends_with('?') || names[i].ends_with('*')) continue;
+    if (i >= values.size() || values[i] == kNoValue) return fmt::format("its {} '{}' is missing", what, names[i]);
+  }
+  return "";
+}
+
+}  // namespace
+
+Definition::Definition(const OpDef& op, const Node& node, const Graph& graph)
+    : op_(op), node_(node), graph_(graph), input_tensors_(node.inputs.size()), output_tensors_(node.outputs.size()) {
+  if (const auto fault = arity_fault("input", op.inputs, node.inputs); !fault.empty()) reject(fault);
+  if (const auto fault = arity_fault("output", op.outputs, node.outputs); !fault.empty()) reject(fault);
+  for (const auto& [name, value] : node.attributes) {
+    const bool known = std::any_of(op.attributes.begin(), op.attributes.end(),
+                                   [&](const AttributeSpec& spec) { return spec.name == name; });
+    if (!known) reject(fmt::format("it has no attribute '{}'", name));
+  }
+}
+
+bool Definition::has_input(int index) const {
+  return index < input_count() && node_.inputs[index] != kNoValue;
+}
+
+bool Definition::wants_output(int index) const {
+  return index < output_count() && node_.outputs[index] != kNoValue;
+}
+
+DType Definition::input_type(int index) const {
+  GRAFT_CHECK(has_input(index), "the input is absent");
+  return graph_.value(node_.inputs[index]).type;
+}
+
+const Shape& Definition::input_shape(int index) const {
+  GRAFT_CHECK(has_input(index), "the input is absent");
+  const Value& value = graph_.value(node_.inputs[index]);
+  if (!value.shape) unsupported(fmt::format("the rank of its input '{}' is unknown", value.name));
+  return *value.shape;
+}
+
+Tensor Definition::in(int index) {
+  GRAFT_CHECK(has_input(index), "the input is absent");
+  Tensor& tensor = input_tensors_[index];
+  if (!tensor) {
+    const int named = std::min(index, static_cast<int>(op_.inputs.size()) - 1);
+    std::string name = bare_name(op_.inputs[named]);
+    if (op_.inputs[named].ends_with('*')) name += "_" + std::to_string(index - named);
+    tensor = input(name, input_type(index), input_shape(index));
+    result_.inputs.push_back(index);
+  }
+  return tensor;
+}
+
+const Attribute& Definition::attribute(std::string_view name) const {
+  static const Attribute absent;
+  if (const auto it = node_.attributes.find(name); it != node_.attributes.end()) return it->second;
+  for (const AttributeSpec& spec : op_.attributes) {
+    if (spec.name != name) continue;
+    if (std::holds_alternative<std::monostate>(spec.default_value) && !spec.optional) {
+      reject(fmt::format("its attribute '{}' is missing", name));
+    }
+    return spec.default_value;
+  }
+  GRAFT_CHECK(false, "an attribute that the operator does not list: " + std::string(name));
+  return absent;
+}
+
+bool Definition::has(std::string_view name) const {
+  return !std::holds_alternative<std::monostate>(attribute(name));
+}
+
+namespace {
+
+/// The attribute's value as `T`, or a rejection that says which type is expected.
+template <class T>
+const T& expect(const Definition& d, const Attribute& attribute, std::string_view name, std::string_view kind) {
+  const T* value = std::get_if<T>(&attribute);
+  if (!value) d.reject(fmt::format("its attribute '{}' is not {}", name, kind));
+  return *value;
+}
+
+}  // namespace
+
+int64_t Definition::integer(std::string_view name) const {
+  return expect<int64_t>(*this, attribute(name), name, "an integer");
+}
+
+double Definition::real(std::string_view name) const {
+  return expect<double>(*this, attribute(name), name, "a number");
+}
+
+std::string Definition::text(std::string_view name) const {
+  return expect<std::string>(*this, attribute(name), name, "a string");
+}
+
+std::vector<int64_t> Definition::integers(std::string_view name) const {
+  return expect<std::vector<int64_t>>(*this, attribute(name), name, "a list of integers");
+}
+
+std::vector<double> Definition::reals(std::string_view name) const {
+  return expect<std::vector<double>>(*this, attribute(name), name, "a list of numbers");
+}
+
+const TensorData* Definition::tensor(std::string_view name) const { return std::get_if<TensorData>(&attribute(name)); }
+
+DType Definition::type(std::string_view name) const {
+  const int64_t code = integer(name);
+  const auto type = dtype_from_onnx(static_cast<int>(code));
+  if (!type) reject(fmt::format("its attribute '{}' is {}, which is no element type", name, code));
+  return *type;
+}
+
+const TensorData* Definition::constant(int index) const {
+  if (!has_input(index)) return nullptr;
+  const Value& value = graph_.value(node_.inputs[index]);
+  return value.constant ? &*value.constant : nullptr;
+}
+
+bool Definition::knows(int index) const {
+  return has_input(index) && (constant(index) || graph_.value(node_.inputs[index]).content);
+}
+
+std::vector<Size> Definition::sizes_of(int index) {
+  const Shape& shape = input_shape(index);
+  const Value& value = graph_.value(node_.inputs[index]);
+  if (shape.size() > 1) reject(fmt::format("its input '{}' should have one axis at most", value.name));
+  if (!is_integer(value.type)) reject(fmt::format("its input '{}' should be of an integer type", value.name));
+  if (!knows(index) && !element_count(shape).is_constant()) {
+    unsupported(fmt::format("the number of elements of '{}', which decides ranks, is not known", value.name));
+  }
+  const int64_t count = knows(index) && value.content ? static_cast<int64_t>(value.content->size())
+                        : value.constant              ? value.constant->element_count()
+                                                      : element_count(shape).constant();
+  std::vector<Size> sizes;
+  for (int64_t i = 0; i < count; ++i) sizes.push_back(size_of(index, i));
+  return sizes;
+}
+
+Size Definition::size_of(int index, int64_t element) {
+  GRAFT_CHECK(has_input(index), "the input is absent");
+  const Value& value = graph_.value(node_.inputs[index]);
+  if (value.constant) {
+    if (element >= value.constant->element_count()) reject(fmt::format("its input '{}' is too short", value.name));
+    return value.constant->read_integer(element);
+  }
+  if (value.content) {
+    if (element >= static_cast<int64_t>(value.content->size())) {
+      reject(fmt::format("its input '{}' is too short", value.name));
+    }
+    return (*value.content)[element];
+  }
+  if (!is_integer(value.type)) reject(fmt::format("its input '{}' should be of an integer type", value.name));
+  const std::string symbol = symbol_name('$', value.name, std::to_string(element));
+  const auto& sources = result_.size_sources;
+  if (std::none_of(sources.begin(), sources.end(), [&](const SizeSource& s) { return s.symbol == symbol; })) {
+    result_.size_sources.push_back({symbol, index, element});
+  }
+  return Size::symbol(symbol);
+}
+
+std::string Definition::fresh_symbol(std::string_view hint) { return symbol_name(':', node_.name, hint); }
+
+int Definition::axis(int64_t value, int rank) const {
+  if (value < -rank || value >= rank) {
+    reject(fmt::format("axis {} is outside [-{}, {}), the axes of its input", value, rank, rank));
+  }
+  return static_cast<int>(value < 0 ? value + rank : value);
+}
+
+void Definition::require_equal(const Size& a, const Size& b, std::string_view message) {
+  const Size difference = a - b;
+  if (difference.is(0)) return;
+  if (difference.is_constant()) reject(fmt::format("{} ({} and {})", message, a.to_string(), b.to_string()));
+  result_.checks.push_back({difference, false, std::string(message)});
+}
+
+void Definition::require_at_least(const Size& a, const Size& least, std::string_view message) {
+  const Size difference = a - least;
+  if (difference.is_constant()) {
+    if (difference.constant() < 0) {
+      reject(fmt::format("{} ({}, at least {})", message, a.to_string(), least.to_string()));
+    }
+    return;
+  }
+  result_.checks.push_back({difference, true, std::string(message)});
+}
+
+Size Definition::broadcast(const Size& a, const Size& b) {
+  if (a == b || b.is(1)) return a;
+  if (a.is(1)) return b;
+  require_equal(a, b, "the shapes of its inputs do not broadcast");
+  return a.is_constant() ? a : b;
+}
+
+Shape Definition::broadcast(const Shape& a, const Shape& b) {
+  const Shape& longer = a.size() >= b.size() ? a : b;
+  const Shape& shorter = a.size() >= b.size() ? b : a;
+  Shape result = longer;
+  const size_t offset = longer.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i) result[offset + i] = broadcast(longer[offset + i], shorter[i]);
+  return result;
+}
+
+Expr Definition::at(const Tensor& t, const Indices& indices, bool wide) const {
+  const size_t rank = t.shape().size();
+  GRAFT_CHECK(indices.size() >= rank, "fewer indices than axes");
+  Indices own(indices.end() - static_cast<std::ptrdiff_t>(rank), indices.end());
+  for (size_t i = 0; i < rank; ++i) {
+    if (t.shape()[i].is(1)) own[i] = make_index(0);
+  }
+  return wide ? t.wide(own) : t(own);
+}
+
+void Definition::out(int index, const Tensor& tensor) {
+  if (!wants_output(index)) return;
+  output_tensors_[index] = tensor;
+}
+
+void Definition::reject(const std::string& message) const {
+  throw Error(ErrorKind::kInvalidModel, message, fmt::format("node '{}' ({})", node_.name, op_.name));
+}
+
+void Definition::unsupported(const std::string& reason) const {
+  throw Error(ErrorKind::kUnsupported, reason, fmt::format("node '{}' ({})", node_.name, op_.name));
+}
+
+NodeDefinition Definition::finish() {
+  std::vector<Tensor> outputs;
+  for (int i = 0; i < output_count(); ++i) {
+    if (!wants_output(i)) continue;
+    GRAFT_CHECK(static_cast<bool>(output_tensors_[i]), "a definition left out an output of " + std::string(op_.name));
+    outputs.push_back(output_tensors_[i]);
+    result_.outputs.push_back(i);
+  }
+  result_.region = RegionBuilder::finish(node_.name, outputs);
+  return std::move(result_);
+}
+
+const std::vector<OpDef>& all_ops() {
+  static const std::vector<OpDef> ops = [] {
+    std::vector<OpDef> all;
+#define GRAFT_OPS(family)                                   \
+  for (OpDef& op : family##_ops()) all.push_back(std::move(op));
+#include "ops/all_ops.inc"
+#undef GRAFT_OPS
+    return all;
+  }();
+  return ops;
+}
+
+const OpDef* find_op(std::string_view domain, std::string_view name) {
+  using Key = std::pair<std::string_view, std::string_view>;
+  static const std::map<Key, const OpDef*> index = [] {
+    std::map<Key, const OpDef*> by_name;
+    for (const OpDef& op : all_ops()) {
+      const bool inserted = by_name.emplace(Key{op.domain, op.name}, &op).second;
+      GRAFT_CHECK(inserted, "an operator is defined twice: " + std::string(op.name));
+    }
+    return by_name;
+  }();
+  const auto it = index.find({domain, name});
+  return it == index.end() ? nullptr : it->second;
+}
+
+NodeDefinition define(const Node& node, const Graph& graph) {
+  const OpDef* op = find_op(node.domain, node.op);
+  GRAFT_USER_CHECK(op != nullptr, kUnsupported, fmt::format("the operator {}{}{} has no definition", node.domain,
+                                                             node.domain.empty() ? "" : ".", node.op),
+                   fmt::format("node '{}'", node.name));
+  Definition definition(*op, node, graph);
+  op->define(definition);
+  return definition.finish();
+}
+
+}  // namespace graft
