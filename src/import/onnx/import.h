@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX files (opsets 1 to 28; fully from 7 on) as graphs of opset kOpset.
+//
+// - Initializers and Constant nodes become constants; inputs that have an initializer are constants as well.
+// - Functions of the model are inlined; their nodes are named `CALL/NODE`.
+// - A subgraph (body of If, Loop, Scan ...) is a closed Graph of its own. Constants of the graphs around it that it
+//   uses are repeated in it (sharing their bytes); every other outer value it uses is an extra input, named like the
+//   outer value, after the body's own inputs. The node's `inputs` end with the captured values of each graph attribute
+//   in the order of the attributes' names, and its attribute `captures` (ints) says how many belong to each. So an
+//   operator has `inputs.size() - sum(captures)` inputs of its own.
+// - A TypeProto attribute becomes its text: `f32[2, n]`, `seq(i64)`, `optional(seq(f32))`, `map(i64, f32)`.
+// - Named dimensions become symbols of the same name, with characters outside [A-Za-z0-9_] replaced by `_`; an unknown
+//   dimension gets the symbol INPUT_AXIS.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+
+#include "base/size.h"
+#include "graph/graph.h"
+
+namespace graft {
+
+/// What the caller knows better than the file.
+struct ImportOptions {
+  std::map<std::string, Shape, std::less<>> input_shapes;  ///< by input name; ranks must agree
+  std::map<std::string, Size, std::less<>> symbols;        ///< replaces named dimensions: `N` -> `batch`, `N` -> 8
+};
+
+/// Reads a model file. Throws invalid_model naming node, tensor or section and the remedy for a malformed file of any
+/// bytes, unsupported for what Graft cannot represent, device errors when a file cannot be read, invalid_argument for
+/// options that do not fit the model.
+Graph import_onnx(const std::string& path, const ImportOptions& options = {});
+
+/// The same from memory. External data is looked for below `directory`; with an empty one it is refused.
+Graph import_onnx_bytes(std::span<const std::byte> bytes, const std::string& directory,
+                        const ImportOptions& options = {});
+
+}  // namespace graft
