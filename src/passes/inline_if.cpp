@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// If(constant, then, else) -> the nodes of the branch taken, named `IF/NODE`.
+#include <numeric>
+#include <utility>
+
+#include "passes/edit.h"
+#include "passes/passes.h"
+
+namespace graft::passes {
+namespace {
+
+/// The values that the named branch captures: the node's inputs end with those of each branch, in the order of the
+/// attributes' names, and `captures` counts them.
+std::vector<ValueId> captured_by(const Node& node, std::string_view branch) {
+  const std::vector<int64_t> counts = integers(node, "captures");
+  size_t position = node.inputs.size() - static_cast<size_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+  size_t index = 0;
+  for (const auto& [name, attribute] : node.attributes) {
+    if (!std::holds_alternative<std::shared_ptr<const Graph>>(attribute)) continue;
+    const size_t count = index < counts.size() ? static_cast<size_t>(counts[index++]) : 0;
+    if (name == branch) return {node.inputs.begin() + position, node.inputs.begin() + position + count};
+    position += count;
+  }
+  return {};
+}
+
+/// Copies the body's constants, values and nodes; gives the graph's value for each of the body's.
+std::vector<ValueId> copy_body(Graph& graph, const Graph& body, const std::vector<ValueId>& arguments,
+                               const std::string& prefix) {
+  std::vector<ValueId> copies(body.values.size(), kNoValue);
+  for (size_t i = 0; i < body.inputs.size(); ++i) copies[body.inputs[i]] = arguments[i];
+  for (size_t i = 0; i < body.values.size(); ++i) {
+    const Value& value = body.values[i];
+    if (copies[i] != kNoValue) continue;
+    if (value.constant) {
+      copies[i] = graph.add_constant(value.name, *value.constant);
+    } else {
+      copies[i] = graph.add_value(value.name, value.type, value.shape);
+      graph.value(copies[i]).content = value.content;
+      graph.value(copies[i]).dynamic_type = value.dynamic_type;
+    }
+  }
+  for (Node node : body.nodes) {
+    node.name = prefix + "/" + node.name;
+    for (ValueId& id : node.inputs) id = id == kNoValue ? kNoValue : copies[id];
+    for (ValueId& id : node.outputs) id = id == kNoValue ? kNoValue : copies[id];
+    graph.add_node(std::move(node));
+  }
+  return copies;
+}
+
+bool inline_branch(Graph& graph, int index) {
+  const Node& node = graph.nodes[index];
+  const auto condition = is_op(node, {"If"}) ? scalar_of(graph, input(node, 0)) : std::nullopt;
+  if (!condition) return false;
+  const std::string_view branch = *condition != 0 ? "then_branch" : "else_branch";
+  const auto attribute = node.attributes.find(branch);
+  if (attribute == node.attributes.end()) return false;
+  const auto body = std::get<std::shared_ptr<const Graph>>(attribute->second);
+  const std::vector<ValueId> captured = captured_by(node, branch);
+  if (captured.size() != body->inputs.size() || node.outputs.size() > body->outputs.size()) return false;
+  const std::string name = node.name;
+  const std::vector<ValueId> copies = copy_body(graph, *body, captured, name);
+  for (size_t k = 0; k < graph.nodes[index].outputs.size(); ++k) {
+    const ValueId output = std::exchange(graph.nodes[index].outputs[k], kNoValue);
+    if (output == kNoValue) continue;
+    Node identity;
+    identity.name = name + "/result";
+    identity.op = "Identity";
+    identity.inputs = {copies[body->outputs[k]]};
+    identity.outputs = {output};
+    graph.add_node(std::move(identity));
+  }
+  return true;
+}
+
+}  // namespace
+
+bool inline_if(Graph& graph, const PassContext&) {
+  return rewrite_nodes(graph, [](Graph& g, const Matcher&, int index) { return inline_branch(g, index); });
+}
+
+}  // namespace graft::passes

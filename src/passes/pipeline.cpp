@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of passes, as data. A row that comes again says why.
+#include "passes/passes.h"
+
+namespace graft {
+
+const std::vector<Pass>& pipeline() {
+  using namespace passes;
+  static const std::vector<Pass> rows = {
+      {"infer", infer, "types, symbolic shapes and known elements, which every pass reads"},
+      {"inline_if", inline_if, "a branch whose condition is constant becomes part of the graph"},
+      {"fold_constants", fold_constants, "what does not depend on inputs is computed now"},
+      {"remove_identities", remove_identities, "nodes that give back their input go"},
+      {"merge_equal_nodes", merge_equal_nodes, "equal nodes and equal constants become one"},
+      {"remove_dead_nodes", remove_dead_nodes, "what nobody reads goes"},
+      {"lower_pad_into_conv", lower_pad_into_conv, "padding with zeros is part of a convolution"},
+      {"fold_batch_normalization", fold_batch_normalization, "scales move into weights"},
+      {"recognise_gelu", recognise_gelu, "the products of exporters become Gelu"},
+      {"recognise_layer_normalization", recognise_layer_normalization,
+       "means, roots and quotients become one operator"},
+      {"recognise_rms_normalization", recognise_rms_normalization, "the same without the mean"},
+      {"recognise_attention", recognise_attention, "products around a softmax become Attention, which keeps no scores"},
+      {"simplify_algebra", simplify_algebra, "neutral operands, chains of Reshape and Transpose, small powers"},
+      {"sink_transposes", sink_transposes, "transpositions move down until they meet"},
+      {"simplify_algebra", simplify_algebra, "again: transpositions that have met cancel"},
+      {"sink_casts", sink_casts, "lossless casts move down, so that movement carries fewer bytes"},
+      {"fold_constants", fold_constants, "again: constants that the rewrites above turned or added"},
+      {"remove_identities", remove_identities, "again: what became an identity by the rewrites above"},
+      {"merge_equal_nodes", merge_equal_nodes, "again: equal constants and nodes that the rewrites above added"},
+      {"merge_parallel_matmuls", merge_parallel_matmuls, "products that read one tensor become one product"},
+      {"remove_dead_nodes", remove_dead_nodes, "again: what the last passes left over"},
+  };
+  return rows;
+}
+
+}  // namespace graft

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Casts that lose nothing move down, over operators that only move elements, so that those move fewer bytes:
+// Reshape(Cast(x)) -> Cast(Reshape(x)); and Cast(Cast(x)) -> Cast(x) when the first loses nothing.
+#include "passes/edit.h"
+#include "passes/passes.h"
+
+namespace graft::passes {
+namespace {
+
+/// Bits of the significand with the hidden one, and of the exponent.
+struct FloatFormat {
+  int significand, exponent;
+};
+
+std::optional<FloatFormat> format_of(DType type) {
+  switch (type) {
+    case DType::kFloat64:
+      return FloatFormat{53, 11};
+    case DType::kFloat32:
+      return FloatFormat{24, 8};
+    case DType::kFloat16:
+      return FloatFormat{11, 5};
+    case DType::kBFloat16:
+      return FloatFormat{8, 8};
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Whether every value of `from` is one of `to`, so that a cast there and on is a cast.
+bool holds_all_of(DType to, DType from) {
+  if (from == DType::kUndefined || to == DType::kUndefined) return false;
+  const auto target = format_of(to);
+  if (from == DType::kBool) return is_integer(to) || target;
+  if (const auto source = format_of(from)) {
+    return target && target->significand >= source->significand && target->exponent >= source->exponent;
+  }
+  if (!is_integer(from)) return false;
+  const int magnitude = bit_width(from) - (is_unsigned(from) ? 0 : 1);
+  if (target) return target->significand >= magnitude && target->exponent >= 8;
+  if (!is_integer(to) || (is_unsigned(to) && !is_unsigned(from))) return false;
+  return bit_width(to) - (is_unsigned(to) ? 0 : 1) >= magnitude;
+}
+
+/// The Cast that computes the value without loss, or null.
+const Node* lossless_cast(const Graph& graph, ValueId value) {
+  const Node* cast = producer(graph, value);
+  if (!cast || !is_op(*cast, {"Cast"})) return nullptr;
+  return holds_all_of(graph.value(value).type, graph.value(cast->inputs[0]).type) ? cast : nullptr;
+}
+
+/// Cast(Cast(x)) -> Cast(x), or x when it comes back to its type
+bool merge_casts(Graph& graph, int index) {
+  const Node& node = graph.nodes[index];
+  const Node* inner = is_op(node, {"Cast"}) ? lossless_cast(graph, node.inputs[0]) : nullptr;
+  if (!inner) return false;
+  const ValueId x = inner->inputs[0];
+  if (graph.value(x).type == graph.value(node.outputs[0]).type) return bypass(graph, index, x);
+  graph.nodes[index].inputs[0] = x;
+  return true;
+}
+
+/// move(Cast(x)) -> Cast(move(x))
+bool sink_below_movement(Graph& graph, const Matcher& matcher, int index) {
+  const Node& move = graph.nodes[index];
+  if (!is_op(move, {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand", "Gather"}))
+    return false;
+  const ValueId wide = move.inputs[0];
+  const Node* cast = lossless_cast(graph, wide);
+  if (!cast || matcher.only_consumer(wide) != index) return false;
+  const ValueId x = cast->inputs[0];
+  if (bit_width(graph.value(x).type) >= bit_width(graph.value(wide).type)) return false;
+  std::vector<ValueId> inputs = move.inputs;
+  inputs[0] = x;
+  const Attributes conversion = cast->attributes;
+  const int cast_index = graph.value(wide).producer;
+  const ValueId moved = append_node(graph, move.name, move.op, std::move(inputs), graph.value(x).type,
+                                    graph.value(move.outputs[0]).shape, move.attributes);
+  replace_node(graph, index, "Cast", {moved}, conversion);
+  std::swap(graph.nodes[index].name, graph.nodes.back().name);
+  std::swap(graph.nodes[index].name, graph.nodes[cast_index].name);
+  return true;
+}
+
+}  // namespace
+
+bool sink_casts(Graph& graph, const PassContext&) {
+  return rewrite_nodes(graph, [](Graph& g, const Matcher& matcher, int index) {
+    return merge_casts(g, index) || sink_below_movement(g, matcher, index);
+  });
+}
+
+}  // namespace graft::passes

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// GRAFT_VALIDATE for passes: what a pass made of a graph must compute what the graph computed.
+#pragma once
+
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace graft {
+
+/// Runs both graphs in the interpreter on random inputs; throws an internal error naming the pass, the output and the
+/// first element that differs. Graphs that the interpreter cannot run are skipped with a warning.
+void validate_pass(const Graph& before, const Graph& after, std::string_view pass, uint64_t seed);
+
+}  // namespace graft

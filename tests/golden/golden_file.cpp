@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "golden/golden_file.h"
+
+#include <algorithm>
+#include <fstream>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace graft::golden {
+namespace {
+
+constexpr std::string_view kCase = "// case: ";
+constexpr std::string_view kExpect = "// expect";
+
+bool& update_flag() {
+  static bool on = false;
+  return on;
+}
+
+/// Without empty lines at both ends, and with one newline at the end.
+std::string trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of('\n');
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of("\n ") - first + 1) + "\n";
+}
+
+}  // namespace
+
+File read(const std::filesystem::path& path) {
+  File file{path, "", {}};
+  std::ifstream stream(path);
+  if (!stream) throw std::runtime_error("cannot read " + path.string());
+  std::string line;
+  bool expecting = false;
+  for (int number = 1; std::getline(stream, line); ++number) {
+    if (line.starts_with(kCase)) {
+      if (!file.cases.empty() && !expecting)
+        throw std::runtime_error(fmt::format("{}:{}: no `// expect` before it", path.string(), number));
+      file.cases.push_back({line.substr(kCase.size()), "", ""});
+      expecting = false;
+    } else if (file.cases.empty()) {
+      file.heading += line + "\n";
+    } else if (line.starts_with(kExpect)) {
+      expecting = true;
+    } else {
+      (expecting ? file.cases.back().expectation : file.cases.back().input) += line + "\n";
+    }
+  }
+  for (Case& c : file.cases) {
+    c.input = trimmed(c.input);
+    c.expectation = trimmed(c.expectation);
+  }
+  file.heading = trimmed(file.heading);
+  return file;
+}
+
+void write(const File& file) {
+  std::ofstream stream(file.path);
+  stream << file.heading;
+  for (const Case& c : file.cases) {
+    stream << "\n" << kCase << c.name << "\n" << c.input << kExpect << "\n" << c.expectation;
+  }
+  if (!stream.flush()) throw std::runtime_error("cannot write " + file.path.string());
+}
+
+std::vector<File> read_folder(const std::string& folder) {
+  std::vector<File> files;
+  for (const auto& entry : std::filesystem::directory_iterator(GRAFT_SOURCE_DIR "/tests/golden/" + folder)) {
+    if (entry.path().extension() == ".graft") files.push_back(read(entry.path()));
+  }
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.path < b.path; });
+  return files;
+}
+
+bool updating() { return update_flag(); }
+void set_updating(bool on) { update_flag() = on; }
+
+}  // namespace graft::golden
