@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuse/clusters.h"
+
+#include <algorithm>
+
+#include "fuse/contraction.h"
+#include "fuse/rewrite_region.h"
+
+namespace graft {
+namespace {
+
+NodeKind kind_of(const Region& region) {
+  int contractions = 0;
+  bool rows = false;
+  for (const Form& form : region.forms) {
+    if (const auto* reduce = std::get_if<Reduce>(&form)) {
+      const auto contraction = find_contraction(*reduce);
+      const bool product = contraction && !contraction->m.empty();
+      contractions += product;
+      rows |= !product;
+    } else if (!std::holds_alternative<Compute>(form)) {
+      return NodeKind::kOther;
+    }
+  }
+  if (contractions > 0) return contractions == 1 && !rows ? NodeKind::kContraction : NodeKind::kOther;
+  if (rows) return NodeKind::kRows;
+  // A gather reads two tensors for an element; reading through it would repeat the look-up.
+  const bool views = std::all_of(region.forms.begin(), region.forms.end(), [](const Form& form) {
+    const Expr& value = std::get<Compute>(form).value;
+    return is_view(value) && cost_of(value) <= 1;
+  });
+  return views ? NodeKind::kView : NodeKind::kMap;
+}
+
+/// True when every load of region input `tensor` is at the point being computed.
+bool reads_in_place(const Region& region, int tensor) {
+  bool in_place = true;
+  for (const Form& form : region.forms) {
+    const auto& axes = axes_of(form);
+    for_each_expr(form, [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) {
+        if (node->kind != ExprKind::kLoad || node->tensor != tensor) return;
+        in_place &= node->args.size() == axes.size();
+        for (size_t d = 0; in_place && d < axes.size(); ++d) {
+          in_place &= equal(node->args[d], axes[d].variable) || axes[d].extent.is(1);
+        }
+      });
+    });
+  }
+  return in_place;
+}
+
+class Clustering {
+ public:
+  Clustering(const Graph& graph, const std::vector<DefinedNode>& nodes)
+      : graph_(graph), nodes_(nodes), consumers_(graph.consumers()) {
+    result_.of_node.assign(nodes.size(), -1);
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      if (nodes[n].kind == NodeKind::kView) continue;
+      result_.of_node[n] = static_cast<int>(result_.nodes.size());
+      result_.nodes.push_back({static_cast<int>(n)});
+    }
+  }
+
+  Clusters run() {
+    for (const NodeKind anchor : {NodeKind::kContraction, NodeKind::kRows, NodeKind::kMap}) {
+      for (size_t n = 0; n < nodes_.size(); ++n) {
+        if (nodes_[n].kind == anchor) absorb_consumers(static_cast<int>(n));
+      }
+      if (anchor == NodeKind::kRows) absorb_producers();
+    }
+    drop_empty();
+    return std::move(result_);
+  }
+
+ private:
+  /// n's chain of element-wise consumers joins n's cluster.
+  void absorb_consumers(int n) {
+    while (graph_.nodes[n].outputs.size() == 1) {
+      const int next = only_consumer(graph_.nodes[n].outputs[0]);
+      if (next < 0 || nodes_[next].kind != NodeKind::kMap || alone(next) == false) return;
+      if (!joins_in_place(n, next) || reaches_around(n, next)) return;
+      join(result_.of_node[n], next);
+      n = next;
+    }
+  }
+
+  bool alone(int n) const { return result_.nodes[result_.of_node[n]].size() == 1; }
+
+  /// The consumer, when the value has exactly one and is no output of the graph.
+  int only_consumer(ValueId value) const {
+    if (value == kNoValue || graph_.is_output(value) || consumers_[value].size() != 1) return -1;
+    return consumers_[value][0];
+  }
+
+  bool joins_in_place(int producer, int consumer) const {
+    const ValueId value = graph_.nodes[producer].outputs[0];
+    const NodeDefinition& definition = nodes_[consumer].definition;
+    if (definition.region.outputs.size() != 1) return false;
+    const Shape& result = definition.region.tensors[definition.region.outputs[0]].shape;
+    if (!graph_.value(value).shape || *graph_.value(value).shape != result) return false;
+    for (size_t k = 0; k < definition.inputs.size(); ++k) {
+      const bool reads = graph_.nodes[consumer].inputs[definition.inputs[k]] == value;
+      if (reads && !reads_in_place(definition.region, definition.region.inputs[k])) return false;
+    }
+    return true;
+  }
+
+  /// Whether `consumer` also depends on `producer`'s cluster through a node outside of it: joining would make a cycle.
+  bool reaches_around(int producer, int consumer) const {
+    const int cluster = result_.of_node[producer];
+    std::vector<int> stack;
+    std::vector<bool> seen(nodes_.size());
+    const auto push_inputs = [&](int n, bool of_cluster) {
+      for (const ValueId value : graph_.nodes[n].inputs) {
+        const int p = value == kNoValue ? -1 : graph_.value(value).producer;
+        if (p < 0 || seen[p] || (of_cluster && result_.of_node[p] == cluster)) continue;
+        seen[p] = true;
+        stack.push_back(p);
+      }
+    };
+    push_inputs(consumer, true);
+    while (!stack.empty()) {
+      const int n = stack.back();
+      stack.pop_back();
+      if (result_.of_node[n] == cluster) return true;
+      if (result_.of_node[n] < 0) {
+        push_inputs(n, false);
+        continue;
+      }
+      for (const int member : result_.nodes[result_.of_node[n]]) push_inputs(member, false);
+    }
+    return false;
+  }
+
+  /// Element-wise producers whose only reader is a row reduction join it.
+  void absorb_producers() {
+    for (size_t n = nodes_.size(); n-- > 0;) {
+      if (nodes_[n].kind != NodeKind::kRows) continue;
+      int reader = static_cast<int>(n);
+      for (const ValueId value : graph_.nodes[reader].inputs) {
+        const int p = value == kNoValue ? -1 : graph_.value(value).producer;
+        if (p < 0 || nodes_[p].kind != NodeKind::kMap || !alone(p)) continue;
+        if (only_consumer(value) != reader || graph_.nodes[p].outputs.size() != 1) continue;
+        join(result_.of_node[n], p);
+      }
+    }
+  }
+
+  void join(int cluster, int node) {
+    const int old = result_.of_node[node];
+    for (const int member : result_.nodes[old]) {
+      result_.of_node[member] = cluster;
+      result_.nodes[cluster].push_back(member);
+    }
+    result_.nodes[old].clear();
+    std::sort(result_.nodes[cluster].begin(), result_.nodes[cluster].end());
+  }
+
+  void drop_empty() {
+    std::vector<std::vector<int>> kept;
+    for (auto& members : result_.nodes) {
+      if (members.empty()) continue;
+      for (const int n : members) result_.of_node[n] = static_cast<int>(kept.size());
+      kept.push_back(std::move(members));
+    }
+    result_.nodes = std::move(kept);
+  }
+
+  const Graph& graph_;
+  const std::vector<DefinedNode>& nodes_;
+  std::vector<std::vector<int>> consumers_;
+  Clusters result_;
+};
+
+}  // namespace
+
+std::vector<DefinedNode> define_nodes(const Graph& graph) {
+  std::vector<DefinedNode> nodes;
+  for (const Node& node : graph.nodes) {
+    DefinedNode defined;
+    defined.definition = define(node, graph);
+    defined.kind = kind_of(defined.definition.region);
+    const OpDef* op = find_op(node.domain, node.op);
+    defined.keeps_order = op && op->keeps_order;
+    nodes.push_back(std::move(defined));
+  }
+  return nodes;
+}
+
+Clusters cluster_nodes(const Graph& graph, const std::vector<DefinedNode>& nodes) {
+  return Clustering(graph, nodes).run();
+}
+
+}  // namespace graft

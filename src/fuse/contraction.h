@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recognition of contractions (matrix products, convolutions) among the forms of a region.
+#pragma once
+
+#include <optional>
+
+#include "expr/region.h"
+
+namespace graft {
+
+/// A sum of products seen as a matrix product: result[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n].
+/// Axes that both operands use are batch axes; the operand that varies along the innermost result axis is `b`.
+struct Contraction {
+  std::vector<Axis> batch, m, n, k;  ///< in the order of the form's axes
+  Expr a, b;                         ///< operands: loads, perhaps cast or guarded by a select
+};
+
+/// The contraction that the reduction is, or nothing: more than one product, an axis that belongs to no operand,
+/// a reduced axis that only one operand uses, or operands that share nothing to sum over.
+std::optional<Contraction> find_contraction(const Reduce& reduce);
+
+/// Multiplications of a contraction (half its FLOPs).
+Size multiplications(const Contraction& contraction);
+
+}  // namespace graft

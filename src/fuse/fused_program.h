@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program between graph and kernels: tensors, and steps that are regions over them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/tensor_data.h"
+#include "graph/op_def.h"
+
+namespace graft {
+
+/// A tensor that steps read and write.
+struct FusedTensor {
+  std::string name;  ///< the model's own name where it has one
+  DType type = DType::kUndefined;
+  Shape shape;
+  std::optional<TensorData> constant;
+  /// Same memory as another tensor, seen in another shape; -1: memory of its own.
+  int alias_of = -1;
+};
+
+/// A symbol that gets its value from an element of a tensor while the program runs.
+struct SymbolSource {
+  std::string symbol;
+  int tensor = -1;
+  int64_t element = 0;
+};
+
+/// One region to run; becomes one kernel launch or library call.
+struct FusedStep {
+  std::string name;                ///< from the model's node names
+  std::vector<std::string> nodes;  ///< all of them, for profiles and errors
+  std::vector<std::string> operators;  ///< their operator names, in the same order
+  Region region;
+  std::vector<int> inputs, outputs;  ///< tensors, in the order of the region's inputs and outputs
+  std::vector<SymbolSource> sources; ///< to be read before the step
+  std::vector<SizeCheck> checks;     ///< to be checked before the step
+  std::string count_symbol;          ///< set by the step (Compact); empty for none
+};
+
+/// Steps in execution order.
+struct FusedProgram {
+  std::vector<FusedTensor> tensors;
+  std::vector<FusedStep> steps;
+  std::vector<int> inputs, outputs;
+  std::map<std::string, Graph::Range, std::less<>> symbol_ranges;
+  std::vector<std::string> notes;  ///< why something was not fused, for `graft check`
+};
+
+/// Groups the nodes of a graph into regions: maps go with the contraction, reduction or map that makes their input,
+/// views are read through. Throws unsupported naming the node when one has no definition.
+FusedProgram fuse(const Graph& graph);
+
+/// The canonical text of a fused program (regions inside), for dumps and `--compile-to fuse`.
+std::string print(const FusedProgram& program);
+
+}  // namespace graft

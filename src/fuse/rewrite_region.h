@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rewrites of regions that keep their meaning; lowering expects regions that went through normalise().
+#pragma once
+
+#include <set>
+
+#include "expr/region.h"
+
+namespace graft {
+
+/// The axes that a form iterates in parallel: one per axis of what it defines (the domain, for Scatter and Compact).
+std::vector<Axis>& axes_of(Form& form);
+const std::vector<Axis>& axes_of(const Form& form);
+/// The variables a form sums or scans over.
+std::vector<Axis> inner_axes_of(const Form& form);
+
+/// x computed once and loaded elsewhere -> its expression in place of the loads, where that repeats no costly work.
+void inline_computes(Region& region);
+/// Forms whose tensors nothing reads -> gone; tensors nothing names -> gone.
+void remove_dead_forms(Region& region);
+/// Axes of extent 1 -> gone, from forms and from the shapes of tensors.
+void drop_unit_axes(Region& region);
+/// Gives axes of different forms that always run together the same variable: t[i, j] defined over (a, b) -> over (i, j).
+void unify_axes(Region& region);
+/// Two neighbouring axes that every tensor holds side by side -> one axis. Tensors get the merged shapes, so only
+/// the row-major element order of inputs and outputs is kept.
+void collapse_axes(Region& region);
+
+/// All of the above, in order.
+void normalise(Region& region);
+
+/// True when `e` is a load, perhaps cast, or a constant: moving it costs nothing.
+bool is_view(const Expr& e);
+/// Rough cost of evaluating `e` once, in simple operations (a load or add is 1, a transcendental 20).
+int cost_of(const Expr& e);
+
+/// The variables over which every form of the region iterates in parallel and reads the region's own tensors only at the
+/// point it is at: the region is independent along them.
+std::vector<Axis> common_axes(const Region& region);
+
+}  // namespace graft

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps whose forms share no axis would run on one thread, form after form: each form becomes a step of its own.
+#pragma once
+
+#include <vector>
+
+#include "fuse/fused_program.h"
+
+namespace graft {
+
+/// The step with its region normalised, or one step per form when the forms have no axis in common. Intermediate tensors
+/// of the region that then need memory of their own are appended to `tensors`.
+std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tensors);
+
+}  // namespace graft
