@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products and convolutions by tiles: the accumulator tile lives in scratch, operands that the micro-kernel
+// cannot read where they are get packed into scratch, and the forms after the contraction run on the tile.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "fuse/contraction.h"
+#include "fuse/rewrite_region.h"
+#include "tile/builder.h"
+
+namespace graft::tile {
+namespace {
+
+using Replacements = std::vector<std::pair<int, Expr>>;
+
+/// One tiled role of the contraction (rows or columns): which axes the grid fixes, which run inside the tile.
+struct Tiling {
+  std::vector<graft::Axis> outer;   ///< fixed by the grid, one point each
+  std::optional<graft::Axis> split; ///< cut into tiles of `step`
+  Size step = 1, tiles = 1;
+  std::vector<graft::Axis> whole;   ///< inside the tile from 0 to their extent
+  int64_t bound = 1;                ///< of the split part inside a tile
+};
+
+/// The scratch position of a point of a tile: row-major over the tile's axes.
+Expr flattened(const std::vector<Axis>& axes) {
+  Expr index = make_index(0);
+  for (const Axis& axis : axes) {
+    const Expr scale = axis.bound > 0 ? make_index(axis.bound) : axis.extent;
+    index = index * scale + axis.variable;
+  }
+  return index;
+}
+
+Size whole_extent(const std::vector<graft::Axis>& axes) {
+  Size extent = 1;
+  for (const graft::Axis& axis : axes) extent = extent * axis.extent;
+  return extent;
+}
+
+class ContractLowering {
+ public:
+  ContractLowering(const Region& region, const Layouts& layouts, const ContractSchedule& schedule,
+                   const Target& target)
+      : region_(region), layouts_(layouts), schedule_(schedule), target_(target), builder_(region, layouts) {}
+
+  Lowered run() {
+    if (const std::string reason = analyse(); !reason.empty()) return reason;
+    rows_ = tile_rows();
+    columns_ = tile_columns();
+    make_grid();
+    place_tiles();
+    lower_grid_point();
+    return builder_.finish(region_.name);
+  }
+
+ private:
+  std::string analyse() {
+    for (size_t f = 0; f < region_.forms.size(); ++f) {
+      const auto* reduce = std::get_if<graft::Reduce>(&region_.forms[f]);
+      if (!reduce) {
+        if (!std::holds_alternative<Compute>(region_.forms[f])) return "a form is neither a map nor a contraction";
+        if (!main_) return "a map runs before the contraction";
+        continue;
+      }
+      if (main_) return "there is more than one reduction";
+      main_ = reduce;
+    }
+    const auto contraction = main_ ? find_contraction(*main_) : std::nullopt;
+    if (!contraction) return "there is no contraction";
+    contraction_ = *contraction;
+    if (contraction_.m.empty()) return "the contraction has no rows";
+    for (const Form& form : region_.forms) {
+      for (const graft::Axis& axis : axes_of(form)) {
+        if (!is_result_axis(axis)) return "a map runs over other axes than the contraction";
+      }
+      if (axes_of(form).size() != main_->axes.size()) return "a map runs over fewer axes than the contraction";
+    }
+    for (const Form& form : region_.forms) {
+      if (reads_elsewhere(form)) return "a map reads the result at another point";
+    }
+    return "";
+  }
+
+  bool is_result_axis(const graft::Axis& axis) const {
+    return std::any_of(main_->axes.begin(), main_->axes.end(), [&](const graft::Axis& own) {
+      return own.variable->variable == axis.variable->variable;
+    });
+  }
+
+  /// A load of a tensor of the region that is not at the point being computed.
+  bool reads_elsewhere(const Form& form) const {
+    bool elsewhere = false;
+    for_each_expr(form, [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) {
+        if (node->kind != ExprKind::kLoad) return;
+        for (const Form& other : region_.forms) {
+          const auto defined = defined_tensors(other);
+          if (std::find(defined.begin(), defined.end(), node->tensor) == defined.end()) continue;
+          const auto& axes = axes_of(other);
+          for (size_t d = 0; d < axes.size(); ++d) elsewhere |= !equal(node->args[d], axes[d].variable);
+        }
+      });
+    });
+    return elsewhere;
+  }
+
+  /// Rows: the innermost m axis is cut into nearly equal tiles of at most schedule.m.
+  Tiling tile_rows() const {
+    Tiling tiling;
+    tiling.outer.assign(contraction_.m.begin(), contraction_.m.end() - 1);
+    const graft::Axis& last = contraction_.m.back();
+    tiling.split = last;
+    const Size count = max(ceil_div(last.extent, schedule_.m), Size(1));
+    tiling.step = ceil_div(last.extent, count);
+    tiling.tiles = count;
+    tiling.bound = schedule_.m;
+    return tiling;
+  }
+
+  /// Columns: tiles of schedule.n lanes; when the innermost n axis is shorter, several of its rows make a tile.
+  Tiling tile_columns() const {
+    Tiling tiling;
+    const auto& n = contraction_.n;
+    const auto last = n.back().extent.as_constant();
+    const bool several_rows = n.size() > 1 && last && *last < schedule_.n && !packed_right();
+    const size_t split = several_rows ? n.size() - 2 : n.size() - 1;
+    tiling.outer.assign(n.begin(), n.begin() + static_cast<std::ptrdiff_t>(split));
+    tiling.split = n[split];
+    tiling.bound = several_rows ? std::max<int64_t>(1, schedule_.n / *last) : schedule_.n;
+    if (several_rows) tiling.whole = {n.back()};
+    tiling.step = tiling.bound;
+    tiling.tiles = ceil_div(n[split].extent, tiling.bound);
+    return tiling;
+  }
+
+  std::optional<PanelLayout> packed_right() const {
+    const Expr& b = contraction_.b;
+    if (b->kind != ExprKind::kLoad || b->tensor >= static_cast<int>(layouts_.size())) return std::nullopt;
+    return layouts_[b->tensor];
+  }
+
+  void fix(const std::vector<graft::Axis>& axes) {
+    for (const graft::Axis& axis : axes) {
+      replacements_.emplace_back(axis.variable->variable, builder_.add_grid(axis.extent));
+    }
+  }
+
+  void make_grid() {
+    fix(contraction_.batch);
+    fix(rows_.outer);
+    fix(columns_.outer);
+    const auto add_rows = [&] {
+      row_chunks_ = needs_right_copy() && schedule_.m_chunk > schedule_.m
+                        ? ceil_div(rows_.split->extent, schedule_.m_chunk)
+                        : rows_.tiles;
+      if (!row_chunks_.is(1)) row_tile_ = builder_.add_grid(row_chunks_);
+    };
+    if (!schedule_.columns_outer) add_rows();
+    column_tile_ = columns_.tiles.is(1) ? make_index(0) : builder_.add_grid(columns_.tiles);
+    if (schedule_.columns_outer) add_rows();
+  }
+
+  /// A load that the micro-kernel can read in place: affine, one dimension per role, and for the right side lanes
+  /// with stride 1.
+  static bool readable(const Expr& e, const std::vector<graft::Axis>* lanes) {
+    if (e->kind != ExprKind::kLoad) return false;
+    for (const Expr& index : e->args) {
+      if (!affine(index)) return false;
+    }
+    if (!lanes) return true;
+    if (e->args.empty()) return false;
+    const int v = lanes->back().variable->variable;
+    for (size_t d = 0; d + 1 < e->args.size(); ++d) {
+      if (uses_variable(e->args[d], v)) return false;
+    }
+    return affine(e->args.back())->coefficient(v).is(1);
+  }
+
+  DType accumulator_type() const { return main_->lift[0]->type; }
+  /// Operand types that the micro-kernel multiplies as they are.
+  Expr direct(const Expr& operand) const {
+    if (operand->kind == ExprKind::kLoad && operand->type == accumulator_type()) return operand;
+    const bool widened = is_call(operand, Intrinsic::kCast) && operand->args[0]->kind == ExprKind::kLoad;
+    return widened && target_.kind == TargetKind::kCuda ? operand->args[0] : Expr();
+  }
+  bool needs_left_copy() const {
+    const Expr left = direct(contraction_.a);
+    return !left || !readable(left, nullptr);
+  }
+  bool needs_right_copy() const {
+    if (packed_right()) return false;
+    const Expr right = direct(contraction_.b);
+    return !right || !readable(right, &contraction_.n) || !columns_.whole.empty();
+  }
+
+  void place_tiles() {
+    Size lanes = Size(columns_.bound) * whole_extent(columns_.whole);
+    if (packed_right()) lanes = ceil_div(columns_.bound, packed_right()->lanes) * Size(packed_right()->lanes);
+    const Shape shape{Size(rows_.bound), lanes};
+    for (const Form& form : region_.forms) {
+      for (const int tensor : defined_tensors(form)) {
+        const bool is_main = std::holds_alternative<graft::Reduce>(form);
+        const bool has_buffer = builder_.buffer_of(tensor) >= 0;
+        if (has_buffer && !is_main) continue;
+        const TensorDecl& decl = region_.tensors[tensor];
+        const int tile = builder_.add_scratch(has_buffer ? "tile" : decl.name, decl.type, shape,
+                                              is_main ? Scope::kFragment : Scope::kShared);
+        tiles_.emplace_back(tensor, tile);
+      }
+    }
+  }
+
+  std::optional<int> tile_of(int tensor) const {
+    for (const auto& [t, buffer] : tiles_) {
+      if (t == tensor) return buffer;
+    }
+    return std::nullopt;
+  }
+
+  /// One pass over a tile: its axes and what the region's variables are at a point of it.
+  struct Pass {
+    std::vector<Axis> m, n;
+    Replacements at;
+    std::vector<Expr> position;  ///< in scratch tiles
+  };
+
+  Pass make_pass() const {
+    Pass pass{.m = {}, .n = {}, .at = replacements_, .position = {}};
+    const Expr step = make_size(rows_.step), begin = row_begin_;
+    pass.m.push_back(make_axis(min(step, row_end_ - begin), rows_.bound));
+    pass.at.emplace_back(rows_.split->variable->variable, begin + pass.m.back().variable);
+    const Expr column = column_tile_ * make_size(columns_.step);
+    const auto constant = columns_.split->extent.as_constant();
+    const bool exact = constant && *constant % columns_.bound == 0;
+    pass.n.push_back(exact ? make_axis(Size(columns_.bound))
+                           : make_axis(min(make_size(columns_.step), make_size(columns_.split->extent) - column),
+                                       columns_.bound));
+    pass.at.emplace_back(columns_.split->variable->variable, column + pass.n.back().variable);
+    for (const graft::Axis& axis : columns_.whole) {
+      pass.n.push_back(make_axis(axis.extent));
+      pass.at.emplace_back(axis.variable->variable, pass.n.back().variable);
+    }
+    pass.position = {pass.m.back().variable, flattened(pass.n)};
+    return pass;
+  }
+
+  /// The k axes inside one pass, the first cut into pieces of schedule.k when asked.
+  std::vector<Axis> make_k(Replacements& at) const {
+    std::vector<Axis> k;
+    for (const graft::Axis& axis : contraction_.k) {
+      const bool cut = k.empty() && k_begin_;
+      k.push_back(cut ? make_axis(min(make_index(schedule_.k), make_size(axis.extent) - k_begin_), schedule_.k)
+                      : make_axis(axis.extent));
+      at.emplace_back(axis.variable->variable, cut ? k_begin_ + k.back().variable : k.back().variable);
+    }
+    return k;
+  }
+
+  /// Scratch extents of the k axes.
+  Size k_extent() const {
+    Size extent = 1;
+    for (size_t i = 0; i < contraction_.k.size(); ++i) {
+      extent = extent * (i == 0 && cuts_k() ? Size(schedule_.k) : contraction_.k[i].extent);
+    }
+    return extent;
+  }
+  bool cuts_k() const {
+    if (schedule_.k == 0) return false;
+    const auto extent = contraction_.k[0].extent.as_constant();
+    return !extent || *extent > schedule_.k;
+  }
+
+  Expr converted(const Expr& e, const Replacements& at) const { return builder_.to_buffers(substitute(e, at)); }
+
+  /// Copies an operand into scratch: [k][lanes] for the right side, [rows][k] for the left.
+  Statement copy_operand(const Expr& operand, int buffer, bool right) const {
+    Pass pass = make_pass();
+    const std::vector<Axis> k = make_k(pass.at);
+    Map map;
+    const std::vector<Axis>& across = right ? pass.n : pass.m;
+    map.axes = right ? k : across;
+    const std::vector<Axis>& last = right ? across : k;
+    map.axes.insert(map.axes.end(), last.begin(), last.end());
+    const Expr row = right ? flattened(k) : flattened(across);
+    const Expr column = right ? flattened(across) : flattened(k);
+    map.stores.push_back({buffer, {row, column}, converted(operand, pass.at), ScatterMode::kSet});
+    return {std::move(map)};
+  }
+
+  Statement contract(bool accumulate) const {
+    Pass pass = make_pass();
+    Contract c;
+    c.m = pass.m;
+    c.n = pass.n;
+    c.k = make_k(pass.at);
+    c.c = *tile_of(main_->outputs[0]);
+    c.accumulate = accumulate;
+    c.a = left_copy_ >= 0 ? make_load(left_copy_, accumulator_type(), {flattened(pass.m), flattened(c.k)})
+                          : converted(direct(contraction_.a), pass.at);
+    if (const auto layout = packed_right()) {
+      use_panels(*layout, pass, c);
+    } else if (right_copy_ >= 0) {
+      c.n = {flat_lanes(pass.n)};
+      c.b = make_load(right_copy_, accumulator_type(), {flattened(c.k), c.n[0].variable});
+      pass.position[1] = c.n[0].variable;
+    } else {
+      c.b = converted(direct(contraction_.b), pass.at);
+    }
+    c.c_indices = pass.position;
+    return {std::move(c)};
+  }
+
+  /// Several n axes that are dense in scratch, as one axis of lanes.
+  static Axis flat_lanes(const std::vector<Axis>& n) {
+    if (n.size() == 1) return n[0];
+    Expr extent = n[0].extent;
+    int64_t bound = n[0].bound;
+    for (size_t i = 1; i < n.size(); ++i) extent = extent * n[i].extent, bound *= n[i].bound;
+    return {make_variable(), extent, bound};
+  }
+
+  /// The lane axis becomes (panel, lane): b = packed[..., first panel + panel, k..., lane].
+  void use_panels(const PanelLayout& layout, Pass& pass, Contract& c) const {
+    const int64_t panels = columns_.bound / layout.lanes;
+    const Expr first = column_tile_ * make_index(panels);
+    const Size total = ceil_div(columns_.split->extent, layout.lanes);
+    const bool exact = total.is_multiple_of(panels);
+    const Axis panel = exact ? make_axis(Size(panels)) : make_axis(min(make_index(panels), make_size(total) - first), panels);
+    const Axis lane = make_axis(Size(layout.lanes));
+    c.n = {panel, lane};
+    const Expr load = substitute(contraction_.b, pass.at);
+    std::vector<Expr> indices(load->args.begin(), load->args.begin() + layout.keep);
+    indices.push_back(first + panel.variable);
+    for (size_t d = static_cast<size_t>(layout.keep); d < load->args.size(); ++d) {
+      if (static_cast<int>(d) != layout.dim) indices.push_back(load->args[d]);
+    }
+    indices.push_back(lane.variable);
+    c.b = make_load(builder_.buffer_of(load->tensor), load->type, indices);
+    pass.position[1] = panel.variable * make_index(layout.lanes) + lane.variable;
+  }
+
+  void lower_grid_point() {
+    const Expr rows = make_size(rows_.split->extent);
+    const bool chunked = !(row_chunks_ == rows_.tiles);
+    const Size chunk = chunked ? Size(schedule_.m_chunk) : rows_.step;
+    const Expr tile = row_tile_ ? row_tile_ : make_index(0);
+    row_begin_ = tile * make_size(chunk);
+    row_end_ = min(rows, row_begin_ + make_size(chunk));
+    if (needs_right_copy()) {
+      const Size lanes = Size(columns_.bound) * whole_extent(columns_.whole);
+      right_copy_ = builder_.add_scratch("right", accumulator_type(), {k_extent(), lanes});
+    }
+    if (needs_left_copy()) {
+      left_copy_ = builder_.add_scratch("left", accumulator_type(), {Size(rows_.bound), k_extent()});
+    }
+    Body body;
+    if (right_copy_ >= 0 && !cuts_k()) body.push_back(copy_operand(contraction_.b, right_copy_, true));
+    if (!chunked) {
+      add_row_tile(body);
+    } else {
+      // Several row tiles share the packed right operand.
+      For loop{.axis = make_axis(ceil_div_expr(row_end_ - row_begin_, make_size(rows_.step)), 0), .stages = 1, .body = {}};
+      row_begin_ = row_begin_ + loop.axis.variable * make_size(rows_.step);
+      add_row_tile(loop.body);
+      body.push_back({std::move(loop)});
+    }
+    for (Statement& statement : body) builder_.add(std::move(statement));
+  }
+
+  static Expr ceil_div_expr(const Expr& a, const Expr& b) { return floor_div(a + b - make_index(1), b); }
+
+  /// The product of one row tile, then the maps on it.
+  void add_row_tile(Body& body) {
+    if (!cuts_k()) {
+      if (left_copy_ >= 0) body.push_back(copy_operand(contraction_.a, left_copy_, false));
+      body.push_back(contract(false));
+    } else {
+      body.push_back(clear_tile());
+      For loop{.axis = make_axis(ceil_div(contraction_.k[0].extent, schedule_.k)), .stages = 1, .body = {}};
+      k_begin_ = loop.axis.variable * make_index(schedule_.k);
+      if (right_copy_ >= 0) loop.body.push_back(copy_operand(contraction_.b, right_copy_, true));
+      if (left_copy_ >= 0) loop.body.push_back(copy_operand(contraction_.a, left_copy_, false));
+      loop.body.push_back(contract(true));
+      k_begin_ = {};
+      body.push_back({std::move(loop)});
+    }
+    for (const Form& form : region_.forms) add_epilogue(form, body);
+  }
+
+  Statement clear_tile() const {
+    const Pass pass = make_pass();
+    Map map;
+    map.axes = pass.m;
+    map.axes.insert(map.axes.end(), pass.n.begin(), pass.n.end());
+    map.stores.push_back({*tile_of(main_->outputs[0]), pass.position, make_integer(accumulator_type(), 0),
+                          ScatterMode::kSet});
+    return {std::move(map)};
+  }
+
+  /// A map over the tile; loads of the region's own tensors read the tile.
+  void add_epilogue(const Form& form, Body& body) const {
+    const bool is_main = std::holds_alternative<graft::Reduce>(form);
+    const int tensor = defined_tensors(form)[0];
+    if (is_main && builder_.buffer_of(tensor) < 0) return;
+    const Pass pass = make_pass();
+    const DType type = region_.tensors[tensor].type;
+    const Expr value = is_main ? make_load(*tile_of(tensor), type, pass.position)
+                               : on_tile(std::get<Compute>(form).value, pass);
+    Map map;
+    map.axes = pass.m;
+    map.axes.insert(map.axes.end(), pass.n.begin(), pass.n.end());
+    if (builder_.buffer_of(tensor) < 0) {
+      map.stores.push_back({*tile_of(tensor), pass.position, value, ScatterMode::kSet});
+    } else {
+      std::vector<Expr> indices;
+      for (const graft::Axis& axis : axes_of(form)) indices.push_back(substitute(axis.variable, pass.at));
+      map.stores.push_back(builder_.store(tensor, indices, value));
+    }
+    body.push_back({std::move(map)});
+  }
+
+  Expr on_tile(const Expr& e, const Pass& pass) const {
+    std::vector<std::pair<int, Expr>> at = pass.at;
+    return transform(substitute(e, at), [&](const Expr& node) -> Expr {
+      if (node->kind != ExprKind::kLoad) return {};
+      if (const auto tile = tile_of(node->tensor)) return make_load(*tile, node->type, pass.position);
+      return make_load(builder_.buffer_of(node->tensor), node->type, node->args);
+    });
+  }
+
+  const Region& region_;
+  const Layouts& layouts_;
+  const ContractSchedule& schedule_;
+  const Target& target_;
+  ProgramBuilder builder_;
+  const graft::Reduce* main_ = nullptr;
+  Contraction contraction_;
+  Tiling rows_, columns_;
+  Replacements replacements_;
+  Expr row_tile_, column_tile_, row_begin_, row_end_, k_begin_;
+  Size row_chunks_ = 1;
+  int left_copy_ = -1, right_copy_ = -1;
+  std::vector<std::pair<int, int>> tiles_;  // region tensor -> scratch tile
+};
+
+}  // namespace
+
+Lowered lower_contract(const Region& region, const Layouts& layouts, const ContractSchedule& schedule,
+                       const Target& target) {
+  return ContractLowering(region, layouts, schedule, target).run();
+}
+
+}  // namespace graft::tile

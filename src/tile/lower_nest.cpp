@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general strategy: a grid over the axes common to all forms; inside a grid point the forms run one after the
+// other, their intermediate tensors in scratch. It lowers every region; other strategies are for speed.
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "fuse/rewrite_region.h"
+#include "tile/builder.h"
+
+namespace graft::tile {
+namespace {
+
+using Replacements = std::vector<std::pair<int, Expr>>;
+
+/// The last dimension's stride-1 variable of a load: the index is affine with coefficient 1 there.
+bool contiguous_along(const Expr& load, int variable) {
+  if (load->args.empty()) return false;
+  const auto last = affine(load->args.back());
+  if (!last || !last->coefficient(variable).is(1)) return false;
+  for (size_t d = 0; d + 1 < load->args.size(); ++d) {
+    if (uses_variable(load->args[d], variable)) return false;
+  }
+  return true;
+}
+
+class NestLowering {
+ public:
+  NestLowering(const Region& region, const NestSchedule& schedule)
+      : region_(region), schedule_(schedule), builder_(region, {}) {}
+
+  Lowered run() {
+    common_ = common_axes(region_);
+    if (is_pure_map()) {
+      make_chunks();
+    } else if (runs_down_columns()) {
+      make_lanes();
+    }
+    for (const graft::Axis& axis : common_) add_grid_axis(axis);
+    place_intermediates();
+    for (const Form& form : region_.forms) std::visit([&](const auto& f) { lower(f); }, form);
+    return builder_.finish(region_.name);
+  }
+
+ private:
+  bool is_pure_map() const {
+    return !common_.empty() && std::all_of(region_.forms.begin(), region_.forms.end(), [&](const Form& form) {
+             return std::holds_alternative<Compute>(form) && axes_of(form).size() == common_.size();
+           });
+  }
+
+  /// A reduction whose inputs are contiguous along the last common axis, not along what it sums over.
+  bool runs_down_columns() const {
+    if (common_.empty() || schedule_.lanes <= 1) return false;
+    const int v = common_.back().variable->variable;
+    bool columns = false;
+    for (const Form& form : region_.forms) {
+      if (!std::holds_alternative<graft::Reduce>(form) && !std::holds_alternative<Scan>(form)) continue;
+      for_each_expr(form, [&](const Expr& e) {
+        for_each(e, [&](const Expr& node) { columns |= node->kind == ExprKind::kLoad && contiguous_along(node, v); });
+      });
+    }
+    return columns;
+  }
+
+  /// The last common axis -> grid of tiles x inner axis of at most `tile` elements.
+  Expr split_last_common(int64_t tile) {
+    const graft::Axis axis = common_.back();
+    common_.pop_back();
+    lane_variable_ = axis.variable->variable;
+    if (const auto extent = axis.extent.as_constant(); extent && *extent <= tile) {
+      lane_ = make_axis(axis.extent);
+      return lane_->variable;
+    }
+    tiles_ = ceil_div(axis.extent, tile);
+    const Expr tile_index = make_variable();
+    tile_variable_ = tile_index;
+    const Expr begin = tile_index * make_index(tile);
+    lane_ = make_axis(min(make_index(tile), make_size(axis.extent) - begin), tile);
+    return begin + lane_->variable;
+  }
+
+  void make_chunks() { lane_index_ = split_last_common(schedule_.chunk); }
+  void make_lanes() { lane_index_ = split_last_common(schedule_.lanes); }
+
+  void add_grid_axis(const graft::Axis& axis) {
+    replacements_.emplace_back(axis.variable->variable, builder_.add_grid(axis.extent));
+  }
+
+  bool in_grid(int variable) const {
+    return std::any_of(common_.begin(), common_.end(),
+                       [&](const graft::Axis& axis) { return axis.variable->variable == variable; });
+  }
+
+  /// Scratch for tensors that are neither inputs nor outputs: their dimensions inside a grid point.
+  void place_intermediates() {
+    if (lane_) {
+      if (tile_variable_) {
+        const Expr grid = builder_.add_grid(tiles_);
+        lane_index_ = substitute(lane_index_, {{tile_variable_->variable, grid}});
+        lane_->extent = substitute(lane_->extent, {{tile_variable_->variable, grid}});
+      }
+      replacements_.emplace_back(lane_variable_, lane_index_);
+    }
+    for (const Form& form : region_.forms) {
+      const auto defined = defined_tensors(form);
+      for (const int tensor : defined) {
+        if (builder_.buffer_of(tensor) >= 0) continue;
+        const TensorDecl& decl = region_.tensors[tensor];
+        std::vector<bool> dropped(decl.shape.size());
+        Shape shape;
+        const bool has_axes = !std::holds_alternative<Scatter>(form) && !std::holds_alternative<Compact>(form);
+        const auto& axes = axes_of(form);
+        for (size_t d = 0; d < decl.shape.size(); ++d) {
+          const bool own = !has_axes || d >= axes.size();
+          dropped[d] = !own && in_grid(axes[d].variable->variable);
+          const bool lane = !own && lane_ && axes[d].variable->variable == lane_variable_;
+          if (lane) lane_dimension_.emplace_back(tensor, d);
+          if (!dropped[d]) shape.push_back(lane && lane_->bound > 0 ? Size(lane_->bound) : decl.shape[d]);
+        }
+        builder_.bind(tensor, builder_.add_scratch(decl.name, decl.type, shape), dropped);
+      }
+    }
+  }
+
+  /// The axes that a form runs over inside a grid point, with fresh variables in `into`; the lane axis comes last.
+  std::vector<Axis> own_axes(const std::vector<graft::Axis>& axes, Replacements& into) {
+    std::vector<Axis> own;
+    bool has_lane = false;
+    for (const graft::Axis& axis : axes) {
+      const int v = axis.variable->variable;
+      if (in_grid(v)) continue;
+      if (lane_ && v == lane_variable_) {
+        has_lane = true;
+        continue;
+      }
+      own.push_back(make_axis(axis.extent));
+      into.emplace_back(v, own.back().variable);
+    }
+    if (has_lane) {
+      own.push_back({make_variable(), lane_->extent, lane_->bound});
+      into.emplace_back(lane_->variable->variable, own.back().variable);
+    }
+    return own;
+  }
+
+  /// Region expression -> buffer expression of this grid point. Scratch tensors are indexed by the lane within the
+  /// tile, global ones by the element.
+  Expr convert(const Expr& e, const Replacements& own) const {
+    const Expr local = transform(e, [&](const Expr& node) -> Expr {
+      if (node->kind != ExprKind::kLoad) return {};
+      std::vector<Expr> indices = node->args;
+      bool changed = false;
+      for (const auto& [tensor, d] : lane_dimension_) {
+        if (tensor != node->tensor) continue;
+        indices[d] = lane_->variable;
+        changed = true;
+      }
+      return changed ? make_load(node->tensor, node->type, std::move(indices)) : Expr();
+    });
+    return builder_.to_buffers(substitute(substitute(local, replacements_), own));
+  }
+
+  Store store_to(int tensor, const std::vector<graft::Axis>& axes, const Replacements& own, const Expr& value,
+                 const std::vector<Expr>& extra = {}) const {
+    std::vector<Expr> indices;
+    for (size_t d = 0; d < axes.size(); ++d) {
+      Expr index = axes[d].variable;
+      const bool local = std::find(lane_dimension_.begin(), lane_dimension_.end(), std::pair(tensor, d)) !=
+                         lane_dimension_.end();
+      if (local) index = lane_->variable;
+      indices.push_back(substitute(substitute(index, replacements_), own));
+    }
+    indices.insert(indices.end(), extra.begin(), extra.end());
+    return builder_.store(tensor, indices, value);
+  }
+
+  void lower(const Compute& form) {
+    Replacements own;
+    Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}};
+    map.stores.push_back(store_to(form.output, form.axes, own, convert(form.value, own)));
+    builder_.add({std::move(map)});
+  }
+
+  void lower(const graft::Reduce& form) {
+    Replacements own;
+    Reduce reduce;
+    reduce.axes = own_axes(form.axes, own);
+    for (const graft::Axis& axis : form.reduced) {
+      reduce.reduced.push_back(make_axis(axis.extent));
+      own.emplace_back(axis.variable->variable, reduce.reduced.back().variable);
+    }
+    for (const Expr& lift : form.lift) reduce.lift.push_back(convert(lift, own));
+    reduce.monoid = form.monoid;
+    for (const int tensor : form.outputs) reduce.outputs.push_back(store_to(tensor, form.axes, own, {}));
+    builder_.add({std::move(reduce)});
+  }
+
+  /// for t: new state from old; emit; old = new. Two copies of the state, so that a step reads only old values.
+  void lower(const Scan& form) {
+    Shape state_shape;
+    Replacements shape_own;
+    for (const Axis& axis : own_axes(form.axes, shape_own)) {
+      const auto size = axis.bound > 0 ? std::optional(Size(axis.bound)) : size_of(axis.extent);
+      state_shape.push_back(*size);
+    }
+    std::vector<int> state, next;
+    for (size_t i = 0; i < form.state.size(); ++i) {
+      state.push_back(builder_.add_scratch("state", form.state[i]->type, state_shape));
+      next.push_back(builder_.add_scratch("next", form.state[i]->type, state_shape));
+    }
+    const auto copy = [&](const std::vector<int>& to, const auto& value_of) {
+      Replacements own;
+      Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}};
+      for (size_t i = 0; i < to.size(); ++i) {
+        map.stores.push_back({to[i], variables(map.axes), value_of(i, own, variables(map.axes)), ScatterMode::kSet});
+      }
+      return Statement{std::move(map)};
+    };
+    builder_.add(copy(state, [&](size_t i, const Replacements& own, const std::vector<Expr>&) {
+      return convert(form.initial[i], own);
+    }));
+    For loop{.axis = make_axis(form.axis.extent), .stages = 1, .body = {}};
+    const Expr t = form.reverse ? make_size(form.axis.extent) - make_index(1) - loop.axis.variable
+                                : loop.axis.variable;
+    const auto in_step = [&](const Expr& e, Replacements own, const std::vector<int>& from,
+                             const std::vector<Expr>& at) {
+      own.emplace_back(form.axis.variable->variable, t);
+      Expr result = convert(e, own);
+      Replacements states;
+      for (size_t i = 0; i < form.state.size(); ++i) {
+        states.emplace_back(form.state[i]->variable, make_load(from[i], form.state[i]->type, at));
+      }
+      return substitute(result, states);
+    };
+    const Statement step = copy(next, [&](size_t i, const Replacements& own, const std::vector<Expr>& at) {
+      return in_step(form.step[i], own, state, at);
+    });
+    Replacements own;
+    Map emit{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}};
+    for (size_t i = 0; i < form.outputs.size(); ++i) {
+      const Expr value = in_step(form.emit[i], own, form.exclusive ? state : next, variables(emit.axes));
+      emit.stores.push_back(store_to(form.outputs[i], form.axes, own, value, {t}));
+    }
+    loop.body.push_back(step);
+    loop.body.push_back({std::move(emit)});
+    loop.body.push_back(copy(state, [&](size_t i, const Replacements&, const std::vector<Expr>& at) {
+      return make_load(next[i], form.state[i]->type, at);
+    }));
+    builder_.add({std::move(loop)});
+  }
+
+  static std::optional<Size> size_of(const Expr& extent) {
+    const auto a = affine(extent);
+    return a && a->coefficients.empty() ? std::optional(a->offset) : std::nullopt;
+  }
+
+  void lower(const Scatter& form) {
+    const TensorDecl& decl = region_.tensors[form.output];
+    Map copy;
+    for (const Size& extent : decl.shape) copy.axes.push_back(make_axis(extent));
+    const auto at = variables(copy.axes);
+    copy.stores.push_back(builder_.store(form.output, at, builder_.to_buffers(make_load(form.base, decl.type, at))));
+    builder_.add({std::move(copy)});
+    Replacements own;
+    Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}, .ordered = true};
+    if (form.condition) map.condition = convert(form.condition, own);
+    std::vector<Expr> indices;
+    for (const Expr& index : form.indices) indices.push_back(convert(index, own));
+    Store store = builder_.store(form.output, indices, convert(form.value, own));
+    store.mode = form.mode;
+    map.stores.push_back(std::move(store));
+    builder_.add({std::move(map)});
+  }
+
+  /// Rows are copied to scratch with their positions, sorted there, and the kept ranks copied out.
+  void lower(const Sort& form) {
+    const int keys = builder_.add_scratch("keys", form.key->type, {form.axis.extent});
+    const int positions = builder_.add_scratch("positions", DType::kInt64, {form.axis.extent});
+    Replacements own;
+    const std::vector<Axis> axes = own_axes(form.axes, own);
+    Body body;
+    Map fill{.axes = {make_axis(form.axis.extent)}, .condition = {}, .stores = {}};
+    Replacements with_row = own;
+    with_row.emplace_back(form.axis.variable->variable, fill.axes[0].variable);
+    fill.stores.push_back({keys, {fill.axes[0].variable}, convert(form.key, with_row), ScatterMode::kSet});
+    fill.stores.push_back({positions, {fill.axes[0].variable}, fill.axes[0].variable, ScatterMode::kSet});
+    body.push_back({std::move(fill)});
+    body.push_back({SortRow{keys, positions, {make_index(0)}, {make_index(0)}, make_size(form.axis.extent),
+                            form.descending}});
+    Map out{.axes = {make_axis(form.count)}, .condition = {}, .stores = {}};
+    const Expr r = out.axes[0].variable;
+    out.stores.push_back(store_to(form.outputs[0], form.axes, own, make_load(keys, form.key->type, {r}), {r}));
+    out.stores.push_back(store_to(form.outputs[1], form.axes, own, make_load(positions, DType::kInt64, {r}), {r}));
+    body.push_back({std::move(out)});
+    for (size_t i = axes.size(); i-- > 0;) {
+      Body inner = std::move(body);
+      body.clear();
+      body.push_back({For{axes[i], 1, std::move(inner)}});
+    }
+    for (Statement& statement : body) builder_.add(std::move(statement));
+  }
+
+  /// The number kept goes to a further global buffer, `count`, after the region's outputs.
+  void lower(const Compact& form) {
+    Buffer buffer{.name = "count", .type = DType::kInt64, .scope = Scope::kGlobal, .shape = {Size(1)},
+                  .strides = {Size(1)}, .written = true};
+    const int count = static_cast<int>(builder_.program.buffers.size());
+    builder_.program.buffers.push_back(std::move(buffer));
+    const Expr zero = make_index(0), kept = make_load(count, DType::kInt64, {zero});
+    builder_.add({Map{.axes = {}, .condition = {}, .stores = {{count, {zero}, zero, ScatterMode::kSet}}}});
+    Replacements own;
+    Map map{.axes = own_axes(form.axes, own), .condition = convert(form.condition, own), .stores = {},
+            .ordered = true};
+    for (size_t i = 0; i < form.outputs.size(); ++i) {
+      map.stores.push_back(builder_.store(form.outputs[i], {kept}, convert(form.values[i], own)));
+    }
+    map.stores.push_back({count, {zero}, make_index(1), ScatterMode::kAdd});
+    builder_.add({std::move(map)});
+  }
+
+  const Region& region_;
+  const NestSchedule& schedule_;
+  ProgramBuilder builder_;
+  std::vector<graft::Axis> common_;       // the grid
+  Replacements replacements_;             // common variable -> grid expression
+  std::optional<Axis> lane_;              // the inner part of a split common axis
+  Expr lane_index_, tile_variable_;
+  Size tiles_;
+  int lane_variable_ = -1;
+  std::vector<std::pair<int, size_t>> lane_dimension_;  // scratch tensor, dimension that holds lanes
+};
+
+}  // namespace
+
+Lowered lower_nest(const Region& region, const NestSchedule& schedule, const Target& target) {
+  (void)target;
+  return NestLowering(region, schedule).run();
+}
+
+}  // namespace graft::tile

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tile program: one kernel as a grid of independent points, each a sequence of operations on tiles.
+// Lowering writes it from a region and a schedule; the code generators of every device read it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "expr/region.h"
+
+namespace graft::tile {
+
+/// Where a buffer lives and who sees it.
+enum class Scope : uint8_t {
+  kGlobal,    ///< a kernel argument, visible to all grid points
+  kShared,    ///< one copy per grid point: thread-private scratch on a CPU, shared memory of a block on a GPU
+  kFragment,  ///< like kShared, but only accumulators of Contract and maps over them: matrix fragments on a GPU
+};
+
+/// A tensor in memory. Element (i0, i1, ...) lies at sum(i_k * strides[k]) elements from the start.
+struct Buffer {
+  std::string name;
+  DType type = DType::kUndefined;
+  Scope scope = Scope::kGlobal;
+  Shape shape;    ///< kShared, kFragment: constants on a GPU; on a CPU sizes of the run are allowed
+  Shape strides;  ///< in elements; row-major unless a layout says otherwise
+  bool written = false;  ///< kGlobal: the kernel writes it
+};
+
+/// A loop axis inside a grid point. The extent may depend on outer variables (a tail: min(64, n - 64 * t));
+/// `bound` is its constant upper bound, 0 when none is known.
+struct Axis {
+  Expr variable;
+  Expr extent;
+  int64_t bound = 0;
+};
+
+struct Statement;
+using Body = std::vector<Statement>;
+
+/// for axis (in order): body. `stages` > 1 asks for copies of later iterations to run ahead (GPU pipelines).
+struct For {
+  Axis axis;
+  int stages = 1;
+  Body body;
+};
+
+/// if condition: body. The condition is uniform over the grid point (it uses no Map axis).
+struct If {
+  Expr condition;
+  Body body;
+};
+
+/// One element written: buffers[buffer][indices] = mode(old, value).
+struct Store {
+  int buffer = -1;
+  std::vector<Expr> indices;
+  Expr value;
+  ScatterMode mode = ScatterMode::kSet;
+};
+
+/// For all points of `axes` where `condition` (null: always) holds, the stores. Points are independent unless
+/// `ordered`, which asks for row-major order (scatter, serial state). The last axis is the one to vectorise.
+/// No axes: the stores happen once.
+struct Map {
+  std::vector<Axis> axes;
+  Expr condition;
+  std::vector<Store> stores;
+  bool ordered = false;
+};
+
+/// For all points of `axes`: outputs = fold over `reduced` of `lift`, as graft::Reduce.
+/// `accumulate`: starts from what the outputs hold instead of the identity.
+struct Reduce {
+  std::vector<Axis> axes;
+  std::vector<Axis> reduced;
+  std::vector<Expr> lift;
+  Monoid monoid;
+  std::vector<Store> outputs;  ///< `value` unused
+  bool accumulate = false;
+};
+
+/// c[m, n] (+)= sum over k of a[m, k] * b[k, n], accumulated in the type of c (i32 for int8 operands).
+/// `a`, `b` are kLoad expressions and `c_indices` index expressions, all affine in the axis variables, which may
+/// be several per role (m = oh, ow; k = kh, kw, channel; n = panel, lane). The last n axis has stride 1 in b and c.
+struct Contract {
+  std::vector<Axis> m, n, k;
+  Expr a, b;
+  int c = -1;
+  std::vector<Expr> c_indices;
+  bool accumulate = false;
+};
+
+/// Sorts one row in place, stably: `keys` and `positions` are kShared or kGlobal rows of `length` elements starting
+/// at the given indices; the row runs along the last axis. NaN counts as largest.
+struct SortRow {
+  int keys = -1, positions = -1;
+  std::vector<Expr> key_indices, position_indices;
+  Expr length;
+  bool descending = false;
+};
+
+/// A statement; statements of a body run one after the other as if by one thread: a code generator for a GPU
+/// puts barriers where one statement reads what another wrote.
+struct Statement {
+  std::variant<For, If, Map, Reduce, Contract, SortRow> node;
+};
+
+/// One kernel. In every expression, kLoad's `tensor` is an index into `buffers`.
+struct Program {
+  std::string name;               ///< a C identifier, unique in an engine
+  std::vector<Buffer> buffers;    ///< kGlobal buffers first: they are the kernel's arguments, in this order
+  std::vector<std::string> sizes; ///< the symbols used anywhere, sorted: passed by value as int64
+  std::vector<graft::Axis> grid;  ///< outermost first; flattened row-major to one launch index
+  int threads = 0;                ///< GPU: threads per block; 0 on a CPU
+  Body body;
+};
+
+/// The canonical text; parse_program reads it back. parse throws invalid_argument with line and cause on any bytes.
+std::string print(const Program& program);
+Program parse_program(std::string_view text);
+/// Reads programs printed one after the other: what a code generator is given.
+std::vector<Program> parse_programs(std::string_view text);
+/// Throws an internal error naming the statement when the program breaks a rule stated above.
+void verify(const Program& program);
+/// What verify would say, or nothing when the program keeps all rules.
+std::optional<std::string> broken_rule(const Program& program);
+
+/// The product of the grid extents: how many points a launch has.
+Size grid_size(const Program& program);
+
+/// Byte offset of each kShared and kFragment buffer (by buffer index; 0 for kGlobal) in one grid point's scratch memory,
+/// each 64-byte aligned, and the total as the last entry.
+std::vector<Size> scratch_offsets(const Program& program);
+
+}  // namespace graft::tile

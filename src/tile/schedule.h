@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules: typed records of how a region becomes a kernel. They print, parse and hash; they are what is tuned,
+// cached and stored in plans. lower() checks every one, whatever its source.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace graft::tile {
+
+/// Loops over the common axes of all forms, one grid point per row or per `chunk` elements.
+struct NestSchedule {
+  int64_t chunk = 4096;  ///< elements of the innermost axis in one grid point of a pure map
+  int64_t lanes = 64;    ///< columns handled together when a reduction runs down columns; 1: one row a grid point
+  bool operator==(const NestSchedule&) const = default;
+};
+
+/// A matrix product by tiles of `m` rows and `n` columns; the reduction in pieces of `k` (0: whole).
+struct ContractSchedule {
+  int64_t m = 56;
+  int64_t n = 64;
+  int64_t k = 0;
+  int64_t m_chunk = 0;         ///< rows handled by one grid point (0: as `m`); more amortise a packed operand
+  int64_t panel = 32;          ///< lanes of one packed panel of the right operand
+  bool columns_outer = true;   ///< grid order: all rows of a column tile first
+  bool operator==(const ContractSchedule&) const = default;
+};
+
+/// Attention with online softmax: tiles of `queries` rows against `keys` columns at a time.
+struct AttentionSchedule {
+  int64_t queries = 32;
+  int64_t keys = 64;
+  bool operator==(const AttentionSchedule&) const = default;
+};
+
+using Schedule = std::variant<NestSchedule, ContractSchedule, AttentionSchedule>;
+
+/// `contract m=56 n=64 k=0 m_chunk=0 panel=32 columns_outer=1`; parse_schedule reads it back and throws
+/// invalid_argument naming an unknown or out-of-range field.
+std::string print(const Schedule& schedule);
+Schedule parse_schedule(std::string_view text);
+
+}  // namespace graft::tile

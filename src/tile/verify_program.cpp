@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "tile/program.h"
+
+namespace graft::tile {
+namespace {
+
+template <class... Ts>
+struct overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <class... Ts>
+overloaded(Ts...) -> overloaded<Ts...>;
+
+bool is_c_identifier(const std::string& name) {
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), [&](char c) {
+    return letter(c) || (c >= '0' && c <= '9');
+  });
+}
+
+/// A broken rule, on its way from where it was found to who reports it.
+struct Fault {
+  std::string message;
+};
+
+/// Nodes of an expression when nothing is shared: what analyses without a memory walk.
+int64_t expanded_nodes(const Expr& e) {
+  constexpr int64_t kCeiling = int64_t{1} << 32;
+  std::unordered_map<const ExprNode*, int64_t> nodes;
+  for_each(e, [&](const Expr& node) {
+    int64_t sum = 1;
+    for (const Expr& arg : node->args) sum += nodes[arg.get()];
+    nodes[node.get()] = std::min(sum, kCeiling);
+  });
+  return nodes[e.get()];
+}
+
+bool is_affine(const Expr& index) {
+  constexpr int64_t kMaxNodes = 4096;
+  return expanded_nodes(index) <= kMaxNodes && affine(index).has_value();
+}
+
+bool is_index(const Expr& e) { return e && e->type == DType::kInt64; }
+
+/// Walks a program with the variables in scope and the path of the statement it is at.
+class Verifier {
+ public:
+  explicit Verifier(const Program& program) : program_(program) {}
+
+  void run() {
+    header();
+    buffers();
+    for (const graft::Axis& axis : program_.grid) {
+      sizes_of(axis.extent);
+      bind(axis.variable);
+    }
+    body(program_.body);
+  }
+
+ private:
+  void check(bool good, const std::string& message) const {
+    if (!good) throw Fault{fmt::format("tile program '{}', {}: {}", program_.name, where(), message)};
+  }
+
+  std::string where() const {
+    if (path_.empty()) return "header";
+    std::string text = "statement ";
+    for (size_t i = 0; i < path_.size(); ++i) text += (i ? "." : "") + std::to_string(path_[i]);
+    return text;
+  }
+
+  void header() const {
+    check(is_c_identifier(program_.name), "the name is not a C identifier");
+    check(std::is_sorted(program_.sizes.begin(), program_.sizes.end()) &&
+              std::adjacent_find(program_.sizes.begin(), program_.sizes.end()) == program_.sizes.end(),
+          "sizes are not sorted and unique");
+    check(program_.threads >= 0 && program_.threads <= 1024 && program_.threads % 32 == 0,
+          "threads is not a multiple of 32 up to 1024");
+  }
+
+  void buffers() const {
+    std::set<std::string> names;
+    bool local_seen = false;
+    for (const Buffer& buffer : program_.buffers) {
+      check(!buffer.name.empty() && names.insert(buffer.name).second,
+            "buffer name '" + buffer.name + "' is empty or used twice");
+      check(buffer.type != DType::kUndefined, "buffer '" + buffer.name + "' has no type");
+      check(buffer.shape.size() == buffer.strides.size(),
+            "buffer '" + buffer.name + "' has not one stride per axis");
+      const bool global = buffer.scope == Scope::kGlobal;
+      check(!(global && local_seen), "global buffer '" + buffer.name + "' follows a local one");
+      local_seen |= !global;
+      for (const Shape* shape : {&buffer.shape, &buffer.strides}) {
+        for (const Size& size : *shape) {
+          sizes_of(size);
+          check(global || program_.threads == 0 || size.is_constant(),
+                "buffer '" + buffer.name + "' lies in a block's memory but its size varies");
+        }
+      }
+      check(buffer.scope != Scope::kFragment || program_.threads == 0 || buffer.shape.size() == 2,
+            "fragment '" + buffer.name + "' has not two axes");
+    }
+  }
+
+  void sizes_of(const Size& size) const {
+    std::set<std::string, std::less<>> symbols;
+    size.collect_symbols(symbols);
+    for (const std::string& symbol : symbols) {
+      check(std::binary_search(program_.sizes.begin(), program_.sizes.end(), symbol),
+            "size '" + symbol + "' is used but not listed");
+    }
+  }
+
+  void bind(const Expr& variable) {
+    check(variable && variable->kind == ExprKind::kVariable, "an axis or state is not a variable");
+    check(scope_.insert(variable->variable).second, "a variable is bound twice");
+  }
+  void unbind(const Expr& variable) { scope_.erase(variable->variable); }
+
+  void expression(const Expr& e, const char* what) const {
+    check(static_cast<bool>(e), fmt::format("{} is missing", what));
+    for_each(e, [&](const Expr& node) {
+      if (node->kind == ExprKind::kVariable) {
+        check(scope_.contains(node->variable), fmt::format("{} uses a variable out of scope", what));
+      } else if (node->kind == ExprKind::kSize) {
+        sizes_of(node->size);
+      } else if (node->kind == ExprKind::kLoad) {
+        element(node->tensor, node->args, what);
+        check(node->type == program_.buffers[node->tensor].type,
+              fmt::format("{} loads '{}' with another type", what, program_.buffers[node->tensor].name));
+      }
+    });
+  }
+
+  void element(int buffer, const std::vector<Expr>& indices, const char* what) const {
+    check(buffer >= 0 && buffer < static_cast<int>(program_.buffers.size()),
+          fmt::format("{} names no buffer", what));
+    const Buffer& target = program_.buffers[buffer];
+    check(indices.size() == target.shape.size(),
+          fmt::format("{} has {} indices for '{}', which has {} axes", what, indices.size(), target.name,
+                      target.shape.size()));
+    for (const Expr& index : indices) {
+      check(is_index(index), fmt::format("an index of '{}' in {} is not i64", target.name, what));
+    }
+  }
+
+  void target(int buffer, const std::vector<Expr>& indices, const char* what) const {
+    element(buffer, indices, what);
+    for (const Expr& index : indices) expression(index, what);
+    const Buffer& written = program_.buffers[buffer];
+    check(written.scope != Scope::kGlobal || written.written,
+          fmt::format("{} writes '{}', which is not marked written", what, written.name));
+  }
+
+  /// Extents may use outer variables only, so all are checked before any is bound.
+  void bind_axes(const std::vector<Axis>& axes) {
+    for (const Axis& axis : axes) extent(axis);
+    for (const Axis& axis : axes) bind_index(axis.variable);
+  }
+  void extent(const Axis& axis) const {
+    expression(axis.extent, "an extent");
+    check(is_index(axis.extent), "an extent is not i64");
+    check(axis.bound >= 0, "a bound is negative");
+    if (const auto value = as_integer(axis.extent)) {
+      check(axis.bound == 0 || *value <= axis.bound, "an extent exceeds its bound");
+    }
+  }
+  void bind_index(const Expr& variable) {
+    bind(variable);
+    check(is_index(variable), "an axis variable is not i64");
+  }
+  void unbind_axes(const std::vector<Axis>& axes) {
+    for (const Axis& axis : axes) unbind(axis.variable);
+  }
+
+  void body(const Body& statements) {
+    path_.push_back(0);
+    for (const Statement& statement : statements) {
+      std::visit([&](const auto& node) { this->statement(node); }, statement.node);
+      ++path_.back();
+    }
+    path_.pop_back();
+  }
+
+  void statement(const For& loop) {
+    check(loop.stages >= 1 && loop.stages <= 8, "stages is not between 1 and 8");
+    bind_axes({loop.axis});
+    body(loop.body);
+    unbind(loop.axis.variable);
+  }
+
+  void statement(const If& branch) {
+    expression(branch.condition, "a condition");
+    check(branch.condition->type == DType::kBool, "a condition is not bool");
+    body(branch.body);
+  }
+
+  void statement(const Map& map) {
+    bind_axes(map.axes);
+    if (map.condition) {
+      expression(map.condition, "a condition");
+      check(map.condition->type == DType::kBool, "a condition is not bool");
+    }
+    check(!map.stores.empty(), "a map stores nothing");
+    for (const Store& store : map.stores) {
+      target(store.buffer, store.indices, "a store");
+      expression(store.value, "a stored value");
+      check(store.value->type == program_.buffers[store.buffer].type,
+            "a stored value has another type than '" + program_.buffers[store.buffer].name + "'");
+    }
+    unbind_axes(map.axes);
+  }
+
+  void statement(const Reduce& reduce) {
+    bind_axes(reduce.axes);
+    for (const Store& output : reduce.outputs) target(output.buffer, output.indices, "an output");
+    bind_axes(reduce.reduced);
+    for (const Expr& lift : reduce.lift) expression(lift, "a lifted element");
+    unbind_axes(reduce.reduced);
+    unbind_axes(reduce.axes);
+    monoid(reduce);
+  }
+
+  void monoid(const Reduce& reduce) {
+    const Monoid& m = reduce.monoid;
+    const size_t count = reduce.lift.size();
+    check(count > 0 && m.identity.size() == count && m.left.size() == count &&
+              m.right.size() == count && m.combine.size() == count && reduce.outputs.size() == count,
+          "components of a reduction do not agree in number");
+    for (const auto* variables : {&m.left, &m.right}) {
+      for (const Expr& variable : *variables) bind(variable);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const DType type = reduce.lift[i]->type;
+      expression(m.combine[i], "a combination");
+      check(m.identity[i] && m.identity[i]->kind == ExprKind::kConstant, "an identity is no constant");
+      for (const Expr& e : {m.identity[i], m.left[i], m.right[i], m.combine[i]}) {
+        check(e->type == type, "component types of a reduction differ");
+      }
+      check(program_.buffers[reduce.outputs[i].buffer].type == type,
+            "an output of a reduction has another type than its component");
+    }
+    for (const auto* variables : {&m.left, &m.right}) {
+      for (const Expr& variable : *variables) unbind(variable);
+    }
+  }
+
+  void statement(const Contract& contract) {
+    for (const auto* axes : {&contract.m, &contract.n, &contract.k}) bind_axes(*axes);
+    for (const Expr& operand : {contract.a, contract.b}) {
+      expression(operand, "an operand");
+      check(operand->kind == ExprKind::kLoad, "an operand of a contraction is not a load");
+      for (const Expr& index : operand->args) {
+        check(is_affine(index), "an operand's index is not affine");
+      }
+    }
+    target(contract.c, contract.c_indices, "the result");
+    for (const Expr& index : contract.c_indices) {
+      check(is_affine(index), "an index of the result is not affine");
+    }
+    check(!contract.k.empty(), "a contraction has no k axis");
+    roles(contract);
+    for (const auto* axes : {&contract.m, &contract.n, &contract.k}) unbind_axes(*axes);
+  }
+
+  void roles(const Contract& contract) const {
+    const auto uses = [](const std::vector<Expr>& indices, const std::vector<Axis>& axes) {
+      return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) {
+        return std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
+          return uses_variable(index, axis.variable->variable);
+        });
+      });
+    };
+    check(!uses(contract.a->args, contract.n), "operand a uses an n axis");
+    check(!uses(contract.b->args, contract.m), "operand b uses an m axis");
+    check(!uses(contract.c_indices, contract.k), "the result uses a k axis");
+    if (contract.n.empty()) return;
+    // Matrix units of a GPU read b in either order, vector units of a CPU only along n.
+    const int last = contract.n.back().variable->variable;
+    check(stride(contract.c, contract.c_indices, last).is(1), "the last n axis is not contiguous in c");
+    check(program_.threads > 0 || stride(contract.b->tensor, contract.b->args, last).is(1),
+          "the last n axis is not contiguous in b");
+  }
+
+  /// Elements that one step of `variable` moves in a buffer.
+  Size stride(int buffer, const std::vector<Expr>& indices, int variable) const {
+    Size total = 0;
+    for (size_t i = 0; i < indices.size(); ++i) {
+      total = total + affine(indices[i])->coefficient(variable) * program_.buffers[buffer].strides[i];
+    }
+    return total;
+  }
+
+  void statement(const SortRow& sort) {
+    target(sort.keys, sort.key_indices, "the sort keys");
+    target(sort.positions, sort.position_indices, "the sort positions");
+    expression(sort.length, "the sort length");
+    check(is_index(sort.length), "the sort length is not i64");
+    check(is_integer(program_.buffers[sort.positions].type), "sort positions are not integers");
+    for (const int buffer : {sort.keys, sort.positions}) {
+      check(program_.buffers[buffer].scope != Scope::kFragment, "a fragment cannot be sorted");
+      check(!program_.buffers[buffer].shape.empty(), "a sorted buffer has no axis");
+    }
+  }
+
+  const Program& program_;
+  std::unordered_set<int> scope_;
+  std::vector<int> path_;
+};
+
+}  // namespace
+
+std::optional<std::string> broken_rule(const Program& program) {
+  try {
+    Verifier(program).run();
+  } catch (const Fault& fault) {
+    return fault.message;
+  }
+  return std::nullopt;
+}
+
+void verify(const Program& program) {
+  const auto reason = broken_rule(program);
+  GRAFT_CHECK(!reason, *reason);
+}
+
+}  // namespace graft::tile
