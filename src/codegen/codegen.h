@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface of a code generator module (libgraft_llvm.so, libgraft_cuda.so). Modules are opened with dlopen on a
+// kernel-cache miss only, and speak text: tile programs go in as printed, code comes out as bytes, so that nothing of
+// C++ or of LLVM crosses the border.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/kernel_arguments.h"
+
+extern "C" {
+
+/// Receives one result: `kind` is "object" (ELF relocatable, CPU), "cubin", "source" (CUDA C++ or LLVM IR, on request),
+/// "launch" (CUDA: a line `name threads N shared BYTES` per kernel, the dynamic shared memory of its launch),
+/// "ptx" (on request), "error" (text) or "log".
+typedef void (*graft_codegen_sink)(void* context, const char* kind, const void* data, size_t bytes);
+
+/// Compiles tile programs (their texts one after the other) for a target (its text) into one unit.
+/// `options`: space-separated words; "source" also emits the source form. Returns 0, or 1 after sending an "error".
+/// Thread-safe. Never throws.
+typedef int (*graft_codegen_compile_fn)(const char* programs, size_t program_bytes, const char* target,
+                                        const char* options, graft_codegen_sink sink, void* context);
+
+/// Name and version of the generator and its compiler: part of every kernel-cache key.
+typedef const char* (*graft_codegen_version_fn)(void);
+
+/// What each module exports.
+__attribute__((visibility("default"))) int graft_codegen_compile(const char* programs, size_t program_bytes,
+                                                                 const char* target, const char* options,
+                                                                 graft_codegen_sink sink, void* context);
+__attribute__((visibility("default"))) const char* graft_codegen_version(void);
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/kernel_text.h"
+
+#include <tuple>
+
+namespace graft::cuda {
+
+std::string type_name(DType type) {
+  switch (type) {
+    case DType::kBool: return "bool";
+    case DType::kUint4:
+    case DType::kUint2: return "u8";
+    case DType::kInt4:
+    case DType::kInt2: return "i8";
+    case DType::kFloat16:
+    case DType::kBFloat16:
+    case DType::kFloat32:
+    case DType::kFloat64: return std::string(name_of(type));
+    case DType::kString: return "u64";
+    default: break;
+  }
+  if (is_integer(type)) return std::string(name_of(type));
+  throw Unsupported{fmt::format("elements of type {} are not supported in CUDA kernels yet", name_of(type))};
+}
+
+void CodeText::line(std::string_view content) {
+  constexpr size_t kMaxText = 8 << 20;
+  if (text_.size() > kMaxText) throw Unsupported{"the kernel's code grows beyond 8 MiB"};
+  text_.append(2 * static_cast<size_t>(indent_), ' ').append(content).append("\n");
+}
+
+void CodeText::open(std::string_view content) {
+  line("{} {{", content);
+  ++indent_;
+}
+
+void CodeText::close(std::string_view after) {
+  --indent_;
+  line("}}{}", after);
+}
+
+FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, bool keep_rows) {
+  FragmentLayout best;
+  std::tuple<int64_t, int64_t, int64_t> best_cost{INT64_MAX, 0, 0};
+  const auto tiles = [](int64_t extent, int64_t size) { return (extent + size - 1) / size; };
+  for (int across = 1; across <= warps; ++across) {
+    if (warps % across) continue;
+    FragmentLayout layout;
+    layout.rows = static_cast<int>(rows);
+    layout.columns = static_cast<int>(columns);
+    layout.warps_n = across;
+    layout.warps_m = warps / across;
+    layout.m_tiles = static_cast<int>(tiles(rows, 16 * layout.warps_m));
+    layout.n_tiles = static_cast<int>(tiles(columns, 16 * across)) * 2;  // B is loaded for two tiles at once
+    const int64_t area = int64_t{layout.padded_rows()} * layout.padded_columns();
+    const int64_t edge = layout.tile_rows() + layout.tile_columns();
+    const std::tuple<int64_t, int64_t, int64_t> cost{keep_rows ? across : 0, area, edge};
+    // Whole rows in a warp are not worth idle warps.
+    const bool idle = keep_rows && layout.padded_rows() >= 2 * ((rows + 15) / 16 * 16) && across < warps;
+    if (idle || cost >= best_cost) continue;
+    best_cost = cost;
+    best = layout;
+  }
+  return best;
+}
+
+namespace {
+
+/// Size::to_string spells functions as the prelude's after this.
+std::string with_prelude_names(std::string text) {
+  for (const std::string_view name : {"floor_div(", "mod(", "min(", "max("}) {
+    for (size_t at = text.find(name); at != text.npos; at = text.find(name, at + name.size() + 5)) {
+      text.insert(at, "size_");
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string KernelNames::size(const Size& size) const {
+  if (const auto value = size.as_constant()) return fmt::format("{}ll", *value);
+  return "(" + with_prelude_names(size.substitute(sizes).to_string()) + ")";
+}
+
+std::string KernelNames::affine_text(const Affine& address) const {
+  std::string text = address.offset.is(0) ? "" : size(address.offset);
+  for (const auto& [variable, coefficient] : address.coefficients) {
+    if (!text.empty()) text += " + ";
+    text += fmt::format("(i64){}", variables.at(variable));
+    if (!coefficient.is(1)) text += " * " + size(coefficient);
+  }
+  return text.empty() ? "0ll" : text;
+}
+
+Size KernelNames::stride(int buffer, size_t axis) const {
+  const tile::Buffer& target = program->buffers[buffer];
+  return target.scope == tile::Scope::kShared ? Size(strides[buffer][axis]) : target.strides[axis];
+}
+
+std::optional<Affine> KernelNames::address(int buffer, const std::vector<Expr>& indices) const {
+  Affine total;
+  for (size_t axis = 0; axis < indices.size(); ++axis) {
+    const auto index = affine(indices[axis]);
+    if (!index) return std::nullopt;
+    const Size step = stride(buffer, axis);
+    total.offset = total.offset + index->offset * step;
+    for (const auto& [variable, coefficient] : index->coefficients) {
+      Size& sum = total.coefficients.try_emplace(variable, 0).first->second;
+      sum = sum + coefficient * step;
+    }
+  }
+  std::erase_if(total.coefficients, [](const auto& entry) { return entry.second.is(0); });
+  return total;
+}
+
+}  // namespace graft::cuda

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the CUDA generator share: the lines of a kernel and the names that expressions use in it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "tile/program.h"
+
+namespace graft::cuda {
+
+/// Thrown inside the generator when a program needs what CUDA cannot do yet; becomes an unsupported Error that names
+/// the program.
+struct Unsupported {
+  std::string reason;
+};
+
+/// The C++ type an element has in memory and in registers.
+std::string type_name(DType type);
+
+/// Lines of code with indentation and fresh names.
+class CodeText {
+ public:
+  void line(std::string_view content);
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    line(std::string_view(fmt::format(format, std::forward<Args>(args)...)));
+  }
+  /// `content {`, and everything until close() indented.
+  void open(std::string_view content);
+  void close(std::string_view after = "");
+  std::string fresh(std::string_view stem) { return fmt::format("{}{}", stem, next_++); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  int indent_ = 0;
+  int next_ = 0;
+};
+
+/// How a fragment is spread over the warps of a block: `warps_m` x `warps_n` warps, each with
+/// `m_tiles` x `n_tiles` tiles of 16x8 in the accumulator layout of mma.sync.
+struct FragmentLayout {
+  int warps_m = 1, warps_n = 1, m_tiles = 1, n_tiles = 2;
+  int rows = 0, columns = 0;  ///< of the fragment itself; the warps' tiles may reach beyond
+  int tile_rows() const { return m_tiles * 16; }
+  int tile_columns() const { return n_tiles * 8; }
+  int padded_rows() const { return warps_m * tile_rows(); }
+  int padded_columns() const { return warps_n * tile_columns(); }
+  bool operator==(const FragmentLayout&) const = default;
+};
+
+/// The layout for a fragment of this shape. `keep_rows`: one warp should hold whole rows, for reductions along them.
+FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, bool keep_rows);
+
+/// Names and physical layouts of one kernel.
+struct KernelNames {
+  const tile::Program* program = nullptr;
+  std::vector<std::string> buffers;            ///< C++ names
+  std::vector<std::vector<int64_t>> strides;   ///< kShared: in shared memory, padded against bank conflicts
+  std::map<std::string, Size, std::less<>> sizes;  ///< symbol -> parameter name
+  std::unordered_map<int, std::string> variables;
+  std::unordered_map<int, FragmentLayout> fragments;  ///< by buffer
+
+  std::string size(const Size& size) const;
+  /// `base + offset` of an affine element address whose variables have names; elements, i64.
+  std::string affine_text(const Affine& address) const;
+  /// The linear element address of indices into a global buffer, or nothing when an index is not affine.
+  std::optional<Affine> address(int buffer, const std::vector<Expr>& indices) const;
+  const tile::Buffer& buffer(int index) const { return program->buffers[index]; }
+  Size stride(int buffer, size_t axis) const;
+  bool is_fragment(int buffer) const { return program->buffers[buffer].scope == tile::Scope::kFragment; }
+};
+
+}  // namespace graft::cuda

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/kernel_writer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace graft::cuda {
+namespace {
+
+bool overlaps(const std::set<int>& a, const std::set<int>& b) {
+  return std::any_of(a.begin(), a.end(), [&](int each) { return b.contains(each); });
+}
+
+void merge(Accesses& into, const Accesses& from) {
+  into.reads.insert(from.reads.begin(), from.reads.end());
+  into.writes.insert(from.writes.begin(), from.writes.end());
+}
+
+/// Calls `visit` on each statement that is not a loop or branch.
+template <class Visit>
+void for_each_leaf(const tile::Body& body, const Visit& visit) {
+  for (const tile::Statement& each : body) {
+    if (const auto* loop = std::get_if<tile::For>(&each.node)) {
+      for_each_leaf(loop->body, visit);
+    } else if (const auto* branch = std::get_if<tile::If>(&each.node)) {
+      for_each_leaf(branch->body, visit);
+    } else {
+      visit(each);
+    }
+  }
+}
+
+}  // namespace
+
+KernelWriter::KernelWriter(const tile::Program& program, const Target& target, int max_stages)
+    : program_(program), target_(target), max_stages_(max_stages), expressions_(code_, names_) {
+  names_.program = &program;
+}
+
+Kernel KernelWriter::write() {
+  if (program_.threads <= 0) throw Unsupported{"it states no threads per block"};
+  declare_names();
+  choose_layouts();
+  std::string parameters;
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    const tile::Buffer& buffer = program_.buffers[i];
+    if (buffer.scope != tile::Scope::kGlobal) continue;
+    parameters += fmt::format("{}{}* {}, ", buffer.written ? "" : "const ", type_name(buffer.type), names_.buffers[i]);
+  }
+  for (size_t i = 0; i < program_.sizes.size(); ++i) parameters += fmt::format("const i64 s{}, ", i);
+  code_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}i64* status)", program_.threads,
+                         program_.name, parameters));
+  code_.line("extern __shared__ __align__(128) u8 shared[];");
+  code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
+  code_.line("(void)lane, (void)warp, (void)shared;");
+  grid();
+  declare_memory();
+  body(program_.body);
+  code_.close();
+  return {code_.text(), program_.threads, shared_end_};
+}
+
+void KernelWriter::declare_names() {
+  for (size_t i = 0; i < program_.sizes.size(); ++i) {
+    names_.sizes.emplace(program_.sizes[i], Size::symbol(fmt::format("s{}", i)));
+  }
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    names_.buffers.push_back(fmt::format("b{}", i));
+    names_.strides.emplace_back();
+  }
+}
+
+void KernelWriter::choose_layouts() {
+  bool keep_rows = false;
+  for_each_leaf(program_.body, [&](const tile::Statement& each) {
+    const auto loads_fragment = [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) {
+        keep_rows |= node->kind == ExprKind::kLoad && names_.is_fragment(node->tensor);
+      });
+    };
+    if (const auto* reduce = std::get_if<tile::Reduce>(&each.node)) {
+      for (const Expr& lift : reduce->lift) loads_fragment(lift);
+    }
+    if (const auto* contract = std::get_if<tile::Contract>(&each.node)) loads_fragment(contract->a);
+  });
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    const tile::Buffer& buffer = program_.buffers[i];
+    if (buffer.scope != tile::Scope::kFragment) continue;
+    const FragmentLayout layout = choose_layout(buffer.shape[0].constant(), buffer.shape[1].constant(),
+                                                program_.threads / 32, keep_rows);
+    if (layout.m_tiles * layout.n_tiles * 4 > 256) {
+      throw Unsupported{fmt::format("fragment '{}' takes more than 256 registers of each thread", buffer.name)};
+    }
+    names_.fragments.emplace(static_cast<int>(i), layout);
+  }
+}
+
+int64_t KernelWriter::reserve_shared(int64_t bytes) {
+  const int64_t offset = (shared_end_ + 127) / 128 * 128;
+  shared_end_ = offset + bytes;
+  return offset;
+}
+
+void KernelWriter::declare_memory() {
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    const tile::Buffer& buffer = program_.buffers[i];
+    if (buffer.scope == tile::Scope::kFragment) {
+      const FragmentLayout& layout = names_.fragments.at(static_cast<int>(i));
+      code_.line("{} {}[{}][{}][4];", type_name(buffer.type), names_.buffers[i], layout.m_tiles, layout.n_tiles);
+    }
+    if (buffer.scope != tile::Scope::kShared) continue;
+    // Row-major, with rows of a matrix an odd number of 16-byte pieces apart: no two of eight rows share banks.
+    const int width = std::max(bit_width(buffer.type) / 8, 1);
+    std::vector<int64_t> strides(buffer.shape.size(), 1);
+    int64_t elements = 1;
+    for (size_t axis = buffer.shape.size(); axis-- > 0;) {
+      strides[axis] = elements;
+      elements *= std::max<int64_t>(buffer.shape[axis].constant(), 1);
+      const bool row = axis + 1 == buffer.shape.size() && axis > 0 && elements * width >= 32;
+      if (row) elements = ((elements * width + 15) / 16 | 1) * 16 / width;
+    }
+    names_.strides[i] = std::move(strides);
+    code_.line("{0}* const {1} = ({0}*)(shared + {2});", type_name(buffer.type), names_.buffers[i],
+               reserve_shared(elements * width));
+  }
+}
+
+void KernelWriter::grid() {
+  std::string total = "1ll";
+  for (const graft::Axis& axis : program_.grid) total += " * " + names_.size(axis.extent);
+  code_.line("i64 point = blockIdx.x + (i64)gridDim.x * blockIdx.y;");
+  code_.line("if (point >= {}) return;", total);
+  for (size_t i = program_.grid.size(); i-- > 0;) {
+    const graft::Axis& axis = program_.grid[i];
+    const std::string name = bind(axis.variable, "g");
+    if (i == 0) {
+      code_.line("const i64 {} = point;", name);
+    } else {
+      code_.line("const i64 {} = point % {};", name, names_.size(axis.extent));
+      code_.line("point /= {};", names_.size(axis.extent));
+    }
+  }
+}
+
+std::string KernelWriter::bind(const Expr& variable, std::string_view stem) {
+  std::string name = code_.fresh(stem);
+  names_.variables[variable->variable] = name;
+  return name;
+}
+
+void KernelWriter::barrier() {
+  code_.line("__syncthreads();");
+  pending_ = {};
+}
+
+void KernelWriter::before(const Accesses& accesses) {
+  if (overlaps(accesses.reads, pending_.writes) || overlaps(accesses.writes, pending_.writes) ||
+      overlaps(accesses.writes, pending_.reads)) {
+    barrier();
+  }
+  merge(pending_, accesses);
+}
+
+void KernelWriter::body(const tile::Body& statements) {
+  for (const tile::Statement& each : statements) {
+    std::visit([&](const auto& node) { this->statement(node); }, each.node);
+  }
+}
+
+std::string KernelWriter::uniform_value(const Expr& e) {
+  Accesses accesses;
+  for_each(e, [&](const Expr& node) {
+    if (node->kind == ExprKind::kLoad && !names_.is_fragment(node->tensor)) accesses.reads.insert(node->tensor);
+  });
+  before(accesses);
+  expressions_.enter();  // a later statement may see other values in memory
+  std::string text = expressions_.value(e);
+  expressions_.leave();
+  return text;
+}
+
+void KernelWriter::statement(const tile::For& loop) {
+  std::vector<ContractPlan> plans;
+  if (pipelined(loop, plans)) return pipelined_loop(loop, plans);
+  const std::string extent = uniform_value(loop.axis.extent);
+  const std::string name = bind(loop.axis.variable, "i");
+  // What the end of the body leaves pending meets its beginning again.
+  merge(pending_, accesses_of(program_, {loop}));
+  code_.open(fmt::format("for (i64 {0} = 0; {0} < {1}; ++{0})", name, extent));
+  expressions_.enter();
+  body(loop.body);
+  expressions_.leave();
+  code_.close();
+  merge(pending_, accesses_of(program_, {loop}));
+}
+
+void KernelWriter::statement(const tile::If& branch) {
+  const std::string condition = uniform_value(branch.condition);
+  const Accesses skipped = pending_;
+  code_.open(fmt::format("if ({})", condition));
+  expressions_.enter();
+  body(branch.body);
+  expressions_.leave();
+  code_.close();
+  merge(pending_, skipped);
+}
+
+void KernelWriter::statement(const tile::SortRow& sort) {
+  before(accesses_of(program_, {sort}));
+  code_.open("");
+  expressions_.enter();
+  const std::string length = expressions_.value(sort.length);
+  const std::string keys = expressions_.element(sort.keys, sort.key_indices);
+  const std::string positions = expressions_.element(sort.positions, sort.position_indices);
+  const auto stride = [&](int buffer) {
+    return names_.size(names_.stride(buffer, names_.buffer(buffer).shape.size() - 1));
+  };
+  code_.line("sort_row<{}>(&{}, {}, &{}, {}, {}, {});", program_.threads, keys, stride(sort.keys), positions,
+             stride(sort.positions), length, sort.descending);
+  expressions_.leave();
+  code_.close();
+}
+
+Kernel write_kernel(const tile::Program& program, const Target& target) {
+  const auto fail = [&](const std::string& reason) -> Kernel {
+    throw Error(ErrorKind::kUnsupported, reason, fmt::format("kernel '{}' for {}", program.name, target.name));
+  };
+  try {
+    const tile::Program split = split_contractions(program);
+    const int64_t limit = target.shared_bytes > 0 ? target.shared_bytes : 48 << 10;
+    for (int stages = 8; stages >= 1; --stages) {
+      Kernel kernel = KernelWriter(split, target, stages).write();
+      if (kernel.shared_bytes <= limit) return kernel;
+      if (stages == 1) {
+        return fail(fmt::format("its tiles take {} bytes of shared memory, a block has {}: choose smaller tiles",
+                                kernel.shared_bytes, limit));
+      }
+    }
+  } catch (const Unsupported& unsupported) {
+    return fail(unsupported.reason);
+  }
+  return {};
+}
+
+}  // namespace graft::cuda

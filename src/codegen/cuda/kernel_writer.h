@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns one tile program into the text of one CUDA kernel. Statements are written by the file named after them.
+#pragma once
+
+#include <set>
+
+#include "codegen/cuda/expression.h"
+#include "target/target.h"
+
+namespace graft::cuda {
+
+/// A kernel's text and what a launch needs to know of it.
+struct Kernel {
+  std::string text;
+  int threads = 0;
+  int64_t shared_bytes = 0;
+};
+
+/// Writes the kernel; throws unsupported, naming the program, when it needs what CUDA cannot do yet.
+Kernel write_kernel(const tile::Program& program, const Target& target);
+
+/// The program with each contraction over a fragment cut along k into tiles that fit shared memory, each in a loop
+/// that asks for copies to run ahead.
+tile::Program split_contractions(const tile::Program& program);
+
+/// What a statement reads and writes of memory that threads share, by buffer index.
+struct Accesses {
+  std::set<int> reads, writes;
+};
+Accesses accesses_of(const tile::Program& program, const tile::Statement& statement);
+
+/// Whether `index` counts the points of `axes` in row-major order, as a fragment's row or column does.
+bool counts_points(const Expr& index, const std::vector<tile::Axis>& axes);
+/// Names the value of each axis at the row-major point called `point`.
+void name_points(KernelNames& names, const std::vector<tile::Axis>& axes, const std::string& point);
+
+/// One operand of a contraction on its way into registers.
+struct Operand {
+  enum class Source { kShared, kFragment, kSpilled, kStaged };  ///< kSpilled: a fragment, through shared memory
+  Source source = Source::kStaged;
+  int buffer = -1;
+  bool transposed = false;  ///< a: rows run along k; b: rows run along n
+  int rows = 0, columns = 0, leading = 0;  ///< of the tile as it lies in shared memory
+  bool by_row = false;      ///< contiguous along its columns: staged in 16-byte pieces
+  bool repeats = false;     ///< does not change in the loop that stages it
+  int slots = 1;            ///< copies in shared memory, for copies that run ahead
+  int64_t offset = -1;      ///< of the staged copies in shared memory
+  int id = 0;               ///< identifies the staged copies for hazards: below -1
+  Affine address;           ///< kShared: of the tile's first element; kStaged: of an element, in its buffer
+};
+
+/// How one contraction is carried out.
+struct ContractPlan {
+  const tile::Contract* contract = nullptr;
+  bool tensor_cores = false;
+  int k = 0;             ///< the tile's k, a multiple of 16 on tensor cores
+  FragmentLayout layout;
+  Operand a, b;
+};
+
+/// State of writing one kernel.
+class KernelWriter {
+ public:
+  KernelWriter(const tile::Program& program, const Target& target, int max_stages);
+  Kernel write();
+
+ private:
+  struct Point {
+    std::string name, extent;
+  };
+
+  // kernel_writer.cpp: the frame and control flow
+  void declare_names();
+  void choose_layouts();
+  void declare_memory();
+  void grid();
+  void body(const tile::Body& statements);
+  void statement(const tile::For& loop);
+  void statement(const tile::If& branch);
+  void statement(const tile::SortRow& sort);
+  std::string uniform_value(const Expr& e);
+  int64_t reserve_shared(int64_t bytes);
+  void before(const Accesses& accesses);
+  void barrier();
+  std::string bind(const Expr& variable, std::string_view stem);
+
+  // map_statement.cpp
+  void statement(const tile::Map& map);
+  void fragment_map(const tile::Map& map, int fragment);
+  void fragment_points(const tile::Map& map, int fragment, size_t row_axes);
+  bool fragment_rows(const tile::Map& map, int fragment);
+  void flat_map(const tile::Map& map);
+  void ordered_map(const tile::Map& map);
+  void scalar_points(const tile::Map& map, const std::vector<std::string>& extents);
+  bool vector_points(const tile::Map& map, const std::vector<std::string>& extents);
+  void stores_at_point(const tile::Map& map);
+  void store(const tile::Store& store, const std::string& value, bool ordered);
+  std::vector<std::string> extents_of(const std::vector<tile::Axis>& axes);
+  void decompose(const std::vector<tile::Axis>& axes, const std::vector<std::string>& extents,
+                 const std::string& point, const std::string& type);
+  int fragment_of(const tile::Map& map) const;
+  void check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows, const std::vector<tile::Axis>& columns,
+                              const std::vector<const std::vector<Expr>*>& uses) const;
+
+  // reduce_statement.cpp
+  void statement(const tile::Reduce& reduce);
+  void fragment_reduce(const tile::Reduce& reduce, int fragment);
+  void memory_reduce(const tile::Reduce& reduce);
+  void reduce_thread_per_point(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                               const std::vector<std::string>& reduced);
+  void reduce_together(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                       const std::vector<std::string>& reduced, bool block);
+  void fold_elements(const tile::Reduce& reduce, const std::vector<std::string>& reduced, const std::string& from,
+                     const std::string& to, const std::string& step);
+  std::string begin_monoid(const tile::Reduce& reduce);
+  void write_outputs(const tile::Reduce& reduce, const std::string& state);
+  void fold_one(const tile::Reduce& reduce, const std::string& state);
+
+  // contract_plan.cpp and contract_statement.cpp
+  ContractPlan plan(const tile::Contract& contract);
+  Operand plan_operand(const tile::Contract& contract, const ContractPlan& plan, bool is_a);
+  bool reads_in_place(const Operand& operand, const tile::Contract& contract, const ContractPlan& plan, bool is_a);
+  void reserve(Operand& operand, int slots);
+  void spill(const ContractPlan& plan, const Operand& operand);
+  void statement(const tile::Contract& contract);
+  void contract_in_memory(const tile::Contract& contract);
+  void stage(const ContractPlan& plan, const Operand& operand, const std::string& slot);
+  std::string stage_address(const ContractPlan& plan, const Operand& operand, bool is_a, const std::string& row,
+                            const std::string& column);
+  void multiply(const ContractPlan& plan, const std::string& slot);
+  bool pipelined(const tile::For& loop, std::vector<ContractPlan>& plans);
+  void pipelined_loop(const tile::For& loop, std::vector<ContractPlan>& plans);
+
+  const tile::Program& program_;
+  const Target& target_;
+  int max_stages_;
+  KernelNames names_;
+  CodeText code_;
+  ExpressionWriter expressions_;
+  Accesses pending_;                 ///< since the last barrier
+  int64_t shared_end_ = 0;
+  int next_staged_ = -2;
+  std::unordered_map<const tile::Contract*, std::pair<ContractPlan, std::string>> planned_;  ///< and the slot's name
+};
+
+}  // namespace graft::cuda

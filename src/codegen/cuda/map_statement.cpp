@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// Maps: over memory, points are dealt to threads in 16-byte pieces; over fragments, each thread takes its own elements.
+#include <algorithm>
+
+#include "codegen/cuda/kernel_writer.h"
+
+namespace graft::cuda {
+namespace {
+
+/// Every expression of a map.
+std::vector<Expr> expressions_of(const tile::Map& map) {
+  std::vector<Expr> all;
+  if (map.condition) all.push_back(map.condition);
+  for (const tile::Store& store : map.stores) {
+    all.push_back(store.value);
+    all.insert(all.end(), store.indices.begin(), store.indices.end());
+  }
+  return all;
+}
+
+/// Loads that happen at every point: not inside a select's branch.
+void unconditional_loads(const Expr& e, std::unordered_set<const ExprNode*>& seen, std::vector<Expr>& loads) {
+  if (!seen.insert(e.get()).second) return;
+  const size_t arguments = is_call(e, Intrinsic::kSelect) ? 1 : e->args.size();
+  for (size_t i = 0; i < arguments; ++i) unconditional_loads(e->args[i], seen, loads);
+  if (e->kind == ExprKind::kLoad) loads.push_back(e);
+}
+
+/// Whether some expression of the map loads a buffer that the map stores to.
+bool reads_own_stores(const tile::Map& map) {
+  bool found = false;
+  for (const Expr& e : expressions_of(map)) {
+    for_each(e, [&](const Expr& node) {
+      for (const tile::Store& store : map.stores) {
+        found |= node->kind == ExprKind::kLoad && node->tensor == store.buffer;
+      }
+    });
+  }
+  return found;
+}
+
+bool only_sets(const tile::Map& map) {
+  return std::all_of(map.stores.begin(), map.stores.end(),
+                     [](const tile::Store& store) { return store.mode == ScatterMode::kSet; });
+}
+
+}  // namespace
+
+int KernelWriter::fragment_of(const tile::Map& map) const {
+  int fragment = -1;
+  const auto note = [&](int buffer) {
+    if (names_.is_fragment(buffer)) fragment = buffer;
+  };
+  for (const tile::Store& store : map.stores) note(store.buffer);
+  for (const Expr& e : expressions_of(map)) {
+    for_each(e, [&](const Expr& node) {
+      if (node->kind == ExprKind::kLoad) note(node->tensor);
+    });
+  }
+  return fragment;
+}
+
+void KernelWriter::statement(const tile::Map& map) {
+  before(accesses_of(program_, {map}));
+  code_.open("");
+  expressions_.enter();
+  if (const int fragment = fragment_of(map); fragment >= 0) {
+    fragment_map(map, fragment);
+  } else if (map.ordered || map.axes.empty()) {
+    ordered_map(map);
+  } else {
+    flat_map(map);
+  }
+  expressions_.leave();
+  code_.close();
+}
+
+std::vector<std::string> KernelWriter::extents_of(const std::vector<tile::Axis>& axes) {
+  std::vector<std::string> extents;
+  for (const tile::Axis& axis : axes) {
+    if (const auto constant = as_integer(axis.extent)) {
+      extents.push_back(std::to_string(*constant));
+      continue;
+    }
+    const std::string name = code_.fresh("n");
+    const std::string value = expressions_.value(axis.extent);
+    code_.line("const {} {} = {};", axis.bound ? "int" : "i64", name, axis.bound ? "(int)(" + value + ")" : value);
+    extents.push_back(name);
+  }
+  return extents;
+}
+
+// --- fragments ---
+
+void KernelWriter::check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows,
+                                          const std::vector<tile::Axis>& columns,
+                                          const std::vector<const std::vector<Expr>*>& uses) const {
+  for (const std::vector<Expr>* indices : uses) {
+    if (counts_points((*indices)[0], rows) && counts_points((*indices)[1], columns)) continue;
+    const std::string& name = names_.buffer(fragment).name;
+    throw Unsupported{fmt::format("fragment '{}' is indexed by other than its row and its column", name)};
+  }
+}
+
+void KernelWriter::fragment_map(const tile::Map& map, int fragment) {
+  if (map.ordered) throw Unsupported{"an ordered map over a fragment"};
+  const FragmentLayout& layout = names_.fragments.at(fragment);
+  std::vector<const std::vector<Expr>*> uses;
+  const auto use = [&](int buffer, const std::vector<Expr>& indices) {
+    if (!names_.is_fragment(buffer)) return;
+    if (names_.fragments.at(buffer) != layout) throw Unsupported{"a map over fragments of different shapes"};
+    uses.push_back(&indices);
+  };
+  for (const tile::Store& store : map.stores) use(store.buffer, store.indices);
+  for (const Expr& e : expressions_of(map)) {
+    for_each(e, [&](const Expr& node) {
+      if (node->kind == ExprKind::kLoad) use(node->tensor, node->args);
+    });
+  }
+  // The first axes run over rows, the others over columns.
+  size_t row_axes = 0;
+  while (row_axes < map.axes.size() && uses_variable((*uses[0])[0], map.axes[row_axes].variable->variable)) ++row_axes;
+  const auto middle = map.axes.begin() + static_cast<std::ptrdiff_t>(row_axes);
+  check_fragment_indices(fragment, {map.axes.begin(), middle}, {middle, map.axes.end()}, uses);
+  if (row_axes == 1 && map.axes.size() == 2 && fragment_rows(map, fragment)) return;
+  fragment_points(map, fragment, row_axes);
+}
+
+/// One element after the other: what stores to fragments, in any mode or under a condition.
+void KernelWriter::fragment_points(const tile::Map& map, int fragment, size_t row_axes) {
+  const FragmentLayout& layout = names_.fragments.at(fragment);
+  const std::vector<std::string> extents = extents_of(map.axes);
+  const std::string row = code_.fresh("r"), column = code_.fresh("c");
+  const auto middle = map.axes.begin() + static_cast<std::ptrdiff_t>(row_axes);
+  name_points(names_, {map.axes.begin(), middle}, row);
+  name_points(names_, {middle, map.axes.end()}, column);
+  std::string inside = fmt::format("{} < {} && {} < {}", row, layout.rows, column, layout.columns);
+  for (size_t i = 0; i < map.axes.size(); ++i) {
+    inside += fmt::format(" && {} < {}", names_.variables.at(map.axes[i].variable->variable), extents[i]);
+  }
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int m = 0; m < {}; ++m)", layout.m_tiles));
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int n = 0; n < {}; ++n)", layout.n_tiles));
+  code_.line("#pragma unroll");
+  code_.open("for (int e = 0; e < 4; ++e)");
+  code_.line("const int {} = warp / {} * {} + m * 16 + lane / 4 + e / 2 * 8;", row, layout.warps_n, layout.tile_rows());
+  code_.line("const int {} = warp % {} * {} + n * 8 + lane % 4 * 2 + e % 2;", column, layout.warps_n,
+             layout.tile_columns());
+  code_.open(fmt::format("if ({})", inside));
+  expressions_.enter();
+  expressions_.set_fragment_position("[m][n][e]");
+  stores_at_point(map);
+  expressions_.set_fragment_position("");
+  expressions_.leave();
+  for (int i = 0; i < 4; ++i) code_.close();
+}
+
+/// fragment -> memory with contiguous columns: a row's values first, then stores of two elements.
+bool KernelWriter::fragment_rows(const tile::Map& map, int fragment) {
+  if (map.condition || !only_sets(map) || reads_own_stores(map)) return false;
+  const int row_variable = map.axes[0].variable->variable, column_variable = map.axes[1].variable->variable;
+  for (const tile::Store& store : map.stores) {
+    const auto address = names_.is_fragment(store.buffer) ? std::nullopt : names_.address(store.buffer, store.indices);
+    if (!address || !address->coefficient(column_variable).is(1)) return false;
+    if (bit_width(names_.buffer(store.buffer).type) < 8) return false;
+  }
+  const FragmentLayout& layout = names_.fragments.at(fragment);
+  const std::vector<std::string> extents = extents_of(map.axes);
+  names_.variables[row_variable] = "row";
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int h = 0; h < {}; ++h)", 2 * layout.m_tiles));
+  code_.line("const int row = warp / {} * {} + h * 8 + lane / 4, first = warp % {} * {} + lane % 4 * 2;",
+             layout.warps_n, layout.tile_rows(), layout.warps_n, layout.tile_columns());
+  code_.open(fmt::format("if (row < {})", extents[0]));
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    code_.line("{} v{}[{}][2];", type_name(names_.buffer(map.stores[i].buffer).type), i, layout.n_tiles);
+  }
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int p = 0; p < {}; ++p)", 2 * layout.n_tiles));
+  const std::string column = bind(map.axes[1].variable, "c");
+  code_.line("const int {} = first + p / 2 * 8 + p % 2;", column);
+  code_.open(fmt::format("if ({} < {})", column, extents[1]));
+  expressions_.enter();
+  expressions_.set_fragment_position("[h / 2][p / 2][h % 2 * 2 + p % 2]");
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    code_.line("v{}[p / 2][p % 2] = {};", i, expressions_.value(map.stores[i].value));
+  }
+  expressions_.set_fragment_position("");
+  expressions_.leave();
+  code_.close();
+  code_.close();
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int p = 0; p < {}; ++p)", layout.n_tiles));
+  code_.line("const int column = first + p * 8;");
+  names_.variables[column_variable] = "column";
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    const tile::Store& store = map.stores[i];
+    const std::string type = type_name(names_.buffer(store.buffer).type);
+    code_.line("{}* const to{} = {} + ({});", type, i, names_.buffers[store.buffer],
+               names_.affine_text(*names_.address(store.buffer, store.indices)));
+    code_.line("if (column + 1 < {0} && aligned<{1}, 2>(to{2})) *(Pack<{1}, 2>*)to{2} = {{v{2}[p][0], v{2}[p][1]}};",
+               extents[1], type, i);
+    code_.line("else for (int j = 0; j < 2; ++j) if (column + j < {}) to{}[j] = v{}[p][j];", extents[1], i, i);
+  }
+  code_.close();
+  code_.close();
+  code_.close();
+  return true;
+}
+
+// --- memory ---
+
+void KernelWriter::store(const tile::Store& store, const std::string& value, bool ordered) {
+  const std::string to = expressions_.element(store.buffer, store.indices);
+  const tile::Buffer& buffer = names_.buffer(store.buffer);
+  if (store.mode == ScatterMode::kSet) return code_.line("{} = {};", to, value);
+  const DType type = buffer.type;
+  static constexpr Intrinsic kUpdates[] = {Intrinsic::kAdd, Intrinsic::kAdd, Intrinsic::kMul, Intrinsic::kMin,
+                                           Intrinsic::kMax};
+  const Intrinsic update = kUpdates[static_cast<int>(store.mode)];
+  const DType compute = compute_type(type);
+  const std::string operand = compute == type ? value : fmt::format("convert<{}>({})", type_name(compute), value);
+  const auto updated = [&](const std::string& old) {
+    const std::string a = compute == type ? old : fmt::format("convert<{}>({})", type_name(compute), old);
+    const std::string result = intrinsic_text(update, compute, {a, operand});
+    return compute == type ? result : fmt::format("convert<{}>({})", type_name(type), result);
+  };
+  // Points of one block are independent; other blocks may update the same element of global memory.
+  if (buffer.scope != tile::Scope::kGlobal) return code_.line("{} = {};", to, updated(to));
+  const bool native = store.mode == ScatterMode::kAdd && (type == DType::kFloat32 || type == DType::kFloat64 ||
+      type == DType::kInt32 || type == DType::kUint32 || type == DType::kInt64);
+  if (ordered) return code_.line("{} = {};", to, updated(to));
+  if (native) return code_.line("atomic_add(&{}, {});", to, value);
+  code_.line("atomic_update(&{}, [&](const {} old) {{ return ({})({}); }});", to, type_name(type), type_name(type),
+             updated("old"));
+}
+
+void KernelWriter::stores_at_point(const tile::Map& map) {
+  if (map.condition) {
+    code_.open(fmt::format("if ({})", expressions_.value(map.condition)));
+    expressions_.enter();
+  }
+  // A later store may load what an earlier one wrote: nothing loaded survives a store.
+  const bool forget = map.stores.size() > 1 && reads_own_stores(map);
+  for (const tile::Store& each : map.stores) {
+    if (forget) expressions_.enter();
+    store(each, expressions_.value(each.value), map.ordered);
+    if (forget) expressions_.leave();
+  }
+  if (map.condition) {
+    expressions_.leave();
+    code_.close();
+  }
+}
+
+void KernelWriter::ordered_map(const tile::Map& map) {
+  code_.open("if (threadIdx.x == 0)");
+  const std::vector<std::string> extents = extents_of(map.axes);
+  for (size_t i = 0; i < map.axes.size(); ++i) {
+    const std::string name = bind(map.axes[i].variable, "i");
+    code_.open(fmt::format("for (i64 {0} = 0; {0} < {1}; ++{0})", name, extents[i]));
+  }
+  expressions_.enter();
+  stores_at_point(map);
+  expressions_.leave();
+  for (size_t i = 0; i < map.axes.size(); ++i) code_.close();
+  code_.close();
+}
+
+void KernelWriter::decompose(const std::vector<tile::Axis>& axes, const std::vector<std::string>& extents,
+                             const std::string& point, const std::string& type) {
+  std::string rest = point;
+  for (size_t i = axes.size(); i-- > 0;) {
+    const std::string name = bind(axes[i].variable, "i");
+    if (i == 0) {
+      code_.line("const {} {} = {};", type, name, rest);
+    } else {
+      code_.line("const {} {} = {} % {};", type, name, rest, extents[i]);
+      const std::string next = code_.fresh("q");
+      code_.line("const {} {} = {} / {};", type, next, rest, extents[i]);
+      rest = next;
+    }
+  }
+}
+
+void KernelWriter::flat_map(const tile::Map& map) {
+  const std::vector<std::string> extents = extents_of(map.axes);
+  if (!vector_points(map, extents)) scalar_points(map, extents);
+}
+
+namespace {
+
+/// int where all points of the axes are known to fit it.
+std::string point_type(const std::vector<tile::Axis>& axes) {
+  int64_t points = 1;
+  for (const tile::Axis& axis : axes) {
+    const int64_t bound = as_integer(axis.extent).value_or(axis.bound);
+    if (bound <= 0 || bound > (int64_t{1} << 30)) return "i64";
+    points *= bound;
+    if (points > int64_t{1} << 30) return "i64";
+  }
+  return "int";
+}
+
+}  // namespace
+
+void KernelWriter::scalar_points(const tile::Map& map, const std::vector<std::string>& extents) {
+  const std::string type = point_type(map.axes);
+  code_.open(fmt::format("for ({0} p = threadIdx.x; p < ({0}){1}; p += {2})", type, fmt::join(extents, " * "),
+                         program_.threads));
+  expressions_.enter();
+  decompose(map.axes, extents, "p", type);
+  stores_at_point(map);
+  expressions_.leave();
+  code_.close();
+}
+
+/// map -> pieces of V points along the last axis with 16-byte loads and stores, where addresses allow it.
+bool KernelWriter::vector_points(const tile::Map& map, const std::vector<std::string>& extents) {
+  const int last = map.axes.back().variable->variable;
+  if (map.condition || !only_sets(map) || reads_own_stores(map)) return false;
+  int width = 8;  // of the narrowest element, whose accesses are to be 16 bytes
+  for (const tile::Store& each : map.stores) {
+    const auto address = names_.address(each.buffer, each.indices);
+    if (!address || !address->coefficient(last).is(1) || bit_width(names_.buffer(each.buffer).type) < 8) return false;
+    width = std::min(width, bit_width(names_.buffer(each.buffer).type) / 8);
+  }
+  std::vector<Expr> loads, vector_loads;
+  std::unordered_set<const ExprNode*> seen;
+  for (const tile::Store& each : map.stores) unconditional_loads(each.value, seen, loads);
+  for (const Expr& load : loads) {
+    const auto address = names_.address(load->tensor, load->args);
+    const int bits = bit_width(load->type);
+    if (!address || !address->coefficient(last).is(1) || bits < 8) continue;
+    vector_loads.push_back(load);
+    width = std::min(width, bits / 8);
+  }
+  const int vector = 16 / width;
+  if (vector < 2) return false;
+
+  std::vector<std::string> pieces = extents;
+  const std::string count = code_.fresh("n"), type = point_type(map.axes);
+  code_.line("const {0} {1} = (({0}){2} + {3}) / {4};", type, count, extents.back(), vector - 1, vector);
+  pieces.back() = count;
+  code_.open(fmt::format("for ({0} p = threadIdx.x; p < ({0}){1}; p += {2})", type, fmt::join(pieces, " * "),
+                         program_.threads));
+  decompose(map.axes, pieces, "p", type);
+  const std::string first = code_.fresh("f");
+  code_.line("const {} {} = {} * {};", type, first, names_.variables.at(last), vector);
+  names_.variables[last] = first;
+  std::string aligned = fmt::format("{} + {} <= {}", first, vector, extents.back());
+  std::vector<std::string> sources, targets;
+  const auto pointer = [&](int buffer, const std::vector<Expr>& indices, bool constant) {
+    const std::string name = code_.fresh("p"), element = type_name(names_.buffer(buffer).type);
+    code_.line("{}{}* const {} = {} + ({});", constant ? "const " : "", element, name, names_.buffers[buffer],
+               names_.affine_text(*names_.address(buffer, indices)));
+    aligned += fmt::format(" && aligned<{}, {}>({})", element, vector, name);
+    return name;
+  };
+  for (const Expr& load : vector_loads) sources.push_back(pointer(load->tensor, load->args, true));
+  for (const tile::Store& each : map.stores) targets.push_back(pointer(each.buffer, each.indices, false));
+  code_.open(fmt::format("if ({})", aligned));
+  expressions_.enter();
+  const std::string point = code_.fresh("i");
+  for (size_t i = 0; i < vector_loads.size(); ++i) {
+    const std::string pack = fmt::format("Pack<{}, {}>", type_name(vector_loads[i]->type), vector);
+    code_.line("const {0} x{1} = *(const {0}*){2};", pack, i, sources[i]);
+  }
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    code_.line("Pack<{}, {}> y{};", type_name(names_.buffer(map.stores[i].buffer).type), vector, i);
+  }
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int j = 0; j < {}; ++j)", vector));
+  code_.line("const {} {} = {} + j;", type, point, first);
+  names_.variables[last] = point;
+  for (size_t i = 0; i < vector_loads.size(); ++i) expressions_.define(vector_loads[i], fmt::format("x{}.at[j]", i));
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    code_.line("y{}.at[j] = {};", i, expressions_.value(map.stores[i].value));
+  }
+  code_.close();
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    code_.line("*(Pack<{}, {}>*){} = y{};", type_name(names_.buffer(map.stores[i].buffer).type), vector, targets[i], i);
+  }
+  expressions_.leave();
+  code_.close();
+  code_.open("else");
+  code_.open(fmt::format("for ({0} {1} = {2}; {1} < {2} + {3} && {1} < {4}; ++{1})", type, point, first, vector,
+                         extents.back()));
+  expressions_.enter();
+  stores_at_point(map);
+  expressions_.leave();
+  code_.close();
+  code_.close();
+  code_.close();
+  return true;
+}
+
+}  // namespace graft::cuda

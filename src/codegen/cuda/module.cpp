@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface of libgraft_cuda.so: texts of tile programs in, one cubin with all their kernels out.
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "codegen/codegen.h"
+#include "codegen/cuda/kernel_writer.h"
+#include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/prelude.h"
+#include "target/target.h"
+#include "tile/program.h"
+
+namespace graft::cuda {
+namespace {
+
+constexpr const char* kGenerator = "graft-cuda 1";
+
+bool has_word(std::string_view options, std::string_view word) {
+  while (!options.empty()) {
+    const size_t end = std::min(options.find(' '), options.size());
+    if (options.substr(0, end) == word) return true;
+    options.remove_prefix(std::min(end + 1, options.size()));
+  }
+  return false;
+}
+
+/// Sends "source", "ptx" (each on request), "launch" and "cubin".
+void compile(std::string_view programs, const Target& target, std::string_view options,
+             const auto& send) {
+  GRAFT_USER_CHECK(target.kind == TargetKind::kCuda, kInvalidArgument, "the target is no CUDA device", target.name);
+  std::string source = prelude(), launches;
+  for (const tile::Program& program : tile::parse_programs(programs)) {
+    const Kernel kernel = write_kernel(program, target);
+    source += "\n" + kernel.text;
+    launches += fmt::format("{} threads {} shared {}\n", program.name, kernel.threads, kernel.shared_bytes);
+  }
+  if (has_word(options, "source")) send("source", source);
+  if (has_word(options, "ptx")) send("ptx", compile_source(source, target.architecture, true));
+  send("launch", launches);
+  if (!has_word(options, "no-cubin")) send("cubin", compile_source(source, target.architecture, false));
+}
+
+}  // namespace
+}  // namespace graft::cuda
+
+extern "C" __attribute__((visibility("default"))) int graft_codegen_compile(
+    const char* programs, size_t program_bytes, const char* target, const char* options,
+    graft_codegen_sink sink, void* context) {
+  const auto send = [&](const char* kind, std::string_view data) { sink(context, kind, data.data(), data.size()); };
+  try {
+    graft::cuda::compile({programs, program_bytes}, graft::find_target(target ? target : ""),
+                         options ? options : "", send);
+    return 0;
+  } catch (const std::exception& error) {
+    send("error", error.what());
+  } catch (...) {
+    send("error", "unknown failure");
+  }
+  return 1;
+}
+
+extern "C" __attribute__((visibility("default"))) const char* graft_codegen_version() {
+  static const std::string version = [] {
+    const std::string compiler = graft::cuda::nvrtc_version();
+    return fmt::format("{}, {}", graft::cuda::kGenerator, compiler.empty() ? "no NVRTC" : compiler);
+  }();
+  return version.c_str();
+}

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/prelude.h"
+
+namespace graft::cuda {
+namespace {
+
+/// Types, conversions between them, and the integer and float rules of intrinsics.inc.
+constexpr char kScalars[] = R"cuda(
+typedef signed char i8; typedef unsigned char u8; typedef short i16; typedef unsigned short u16;
+typedef int i32; typedef unsigned int u32; typedef long long i64; typedef unsigned long long u64;
+typedef float f32; typedef double f64;
+struct f16 { u16 bits; };
+struct bf16 { u16 bits; };
+#define GRAFT_DEVICE static __device__ __forceinline__
+
+template <class T> struct Limits;
+#define GRAFT_LIMITS(T, U, low, high) \
+  template <> struct Limits<T> { \
+    typedef U Unsigned; static constexpr T lowest = low; static constexpr T highest = high; };
+GRAFT_LIMITS(i8, u8, -128, 127) GRAFT_LIMITS(u8, u8, 0, 255)
+GRAFT_LIMITS(i16, u16, -32768, 32767) GRAFT_LIMITS(u16, u16, 0, 65535)
+GRAFT_LIMITS(i32, u32, -2147483647 - 1, 2147483647) GRAFT_LIMITS(u32, u32, 0, 4294967295u)
+GRAFT_LIMITS(i64, u64, -9223372036854775807ll - 1, 9223372036854775807ll)
+GRAFT_LIMITS(u64, u64, 0, 18446744073709551615ull)
+
+// --- conversions: nearest even to floats, saturating towards zero to integers, NaN to 0 ---
+GRAFT_DEVICE f32 odd_f32(f64 x) {  // rounded to odd: a second rounding then gives the correctly rounded result
+  const f32 near = __double2float_rz(x);
+  return (f64)near == x || x != x ? near : __int_as_float(__float_as_int(near) | 1);
+}
+GRAFT_DEVICE u16 f16_bits(f32 x) { u16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
+GRAFT_DEVICE f32 f16_value(u16 b) { f32 r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(b)); return r; }
+GRAFT_DEVICE u16 bf16_bits(f32 x) { u16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
+GRAFT_DEVICE f32 bf16_value(u16 b) { return __uint_as_float((u32)b << 16); }
+
+template <class T> struct IsFloat { static constexpr bool value = false; };
+template <> struct IsFloat<f32> { static constexpr bool value = true; };
+template <> struct IsFloat<f64> { static constexpr bool value = true; };
+
+template <class To, class From> struct Convert {
+  GRAFT_DEVICE To apply(From x) {
+    if constexpr (IsFloat<From>::value && !IsFloat<To>::value) {
+      if (x != x) return 0;
+      if (x <= (From)Limits<To>::lowest) return Limits<To>::lowest;
+      if (x >= (From)Limits<To>::highest) return Limits<To>::highest;
+    }
+    return (To)x;
+  }
+};
+template <class From> struct Convert<bool, From> { GRAFT_DEVICE bool apply(From x) { return x != 0; } };
+template <class To> struct Convert<To, f16> {
+  GRAFT_DEVICE To apply(f16 x) { return Convert<To, f32>::apply(f16_value(x.bits)); }
+};
+template <class To> struct Convert<To, bf16> {
+  GRAFT_DEVICE To apply(bf16 x) { return Convert<To, f32>::apply(bf16_value(x.bits)); }
+};
+template <> struct Convert<bool, f16> { GRAFT_DEVICE bool apply(f16 x) { return f16_value(x.bits) != 0; } };
+template <> struct Convert<bool, bf16> { GRAFT_DEVICE bool apply(bf16 x) { return bf16_value(x.bits) != 0; } };
+template <class From> struct Convert<f16, From> {
+  GRAFT_DEVICE f16 apply(From x) { return {f16_bits(odd_f32((f64)x))}; }
+};
+template <class From> struct Convert<bf16, From> {
+  GRAFT_DEVICE bf16 apply(From x) { return {bf16_bits(odd_f32((f64)x))}; }
+};
+template <> struct Convert<f16, f32> { GRAFT_DEVICE f16 apply(f32 x) { return {f16_bits(x)}; } };
+template <> struct Convert<bf16, f32> { GRAFT_DEVICE bf16 apply(f32 x) { return {bf16_bits(x)}; } };
+template <> struct Convert<f16, f16> { GRAFT_DEVICE f16 apply(f16 x) { return x; } };
+template <> struct Convert<bf16, bf16> { GRAFT_DEVICE bf16 apply(bf16 x) { return x; } };
+template <> struct Convert<f16, bf16> { GRAFT_DEVICE f16 apply(bf16 x) { return {f16_bits(bf16_value(x.bits))}; } };
+template <> struct Convert<bf16, f16> { GRAFT_DEVICE bf16 apply(f16 x) { return {bf16_bits(f16_value(x.bits))}; } };
+template <class To, class From> GRAFT_DEVICE To convert(From x) { return Convert<To, From>::apply(x); }
+template <class To, class From> GRAFT_DEVICE To bit_cast(From x) {
+  static_assert(sizeof(To) == sizeof(From), "bit_cast changes the width");
+  union { From from; To to; } both; both.from = x; return both.to;
+}
+
+// --- integers wrap; division by zero gives 0 ---
+template <class T> GRAFT_DEVICE T wrap_add(T a, T b) {
+  typedef typename Limits<T>::Unsigned U; return (T)(U)((U)a + (U)b);
+}
+template <class T> GRAFT_DEVICE T wrap_sub(T a, T b) {
+  typedef typename Limits<T>::Unsigned U; return (T)(U)((U)a - (U)b);
+}
+template <class T> GRAFT_DEVICE T wrap_mul(T a, T b) {
+  typedef typename Limits<T>::Unsigned U; return (T)(U)((u64)(U)a * (u64)(U)b);
+}
+template <class T> GRAFT_DEVICE T wrap_neg(T a) { return wrap_sub((T)0, a); }
+template <class T> GRAFT_DEVICE bool overflows(T a, T b) {
+  return Limits<T>::lowest < 0 && b == (T)-1 && a == Limits<T>::lowest;
+}
+template <class T> GRAFT_DEVICE T divide(T a, T b) { return b == 0 ? (T)0 : overflows(a, b) ? a : (T)(a / b); }
+template <class T> GRAFT_DEVICE T remainder_of(T a, T b) { return b == 0 || overflows(a, b) ? (T)0 : (T)(a % b); }
+template <class T> GRAFT_DEVICE T floor_divide(T a, T b) {
+  const T q = divide(a, b);
+  return b != 0 && !overflows(a, b) && (T)(q * b) != a && ((a < 0) != (b < 0)) ? (T)(q - 1) : q;
+}
+template <class T> GRAFT_DEVICE T modulo(T a, T b) {
+  const T r = remainder_of(a, b);
+  return r != 0 && ((r < 0) != (b < 0)) ? (T)(r + b) : r;
+}
+template <class T> GRAFT_DEVICE T absolute(T a) { return a < 0 ? wrap_neg(a) : a; }
+template <class T> GRAFT_DEVICE T shift_left(T a, T b) {
+  typedef typename Limits<T>::Unsigned U; return (U)b >= sizeof(T) * 8 ? (T)0 : (T)(U)((U)a << (U)b);
+}
+template <class T> GRAFT_DEVICE T shift_right(T a, T b) {
+  typedef typename Limits<T>::Unsigned U; return (U)b >= sizeof(T) * 8 ? (a < 0 ? (T)-1 : (T)0) : (T)(a >> b);
+}
+template <class T> GRAFT_DEVICE T power(T a, T b) {
+  if (b < 0) return a == 1 ? (T)1 : a == (T)-1 ? ((b & 1) ? (T)-1 : (T)1) : (T)0;
+  T r = 1;
+  for (typename Limits<T>::Unsigned n = b; n; n >>= 1, a = wrap_mul(a, a)) if (n & 1) r = wrap_mul(r, a);
+  return r;
+}
+template <class T> GRAFT_DEVICE T least(T a, T b) { return b < a ? b : a; }
+template <class T> GRAFT_DEVICE T greatest(T a, T b) { return a < b ? b : a; }
+GRAFT_DEVICE i64 size_floor_div(i64 a, i64 b) { return floor_divide(a, b); }
+GRAFT_DEVICE i64 size_mod(i64 a, i64 b) { return modulo(a, b); }
+GRAFT_DEVICE i64 size_min(i64 a, i64 b) { return a < b ? a : b; }
+GRAFT_DEVICE i64 size_max(i64 a, i64 b) { return a < b ? b : a; }
+
+// --- floats: NaN passes through min and max ---
+GRAFT_DEVICE f32 least(f32 a, f32 b) { return a != a || b != b ? a + b : fminf(a, b); }
+GRAFT_DEVICE f32 greatest(f32 a, f32 b) { return a != a || b != b ? a + b : fmaxf(a, b); }
+GRAFT_DEVICE f64 least(f64 a, f64 b) { return a != a || b != b ? a + b : fmin(a, b); }
+GRAFT_DEVICE f64 greatest(f64 a, f64 b) { return a != a || b != b ? a + b : fmax(a, b); }
+template <class T> GRAFT_DEVICE T float_mod(T a, T b) {
+  const T r = fmod(a, b);
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+}
+// powf is within 4 ulp only
+GRAFT_DEVICE f32 power_of(f32 a, f32 b) { return (f32)pow((f64)a, (f64)b); }
+GRAFT_DEVICE f64 power_of(f64 a, f64 b) { return pow(a, b); }
+GRAFT_DEVICE bool is_inf_of(f32 x) { return fabsf(x) == __int_as_float(0x7f800000); }
+GRAFT_DEVICE bool is_inf_of(f64 x) { return fabs(x) == __longlong_as_double(0x7ff0000000000000ll); }
+template <class T> GRAFT_DEVICE T check_index(T i, T n, i64* status) {
+  if (i >= 0 && i < n) return i;
+  status[0] = 1, status[1] = (i64)i;
+  return 0;
+}
+template <class T> GRAFT_DEVICE T load_packed(const u8* bytes, i64 element, int bits) {
+  const int shift = (int)(element * bits & 7);
+  const u8 field = (u8)(bytes[element * bits >> 3] >> shift) & ((1 << bits) - 1);
+  return Limits<T>::lowest < 0 ? (T)((i8)(u8)(field << (8 - bits)) >> (8 - bits)) : (T)field;
+}
+)cuda";
+
+/// Reductions over warps and blocks for any state and combination, atomics, sorting.
+constexpr char kCollectives[] = R"cuda(
+template <class S> GRAFT_DEVICE S shuffle(const S& state, int distance, bool down) {
+  constexpr int kWords = (sizeof(S) + 3) / 4;
+  union Words { u32 words[kWords]; S state; __device__ Words() {} } in, out;
+  in.state = state;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) {
+    out.words[i] = down ? __shfl_down_sync(0xffffffffu, in.words[i], distance)
+                        : __shfl_xor_sync(0xffffffffu, in.words[i], distance);
+  }
+  return out.state;
+}
+// The fold of the 32 lanes in lane order; lane 0 has it.
+template <class S, class F> GRAFT_DEVICE S warp_fold(S state, F combine) {
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) state = combine(state, shuffle(state, distance, true));
+  return state;
+}
+// The fold of the four lanes that hold one row of a fragment; all four have it.
+template <class S, class F> GRAFT_DEVICE S quad_fold(S state, F combine) {
+  state = combine(state, shuffle(state, 1, false));
+  return combine(state, shuffle(state, 2, false));
+}
+// The fold of all threads in order; thread 0 has it. `partial` has one place per warp.
+template <int Threads, class S, class F> GRAFT_DEVICE S block_fold(S state, F combine, S* partial) {
+  state = warp_fold(state, combine);
+  if (Threads == 32) return state;
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = state;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 1; i < Threads / 32; ++i) state = combine(state, partial[i]);
+  }
+  return state;
+}
+
+template <class T, class F> GRAFT_DEVICE void atomic_update(T* address, F update) {
+  if constexpr (sizeof(T) == 8) {
+    u64* word = (u64*)address;
+    u64 seen = *word, expected;
+    do {
+      expected = seen;
+      seen = atomicCAS(word, expected, bit_cast<u64>(update(bit_cast<T>(expected))));
+    } while (seen != expected);
+  } else if constexpr (sizeof(T) == 4) {
+    u32* word = (u32*)address;
+    u32 seen = *word, expected;
+    do {
+      expected = seen;
+      seen = atomicCAS(word, expected, bit_cast<u32>(update(bit_cast<T>(expected))));
+    } while (seen != expected);
+  } else {
+    u32* word = (u32*)((u64)address & ~3ull);
+    const int shift = (int)((u64)address & 3) * 8;
+    const u32 mask = (sizeof(T) == 1 ? 0xffu : 0xffffu) << shift;
+    u32 seen = *word, expected;
+    do {
+      expected = seen;
+      T value;
+      if constexpr (sizeof(T) == 1) value = bit_cast<T>((u8)(expected >> shift));
+      else value = bit_cast<T>((u16)(expected >> shift));
+      value = update(value);
+      u32 bits;
+      if constexpr (sizeof(T) == 1) bits = bit_cast<u8>(value); else bits = bit_cast<u16>(value);
+      seen = atomicCAS(word, expected, (expected & ~mask) | (bits << shift));
+    } while (seen != expected);
+  }
+}
+GRAFT_DEVICE void atomic_add(f32* address, f32 value) { atomicAdd(address, value); }
+GRAFT_DEVICE void atomic_add(f64* address, f64 value) { atomicAdd(address, value); }
+GRAFT_DEVICE void atomic_add(i32* address, i32 value) { atomicAdd(address, value); }
+GRAFT_DEVICE void atomic_add(u32* address, u32 value) { atomicAdd(address, value); }
+GRAFT_DEVICE void atomic_add(i64* address, i64 value) { atomicAdd((u64*)address, (u64)value); }
+
+template <class T> GRAFT_DEVICE bool sorts_before(T a, i64 pa, T b, i64 pb, bool descending) {
+  const bool a_nan = a != a, b_nan = b != b;
+  const bool less = a_nan ? false : b_nan ? true : a < b;
+  const bool more = b_nan ? false : a_nan ? true : b < a;
+  if (descending ? more : less) return true;
+  return !less && !more && pa < pb;
+}
+GRAFT_DEVICE bool sorts_before(f16 a, i64 pa, f16 b, i64 pb, bool d) {
+  return sorts_before(f16_value(a.bits), pa, f16_value(b.bits), pb, d);
+}
+GRAFT_DEVICE bool sorts_before(bf16 a, i64 pa, bf16 b, i64 pb, bool d) {
+  return sorts_before(bf16_value(a.bits), pa, bf16_value(b.bits), pb, d);
+}
+// Bitonic network whose comparators all point upwards, so that lengths need not be powers of two.
+template <int Threads, class K, class P>
+GRAFT_DEVICE void sort_row(K* keys, i64 key_stride, P* positions, i64 position_stride, i64 length, bool descending) {
+  for (i64 span = 2; span < 2 * length; span *= 2) {
+    for (i64 step = span; step > 1; step /= 2) {
+      __syncthreads();
+      for (i64 i = threadIdx.x; i < length; i += Threads) {
+        const i64 j = step == span ? i ^ (span - 1) : i ^ (step / 2);
+        if (j <= i || j >= length) continue;
+        const K a = keys[i * key_stride], b = keys[j * key_stride];
+        const P pa = positions[i * position_stride], pb = positions[j * position_stride];
+        if (!sorts_before(b, (i64)pb, a, (i64)pa, descending)) continue;
+        keys[i * key_stride] = b, keys[j * key_stride] = a;
+        positions[i * position_stride] = pb, positions[j * position_stride] = pa;
+      }
+    }
+  }
+  __syncthreads();
+}
+)cuda";
+
+/// Tiles: vector access, staging into shared memory, matrix fragments.
+constexpr char kTiles[] = R"cuda(
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T at[N]; };
+template <class T, int N> GRAFT_DEVICE bool aligned(const T* p) { return ((u64)p & (alignof(Pack<T, N>) - 1)) == 0; }
+template <class T> GRAFT_DEVICE T zero_of() { return bit_cast<T>(Pack<u8, sizeof(T)>{}); }
+
+GRAFT_DEVICE void copy_async_16(void* shared, const void* global, int bytes) {
+  const u32 to = (u32)__cvta_generic_to_shared(shared);
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(bytes) : "memory");
+}
+GRAFT_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Pending> GRAFT_DEVICE void copy_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+// Rows of `valid` contiguous elements into shared memory; what is missing becomes zero. row(r) is null for no row.
+// Async: the source is global memory.
+template <class T, int Rows, int Columns, int Leading, int Threads, bool Async, class F>
+GRAFT_DEVICE void stage_rows(T* shared, i64 valid, F row) {
+  constexpr int kVector = 16 / sizeof(T), kPerRow = Columns / kVector;
+  static_assert(Columns % kVector == 0 && Leading % kVector == 0, "a staged row is not a whole number of vectors");
+#pragma unroll 2
+  for (int chunk = threadIdx.x; chunk < Rows * kPerRow; chunk += Threads) {
+    const int r = chunk / kPerRow, c = chunk % kPerRow * kVector;
+    const T* source = row(r);
+    const i64 left = source ? valid - c : 0;
+    const int count = left <= 0 ? 0 : left < kVector ? (int)left : kVector;
+    T* target = shared + r * Leading + c;
+    const T* from = count ? source + c : (const T*)0;
+    if (aligned<T, kVector>(from)) {
+      if (!count) {
+        *(Pack<T, kVector>*)target = Pack<T, kVector>{};
+        continue;
+      }
+      if constexpr (Async) {
+        copy_async_16(target, from, count * (int)sizeof(T));
+        continue;
+      }
+    }
+    {
+#pragma unroll 1
+      for (int i = 0; i < kVector; ++i) target[i] = i < count ? from[i] : zero_of<T>();
+    }
+  }
+}
+// The same one element at a time, for sources that are contiguous along neither axis.
+template <class T, int Rows, int Columns, int Leading, int Threads, class F>
+GRAFT_DEVICE void stage_elements(T* shared, F element) {
+#pragma unroll 2
+  for (int i = threadIdx.x; i < Rows * Columns; i += Threads) {
+    const int r = i / Columns, c = i % Columns;
+    const T* source = element(r, c);
+    shared[r * Leading + c] = source ? *source : zero_of<T>();
+  }
+}
+
+GRAFT_DEVICE void load_matrices(u32 (&r)[4], const void* row) {
+  const u32 at = (u32)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+GRAFT_DEVICE void load_matrices_transposed(u32 (&r)[4], const void* row) {
+  const u32 at = (u32)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+GRAFT_DEVICE void multiply_16x8x16(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f16) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GRAFT_DEVICE void multiply_16x8x16(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, bf16) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// Zeroes the halves of a register whose k (and k + 1) is not below `valid`.
+GRAFT_DEVICE u32 keep_below(u32 pair, int k, int valid) {
+  return k + 1 < valid ? pair : k < valid ? pair & 0xffffu : 0u;
+}
+
+// A of one 16x16 step: [m][k] rows, or [k][m] when Transposed. `tile` points at (row 0, k 0) of the warp.
+template <bool Transposed, int Leading, class T> GRAFT_DEVICE void load_a(u32 (&r)[4], const T* tile, int m, int k) {
+  const int lane = threadIdx.x % 32, part = lane / 8, line = lane % 8;
+  if constexpr (Transposed) load_matrices_transposed(r, tile + (k + part / 2 * 8 + line) * Leading + m + part % 2 * 8);
+  else load_matrices(r, tile + (m + part % 2 * 8 + line) * Leading + k + part / 2 * 8);
+}
+// B of two 16x8 steps side by side: [k][n] rows, or [n][k] when Transposed.
+template <bool Transposed, int Leading, class T>
+GRAFT_DEVICE void load_b(u32 (&r)[4], const T* tile, int k, int n) {
+  const int lane = threadIdx.x % 32, part = lane / 8, line = lane % 8;
+  if constexpr (Transposed) load_matrices(r, tile + (n + part / 2 * 8 + line) * Leading + k + part % 2 * 8);
+  else load_matrices_transposed(r, tile + (k + part % 2 * 8 + line) * Leading + n + part / 2 * 8);
+}
+
+// Where the A operand of a matrix product comes from: shared memory, or the registers of another fragment.
+template <class T, bool Transposed, int Leading> struct SharedOperand {
+  typedef T Element;
+  const T* tile;
+  __device__ __forceinline__ void load(u32 (&r)[4], int m, int k) const {
+    load_a<Transposed, Leading>(r, tile, m * 16, k);
+  }
+};
+template <class T, int MTiles, int KTiles> struct FragmentOperand {
+  typedef T Element;
+  const T (&from)[MTiles][KTiles][4];
+  __device__ __forceinline__ void load(u32 (&r)[4], int m, int k) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const T* pair = &from[m][k / 8 + i / 2][i % 2 * 2];
+      r[i] = (u32)pair[0].bits | (u32)pair[1].bits << 16;
+    }
+  }
+};
+
+// acc += A * B over K (a multiple of 16) on tensor cores; k at or beyond `valid` counts as zero when Masked.
+template <int K, bool Masked, bool BTransposed, int BLeading, int MTiles, int NTiles, class A, class T>
+GRAFT_DEVICE void multiply_tiles(f32 (&acc)[MTiles][NTiles][4], const A& a, const T* b, i64 valid) {
+  const int pair = threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int k = 0; k < K; k += 16) {
+    const int left = Masked ? (valid - k < 16 ? (int)(valid - k) : 16) : 16;
+    u32 ra[MTiles][4];
+#pragma unroll
+    for (int m = 0; m < MTiles; ++m) {
+      a.load(ra[m], m, k);
+      if (Masked && left < 16) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) ra[m][i] = keep_below(ra[m][i], pair + i / 2 * 8, left);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < NTiles; n += 2) {
+      u32 rb[4];
+      load_b<BTransposed, BLeading>(rb, b, k, n * 8);
+      if (Masked && left < 16) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) rb[i] = keep_below(rb[i], pair + i % 2 * 8, left);
+      }
+#pragma unroll
+      for (int m = 0; m < MTiles; ++m) {
+        multiply_16x8x16(acc[m][n], ra[m], rb[0], rb[1], T());
+        if (n + 1 < NTiles) multiply_16x8x16(acc[m][n + 1 < NTiles ? n + 1 : n], ra[m], rb[2], rb[3], T());
+      }
+    }
+  }
+}
+
+GRAFT_DEVICE f32 multiply_add(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
+GRAFT_DEVICE f64 multiply_add(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
+GRAFT_DEVICE i32 multiply_add(i32 a, i32 b, i32 c) { return wrap_add(wrap_mul(a, b), c); }
+GRAFT_DEVICE i64 multiply_add(i64 a, i64 b, i64 c) { return wrap_add(wrap_mul(a, b), c); }
+
+// The same product on ordinary arithmetic units, in the order of k: strict f32, f64 and integers.
+template <int K, bool Masked, bool ATransposed, int ALeading, bool BTransposed, int BLeading, int MTiles, int NTiles,
+          class C, class TA, class TB>
+GRAFT_DEVICE void multiply_plain(C (&acc)[MTiles][NTiles][4], const TA* a, const TB* b, i64 valid) {
+  const int lane = threadIdx.x % 32, row = lane / 4, column = lane % 4 * 2;
+  const int end = Masked && valid < K ? (int)valid : K;
+  constexpr int kStep = !Masked && K % 4 == 0 && !ATransposed && ALeading % 4 == 0 ? 4 : 1;
+#pragma unroll 4
+  for (int k = 0; k < end; k += kStep) {
+    Pack<TA, kStep> va[MTiles][2];
+#pragma unroll
+    for (int m = 0; m < MTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int r = m * 16 + row + h * 8;
+        va[m][h] = *(const Pack<TA, kStep>*)&a[ATransposed ? k * ALeading + r : r * ALeading + k];
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kStep; ++u) {
+#pragma unroll
+      for (int n = 0; n < NTiles; ++n) {
+        Pack<TB, 2> vb;
+        const int c = n * 8 + column;
+        if constexpr (BTransposed) vb = {b[c * BLeading + k + u], b[(c + 1) * BLeading + k + u]};
+        else if constexpr (BLeading % 2 == 0) vb = *(const Pack<TB, 2>*)&b[(k + u) * BLeading + c];
+        else vb = {b[(k + u) * BLeading + c], b[(k + u) * BLeading + c + 1]};
+#pragma unroll
+        for (int m = 0; m < MTiles; ++m) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            acc[m][n][e] = multiply_add(convert<C>(va[m][e / 2].at[u]), convert<C>(vb.at[e % 2]), acc[m][n][e]);
+          }
+        }
+      }
+    }
+  }
+}
+)cuda";
+
+}  // namespace
+
+std::string prelude() { return std::string(kScalars) + kCollectives + kTiles; }
+
+}  // namespace graft::cuda

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device functions that generated kernels are written in: conversions, integer rules, warp and block reductions,
+// staging of tiles and matrix instructions. CUDA C++ without any header, compiled with every unit.
+#pragma once
+
+#include <string>
+
+namespace graft::cuda {
+
+/// The text that stands in front of the kernels of a compilation unit.
+std::string prelude();
+
+}  // namespace graft::cuda

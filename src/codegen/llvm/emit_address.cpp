@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses and memory: index expressions become a uniform part, a stride along the lanes and a varying rest.
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "codegen/llvm/emitter.h"
+
+namespace graft::codegen {
+namespace {
+
+/// Reads the canonical text of a size and emits its value.
+class SizeReader {
+ public:
+  using Lookup = std::function<llvm::Value*(std::string_view)>;
+  SizeReader(llvm::IRBuilder<>& builder, std::string text, Lookup lookup)
+      : builder_(builder), text_(std::move(text)), lookup_(std::move(lookup)) {}
+
+  llvm::Value* sum() {
+    const bool negative = accept('-');
+    llvm::Value* total = product();
+    if (negative) total = builder_.CreateNeg(total);
+    while (true) {
+      if (accept('+')) {
+        total = builder_.CreateAdd(total, product());
+      } else if (accept('-')) {
+        total = builder_.CreateSub(total, product());
+      } else {
+        return total;
+      }
+    }
+  }
+
+ private:
+  llvm::Value* product() {
+    llvm::Value* value = factor();
+    while (accept('*')) value = builder_.CreateMul(value, factor());
+    return value;
+  }
+
+  llvm::Value* factor() {
+    if (accept('(')) {
+      llvm::Value* inner = sum();
+      GRAFT_CHECK(accept(')'), "unbalanced size " + text_);
+      return inner;
+    }
+    std::string word;
+    skip_space();
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.')) {
+      word += text_[at_++];
+    }
+    GRAFT_CHECK(!word.empty(), "unreadable size " + text_);
+    if (std::isdigit(static_cast<unsigned char>(word[0]))) return builder_.getInt64(std::stoull(word));
+    if (!accept('(')) return lookup_(word);
+    llvm::Value* a = sum();
+    GRAFT_CHECK(accept(','), "unreadable size " + text_);
+    llvm::Value* b = sum();
+    GRAFT_CHECK(accept(')'), "unbalanced size " + text_);
+    return apply(word, a, b);
+  }
+
+  llvm::Value* apply(const std::string& name, llvm::Value* a, llvm::Value* b) {
+    if (name == "min") return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
+    if (name == "max") return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, a, b);
+    llvm::Value* zero = builder_.getInt64(0);
+    llvm::Value* divisor = b;
+    if (!llvm::isa<llvm::ConstantInt>(b)) {
+      divisor = builder_.CreateSelect(builder_.CreateICmpEQ(b, zero), builder_.getInt64(1), b);
+    }
+    llvm::Value* quotient = builder_.CreateSDiv(a, divisor);
+    llvm::Value* rest = builder_.CreateSub(a, builder_.CreateMul(quotient, divisor));
+    llvm::Value* signs = builder_.CreateICmpSLT(builder_.CreateXor(rest, divisor), zero);
+    llvm::Value* below = builder_.CreateAnd(builder_.CreateICmpNE(rest, zero), signs);
+    if (name == "mod") return builder_.CreateSelect(below, builder_.CreateAdd(rest, divisor), rest);
+    GRAFT_CHECK(name == "floor_div", "unknown function in size " + text_);
+    return builder_.CreateSub(quotient, builder_.CreateZExt(below, builder_.getInt64Ty()));
+  }
+
+  void skip_space() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool accept(char c) {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+
+  llvm::IRBuilder<>& builder_;
+  std::string text_;
+  Lookup lookup_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+/// The value of a size, emitted at the current insertion point.
+llvm::Value* Emitter::emit_size(const Size& size) {
+  if (const auto constant = size.as_constant()) return index(*constant);
+  SizeReader reader(builder_, size.to_string(), [&](std::string_view name) {
+    const auto it = sizes_.find(name);
+    GRAFT_CHECK(it != sizes_.end(), "the kernel is not given the size " + std::string(name));
+    return it->second;
+  });
+  return reader.sum();
+}
+
+/// Splits sum(index * stride): terms are ordered from the outermost variable inwards, so that every partial sum
+/// is computed at the level of its last variable.
+Address Emitter::analyze(int buffer, const std::vector<Expr>& indices) {
+  const tile::Buffer& place = program_.buffers[static_cast<size_t>(buffer)];
+  std::map<int, Size> terms;
+  Size offset = 0;
+  Expr uniform, varying;
+  auto add = [](const Expr& sum, const Expr& term) { return sum ? sum + term : term; };
+  for (size_t n = 0; n < indices.size(); ++n) {
+    if (const auto form = affine(indices[n])) {
+      offset = offset + form->offset * place.strides[n];
+      for (const auto& [variable, coefficient] : form->coefficients) {
+        Size& total = terms.try_emplace(variable, 0).first->second;
+        total = total + coefficient * place.strides[n];
+      }
+      continue;
+    }
+    const Expr term = keep(indices[n] * make_size(place.strides[n]));
+    (varies(term) ? varying : uniform) = add(varies(term) ? varying : uniform, term);
+  }
+  Address address;
+  std::vector<std::pair<int, Size>> ordered;
+  for (const auto& [variable, coefficient] : terms) {
+    if (variable == vector_variable_) {
+      address.stride = coefficient;
+    } else if (!coefficient.is(0)) {
+      ordered.emplace_back(variable, coefficient);
+    }
+  }
+  std::stable_sort(ordered.begin(), ordered.end(), [&](const auto& a, const auto& b) {
+    return bindings_.at(a.first).level < bindings_.at(b.first).level;
+  });
+  Expr sum = offset.is(0) ? Expr() : make_size(offset);
+  for (const auto& [variable, coefficient] : ordered) {
+    ExprNode node{.kind = ExprKind::kVariable, .type = DType::kInt64};
+    node.variable = variable;
+    const Expr term = Expr(std::make_shared<const ExprNode>(node)) * make_size(coefficient);
+    sum = add(sum, term);
+  }
+  if (uniform) sum = sum ? sum + uniform : uniform;
+  address.uniform = keep(sum ? sum : make_index(0));
+  address.varying = varying ? keep(varying) : varying;
+  return address;
+}
+
+/// The stride of an access along `variable`, in elements; `known` becomes false when it is not affine.
+Size Emitter::stride_along(int buffer, const std::vector<Expr>& indices, const Expr& variable, bool* known) const {
+  const tile::Buffer& place = program_.buffers[static_cast<size_t>(buffer)];
+  Size stride = 0;
+  for (size_t n = 0; n < indices.size(); ++n) {
+    if (!uses_variable(indices[n], variable->variable)) continue;
+    const auto form = affine(indices[n]);
+    if (!form) {
+      *known = false;
+      return 0;
+    }
+    stride = stride + form->coefficient(variable->variable) * place.strides[n];
+  }
+  return stride;
+}
+
+/// The address of the first lane.
+llvm::Value* Emitter::pointer(int buffer, const Address& address) {
+  llvm::Type* type = memory_type(program_.buffers[static_cast<size_t>(buffer)].type);
+  Value* offset = emit(address.uniform);
+  Value* step = address.stride.is(0) || address.stride.is(1) ? nullptr : emit(keep(make_size(address.stride)));
+  at_top();
+  Value* start = builder_.CreateGEP(type, buffers_[static_cast<size_t>(buffer)], offset);
+  if (address.stride.is(0)) return start;
+  Value* base = bindings_.at(vector_variable_).base;
+  return builder_.CreateGEP(type, start, step ? builder_.CreateMul(base, step) : base);
+}
+
+/// One address per lane.
+llvm::Value* Emitter::lane_pointers(int buffer, const Address& address) {
+  llvm::Type* type = memory_type(program_.buffers[static_cast<size_t>(buffer)].type);
+  Value* start = pointer(buffer, address);
+  Value* offsets = address.varying ? splat(emit(address.varying), lanes_) : nullptr;
+  Value* step = address.stride.is(0) ? nullptr : emit(keep(make_size(address.stride)));
+  at_top();
+  if (step) {
+    std::vector<llvm::Constant*> lanes;
+    for (int n = 0; n < lanes_; ++n) lanes.push_back(builder_.getInt64(static_cast<uint64_t>(n)));
+    Value* steps = builder_.CreateMul(llvm::ConstantVector::get(lanes), splat(step, lanes_));
+    offsets = offsets ? builder_.CreateAdd(offsets, steps) : steps;
+  }
+  if (!offsets)
+    offsets =
+        llvm::Constant::getNullValue(llvm::FixedVectorType::get(builder_.getInt64Ty(), static_cast<unsigned>(lanes_)));
+  return builder_.CreateGEP(type, start, offsets);
+}
+
+llvm::Value* Emitter::lane_count_any(Value* mask) {
+  return mask->getType()->isVectorTy() ? builder_.CreateOrReduce(mask) : mask;
+}
+
+/// Loads what `address` names, a scalar when it is the same for all lanes. Masked-off lanes are not read.
+llvm::Value* Emitter::load_memory(int buffer, const Address& address) {
+  const DType dtype = program_.buffers[static_cast<size_t>(buffer)].type;
+  llvm::Type* type = memory_type(dtype);
+  const llvm::Align align(static_cast<uint64_t>(bit_width(dtype)) / 8);
+  const bool uniform = lanes_ == 1 || (address.stride.is(0) && !address.varying);
+  if (uniform) {
+    Value* place = pointer(buffer, address);
+    if (mask_ && lazy_) place = builder_.CreateSelect(lane_count_any(mask_), place, dummy_);
+    return from_memory(dtype, builder_.CreateAlignedLoad(type, place, align));
+  }
+  auto* vector = llvm::FixedVectorType::get(type, static_cast<unsigned>(lanes_));
+  if (address.stride.is(1) && !address.varying) {
+    Value* place = pointer(buffer, address);
+    if (!mask_) return from_memory(dtype, builder_.CreateAlignedLoad(vector, place, align));
+    return from_memory(dtype, builder_.CreateMaskedLoad(vector, place, align, splat(mask_, lanes_),
+                                                        llvm::Constant::getNullValue(vector)));
+  }
+  Value* places = lane_pointers(buffer, address);
+  if (unit_.traits.masked && bit_width(dtype) >= 32) {
+    Value* mask = mask_ ? splat(mask_, lanes_) : nullptr;
+    return from_memory(dtype,
+                       builder_.CreateMaskedGather(vector, places, align, mask, llvm::Constant::getNullValue(vector)));
+  }
+  if (mask_) places = builder_.CreateSelect(splat(mask_, lanes_), places, splat(dummy_, lanes_));
+  Value* result = llvm::PoisonValue::get(vector);
+  for (int n = 0; n < lanes_; ++n) {
+    Value* place = builder_.CreateExtractElement(places, static_cast<uint64_t>(n));
+    result =
+        builder_.CreateInsertElement(result, builder_.CreateAlignedLoad(type, place, align), static_cast<uint64_t>(n));
+  }
+  return from_memory(dtype, result);
+}
+
+/// Stores a scalar or one element per lane; masked-off lanes are not written.
+void Emitter::store_memory(int buffer, const Address& address, Value* value) {
+  const DType dtype = program_.buffers[static_cast<size_t>(buffer)].type;
+  const llvm::Align align(static_cast<uint64_t>(bit_width(dtype)) / 8);
+  Value* bits = to_memory(dtype, value);
+  if (lanes_ == 1) {
+    Value* place = pointer(buffer, address);
+    builder_.CreateAlignedStore(bits, place, align);
+    return;
+  }
+  bits = splat(bits, lanes_);
+  if (address.stride.is(1) && !address.varying) {
+    Value* place = pointer(buffer, address);
+    if (mask_) {
+      builder_.CreateMaskedStore(bits, place, align, splat(mask_, lanes_));
+    } else {
+      builder_.CreateAlignedStore(bits, place, align);
+    }
+    return;
+  }
+  Value* places = lane_pointers(buffer, address);
+  builder_.CreateMaskedScatter(bits, places, align, mask_ ? splat(mask_, lanes_) : nullptr);
+}
+
+}  // namespace graft::codegen

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversions between element types, and between how values are kept in registers and in memory.
+// In registers: bool is i1; f16 and bf16 are their 16 bits, so that every conversion is spelled here.
+#include "base/error.h"
+#include "codegen/llvm/emitter.h"
+
+namespace graft::codegen {
+
+llvm::Type* Emitter::register_type(DType type) {
+  switch (type) {
+    case DType::kFloat32:
+      return builder_.getFloatTy();
+    case DType::kFloat64:
+      return builder_.getDoubleTy();
+    case DType::kBool:
+      return builder_.getInt1Ty();
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return builder_.getInt16Ty();
+    default:
+      break;
+  }
+  GRAFT_USER_CHECK(is_integer(type) && bit_width(type) >= 8, kUnsupported,
+                   "generated CPU kernels have no elements of type " + std::string(name_of(type)), program_.name);
+  return builder_.getIntNTy(static_cast<unsigned>(bit_width(type)));
+}
+
+llvm::Type* Emitter::memory_type(DType type) {
+  return type == DType::kBool ? builder_.getInt8Ty() : register_type(type);
+}
+
+/// `scalar`, or a vector of it when `like` is one.
+llvm::Type* Emitter::widened(llvm::Type* scalar, Value* like) {
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(like->getType());
+  return vector ? llvm::FixedVectorType::get(scalar, vector->getNumElements()) : scalar;
+}
+
+llvm::Value* Emitter::to_memory(DType type, Value* v) {
+  return type == DType::kBool ? builder_.CreateZExt(v, widened(builder_.getInt8Ty(), v)) : v;
+}
+
+llvm::Value* Emitter::from_memory(DType type, Value* v) {
+  return type == DType::kBool ? builder_.CreateIsNotNull(v) : v;
+}
+
+llvm::Value* Emitter::cast(DType from, DType to, Value* v) {
+  if (from == to) return v;
+  const bool narrow_source = is_float(from) && bit_width(from) < 32;
+  const bool narrow_result = is_float(to) && bit_width(to) < 32;
+  if (narrow_source) return cast(DType::kFloat32, to, float_to_f32(from, v));
+  if (narrow_result) {
+    if (from == DType::kFloat32) return f32_to_float(to, v);
+    if (from == DType::kFloat64) return f32_to_float(to, f64_to_f32_odd(v));
+    Value* wide = cast(from, DType::kFloat64, v);
+    return f32_to_float(to, f64_to_f32_odd(wide));
+  }
+  llvm::Type* type = widened(register_type(to), v);
+  const bool without_sign = is_unsigned(from) || from == DType::kBool;
+  if (is_float(from)) {
+    if (to == DType::kBool) return builder_.CreateFCmpUNE(v, llvm::Constant::getNullValue(v->getType()));
+    if (is_float(to)) return builder_.CreateFPCast(v, type);
+    const auto id = is_unsigned(to) ? llvm::Intrinsic::fptoui_sat : llvm::Intrinsic::fptosi_sat;
+    return builder_.CreateIntrinsic(id, {type, v->getType()}, {v});
+  }
+  if (to == DType::kBool) return builder_.CreateIsNotNull(v);
+  if (is_float(to)) return without_sign ? builder_.CreateUIToFP(v, type) : builder_.CreateSIToFP(v, type);
+  return builder_.CreateIntCast(v, type, !without_sign);
+}
+
+/// The f32 next to v towards zero, its last bit set when that is not exact: rounding it again to a narrower
+/// format gives what one rounding from f64 gives.
+llvm::Value* Emitter::f64_to_f32_odd(Value* v) {
+  llvm::Type* i32 = widened(builder_.getInt32Ty(), v);
+  llvm::Type* f64 = v->getType();
+  Value* nearest = builder_.CreateFPTrunc(v, widened(builder_.getFloatTy(), v));
+  Value* back = builder_.CreateFPExt(nearest, f64);
+  Value* inexact = builder_.CreateFCmpONE(back, v);
+  auto magnitude = [&](Value* x) { return builder_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); };
+  Value* above = builder_.CreateFCmpOGT(magnitude(back), magnitude(v));
+  Value* bits = builder_.CreateBitCast(nearest, i32);
+  bits = builder_.CreateSub(bits, builder_.CreateZExt(above, i32));
+  bits = builder_.CreateOr(bits, builder_.CreateZExt(inexact, i32));
+  return builder_.CreateBitCast(bits, nearest->getType());
+}
+
+llvm::Value* Emitter::float_to_f32(DType from, Value* v) {
+  llvm::Type* i32 = widened(builder_.getInt32Ty(), v);
+  llvm::Type* f32 = widened(builder_.getFloatTy(), v);
+  auto c = [&](uint32_t value) { return llvm::ConstantInt::get(i32, value); };
+  if (from == DType::kBFloat16)
+    return builder_.CreateBitCast(builder_.CreateShl(builder_.CreateZExt(v, i32), c(16)), f32);
+  GRAFT_USER_CHECK(from == DType::kFloat16, kUnsupported,
+                   "generated CPU kernels have no elements of type " + std::string(name_of(from)), program_.name);
+  if (unit_.traits.half) return builder_.CreateFPExt(builder_.CreateBitCast(v, widened(builder_.getHalfTy(), v)), f32);
+  Value* wide = builder_.CreateZExt(v, i32);
+  Value* bits = builder_.CreateShl(builder_.CreateAnd(wide, c(0x7fff)), c(13));
+  Value* exponent = builder_.CreateAnd(bits, c(0x7c00u << 13));
+  Value* normal = builder_.CreateAdd(bits, c((127 - 15) << 23));
+  Value* special = builder_.CreateAdd(normal, c((128 - 16) << 23));
+  Value* magic = builder_.CreateBitCast(c(113u << 23), f32);
+  Value* tiny = builder_.CreateFSub(builder_.CreateBitCast(builder_.CreateAdd(normal, c(1u << 23)), f32), magic);
+  Value* result = builder_.CreateSelect(builder_.CreateICmpEQ(exponent, c(0x7c00u << 13)), special, normal);
+  result = builder_.CreateSelect(builder_.CreateICmpEQ(exponent, c(0)), builder_.CreateBitCast(tiny, i32), result);
+  Value* sign = builder_.CreateShl(builder_.CreateAnd(wide, c(0x8000)), c(16));
+  return builder_.CreateBitCast(builder_.CreateOr(result, sign), f32);
+}
+
+llvm::Value* Emitter::f32_to_float(DType to, Value* v) {
+  llvm::Type* i32 = widened(builder_.getInt32Ty(), v);
+  llvm::Type* i16 = widened(builder_.getInt16Ty(), v);
+  auto c = [&](uint32_t value) { return llvm::ConstantInt::get(i32, value); };
+  Value* bits = builder_.CreateBitCast(v, i32);
+  if (to == DType::kBFloat16) {
+    Value* odd = builder_.CreateAnd(builder_.CreateLShr(bits, c(16)), c(1));
+    Value* rounded = builder_.CreateAdd(bits, builder_.CreateAdd(odd, c(0x7fff)));
+    Value* quiet = builder_.CreateOr(bits, c(0x400000));
+    Value* result = builder_.CreateSelect(builder_.CreateFCmpUNO(v, v), quiet, rounded);
+    return builder_.CreateTrunc(builder_.CreateLShr(result, c(16)), i16);
+  }
+  GRAFT_USER_CHECK(to == DType::kFloat16, kUnsupported,
+                   "generated CPU kernels have no elements of type " + std::string(name_of(to)), program_.name);
+  if (unit_.traits.half)
+    return builder_.CreateBitCast(builder_.CreateFPTrunc(v, widened(builder_.getHalfTy(), v)), i16);
+  Value* sign = builder_.CreateAnd(bits, c(0x80000000u));
+  Value* u = builder_.CreateXor(bits, sign);
+  Value* magic = c(((127 - 15) + (23 - 10) + 1) << 23);
+  Value* tiny =
+      builder_.CreateFAdd(builder_.CreateBitCast(u, v->getType()), builder_.CreateBitCast(magic, v->getType()));
+  Value* tiny_bits = builder_.CreateSub(builder_.CreateBitCast(tiny, i32), magic);
+  Value* odd = builder_.CreateAnd(builder_.CreateLShr(u, c(13)), c(1));
+  Value* normal = builder_.CreateAdd(builder_.CreateAdd(u, c((static_cast<uint32_t>(15 - 127) << 23) + 0xfff)), odd);
+  Value* result =
+      builder_.CreateSelect(builder_.CreateICmpULT(u, c(113u << 23)), tiny_bits, builder_.CreateLShr(normal, c(13)));
+  Value* special = builder_.CreateSelect(builder_.CreateICmpUGT(u, c(0x7f800000u)), c(0x7e00), c(0x7c00));
+  result = builder_.CreateSelect(builder_.CreateICmpUGE(u, c(0x47800000u)), special, result);
+  return builder_.CreateTrunc(builder_.CreateOr(result, builder_.CreateLShr(sign, c(16))), i16);
+}
+
+}  // namespace graft::codegen

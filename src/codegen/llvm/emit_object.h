@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tile programs to one ELF object for a CPU.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "target/target.h"
+#include "tile/program.h"
+
+namespace graft::codegen {
+
+/// What a compilation gives.
+struct ObjectCode {
+  std::string elf;     ///< an ELF relocatable with one function per program, named as the program
+  std::string source;  ///< LLVM IR after optimisation, when it was asked for
+};
+
+/// Compiles verified programs into one object; equal inputs give equal bytes. Throws graft::Error: unsupported when a
+/// program uses an element type that generated CPU kernels lack. Thread-safe.
+ObjectCode emit_object(std::span<const tile::Program> programs, const Target& target, bool with_source = false);
+
+}  // namespace graft::codegen

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reduce: folds along the lanes of the last output axis or of the last reduced axis, whichever is contiguous.
+#include <algorithm>
+
+#include "base/error.h"
+#include "codegen/llvm/emitter.h"
+
+namespace graft::codegen {
+namespace {
+
+constexpr int kChains = 4;  ///< independent accumulators, so that the fold is not bound by latency
+
+/// Equal up to the order of commutative operands and the direction of comparisons.
+bool same_value(const Expr& a, const Expr& b) {
+  if (equal(a, b)) return true;
+  if (a->kind != ExprKind::kCall || b->kind != ExprKind::kCall || a->args.size() != b->args.size()) return false;
+  auto in_order = [&] {
+    for (size_t n = 0; n < a->args.size(); ++n) {
+      if (!same_value(a->args[n], b->args[n])) return false;
+    }
+    return true;
+  };
+  auto crossed = [&] {
+    return a->args.size() == 2 && same_value(a->args[0], b->args[1]) && same_value(a->args[1], b->args[0]);
+  };
+  if (a->intrinsic == b->intrinsic && a->type == b->type && in_order()) return true;
+  switch (a->intrinsic) {
+    case Intrinsic::kAdd:
+    case Intrinsic::kMul:
+    case Intrinsic::kMin:
+    case Intrinsic::kMax:
+    case Intrinsic::kAnd:
+    case Intrinsic::kOr:
+    case Intrinsic::kXor:
+    case Intrinsic::kEq:
+    case Intrinsic::kNe:
+      return b->intrinsic == a->intrinsic && crossed();
+    case Intrinsic::kLt:
+      return b->intrinsic == Intrinsic::kGt && crossed();
+    case Intrinsic::kGt:
+      return b->intrinsic == Intrinsic::kLt && crossed();
+    case Intrinsic::kLe:
+      return b->intrinsic == Intrinsic::kGe && crossed();
+    case Intrinsic::kGe:
+      return b->intrinsic == Intrinsic::kLe && crossed();
+    default:
+      return false;
+  }
+}
+
+/// Whether combine(left, right) is visibly combine(right, left), so that lanes may interleave elements.
+bool commutes(const Monoid& monoid) {
+  if (!monoid.associative) return false;
+  std::vector<std::pair<int, Expr>> swap;
+  for (size_t n = 0; n < monoid.left.size(); ++n) {
+    swap.emplace_back(monoid.left[n]->variable, monoid.right[n]);
+    swap.emplace_back(monoid.right[n]->variable, monoid.left[n]);
+  }
+  return std::all_of(monoid.combine.begin(), monoid.combine.end(),
+                     [&](const Expr& e) { return same_value(e, substitute(e, swap)); });
+}
+
+int state_bits(const tile::Reduce& reduce) {
+  int bits = 16;
+  for (const Expr& e : reduce.lift) bits = std::max(bits, bit_width(e->type));
+  return bits;
+}
+
+}  // namespace
+
+/// Lanes along the last output axis: every load is contiguous along it or does not depend on it.
+bool Emitter::reduce_along_output(const tile::Reduce& reduce) const {
+  if (reduce.axes.empty() || reduce.axes.back().bound == 1) return false;
+  const Expr& variable = reduce.axes.back().variable;
+  bool good = true, contiguous = false;
+  auto inspect = [&](int buffer, const std::vector<Expr>& indices) {
+    const Size stride = stride_along(buffer, indices, variable, &good);
+    good &= stride.is(0) || stride.is(1);
+    contiguous |= stride.is(1);
+  };
+  for (const Expr& lift : reduce.lift) {
+    for_each(lift, [&](const Expr& e) {
+      if (e->kind == ExprKind::kLoad) inspect(e->tensor, e->args);
+    });
+  }
+  if (!contiguous) return false;
+  for (const tile::Axis& axis : reduce.reduced) good &= !uses_variable(axis.extent, variable->variable);
+  for (const tile::Store& store : reduce.outputs) {
+    bool known = true;
+    good &= stride_along(store.buffer, store.indices, variable, &known).is(1) && known;
+  }
+  return good;
+}
+
+/// Lanes along the last reduced axis: elements may be reordered, and loads are contiguous or invariant along it.
+bool Emitter::reduce_along_input(const tile::Reduce& reduce) const {
+  if (reduce.reduced.empty() || !commutes(reduce.monoid)) return false;
+  const tile::Axis& axis = reduce.reduced.back();
+  return axis.bound == 0 || axis.bound >= lanes_for(state_bits(reduce)) / 2;
+}
+
+void Emitter::emit_reduce(const tile::Reduce& reduce) {
+  Value* some = extents_positive(reduce.axes);
+  std::vector<size_t> closed;
+  const int floor = load_floor_;
+  if (some) {
+    closed = open_if(some);
+    load_floor_ = top_index();
+  }
+  const int lanes = lanes_for(state_bits(reduce));
+  const bool input = reduce_along_input(reduce);
+  bool input_contiguous = input;
+  if (input) {
+    for (const Expr& lift : reduce.lift) {
+      for_each(lift, [&](const Expr& e) {
+        if (e->kind != ExprKind::kLoad) return;
+        bool known = true;
+        const Size stride = stride_along(e->tensor, e->args, reduce.reduced.back().variable, &known);
+        input_contiguous &= known && (stride.is(0) || stride.is(1));
+      });
+    }
+  }
+  if (reduce_along_output(reduce) && !input_contiguous) {
+    nested_loops(reduce.axes, 0, reduce.axes.size() - 1,
+                 [&] { vector_loop(reduce.axes.back(), lanes, [&] { reduce_point(reduce, 1); }); });
+  } else {
+    nested_loops(reduce.axes, 0, reduce.axes.size(), [&] { reduce_point(reduce, input ? lanes : 1); });
+  }
+  load_floor_ = floor;
+  if (some) close_if(closed);
+}
+
+/// One output point, or a vector of them; `lanes` > 1 folds along the last reduced axis in lanes.
+void Emitter::reduce_point(const tile::Reduce& reduce, int lanes) {
+  push_scope();
+  std::vector<llvm::AllocaInst*> state;
+  if (lanes > 1) {
+    fold_lanes(reduce, lanes, state);
+  } else {
+    state = make_state(reduce, lanes_);
+    nested_loops(reduce.reduced, 0, reduce.reduced.size(), [&] {
+      const int floor = load_floor_;
+      load_floor_ = std::max(floor, reduce.reduced.empty() ? floor : top_index() - 1);
+      fold_step(reduce, state);
+      load_floor_ = floor;
+    });
+  }
+  at_top();
+  store_state(reduce, load_state(state));
+  pop_scope();
+}
+
+std::vector<llvm::AllocaInst*> Emitter::make_state(const tile::Reduce& reduce, int lanes) {
+  std::vector<llvm::AllocaInst*> state;
+  for (const Expr& identity : reduce.monoid.identity) {
+    Value* value = splat(emit(identity), lanes);
+    at_top();
+    state.push_back(make_local(value->getType()));
+    at_top();
+    builder_.CreateStore(value, state.back());
+  }
+  return state;
+}
+
+Emitter::Values Emitter::load_state(const std::vector<llvm::AllocaInst*>& state) {
+  Values values;
+  for (llvm::AllocaInst* place : state) values.push_back(builder_.CreateLoad(place->getAllocatedType(), place));
+  return values;
+}
+
+/// state = combine(state, lift); masked-off lanes keep their state.
+void Emitter::fold_step(const tile::Reduce& reduce, const std::vector<llvm::AllocaInst*>& state) {
+  Values lifted;
+  for (const Expr& e : reduce.lift) lifted.push_back(emit(e));
+  at_top();
+  const Values old = load_state(state);
+  Values next = combine(reduce.monoid, old, lifted);
+  at_top();
+  for (size_t n = 0; n < state.size(); ++n) {
+    const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(old[n]->getType());
+    Value* value = splat(next[n], type ? static_cast<int>(type->getNumElements()) : 1);
+    if (mask_ && type) value = builder_.CreateSelect(splat(mask_, lanes_), value, old[n]);
+    builder_.CreateStore(value, state[n]);
+  }
+}
+
+/// Folds the reduced axes with several vector accumulators, then across chains and lanes into scalars.
+void Emitter::fold_lanes(const tile::Reduce& reduce, int lanes, std::vector<llvm::AllocaInst*>& state) {
+  std::vector<std::vector<llvm::AllocaInst*>> chains;
+  const tile::Axis& axis = reduce.reduced.back();
+  const int count = axis.bound > 0 && axis.bound < 2 * lanes ? 1 : kChains;
+  for (int n = 0; n < count; ++n) chains.push_back(make_state(reduce, lanes));
+  nested_loops(reduce.reduced, 0, reduce.reduced.size() - 1, [&] {
+    Value* extent = emit(axis.extent);
+    at_top();
+    const int floor = load_floor_;
+    Value* whole = count == 1 ? index(0) : builder_.CreateAnd(extent, index(-int64_t{lanes} * count));
+    if (count > 1) {
+      const Loop loop = open_loop(index(0), whole, index(int64_t{lanes} * count));
+      load_floor_ = std::max(floor, top_index() - 1);
+      for (int n = 0; n < count; ++n) {
+        push_scope();
+        at_top();
+        bind_lanes(axis.variable, builder_.CreateAdd(loop.index, index(int64_t{n} * lanes)), lanes);
+        fold_step(reduce, chains[static_cast<size_t>(n)]);
+        pop_scope();
+      }
+      close_loop(loop);
+    }
+    at_top();
+    Value* most = builder_.CreateAnd(extent, index(-int64_t{lanes}));
+    const Loop rest = open_loop(whole, most, index(lanes));
+    load_floor_ = std::max(floor, top_index() - 1);
+    bind_lanes(axis.variable, rest.index, lanes);
+    fold_step(reduce, chains[0]);
+    close_loop(rest);
+    vector_variable_ = -1;
+    lanes_ = 1;
+    load_floor_ = floor;
+    if (unit_.traits.masked) vector_tail(axis, lanes, most, extent, [&] { fold_step(reduce, chains[0]); });
+  });
+  at_top();
+  Values total = load_state(chains[0]);
+  for (int n = 1; n < count; ++n) total = combine(reduce.monoid, total, load_state(chains[static_cast<size_t>(n)]));
+  total = combine_across(reduce.monoid, total, lanes);
+  at_top();
+  for (Value* value : total) {
+    state.push_back(make_local(value->getType()));
+    at_top();
+    builder_.CreateStore(value, state.back());
+  }
+  if (unit_.traits.masked) return;
+  nested_loops(reduce.reduced, 0, reduce.reduced.size() - 1, [&] {
+    Value* extent = emit(axis.extent);
+    at_top();
+    const Loop loop = open_loop(builder_.CreateAnd(extent, index(-int64_t{lanes})), extent, index(1));
+    bind(axis.variable, loop.index);
+    const int floor = load_floor_;
+    load_floor_ = std::max(floor, top_index() - 1);
+    fold_step(reduce, state);
+    load_floor_ = floor;
+    close_loop(loop);
+  });
+}
+
+/// combine(left, right) with the monoid's variables bound to the given values.
+Emitter::Values Emitter::combine(const Monoid& monoid, const Values& left, const Values& right) {
+  push_scope();
+  for (size_t n = 0; n < left.size(); ++n) {
+    bind(monoid.left[n], left[n]);
+    bind(monoid.right[n], right[n]);
+  }
+  Values result;
+  for (const Expr& e : monoid.combine) result.push_back(emit(e));
+  pop_scope();
+  at_top();
+  return result;
+}
+
+/// Halves the vectors until one lane is left.
+Emitter::Values Emitter::combine_across(const Monoid& monoid, Values values, int lanes) {
+  for (int half = lanes / 2; half >= 1; half /= 2) {
+    Values low, high;
+    std::vector<int> first(static_cast<size_t>(half)), second(static_cast<size_t>(half));
+    for (int n = 0; n < half; ++n) {
+      first[static_cast<size_t>(n)] = n;
+      second[static_cast<size_t>(n)] = n + half;
+    }
+    at_top();
+    for (Value* value : values) {
+      low.push_back(builder_.CreateShuffleVector(value, first));
+      high.push_back(builder_.CreateShuffleVector(value, second));
+    }
+    values = combine(monoid, low, high);
+    for (Value*& value : values) value = splat(value, half);
+  }
+  for (Value*& value : values) {
+    if (value->getType()->isVectorTy()) value = builder_.CreateExtractElement(value, uint64_t{0});
+  }
+  return values;
+}
+
+void Emitter::store_state(const tile::Reduce& reduce, Values state) {
+  if (reduce.accumulate) {
+    Values old;
+    for (size_t n = 0; n < state.size(); ++n) {
+      const tile::Store& output = reduce.outputs[n];
+      const DType type = program_.buffers[static_cast<size_t>(output.buffer)].type;
+      old.push_back(
+          cast(type, reduce.lift[n]->type, load_memory(output.buffer, analyze(output.buffer, output.indices))));
+    }
+    at_top();
+    state = combine(reduce.monoid, old, state);
+  }
+  for (size_t n = 0; n < state.size(); ++n) {
+    const tile::Store& output = reduce.outputs[n];
+    at_top();
+    Value* value = cast(reduce.lift[n]->type, program_.buffers[static_cast<size_t>(output.buffer)].type, state[n]);
+    store_memory(output.buffer, analyze(output.buffer, output.indices), value);
+  }
+}
+
+}  // namespace graft::codegen

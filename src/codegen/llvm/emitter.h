@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Emission of one tile program as LLVM IR: vectors are explicit, every value is computed at the outermost loop level
+// at which its variables are known. Shared by the emit_*.cpp files; nothing outside this folder includes it.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/llvm/micro_kernel.h"
+#include "codegen/llvm/target_machine.h"
+#include "tile/program.h"
+
+namespace graft::codegen {
+
+/// The unit being compiled: what its kernels share.
+struct Unit {
+  llvm::Module& module;
+  const Target& target;
+  Traits traits;
+  std::map<std::string, llvm::Function*> shared;  ///< internal functions (micro-kernels) by key
+};
+
+/// A place code can be put: the position before `at`. Values put there are remembered by expression.
+struct Level {
+  llvm::Instruction* at = nullptr;
+  bool open = true;  ///< code put here still dominates the top of the stack
+  std::unordered_map<const ExprNode*, llvm::Value*> values;
+};
+
+/// What a variable stands for while it is in scope.
+struct Binding {
+  llvm::Value* value = nullptr;  ///< scalar, or a vector for a variable that varies over the lanes
+  llvm::Value* base = nullptr;   ///< the first lane's value of the vectorised index variable
+  int level = 0;
+};
+
+/// A loop under construction.
+struct Loop {
+  llvm::PHINode* index = nullptr;
+  llvm::BasicBlock* latch = nullptr;
+  std::vector<size_t> closed;  ///< levels that cannot take code until the loop is closed
+};
+
+/// A place in a buffer, in elements: uniform + stride * (vectorised variable) + varying.
+struct Address {
+  Expr uniform;
+  Size stride = 0;
+  Expr varying;  ///< null: none
+};
+
+/// How a contraction is cut into register tiles.
+struct ContractPlan {
+  MicroKernelShape shape;  ///< but for the rows of a tile
+  int most_rows = 1;
+  Size a_rows = 0, c_rows = 0;
+  std::vector<Size> a_steps, b_steps;  ///< along each k axis
+};
+
+/// A micro-kernel under construction.
+struct TileState {
+  const MicroKernelShape& shape;
+  std::vector<llvm::AllocaInst*> sums;  ///< [chain][row][vector]
+  std::vector<llvm::Value*> masks;      ///< per vector, when masked
+  int chains = 1;                       ///< independent sums per element, for tiles too small to hide latency
+};
+
+/// Emits one kernel.
+class Emitter {
+ public:
+  Emitter(Unit& unit, const tile::Program& program);
+  void run();
+
+ private:
+  using Value = llvm::Value;
+  using Values = std::vector<llvm::Value*>;
+
+  // emit_program.cpp: levels, loops and statements
+  void emit_body(const tile::Body& body);
+  void emit_statement(const tile::Statement& statement);
+  void emit_for(const tile::For& loop);
+  void emit_if(const tile::If& statement);
+  void emit_sort(const tile::SortRow& sort);
+  void load_arguments(llvm::Function& function);
+  void bind_grid(Value* point);
+  Level& top() { return levels_.back(); }
+  int top_index() const { return static_cast<int>(levels_.size()) - 1; }
+  void at_top() { builder_.SetInsertPoint(top().at); }
+  void push_scope();
+  void pop_scope() { levels_.pop_back(); }
+  std::vector<size_t> close_sharing_levels();
+  void reopen(const std::vector<size_t>& closed);
+  Loop open_loop(Value* begin, Value* end, Value* step);
+  void close_loop(const Loop& loop);
+  std::vector<size_t> open_if(Value* condition);
+  void close_if(const std::vector<size_t>& closed);
+  void bind(const Expr& variable, Value* value, Value* base = nullptr);
+  llvm::AllocaInst* make_local(llvm::Type* type);
+  Value* index(int64_t value) { return builder_.getInt64(static_cast<uint64_t>(value)); }
+  Expr keep(Expr e);
+
+  // emit_map.cpp: maps and the vectorised loop
+  void emit_map(const tile::Map& map);
+  void emit_point(const tile::Map& map);
+  void store_values(const tile::Map& map);
+  void emit_store(const tile::Store& store, const Address& address, Value* value);
+  int map_lanes(const tile::Map& map) const;
+  int lanes_for(int bits) const;
+  Value* extents_positive(const std::vector<tile::Axis>& axes);
+  void nested_loops(const std::vector<tile::Axis>& axes, size_t first, size_t last, const std::function<void()>& body);
+  void vector_loop(const tile::Axis& axis, int lanes, const std::function<void()>& body);
+  void vector_tail(const tile::Axis& axis, int lanes, Value* begin, Value* end, const std::function<void()>& body);
+  void bind_lanes(const Expr& variable, Value* base, int lanes);
+
+  // emit_reduce.cpp
+  void emit_reduce(const tile::Reduce& reduce);
+  bool reduce_along_output(const tile::Reduce& reduce) const;
+  bool reduce_along_input(const tile::Reduce& reduce) const;
+  void reduce_point(const tile::Reduce& reduce, int lanes);
+  void fold_lanes(const tile::Reduce& reduce, int lanes, std::vector<llvm::AllocaInst*>& state);
+  void fold_step(const tile::Reduce& reduce, const std::vector<llvm::AllocaInst*>& state);
+  std::vector<llvm::AllocaInst*> make_state(const tile::Reduce& reduce, int lanes);
+  Values load_state(const std::vector<llvm::AllocaInst*>& state);
+  Values combine(const Monoid& monoid, const Values& left, const Values& right);
+  Values combine_across(const Monoid& monoid, Values values, int lanes);
+  void store_state(const tile::Reduce& reduce, Values state);
+
+  // emit_contract.cpp
+  void emit_contract(const tile::Contract& contract);
+  void contract_as_reduce(const tile::Contract& contract);
+  std::optional<ContractPlan> plan_contract(const tile::Contract& contract) const;
+  void choose_tile(const tile::Contract& contract, ContractPlan& plan) const;
+  void column_blocks(const tile::Contract& contract, const ContractPlan& plan);
+  void row_loops(const tile::Contract& contract, const ContractPlan& plan, Value* columns);
+  void call_tile(const tile::Contract& contract, const ContractPlan& plan, Value* rows, Value* columns);
+
+  // emit_micro_kernel.cpp
+  llvm::Function* micro_kernel(const MicroKernelShape& shape);
+  llvm::Function* emit_micro_kernel(const MicroKernelShape& shape);
+  void begin_tile(TileState& tile);
+  Value* tile_place(const TileState& tile, int row, int vector);
+  Value* load_tile(const TileState& tile, DType type, Value* place, int vector);
+  void outer_steps(TileState& tile, int axis, Value* a, Value* b);
+  void inner_steps(TileState& tile, Value* a, Value* b);
+  void tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t step);
+  void keep_order(Values& values);
+  Value* multiply_add(DType type, Value* a, Value* b, Value* sum);
+  void finish_tile(TileState& tile);
+
+  // emit_address.cpp
+  Address analyze(int buffer, const std::vector<Expr>& indices);
+  Size stride_along(int buffer, const std::vector<Expr>& indices, const Expr& variable, bool* known) const;
+  Value* pointer(int buffer, const Address& address);
+  Value* lane_pointers(int buffer, const Address& address);
+  Value* emit_size(const Size& size);
+  Value* load_memory(int buffer, const Address& address);
+  void store_memory(int buffer, const Address& address, Value* value);
+  Value* lane_count_any(Value* mask);
+
+  // emit_expr.cpp: expressions
+  struct NodeFacts {
+    std::vector<int> variables;
+    bool loads = false;  ///< reads memory or records errors
+  };
+  const NodeFacts& facts(const ExprNode& node);
+  int required_level(const ExprNode& node);
+  bool varies(const Expr& e);
+  Value* emit(const Expr& e);
+  Value* emit_at(size_t level, const Expr& e);
+  Value* emit_node(const ExprNode& node);
+  Value* emit_constant(const ExprNode& node);
+  Value* emit_select(const ExprNode& node);
+  Value* emit_lazily(const Expr& e, Value* condition);
+  Value* emit_check_index(const ExprNode& node);
+  Value* emit_call(const ExprNode& node);
+  Value* splat(Value* scalar, int lanes);
+  void unify(Values& values);
+
+  // emit_intrinsic.cpp: arithmetic on emitted values
+  Value* arithmetic(Intrinsic intrinsic, DType type, const Values& v);
+  Value* integer_divide(Intrinsic intrinsic, DType type, Value* a, Value* b);
+  Value* float_divide(Intrinsic intrinsic, Value* a, Value* b);
+  Value* minmax(bool minimum, DType type, Value* a, Value* b);
+  Value* compare(Intrinsic intrinsic, DType type, Value* a, Value* b);
+  Value* shift(bool left, DType type, Value* a, Value* b);
+  Value* integer_power(DType type, Value* base, Value* exponent);
+
+  // emit_cast.cpp: conversions, registers to memory and back
+  Value* cast(DType from, DType to, Value* v);
+  Value* float_to_f32(DType from, Value* v);
+  Value* f32_to_float(DType to, Value* v);
+  Value* f64_to_f32_odd(Value* v);
+  Value* to_memory(DType type, Value* v);
+  Value* from_memory(DType type, Value* v);
+  llvm::Type* register_type(DType type);
+  llvm::Type* memory_type(DType type);
+  llvm::Type* widened(llvm::Type* scalar, Value* like);
+
+  // emit_math.cpp: transcendental functions
+  Value* math(Intrinsic intrinsic, DType type, const Values& v);
+  Value* host_math(Intrinsic intrinsic, DType type, const Values& v);
+  Value* per_lane(llvm::FunctionCallee function, const Values& v);
+
+  // emit_polynomials.cpp: f32 functions inline
+  struct Reduced {
+    Value* integer;
+    Value* real;
+    Value* rest;
+  };
+  Value* polynomial(Value* x, std::initializer_list<double> coefficients);
+  Value* fma(Value* a, Value* b, Value* c);
+  Value* f(Value* like, double constant);
+  Value* i(Value* like, int64_t constant);
+  Value* clamp(Value* x, double low, double high);
+  Value* scale_by_power(Value* v, Value* exponent);
+  Reduced reduce_by_ln2(Value* x);
+  Reduced split_exponent(Value* v);
+  Value* expm1_kernel(Value* r);
+  Value* log_mantissa(Value* m, Value* e, Value* correction);
+  Value* log_limits(Value* argument, Value* result);
+  Value* exp_f32(Value* x);
+  Value* log_f32(Value* x);
+  Value* log1p_f32(Value* x);
+  Value* expm1_f32(Value* x);
+  Value* erf_f32(Value* x);
+  Value* tanh_f32(Value* x);
+  Value* sincos_f32(Value* x, bool cosine);
+
+  Unit& unit_;
+  const tile::Program& program_;
+  llvm::LLVMContext& context_;
+  llvm::IRBuilder<> builder_;
+  llvm::Function* function_ = nullptr;
+  std::vector<Level> levels_;
+  std::unordered_map<int, Binding> bindings_;
+  std::unordered_map<const ExprNode*, NodeFacts> facts_;
+  std::vector<Expr> kept_;
+  std::vector<Value*> buffers_;
+  std::map<std::string, Value*, std::less<>> sizes_;
+  Value* status_ = nullptr;
+  Value* dummy_ = nullptr;  ///< zeros that masked-off scalar loads read
+
+  int load_floor_ = 0;        ///< loads are not hoisted above this level
+  int vector_variable_ = -1;  ///< the index variable that runs over the lanes
+  int lanes_ = 1;
+  Value* mask_ = nullptr;  ///< lanes (or the one point) that exist; null: all
+  int mask_level_ = 0;     ///< where mask_ is known
+  bool lazy_ = false;      ///< mask_ may have no lane at all
+};
+
+/// Emits internal function names of a kernel's C ABI: `int32_t name(const KernelArguments*, int64_t, int64_t)`.
+void emit_program(Unit& unit, const tile::Program& program);
+
+}  // namespace graft::codegen

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register tile of a contraction: a function of its own, shared by all contractions of a unit with the same shape.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/dtype.h"
+
+namespace graft::codegen {
+
+/// What a micro-kernel is specialised for. c[rows, vectors * lanes] (+)= sum over k of a[row, k] * b[k, column].
+/// The function takes (a, b, c, row stride of a, row stride of c, columns, k step of a, k step of b, extent of k, and
+/// per outer k axis its extent and the steps of a and b along it); all counts are i64, strides are in elements.
+struct MicroKernelShape {
+  int rows = 1, vectors = 1, lanes = 1;
+  DType a = DType::kFloat32, b = DType::kFloat32, c = DType::kFloat32;
+  std::optional<int64_t> a_step, b_step;  ///< known steps along the innermost k axis
+  int outer_axes = 0;                     ///< k axes around the innermost one
+  bool masked = false;                    ///< only the first `columns` columns exist
+  bool accumulate = false;
+
+  std::string name() const;
+};
+
+/// Rows of the largest tile with that many vectors whose accumulators fit into the registers.
+int largest_rows(int registers, int vectors, bool fma);
+
+}  // namespace graft::codegen

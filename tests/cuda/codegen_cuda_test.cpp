@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <cstdio>
+#include <fstream>
+#include <map>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "codegen/codegen.h"
+#include "codegen/cuda/kernel_writer.h"
+#include "codegen/cuda/nvrtc.h"
+#include "proof_programs.h"
+#include "tile/program.h"
+
+extern "C" int graft_codegen_compile(const char*, size_t, const char*, const char*, graft_codegen_sink, void*);
+extern "C" const char* graft_codegen_version();
+
+namespace graft::cuda {
+namespace {
+
+using Results = std::map<std::string, std::string>;
+
+/// What a compilation sends, by kind.
+Results compile(const std::string& programs, const char* target, const char* options) {
+  Results results;
+  const auto sink = [](void* context, const char* kind, const void* data, size_t bytes) {
+    (*static_cast<Results*>(context))[kind] = std::string(static_cast<const char*>(data), bytes);
+  };
+  const int outcome = graft_codegen_compile(programs.data(), programs.size(), target, options, sink, &results);
+  EXPECT_EQ(outcome != 0, results.contains("error")) << results["error"];
+  return results;
+}
+
+std::string all_programs() {
+  std::string text;
+  for (const std::string_view program : kProofPrograms) text += program;
+  return text;
+}
+
+int occurrences(const std::string& text, std::string_view part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
+/// The kernel of one program, without NVRTC.
+std::string kernel_of(std::string_view program, const char* target = "sm_90a") {
+  return write_kernel(tile::parse_program(program), find_target(target)).text;
+}
+
+bool compiler_is_missing() {
+  if (nvrtc_problem().empty()) return false;
+  std::printf("skipped: %s\n", nvrtc_problem().c_str());
+  return true;
+}
+
+/// Writes the cubins and what a launch needs for tests/device/cuda_proof.py, when a folder is named.
+void write_proof(const std::string& target, const Results& results) {
+  const char* folder = std::getenv("GRAFT_CUDA_PROOF_DIR");
+  if (!folder) return;
+  const std::string stem = std::string(folder) + "/" + target;
+  std::ofstream(stem + ".cubin", std::ios::binary) << results.at("cubin");
+  std::ofstream(stem + ".cu") << results.at("source");
+  nlohmann::json manifest = nlohmann::json::array();
+  for (const std::string_view text : kProofPrograms) {
+    const tile::Program program = tile::parse_program(text);
+    const Kernel kernel = write_kernel(program, find_target(target));
+    nlohmann::json buffers = nlohmann::json::array(), grid = nlohmann::json::array();
+    for (const tile::Buffer& buffer : program.buffers) {
+      if (buffer.scope == tile::Scope::kGlobal) {
+        buffers.push_back({{"name", buffer.name}, {"type", name_of(buffer.type)}, {"written", buffer.written}});
+      }
+    }
+    for (const graft::Axis& axis : program.grid) grid.push_back(axis.extent.to_string());
+    manifest.push_back({{"name", program.name}, {"threads", kernel.threads}, {"shared", kernel.shared_bytes},
+                        {"sizes", program.sizes}, {"grid", grid}, {"buffers", buffers}});
+  }
+  std::ofstream(stem + ".json") << manifest.dump(2);
+}
+
+TEST(CodegenCuda, compiles_the_proof_programs_for_every_architecture) {
+  if (compiler_is_missing()) GTEST_SKIP();
+  for (const char* target : {"sm_80", "sm_90a", "sm_120"}) {
+    // PTX shows the instructions; once is enough, as the source is the same for all.
+    const bool newest = std::string_view(target) == "sm_90a";
+    Results results = compile(all_programs(), target, newest ? "source ptx" : "source");
+    ASSERT_TRUE(results.contains("cubin")) << target << ": " << results["error"];
+    EXPECT_EQ(results.at("cubin").substr(0, 4), "\x7f" "ELF") << target;
+    EXPECT_EQ(results.contains("ptx"), newest);
+    const std::string ptx = results["ptx"];
+    if (newest) for (const std::string_view part : {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+                                        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+                                        "ldmatrix.sync.aligned.m8n8.x4.trans", "cp.async.cg.shared.global",
+                                        "fma.rn.f32", ".entry attention_f16", ".entry mixed"}) {
+      EXPECT_NE(ptx.find(part), ptx.npos) << target << ": " << part;
+    }
+    EXPECT_EQ(occurrences(results.at("launch"), "threads"), static_cast<int>(std::size(kProofPrograms)));
+    write_proof(target, results);
+  }
+}
+
+TEST(CodegenCuda, version_names_generator_and_compiler) {
+  EXPECT_NE(std::string(graft_codegen_version()).find("graft-cuda"), std::string::npos);
+}
+
+TEST(CodegenCuda, errors_come_as_text) {
+  EXPECT_NE(compile("program x {", "sm_90a", "")["error"].find("line 1"), std::string::npos);
+  EXPECT_NE(compile(std::string(kSoftmax), "x86-64-v3", "")["error"].find("no CUDA device"), std::string::npos);
+  std::string serial(kSoftmax);
+  serial.replace(serial.find("threads 256"), 11, "");
+  EXPECT_NE(compile(serial, "sm_90a", "")["error"].find("kernel 'softmax_f32' for sm_90a: it states no threads"),
+            std::string::npos);
+}
+
+TEST(CodegenCuda, long_contractions_are_split_and_copied_ahead) {
+  const std::string text = kernel_of(kMatmulF16);
+  EXPECT_NE(text.find("copy_wait<2>();"), text.npos) << text;
+  EXPECT_NE(text.find("multiply_tiles<32, false, false, 136"), text.npos) << text;
+  // One barrier before the copies start and one per iteration.
+  EXPECT_EQ(occurrences(text, "__syncthreads();"), 2) << text;
+}
+
+TEST(CodegenCuda, invariant_operands_are_staged_once) {
+  const std::string text = kernel_of(kAttention);
+  const size_t ahead = text.find("for (i64 round");
+  ASSERT_NE(ahead, text.npos);
+  EXPECT_NE(text.substr(0, ahead).find("b0 + ("), text.npos) << "queries are staged before the loop";
+  EXPECT_EQ(text.substr(ahead).find("b0 + ("), text.npos) << "and not in it";
+  EXPECT_NE(text.find("FragmentOperand<f16, 1, 8>"), text.npos) << "probabilities stay in registers";
+}
+
+TEST(CodegenCuda, fragments_that_do_not_line_up_go_through_shared_memory) {
+  const std::string text = kernel_of(kChainF32);
+  EXPECT_NE(text.find("column < valid ? b6["), text.npos) << text;
+  EXPECT_NE(text.find("multiply_plain<"), text.npos);
+  EXPECT_EQ(text.find("FragmentOperand"), text.npos);
+}
+
+TEST(CodegenCuda, columns_of_a_fragment_may_be_panels_of_lanes) {
+  const std::string_view panels = R"(program panels {
+    threads 64
+    global a: f16[32, 64] strides [64, 1]
+    global b: f16[3, 64, 16] strides [1024, 16, 1]
+    global y: f32[32, 48] strides [48, 1] written
+    fragment c: f32[32, 48] strides [48, 1]
+    body {
+      contract m [i0 < 32 bound 32] n [i1 < 3 bound 3, i2 < 16 bound 16] k [i3 < 64 bound 64] {
+        c[i0, add(mul(16, i1), i2)] = a[i0, i3] * b[i1, i3, i2]
+      }
+      map [i0 < 32 bound 32, i1 < 3 bound 3, i2 < 16 bound 16] {
+        y[i0, add(mul(16, i1), i2)] = c[i0, add(mul(16, i1), i2)]
+      }
+    }
+  })";
+  const std::string text = kernel_of(panels);
+  EXPECT_NE(text.find(" % 16) < 16"), text.npos) << text;
+  EXPECT_NE(text.find("stage_elements<f16, 64, 48"), text.npos) << text;
+  if (compiler_is_missing()) GTEST_SKIP();
+  EXPECT_TRUE(compile(std::string(panels), "sm_90a", "").contains("cubin"));
+}
+
+TEST(CodegenCuda, barriers_stand_only_between_statements_that_share_memory) {
+  const std::string_view independent = R"(program independent {
+    threads 64
+    global x: f32[64] strides [1]
+    global y: f32[64] strides [1] written
+    shared a: f32[64] strides [1]
+    shared b: f32[64] strides [1]
+    body {
+      map [i0 < 64] { a[i0] = x[i0] }
+      map [i0 < 64] { b[i0] = x[i0] }
+      map [i0 < 64] { y[i0] = add(a[sub(63, i0)], b[i0]) }
+      map [i0 < 64] { a[i0] = 0:f32 }
+    }
+  })";
+  EXPECT_EQ(occurrences(kernel_of(independent), "__syncthreads();"), 2);
+}
+
+TEST(CodegenCuda, barriers_cover_the_way_back_of_a_loop) {
+  const std::string_view loop = R"(program loop {
+    threads 64
+    global x: f32[64] strides [1]
+    global y: f32[64] strides [1] written
+    shared a: f32[64] strides [1]
+    body {
+      for i9 < 4 {
+        map [i0 < 64] { a[i0] = x[i0] }
+        map [i0 < 64] { y[i0] = a[sub(63, i0)] }
+      }
+    }
+  })";
+  EXPECT_EQ(occurrences(kernel_of(loop), "__syncthreads();"), 2);
+}
+
+TEST(CodegenCuda, contiguous_maps_use_wide_accesses) {
+  const std::string text = kernel_of(kElementwise);
+  EXPECT_NE(text.find("Pack<f16, 8>"), text.npos) << text;
+  EXPECT_NE(text.find("Pack<i64, "), text.npos) << text;
+  EXPECT_EQ(text.find("Pack<f32, 8> x2"), text.npos) << "the gather stays scalar";
+}
+
+TEST(CodegenCuda, refuses_tiles_beyond_shared_memory_with_a_reason) {
+  const std::string_view large = R"(program large {
+    threads 64
+    global y: f32[1] strides [1] written
+    shared a: f32[100000] strides [1]
+    body {
+      map [] { y[0] = a[5] }
+    }
+  })";
+  try {
+    kernel_of(large);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("shared memory"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace graft::cuda
