@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/build_engine.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "fuse/rewrite_region.h"
+#include "fuse/split_step.h"
+#include "plan/choose_schedule.h"
+#include "plan/kernel_table.h"
+#include "plan/roofline.h"
+#include "runtime/session.h"
+
+namespace graft {
+namespace {
+
+/// A packed form of a constant that some step wants.
+struct Packing {
+  int tensor = -1;  ///< of the fused program
+  tile::PanelLayout layout;
+  int engine_tensor = -1;
+};
+
+/// A tensor in memory that vectors can be loaded from without crossing cache lines.
+TensorData aligned_tensor(DType type, const std::vector<int64_t>& shape) {
+  const int64_t bytes = packed_bytes(type, checked_element_count(type, shape));
+  const size_t rounded = (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + 63) / 64 * 64;
+  void* memory = std::aligned_alloc(64, rounded);
+  GRAFT_USER_CHECK(memory, kOutOfMemory, fmt::format("cannot allocate {} bytes for packed weights", bytes), "plan");
+  return TensorData::borrow(type, shape, {static_cast<std::byte*>(memory), static_cast<size_t>(bytes)},
+                            std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); }));
+}
+
+class EngineBuilder {
+ public:
+  EngineBuilder(FusedProgram program, const BuildOptions& options) : program_(std::move(program)), options_(options) {}
+
+  Engine run() {
+    engine_.threads = std::max(1, options_.target.threads);
+    engine_.target = print(options_.target);
+    split_steps();
+    set_symbols();
+    make_tensors();
+    for (size_t s = 0; s < program_.steps.size(); ++s) {
+      const FusedStep& step = program_.steps[s];
+      if (options_.progress) options_.progress(step.name, static_cast<int>(s), static_cast<int>(program_.steps.size()));
+      add_step(step);
+    }
+    if (options_.compile_kernels) kernels_.compile(options_, engine_);
+    use_interpreter_where_needed();
+    pack_constants();
+    drop_unused_constants();
+    set_lifetimes();
+    return std::move(engine_);
+  }
+
+ private:
+  void split_steps() {
+    std::vector<FusedStep> steps;
+    for (FusedStep& step : program_.steps) {
+      for (FusedStep& part : split_step(std::move(step), program_.tensors)) steps.push_back(std::move(part));
+    }
+    program_.steps = std::move(steps);
+  }
+
+  void set_symbols() {
+    for (const auto& [name, range] : program_.symbol_ranges) {
+      engine_.symbols[name] = {range.min, range.opt, range.max};
+      typical_[name] = std::max<int64_t>(1, range.opt);
+    }
+    // Symbols without a profile are judged at a size that is neither tiny nor large.
+    constexpr int64_t kTypical = 32;
+    std::set<std::string, std::less<>> symbols;
+    for (const FusedTensor& tensor : program_.tensors) {
+      for (const Size& size : tensor.shape) size.collect_symbols(symbols);
+    }
+    for (const FusedStep& step : program_.steps) {
+      for (const SymbolSource& source : step.sources) symbols.insert(source.symbol);
+      for (const TensorDecl& decl : step.region.tensors) {
+        for (const Size& size : decl.shape) size.collect_symbols(symbols);
+      }
+    }
+    for (const std::string& symbol : symbols) typical_.emplace(symbol, kTypical);
+  }
+
+  static Size bytes_of_tensor(const FusedTensor& tensor) {
+    const Size elements = element_count(tensor.shape);
+    const int bits = bit_width(tensor.type);
+    return bits >= 8 ? elements * Size(bits / 8) : ceil_div(elements * Size(bits), 8);
+  }
+
+  void make_tensors() {
+    for (const FusedTensor& tensor : program_.tensors) {
+      EngineTensor out{.name = tensor.name, .type = tensor.type, .shape = tensor.shape,
+                       .bytes = bytes_of_tensor(tensor), .storage = Storage::kArena, .index = -1};
+      if (tensor.constant) {
+        out.storage = Storage::kConstant;
+        out.index = static_cast<int>(engine_.constants.size());
+        engine_.constants.push_back(*tensor.constant);
+      } else if (tensor.alias_of >= 0) {
+        out.storage = Storage::kAlias;
+        out.index = tensor.alias_of;
+      }
+      engine_.tensors.push_back(std::move(out));
+    }
+    engine_.inputs = program_.inputs;
+    engine_.outputs = program_.outputs;
+    for (size_t i = 0; i < engine_.inputs.size(); ++i) {
+      engine_.tensors[engine_.inputs[i]].storage = Storage::kInput;
+      engine_.tensors[engine_.inputs[i]].index = static_cast<int>(i);
+    }
+    for (size_t i = 0; i < engine_.outputs.size(); ++i) {
+      int root = engine_.outputs[i];
+      while (engine_.tensors[root].storage == Storage::kAlias) root = engine_.tensors[root].index;
+      if (engine_.tensors[root].storage != Storage::kArena) continue;  // copied at the end of a run
+      engine_.tensors[root].storage = Storage::kOutput;
+      engine_.tensors[root].index = static_cast<int>(i);
+    }
+  }
+
+  void add_step(const FusedStep& fused) {
+    EngineStep step;
+    step.name = fused.name;
+    step.nodes = fused.nodes;
+    step.operators = fused.operators;
+    for (const SymbolSource& source : fused.sources) step.reads.push_back({source.symbol, source.tensor, source.element});
+    for (const SizeCheck& check : fused.checks) step.checks.push_back({check.value, check.at_least_zero, check.message});
+    step.tensors = fused.inputs;
+    step.input_count = static_cast<int>(fused.inputs.size());
+    step.tensors.insert(step.tensors.end(), fused.outputs.begin(), fused.outputs.end());
+    step.count_symbol = fused.count_symbol;
+    if (!fused.region.forms.empty()) {
+      Region region = fused.region;
+      step.reference_inputs = fused.inputs;
+      step.region = print(region);
+      step.operations = operations_of(region);
+      step.bytes = bytes_of(region);
+      normalise(region);
+      choose(region, fused, step);
+    }
+    engine_.steps.push_back(std::move(step));
+  }
+
+  /// The first candidate that lowers becomes the step's kernel; reasons of the others are kept.
+  void choose(const Region& region, const FusedStep& fused, EngineStep& step) {
+    step.kind = StepKind::kInterpreter;
+    if (!options_.compile_kernels) return;
+    std::vector<bool> constant(region.tensors.size());
+    for (size_t i = 0; i < region.inputs.size(); ++i) {
+      constant[region.inputs[i]] = program_.tensors[fused.inputs[i]].constant.has_value();
+    }
+    for (const Choice& choice : schedule_candidates(region, constant, typical_, options_.target)) {
+      tile::Lowered lowered = tile::lower(region, choice.layouts, choice.schedule, options_.target);
+      if (auto* reason = std::get_if<std::string>(&lowered)) {
+        step.candidates.push_back({"generated " + tile::print(choice.schedule), 0, *reason});
+        continue;
+      }
+      step.kind = StepKind::kKernel;
+      step.schedule = tile::print(choice.schedule);
+      const bool counts = !step.count_symbol.empty();
+      if (counts) step.tensors.push_back(add_count(step));
+      step.kernel = kernels_.add(std::get<tile::Program>(std::move(lowered)));
+      use_layouts(region, choice, step);
+      return;
+    }
+  }
+
+  int add_count(const EngineStep& step) {
+    engine_.tensors.push_back({.name = step.name + ".count", .type = DType::kInt64, .shape = {Size(1)},
+                               .bytes = Size(8), .storage = Storage::kArena, .index = -1});
+    return static_cast<int>(engine_.tensors.size()) - 1;
+  }
+
+  void use_layouts(const Region& region, const Choice& choice, EngineStep& step) {
+    for (size_t i = 0; i < region.inputs.size(); ++i) {
+      const auto& layout = choice.layouts[region.inputs[i]];
+      if (!layout) continue;
+      step.tensors[i] = packed(step.tensors[i], *layout, region.tensors[region.inputs[i]].shape);
+    }
+  }
+
+  int packed(int tensor, const tile::PanelLayout& layout, const Shape& shape) {
+    for (const Packing& known : packings_) {
+      if (known.tensor == tensor && known.layout == layout) return known.engine_tensor;
+    }
+    const Shape physical = tile::physical_shape(layout, shape);
+    EngineTensor out = engine_.tensors[tensor];
+    out.shape = physical;
+    out.bytes = element_count(physical) * Size(bit_width(out.type) / 8);
+    out.storage = Storage::kConstant;
+    out.index = -1;
+    engine_.tensors.push_back(out);
+    packings_.push_back({tensor, layout, static_cast<int>(engine_.tensors.size()) - 1});
+    packing_shapes_.push_back(shape);
+    return packings_.back().engine_tensor;
+  }
+
+  /// Steps whose kernel has no code run in the interpreter, with the reason on record.
+  void use_interpreter_where_needed() {
+    for (EngineStep& step : engine_.steps) {
+      if (step.kind != StepKind::kKernel || engine_.kernels[step.kernel].object >= 0) continue;
+      step.candidates.push_back({"generated " + step.schedule, 0, kernels_.failure(step.kernel)});
+      step.kind = StepKind::kInterpreter;
+      step.kernel = -1;
+      for (size_t i = 0; i < step.reference_inputs.size(); ++i) step.tensors[i] = step.reference_inputs[i];
+      if (!step.count_symbol.empty()) step.tensors.pop_back();
+    }
+  }
+
+  /// Constants are packed by kernels of the same kind that run the network: a small engine of its own.
+  void pack_constants() {
+    std::vector<size_t> wanted;
+    for (size_t p = 0; p < packings_.size(); ++p) {
+      const int tensor = packings_[p].engine_tensor;
+      const bool used = std::any_of(engine_.steps.begin(), engine_.steps.end(), [&](const EngineStep& step) {
+        return std::find(step.tensors.begin(), step.tensors.end(), tensor) != step.tensors.end();
+      });
+      if (used) wanted.push_back(p);
+    }
+    if (wanted.empty()) return;
+    FusedProgram packer;
+    for (const size_t p : wanted) {
+      const FusedTensor& source = program_.tensors[packings_[p].tensor];
+      FusedStep step;
+      step.name = "pack " + source.name;
+      step.nodes = {step.name};
+      step.operators = {"pack"};
+      step.region = tile::packing_region(packings_[p].layout, source.type, packing_shapes_[p]);
+      step.inputs = {static_cast<int>(packer.tensors.size())};
+      step.outputs = {static_cast<int>(packer.tensors.size()) + 1};
+      packer.tensors.push_back(source);
+      packer.tensors.back().shape = packing_shapes_[p];
+      packer.tensors.push_back({step.name, source.type, engine_.tensors[packings_[p].engine_tensor].shape, {}, -1});
+      packer.outputs.push_back(step.outputs[0]);
+      packer.steps.push_back(std::move(step));
+    }
+    BuildOptions options = options_;
+    options.progress = nullptr;
+    options.keep_references = false;
+    run_packer(build_engine(std::move(packer), options), wanted);
+  }
+
+  void run_packer(Engine packer, const std::vector<size_t>& wanted) {
+    Session session(load_code(std::make_shared<const Engine>(std::move(packer))));
+    std::vector<TensorData> results;
+    std::vector<BufferView> outputs;
+    for (const size_t p : wanted) {
+      const EngineTensor& tensor = engine_.tensors[packings_[p].engine_tensor];
+      std::vector<int64_t> shape;
+      for (const Size& size : tensor.shape) shape.push_back(size.constant());
+      results.push_back(aligned_tensor(tensor.type, shape));
+      outputs.push_back({const_cast<std::byte*>(results.back().bytes().data()), tensor.type, shape, {}});
+    }
+    const Status status = session.run({}, outputs);
+    GRAFT_CHECK(status.ok(), "packing weights failed: " + status.message());
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      EngineTensor& tensor = engine_.tensors[packings_[wanted[i]].engine_tensor];
+      tensor.index = static_cast<int>(engine_.constants.size());
+      engine_.constants.push_back(std::move(results[i]));
+    }
+  }
+
+  /// Weights are in memory once: the row-major form goes when only the packed one is read.
+  void drop_unused_constants() {
+    std::vector<bool> used(engine_.constants.size());
+    const auto use = [&](int tensor) {
+      while (engine_.tensors[tensor].storage == Storage::kAlias) tensor = engine_.tensors[tensor].index;
+      const EngineTensor& root = engine_.tensors[tensor];
+      if (root.storage == Storage::kConstant && root.index >= 0) used[root.index] = true;
+    };
+    for (EngineStep& step : engine_.steps) {
+      for (const int tensor : step.tensors) use(tensor);
+      for (const SymbolRead& read : step.reads) use(read.tensor);
+      if (!options_.keep_references) step.reference_inputs.clear();
+      for (const int tensor : step.reference_inputs) use(tensor);
+    }
+    for (const int tensor : engine_.outputs) use(tensor);
+    for (size_t c = 0; c < used.size(); ++c) {
+      if (!used[c]) engine_.constants[c] = TensorData::zeros(DType::kUint8, {0});
+    }
+    program_ = {};
+  }
+
+  void set_lifetimes() {
+    const auto touch = [&](int tensor, int step) {
+      while (engine_.tensors[tensor].storage == Storage::kAlias) tensor = engine_.tensors[tensor].index;
+      EngineTensor& root = engine_.tensors[tensor];
+      if (root.first_step < 0) root.first_step = step;
+      root.last_step = std::max(root.last_step, step);
+    };
+    for (size_t s = 0; s < engine_.steps.size(); ++s) {
+      const EngineStep& step = engine_.steps[s];
+      for (const int tensor : step.tensors) touch(tensor, static_cast<int>(s));
+      for (const SymbolRead& read : step.reads) {
+        touch(read.tensor, static_cast<int>(s));
+        int root = read.tensor;
+        while (engine_.tensors[root].storage == Storage::kAlias) root = engine_.tensors[root].index;
+        engine_.has_computed_symbols |= engine_.tensors[root].storage != Storage::kInput;
+      }
+      engine_.has_computed_symbols |= !step.count_symbol.empty();
+    }
+    const int end = static_cast<int>(engine_.steps.size());
+    for (const int output : engine_.outputs) touch(output, end);
+    for (EngineTensor& tensor : engine_.tensors) {
+      if (tensor.storage == Storage::kArena && tensor.first_step < 0) tensor.bytes = 0;
+    }
+  }
+
+  FusedProgram program_;
+  const BuildOptions& options_;
+  Engine engine_;
+  KernelTable kernels_;
+  Bindings typical_;
+  std::vector<Packing> packings_;
+  std::vector<Shape> packing_shapes_;
+};
+
+}  // namespace
+
+Engine build_engine(FusedProgram program, const BuildOptions& options) {
+  return EngineBuilder(std::move(program), options).run();
+}
+
+}  // namespace graft

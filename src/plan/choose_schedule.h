@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model's choice of schedule: what `--tune off` uses and what the tuner must beat.
+#pragma once
+
+#include <vector>
+
+#include "expr/region.h"
+#include "target/target.h"
+#include "tile/lower.h"
+
+namespace graft {
+
+/// A way to run a region: its schedule and the layouts that its constant operands must have.
+struct Choice {
+  tile::Schedule schedule;
+  tile::Layouts layouts;  ///< by region tensor
+};
+
+/// Candidates for a normalised region, the cost model's favourite first. `constant[t]`: region tensor t is known when
+/// compiling, so that it may be packed. Sizes are judged at `typical` values of the symbols.
+std::vector<Choice> schedule_candidates(const Region& region, const std::vector<bool>& constant,
+                                        const Bindings& typical, const Target& target);
+
+}  // namespace graft

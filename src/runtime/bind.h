@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Symbols of a run: from the shapes and small integer inputs of a request to the sizes of everything.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/session.h"
+
+namespace graft {
+
+/// Follows kAlias to the tensor that owns the memory.
+int root_of(const Engine& engine, int tensor);
+/// Binds every symbol that is alone on an axis of an input, and checks types, ranks, extents and ranges; throws
+/// invalid_argument naming the input, the axis, the value and what was expected.
+Bindings bind_inputs(const Engine& engine, std::span<const BufferView> inputs);
+/// Checks extents that are expressions, once all symbols are known.
+void check_inputs(const Engine& engine, std::span<const BufferView> inputs, const Bindings& bindings);
+/// Throws invalid_argument when a check of the step fails.
+void run_checks(const EngineStep& step, const Bindings& bindings);
+/// The concrete shape; throws invalid_argument naming the tensor for negative or overflowing sizes.
+std::vector<int64_t> concrete_shape(const EngineTensor& tensor, const Bindings& bindings);
+/// One integer element of a tensor in memory.
+int64_t read_element(const void* data, DType type, int64_t element);
+
+}  // namespace graft

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/interpret_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "expr/interpreter.h"
+
+namespace graft {
+namespace {
+
+ReferenceStep& reference_of(const Engine& engine, int index, std::map<int, ReferenceStep>& references) {
+  auto [it, fresh] = references.try_emplace(index);
+  if (fresh) it->second.region = parse_region(engine.steps[index].region);
+  return it->second;
+}
+
+std::vector<TensorData> evaluate(ReferenceStep& step, std::span<void* const> buffers, Bindings& bindings) {
+  const Region& region = step.region;
+  std::vector<TensorData> inputs;
+  for (size_t i = 0; i < region.inputs.size(); ++i) {
+    const TensorDecl& decl = region.tensors[region.inputs[i]];
+    std::vector<int64_t> shape;
+    for (const Size& size : decl.shape) shape.push_back(size.evaluate(bindings));
+    const int64_t bytes = packed_bytes(decl.type, checked_element_count(decl.type, shape, decl.name));
+    inputs.push_back(TensorData::from_bytes(
+        decl.type, shape, {static_cast<const std::byte*>(buffers[i]), static_cast<size_t>(bytes)}));
+  }
+  return interpret(region, inputs, bindings);
+}
+
+std::string compact_symbol(const Region& region) {
+  for (const Form& form : region.forms) {
+    if (const auto* compact = std::get_if<Compact>(&form)) return compact->count;
+  }
+  return "";
+}
+
+/// Where kernel and reference part by more than rounding, or -1.
+int64_t first_difference(const TensorData& expected, const TensorData& actual) {
+  const bool floats = is_float(expected.type());
+  if (!floats) {
+    for (int64_t i = 0; i < expected.element_count(); ++i) {
+      if (expected.read_integer(i) != actual.read_integer(i)) return i;
+    }
+    return -1;
+  }
+  double largest = 0;
+  for (int64_t i = 0; i < expected.element_count(); ++i) {
+    const double e = expected.read_double(i);
+    if (std::isfinite(e)) largest = std::max(largest, std::fabs(e));
+  }
+  const int bits = bit_width(expected.type());
+  const double relative = bits >= 64 ? 1e-10 : bits == 32 ? 1e-4 : 2e-2;
+  for (int64_t i = 0; i < expected.element_count(); ++i) {
+    const double e = expected.read_double(i), a = actual.read_double(i);
+    if (std::isnan(e) && std::isnan(a)) continue;
+    if (std::isinf(e) || std::isinf(a) || std::isnan(e) || std::isnan(a)) {
+      if (e != a) return i;
+    } else if (std::fabs(e - a) > relative * largest) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+void interpret_step(const Engine& engine, int index, std::span<void* const> buffers, const Bindings& bindings,
+                    std::map<int, ReferenceStep>& references) {
+  ReferenceStep& step = reference_of(engine, index, references);
+  Bindings bound = bindings;
+  const std::string count = compact_symbol(step.region);
+  if (!count.empty()) bound.erase(count);
+  const std::vector<TensorData> outputs = evaluate(step, buffers, bound);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto bytes = outputs[i].bytes();
+    if (!bytes.empty()) std::memcpy(buffers[step.region.inputs.size() + i], bytes.data(), bytes.size());
+  }
+  if (!count.empty()) step.last_count = bound.at(count);
+}
+
+void validate_step(const Engine& engine, int index, std::span<void* const> buffers, const Bindings& bindings,
+                   std::map<int, ReferenceStep>& references) {
+  ReferenceStep& step = reference_of(engine, index, references);
+  Bindings bound = bindings;
+  const std::string count = compact_symbol(step.region);
+  if (!count.empty()) bound.erase(count);
+  const std::vector<TensorData> outputs = evaluate(step, buffers, bound);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const TensorData& expected = outputs[i];
+    const void* data = buffers[step.region.inputs.size() + i];
+    const TensorData actual = TensorData::from_bytes(
+        expected.type(), expected.shape(),
+        {static_cast<const std::byte*>(data), static_cast<size_t>(expected.byte_count())});
+    const int64_t at = first_difference(expected, actual);
+    if (at < 0) continue;
+    throw Error(ErrorKind::kInternal,
+                fmt::format("validation: output {} differs from the interpreter at element {}: {} instead of {} "
+                            "(schedule '{}')", i, at, actual.read_double(at), expected.read_double(at),
+                            engine.steps[index].schedule),
+                fmt::format("node '{}'", engine.steps[index].name));
+  }
+}
+
+int64_t compact_bound(const Engine& engine, const EngineStep& step, const Bindings& bindings) {
+  (void)engine;
+  const Region region = parse_region(step.region);
+  int64_t bound = 0;
+  for (const Form& form : region.forms) {
+    const auto* compact = std::get_if<Compact>(&form);
+    if (!compact) continue;
+    int64_t points = 1;
+    for (const Axis& axis : compact->axes) points *= axis.extent.evaluate(bindings);
+    bound = std::max(bound, points);
+  }
+  return bound;
+}
+
+}  // namespace graft

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/kernel_cache.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/environment.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+namespace graft {
+namespace {
+
+constexpr char kMagic[8] = {'G', 'R', 'A', 'F', 'T', 'K', 'R', '1'};
+constexpr std::string_view kEntrySuffix = ".kernel";
+constexpr std::string_view kTemporarySuffix = ".tmp";
+constexpr uint64_t kLargestEntry = uint64_t{1} << 30;
+constexpr int64_t kStaleSeconds = 3600;
+
+/// How an entry begins; key and code follow. The checksum covers the sizes, the key and the code.
+struct EntryHeader {
+  char magic[8];
+  uint64_t checksum_high, checksum_low;
+  uint64_t key_bytes, code_bytes;
+};
+
+/// Closes a file descriptor on every way out.
+struct OwnedDescriptor {
+  int value = -1;
+  ~OwnedDescriptor() {
+    if (value >= 0) ::close(value);
+  }
+};
+
+Hash128 checksum_of(const EntryHeader& header, std::string_view key, std::span<const std::byte> code) {
+  Hasher hasher;
+  hasher.add(static_cast<int64_t>(header.key_bytes)).add(static_cast<int64_t>(header.code_bytes));
+  return hasher.add(key).add(code).finish();
+}
+
+std::string entry_name(std::string_view key) { return hash128(key).to_string() + std::string(kEntrySuffix); }
+
+/// Logs a warning the first time it comes up in this process.
+void warn_once(const std::string& message) {
+  static std::mutex mutex;
+  static std::set<std::string>* seen = new std::set<std::string>;
+  {
+    const std::lock_guard lock(mutex);
+    if (!seen->insert(message).second) return;
+  }
+  log(LogLevel::kWarning, "{}", message);
+}
+
+bool read_all(int descriptor, void* into, size_t bytes) {
+  auto* at = static_cast<char*>(into);
+  while (bytes > 0) {
+    const ssize_t got = ::read(descriptor, at, bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    bytes -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+bool write_all(int descriptor, const void* from, size_t bytes) {
+  const auto* at = static_cast<const char*>(from);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor, at, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    at += written;
+    bytes -= static_cast<size_t>(written);
+  }
+  return true;
+}
+
+/// The entry's code, or nothing when the file is not a whole entry for this key. `is_other`: it is one for another.
+std::optional<std::vector<std::byte>> read_entry(int descriptor, std::string_view key, bool& is_other) {
+  struct stat status;
+  EntryHeader header;
+  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  if (!read_all(descriptor, &header, sizeof header)) return std::nullopt;
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) return std::nullopt;
+  if (header.key_bytes > kLargestEntry || header.code_bytes > kLargestEntry) return std::nullopt;
+  if (static_cast<uint64_t>(status.st_size) != sizeof header + header.key_bytes + header.code_bytes) {
+    return std::nullopt;
+  }
+  std::string stored(header.key_bytes, '\0');
+  std::vector<std::byte> code(header.code_bytes);
+  if (!read_all(descriptor, stored.data(), stored.size()) || !read_all(descriptor, code.data(), code.size())) {
+    return std::nullopt;
+  }
+  if (checksum_of(header, stored, code) != Hash128{header.checksum_high, header.checksum_low}) return std::nullopt;
+  is_other = stored != key;
+  if (is_other) return std::nullopt;
+  return code;
+}
+
+/// Calls `visit(name, status)` for each regular file of the directory.
+template <class Visit>
+void for_each_file(int directory, const Visit& visit) {
+  const int copy = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) return;
+  DIR* stream = ::fdopendir(copy);
+  if (!stream) {
+    ::close(copy);
+    return;
+  }
+  while (const dirent* file = ::readdir(stream)) {
+    struct stat status;
+    if (::fstatat(directory, file->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (S_ISREG(status.st_mode)) visit(std::string(file->d_name), status);
+  }
+  ::closedir(stream);
+}
+
+/// Makes the directory and its parents, each for the user alone; what is there stays as it is.
+void make_directories(const std::string& path) {
+  for (size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1)) {
+    ::mkdir(path.substr(0, slash).c_str(), 0700);
+  }
+  ::mkdir(path.c_str(), 0700);
+}
+
+std::string home_directory() {
+  if (const char* home = std::getenv("HOME"); home && home[0] == '/') return home;
+  const passwd* user = ::getpwuid(::geteuid());
+  return user && user->pw_dir && user->pw_dir[0] == '/' ? user->pw_dir : "";
+}
+
+}  // namespace
+
+std::string kernel_key(std::initializer_list<std::string_view> parts) {
+  std::string key;
+  for (const std::string_view part : parts) {
+    key += fmt::format("{}:", part.size());
+    key += part;
+    key += '\n';
+  }
+  return key;
+}
+
+std::string KernelCache::default_directory() {
+  if (!environment().cache_directory.empty()) return environment().cache_directory;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && cache[0] == '/') return std::string(cache) + "/graft";
+  const std::string home = home_directory();
+  return home.empty() ? "" : home + "/.cache/graft";
+}
+
+KernelCache::KernelCache(std::string directory, uint64_t limit) : directory_(std::move(directory)), limit_(limit) {
+  open_directory();
+  if (descriptor_ >= 0) remove_stale_temporaries();
+}
+
+KernelCache::~KernelCache() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+/// Opens the directory and checks what was opened, so that a later change of the path leads nowhere else.
+void KernelCache::open_directory() {
+  if (directory_.empty()) return refuse("there is no home directory to keep it in; set GRAFT_CACHE to a directory");
+  OwnedDescriptor opened{::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (opened.value < 0 && errno == ENOENT) {
+    make_directories(directory_);
+    opened.value = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  }
+  if (opened.value < 0) {
+    return refuse(fmt::format("{}; set GRAFT_CACHE to a directory that you can write to", std::strerror(errno)));
+  }
+  struct stat status;
+  if (::fstat(opened.value, &status) != 0) return refuse(std::strerror(errno));
+  if (status.st_uid != ::geteuid()) {
+    return refuse(fmt::format("it belongs to user {}, and code in it could be anybody's; set GRAFT_CACHE to a "
+                              "directory of your own", status.st_uid));
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return refuse(fmt::format("others may write to it (mode {:04o}); run `chmod 700 '{}'` after checking its contents",
+                              status.st_mode & 07777u, directory_));
+  }
+  descriptor_ = std::exchange(opened.value, -1);
+}
+
+void KernelCache::refuse(std::string problem) {
+  problem_ = std::move(problem);
+  warn_once(fmt::format("the kernel cache '{}' is not used: {}", directory_, problem_));
+}
+
+std::optional<std::vector<std::byte>> KernelCache::find(std::string_view key) {
+  if (descriptor_ < 0) return std::nullopt;
+  const std::string name = entry_name(key);
+  const OwnedDescriptor file{
+      ::openat(descriptor_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
+  if (file.value < 0) {
+    if (errno == ELOOP) ::unlinkat(descriptor_, name.c_str(), 0);
+    return std::nullopt;
+  }
+  bool is_other = false;
+  auto code = read_entry(file.value, key, is_other);
+  if (code) {
+    const timespec times[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+    (void)!::futimens(file.value, times);  // only the order of removal depends on it
+  } else if (!is_other) {
+    log(LogLevel::kReason, "kernel cache: the entry {} is damaged and removed", name);
+    ::unlinkat(descriptor_, name.c_str(), 0);
+  }
+  return code;
+}
+
+void KernelCache::store(std::string_view key, std::span<const std::byte> code) {
+  if (descriptor_ < 0 || !writable_.load(std::memory_order_relaxed)) return;
+  const uint64_t bytes = sizeof(EntryHeader) + key.size() + code.size();
+  if (bytes > limit_ || key.size() > kLargestEntry || code.size() > kLargestEntry) return;
+  const std::lock_guard lock(mutex_);
+  make_room(bytes);
+  if (write_entry(entry_name(key), key, code)) {
+    *total_ += bytes;
+  } else {
+    cannot_store(errno);
+  }
+}
+
+void KernelCache::cannot_store(int code) {
+  const bool forever = code == EROFS || code == EACCES || code == EPERM;
+  if (forever) writable_.store(false, std::memory_order_relaxed);
+  warn_once(fmt::format("the kernel cache '{}' keeps nothing new: {}; {}", directory_, std::strerror(code),
+                        forever ? "set GRAFT_CACHE to a directory that you can write to"
+                                : "free some space or set GRAFT_CACHE to another place"));
+}
+
+/// Writes beside the entry and renames; false with errno set, and nothing left, when that fails.
+bool KernelCache::write_entry(const std::string& name, std::string_view key, std::span<const std::byte> code) {
+  static std::atomic<uint64_t> counter{0};
+  EntryHeader header{{}, 0, 0, key.size(), code.size()};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  const Hash128 checksum = checksum_of(header, key, code);
+  header.checksum_high = checksum.high;
+  header.checksum_low = checksum.low;
+  const std::string temporary = fmt::format("{}-{}-{}{}", name, ::getpid(), counter.fetch_add(1), kTemporarySuffix);
+  const int flags = O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW;
+  OwnedDescriptor file{::openat(descriptor_, temporary.c_str(), flags, 0600)};
+  if (file.value < 0 && errno == EEXIST) {  // of a dead process that had our number
+    ::unlinkat(descriptor_, temporary.c_str(), 0);
+    file.value = ::openat(descriptor_, temporary.c_str(), flags, 0600);
+  }
+  if (file.value < 0) return false;
+  const bool written = write_all(file.value, &header, sizeof header) && write_all(file.value, key.data(), key.size()) &&
+                       write_all(file.value, code.data(), code.size()) &&
+                       ::renameat(descriptor_, temporary.c_str(), descriptor_, name.c_str()) == 0;
+  if (written) return true;
+  const int failure = errno;
+  ::unlinkat(descriptor_, temporary.c_str(), 0);
+  errno = failure;
+  return false;
+}
+
+/// Removes the least recently used entries until `added` bytes fit, with a tenth of the limit to spare.
+void KernelCache::make_room(uint64_t added) {
+  if (!total_) total_ = size();
+  if (*total_ + added <= limit_) return;
+  total_ = size();  // other processes store and remove too
+  if (*total_ + added <= limit_) return;
+  const uint64_t wanted = limit_ - std::max(added, limit_ / 10);
+  for (const CacheEntry& entry : list()) {
+    if (*total_ <= wanted) break;
+    if (::unlinkat(descriptor_, entry.name.c_str(), 0) != 0 && errno != ENOENT) continue;
+    *total_ -= std::min(*total_, entry.bytes);
+  }
+}
+
+/// Removes what processes left that were killed while storing; a live one needs less than an hour.
+void KernelCache::remove_stale_temporaries() const {
+  for_each_file(descriptor_, [&](const std::string& name, const struct stat& status) {
+    if (!name.ends_with(kTemporarySuffix) || name.find(kEntrySuffix) == name.npos) return;
+    if (::time(nullptr) - status.st_mtime > kStaleSeconds) ::unlinkat(descriptor_, name.c_str(), 0);
+  });
+}
+
+std::vector<CacheEntry> KernelCache::list() const {
+  std::vector<std::pair<int64_t, CacheEntry>> found;
+  if (descriptor_ < 0) return {};
+  for_each_file(descriptor_, [&](const std::string& name, const struct stat& status) {
+    if (!name.ends_with(kEntrySuffix)) return;
+    const int64_t used = status.st_atim.tv_sec * 1'000'000'000 + status.st_atim.tv_nsec;
+    found.push_back({used, {name, static_cast<uint64_t>(status.st_size), status.st_atim.tv_sec}});
+  });
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.first, a.second.name) < std::tie(b.first, b.second.name);
+  });
+  std::vector<CacheEntry> entries;
+  for (auto& [used, entry] : found) entries.push_back(std::move(entry));
+  return entries;
+}
+
+uint64_t KernelCache::size() const {
+  uint64_t total = 0;
+  for (const CacheEntry& entry : list()) total += entry.bytes;
+  return total;
+}
+
+int KernelCache::clear() {
+  if (descriptor_ < 0) return 0;
+  const std::lock_guard lock(mutex_);
+  total_.reset();
+  int removed = 0;
+  for_each_file(descriptor_, [&](const std::string& name, const struct stat&) {
+    const bool entry = name.ends_with(kEntrySuffix);
+    const bool temporary = name.ends_with(kTemporarySuffix) && name.find(kEntrySuffix) != name.npos;
+    if ((entry || temporary) && ::unlinkat(descriptor_, name.c_str(), 0) == 0 && entry) ++removed;
+  });
+  return removed;
+}
+
+}  // namespace graft

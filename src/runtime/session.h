@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running an engine.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/engine.h"
+
+namespace graft {
+
+class LoadedObject;
+
+/// An engine with its code in executable memory. Immutable, shared by sessions.
+struct LoadedEngine {
+  std::shared_ptr<const Engine> engine;
+  std::vector<std::shared_ptr<const LoadedObject>> objects;
+  std::vector<const void*> kernels;  ///< entry points, by EngineKernel
+};
+/// Maps the engine's objects; throws Error{device} or {invalid_model} naming the kernel that cannot be loaded.
+std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine);
+
+/// A caller's buffer: `strides` in elements, empty for row-major.
+struct BufferView {
+  void* data = nullptr;
+  DType type = DType::kUndefined;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+};
+
+/// Gives output buffers their memory when the caller did not: called with the output's number, type, shape and bytes.
+/// Returns null when out of memory.
+using OutputAllocator = void* (*)(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
+
+/// Time and place of one step of a profiled run.
+struct StepTime {
+  int step = 0;
+  double begin_us = 0, end_us = 0;  ///< from the start of the run
+};
+
+/// One caller at a time runs a session; sessions of one engine run at the same time without locks between them.
+/// After the first run of a shape signature a run allocates nothing (unless sizes are known only while running).
+class Session {
+ public:
+  explicit Session(std::shared_ptr<const LoadedEngine> engine, int threads = 0);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Runs once. `outputs[i].data` may be null: then `allocate` provides it. Shapes and types of outputs are filled in; a
+  /// non-null output's shape must be right. Never throws; an error names the input, axis, value and range.
+  Status run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate = nullptr,
+             void* context = nullptr);
+
+  /// The output shapes that inputs of these shapes give (only when no size is computed by the run).
+  Status output_shapes(std::span<const std::vector<int64_t>> inputs, std::vector<std::vector<int64_t>>& outputs);
+
+  /// Records the time of each step of the following runs.
+  void set_profiling(bool on);
+  const std::vector<StepTime>& profile() const;
+  /// Bytes of the arena for the last run.
+  size_t arena_bytes() const;
+  const Engine& engine() const;
+  /// Runs every following step also through the interpreter and fails at the first that differs (GRAFT_VALIDATE).
+  void set_validating(bool on);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace graft

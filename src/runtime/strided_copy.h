@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Callers' buffers that kernels cannot use in place: strided or misaligned ones.
+#pragma once
+
+#include "runtime/session.h"
+
+namespace graft {
+
+/// Whether the buffer is neither dense row-major nor aligned to its elements.
+bool needs_copy(const BufferView& view);
+/// Bytes of the dense form.
+int64_t dense_bytes(const BufferView& view);
+/// Strided -> dense row-major.
+void copy_to_dense(const BufferView& from, void* to);
+/// Dense row-major -> strided.
+void copy_from_dense(const void* from, const BufferView& to);
+
+}  // namespace graft
