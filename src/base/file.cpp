@@ -41,24 +41,29 @@ class Descriptor {
 /// What the user can do about a failed call.
 std::string_view remedy_for(int code) {
   switch (code) {
-    case ENOENT: return "check the path";
+    case ENOENT:
+      return "check the path";
     case EACCES:
-    case EPERM: return "check the permissions";
-    case EROFS: return "the file system is read-only; choose another place";
+    case EPERM:
+      return "check the permissions";
+    case EROFS:
+      return "the file system is read-only; choose another place";
     case ENOSPC:
-    case EDQUOT: return "free some space or choose another place";
+    case EDQUOT:
+      return "free some space or choose another place";
     case EMFILE:
-    case ENFILE: return "too many files are open; raise the limit with `ulimit -n`";
-    case ENOMEM: return "not enough address space or memory; free some";
-    default: return "check the path and the device";
+    case ENFILE:
+      return "too many files are open; raise the limit with `ulimit -n`";
+    case ENOMEM:
+      return "not enough address space or memory; free some";
+    default:
+      return "check the path and the device";
   }
 }
 
 [[noreturn]] void fail(std::string_view action, const std::string& path, int code) {
   throw Error(ErrorKind::kDevice,
-              fmt::format("cannot {} the file: {}; {}", action, std::strerror(code),
-                          remedy_for(code)),
-              path);
+              fmt::format("cannot {} the file: {}; {}", action, std::strerror(code), remedy_for(code)), path);
 }
 
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -92,8 +97,7 @@ Descriptor open_below(const std::string& directory, std::string_view relative) {
     if (next.get() < 0) {
       const int code = errno;
       struct stat status;
-      if (::fstatat(at.get(), part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-          S_ISLNK(status.st_mode)) {
+      if (::fstatat(at.get(), part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode)) {
         refuse(relative, fmt::format("'{}' is a symbolic link", part));
       }
       fail("open", fmt::format("{}/{}", directory, relative), code);
@@ -141,18 +145,14 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   return std::shared_ptr<const MappedFile>(new MappedFile(file.get(), path));
 }
 
-std::shared_ptr<const MappedFile> MappedFile::open_contained(const std::string& directory,
-                                                             std::string_view relative) {
+std::shared_ptr<const MappedFile> MappedFile::open_contained(const std::string& directory, std::string_view relative) {
   const Descriptor file = open_below(directory, relative);
-  return std::shared_ptr<const MappedFile>(
-      new MappedFile(file.get(), fmt::format("{}/{}", directory, relative)));
+  return std::shared_ptr<const MappedFile>(new MappedFile(file.get(), fmt::format("{}/{}", directory, relative)));
 }
 
-AtomicFile::AtomicFile(std::string path, unsigned mode)
-    : path_(std::move(path)), directory_(directory_of(path_)) {
+AtomicFile::AtomicFile(std::string path, unsigned mode) : path_(std::move(path)), directory_(directory_of(path_)) {
   struct stat status;
-  GRAFT_USER_CHECK(::stat(path_.c_str(), &status) != 0 || S_ISREG(status.st_mode),
-                   kInvalidArgument,
+  GRAFT_USER_CHECK(::stat(path_.c_str(), &status) != 0 || S_ISREG(status.st_mode), kInvalidArgument,
                    "something that is not a regular file has this name; choose another", path_);
   descriptor_ = ::open(directory_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
   if (descriptor_ >= 0) return;
@@ -176,8 +176,7 @@ void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(te
 void AtomicFile::write_at(size_t offset, std::span<const std::byte> bytes) {
   GRAFT_CHECK(offset <= size_ && bytes.size() <= size_ - offset, "only written bytes are replaced");
   while (!bytes.empty()) {
-    const ssize_t written =
-        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) fail("write", path_, written < 0 ? errno : EIO);
     bytes = bytes.subspan(static_cast<size_t>(written));

@@ -18,8 +18,7 @@ class MappedFile {
   static std::shared_ptr<const MappedFile> open(const std::string& path);
   /// Opens `relative` below `directory` for a path that came from a model: no absolute path, no `..`, and no
   /// symbolic link in any of its parts. Throws invalid_model for a path that breaks these rules.
-  static std::shared_ptr<const MappedFile> open_contained(const std::string& directory,
-                                                          std::string_view relative);
+  static std::shared_ptr<const MappedFile> open_contained(const std::string& directory, std::string_view relative);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

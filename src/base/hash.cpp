@@ -23,9 +23,7 @@ uint64_t hash64(std::span<const std::byte> bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-uint64_t hash64(std::string_view text, uint64_t seed) {
-  return hash64(std::as_bytes(std::span(text)), seed);
-}
+uint64_t hash64(std::string_view text, uint64_t seed) { return hash64(std::as_bytes(std::span(text)), seed); }
 
 std::string Hash128::to_string() const { return fmt::format("{:016x}{:016x}", high, low); }
 
@@ -40,9 +38,7 @@ std::optional<Hash128> parse_hash128(std::string_view text) {
   return hash;
 }
 
-Hash128 hash128(std::span<const std::byte> bytes) {
-  return from_xxh(XXH3_128bits(bytes.data(), bytes.size()));
-}
+Hash128 hash128(std::span<const std::byte> bytes) { return from_xxh(XXH3_128bits(bytes.data(), bytes.size())); }
 
 Hash128 hash128(std::string_view text) { return hash128(std::as_bytes(std::span(text))); }
 

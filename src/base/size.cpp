@@ -165,7 +165,7 @@ Size operator*(const Size& a, const Size& b) {
       m.insert(m.end(), mb.begin(), mb.end());
       std::sort(m.begin(), m.end());
       add_term(product, m, checked_mul(ca, cb));
-      GRAFT_USER_CHECK(product.size() <= kMaxTerms, kInvalidArgument, "a size has too many terms", "size");
+      GRAFT_USER_CHECK(product.size() <= kMaxTerms, kUnsupported, "a size has too many terms", "size");
     }
   }
   return make_size(std::move(product), [](Terms t) {

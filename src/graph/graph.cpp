@@ -88,8 +88,7 @@ ValueId Graph::add_constant(std::string_view value_name, TensorData data) {
 
 Node& Graph::add_node(Node node) {
   const std::string base = node.name.empty() ? node.op : node.name;
-  node.name = first_free_name(
-      base, [&](const std::string& candidate) { return node_names_.count(candidate) != 0; });
+  node.name = first_free_name(base, [&](const std::string& candidate) { return node_names_.count(candidate) != 0; });
   const int index = static_cast<int>(nodes.size());
   node_names_[node.name] = index;
   for (const ValueId output : node.outputs) {
@@ -113,9 +112,7 @@ void Graph::rename_value(ValueId id, std::string_view value_name) {
   by_name_[values[id].name] = id;
 }
 
-bool Graph::is_output(ValueId id) const {
-  return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
-}
+bool Graph::is_output(ValueId id) const { return std::find(outputs.begin(), outputs.end(), id) != outputs.end(); }
 
 void Graph::replace_uses(ValueId from, ValueId to) {
   for (Node& node : nodes) std::replace(node.inputs.begin(), node.inputs.end(), from, to);

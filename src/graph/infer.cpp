@@ -37,9 +37,7 @@ int64_t integer_or(const Node& node, std::string_view name, int64_t otherwise) {
 }
 
 /// An index of Shape's `start` or `end`, counted from the end when negative, brought into [0, rank].
-int64_t clamped(int64_t index, int64_t rank) {
-  return std::clamp<int64_t>(index < 0 ? index + rank : index, 0, rank);
-}
+int64_t clamped(int64_t index, int64_t rank) { return std::clamp<int64_t>(index < 0 ? index + rank : index, 0, rank); }
 
 /// Shape and Size do not read their input's elements: their result follows from its shape alone.
 bool infer_shape_operator(Graph& graph, const Node& node) {
@@ -98,7 +96,8 @@ bool infer_control_flow(Graph& graph, const Node& node) {
 /// Why the definition cannot run yet, or nothing.
 std::optional<std::string> missing_knowledge(const Graph& graph, const Node& node) {
   if (!find_op(node.domain, node.op)) {
-    return fmt::format("there is no definition of the operator {}{}{}", node.domain, node.domain.empty() ? "" : "::", node.op);
+    return fmt::format("there is no definition of the operator {}{}{}", node.domain,
+                       node.domain.empty() ? "" : "::", node.op);
   }
   for (const ValueId id : node.inputs) {
     if (id == kNoValue) continue;

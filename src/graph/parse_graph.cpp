@@ -215,8 +215,7 @@ TensorData GraphParser::parse_uniform(DType type, const Shape& shape) {
   }
   TensorData one = TensorData::zeros(type, {1});
   parse_element(one, 0);
-  if (packed_bytes(type, count) > kUniformBytes ||
-      (uniform_bytes_ += packed_bytes(type, count)) > kMostUniformBytes) {
+  if (packed_bytes(type, count) > kUniformBytes || (uniform_bytes_ += packed_bytes(type, count)) > kMostUniformBytes) {
     reader_.fail("a constant given as 'all' is too large; give its data as weights");
   }
   TensorData tensor = TensorData::zeros(type, extents);
@@ -285,7 +284,8 @@ void GraphParser::parse_element(TensorData& tensor, int64_t index) {
         tensor.write_double(index, parse_part(type));
       }
       return;
-    default: break;
+    default:
+      break;
   }
   if (type == DType::kUint64) {
     const std::string_view text = reader_.number();

@@ -48,8 +48,7 @@ std::string declaration(const Graph& graph, ValueId id) {
 }
 
 bool is_large(const TensorData& data) {
-  return data.element_count() > kInlineElements &&
-         !(data.byte_count() <= kUniformBytes && is_uniform(data));
+  return data.element_count() > kInlineElements && !(data.byte_count() <= kUniformBytes && is_uniform(data));
 }
 
 std::string constant_text(const TensorData& data) {
@@ -78,12 +77,8 @@ struct AttributePrinter {
   void operator()(const std::vector<int64_t>& values) {
     text += list_text("ints", values, [](int64_t value) { return std::to_string(value); });
   }
-  void operator()(const std::vector<double>& values) {
-    text += list_text("floats", values, real_text);
-  }
-  void operator()(const std::vector<std::string>& values) {
-    text += list_text("strings", values, quote);
-  }
+  void operator()(const std::vector<double>& values) { text += list_text("floats", values, real_text); }
+  void operator()(const std::vector<std::string>& values) { text += list_text("strings", values, quote); }
   void operator()(const TensorData& tensor) {
     const Shape shape(tensor.shape().begin(), tensor.shape().end());
     text += fmt::format("{}{} {}", name_of(tensor.type()), to_string(shape), elements_text(tensor));
@@ -124,8 +119,7 @@ void print_into(std::string& text, const Graph& graph, int indent) {
     text += fmt::format("{}metadata {} {}\n", margin, quote(key), quote(value));
   }
   for (const auto& [symbol, range] : graph.symbol_ranges) {
-    text += fmt::format("{}range {} {} {} {}\n", margin, bare_or_quoted(symbol), range.min,
-                        range.opt, range.max);
+    text += fmt::format("{}range {} {} {} {}\n", margin, bare_or_quoted(symbol), range.min, range.opt, range.max);
   }
   for (const ValueId id : graph.inputs) {
     text += fmt::format("{}input {}\n", margin, declaration(graph, id));
@@ -142,8 +136,7 @@ void print_into(std::string& text, const Graph& graph, int indent) {
   text += std::string(static_cast<size_t>(indent), ' ') + "}";
 }
 
-void collect(std::map<std::string, TensorData, std::less<>>& into, const Graph& graph,
-             const std::string& prefix) {
+void collect(std::map<std::string, TensorData, std::less<>>& into, const Graph& graph, const std::string& prefix) {
   for (const Value& value : graph.values) {
     if (value.constant && is_large(*value.constant)) into[prefix + value.name] = *value.constant;
   }

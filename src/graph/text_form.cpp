@@ -30,12 +30,10 @@ std::string float_text(const TensorData& tensor, int64_t index) {
 std::string complex_text(const TensorData& tensor, int64_t index) {
   if (tensor.type() == DType::kComplex64) {
     const auto parts = tensor.as<float>();
-    return fmt::format("({}, {})", shortest(parts[2 * index], true),
-                       shortest(parts[2 * index + 1], true));
+    return fmt::format("({}, {})", shortest(parts[2 * index], true), shortest(parts[2 * index + 1], true));
   }
   const auto parts = tensor.as<double>();
-  return fmt::format("({}, {})", shortest(parts[2 * index], false),
-                     shortest(parts[2 * index + 1], false));
+  return fmt::format("({}, {})", shortest(parts[2 * index], false), shortest(parts[2 * index + 1], false));
 }
 
 }  // namespace
@@ -71,10 +69,14 @@ std::string real_text(double value) {
 
 std::string element_text(const TensorData& tensor, int64_t index) {
   switch (kind_of(tensor.type())) {
-    case DTypeKind::kFloat: return float_text(tensor, index);
-    case DTypeKind::kComplex: return complex_text(tensor, index);
-    case DTypeKind::kOpaque: return quote(tensor.strings()[index]);
-    default: break;
+    case DTypeKind::kFloat:
+      return float_text(tensor, index);
+    case DTypeKind::kComplex:
+      return complex_text(tensor, index);
+    case DTypeKind::kOpaque:
+      return quote(tensor.strings()[index]);
+    default:
+      break;
   }
   const int64_t value = tensor.read_integer(index);
   if (tensor.type() == DType::kUint64) return fmt::format("{}", static_cast<uint64_t>(value));

@@ -17,8 +17,8 @@ inline constexpr int64_t kUniformBytes = int64_t{1} << 26;
 
 /// Characters of a name that needs no quotes.
 inline bool is_bare_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.' || c == '/' || c == '$' || c == '-';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+         c == '/' || c == '$' || c == '-';
 }
 
 /// `"text"` with quotes, backslashes and control characters escaped.
@@ -27,7 +27,8 @@ std::string quote(std::string_view text);
 std::string bare_or_quoted(std::string_view name);
 /// A real number that reads back to the same value and cannot be taken for an integer.
 std::string real_text(double value);
-/// One element: a number, `nan`, `bits 0x7fc1` for what no number stands for (an unusual NaN), `(re, im)`, or a quoted string.
+/// One element: a number, `nan`, `bits 0x7fc1` for what no number stands for (an unusual NaN), `(re, im)`, or a quoted
+/// string.
 std::string element_text(const TensorData& tensor, int64_t index);
 /// True when every element has the bits of the first.
 bool is_uniform(const TensorData& tensor);

@@ -12,8 +12,8 @@
 namespace graft {
 namespace {
 
-constexpr size_t kLongestSize = 2000;  // characters of one symbolic size
-constexpr size_t kMostSizes = 1024;    // elements of a shape or of known contents
+constexpr size_t kLongestSize = 1 << 16;  // characters of one symbolic size
+constexpr size_t kMostSizes = 1024;       // elements of a shape or of known contents
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';

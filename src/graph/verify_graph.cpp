@@ -69,14 +69,12 @@ class GraphVerifier {
     std::set<std::string_view> names;
     for (const Value& value : graph_.values) {
       check(!value.name.empty(), "a value has no name", "");
-      check(names.insert(value.name).second,
-            fmt::format("two values have the name '{}'", value.name), "");
+      check(names.insert(value.name).second, fmt::format("two values have the name '{}'", value.name), "");
     }
     names.clear();
     for (const Node& node : graph_.nodes) {
       check(!node.name.empty(), fmt::format("a node of operator '{}' has no name", node.op), "");
-      check(names.insert(node.name).second,
-            fmt::format("two nodes have the name '{}'", node.name), "");
+      check(names.insert(node.name).second, fmt::format("two nodes have the name '{}'", node.name), "");
     }
   }
 
@@ -92,7 +90,8 @@ class GraphVerifier {
     }
     if (value.content) {
       check(is_integer(value.type) || value.type == DType::kBool,
-            fmt::format("the elements of '{}' are known as sizes, but its type is {}", value.name, name_of(value.type)), "");
+            fmt::format("the elements of '{}' are known as sizes, but its type is {}", value.name, name_of(value.type)),
+            "");
       check(value.content->size() <= kLargestContent,
             fmt::format("'{}' has too many elements to be known as sizes", value.name), "");
       const auto count = known_count(value);
@@ -107,7 +106,8 @@ class GraphVerifier {
     const Shape shape(value.constant->shape().begin(), value.constant->shape().end());
     check(value.type == value.constant->type() && value.shape == shape,
           fmt::format("the constant '{}' is declared as {} but holds {}", value.name,
-                      value.shape ? to_string(*value.shape) : "a tensor", describe(*value.constant)), "");
+                      value.shape ? to_string(*value.shape) : "a tensor", describe(*value.constant)),
+          "");
     check(value.producer == -1, fmt::format("the constant '{}' has a producer", value.name), "");
     define(id, "");
   }
@@ -124,8 +124,8 @@ class GraphVerifier {
       if (id == kNoValue) continue;
       check_id(id, "an output", node.name);
       define(id, node.name);
-      check(graph_.value(id).producer == index,
-            fmt::format("the output '{}' has another producer", value_name(id)), node.name);
+      check(graph_.value(id).producer == index, fmt::format("the output '{}' has another producer", value_name(id)),
+            node.name);
     }
     for (const auto& [name, attribute] : node.attributes) {
       const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attribute);

@@ -55,7 +55,6 @@ void define_pow(Definition& d) {
 void define_mod(Definition& d) {
   check_types(d);
   const bool truncated = d.integer("fmod") != 0;
-  if (!truncated && is_float(d.input_type(0))) d.reject("floats need the attribute fmod = 1");
   d.out(0, zip(d, "c", d.in(0), d.in(1), d.input_type(0),
                [&](const Expr& a, const Expr& b) { return truncated ? rem(a, b) : mod(a, b); }));
 }

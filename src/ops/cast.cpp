@@ -72,6 +72,8 @@ void cast_to(Definition& d, DType type) {
     if (x.type() == type) return x(i);
     if (type == DType::kFloat8E8M0) return power_of_two(x(i), rounding, saturate);
     if (is_float8(type) && !saturate) return unsaturated(type, x(i));
+    // Integers narrower than a byte wrap where wider ones saturate.
+    if (is_integer(type) && bit_width(type) < 8 && is_float(x.type())) return make_cast(DType::kInt32, x(i));
     return x(i);
   }));
 }

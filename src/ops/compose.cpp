@@ -136,18 +136,23 @@ Size at_least_zero(const Size& a) { return a.is_non_negative() ? a : max(Size(0)
 
 Size signed_ceil_div(const Size& a, const Size& b) { return Size(0) - floor_div(Size(0) - a, b); }
 
+Size names_axis(Definition& d, const Size& axis, int number, int rank) {
+  if (axis.is_constant()) return d.axis(axis.constant(), rank) == number;
+  return Size(1) - min(1, mod(axis - Size(number), rank));
+}
+
 AxisSet axis_set(Definition& d, const std::vector<Size>& axes, int rank) {
   AxisSet set(rank, Size(0));
   for (const Size& axis : axes) {
-    if (axis.is_constant()) {
-      set[d.axis(axis.constant(), rank)] = 1;
-      continue;
+    if (!axis.is_constant()) {
+      d.require_at_least(axis, -rank, "an axis is outside the axes of the input");
+      d.require_at_least(Size(rank - 1), axis, "an axis is outside the axes of the input");
     }
-    d.require_at_least(axis, -rank, "an axis is outside the axes of the input");
-    d.require_at_least(Size(rank - 1), axis, "an axis is outside the axes of the input");
     for (int j = 0; j < rank; ++j) {
-      const Size hit = is_equal(axis, j) + is_equal(axis, j - rank);
-      if (!set[j].is(1)) set[j] = set[j].is(0) ? hit : max(set[j], hit);
+      const Size hit = names_axis(d, axis, j, rank);
+      if (hit.is(0) || set[j].is(1)) continue;
+      // The complement of a union is the smaller complement: one atom, however many axes there are.
+      set[j] = set[j].is(0) ? hit : Size(1) - min(Size(1) - set[j], Size(1) - hit);
     }
   }
   return set;
@@ -168,13 +173,12 @@ Shape without(const Shape& shape, const AxisSet& set, bool keep, int count) {
     if (keep || !set[i].is(1)) kept.push_back(size);
   }
   if (keep || known) return kept;
-  // Axis p of the result is the p-th axis outside the set: a product over all axes of which one is not 1.
-  Shape result(shape.size() - count, Size(1));
+  // Axis p of the result is the p-th axis outside the set: a sum over all axes of which one term is not 0.
+  Shape result(shape.size() - count, Size(0));
   Size place = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
     for (size_t p = 0; p < result.size() && p <= i; ++p) {
-      const Size here = (Size(1) - set[i]) * is_equal(place, static_cast<int64_t>(p));
-      if (!here.is(0)) result[p] = result[p] * (Size(1) + here * (shape[i] - Size(1)));
+      result[p] = result[p] + (Size(1) - set[i]) * is_equal(place, static_cast<int64_t>(p)) * shape[i];
     }
     place = place + Size(1) - set[i];
   }

@@ -59,6 +59,9 @@ Size at_least_zero(const Size& a);
 /// a rounded up to a whole number of `b`, of either sign.
 Size signed_ceil_div(const Size& a, const Size& b);
 
+/// 1 when `axis`, in [-rank, rank), is the axis of that number, else 0.
+Size names_axis(Definition& d, const Size& axis, int number, int rank);
+
 /// For each of `rank` axes, 1 when it belongs to the set and 0 when not; symbols where a run decides.
 using AxisSet = std::vector<Size>;
 AxisSet axis_set(Definition& d, const std::vector<Size>& axes, int rank);

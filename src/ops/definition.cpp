@@ -235,7 +235,8 @@ Size Definition::broadcast(const Size& a, const Size& b) {
   if (a == b || b.is(1)) return a;
   if (a.is(1)) return b;
   require_equal(a, b, "the shapes of its inputs do not broadcast");
-  return a.is_constant() ? a : b;
+  // Of two names for one size the simplest goes on, so that later shapes are seen to agree.
+  return a.is_constant() || (a.as_symbol() && !b.is_constant()) ? a : b;
 }
 
 Shape Definition::broadcast(const Shape& a, const Shape& b) {

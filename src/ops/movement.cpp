@@ -50,26 +50,24 @@ Cut make_cut(const Size& size, Size start, Size end, const Size& step) {
   return {start, step, at_least_zero(step.is(1) ? span : signed_ceil_div(span, step))};
 }
 
-/// Entry `k` of a Slice's lists applies to the axis of that number.
+/// The cut of one axis: entry `k` of a Slice's lists applies where `axes[k]` names the axis.
 Cut cut_of_axis(Definition& d, int axis, const std::vector<Size>& starts, const std::vector<Size>& ends,
                 const std::vector<Size>& steps, const std::vector<Size>& axes) {
   const Size size = d.input_shape(0)[axis];
   const int rank = static_cast<int>(d.input_shape(0).size());
-  Cut cut{.start = 0, .step = 1, .count = size};
+  Size start = 0, end = size, step = 1;
+  bool touched = false;
   for (size_t k = 0; k < axes.size(); ++k) {
-    Size hit = 0;
-    if (axes[k].is_constant()) {
-      if (d.axis(axes[k].constant(), rank) != axis) continue;
-      hit = 1;
-    } else {
-      hit = is_equal(axes[k], axis) + is_equal(axes[k], axis - rank);
-    }
     if (steps[k].is(0)) d.reject("a step is zero");
-    const Cut own = make_cut(size, starts[k], ends[k], steps[k]);
+    const Size hit = names_axis(d, axes[k], axis, rank);
+    if (hit.is(0)) continue;
+    touched = true;
     const auto choose = [&](const Size& now, const Size& then) { return hit.is(1) ? now : then + hit * (now - then); };
-    cut = {choose(own.start, cut.start), choose(own.step, cut.step), choose(own.count, cut.count)};
+    start = choose(starts[k], start);
+    end = choose(ends[k], end);
+    step = choose(steps[k], step);
   }
-  return cut;
+  return touched ? make_cut(size, start, end, step) : Cut{.start = 0, .step = 1, .count = size};
 }
 
 void define_slice(Definition& d) {
@@ -175,13 +173,7 @@ Padding read_padding(Definition& d, int rank) {
   if (pads.size() != 2 * axes.size()) d.reject("its pads should be two per axis");
   for (size_t k = 0; k < axes.size(); ++k) {
     for (int axis = 0; axis < rank; ++axis) {
-      Size hit = 0;
-      if (axes[k].is_constant()) {
-        if (d.axis(axes[k].constant(), rank) != axis) continue;
-        hit = 1;
-      } else {
-        hit = is_equal(axes[k], axis) + is_equal(axes[k], axis - rank);
-      }
+      const Size hit = names_axis(d, axes[k], axis, rank);
       padding.before[axis] = padding.before[axis] + hit * pads[k];
       padding.after[axis] = padding.after[axis] + hit * pads[k + axes.size()];
     }

@@ -261,7 +261,7 @@ std::vector<Sample> lp_samples() {
 }
 std::vector<Sample> lrn_samples() {
   return {{.name = "odd_size", .inputs = {f32({2, 7, 3, 5})}, .attributes = {{"size", int64_t{3}}}},
-          {.name = "even_size_and_parameters", .inputs = {f32({1, 5, 4})},
+          {.name = "even_size_and_parameters", .inputs = {f32({5, 5, 2, 3})},
            .attributes = {{"size", int64_t{4}}, {"alpha", 0.5}, {"beta", 0.5}, {"bias", 2.0}}}};
 }
 

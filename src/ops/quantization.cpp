@@ -57,7 +57,7 @@ void define_quantize(Definition& d) {
   const DType wide = d.integer("precision") != 0 ? compute_type(d.type("precision")) : compute_type(scale.type());
   d.out(0, d.compute("y", type, Shape(x.shape()), [&](const Indices& i) {
     const Indices at = scale_indices(d, x, scale, i);
-    const Expr zero = d.has_input(2) ? make_cast(wide, d.in(2)(at)) : Expr();
+    const Expr zero = d.has_input(2) ? make_cast(wide, d.in(2)(scale_indices(d, x, d.in(2), i))) : Expr();
     const Expr value = quantized(d, make_cast(wide, x(i)), make_cast(wide, scale(at)), zero, type);
     return value;
   }));
@@ -70,9 +70,10 @@ void define_dequantize(Definition& d) {
   d.out(0, d.compute("y", type, Shape(x.shape()), [&](const Indices& i) {
     const Indices at = scale_indices(d, x, scale, i);
     if (!d.has_input(2)) return make_cast(wide, x(i)) * make_cast(wide, scale(at));
-    if (is_float(x.type())) return (make_cast(wide, x(i)) - make_cast(wide, d.in(2)(at))) * make_cast(wide, scale(at));
+    const Expr zero = d.in(2)(scale_indices(d, x, d.in(2), i));
+    if (is_float(x.type())) return (make_cast(wide, x(i)) - make_cast(wide, zero)) * make_cast(wide, scale(at));
     // The difference is exact in i64, where the types' own would wrap.
-    const Expr difference = make_cast(DType::kInt64, x(i)) - make_cast(DType::kInt64, d.in(2)(at));
+    const Expr difference = make_cast(DType::kInt64, x(i)) - make_cast(DType::kInt64, zero);
     return make_cast(wide, difference) * make_cast(wide, scale(at));
   }));
 }

@@ -141,6 +141,12 @@ void fields(T& target, Visitor visit) {
 
 void assign(std::string& slot, std::string_view text) { slot = text; }
 
+void assign(bool& slot, std::string_view text) {
+  GRAFT_USER_CHECK(text == "true" || text == "false", kInvalidArgument, fmt::format("'{}' is not true or false", text),
+                   "target");
+  slot = text == "true";
+}
+
 template <class Integer>
 void assign(Integer& slot, std::string_view text) {
   int64_t value = 0;

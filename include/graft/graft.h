@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graft for C++20: compile or load a network, run it. Everything here is a thin layer over graft_c.h, so a program and
+// the library may come from different compilers and standard libraries.
+//
+// Errors: compile, load and save throw graft::Error; running returns a Status and never throws.
+// Threads: an Engine is immutable and cheap to copy, and any number of threads may use it. A Session is used by one
+//   thread at a time: make one for each run that goes on at the same time.
+// Lifetime: a session keeps its engine alive. Tensors refer to memory that they do not own.
+// Units: shapes and strides are in elements.
+//
+//   graft::Engine engine = graft::load("model.graft");
+//   graft::Session session(engine);
+//   std::vector<float> x(4), y(4);
+//   graft::TensorView input = graft::view("x", x.data(), {1, 4});
+//   graft::TensorView output = graft::view("y", y.data(), {1, 4});
+//   if (graft::Status status = session.run({input}, {&output, 1}); !status.ok()) {
+//     std::fprintf(stderr, "%s\n", status.message().c_str());
+//   }
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "graft/graft_c.h"
+
+namespace graft {
+// The names of this layer differ from those inside the library, with which they share the namespace `graft`.
+inline namespace api {
+
+/// Who is to blame, and so what can be done about it.
+enum class ErrorKind : int32_t {
+  kNone = GRAFT_OK,
+  kInvalidModel = GRAFT_INVALID_MODEL,        ///< the model or plan is malformed
+  kInvalidArgument = GRAFT_INVALID_ARGUMENT,  ///< an option, name, shape or type that the caller gave is wrong
+  kUnsupported = GRAFT_UNSUPPORTED,           ///< well-formed, but outside what Graft can do
+  kDevice = GRAFT_DEVICE,                     ///< the machine, the file system or a driver failed
+  kOutOfMemory = GRAFT_OUT_OF_MEMORY,         ///< an allocation failed or a ceiling was reached
+  kCancelled = GRAFT_CANCELLED,               ///< the caller asked to stop
+  kInternal = GRAFT_INTERNAL,                 ///< a bug of Graft's own
+};
+
+/// Thrown by what compiles, loads and saves. `what()` says where, what, and the remedy.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  ErrorKind kind() const { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+/// The outcome of a run.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
+  bool ok() const { return kind_ == ErrorKind::kNone; }
+  ErrorKind kind() const { return kind_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  ErrorKind kind_ = ErrorKind::kNone;
+  std::string message_;
+};
+
+/// Element types, with the numbers of ONNX's TensorProto.DataType. Those narrower than a byte share bytes, lowest bits
+/// first.
+enum class DataType : int32_t {
+  kUndefined = 0,
+  kFloat32 = GRAFT_FLOAT32, kUint8 = GRAFT_UINT8, kInt8 = GRAFT_INT8, kUint16 = GRAFT_UINT16, kInt16 = GRAFT_INT16,
+  kInt32 = GRAFT_INT32, kInt64 = GRAFT_INT64, kString = GRAFT_STRING, kBool = GRAFT_BOOL, kFloat16 = GRAFT_FLOAT16,
+  kFloat64 = GRAFT_FLOAT64, kUint32 = GRAFT_UINT32, kUint64 = GRAFT_UINT64, kComplex64 = GRAFT_COMPLEX64,
+  kComplex128 = GRAFT_COMPLEX128, kBFloat16 = GRAFT_BFLOAT16, kFloat8E4M3FN = GRAFT_FLOAT8E4M3FN,
+  kFloat8E4M3FNUZ = GRAFT_FLOAT8E4M3FNUZ, kFloat8E5M2 = GRAFT_FLOAT8E5M2, kFloat8E5M2FNUZ = GRAFT_FLOAT8E5M2FNUZ,
+  kUint4 = GRAFT_UINT4, kInt4 = GRAFT_INT4, kFloat4E2M1 = GRAFT_FLOAT4E2M1, kFloat8E8M0 = GRAFT_FLOAT8E8M0,
+  kUint2 = GRAFT_UINT2, kInt2 = GRAFT_INT2,
+};
+
+/// The element type of a C++ type.
+template <class T>
+constexpr DataType data_type_of() {
+  using U = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<U, float>) return DataType::kFloat32;
+  else if constexpr (std::is_same_v<U, double>) return DataType::kFloat64;
+  else if constexpr (std::is_same_v<U, bool>) return DataType::kBool;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 1)
+    return std::is_signed_v<U> ? DataType::kInt8 : DataType::kUint8;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 2)
+    return std::is_signed_v<U> ? DataType::kInt16 : DataType::kUint16;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 4)
+    return std::is_signed_v<U> ? DataType::kInt32 : DataType::kUint32;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 8)
+    return std::is_signed_v<U> ? DataType::kInt64 : DataType::kUint64;
+  else static_assert(sizeof(U) == 0, "no element type has this C++ type; set TensorView::dtype yourself");
+}
+
+/// A tensor in memory that somebody else owns.
+struct TensorView {
+  std::string name;              ///< of the input or output; empty: by its position in the call
+  DataType dtype = DataType::kUndefined;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;  ///< in elements, of any sign; empty: row-major
+  void* data = nullptr;          ///< of any alignment. An output with null gets memory, see Session::run
+};
+
+/// Describes row-major or strided memory. An input is only read, so constant memory will do.
+template <class T>
+TensorView view(std::string name, T* data, std::vector<int64_t> shape, std::vector<int64_t> strides = {}) {
+  return {std::move(name), data_type_of<T>(), std::move(shape), std::move(strides),
+          const_cast<std::remove_cv_t<T>*>(data)};
+}
+
+/// An axis of an input or output; `size` is -1 when it depends on the run, and then min, opt and max are its symbol's
+/// range (max 0: unbounded).
+struct Axis {
+  int64_t size = -1;
+  std::string text;  ///< `384`, `batch`, `2*length`
+  int64_t min = 0, opt = 0, max = 0;
+};
+
+/// What an engine takes or gives.
+struct ValueInfo {
+  std::string name;
+  DataType dtype = DataType::kUndefined;
+  std::vector<Axis> axes;
+};
+
+/// Choices for compiling. `extra` takes any key and value of graft_option.
+struct CompileOptions {
+  std::vector<std::string> dims;    ///< `batch=8`, `batch=1:8:64`: by the model's own names
+  std::vector<std::string> shapes;  ///< `x:1x3x224x224`
+  int threads = 0;                  ///< 0: all of the machine
+  std::string tune = "fast";        ///< off, fast, full
+  std::string target = "native";
+  std::vector<std::pair<std::string, std::string>> extra;
+  /// Told about each step; false stops compiling with a `cancelled` error. Must not throw.
+  std::function<bool(std::string_view stage, std::string_view step, int done, int total)> progress;
+};
+
+namespace detail {
+
+inline void check(graft_status status, const graft_error& error) {
+  if (status != GRAFT_OK) throw Error(static_cast<ErrorKind>(status), error.message);
+}
+
+inline graft_tensor describe(const TensorView& view) {
+  return {.name = view.name.empty() ? nullptr : view.name.c_str(),
+          .dtype = static_cast<int32_t>(view.dtype),
+          .rank = static_cast<int32_t>(view.shape.size()),
+          .shape = view.shape.data(),
+          .strides = view.strides.empty() ? nullptr : view.strides.data(),
+          .data = view.data,
+          .bytes = 0};
+}
+
+inline ValueInfo describe(const graft_value_info& value) {
+  ValueInfo info{value.name, static_cast<DataType>(value.dtype), {}};
+  for (int32_t axis = 0; axis < value.rank; ++axis) {
+    const graft_axis& a = value.axes[axis];
+    info.axes.push_back({a.size, a.text, a.min, a.opt, a.max});
+  }
+  return info;
+}
+
+}  // namespace detail
+
+/// A compiled network. Immutable; copies share it.
+class Engine {
+ public:
+  /// Takes over a handle from graft_c.h.
+  explicit Engine(graft_engine* handle) : handle_(handle, graft_engine_release) {}
+
+  /// Writes a plan that `load` reads; the file is replaced whole or not at all. Throws Error.
+  void save(const std::string& path) const {
+    graft_error error;
+    detail::check(graft_engine_save(handle_.get(), path.c_str(), &error), error);
+  }
+  std::vector<ValueInfo> inputs() const {
+    std::vector<ValueInfo> values;
+    for (size_t i = 0; i < graft_engine_input_count(handle()); ++i) {
+      values.push_back(detail::describe(*graft_engine_input(handle(), i)));
+    }
+    return values;
+  }
+  std::vector<ValueInfo> outputs() const {
+    std::vector<ValueInfo> values;
+    for (size_t i = 0; i < graft_engine_output_count(handle()); ++i) {
+      values.push_back(detail::describe(*graft_engine_output(handle(), i)));
+    }
+    return values;
+  }
+  /// The engine as JSON; see graft_engine_describe.
+  std::string_view describe() const { return graft_engine_describe(handle()); }
+  graft_engine* handle() const { return handle_.get(); }
+
+ private:
+  std::shared_ptr<graft_engine> handle_;
+};
+
+/// Compiles an ONNX file. Throws Error naming node, cause and remedy.
+inline Engine compile(const std::string& path, const CompileOptions& options = {}) {
+  const std::string threads = std::to_string(options.threads);
+  std::vector<graft_option> list = {
+      {"threads", threads.c_str()}, {"tune", options.tune.c_str()}, {"target", options.target.c_str()}};
+  for (const std::string& dim : options.dims) list.push_back({"dim", dim.c_str()});
+  for (const std::string& shape : options.shapes) list.push_back({"shape", shape.c_str()});
+  for (const auto& [key, value] : options.extra) list.push_back({key.c_str(), value.c_str()});
+  const auto progress = [](void* context, const char* stage, const char* step, int32_t done, int32_t total) -> int32_t {
+    return !static_cast<const CompileOptions*>(context)->progress(stage, step, done, total);
+  };
+  graft_engine* engine = nullptr;
+  graft_error error;
+  detail::check(graft_compile(path.c_str(), list.data(), list.size(), options.progress ? +progress : nullptr,
+                              const_cast<CompileOptions*>(&options), &engine, &error),
+                error);
+  return Engine(engine);
+}
+
+/// Loads a plan; kernels come from the kernel cache and are compiled where it lacks them. Throws Error.
+inline Engine load(const std::string& path) {
+  graft_engine* engine = nullptr;
+  graft_error error;
+  detail::check(graft_load(path.c_str(), &engine, &error), error);
+  return Engine(engine);
+}
+
+/// Gives an output its memory: called with the output's position, type, shape and bytes; null when there is none.
+using Allocator = std::function<void*(int output, DataType type, std::span<const int64_t> shape, size_t bytes)>;
+
+/// Time of one step of a profiled run, in microseconds from its start.
+struct StepTime {
+  std::string_view name;  ///< the model's node name; lives as long as the engine
+  double begin_us = 0, end_us = 0;
+};
+
+/// What one run at a time needs. Move-only.
+class Session {
+ public:
+  /// `threads` 0: as many as the engine was compiled for. Throws Error.
+  explicit Session(const Engine& engine, int threads = 0) : handle_(nullptr, graft_session_destroy) {
+    graft_session* session = nullptr;
+    graft_error error;
+    detail::check(graft_session_create(engine.handle(), threads, &session, &error), error);
+    handle_.reset(session);
+  }
+
+  /// Runs once. `inputs`: each input once, by name or in order, read in place whatever its strides. `outputs`: those
+  /// that are wanted. One with data is written in place; its type and shape must be right. One without gets memory from
+  /// `allocator`, or, when that is empty, from the session, where it stays until the next run; type, shape and data are
+  /// then filled in. Never throws (unless the allocator does).
+  Status run(std::span<const TensorView> inputs, std::span<TensorView> outputs, const Allocator& allocator = {}) {
+    inputs_.clear();
+    outputs_.clear();
+    for (const TensorView& input : inputs) inputs_.push_back(detail::describe(input));
+    for (const TensorView& output : outputs) outputs_.push_back(detail::describe(output));
+    const graft_allocator forward{
+        [](void* context, int32_t output, int32_t type, int32_t rank, const int64_t* shape, size_t bytes) -> void* {
+          return (*static_cast<const Allocator*>(context))(output, static_cast<DataType>(type),
+                                                           {shape, static_cast<size_t>(rank)}, bytes);
+        },
+        const_cast<Allocator*>(&allocator)};
+    graft_error error;
+    const graft_status status =
+        graft_session_run(handle_.get(), inputs_.data(), inputs_.size(), outputs_.data(), outputs_.size(),
+                          allocator ? &forward : nullptr, &error);
+    if (status != GRAFT_OK) return {static_cast<ErrorKind>(status), error.message};
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].data) continue;
+      outputs[i].data = outputs_[i].data;
+      outputs[i].dtype = static_cast<DataType>(outputs_[i].dtype);
+      outputs[i].shape.assign(outputs_[i].shape, outputs_[i].shape + outputs_[i].rank);
+    }
+    return {};
+  }
+  Status run(std::initializer_list<TensorView> inputs, std::span<TensorView> outputs, const Allocator& allocator = {}) {
+    return run(std::span(inputs.begin(), inputs.size()), outputs, allocator);
+  }
+
+  /// Records the time of each step of the following runs.
+  void set_profiling(bool on) { graft_session_set_profiling(handle_.get(), on); }
+  std::vector<StepTime> profile() const {
+    std::vector<graft_step_time> times(graft_session_profile(handle_.get(), nullptr, 0));
+    graft_session_profile(handle_.get(), times.data(), times.size());
+    std::vector<StepTime> steps;
+    for (const graft_step_time& time : times) steps.push_back({time.name, time.begin_us, time.end_us});
+    return steps;
+  }
+  /// Bytes of the memory that intermediate results of the last run took.
+  uint64_t arena_bytes() const { return graft_session_arena_bytes(handle_.get()); }
+  graft_session* handle() const { return handle_.get(); }
+
+ private:
+  std::unique_ptr<graft_session, void (*)(graft_session*)> handle_;
+  std::vector<graft_tensor> inputs_, outputs_;  // kept, so that a run allocates nothing
+};
+
+/// How much a message matters; each level includes those before it.
+enum class LogLevel : int32_t { kError, kWarning, kStep, kReason, kChoice, kDetail, kTrace };
+
+/// Sends the process's messages up to `level` to `log`, one at a time, from any thread; an empty function restores
+/// standard error. `log` must neither throw nor call into Graft.
+inline void set_log(std::function<void(LogLevel, std::string_view)> log, LogLevel level = LogLevel::kWarning) {
+  static std::function<void(LogLevel, std::string_view)> current;
+  graft_set_log(nullptr, nullptr, static_cast<int32_t>(level));
+  current = std::move(log);
+  if (!current) return;
+  graft_set_log([](void*, int32_t severity, const char* message) { current(static_cast<LogLevel>(severity), message); },
+                nullptr, static_cast<int32_t>(level));
+}
+
+inline std::string_view version() { return graft_version(); }
+
+}  // namespace api
+}  // namespace graft

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The C interface of Graft: everything that graft.h and other languages are built on.
+ *
+ * Errors. A function that can fail returns a graft_status, 0 for success, and describes a failure in the caller's
+ *   graft_error (which may be NULL). Nothing throws and nothing ends the process.
+ * Lifetime. An engine and a session are counted or owned handles: what graft_compile, graft_load and
+ *   graft_session_create give must be handed to graft_engine_release or graft_session_destroy. A session keeps its
+ *   engine alive. Texts that a function returns belong to the engine and live as long as it does.
+ * Threads. An engine is immutable and may be used from any number of threads. A session is used by one thread at a
+ *   time; sessions of one engine run at the same time.
+ * Units. Strides are in elements, shapes in elements, `bytes` in bytes; elements narrower than a byte share bytes,
+ *   lowest bits first.
+ *
+ *   graft_error error;
+ *   graft_engine* engine = NULL;
+ *   if (graft_load("model.graft", &engine, &error)) { fprintf(stderr, "%s\n", error.message); return 1; }
+ *   graft_session* session = NULL;
+ *   graft_session_create(engine, 0, &session, &error);
+ *   int64_t shape[] = {1, 4};
+ *   float values[] = {1, 2, 3, 4};
+ *   graft_tensor input = {"x", GRAFT_FLOAT32, 2, shape, NULL, values, sizeof values};
+ *   graft_tensor output = {"y"};
+ *   graft_session_run(session, &input, 1, &output, 1, NULL, &error);
+ *   // output.data now holds the result, output.shape[0 .. output.rank-1] its sizes.
+ *   graft_session_destroy(session);
+ *   graft_engine_release(engine);
+ */
+#ifndef GRAFT_GRAFT_C_H
+#define GRAFT_GRAFT_C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define GRAFT_API
+#else
+#define GRAFT_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What went wrong, and so what the caller can do about it. */
+enum {
+  GRAFT_OK = 0,
+  GRAFT_INVALID_MODEL = 1,    /* the model or plan is malformed */
+  GRAFT_INVALID_ARGUMENT = 2, /* an option, name, shape or type that the caller gave is wrong */
+  GRAFT_UNSUPPORTED = 3,      /* well-formed, but outside what Graft can do */
+  GRAFT_DEVICE = 4,           /* the machine, the file system or a driver failed */
+  GRAFT_OUT_OF_MEMORY = 5,    /* an allocation failed or a ceiling was reached */
+  GRAFT_CANCELLED = 6,        /* the caller asked to stop */
+  GRAFT_INTERNAL = 7          /* a bug of Graft's own */
+};
+typedef int32_t graft_status;
+
+/* Filled in by a function that fails; otherwise untouched. A long message is cut at the end. */
+typedef struct graft_error {
+  graft_status status;
+  char message[2044]; /* one line, ends with a zero: where, what, and the remedy */
+} graft_error;
+
+/* Element types: the numbers of ONNX's TensorProto.DataType. */
+enum {
+  GRAFT_FLOAT32 = 1, GRAFT_UINT8 = 2, GRAFT_INT8 = 3, GRAFT_UINT16 = 4, GRAFT_INT16 = 5, GRAFT_INT32 = 6,
+  GRAFT_INT64 = 7, GRAFT_STRING = 8, GRAFT_BOOL = 9, GRAFT_FLOAT16 = 10, GRAFT_FLOAT64 = 11, GRAFT_UINT32 = 12,
+  GRAFT_UINT64 = 13, GRAFT_COMPLEX64 = 14, GRAFT_COMPLEX128 = 15, GRAFT_BFLOAT16 = 16, GRAFT_FLOAT8E4M3FN = 17,
+  GRAFT_FLOAT8E4M3FNUZ = 18, GRAFT_FLOAT8E5M2 = 19, GRAFT_FLOAT8E5M2FNUZ = 20, GRAFT_UINT4 = 21, GRAFT_INT4 = 22,
+  GRAFT_FLOAT4E2M1 = 23, GRAFT_FLOAT8E8M0 = 24, GRAFT_UINT2 = 25, GRAFT_INT2 = 26
+};
+
+typedef struct graft_engine graft_engine;
+typedef struct graft_session graft_session;
+
+/* `0.1.0` */
+GRAFT_API const char* graft_version(void);
+
+/* ---- Logging ---- */
+
+/* 0 errors, 1 warnings (the start value), 2 steps, 3 reasons, 4 choices, 5 details, 6 everything. */
+typedef void (*graft_log_function)(void* context, int32_t level, const char* message);
+/* Sends the messages of the process up to `level` to `log`, one at a time, from any thread; a NULL `log` restores
+ * standard error. `log` must not call into Graft. */
+GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t level);
+
+/* ---- Compiling, loading, saving ---- */
+
+/* A choice, spelled as on the command line without the dashes; a key may come several times:
+ *   dim      batch=8 | batch=1:8:64         a named size of the model, fixed or min:opt:max
+ *   shape    x:1x3x224x224                  the shape of an input, fixed
+ *   min-shape, opt-shape, max-shape x:1x16  the ranges of an input's symbolic axes
+ *   threads  2                              threads that the plan is made for; 0 is all of the machine
+ *   tune     off | fast | full              how long candidates are measured
+ *   target   native | x86-64-v3 | ...       the machine to compile for
+ *   mode     generated | interpret          interpret: no generated kernels and no library, for checking
+ *   disable  merge_parallel_matmuls,onednn  passes and candidates to leave out
+ */
+typedef struct graft_option {
+  const char* key;
+  const char* value;
+} graft_option;
+
+/* Tells how far compiling is: step `done` of `total` (0 when unknown) of a stage. Another result than 0 cancels. */
+typedef int32_t (*graft_progress_function)(void* context, const char* stage, const char* step, int32_t done,
+                                           int32_t total);
+
+/* Compiles an ONNX file for the options. `progress` may be NULL. */
+GRAFT_API graft_status graft_compile(const char* path, const graft_option* options, size_t option_count,
+                                     graft_progress_function progress, void* context, graft_engine** engine,
+                                     graft_error* error);
+/* The same from memory; the bytes are not used after the call. External data is looked for below `directory`; with
+ * NULL it is refused. */
+GRAFT_API graft_status graft_compile_bytes(const void* bytes, size_t byte_count, const char* directory,
+                                           const graft_option* options, size_t option_count,
+                                           graft_progress_function progress, void* context, graft_engine** engine,
+                                           graft_error* error);
+/* Loads a plan. Kernels come from the kernel cache, and are compiled where it lacks them. The file stays mapped while
+ * the engine lives and must not be truncated; replacing it is safe. */
+GRAFT_API graft_status graft_load(const char* path, graft_engine** engine, graft_error* error);
+/* Writes a plan; `path` holds the old file or the whole new one at any moment. */
+GRAFT_API graft_status graft_engine_save(const graft_engine* engine, const char* path, graft_error* error);
+
+GRAFT_API graft_engine* graft_engine_retain(graft_engine* engine);
+GRAFT_API void graft_engine_release(graft_engine* engine); /* NULL is allowed */
+
+/* How often this process has asked a code generator for kernels: it stays as it is once all engines are loaded. */
+GRAFT_API uint64_t graft_compilation_count(void);
+
+/* ---- What an engine takes and gives ---- */
+
+/* An axis of an input or output. */
+typedef struct graft_axis {
+  int64_t size;         /* -1 when it depends on the run */
+  const char* text;     /* `384`, `batch`, `2*length` */
+  int64_t min, opt, max; /* of a symbol, as the engine was compiled; max 0 is unbounded */
+} graft_axis;
+
+typedef struct graft_value_info {
+  const char* name;
+  int32_t dtype;
+  int32_t rank;
+  const graft_axis* axes; /* `rank` of them */
+} graft_value_info;
+
+GRAFT_API size_t graft_engine_input_count(const graft_engine* engine);
+GRAFT_API size_t graft_engine_output_count(const graft_engine* engine);
+/* `index` below the count; NULL otherwise. */
+GRAFT_API const graft_value_info* graft_engine_input(const graft_engine* engine, size_t index);
+GRAFT_API const graft_value_info* graft_engine_output(const graft_engine* engine, size_t index);
+
+/* The engine as a JSON object, for tools:
+ *   name, target, threads, options{}, symbols{name: {min, opt, max}}, constant_bytes, computed_sizes
+ *   inputs, outputs [{name, dtype, shape[text]}]
+ *   ways {generated, library, host, interpreter, folded, none}: how many steps run which way; `folded` counts outputs
+ *     that were computed while compiling, `none` steps without work at run time
+ *   steps [{name, nodes[], operators[], way, library, kernel, schedule, candidates [{name, milliseconds, reason}]}] */
+GRAFT_API const char* graft_engine_describe(const graft_engine* engine);
+
+/* ---- Running ---- */
+
+/* A tensor in the caller's memory. */
+typedef struct graft_tensor {
+  const char* name;       /* of the input or output; NULL: by its position in the call */
+  int32_t dtype;
+  int32_t rank;
+  const int64_t* shape;   /* `rank` sizes */
+  const int64_t* strides; /* `rank` strides in elements; NULL: row-major */
+  void* data;             /* any alignment; inputs are only read */
+  uint64_t bytes;         /* of the memory behind `data`; checked when not 0 */
+} graft_tensor;
+
+/* Gives memory to the output at position `output` of the call; NULL when there is none. It stays the caller's. */
+typedef struct graft_allocator {
+  void* (*allocate)(void* context, int32_t output, int32_t dtype, int32_t rank, const int64_t* shape, size_t bytes);
+  void* context;
+} graft_allocator;
+
+/* A session is what one run at a time needs: arena, scratch, bound sizes. `threads` 0: as many as the plan is made
+ * for. */
+GRAFT_API graft_status graft_session_create(graft_engine* engine, int32_t threads, graft_session** session,
+                                            graft_error* error);
+GRAFT_API void graft_session_destroy(graft_session* session); /* NULL is allowed */
+
+/* Runs once, on the calling thread and the thread team, and returns when the outputs are written.
+ * `inputs`: each input of the engine once, by name or in order; read in place, never changed, whatever its strides.
+ * `outputs`: those that are wanted, by name or in order. One with `data` must have the right dtype, rank and shape (the
+ *   result is written in place, with its strides). One without gets memory from `allocator`, or, when that is NULL,
+ *   from the session, where it stays until the session's next run or its end; dtype, rank, shape, data and bytes are
+ *   then filled in (`shape` lives until the next run; `strides` becomes NULL, row-major). Set `data` to NULL again
+ *   before the next run.
+ * After the first run of the same shapes nothing is allocated, unless sizes are known only while running. */
+GRAFT_API graft_status graft_session_run(graft_session* session, const graft_tensor* inputs, size_t input_count,
+                                         graft_tensor* outputs, size_t output_count,
+                                         const graft_allocator* allocator, graft_error* error);
+
+/* Turns the recording of times per step on (1) or off (0) for the following runs. */
+GRAFT_API void graft_session_set_profiling(graft_session* session, int32_t on);
+/* One step's time in the last profiled run, in microseconds from its start. */
+typedef struct graft_step_time {
+  const char* name; /* the model's node name; lives as long as the engine */
+  double begin_us, end_us;
+} graft_step_time;
+/* Copies up to `capacity` times and returns how many there are. */
+GRAFT_API size_t graft_session_profile(const graft_session* session, graft_step_time* times, size_t capacity);
+/* Bytes of the memory that intermediate results of the last run took. */
+GRAFT_API uint64_t graft_session_arena_bytes(const graft_session* session);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface: compiling, loading and describing engines.
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "api_handles.h"
+#include "base/log.h"
+#include "compile.h"
+#include "describe.h"
+#include "engine/plan_file.h"
+#include "kernel_source.h"
+#include "load.h"
+
+using graft::api_detail::guarded;
+
+namespace graft::api_detail {
+
+graft_status fail(graft_error* error, ErrorKind kind, std::string_view message) noexcept {
+  if (error) {
+    error->status = status_of(kind);
+    size_t length = std::min(message.size(), sizeof error->message - 1);
+    // A cut may not leave half of a character behind.
+    while (length < message.size() && length > 0 && (message[length] & 0xC0) == 0x80) --length;
+    std::memcpy(error->message, message.data(), length);
+    error->message[length] = 0;
+  }
+  return status_of(kind);
+}
+
+namespace {
+
+CompileOptions make_options(const graft_option* options, size_t count, graft_progress_function progress,
+                            void* context, bool& stopped) {
+  CompileOptions made;
+  GRAFT_USER_CHECK(options || count == 0, kInvalidArgument, "NULL with a count that is not 0", "options");
+  for (size_t i = 0; i < count; ++i) {
+    GRAFT_USER_CHECK(options[i].key && options[i].value, kInvalidArgument, fmt::format("number {} has a NULL", i),
+                     "options");
+    set_option(made, {options[i].key, options[i].value});
+  }
+  if (progress) {
+    made.progress = [=, &stopped](std::string_view stage, std::string_view step, int done, int total) {
+      stopped |= progress(context, std::string(stage).c_str(), std::string(step).c_str(), done, total) != 0;
+    };
+    made.cancelled = [&stopped] { return stopped; };
+  }
+  return made;
+}
+
+graft_status compile_source(const ModelSource& source, const graft_option* options, size_t option_count,
+                            graft_progress_function progress, void* context, graft_engine** engine,
+                            graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(engine, kInvalidArgument, "the place for the engine is NULL", "graft_compile");
+    bool stopped = false;
+    const CompileOptions made = make_options(options, option_count, progress, context, stopped);
+    *engine = new graft_engine(load(compile(source, made)));
+  });
+}
+
+}  // namespace
+}  // namespace graft::api_detail
+
+graft_engine::graft_engine(std::shared_ptr<const graft::LoadedEngine> engine) : loaded(std::move(engine)) {
+  for (const int input : data().inputs) inputs.push_back(value_info(input));
+  for (const int output : data().outputs) outputs.push_back(value_info(output));
+}
+
+graft_value_info graft_engine::value_info(int tensor) {
+  const graft::EngineTensor& described_tensor = data().tensors[tensor];
+  axes_.push_back(std::make_unique<std::vector<graft_axis>>());
+  for (const graft::Size& size : described_tensor.shape) {
+    texts_.push_back(std::make_unique<std::string>(size.to_string()));
+    graft_axis axis{.size = size.as_constant().value_or(-1), .text = texts_.back()->c_str()};
+    axis.min = axis.opt = axis.max = size.as_constant().value_or(0);
+    if (const auto symbol = size.as_symbol()) {
+      const auto found = data().symbols.find(*symbol);
+      if (found != data().symbols.end()) {
+        axis.min = found->second.min, axis.opt = found->second.opt, axis.max = found->second.max;
+      }
+    }
+    axes_.back()->push_back(axis);
+  }
+  return {.name = described_tensor.name.c_str(),
+          .dtype = graft::onnx_code(described_tensor.type),
+          .rank = static_cast<int32_t>(axes_.back()->size()),
+          .axes = axes_.back()->data()};
+}
+
+extern "C" {
+
+const char* graft_version(void) { return GRAFT_VERSION; }
+
+void graft_set_log(graft_log_function log, void* context, int32_t level) {
+  graft::set_log_level(static_cast<graft::LogLevel>(std::clamp<int32_t>(level, 0, 6)));
+  if (!log) return graft::set_log_callback({});
+  graft::set_log_callback([=](graft::LogLevel severity, std::string_view message) {
+    log(context, static_cast<int32_t>(severity), std::string(message).c_str());
+  });
+}
+
+graft_status graft_compile(const char* path, const graft_option* options, size_t option_count,
+                           graft_progress_function progress, void* context, graft_engine** engine,
+                           graft_error* error) {
+  if (!path) return graft::api_detail::fail(error, graft::ErrorKind::kInvalidArgument, "graft_compile: path is NULL");
+  return graft::api_detail::compile_source({.path = path}, options, option_count, progress, context, engine, error);
+}
+
+graft_status graft_compile_bytes(const void* bytes, size_t byte_count, const char* directory,
+                                 const graft_option* options, size_t option_count, graft_progress_function progress,
+                                 void* context, graft_engine** engine, graft_error* error) {
+  if (!bytes && byte_count > 0) {
+    return graft::api_detail::fail(error, graft::ErrorKind::kInvalidArgument, "graft_compile_bytes: bytes is NULL");
+  }
+  graft::ModelSource source{.path = directory ? directory : ""};
+  source.bytes = std::span(static_cast<const std::byte*>(bytes), byte_count);
+  return graft::api_detail::compile_source(source, options, option_count, progress, context, engine, error);
+}
+
+graft_status graft_load(const char* path, graft_engine** engine, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(path && engine, kInvalidArgument, "path or the place for the engine is NULL", "graft_load");
+    *engine = new graft_engine(graft::load(path));
+  });
+}
+
+graft_status graft_engine_save(const graft_engine* engine, const char* path, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(engine && path, kInvalidArgument, "engine or path is NULL", "graft_engine_save");
+    graft::save_plan(engine->data(), path);
+  });
+}
+
+graft_engine* graft_engine_retain(graft_engine* engine) {
+  if (engine) engine->references.fetch_add(1, std::memory_order_relaxed);
+  return engine;
+}
+
+void graft_engine_release(graft_engine* engine) {
+  if (engine && engine->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete engine;
+}
+
+uint64_t graft_compilation_count(void) { return graft::compilation_count(); }
+
+size_t graft_engine_input_count(const graft_engine* engine) { return engine ? engine->inputs.size() : 0; }
+size_t graft_engine_output_count(const graft_engine* engine) { return engine ? engine->outputs.size() : 0; }
+
+const graft_value_info* graft_engine_input(const graft_engine* engine, size_t index) {
+  return index < graft_engine_input_count(engine) ? &engine->inputs[index] : nullptr;
+}
+
+const graft_value_info* graft_engine_output(const graft_engine* engine, size_t index) {
+  return index < graft_engine_output_count(engine) ? &engine->outputs[index] : nullptr;
+}
+
+const char* graft_engine_describe(const graft_engine* engine) {
+  if (!engine) return "null";
+  const graft_status status = guarded(nullptr, [&] {
+    std::call_once(engine->described, [&] { engine->description = graft::describe(engine->data()); });
+  });
+  return status == GRAFT_OK ? engine->description.c_str() : "null";
+}
+
+}  // extern "C"

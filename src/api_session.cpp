@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface: running engines.
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "api_handles.h"
+
+using graft::api_detail::guarded;
+
+namespace graft::api_detail {
+
+/// Memory of the session for an output that the caller gave none for; only grows.
+struct OwnedOutput {
+  void* data = nullptr;
+  size_t bytes = 0;
+
+  OwnedOutput() = default;
+  OwnedOutput(const OwnedOutput&) = delete;
+  OwnedOutput& operator=(const OwnedOutput&) = delete;
+  ~OwnedOutput() { std::free(data); }
+
+  void* reserve(size_t wanted) {
+    const size_t rounded = (std::max<size_t>(wanted, 1) + 63) / 64 * 64;
+    if (rounded <= bytes) return data;
+    std::free(data);
+    data = std::aligned_alloc(64, rounded);
+    bytes = data ? rounded : 0;
+    return data;
+  }
+};
+
+constexpr int32_t kMaxRank = 64;
+
+}  // namespace graft::api_detail
+
+/// A session with buffers that are filled anew for each call, so that a call allocates nothing.
+struct graft_session {
+  graft_session(graft_engine* of, int threads)
+      : engine(graft_engine_retain(of)), session(of->loaded, threads), inputs(of->inputs.size()),
+        outputs(of->outputs.size()), wanted(of->outputs.size()), owned(of->outputs.size()) {}
+  ~graft_session() { graft_engine_release(engine); }
+
+  void take_inputs(const graft_tensor* tensors, size_t count);
+  void take_outputs(const graft_tensor* tensors, size_t count);
+  void give_outputs(graft_tensor* tensors, size_t count);
+  void* allocate(int output, graft::DType type, std::span<const int64_t> shape, size_t bytes);
+
+  graft_engine* engine;
+  graft::Session session;
+  std::vector<graft::BufferView> inputs, outputs;
+  std::vector<int> wanted;  ///< by output: the position in the call, or -1
+  std::vector<graft::api_detail::OwnedOutput> owned;
+  const graft_allocator* allocator = nullptr;
+};
+
+namespace {
+
+using graft::DType;
+using graft::Error;
+using graft::ErrorKind;
+
+/// The index of the value that a tensor of a call stands for; names the ones there are.
+size_t find_value(const std::vector<graft_value_info>& values, const graft_tensor& tensor, size_t position,
+                  const char* what) {
+  if (!tensor.name && position < values.size()) return position;
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (tensor.name && std::string_view(values[i].name) == tensor.name) return i;
+    names.push_back(values[i].name);
+  }
+  const std::string message =
+      tensor.name ? fmt::format("the engine has no {} '{}'; it has {}", what, tensor.name, fmt::join(names, ", "))
+                  : fmt::format("{} {}s were given; the engine has {}", position + 1, what, values.size());
+  throw Error(ErrorKind::kInvalidArgument, message, "run");
+}
+
+/// Bytes from the first element to the end of the last; 0 when strides go backwards (then nothing can be checked).
+uint64_t spanned_bytes(const graft::BufferView& view) {
+  int64_t last = 0, count = 1;
+  for (size_t axis = 0; axis < view.shape.size(); ++axis) {
+    count *= view.shape[axis];
+    if (view.strides.empty()) continue;
+    if (view.strides[axis] < 0) return 0;
+    last += (view.shape[axis] - 1) * view.strides[axis];
+  }
+  if (count <= 0) return 0;
+  return static_cast<uint64_t>(graft::packed_bytes(view.type, view.strides.empty() ? count : last + 1));
+}
+
+/// Copies a description into a view that keeps its memory from call to call.
+void take(const graft_tensor& tensor, const graft_value_info& value, const char* what, graft::BufferView& view) {
+  const std::string where = fmt::format("{} '{}'", what, value.name);
+  const std::optional<DType> type = graft::dtype_from_onnx(tensor.dtype);
+  GRAFT_USER_CHECK(type, kInvalidArgument, fmt::format("{} is no element type", tensor.dtype), where);
+  GRAFT_USER_CHECK(tensor.rank >= 0 && tensor.rank <= graft::api_detail::kMaxRank, kInvalidArgument,
+                   fmt::format("rank {} is not between 0 and {}", tensor.rank, graft::api_detail::kMaxRank), where);
+  GRAFT_USER_CHECK(tensor.shape || tensor.rank == 0, kInvalidArgument, "the shape is NULL", where);
+  view.data = tensor.data;
+  view.type = *type;
+  view.shape.assign(tensor.shape, tensor.shape + tensor.rank);
+  view.strides.clear();
+  if (tensor.strides) view.strides.assign(tensor.strides, tensor.strides + tensor.rank);
+  graft::checked_element_count(view.type, view.shape, where);
+  if (tensor.bytes == 0) return;
+  const uint64_t needed = spanned_bytes(view);
+  GRAFT_USER_CHECK(needed <= tensor.bytes, kInvalidArgument,
+                   fmt::format("its shape takes {} bytes, the memory has {}", needed, tensor.bytes), where);
+}
+
+}  // namespace
+
+void graft_session::take_inputs(const graft_tensor* tensors, size_t count) {
+  for (graft::BufferView& view : inputs) view.type = DType::kUndefined;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t input = find_value(engine->inputs, tensors[i], i, "input");
+    GRAFT_USER_CHECK(inputs[input].type == DType::kUndefined, kInvalidArgument, "it was given twice",
+                     fmt::format("input '{}'", engine->inputs[input].name));
+    take(tensors[i], engine->inputs[input], "input", inputs[input]);
+    GRAFT_USER_CHECK(tensors[i].data || spanned_bytes(inputs[input]) == 0, kInvalidArgument, "its data is NULL",
+                     fmt::format("input '{}'", engine->inputs[input].name));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    GRAFT_USER_CHECK(inputs[i].type != DType::kUndefined, kInvalidArgument, "it was not given",
+                     fmt::format("input '{}'", engine->inputs[i].name));
+  }
+}
+
+void graft_session::take_outputs(const graft_tensor* tensors, size_t count) {
+  std::fill(wanted.begin(), wanted.end(), -1);
+  for (graft::BufferView& view : outputs) view.data = nullptr, view.shape.clear(), view.strides.clear();
+  for (size_t i = 0; i < count; ++i) {
+    const size_t output = find_value(engine->outputs, tensors[i], i, "output");
+    GRAFT_USER_CHECK(wanted[output] < 0, kInvalidArgument, "it was asked for twice",
+                     fmt::format("output '{}'", engine->outputs[output].name));
+    wanted[output] = static_cast<int>(i);
+    if (tensors[i].data) take(tensors[i], engine->outputs[output], "output", outputs[output]);
+  }
+}
+
+void graft_session::give_outputs(graft_tensor* tensors, size_t count) {
+  for (size_t output = 0; output < outputs.size(); ++output) {
+    if (wanted[output] < 0 || static_cast<size_t>(wanted[output]) >= count) continue;
+    graft_tensor& tensor = tensors[wanted[output]];
+    if (tensor.data) continue;
+    const graft::BufferView& view = outputs[output];
+    tensor.dtype = graft::onnx_code(view.type);
+    tensor.rank = static_cast<int32_t>(view.shape.size());
+    tensor.shape = view.shape.data();
+    tensor.strides = nullptr;
+    tensor.data = view.data;
+    tensor.bytes = static_cast<uint64_t>(
+        graft::packed_bytes(view.type, graft::checked_element_count(view.type, view.shape)));
+  }
+}
+
+void* graft_session::allocate(int output, DType type, std::span<const int64_t> shape, size_t bytes) {
+  if (!allocator || !allocator->allocate || wanted[output] < 0) return owned[output].reserve(bytes);
+  return allocator->allocate(allocator->context, wanted[output], graft::onnx_code(type),
+                             static_cast<int32_t>(shape.size()), shape.data(), bytes);
+}
+
+extern "C" {
+
+graft_status graft_session_create(graft_engine* engine, int32_t threads, graft_session** session,
+                                  graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(engine && session, kInvalidArgument, "engine or the place for the session is NULL",
+                     "graft_session_create");
+    GRAFT_USER_CHECK(threads >= 0 && threads <= 4096, kInvalidArgument,
+                     fmt::format("{} is not a number of threads from 0 to 4096", threads), "graft_session_create");
+    *session = new graft_session(engine, threads);
+  });
+}
+
+void graft_session_destroy(graft_session* session) { delete session; }
+
+graft_status graft_session_run(graft_session* session, const graft_tensor* inputs, size_t input_count,
+                               graft_tensor* outputs, size_t output_count, const graft_allocator* allocator,
+                               graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(session, kInvalidArgument, "the session is NULL", "graft_session_run");
+    GRAFT_USER_CHECK((inputs || input_count == 0) && (outputs || output_count == 0), kInvalidArgument,
+                     "NULL with a count that is not 0", "graft_session_run");
+    session->take_inputs(inputs, input_count);
+    session->take_outputs(outputs, output_count);
+    session->allocator = allocator;
+    const auto allocate = [](void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes) {
+      return static_cast<graft_session*>(context)->allocate(output, type, shape, bytes);
+    };
+    const graft::Status status = session->session.run(session->inputs, session->outputs, allocate, session);
+    if (!status.ok()) throw Error(status.kind(), status.message());
+    session->give_outputs(outputs, output_count);
+  });
+}
+
+void graft_session_set_profiling(graft_session* session, int32_t on) {
+  if (session) session->session.set_profiling(on != 0);
+}
+
+size_t graft_session_profile(const graft_session* session, graft_step_time* times, size_t capacity) {
+  if (!session) return 0;
+  const std::vector<graft::StepTime>& profile = session->session.profile();
+  for (size_t i = 0; i < profile.size() && i < capacity; ++i) {
+    times[i] = {session->engine->data().steps[profile[i].step].name.c_str(), profile[i].begin_us, profile[i].end_us};
+  }
+  return profile.size();
+}
+
+uint64_t graft_session_arena_bytes(const graft_session* session) {
+  return session ? session->session.arena_bytes() : 0;
+}
+
+}  // extern "C"

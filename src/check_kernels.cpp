@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check_kernels.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "tile/program.h"
+
+namespace graft {
+namespace {
+
+constexpr const char* kRemedy = "; the plan is damaged or foreign: compile the model again";
+
+/// The program behind a kernel, with what the plan says about it confirmed.
+tile::Program read_program(const EngineKernel& kernel) {
+  const std::string where = fmt::format("kernel {}", kernel.name);
+  const auto check = [&](bool good, const std::string& what) {
+    GRAFT_USER_CHECK(good, kInvalidModel, what + kRemedy, where);
+  };
+  tile::Program program;
+  try {
+    program = tile::parse_program(kernel.program);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kInvalidModel, error.message() + kRemedy, where);
+  }
+  const std::optional<std::string> fault = tile::broken_rule(program);
+  check(!fault, fault.value_or(""));
+  check(program.name == kernel.name, fmt::format("its program is called {}", program.name));
+  check(program.sizes == kernel.sizes, "its sizes are not those of its program");
+  check(tile::grid_size(program) == kernel.grid, "its launch size is not that of its program");
+  check(tile::scratch_offsets(program).back() == kernel.scratch, "its scratch memory is not that of its program");
+  return program;
+}
+
+/// A kernel may touch what its step lists, and write what the step writes.
+void check_step(const Engine& engine, const EngineStep& step, const tile::Program& program) {
+  const auto check = [&](bool good, const std::string& what) {
+    GRAFT_USER_CHECK(good, kInvalidModel, what + kRemedy, fmt::format("step '{}'", step.name));
+  };
+  const auto arguments = static_cast<size_t>(
+      std::count_if(program.buffers.begin(), program.buffers.end(),
+                    [](const tile::Buffer& buffer) { return buffer.scope == tile::Scope::kGlobal; }));
+  check(arguments == step.tensors.size(),
+        fmt::format("its kernel takes {} buffers, the step has {}", arguments, step.tensors.size()));
+  for (size_t i = 0; i < arguments; ++i) {
+    const tile::Buffer& buffer = program.buffers[i];
+    const EngineTensor& tensor = engine.tensors[step.tensors[i]];
+    const Size bits = element_count(buffer.shape) * Size(bit_width(buffer.type));
+    check(buffer.type == tensor.type, fmt::format("buffer {} of its kernel is not of the type of '{}'", i, tensor.name));
+    check(ceil_div(bits, 8) == tensor.bytes || bits == tensor.bytes * Size(8),
+          fmt::format("buffer {} of its kernel has not the size of '{}'", i, tensor.name));
+    check(!buffer.written || static_cast<int>(i) >= step.input_count,
+          fmt::format("its kernel writes the input '{}'", tensor.name));
+  }
+}
+
+}  // namespace
+
+void check_kernels(const Engine& engine) {
+  std::vector<tile::Program> programs;
+  for (const EngineKernel& kernel : engine.kernels) programs.push_back(read_program(kernel));
+  for (const EngineStep& step : engine.steps) {
+    if (step.kind == StepKind::kKernel) check_step(engine, step, programs[step.kernel]);
+  }
+}
+
+}  // namespace graft

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compile_options.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+
+namespace graft {
+namespace {
+
+/// The largest size of an axis that a choice may name: beyond it no tensor fits in memory.
+constexpr int64_t kMaxSize = int64_t{1} << 40;
+
+[[noreturn]] void reject(const OptionText& choice, const std::string& expected) {
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not {}", choice.value, expected),
+              std::string(choice.key));
+}
+
+int64_t parse_number(const OptionText& choice, std::string_view text, int64_t low, int64_t high,
+                     const std::string& expected) {
+  int64_t number = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault != std::errc() || end != text.data() + text.size() || number < low || number > high) {
+    reject(choice, expected);
+  }
+  return number;
+}
+
+/// `batch=8` fixes a symbol, `batch=1:64` bounds it, `batch=1:8:64` also says what to optimise for.
+void set_dim(CompileOptions& options, const OptionText& choice) {
+  const std::string expected = "NAME=SIZE, NAME=MIN:MAX or NAME=MIN:OPT:MAX with whole sizes, MIN <= OPT <= MAX";
+  const size_t equals = choice.value.find('=');
+  if (equals == 0 || equals == choice.value.npos) reject(choice, expected);
+  std::vector<int64_t> sizes;
+  for (const std::string_view word : split(choice.value.substr(equals + 1), ':')) {
+    sizes.push_back(parse_number(choice, word, 0, kMaxSize, expected));
+  }
+  Graph::Range range;
+  if (sizes.size() == 1) {
+    range = {sizes[0], sizes[0], sizes[0]};
+  } else if (sizes.size() == 2) {
+    range = {sizes[0], sizes[1], sizes[1]};
+  } else if (sizes.size() == 3) {
+    range = {sizes[0], sizes[1], sizes[2]};
+  } else {
+    reject(choice, expected);
+  }
+  if (range.min > range.opt || range.opt > range.max) reject(choice, expected);
+  options.dims[std::string(choice.value.substr(0, equals))] = range;
+}
+
+/// `x:1x3x224x224`; a name may hold colons, so the last one separates. `x:` is the shape of a scalar.
+void set_shape(InputShapes& shapes, const OptionText& choice) {
+  const std::string expected = "INPUT:SIZExSIZEx... with whole sizes";
+  const size_t colon = choice.value.rfind(':');
+  if (colon == 0 || colon == choice.value.npos) reject(choice, expected);
+  std::vector<int64_t> axes;
+  const std::string_view sizes = choice.value.substr(colon + 1);
+  if (!sizes.empty()) {
+    for (const std::string_view word : split(sizes, 'x')) {
+      axes.push_back(parse_number(choice, word, 0, kMaxSize, expected));
+    }
+  }
+  shapes[std::string(choice.value.substr(0, colon))] = std::move(axes);
+}
+
+/// A choice among words; `allowed` is parallel to the values that they stand for.
+size_t choose(const OptionText& choice, const std::vector<std::string_view>& allowed) {
+  for (size_t i = 0; i < allowed.size(); ++i) {
+    if (choice.value == allowed[i]) return i;
+  }
+  reject(choice, fmt::format("one of {}", fmt::join(allowed, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> words;
+  for (size_t begin = 0;;) {
+    const size_t end = text.find(separator, begin);
+    words.push_back(text.substr(begin, end - begin));
+    if (end == text.npos) return words;
+    begin = end + 1;
+  }
+}
+
+void set_option(CompileOptions& options, OptionText choice) {
+  if (choice.key == "dim") {
+    set_dim(options, choice);
+  } else if (choice.key == "shape") {
+    set_shape(options.shapes, choice);
+  } else if (choice.key == "min-shape") {
+    set_shape(options.min_shapes, choice);
+  } else if (choice.key == "opt-shape") {
+    set_shape(options.opt_shapes, choice);
+  } else if (choice.key == "max-shape") {
+    set_shape(options.max_shapes, choice);
+  } else if (choice.key == "threads") {
+    options.threads = static_cast<int>(parse_number(choice, choice.value, 0, 4096, "a number of threads, 0 for all"));
+  } else if (choice.key == "tune") {
+    options.tuning = static_cast<Tuning>(choose(choice, {"off", "fast", "full"}));
+  } else if (choice.key == "target") {
+    options.target = choice.value;
+  } else if (choice.key == "mode") {
+    options.interpret = choose(choice, {"generated", "interpret"}) == 1;
+  } else if (choice.key == "disable") {
+    for (const std::string_view word : split(choice.value, ',')) {
+      if (!word.empty()) options.disabled.emplace_back(word);
+    }
+  } else {
+    throw Error(ErrorKind::kInvalidArgument,
+                "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
+                "target, mode, disable",
+                std::string(choice.key));
+  }
+}
+
+void report(const CompileOptions& options, std::string_view stage, std::string_view step, int done, int total) {
+  if (options.progress) options.progress(stage, step, done, total);
+  if (options.cancelled && options.cancelled()) {
+    throw Error(ErrorKind::kCancelled, "stopped as the caller asked", std::string(stage));
+  }
+}
+
+}  // namespace graft

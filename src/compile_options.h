@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a caller chooses before compiling, and the text form that the command line and the C interface share.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "plan/build_engine.h"
+#include "target/target.h"
+
+namespace graft {
+
+/// Shapes by the name of the input.
+using InputShapes = std::map<std::string, std::vector<int64_t>, std::less<>>;
+
+/// Tells how far compiling is: step `done` of `total` (0 when unknown) of a stage.
+using Progress = std::function<void(std::string_view stage, std::string_view step, int done, int total)>;
+
+/// Everything that changes the result of compiling, and two callbacks that do not.
+struct CompileOptions {
+  std::string target = "native";                         ///< a name or the text of a description
+  int threads = 0;                                       ///< 0: all cores of this machine
+  Tuning tuning = Tuning::kFast;
+  bool interpret = false;                                ///< neither generated kernels nor libraries
+  std::map<std::string, Graph::Range, std::less<>> dims; ///< by the model's symbols; min == max fixes one
+  InputShapes shapes, min_shapes, opt_shapes, max_shapes;
+  std::vector<std::string> disabled;
+  Progress progress;
+  std::function<bool()> cancelled;  ///< true stops with a `cancelled` error at the next step
+};
+
+/// One choice in its text form (see graft_option in graft_c.h).
+struct OptionText {
+  std::string_view key, value;
+};
+
+/// Sets a choice; throws invalid_argument naming the key, the value and what is allowed.
+void set_option(CompileOptions& options, OptionText choice);
+
+/// Words between separators; empty ones are kept.
+std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// Tells the callbacks about a step, and throws `cancelled` when the caller wants to stop.
+void report(const CompileOptions& options, std::string_view stage, std::string_view step, int done = 0, int total = 0);
+
+}  // namespace graft

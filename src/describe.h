@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// An engine as JSON, for tools in any language.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "engine/engine.h"
+
+namespace graft {
+
+/// Quotes and escapes a text for JSON; bytes that are no UTF-8 become U+FFFD.
+std::string json_text(std::string_view text);
+
+/// How many steps run which way: generated, library, host, interpreter, none; and `folded`, the outputs that were
+/// computed while compiling.
+std::map<std::string, int> count_ways(const Engine& engine);
+
+/// The object that graft_engine_describe documents.
+std::string describe(const Engine& engine);
+
+}  // namespace graft

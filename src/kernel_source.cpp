@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel_source.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <mutex>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "codegen/codegen.h"
+#include "runtime/kernel_cache.h"
+
+namespace graft {
+namespace {
+
+std::atomic<uint64_t> compilations{0};
+
+/// A code generator module: where it is, and its functions once it was opened.
+struct Generator {
+  std::string name;
+  std::string path;      ///< empty when there is no file
+  std::string identity;  ///< path, size and time of the file: another build of it is another generator
+  std::mutex mutex;
+  graft_codegen_compile_fn compile = nullptr;
+  graft_codegen_version_fn version = nullptr;
+
+  void find_file();
+  void open();
+};
+
+/// The file that holds this code: libgraft.so or the program.
+std::string own_path() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&own_path), &info) && info.dli_fname &&
+      std::string_view(info.dli_fname).find('/') != std::string_view::npos) {
+    return info.dli_fname;
+  }
+  char* resolved = realpath("/proc/self/exe", nullptr);
+  std::string path = resolved ? resolved : "";
+  std::free(resolved);
+  return path;
+}
+
+/// Looks beside this code and in ../lib of it, never along the system's search path.
+void Generator::find_file() {
+  const std::string folder = directory_of(own_path());
+  for (const char* place : {"", "/../lib", "/../lib64"}) {
+    const std::string candidate = fmt::format("{}{}/libgraft_{}.so", folder, place, name);
+    struct stat status {};
+    if (stat(candidate.c_str(), &status) != 0) continue;
+    path = candidate;
+    identity = fmt::format("{} {} {}.{}", name, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+    return;
+  }
+}
+
+/// Opens the module; throws a device error that says what is missing.
+void Generator::open() {
+  const std::lock_guard lock(mutex);
+  if (compile) return;
+  GRAFT_USER_CHECK(!path.empty(), kDevice,
+                   fmt::format("libgraft_{}.so is neither beside {} nor in ../lib: this build lacks it",
+                               name, own_path()), "code generator");
+  void* library = dlopen(path.c_str(), RTLD_LOCAL | RTLD_NOW);
+  const char* fault = library ? nullptr : dlerror();
+  GRAFT_USER_CHECK(library, kDevice, fmt::format("cannot be opened: {}", fault ? fault : "no reason given"), path);
+  version = reinterpret_cast<graft_codegen_version_fn>(dlsym(library, "graft_codegen_version"));
+  const auto found = reinterpret_cast<graft_codegen_compile_fn>(dlsym(library, "graft_codegen_compile"));
+  GRAFT_USER_CHECK(version && found, kDevice, "is not a code generator of this version of Graft", path);
+  log(LogLevel::kDetail, "opened {}: {}", path, version());
+  compile = found;
+}
+
+/// The module for the target; kept open for the life of the process.
+Generator& generator_for(const Target& target) {
+  static Generator* generators = [] {
+    auto* made = new Generator[2];
+    made[0].name = "llvm";
+    made[1].name = "cuda";
+    made[0].find_file();
+    made[1].find_file();
+    return made;
+  }();
+  return generators[target.kind == TargetKind::kCuda ? 1 : 0];
+}
+
+/// What a module sends back.
+struct Received {
+  std::string code, source, error;
+};
+
+void receive(void* context, const char* kind, const void* data, size_t bytes) {
+  auto& received = *static_cast<Received*>(context);
+  const std::string_view text(static_cast<const char*>(data), bytes);
+  const std::string_view form(kind);
+  if (form == "object" || form == "cubin") received.code = text;
+  if (form == "source") received.source = text;
+  if (form == "error") received.error = text;
+  if (form == "log") log(LogLevel::kDetail, "{}", text);
+}
+
+Received generate(const std::string& programs, const Target& target, const char* options) {
+  Generator& generator = generator_for(target);
+  generator.open();
+  compilations.fetch_add(1, std::memory_order_relaxed);
+  Received received;
+  const int failed =
+      generator.compile(programs.data(), programs.size(), print(target).c_str(), options, &receive, &received);
+  if (failed) throw Error(ErrorKind::kInternal, received.error.empty() ? "failed without a message" : received.error,
+                          fmt::format("code generator {}", generator.name));
+  return received;
+}
+
+/// What code depends on, beside the programs: the widths of the machine, not the size of the team.
+std::string target_key(Target target) {
+  target.threads = 1;
+  return print(target);
+}
+
+/// The process's cache; a problem with it is told once.
+KernelCache& cache() {
+  static KernelCache* instance = [] {
+    auto* made = new KernelCache;
+    if (!made->problem().empty()) log(LogLevel::kWarning, "kernel cache: {}", made->problem());
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+std::vector<std::byte> kernel_code(const std::string& programs, const Target& target) {
+  const Generator& generator = generator_for(target);
+  const std::string key = kernel_key({GRAFT_VERSION, generator.identity, target_key(target), programs});
+  if (auto known = cache().find(key)) return *std::move(known);
+  const Received received = generate(programs, target, "");
+  const auto bytes = std::as_bytes(std::span(received.code));
+  GRAFT_CHECK(!bytes.empty(), "the code generator reported success and gave no code");
+  cache().store(key, bytes);
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string kernel_source_text(const std::string& programs, const Target& target) {
+  return generate(programs, target, "source").source;
+}
+
+uint64_t compilation_count() { return compilations.load(std::memory_order_relaxed); }
+
+std::string why_no_generator(const Target& target) {
+  try {
+    generator_for(target).open();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::string generator_version(const Target& target) {
+  return why_no_generator(target).empty() ? generator_for(target).version() : "";
+}
+
+}  // namespace graft

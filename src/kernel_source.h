@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where kernels come from: the cache, and on a miss the code generator module, opened then and not before.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "target/target.h"
+
+namespace graft {
+
+/// Code for printed tile programs. Throws Error{device} when there is no code generator for the target and
+/// Error{internal} with the generator's message when it fails. Safe from any thread.
+std::vector<std::byte> kernel_code(const std::string& programs, const Target& target);
+
+/// The same without the cache: the generator's other forms too ("source" is LLVM IR or CUDA C++), for inspection.
+std::string kernel_source_text(const std::string& programs, const Target& target);
+
+/// How often this process has asked a code generator for kernels.
+uint64_t compilation_count();
+
+/// Empty when the code generator for the target is there and opens, else what is missing.
+std::string why_no_generator(const Target& target);
+
+/// The version text of the generator for the target; opens it. Empty when there is none.
+std::string generator_version(const Target& target);
+
+}  // namespace graft

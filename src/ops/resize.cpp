@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resize: each axis in turn by weighted taps, with coordinates in f64 so that every device picks the same elements.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/compose.h"
+#include "ops/samples.h"
+
+namespace graft {
+namespace {
+
+using namespace samples;
+
+Expr real(double value) { return make_constant(DType::kFloat64, value); }
+Expr real(const Size& size) { return make_cast(DType::kFloat64, make_size(size)); }
+
+/// One resized axis. `scale` is what the model gives, or output over input.
+struct ResizedAxis {
+  int axis = 0;
+  Size input, output;
+  std::optional<double> scale;
+  Expr start, end;  ///< the part of the axis that tf_crop_and_resize takes
+};
+
+/// The attributes that every axis shares.
+struct ResizeMode {
+  std::string mode, coordinates, nearest;
+  double cubic = -0.75, extrapolation = 0;
+  bool exclude_outside = false, antialias = false;
+};
+
+/// Where output position `o` lies on the input axis.
+Expr source_position(const Definition& d, const ResizeMode& m, const ResizedAxis& a, const Expr& o) {
+  const Expr at = make_cast(DType::kFloat64, o), in = real(a.input), out = real(a.output), half = real(0.5);
+  const Expr scale = a.scale ? real(*a.scale) : out / in;
+  const Expr single = le(make_size(a.output), make_index(1));
+  const Expr centre = (at + half) / scale - half;
+  if (m.coordinates == "half_pixel") return centre;
+  if (m.coordinates == "half_pixel_symmetric") {
+    return in / real(2.0) * (real(1.0) - out / (scale * in)) + centre;
+  }
+  if (m.coordinates == "pytorch_half_pixel") return select(single, real(0.0), centre);
+  if (m.coordinates == "asymmetric") return at / scale;
+  const Expr steps = max(out - real(1.0), real(1.0)), last = in - real(1.0);
+  if (m.coordinates == "align_corners") return select(single, real(0.0), at * last / steps);
+  if (m.coordinates != "tf_crop_and_resize") d.reject("its coordinate_transformation_mode is " + m.coordinates);
+  return select(single, half * (a.start + a.end) * last, a.start * last + at * (a.end - a.start) * last / steps);
+}
+
+/// The cubic kernel of parameter `a` at distance `x`.
+Expr cubic_weight(const Expr& x, double a) {
+  const Expr t = abs(x);
+  const Expr near = (real(a + 2) * t - real(a + 3)) * t * t + real(1.0);
+  const Expr far = ((real(a) * t - real(5 * a)) * t + real(8 * a)) * t - real(4 * a);
+  return select(le(t, real(1.0)), near, select(lt(t, real(2.0)), far, real(0.0)));
+}
+
+/// One element that takes part, and how much.
+struct Tap {
+  Expr index, weight;
+};
+
+/// The taps of linear and cubic interpolation around `x`; antialiasing widens the kernel when the axis shrinks.
+std::vector<Tap> taps_at(const Definition& d, const ResizeMode& m, const ResizedAxis& a, const Expr& x) {
+  const bool cubic = m.mode == "cubic";
+  double shrink = 1;
+  if (m.antialias) {
+    const auto in = a.input.as_constant(), out = a.output.as_constant();
+    if (!a.scale && (!in || !out)) d.unsupported("antialiasing with sizes that vary");
+    shrink = std::min(1.0, a.scale ? *a.scale : static_cast<double>(*out) / static_cast<double>(*in));
+    if (!(shrink > 1.0 / 64)) d.unsupported("antialiasing of an axis that shrinks more than 64 times");
+  }
+  const int reach = static_cast<int>(std::ceil((cubic ? 2 : 1) / shrink));
+  const Expr base = floor(x), last = make_size(a.input - Size(1)), zero = make_index(0);
+  std::vector<Tap> taps;
+  Expr total = real(0.0);
+  for (int k = 1 - reach; k <= reach; ++k) {
+    const Expr position = base + real(static_cast<double>(k));
+    const Expr distance = (position - x) * real(shrink);
+    Expr weight = cubic ? cubic_weight(distance, m.cubic) : max(real(0.0), real(1.0) - abs(distance));
+    const Expr index = make_cast(DType::kInt64, position);
+    if (m.exclude_outside) weight = select(ge(index, zero) && le(index, last), weight, real(0.0));
+    total = total + weight;
+    taps.push_back({min(max(index, zero), last), weight});
+  }
+  if (m.antialias || m.exclude_outside) {
+    for (Tap& tap : taps) tap.weight = tap.weight / total;
+  }
+  return taps;
+}
+
+Expr nearest_index(const Definition& d, const ResizeMode& m, const ResizedAxis& a, const Expr& x) {
+  Expr rounded;
+  if (m.nearest == "round_prefer_floor") rounded = ceil(x - real(0.5));
+  if (m.nearest == "round_prefer_ceil") rounded = floor(x + real(0.5));
+  if (m.nearest == "floor") rounded = floor(x);
+  if (m.nearest == "ceil") rounded = ceil(x);
+  if (!rounded) d.reject("its nearest_mode is " + m.nearest);
+  return min(max(make_cast(DType::kInt64, rounded), make_index(0)), make_size(a.input - Size(1)));
+}
+
+/// x with one axis resized; interpolated values stay wide.
+Tensor resize_axis(Definition& d, const ResizeMode& m, const ResizedAxis& a, const Tensor& x) {
+  Shape shape = x.shape();
+  shape[a.axis] = a.output;
+  const bool nearest = m.mode == "nearest";
+  const DType type = nearest ? x.type() : is_float(x.type()) ? compute_type(x.type()) : DType::kFloat32;
+  return d.compute("axis_" + std::to_string(a.axis), type, shape, [&](const Indices& i) {
+    const Expr position = source_position(d, m, a, i[a.axis]);
+    Indices at = i;
+    if (nearest) {
+      at[a.axis] = nearest_index(d, m, a, position);
+      return x(at);
+    }
+    Expr sum;
+    for (const Tap& tap : taps_at(d, m, a, position)) {
+      at[a.axis] = tap.index;
+      const Expr term = make_cast(type, tap.weight) * make_cast(type, x(at));
+      sum = sum ? sum + term : term;
+    }
+    return sum;
+  });
+}
+
+/// Output sizes that keep the aspect ratio: one scale for all axes, the smallest or the largest.
+void keep_aspect_ratio(Definition& d, std::vector<ResizedAxis>& axes, bool smallest) {
+  double scale = 0;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const auto in = axes[k].input.as_constant(), out = axes[k].output.as_constant();
+    if (!in || !out || *in == 0) d.unsupported("keeping the aspect ratio of sizes that vary");
+    const double own = static_cast<double>(*out) / static_cast<double>(*in);
+    scale = k == 0 ? own : smallest ? std::min(scale, own) : std::max(scale, own);
+  }
+  for (ResizedAxis& a : axes) {
+    a.output = static_cast<int64_t>(std::floor(scale * static_cast<double>(a.input.constant()) + 0.5));
+    a.scale = scale;
+  }
+}
+
+/// The axes with their sizes, from `scales` (input 2) or `sizes` (input 3).
+std::vector<ResizedAxis> read_axes(Definition& d, const Tensor& x) {
+  std::vector<int64_t> numbers;
+  for (int i = 0; i < x.rank(); ++i) numbers.push_back(i);
+  if (d.has("axes")) numbers = d.integers("axes");
+  const bool sized = d.has_input(3) && !(d.input_shape(3).size() == 1 && d.input_shape(3)[0].is(0));
+  std::vector<Size> sizes;
+  if (sized) sizes = d.sizes_of(3);
+  const TensorData* scales = sized ? nullptr : d.constant(2);
+  if (!sized && !scales) d.unsupported("scales that only the run knows");
+  const size_t given = sized ? sizes.size() : static_cast<size_t>(scales->element_count());
+  if (given != numbers.size()) d.reject("its scales or sizes do not fit its axes");
+  std::vector<ResizedAxis> axes;
+  for (size_t k = 0; k < numbers.size(); ++k) {
+    ResizedAxis a;
+    a.axis = d.axis(numbers[k], x.rank());
+    a.input = x.size(a.axis);
+    if (sized) {
+      a.output = sizes[k];
+    } else {
+      a.scale = scales->read_double(static_cast<int64_t>(k));
+      if (!(*a.scale > 0)) d.reject("a scale is not positive");
+      if (*a.scale == 1) {
+        a.output = a.input;
+      } else if (*a.scale == std::floor(*a.scale)) {
+        a.output = a.input * Size(static_cast<int64_t>(*a.scale));
+      } else {
+        if (!a.input.is_constant()) d.unsupported("a fractional scale of a size that varies");
+        a.output = static_cast<int64_t>(std::floor(static_cast<double>(a.input.constant()) * *a.scale));
+      }
+    }
+    d.require_at_least(a.output, 0, "a size is negative");
+    axes.push_back(a);
+  }
+  const std::string policy = d.text("keep_aspect_ratio_policy");
+  if (sized && policy != "stretch") keep_aspect_ratio(d, axes, policy == "not_larger");
+  return axes;
+}
+
+void define_resize(Definition& d) {
+  const Tensor x = d.in(0);
+  const ResizeMode m{.mode = d.text("mode"), .coordinates = d.text("coordinate_transformation_mode"),
+                     .nearest = d.text("nearest_mode"), .cubic = d.real("cubic_coeff_a"),
+                     .extrapolation = d.real("extrapolation_value"),
+                     .exclude_outside = d.integer("exclude_outside") != 0, .antialias = d.integer("antialias") != 0};
+  if (m.mode != "nearest" && m.mode != "linear" && m.mode != "cubic") d.reject("its mode is " + m.mode);
+  std::vector<ResizedAxis> axes = read_axes(d, x);
+  const bool crops = m.coordinates == "tf_crop_and_resize";
+  if (crops && !d.has_input(1)) d.reject("tf_crop_and_resize needs the input 'roi'");
+  Tensor value = x;
+  std::vector<ResizedAxis> resized;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    ResizedAxis& a = axes[k];
+    if (!crops && a.output == a.input && (!a.scale || *a.scale == 1)) continue;
+    if (crops) {
+      const auto bound = [&](size_t at) {
+        return make_cast(DType::kFloat64, d.in(1)({make_index(static_cast<int64_t>(at))}));
+      };
+      a.start = bound(k);
+      a.end = bound(k + axes.size());
+    }
+    value = resize_axis(d, m, a, value);
+    resized.push_back(a);
+  }
+  d.out(0, d.compute("y", x.type(), Shape(value.shape()), [&](const Indices& i) {
+    Expr result = value(i);
+    for (const ResizedAxis& a : resized) {
+      if (!crops) break;
+      const Expr at = source_position(d, m, a, i[a.axis]);
+      const Expr inside = ge(at, real(0.0)) && le(at, real(a.input) - real(1.0));
+      result = select(inside, result, make_cast(result->type, real(m.extrapolation)));
+    }
+    return is_float(x.type()) || !is_float(result->type) ? result : round(result);
+  }));
+}
+
+SampleInput scales(const std::vector<double>& s) {
+  SampleInput input = values(DType::kFloat32, {static_cast<int64_t>(s.size())}, s);
+  input.constant = true;
+  return input;
+}
+
+std::vector<Sample> resize_samples() {
+  const auto attributes = [](const char* mode, const char* coordinates) {
+    return Attributes{{"mode", std::string(mode)}, {"coordinate_transformation_mode", std::string(coordinates)}};
+  };
+  const SampleInput image = f32({1, 2, 4, 5});
+  Sample floors{.name = "nearest_floor_asymmetric", .inputs = {image, absent(), scales({1, 1, 1.5, 0.6})},
+                .attributes = attributes("nearest", "asymmetric")};
+  floors.attributes["nearest_mode"] = std::string("floor");
+  return {{.name = "nearest_doubles", .inputs = {image, absent(), scales({1, 1, 2, 3})}},
+          floors,
+          {.name = "nearest_to_sizes_of_the_run", .inputs = {image, absent(), absent(), run_list({1, 2, 7, 8})}},
+          {.name = "linear_up", .inputs = {image, absent(), scales({1, 1, 2, 1.7})},
+           .attributes = attributes("linear", "half_pixel")},
+          {.name = "linear_down_to_sizes", .inputs = {image, absent(), absent(), list({1, 2, 3, 2})},
+           .attributes = attributes("linear", "align_corners")},
+          {.name = "linear_pytorch", .inputs = {image, absent(), absent(), list({1, 2, 1, 9})},
+           .attributes = attributes("linear", "pytorch_half_pixel")},
+          {.name = "cubic_up", .inputs = {image, absent(), scales({1, 1, 2, 2})},
+           .attributes = attributes("cubic", "half_pixel")},
+          {.name = "half_precision_linear", .inputs = {f16({1, 2, 4, 5}), absent(), scales({1, 1, 2, 2})},
+           .attributes = attributes("linear", "half_pixel"), .tolerance = 2e-3}};
+}
+
+}  // namespace
+
+std::vector<OpDef> resize_ops() {
+  return {{.domain = "", .name = "Resize", .since = 19, .inputs = {"x", "roi?", "scales?", "sizes?"}, .outputs = {"y"},
+           .attributes = {{"antialias", int64_t{0}}, {"axes", {}, true},
+                          {"coordinate_transformation_mode", std::string("half_pixel")}, {"cubic_coeff_a", -0.75},
+                          {"exclude_outside", int64_t{0}}, {"extrapolation_value", 0.0},
+                          {"keep_aspect_ratio_policy", std::string("stretch")}, {"mode", std::string("nearest")},
+                          {"nearest_mode", std::string("round_prefer_floor")}},
+           .define = define_resize, .samples = resize_samples, .doc = "The input sampled at another resolution."}};
+}
+
+}  // namespace graft

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft bench: how fast a plan runs, and how sure that is.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "commands.h"
+#include "console.h"
+#include "model_options.h"
+#include "tensor_set.h"
+
+namespace graft {
+namespace {
+
+/// Above this the machine was not quiet enough to trust the figures.
+constexpr double kNoisy = 0.1;
+
+struct BenchCommand {
+  ModelOptions model;
+  InputOptions inputs;
+  int warmup = 10, iterations = 0;
+  double duration = 3;
+  std::string json;
+
+  int run() const;
+  std::vector<double> measure(Session& session, OutputBuffers& buffers, std::vector<TensorData>& given) const;
+  void report(const Engine& engine, const std::vector<TensorData>& given, std::vector<double> times) const;
+};
+
+double quantile(const std::vector<double>& sorted, double share) {
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(at);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name") && line.find(": ") != line.npos) return line.substr(line.find(": ") + 2);
+  }
+  return "cpu";
+}
+
+std::vector<double> BenchCommand::measure(Session& session, OutputBuffers& buffers,
+                                          std::vector<TensorData>& given) const {
+  using Clock = std::chrono::steady_clock;
+  for (int i = 0; i < warmup; ++i) {
+    stop_if_interrupted();
+    show_progress("bench", "warming up", i, warmup);
+    buffers.run(session, given);
+  }
+  std::vector<double> milliseconds;
+  const auto start = Clock::now();
+  const auto enough = [&] {
+    if (iterations > 0) return static_cast<int>(milliseconds.size()) >= iterations;
+    return std::chrono::duration<double>(Clock::now() - start).count() >= duration && milliseconds.size() >= 2;
+  };
+  while (!enough()) {
+    stop_if_interrupted();
+    const auto begin = Clock::now();
+    buffers.run(session, given);
+    milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+  }
+  clear_progress();
+  return milliseconds;
+}
+
+void BenchCommand::report(const Engine& engine, const std::vector<TensorData>& given, std::vector<double> times) const {
+  const double sum = std::accumulate(times.begin(), times.end(), 0.0), mean = sum / static_cast<double>(times.size());
+  double squares = 0;
+  for (const double time : times) squares += (time - mean) * (time - mean);
+  const double variation = std::sqrt(squares / static_cast<double>(times.size())) / mean;
+  std::sort(times.begin(), times.end());
+  const double median = quantile(times, 0.5);
+  const bool batched = !given.empty() && given[0].rank() > 0;
+  const int64_t batch = batched ? given[0].shape()[0] : 1;
+  const double throughput = 1000 * static_cast<double>(batch) / mean;
+  if (json != "-") {
+    for (size_t i = 0; i < given.size(); ++i) {
+      fmt::print("{}  {}\n", engine.tensors[engine.inputs[i]].name, describe(given[i]));
+    }
+    fmt::print("{} runs, {} threads: median {:.3f} ms, p90 {:.3f}, p95 {:.3f}, p99 {:.3f}, min {:.3f}\n"
+               "{:.1f} per second (batch {}), coefficient of variation {:.1f} %\n",
+               times.size(), engine.threads, median, quantile(times, 0.9), quantile(times, 0.95),
+               quantile(times, 0.99), times.front(), throughput, batch, 100 * variation);
+    if (variation > kNoisy) {
+      fmt::print("warning: the times vary by more than {:.0f} %: other work is running, or the machine throttles\n",
+                 100 * kNoisy);
+    }
+  }
+  if (json.empty()) return;
+  const nlohmann::json row = {
+      {"bench", "graft bench"}, {"case", model.path()}, {"device", processor()},
+      {"dtype", given.empty() ? "" : std::string(name_of(given[0].type()))}, {"batch", batch}, {"graft_ms", median},
+      {"peers", nlohmann::json::object()}, {"ratio", nullptr}, {"runs", times.size()}, {"threads", engine.threads},
+      {"p90_ms", quantile(times, 0.9)}, {"p95_ms", quantile(times, 0.95)}, {"p99_ms", quantile(times, 0.99)},
+      {"per_second", throughput}, {"coefficient_of_variation", variation}};
+  const auto replace = nlohmann::json::error_handler_t::replace;
+  const std::string text = nlohmann::json::array({row}).dump(1, ' ', false, replace) + "\n";
+  if (json == "-") {
+    fmt::print("{}", text);
+  } else {
+    write_file(json, text);
+  }
+}
+
+int BenchCommand::run() const {
+  const auto engine = model.load_engine();
+  std::vector<TensorData> given = inputs.read(*engine->engine);
+  Session session(engine);
+  OutputBuffers buffers(*engine->engine);
+  report(*engine->engine, given, measure(session, buffers, given));
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("bench", "measure how fast a plan or a model runs");
+  const auto command = std::make_shared<BenchCommand>();
+  command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
+  command->inputs.add_to(*sub);
+  sub->add_option("--warmup", command->warmup, "runs before measuring")->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  sub->add_option("--duration", command->duration, "seconds to measure")->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  sub->add_option("--iterations", command->iterations, "runs to measure, instead of a duration")
+      ->check(CLI::Range(1, 100000000));
+  sub->add_option("--json", command->json, "also write the figures as a list of rows; - is standard output")
+      ->type_name("FILE");
+  sub->footer(R"(
+Examples:
+  graft bench model.graft --size batch=8 --duration 10
+  graft bench model.onnx --shapes image:1x3x224x224 --iterations 200 --json row.json
+Results are compared with other runtimes, side by side in one process, by ./dev bench.)");
+  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+}
+
+}  // namespace graft

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommands of `graft`. Each adds itself to the command line, and sets the action when it was chosen.
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace graft {
+
+/// Does the work after the command line was understood; gives the exit status.
+using Action = std::function<int()>;
+
+void add_compile(CLI::App& app, Action& action);
+void add_run(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
+void add_check(CLI::App& app, Action& action);
+void add_inspect(CLI::App& app, Action& action);
+void add_opt(CLI::App& app, Action& action);
+void add_ops(CLI::App& app, Action& action);
+void add_env(CLI::App& app, Action& action);
+void add_cache(CLI::App& app, Action& action);
+
+}  // namespace graft

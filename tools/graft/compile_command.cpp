@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft compile: from a model to a plan, or to the text of a stage.
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "commands.h"
+#include "compile.h"
+#include "console.h"
+#include "describe.h"
+#include "engine/plan_file.h"
+#include "model_options.h"
+#include "npy.h"
+
+namespace graft {
+namespace {
+
+struct CompileCommand {
+  ModelOptions model;
+  std::string output, compile_to, compile_from;
+
+  int run() const;
+  Graph read_graph(const CompileOptions& options, Stage& done) const;
+  void write_stage(Graph graph, Stage done, Stage last, const CompileOptions& options) const;
+  void write_text(const std::string& text) const;
+};
+
+Stage stage_of(const std::string& flag, const std::string& name) {
+  const std::optional<Stage> stage = parse_stage(name);
+  if (!stage) throw UsageError(fmt::format("{}: '{}' is not import, passes, fuse or plan", flag, name));
+  return *stage;
+}
+
+/// Large constants of a stage's text are beside it.
+std::string weights_path(const std::string& text_path) { return text_path + ".npz"; }
+
+/// Where the plan goes when nothing was said: the model's name, in the current folder.
+std::string default_output(const std::string& model) {
+  return std::filesystem::path(model).stem().string() + ".graft";
+}
+
+/// The graph to start from: the model, or the edited text of a stage with its weights.
+Graph CompileCommand::read_graph(const CompileOptions& options, Stage& done) const {
+  if (compile_from.empty()) return import_model({.path = model.path()}, options);
+  done = stage_of("--compile-from", compile_from);
+  if (done > Stage::kPasses) throw UsageError("--compile-from: only the text of import and passes can be read back");
+  std::map<std::string, TensorData, std::less<>> weights;
+  if (std::filesystem::exists(weights_path(model.path()))) {
+    for (auto& [name, tensor] : read_npz(weights_path(model.path()))) weights[name] = std::move(tensor);
+  }
+  Graph graph = parse_graph(read_text_file(model.path()), &weights);
+  verify(graph, false);
+  return graph;
+}
+
+void CompileCommand::write_text(const std::string& text) const {
+  if (output.empty()) {
+    clear_progress();
+    fmt::print("{}", text);
+  } else {
+    write_file(output, text);
+  }
+}
+
+void CompileCommand::write_stage(Graph graph, Stage done, Stage last, const CompileOptions& options) const {
+  if (last >= Stage::kPasses && done < Stage::kPasses) rewrite(graph, options);
+  if (last <= Stage::kPasses) {
+    const auto constants = large_constants(graph);
+    if (!output.empty()) write_npz(weights_path(output), {constants.begin(), constants.end()});
+    return write_text(print(graph));
+  }
+  FusedProgram program = fuse(std::move(graph), options);
+  write_text(last == Stage::kFuse ? print(program) : print(plan(std::move(program), options)));
+}
+
+/// What was made, in one line.
+void print_summary(const Engine& engine, const std::string& path, double seconds) {
+  std::string ways;
+  for (const auto& [way, count] : count_ways(engine)) {
+    if (count > 0 && way != "none" && way != "folded") ways += fmt::format(", {} {}", count, way);
+  }
+  int64_t weights = 0;
+  for (const TensorData& constant : engine.constants) weights += constant.byte_count();
+  clear_progress();
+  fmt::print("{}: {} steps{}; weights {}; {:.2f} s\n", path, engine.steps.size(), ways,
+             bytes_text(static_cast<double>(weights)), seconds);
+}
+
+int CompileCommand::run() const {
+  const CompileOptions options = model.compile_options();
+  const auto start = std::chrono::steady_clock::now();
+  const std::string destination = output.empty() ? default_output(model.path()) : output;
+  Stage done = Stage::kImport;
+  Graph graph = read_graph(options, done);
+  if (!compile_to.empty()) {
+    write_stage(std::move(graph), done, stage_of("--compile-to", compile_to), options);
+    return 0;
+  }
+  const Engine engine = graft::compile_from(std::move(graph), done, options);
+  report(options, "save", destination);
+  save_plan(engine, destination);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  print_summary(engine, destination, elapsed.count());
+  return 0;
+}
+
+}  // namespace
+
+void add_compile(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("compile", "compile a model into a plan that loads fast")->alias("build");
+  const auto command = std::make_shared<CompileCommand>();
+  command->model.add_to(*sub, "an ONNX file");
+  sub->add_option("-o,--output", command->output, "the plan to write (the model's name with .graft, here)")
+      ->type_name("FILE");
+  sub->add_option("--compile-to", command->compile_to,
+                  "stop after import, passes, fuse or plan and print it; with -o into a file,\n"
+                  "and the weights of import and passes beside it into FILE.npz")->type_name("STAGE");
+  sub->add_option("--compile-from", command->compile_from,
+                  "MODEL is the (edited) text of import or passes: go on from there")->type_name("STAGE");
+  sub->footer(R"(
+Examples:
+  graft compile model.onnx -o model.graft --dim batch=1:8:64 --dim length=1:128:256
+  graft compile model.onnx --shapes image:1x3x224x224 --threads 2 --tune full
+  graft compile model.onnx --compile-to passes -o model.txt     look at it, edit it, and
+  graft compile model.txt --compile-from passes -o model.graft  go on with it)");
+  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+}
+
+}  // namespace graft

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "console.h"
+
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace graft {
+namespace {
+
+std::atomic<bool> stop_requested{false};
+bool line_shown = false;
+std::chrono::steady_clock::time_point last_shown;
+
+extern "C" void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); }
+
+size_t terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/// Number of characters, taking each UTF-8 sequence for one column.
+size_t width_of(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = request_stop;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupted() { return stop_requested.load(std::memory_order_relaxed); }
+
+void stop_if_interrupted() {
+  if (interrupted()) throw Error(ErrorKind::kCancelled, "stopped");
+}
+
+void show_progress(std::string_view stage, std::string_view step, int done, int total) {
+  static const bool terminal = isatty(STDERR_FILENO) == 1;
+  if (!terminal) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (line_shown && total > 0 && done > 0 && now - last_shown < std::chrono::milliseconds(50)) return;
+  last_shown = now;
+  std::string line = total > 0 ? fmt::format("{} {}/{}: {}", stage, done + 1, total, step)
+                               : fmt::format("{}: {}", stage, step);
+  const size_t width = terminal_width() - 1;
+  if (line.size() > width) line.resize(width);
+  fmt::print(stderr, "\r\033[K{}", line);
+  std::fflush(stderr);
+  line_shown = true;
+}
+
+void clear_progress() {
+  if (line_shown) fmt::print(stderr, "\r\033[K");
+  line_shown = false;
+}
+
+std::string Table::print() const {
+  std::vector<size_t> widths(alignment_.size());
+  for (const auto& row : rows_) {
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width_of(row[c]));
+  }
+  std::string text;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      const std::string padding(widths[c] - width_of(row[c]), ' ');
+      line += (c > 0 ? "  " : "") + (alignment_[c] == 'r' ? padding + row[c] : row[c] + padding);
+    }
+    line.resize(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::string_view kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+}  // namespace graft

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft inspect: what is in a plan, and where its time goes.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "commands.h"
+#include "compile.h"
+#include "console.h"
+#include "machine_peak.h"
+#include "model_options.h"
+#include "runtime/bind.h"
+#include "tensor_set.h"
+
+namespace graft {
+namespace {
+
+struct InspectCommand {
+  ModelOptions model;
+  InputOptions inputs;
+  std::string trace;
+  bool text = false, no_run = false;
+  int runs = 20;
+
+  int run() const;
+};
+
+/// Profiles of several runs of one shape.
+struct Measurement {
+  std::vector<double> milliseconds;  ///< by step, the median
+  std::vector<StepTime> last;        ///< of the last run
+  double total = 0;                  ///< of the medians
+  size_t arena_bytes = 0;
+};
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+Measurement measure(const std::shared_ptr<const LoadedEngine>& engine, std::vector<TensorData>& given, int runs) {
+  Session session(engine);
+  session.set_profiling(true);
+  OutputBuffers buffers(*engine->engine);
+  std::vector<std::vector<double>> times(engine->engine->steps.size());
+  Measurement result;
+  for (int i = 0; i <= runs; ++i) {
+    stop_if_interrupted();
+    show_progress("inspect", "measuring", i, runs + 1);
+    buffers.run(session, given);
+    if (i == 0 && runs > 0) continue;  // the first run also plans the memory
+    for (const StepTime& time : session.profile()) times[time.step].push_back((time.end_us - time.begin_us) / 1000);
+  }
+  clear_progress();
+  for (const auto& list : times) result.milliseconds.push_back(median(list));
+  result.total = std::accumulate(result.milliseconds.begin(), result.milliseconds.end(), 0.0);
+  result.last = session.profile();
+  result.arena_bytes = session.arena_bytes();
+  return result;
+}
+
+/// A size of the run, or -1 when it depends on what the run computes.
+double value_of(const Size& size, const Bindings& bindings) {
+  try {
+    return static_cast<double>(size.evaluate(bindings));
+  } catch (const Error&) {
+    return -1;
+  }
+}
+
+void print_signature(const Engine& engine) {
+  const auto line = [&](const char* what, int tensor) {
+    std::vector<std::string> sizes;
+    for (const Size& size : engine.tensors[tensor].shape) sizes.push_back(size.to_string());
+    fmt::print("{} {}  {}[{}]\n", what, engine.tensors[tensor].name, name_of(engine.tensors[tensor].type),
+               fmt::join(sizes, ", "));
+  };
+  fmt::print("{}, for {} threads of {}\n", engine.name.empty() ? "engine" : engine.name, engine.threads, engine.target);
+  for (const auto& [key, value] : engine.options) fmt::print("option {} = {}\n", key, value);
+  for (const auto& [name, range] : engine.symbols) {
+    fmt::print("size {} = {} to {}, usually {}\n", name, range.min,
+               range.max > 0 ? std::to_string(range.max) : "any", range.opt);
+  }
+  for (const int input : engine.inputs) line("input ", input);
+  for (const int output : engine.outputs) line("output", output);
+}
+
+/// How near a step is to what the machine can do: arithmetic or memory, whichever it is nearer to.
+std::string share_of_peak(const EngineStep& step, double milliseconds, const Bindings& bindings,
+                          const MachinePeak& peak) {
+  if (milliseconds <= 0) return "";
+  const double gflops = value_of(step.operations, bindings) / milliseconds * 1e-6;
+  const double bandwidth = value_of(step.bytes, bindings) / milliseconds * 1e-6;
+  const double arithmetic = peak.gflops > 0 ? gflops / peak.gflops : 0;
+  const double memory = peak.gigabytes_per_s > 0 ? bandwidth / peak.gigabytes_per_s : 0;
+  if (arithmetic <= 0 && memory <= 0) return "";
+  return arithmetic >= memory ? fmt::format("{:.0f} % arithmetic", 100 * arithmetic)
+                              : fmt::format("{:.0f} % memory", 100 * memory);
+}
+
+void print_steps(const Engine& engine, const Measurement* measured, const Bindings& bindings, int threads) {
+  const MachinePeak peak = measured ? measure_peak(threads) : MachinePeak{};
+  Table table("rrrlllll");
+  table.add({"step", "ms", "%", "of the peak", "runs as", "kernel", "node", "fused"});
+  for (size_t s = 0; s < engine.steps.size(); ++s) {
+    const EngineStep& step = engine.steps[s];
+    const double time = measured ? measured->milliseconds[s] : 0;
+    table.add({std::to_string(s), measured ? fmt::format("{:.3f}", time) : "",
+               measured && measured->total > 0 ? fmt::format("{:.1f}", 100 * time / measured->total) : "",
+               share_of_peak(step, time, bindings, peak), std::string(name_of(step.kind)),
+               step.kernel >= 0 ? engine.kernels[step.kernel].name : step.library, step.name,
+               fmt::format("{}", fmt::join(step.operators, " + "))});
+  }
+  fmt::print("\n{}", table.print());
+  if (measured && peak.gflops > 0) {
+    fmt::print("{:.3f} ms in all; measured peaks: {:.0f} GFLOP/s fp32, {:.1f} GB/s (caches may exceed it)\n",
+               measured->total, peak.gflops, peak.gigabytes_per_s);
+  }
+}
+
+void print_candidates(const Engine& engine) {
+  Table table("rlrl");
+  table.add({"step", "candidate that lost", "ms", "because"});
+  for (size_t s = 0; s < engine.steps.size(); ++s) {
+    for (const Candidate& lost : engine.steps[s].candidates) {
+      table.add({std::to_string(s), lost.name, lost.milliseconds > 0 ? fmt::format("{:.3f}", lost.milliseconds) : "",
+                 lost.reason});
+    }
+  }
+  fmt::print("\n{}", table.print());
+}
+
+/// Sizes of weights and arena, and the largest intermediate results.
+void print_memory(const Engine& engine, const Measurement* measured, const Bindings& bindings) {
+  double weights = 0;
+  for (const TensorData& constant : engine.constants) weights += static_cast<double>(constant.byte_count());
+  fmt::print("\nmemory: weights {}", bytes_text(weights));
+  if (measured) fmt::print(", arena {}", bytes_text(static_cast<double>(measured->arena_bytes)));
+  fmt::print(", {} kernels in {} units\n", engine.kernels.size(), engine.objects.size());
+  if (!measured) return;
+  std::vector<std::pair<double, const EngineTensor*>> sizes;
+  for (const EngineTensor& tensor : engine.tensors) {
+    if (tensor.storage == Storage::kArena && tensor.first_step >= 0) {
+      sizes.emplace_back(value_of(tensor.bytes, bindings), &tensor);
+    }
+  }
+  std::stable_sort(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  Table table("rll");
+  table.add({"bytes", "lives in steps", "largest intermediate results"});
+  for (size_t i = 0; i < std::min<size_t>(sizes.size(), 8); ++i) {
+    const auto& [bytes, tensor] = sizes[i];
+    table.add({bytes_text(bytes), fmt::format("{} to {}", tensor->first_step, tensor->last_step), tensor->name});
+  }
+  fmt::print("{}", table.print());
+}
+
+/// The Chrome trace format, which Perfetto and chrome://tracing open.
+void write_trace(const std::string& path, const Engine& engine, const Measurement& measured) {
+  nlohmann::json events = nlohmann::json::array();
+  for (const StepTime& time : measured.last) {
+    const EngineStep& step = engine.steps[time.step];
+    events.push_back({{"name", step.name}, {"cat", name_of(step.kind)}, {"ph", "X"}, {"pid", 1}, {"tid", 1},
+                      {"ts", time.begin_us}, {"dur", time.end_us - time.begin_us},
+                      {"args", {{"operators", step.operators}, {"nodes", step.nodes}, {"schedule", step.schedule}}}});
+  }
+  const nlohmann::json trace = {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
+  write_file(path, trace.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+int InspectCommand::run() const {
+  const auto loaded = model.load_engine();
+  const Engine& engine = *loaded->engine;
+  if (text) {
+    fmt::print("{}", print(engine));
+    return 0;
+  }
+  print_signature(engine);
+  std::optional<Measurement> measured;
+  Bindings bindings;
+  if (!no_run) {
+    std::vector<TensorData> given = inputs.read(engine);
+    bindings = bind_inputs(engine, views_of(given));
+    measured = measure(loaded, given, runs);
+  }
+  const Measurement* shown = measured ? &*measured : nullptr;
+  print_steps(engine, shown, bindings, engine.threads);
+  print_candidates(engine);
+  print_memory(engine, shown, bindings);
+  if (!trace.empty() && measured) write_trace(trace, engine, *measured);
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("inspect", "show what is in a plan and where its time goes");
+  const auto command = std::make_shared<InspectCommand>();
+  command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
+  command->inputs.add_to(*sub);
+  sub->add_option("--runs", command->runs, "runs to take the median of")->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  const auto quiet = sub->add_flag("--no-run", command->no_run, "only show what is there; measure nothing");
+  sub->add_option("--trace", command->trace, "write the steps of a run for ui.perfetto.dev or chrome://tracing")
+      ->type_name("FILE")->excludes(quiet);
+  sub->add_flag("--text", command->text, "print the whole plan as text instead");
+  sub->footer("\nExample: graft inspect model.graft --size batch=8 --trace run.json");
+  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+}
+
+}  // namespace graft

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "machine_peak.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "base/thread_team.h"
+
+namespace graft {
+namespace {
+
+constexpr int kChains = 10;  // enough independent sums to fill two units of latency 4 or 5
+constexpr int64_t kRounds = 200000;
+constexpr int kRepeats = 8;
+
+double seconds_of(int threads, RangeFunction body) {
+  const auto start = std::chrono::steady_clock::now();
+  parallel_for(threads, threads, body);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) float multiply_add_512() {
+  __m512 sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = _mm512_set1_ps(static_cast<float>(i));
+  const __m512 factor = _mm512_set1_ps(0.999F), term = _mm512_set1_ps(0.001F);
+  for (int64_t round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < kChains; ++i) sums[i] = _mm512_fmadd_ps(sums[i], factor, term);
+  }
+  for (int i = 1; i < kChains; ++i) sums[0] = _mm512_add_ps(sums[0], sums[i]);
+  return _mm512_cvtss_f32(sums[0]);
+}
+
+__attribute__((target("avx2,fma"))) float multiply_add_256() {
+  __m256 sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = _mm256_set1_ps(static_cast<float>(i));
+  const __m256 factor = _mm256_set1_ps(0.999F), term = _mm256_set1_ps(0.001F);
+  for (int64_t round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < kChains; ++i) sums[i] = _mm256_fmadd_ps(sums[i], factor, term);
+  }
+  for (int i = 1; i < kChains; ++i) sums[0] = _mm256_add_ps(sums[0], sums[i]);
+  return _mm256_cvtss_f32(sums[0]);
+}
+#endif
+
+/// The best of a few rounds: other work can only slow one down.
+double measure_arithmetic(int threads) {
+#if defined(__x86_64__)
+  const int lanes = __builtin_cpu_supports("avx512f") ? 16 : __builtin_cpu_supports("fma") ? 8 : 0;
+  if (lanes == 0) return 0;
+  double best = 0;
+  volatile float sink = 0;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    const double seconds = seconds_of(threads, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) sink = lanes == 16 ? multiply_add_512() : multiply_add_256();
+    });
+    best = std::max(best, 2.0 * lanes * kChains * static_cast<double>(kRounds) * threads / seconds);
+  }
+  return best * 1e-9;
+#else
+  (void)threads;
+  return 0;
+#endif
+}
+
+double measure_copies(int threads) {
+  constexpr size_t kBytes = size_t{32} << 20;
+  std::vector<std::vector<char>> from(threads, std::vector<char>(kBytes, 1)), to(threads, std::vector<char>(kBytes));
+  double best = 0;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    const double seconds = seconds_of(threads, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) std::memcpy(to[i].data(), from[i].data(), kBytes);
+    });
+    best = std::max(best, 2.0 * static_cast<double>(kBytes) * threads / seconds);
+  }
+  return best * 1e-9;
+}
+
+}  // namespace
+
+MachinePeak measure_peak(int threads) {
+  return {.gflops = measure_arithmetic(threads), .gigabytes_per_s = measure_copies(threads)};
+}
+
+}  // namespace graft

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this machine can do at most, measured now: the yardstick of `graft inspect`.
+#pragma once
+
+namespace graft {
+
+struct MachinePeak {
+  double gflops = 0;           ///< fp32 multiply-adds (two operations each), all threads; 0 when it cannot be measured
+  double gigabytes_per_s = 0;  ///< read and written, between memory and processor
+};
+
+/// Takes about half a second. `threads` as the engine runs.
+MachinePeak measure_peak(int threads);
+
+}  // namespace graft

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command `graft`. Exit status: 0 success, 1 failure, 2 a command line that was not understood, 130 interrupted.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "commands.h"
+#include "console.h"
+#include "model_options.h"
+
+namespace graft {
+namespace {
+
+constexpr int kFailure = 1, kUsage = 2, kInterrupted = 130;
+
+constexpr const char* kExamples = R"(
+A first day:
+  graft check model.onnx                          will it run here, and how?
+  graft compile model.onnx -o model.graft         once, for any size that the model allows
+  graft run model.graft --input x=x.npy --outputs y.npz
+  graft run model.onnx --reference onnxruntime    are the results right?
+  graft bench model.graft --dim batch=8           how fast is it?
+  graft inspect model.graft                       where does the time go?
+
+`graft COMMAND --help` explains a command. Exit status: 1 failure, 2 wrong usage.)";
+
+int fail(int status, const std::string& message) {
+  clear_progress();
+  fmt::print(stderr, "graft: {}\n", message);
+  return status;
+}
+
+int run_action(const Action& action) {
+  try {
+    const int status = action();
+    clear_progress();
+    // What was printed may be on a full disk or a closed pipe.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) return fail(kFailure, "the output could not be written");
+    return status;
+  } catch (const UsageError& error) {
+    return fail(kUsage, error.what());
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled) return fail(kInterrupted, "stopped; nothing was left behind");
+    return fail(kFailure, fmt::format("{}: {}", name_of(error.kind()), error.what()));
+  } catch (const std::bad_alloc&) {
+    return fail(kFailure, "out of memory: use smaller sizes, or free some");
+  } catch (const std::exception& error) {
+    return fail(kFailure, fmt::format("internal error: {}", error.what()));
+  }
+}
+
+int main(int count, char** words) {
+  CLI::App app("Graft compiles trained networks into engines that run fast on the machine you have.", "graft");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "graft " GRAFT_VERSION);
+  app.get_formatter()->column_width(34);
+  Action action;
+  for (const auto add :
+       {add_compile, add_run, add_bench, add_check, add_inspect, add_opt, add_ops, add_env, add_cache}) {
+    add(app, action);
+  }
+  try {
+    app.parse(count, words);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  catch_interrupts();
+  return run_action(action);
+}
+
+}  // namespace
+}  // namespace graft
+
+int main(int count, char** words) { return graft::main(count, words); }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "compile.h"
+#include "console.h"
+#include "load.h"
+
+namespace graft {
+
+void ModelOptions::add_choice(CLI::App& command, const std::string& flags, const std::string& key,
+                              const std::string& help) {
+  command.add_option_function<std::vector<std::string>>(
+             flags, [this, key](const std::vector<std::string>& values) {
+               for (const std::string& value : values) choices_.emplace_back(key, value);
+             }, help)
+      ->group("Compiling")
+      ->expected(1)
+      ->take_all()
+      ->type_name("TEXT");
+}
+
+void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
+  command.add_option("MODEL", path_, model_help)->required()->type_name("FILE");
+  add_choice(command, "--dim", "dim", "a size by the model's own name: batch=8, or a range batch=1:64, or with the\n"
+             "usual size batch=1:8:64; may be repeated");
+  add_choice(command, "--shapes", "shape", "the shape of an input: x:1x3x224x224; may be repeated");
+  add_choice(command, "--min-shapes", "min-shape", "smallest shape of an input with symbolic axes");
+  add_choice(command, "--opt-shapes", "opt-shape", "its usual shape (the largest where not given)");
+  add_choice(command, "--max-shapes", "max-shape", "its largest shape");
+  add_choice(command, "--threads", "threads", "threads to plan for; 0 is all of this machine");
+  add_choice(command, "--tune", "tune", "off, fast or full: how long candidates are measured (fast)");
+  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4 (native)");
+  add_choice(command, "--mode", "mode", "interpret: neither generated kernels nor libraries, for checking");
+  add_choice(command, "--disable", "disable", "passes and candidates to leave out, with commas between");
+}
+
+bool ModelOptions::is_plan() const { return path_.ends_with(".graft") || graft::is_plan(path_); }
+
+CompileOptions ModelOptions::compile_options() const {
+  CompileOptions options;
+  for (const auto& [key, value] : choices_) {
+    try {
+      set_option(options, {key, value});
+    } catch (const Error& error) {
+      throw UsageError(std::string("--") + error.what());
+    }
+  }
+  options.progress = show_progress;
+  options.cancelled = interrupted;
+  return options;
+}
+
+std::shared_ptr<const LoadedEngine> ModelOptions::load_engine() const {
+  const CompileOptions options = compile_options();
+  if (is_plan()) {
+    if (!choices_.empty()) {
+      throw UsageError("--" + choices_.front().first + " is chosen when a plan is compiled; " + path_ +
+                       " is a plan already");
+    }
+    return load(path_);
+  }
+  auto engine = load(compile({.path = path_}, options));
+  clear_progress();
+  return engine;
+}
+
+}  // namespace graft

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every command that takes a model or a plan shares: its options and how they become an engine.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compile_options.h"
+#include "runtime/session.h"
+
+namespace CLI {
+class App;
+}
+
+namespace graft {
+
+/// The choices for compiling, as given; keys as in graft_option.
+class ModelOptions {
+ public:
+  /// Adds MODEL and the choices for compiling to a command.
+  void add_to(CLI::App& command, const std::string& model_help);
+
+  const std::string& path() const { return path_; }
+  /// Whether the file is a plan rather than a model.
+  bool is_plan() const;
+  /// The choices in the compiler's form, with progress and Ctrl-C attached. Throws UsageError.
+  CompileOptions compile_options() const;
+  /// Loads the plan, or compiles the model.
+  std::shared_ptr<const LoadedEngine> load_engine() const;
+
+ private:
+  void add_choice(CLI::App& command, const std::string& flags, const std::string& key, const std::string& help);
+
+  std::string path_;
+  std::vector<std::pair<std::string, std::string>> choices_;
+};
+
+/// A fault of the command line, as opposed to one of the model or the machine: the process ends with 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace graft

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft opt, ops, env, cache: the tables of passes, operators, variables and cached kernels.
+#include <CLI/CLI.hpp>
+
+#include <ctime>
+#include <map>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/environment.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "commands.h"
+#include "compile.h"
+#include "console.h"
+#include "graph/op_def.h"
+#include "kernel_source.h"
+#include "model_options.h"
+#include "passes/pass.h"
+#include "runtime/kernel_cache.h"
+#include "target/target.h"
+
+namespace graft {
+namespace {
+
+int list_passes() {
+  Table table("ll");
+  table.add({"pass", "purpose"});
+  for (const Pass& pass : pipeline()) table.add({std::string(pass.name), std::string(pass.purpose)});
+  fmt::print("{}", table.print());
+  return 0;
+}
+
+int run_passes_on(const ModelOptions& model, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (!find_pass(name)) throw UsageError(fmt::format("--pass: there is no pass '{}'; `graft opt` lists them", name));
+  }
+  const CompileOptions options = model.compile_options();
+  Graph graph = import_model({.path = model.path()}, options);
+  clear_progress();
+  const PassContext context{.cancelled = interrupted};
+  run_pass(graph, *find_pass("infer"), context);
+  for (const std::string& name : names) {
+    const bool changed = run_pass(graph, *find_pass(name), context);
+    fmt::print(stderr, "{}{}\n", name, changed ? "" : " (unchanged)");
+  }
+  fmt::print("{}", print(graph));
+  return 0;
+}
+
+int list_operators(const std::string& part) {
+  Table table("lrl");
+  table.add({"operator", "opset", "what it computes"});
+  int count = 0;
+  for (const OpDef& op : all_ops()) {
+    const std::string name = op.domain.empty() ? std::string(op.name) : fmt::format("{}.{}", op.domain, op.name);
+    if (name.find(part) == name.npos) continue;
+    table.add({name, std::to_string(op.since), std::string(op.doc)});
+    ++count;
+  }
+  fmt::print("{}{} operators\n", table.print(), count);
+  return count > 0 ? 0 : 1;
+}
+
+int print_environment() {
+  Table table("lll");
+  table.add({"variable", "value", "meaning"});
+  for (const VariableInfo& row : all_variables()) {
+    table.add({std::string(row.name), value_of(row.variable), std::string(row.meaning)});
+  }
+  fmt::print("graft {}\n\n{}\n", GRAFT_VERSION, table.print());
+  const Target machine = host_cpu();
+  const std::string missing = why_no_generator(machine);
+  const KernelCache cache;
+  fmt::print("machine          {}\n", print(machine));
+  fmt::print("code generator   {}\n", missing.empty() ? generator_version(machine) : "none: " + missing);
+  fmt::print("kernel cache     {}{}\n", cache.directory(),
+             cache.problem().empty() ? "" : fmt::format(" (not used: {})", cache.problem()));
+  return 0;
+}
+
+/// The cache, or the reason why there is none.
+void check_cache(const KernelCache& cache) {
+  if (!cache.problem().empty()) throw Error(ErrorKind::kDevice, cache.problem());
+}
+
+int list_cache() {
+  const KernelCache cache;
+  check_cache(cache);
+  Table table("lrl");
+  table.add({"entry", "bytes", "last used"});
+  for (const CacheEntry& entry : cache.list()) {
+    const std::time_t seconds = entry.last_used;
+    std::tm local{};
+    char text[32] = "";
+    if (localtime_r(&seconds, &local)) std::strftime(text, sizeof text, "%F %T", &local);
+    table.add({entry.name, std::to_string(entry.bytes), text});
+  }
+  fmt::print("{}{}: {}\n", table.print(), cache.directory(), bytes_text(static_cast<double>(cache.size())));
+  return 0;
+}
+
+}  // namespace
+
+void add_opt(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("opt", "run single passes and print the graph; without MODEL, list the passes");
+  const auto model = std::make_shared<ModelOptions>();
+  const auto names = std::make_shared<std::vector<std::string>>();
+  model->add_to(*sub, "an ONNX file");
+  sub->get_option("MODEL")->required(false);
+  sub->add_option("--pass", *names, "a pass to run; may be repeated")->type_name("NAME");
+  sub->footer("\nExample: graft opt model.onnx --pass fold_constants --pass recognise_gelu");
+  sub->callback([=, &action] {
+    action = [=] { return model->path().empty() ? list_passes() : run_passes_on(*model, *names); };
+  });
+}
+
+void add_ops(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("ops", "list the operators");
+  const auto part = std::make_shared<std::string>();
+  sub->add_option("PART", *part, "only those whose name contains this");
+  sub->callback([=, &action] { action = [=] { return list_operators(*part); }; });
+}
+
+void add_env(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("env", "show the variables for debugging, the machine and the code generator");
+  sub->callback([&action] { action = print_environment; });
+}
+
+void add_cache(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("cache", "the cache of compiled kernels: list, size, clear");
+  sub->require_subcommand(1);
+  sub->add_subcommand("list", "its entries, the least recently used first")->callback([&action] {
+    action = list_cache;
+  });
+  sub->add_subcommand("size", "its size and its folder")->callback([&action] {
+    action = [] {
+      const KernelCache cache;
+      check_cache(cache);
+      fmt::print("{} in {}\n", bytes_text(static_cast<double>(cache.size())), cache.directory());
+      return 0;
+    };
+  });
+  sub->add_subcommand("clear", "remove all entries; kernels are compiled again when needed")->callback([&action] {
+    action = [] {
+      KernelCache cache;
+      check_cache(cache);
+      fmt::print("removed {} entries\n", cache.clear());
+      return 0;
+    };
+  });
+}
+
+}  // namespace graft

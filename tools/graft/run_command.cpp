@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft run: one run on files or random inputs, and whether its results are right.
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/environment.h"
+#include "commands.h"
+#include "console.h"
+#include "model_options.h"
+#include "tensor_set.h"
+
+namespace graft {
+namespace {
+
+struct RunCommand {
+  ModelOptions model;
+  InputOptions inputs;
+  std::string outputs, reference, reference_model;
+  double tolerance = 1e-4;
+
+  int run() const;
+  NamedTensors read_reference(const Engine& engine, const std::vector<TensorData>& given) const;
+};
+
+/// Range and first elements of a result.
+std::string summary(const TensorData& tensor) {
+  if (tensor.element_count() == 0 || kind_of(tensor.type()) == DTypeKind::kOpaque) return "";
+  std::vector<std::string> first;
+  double low = tensor.read_double(0), high = low;
+  for (int64_t i = 0; i < tensor.element_count(); ++i) {
+    const double value = tensor.read_double(i);
+    low = std::min(low, value), high = std::max(high, value);
+    if (i < 4) first.push_back(fmt::format("{:.5g}", value));
+  }
+  return fmt::format("{:.5g} to {:.5g}: {}{}", low, high, fmt::join(first, " "),
+                     tensor.element_count() > 4 ? " ..." : "");
+}
+
+NamedTensors RunCommand::read_reference(const Engine& engine, const std::vector<TensorData>& given) const {
+  if (reference != "onnxruntime") return read_npz(reference);
+  if (model.is_plan() && reference_model.empty()) {
+    throw UsageError("--reference onnxruntime needs the model behind the plan: add --reference-model MODEL.onnx");
+  }
+  NamedTensors named;
+  for (size_t i = 0; i < given.size(); ++i) named.emplace_back(engine.tensors[engine.inputs[i]].name, given[i]);
+  return run_onnxruntime(reference_model.empty() ? model.path() : reference_model, named);
+}
+
+int RunCommand::run() const {
+  const auto engine = model.load_engine();
+  std::vector<TensorData> given = inputs.read(*engine->engine);
+  Session session(engine);
+  session.set_validating(environment().validate);
+  OutputBuffers buffers(*engine->engine);
+  buffers.run(session, given);
+  stop_if_interrupted();
+  const NamedTensors results = buffers.tensors();
+  if (!outputs.empty()) write_tensors(outputs, results);
+  if (!reference.empty()) return compare_tensors(results, read_reference(*engine->engine, given), tolerance) ? 0 : 1;
+  for (const auto& [name, tensor] : results) fmt::print("{}  {}  {}\n", name, describe(tensor), summary(tensor));
+  return 0;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("run", "run a plan or a model once");
+  const auto command = std::make_shared<RunCommand>();
+  command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
+  command->inputs.add_to(*sub);
+  sub->add_option("-o,--outputs", command->outputs, "where the results go: FILE.npz, or FILE.npy for one output")
+      ->type_name("FILE");
+  sub->add_option("--reference", command->reference,
+                  "compare the results with FILE.npz, or with what `onnxruntime` gives; the exit status\n"
+                  "is 1 when they differ")->type_name("FILE|onnxruntime");
+  sub->add_option("--reference-model", command->reference_model, "the ONNX file for ONNX Runtime, when MODEL is a plan")
+      ->type_name("FILE");
+  sub->add_option("--tolerance", command->tolerance,
+                  "largest difference, relative to the largest magnitude of an output")->capture_default_str();
+  sub->footer(R"(
+Examples:
+  graft run model.graft --input image=cat.npy --outputs result.npz
+  graft run model.onnx --size batch=4 --seed 7 --reference onnxruntime
+  graft run model.graft --input inputs.npz --reference expected.npz --tolerance 1e-5)");
+  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+}
+
+}  // namespace graft

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor_set.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "model_options.h"
+
+namespace graft {
+namespace {
+
+TensorData read_npy(const std::string& path) { return parse_npy(MappedFile::open(path)->bytes(), path); }
+
+/// The bits that numpy kept for an element type it lacks become that type again.
+TensorData as_type(const TensorData& tensor, DType wanted) {
+  const bool bits = is_unsigned(tensor.type()) && bit_width(tensor.type()) == bit_width(wanted) && is_float(wanted);
+  if (tensor.type() == wanted || !bits) return tensor;
+  return TensorData::from_bytes(wanted, tensor.shape(), tensor.bytes());
+}
+
+size_t find_input(const Engine& engine, const std::string& name, const std::string& where) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < engine.inputs.size(); ++i) {
+    names.push_back(engine.tensors[engine.inputs[i]].name);
+    if (names.back() == name) return i;
+  }
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no input '{}'; there are {}", name,
+                                                       fmt::join(names, ", ")), where);
+}
+
+}  // namespace
+
+void InputOptions::add_to(CLI::App& command) {
+  command.add_option("-i,--input", inputs_,
+                     "FILE.npz with tensors by name, NAME=FILE.npy, or FILE.npy in the order of the inputs;\n"
+                     "an input without a file gets random values: integers are 0 or 1, so that they are valid\n"
+                     "as indices, other numbers are normal")
+      ->type_name("FILE")->group("Inputs");
+  command.add_option("--size", sizes_, "a symbolic size of the random inputs: batch=4; may be repeated")
+      ->type_name("NAME=N")->group("Inputs");
+  command.add_option("--seed", seed_, "of the random inputs")->capture_default_str()->group("Inputs");
+}
+
+int64_t InputOptions::size_of_axis(const Engine& engine, const Size& size) const {
+  std::set<std::string, std::less<>> symbols;
+  size.collect_symbols(symbols);
+  for (const std::string& symbol : symbols) {
+    const auto range = engine.symbols.find(symbol);
+    bindings_.emplace(symbol, range != engine.symbols.end() && range->second.max > 0 ? range->second.opt : 1);
+  }
+  return size.evaluate(bindings_);
+}
+
+TensorData InputOptions::random_input(const EngineTensor& input, size_t number) const {
+  std::vector<int64_t> shape;
+  for (const Size& size : input.shape) shape.push_back(size.evaluate(bindings_));
+  GRAFT_USER_CHECK(kind_of(input.type) != DTypeKind::kOpaque, kUnsupported, "there are no random texts; give a file",
+                   fmt::format("input '{}'", input.name));
+  TensorData tensor = TensorData::zeros(input.type, shape);
+  Random random(seed_ + 7919 * number);
+  const bool whole = is_integer(input.type) || input.type == DType::kBool;
+  const int64_t components = tensor.element_count();
+  for (int64_t i = 0; i < components; ++i) {
+    if (whole) {
+      tensor.write_integer(i, random.integer(0, 1));
+    } else {
+      tensor.write_double(i, random.normal());
+    }
+  }
+  return tensor;
+}
+
+std::vector<TensorData> InputOptions::read(const Engine& engine) const {
+  bindings_.clear();
+  for (const std::string& text : sizes_) {
+    CompileOptions parsed;
+    try {
+      set_option(parsed, {"dim", text});
+    } catch (const Error&) {
+      throw UsageError(fmt::format("--size: '{}' is not NAME=SIZE", text));
+    }
+    bindings_[parsed.dims.begin()->first] = parsed.dims.begin()->second.opt;
+  }
+  std::vector<TensorData> tensors(engine.inputs.size());
+  size_t position = 0;
+  for (const std::string& text : inputs_) {
+    const size_t equals = text.find('=');
+    if (text.ends_with(".npz") && equals == text.npos) {
+      for (auto& [name, tensor] : read_npz(text)) tensors[find_input(engine, name, text)] = std::move(tensor);
+    } else if (equals != text.npos) {
+      TensorData& given = tensors[find_input(engine, text.substr(0, equals), "--input")];
+      given = read_npy(text.substr(equals + 1));
+    } else {
+      GRAFT_USER_CHECK(position < tensors.size(), kInvalidArgument,
+                       fmt::format("more files than the engine has inputs ({})", tensors.size()), text);
+      tensors[position++] = read_npy(text);
+    }
+  }
+  // Sizes that files settle hold for the random inputs beside them.
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const EngineTensor& input = engine.tensors[engine.inputs[i]];
+    if (!tensors[i] || tensors[i].shape().size() != input.shape.size()) continue;
+    for (size_t axis = 0; axis < input.shape.size(); ++axis) {
+      if (const auto symbol = input.shape[axis].as_symbol()) bindings_.emplace(*symbol, tensors[i].shape()[axis]);
+    }
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const EngineTensor& input = engine.tensors[engine.inputs[i]];
+    for (const Size& size : input.shape) size_of_axis(engine, size);
+    tensors[i] = tensors[i] ? as_type(tensors[i], input.type) : random_input(input, i);
+  }
+  return tensors;
+}
+
+std::vector<BufferView> views_of(std::vector<TensorData>& tensors) {
+  std::vector<BufferView> views;
+  for (TensorData& tensor : tensors) {
+    views.push_back({const_cast<std::byte*>(tensor.bytes().data()), tensor.type(), tensor.shape(), {}});
+  }
+  return views;
+}
+
+OutputBuffers::OutputBuffers(const Engine& engine) : results_(engine.outputs.size()), views_(engine.outputs.size()) {
+  for (const int output : engine.outputs) names_.push_back(engine.tensors[output].name);
+}
+
+void* OutputBuffers::allocate(void* context, int output, DType type, std::span<const int64_t> shape, size_t) {
+  auto& self = *static_cast<OutputBuffers*>(context);
+  TensorData& result = self.results_[output];
+  const std::vector<int64_t> wanted(shape.begin(), shape.end());
+  if (result.type() != type || result.shape() != wanted) result = TensorData::zeros(type, wanted);
+  return result.mutable_bytes().data();
+}
+
+void OutputBuffers::run(Session& session, std::vector<TensorData>& inputs) {
+  const std::vector<BufferView> given = views_of(inputs);
+  for (BufferView& view : views_) view = {};
+  const Status status = session.run(given, views_, allocate, this);
+  if (!status.ok()) throw Error(status.kind(), status.message());
+}
+
+NamedTensors OutputBuffers::tensors() const {
+  NamedTensors named;
+  for (size_t i = 0; i < names_.size(); ++i) named.emplace_back(names_[i], results_[i]);
+  return named;
+}
+
+void write_tensors(const std::string& path, const NamedTensors& tensors) {
+  if (path.ends_with(".npz")) return write_npz(path, tensors);
+  GRAFT_USER_CHECK(path.ends_with(".npy") && tensors.size() == 1, kInvalidArgument,
+                   fmt::format("{} outputs go into an .npz file, one alone also into .npy", tensors.size()), path);
+  write_file(path, print_npy(tensors[0].second));
+}
+
+}  // namespace graft

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors of a run from the command line: inputs from files or a seed, results to files or against a reference.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "npy.h"
+#include "runtime/session.h"
+
+namespace CLI {
+class App;
+}
+
+namespace graft {
+
+/// How `run`, `bench` and `inspect` come by their inputs.
+class InputOptions {
+ public:
+  void add_to(CLI::App& command);
+  /// One tensor per input of the engine, in its order. Throws invalid_argument naming file, input and remedy.
+  std::vector<TensorData> read(const Engine& engine) const;
+
+ private:
+  TensorData random_input(const EngineTensor& input, size_t number) const;
+  int64_t size_of_axis(const Engine& engine, const Size& size) const;
+
+  std::vector<std::string> inputs_;  ///< FILE.npz, FILE.npy or NAME=FILE.npy
+  std::vector<std::string> sizes_;   ///< batch=4
+  uint64_t seed_ = 1;
+  mutable Bindings bindings_;
+};
+
+/// Views on tensors, for Session::run.
+std::vector<BufferView> views_of(std::vector<TensorData>& tensors);
+
+/// Results of a run in memory of their own, allocated when the session asks.
+class OutputBuffers {
+ public:
+  explicit OutputBuffers(const Engine& engine);
+  /// Runs; throws what the status says.
+  void run(Session& session, std::vector<TensorData>& inputs);
+  NamedTensors tensors() const;
+
+ private:
+  static void* allocate(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
+  std::vector<std::string> names_;
+  std::vector<TensorData> results_;
+  std::vector<BufferView> views_;
+};
+
+/// Writes .npz, or .npy when there is one output.
+void write_tensors(const std::string& path, const NamedTensors& tensors);
+
+/// Compares results with a reference and prints a line for each; true when all agree within `tolerance`, relative to
+/// the largest magnitude of the reference (integers must be equal).
+bool compare_tensors(const NamedTensors& results, const NamedTensors& reference, double tolerance);
+
+/// Runs the model in ONNX Runtime, through a Python that has it. Throws a device error with Python's own words.
+NamedTensors run_onnxruntime(const std::string& model, const NamedTensors& inputs);
+
+}  // namespace graft
