@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `./dev bench cpu` measures: a network, the sizes it runs at, and its inputs."""
+
+import dataclasses
+import functools
+import os
+import sys
+from collections.abc import Callable
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                "models"))
+
+import minilm  # noqa: E402
+import networks  # noqa: E402
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row of the table; cases with the same model and dims share one Graft plan."""
+
+    name: str
+    batch: int
+    model: Callable       # () -> path of the ONNX file
+    inputs: Callable      # () -> {name: array}
+    dims: tuple           # (symbol, lowest, usual, highest) of each symbolic size
+    sizes: tuple          # (symbol, size) as run in this case
+    gflop: float          # of the contractions, a multiply and an add being two
+
+    @property
+    def label(self):
+        """The case and its batch in one word, as --cases matches it."""
+        return f"{self.name}/b{self.batch}"
+
+
+def cpu_cases():
+    """Lists the cases in the order in which they run."""
+    cases = [_encoder_case("minilm", minilm.cached_path, (6, 384, 1536), length, batch,
+                           (("batch", 1, 1, 8), ("length", 1, 128, 256)))
+             for length in (16, 128, 256) for batch in (1, 8)]
+    cases.append(_encoder_case("bert_base", functools.partial(networks.cached_path, "bert_base"),
+                               (12, 768, 3072), 128, 1,
+                               (("batch", 1, 1, 8), ("length", 1, 128, 512))))
+    return cases + [_resnet_case(batch) for batch in (1, 8)]
+
+
+def _encoder_case(name, model, sizes, length, batch, dims):
+    layers, hidden, inner = sizes
+    per_token = 2 * (4 * hidden * hidden + 2 * hidden * inner) + 4 * length * hidden
+    inputs = functools.partial(networks.token_inputs, 30522, batch, 1, length, full=True)
+    return Case(f"{name}/l{length}", batch, model, inputs, dims,
+                (("batch", batch), ("length", length)),
+                layers * batch * length * per_token / 1e9)
+
+
+def _resnet_case(batch):
+    return Case("resnet50", batch, functools.partial(networks.cached_path, "resnet50"),
+                functools.partial(networks.image_inputs, 224, batch, 1),
+                (("batch", 1, 1, 8),), (("batch", batch),), 8.18 * batch)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graft as the bench sees it: plans made by the `graft` command, run through the C ABI.
+
+This file alone knows the layout of include/graft/graft_c.h; what changes there changes here.
+"""
+
+import ctypes
+import glob
+import os
+import subprocess
+import tempfile
+
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# Element types by graft_c.h's numbers, which are ONNX's TensorProto.DataType.
+DATA_TYPES = {np.dtype(np.float32): 1, np.dtype(np.uint8): 2, np.dtype(np.int8): 3,
+              np.dtype(np.int32): 6, np.dtype(np.int64): 7, np.dtype(np.bool_): 9,
+              np.dtype(np.float16): 10, np.dtype(np.float64): 11}
+
+
+class Error(ctypes.Structure):
+    """graft_error: filled in by a call that fails."""
+
+    _fields_ = [("status", ctypes.c_int32), ("message", ctypes.c_char * 2044)]
+
+
+class Tensor(ctypes.Structure):
+    """graft_tensor: borrowed memory with sizes and strides, the strides in elements."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
+                ("bytes", ctypes.c_uint64)]
+
+
+class Library:
+    """libgraft.so with the functions the bench calls; a status other than 0 becomes an error."""
+
+    def __init__(self, path):
+        self.library_ = ctypes.CDLL(path)
+        pointer, out = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
+        tensors, error = ctypes.POINTER(Tensor), ctypes.POINTER(Error)
+        self._declare("graft_load", [ctypes.c_char_p, out, error])
+        self._declare("graft_session_create", [pointer, ctypes.c_int32, out, error])
+        self._declare("graft_session_run", [pointer, tensors, ctypes.c_size_t, tensors,
+                                            ctypes.c_size_t, pointer, error])
+        self.library_.graft_compilation_count.restype = ctypes.c_uint64
+
+    def _declare(self, name, arguments):
+        function = getattr(self.library_, name)
+        function.argtypes = arguments
+        function.restype = ctypes.c_int32
+
+    def load(self, plan):
+        """Loads a plan; the engine lives as long as the process."""
+        engine, error = ctypes.c_void_p(), Error()
+        check(self.library_.graft_load(plan.encode(), ctypes.byref(engine), error), error)
+        return engine
+
+    def create_session(self, engine, threads=0):
+        """Makes a session, with the engine's own number of threads unless told otherwise."""
+        session, error = ctypes.c_void_p(), Error()
+        check(self.library_.graft_session_create(engine, threads, ctypes.byref(session), error),
+              error)
+        return session
+
+    def compilation_count(self):
+        """How often a code generator was asked for kernels."""
+        return self.library_.graft_compilation_count()
+
+    def runner(self, session, inputs, outputs):
+        """Gives a function that runs the session on fixed arrays, filling `outputs`."""
+        given, kept_given = _tensor_array(inputs)
+        wanted, kept_wanted = _tensor_array(outputs)
+        call, results, error = self.library_.graft_session_run, list(outputs.values()), Error()
+
+        def run():
+            check(call(session, given, len(inputs), wanted, len(outputs), None, error), error)
+            return results
+
+        run.keep_alive = (kept_given, kept_wanted)
+        return run
+
+
+def check(status, error):
+    """Raises the library's own message unless the status is 0."""
+    if status != 0:
+        raise RuntimeError(error.message.decode(errors="replace") or f"status {status}")
+
+
+class GraftPeer:
+    """Compiles each model once for all its cases, then runs every case on that one plan."""
+
+    name = "graft"
+
+    def __init__(self, threads, build=None, library=None, command=None, tune="full"):
+        build = build or os.environ.get("GRAFT_BUILD") or os.path.join(ROOT, "build")
+        self.threads_ = threads
+        self.tune_ = tune
+        self.library_path_ = library or _find(build, "libgraft.so")
+        self.command_ = command or _find(build, "graft")
+        self.library_ = None
+        self.engines_ = {}
+        self.folder_ = None
+
+    def unavailable(self):
+        if self.library_path_ is None or self.command_ is None:
+            return "no libgraft.so and graft command in the build folder; build first, or --build"
+        return None
+
+    @property
+    def settings(self):
+        version = subprocess.run([self.command_, "--version"], capture_output=True, text=True,
+                                 check=True).stdout.strip()
+        return (f"{version}, --threads {self.threads_} --tune {self.tune_}, "
+                "one plan per model for all sizes")
+
+    @property
+    def command(self):
+        """The path of the graft command."""
+        return self.command_
+
+    def open_library(self):
+        """Opens libgraft.so, once."""
+        if self.library_ is None:
+            self.library_ = Library(self.library_path_)
+        return self.library_
+
+    def prepare(self, case, inputs, outputs):
+        session = self.open_library().create_session(self._engine(case))
+        return self.library_.runner(session, inputs, _output_buffers(case.model(), outputs))
+
+    def _engine(self, case):
+        key = (case.model(), case.dims)
+        if key not in self.engines_:
+            self.folder_ = self.folder_ or tempfile.TemporaryDirectory(prefix="graft-bench-")
+            plan = os.path.join(self.folder_.name, f"{len(self.engines_)}.graft")
+            arguments = [self.command_, "compile", case.model(), "-o", plan,
+                         "--threads", str(self.threads_), "--tune", self.tune_]
+            for symbol, *bounds in case.dims:
+                arguments += ["--dim", f"{symbol}={':'.join(map(str, bounds))}"]
+            done = subprocess.run(arguments, capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(f"graft compile: {done.stderr.strip()}")
+            self.engines_[key] = self.open_library().load(plan)
+        return self.engines_[key]
+
+
+def _tensor_array(arrays):
+    """Describes named arrays in the C layout; also returns what must outlive the description."""
+    tensors, kept = (Tensor * len(arrays))(), []
+    for tensor, (name, array) in zip(tensors, arrays.items()):
+        sizes = ctypes.c_int64 * array.ndim
+        shape = sizes(*array.shape)
+        strides = sizes(*(step // array.itemsize for step in array.strides))
+        kept += [array, shape, strides]
+        tensor.name, tensor.dtype, tensor.rank = name.encode(), DATA_TYPES[array.dtype], array.ndim
+        tensor.shape, tensor.strides, tensor.data = shape, strides, array.ctypes.data
+        tensor.bytes = 0
+    return tensors, kept
+
+
+def _output_buffers(model_path, outputs):
+    """Allocates one array per output of the model, shaped like the reference's results."""
+    import onnx
+    model = onnx.load(model_path, load_external_data=False)
+    return {value.name: np.empty_like(array) for value, array in zip(model.graph.output, outputs)}
+
+
+def _find(build, name):
+    """Finds a built file of this name anywhere in the build folder, the newest where several."""
+    found = [path for path in glob.glob(os.path.join(build, "**", name), recursive=True)
+             if os.path.isfile(path) and os.access(path, os.X_OK)]
+    return max(found, key=os.path.getmtime, default=None)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times Graft beside its peers in one process: same inputs, results compared, runs interleaved.
+
+    python bench/run.py cpu
+    python bench/run.py cpu --cases 'minilm.*b1$' --rounds 50 --json results.json
+
+A ratio of 1 is the speed of the fastest peer, above 1 is faster.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+
+# Before any runtime is loaded: OpenMP reads it once.
+THREADS_VARIABLE = "OMP_NUM_THREADS"
+# Results may differ by this share of the output's range before a runner counts as wrong.
+TOLERANCE = 1e-4
+NOISE_LIMIT = 0.1
+
+
+def parse_options():
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bench", nargs="?", default="cpu", choices=["cpu"],
+                        help="which bench to run (cpu)")
+    parser.add_argument("--cases", default="", metavar="REGEX", help="only cases that match")
+    parser.add_argument("--peers", default="", metavar="REGEX", help="only peers that match")
+    parser.add_argument("--rounds", type=int, default=30, help="turns of each runner (30)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each runner (2)")
+    parser.add_argument("--build", default=os.environ.get("GRAFT_BUILD"),
+                        help="Graft's build folder (GRAFT_BUILD, or build)")
+    parser.add_argument("--tune", default="full", choices=["off", "fast", "full"],
+                        help="how hard Graft tunes (full)")
+    parser.add_argument("--json", metavar="FILE", help="also write the rows here")
+    options = parser.parse_args()
+    if options.rounds < 2:
+        parser.error("--rounds: at least 2")
+    return options
+
+
+def choose_runners(options):
+    """Returns Graft and the peers that can run here, saying why another cannot."""
+    from graft_peer import GraftPeer
+    from peers import OnnxRuntimePeer, OpenVinoPeer, TorchCompilePeer
+    peers = [kind(options.threads) for kind in (OnnxRuntimePeer, OpenVinoPeer, TorchCompilePeer)]
+    chosen = [peer for peer in peers if re.search(options.peers, peer.name)]
+    chosen.append(GraftPeer(options.threads, options.build, tune=options.tune))
+    able = []
+    for runner in chosen:
+        reason = runner.unavailable()
+        print(f"  {runner.name}: " + (f"left out, {reason}" if reason else runner.settings))
+        if reason is None:
+            able.append(runner)
+    return able
+
+
+def print_machine(threads, measured):
+    """Prints what the figures are taken on."""
+    load = os.getloadavg()[0]
+    print(f"machine: {processor()}, {os.cpu_count()} processors, load {load:.2f}, "
+          f"Python {platform.python_version()}")
+    print_peaks(threads, measured)
+    if load > 0.5:
+        print(f"warning: other work is running (load {load:.2f}); the figures will be noisy")
+
+
+def print_peaks(threads, measured):
+    """Prints what the machine's arithmetic and memory reach."""
+    print(f"measured peaks, {threads} threads: {measured['fp32_gflops']:.0f} GFLOP/s fp32, "
+          f"copy {measured['copy_gb_per_s']:.1f} GB/s (read + write)")
+
+
+def measure_again(threads, before):
+    """Measures the peaks once more and keeps the higher ones, in case other work lowered them."""
+    import peaks
+    after = peaks.measure(threads)
+    if abs(after["fp32_gflops"] / before["fp32_gflops"] - 1) > NOISE_LIMIT:
+        print(f"warning: the fp32 peak went from {before['fp32_gflops']:.0f} to "
+              f"{after['fp32_gflops']:.0f} GFLOP/s; the machine was not quiet")
+    return {name: max(value, after[name]) for name, value in before.items()}
+
+
+def processor():
+    """Names the processor as Linux does."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return next((line.split(":", 1)[1].strip() for line in file
+                     if line.startswith("model name")), platform.machine())
+
+
+def compare(reference, results):
+    """Returns the greatest absolute error and the greatest as a share of an output's range."""
+    import numpy as np
+    largest, share = 0.0, 0.0
+    for expected, got in zip(reference, results, strict=True):
+        if expected.shape != got.shape:
+            raise RuntimeError(f"shape {got.shape}, expected {expected.shape}")
+        error = float(np.abs(expected.astype(np.float64) - got).max())
+        if not np.isfinite(error):
+            return float("inf"), float("inf")
+        largest = max(largest, error)
+        share = max(share, error / float(np.ptp(expected)))
+    return largest, share
+
+
+def prepare_runners(case, runners):
+    """Returns {name: run} of those whose results agree with the first's, and all failures."""
+    inputs = case.inputs()
+    ready, failed, reference = {}, [], None
+    for runner in runners:
+        try:
+            run = runner.prepare(case, inputs, reference)
+            results = [result.copy() for result in run()]
+            if reference is None:
+                reference = results
+            error, share = compare(reference, results)
+        except Exception as failure:  # One runner's fault must not end the bench.
+            print(f"  {case.label}: {runner.name} failed: {failure}")
+            failed.append(runner.name)
+            continue
+        if runner is not runners[0]:
+            print(f"  {case.label}: {runner.name} against {runners[0].name}: max error "
+                  f"{error:.2e}, {share:.1e} of the range")
+        if share > TOLERANCE:
+            print(f"  {case.label}: {runner.name} is WRONG (over {TOLERANCE:.0e}), not timed")
+            failed.append(runner.name)
+            continue
+        ready[runner.name] = run
+    return ready, failed
+
+
+def run_case(case, runners, options):
+    """Compares and times one case; returns its row, what else the table shows, and failures."""
+    import timing
+    ready, failed = prepare_runners(case, runners)
+    samples = timing.interleaved(ready, options.rounds)
+    summaries = {name: timing.summary(seconds) for name, seconds in samples.items()}
+    medians = {name: values["median_ms"] for name, values in summaries.items()}
+    graft = medians.pop("graft", None)
+    ratio = min(medians.values()) / graft if graft and medians else None
+    row = {"bench": options.bench, "case": case.name, "device": processor(), "dtype": "float32",
+           "batch": case.batch, "graft_ms": graft, "peers": medians, "ratio": ratio}
+    return row, summaries, failed
+
+
+def print_table(cases, rows, all_summaries, names, peak):
+    """Prints the medians, the ratio, and the share of the machine's peak of the fastest."""
+    print("\nmedian ms (~: quartiles more than 10 % apart)")
+    print(f"{'case':18}" + "".join(f"{name:>15}" for name in names)
+          + f"{'ratio':>8}{'best % of peak':>16}")
+    for case, row, summaries in zip(cases, rows, all_summaries):
+        line = f"{case.label:18}"
+        for name in names:
+            line += f"{_cell(summaries.get(name)):>15}"
+        best = min((values["median_ms"] for values in summaries.values()), default=None)
+        line += f"{row['ratio']:8.2f}" if row["ratio"] else f"{'-':>8}"
+        line += f"{case.gflop / best * 1e3 / peak:16.0%}" if best else f"{'-':>16}"
+        print(line)
+
+
+def _cell(values):
+    if values is None:
+        return "-"
+    return ("~" if values["spread"] > NOISE_LIMIT else "") + f"{values['median_ms']:.3f}"
+
+
+def write_json(path, rows):
+    """Writes the rows whole or not at all."""
+    partial = f"{path}.partial"
+    with open(partial, "w", encoding="utf-8") as file:
+        json.dump(rows, file, indent=1)
+        file.write("\n")
+    os.replace(partial, path)
+
+
+def main():
+    """Runs the chosen cases; exits with 1 when a runner failed or was wrong."""
+    options = parse_options()
+    os.environ[THREADS_VARIABLE] = str(options.threads)
+    import cases as all_cases
+    import peaks
+    measured = peaks.measure(options.threads)
+    print_machine(options.threads, measured)
+    runners = choose_runners(options)
+    if not runners:
+        raise SystemExit("nothing to run: every runner was left out")
+    cases = [case for case in all_cases.cpu_cases() if re.search(options.cases, case.label)]
+    if not cases:
+        raise SystemExit(f"--cases {options.cases!r} matches none of "
+                         + ", ".join(case.label for case in all_cases.cpu_cases()))
+    print(f"results before timing; then {options.rounds} rounds, runners in turns:")
+    rows, summaries, failed = [], [], []
+    for case in cases:
+        row, summary, failures = run_case(case, runners, options)
+        rows.append(row)
+        summaries.append(summary)
+        failed += failures
+    measured = measure_again(options.threads, measured)
+    print_table(cases, rows, summaries, [runner.name for runner in runners],
+                measured["fp32_gflops"])
+    if options.json:
+        write_json(options.json, rows)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

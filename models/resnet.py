@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ResNet-50 v1.5 (the stride in the 3x3 convolution), as torchvision's is exported."""
+
+import numpy as np
+
+from convolution_blocks import classifier, conv_batch_norm
+from network_builder import NetworkBuilder
+
+# Variance of the sum that the next block sees: of the identity, and of a branch of gain 1/2.
+RESIDUAL_GAIN = 0.5
+
+
+def resnet(name, depths, width=64, expansion=4, image=224, classes=1000, seed=0,
+           fold_batch_norm=False):
+    """Builds a bottleneck ResNet; input `input` (batch, 3, image, image), output `output`."""
+    net = NetworkBuilder(name, seed=seed)
+    x = net.input("input", np.float32, ["batch", 3, image, image])
+    with net.scope("stem"):
+        x = conv_batch_norm(net, x, (width, 3, 7, 7), "conv", stride=2, fold=fold_batch_norm,
+                            input_variance=1.0)
+        x = net.op("Relu", x)
+        x = net.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1],
+                   dilations=[1, 1], ceil_mode=0)
+    channels = width
+    for stage, depth in enumerate(depths):
+        inner = width << stage
+        for index in range(depth):
+            with net.scope(f"layer{stage + 1}"), net.scope(str(index)):
+                stride = 2 if stage and index == 0 else 1
+                x = bottleneck(net, x, channels, inner, inner * expansion, stride, fold_batch_norm)
+            channels = inner * expansion
+    net.output("output", classifier(net, x, channels, classes), np.float32, ["batch", classes])
+    return net.model()
+
+
+def bottleneck(net, x, channels, inner, outer, stride, fold):
+    """relu(1x1 -> 3x3 -> 1x1 + shortcut), the shortcut projected where the size changes."""
+    y = net.op("Relu", conv_batch_norm(net, x, (inner, channels, 1, 1), "conv1", fold=fold))
+    y = net.op("Relu", conv_batch_norm(net, y, (inner, inner, 3, 3), "conv2", stride, fold=fold))
+    y = conv_batch_norm(net, y, (outer, inner, 1, 1), "conv3", fold=fold, gain=RESIDUAL_GAIN)
+    if stride != 1 or channels != outer:
+        x = conv_batch_norm(net, x, (outer, channels, 1, 1), "downsample", stride, fold=fold)
+    return net.op("Relu", net.op("Add", y, x))
+
+
+def resnet50(seed=0, fold_batch_norm=False):
+    """ResNet-50 v1.5 with random weights."""
+    return resnet("resnet50", (3, 4, 6, 3), seed=seed, fold_batch_norm=fold_batch_norm)
+
+
+def tiny_cnn(seed=0, fold_batch_norm=False):
+    """The same blocks for tests: two stages of 8 and 16 channels on 32x32 images."""
+    return resnet("tiny_cnn", (2, 1), width=8, expansion=2, image=32, classes=10, seed=seed,
+                  fold_batch_norm=fold_batch_norm)

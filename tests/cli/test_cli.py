@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command from end to end, as its users see it: results, messages and exit status."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import onnx
+import pytest
+from conftest import COMMAND, expected, two_layers
+from onnx import TensorProto, helper
+
+BATCH = np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32)
+
+
+def compile_plan(graft, *words):
+    """Compiles the small model into plan.graft."""
+    done = graft("compile", "model.onnx", "-o", "plan.graft", *words)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_plan_computes_what_the_model_means(graft, model, tmp_path):
+    compile_plan(graft)
+    np.save(tmp_path / "x.npy", BATCH)
+    done = graft("run", "plan.graft", "--input", "x=x.npy", "--outputs", "y.npz")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npz")["y"], expected(two_layers(), BATCH), atol=1e-5)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_inputs_come_from_archives(graft, model, tmp_path, save):
+    save(tmp_path / "given.npz", x=np.asfortranarray(BATCH))
+    done = graft("run", "model.onnx", "--input", "given.npz", "--outputs", "y.npy")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(two_layers(), BATCH), atol=1e-5)
+
+
+def test_onnxruntime_is_a_reference(graft, model):
+    done = graft("run", "model.onnx", "--size", "batch=3", "--reference", "onnxruntime")
+    assert done.returncode == 0, done.stderr
+    assert "agrees" in done.stdout
+
+
+def test_a_wrong_reference_fails(graft, model, tmp_path):
+    np.save(tmp_path / "x.npy", BATCH)
+    np.savez(tmp_path / "wrong.npz", y=expected(two_layers(), BATCH) + 0.01)
+    done = graft("run", "model.onnx", "--input", "x.npy", "--reference", "wrong.npz")
+    assert done.returncode == 1 and "WRONG" in done.stdout
+
+
+def test_results_do_not_depend_on_generated_kernels(graft, model, tmp_path):
+    for mode in ("generated", "interpret"):
+        assert graft("run", "model.onnx", "--mode", mode, "--outputs", f"{mode}.npy").returncode == 0
+    generated, interpreted = np.load(tmp_path / "generated.npy"), np.load(tmp_path / "interpret.npy")
+    np.testing.assert_allclose(generated, interpreted, atol=1e-5)
+    assert np.ptp(generated) > 0.1
+
+
+def test_the_same_choices_give_the_same_plan(graft, model, tmp_path):
+    compile_plan(graft, "--dim", "batch=1:8:64")
+    first = (tmp_path / "plan.graft").read_bytes()
+    compile_plan(graft, "--dim", "batch=1:8:64")
+    assert (tmp_path / "plan.graft").read_bytes() == first
+
+
+@pytest.mark.parametrize("stage", ["import", "passes"])
+def test_a_stage_can_be_printed_and_read_back(graft, model, tmp_path, stage):
+    done = graft("compile", "model.onnx", "--compile-to", stage, "-o", "stage.txt")
+    assert done.returncode == 0, done.stderr
+    done = graft("compile", "stage.txt", "--compile-from", stage, "-o", "plan.graft")
+    assert done.returncode == 0, done.stderr
+    np.save(tmp_path / "x.npy", BATCH)
+    assert graft("run", "plan.graft", "--input", "x.npy", "--outputs", "y.npy").returncode == 0
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(two_layers(), BATCH), atol=1e-5)
+
+
+def test_an_edited_stage_is_what_is_compiled(graft, model, tmp_path):
+    graft("compile", "model.onnx", "--compile-to", "import", "-o", "stage.txt")
+    text = (tmp_path / "stage.txt").read_text()
+    assert "Relu" in text
+    (tmp_path / "stage.txt").write_text(text.replace("Relu", "Neg"))
+    np.save(tmp_path / "x.npy", BATCH)
+    assert graft("compile", "stage.txt", "--compile-from", "import", "-o", "plan.graft").returncode == 0
+    assert graft("run", "plan.graft", "--input", "x.npy", "--outputs", "y.npy").returncode == 0
+    assert np.load(tmp_path / "y.npy").min() < 0
+
+
+@pytest.mark.parametrize("stage, word", [("fuse", "MatMul"), ("plan", "kernel")])
+def test_later_stages_can_be_read_by_a_person(graft, model, stage, word):
+    done = graft("compile", "model.onnx", "--compile-to", stage)
+    assert done.returncode == 0 and (word in done.stdout or "multiply" in done.stdout)
+
+
+@pytest.mark.parametrize("words, message", [
+    ([], "subcommand"),
+    (["fly"], ""),
+    (["compile"], "MODEL"),
+    (["compile", "model.onnx", "--tune", "slow"], "off, fast, full"),
+    (["compile", "model.onnx", "--dim", "batch"], "NAME=SIZE"),
+    (["compile", "model.onnx", "--dim", "batch=8:1"], "MIN <= OPT <= MAX"),
+    (["compile", "model.onnx", "--shapes", "x:1xfour"], "INPUT:SIZExSIZE"),
+    (["compile", "model.onnx", "--compile-to", "moon"], "import, passes, fuse or plan"),
+    (["run", "model.onnx", "--size", "batch"], "NAME=SIZE"),
+    (["opt", "model.onnx", "--pass", "none"], "graft opt"),
+])
+def test_wrong_usage_ends_with_2(graft, model, words, message):
+    done = graft(*words)
+    assert done.returncode == 2 and message in done.stderr
+
+
+@pytest.mark.parametrize("words, parts", [
+    (["compile", "absent.onnx"], ["absent.onnx"]),
+    (["run", "absent.graft"], ["absent.graft"]),
+    (["compile", "model.onnx", "--dim", "length=4"], ["length", "batch"]),
+    (["compile", "model.onnx", "--shapes", "x:1x5"], ["'x'", "axis 1", "4", "5"]),
+    (["compile", "model.onnx", "--shapes", "z:1x4"], ["'z'", "x"]),
+    (["compile", "model.onnx", "--target", "moon"], ["moon", "x86-64-v3"]),
+    (["run", "model.onnx", "--input", "z=model.onnx"], ["'z'", "x"]),
+    (["run", "model.onnx", "--input", "model.onnx"], ["model.onnx", ".npy"]),
+])
+def test_a_failure_names_cause_and_remedy_and_ends_with_1(graft, model, words, parts):
+    done = graft(*words)
+    assert done.returncode == 1, done.stdout
+    assert all(part in done.stderr for part in parts), done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("x, parts", [
+    (np.zeros((5, 3), np.float32), ["'x'", "axis 1", "3", "4"]),
+    (np.zeros((9, 4), np.float32), ["'x'", "axis 0", "9", "8"]),
+    (np.zeros(4, np.float32), ["'x'", "rank"]),
+    (np.zeros((5, 4), np.int64), ["'x'", "i64", "f32"]),
+])
+def test_a_wrong_input_is_named_with_axis_value_and_range(graft, model, tmp_path, x, parts):
+    compile_plan(graft, "--dim", "batch=1:2:8")
+    np.save(tmp_path / "x.npy", x)
+    done = graft("run", "plan.graft", "--input", "x.npy")
+    assert done.returncode == 1
+    assert all(part in done.stderr for part in parts), done.stderr
+
+
+def test_truncated_models_and_plans_fail_cleanly(graft, model, tmp_path):
+    compile_plan(graft)
+    for name in ("model.onnx", "plan.graft"):
+        whole = (tmp_path / name).read_bytes()
+        for share in (0.0, 0.1, 0.5, 0.9):
+            path = tmp_path / ("cut." + name)
+            path.write_bytes(whole[:int(share * len(whole))])
+            done = graft("run", path)
+            assert done.returncode == 1 and "cut." in done.stderr, (name, share, done.stderr)
+
+
+def test_an_unknown_operator_is_named(graft, tmp_path):
+    graph = helper.make_graph([helper.make_node("Teleport", ["x"], ["y"], name="here", domain="science")], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("science", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "odd.onnx")
+    for command in ("compile", "check"):
+        done = graft(command, "odd.onnx")
+        assert done.returncode == 1
+        assert "here" in done.stdout + done.stderr and "Teleport" in done.stdout + done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named(graft, model, tmp_path):
+    done = graft("compile", "model.onnx", "-o", "absent/plan.graft")
+    assert done.returncode == 1 and "absent" in done.stderr
+
+
+def test_a_full_disk_is_reported(graft, model):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([str(COMMAND), "ops"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1 and "could not be written" in done.stderr
+
+
+def test_a_limit_on_file_size_leaves_the_old_plan(graft, model, tmp_path):
+    compile_plan(graft)
+    old = (tmp_path / "plan.graft").read_bytes()
+    words = f"ulimit -f 0; trap '' XFSZ; exec '{COMMAND}' compile model.onnx -o plan.graft --dim batch=3"
+    done = subprocess.run(["bash", "-c", words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "plan.graft" in done.stderr
+    assert (tmp_path / "plan.graft").read_bytes() == old
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx", "plan.graft"]
+
+
+def test_interrupting_leaves_nothing_behind(model, tmp_path):
+    process = subprocess.Popen([str(COMMAND), "bench", "model.onnx", "--duration", "60", "--json", "rows.json"],
+                               cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "stopped" in errors
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_bench_writes_rows(graft, model, tmp_path):
+    done = graft("bench", "model.onnx", "--iterations", "20", "--size", "batch=2", "--json", "rows.json")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads((tmp_path / "rows.json").read_text())
+    assert row["batch"] == 2 and row["runs"] == 20 and row["graft_ms"] > 0
+    assert {"bench", "case", "device", "dtype", "batch", "graft_ms", "peers", "ratio"} <= set(row)
+    assert "p99" in done.stdout
+
+
+def test_check_says_how_each_operator_runs(graft, model):
+    done = graft("check", "model.onnx")
+    assert done.returncode == 0, done.stderr
+    assert "MatMul + Add + Relu" in done.stdout and "generated" in done.stdout
+
+
+def test_inspect_names_nodes_and_writes_a_trace(graft, model, tmp_path):
+    compile_plan(graft)
+    done = graft("inspect", "plan.graft", "--runs", "3", "--trace", "trace.json")
+    assert done.returncode == 0, done.stderr
+    assert "multiply" in done.stdout and "arena" in done.stdout
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert any(event["name"] == "multiply" and event["dur"] >= 0 for event in events)
+
+
+def test_a_pass_can_be_run_alone(graft, model):
+    done = graft("opt", "model.onnx", "--pass", "remove_dead_nodes")
+    assert done.returncode == 0 and "(unchanged)" in done.stderr and "Relu" in done.stdout
+
+
+def test_the_tables_are_printed(graft, model):
+    assert "MatMul" in graft("ops").stdout
+    assert "GRAFT_DEBUG" in graft("env").stdout
+    assert "recognise_gelu" in graft("opt").stdout
+    assert graft("--version").stdout.startswith("graft ")
+    for command in ("compile", "run", "bench", "check", "inspect", "opt", "ops", "env", "cache"):
+        assert graft(command, "--help").returncode == 0
+
+
+def test_the_cache_fills_and_empties(graft, model):
+    compile_plan(graft)
+    assert "removed" in graft("cache", "clear").stdout
+    assert graft("cache", "size").stdout.startswith("0 B")
+    # A plan holds no code: loading it fills the cache again.
+    assert graft("run", "plan.graft").returncode == 0
+    assert not graft("cache", "size").stdout.startswith("0 B")
+
+
+def test_a_foreign_cache_is_not_used(graft, model, tmp_path):
+    (tmp_path / "open").mkdir(mode=0o777)
+    os.chmod(tmp_path / "open", 0o777)
+    done = graft("run", "model.onnx", env={**os.environ, "GRAFT_CACHE": str(tmp_path / "open")})
+    assert done.returncode == 0 and "cache" in done.stderr
+    assert not list((tmp_path / "open").iterdir())

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes that are killed while they save a plan or fill the cache leave every file whole.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "engine/plan_file.h"
+#include "plan/sample_engine.h"
+#include "plan/temporary_directory.h"
+#include "runtime/kernel_cache.h"
+
+namespace graft {
+namespace {
+
+/// Runs `work` in a process of its own and kills it at a random moment of its first 20 ms.
+template <class Work>
+void run_and_kill(Random& random, const Work& work) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    work();
+    ::_exit(0);
+  }
+  ::usleep(static_cast<useconds_t>(random.integer(0, 20'000)));
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "it ended by itself";
+}
+
+TEST(KilledWriter, a_plan_is_the_old_or_the_new_one) {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "model.graft";
+  save_plan(sample_engine(false, 1), path);
+  const Engine small = sample_engine(false, 1), large = sample_engine(false, 20'000);
+  Random random(3);
+  int replaced = 0;
+  for (int round = 0; round < 100; ++round) {
+    run_and_kill(random, [&] {
+      for (;;) {
+        save_plan(large, path);
+        save_plan(small, path);
+      }
+    });
+    const Engine engine = load_plan(path);
+    const int64_t rows = engine.constants.at(2).shape().at(0);
+    ASSERT_TRUE(rows == 1 || rows == 20'000) << rows;
+    replaced += rows == 20'000;
+  }
+  EXPECT_GT(replaced, 0);
+}
+
+TEST(KilledWriter, a_cache_entry_is_whole_or_not_there) {
+  const TemporaryDirectory folder;
+  const std::vector<std::byte> code(200'000, std::byte{0x5a});
+  Random random(4);
+  int found = 0;
+  for (int round = 0; round < 100; ++round) {
+    const std::string key = "key" + std::to_string(round);
+    run_and_kill(random, [&] {
+      KernelCache cache(folder.path());
+      for (;;) cache.store(key, code);
+    });
+    std::vector<std::string> damaged;
+    set_log_level(LogLevel::kReason);
+    set_log_callback([&](LogLevel, std::string_view text) { damaged.emplace_back(text); });
+    const auto stored = KernelCache(folder.path()).find(key);
+    set_log_callback({});
+    ASSERT_TRUE(damaged.empty()) << damaged[0];
+    if (stored) {
+      ASSERT_EQ(*stored, code);
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 0);
+  KernelCache cache(folder.path());
+  cache.clear();
+  EXPECT_EQ(folder.file_count(), 0u) << "what killed processes left is cleared too";
+}
+
+}  // namespace
+}  // namespace graft

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "expr/text.h"
+
+namespace graft {
+namespace {
+
+/// Reads an expression over x: f32[2 axes], n: i64[0 axes], i: i64, f: f32.
+Expr parse(std::string_view text) {
+  ExprScope scope([](std::string_view name) -> std::optional<ExprScope::Tensor> {
+    if (name == "x") return ExprScope::Tensor{0, DType::kFloat32, 2};
+    if (name == "n") return ExprScope::Tensor{1, DType::kInt64, 0};
+    return std::nullopt;
+  });
+  Lexer lexer(text, "expression");
+  static const Expr i = make_variable(), f = make_variable(DType::kFloat32);
+  scope.declare(lexer, "i", i);
+  scope.declare(lexer, "f", f);
+  parse_lets(lexer, scope);
+  Expr e = parse_expr(lexer, scope);
+  if (!lexer.at_end()) lexer.fail("expected the end");
+  return e;
+}
+
+std::string print(const Expr& e) {
+  static const int i = parse("i")->variable;
+  return print_expr(
+      e, [](int tensor) { return tensor == 0 ? "x" : "n"; }, [](int variable) { return variable == i ? "i" : "f"; });
+}
+
+std::string error_of(std::string_view text) {
+  try {
+    parse(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ExprText, expressions_print_as_they_were_written) {
+  for (const std::string_view text : {"add(x[i, 0], 1.5:f32)",
+                                      "3",
+                                      "-3",
+                                      "7:u8",
+                                      "18446744073709551615:u64",
+                                      "-9223372036854775808",
+                                      "true",
+                                      "inf:f32",
+                                      "-inf:f64",
+                                      "nan:f32",
+                                      "-nan:f32",
+                                      "-0:f32",
+                                      "1e-45:f32",
+                                      "3.4028235e+38:f32",
+                                      "0.1:f64",
+                                      "size(8*batch + 1)",
+                                      "size(floor_div(length + 1, 2))",
+                                      "n[]",
+                                      "cast<f16>(f)",
+                                      "bitcast<i32>(f)",
+                                      "select(lt(i, n[]), f, 0:f32)",
+                                      "x[add(i, 1), size(batch)]",
+                                      "check_index(n[], size(batch))",
+                                      "cast<f32>(i)"}) {
+    EXPECT_EQ(print(parse(text)), text);
+  }
+}
+
+TEST(ExprText, float_constants_read_back_bit_for_bit) {
+  for (const float value : {0.1f, 1.0f / 3, 16777216.0f, std::numeric_limits<float>::denorm_min(), 6.0221409e+23f}) {
+    const Expr e = make_constant(DType::kFloat32, value);
+    EXPECT_TRUE(equal(parse(print(e)), e)) << value;
+  }
+  const Expr wide = make_constant(DType::kFloat64, std::nextafter(0.1, 1.0));
+  EXPECT_TRUE(equal(parse(print(wide)), wide));
+}
+
+TEST(ExprText, shared_expressions_are_written_once) {
+  Expr e = parse("x[i, 0]");
+  for (int step = 0; step < 60; ++step) e = make_call(Intrinsic::kMul, {exp(e), exp(e) + e});
+  const auto written = [](const Expr& root) {
+    ExprPrinter printer([](int) { return "x"; }, [](int) { return "i"; });
+    std::string text;
+    for (const std::string& let : printer.lets({root})) text += let + "\n";
+    return text + printer.print(root);
+  };
+  const std::string text = written(e);
+  EXPECT_LT(text.size(), 10000u);  // without lets it would have 3^60 loads
+  EXPECT_EQ(written(parse(text)), text);
+}
+
+TEST(ExprText, tall_expressions_are_cut_so_that_they_read_back) {
+  Expr e = parse("f");
+  for (int step = 0; step < 1500; ++step) e = exp(e);
+  ExprPrinter printer([](int) { return "x"; }, [](int) { return "f"; });
+  std::string text;
+  for (const std::string& let : printer.lets({e})) text += let + "\n";
+  EXPECT_TRUE(equal(parse(text + printer.print(e)), e));
+}
+
+TEST(ExprText, errors_name_line_column_and_cause) {
+  EXPECT_EQ(error_of("add(i,\n  y[i])"), "expression, line 2, column 4: 'y' is not a tensor here; found '['");
+  EXPECT_EQ(error_of("add(i, f)"),
+            "expression, line 1, column 10: the operand types of add differ: i64 and f32; found the end of the text");
+  EXPECT_NE(error_of("x[i]").find("'x' has 2 axes, but 1 indices are given"), std::string::npos);
+  EXPECT_NE(error_of("x[i, f]").find("not an i64"), std::string::npos);
+  EXPECT_NE(error_of("add(i)").find("add takes 2 arguments, not 1"), std::string::npos);
+  EXPECT_NE(error_of("300:u8").find("'300' is not a constant of type u8"), std::string::npos);
+  EXPECT_NE(error_of("sqrt(i)").find("sqrt does not take operands of type i64"), std::string::npos);
+  EXPECT_NE(error_of("bitcast<i64>(f)").find("changes the width"), std::string::npos);
+  EXPECT_NE(error_of("neg(true)").find("neg does not take operands of type bool"), std::string::npos);
+}
+
+TEST(ExprText, hostile_expressions_are_errors_and_not_crashes) {
+  for (const std::string& text :
+       {std::string(""), std::string("add("), std::string("1.5"), std::string("99999999999999999999"),
+        std::string("size("), std::string("size(a*)"), std::string("size(9223372036854775807*2)"), std::string("-"),
+        std::string("x[,]"), std::string("cast<x>(i)"), std::string("1:"), std::string("\xff\x00\x80", 3),
+        std::string("mul(size(9223372036854775807), size(4))"), std::string("let i = 3\n i"),
+        std::string("select(i, i, i)"), std::string("1e999:f32")}) {
+    EXPECT_NE(error_of(text), "no error") << text;
+  }
+  std::string deep;
+  for (int i = 0; i < 100000; ++i) deep += "neg(";
+  EXPECT_NE(error_of(deep).find("nests too deeply"), std::string::npos);
+  std::string chain = "let t0 = exp(f)\n";
+  for (int i = 1; i < 100000; ++i) {
+    chain += "let t" + std::to_string(i) + " = exp(t" + std::to_string(i - 1) + ")\n";
+  }
+  EXPECT_NE(error_of(chain + "f").find("too deep"), std::string::npos);
+}
+
+TEST(ExprText, text_that_would_unfold_exponentially_is_read_or_refused_at_once) {
+  std::string lets;
+  for (const std::string name : {"a", "b"}) {
+    lets += "let " + name + "0 = mul(i, n[])\n";
+    for (int k = 1; k < 100; ++k) {
+      const std::string before = name + std::to_string(k - 1);
+      lets += "let " + name + std::to_string(k) + " = mul(" + before + ", " + before + ")\n";
+    }
+  }
+  EXPECT_EQ(print(parse(lets + "sub(a99, b99)")), "0");
+  std::string product = "(a0 + b0)";
+  for (int k = 1; k < 60; ++k) product += "*(a" + std::to_string(k) + " + b" + std::to_string(k) + ")";
+  EXPECT_NE(error_of("size(" + product + ")").find("too many terms"), std::string::npos);
+}
+
+TEST(ExprText, identifiers_are_made_unique) {
+  std::map<std::string, int, std::less<>> taken;
+  EXPECT_EQ(unique_identifier("/encoder/layer.0", taken), "_encoder_layer_0");
+  EXPECT_EQ(unique_identifier("_encoder_layer_0", taken), "_encoder_layer_0_2");
+  EXPECT_EQ(unique_identifier("0", taken), "v0");
+  EXPECT_EQ(unique_identifier("", taken), "v");
+}
+
+}  // namespace
+}  // namespace graft

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "expr/build.h"
+#include "expr/interpreter.h"
+
+namespace graft {
+namespace {
+
+using Contents = std::optional<std::vector<std::vector<Size>>>;
+
+const Size kBatch = Size::symbol("batch"), kLength = Size::symbol("length");
+
+/// y[i] = f(x[i]) over a tensor of three i64.
+Contents mapped(const std::vector<Size>& x, const std::function<Expr(const Expr&)>& f) {
+  RegionBuilder b;
+  const Tensor input = b.input("x", DType::kInt64, {static_cast<int64_t>(x.size())});
+  const Tensor y =
+      b.compute("y", DType::kInt64, {static_cast<int64_t>(x.size())}, [&](const Indices& i) { return f(input(i)); });
+  const SymbolicContent content[] = {x};
+  return interpret_symbolically(b.finish("map", {y}), content);
+}
+
+std::vector<Size> only(const Contents& contents) { return contents ? (*contents)[0] : std::vector<Size>{}; }
+
+TEST(SymbolicContent, arithmetic_on_sizes_stays_a_size) {
+  EXPECT_EQ(only(mapped({kBatch, 3}, [](const Expr& x) { return x * make_index(4) + make_index(1); })),
+            (std::vector<Size>{kBatch * Size(4) + Size(1), 13}));
+  EXPECT_EQ(only(mapped({kBatch * Size(6), 7}, [](const Expr& x) { return x / make_index(3); })),
+            (std::vector<Size>{kBatch * Size(2), 2}));
+  EXPECT_EQ(only(mapped({kBatch}, [](const Expr& x) { return make_cast(DType::kInt64, make_cast(DType::kInt32, x)); })),
+            (std::vector<Size>{kBatch}));
+}
+
+TEST(SymbolicContent, constants_wrap_like_the_interpreter) {
+  EXPECT_EQ(only(mapped({200}, [](const Expr& x) { return make_cast(DType::kInt64, make_cast(DType::kInt8, x)); })),
+            (std::vector<Size>{-56}));
+  EXPECT_EQ(only(mapped({-7}, [](const Expr& x) { return x / make_index(2); })), (std::vector<Size>{-3}));
+}
+
+TEST(SymbolicContent, select_takes_the_branch_that_signs_decide) {
+  const auto resolve = [](const Expr& x) { return select(eq(x, make_index(-1)), make_index(99), x); };
+  EXPECT_EQ(only(mapped({kBatch, -1, 5}, resolve)), (std::vector<Size>{kBatch, 99, 5}));
+  const auto clamp = [](const Expr& x) { return select(lt(x, make_index(0)), make_index(0), x); };
+  EXPECT_EQ(only(mapped({kBatch, -4}, clamp)), (std::vector<Size>{kBatch, 0}));
+}
+
+TEST(SymbolicContent, nothing_is_known_when_a_condition_is_open) {
+  EXPECT_FALSE(mapped({kBatch}, [](const Expr& x) { return select(eq(x, make_index(0)), make_index(9), x); }));
+  EXPECT_FALSE(mapped({kBatch - Size(3)}, [](const Expr& x) { return x / make_index(2); }));
+  EXPECT_FALSE(
+      mapped({kBatch}, [](const Expr& x) { return make_cast(DType::kInt64, sqrt(make_cast(DType::kFloat32, x))); }));
+}
+
+TEST(SymbolicContent, an_unknown_input_matters_only_where_it_is_read) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kInt64, {2});
+  const Tensor unknown = b.input("unknown", DType::kInt64, {2});
+  const auto take = [&](bool from_unknown) {
+    return [=](const Indices& i) { return select(lt(i[0], make_index(from_unknown ? 1 : 2)), x(i), unknown(i)); };
+  };
+  const Tensor known = b.compute("known", DType::kInt64, {2}, take(false));
+  const Tensor lost = b.compute("lost", DType::kInt64, {2}, take(true));
+  Region region = b.finish("mixed", {known, lost});
+  const SymbolicContent contents[] = {std::vector<Size>{kBatch, kLength}, std::nullopt};
+  EXPECT_FALSE(interpret_symbolically(region, contents));
+  region.outputs.pop_back();
+  EXPECT_EQ(only(interpret_symbolically(region, contents)), (std::vector<Size>{kBatch, kLength}));
+}
+
+TEST(SymbolicContent, reduce_scan_and_scatter_work_on_sizes) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kInt64, {3});
+  const Tensor product =
+      b.reduce("product", Intrinsic::kMul, {}, {3}, [&](const Indices&, const Indices& k) { return x({k[0]}); });
+  const auto sums = b.scan("sums", {}, Size(3), [&](Scan& scan, const Indices&, const Expr& t) {
+    const Expr sum = make_variable();
+    scan.state = {sum};
+    scan.initial = {make_index(0)};
+    scan.step = {sum + x({t})};
+    scan.emit = {sum};
+  });
+  const Tensor set = b.scatter("set", x, ScatterMode::kSet, {1}, [&](Scatter& scatter, const Indices&) {
+    scatter.indices = {make_index(1)};
+    scatter.value = x({make_index(0)});
+  });
+  const SymbolicContent content[] = {std::vector<Size>{kBatch, kLength, 8}};
+  const Contents results = interpret_symbolically(b.finish("forms", {product, sums[0], set}), content);
+  ASSERT_TRUE(results);
+  EXPECT_EQ((*results)[0], (std::vector<Size>{kBatch * kLength * Size(8)}));
+  EXPECT_EQ((*results)[1], (std::vector<Size>{kBatch, kBatch + kLength, kBatch + kLength + Size(8)}));
+  EXPECT_EQ((*results)[2], (std::vector<Size>{kBatch, kBatch, 8}));
+}
+
+TEST(SymbolicContent, compact_and_sort_need_decided_choices) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kInt64, {4});
+  const auto kept = b.compact("kept", {4}, "found", [&](Compact& compact, const Indices& i) {
+    compact.condition = ne(x(i), make_index(1));
+    compact.values = {x(i)};
+  });
+  const Region region = b.finish("squeeze", {kept[0]});
+  const SymbolicContent decided[] = {std::vector<Size>{1, kBatch + Size(2), 1, 5}};
+  EXPECT_EQ(only(interpret_symbolically(region, decided)), (std::vector<Size>{kBatch + Size(2), 5}));
+  const SymbolicContent open[] = {std::vector<Size>{1, kBatch, 1, 5}};
+  EXPECT_FALSE(interpret_symbolically(region, open));
+}
+
+}  // namespace
+}  // namespace graft

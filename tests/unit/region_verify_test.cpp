@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "expr/region.h"
+
+namespace graft {
+namespace {
+
+/// A region that sums the rows of x into y, to be broken by each test.
+Region sum_region() {
+  return parse_region(R"(region sum
+tensor x: f32[batch, 8]
+tensor y: f32[batch]
+tensor z: f32[batch]
+input x
+output z
+reduce y over [i0 < batch] fold [k0 < 8] {
+  left l0: f32
+  right r0: f32
+  lift x[i0, k0]
+  identity 0:f32
+  combine add(l0, r0)
+}
+compute z over [i0 < batch] {
+  value exp(y[i0])
+}
+)");
+}
+
+std::string problem_of(const Region& region) {
+  try {
+    verify(region);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInternal);
+    return error.message();
+  }
+  return "none";
+}
+
+#define EXPECT_PROBLEM(region, part) EXPECT_NE(problem_of(region).find(part), std::string::npos) << problem_of(region)
+
+Reduce& reduce_of(Region& region) { return std::get<Reduce>(region.forms[0]); }
+Compute& compute_of(Region& region) { return std::get<Compute>(region.forms[1]); }
+
+TEST(VerifyRegion, accepts_a_correct_region) { EXPECT_EQ(problem_of(sum_region()), "none"); }
+
+TEST(VerifyRegion, refuses_reading_before_defining) {
+  Region region = sum_region();
+  std::swap(region.forms[0], region.forms[1]);
+  EXPECT_PROBLEM(region, "region 'sum', form 0 (of 'z'): the value reads 'y' before it is defined");
+}
+
+TEST(VerifyRegion, refuses_a_second_definition) {
+  Region region = sum_region();
+  region.forms.push_back(region.forms[1]);
+  EXPECT_PROBLEM(region, "'z' is defined twice");
+}
+
+TEST(VerifyRegion, refuses_an_output_that_nothing_defines) {
+  Region region = sum_region();
+  region.forms.pop_back();
+  EXPECT_PROBLEM(region, "an output is not defined");
+}
+
+TEST(VerifyRegion, refuses_variables_out_of_scope) {
+  Region region = sum_region();
+  reduce_of(region).monoid.combine[0] =
+      make_load(0, DType::kFloat32, {reduce_of(region).axes[0].variable, make_index(0)});
+  EXPECT_PROBLEM(region, "the combined value uses a variable that is not in scope");
+}
+
+TEST(VerifyRegion, refuses_a_value_of_another_type) {
+  Region region = sum_region();
+  compute_of(region).value = make_index(1);
+  EXPECT_PROBLEM(region, "the value is a i64, not a f32");
+}
+
+TEST(VerifyRegion, refuses_a_shape_that_the_form_does_not_cover) {
+  Region region = sum_region();
+  compute_of(region).axes[0].extent = 7;
+  EXPECT_PROBLEM(region, "'z' has the shape [batch], but the form covers [7]");
+}
+
+TEST(VerifyRegion, refuses_indices_of_wrong_number_or_type) {
+  Region region = sum_region();
+  compute_of(region).value = make_load(1, DType::kFloat32, {});
+  EXPECT_PROBLEM(region, "'y' has 1 axes, but 0 indices are given");
+  compute_of(region).value = make_load(1, DType::kFloat32, {make_integer(DType::kInt32, 0)});
+  EXPECT_PROBLEM(region, "an index of 'y' is not an i64");
+}
+
+TEST(VerifyRegion, refuses_a_monoid_whose_parts_do_not_match) {
+  Region region = sum_region();
+  reduce_of(region).monoid.identity = {make_constant(DType::kFloat64, 0)};
+  EXPECT_PROBLEM(region, "the state of component 0 is not f32");
+  reduce_of(region).monoid.identity.clear();
+  EXPECT_PROBLEM(region, "there are 0 identities, but 1 are expected");
+}
+
+TEST(VerifyRegion, refuses_calls_on_operands_they_do_not_take) {
+  Region region = sum_region();
+  ExprNode node{.kind = ExprKind::kCall, .type = DType::kFloat32, .size = {}, .args = {}};
+  node.intrinsic = Intrinsic::kSqrt;
+  node.args = {make_index(4)};
+  compute_of(region).value = Expr(std::make_shared<const ExprNode>(node));
+  EXPECT_PROBLEM(region, "sqrt does not take operands of type i64");
+}
+
+TEST(VerifyRegion, refuses_one_variable_for_two_axes) {
+  Region region = sum_region();
+  reduce_of(region).reduced[0].variable = reduce_of(region).axes[0].variable;
+  EXPECT_PROBLEM(region, "a variable is declared twice");
+}
+
+}  // namespace
+}  // namespace graft
