@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "engine/verify_engine.h"
 #include "tile/program.h"
 
 namespace graft {
@@ -34,8 +35,18 @@ tile::Program read_program(const EngineKernel& kernel) {
   return program;
 }
 
+/// Whether element (i0, i1, ...) lies where a row-major tensor has it.
+bool is_row_major(const tile::Buffer& buffer) {
+  Size stride = 1;
+  for (size_t axis = buffer.shape.size(); axis-- > 0; stride = stride * buffer.shape[axis]) {
+    if (!(buffer.strides[axis] == stride) && !buffer.shape[axis].is(1)) return false;
+  }
+  return true;
+}
+
 /// A kernel may touch what its step lists, and write what the step writes.
-void check_step(const Engine& engine, const EngineStep& step, const tile::Program& program) {
+void check_step(Engine& engine, int number, const tile::Program& program) {
+  const EngineStep& step = engine.steps[number];
   const auto check = [&](bool good, const std::string& what) {
     GRAFT_USER_CHECK(good, kInvalidModel, what + kRemedy, fmt::format("step '{}'", step.name));
   };
@@ -47,10 +58,9 @@ void check_step(const Engine& engine, const EngineStep& step, const tile::Progra
   for (size_t i = 0; i < arguments; ++i) {
     const tile::Buffer& buffer = program.buffers[i];
     const EngineTensor& tensor = engine.tensors[step.tensors[i]];
-    const Size bits = element_count(buffer.shape) * Size(bit_width(buffer.type));
-    check(buffer.type == tensor.type, fmt::format("buffer {} of its kernel is not of the type of '{}'", i, tensor.name));
-    check(ceil_div(bits, 8) == tensor.bytes || bits == tensor.bytes * Size(8),
-          fmt::format("buffer {} of its kernel has not the size of '{}'", i, tensor.name));
+    check(buffer.type == tensor.type, fmt::format("buffer {} of its kernel has not the type of '{}'", i, tensor.name));
+    check(is_row_major(buffer), fmt::format("buffer {} of its kernel is not row-major", i));
+    require_bytes(engine, number, step.tensors[i], dense_bytes(buffer.type, buffer.shape), "its kernel");
     check(!buffer.written || static_cast<int>(i) >= step.input_count,
           fmt::format("its kernel writes the input '{}'", tensor.name));
   }
@@ -58,11 +68,12 @@ void check_step(const Engine& engine, const EngineStep& step, const tile::Progra
 
 }  // namespace
 
-void check_kernels(const Engine& engine) {
+void check_kernels(Engine& engine) {
   std::vector<tile::Program> programs;
   for (const EngineKernel& kernel : engine.kernels) programs.push_back(read_program(kernel));
-  for (const EngineStep& step : engine.steps) {
-    if (step.kind == StepKind::kKernel) check_step(engine, step, programs[step.kernel]);
+  for (size_t step = 0; step < engine.steps.size(); ++step) {
+    if (engine.steps[step].kind != StepKind::kKernel) continue;
+    check_step(engine, static_cast<int>(step), programs[engine.steps[step].kernel]);
   }
 }
 

@@ -7,8 +7,9 @@
 namespace graft {
 
 /// Checks that each kernel of a plan is a well-formed tile program that fits the steps that launch it: its buffers have
-/// the types and the bytes of the tensors, it writes outputs only, and its launch and scratch sizes are what the
-/// program itself gives. Throws invalid_model naming the kernel or step.
-void check_kernels(const Engine& engine);
+/// the types of the tensors and lie inside their memory, it writes outputs only, and its launch and scratch sizes are
+/// what the program itself gives. What depends on the sizes of a run becomes a bound of the step. Throws invalid_model
+/// naming the kernel or step.
+void check_kernels(Engine& engine);
 
 }  // namespace graft

@@ -105,11 +105,11 @@ constexpr DataType data_type_of() {
 
 /// A tensor in memory that somebody else owns.
 struct TensorView {
-  std::string name;              ///< of the input or output; empty: by its position in the call
+  std::string name = {};         ///< of the input or output; empty: by its position in the call
   DataType dtype = DataType::kUndefined;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;  ///< in elements, of any sign; empty: row-major
-  void* data = nullptr;          ///< of any alignment. An output with null gets memory, see Session::run
+  std::vector<int64_t> shape = {};
+  std::vector<int64_t> strides = {};  ///< in elements, of any sign; empty: row-major
+  void* data = nullptr;  ///< of any alignment. An output with null gets memory, see Session::run
 };
 
 /// Describes row-major or strided memory. An input is only read, so constant memory will do.
@@ -136,14 +136,14 @@ struct ValueInfo {
 
 /// Choices for compiling. `extra` takes any key and value of graft_option.
 struct CompileOptions {
-  std::vector<std::string> dims;    ///< `batch=8`, `batch=1:8:64`: by the model's own names
-  std::vector<std::string> shapes;  ///< `x:1x3x224x224`
-  int threads = 0;                  ///< 0: all of the machine
-  std::string tune = "fast";        ///< off, fast, full
+  std::vector<std::string> dims = {};    ///< `batch=8`, `batch=1:8:64`: by the model's own names
+  std::vector<std::string> shapes = {};  ///< `x:1x3x224x224`
+  int threads = 0;                       ///< 0: all of the machine
+  std::string tune = "fast";             ///< off, fast, full
   std::string target = "native";
-  std::vector<std::pair<std::string, std::string>> extra;
+  std::vector<std::pair<std::string, std::string>> extra = {};
   /// Told about each step; false stops compiling with a `cancelled` error. Must not throw.
-  std::function<bool(std::string_view stage, std::string_view step, int done, int total)> progress;
+  std::function<bool(std::string_view stage, std::string_view step, int done, int total)> progress = {};
 };
 
 namespace detail {

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kLargestStructure = uint64_t{1} << 30;
 constexpr int kDeepestTable = 16;
 constexpr int kMostTables = 8'000'000;
-constexpr size_t kLongestSize = 4096;
+constexpr size_t kLongestSize = 16384;
 
 /// Reads the two structured sections into an engine. Lists that are absent count as empty.
 class PlanReader {
@@ -62,7 +62,7 @@ class PlanReader {
   /// Numbers; the verifier has seen that they lie inside, but not that they are aligned.
   template <class T>
   std::vector<T> list(const flatbuffers::Vector<T>* values) const {
-    if (!values) return {};
+    if (!values || values->size() == 0) return {};  // FlatBuffers leaves empty vectors unaligned
     require(reinterpret_cast<uintptr_t>(values->Data()) % sizeof(T) == 0, "its structure is damaged");
     return std::vector<T>(values->begin(), values->end());
   }

@@ -126,7 +126,8 @@ std::vector<OpDef> cast_ops() {
       {.domain = "", .name = "Cast", .since = 25, .inputs = {"x"}, .outputs = {"y"}, .attributes = attributes,
        .define = define_cast, .samples = cast_samples, .doc = "Each element converted to another type."},
       {.domain = "", .name = "CastLike", .since = 25, .inputs = {"x", "like"}, .outputs = {"y"}, .attributes = rounding,
-       .define = define_cast_like, .samples = cast_like_samples, .doc = "Each element converted to the type of `like`."},
+       .define = define_cast_like, .samples = cast_like_samples,
+        .doc = "Each element converted to the type of `like`."},
       {.domain = "", .name = "BitCast", .since = 26, .inputs = {"x"}, .outputs = {"y"}, .attributes = {{"to"}},
        .define = define_bit_cast, .samples = bit_cast_samples, .doc = "The same bits read as another type."},
   };

@@ -228,7 +228,8 @@ std::vector<Sample> conv_transpose_samples() {
           {.name = "strides_pads_and_bias", .inputs = {f32({1, 2, 4, 5}), f32({2, 3, 3, 3}), f32({3})},
            .attributes = with({{"strides", {2, 3}}, {"pads", {1, 0, 1, 2}}, {"output_padding", {1, 1}}})},
           {.name = "groups", .inputs = {f32({1, 4, 5}), f32({4, 2, 3})}, .attributes = with({{"strides", {2}}}, 2)},
-          {.name = "dilations", .inputs = {f32({1, 1, 4, 4}), f32({1, 2, 2, 2})}, .attributes = with({{"dilations", {2, 2}}})},
+          {.name = "dilations", .inputs = {f32({1, 1, 4, 4}), f32({1, 2, 2, 2})},
+           .attributes = with({{"dilations", {2, 2}}})},
           {.name = "output_shape", .inputs = {f32({1, 2, 3, 3}), f32({2, 2, 3, 3})},
            .attributes = with({{"strides", {3, 2}}, {"output_shape", {10, 8}}})}};
 }

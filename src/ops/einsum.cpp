@@ -118,7 +118,8 @@ std::vector<Sample> einsum_samples() {
           {.name = "trace_of_batches", .inputs = {f32({2, 5, 5})}, .attributes = equation("bii->b")},
           {.name = "scores_of_attention", .inputs = {f32({2, 3, 4, 5}), f32({2, 6, 4, 5})},
            .attributes = equation("bqhd,bkhd->bhqk")},
-          {.name = "three_inputs", .inputs = {f32({3, 4}), f32({4, 5}), f32({5})}, .attributes = equation("ab,bc,c->a")}};
+          {.name = "three_inputs", .inputs = {f32({3, 4}), f32({4, 5}), f32({5})},
+           .attributes = equation("ab,bc,c->a")}};
 }
 
 }  // namespace

@@ -205,7 +205,8 @@ std::vector<Sample> gather_elements_samples() {
 std::vector<Sample> gather_nd_samples() {
   return {{.name = "elements", .inputs = {f32({4, 5}), indices({3, 2}, 0, 3)}},
           {.name = "rows", .inputs = {f32({4, 5, 3}), indices({2, 3, 1}, -4, 3)}},
-          {.name = "batches", .inputs = {f32({2, 4, 3}), indices({2, 5, 1}, 0, 3)}, .attributes = one("batch_dims", 1)}};
+          {.name = "batches", .inputs = {f32({2, 4, 3}), indices({2, 5, 1}, 0, 3)},
+           .attributes = one("batch_dims", 1)}};
 }
 std::vector<Sample> scatter_elements_samples() {
   const auto reduction = [](const char* name) { return Attributes{{"reduction", std::string(name)}}; };

@@ -80,7 +80,8 @@ std::vector<Sample> loss_samples() {
   Attributes ignoring = attributes("mean");
   ignoring["ignore_index"] = int64_t{1};
   return {{.name = "mean", .inputs = {f32({3, 5}), i64({3}, 0, 4)}},
-          {.name = "none_of_images", .inputs = {f32({3, 5, 2, 4}), i64({3, 2, 4}, 0, 4)}, .attributes = attributes("none")},
+          {.name = "none_of_images", .inputs = {f32({3, 5, 2, 4}), i64({3, 2, 4}, 0, 4)},
+           .attributes = attributes("none")},
           {.name = "sum_with_weights", .inputs = {f32({3, 5, 6}), i64({3, 6}, 0, 4), f32({5}, 0.5, 2)},
            .attributes = attributes("sum")},
           {.name = "mean_with_weights_and_an_ignored_class",

@@ -37,7 +37,8 @@ Tensor row_mean(Definition& d, const Rows& r) {
 
 /// 1 / sqrt(mean of squared differences from `mean` + epsilon); a null mean stands for zero.
 Tensor inverse_deviation(Definition& d, const Rows& r, const Tensor& mean, double epsilon) {
-  const Tensor squares = d.reduce("squares", Intrinsic::kAdd, r.outer, r.inner, [&](const Indices& i, const Indices& k) {
+  const Tensor squares = d.reduce("squares", Intrinsic::kAdd, r.outer, r.inner, [&](const Indices& i,
+      const Indices& k) {
     const Expr x = r.x.wide(joined(i, k));
     const Expr difference = mean ? x - mean(i) : x;
     return difference * difference;
@@ -228,7 +229,8 @@ std::vector<Sample> rms_samples() {
 }
 std::vector<Sample> instance_samples() {
   return {{.name = "image", .inputs = {f32({2, 3, 5, 7}), f32({3}), f32({3})}},
-          {.name = "one_spatial_axis", .inputs = {f32({1, 4, 9}), f32({4}), f32({4})}, .attributes = {{"epsilon", 0.1}}}};
+          {.name = "one_spatial_axis", .inputs = {f32({1, 4, 9}), f32({4}), f32({4})},
+           .attributes = {{"epsilon", 0.1}}}};
 }
 std::vector<Sample> group_samples() {
   return {{.name = "two_groups", .inputs = {f32({2, 6, 3, 5}), f32({6}), f32({6})},

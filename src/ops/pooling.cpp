@@ -169,18 +169,22 @@ std::vector<Sample> pool_samples() {
   return {
       {.name = "one_axis", .inputs = {f32({2, 3, 11})}, .attributes = attributes({{"kernel_shape", ints({3})}})},
       {.name = "strides_and_pads", .inputs = {f32({1, 3, 7, 9})},
-       .attributes = attributes({{"kernel_shape", ints({3, 3})}, {"strides", ints({2, 2})}, {"pads", ints({1, 1, 1, 1})}})},
+       .attributes = attributes({{"kernel_shape", ints({3, 3})}, {"strides", ints({2, 2})}, {"pads", ints({1, 1, 1,
+           1})}})},
       {.name = "uneven_pads", .inputs = {f32({1, 2, 6, 5})},
        .attributes = attributes({{"kernel_shape", ints({2, 3})}, {"pads", ints({0, 1, 1, 2})}})},
       {.name = "same_padding", .inputs = {f32({1, 2, 7, 8})},
        .attributes = attributes({{"kernel_shape", ints({3, 2})}, {"strides", ints({2, 2})},
                                  {"auto_pad", std::string("SAME_UPPER")}})},
       {.name = "windows_overhang", .inputs = {f32({1, 2, 7, 8})},
-       .attributes = attributes({{"kernel_shape", ints({3, 3})}, {"strides", ints({2, 3})}, {"ceil_mode", int64_t{1}}})},
+       .attributes = attributes({{"kernel_shape", ints({3, 3})}, {"strides", ints({2, 3})}, {"ceil_mode",
+           int64_t{1}}})},
       {.name = "dilations", .inputs = {f32({1, 1, 9, 9})},
        .attributes = attributes({{"kernel_shape", ints({2, 3})}, {"dilations", ints({3, 2})}})},
-      {.name = "three_axes", .inputs = {f32({1, 2, 4, 5, 6})}, .attributes = attributes({{"kernel_shape", ints({2, 3, 2})}})},
-      {.name = "half_precision", .inputs = {f16({1, 3, 6, 6})}, .attributes = attributes({{"kernel_shape", ints({3, 3})}}),
+      {.name = "three_axes", .inputs = {f32({1, 2, 4, 5, 6})},
+       .attributes = attributes({{"kernel_shape", ints({2, 3, 2})}})},
+      {.name = "half_precision", .inputs = {f16({1, 3, 6, 6})},
+       .attributes = attributes({{"kernel_shape", ints({3, 3})}}),
        .tolerance = 2e-3},
   };
 }
@@ -242,7 +246,8 @@ std::vector<OpDef> pooling_ops() {
       row("LpPool", 22, windows_and({"p", int64_t{2}}), define_lp_pool, lp_pool_samples, "The p-norm of each window."),
       row("GlobalAveragePool", 22, {}, define_global_average_pool, global_samples, "The mean of each channel."),
       row("GlobalMaxPool", 22, {}, define_global_max_pool, global_samples, "The largest element of each channel."),
-      row("GlobalLpPool", 22, {{"p", int64_t{2}}}, define_global_lp_pool, global_samples, "The p-norm of each channel."),
+      row("GlobalLpPool", 22, {{"p", int64_t{2}}}, define_global_lp_pool, global_samples,
+          "The p-norm of each channel."),
   };
   ops[0].outputs = {"y", "indices?"};
   return ops;

@@ -116,7 +116,8 @@ Tensor integer_product(Definition& d, int a_input, int a_zero, int b_input, int 
   if (a.rank() < 2 || b.rank() < 2) d.unsupported("quantized matrices of fewer than two axes");
   const Size k = a.size(-1);
   d.require_equal(k, b.size(-2), "the inner sizes of its inputs differ");
-  Shape shape = d.broadcast(Shape(a.shape().begin(), a.shape().end() - 2), Shape(b.shape().begin(), b.shape().end() - 2));
+  Shape shape = d.broadcast(Shape(a.shape().begin(), a.shape().end() - 2), Shape(b.shape().begin(),
+      b.shape().end() - 2));
   shape.push_back(a.size(-2));
   shape.push_back(b.size(-1));
   const auto less = [&](const Tensor& t, int zero, const Indices& at, bool left) {
@@ -173,7 +174,8 @@ std::vector<Sample> dynamic_samples() {
 SampleInput bytes(Dims shape) { return of(DType::kUint8, std::move(shape), 0, 255); }
 std::vector<Sample> matmul_integer_samples() {
   return {{.name = "no_zero_points", .inputs = {bytes({3, 7}), bytes({7, 5})}},
-          {.name = "zero_points", .inputs = {bytes({3, 7}), bytes({7, 5}), scalar(DType::kUint8, 9), scalar(DType::kUint8, 4)}},
+          {.name = "zero_points",
+           .inputs = {bytes({3, 7}), bytes({7, 5}), scalar(DType::kUint8, 9), scalar(DType::kUint8, 4)}},
           {.name = "batches", .inputs = {bytes({2, 3, 4}), bytes({4, 5})}}};
 }
 std::vector<Sample> qlinear_matmul_samples() {

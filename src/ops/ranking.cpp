@@ -57,11 +57,34 @@ void define_top_k(Definition& d) {
   d.out(1, placed("indices", sorted[1]));
 }
 
+/// Along an axis that only the run knows: each result is a fold over the part of its row that counts.
+void define_running_of_the_run(Definition& d, Intrinsic combine, int64_t identity, const Size& stated) {
+  const Tensor x = d.in(0);
+  const DType wide = compute_type(x.type());
+  const AxisSet set = axis_set(d, std::vector<Size>{stated}, x.rank());
+  Size length = 0;
+  for (int axis = 0; axis < x.rank(); ++axis) length = length + set[axis] * x.size(axis);
+  const bool exclusive = d.integer("exclusive") != 0, reverse = d.integer("reverse") != 0;
+  const Tensor total = d.reduce("total", combine, Shape(x.shape()), {length}, [&](const Indices& i, const Indices& k) {
+    Indices at;
+    Expr own = make_index(0);
+    for (int axis = 0; axis < x.rank(); ++axis) {
+      const Expr chosen = make_size(set[axis]);
+      own = own + chosen * i[axis];
+      at.push_back(i[axis] + chosen * (k[0] - i[axis]));
+    }
+    const Expr counts = reverse ? (exclusive ? gt(k[0], own) : ge(k[0], own))
+        : (exclusive ? lt(k[0], own) : le(k[0], own));
+    return select(counts, x.wide(at), make_integer(wide, identity));
+  });
+  d.out(0, stored_as(d, "y", total, x.type()));
+}
+
 /// A running fold along an axis, over what comes before each element and (unless exclusive) itself.
 void define_running(Definition& d, Intrinsic combine, int64_t identity) {
   const Tensor x = d.in(0);
-  const Size stated = d.size_of(1);
-  if (!stated.is_constant()) d.unsupported("an axis that only the run knows");
+  const Size stated = x.rank() == 1 && !d.knows(1) ? Size(0) : d.size_of(1);
+  if (!stated.is_constant()) return define_running_of_the_run(d, combine, identity, stated);
   const int axis = d.axis(stated.constant(), x.rank());
   const DType wide = compute_type(x.type());
   const Shape rows = without_axis(x.shape(), axis);
@@ -118,6 +141,10 @@ std::vector<Sample> running_samples() {
           {.name = "first_axis", .inputs = {f32({5, 3}), scalar(DType::kInt32, 0)}},
           {.name = "exclusive", .inputs = {f32({3, 7}), last}, .attributes = one("exclusive", 1)},
           {.name = "reverse", .inputs = {f32({3, 7}), last}, .attributes = one("reverse", 1)},
+          {.name = "axis_of_the_run", .inputs = {f32({3, 4, 5}), values(DType::kInt64, {}, {-2})}},
+          {.name = "exclusive_and_reverse_on_an_axis_of_the_run",
+           .inputs = {f32({3, 5}), values(DType::kInt64, {}, {0})},
+           .attributes = {{"exclusive", int64_t{1}}, {"reverse", int64_t{1}}}},
           {.name = "exclusive_and_reverse", .inputs = {i64({2, 5, 3}, -5, 5), scalar(DType::kInt64, 1)},
            .attributes = {{"exclusive", int64_t{1}}, {"reverse", int64_t{1}}}}};
 }
@@ -146,7 +173,8 @@ std::vector<OpDef> ranking_ops() {
       arg("ArgMin", define_arg<false>, "The position of the smallest element along an axis."),
       {.domain = "", .name = "TopK", .since = 24, .inputs = {"x", "k"}, .outputs = {"values", "indices"},
        .attributes = {{"axis", int64_t{-1}}, {"largest", int64_t{1}}, {"sorted", int64_t{1}}},
-       .define = define_top_k, .samples = top_k_samples, .doc = "The k largest or smallest elements along an axis, in order."},
+       .define = define_top_k, .samples = top_k_samples,
+        .doc = "The k largest or smallest elements along an axis, in order."},
       running("CumSum", 14, define_cum_sum, "The running sum along an axis."),
       running("CumProd", 26, define_cum_prod, "The running product along an axis."),
       {.domain = "", .name = "ReverseSequence", .since = 10, .inputs = {"input", "sequence_lens"}, .outputs = {"y"},

@@ -34,7 +34,8 @@ Reduction read_reduction(Definition& d) {
 /// The type sums, logarithms and roots are computed in: integers leave i64 only where roots ask for it.
 DType real_type(DType type) { return is_float(type) ? compute_type(type) : DType::kFloat64; }
 
-Tensor folded(Definition& d, const Reduction& r, std::string_view name, Intrinsic combine, DType type, const Map& lift) {
+Tensor folded(Definition& d, const Reduction& r, std::string_view name, Intrinsic combine, DType type,
+    const Map& lift) {
   return fold_axes(d, name, r.x.shape(), r.set,
                    {combine, [&](const Indices& i) { return lift(make_cast(type, r.x(i))); }});
 }

@@ -100,7 +100,8 @@ std::vector<OpDef> selection_ops() {
   };
   return {
       {.domain = "", .name = "Where", .since = 16, .inputs = {"condition", "x", "y"}, .outputs = {"z"},
-       .attributes = {}, .define = define_where, .samples = where_samples, .doc = "x where the condition holds, else y."},
+       .attributes = {}, .define = define_where, .samples = where_samples,
+        .doc = "x where the condition holds, else y."},
       {.domain = "", .name = "Clip", .since = 13, .inputs = {"x", "min?", "max?"}, .outputs = {"y"}, .attributes = {},
        .define = define_clip, .samples = clip_samples, .doc = "Each element bounded from below, then from above."},
       variadic("Min", define_extreme<Intrinsic::kMin>, extreme_samples, "The smallest of the inputs."),

@@ -116,7 +116,21 @@ void define_squeeze(Definition& d) {
   for (int i = 0; i < x.rank(); ++i) {
     d.require_equal(set[i] * (x.size(i) - Size(1)), 0, "a squeezed axis has another size than 1");
   }
-  d.out(0, reshape(d, "squeezed", x, without(x.shape(), set, false, members)));
+  const Shape shape = without(x.shape(), set, false, members);
+  d.out(0, d.compute("squeezed", x.type(), shape, [&](const Indices& i) {
+    Indices at;
+    Size place = 0;
+    for (int axis = 0; axis < x.rank(); ++axis) {
+      Expr index = make_index(0);
+      for (size_t p = 0; p < i.size() && static_cast<int>(p) <= axis; ++p) {
+        const Size here = (Size(1) - set[axis]) * is_equal(place, static_cast<int64_t>(p));
+        if (!here.is(0)) index = index + make_size(here) * i[p];
+      }
+      at.push_back(index);
+      place = place + Size(1) - set[axis];
+    }
+    return x(at);
+  }));
 }
 
 void define_unsqueeze(Definition& d) {
@@ -136,7 +150,18 @@ void define_unsqueeze(Definition& d) {
     shape.push_back(size);
     place = place + Size(1) - set[i];
   }
-  d.out(0, reshape(d, "unsqueezed", x, shape));
+  d.out(0, d.compute("unsqueezed", x.type(), shape, [&](const Indices& i) {
+    Indices at(x.rank(), make_index(0));
+    Size before = 0;
+    for (int axis = 0; axis < rank; ++axis) {
+      for (int p = 0; p < x.rank() && p <= axis; ++p) {
+        const Size here = (Size(1) - set[axis]) * is_equal(before, p);
+        if (!here.is(0)) at[p] = at[p] + make_size(here) * i[axis];
+      }
+      before = before + Size(1) - set[axis];
+    }
+    return x(at);
+  }));
 }
 
 /// Broadcasts to a shape of which entries may be 1, and of which the run may know only the number of entries.
@@ -229,8 +254,10 @@ void define_tile(Definition& d) {
 
 std::vector<Sample> shape_samples() {
   return {{.name = "all_axes", .inputs = {f32({3, 4, 5})}},
-          {.name = "some_axes", .inputs = {f32({3, 4, 5})}, .attributes = {{"start", int64_t{-2}}, {"end", int64_t{-1}}}},
-          {.name = "bounds_outside", .inputs = {f32({3, 4})}, .attributes = {{"start", int64_t{-9}}, {"end", int64_t{9}}}},
+          {.name = "some_axes", .inputs = {f32({3, 4, 5})},
+           .attributes = {{"start", int64_t{-2}}, {"end", int64_t{-1}}}},
+          {.name = "bounds_outside", .inputs = {f32({3, 4})},
+           .attributes = {{"start", int64_t{-9}}, {"end", int64_t{9}}}},
           {.name = "scalar", .inputs = {f32({})}}};
 }
 std::vector<Sample> size_samples() {

@@ -332,7 +332,9 @@ void Session::State::bind_output(size_t i, std::span<BufferView> outputs, const 
   }
   output_data[i] = view.data;
   if (needs_copy(view)) output_data[i] = staging_out[i].reserve(bytes, "a strided output");
-  if (tensor.storage == Storage::kOutput) memory[id] = output_data[i];
+  const int root = root_of(*engine, id);
+  const EngineTensor& place = engine->tensors[root];
+  if (place.storage == Storage::kOutput && place.index == static_cast<int>(i)) memory[root] = output_data[i];
 }
 
 /// Outputs that are another tensor's memory, and strided ones, are copied at the end.
@@ -459,10 +461,15 @@ std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engi
     GRAFT_USER_CHECK(status.ok(), kDevice, status.message(), "kernel object");
     loaded->objects.push_back(std::move(object));
   }
-  for (const EngineKernel& kernel : engine->kernels) {
+  std::vector<bool> wanted(engine->kernels.size());
+  for (const EngineStep& step : engine->steps) {
+    if (step.kind == StepKind::kKernel) wanted[step.kernel] = true;
+  }
+  for (size_t k = 0; k < engine->kernels.size(); ++k) {
+    const EngineKernel& kernel = engine->kernels[k];
     const bool known = kernel.object >= 0 && kernel.object < static_cast<int>(loaded->objects.size());
     const void* entry = known ? loaded->objects[kernel.object]->find(kernel.name) : nullptr;
-    GRAFT_USER_CHECK(entry, kInvalidModel, "its object does not define it", fmt::format("kernel '{}'", kernel.name));
+    GRAFT_USER_CHECK(entry || !wanted[k], kInvalidModel, "its object does not define it", fmt::format("kernel '{}'", kernel.name));
     loaded->kernels.push_back(entry);
   }
   loaded->engine = std::move(engine);

@@ -41,8 +41,8 @@ std::string model() {
 class Api : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("graft-api-" + std::to_string(std::rand()));
-    std::filesystem::create_directories(folder_);
+    std::string pattern = std::filesystem::temp_directory_path() / "graft-api-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
     path_ = folder_ / "pair.onnx";
     std::FILE* file = std::fopen(path_.c_str(), "wb");
     const std::string bytes = model();

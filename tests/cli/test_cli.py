@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import pytest
 from conftest import COMMAND, expected, two_layers
 from onnx import TensorProto, helper
@@ -58,6 +59,24 @@ def test_results_do_not_depend_on_generated_kernels(graft, model, tmp_path):
     generated, interpreted = np.load(tmp_path / "generated.npy"), np.load(tmp_path / "interpret.npy")
     np.testing.assert_allclose(generated, interpreted, atol=1e-5)
     assert np.ptp(generated) > 0.1
+
+
+def test_a_plan_keeps_constants_without_axes(graft, tmp_path):
+    nodes = [helper.make_node("Gather", ["x", "which"], ["row"], axis=0),
+             helper.make_node("Mul", ["row", "two"], ["y"])]
+    for odd in range(4):  # names of several lengths, since what follows them in the file is aligned
+        weights = [onnx.numpy_helper.from_array(np.array(1), "which"),
+                   onnx.numpy_helper.from_array(np.float32(2), "two")]
+        graph = helper.make_graph(nodes, "g" * (odd + 1),
+                                  [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])], weights)
+        opsets = [helper.make_opsetid("", 20)]
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "model.onnx")
+        np.save(tmp_path / "x.npy", BATCH[:, :3].copy())
+        compile_plan(graft)
+        done = graft("run", "plan.graft", "--input", "x.npy", "--outputs", "y.npy")
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), 2 * BATCH[1, :3])
 
 
 def test_the_same_choices_give_the_same_plan(graft, model, tmp_path):
@@ -132,7 +151,7 @@ def test_a_failure_names_cause_and_remedy_and_ends_with_1(graft, model, words, p
 @pytest.mark.parametrize("x, parts", [
     (np.zeros((5, 3), np.float32), ["'x'", "axis 1", "3", "4"]),
     (np.zeros((9, 4), np.float32), ["'x'", "axis 0", "9", "8"]),
-    (np.zeros(4, np.float32), ["'x'", "rank"]),
+    (np.zeros(4, np.float32), ["'x'", "2 axes", "[4]"]),
     (np.zeros((5, 4), np.int64), ["'x'", "i64", "f32"]),
 ])
 def test_a_wrong_input_is_named_with_axis_value_and_range(graft, model, tmp_path, x, parts):
@@ -250,3 +269,41 @@ def test_a_foreign_cache_is_not_used(graft, model, tmp_path):
     done = graft("run", "model.onnx", env={**os.environ, "GRAFT_CACHE": str(tmp_path / "open")})
     assert done.returncode == 0 and "cache" in done.stderr
     assert not list((tmp_path / "open").iterdir())
+
+
+def test_killing_leaves_every_file_valid(graft, model, tmp_path):
+    environment = {**os.environ, "GRAFT_CACHE": str(tmp_path / "cache")}
+    started = time.perf_counter()
+    assert graft("compile", "model.onnx", "-o", "whole.graft", env=environment).returncode == 0
+    usual = time.perf_counter() - started
+    whole = (tmp_path / "whole.graft").read_bytes()
+    random = np.random.default_rng(11)
+    finished = 0
+    for moment in range(100):
+        if moment % 10 == 0:
+            graft("cache", "clear", env=environment)
+        process = subprocess.Popen([str(COMMAND), "compile", "model.onnx", "-o", "plan.graft"], cwd=tmp_path,
+                                   env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(random.uniform(0, 1.3 * usual))
+        process.kill()
+        finished += process.wait() == 0
+        if (tmp_path / "plan.graft").exists():
+            assert (tmp_path / "plan.graft").read_bytes() == whole, moment
+            (tmp_path / "plan.graft").unlink()
+    assert finished < 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "model.onnx", "whole.graft"]
+    done = graft("run", "whole.graft", "--size", "batch=2", "--reference", "onnxruntime", "--reference-model",
+                 "model.onnx", env=environment)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def test_processes_share_one_cache(model, tmp_path):
+    environment = {**os.environ, "GRAFT_CACHE": str(tmp_path / "cache")}
+    for _ in range(3):
+        processes = [subprocess.Popen([str(COMMAND), "run", "model.onnx", "--reference", "onnxruntime"], cwd=tmp_path,
+                                      env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                     for _ in range(4)]
+        for process in processes:
+            output, errors = process.communicate(timeout=120)
+            assert process.returncode == 0 and not errors, (output, errors)
+        subprocess.run([str(COMMAND), "cache", "clear"], env=environment, check=True, stdout=subprocess.DEVNULL)

@@ -74,7 +74,8 @@ void compare(const SampleCase& c, const std::vector<TensorData>& actual) {
   ASSERT_TRUE(expected.contains("outputs")) << expected.value("error", "");
   ASSERT_EQ(actual.size(), expected.at("outputs").size());
   for (size_t k = 0; k < actual.size(); ++k) {
-    const auto difference = first_difference(tensor_from_json(expected.at("outputs")[k]), actual[k], c.sample.tolerance);
+    const auto difference = first_difference(tensor_from_json(expected.at("outputs")[k]), actual[k],
+        c.sample.tolerance);
     EXPECT_FALSE(difference) << "output " << k << ": " << *difference;
   }
 }

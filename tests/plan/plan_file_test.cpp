@@ -109,6 +109,16 @@ TEST(PlanFile, a_loaded_engine_computes_the_same) {
   EXPECT_EQ(run(parse(print_plan(engine)), x), expected);
 }
 
+TEST(PlanFile, an_output_may_be_an_alias_of_what_a_step_writes) {
+  Engine engine = sample_engine(true);
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<float> expected = run(engine, x);
+  const Size n = Size::symbol("n");
+  engine.tensors.push_back(sample_tensor("view", {n, 8}, n * Size(32), Storage::kAlias, 4));
+  engine.outputs = {7};
+  EXPECT_EQ(run(parse(print_plan(engine)), x), expected);
+}
+
 TEST(PlanFile, every_truncation_is_an_error_that_says_what_to_do) {
   const std::vector<std::byte> bytes = print_plan(sample_engine());
   for (size_t size = 0; size < bytes.size(); ++size) {

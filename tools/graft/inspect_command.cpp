@@ -107,8 +107,14 @@ std::string share_of_peak(const EngineStep& step, double milliseconds, const Bin
                               : fmt::format("{:.0f} % memory", 100 * memory);
 }
 
-void print_steps(const Engine& engine, const Measurement* measured, const Bindings& bindings, int threads) {
-  const MachinePeak peak = measured ? measure_peak(threads) : MachinePeak{};
+void print_steps(const Engine& engine, const Measurement* measured, const Bindings& bindings,
+                 const MachinePeak& before) {
+  MachinePeak peak = before;
+  if (measured) {
+    // Other work may have lowered one of the two.
+    const MachinePeak after = measure_peak(engine.threads);
+    peak = {std::max(peak.gflops, after.gflops), std::max(peak.gigabytes_per_s, after.gigabytes_per_s)};
+  }
   Table table("rrrlllll");
   table.add({"step", "ms", "%", "of the peak", "runs as", "kernel", "node", "fused"});
   for (size_t s = 0; s < engine.steps.size(); ++s) {
@@ -130,13 +136,15 @@ void print_steps(const Engine& engine, const Measurement* measured, const Bindin
 void print_candidates(const Engine& engine) {
   Table table("rlrl");
   table.add({"step", "candidate that lost", "ms", "because"});
+  bool any = false;
   for (size_t s = 0; s < engine.steps.size(); ++s) {
     for (const Candidate& lost : engine.steps[s].candidates) {
+      any = true;
       table.add({std::to_string(s), lost.name, lost.milliseconds > 0 ? fmt::format("{:.3f}", lost.milliseconds) : "",
                  lost.reason});
     }
   }
-  fmt::print("\n{}", table.print());
+  if (any) fmt::print("\n{}", table.print());
 }
 
 /// Sizes of weights and arena, and the largest intermediate results.
@@ -186,13 +194,15 @@ int InspectCommand::run() const {
   print_signature(engine);
   std::optional<Measurement> measured;
   Bindings bindings;
+  MachinePeak before;
   if (!no_run) {
     std::vector<TensorData> given = inputs.read(engine);
     bindings = bind_inputs(engine, views_of(given));
+    before = measure_peak(engine.threads);
     measured = measure(loaded, given, runs);
   }
   const Measurement* shown = measured ? &*measured : nullptr;
-  print_steps(engine, shown, bindings, engine.threads);
+  print_steps(engine, shown, bindings, before);
   print_candidates(engine);
   print_memory(engine, shown, bindings);
   if (!trace.empty() && measured) write_trace(trace, engine, *measured);

@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <system_error>
+
 #include "base/error.h"
 #include "commands.h"
 #include "console.h"
@@ -42,6 +44,8 @@ int run_action(const Action& action) {
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kCancelled) return fail(kInterrupted, "stopped; nothing was left behind");
     return fail(kFailure, fmt::format("{}: {}", name_of(error.kind()), error.what()));
+  } catch (const std::system_error& error) {
+    return fail(kFailure, fmt::format("the output could not be written: {}", error.code().message()));
   } catch (const std::bad_alloc&) {
     return fail(kFailure, "out of memory: use smaller sizes, or free some");
   } catch (const std::exception& error) {

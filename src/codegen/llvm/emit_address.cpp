@@ -46,8 +46,10 @@ class SizeReader {
     }
     std::string word;
     skip_space();
-    while (at_ < text_.size() &&
-           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.')) {
+    // The characters that Size::symbol allows in a name.
+    constexpr std::string_view kMarks = "_.$:/";
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) ||
+                                  kMarks.find(text_[at_]) != std::string_view::npos)) {
       word += text_[at_++];
     }
     GRAFT_CHECK(!word.empty(), "unreadable size " + text_);
