@@ -42,6 +42,15 @@ std::vector<std::pair<std::string, std::string>> recorded(const CompileOptions& 
   return rows;
 }
 
+/// GRAFT_DUMP=tile and kernels: the tile programs, and what the code generator makes of them.
+void dump_kernels(const Engine& engine, const Target& target) {
+  for (const EngineKernel& kernel : engine.kernels) {
+    dump("tile", kernel.name, kernel.program);
+    if (!environment().wants_dump("kernels", kernel.name)) continue;
+    write_dump(environment(), "kernels", kernel.name, kernel_source_text(kernel.program, target));
+  }
+}
+
 /// No generator, no kernels: then the interpreter runs everything, and the user is told.
 CompileKernels kernels_for(const Target& target, const CompileOptions& options) {
   if (options.interpret) return {};
@@ -100,6 +109,7 @@ Engine plan(FusedProgram program, const CompileOptions& options) {
   Engine engine = build_engine(std::move(program), build);
   engine.options = recorded(options);
   dump("plan", "plan", print(engine));
+  dump_kernels(engine, build.target);
   return engine;
 }
 

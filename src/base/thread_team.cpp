@@ -3,49 +3,138 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
 
-#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 
 namespace graft {
 namespace {
 
-/// After fork the child has no team threads, and libgomp would wait for them for ever.
-std::atomic<bool> forked{false};
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
 
-bool watch_forks() {
-  pthread_atfork(nullptr, nullptr, [] {
-    forked = true;
-    omp_set_num_threads(1);
-  });
-  return true;
+/// A loop being shared out. Whoever comes takes pieces; the caller waits only for those who have come, so a worker that
+/// the operating system does not run costs nothing.
+class Team {
+ public:
+  ~Team() {
+    stopping_ = true;
+    generation_.fetch_add(1);
+    generation_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
+  /// False when another caller has the team: then the loop should run inline.
+  bool run(int threads, int64_t count, const RangeFunction& f) {
+    const std::unique_lock lock(busy_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    grow(threads - 1);
+    count_ = count;
+    threads_ = threads;
+    function_ = &f;
+    next_.store(0, std::memory_order_relaxed);
+    open_.store(true, std::memory_order_release);
+    generation_.fetch_add(1, std::memory_order_release);
+    if (sleeping_.load(std::memory_order_seq_cst) > 0) generation_.notify_all();
+    work(0);
+    open_.store(false, std::memory_order_seq_cst);
+    while (inside_.load(std::memory_order_seq_cst) > 0) relax();
+    return true;
+  }
+
+ private:
+  void grow(int workers) {
+    while (static_cast<int>(workers_.size()) < workers) {
+      const int index = static_cast<int>(workers_.size()) + 1;
+      workers_.emplace_back([this, index] { serve(index); });
+    }
+  }
+
+  void work(int thread) {
+    const int64_t count = count_;
+    while (true) {
+      const int64_t done = next_.load(std::memory_order_relaxed);
+      if (done >= count) return;
+      // Pieces shrink, so that a thread that was held up does not hold up the others.
+      const int64_t piece = std::max<int64_t>(1, (count - done) / (2 * threads_));
+      const int64_t begin = next_.fetch_add(piece, std::memory_order_relaxed);
+      if (begin >= count) return;
+      (*function_)(begin, std::min(begin + piece, count), thread);
+    }
+  }
+
+  void serve(int index) {
+    uint64_t seen = 0;
+    while (!stopping_) {
+      seen = wait_for_work(seen);
+      // Announced before looking: the caller closes first and then waits for those inside.
+      inside_.fetch_add(1, std::memory_order_seq_cst);
+      if (open_.load(std::memory_order_seq_cst) && index < threads_) work(index);
+      inside_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+  }
+
+  /// Spins for the time between two kernels of a network, then sleeps.
+  uint64_t wait_for_work(uint64_t seen) {
+    constexpr auto kSpin = std::chrono::microseconds(200);
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0;; ++i) {
+      const uint64_t now = generation_.load(std::memory_order_acquire);
+      if (now != seen) return now;
+      relax();
+      if (i % 64 == 63 && std::chrono::steady_clock::now() - start > kSpin) break;
+    }
+    sleeping_.fetch_add(1, std::memory_order_seq_cst);
+    generation_.wait(seen, std::memory_order_seq_cst);
+    sleeping_.fetch_sub(1, std::memory_order_seq_cst);
+    return generation_.load(std::memory_order_acquire);
+  }
+
+  std::mutex busy_;
+  std::vector<std::thread> workers_;
+  std::atomic<uint64_t> generation_{0};
+  std::atomic<int> sleeping_{0}, inside_{0};
+  std::atomic<bool> open_{false}, stopping_{false};
+  std::atomic<int64_t> next_{0};
+  // Written by the caller before `open_`, read by workers after it.
+  int64_t count_ = 0;
+  int threads_ = 1;
+  const RangeFunction* function_ = nullptr;
+};
+
+/// The process's team. A child after fork has none of its parent's threads: it leaves that team alone and starts its own.
+std::atomic<Team*> current_team{nullptr};
+
+Team& team() {
+  static const bool watching = [] {
+    pthread_atfork(nullptr, nullptr, [] { current_team = nullptr; });
+    static const struct Owner {
+      ~Owner() { delete current_team.exchange(nullptr); }
+    } owner;
+    return true;
+  }();
+  (void)watching;
+  Team* existing = current_team.load();
+  if (existing) return *existing;
+  auto fresh = std::make_unique<Team>();
+  if (current_team.compare_exchange_strong(existing, fresh.get())) return *fresh.release();
+  return *existing;
 }
 
 }  // namespace
 
 void parallel_for(int threads, int64_t count, RangeFunction f) {
-  static const bool watching = watch_forks();
   if (count <= 0) return;
-  const int team = static_cast<int>(std::min<int64_t>(threads, count));
-  if (team <= 1 || forked || !watching) {
-    f(0, count, 0);
-    return;
-  }
-  // Pieces shrink so that a thread that was held up does not hold up the others.
-  std::atomic<int64_t> next{0};
-#pragma omp parallel num_threads(team)
-  {
-    const int thread = omp_get_thread_num();
-    while (true) {
-      const int64_t done = next.load(std::memory_order_relaxed);
-      if (done >= count) break;
-      const int64_t piece = std::max<int64_t>(1, (count - done) / (2 * team));
-      const int64_t begin = next.fetch_add(piece, std::memory_order_relaxed);
-      if (begin >= count) break;
-      f(begin, std::min(begin + piece, count), thread);
-    }
-  }
+  const int wanted = static_cast<int>(std::min<int64_t>(threads, count));
+  if (wanted <= 1 || !team().run(wanted, count, f)) f(0, count, 0);
 }
 
 int available_threads() {

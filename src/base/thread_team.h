@@ -19,8 +19,9 @@ class RangeFunction {
   void (*call_)(const void*, int64_t, int64_t, int);
 };
 
-/// Splits [0, count) over up to `threads` threads of the process-wide OpenMP team and waits. Threads take pieces as they
-/// become free. One thread, or a call from a child after fork, runs inline. `f` must not throw.
+/// Splits [0, count) over up to `threads` threads of the process-wide team and waits. Threads take pieces as they
+/// become free; `thread` is below `threads`. Inline for one thread, and when another caller has the team. Safe from any
+/// thread and in a child after fork. `f` must not throw.
 void parallel_for(int threads, int64_t count, RangeFunction f);
 
 /// Cores that this process may use.

@@ -98,11 +98,13 @@ std::vector<Choice> schedule_candidates(const Region& region, const std::vector<
   std::vector<Choice> candidates;
   std::string reason;
   if (const auto attention = find_attention(region, reason)) {
-    // Few keys: all at once, so that nothing has to be rescaled.
+    // Few keys: all at once, so that nothing has to be rescaled. Many query rows share one copy of a key tile, as long
+    // as every thread has several tiles.
     tile::AttentionSchedule schedule;
     const int64_t keys = attention->weighted->reduced[0].extent.evaluate(typical);
+    const std::vector<Axis> outer(attention->common.begin(), attention->common.end() - 1);
     schedule.keys = keys <= 64 ? 64 : 128;
-    schedule.queries = register_rows(target) * (target.vector_registers >= 32 ? 4 : 8);
+    schedule.queries = typical_extent(outer, typical) >= 4 * target.threads ? 128 : 56;
     candidates.push_back({schedule, tile::Layouts(region.tensors.size())});
   }
   if (auto choice = contract_choice(region, constant, typical, target)) candidates.push_back(std::move(*choice));

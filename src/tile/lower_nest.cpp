@@ -49,18 +49,27 @@ class NestLowering {
            });
   }
 
-  /// A reduction whose inputs are contiguous along the last common axis, not along what it sums over.
+  /// Reductions whose inputs are contiguous along the last common axis, and none along what it sums over.
   bool runs_down_columns() const {
     if (common_.empty() || schedule_.lanes <= 1) return false;
-    const int v = common_.back().variable->variable;
-    bool columns = false;
+    const int column = common_.back().variable->variable;
+    bool columns = false, rows = false;
     for (const Form& form : region_.forms) {
-      if (!std::holds_alternative<graft::Reduce>(form) && !std::holds_alternative<Scan>(form)) continue;
+      const auto inner = inner_axes_of(form);
+      if (inner.empty()) continue;
       for_each_expr(form, [&](const Expr& e) {
-        for_each(e, [&](const Expr& node) { columns |= node->kind == ExprKind::kLoad && contiguous_along(node, v); });
+        for_each(e, [&](const Expr& node) {
+          if (node->kind != ExprKind::kLoad || !is_input(node->tensor)) return;
+          columns |= contiguous_along(node, column);
+          rows |= contiguous_along(node, inner.back().variable->variable);
+        });
       });
     }
-    return columns;
+    return columns && !rows;
+  }
+
+  bool is_input(int tensor) const {
+    return std::find(region_.inputs.begin(), region_.inputs.end(), tensor) != region_.inputs.end();
   }
 
   /// The last common axis -> grid of tiles x inner axis of at most `tile` elements.

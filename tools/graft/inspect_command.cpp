@@ -103,8 +103,8 @@ std::string share_of_peak(const EngineStep& step, double milliseconds, const Bin
   const double arithmetic = peak.gflops > 0 ? gflops / peak.gflops : 0;
   const double memory = peak.gigabytes_per_s > 0 ? bandwidth / peak.gigabytes_per_s : 0;
   if (arithmetic <= 0 && memory <= 0) return "";
-  return arithmetic >= memory ? fmt::format("{:.0f} % arithmetic", 100 * arithmetic)
-                              : fmt::format("{:.0f} % memory", 100 * memory);
+  if (arithmetic >= memory) return fmt::format("{:.0f} % arithmetic", 100 * arithmetic);
+  return memory > 1 ? "from caches" : fmt::format("{:.0f} % memory", 100 * memory);
 }
 
 void print_steps(const Engine& engine, const Measurement* measured, const Bindings& bindings,

@@ -67,8 +67,12 @@ llvm::Value* Emitter::clamp(Value* x, double low, double high) {
 }
 
 llvm::Value* Emitter::exp_f32(Value* x) {
-  const Reduced part = reduce_by_ln2(clamp(x, -104, 89));
-  return scale_by_power(builder_.CreateFAdd(expm1_kernel(part.rest), f(x, 1)), part.integer);
+  // What rounds to zero skips the scaling: multiplying into the denormals stalls the processor, and a masked softmax
+  // would do so for every masked element.
+  Value* vanishes = builder_.CreateFCmpOLT(x, f(x, -103.98));
+  const Reduced part = reduce_by_ln2(clamp(builder_.CreateSelect(vanishes, f(x, 0), x), -104, 89));
+  Value* result = scale_by_power(builder_.CreateFAdd(expm1_kernel(part.rest), f(x, 1)), part.integer);
+  return builder_.CreateSelect(vanishes, f(x, 0), result);
 }
 
 /// exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), carried out at half the size so that it overflows only with the result.
