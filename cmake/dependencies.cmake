@@ -24,11 +24,6 @@ find_library(GRAFT_XXHASH_LIBRARY xxhash REQUIRED)
 find_path(GRAFT_ZSTD_INCLUDE zstd.h REQUIRED)
 find_library(GRAFT_ZSTD_LIBRARY zstd REQUIRED)
 
-find_package(OpenMP QUIET COMPONENTS CXX)
-if(NOT OpenMP_CXX_FOUND)
-  message(STATUS "graft: no OpenMP: kernels run on one thread")
-endif()
-
 set(CMAKE_MESSAGE_LOG_LEVEL WARNING)  # LLVM's own file reports every library it once looked for
 find_package(LLVM 19.1 QUIET CONFIG HINTS /usr/lib/llvm-19)
 unset(CMAKE_MESSAGE_LOG_LEVEL)

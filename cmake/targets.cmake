@@ -48,9 +48,6 @@ function(graft_core name)
   target_link_libraries(${name} PRIVATE graft_warnings nlohmann_json::nlohmann_json)
   target_link_libraries(${name} PUBLIC fmt::fmt spdlog::spdlog protobuf::libprotobuf-lite
     ${GRAFT_XXHASH_LIBRARY} ${GRAFT_ZSTD_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
-  if(OpenMP_CXX_FOUND)
-    target_link_libraries(${name} PUBLIC OpenMP::OpenMP_CXX)
-  endif()
 endfunction()
 
 # Gives a shared library its exported names, and lets it find its neighbours wherever it is moved.

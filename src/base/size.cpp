@@ -52,11 +52,16 @@ int64_t floor_div_value(int64_t a, int64_t b) {
 
 int64_t apply_value(SizeFunction function, int64_t a, int64_t b) {
   switch (function) {
-    case SizeFunction::kFloorDiv: return floor_div_value(a, b);
-    case SizeFunction::kMod: return a - floor_div_value(a, b) * b;
-    case SizeFunction::kMin: return std::min(a, b);
-    case SizeFunction::kMax: return std::max(a, b);
-    case SizeFunction::kSymbol: break;
+    case SizeFunction::kFloorDiv:
+      return floor_div_value(a, b);
+    case SizeFunction::kMod:
+      return a - floor_div_value(a, b) * b;
+    case SizeFunction::kMin:
+      return std::min(a, b);
+    case SizeFunction::kMax:
+      return std::max(a, b);
+    case SizeFunction::kSymbol:
+      break;
   }
   throw_internal(__FILE__, __LINE__, "function", "a symbol has no value of its own");
 }
@@ -135,9 +140,7 @@ int64_t Size::constant() const {
   return constant_;
 }
 
-std::optional<int64_t> Size::as_constant() const {
-  return polynomial_ ? std::nullopt : std::optional(constant_);
-}
+std::optional<int64_t> Size::as_constant() const { return polynomial_ ? std::nullopt : std::optional(constant_); }
 
 std::optional<std::string> Size::as_symbol() const {
   if (!polynomial_ || polynomial_->terms.size() != 1) return std::nullopt;
@@ -188,9 +191,7 @@ Size floor_div(const Size& a, const Size& b) {
       if (divides || monomial.empty()) add_term(whole, monomial, quotient);
       if (!divides) add_term(rest, monomial, monomial.empty() ? c - quotient * b.constant_ : c);
     }
-    auto wrap = [](Terms t) {
-      return Size(std::make_shared<const Size::Polynomial>(Size::Polynomial{std::move(t)}));
-    };
+    auto wrap = [](Terms t) { return Size(std::make_shared<const Size::Polynomial>(Size::Polynomial{std::move(t)})); };
     if (!whole.empty()) return make_size(std::move(whole), wrap) + floor_div(make_size(std::move(rest), wrap), b);
   }
   // (p * b) / b -> p, where b is one symbol or product and divides every term.
@@ -198,12 +199,12 @@ Size floor_div(const Size& a, const Size& b) {
     const auto& [divisor, scale] = *b.polynomial_->terms.begin();
     Terms quotient;
     for (const auto& [monomial, c] : a.polynomial_->terms) {
-      if (c == INT64_MIN || c % scale != 0 || !std::includes(monomial.begin(), monomial.end(), divisor.begin(), divisor.end())) {
+      if (c == INT64_MIN || c % scale != 0 ||
+          !std::includes(monomial.begin(), monomial.end(), divisor.begin(), divisor.end())) {
         return apply(SizeFunction::kFloorDiv, a, b);
       }
       Monomial m;
-      std::set_difference(monomial.begin(), monomial.end(), divisor.begin(), divisor.end(),
-                          std::back_inserter(m));
+      std::set_difference(monomial.begin(), monomial.end(), divisor.begin(), divisor.end(), std::back_inserter(m));
       add_term(quotient, m, c / scale);
     }
     return make_size(std::move(quotient), [](Terms t) {
@@ -301,10 +302,18 @@ Size Size::substitute(const std::map<std::string, Size, std::less<>>& replacemen
       const Size a = atom.arguments->first.substitute(replacements);
       const Size b = atom.arguments->second.substitute(replacements);
       switch (atom.function) {
-        case SizeFunction::kFloorDiv: product = product * floor_div(a, b); break;
-        case SizeFunction::kMod: product = product * mod(a, b); break;
-        case SizeFunction::kMin: product = product * min(a, b); break;
-        default: product = product * max(a, b); break;
+        case SizeFunction::kFloorDiv:
+          product = product * floor_div(a, b);
+          break;
+        case SizeFunction::kMod:
+          product = product * mod(a, b);
+          break;
+        case SizeFunction::kMin:
+          product = product * min(a, b);
+          break;
+        default:
+          product = product * max(a, b);
+          break;
       }
     }
     sum = sum + product;
@@ -380,7 +389,9 @@ class SizeParser {
   void check(bool good) const {
     GRAFT_USER_CHECK(good, kInvalidArgument,
                      fmt::format("cannot read the size '{}' at character {}; expected something like "
-                                 "'8*batch + 3'", text_, at_ + 1), "size");
+                                 "'8*batch + 3'",
+                                 text_, at_ + 1),
+                     "size");
   }
   void skip_spaces() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -440,15 +451,19 @@ class SizeParser {
     const Size b = sum(depth + 1);
     check(accept(')'));
     switch (f) {
-      case SizeFunction::kFloorDiv: return floor_div(a, b);
-      case SizeFunction::kMod: return mod(a, b);
-      case SizeFunction::kMin: return min(a, b);
-      default: return max(a, b);
+      case SizeFunction::kFloorDiv:
+        return floor_div(a, b);
+      case SizeFunction::kMod:
+        return mod(a, b);
+      case SizeFunction::kMin:
+        return min(a, b);
+      default:
+        return max(a, b);
     }
   }
   static bool is_name_character(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '$' || c == ':' || c == '/';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '$' || c == ':' || c == '/';
   }
 
   std::string_view text_;

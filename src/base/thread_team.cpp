@@ -110,7 +110,8 @@ class Team {
   const RangeFunction* function_ = nullptr;
 };
 
-/// The process's team. A child after fork has none of its parent's threads: it leaves that team alone and starts its own.
+/// The process's team. A child after fork has none of its parent's threads: it leaves that team alone and starts its
+/// own.
 std::atomic<Team*> current_team{nullptr};
 
 Team& team() {

@@ -5,10 +5,14 @@ namespace graft {
 
 std::string_view name_of(StepKind kind) {
   switch (kind) {
-    case StepKind::kNone: return "none";
-    case StepKind::kKernel: return "generated";
-    case StepKind::kLibrary: return "library";
-    case StepKind::kInterpreter: return "interpreter";
+    case StepKind::kNone:
+      return "none";
+    case StepKind::kKernel:
+      return "generated";
+    case StepKind::kLibrary:
+      return "library";
+    case StepKind::kInterpreter:
+      return "interpreter";
   }
   return "none";
 }

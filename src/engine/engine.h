@@ -25,8 +25,8 @@ enum class Storage : uint8_t {
 struct EngineTensor {
   std::string name;
   DType type = DType::kUndefined;
-  Shape shape;       ///< as the model sees it
-  Size bytes;        ///< in memory (packed layouts differ from the shape)
+  Shape shape;  ///< as the model sees it
+  Size bytes;   ///< in memory (packed layouts differ from the shape)
   Storage storage = Storage::kArena;
   int index = -1;
   int first_step = -1, last_step = -1;  ///< kArena: written first, read last (aliases included)
@@ -52,39 +52,40 @@ std::string_view name_of(StepKind kind);
 
 /// Why another way of doing a step was not taken.
 struct Candidate {
-  std::string name;           ///< "generated contract m=56 ...", "onednn"
-  double milliseconds = 0;    ///< measured or estimated; 0 when it did not run
-  std::string reason;         ///< why it lost or could not be
+  std::string name;         ///< "generated contract m=56 ...", "onednn"
+  double milliseconds = 0;  ///< measured or estimated; 0 when it did not run
+  std::string reason;       ///< why it lost or could not be
 };
 
 struct EngineStep {
-  std::string name;                 ///< the model's node name
-  std::vector<std::string> nodes;   ///< all node names fused into the step
+  std::string name;                ///< the model's node name
+  std::vector<std::string> nodes;  ///< all node names fused into the step
   std::vector<std::string> operators;
   StepKind kind = StepKind::kNone;
-  int kernel = -1;                  ///< kKernel: index into Engine::kernels
-  std::string library;              ///< kLibrary: "onednn"; its knobs are in `schedule`
-  std::string schedule;             ///< the schedule record's text
-  std::vector<int> tensors;         ///< arguments: region inputs, then outputs, then `count`
-  int input_count = 0;              ///< how many of `tensors` are read
+  int kernel = -1;           ///< kKernel: index into Engine::kernels
+  std::string library;       ///< kLibrary: "onednn"; its knobs are in `schedule`
+  std::string schedule;      ///< the schedule record's text
+  std::vector<int> tensors;  ///< arguments: region inputs, then outputs, then `count`
+  int input_count = 0;       ///< how many of `tensors` are read
   std::vector<SymbolRead> reads;
   std::vector<RunCheck> checks;
-  std::vector<RunCheck> bounds;     ///< by verify: what keeps it inside its memory where only a run can tell
-  std::string count_symbol;         ///< takes the value of the last tensor after the step
-  std::vector<int> reference_inputs;///< kept for validation only: the inputs row-major, where `tensors` has packed ones
-  std::string region;               ///< text of the (normalised) region, for inspection, validation and libraries
-  Size operations, bytes;           ///< arithmetic operations and bytes moved: the roofline of the step
+  std::vector<RunCheck> bounds;  ///< by verify: what keeps it inside its memory where only a run can tell
+  std::string count_symbol;      ///< takes the value of the last tensor after the step
+  std::vector<int>
+      reference_inputs;    ///< kept for validation only: the inputs row-major, where `tensors` has packed ones
+  std::string region;      ///< text of the (normalised) region, for inspection, validation and libraries
+  Size operations, bytes;  ///< arithmetic operations and bytes moved: the roofline of the step
   std::vector<Candidate> candidates;
 };
 
 /// A generated kernel of the engine.
 struct EngineKernel {
-  std::string name;                 ///< symbol in its object
-  int object = -1;                  ///< index into Engine::objects
-  std::vector<std::string> sizes;   ///< symbols passed by value, in order
-  Size grid;                        ///< launch size
-  Size scratch;                     ///< bytes for one thread
-  std::string program;              ///< the tile program's text
+  std::string name;                ///< symbol in its object
+  int object = -1;                 ///< index into Engine::objects
+  std::vector<std::string> sizes;  ///< symbols passed by value, in order
+  Size grid;                       ///< launch size
+  Size scratch;                    ///< bytes for one thread
+  std::string program;             ///< the tile program's text
 };
 
 struct SymbolRange {
@@ -97,14 +98,14 @@ struct Engine {
   std::string target;  ///< text of the target description
   int threads = 1;
   std::vector<EngineTensor> tensors;
-  std::vector<int> inputs, outputs;            ///< tensors
+  std::vector<int> inputs, outputs;  ///< tensors
   std::vector<TensorData> constants;
   std::vector<EngineStep> steps;
   std::vector<EngineKernel> kernels;
-  std::vector<std::vector<std::byte>> objects; ///< relocatable code, one per compilation unit
+  std::vector<std::vector<std::byte>> objects;  ///< relocatable code, one per compilation unit
   std::map<std::string, SymbolRange, std::less<>> symbols;
   std::vector<std::pair<std::string, std::string>> options;  ///< everything that changed the result of compiling
-  bool has_computed_symbols = false;  ///< some sizes are known only while running
+  bool has_computed_symbols = false;                         ///< some sizes are known only while running
 };
 
 }  // namespace graft

@@ -57,9 +57,9 @@ class Placement {
   void place(size_t t, int64_t offset) {
     plan_.offsets[t] = offset;
     plan_.bytes = std::max(plan_.bytes, offset + aligned(lifetimes_[t].bytes));
-    placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), t, [&](size_t a, size_t b) {
-      return plan_.offsets[a] < plan_.offsets[b];
-    }), t);
+    placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), t,
+                                    [&](size_t a, size_t b) { return plan_.offsets[a] < plan_.offsets[b]; }),
+                   t);
   }
   MemoryPlan take() { return std::move(plan_); }
 
@@ -80,9 +80,8 @@ std::vector<size_t> sorted(size_t count, const Before& before) {
 /// The largest first, each in the smallest gap that takes it.
 MemoryPlan plan_by_size(std::span<const Lifetime> lifetimes) {
   Placement placement(lifetimes);
-  for (const size_t t : sorted(lifetimes.size(), [&](size_t a, size_t b) {
-         return lifetimes[a].bytes > lifetimes[b].bytes;
-       })) {
+  for (const size_t t :
+       sorted(lifetimes.size(), [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; })) {
     const int64_t need = aligned(lifetimes[t].bytes);
     if (need == 0) continue;
     int64_t best = -1, best_gap = INT64_MAX;

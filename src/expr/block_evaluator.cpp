@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/convert.h"
 #include "base/error.h"
 
 namespace graft {
@@ -297,6 +298,14 @@ int64_t element_handle(int tensor, int64_t element) {
 void store_block(std::span<const TensorData> tensors, const Column& values, int64_t first, int count,
                  TensorData& output) {
   const size_t size = static_cast<size_t>(count);
+  if (output.type() == DType::kFloat8E5M2) {
+    // The cast before the store has rounded; an infinity that is left is meant, and a store that clamps would lose it.
+    for (int lane = 0; lane < count; ++lane) {
+      output.mutable_bytes().data()[first + lane] =
+          static_cast<std::byte>(encode_float(DType::kFloat8E5M2, values.real[lane], /*saturate=*/false));
+    }
+    return;
+  }
   if (is_float(output.type())) return output.write_doubles(first, {values.real, size});
   if (!is_opaque(output.type())) return output.write_integers(first, {values.integer, size});
   for (int lane = 0; lane < count; ++lane) {

@@ -154,6 +154,12 @@ bool shifts_out(DType type, Unsigned amount) { return amount >= static_cast<Unsi
   GRAFT_ROW(enumerator) {                        \
     reals(call, [](double x) { return value; }); \
   }
+// A step function jumps: it sees the value that its type holds, not the wider one that computing in double leaves.
+#define GRAFT_STEP(enumerator, function)                                                      \
+  GRAFT_ROW(enumerator) {                                                                     \
+    const bool narrow = call.type == DType::kFloat32;                                         \
+    reals(call, [narrow](double x) { return function(narrow ? static_cast<float>(x) : x); }); \
+  }
 #define GRAFT_COMPARISON(enumerator, op)                  \
   GRAFT_ROW(enumerator) {                                 \
     compare(call, [](auto a, auto b) { return a op b; }); \
@@ -209,10 +215,10 @@ GRAFT_REAL(kTanh, std::tanh(x))
 GRAFT_REAL(kAsinh, std::asinh(x))
 GRAFT_REAL(kAcosh, std::acosh(x))
 GRAFT_REAL(kAtanh, std::atanh(x))
-GRAFT_REAL(kFloor, std::floor(x))
-GRAFT_REAL(kCeil, std::ceil(x))
-GRAFT_REAL(kTrunc, std::trunc(x))
-GRAFT_REAL(kRound, std::nearbyint(x))
+GRAFT_STEP(kFloor, std::floor)
+GRAFT_STEP(kCeil, std::ceil)
+GRAFT_STEP(kTrunc, std::trunc)
+GRAFT_STEP(kRound, std::nearbyint)
 GRAFT_ROW(kIsNan) {
   classify(call, [](double x) { return std::isnan(x); });
 }
@@ -262,7 +268,10 @@ GRAFT_ROW(kCast) {
     const bool widens = to == DType::kFloat64 || (to == DType::kFloat32 && bit_width(from) < 32);
     for (int i = 0; i < call.count; ++i) out.real[i] = widens ? in.real[i] : round_to_float(to, in.real[i]);
   } else if (is_float(from)) {
-    for (int i = 0; i < call.count; ++i) out.integer[i] = double_to_integer(to, in.real[i]);
+    const bool narrow = from == DType::kFloat32;
+    for (int i = 0; i < call.count; ++i) {
+      out.integer[i] = double_to_integer(to, narrow ? static_cast<float>(in.real[i]) : in.real[i]);
+    }
   } else if (is_float(to)) {
     for (int i = 0; i < call.count; ++i) {
       // Straight to f32, as going through double would round 64-bit integers twice.
@@ -296,6 +305,7 @@ GRAFT_ROW(kCheckIndex) {
 
 #undef GRAFT_ROW
 #undef GRAFT_REAL
+#undef GRAFT_STEP
 #undef GRAFT_COMPARISON
 #undef GRAFT_BITS
 #undef GRAFT_NUMBERS

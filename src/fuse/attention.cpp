@@ -25,7 +25,8 @@ class Finder {
   /// Empty when found, else the reason.
   std::string run(AttentionForms& f) {
     for (const Form& form : region_.forms) {
-      if (!std::holds_alternative<Compute>(form) && !std::holds_alternative<Reduce>(form)) return "a form is neither a map nor a reduction";
+      if (!std::holds_alternative<Compute>(form) && !std::holds_alternative<Reduce>(form))
+        return "a form is neither a map nor a reduction";
     }
     if (!find_weighted(f)) return "there is no sum of exponentials times values";
     if (!find_softmax(f)) return "the exponentials are not a softmax over the keys";

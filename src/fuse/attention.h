@@ -22,10 +22,10 @@ struct AttentionForms {
   const Reduce* sum = nullptr;
   const Reduce* weighted = nullptr;
   std::vector<const Compute*> results;
-  std::vector<Axis> common;        ///< axes shared by all forms; the last one runs over queries
-  Expr queries, keys, values;      ///< loads: over common and depth, key axis and depth, key axis and value axis
-  Expr shift;                      ///< what is subtracted before exp, over `largest`
-  Expr logits, logits_key;         ///< over the scores; the variable of its key axis
+  std::vector<Axis> common;    ///< axes shared by all forms; the last one runs over queries
+  Expr queries, keys, values;  ///< loads: over common and depth, key axis and depth, key axis and value axis
+  Expr shift;                  ///< what is subtracted before exp, over `largest`
+  Expr logits, logits_key;     ///< over the scores; the variable of its key axis
 };
 
 /// The attention that the normalised region is, or nothing with the reason.

@@ -27,8 +27,11 @@ bool has_affine_loads(const Region& region) {
 class Fusion {
  public:
   explicit Fusion(const Graph& graph)
-      : graph_(graph), nodes_(define_nodes(graph)), clusters_(cluster_nodes(graph, nodes_)),
-        tensor_of_(graph.values.size(), -1), emitted_(clusters_.nodes.size()) {
+      : graph_(graph),
+        nodes_(define_nodes(graph)),
+        clusters_(cluster_nodes(graph, nodes_)),
+        tensor_of_(graph.values.size(), -1),
+        emitted_(clusters_.nodes.size()) {
     note_consumers();
   }
 
@@ -134,8 +137,7 @@ class Fusion {
 
   bool leaves(ValueId value, const Assembly& assembly) const {
     if (graph_.is_output(value)) return true;
-    return std::any_of(consumers_[value].begin(), consumers_[value].end(),
-                       [&](int n) { return !assembly.member[n]; });
+    return std::any_of(consumers_[value].begin(), consumers_[value].end(), [&](int n) { return !assembly.member[n]; });
   }
 
   /// The region tensor for a value that a member reads.

@@ -30,14 +30,14 @@ struct SymbolSource {
 
 /// One region to run; becomes one kernel launch or library call.
 struct FusedStep {
-  std::string name;                ///< from the model's node names
-  std::vector<std::string> nodes;  ///< all of them, for profiles and errors
+  std::string name;                    ///< from the model's node names
+  std::vector<std::string> nodes;      ///< all of them, for profiles and errors
   std::vector<std::string> operators;  ///< their operator names, in the same order
   Region region;
-  std::vector<int> inputs, outputs;  ///< tensors, in the order of the region's inputs and outputs
-  std::vector<SymbolSource> sources; ///< to be read before the step
-  std::vector<SizeCheck> checks;     ///< to be checked before the step
-  std::string count_symbol;          ///< set by the step (Compact); empty for none
+  std::vector<int> inputs, outputs;   ///< tensors, in the order of the region's inputs and outputs
+  std::vector<SymbolSource> sources;  ///< to be read before the step
+  std::vector<SizeCheck> checks;      ///< to be checked before the step
+  std::string count_symbol;           ///< set by the step (Compact); empty for none
 };
 
 /// Steps in execution order.

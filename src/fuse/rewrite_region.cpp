@@ -33,9 +33,7 @@ void for_each_load(const Form& form, const std::function<void(const Expr&)>& vis
   });
 }
 
-bool is_variable(const Expr& e, int variable) {
-  return e->kind == ExprKind::kVariable && e->variable == variable;
-}
+bool is_variable(const Expr& e, int variable) { return e->kind == ExprKind::kVariable && e->variable == variable; }
 
 bool mentions(const Form& form, int tensor) {
   const auto reads = read_tensors(form);
@@ -238,8 +236,7 @@ void rename_axis(Form& form, size_t position, const Expr& variable) {
 
 bool has_axis(const Form& form, int variable) {
   const auto& axes = axes_of(form);
-  return std::any_of(axes.begin(), axes.end(),
-                     [&](const Axis& axis) { return axis.variable->variable == variable; });
+  return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.variable->variable == variable; });
 }
 
 const Axis* find_axis(const Form& form, const Expr& variable) {
@@ -302,8 +299,8 @@ std::vector<Axis> common_axes(const Region& region) {
     const int v = axis.variable->variable;
     bool everywhere = !axis.extent.is(1);
     for (const Form& form : region.forms) {
-      everywhere &= has_axis(form, v) && !std::holds_alternative<Scatter>(form) &&
-                    !std::holds_alternative<Compact>(form);
+      everywhere &=
+          has_axis(form, v) && !std::holds_alternative<Scatter>(form) && !std::holds_alternative<Compact>(form);
     }
     // The tensors of the region are read at the point itself.
     const std::vector<int> definer = defining_forms(region);

@@ -20,7 +20,8 @@ void inline_computes(Region& region);
 void remove_dead_forms(Region& region);
 /// Axes of extent 1 -> gone, from forms and from the shapes of tensors.
 void drop_unit_axes(Region& region);
-/// Gives axes of different forms that always run together the same variable: t[i, j] defined over (a, b) -> over (i, j).
+/// Gives axes of different forms that always run together the same variable: t[i, j] defined over (a, b) -> over (i,
+/// j).
 void unify_axes(Region& region);
 /// Two neighbouring axes that every tensor holds side by side -> one axis. Tensors get the merged shapes, so only
 /// the row-major element order of inputs and outputs is kept.
@@ -34,8 +35,8 @@ bool is_view(const Expr& e);
 /// Rough cost of evaluating `e` once, in simple operations (a load or add is 1, a transcendental 20).
 int cost_of(const Expr& e);
 
-/// The variables over which every form of the region iterates in parallel and reads the region's own tensors only at the
-/// point it is at: the region is independent along them.
+/// The variables over which every form of the region iterates in parallel and reads the region's own tensors only at
+/// the point it is at: the region is independent along them.
 std::vector<Axis> common_axes(const Region& region);
 
 }  // namespace graft

@@ -8,8 +8,8 @@
 
 namespace graft {
 
-/// The step with its region normalised, or one step per form when the forms have no axis in common. Intermediate tensors
-/// of the region that then need memory of their own are appended to `tensors`.
+/// The step with its region normalised, or one step per form when the forms have no axis in common. Intermediate
+/// tensors of the region that then need memory of their own are appended to `tensors`.
 std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tensors);
 
 }  // namespace graft

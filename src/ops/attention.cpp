@@ -68,7 +68,9 @@ Cached cached(Definition& d, int input, int past, std::string_view heads_attribu
 class AttentionDefinition {
  public:
   explicit AttentionDefinition(Definition& d)
-      : d_(d), q_(head_view(d, 0, "q_num_heads")), k_(cached(d, 1, 4, "kv_num_heads")),
+      : d_(d),
+        q_(head_view(d, 0, "q_num_heads")),
+        k_(cached(d, 1, 4, "kv_num_heads")),
         v_(cached(d, 2, 5, "kv_num_heads")) {
     type_ = compute_type(q_.tensor.type());
     group_ = floor_div(q_.heads, k_.now.heads);
@@ -88,18 +90,17 @@ class AttentionDefinition {
   void define() {
     const Shape score_shape = {q_.batch, q_.heads, q_.length, k_.length};
     const Shape rows = {q_.batch, q_.heads, q_.length};
-    const Tensor product = d_.reduce("scores", Intrinsic::kAdd, score_shape, {q_.size},
-                                     [&](const Indices& i, const Indices& e) {
-                                       return q_(i[0], i[1], i[2], e[0]) * k_(i[0], group(i[1]), i[3], e[0]);
-                                     });
+    const Tensor product =
+        d_.reduce("scores", Intrinsic::kAdd, score_shape, {q_.size}, [&](const Indices& i, const Indices& e) {
+          return q_(i[0], i[1], i[2], e[0]) * k_(i[0], group(i[1]), i[3], e[0]);
+        });
     const auto scaled = [&](const Indices& i) { return softcapped(product(i) * scale_); };
-    const Tensor logits = d_.compute("logits", type_, score_shape, [&](const Indices& i) {
-      return biased(scaled(i), i);
-    });
-    const Tensor largest = d_.reduce("largest", Intrinsic::kMax, rows, {k_.length},
-                                     [&](const Indices& i, const Indices& j) {
-                                       return logits({i[0], i[1], i[2], j[0]});
-                                     });
+    const Tensor logits =
+        d_.compute("logits", type_, score_shape, [&](const Indices& i) { return biased(scaled(i), i); });
+    const Tensor largest =
+        d_.reduce("largest", Intrinsic::kMax, rows, {k_.length}, [&](const Indices& i, const Indices& j) {
+          return logits({i[0], i[1], i[2], j[0]});
+        });
     const double infinity = std::numeric_limits<double>::infinity();
     const Tensor exponentials = d_.compute("exponentials", type_, score_shape, [&](const Indices& i) {
       // A row whose keys are all masked has weights of zero, not NaN.
@@ -113,28 +114,29 @@ class AttentionDefinition {
       const Expr s = sum({i[0], i[1], i[2]});
       return select(eq(s, make_constant(type_, 0)), make_constant(type_, 1), s);
     };
-    const Tensor weighted = d_.reduce("weighted", Intrinsic::kAdd, {q_.batch, q_.heads, q_.length, v_.now.size},
-                                      {k_.length}, [&](const Indices& i, const Indices& j) {
-                                        return weight(i, j[0]) * v_(i[0], group(i[1]), j[0], i[3]);
-                                      });
+    const Tensor weighted = d_.reduce(
+        "weighted", Intrinsic::kAdd, {q_.batch, q_.heads, q_.length, v_.now.size}, {k_.length},
+        [&](const Indices& i, const Indices& j) { return weight(i, j[0]) * v_(i[0], group(i[1]), j[0], i[3]); });
     result(weighted, divisor);
     present(1, k_);
     present(2, v_);
     if (!d_.wants_output(3)) return;
     d_.out(3, d_.compute("qk", q_.tensor.type(), score_shape, [&](const Indices& i) {
       switch (d_.integer("qk_matmul_output_mode")) {
-        case 0: return product(i) * scale_;
-        case 1: return scaled(i);
-        case 2: return logits(i);
-        default: return exponentials(i) / divisor(i);
+        case 0:
+          return product(i) * scale_;
+        case 1:
+          return scaled(i);
+        case 2:
+          return logits(i);
+        default:
+          return exponentials(i) / divisor(i);
       }
     }));
   }
 
  private:
-  Expr group(const Expr& head) const {
-    return group_.is(1) ? head : floor_div(head, make_size(group_));
-  }
+  Expr group(const Expr& head) const { return group_.is(1) ? head : floor_div(head, make_size(group_)); }
 
   Expr softcapped(const Expr& score) const {
     const double cap = d_.real("softcap");
@@ -205,32 +207,44 @@ class AttentionDefinition {
 void define_attention(Definition& d) { AttentionDefinition(d).define(); }
 
 std::vector<Sample> attention_samples() {
-  return {{.name = "heads_apart", .inputs = {f32({2, 3, 5, 8}), f32({2, 3, 7, 8}), f32({2, 3, 7, 8})}},
-          {.name = "values_of_another_size", .inputs = {f32({1, 2, 5, 8}), f32({1, 2, 7, 8}), f32({1, 2, 7, 3})}},
-          {.name = "heads_in_the_last_axis", .inputs = {f32({2, 5, 12}), f32({2, 7, 12}), f32({2, 7, 12})},
-           .attributes = {{"q_num_heads", int64_t{3}}, {"kv_num_heads", int64_t{3}}}},
-          {.name = "causal", .inputs = {f32({1, 2, 9, 8}), f32({1, 2, 9, 8}), f32({1, 2, 9, 8})},
-           .attributes = {{"is_causal", int64_t{1}}}},
-          {.name = "mask_added_and_scale",
-           .inputs = {f32({2, 2, 5, 8}), f32({2, 2, 7, 8}), f32({2, 2, 7, 8}), f32({2, 1, 1, 7})},
-           .attributes = {{"scale", 0.5}}},
-          {.name = "groups_of_queries_share_keys", .inputs = {f32({1, 4, 5, 8}), f32({1, 2, 7, 8}), f32({1, 2, 7, 8})}},
-          {.name = "more_keys_than_a_tile", .inputs = {f32({1, 1, 70, 16}), f32({1, 1, 150, 16}), f32({1, 1, 150, 16})}},
-          {.name = "half_precision", .inputs = {f16({1, 2, 5, 8}), f16({1, 2, 7, 8}), f16({1, 2, 7, 8})},
-           .tolerance = 3e-3}};
+  return {
+      {.name = "heads_apart", .inputs = {f32({2, 3, 5, 8}), f32({2, 3, 7, 8}), f32({2, 3, 7, 8})}},
+      {.name = "values_of_another_size", .inputs = {f32({1, 2, 5, 8}), f32({1, 2, 7, 8}), f32({1, 2, 7, 3})}},
+      {.name = "heads_in_the_last_axis",
+       .inputs = {f32({2, 5, 12}), f32({2, 7, 12}), f32({2, 7, 12})},
+       .attributes = {{"q_num_heads", int64_t{3}}, {"kv_num_heads", int64_t{3}}}},
+      {.name = "causal",
+       .inputs = {f32({1, 2, 9, 8}), f32({1, 2, 9, 8}), f32({1, 2, 9, 8})},
+       .attributes = {{"is_causal", int64_t{1}}}},
+      {.name = "mask_added_and_scale",
+       .inputs = {f32({2, 2, 5, 8}), f32({2, 2, 7, 8}), f32({2, 2, 7, 8}), f32({2, 1, 1, 7})},
+       .attributes = {{"scale", 0.5}}},
+      {.name = "groups_of_queries_share_keys", .inputs = {f32({1, 4, 5, 8}), f32({1, 2, 7, 8}), f32({1, 2, 7, 8})}},
+      {.name = "more_keys_than_a_tile", .inputs = {f32({1, 1, 70, 16}), f32({1, 1, 150, 16}), f32({1, 1, 150, 16})}},
+      {.name = "half_precision",
+       .inputs = {f16({1, 2, 5, 8}), f16({1, 2, 7, 8}), f16({1, 2, 7, 8})},
+       .tolerance = 3e-3}};
 }
 
 }  // namespace
 
 std::vector<OpDef> attention_ops() {
-  return {{.domain = "", .name = "Attention", .since = 25,
+  return {{.domain = "",
+           .name = "Attention",
+           .since = 25,
            .inputs = {"q", "k", "v", "mask?", "past_key?", "past_value?", "nonpad_kv_seqlen?"},
            .outputs = {"y", "present_key?", "present_value?", "qk?"},
-           .attributes = {{"is_causal", int64_t{0}}, {"kv_num_heads", {}, true}, {"q_num_heads", {}, true},
-                          {"qk_matmul_output_mode", int64_t{0}}, {"scale", {}, true}, {"softcap", 0.0},
-                          {"softmax_precision", {}, true}, {"left_window_size", int64_t{-1}},
+           .attributes = {{"is_causal", int64_t{0}},
+                          {"kv_num_heads", {}, true},
+                          {"q_num_heads", {}, true},
+                          {"qk_matmul_output_mode", int64_t{0}},
+                          {"scale", {}, true},
+                          {"softcap", 0.0},
+                          {"softmax_precision", {}, true},
+                          {"left_window_size", int64_t{-1}},
                           {"right_window_size", int64_t{-1}}},
-           .define = define_attention, .samples = attention_samples,
+           .define = define_attention,
+           .samples = attention_samples,
            .doc = "softmax(q k^T * scale + mask) v for each head."}};
 }
 

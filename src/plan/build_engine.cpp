@@ -30,8 +30,9 @@ TensorData aligned_tensor(DType type, const std::vector<int64_t>& shape) {
   const size_t rounded = (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + 63) / 64 * 64;
   void* memory = std::aligned_alloc(64, rounded);
   GRAFT_USER_CHECK(memory, kOutOfMemory, fmt::format("cannot allocate {} bytes for packed weights", bytes), "plan");
-  return TensorData::borrow(type, shape, {static_cast<std::byte*>(memory), static_cast<size_t>(bytes)},
-                            std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); }));
+  return TensorData::borrow(
+      type, shape, {static_cast<std::byte*>(memory), static_cast<size_t>(bytes)},
+      std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); }));
 }
 
 class EngineBuilder {
@@ -94,8 +95,12 @@ class EngineBuilder {
 
   void make_tensors() {
     for (const FusedTensor& tensor : program_.tensors) {
-      EngineTensor out{.name = tensor.name, .type = tensor.type, .shape = tensor.shape,
-                       .bytes = bytes_of_tensor(tensor), .storage = Storage::kArena, .index = -1};
+      EngineTensor out{.name = tensor.name,
+                       .type = tensor.type,
+                       .shape = tensor.shape,
+                       .bytes = bytes_of_tensor(tensor),
+                       .storage = Storage::kArena,
+                       .index = -1};
       if (tensor.constant) {
         out.storage = Storage::kConstant;
         out.index = static_cast<int>(engine_.constants.size());
@@ -126,8 +131,10 @@ class EngineBuilder {
     step.name = fused.name;
     step.nodes = fused.nodes;
     step.operators = fused.operators;
-    for (const SymbolSource& source : fused.sources) step.reads.push_back({source.symbol, source.tensor, source.element});
-    for (const SizeCheck& check : fused.checks) step.checks.push_back({check.value, check.at_least_zero, check.message});
+    for (const SymbolSource& source : fused.sources)
+      step.reads.push_back({source.symbol, source.tensor, source.element});
+    for (const SizeCheck& check : fused.checks)
+      step.checks.push_back({check.value, check.at_least_zero, check.message});
     step.tensors = fused.inputs;
     step.input_count = static_cast<int>(fused.inputs.size());
     step.tensors.insert(step.tensors.end(), fused.outputs.begin(), fused.outputs.end());
@@ -169,8 +176,12 @@ class EngineBuilder {
   }
 
   int add_count(const EngineStep& step) {
-    engine_.tensors.push_back({.name = step.name + ".count", .type = DType::kInt64, .shape = {Size(1)},
-                               .bytes = Size(8), .storage = Storage::kArena, .index = -1});
+    engine_.tensors.push_back({.name = step.name + ".count",
+                               .type = DType::kInt64,
+                               .shape = {Size(1)},
+                               .bytes = Size(8),
+                               .storage = Storage::kArena,
+                               .index = -1});
     return static_cast<int>(engine_.tensors.size()) - 1;
   }
 

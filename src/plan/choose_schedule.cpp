@@ -54,8 +54,8 @@ std::optional<tile::PanelLayout> panel_layout(const Contraction& c, const std::v
   return layout;
 }
 
-std::optional<Choice> contract_choice(const Region& region, const std::vector<bool>& constant,
-                                      const Bindings& typical, const Target& target) {
+std::optional<Choice> contract_choice(const Region& region, const std::vector<bool>& constant, const Bindings& typical,
+                                      const Target& target) {
   const Reduce* reduce = only_reduction(region);
   const auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
   if (!contraction || contraction->m.empty()) return std::nullopt;

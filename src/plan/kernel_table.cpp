@@ -41,13 +41,11 @@ void KernelTable::compile(const BuildOptions& options, Engine& engine) {
   std::vector<Unit> units(count);
   std::vector<int> order(kernels_.size());
   for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int>(k);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return kernels_[a].program.size() > kernels_[b].program.size();
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return kernels_[a].program.size() > kernels_[b].program.size(); });
   for (const int k : order) {
-    Unit& smallest = *std::min_element(units.begin(), units.end(), [](const Unit& a, const Unit& b) {
-      return a.text.size() < b.text.size();
-    });
+    Unit& smallest = *std::min_element(units.begin(), units.end(),
+                                       [](const Unit& a, const Unit& b) { return a.text.size() < b.text.size(); });
     smallest.kernels.push_back(k);
     smallest.text += kernels_[k].program + "\n";
   }

@@ -24,8 +24,9 @@ void check_range(const Engine& engine, const std::string& symbol, int64_t value,
   const bool inside = value >= range.min && (range.max == 0 || value <= range.max);
   GRAFT_USER_CHECK(inside, kInvalidArgument,
                    fmt::format("{} = {} is outside {}..{}, for which the engine was compiled; compile with a wider "
-                               "--dim {}=min:opt:max", symbol, value, range.min,
-                               range.max ? std::to_string(range.max) : "unbounded", symbol), where);
+                               "--dim {}=min:opt:max",
+                               symbol, value, range.min, range.max ? std::to_string(range.max) : "unbounded", symbol),
+                   where);
 }
 
 }  // namespace
@@ -42,7 +43,8 @@ Bindings bind_inputs(const Engine& engine, std::span<const BufferView> inputs) {
                      fmt::format("its type is {}, {} was given", name_of(tensor.type), name_of(given.type)), where);
     GRAFT_USER_CHECK(given.shape.size() == tensor.shape.size(), kInvalidArgument,
                      fmt::format("it has {} axes ({}), {} were given ([{}])", tensor.shape.size(),
-                                 to_string(tensor.shape), given.shape.size(), fmt::join(given.shape, ", ")), where);
+                                 to_string(tensor.shape), given.shape.size(), fmt::join(given.shape, ", ")),
+                     where);
     for (size_t d = 0; d < given.shape.size(); ++d) {
       const int64_t extent = given.shape[d];
       GRAFT_USER_CHECK(extent >= 0, kInvalidArgument, fmt::format("axis {} has extent {}", d, extent), where);
@@ -51,9 +53,9 @@ Bindings bind_inputs(const Engine& engine, std::span<const BufferView> inputs) {
                          fmt::format("axis {} must be {}, {} was given", d, *constant, extent), where);
       } else if (const auto symbol = tensor.shape[d].as_symbol()) {
         const auto [it, fresh] = bindings.emplace(*symbol, extent);
-        GRAFT_USER_CHECK(fresh || it->second == extent, kInvalidArgument,
-                         fmt::format("axis {} ({}) is {}, but {} was {} elsewhere", d, *symbol, extent, *symbol,
-                                     it->second), where);
+        GRAFT_USER_CHECK(
+            fresh || it->second == extent, kInvalidArgument,
+            fmt::format("axis {} ({}) is {}, but {} was {} elsewhere", d, *symbol, extent, *symbol, it->second), where);
         check_range(engine, *symbol, extent, fmt::format("{} axis {}", where, d));
       }
     }
@@ -72,7 +74,8 @@ void check_inputs(const Engine& engine, std::span<const BufferView> inputs, cons
       const int64_t expected = tensor.shape[d].evaluate(bindings);
       GRAFT_USER_CHECK(expected == inputs[i].shape[d], kInvalidArgument,
                        fmt::format("axis {} must be {} = {}, {} was given", d, tensor.shape[d].to_string(), expected,
-                                   inputs[i].shape[d]), fmt::format("input '{}'", tensor.name));
+                                   inputs[i].shape[d]),
+                       fmt::format("input '{}'", tensor.name));
     }
   }
 }

@@ -27,8 +27,8 @@ std::vector<TensorData> evaluate(ReferenceStep& step, std::span<void* const> buf
     std::vector<int64_t> shape;
     for (const Size& size : decl.shape) shape.push_back(size.evaluate(bindings));
     const int64_t bytes = packed_bytes(decl.type, checked_element_count(decl.type, shape, decl.name));
-    inputs.push_back(TensorData::from_bytes(
-        decl.type, shape, {static_cast<const std::byte*>(buffers[i]), static_cast<size_t>(bytes)}));
+    inputs.push_back(TensorData::from_bytes(decl.type, shape,
+                                            {static_cast<const std::byte*>(buffers[i]), static_cast<size_t>(bytes)}));
   }
   return interpret(region, inputs, bindings);
 }
@@ -94,15 +94,15 @@ void validate_step(const Engine& engine, int index, std::span<void* const> buffe
   for (size_t i = 0; i < outputs.size(); ++i) {
     const TensorData& expected = outputs[i];
     const void* data = buffers[step.region.inputs.size() + i];
-    const TensorData actual = TensorData::from_bytes(
-        expected.type(), expected.shape(),
-        {static_cast<const std::byte*>(data), static_cast<size_t>(expected.byte_count())});
+    const TensorData actual =
+        TensorData::from_bytes(expected.type(), expected.shape(),
+                               {static_cast<const std::byte*>(data), static_cast<size_t>(expected.byte_count())});
     const int64_t at = first_difference(expected, actual);
     if (at < 0) continue;
     throw Error(ErrorKind::kInternal,
                 fmt::format("validation: output {} differs from the interpreter at element {}: {} instead of {} "
-                            "(schedule '{}')", i, at, actual.read_double(at), expected.read_double(at),
-                            engine.steps[index].schedule),
+                            "(schedule '{}')",
+                            i, at, actual.read_double(at), expected.read_double(at), engine.steps[index].schedule),
                 fmt::format("node '{}'", engine.steps[index].name));
   }
 }

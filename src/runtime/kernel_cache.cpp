@@ -185,8 +185,10 @@ void KernelCache::open_directory() {
   struct stat status;
   if (::fstat(opened.value, &status) != 0) return refuse(std::strerror(errno));
   if (status.st_uid != ::geteuid()) {
-    return refuse(fmt::format("it belongs to user {}, and code in it could be anybody's; set GRAFT_CACHE to a "
-                              "directory of your own", status.st_uid));
+    return refuse(
+        fmt::format("it belongs to user {}, and code in it could be anybody's; set GRAFT_CACHE to a "
+                    "directory of your own",
+                    status.st_uid));
   }
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return refuse(fmt::format("others may write to it (mode {:04o}); run `chmod 700 '{}'` after checking its contents",

@@ -78,10 +78,10 @@ struct Session::State {
   const Engine* engine = nullptr;
   int threads = 1;
   std::map<std::vector<int64_t>, Prepared> prepared;
-  std::vector<int64_t> key;          // of the current run; reused to avoid allocations
-  std::vector<void*> memory;         // by tensor, of the current run
+  std::vector<int64_t> key;   // of the current run; reused to avoid allocations
+  std::vector<void*> memory;  // by tensor, of the current run
   AlignedBuffer arena, scratch;
-  std::vector<AlignedBuffer> own;    // by tensor, when sizes are known only while running
+  std::vector<AlignedBuffer> own;  // by tensor, when sizes are known only while running
   std::vector<AlignedBuffer> staging_in, staging_out;
   std::vector<void*> output_data;
   std::map<int, ReferenceStep> references;  // parsed regions of interpreted and validated steps
@@ -318,17 +318,19 @@ void Session::State::bind_output(size_t i, std::span<BufferView> outputs, const 
     GRAFT_USER_CHECK(view.type == tensor.type, kInvalidArgument,
                      fmt::format("its type is {}, a buffer of {} was given", name_of(tensor.type), name_of(view.type)),
                      where);
-    GRAFT_USER_CHECK(view.shape == shape, kInvalidArgument,
-                     fmt::format("its shape is {}, a buffer of {} was given",
-                                 to_string(Shape(shape.begin(), shape.end())),
-                                 to_string(Shape(view.shape.begin(), view.shape.end()))), where);
+    GRAFT_USER_CHECK(
+        view.shape == shape, kInvalidArgument,
+        fmt::format("its shape is {}, a buffer of {} was given", to_string(Shape(shape.begin(), shape.end())),
+                    to_string(Shape(view.shape.begin(), view.shape.end()))),
+        where);
   } else {
     GRAFT_USER_CHECK(allocate, kInvalidArgument, "it has neither a buffer nor an allocator", where);
     view.type = tensor.type;
     view.shape = shape;
     view.strides.clear();
     view.data = allocate(context, static_cast<int>(i), tensor.type, shape, static_cast<size_t>(bytes));
-    GRAFT_USER_CHECK(view.data || bytes == 0, kOutOfMemory, fmt::format("the allocator gave no {} bytes", bytes), where);
+    GRAFT_USER_CHECK(view.data || bytes == 0, kOutOfMemory, fmt::format("the allocator gave no {} bytes", bytes),
+                     where);
   }
   output_data[i] = view.data;
   if (needs_copy(view)) output_data[i] = staging_out[i].reserve(bytes, "a strided output");
@@ -342,8 +344,8 @@ void Session::State::finish_outputs(std::span<BufferView> outputs, const Prepare
   for (size_t i = 0; i < outputs.size(); ++i) {
     const int id = engine->outputs[i];
     const int root = root_of(*engine, id);
-    const bool own = engine->tensors[root].storage == Storage::kOutput &&
-                     engine->tensors[root].index == static_cast<int>(i);
+    const bool own =
+        engine->tensors[root].storage == Storage::kOutput && engine->tensors[root].index == static_cast<int>(i);
     const std::vector<int64_t>& shape = p.shapes[id];
     if (!own) {
       const int64_t count = element_count(Shape(shape.begin(), shape.end())).constant();
@@ -359,8 +361,7 @@ void Session::State::run_planned(Prepared& p) {
 }
 
 /// Sizes become known step by step: each tensor has a buffer of its own that only grows.
-void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, OutputAllocator allocate,
-                                  void* context) {
+void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, OutputAllocator allocate, void* context) {
   for (size_t t = 0; t < engine->tensors.size(); ++t) {
     const EngineTensor& tensor = engine->tensors[t];
     if (tensor.storage == Storage::kConstant && tensor.index >= 0) {
@@ -419,9 +420,14 @@ void Session::State::run_step(int index, ReadyStep& ready, const Prepared& p) {
   const auto start = profiling ? Clock::now() : Clock::time_point();
   for (size_t a = 0; a < step.tensors.size(); ++a) ready.buffers[a] = pointer(step.tensors[a]);
   switch (step.kind) {
-    case StepKind::kNone: break;
-    case StepKind::kKernel: launch(step, ready); break;
-    case StepKind::kInterpreter: interpret_step(*engine, index, ready.buffers, p.bindings, references); break;
+    case StepKind::kNone:
+      break;
+    case StepKind::kKernel:
+      launch(step, ready);
+      break;
+    case StepKind::kInterpreter:
+      interpret_step(*engine, index, ready.buffers, p.bindings, references);
+      break;
     case StepKind::kLibrary:
       throw Error(ErrorKind::kUnsupported, "library '" + step.library + "' is not in this build", step.name);
   }
@@ -469,7 +475,8 @@ std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engi
     const EngineKernel& kernel = engine->kernels[k];
     const bool known = kernel.object >= 0 && kernel.object < static_cast<int>(loaded->objects.size());
     const void* entry = known ? loaded->objects[kernel.object]->find(kernel.name) : nullptr;
-    GRAFT_USER_CHECK(entry || !wanted[k], kInvalidModel, "its object does not define it", fmt::format("kernel '{}'", kernel.name));
+    GRAFT_USER_CHECK(entry || !wanted[k], kInvalidModel, "its object does not define it",
+                     fmt::format("kernel '{}'", kernel.name));
     loaded->kernels.push_back(entry);
   }
   loaded->engine = std::move(engine);

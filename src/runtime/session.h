@@ -52,8 +52,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Runs once. `outputs[i].data` may be null: then `allocate` provides it. Shapes and types of outputs are filled in; a
-  /// non-null output's shape must be right. Never throws; an error names the input, axis, value and range.
+  /// Runs once. `outputs[i].data` may be null: then `allocate` provides it. Shapes and types of outputs are filled in;
+  /// a non-null output's shape must be right. Never throws; an error names the input, axis, value and range.
   Status run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate = nullptr,
              void* context = nullptr);
 

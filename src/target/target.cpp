@@ -116,7 +116,8 @@ Target find_target(std::string_view name_or_text, int threads) {
   if (name_or_text.find('=') != std::string_view::npos) return parse_target(name_or_text);
   throw Error(ErrorKind::kInvalidArgument,
               fmt::format("unknown target '{}'; known are native, portable, x86-64-v2, x86-64-v3 (AVX2), x86-64-v4 "
-                          "(AVX-512), sm_80, sm_90a, sm_120, or the text that `graft env` prints", name_or_text),
+                          "(AVX-512), sm_80, sm_90a, sm_120, or the text that `graft env` prints",
+                          name_or_text),
               "--target");
 }
 

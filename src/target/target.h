@@ -18,11 +18,11 @@ struct Target {
   std::string features;      ///< LLVM feature string: "+avx512f,+fma,..."; empty for CUDA
   int vector_bits = 128;     ///< widest vector register to use
   int vector_registers = 16;
-  bool masked_memory = false;  ///< cheap masked loads and stores
+  bool masked_memory = false;                                            ///< cheap masked loads and stores
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 16 << 20;  ///< per core, per core, shared
-  int threads = 1;           ///< team size a plan is scheduled for
-  int multiprocessors = 0;   ///< CUDA
-  int64_t shared_bytes = 0;  ///< CUDA: shared memory per block
+  int threads = 1;                                                       ///< team size a plan is scheduled for
+  int multiprocessors = 0;                                               ///< CUDA
+  int64_t shared_bytes = 0;                                              ///< CUDA: shared memory per block
 };
 
 /// The machine this process runs on, with `threads` threads (0: all cores).

@@ -17,9 +17,7 @@ Shape row_major(const Shape& shape) {
   return strides;
 }
 
-Axis make_axis(const Size& extent) {
-  return {make_variable(), make_size(extent), extent.as_constant().value_or(0)};
-}
+Axis make_axis(const Size& extent) { return {make_variable(), make_size(extent), extent.as_constant().value_or(0)}; }
 
 Axis make_axis(const Expr& extent, int64_t bound) { return {make_variable(), extent, bound}; }
 
@@ -33,8 +31,12 @@ ProgramBuilder::ProgramBuilder(const Region& region, const Layouts& layouts)
     : region_(region), buffer_of_(region.tensors.size(), -1), dropped_(region.tensors.size()) {
   const auto add_global = [&](int tensor, bool written) {
     const TensorDecl& decl = region.tensors[tensor];
-    Buffer buffer{.name = decl.name, .type = decl.type, .scope = Scope::kGlobal, .shape = decl.shape,
-                  .strides = {}, .written = written};
+    Buffer buffer{.name = decl.name,
+                  .type = decl.type,
+                  .scope = Scope::kGlobal,
+                  .shape = decl.shape,
+                  .strides = {},
+                  .written = written};
     const bool packed = tensor < static_cast<int>(layouts.size()) && layouts[tensor].has_value();
     if (packed) buffer.shape = physical_shape(*layouts[tensor], decl.shape);
     buffer.strides = row_major(buffer.shape);

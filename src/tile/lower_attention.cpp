@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention with online softmax: scores are made, exponentiated and used tile by tile and never stored whole.
-// Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018); Dao et al., "FlashAttention" (2022).
+// Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018); Dao et al., "FlashAttention"
+// (2022).
 #include <algorithm>
 #include <limits>
 
@@ -113,7 +114,8 @@ class AttentionLowering {
     builder_.add({Map{{i}, {}, {{largest_, {i.variable}, make_constant(type_, -infinity), ScatterMode::kSet}}}});
     builder_.add({Map{{i}, {}, {{sum_, {i.variable}, make_constant(type_, 0), ScatterMode::kSet}}}});
     const Axis row = row_axis(), e = make_axis(value_axis().extent);
-    builder_.add({Map{{row, e}, {}, {{weighted_, {row.variable, e.variable}, make_constant(type_, 0), ScatterMode::kSet}}}});
+    builder_.add(
+        {Map{{row, e}, {}, {{weighted_, {row.variable, e.variable}, make_constant(type_, 0), ScatterMode::kSet}}}});
   }
 
   /// scores = q k^T, then scale and mask.
@@ -138,8 +140,8 @@ class AttentionLowering {
     contract.c_indices = {i.variable, j.variable};
     body.push_back({std::move(contract)});
     const Axis row = row_axis(), column = column_axis();
-    const Expr biased = convert(forms_.logits, at(row.variable, forms_.logits_key, column.variable), row.variable,
-                                column.variable);
+    const Expr biased =
+        convert(forms_.logits, at(row.variable, forms_.logits_key, column.variable), row.variable, column.variable);
     body.push_back({Map{{row, column}, {}, {{scores_, {row.variable, column.variable}, biased, ScatterMode::kSet}}}});
   }
 
@@ -172,15 +174,16 @@ class AttentionLowering {
     const Expr shift = convert(forms_.shift, at(i.variable), i.variable, j.variable);
     body.push_back({Map{{i, j}, {}, {{scores_, point, exp(load(scores_, point) - shift), ScatterMode::kSet}}}});
     add_row_reduce(body, tile_sum_, Intrinsic::kAdd);
-    add_row_map(body, sum_, [&](const auto& row) { return load(sum_, row) * load(rescale_, row) + load(tile_sum_, row); });
+    add_row_map(body, sum_,
+                [&](const auto& row) { return load(sum_, row) * load(rescale_, row) + load(tile_sum_, row); });
   }
 
   void add_weighted(Body& body) const {
     {
       const Axis i = row_axis(), e = make_axis(value_axis().extent);
       const std::vector<Expr> point = {i.variable, e.variable};
-      body.push_back({Map{{i, e}, {}, {{weighted_, point, load(weighted_, point) * load(rescale_, {i.variable}),
-                                        ScatterMode::kSet}}}});
+      body.push_back({Map{
+          {i, e}, {}, {{weighted_, point, load(weighted_, point) * load(rescale_, {i.variable}), ScatterMode::kSet}}}});
     }
     Contract contract;
     const Axis i = row_axis(), e = make_axis(value_axis().extent), j = column_axis();
@@ -213,8 +216,8 @@ class AttentionLowering {
   Size row_step_, rows_;
   Expr row_begin_, key_begin_;
   DType type_ = DType::kFloat32;
-  int transposed_keys_ = -1, scores_ = -1, largest_ = -1, tile_largest_ = -1, rescale_ = -1, sum_ = -1,
-      tile_sum_ = -1, weighted_ = -1;
+  int transposed_keys_ = -1, scores_ = -1, largest_ = -1, tile_largest_ = -1, rescale_ = -1, sum_ = -1, tile_sum_ = -1,
+      weighted_ = -1;
 };
 
 }  // namespace

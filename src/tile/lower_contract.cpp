@@ -17,11 +17,11 @@ using Replacements = std::vector<std::pair<int, Expr>>;
 
 /// One tiled role of the contraction (rows or columns): which axes the grid fixes, which run inside the tile.
 struct Tiling {
-  std::vector<graft::Axis> outer;   ///< fixed by the grid, one point each
-  std::optional<graft::Axis> split; ///< cut into tiles of `step`
+  std::vector<graft::Axis> outer;    ///< fixed by the grid, one point each
+  std::optional<graft::Axis> split;  ///< cut into tiles of `step`
   Size step = 1, tiles = 1;
-  std::vector<graft::Axis> whole;   ///< inside the tile from 0 to their extent
-  int64_t bound = 1;                ///< of the split part inside a tile
+  std::vector<graft::Axis> whole;  ///< inside the tile from 0 to their extent
+  int64_t bound = 1;               ///< of the split part inside a tile
 };
 
 /// The scratch position of a point of a tile: row-major over the tile's axes.
@@ -42,8 +42,7 @@ Size whole_extent(const std::vector<graft::Axis>& axes) {
 
 class ContractLowering {
  public:
-  ContractLowering(const Region& region, const Layouts& layouts, const ContractSchedule& schedule,
-                   const Target& target)
+  ContractLowering(const Region& region, const Layouts& layouts, const ContractSchedule& schedule, const Target& target)
       : region_(region), layouts_(layouts), schedule_(schedule), target_(target), builder_(region, layouts) {}
 
   Lowered run() {
@@ -85,9 +84,8 @@ class ContractLowering {
   }
 
   bool is_result_axis(const graft::Axis& axis) const {
-    return std::any_of(main_->axes.begin(), main_->axes.end(), [&](const graft::Axis& own) {
-      return own.variable->variable == axis.variable->variable;
-    });
+    return std::any_of(main_->axes.begin(), main_->axes.end(),
+                       [&](const graft::Axis& own) { return own.variable->variable == axis.variable->variable; });
   }
 
   /// A load of a tensor of the region that is not at the point being computed.
@@ -235,9 +233,9 @@ class ContractLowering {
     const Expr column = column_tile_ * make_size(columns_.step);
     const auto constant = columns_.split->extent.as_constant();
     const bool exact = constant && *constant % columns_.bound == 0;
-    pass.n.push_back(exact ? make_axis(Size(columns_.bound))
-                           : make_axis(min(make_size(columns_.step), make_size(columns_.split->extent) - column),
-                                       columns_.bound));
+    pass.n.push_back(
+        exact ? make_axis(Size(columns_.bound))
+              : make_axis(min(make_size(columns_.step), make_size(columns_.split->extent) - column), columns_.bound));
     pass.at.emplace_back(columns_.split->variable->variable, column + pass.n.back().variable);
     for (const graft::Axis& axis : columns_.whole) {
       pass.n.push_back(make_axis(axis.extent));
@@ -328,7 +326,8 @@ class ContractLowering {
     const Expr first = column_tile_ * make_index(panels);
     const Size total = ceil_div(columns_.split->extent, layout.lanes);
     const bool exact = total.is_multiple_of(panels);
-    const Axis panel = exact ? make_axis(Size(panels)) : make_axis(min(make_index(panels), make_size(total) - first), panels);
+    const Axis panel =
+        exact ? make_axis(Size(panels)) : make_axis(min(make_index(panels), make_size(total) - first), panels);
     const Axis lane = make_axis(Size(layout.lanes));
     c.n = {panel, lane};
     const Expr load = substitute(contraction_.b, pass.at);
@@ -362,7 +361,8 @@ class ContractLowering {
       add_row_tile(body);
     } else {
       // Several row tiles share the packed right operand.
-      For loop{.axis = make_axis(ceil_div_expr(row_end_ - row_begin_, make_size(rows_.step)), 0), .stages = 1, .body = {}};
+      For loop{
+          .axis = make_axis(ceil_div_expr(row_end_ - row_begin_, make_size(rows_.step)), 0), .stages = 1, .body = {}};
       row_begin_ = row_begin_ + loop.axis.variable * make_size(rows_.step);
       add_row_tile(loop.body);
       body.push_back({std::move(loop)});
@@ -395,8 +395,8 @@ class ContractLowering {
     Map map;
     map.axes = pass.m;
     map.axes.insert(map.axes.end(), pass.n.begin(), pass.n.end());
-    map.stores.push_back({*tile_of(main_->outputs[0]), pass.position, make_integer(accumulator_type(), 0),
-                          ScatterMode::kSet});
+    map.stores.push_back(
+        {*tile_of(main_->outputs[0]), pass.position, make_integer(accumulator_type(), 0), ScatterMode::kSet});
     return {std::move(map)};
   }
 
@@ -407,8 +407,8 @@ class ContractLowering {
     if (is_main && builder_.buffer_of(tensor) < 0) return;
     const Pass pass = make_pass();
     const DType type = region_.tensors[tensor].type;
-    const Expr value = is_main ? make_load(*tile_of(tensor), type, pass.position)
-                               : on_tile(std::get<Compute>(form).value, pass);
+    const Expr value =
+        is_main ? make_load(*tile_of(tensor), type, pass.position) : on_tile(std::get<Compute>(form).value, pass);
     Map map;
     map.axes = pass.m;
     map.axes.insert(map.axes.end(), pass.n.begin(), pass.n.end());

@@ -45,8 +45,8 @@ class NestLowering {
  private:
   bool is_pure_map() const {
     return !common_.empty() && std::all_of(region_.forms.begin(), region_.forms.end(), [&](const Form& form) {
-             return std::holds_alternative<Compute>(form) && axes_of(form).size() == common_.size();
-           });
+      return std::holds_alternative<Compute>(form) && axes_of(form).size() == common_.size();
+    });
   }
 
   /// Reductions whose inputs are contiguous along the last common axis, and none along what it sums over.
@@ -175,8 +175,8 @@ class NestLowering {
     std::vector<Expr> indices;
     for (size_t d = 0; d < axes.size(); ++d) {
       Expr index = axes[d].variable;
-      const bool local = std::find(lane_dimension_.begin(), lane_dimension_.end(), std::pair(tensor, d)) !=
-                         lane_dimension_.end();
+      const bool local =
+          std::find(lane_dimension_.begin(), lane_dimension_.end(), std::pair(tensor, d)) != lane_dimension_.end();
       if (local) index = lane_->variable;
       indices.push_back(substitute(substitute(index, replacements_), own));
     }
@@ -230,8 +230,7 @@ class NestLowering {
       return convert(form.initial[i], own);
     }));
     For loop{.axis = make_axis(form.axis.extent), .stages = 1, .body = {}};
-    const Expr t = form.reverse ? make_size(form.axis.extent) - make_index(1) - loop.axis.variable
-                                : loop.axis.variable;
+    const Expr t = form.reverse ? make_size(form.axis.extent) - make_index(1) - loop.axis.variable : loop.axis.variable;
     const auto in_step = [&](const Expr& e, Replacements own, const std::vector<int>& from,
                              const std::vector<Expr>& at) {
       own.emplace_back(form.axis.variable->variable, t);
@@ -295,8 +294,8 @@ class NestLowering {
     fill.stores.push_back({keys, {fill.axes[0].variable}, convert(form.key, with_row), ScatterMode::kSet});
     fill.stores.push_back({positions, {fill.axes[0].variable}, fill.axes[0].variable, ScatterMode::kSet});
     body.push_back({std::move(fill)});
-    body.push_back({SortRow{keys, positions, {make_index(0)}, {make_index(0)}, make_size(form.axis.extent),
-                            form.descending}});
+    body.push_back(
+        {SortRow{keys, positions, {make_index(0)}, {make_index(0)}, make_size(form.axis.extent), form.descending}});
     Map out{.axes = {make_axis(form.count)}, .condition = {}, .stores = {}};
     const Expr r = out.axes[0].variable;
     out.stores.push_back(store_to(form.outputs[0], form.axes, own, make_load(keys, form.key->type, {r}), {r}));
@@ -312,15 +311,18 @@ class NestLowering {
 
   /// The number kept goes to a further global buffer, `count`, after the region's outputs.
   void lower(const Compact& form) {
-    Buffer buffer{.name = "count", .type = DType::kInt64, .scope = Scope::kGlobal, .shape = {Size(1)},
-                  .strides = {Size(1)}, .written = true};
+    Buffer buffer{.name = "count",
+                  .type = DType::kInt64,
+                  .scope = Scope::kGlobal,
+                  .shape = {Size(1)},
+                  .strides = {Size(1)},
+                  .written = true};
     const int count = static_cast<int>(builder_.program.buffers.size());
     builder_.program.buffers.push_back(std::move(buffer));
     const Expr zero = make_index(0), kept = make_load(count, DType::kInt64, {zero});
     builder_.add({Map{.axes = {}, .condition = {}, .stores = {{count, {zero}, zero, ScatterMode::kSet}}}});
     Replacements own;
-    Map map{.axes = own_axes(form.axes, own), .condition = convert(form.condition, own), .stores = {},
-            .ordered = true};
+    Map map{.axes = own_axes(form.axes, own), .condition = convert(form.condition, own), .stores = {}, .ordered = true};
     for (size_t i = 0; i < form.outputs.size(); ++i) {
       map.stores.push_back(builder_.store(form.outputs[i], {kept}, convert(form.values[i], own)));
     }
@@ -331,9 +333,9 @@ class NestLowering {
   const Region& region_;
   const NestSchedule& schedule_;
   ProgramBuilder builder_;
-  std::vector<graft::Axis> common_;       // the grid
-  Replacements replacements_;             // common variable -> grid expression
-  std::optional<Axis> lane_;              // the inner part of a split common axis
+  std::vector<graft::Axis> common_;  // the grid
+  Replacements replacements_;        // common variable -> grid expression
+  std::optional<Axis> lane_;         // the inner part of a split common axis
   Expr lane_index_, tile_variable_;
   Size tiles_;
   int lane_variable_ = -1;

@@ -167,10 +167,14 @@ class Parser {
 
   ScatterMode assignment() {
     ScatterMode mode = ScatterMode::kSet;
-    if (lexer_.accept("+")) mode = ScatterMode::kAdd;
-    else if (lexer_.accept("*")) mode = ScatterMode::kMul;
-    else if (lexer_.accept("min")) mode = ScatterMode::kMin;
-    else if (lexer_.accept("max")) mode = ScatterMode::kMax;
+    if (lexer_.accept("+"))
+      mode = ScatterMode::kAdd;
+    else if (lexer_.accept("*"))
+      mode = ScatterMode::kMul;
+    else if (lexer_.accept("min"))
+      mode = ScatterMode::kMin;
+    else if (lexer_.accept("max"))
+      mode = ScatterMode::kMax;
     lexer_.expect("=");
     return mode;
   }

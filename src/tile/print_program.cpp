@@ -12,9 +12,12 @@ namespace {
 
 std::string_view word_of(Scope scope) {
   switch (scope) {
-    case Scope::kGlobal: return "global";
-    case Scope::kShared: return "shared";
-    case Scope::kFragment: return "fragment";
+    case Scope::kGlobal:
+      return "global";
+    case Scope::kShared:
+      return "shared";
+    case Scope::kFragment:
+      return "fragment";
   }
   return "";
 }
@@ -22,11 +25,16 @@ std::string_view word_of(Scope scope) {
 /// `=` with what is done to the old value before it.
 std::string_view assignment(ScatterMode mode) {
   switch (mode) {
-    case ScatterMode::kSet: return "=";
-    case ScatterMode::kAdd: return "+=";
-    case ScatterMode::kMul: return "*=";
-    case ScatterMode::kMin: return "min=";
-    case ScatterMode::kMax: return "max=";
+    case ScatterMode::kSet:
+      return "=";
+    case ScatterMode::kAdd:
+      return "+=";
+    case ScatterMode::kMul:
+      return "*=";
+    case ScatterMode::kMin:
+      return "min=";
+    case ScatterMode::kMax:
+      return "max=";
   }
   return "";
 }
@@ -37,8 +45,7 @@ class Printer {
   explicit Printer(const Program& program) : program_(program) {
     for (const std::string_view word : kReservedWords) taken_.emplace(word, 1);
     for (const Buffer& buffer : program.buffers) {
-      buffers_.push_back(unique_identifier(is_let_name(buffer.name) ? "buffer_" + buffer.name : buffer.name,
-                                           taken_));
+      buffers_.push_back(unique_identifier(is_let_name(buffer.name) ? "buffer_" + buffer.name : buffer.name, taken_));
     }
   }
 
@@ -163,8 +170,7 @@ class Printer {
   std::string states(const std::vector<Expr>& variables, std::string_view stem) {
     std::string text;
     for (const Expr& variable : variables) {
-      text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", name_variable(variable, stem),
-                          name_of(variable->type));
+      text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", name_variable(variable, stem), name_of(variable->type));
     }
     return "(" + text + ")";
   }

@@ -24,8 +24,8 @@ struct Buffer {
   std::string name;
   DType type = DType::kUndefined;
   Scope scope = Scope::kGlobal;
-  Shape shape;    ///< kShared, kFragment: constants on a GPU; on a CPU sizes of the run are allowed
-  Shape strides;  ///< in elements; row-major unless a layout says otherwise
+  Shape shape;           ///< kShared, kFragment: constants on a GPU; on a CPU sizes of the run are allowed
+  Shape strides;         ///< in elements; row-major unless a layout says otherwise
   bool written = false;  ///< kGlobal: the kernel writes it
 };
 
@@ -110,11 +110,11 @@ struct Statement {
 
 /// One kernel. In every expression, kLoad's `tensor` is an index into `buffers`.
 struct Program {
-  std::string name;               ///< a C identifier, unique in an engine
-  std::vector<Buffer> buffers;    ///< kGlobal buffers first: they are the kernel's arguments, in this order
-  std::vector<std::string> sizes; ///< the symbols used anywhere, sorted: passed by value as int64
-  std::vector<graft::Axis> grid;  ///< outermost first; flattened row-major to one launch index
-  int threads = 0;                ///< GPU: threads per block; 0 on a CPU
+  std::string name;                ///< a C identifier, unique in an engine
+  std::vector<Buffer> buffers;     ///< kGlobal buffers first: they are the kernel's arguments, in this order
+  std::vector<std::string> sizes;  ///< the symbols used anywhere, sorted: passed by value as int64
+  std::vector<graft::Axis> grid;   ///< outermost first; flattened row-major to one launch index
+  int threads = 0;                 ///< GPU: threads per block; 0 on a CPU
   Body body;
 };
 
@@ -131,8 +131,8 @@ std::optional<std::string> broken_rule(const Program& program);
 /// The product of the grid extents: how many points a launch has.
 Size grid_size(const Program& program);
 
-/// Byte offset of each kShared and kFragment buffer (by buffer index; 0 for kGlobal) in one grid point's scratch memory,
-/// each 64-byte aligned, and the total as the last entry.
+/// Byte offset of each kShared and kFragment buffer (by buffer index; 0 for kGlobal) in one grid point's scratch
+/// memory, each 64-byte aligned, and the total as the last entry.
 std::vector<Size> scratch_offsets(const Program& program);
 
 }  // namespace graft::tile

@@ -22,9 +22,9 @@ struct ContractSchedule {
   int64_t m = 56;
   int64_t n = 64;
   int64_t k = 0;
-  int64_t m_chunk = 0;         ///< rows handled by one grid point (0: as `m`); more amortise a packed operand
-  int64_t panel = 32;          ///< lanes of one packed panel of the right operand
-  bool columns_outer = true;   ///< grid order: all rows of a column tile first
+  int64_t m_chunk = 0;        ///< rows handled by one grid point (0: as `m`); more amortise a packed operand
+  int64_t panel = 32;         ///< lanes of one packed panel of the right operand
+  bool columns_outer = true;  ///< grid order: all rows of a column tile first
   bool operator==(const ContractSchedule&) const = default;
 };
 

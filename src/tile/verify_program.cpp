@@ -20,12 +20,9 @@ template <class... Ts>
 overloaded(Ts...) -> overloaded<Ts...>;
 
 bool is_c_identifier(const std::string& name) {
-  const auto letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  return !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), [&](char c) {
-    return letter(c) || (c >= '0' && c <= '9');
-  });
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !name.empty() && letter(name[0]) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
 /// A broken rule, on its way from where it was found to who reports it.
@@ -95,8 +92,7 @@ class Verifier {
       check(!buffer.name.empty() && names.insert(buffer.name).second,
             "buffer name '" + buffer.name + "' is empty or used twice");
       check(buffer.type != DType::kUndefined, "buffer '" + buffer.name + "' has no type");
-      check(buffer.shape.size() == buffer.strides.size(),
-            "buffer '" + buffer.name + "' has not one stride per axis");
+      check(buffer.shape.size() == buffer.strides.size(), "buffer '" + buffer.name + "' has not one stride per axis");
       const bool global = buffer.scope == Scope::kGlobal;
       check(!(global && local_seen), "global buffer '" + buffer.name + "' follows a local one");
       local_seen |= !global;
@@ -143,12 +139,10 @@ class Verifier {
   }
 
   void element(int buffer, const std::vector<Expr>& indices, const char* what) const {
-    check(buffer >= 0 && buffer < static_cast<int>(program_.buffers.size()),
-          fmt::format("{} names no buffer", what));
+    check(buffer >= 0 && buffer < static_cast<int>(program_.buffers.size()), fmt::format("{} names no buffer", what));
     const Buffer& target = program_.buffers[buffer];
-    check(indices.size() == target.shape.size(),
-          fmt::format("{} has {} indices for '{}', which has {} axes", what, indices.size(), target.name,
-                      target.shape.size()));
+    check(indices.size() == target.shape.size(), fmt::format("{} has {} indices for '{}', which has {} axes", what,
+                                                             indices.size(), target.name, target.shape.size()));
     for (const Expr& index : indices) {
       check(is_index(index), fmt::format("an index of '{}' in {} is not i64", target.name, what));
     }
@@ -234,8 +228,8 @@ class Verifier {
   void monoid(const Reduce& reduce) {
     const Monoid& m = reduce.monoid;
     const size_t count = reduce.lift.size();
-    check(count > 0 && m.identity.size() == count && m.left.size() == count &&
-              m.right.size() == count && m.combine.size() == count && reduce.outputs.size() == count,
+    check(count > 0 && m.identity.size() == count && m.left.size() == count && m.right.size() == count &&
+              m.combine.size() == count && reduce.outputs.size() == count,
           "components of a reduction do not agree in number");
     for (const auto* variables : {&m.left, &m.right}) {
       for (const Expr& variable : *variables) bind(variable);
@@ -276,9 +270,8 @@ class Verifier {
   void roles(const Contract& contract) const {
     const auto uses = [](const std::vector<Expr>& indices, const std::vector<Axis>& axes) {
       return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) {
-        return std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
-          return uses_variable(index, axis.variable->variable);
-        });
+        return std::any_of(indices.begin(), indices.end(),
+                           [&](const Expr& index) { return uses_variable(index, axis.variable->variable); });
       });
     };
     check(!uses(contract.a->args, contract.n), "operand a uses an n axis");
