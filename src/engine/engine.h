@@ -32,7 +32,7 @@ struct EngineTensor {
   int first_step = -1, last_step = -1;  ///< kArena: written first, read last (aliases included)
 };
 
-/// A symbol that takes the value of an integer element when the run reaches a step.
+/// A symbol that takes the value of an element (of a float: its whole part) when the run reaches a step.
 struct SymbolRead {
   std::string symbol;
   int tensor = -1;

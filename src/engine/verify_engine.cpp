@@ -227,7 +227,7 @@ class EngineVerifier {
       const int root = root_of(engine_, read.tensor);
       const std::string where = tensor_name(read.tensor);
       for (const DType type : {tensor.type, engine_.tensors[root].type}) {
-        require((is_integer(type) || type == DType::kBool) && bit_width(type) >= 8,
+        require((is_integer(type) || is_float(type) || type == DType::kBool) && bit_width(type) >= 8,
                 fmt::format("a size is read from its elements of type {}", name_of(type)), where);
       }
       require(read.element >= 0 && read.element < int64_t{1} << 56, fmt::format("it has no element {}", read.element),

@@ -108,6 +108,17 @@ class Finder {
     return loaded(f.queries) >= 0 && loaded(f.keys) >= 0;
   }
 
+  /// Scores are overwritten tile by tile: a result may read only what stays, the weighted sum and the divisor.
+  bool reads_only_results(const AttentionForms& f, const Compute& compute) const {
+    bool good = true;
+    for_each(compute.value, [&](const Expr& node) {
+      const int tensor = loaded(node);
+      const bool is_input = std::find(region_.inputs.begin(), region_.inputs.end(), tensor) != region_.inputs.end();
+      good &= tensor < 0 || is_input || tensor == f.weighted->outputs[0] || tensor == f.sum->outputs[0];
+    });
+    return good;
+  }
+
   std::string check_axes(AttentionForms& f) const {
     const size_t common = f.common.size();
     const std::vector<const std::vector<Axis>*> with_column = {&f.scores->axes, &f.exponentials->axes,
@@ -126,6 +137,7 @@ class Finder {
       const auto* compute = std::get_if<Compute>(&form);
       if (!compute || compute == f.exponentials || compute == f.biased) continue;
       if (compute->axes.size() != common + 1) return "a result has other axes";
+      if (!reads_only_results(f, *compute)) return "a result needs the scores themselves";
       f.results.push_back(compute);
     }
     const size_t known = 5 + (f.biased ? 1 : 0) + f.results.size();

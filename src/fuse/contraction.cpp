@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fuse/contraction.h"
 
+#include <algorithm>
+
 namespace graft {
 namespace {
 
@@ -50,6 +52,28 @@ std::optional<Contraction> find_contraction(const Reduce& reduce) {
   }
   if (result.k.empty() || result.n.empty()) return std::nullopt;
   return result;
+}
+
+namespace {
+
+/// How far inside a load the variable stands: the last dimension whose index uses it, -1 for none.
+int depth_of(const Expr& operand, int variable) {
+  int depth = -1;
+  for_each(operand, [&](const Expr& node) {
+    if (node->kind != ExprKind::kLoad) return;
+    for (size_t d = 0; d < node->args.size(); ++d) {
+      if (uses_variable(node->args[d], variable)) depth = std::max(depth, static_cast<int>(d));
+    }
+  });
+  return depth;
+}
+
+}  // namespace
+
+void order_reduced_axes(Contraction& contraction) {
+  std::stable_sort(contraction.k.begin(), contraction.k.end(), [&](const Axis& x, const Axis& y) {
+    return depth_of(contraction.a, x.variable->variable) < depth_of(contraction.a, y.variable->variable);
+  });
 }
 
 Size multiplications(const Contraction& c) {

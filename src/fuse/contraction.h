@@ -19,6 +19,9 @@ struct Contraction {
 /// a reduced axis that only one operand uses, or operands that share nothing to sum over.
 std::optional<Contraction> find_contraction(const Reduce& reduce);
 
+/// Sorts the reduced axes so that those along which `a` is contiguous run innermost; sums may be re-associated.
+void order_reduced_axes(Contraction& contraction);
+
 /// Multiplications of a contraction (half its FLOPs).
 Size multiplications(const Contraction& contraction);
 

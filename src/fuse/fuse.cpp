@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "fuse/assign_layouts.h"
 #include "fuse/clusters.h"
 #include "fuse/fused_program.h"
 #include "fuse/rewrite_region.h"
@@ -225,7 +226,11 @@ class Fusion {
 
 }  // namespace
 
-FusedProgram fuse(const Graph& graph) { return Fusion(graph).run(); }
+FusedProgram fuse(const Graph& graph) {
+  FusedProgram program = Fusion(graph).run();
+  assign_layouts(program);
+  return program;
+}
 
 std::string print(const FusedProgram& program) {
   std::string text;

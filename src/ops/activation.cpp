@@ -32,6 +32,17 @@ void define_swish(Definition& d) {
   const double alpha = d.real("alpha");
   define_map(d, [&](const Expr& x) { return x * sigmoid(alpha == 1 ? x : like(x, alpha) * x); });
 }
+/// a sigmoid(alpha a) b, of equal shapes.
+void define_swiglu(Definition& d) {
+  const Tensor a = d.in(0), b = d.in(1);
+  if (a.rank() != b.rank()) d.reject("its inputs differ in rank");
+  for (int i = 0; i < a.rank(); ++i) d.require_equal(a.size(i), b.size(i), "its inputs differ in shape");
+  const double alpha = d.real("alpha");
+  d.out(0, d.compute("y", a.type(), Shape(a.shape()), [&](const Indices& i) {
+    const Expr x = a.wide(i);
+    return x * sigmoid(alpha == 1 ? x : like(x, alpha) * x) * b.wide(i);
+  }));
+}
 void define_hard_sigmoid(Definition& d) {
   const double alpha = d.real("alpha"), beta = d.real("beta");
   define_map(d, [&](const Expr& x) { return clamp(like(x, alpha) * x + like(x, beta), 0, 1); });
@@ -49,9 +60,8 @@ void define_elu(Definition& d) {
 }
 void define_selu(Definition& d) {
   const double alpha = d.real("alpha"), gamma = d.real("gamma");
-  define_map(d, [&](const Expr& x) {
-    return like(x, gamma) * select(gt(x, like(x, 0)), x, like(x, alpha) * expm1(x));
-  });
+  define_map(d,
+             [&](const Expr& x) { return like(x, gamma) * select(gt(x, like(x, 0)), x, like(x, alpha) * expm1(x)); });
 }
 void define_celu(Definition& d) {
   const double alpha = d.real("alpha");
@@ -76,9 +86,8 @@ void define_shrink(Definition& d) {
 void define_prelu(Definition& d) {
   const Tensor x = d.in(0), slope = d.in(1);
   if (slope.rank() > x.rank()) d.reject("its slope has more axes than its input");
-  d.out(0, zip(d, "y", x, slope, x.type(), [](const Expr& a, const Expr& s) {
-    return select(lt(a, make_integer(a->type, 0)), s * a, a);
-  }));
+  d.out(0, zip(d, "y", x, slope, x.type(),
+               [](const Expr& a, const Expr& s) { return select(lt(a, make_integer(a->type, 0)), s * a, a); }));
 }
 
 void define_gelu(Definition& d) {
@@ -122,10 +131,23 @@ std::vector<Sample> prelu_samples() {
           {.name = "half_precision", .inputs = {f16({7}), f16({1})}, .tolerance = 2e-3}};
 }
 
+std::vector<Sample> swiglu_samples() {
+  return {{.name = "plain", .inputs = {f32({3, 7}), f32({3, 7})}},
+          {.name = "alpha", .inputs = {f32({2, 5}), f32({2, 5})}, .attributes = {{"alpha", 0.5}}},
+          {.name = "half_precision", .inputs = {f16({9}), f16({9})}, .tolerance = 3e-3}};
+}
+
 OpDef row(std::string_view name, int since, std::vector<AttributeSpec> attributes, void (*define)(Definition&),
           std::vector<Sample> (*samples)(), std::string_view doc) {
-  return {.domain = "", .name = name, .since = since, .inputs = {"x"}, .outputs = {"y"},
-          .attributes = std::move(attributes), .define = define, .samples = samples, .doc = doc};
+  return {.domain = "",
+          .name = name,
+          .since = since,
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attributes = std::move(attributes),
+          .define = define,
+          .samples = samples,
+          .doc = doc};
 }
 
 }  // namespace
@@ -138,27 +160,65 @@ std::vector<OpDef> activation_ops() {
       row("Softsign", 22, {}, define_softsign, float_samples, "x / (1 + |x|)."),
       row("Mish", 22, {}, define_mish, float_samples, "x tanh(softplus(x))."),
       row("HardSwish", 22, {}, define_hard_swish, float_samples, "x max(0, min(1, x / 6 + 1 / 2))."),
-      row("Swish", 24, {{"alpha", 1.0}}, define_swish, [] { return with({{"alpha", 0.5}}); },
+      row(
+          "Swish", 24, {{"alpha", 1.0}}, define_swish,
+          [] {
+            return with({{"alpha", 0.5}});
+          },
           "x sigmoid(alpha x)."),
-      row("HardSigmoid", 22, {{"alpha", 0.2}, {"beta", 0.5}}, define_hard_sigmoid,
-          [] { return with({{"alpha", 0.4}, {"beta", 0.3}}); }, "max(0, min(1, alpha x + beta))."),
-      row("LeakyRelu", 16, {{"alpha", 0.01}}, define_leaky_relu, [] { return with({{"alpha", 0.2}}); },
+      row(
+          "HardSigmoid", 22, {{"alpha", 0.2}, {"beta", 0.5}}, define_hard_sigmoid,
+          [] {
+            return with({{"alpha", 0.4}, {"beta", 0.3}});
+          },
+          "max(0, min(1, alpha x + beta))."),
+      row(
+          "LeakyRelu", 16, {{"alpha", 0.01}}, define_leaky_relu,
+          [] {
+            return with({{"alpha", 0.2}});
+          },
           "x, or alpha x below zero."),
-      row("Elu", 22, {{"alpha", 1.0}}, define_elu, [] { return with({{"alpha", 1.7}}); },
+      row(
+          "Elu", 22, {{"alpha", 1.0}}, define_elu,
+          [] {
+            return with({{"alpha", 1.7}});
+          },
           "x, or alpha (e^x - 1) below zero."),
-      row("Selu", 22, {{"alpha", 1.67326319217681884765625}, {"gamma", 1.05070102214813232421875}}, define_selu,
-          [] { return with({{"alpha", 2.0}, {"gamma", 3.0}}); }, "gamma x, or gamma alpha (e^x - 1) below zero."),
-      row("Celu", 12, {{"alpha", 1.0}}, define_celu, [] { return with({{"alpha", 2.0}}); },
+      row(
+          "Selu", 22, {{"alpha", 1.67326319217681884765625}, {"gamma", 1.05070102214813232421875}}, define_selu,
+          [] {
+            return with({{"alpha", 2.0}, {"gamma", 3.0}});
+          },
+          "gamma x, or gamma alpha (e^x - 1) below zero."),
+      row(
+          "Celu", 12, {{"alpha", 1.0}}, define_celu,
+          [] {
+            return with({{"alpha", 2.0}});
+          },
           "max(0, x) + min(0, alpha (e^(x / alpha) - 1))."),
-      row("ThresholdedRelu", 22, {{"alpha", 1.0}}, define_thresholded_relu, [] { return with({{"alpha", 2.0}}); },
+      row(
+          "ThresholdedRelu", 22, {{"alpha", 1.0}}, define_thresholded_relu,
+          [] {
+            return with({{"alpha", 2.0}});
+          },
           "x above alpha, else 0."),
-      row("Shrink", 9, {{"bias", 0.0}, {"lambd", 0.5}}, define_shrink,
-          [] { return with({{"bias", 1.5}, {"lambd", 1.5}}); }, "x moved towards 0 by bias outside [-lambd, lambd]."),
-      row("Gelu", 20, {{"approximate", std::string("none")}}, define_gelu,
-          [] { return with({{"approximate", std::string("tanh")}}); }, "x times the normal distribution function."),
+      row(
+          "Shrink", 9, {{"bias", 0.0}, {"lambd", 0.5}}, define_shrink,
+          [] {
+            return with({{"bias", 1.5}, {"lambd", 1.5}});
+          },
+          "x moved towards 0 by bias outside [-lambd, lambd]."),
+      row(
+          "Gelu", 20, {{"approximate", std::string("none")}}, define_gelu,
+          [] {
+            return with({{"approximate", std::string("tanh")}});
+          },
+          "x times the normal distribution function."),
       row("PRelu", 16, {}, define_prelu, prelu_samples, "x, or slope x below zero, with a slope per element."),
   };
   ops.back().inputs = {"x", "slope"};
+  ops.push_back(row("SwiGLU", 28, {{"alpha", 1.0}}, define_swiglu, swiglu_samples, "a sigmoid(alpha a) b."));
+  ops.back().inputs = {"a", "b"};
   return ops;
 }
 

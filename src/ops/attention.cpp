@@ -65,10 +65,18 @@ Cached cached(Definition& d, int input, int past, std::string_view heads_attribu
   return result;
 }
 
+/// What attributes do to the scores.
+struct ScoreRules {
+  bool causal = false;
+  int64_t left = -1, right = -1;  ///< window sizes, negative where there is no bound
+  double softcap = 0;             ///< zero: none
+};
+
 class AttentionDefinition {
  public:
-  explicit AttentionDefinition(Definition& d)
+  AttentionDefinition(Definition& d, const ScoreRules& rules)
       : d_(d),
+        rules_(rules),
         q_(head_view(d, 0, "q_num_heads")),
         k_(cached(d, 1, 4, "kv_num_heads")),
         v_(cached(d, 2, 5, "kv_num_heads")) {
@@ -139,7 +147,7 @@ class AttentionDefinition {
   Expr group(const Expr& head) const { return group_.is(1) ? head : floor_div(head, make_size(group_)); }
 
   Expr softcapped(const Expr& score) const {
-    const double cap = d_.real("softcap");
+    const double cap = rules_.softcap;
     if (cap <= 0) return score;
     return make_constant(type_, cap) * tanh(score / make_constant(type_, cap));
   }
@@ -149,8 +157,8 @@ class AttentionDefinition {
     const Expr masked = make_constant(type_, -std::numeric_limits<double>::infinity());
     const auto keep = [&](const Expr& condition) { score = select(condition, score, masked); };
     if (d_.has_input(3)) add_mask(score, i, masked);
-    if (d_.integer("is_causal") != 0) keep(le(i[3], i[2] + offset(i[0])));
-    const int64_t left = d_.integer("left_window_size"), right = d_.integer("right_window_size");
+    if (rules_.causal) keep(le(i[3], i[2] + offset(i[0])));
+    const int64_t left = rules_.left, right = rules_.right;
     if (left >= 0) keep(ge(i[3], i[2] + offset(i[0]) - make_index(left)));
     if (right >= 0) keep(le(i[3], i[2] + offset(i[0]) + make_index(right)));
     if (d_.has_input(6)) keep(lt(i[3], make_cast(DType::kInt64, d_.in(6)({i[0]}))));
@@ -197,6 +205,7 @@ class AttentionDefinition {
   }
 
   Definition& d_;
+  ScoreRules rules_;
   HeadView q_;
   Cached k_, v_;
   DType type_ = DType::kFloat32;
@@ -204,7 +213,23 @@ class AttentionDefinition {
   Expr scale_;
 };
 
-void define_attention(Definition& d) { AttentionDefinition(d).define(); }
+void define_attention(Definition& d) {
+  AttentionDefinition(d, {.causal = d.integer("is_causal") != 0,
+                          .left = d.integer("left_window_size"),
+                          .right = d.integer("right_window_size"),
+                          .softcap = d.real("softcap")})
+      .define();
+}
+
+void define_flex_attention(Definition& d) {
+  for (const std::string_view graph : {"score_mod", "prob_mod"}) {
+    if (d.has(graph)) d.unsupported("scores changed by the graph " + std::string(graph));
+  }
+  for (int i = 0; i < 3; ++i) {
+    if (d.in(i).rank() != 4) d.reject("queries, keys and values should have four axes");
+  }
+  AttentionDefinition(d, {}).define();
+}
 
 std::vector<Sample> attention_samples() {
   return {
@@ -226,6 +251,13 @@ std::vector<Sample> attention_samples() {
        .tolerance = 3e-3}};
 }
 
+std::vector<Sample> flex_attention_samples() {
+  return {{.name = "heads_apart", .inputs = {f32({2, 3, 5, 8}), f32({2, 3, 7, 8}), f32({2, 3, 7, 3})}},
+          {.name = "groups_and_scale",
+           .inputs = {f32({1, 4, 5, 8}), f32({1, 2, 7, 8}), f32({1, 2, 7, 8})},
+           .attributes = {{"scale", 0.3}}}};
+}
+
 }  // namespace
 
 std::vector<OpDef> attention_ops() {
@@ -245,7 +277,20 @@ std::vector<OpDef> attention_ops() {
                           {"right_window_size", int64_t{-1}}},
            .define = define_attention,
            .samples = attention_samples,
-           .doc = "softmax(q k^T * scale + mask) v for each head."}};
+           .doc = "softmax(q k^T * scale + mask) v for each head."},
+          {.domain = "ai.onnx.preview",
+           .name = "FlexAttention",
+           .since = 1,
+           .inputs = {"q", "k", "v"},
+           .outputs = {"y"},
+           .attributes = {{"captures", {}, true},
+                          {"prob_mod", {}, true},
+                          {"scale", {}, true},
+                          {"score_mod", {}, true},
+                          {"softmax_precision", {}, true}},
+           .define = define_flex_attention,
+           .samples = flex_attention_samples,
+           .doc = "softmax(q k^T * scale) v for each head."}};
 }
 
 }  // namespace graft

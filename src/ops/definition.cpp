@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/convert.h"
 #include "base/error.h"
 #include "graph/op_def.h"
 
@@ -22,8 +23,8 @@ std::string symbol_name(char mark, std::string_view name, std::string_view suffi
   uint32_t hash = 2166136261u;
   bool changed = false;
   for (const char c : name) {
-    const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                         c == '.' || c == '/';
+    const bool allowed =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '/';
     text += allowed ? c : '_';
     changed |= !allowed;
     hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
@@ -64,13 +65,9 @@ Definition::Definition(const OpDef& op, const Node& node, const Graph& graph)
   }
 }
 
-bool Definition::has_input(int index) const {
-  return index < input_count() && node_.inputs[index] != kNoValue;
-}
+bool Definition::has_input(int index) const { return index < input_count() && node_.inputs[index] != kNoValue; }
 
-bool Definition::wants_output(int index) const {
-  return index < output_count() && node_.outputs[index] != kNoValue;
-}
+bool Definition::wants_output(int index) const { return index < output_count() && node_.outputs[index] != kNoValue; }
 
 DType Definition::input_type(int index) const {
   GRAFT_CHECK(has_input(index), "the input is absent");
@@ -111,9 +108,7 @@ const Attribute& Definition::attribute(std::string_view name) const {
   return absent;
 }
 
-bool Definition::has(std::string_view name) const {
-  return !std::holds_alternative<std::monostate>(attribute(name));
-}
+bool Definition::has(std::string_view name) const { return !std::holds_alternative<std::monostate>(attribute(name)); }
 
 namespace {
 
@@ -187,6 +182,7 @@ Size Definition::size_of(int index, int64_t element) {
   const Value& value = graph_.value(node_.inputs[index]);
   if (value.constant) {
     if (element >= value.constant->element_count()) reject(fmt::format("its input '{}' is too short", value.name));
+    if (is_float(value.type)) return double_to_integer(DType::kInt64, value.constant->read_double(element));
     return value.constant->read_integer(element);
   }
   if (value.content) {
@@ -195,7 +191,10 @@ Size Definition::size_of(int index, int64_t element) {
     }
     return (*value.content)[element];
   }
-  if (!is_integer(value.type)) reject(fmt::format("its input '{}' should be of an integer type", value.name));
+  // A float counts by its whole part (OneHot's depth).
+  if (!is_integer(value.type) && !is_float(value.type)) {
+    reject(fmt::format("its input '{}' should be a number", value.name));
+  }
   const std::string symbol = symbol_name('$', value.name, std::to_string(element));
   const auto& sources = result_.size_sources;
   if (std::none_of(sources.begin(), sources.end(), [&](const SizeSource& s) { return s.symbol == symbol; })) {
@@ -286,8 +285,8 @@ NodeDefinition Definition::finish() {
 const std::vector<OpDef>& all_ops() {
   static const std::vector<OpDef> ops = [] {
     std::vector<OpDef> all;
-#define GRAFT_OPS(family)                                   \
-  for (OpDef& op : family##_ops()) all.push_back(std::move(op));
+#define GRAFT_OPS(family) \
+  for (OpDef & op : family##_ops()) all.push_back(std::move(op));
 #include "ops/all_ops.inc"
 #undef GRAFT_OPS
     return all;
@@ -311,9 +310,10 @@ const OpDef* find_op(std::string_view domain, std::string_view name) {
 
 NodeDefinition define(const Node& node, const Graph& graph) {
   const OpDef* op = find_op(node.domain, node.op);
-  GRAFT_USER_CHECK(op != nullptr, kUnsupported, fmt::format("the operator {}{}{} has no definition", node.domain,
-                                                             node.domain.empty() ? "" : ".", node.op),
-                   fmt::format("node '{}'", node.name));
+  GRAFT_USER_CHECK(
+      op != nullptr, kUnsupported,
+      fmt::format("the operator {}{}{} has no definition", node.domain, node.domain.empty() ? "" : ".", node.op),
+      fmt::format("node '{}'", node.name));
   Definition definition(*op, node, graph);
   op->define(definition);
   return definition.finish();

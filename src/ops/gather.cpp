@@ -131,13 +131,7 @@ void define_tensor_scatter(Definition& d) {
 void define_one_hot(Definition& d) {
   const Tensor indices = d.in(0), values = d.in(2);
   const int axis = d.axis(d.integer("axis"), indices.rank() + 1);
-  Size depth;
-  if (is_integer(d.input_type(1))) {
-    depth = d.size_of(1);
-  } else {
-    if (!d.constant(1)) d.unsupported("a depth that is a float should be known when compiling");
-    depth = static_cast<int64_t>(d.constant(1)->read_double(0));
-  }
+  const Size depth = d.size_of(1);
   d.out(0, d.compute("one_hot", values.type(), with_axis(indices.shape(), axis, depth), [&](const Indices& i) {
     const Expr given = make_cast(DType::kInt64, indices(without_axis(i, axis)));
     const Expr hot = select(lt(given, make_index(0)), given + make_size(depth), given);
@@ -190,7 +184,8 @@ SampleInput indices(Dims shape, int64_t least, int64_t most) {
 
 std::vector<Sample> gather_samples() {
   return {{.name = "rows", .inputs = {f32({7, 5}), indices({3}, 0, 6)}},
-          {.name = "matrix_of_indices_on_the_last_axis", .inputs = {f32({3, 7}), indices({2, 5}, -7, 6)},
+          {.name = "matrix_of_indices_on_the_last_axis",
+           .inputs = {f32({3, 7}), indices({2, 5}, -7, 6)},
            .attributes = one("axis", -1)},
           {.name = "scalar_index", .inputs = {f32({7, 5}), indices({}, -7, 6)}},
           {.name = "narrow_indices", .inputs = {i64({7}), of(DType::kInt32, {4}, 0, 6)}},
@@ -203,40 +198,47 @@ std::vector<Sample> gather_elements_samples() {
           {.name = "integers", .inputs = {i64({7}), indices({7}, 0, 6)}}};
 }
 std::vector<Sample> gather_nd_samples() {
-  return {{.name = "elements", .inputs = {f32({4, 5}), indices({3, 2}, 0, 3)}},
-          {.name = "rows", .inputs = {f32({4, 5, 3}), indices({2, 3, 1}, -4, 3)}},
-          {.name = "batches", .inputs = {f32({2, 4, 3}), indices({2, 5, 1}, 0, 3)},
-           .attributes = one("batch_dims", 1)}};
+  return {
+      {.name = "elements", .inputs = {f32({4, 5}), indices({3, 2}, 0, 3)}},
+      {.name = "rows", .inputs = {f32({4, 5, 3}), indices({2, 3, 1}, -4, 3)}},
+      {.name = "batches", .inputs = {f32({2, 4, 3}), indices({2, 5, 1}, 0, 3)}, .attributes = one("batch_dims", 1)}};
 }
 std::vector<Sample> scatter_elements_samples() {
   const auto reduction = [](const char* name) { return Attributes{{"reduction", std::string(name)}}; };
   const SampleInput distinct = list({2, 0, 5});
-  return {{.name = "distinct_positions", .inputs = {f32({7}), distinct, f32({3})}},
-          {.name = "sums_at_equal_positions", .inputs = {f32({3, 7}), indices({3, 9}, -7, 6), f32({3, 9})},
-           .attributes = {{"axis", int64_t{1}}, {"reduction", std::string("add")}}},
-          {.name = "largest", .inputs = {f32({4, 3}), indices({6, 3}, 0, 3), f32({6, 3})},
-           .attributes = reduction("max")},
-          {.name = "products", .inputs = {f32({4}), indices({4}, 0, 3), f32({4})}, .attributes = reduction("mul")}};
+  return {
+      {.name = "distinct_positions", .inputs = {f32({7}), distinct, f32({3})}},
+      {.name = "sums_at_equal_positions",
+       .inputs = {f32({3, 7}), indices({3, 9}, -7, 6), f32({3, 9})},
+       .attributes = {{"axis", int64_t{1}}, {"reduction", std::string("add")}}},
+      {.name = "largest", .inputs = {f32({4, 3}), indices({6, 3}, 0, 3), f32({6, 3})}, .attributes = reduction("max")},
+      {.name = "products", .inputs = {f32({4}), indices({4}, 0, 3), f32({4})}, .attributes = reduction("mul")}};
 }
 std::vector<Sample> scatter_nd_samples() {
   const auto distinct = values(DType::kInt64, {3, 1}, {2, 0, -1});
   return {{.name = "rows", .inputs = {f32({5, 4}), distinct, f32({3, 4})}},
-          {.name = "elements_summed", .inputs = {f32({4, 5}), indices({6, 2}, 0, 3), f32({6})},
+          {.name = "elements_summed",
+           .inputs = {f32({4, 5}), indices({6, 2}, 0, 3), f32({6})},
            .attributes = {{"reduction", std::string("add")}}},
-          {.name = "smallest", .inputs = {f32({4, 5}), indices({6, 2}, 0, 3), f32({6})},
+          {.name = "smallest",
+           .inputs = {f32({4, 5}), indices({6, 2}, 0, 3), f32({6})},
            .attributes = {{"reduction", std::string("min")}}}};
 }
 std::vector<Sample> tensor_scatter_samples() {
   return {{.name = "linear", .inputs = {f32({2, 3, 7, 4}), f32({2, 3, 2, 4}), values(DType::kInt64, {2}, {1, 5})}},
-          {.name = "circular", .inputs = {f32({2, 7, 4}), f32({2, 3, 4}), values(DType::kInt64, {2}, {5, 0})},
+          {.name = "circular",
+           .inputs = {f32({2, 7, 4}), f32({2, 3, 4}), values(DType::kInt64, {2}, {5, 0})},
            .attributes = {{"mode", std::string("circular")}}}};
 }
 std::vector<Sample> one_hot_samples() {
   const auto values_of = [] { return values(DType::kFloat32, {2}, {-1, 3}); };
   return {{.name = "last_axis", .inputs = {indices({5}, -4, 3), scalar(DType::kInt64, 4), values_of()}},
-          {.name = "first_axis", .inputs = {indices({2, 3}, 0, 9), scalar(DType::kInt64, 7), values_of()},
+          {.name = "first_axis",
+           .inputs = {indices({2, 3}, 0, 9), scalar(DType::kInt64, 7), values_of()},
            .attributes = one("axis", 0)},
-          {.name = "depth_of_the_run", .inputs = {indices({5}, 0, 3), values(DType::kInt64, {}, {4}), values_of()}}};
+          {.name = "depth_of_the_run", .inputs = {indices({5}, 0, 3), values(DType::kInt64, {}, {4}), values_of()}},
+          {.name = "depth_of_the_run_as_a_float",
+           .inputs = {indices({5}, 0, 3), values(DType::kFloat32, {}, {4}), values_of()}}};
 }
 std::vector<Sample> non_zero_samples() {
   return {{.name = "matrix", .inputs = {of(DType::kInt64, {4, 5}, -1, 1)}},
@@ -249,11 +251,17 @@ std::vector<Sample> compress_samples() {
           {.name = "flat", .inputs = {f32({3, 5}), boolean({11})}}};
 }
 
-OpDef row(std::string_view name, int since, std::vector<std::string_view> inputs,
-          std::vector<AttributeSpec> attributes, void (*define)(Definition&), std::vector<Sample> (*samples)(),
-          std::string_view doc) {
-  return {.domain = "", .name = name, .since = since, .inputs = std::move(inputs), .outputs = {"output"},
-          .attributes = std::move(attributes), .define = define, .samples = samples, .doc = doc};
+OpDef row(std::string_view name, int since, std::vector<std::string_view> inputs, std::vector<AttributeSpec> attributes,
+          void (*define)(Definition&), std::vector<Sample> (*samples)(), std::string_view doc) {
+  return {.domain = "",
+          .name = name,
+          .since = since,
+          .inputs = std::move(inputs),
+          .outputs = {"output"},
+          .attributes = std::move(attributes),
+          .define = define,
+          .samples = samples,
+          .doc = doc};
 }
 
 }  // namespace

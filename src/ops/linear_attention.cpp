@@ -16,7 +16,8 @@ class LinearAttention {
   explicit LinearAttention(Definition& d) : d_(d), q_(d.in(0)), k_(d.in(1)), v_(d.in(2)) {
     if (q_.rank() != 3 || k_.rank() != 3 || v_.rank() != 3) d.reject("queries, keys and values should have 3 axes");
     readers_ = d.integer("q_num_heads"), heads_ = d.integer("kv_num_heads");
-    if (heads_ < 1 || readers_ < 1 || readers_ % heads_ != 0) d.reject("q_num_heads should be a multiple of kv_num_heads");
+    if (heads_ < 1 || readers_ < 1 || readers_ % heads_ != 0)
+      d.reject("q_num_heads should be a multiple of kv_num_heads");
     const std::string rule = d.text("update_rule");
     gated_ = rule == "gated" || rule == "gated_delta";
     delta_ = rule == "delta" || rule == "gated_delta";
@@ -61,17 +62,18 @@ class LinearAttention {
   /// The state after step t.
   Tensor next(const Tensor& before, const Expr& t) {
     const Tensor kept = gated_ ? decayed(before, t) : before;
-    const auto value = [&](const Indices& i, const Expr& m) { return v_.wide({i[0], t, i[1] * make_size(value_) + m}); };
-    Tensor written = d_.compute("written", type_, {batch_, heads_, value_},
-                                [&](const Indices& i) { return value(i, i[2]); });
+    const auto value = [&](const Indices& i, const Expr& m) {
+      return v_.wide({i[0], t, i[1] * make_size(value_) + m});
+    };
+    Tensor written =
+        d_.compute("written", type_, {batch_, heads_, value_}, [&](const Indices& i) { return value(i, i[2]); });
     if (delta_) {
       const Tensor known = d_.reduce("known", Intrinsic::kAdd, {batch_, heads_, value_}, {key_},
                                      [&](const Indices& i, const Indices& k) {
                                        return kept({i[0], i[1], k[0], i[2]}) * key(i, t, k[0]);
                                      });
-      written = d_.compute("corrected", type_, {batch_, heads_, value_}, [&](const Indices& i) {
-        return beta(i, t) * (value(i, i[2]) - known(i));
-      });
+      written = d_.compute("corrected", type_, {batch_, heads_, value_},
+                           [&](const Indices& i) { return beta(i, t) * (value(i, i[2]) - known(i)); });
     }
     return d_.compute("state", type_, {batch_, heads_, key_, value_}, [&](const Indices& i) {
       return kept(i) + key(i, t, i[2]) * written({i[0], i[1], i[3]});
@@ -124,19 +126,18 @@ void define_causal_conv(Definition& d) {
     const Expr past = d.has_input(3) ? d.in(3).wide({b, c, p}) : literal(x.type(), 0);
     return select(lt(p, make_size(before)), past, x.wide({b, c, p - make_size(before)}));
   };
-  const Tensor sum = d.reduce("sum", Intrinsic::kAdd, Shape(x.shape()), {w.size(2)},
-                              [&](const Indices& i, const Indices& k) {
-                                return padded(i[0], i[1], i[2] + k[0]) * w.wide({i[1], make_index(0), k[0]});
-                              });
+  const Tensor sum =
+      d.reduce("sum", Intrinsic::kAdd, Shape(x.shape()), {w.size(2)}, [&](const Indices& i, const Indices& k) {
+        return padded(i[0], i[1], i[2] + k[0]) * w.wide({i[1], make_index(0), k[0]});
+      });
   d.out(0, d.compute("y", x.type(), Shape(x.shape()), [&](const Indices& i) {
     const Expr value = d.has_input(2) ? sum(i) + d.in(2).wide({i[1]}) : sum(i);
     return silu ? value / (make_constant(value->type, 1) + exp(-value)) : value;
   }));
   if (!d.wants_output(1)) return;
   const DType kept = d.has_input(3) ? d.input_type(3) : x.type();
-  d.out(1, d.compute("present", kept, {x.size(0), x.size(1), before}, [&](const Indices& i) {
-    return padded(i[0], i[1], i[2] + make_size(x.size(2)));
-  }));
+  d.out(1, d.compute("present", kept, {x.size(0), x.size(1), before},
+                     [&](const Indices& i) { return padded(i[0], i[1], i[2] + make_size(x.size(2))); }));
 }
 
 std::vector<Sample> linear_attention_samples() {
@@ -163,22 +164,35 @@ std::vector<Sample> causal_conv_samples() {
   return {{.name = "starts_with_zeros", .inputs = {f32({2, 3, 7}), f32({3, 1, 4})}, .outputs = 2},
           {.name = "goes_on_from_a_state_with_silu",
            .inputs = {f32({2, 3, 5}), f32({3, 1, 3}), f32({3}), f32({2, 3, 2})},
-           .attributes = {{"activation", std::string("silu")}}, .outputs = 2}};
+           .attributes = {{"activation", std::string("silu")}},
+           .outputs = 2}};
 }
 
 }  // namespace
 
 std::vector<OpDef> linear_attention_ops() {
   return {
-      {.domain = "", .name = "LinearAttention", .since = 27,
-       .inputs = {"query", "key", "value", "past_state?", "decay?", "beta?"}, .outputs = {"output", "present_state?"},
-       .attributes = {{"chunk_size", int64_t{64}}, {"kv_num_heads"}, {"q_num_heads"}, {"scale", 0.0},
+      {.domain = "",
+       .name = "LinearAttention",
+       .since = 27,
+       .inputs = {"query", "key", "value", "past_state?", "decay?", "beta?"},
+       .outputs = {"output", "present_state?"},
+       .attributes = {{"chunk_size", int64_t{64}},
+                      {"kv_num_heads"},
+                      {"q_num_heads"},
+                      {"scale", 0.0},
                       {"update_rule", std::string("gated_delta")}},
-       .define = define_linear_attention, .samples = linear_attention_samples,
+       .define = define_linear_attention,
+       .samples = linear_attention_samples,
        .doc = "Attention through a state per head that each position decays, writes and reads."},
-      {.domain = "", .name = "CausalConvWithState", .since = 27, .inputs = {"input", "weight", "bias?", "past_state?"},
-       .outputs = {"output", "present_state?"}, .attributes = {{"activation", std::string("none")}},
-       .define = define_causal_conv, .samples = causal_conv_samples,
+      {.domain = "",
+       .name = "CausalConvWithState",
+       .since = 27,
+       .inputs = {"input", "weight", "bias?", "past_state?"},
+       .outputs = {"output", "present_state?"},
+       .attributes = {{"activation", std::string("none")}},
+       .define = define_causal_conv,
+       .samples = causal_conv_samples,
        .doc = "Each channel convolved over earlier positions, the last of which are handed on."},
   };
 }

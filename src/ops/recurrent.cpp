@@ -36,10 +36,12 @@ struct ActivationRow {
   double alpha, beta;
   int parameters;
 };
-constexpr ActivationRow kActivations[] = {
-    {"Sigmoid", 0, 0, 0},    {"Tanh", 0, 0, 0},       {"Relu", 0, 0, 0},     {"Affine", 1, 0, 2},
-    {"LeakyRelu", 0.01, 0, 1}, {"ThresholdedRelu", 1, 0, 1}, {"ScaledTanh", 1, 1, 2}, {"HardSigmoid", 0.2, 0.5, 2},
-    {"Elu", 1, 0, 1},        {"Softsign", 0, 0, 0},   {"Softplus", 0, 0, 0}};
+constexpr ActivationRow kActivations[] = {{"Sigmoid", 0, 0, 0},      {"Tanh", 0, 0, 0},
+                                          {"Relu", 0, 0, 0},         {"Affine", 1, 0, 2},
+                                          {"LeakyRelu", 0.01, 0, 1}, {"ThresholdedRelu", 1, 0, 1},
+                                          {"ScaledTanh", 1, 1, 2},   {"HardSigmoid", 0.2, 0.5, 2},
+                                          {"Elu", 1, 0, 1},          {"Softsign", 0, 0, 0},
+                                          {"Softplus", 0, 0, 0}};
 
 /// The functions of all directions; alpha and beta are taken in order by those that have such parameters.
 std::vector<Activation> read_activations(Definition& d, std::vector<std::string> names, int directions) {
@@ -125,7 +127,9 @@ class Recurrence {
     return min(max(x, -bound), bound);
   }
   /// The input's and the biases' part of gate `gate` at step t.
-  Expr input_part(int64_t t, const Indices& i, int gate) const { return projection_({make_index(t), i[0], at(i, gate)}); }
+  Expr input_part(int64_t t, const Indices& i, int gate) const {
+    return projection_({make_index(t), i[0], at(i, gate)});
+  }
   /// The state's part of some gates: state x R^T, as [batch, count * hidden]; `lift` reads the state.
   Tensor state_part(int direction, int first, int count, const std::function<Expr(const Indices&)>& state) {
     return d_.reduce("state_part", Intrinsic::kAdd, {batch_, hidden_ * Size(count)}, {hidden_},
@@ -158,12 +162,12 @@ class Recurrence {
 
  private:
   void project(int direction) {
-    const Tensor product = d_.reduce(
-        "input_part", Intrinsic::kAdd, {Size(steps_), batch_, w_.size(1)}, {x_.size(2)},
-        [&](const Indices& i, const Indices& e) {
-          const Expr x = batch_first_ ? x_.wide({i[1], i[0], e[0]}) : x_.wide({i[0], i[1], e[0]});
-          return x * w_.wide({make_index(direction), i[2], e[0]});
-        });
+    const Tensor product =
+        d_.reduce("input_part", Intrinsic::kAdd, {Size(steps_), batch_, w_.size(1)}, {x_.size(2)},
+                  [&](const Indices& i, const Indices& e) {
+                    const Expr x = batch_first_ ? x_.wide({i[1], i[0], e[0]}) : x_.wide({i[0], i[1], e[0]});
+                    return x * w_.wide({make_index(direction), i[2], e[0]});
+                  });
     projection_ = product;
     if (!d_.has_input(3)) return;
     const Tensor bias = d_.in(3);
@@ -187,7 +191,8 @@ class Recurrence {
   void output_sequence(const std::vector<std::vector<Tensor>>& shown) {
     if (!d_.wants_output(0)) return;
     const Size steps(steps_), directions(directions_);
-    const Shape shape = batch_first_ ? Shape{batch_, steps, directions, hidden_} : Shape{steps, directions, batch_, hidden_};
+    const Shape shape =
+        batch_first_ ? Shape{batch_, steps, directions, hidden_} : Shape{steps, directions, batch_, hidden_};
     d_.out(0, d_.compute("y", x_.type(), shape, [&](const Indices& i) {
       const Expr t = batch_first_ ? i[1] : i[0], n = batch_first_ ? i[2] : i[1], b = batch_first_ ? i[0] : i[2];
       Expr value = element_at_step(shown[0], t, {b, i[3]});
@@ -246,9 +251,8 @@ void define_gru(Definition& d) {
     };
     const Tensor update = r.gate("z", [&](const Indices& i) { return gate(i, 0); });
     const Tensor reset = r.gate("r", [&](const Indices& i) { return gate(i, 1); });
-    const Tensor late = linear ? Tensor() : r.state_part(direction, 2, 1, [&](const Indices& i) {
-      return reset(i) * before(i);
-    });
+    const Tensor late =
+        linear ? Tensor() : r.state_part(direction, 2, 1, [&](const Indices& i) { return reset(i) * before(i); });
     return States{r.state("h", t, before, [&](const Indices& i) {
       const Expr own = linear ? reset(i) * (part({i[0], r.at(i, 2)}) + r.bias(direction, 1, i, 2)) : late(i);
       const Expr hidden = g(r.clipped(r.input_part(t, i, 2) + own)), z = update(i);
@@ -293,15 +297,22 @@ std::vector<Sample> cell_samples(int64_t gates, int outputs) {
     for (SampleInput& w : weights(n, in, h)) all.push_back(std::move(w));
     return all;
   };
-  std::vector<Sample> all = {
-      {.name = "forwards", .inputs = inputs(f32({5, 2, 3}), 1, 3, 7), .attributes = {{"hidden_size", int64_t{7}}},
-       .outputs = outputs},
-      {.name = "both_directions", .inputs = inputs(f32({3, 2, 5}), 2, 5, 4),
-       .attributes = {{"hidden_size", int64_t{4}}, {"direction", std::string("bidirectional")}}, .outputs = outputs},
-      {.name = "backwards", .inputs = inputs(f32({4, 1, 3}), 1, 3, 5),
-       .attributes = {{"hidden_size", int64_t{5}}, {"direction", std::string("reverse")}}, .outputs = outputs},
-      {.name = "sequences_of_several_lengths", .inputs = inputs(f32({4, 3, 2}), 1, 2, 5),
-       .attributes = {{"hidden_size", int64_t{5}}}, .outputs = outputs}};
+  std::vector<Sample> all = {{.name = "forwards",
+                              .inputs = inputs(f32({5, 2, 3}), 1, 3, 7),
+                              .attributes = {{"hidden_size", int64_t{7}}},
+                              .outputs = outputs},
+                             {.name = "both_directions",
+                              .inputs = inputs(f32({3, 2, 5}), 2, 5, 4),
+                              .attributes = {{"hidden_size", int64_t{4}}, {"direction", std::string("bidirectional")}},
+                              .outputs = outputs},
+                             {.name = "backwards",
+                              .inputs = inputs(f32({4, 1, 3}), 1, 3, 5),
+                              .attributes = {{"hidden_size", int64_t{5}}, {"direction", std::string("reverse")}},
+                              .outputs = outputs},
+                             {.name = "sequences_of_several_lengths",
+                              .inputs = inputs(f32({4, 3, 2}), 1, 2, 5),
+                              .attributes = {{"hidden_size", int64_t{5}}},
+                              .outputs = outputs}};
   all[3].inputs.push_back(values(DType::kInt32, {3}, {4, 1, 3}));
   all[3].inputs.push_back(f32({1, 3, 5}, -1, 1));
   return all;
@@ -324,12 +335,21 @@ std::vector<Sample> lstm_samples() {
 }
 
 OpDef row(std::string_view name, void (*define)(Definition&), std::vector<Sample> (*samples)(), std::string_view doc) {
-  return {.domain = "", .name = name, .since = 22,
-          .inputs = {"x", "w", "r", "b?", "sequence_lens?", "initial_h?"}, .outputs = {"y?", "y_h?"},
-          .attributes = {{"activation_alpha", {}, true}, {"activation_beta", {}, true}, {"activations", {}, true},
-                         {"clip", {}, true}, {"direction", std::string("forward")}, {"hidden_size", {}, true},
+  return {.domain = "",
+          .name = name,
+          .since = 22,
+          .inputs = {"x", "w", "r", "b?", "sequence_lens?", "initial_h?"},
+          .outputs = {"y?", "y_h?"},
+          .attributes = {{"activation_alpha", {}, true},
+                         {"activation_beta", {}, true},
+                         {"activations", {}, true},
+                         {"clip", {}, true},
+                         {"direction", std::string("forward")},
+                         {"hidden_size", {}, true},
                          {"layout", int64_t{0}}},
-          .define = define, .samples = samples, .doc = doc};
+          .define = define,
+          .samples = samples,
+          .doc = doc};
 }
 
 }  // namespace

@@ -84,8 +84,8 @@ void define_reshape(Definition& d) {
   const Tensor x = d.in(0);
   const bool allow_zero = d.integer("allowzero") != 0;
   const Shape given = d.sizes_of(1);
-  const Shape shape = d.knows(1) ? known_target(d, x.shape(), given, allow_zero)
-                                 : target_of_the_run(d, x.shape(), given, allow_zero);
+  const Shape shape =
+      d.knows(1) ? known_target(d, x.shape(), given, allow_zero) : target_of_the_run(d, x.shape(), given, allow_zero);
   d.require_equal(element_count(shape), element_count(x.shape()), "the new shape has another number of elements");
   d.out(0, reshape(d, "reshaped", x, shape));
 }
@@ -95,8 +95,8 @@ void define_flatten(Definition& d) {
   const int64_t given = d.integer("axis");
   const int axis = given == x.rank() ? x.rank() : d.axis(given, x.rank());
   const auto cut = x.shape().begin() + axis;
-  d.out(0, reshape(d, "flat", x, {element_count(Shape(x.shape().begin(), cut)),
-                                  element_count(Shape(cut, x.shape().end()))}));
+  d.out(0, reshape(d, "flat", x,
+                   {element_count(Shape(x.shape().begin(), cut)), element_count(Shape(cut, x.shape().end()))}));
 }
 
 void define_squeeze(Definition& d) {
@@ -136,26 +136,31 @@ void define_squeeze(Definition& d) {
 void define_unsqueeze(Definition& d) {
   const Tensor x = d.in(0);
   const std::vector<Size> axes = d.sizes_of(1);
-  const int rank = x.rank() + static_cast<int>(axes.size());
+  const int added = static_cast<int>(axes.size()), rank = x.rank() + added;
   const AxisSet set = axis_set(d, axes, rank);
   Size members = 0;
   for (const Size& member : set) members = members + member;
   d.require_equal(members, static_cast<int64_t>(axes.size()), "an axis is given twice");
+  // Both lie in [0, rank], so that their difference is 0 where its remainder is.
+  const auto is_place = [&](const Size& a, int p) { return Size(1) - min(Size(1), mod(a - Size(p), rank + 1)); };
   Shape shape;
   Size place = 0;
   for (int i = 0; i < rank; ++i) {
     // 1 at a new axis, else the size of the input's axis at `place`: one term of the sum is not 0.
     Size size = set[i];
-    for (int p = 0; p < x.rank() && p <= i; ++p) size = size + (Size(1) - set[i]) * is_equal(place, p) * x.size(p);
-    shape.push_back(size);
+    for (int p = std::max(0, i - added); p < x.rank() && p <= i; ++p) {
+      size = size + (Size(1) - set[i]) * is_place(place, p) * x.size(p);
+    }
+    // One atom for each axis keeps the products of sizes short.
+    shape.push_back(at_least_zero(size));
     place = place + Size(1) - set[i];
   }
   d.out(0, d.compute("unsqueezed", x.type(), shape, [&](const Indices& i) {
     Indices at(x.rank(), make_index(0));
     Size before = 0;
     for (int axis = 0; axis < rank; ++axis) {
-      for (int p = 0; p < x.rank() && p <= axis; ++p) {
-        const Size here = (Size(1) - set[axis]) * is_equal(before, p);
+      for (int p = std::max(0, axis - added); p < x.rank() && p <= axis; ++p) {
+        const Size here = (Size(1) - set[axis]) * is_place(before, p);
         if (!here.is(0)) at[p] = at[p] + make_size(here) * i[axis];
       }
       before = before + Size(1) - set[axis];
@@ -253,15 +258,15 @@ void define_tile(Definition& d) {
 }
 
 std::vector<Sample> shape_samples() {
-  return {{.name = "all_axes", .inputs = {f32({3, 4, 5})}},
-          {.name = "some_axes", .inputs = {f32({3, 4, 5})},
-           .attributes = {{"start", int64_t{-2}}, {"end", int64_t{-1}}}},
-          {.name = "bounds_outside", .inputs = {f32({3, 4})},
-           .attributes = {{"start", int64_t{-9}}, {"end", int64_t{9}}}},
-          {.name = "scalar", .inputs = {f32({})}}};
+  return {
+      {.name = "all_axes", .inputs = {f32({3, 4, 5})}},
+      {.name = "some_axes", .inputs = {f32({3, 4, 5})}, .attributes = {{"start", int64_t{-2}}, {"end", int64_t{-1}}}},
+      {.name = "bounds_outside", .inputs = {f32({3, 4})}, .attributes = {{"start", int64_t{-9}}, {"end", int64_t{9}}}},
+      {.name = "scalar", .inputs = {f32({})}}};
 }
 std::vector<Sample> size_samples() {
-  return {{.name = "three_axes", .inputs = {f32({3, 4, 5})}}, {.name = "scalar", .inputs = {i64({})}},
+  return {{.name = "three_axes", .inputs = {f32({3, 4, 5})}},
+          {.name = "scalar", .inputs = {i64({})}},
           {.name = "no_elements", .inputs = {f32({3, 0})}}};
 }
 std::vector<Sample> reshape_samples() {
@@ -305,7 +310,8 @@ std::vector<Sample> constant_of_shape_samples() {
   };
   return {{.name = "zeros", .inputs = {list({2, 3})}},
           {.name = "integers", .inputs = {list({3})}, .attributes = value(DType::kInt64, 7)},
-          {.name = "half_precision_shape_of_the_run", .inputs = {run_list({2, 3})},
+          {.name = "half_precision_shape_of_the_run",
+           .inputs = {run_list({2, 3})},
            .attributes = value(DType::kFloat16, 1.5)},
           {.name = "scalar", .inputs = {list({})}, .attributes = value(DType::kBool, 1)}};
 }
@@ -328,11 +334,17 @@ std::vector<Sample> tile_samples() {
           {.name = "no_times", .inputs = {f32({2, 3}), list({0, 1})}}};
 }
 
-OpDef row(std::string_view name, int since, std::vector<std::string_view> inputs,
-          std::vector<AttributeSpec> attributes, void (*define)(Definition&), std::vector<Sample> (*samples)(),
-          std::string_view doc) {
-  return {.domain = "", .name = name, .since = since, .inputs = std::move(inputs), .outputs = {"output"},
-          .attributes = std::move(attributes), .define = define, .samples = samples, .doc = doc};
+OpDef row(std::string_view name, int since, std::vector<std::string_view> inputs, std::vector<AttributeSpec> attributes,
+          void (*define)(Definition&), std::vector<Sample> (*samples)(), std::string_view doc) {
+  return {.domain = "",
+          .name = name,
+          .since = since,
+          .inputs = std::move(inputs),
+          .outputs = {"output"},
+          .attributes = std::move(attributes),
+          .define = define,
+          .samples = samples,
+          .doc = doc};
 }
 
 }  // namespace
@@ -349,8 +361,8 @@ std::vector<OpDef> shape_ops() {
       row("Squeeze", 25, {"data", "axes?"}, {}, define_squeeze, squeeze_samples, "Axes of size 1 removed."),
       row("Unsqueeze", 25, {"data", "axes"}, {}, define_unsqueeze, unsqueeze_samples, "Axes of size 1 put in."),
       row("Expand", 13, {"input", "shape"}, {}, define_expand, expand_samples, "The input broadcast to a shape."),
-      row("ConstantOfShape", 25, {"input"}, {{"value", {}, true}}, define_constant_of_shape,
-          constant_of_shape_samples, "One value everywhere."),
+      row("ConstantOfShape", 25, {"input"}, {{"value", {}, true}}, define_constant_of_shape, constant_of_shape_samples,
+          "One value everywhere."),
       row("Range", 27, {"start", "limit", "delta"}, {}, define_range, range_samples,
           "The numbers from start to before limit in steps of delta."),
       row("Tile", 13, {"input", "repeats"}, {}, define_tile, tile_samples, "The input repeated along each axis."),

@@ -31,11 +31,11 @@ const Reduce* only_reduction(const Region& region) {
 int64_t register_rows(const Target& target) { return target.vector_registers >= 32 ? 14 : 6; }
 
 /// The panel layout for a constant right operand whose lane axis is a plain index of one dimension.
-std::optional<tile::PanelLayout> panel_layout(const Contraction& c, const std::vector<bool>& constant, int64_t lanes) {
+std::optional<tile::PanelLayout> panel_layout(Contraction c, const std::vector<bool>& constant, int64_t lanes) {
   const Expr& b = c.b;
   if (b->kind != ExprKind::kLoad || !constant[b->tensor]) return std::nullopt;
   const int lane = c.n.back().variable->variable;
-  tile::PanelLayout layout{.dim = -1, .lanes = lanes, .keep = 0};
+  tile::PanelLayout layout{.dim = -1, .lanes = lanes, .keep = 0, .rest = {}};
   for (size_t d = 0; d < b->args.size(); ++d) {
     if (!affine(b->args[d])) return std::nullopt;
     if (!uses_variable(b->args[d], lane)) continue;
@@ -51,6 +51,19 @@ std::optional<tile::PanelLayout> panel_layout(const Contraction& c, const std::v
     if (!batch || layout.keep == layout.dim) break;
     ++layout.keep;
   }
+  // The rest lies in the order in which the reduced axes run.
+  order_reduced_axes(c);
+  std::vector<std::pair<int, int>> rest;
+  for (int d = layout.keep; d < static_cast<int>(b->args.size()); ++d) {
+    if (d == layout.dim) continue;
+    int rank = -1;
+    for (size_t k = 0; k < c.k.size(); ++k) {
+      if (uses_variable(b->args[d], c.k[k].variable->variable)) rank = static_cast<int>(k);
+    }
+    rest.emplace_back(rank, d);
+  }
+  std::stable_sort(rest.begin(), rest.end());
+  for (const auto& [rank, d] : rest) layout.rest.push_back(d);
   return layout;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/convert.h"
 #include "base/error.h"
 
 namespace graft {
@@ -108,6 +109,7 @@ int64_t read_element(const void* data, DType type, int64_t element) {
   const int64_t bytes = bit_width(type) / 8;
   int64_t value = 0;
   std::memcpy(&value, static_cast<const char*>(data) + element * bytes, static_cast<size_t>(bytes));
+  if (is_float(type)) return double_to_integer(DType::kInt64, decode_float(type, static_cast<uint64_t>(value)));
   if (is_unsigned(type) || type == DType::kBool || bytes == 8) return value;
   const int shift = 64 - static_cast<int>(bytes) * 8;
   return static_cast<int64_t>(static_cast<uint64_t>(value) << shift) >> shift;

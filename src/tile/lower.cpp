@@ -9,9 +9,7 @@ namespace graft::tile {
 Shape physical_shape(const PanelLayout& layout, const Shape& shape) {
   Shape physical(shape.begin(), shape.begin() + layout.keep);
   physical.push_back(ceil_div(shape[layout.dim], layout.lanes));
-  for (int d = layout.keep; d < static_cast<int>(shape.size()); ++d) {
-    if (d != layout.dim) physical.push_back(shape[d]);
-  }
+  for (const int d : layout.rest) physical.push_back(shape[d]);
   physical.push_back(layout.lanes);
   return physical;
 }
@@ -22,11 +20,10 @@ Region packing_region(const PanelLayout& layout, DType type, const Shape& shape)
   const Size extent = shape[layout.dim];
   const Tensor packed = builder.compute("packed", type, physical_shape(layout, shape), [&](const Indices& i) {
     Indices from(i.begin(), i.begin() + layout.keep);
-    size_t next = static_cast<size_t>(layout.keep) + 1;
+    from.resize(shape.size());
     const Expr element = i[layout.keep] * make_index(layout.lanes) + i.back();
-    for (int d = layout.keep; d < static_cast<int>(shape.size()); ++d) {
-      from.push_back(d == layout.dim ? element : i[next++]);
-    }
+    from[layout.dim] = element;
+    for (size_t r = 0; r < layout.rest.size(); ++r) from[layout.rest[r]] = i[layout.keep + 1 + r];
     const Expr value = source(from);
     if (extent.is_multiple_of(layout.lanes)) return value;
     return select(lt(element, make_size(extent)), value, make_integer(type, 0));

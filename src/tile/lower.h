@@ -20,7 +20,8 @@ namespace graft::tile {
 struct PanelLayout {
   int dim = 0;
   int64_t lanes = 32;
-  int keep = 0;  ///< leading dimensions that stay outermost (batch)
+  int keep = 0;           ///< leading dimensions that stay outermost (batch)
+  std::vector<int> rest;  ///< the other dimensions, in memory order
   bool operator==(const PanelLayout&) const = default;
 };
 /// The shape in memory of a tensor of `shape`.

@@ -70,6 +70,7 @@ class ContractLowering {
     const auto contraction = main_ ? find_contraction(*main_) : std::nullopt;
     if (!contraction) return "there is no contraction";
     contraction_ = *contraction;
+    order_reduced_axes(contraction_);
     if (contraction_.m.empty()) return "the contraction has no rows";
     for (const Form& form : region_.forms) {
       for (const graft::Axis& axis : axes_of(form)) {
@@ -105,16 +106,21 @@ class ContractLowering {
     return elsewhere;
   }
 
-  /// Rows: the innermost m axis is cut into nearly equal tiles of at most schedule.m.
+  /// Rows: the innermost m axis is cut into nearly equal tiles of at most schedule.m; when it is shorter, several of
+  /// its rows make a tile.
   Tiling tile_rows() const {
     Tiling tiling;
-    tiling.outer.assign(contraction_.m.begin(), contraction_.m.end() - 1);
-    const graft::Axis& last = contraction_.m.back();
-    tiling.split = last;
-    const Size count = max(ceil_div(last.extent, schedule_.m), Size(1));
-    tiling.step = ceil_div(last.extent, count);
+    const auto& m = contraction_.m;
+    const auto last = m.back().extent.as_constant();
+    const bool several = m.size() > 1 && last && 2 * *last <= schedule_.m;
+    const size_t split = several ? m.size() - 2 : m.size() - 1;
+    tiling.outer.assign(m.begin(), m.begin() + static_cast<std::ptrdiff_t>(split));
+    tiling.split = m[split];
+    tiling.bound = several ? schedule_.m / *last : schedule_.m;
+    if (several) tiling.whole = {m.back()};
+    const Size count = max(ceil_div(m[split].extent, tiling.bound), Size(1));
+    tiling.step = ceil_div(m[split].extent, count);
     tiling.tiles = count;
-    tiling.bound = schedule_.m;
     return tiling;
   }
 
@@ -186,7 +192,7 @@ class ContractLowering {
   }
   bool needs_left_copy() const {
     const Expr left = direct(contraction_.a);
-    return !left || !readable(left, nullptr);
+    return !left || !readable(left, nullptr) || !rows_.whole.empty();
   }
   bool needs_right_copy() const {
     if (packed_right()) return false;
@@ -197,7 +203,7 @@ class ContractLowering {
   void place_tiles() {
     Size lanes = Size(columns_.bound) * whole_extent(columns_.whole);
     if (packed_right()) lanes = ceil_div(columns_.bound, packed_right()->lanes) * Size(packed_right()->lanes);
-    const Shape shape{Size(rows_.bound), lanes};
+    const Shape shape{row_bound(), lanes};
     for (const Form& form : region_.forms) {
       for (const int tensor : defined_tensors(form)) {
         const bool is_main = std::holds_alternative<graft::Reduce>(form);
@@ -210,6 +216,9 @@ class ContractLowering {
       }
     }
   }
+
+  /// Rows of a tile at most.
+  Size row_bound() const { return Size(rows_.bound) * whole_extent(rows_.whole); }
 
   std::optional<int> tile_of(int tensor) const {
     for (const auto& [t, buffer] : tiles_) {
@@ -230,6 +239,10 @@ class ContractLowering {
     const Expr step = make_size(rows_.step), begin = row_begin_;
     pass.m.push_back(make_axis(min(step, row_end_ - begin), rows_.bound));
     pass.at.emplace_back(rows_.split->variable->variable, begin + pass.m.back().variable);
+    for (const graft::Axis& axis : rows_.whole) {
+      pass.m.push_back(make_axis(axis.extent));
+      pass.at.emplace_back(axis.variable->variable, pass.m.back().variable);
+    }
     const Expr column = column_tile_ * make_size(columns_.step);
     const auto constant = columns_.split->extent.as_constant();
     const bool exact = constant && *constant % columns_.bound == 0;
@@ -241,7 +254,7 @@ class ContractLowering {
       pass.n.push_back(make_axis(axis.extent));
       pass.at.emplace_back(axis.variable->variable, pass.n.back().variable);
     }
-    pass.position = {pass.m.back().variable, flattened(pass.n)};
+    pass.position = {flattened(pass.m), flattened(pass.n)};
     return pass;
   }
 
@@ -296,12 +309,17 @@ class ContractLowering {
     c.k = make_k(pass.at);
     c.c = *tile_of(main_->outputs[0]);
     c.accumulate = accumulate;
-    c.a = left_copy_ >= 0 ? make_load(left_copy_, accumulator_type(), {flattened(pass.m), flattened(c.k)})
-                          : converted(direct(contraction_.a), pass.at);
+    if (left_copy_ >= 0) {
+      c.m = {flat_axis(pass.m)};
+      c.a = make_load(left_copy_, accumulator_type(), {c.m[0].variable, flattened(c.k)});
+      pass.position[0] = c.m[0].variable;
+    } else {
+      c.a = converted(direct(contraction_.a), pass.at);
+    }
     if (const auto layout = packed_right()) {
       use_panels(*layout, pass, c);
     } else if (right_copy_ >= 0) {
-      c.n = {flat_lanes(pass.n)};
+      c.n = {flat_axis(pass.n)};
       c.b = make_load(right_copy_, accumulator_type(), {flattened(c.k), c.n[0].variable});
       pass.position[1] = c.n[0].variable;
     } else {
@@ -311,12 +329,12 @@ class ContractLowering {
     return {std::move(c)};
   }
 
-  /// Several n axes that are dense in scratch, as one axis of lanes.
-  static Axis flat_lanes(const std::vector<Axis>& n) {
-    if (n.size() == 1) return n[0];
-    Expr extent = n[0].extent;
-    int64_t bound = n[0].bound;
-    for (size_t i = 1; i < n.size(); ++i) extent = extent * n[i].extent, bound *= n[i].bound;
+  /// Several axes that are dense in scratch, as one.
+  static Axis flat_axis(const std::vector<Axis>& axes) {
+    if (axes.size() == 1) return axes[0];
+    Expr extent = axes[0].extent;
+    int64_t bound = axes[0].bound;
+    for (size_t i = 1; i < axes.size(); ++i) extent = extent * axes[i].extent, bound *= axes[i].bound;
     return {make_variable(), extent, bound};
   }
 
@@ -333,9 +351,7 @@ class ContractLowering {
     const Expr load = substitute(contraction_.b, pass.at);
     std::vector<Expr> indices(load->args.begin(), load->args.begin() + layout.keep);
     indices.push_back(first + panel.variable);
-    for (size_t d = static_cast<size_t>(layout.keep); d < load->args.size(); ++d) {
-      if (static_cast<int>(d) != layout.dim) indices.push_back(load->args[d]);
-    }
+    for (const int d : layout.rest) indices.push_back(load->args[d]);
     indices.push_back(lane.variable);
     c.b = make_load(builder_.buffer_of(load->tensor), load->type, indices);
     pass.position[1] = panel.variable * make_index(layout.lanes) + lane.variable;
@@ -353,7 +369,7 @@ class ContractLowering {
       right_copy_ = builder_.add_scratch("right", accumulator_type(), {k_extent(), lanes});
     }
     if (needs_left_copy()) {
-      left_copy_ = builder_.add_scratch("left", accumulator_type(), {Size(rows_.bound), k_extent()});
+      left_copy_ = builder_.add_scratch("left", accumulator_type(), {row_bound(), k_extent()});
     }
     Body body;
     if (right_copy_ >= 0 && !cuts_k()) body.push_back(copy_operand(contraction_.b, right_copy_, true));

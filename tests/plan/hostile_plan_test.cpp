@@ -103,7 +103,11 @@ std::vector<Lie> lies_about_steps() {
          e.has_computed_symbols = true;
        }, "do not fit|not an i64"},
       {"a count that the engine denies", [](Engine& e) { e.steps[1].count_symbol = "c"; }, "the engine denies it"},
-      {"a size read from floats", [](Engine& e) { e.steps[1].reads = {{"m", 2, 0}}; }, "elements of type f32"},
+      {"a size read from complex numbers",
+       [](Engine& e) {
+         e.tensors.push_back({.name = "c", .type = DType::kComplex64, .shape = {Size(1)}, .bytes = Size(8)});
+         e.steps[1].reads = {{"m", static_cast<int>(e.tensors.size()) - 1, 0}};
+       }, "elements of type c64"},
       {"a size that redefines an input's axis",
        [](Engine& e) {
          e.tensors[0].type = DType::kInt64;

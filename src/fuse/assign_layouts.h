@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts over the whole program: which intermediate tensors have their channels last in memory.
+#pragma once
+
+#include "fuse/fused_program.h"
+
+namespace graft {
+
+/// [n, c, spatial...] -> [n, spatial..., c] for the results of convolutions and what is computed from them, so that the
+/// lanes of a convolution are output channels and its weights can be packed. The program's inputs and outputs and
+/// tensors that share memory stay as they are; no step is added.
+void assign_layouts(FusedProgram& program);
+
+}  // namespace graft
