@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "base/kernel_arguments.h"
 #include "base/thread_team.h"
 #include "device/cpu/load_object.h"
 #include "engine/memory_plan.h"
@@ -443,7 +442,7 @@ void Session::State::run_step(int index, ReadyStep& ready, const Prepared& p) {
 }
 
 void Session::State::launch(const EngineStep& step, const ReadyStep& ready) {
-  const auto kernel = reinterpret_cast<KernelFunction>(loaded->kernels[step.kernel]);
+  const KernelFunction kernel = loaded->kernels[step.kernel];
   char* base = scratch.data();
   const auto piece = [&](int64_t first, int64_t last, int thread) {
     const KernelArguments arguments{ready.buffers.data(), ready.sizes.data(), base + thread * ready.scratch, status};
@@ -474,10 +473,10 @@ std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engi
   for (size_t k = 0; k < engine->kernels.size(); ++k) {
     const EngineKernel& kernel = engine->kernels[k];
     const bool known = kernel.object >= 0 && kernel.object < static_cast<int>(loaded->objects.size());
-    const void* entry = known ? loaded->objects[kernel.object]->find(kernel.name) : nullptr;
+    void* entry = known ? loaded->objects[kernel.object]->find(kernel.name) : nullptr;
     GRAFT_USER_CHECK(entry || !wanted[k], kInvalidModel, "its object does not define it",
                      fmt::format("kernel '{}'", kernel.name));
-    loaded->kernels.push_back(entry);
+    loaded->kernels.push_back(reinterpret_cast<KernelFunction>(entry));
   }
   loaded->engine = std::move(engine);
   return loaded;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/kernel_arguments.h"
 #include "engine/engine.h"
 
 namespace graft {
@@ -20,7 +21,7 @@ class LoadedObject;
 struct LoadedEngine {
   std::shared_ptr<const Engine> engine;
   std::vector<std::shared_ptr<const LoadedObject>> objects;
-  std::vector<const void*> kernels;  ///< entry points, by EngineKernel
+  std::vector<KernelFunction> kernels;  ///< entry points, by EngineKernel; null where no step needs one
 };
 /// Maps the engine's objects; throws Error{device} or {invalid_model} naming the kernel that cannot be loaded.
 std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine);
