@@ -58,7 +58,8 @@ Definition::Definition(const OpDef& op, const Node& node, const Graph& graph)
     : op_(op), node_(node), graph_(graph), input_tensors_(node.inputs.size()), output_tensors_(node.outputs.size()) {
   if (const auto fault = arity_fault("input", op.inputs, node.inputs); !fault.empty()) reject(fault);
   if (const auto fault = arity_fault("output", op.outputs, node.outputs); !fault.empty()) reject(fault);
-  for (const auto& [name, value] : node.attributes) {
+  for (const auto& attribute : node.attributes) {
+    const std::string& name = attribute.first;
     const bool known = std::any_of(op.attributes.begin(), op.attributes.end(),
                                    [&](const AttributeSpec& spec) { return spec.name == name; });
     if (!known) reject(fmt::format("it has no attribute '{}'", name));
