@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/convert.h"
 #include "llvm/kernel_runner.h"
 
 namespace graft::codegen {
@@ -156,9 +157,10 @@ TEST(EmitContract, accumulates_narrow_operands_in_wide_sums) {
     for (size_t p = 0; p < b.size(); ++p) b[p] = static_cast<int8_t>(p * 57 % 256);
     std::vector<int32_t> c(static_cast<size_t>(m * n));
     Kernel(plain_product(m, n, k, false, DType::kInt8, DType::kInt32), target).run({a.data(), b.data(), c.data()});
-    std::vector<_Float16> x(a.size()), y(b.size());
-    for (size_t p = 0; p < a.size(); ++p) x[p] = static_cast<_Float16>(static_cast<float>(a[p] / 16));
-    for (size_t p = 0; p < b.size(); ++p) y[p] = static_cast<_Float16>(static_cast<float>(b[p] / 16));
+    std::vector<uint16_t> x(a.size()), y(b.size());
+    const auto half = [](int value) { return static_cast<uint16_t>(encode_float(DType::kFloat16, value)); };
+    for (size_t p = 0; p < a.size(); ++p) x[p] = half(a[p] / 16);
+    for (size_t p = 0; p < b.size(); ++p) y[p] = half(b[p] / 16);
     std::vector<float> z(c.size());
     Kernel(plain_product(m, n, k, false, DType::kFloat16, DType::kFloat32), target).run({x.data(), y.data(), z.data()});
     for (int64_t i = 0; i < m; ++i) {
@@ -167,8 +169,8 @@ TEST(EmitContract, accumulates_narrow_operands_in_wide_sums) {
         float real = 0;
         for (int64_t l = 0; l < k; ++l) {
           sum += a[static_cast<size_t>(i * k + l)] * b[static_cast<size_t>(l * n + j)];
-          real += static_cast<float>(x[static_cast<size_t>(i * k + l)]) *
-                  static_cast<float>(y[static_cast<size_t>(l * n + j)]);
+          real += static_cast<float>(decode_float(DType::kFloat16, x[static_cast<size_t>(i * k + l)]) *
+                                     decode_float(DType::kFloat16, y[static_cast<size_t>(l * n + j)]));
         }
         ASSERT_EQ(c[static_cast<size_t>(i * n + j)], sum) << target.name;
         ASSERT_EQ(z[static_cast<size_t>(i * n + j)], real) << target.name;
