@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which strategy takes which region, and why the others do not.
+#include "tile/lower.h"
+
+#include <gtest/gtest.h>
+
+#include "expr/build.h"
+#include "fuse/contraction.h"
+#include "fuse/rewrite_region.h"
+
+namespace graft {
+namespace {
+
+Region product(const Size& m, const Size& n, const Size& k, bool relu) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat32, {m, k});
+  const Tensor w = b.input("w", DType::kFloat32, {k, n});
+  Tensor y = b.reduce("sum", Intrinsic::kAdd, {m, n}, {k}, [&](const Indices& i, const Indices& r) {
+    return x({i[0], r[0]}) * w({r[0], i[1]});
+  });
+  const Tensor sum = y;
+  if (relu) {
+    y = b.compute("y", DType::kFloat32, {m, n},
+                  [&](const Indices& i) { return max(sum(i), make_constant(DType::kFloat32, 0)); });
+  }
+  Region region = b.finish("product", {y});
+  normalise(region);
+  return region;
+}
+
+const tile::Program* program(const tile::Lowered& lowered) { return std::get_if<tile::Program>(&lowered); }
+
+int count_contracts(const tile::Program& p) {
+  int count = 0;
+  for (const tile::Statement& s : p.body) count += std::holds_alternative<tile::Contract>(s.node);
+  return count;
+}
+
+TEST(Lower, a_matrix_product_is_one_contract_a_tile) {
+  const Region region = product(Size::symbol("rows"), 96, 64, true);
+  const tile::Lowered lowered = lower(region, {}, tile::ContractSchedule{}, find_target("x86-64-v3", 2));
+  ASSERT_TRUE(program(lowered)) << std::get<std::string>(lowered);
+  EXPECT_EQ(count_contracts(*program(lowered)), 1);
+  EXPECT_EQ(program(lowered)->sizes, std::vector<std::string>{"rows"});
+}
+
+TEST(Lower, every_program_reads_back_as_printed) {
+  const Region region = product(33, 96, 64, true);
+  for (const tile::Schedule& schedule :
+       {tile::Schedule(tile::ContractSchedule{}), tile::Schedule(tile::NestSchedule{})}) {
+    const tile::Lowered lowered = lower(region, {}, schedule, find_target("x86-64-v3", 2));
+    ASSERT_TRUE(program(lowered));
+    const std::string text = tile::print(*program(lowered));
+    EXPECT_EQ(tile::print(tile::parse_program(text)), text);
+  }
+}
+
+TEST(Lower, what_is_no_contraction_gives_the_reason) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat32, {8, 8});
+  const Tensor y = b.compute("y", DType::kFloat32, {8, 8}, [&](const Indices& i) { return exp(x(i)); });
+  Region region = b.finish("map", {y});
+  normalise(region);
+  const Target target = find_target("x86-64-v3", 1);
+  EXPECT_TRUE(program(lower(region, {}, tile::NestSchedule{}, target)));
+  EXPECT_FALSE(program(lower(region, {}, tile::ContractSchedule{}, target)));
+  EXPECT_FALSE(program(lower(region, {}, tile::AttentionSchedule{}, target)));
+}
+
+TEST(Contraction, lanes_are_the_operand_that_varies_innermost) {
+  const Region region = product(4, 5, 6, false);
+  const auto contraction = find_contraction(std::get<Reduce>(region.forms[0]));
+  ASSERT_TRUE(contraction);
+  EXPECT_EQ(contraction->m.size(), 1u);
+  EXPECT_EQ(contraction->n.size(), 1u);
+  EXPECT_TRUE(contraction->m[0].extent.is(4));
+  EXPECT_TRUE(contraction->n[0].extent.is(5));
+  EXPECT_TRUE(multiplications(*contraction).is(120));
+}
+
+TEST(Normalise, neighbouring_axes_of_a_map_become_one) {
+  RegionBuilder b;
+  const Size n = Size::symbol("n");
+  const Tensor x = b.input("x", DType::kFloat32, {n, 3, 5});
+  const Tensor y = b.compute("y", DType::kFloat32, {n, 3, 5}, [&](const Indices& i) { return x(i) * x(i); });
+  Region region = b.finish("square", {y});
+  normalise(region);
+  ASSERT_EQ(region.tensors[region.inputs[0]].shape.size(), 1u);
+  EXPECT_EQ(region.tensors[region.inputs[0]].shape[0], n * Size(15));
+}
+
+TEST(Normalise, keeps_axes_apart_that_a_broadcast_tells_apart) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat32, {4, 3});
+  const Tensor bias = b.input("bias", DType::kFloat32, {3});
+  const Tensor y = b.compute("y", DType::kFloat32, {4, 3}, [&](const Indices& i) { return x(i) + bias({i[1]}); });
+  Region region = b.finish("add", {y});
+  normalise(region);
+  EXPECT_EQ(region.tensors[region.inputs[0]].shape.size(), 2u);
+}
+
+}  // namespace
+}  // namespace graft

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tile/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "target/target.h"
+
+namespace graft {
+namespace {
+
+TEST(Schedule, every_record_reads_back_as_printed) {
+  for (const tile::Schedule& schedule :
+       {tile::Schedule(tile::NestSchedule{.chunk = 77, .lanes = 3}),
+        tile::Schedule(
+            tile::ContractSchedule{.m = 5, .n = 96, .k = 7, .m_chunk = 8, .panel = 16, .columns_outer = false}),
+        tile::Schedule(tile::AttentionSchedule{.queries = 9, .keys = 11})}) {
+    EXPECT_EQ(tile::parse_schedule(tile::print(schedule)), schedule) << tile::print(schedule);
+  }
+}
+
+TEST(Schedule, fields_left_out_keep_their_defaults) {
+  EXPECT_EQ(tile::parse_schedule("contract m=8"), tile::Schedule(tile::ContractSchedule{.m = 8}));
+}
+
+TEST(Schedule, refuses_unknown_names_and_values_out_of_range) {
+  for (const char* text : {"", "loop", "contract m=0", "contract m=1025", "contract rows=3", "nest chunk=x",
+                           "nest chunk=", "attention queries=99999999999999999999", "nest chunk=4 chunk"}) {
+    EXPECT_THROW(tile::parse_schedule(text), Error) << text;
+  }
+}
+
+TEST(Target, every_built_in_description_reads_back_as_printed) {
+  for (const char* name : {"native", "portable", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_80", "sm_90a", "sm_120"}) {
+    const std::string text = print(find_target(name, 2));
+    EXPECT_EQ(print(parse_target(text)), text) << name;
+  }
+}
+
+TEST(Target, tells_what_a_machine_lacks) {
+  const Target low = find_target("x86-64-v2", 1), high = find_target("x86-64-v4", 1);
+  EXPECT_EQ(why_not_runnable(low, high), "");
+  EXPECT_NE(why_not_runnable(high, low).find("avx"), std::string::npos);
+  EXPECT_NE(why_not_runnable(find_target("sm_90a"), low), "");
+}
+
+TEST(Target, refuses_unknown_names_and_fields) {
+  for (const char* text :
+       {"x86-64-v9", "kind=tpu", "kind=cpu cores=2", "kind=cpu vector_bits=7", "kind=cpu vector_bits=-128"}) {
+    EXPECT_THROW(find_target(text), Error) << text;
+  }
+}
+
+}  // namespace
+}  // namespace graft
