@@ -82,6 +82,8 @@ std::optional<Choice> contract_choice(const Region& region, const std::vector<bo
   schedule.m = register_rows(target) * (target.vector_registers >= 32 ? 4 : 8);
   schedule.n = std::max<int64_t>(64, schedule.panel);
   if (rows <= 2) schedule.n = 4 * schedule.panel;
+  // The rows that a convolution copies together serve more columns.
+  if (contraction->k.size() > 1 && contraction->m.size() > 1) schedule.n = 4 * schedule.panel;
   // All rows of a column tile first while the left operand stays in the second-level cache.
   const int64_t bytes = bit_width(type) / 8;
   schedule.columns_outer = rows * depth * bytes <= target.l2_bytes / 2;

@@ -5,6 +5,16 @@
 
 namespace graft {
 
+namespace {
+
+/// What counts as work: not index arithmetic, tests, choices and conversions.
+bool is_arithmetic(const ExprNode& node) {
+  if (node.kind != ExprKind::kCall || node.type == DType::kInt64 || node.type == DType::kBool) return false;
+  return node.intrinsic != Intrinsic::kSelect && node.intrinsic != Intrinsic::kCast;
+}
+
+}  // namespace
+
 Size operations_of(const Region& region) {
   Size total = 0;
   for (const Form& form : region.forms) {
@@ -12,9 +22,7 @@ Size operations_of(const Region& region) {
     for (const Axis& axis : axes_of(form)) points = points * axis.extent;
     for (const Axis& axis : inner_axes_of(form)) points = points * axis.extent;
     int64_t cost = 0;
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) { cost += node->kind == ExprKind::kCall && node->type != DType::kInt64; });
-    });
+    for_each_expr(form, [&](const Expr& e) { for_each(e, [&](const Expr& node) { cost += is_arithmetic(*node); }); });
     if (std::holds_alternative<Reduce>(form)) ++cost;
     total = total + points * Size(std::max<int64_t>(1, cost));
   }
