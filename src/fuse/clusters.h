@@ -2,7 +2,6 @@
 // Which nodes of a graph run together as one region.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "graph/op_def.h"
@@ -31,7 +30,6 @@ std::vector<DefinedNode> define_nodes(const Graph& graph);
 struct Clusters {
   std::vector<int> of_node;
   std::vector<std::vector<int>> nodes;  ///< of each cluster, in graph order
-  std::vector<std::string> notes;
 };
 Clusters cluster_nodes(const Graph& graph, const std::vector<DefinedNode>& nodes);
 

@@ -32,13 +32,11 @@ class Fusion {
         nodes_(define_nodes(graph)),
         clusters_(cluster_nodes(graph, nodes_)),
         tensor_of_(graph.values.size(), -1),
-        emitted_(clusters_.nodes.size()) {
-    note_consumers();
-  }
+        emitted_(clusters_.nodes.size()),
+        consumers_(graph.consumers()) {}
 
   FusedProgram run() {
     program_.symbol_ranges = graph_.symbol_ranges;
-    program_.notes = clusters_.notes;
     for (const ValueId input : graph_.inputs) {
       program_.inputs.push_back(new_tensor(input));
     }
@@ -48,8 +46,6 @@ class Fusion {
   }
 
  private:
-  void note_consumers() { consumers_ = graph_.consumers(); }
-
   int new_tensor(ValueId id) {
     const Value& value = graph_.value(id);
     GRAFT_CHECK(value.shape.has_value(), "value " + value.name + " has no shape after inference");
