@@ -74,12 +74,13 @@ class Clustering {
   }
 
  private:
-  /// n's chain of element-wise consumers joins n's cluster.
+  /// n's chain of element-wise consumers joins n's cluster. No value of the chain has a reader outside of it, so that no
+  /// way around leads back into the cluster.
   void absorb_consumers(int n) {
     while (graph_.nodes[n].outputs.size() == 1) {
       const int next = only_consumer(graph_.nodes[n].outputs[0]);
       if (next < 0 || nodes_[next].kind != NodeKind::kMap || alone(next) == false) return;
-      if (!joins_in_place(n, next) || reaches_around(n, next)) return;
+      if (!joins_in_place(n, next)) return;
       join(result_.of_node[n], next);
       n = next;
     }
@@ -104,33 +105,6 @@ class Clustering {
       if (reads && !reads_in_place(definition.region, definition.region.inputs[k])) return false;
     }
     return true;
-  }
-
-  /// Whether `consumer` also depends on `producer`'s cluster through a node outside of it: joining would make a cycle.
-  bool reaches_around(int producer, int consumer) const {
-    const int cluster = result_.of_node[producer];
-    std::vector<int> stack;
-    std::vector<bool> seen(nodes_.size());
-    const auto push_inputs = [&](int n, bool of_cluster) {
-      for (const ValueId value : graph_.nodes[n].inputs) {
-        const int p = value == kNoValue ? -1 : graph_.value(value).producer;
-        if (p < 0 || seen[p] || (of_cluster && result_.of_node[p] == cluster)) continue;
-        seen[p] = true;
-        stack.push_back(p);
-      }
-    };
-    push_inputs(consumer, true);
-    while (!stack.empty()) {
-      const int n = stack.back();
-      stack.pop_back();
-      if (result_.of_node[n] == cluster) return true;
-      if (result_.of_node[n] < 0) {
-        push_inputs(n, false);
-        continue;
-      }
-      for (const int member : result_.nodes[result_.of_node[n]]) push_inputs(member, false);
-    }
-    return false;
   }
 
   /// Element-wise producers whose only reader is a row reduction join it.
