@@ -31,10 +31,11 @@ class Outcome:
     seconds: float
 
 
-def limit_resources():
-    """Runs in the child, before the test."""
+def limit_resources(cpu_seconds):
+    """Runs in the child, before the test. A hang is told by the processor's time: a busy machine is none."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
 
 
 class Suite:
@@ -50,15 +51,16 @@ class Suite:
         return {**os.environ, "TMPDIR": folder, "GRAFT_CACHE": cache, "GTEST_BRIEF": "1",
                 "GRAFT_FAULT_REFERENCES": str(self.tree.work / "references"), **more}
 
-    def _run(self, kind, environment, folder, limit, arguments=()):
+    def _run(self, kind, environment, folder, cpu_seconds, arguments=()):
         """Gives (exit code or None when it took too long, output)."""
         command = [str(self.tree.build / "bin" / KINDS[kind]), *arguments]
         output_path = os.path.join(folder, "output.txt")
         with open(output_path, "wb") as output:
             child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder, env=environment,
-                                     start_new_session=True, preexec_fn=limit_resources)
+                                     start_new_session=True, preexec_fn=lambda: limit_resources(cpu_seconds))
             try:
-                code = child.wait(timeout=limit)
+                code = child.wait(timeout=60 + 20 * cpu_seconds)  # it waits for itself
+                code = None if code == -signal.SIGXCPU or code == -signal.SIGKILL else code
             except subprocess.TimeoutExpired:
                 code = None
             try:
@@ -142,7 +144,7 @@ class Suite:
         with open(flags, "w", encoding="utf-8") as file:
             file.write("--gtest_filter=" + ":".join(name.replace("-", "?") for name in names) + "\n")
         environment = self._environment(folder, GRAFT_FAULT=str(fault.number), GTEST_FAIL_FAST="1")
-        code, output = self._run(kind, environment, folder, 30 + 6 * seconds, [f"--gtest_flagfile={flags}"])
+        code, output = self._run(kind, environment, folder, int(20 + 10 * seconds), [f"--gtest_flagfile={flags}"])
         if code == 0:
             return None
         failed = re.search(r"^\[  FAILED  \] ([^\s,]+)", output, re.MULTILINE)
