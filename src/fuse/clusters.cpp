@@ -74,8 +74,8 @@ class Clustering {
   }
 
  private:
-  /// n's chain of element-wise consumers joins n's cluster. No value of the chain has a reader outside of it, so that no
-  /// way around leads back into the cluster.
+  /// n's chain of element-wise consumers joins n's cluster. No value of the chain but the last has a reader outside of
+  /// it, so no way around leads back into the cluster.
   void absorb_consumers(int n) {
     while (graph_.nodes[n].outputs.size() == 1) {
       const int next = only_consumer(graph_.nodes[n].outputs[0]);

@@ -175,14 +175,11 @@ class Fusion {
       const ValueId value = graph_.nodes[n].outputs[definition.outputs[k]];
       const int tensor = source.outputs[k];
       if (value == kNoValue) continue;
-      if (mapped[tensor] < 0) {
-        mapped[tensor] = static_cast<int>(region.tensors.size());
-        region.tensors.push_back(source.tensors[tensor]);
-        region.tensors.back().name = graph_.value(value).name;
-        assembly.region_tensor[value] = mapped[tensor];
-      } else {
-        copy_through(mapped[tensor], value, assembly);
-      }
+      GRAFT_CHECK(mapped[tensor] < 0, "an output of " + graph_.nodes[n].op + " is another tensor of it");
+      mapped[tensor] = static_cast<int>(region.tensors.size());
+      region.tensors.push_back(source.tensors[tensor]);
+      region.tensors.back().name = graph_.value(value).name;
+      assembly.region_tensor[value] = mapped[tensor];
     }
     for (size_t t = 0; t < mapped.size(); ++t) {
       if (mapped[t] >= 0) continue;
@@ -193,22 +190,6 @@ class Fusion {
       region.forms.push_back(renumber_tensors(form, mapped));
       if (const auto* compact = std::get_if<Compact>(&form)) assembly.step.count_symbol = compact->count;
     }
-  }
-
-  /// An output that is the same tensor as an input or another output: a map copies it.
-  void copy_through(int tensor, ValueId value, Assembly& assembly) {
-    Region& region = assembly.step.region;
-    const TensorDecl decl = region.tensors[tensor];
-    region.tensors.push_back({graph_.value(value).name, decl.type, decl.shape});
-    Compute copy{.axes = {}, .value = {}, .output = static_cast<int>(region.tensors.size()) - 1};
-    std::vector<Expr> indices;
-    for (const Size& extent : decl.shape) {
-      copy.axes.push_back({make_variable(), extent});
-      indices.push_back(copy.axes.back().variable);
-    }
-    copy.value = make_load(tensor, decl.type, indices);
-    assembly.region_tensor[value] = copy.output;
-    region.forms.push_back(std::move(copy));
   }
 
   const Graph& graph_;

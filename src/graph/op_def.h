@@ -118,6 +118,11 @@ class Definition : public RegionBuilder {
   /// The run checks that a == b, at once when decidable.
   void require_equal(const Size& a, const Size& b, std::string_view message);
   void require_at_least(const Size& a, const Size& least, std::string_view message);
+  /// The same for all axes of a tensor; another number of axes is rejected. Kernels do not check the indices that a
+  /// definition computes: whatever it reads beside input 0 has to fit what it reads it for.
+  void require_shape(const Tensor& t, const Shape& shape, std::string_view message);
+  /// Each axis of the tensor is 1 or as large as that of `shape` it stands for, counted from the last.
+  void require_fits(const Tensor& t, const Shape& shape, std::string_view message);
   /// Broadcasts two sizes by numpy's rule; symbolic sizes that differ are checked at run time to be equal.
   Size broadcast(const Size& a, const Size& b);
   Shape broadcast(const Shape& a, const Shape& b);

@@ -81,10 +81,18 @@ class AttentionDefinition {
         k_(cached(d, 1, 4, "kv_num_heads")),
         v_(cached(d, 2, 5, "kv_num_heads")) {
     type_ = compute_type(q_.tensor.type());
+    d.require_at_least(k_.now.heads, 1, "there are no heads of keys");
     group_ = floor_div(q_.heads, k_.now.heads);
     d.require_equal(group_ * k_.now.heads, q_.heads, "the heads of Q are not a multiple of those of K");
     d.require_equal(k_.length, v_.length, "keys and values differ in length");
     d.require_equal(q_.size, k_.now.size, "queries and keys differ in size");
+    d.require_equal(k_.now.heads, v_.now.heads, "keys and values differ in heads");
+    for (const Cached* c : {&k_, &v_}) {
+      d.require_equal(c->now.batch, q_.batch, "queries, keys and values differ in their batch");
+      if (!c->past) continue;
+      d.require_shape(c->past, {q_.batch, c->now.heads, c->past_length, c->now.size}, "the cache does not fit");
+    }
+    if (d.has_input(6)) d.require_shape(d.in(6), {q_.batch}, "there is not one number of keys for each of the batch");
     if (d.has("scale")) {
       scale_ = make_constant(type_, d.real("scale"));
     } else {
@@ -168,6 +176,8 @@ class AttentionDefinition {
   void add_mask(Expr& score, const Indices& i, const Expr& masked) const {
     const Tensor mask = d_.in(3);
     if (mask.rank() == 0 || mask.rank() > 4) d_.reject("the mask should have 1 to 4 axes");
+    Shape masked_shape = {q_.batch, q_.heads, q_.length, mask.size(-1)};
+    d_.require_fits(mask, masked_shape, "the mask does not fit the scores");
     const bool chooses = mask.type() == DType::kBool;
     const Expr value = d_.at(mask, i);
     Expr with_mask = chooses ? select(value, score, masked) : score + make_cast(type_, value);

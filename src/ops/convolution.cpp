@@ -83,6 +83,7 @@ Expr read_wide(const Tensor& t, const Indices& at) { return t.wide(at); }
 void finish(Definition& d, const Tensor& sum, int bias, DType type) {
   if (!d.has_input(bias)) return d.out(0, stored_as(d, "y", sum, type));
   const Tensor b = d.in(bias);
+  d.require_shape(b, {sum.size(1)}, "its bias is not one per output channel");
   d.out(0, d.compute("y", type, Shape(sum.shape()), [&](const Indices& i) {
     return sum(i) + make_cast(sum.type(), b.wide({i[1]}));
   }));
@@ -93,12 +94,13 @@ void define_conv(Definition& d) {
   finish(d, convolved(d, c, read_wide, read_wide), 2, c.x.type());
 }
 
-/// x - zero point in i32; the zero point is input `zero` when given, a scalar or one per element of axis 0.
-Read less_zero_point(Definition& d, int zero) {
+/// x - zero point in i32; the zero point is input `zero` when given, a scalar or one per element of axis 0 of `of`.
+Read less_zero_point(Definition& d, int zero, const Tensor& of) {
   if (!d.has_input(zero)) {
     return [](const Tensor& t, const Indices& at) { return make_cast(DType::kInt32, t(at)); };
   }
   const Tensor point = d.in(zero);
+  d.require_fits(point, {of.size(0)}, "its zero point does not fit");
   return [&d, point](const Tensor& t, const Indices& at) {
     const Expr offset = d.at(point, {at[0]});
     return make_cast(DType::kInt32, t(at)) - make_cast(DType::kInt32, offset);
@@ -108,14 +110,19 @@ Read less_zero_point(Definition& d, int zero) {
 void define_conv_integer(Definition& d) {
   const Convolution c = read_convolution(d, 1);
   if (d.has_input(2)) d.require_equal(element_count(d.input_shape(2)), 1, "x_zero_point should be a scalar");
-  d.out(0, convolved(d, c, less_zero_point(d, 2), less_zero_point(d, 3)));
+  d.out(0, convolved(d, c, less_zero_point(d, 2, c.x), less_zero_point(d, 3, c.w)));
 }
 
 void define_qlinear_conv(Definition& d) {
   const Convolution c = read_convolution(d, 3);
-  const Tensor sum = convolved(d, c, less_zero_point(d, 2), less_zero_point(d, 5));
+  d.require_equal(element_count(d.input_shape(2)), 1, "x_zero_point should be a scalar");
+  const Tensor sum = convolved(d, c, less_zero_point(d, 2, c.x), less_zero_point(d, 5, c.w));
   const Tensor x_scale = d.in(1), w_scale = d.in(4), y_scale = d.in(6), y_zero = d.in(7);
   const DType type = y_zero.type();
+  for (const Tensor& t : {x_scale, w_scale, y_scale, y_zero}) {
+    d.require_fits(t, {sum.size(1)}, "a scale or zero point is not one or one per output channel");
+  }
+  if (d.has_input(8)) d.require_shape(d.in(8), {sum.size(1)}, "its bias is not one per output channel");
   d.out(0, d.compute("y", type, Shape(sum.shape()), [&](const Indices& i) {
     Expr total = sum(i);
     if (d.has_input(8)) total = total + d.in(8)({i[1]});

@@ -196,6 +196,8 @@ Size Definition::size_of(int index, int64_t element) {
   if (!is_integer(value.type) && !is_float(value.type)) {
     reject(fmt::format("its input '{}' should be a number", value.name));
   }
+  require_at_least(element_count(input_shape(index)), Size(element + 1),
+                   fmt::format("its input '{}' is too short", value.name));
   const std::string symbol = symbol_name('$', value.name, std::to_string(element));
   const auto& sources = result_.size_sources;
   if (std::none_of(sources.begin(), sources.end(), [&](const SizeSource& s) { return s.symbol == symbol; })) {
@@ -229,6 +231,22 @@ void Definition::require_at_least(const Size& a, const Size& least, std::string_
     return;
   }
   result_.checks.push_back({difference, true, std::string(message)});
+}
+
+void Definition::require_shape(const Tensor& t, const Shape& shape, std::string_view message) {
+  if (t.shape().size() != shape.size()) {
+    reject(fmt::format("{} ({} and {})", message, to_string(t.shape()), to_string(shape)));
+  }
+  for (size_t axis = 0; axis < shape.size(); ++axis) require_equal(t.shape()[axis], shape[axis], message);
+}
+
+void Definition::require_fits(const Tensor& t, const Shape& shape, std::string_view message) {
+  const size_t rank = t.shape().size();
+  if (rank > shape.size()) reject(fmt::format("{} ({} and {})", message, to_string(t.shape()), to_string(shape)));
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const Size& size = t.shape()[axis];
+    if (!size.is(1)) require_equal(size, shape[shape.size() - rank + axis], message);
+  }
 }
 
 Size Definition::broadcast(const Size& a, const Size& b) {

@@ -94,6 +94,7 @@ void define_stft(Definition& d) {
   const Size step = d.size_of(1);
   d.require_at_least(step, 1, "its frame_step should be positive");
   if (!d.has_input(2) && !d.has_input(3)) d.reject("it needs a window or a frame_length");
+  if (d.has_input(2) && d.in(2).rank() != 1) d.reject("its window should have one axis");
   Transform t{.length = d.has_input(3) ? d.size_of(3) : d.in(2).size(0),
               .given = {},
               .outputs = {},
@@ -101,7 +102,7 @@ void define_stft(Definition& d) {
               .inverse = false,
               .one_sided = d.integer("onesided") != 0};
   d.require_at_least(t.length, 1, "its frame_length should be positive");
-  if (d.has_input(2)) d.require_equal(d.in(2).size(0), t.length, "the window has another length than the frames");
+  if (d.has_input(2)) d.require_shape(d.in(2), {t.length}, "the window has another length than the frames");
   d.require_at_least(x.size(1), t.length, "its signal is shorter than a frame");
   t.given = t.length;
   t.outputs = t.one_sided ? floor_div(t.length, 2) + Size(1) : t.length;

@@ -118,6 +118,10 @@ void define_tensor_scatter(Definition& d) {
   const std::string mode = d.text("mode");
   if (mode != "linear" && mode != "circular") d.reject("its mode is " + mode);
   if (axis == 0 || update.rank() != past.rank()) d.reject("its axis or its update does not fit");
+  Shape updated = past.shape();
+  updated[axis] = update.size(axis);
+  d.require_shape(update, updated, "its update does not fit");
+  if (d.has_input(2)) d.require_shape(d.in(2), {past.size(0)}, "there is not one position for each of the batch");
   d.out(0, d.scatter("present", past, ScatterMode::kSet, Shape(update.shape()), [&](Scatter& s, const Indices& i) {
     const Expr extent = make_size(past.size(axis));
     const Expr start = d.has_input(2) ? make_cast(DType::kInt64, d.in(2)({i[0]})) : make_index(0);
@@ -132,6 +136,7 @@ void define_one_hot(Definition& d) {
   const Tensor indices = d.in(0), values = d.in(2);
   const int axis = d.axis(d.integer("axis"), indices.rank() + 1);
   const Size depth = d.size_of(1);
+  d.require_shape(values, {Size(2)}, "its values should be two, for off and on");
   d.out(0, d.compute("one_hot", values.type(), with_axis(indices.shape(), axis, depth), [&](const Indices& i) {
     const Expr given = make_cast(DType::kInt64, indices(without_axis(i, axis)));
     const Expr hot = select(lt(given, make_index(0)), given + make_size(depth), given);

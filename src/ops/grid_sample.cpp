@@ -90,6 +90,8 @@ void define_grid_sample(Definition& d) {
   const int spatial = x.rank() - 2;
   if (spatial < 1 || grid.rank() != x.rank()) d.reject("its grid does not fit its input's axes");
   d.require_equal(grid.size(-1), spatial, "its grid does not have a coordinate per axis");
+  d.require_equal(grid.size(0), x.size(0), "its input and grid differ in their batch");
+  for (int axis = 2; axis < x.rank(); ++axis) d.require_at_least(x.size(axis), 1, "its images are empty");
   const Sampling s{.mode = d.text("mode"), .padding = d.text("padding_mode"),
                    .align = d.integer("align_corners") != 0, .wide = compute_type(x.type())};
   if (s.mode != "nearest" && s.mode != "linear" && s.mode != "cubic") d.reject("its mode is " + s.mode);

@@ -28,6 +28,13 @@ class LinearAttention {
     batch_ = q_.size(0), length_ = q_.size(1);
     key_ = floor_div(k_.size(2), Size(heads_)), value_ = floor_div(v_.size(2), Size(heads_));
     d.require_equal(q_.size(2), key_ * Size(readers_), "queries and keys differ in size");
+    d.require_shape(k_, {batch_, length_, key_ * Size(heads_)}, "the keys do not fit");
+    d.require_shape(v_, {batch_, length_, value_ * Size(heads_)}, "the values do not fit");
+    if (d.has_input(3)) d.require_shape(d.in(3), {batch_, heads_, key_, value_}, "the state does not fit");
+    if (!delta_) return;
+    if (d.in(5).rank() != 3) d.reject("beta should have three axes");
+    const Size one_or_heads = d.in(5).size(2).is(1) ? Size(1) : Size(heads_);
+    d.require_shape(d.in(5), {batch_, length_, one_or_heads}, "beta does not fit");
   }
 
   void define() {
@@ -83,7 +90,9 @@ class LinearAttention {
   /// e^decay times the state; the decay is one number per head or one per head and key element.
   Tensor decayed(const Tensor& state, const Expr& t) {
     const Tensor decay = d_.in(4);
+    if (decay.rank() != 3) d_.reject("the decay should have three axes");
     const bool per_head = decay.size(2) == heads_size() && !key_.is(1);
+    d_.require_shape(decay, {batch_, length_, per_head ? heads_size() : heads_size() * key_}, "the decay does not fit");
     return d_.compute("decayed", type_, {batch_, heads_, key_, value_}, [&](const Indices& i) {
       const Expr where = per_head ? i[1] : i[1] * make_size(key_) + i[2];
       return state(i) * exp(make_cast(type_, decay({i[0], t, where})));
@@ -122,6 +131,10 @@ void define_causal_conv(Definition& d) {
   const bool silu = activation == "silu" || activation == "swish";
   if (!silu && activation != "none") d.reject("its activation is " + activation);
   const Size before = w.size(2) - Size(1);
+  d.require_shape(w, {x.size(1), Size(1), w.size(2)}, "its weight is not one kernel per channel");
+  d.require_at_least(before, 0, "its kernel is empty");
+  if (d.has_input(2)) d.require_shape(d.in(2), {x.size(1)}, "its bias is not one per channel");
+  if (d.has_input(3)) d.require_shape(d.in(3), {x.size(0), x.size(1), before}, "its state does not fit");
   const auto padded = [&](const Expr& b, const Expr& c, const Expr& p) {
     const Expr past = d.has_input(3) ? d.in(3).wide({b, c, p}) : literal(x.type(), 0);
     return select(lt(p, make_size(before)), past, x.wide({b, c, p - make_size(before)}));

@@ -19,6 +19,8 @@ Target read_target(Definition& d) {
   Target t{.labels = d.in(1), .weights = 2, .ignored = {}};
   if (d.has("ignore_index")) t.ignored = d.integer("ignore_index");
   if (d.in(0).rank() < 2 || t.labels.rank() != d.in(0).rank() - 1) d.reject("its labels do not fit its scores");
+  d.require_shape(t.labels, without_axis(d.in(0).shape(), 1), "its labels do not fit its scores");
+  if (d.has_input(2)) d.require_shape(d.in(2), {d.in(0).size(1)}, "its weights are not one per class");
   return t;
 }
 

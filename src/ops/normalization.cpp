@@ -56,6 +56,8 @@ void define_layer_normalization(Definition& d) {
   const Tensor mean = row_mean(d, r);
   const Tensor inverse = inverse_deviation(d, r, mean, d.real("epsilon"));
   const bool biased = d.has_input(2);
+  d.require_fits(scale, x.shape(), "its scale does not fit its input");
+  if (biased) d.require_fits(d.in(2), x.shape(), "its bias does not fit its input");
   d.out(0, d.compute("y", x.type(), Shape(x.shape()), [&](const Indices& i) {
     const Indices row = prefix(i, r.outer.size());
     const Expr y = (x.wide(i) - mean(row)) * inverse(row) * make_cast(r.wide, d.at(scale, i));
@@ -71,6 +73,7 @@ void define_layer_normalization(Definition& d) {
 void define_rms_normalization(Definition& d) {
   const Tensor x = d.in(0), scale = d.in(1);
   const Rows r = rows_from(x, d.axis(d.integer("axis"), x.rank()));
+  d.require_fits(scale, x.shape(), "its scale does not fit its input");
   const Tensor inverse = inverse_deviation(d, r, Tensor(), d.real("epsilon"));
   d.out(0, d.compute("y", x.type(), Shape(x.shape()), [&](const Indices& i) {
     return x.wide(i) * inverse(prefix(i, r.outer.size())) * make_cast(r.wide, d.at(scale, i));
@@ -80,6 +83,7 @@ void define_rms_normalization(Definition& d) {
 void define_instance_normalization(Definition& d) {
   const Tensor x = d.in(0), scale = d.in(1), bias = d.in(2);
   if (x.rank() < 3) d.reject("its input should have at least three axes");
+  for (const Tensor& t : {scale, bias}) d.require_shape(t, {x.size(1)}, "its scale or bias is not one per channel");
   const Rows r = rows_from(x, 2);
   const Tensor mean = row_mean(d, r);
   const Tensor inverse = inverse_deviation(d, r, mean, d.real("epsilon"));
@@ -95,6 +99,7 @@ void define_group_normalization(Definition& d) {
   const int64_t groups = d.integer("num_groups");
   if (groups < 1) d.reject("its attribute 'num_groups' should be positive");
   d.require_equal(mod(x.size(1), groups), 0, "num_groups does not divide the channels");
+  for (const Tensor& t : {scale, bias}) d.require_shape(t, {x.size(1)}, "its scale or bias is not one per channel");
   const Size channels = floor_div(x.size(1), groups);
   Shape shape = x.shape();
   shape[1] = channels;
@@ -142,6 +147,9 @@ void define_batch_normalization(Definition& d) {
   const Tensor x = d.in(0), scale = d.in(1), bias = d.in(2);
   if (x.rank() < 2) d.reject("its input should have at least two axes");
   Tensor mean = d.in(3), variance = d.in(4);
+  for (const Tensor& t : {scale, bias, mean, variance}) {
+    d.require_shape(t, {x.size(1)}, "its scale, bias, mean or variance is not one per channel");
+  }
   const double epsilon = d.real("epsilon"), momentum = d.real("momentum");
   if (d.integer("training_mode") != 0) {
     AxisSet all_but_channels(x.rank(), Size(1));

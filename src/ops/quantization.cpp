@@ -30,12 +30,18 @@ Indices scale_indices(Definition& d, const Tensor& x, const Tensor& scale, const
   if (scale.rank() == 0) return {};
   if (scale.rank() == 1 && scale.size(0).is(1)) return {make_index(0)};
   const int axis = d.axis(d.integer("axis"), x.rank());
-  if (scale.rank() == 1 && (x.rank() > 1 || d.integer("block_size") == 0)) return {i[axis]};
+  if (scale.rank() == 1 && (x.rank() > 1 || d.integer("block_size") == 0)) {
+    d.require_equal(scale.size(0), x.size(axis), "its scale or zero point is not one per element of its axis");
+    return {i[axis]};
+  }
   if (scale.rank() != x.rank()) d.reject("its scale should be a scalar, a list or of the data's rank");
   const int64_t block = d.integer("block_size");
   if (block < 1) d.reject("its attribute 'block_size' should be positive");
   Indices at = i;
   at[axis] = floor_div(i[axis], make_index(block));
+  Shape blocks = x.shape();
+  blocks[axis] = ceil_div(blocks[axis], block);
+  d.require_shape(scale, blocks, "its scale or zero point is not one per block");
   return at;
 }
 
@@ -103,11 +109,17 @@ void define_dynamic_quantize(Definition& d) {
 }
 
 /// The parameter of a quantized matrix at element `i`: a scalar, one per row (left) or column (right), or broadcast.
-Expr parameter(Definition& d, int input, const Indices& i, bool left) {
+Expr parameter(Definition& d, int input, const Shape& shape, const Indices& i, bool left) {
   const Tensor t = d.in(input);
+  const char* misfit = "a scale or zero point does not fit its matrix";
   if (t.rank() == 0) return t(Indices{});
-  if (t.rank() == 1) return t({t.size(0).is(1) ? make_index(0) : i[i.size() - (left ? 2 : 1)]});
-  return d.at(t, i, false);
+  if (t.rank() > 1) {
+    d.require_fits(t, shape, misfit);
+    return d.at(t, i, false);
+  }
+  const size_t axis = shape.size() - (left ? 2 : 1);
+  d.require_fits(t, {shape[axis]}, misfit);
+  return t({t.size(0).is(1) ? make_index(0) : i[axis]});
 }
 
 /// sum over k of (a - a zero point) (b - b zero point) in i32, batches broadcasting.
@@ -123,7 +135,7 @@ Tensor integer_product(Definition& d, int a_input, int a_zero, int b_input, int 
   const auto less = [&](const Tensor& t, int zero, const Indices& at, bool left) {
     const Expr value = make_cast(DType::kInt32, d.at(t, at, false));
     if (!d.has_input(zero)) return value;
-    return value - make_cast(DType::kInt32, parameter(d, zero, at, left));
+    return value - make_cast(DType::kInt32, parameter(d, zero, t.shape(), at, left));
   };
   return d.reduce("product", Intrinsic::kAdd, shape, {k}, [&](const Indices& i, const Indices& r) {
     Indices left = i, right = i;
@@ -139,9 +151,11 @@ void define_qlinear_matmul(Definition& d) {
   const Tensor product = integer_product(d, 0, 2, 3, 5);
   const DType type = d.input_type(7);
   d.out(0, d.compute("y", type, Shape(product.shape()), [&](const Indices& i) {
-    const auto scale = [&](int input, bool left) { return make_cast(DType::kFloat32, parameter(d, input, i, left)); };
-    const Expr sum = make_cast(DType::kFloat32, product(i)) * (scale(1, true) * scale(4, false));
-    return quantized(d, sum, scale(6, true), make_cast(DType::kFloat32, parameter(d, 7, i, true)), type);
+    const auto of_result = [&](int input, bool left) {
+      return make_cast(DType::kFloat32, parameter(d, input, product.shape(), i, left));
+    };
+    const Expr sum = make_cast(DType::kFloat32, product(i)) * (of_result(1, true) * of_result(4, false));
+    return quantized(d, sum, of_result(6, true), of_result(7, true), type);
   }));
 }
 

@@ -107,6 +107,7 @@ void define_reverse_sequence(Definition& d) {
   const Tensor x = d.in(0), lengths = d.in(1);
   const int batch = d.axis(d.integer("batch_axis"), x.rank()), time = d.axis(d.integer("time_axis"), x.rank());
   if (batch == time) d.reject("its batch and time axes are the same");
+  d.require_shape(lengths, {x.size(batch)}, "there is not one length for each sequence");
   d.out(0, d.compute("y", x.type(), Shape(x.shape()), [&](const Indices& i) {
     const Expr length = make_cast(DType::kInt64, lengths({i[batch]}));
     Indices at = i;

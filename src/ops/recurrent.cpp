@@ -95,7 +95,22 @@ class Recurrence {
     d.require_equal(w_.size(1), hidden_ * Size(cell.gates), "W has another number of gates");
     d.require_equal(w_.size(2), x_.size(2), "W does not fit the input's size");
     d.require_equal(r_.size(1), hidden_ * Size(cell.gates), "R has another number of gates");
+    d.require_equal(r_.size(0), Size(directions_), "R has another number of directions");
     activations_ = read_activations(d, cell.activations, directions_);
+    check_further_inputs();
+  }
+
+  /// Biases, lengths, initial states and the LSTM's peepholes.
+  void check_further_inputs() {
+    const Size directions(directions_), gates(cell_.gates);
+    const Shape state = batch_first_ ? Shape{batch_, directions, hidden_} : Shape{directions, batch_, hidden_};
+    const auto check = [&](int input, const Shape& shape, std::string_view message) {
+      if (d_.has_input(input)) d_.require_shape(d_.in(input), shape, message);
+    };
+    check(3, {directions, Size(2) * gates * hidden_}, "its bias does not fit");
+    check(4, {batch_}, "there is not one length for each sequence");
+    for (const int input : {5, 6}) check(input, state, "its initial state does not fit");
+    check(7, {directions, Size(3) * hidden_}, "its peepholes do not fit");
   }
 
   /// One step's new states (the first is the one that Y shows) from the old ones, for one direction.

@@ -26,6 +26,9 @@ Neighbours inside_neighbours(const Expr& position, const Size& size) {
 void define_roi_align(Definition& d) {
   const Tensor x = d.in(0), rois = d.in(1), batches = d.in(2);
   if (x.rank() != 4 || rois.rank() != 2) d.reject("its input should have four axes and its regions two");
+  d.require_equal(rois.size(1), 4, "its regions should be four numbers each");
+  d.require_shape(batches, {rois.size(0)}, "there is not one batch index for each region");
+  for (const int axis : {2, 3}) d.require_at_least(x.size(axis), 1, "its images are empty");
   const std::string mode = d.text("mode"), coordinates = d.text("coordinate_transformation_mode");
   if (mode != "avg" && mode != "max") d.reject("its mode is " + mode);
   const bool half_pixel = coordinates == "half_pixel";
@@ -84,6 +87,14 @@ class DeformConv {
     d.require_equal(element_count(kernel_) * Size(offset_group_ * spatial_), offset_.size(1),
                     "the offsets do not fit the kernel");
     channels_ = floor_div(x_.size(1), Size(offset_group_));
+    d.require_equal(channels_ * Size(offset_group_), x_.size(1), "offset_group does not divide the channels");
+    d.require_equal(mod(w_.size(0), Size(group_)), 0, "group does not divide the output channels");
+    d.require_equal(offset_.size(0), x_.size(0), "input and offsets differ in their batch");
+    if (d.has_input(3)) d.require_shape(d.in(3), {w_.size(0)}, "its bias is not one per output channel");
+    if (!d.has_input(4)) return;
+    Shape mask = {x_.size(0), element_count(kernel_) * Size(offset_group_)};
+    mask.insert(mask.end(), positions_.begin(), positions_.end());
+    d.require_shape(d.in(4), mask, "the mask does not fit the offsets");
   }
 
   void define() {

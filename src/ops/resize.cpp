@@ -169,6 +169,7 @@ std::vector<ResizedAxis> read_axes(Definition& d, const Tensor& x) {
       }
     }
     d.require_at_least(a.output, 0, "a size is negative");
+    d.require_at_least(a.output * a.input, a.output, "an empty axis cannot grow");
     axes.push_back(a);
   }
   const std::string policy = d.text("keep_aspect_ratio_policy");

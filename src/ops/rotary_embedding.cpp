@@ -19,7 +19,15 @@ void define_rotary_embedding(Definition& d) {
   const Size turned = given == 0 ? head : Size(given), half = floor_div(turned, 2);
   const bool positions = d.has_input(3);
   if (cosine.rank() != (positions ? 2 : 3) || sine.rank() != cosine.rank()) d.reject("its caches have the wrong rank");
-  d.require_equal(cosine.size(-1), half, "its caches do not fit the part that is turned");
+  d.require_equal(turned, Size(2) * half, "the part that is turned should be a whole number of pairs");
+  d.require_at_least(head, turned, "the part that is turned is larger than a head");
+  if (flat) d.require_equal(head * Size(heads), x.size(2), "the last axis is not a whole number of heads");
+  const Size length = x.size(flat ? 1 : 2);
+  const Shape cached_shape = positions ? Shape{cosine.size(0), half} : Shape{x.size(0), length, half};
+  for (const Tensor& cache : {cosine, sine}) {
+    d.require_shape(cache, cached_shape, "its caches do not fit the part that is turned");
+  }
+  if (positions) d.require_shape(d.in(3), {x.size(0), length}, "its positions do not fit its input");
   d.out(0, d.compute("y", x.type(), Shape(x.shape()), [&](const Indices& i) {
     const Expr row = flat ? i[1] : i[2], within = flat ? mod(i[2], make_size(head)) : i[3];
     const Expr one = make_index(1), two = make_index(2), middle = make_size(half);

@@ -57,6 +57,8 @@ void define_col2im(Definition& d) {
 void define_max_unpool(Definition& d) {
   const Tensor x = d.in(0), positions = d.in(1);
   const int spatial = x.rank() - 2;
+  if (spatial < 1) d.reject("its input should have at least three axes");
+  d.require_shape(positions, x.shape(), "its positions do not fit its input");
   const std::vector<Size> kernel = kernel_shape(d, spatial);
   const std::vector<int64_t> strides = per_axis(d, "strides", spatial), pads = pads_of(d, spatial);
   Shape pooled = {x.size(0), x.size(1)};

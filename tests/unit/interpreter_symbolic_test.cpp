@@ -111,9 +111,8 @@ TEST(SymbolicContent, what_is_decided_holds_for_every_value_of_the_symbols) {
       Intrinsic::kAdd, Intrinsic::kSub, Intrinsic::kMul, Intrinsic::kDiv, Intrinsic::kFloorDiv, Intrinsic::kRem,
       Intrinsic::kMod, Intrinsic::kMin, Intrinsic::kMax, Intrinsic::kEq,  Intrinsic::kNe,       Intrinsic::kLt,
       Intrinsic::kLe,  Intrinsic::kGt,  Intrinsic::kGe};
-  const std::vector<Size> sizes = {kBatch,        kBatch * Size(6), kBatch + Size(2), kBatch - Size(3), Size(4) - kBatch,
-                                   Size(0),       Size(1),          Size(-1),         Size(3),          Size(-7),
-                                   kBatch * kBatch + Size(1)};
+  const std::vector<Size> sizes = {kBatch, kBatch * Size(6), kBatch + Size(2), kBatch - Size(3), Size(4) - kBatch,
+                                   Size(0), Size(1), Size(-1), Size(3), Size(-7), kBatch * kBatch + Size(1)};
   int decided = 0;
   for (const Intrinsic intrinsic : kIntrinsics) {
     for (const Size& a : sizes) {

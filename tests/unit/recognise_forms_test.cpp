@@ -46,7 +46,9 @@ TEST(Contraction, is_not_seen_where_the_guard_gives_anything_but_zero) {
   EXPECT_FALSE(contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) {
     return select(guard, x * w, make_constant(kF32, 1));
   }));
-  EXPECT_FALSE(contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) { return select(guard, x * w, x); }));
+  EXPECT_FALSE(contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) {
+    return select(guard, x * w, x);
+  }));
   EXPECT_FALSE(contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) {
     return select(guard, zero, x * w);
   }));

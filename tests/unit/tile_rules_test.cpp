@@ -62,10 +62,19 @@ struct Break {
   std::function<void(Program&)> apply;
 };
 
-/// Buffers by number: x 0, y 1, rank 2, row 3, best 4, where_ 5, acc 6.
-std::vector<Break> all_breaks() {
-  const Expr zero = make_index(0);
-  const Expr narrow = make_integer(DType::kInt32, 0);
+const Expr& zero() {
+  static const Expr e = make_index(0);
+  return e;
+}
+const Expr& narrow() {
+  static const Expr e = make_integer(DType::kInt32, 0);
+  return e;
+}
+
+// Buffers by number: x 0, y 1, rank 2, row 3, best 4, where_ 5, acc 6.
+
+/// Of names, buffers, sizes and axes.
+std::vector<Break> breaks_of_the_header() {
   return {
       {"the name is not a C identifier", [](Program& p) { p.name = "1st"; }},
       {"the name is not a C identifier", [](Program& p) { p.name = ""; }},
@@ -87,38 +96,50 @@ std::vector<Break> all_breaks() {
       {"size 'k' is used but not listed", [](Program& p) { p.grid[0].extent = Size::symbol("k"); }},
       {"statement 0: size 'k' is used but not listed",
        [](Program& p) { loop_of(p).axis.extent = make_size(Size::symbol("k")); }},
-      {"an axis or state is not a variable", [=](Program& p) { loop_of(p).axis.variable = zero; }},
+      {"an axis or state is not a variable", [](Program& p) { loop_of(p).axis.variable = zero(); }},
       {"an axis or state is not a variable", [](Program& p) { p.grid[0].variable = {}; }},
       {"statement 0.0: a variable is bound twice",
        [](Program& p) { map_of(p).axes[0].variable = p.grid[0].variable; }},
       {"an axis variable is not i64",
        [](Program& p) { loop_of(p).axis.variable = make_variable(DType::kInt32); }},
       {"an extent is missing", [](Program& p) { loop_of(p).axis.extent = {}; }},
-      {"an extent is not i64", [=](Program& p) { loop_of(p).axis.extent = narrow; }},
+      {"an extent is not i64", [](Program& p) { loop_of(p).axis.extent = narrow(); }},
       {"a bound is negative", [](Program& p) { loop_of(p).axis.bound = -1; }},
       {"an extent exceeds its bound", [](Program& p) { map_of(p).axes[0].bound = 15; }},
+  };
+}
+
+/// Of loops, branches and maps.
+std::vector<Break> breaks_of_maps() {
+  return {
       {"stages is not between 1 and 8", [](Program& p) { loop_of(p).stages = 0; }},
       {"stages is not between 1 and 8", [](Program& p) { loop_of(p).stages = 9; }},
       {"statement 1: a condition is missing", [](Program& p) { branch_of(p).condition = {}; }},
-      {"statement 1: a condition is not bool", [=](Program& p) { branch_of(p).condition = zero; }},
-      {"statement 0.0: a condition is not bool", [=](Program& p) { map_of(p).condition = zero; }},
+      {"statement 1: a condition is not bool", [](Program& p) { branch_of(p).condition = zero(); }},
+      {"statement 0.0: a condition is not bool", [](Program& p) { map_of(p).condition = zero(); }},
       {"a map stores nothing", [](Program& p) { map_of(p).stores.clear(); }},
       {"a store names no buffer", [](Program& p) { map_of(p).stores[0].buffer = 7; }},
       {"a store names no buffer", [](Program& p) { map_of(p).stores[0].buffer = -1; }},
       {"a store has 1 indices for 'row', which has 2 axes",
        [](Program& p) { map_of(p).stores[0].indices.pop_back(); }},
-      {"an index of 'row' in a store is not i64", [=](Program& p) { map_of(p).stores[0].indices[1] = narrow; }},
+      {"an index of 'row' in a store is not i64", [](Program& p) { map_of(p).stores[0].indices[1] = narrow(); }},
       {"a store writes 'x', which is not marked written", [](Program& p) { map_of(p).stores[0].buffer = 0; }},
-      {"a stored value has another type than 'row'", [=](Program& p) { map_of(p).stores[0].value = zero; }},
+      {"a stored value has another type than 'row'", [](Program& p) { map_of(p).stores[0].value = zero(); }},
       {"a stored value uses a variable out of scope",
        [](Program& p) { map_of(p).stores[0].value = make_load(0, DType::kFloat32, {make_variable(), make_index(0)}); }},
       {"a stored value loads 'x' with another type",
-       [=](Program& p) { map_of(p).stores[0].value = make_load(0, DType::kFloat64, {zero, zero}); }},
+       [](Program& p) { map_of(p).stores[0].value = make_load(0, DType::kFloat64, {zero(), zero()}); }},
       {"statement 1.0: a stored value uses a variable out of scope",
        [](Program& p) {
          std::get<Map>(branch_of(p).body[0].node).stores[0].value =
              make_load(3, DType::kFloat32, {loop_of(p).axis.variable, make_index(0)});
        }},
+  };
+}
+
+/// Of reductions.
+std::vector<Break> breaks_of_reductions() {
+  return {
       {"components of a reduction do not agree in number", [](Program& p) { reduce_of(p).lift.pop_back(); }},
       {"components of a reduction do not agree in number", [](Program& p) { reduce_of(p).outputs.pop_back(); }},
       {"components of a reduction do not agree in number", [](Program& p) { reduce_of(p).monoid.identity.pop_back(); }},
@@ -130,12 +151,18 @@ std::vector<Break> all_breaks() {
        [](Program& p) { reduce_of(p).monoid.identity[1] = make_size(Size::symbol("n")); }},
       {"component types of a reduction differ",
        [](Program& p) { reduce_of(p).monoid.identity[1] = make_constant(DType::kFloat32, 0); }},
-      {"component types of a reduction differ", [=](Program& p) { reduce_of(p).monoid.combine[0] = zero; }},
+      {"component types of a reduction differ", [](Program& p) { reduce_of(p).monoid.combine[0] = zero(); }},
       {"a combination uses a variable out of scope",
        [](Program& p) { reduce_of(p).monoid.combine[1] = reduce_of(p).axes[0].variable; }},
       {"an output of a reduction has another type", [](Program& p) { reduce_of(p).outputs[1].buffer = 4; }},
       {"an output uses a variable out of scope",
        [](Program& p) { reduce_of(p).outputs[0].indices[0] = reduce_of(p).reduced[0].variable; }},
+  };
+}
+
+/// Of contractions and sorts.
+std::vector<Break> breaks_of_contractions() {
+  return {
       {"an operand of a contraction is not a load",
        [](Program& p) { contract_of(p).a = make_constant(DType::kFloat32, 1); }},
       {"an operand's index is not affine",
@@ -171,7 +198,7 @@ std::vector<Break> all_breaks() {
       {"the sort positions has 1 indices for 'rank'", [](Program& p) { sort_of(p).position_indices.pop_back(); }},
       {"the sort keys writes 'x', which is not marked written", [](Program& p) { sort_of(p).keys = 0; }},
       {"the sort length is missing", [](Program& p) { sort_of(p).length = {}; }},
-      {"the sort length is not i64", [=](Program& p) { sort_of(p).length = narrow; }},
+      {"the sort length is not i64", [](Program& p) { sort_of(p).length = narrow(); }},
       {"sort positions are not integers", [](Program& p) { sort_of(p).positions = 1; }},
       {"a fragment cannot be sorted", [](Program& p) { sort_of(p).keys = 6; }},
       {"a sorted buffer has no axis",
@@ -185,12 +212,15 @@ std::vector<Break> all_breaks() {
 TEST(TileRules, are_kept_by_the_whole_program) { EXPECT_EQ(broken_rule(whole_program()), std::nullopt); }
 
 TEST(TileRules, are_named_when_one_is_broken) {
-  for (const Break& one : all_breaks()) {
-    Program program = whole_program();
-    one.apply(program);
-    const auto reason = broken_rule(program);
-    EXPECT_TRUE(reason && reason->find(one.message) != reason->npos)
-        << "expected: " << one.message << "\nfound: " << reason.value_or("nothing");
+  for (const auto& breaks :
+       {breaks_of_the_header(), breaks_of_maps(), breaks_of_reductions(), breaks_of_contractions()}) {
+    for (const Break& one : breaks) {
+      Program program = whole_program();
+      one.apply(program);
+      const auto reason = broken_rule(program);
+      EXPECT_TRUE(reason && reason->find(one.message) != reason->npos)
+          << "expected: " << one.message << "\nfound: " << reason.value_or("nothing");
+    }
   }
 }
 

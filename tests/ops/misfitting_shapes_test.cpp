@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs that do not fit each other are refused: every sample again with one size of one input changed, or with an
+// axis more or less. A definition that takes such a model may not read outside of its inputs, since kernels do not
+// look; the interpreter does.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "expr/interpreter.h"
+#include "graph/evaluate_graph.h"
+#include "ops/sample_case.h"
+
+namespace graft {
+namespace {
+
+/// The tensor's elements again in another shape; what the new shape has more is taken from the beginning.
+TensorData refitted(const TensorData& data, std::vector<int64_t> shape) {
+  TensorData result = TensorData::zeros(data.type(), std::move(shape));
+  for (int64_t i = 0; i < result.element_count() && data.element_count() > 0; ++i) {
+    const int64_t from = i % data.element_count();
+    if (is_float(data.type())) {
+      result.write_double(i, data.read_double(from));
+    } else {
+      result.write_integer(i, data.read_integer(from));
+    }
+  }
+  return result;
+}
+
+/// Shapes that differ from the given one in a size or an axis.
+std::vector<std::vector<int64_t>> other_shapes(const std::vector<int64_t>& shape) {
+  std::vector<std::vector<int64_t>> all;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    for (const int64_t size : {shape[axis] - 1, shape[axis] + 1, int64_t{1}}) {
+      if (size < 0 || size == shape[axis]) continue;
+      all.push_back(shape);
+      all.back()[axis] = size;
+    }
+  }
+  all.push_back(shape);
+  all.back().push_back(2);
+  if (!shape.empty()) all.emplace_back(shape.begin(), shape.end() - 1);
+  return all;
+}
+
+bool checks_indices(const Region& region) {
+  bool found = false;
+  for (const Form& form : region.forms) {
+    for_each_expr(form, [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) { found |= is_call(node, Intrinsic::kCheckIndex); });
+    });
+    found |= std::holds_alternative<Scatter>(form);  // whose indices are checked everywhere
+  }
+  return found;
+}
+
+/// Defines and interprets the case; what is refused is fine, and so is what computes something.
+void expect_refusal_or_results(const SampleCase& c, Openness openness) {
+  NodeDefinition definition;
+  Bindings bindings;
+  const Graph graph = make_graph(c, openness);
+  try {
+    definition = define(graph.nodes[0], graph);
+  } catch (const Error& error) {
+    const bool refused = error.kind() == ErrorKind::kInvalidModel || error.kind() == ErrorKind::kUnsupported;
+    EXPECT_TRUE(refused) << error.what();
+    return;
+  }
+  verify(definition.region);
+  for (const SizeSource& source : definition.size_sources) {
+    bindings[source.symbol] = c.inputs[source.input].read_integer(source.element);
+  }
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (!c.inputs[i]) continue;
+    const Value& value = graph.value(graph.nodes[0].inputs[i]);
+    if (value.shape) bind_shape({value.name, value.type, *value.shape}, value.type, c.inputs[i].shape(), bindings);
+  }
+  for (const SizeCheck& check : definition.checks) {
+    const int64_t value = check.value.evaluate(bindings);
+    if (check.at_least_zero ? value < 0 : value != 0) return;
+  }
+  std::vector<TensorData> inputs;
+  for (const int input : definition.inputs) inputs.push_back(c.inputs[input]);
+  try {
+    interpret(definition.region, inputs, bindings);
+  } catch (const Error& error) {
+    const bool out_of_range = std::string_view(error.what()).find("out of range") != std::string_view::npos;
+    EXPECT_TRUE(!out_of_range || checks_indices(definition.region)) << error.what();
+    EXPECT_NE(error.kind(), ErrorKind::kInternal) << error.what();
+  }
+}
+
+class MisfittingSample : public testing::TestWithParam<SampleCase> {};
+
+TEST_P(MisfittingSample, is_refused_or_stays_inside_its_inputs) {
+  for (size_t input = 0; input < GetParam().inputs.size(); ++input) {
+    const TensorData& data = GetParam().inputs[input];
+    if (!data || data.type() == DType::kString || kind_of(data.type()) == DTypeKind::kComplex) continue;
+    for (const std::vector<int64_t>& shape : other_shapes(data.shape())) {
+      SampleCase c = GetParam();
+      c.inputs[input] = refitted(data, shape);
+      for (const Openness openness : {Openness::kContents, Openness::kSizes}) {
+        std::string sizes;
+        for (const int64_t size : shape) sizes += std::to_string(size) + " ";
+        SCOPED_TRACE("input " + std::to_string(input) + " as [ " + sizes + "]");
+        expect_refusal_or_results(c, openness);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+std::string case_name(const testing::TestParamInfo<SampleCase>& info) {
+  std::string name = info.param.name();
+  for (char& c : name) c = c == '.' ? '_' : c;
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(all, MisfittingSample, testing::ValuesIn(all_sample_cases()), case_name);
+
+}  // namespace
+}  // namespace graft
