@@ -3,6 +3,7 @@
 // changed is then to be read, and run by tests/device/cuda_proof.py where there is a GPU.
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "codegen/cuda/kernel_writer.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/prelude.h"
@@ -22,11 +23,17 @@ std::string program_of(const golden::Case& c) {
   throw std::runtime_error("no proof program is called " + c.name);
 }
 
-/// The kernel and what its launch needs.
+/// The kernel and what its launch needs, or why there is none.
 std::string kernel_of(const golden::File&, const golden::Case& c) {
-  const Kernel kernel = write_kernel(tile::parse_program(program_of(c)), find_target("sm_90a"));
-  return kernel.text + "// threads " + std::to_string(kernel.threads) + ", shared memory " +
-         std::to_string(kernel.shared_bytes) + " bytes\n";
+  const tile::Program program = tile::parse_program(program_of(c));
+  try {
+    const Kernel kernel = write_kernel(program, find_target("sm_90a"));
+    return kernel.text + "// threads " + std::to_string(kernel.threads) + ", shared memory " +
+           std::to_string(kernel.shared_bytes) + " bytes\n";
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+    return "// refused: " + error.message() + "\n";
+  }
 }
 
 TEST(GoldenKernels, are_written_as_the_files_show) {

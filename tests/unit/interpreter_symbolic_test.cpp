@@ -141,6 +141,15 @@ TEST(SymbolicContent, what_is_decided_holds_for_every_value_of_the_symbols) {
   EXPECT_GT(decided, 900);
 }
 
+TEST(SymbolicContent, large_tensors_are_not_followed) {
+  for (const int64_t count : {4, 1 << 20}) {
+    RegionBuilder b;
+    const Tensor y = b.compute("y", DType::kInt64, {count}, [](const Indices& i) { return i[0]; });
+    const Region region = b.finish("range", {y});
+    EXPECT_EQ(interpret_symbolically(region, {}).has_value(), count == 4);
+  }
+}
+
 /// Every form over x: i64[2, 4], in each of its variants.
 Region every_form() {
   RegionBuilder b;

@@ -7,6 +7,7 @@
 #include "expr/build.h"
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
+#include "tile/builder.h"
 
 namespace graft {
 namespace {
@@ -65,6 +66,14 @@ TEST(Lower, what_is_no_contraction_gives_the_reason) {
   EXPECT_TRUE(program(lower(region, {}, tile::NestSchedule{}, target)));
   EXPECT_FALSE(program(lower(region, {}, tile::ContractSchedule{}, target)));
   EXPECT_FALSE(program(lower(region, {}, tile::AttentionSchedule{}, target)));
+}
+
+TEST(Lower, names_become_c_identifiers) {
+  EXPECT_EQ(tile::identifier("layer_9Z"), "layer_9Z");
+  EXPECT_EQ(tile::identifier("/layer.0/Add[a-z]:{|}~@`^"), "_layer_0_Add_a_z_________");
+  EXPECT_EQ(tile::identifier("9a"), "_9a");
+  EXPECT_EQ(tile::identifier("0"), "_0");
+  EXPECT_EQ(tile::identifier(""), "_");
 }
 
 TEST(Contraction, lanes_are_the_operand_that_varies_innermost) {

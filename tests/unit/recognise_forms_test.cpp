@@ -112,6 +112,22 @@ TEST(CommonAxes, end_where_a_later_form_has_other_sizes) {
   EXPECT_TRUE(common[0].extent.is(4));
 }
 
+TEST(CommonAxes, stand_in_the_order_of_the_last_form) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", kF32, {4, 7, 3});
+  const Tensor sum = b.reduce("sum", Intrinsic::kAdd, {4, 7}, {3}, [&](const Indices& i, const Indices& k) {
+    return x({i[0], i[1], k[0]});
+  });
+  const Tensor turned =
+      b.compute("turned", kF32, {7, 4}, [&](const Indices& i) { return exp(sum({i[1], i[0]})); });
+  Region region = b.finish("turned", {turned});
+  normalise(region);
+  const std::vector<Axis> common = common_axes(region);
+  ASSERT_EQ(common.size(), 2u);
+  EXPECT_TRUE(common[0].extent.is(7));
+  EXPECT_TRUE(common[1].extent.is(4));
+}
+
 /// softmax(q k^T) v with the choices that attention hangs on.
 struct AttentionParts {
   bool keys_are_queries = false;   ///< one tensor for both
