@@ -266,6 +266,8 @@ class Rules:
         """Two neighbouring arguments, or indices in a list, change places."""
         source = self.source
         parts = source.arguments(opening)
+        if source.word(opening - 1) == "fma":
+            parts = parts[1:]  # the factors commute
         for (a, b), (c, d) in zip(parts, parts[1:]):
             left, right = source.slice(a, b), source.slice(c, d)
             if left == right or any(side.startswith(('"', "[", ".")) or side.endswith(("begin()", "end()"))

@@ -103,7 +103,10 @@ TEST(RegionRules, of_scans) {
       {"a scan has a state and emits something",
        [](Region& r) { scan_of(r).state.clear(), scan_of(r).initial.clear(), scan_of(r).step.clear(); }},
       {"the initial value uses a variable that is not in scope",
-       [](Region& r) { scan_of(r).initial[0] = make_load(0, DType::kFloat32, {make_index(0), scan_of(r).axis.variable}); }},
+       [](Region& r) {
+         Scan& scan = scan_of(r);
+         scan.initial[0] = make_load(0, DType::kFloat32, {make_index(0), scan.axis.variable});
+       }},
       {"the initial value is a i64, not a f32", [](Region& r) { scan_of(r).initial[0] = make_index(0); }},
       {"the step is a i64, not a f32", [](Region& r) { scan_of(r).step[0] = make_index(0); }},
       {"there is no step", [](Region& r) { scan_of(r).step[0] = {}; }},
