@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <string_view>
 
@@ -27,6 +28,7 @@ struct Generator {
   std::string path;      ///< empty when there is no file
   std::string identity;  ///< path, size and time of the file: another build of it is another generator
   std::mutex mutex;
+  std::atomic<bool> told{false};  ///< that it cannot be opened
   graft_codegen_compile_fn compile = nullptr;
   graft_codegen_version_fn version = nullptr;
 
@@ -107,7 +109,14 @@ void receive(void* context, const char* kind, const void* data, size_t bytes) {
 
 Received generate(const std::string& programs, const Target& target, const char* options) {
   Generator& generator = generator_for(target);
-  generator.open();
+  try {
+    generator.open();
+  } catch (const Error& error) {
+    if (!generator.told.exchange(true)) {
+      log(LogLevel::kWarning, "{}; the interpreter runs everything, slowly", error.what());
+    }
+    throw;
+  }
   compilations.fetch_add(1, std::memory_order_relaxed);
   Received received;
   const int failed =
@@ -148,6 +157,22 @@ std::vector<std::byte> kernel_code(const std::string& programs, const Target& ta
 
 std::string kernel_source_text(const std::string& programs, const Target& target) {
   return generate(programs, target, "source").source;
+}
+
+TimingCache timing_cache(const Target& target) {
+  const auto key_of = [identity = generator_for(target).identity](const std::string& key) {
+    return kernel_key({"timing", GRAFT_VERSION, identity, key});
+  };
+  return {.find = [key_of](const std::string& key) -> std::optional<double> {
+            const auto bytes = cache().find(key_of(key));
+            double milliseconds = 0;
+            if (!bytes || bytes->size() != sizeof milliseconds) return std::nullopt;
+            std::memcpy(&milliseconds, bytes->data(), sizeof milliseconds);
+            return milliseconds;
+          },
+          .store = [key_of](const std::string& key, double milliseconds) {
+            cache().store(key_of(key), std::as_bytes(std::span(&milliseconds, 1)));
+          }};
 }
 
 uint64_t compilation_count() { return compilations.load(std::memory_order_relaxed); }

@@ -7,16 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "plan/build_engine.h"
 #include "target/target.h"
 
 namespace graft {
 
-/// Code for printed tile programs. Throws Error{device} when there is no code generator for the target and
+/// Code for printed tile programs. A generator that is missing is told once in the log. Throws Error{device} when there is no code generator for the target and
 /// Error{internal} with the generator's message when it fails. Safe from any thread.
 std::vector<std::byte> kernel_code(const std::string& programs, const Target& target);
 
 /// The same without the cache: the generator's other forms too ("source" is LLVM IR or CUDA C++), for inspection.
 std::string kernel_source_text(const std::string& programs, const Target& target);
+
+/// Times measured on this machine, kept beside the kernels.
+TimingCache timing_cache(const Target& target);
 
 /// How often this process has asked a code generator for kernels.
 uint64_t compilation_count();

@@ -105,7 +105,7 @@ int CheckCommand::run() const {
   clear_progress();
   if (!print_obstacles(graph)) return 1;
   const size_t rewritten = graph.nodes.size();
-  const Engine engine = plan(fuse(std::move(graph), options, &notes), options);
+  const Engine engine = plan(fuse(std::move(graph), options, &notes), targets_of(options)[0], options).engine;
   clear_progress();
   print_operators(engine);
   print_regions(engine);

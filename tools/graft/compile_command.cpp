@@ -14,7 +14,7 @@
 #include "compile.h"
 #include "console.h"
 #include "describe.h"
-#include "engine/plan_file.h"
+#include "load.h"
 #include "model_options.h"
 #include "npy.h"
 
@@ -76,7 +76,7 @@ void CompileCommand::write_stage(Graph graph, Stage done, Stage last, const Comp
     return write_text(print(graph));
   }
   FusedProgram program = fuse(std::move(graph), options);
-  write_text(last == Stage::kFuse ? print(program) : print(plan(std::move(program), options)));
+  write_text(last == Stage::kFuse ? print(program) : print(plan(std::move(program), targets_of(options)[0], options).engine));
 }
 
 /// What was made, in one line.
@@ -102,11 +102,11 @@ int CompileCommand::run() const {
     write_stage(std::move(graph), done, stage_of("--compile-to", compile_to), options);
     return 0;
   }
-  const Engine engine = graft::compile_from(std::move(graph), done, options);
+  const Compiled compiled = graft::compile_from(std::move(graph), done, options);
   report(options, "save", destination);
-  save_plan(engine, destination);
+  save(compiled.plan, destination);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  print_summary(engine, destination, elapsed.count());
+  print_summary(compiled.engine, destination, elapsed.count());
   return 0;
 }
 
