@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -83,7 +84,8 @@ class EngineBuilder {
       engine_.symbols[name] = {range.min, range.opt, range.max};
       typical_[name] = std::max<int64_t>(1, range.opt);
     }
-    // Symbols without a profile are judged at a size that is neither tiny nor large.
+    // Without a profile, batches are judged at one sample and other symbols at a size neither tiny nor large.
+    for (const std::string& symbol : batches()) typical_.emplace(symbol, 1);
     constexpr int64_t kTypical = 32;
     std::set<std::string, std::less<>> symbols;
     for (const FusedTensor& tensor : program_.tensors) {
@@ -96,6 +98,19 @@ class EngineBuilder {
       }
     }
     for (const std::string& symbol : symbols) typical_.emplace(symbol, kTypical);
+  }
+
+  /// Symbols that are the first axis of inputs and nothing else.
+  std::set<std::string> batches() const {
+    std::set<std::string> first, later;
+    for (const int input : program_.inputs) {
+      const Shape& shape = program_.tensors[input].shape;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (const auto symbol = shape[d].as_symbol(); symbol && shape.size() > 1) (d ? later : first).insert(*symbol);
+      }
+    }
+    for (const std::string& symbol : later) first.erase(symbol);
+    return first;
   }
 
   static Size bytes_of_tensor(const FusedTensor& tensor) {

@@ -192,9 +192,12 @@ std::vector<Choice> schedule_candidates(const Region& region, const std::vector<
   std::vector<tile::Schedule> schedules;
   add_attention(schedules, region, typical, target);
   add_contractions(schedules, region, constant, typical, target);
+  const bool has_strategy = !schedules.empty();
   schedules.emplace_back(tile::NestSchedule{});
-  schedules.emplace_back(tile::NestSchedule{.chunk = 1024, .lanes = 16});
-  schedules.emplace_back(tile::NestSchedule{.chunk = 16384, .lanes = 128});
+  if (!has_strategy) {
+    schedules.emplace_back(tile::NestSchedule{.chunk = 1024, .lanes = 16});
+    schedules.emplace_back(tile::NestSchedule{.chunk = 16384, .lanes = 128});
+  }
   std::vector<Choice> candidates;
   for (const tile::Schedule& schedule : schedules) candidates.push_back(choice_of(region, constant, schedule));
   return candidates;

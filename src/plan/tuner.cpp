@@ -18,14 +18,14 @@ namespace {
 
 /// A way must be this much faster than the cost model's to take its place: what noise cannot do.
 constexpr double kWinningRatio = 0.95;
-/// After a few rounds a way that is this much slower than the best is not run again.
-constexpr double kHopelessRatio = 1.3;
-constexpr int kFirstRounds = 5;
+/// A way that is this much slower than the best is not run again: at once, or when its median says so.
+constexpr double kFarTooSlow = 2.5, kTooSlow = 1.3;
+constexpr size_t kFirstRounds = 5;
 
 /// What a tuning level may cost.
 struct Effort {
   size_t ways;           ///< measured of one region
-  int rounds;            ///< at most, of one region
+  size_t rounds;         ///< at most, of one region
   double region_seconds;  ///< at most, of one region
   double seconds;        ///< of all regions, kernels included; a measurement that began is finished
   double share;          ///< regions with a smaller part of the whole work are left to the cost model
@@ -131,20 +131,28 @@ void in_parallel(size_t count, int threads, const Work& work) {
 /// Runs the candidates in turn, so that what disturbs the machine disturbs them all.
 void run_in_turn(std::vector<Runner>& runners, JobData& data, const Effort& effort) {
   const auto begin = std::chrono::steady_clock::now();
-  for (int round = -1; round < effort.rounds; ++round) {
-    double best = 0;
+  double best = 0;  // median, or the first run
+  const auto is_slow = [&](const Runner& runner) {
+    const size_t runs = runner.milliseconds.size();
+    if (runs == 0 || best == 0) return false;
+    return runner.median() > (runs < kFirstRounds ? kFarTooSlow : kTooSlow) * best;
+  };
+  for (size_t round = 0; round < effort.rounds; ++round) {
     for (Runner& runner : runners) {
-      if (!runner.failure.empty()) continue;
-      const double median = runner.median();
-      if (median > 0 && (best == 0 || median < best)) best = median;
-    }
-    for (Runner& runner : runners) {
-      const bool hopeless = round >= kFirstRounds && runner.median() > kHopelessRatio * best;
-      if (!runner.failure.empty() || hopeless) continue;
-      const auto start = std::chrono::steady_clock::now();
-      const Status status = runner.session->run(data.inputs, data.outputs);
-      if (!status.ok()) runner.failure = status.message();
-      if (round >= 0) runner.milliseconds.push_back(milliseconds_since(start));  // the first run warms up
+      if (!runner.failure.empty() || is_slow(runner)) continue;
+      // The first run of a way also prepares it; the second counts.
+      for (int run = round == 0 ? 0 : 1; run < 2 && runner.failure.empty(); ++run) {
+        const auto start = std::chrono::steady_clock::now();
+        const Status status = runner.session->run(data.inputs, data.outputs);
+        if (!status.ok()) runner.failure = status.message();
+        const double milliseconds = milliseconds_since(start);
+        if (run == 1) runner.milliseconds.push_back(milliseconds);
+        if (run == 0 && best > 0 && milliseconds > 10 * kFarTooSlow * best) {
+          runner.milliseconds.push_back(milliseconds);
+          break;
+        }
+      }
+      if (runner.failure.empty()) best = best == 0 ? runner.median() : std::min(best, runner.median());
     }
     if (round >= kFirstRounds && milliseconds_since(begin) > effort.region_seconds * 1e3) return;
   }

@@ -19,7 +19,7 @@ BATCH = np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32)
 
 def compile_plan(graft, *words):
     """Compiles the small model into plan.graft."""
-    done = graft("compile", "model.onnx", "-o", "plan.graft", *words)
+    done = graft("compile", "model.onnx", "-o", "plan.graft", "--tune", "off", *words)
     assert done.returncode == 0, done.stderr
     return done
 
