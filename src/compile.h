@@ -20,7 +20,8 @@
 
 namespace graft {
 
-/// The stages, in order. The result of each can be printed; that of the first two can be read back.
+/// The stages, in order. The result of each can be printed. The graph of the first two can be read back, and the record
+/// of the last; regions follow from the graph.
 enum class Stage : uint8_t { kImport, kPasses, kFuse, kPlan };
 std::string_view name_of(Stage stage);
 std::optional<Stage> parse_stage(std::string_view name);
@@ -75,7 +76,7 @@ std::vector<Target> targets_of(const CompileOptions& options);
 /// The record for machines of this kind (instruction set and vector width), or null.
 const Record* record_for(const std::vector<Record>& records, const Target& target);
 
-/// The canonical text of an engine, for dumps and `--compile-to plan`.
+/// The text of an engine, for dumps and `graft inspect --text`.
 std::string print(const Engine& engine);
 
 }  // namespace graft

@@ -12,8 +12,8 @@
 
 namespace graft {
 
-/// Code for printed tile programs. A generator that is missing is told once in the log. Throws Error{device} when there is no code generator for the target and
-/// Error{internal} with the generator's message when it fails. Safe from any thread.
+/// Code for printed tile programs. Throws Error{device} when there is no code generator for the target, which is told
+/// once in the log, and Error{internal} with the generator's message when it fails. Safe from any thread.
 std::vector<std::byte> kernel_code(const std::string& programs, const Target& target);
 
 /// The same without the cache: the generator's other forms too ("source" is LLVM IR or CUDA C++), for inspection.

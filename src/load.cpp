@@ -17,7 +17,9 @@ namespace {
 
 constexpr size_t kMostThreads = 4096;
 
-int64_t count_of(const std::vector<int64_t>& shape, DType type) { return checked_element_count(type, shape, "constant"); }
+int64_t count_of(const std::vector<int64_t>& shape, DType type) {
+  return checked_element_count(type, shape, "constant");
+}
 
 /// A packed constant whose layout and shapes fit each other.
 PackedConstant checked_packing(const StoredConstant& stored) {

@@ -326,7 +326,8 @@ class EngineBuilder {
     const std::string layout = tile::print(packing.layout);
     for (const PackedConstant& known : *options_.packed) {
       if (known.name != source.name || known.layout != layout || known.view != concrete(packing.view)) continue;
-      if (known.data.type() != source.type || known.data.shape() != concrete(engine_.tensors[packing.engine_tensor].shape)) continue;
+      if (known.data.type() != source.type) continue;
+      if (known.data.shape() != concrete(engine_.tensors[packing.engine_tensor].shape)) continue;
       take_packed(packing, known.data);
       return true;
     }

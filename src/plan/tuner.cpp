@@ -307,9 +307,10 @@ void Tuner::decide(const Job& job, const std::vector<double>& milliseconds, cons
   for (size_t w = 0; w < job.ways.size(); ++w) {
     if (w == best) continue;
     std::string reason = failures[w];
-    if (reason.empty()) {
-      reason = milliseconds[w] < milliseconds[best] ? "not faster by 5 % than the cost model's choice"
-                                                    : fmt::format("{:.2f} times slower", milliseconds[w] / milliseconds[best]);
+    if (reason.empty() && milliseconds[w] < milliseconds[best]) {
+      reason = "not faster by 5 % than the cost model's choice";
+    } else if (reason.empty()) {
+      reason = fmt::format("{:.2f} times slower", milliseconds[w] / milliseconds[best]);
     }
     choice.lost.push_back({job.ways[w], milliseconds[w], reason});
   }
