@@ -285,6 +285,19 @@ def test_check_says_how_each_operator_runs(graft, model):
     assert "MatMul + Add + Relu" in done.stdout and "generated" in done.stdout
 
 
+def test_check_says_why_steps_were_not_fused(graft, model, tmp_path):
+    assert "why:\n  nothing" in graft("check", "model.onnx", "--reasons").stdout
+    weights = [onnx.numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"], name="multiply"),
+             helper.make_node("Softmax", ["a"], ["y"], name="normalise")]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 4])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 4])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+              tmp_path / "apart.onnx")
+    done = graft("check", "apart.onnx", "--reasons")
+    assert "'multiply' (MatMul) and 'normalise' (Softmax) run apart: reductions read whole rows" in done.stdout
+
+
 def test_inspect_names_nodes_and_writes_a_trace(graft, model, tmp_path):
     compile_plan(graft)
     done = graft("inspect", "plan.graft", "--runs", "3", "--trace", "trace.json")
