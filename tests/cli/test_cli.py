@@ -298,6 +298,15 @@ def test_check_says_why_steps_were_not_fused(graft, model, tmp_path):
     assert "'multiply' (MatMul) and 'normalise' (Softmax) run apart: reductions read whole rows" in done.stdout
 
 
+def test_operators_are_listed_for_tools(graft):
+    operators = {(row["domain"], row["name"]): row for row in json.loads(graft("ops", "--json").stdout)}
+    assert len(operators) > 150
+    softmax = operators["", "Softmax"]
+    assert softmax["inputs"] == ["x"] and softmax["attributes"] == [{"name": "axis", "required": False, "default": -1}]
+    assert softmax["since"] == 13 and softmax["forms"] == ["compute", "reduce"] and "f16" in softmax["types"]
+    assert operators["", "TopK"]["forms"].count("sort") == 1
+
+
 def test_inspect_names_nodes_and_writes_a_trace(graft, model, tmp_path):
     compile_plan(graft)
     done = graft("inspect", "plan.graft", "--runs", "3", "--trace", "trace.json")
