@@ -79,6 +79,12 @@ endforeach()
 
 graft_add_python_tests(models ${CMAKE_SOURCE_DIR}/models all)
 
+# The pages that `./dev docs` writes are those that this build would write.
+if(TARGET graft_command)
+  add_test(NAME docs COMMAND ${GRAFT_PYTHON_PREFIX}/bin/python ${CMAKE_SOURCE_DIR}/tools/docs/run.py --check)
+  set_tests_properties(docs PROPERTIES LABELS all ENVIRONMENT "GRAFT_BUILD=${CMAKE_BINARY_DIR}")
+endif()
+
 # Tests that need a build of their own: ./dev makes it, the first time in minutes.
 function(graft_add_own_build name folder)
   graft_sources(sources ${folder})

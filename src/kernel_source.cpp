@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <string_view>
 
@@ -92,22 +93,36 @@ Generator& generator_for(const Target& target) {
   return generators[target.kind == TargetKind::kCuda ? 1 : 0];
 }
 
-/// What a module sends back.
+/// What a module sends back, and whom it asks.
 struct Received {
   std::string code, source, error;
+  const KernelProgress* progress = nullptr;
+  std::exception_ptr thrown;  ///< by `progress`, on its way round the C interface
+
+  bool stop(std::string_view finished) noexcept {
+    try {
+      return progress && *progress && (*progress)(finished);
+    } catch (...) {
+      thrown = std::current_exception();
+      return true;
+    }
+  }
 };
 
-void receive(void* context, const char* kind, const void* data, size_t bytes) {
+int receive(void* context, const char* kind, const void* data, size_t bytes) {
   auto& received = *static_cast<Received*>(context);
   const std::string_view text(static_cast<const char*>(data), bytes);
   const std::string_view form(kind);
+  if (form == "progress") return received.stop(text);
   if (form == "object" || form == "cubin") received.code = text;
   if (form == "source") received.source = text;
   if (form == "error") received.error = text;
   if (form == "log") log(LogLevel::kDetail, "{}", text);
+  return 0;
 }
 
-Received generate(const std::string& programs, const Target& target, const char* options) {
+Received generate(const std::string& programs, const Target& target, const char* options,
+                  const KernelProgress& progress) {
   Generator& generator = generator_for(target);
   try {
     generator.open();
@@ -119,10 +134,15 @@ Received generate(const std::string& programs, const Target& target, const char*
   }
   compilations.fetch_add(1, std::memory_order_relaxed);
   Received received;
-  const int failed =
+  received.progress = &progress;
+  const int outcome =
       generator.compile(programs.data(), programs.size(), print(target).c_str(), options, &receive, &received);
-  if (failed) throw Error(ErrorKind::kInternal, received.error.empty() ? "failed without a message" : received.error,
-                          fmt::format("code generator {}", generator.name));
+  if (received.thrown) std::rethrow_exception(received.thrown);
+  const std::string name = fmt::format("code generator {}", generator.name);
+  if (outcome == graft_codegen_stopped) throw Error(ErrorKind::kCancelled, "stopped as the caller asked", name);
+  if (outcome != graft_codegen_done) {
+    throw Error(ErrorKind::kInternal, received.error.empty() ? "failed without a message" : received.error, name);
+  }
   return received;
 }
 
@@ -145,10 +165,15 @@ KernelCache& cache() {
 }  // namespace
 
 std::vector<std::byte> kernel_code(const std::string& programs, const Target& target) {
+  return interruptible_kernel_code(programs, target, {});
+}
+
+std::vector<std::byte> interruptible_kernel_code(const std::string& programs, const Target& target,
+                                                 const KernelProgress& progress) {
   const Generator& generator = generator_for(target);
   const std::string key = kernel_key({GRAFT_VERSION, generator.identity, target_key(target), programs});
   if (auto known = cache().find(key)) return *std::move(known);
-  const Received received = generate(programs, target, "");
+  const Received received = generate(programs, target, "", progress);
   const auto bytes = std::as_bytes(std::span(received.code));
   GRAFT_CHECK(!bytes.empty(), "the code generator reported success and gave no code");
   cache().store(key, bytes);
@@ -156,7 +181,7 @@ std::vector<std::byte> kernel_code(const std::string& programs, const Target& ta
 }
 
 std::string kernel_source_text(const std::string& programs, const Target& target) {
-  return generate(programs, target, "source").source;
+  return generate(programs, target, "source no-object no-cubin", {}).source;
 }
 
 TimingCache timing_cache(const Target& target) {

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -27,7 +28,7 @@ def compile_plan(graft, *words):
 def test_a_plan_computes_what_the_model_means(graft, model, tmp_path):
     compile_plan(graft)
     np.save(tmp_path / "x.npy", BATCH)
-    done = graft("run", "plan.graft", "--input", "x=x.npy", "--outputs", "y.npz")
+    done = graft("run", "plan.graft", "--input", "x=x.npy", "--output", "y.npz")
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(np.load(tmp_path / "y.npz")["y"], expected(two_layers(), BATCH), atol=1e-5)
 
@@ -35,9 +36,46 @@ def test_a_plan_computes_what_the_model_means(graft, model, tmp_path):
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_inputs_come_from_archives(graft, model, tmp_path, save):
     save(tmp_path / "given.npz", x=np.asfortranarray(BATCH))
-    done = graft("run", "model.onnx", "--input", "given.npz", "--outputs", "y.npy")
+    done = graft("run", "model.onnx", "--input", "given.npz", "--output", "y.npy")
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(two_layers(), BATCH), atol=1e-5)
+
+
+@pytest.fixture
+def two_outputs(tmp_path):
+    """A model with the outputs `twice` and `less`, saved as two.onnx; x is saved beside it."""
+    nodes = [helper.make_node("Add", ["x", "x"], ["twice"]), helper.make_node("Neg", ["x"], ["less"])]
+    graph = helper.make_graph(nodes, "two", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 4])],
+                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, [5, 4])
+                               for name in ("twice", "less")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+              tmp_path / "two.onnx")
+    np.save(tmp_path / "x.npy", BATCH)
+
+
+def test_outputs_are_selected_by_name(graft, two_outputs, tmp_path):
+    done = graft("run", "two.onnx", "-i", "x.npy", "--outputs", "less", "-o", "y.npy")
+    assert done.returncode == 0 and "less" in done.stdout and "twice" not in done.stdout, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), -BATCH)
+    assert graft("run", "two.onnx", "-i", "x.npy", "--outputs", "less,twice", "-o", "y.npz").returncode == 0
+    assert np.load(tmp_path / "y.npz").files == ["less", "twice"]
+    np.savez(tmp_path / "wrong.npz", twice=2 * BATCH, less=BATCH)
+    for name, status in (("twice", 0), ("less", 1), ("less,twice", 1)):
+        words = ("run", "two.onnx", "-i", "x.npy", "--reference", "wrong.npz", "--outputs", name)
+        assert graft(*words).returncode == status, name
+
+
+@pytest.mark.parametrize("words, parts", [
+    (["--outputs", "less,z"], ["'z'", "twice, less", "--outputs"]),
+    (["--outputs", "y.npz"], ["'y.npz'", "twice, less"]),
+    (["-o", "y.npy"], ["y.npy", "2 outputs", ".npz"]),
+    (["-o", "y.txt", "--outputs", "less"], ["y.txt", ".npz", ".npy"]),
+])
+def test_a_wrong_choice_of_outputs_is_named_before_the_run(graft, two_outputs, tmp_path, words, parts):
+    done = graft("run", "two.onnx", "-i", "x.npy", *words)
+    assert done.returncode == 1 and not done.stdout
+    assert all(part in done.stderr for part in parts), done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["two.onnx", "x.npy"]
 
 
 def test_onnxruntime_is_a_reference(graft, model):
@@ -55,7 +93,7 @@ def test_a_wrong_reference_fails(graft, model, tmp_path):
 
 def test_results_do_not_depend_on_generated_kernels(graft, model, tmp_path):
     for mode in ("generated", "interpret"):
-        assert graft("run", "model.onnx", "--mode", mode, "--outputs", f"{mode}.npy").returncode == 0
+        assert graft("run", "model.onnx", "--mode", mode, "--output", f"{mode}.npy").returncode == 0
     generated, interpreted = np.load(tmp_path / "generated.npy"), np.load(tmp_path / "interpret.npy")
     np.testing.assert_allclose(generated, interpreted, atol=1e-5)
     assert np.ptp(generated) > 0.1
@@ -74,7 +112,7 @@ def test_a_plan_keeps_constants_without_axes(graft, tmp_path):
         onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "model.onnx")
         np.save(tmp_path / "x.npy", BATCH[:, :3].copy())
         compile_plan(graft)
-        done = graft("run", "plan.graft", "--input", "x.npy", "--outputs", "y.npy")
+        done = graft("run", "plan.graft", "--input", "x.npy", "--output", "y.npy")
         assert done.returncode == 0, done.stderr
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), 2 * BATCH[1, :3])
 
@@ -93,7 +131,7 @@ def test_a_stage_can_be_printed_and_read_back(graft, model, tmp_path, stage):
     done = graft("compile", "stage.txt", "--compile-from", stage, "-o", "plan.graft")
     assert done.returncode == 0, done.stderr
     np.save(tmp_path / "x.npy", BATCH)
-    assert graft("run", "plan.graft", "--input", "x.npy", "--outputs", "y.npy").returncode == 0
+    assert graft("run", "plan.graft", "--input", "x.npy", "--output", "y.npy").returncode == 0
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(two_layers(), BATCH), atol=1e-5)
 
 
@@ -104,7 +142,7 @@ def test_an_edited_stage_is_what_is_compiled(graft, model, tmp_path):
     (tmp_path / "stage.txt").write_text(text.replace("Relu", "Neg"))
     np.save(tmp_path / "x.npy", BATCH)
     assert graft("compile", "stage.txt", "--compile-from", "import", "-o", "plan.graft").returncode == 0
-    assert graft("run", "plan.graft", "--input", "x.npy", "--outputs", "y.npy").returncode == 0
+    assert graft("run", "plan.graft", "--input", "x.npy", "--output", "y.npy").returncode == 0
     assert np.load(tmp_path / "y.npy").min() < 0
 
 
@@ -260,6 +298,28 @@ def test_check_says_how_each_operator_runs(graft, model):
     done = graft("check", "model.onnx")
     assert done.returncode == 0, done.stderr
     assert "MatMul + Add + Relu" in done.stdout and "generated" in done.stdout
+
+
+def test_check_says_why_steps_were_not_fused(graft, model, tmp_path):
+    assert "why:\n  nothing" in graft("check", "model.onnx", "--reasons").stdout
+    weights = [onnx.numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"], name="multiply"),
+             helper.make_node("Softmax", ["a"], ["y"], name="normalise")]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 4])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 4])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+              tmp_path / "apart.onnx")
+    done = graft("check", "apart.onnx", "--reasons")
+    assert "'multiply' (MatMul) and 'normalise' (Softmax) run apart: reductions read whole rows" in done.stdout
+
+
+def test_operators_are_listed_for_tools(graft):
+    operators = {(row["domain"], row["name"]): row for row in json.loads(graft("ops", "--json").stdout)}
+    assert len(operators) > 150
+    softmax = operators["", "Softmax"]
+    assert softmax["inputs"] == ["x"] and softmax["attributes"] == [{"name": "axis", "required": False, "default": -1}]
+    assert softmax["since"] == 13 and softmax["forms"] == ["compute", "reduce"] and "f16" in softmax["types"]
+    assert operators["", "TopK"]["forms"].count("sort") == 1
 
 
 def test_inspect_names_nodes_and_writes_a_trace(graft, model, tmp_path):
