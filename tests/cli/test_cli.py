@@ -362,6 +362,28 @@ def test_a_foreign_cache_is_not_used(graft, model, tmp_path):
     assert not list((tmp_path / "open").iterdir())
 
 
+@pytest.mark.parametrize("harm", ["cut", "flipped", "emptied", "exchanged"])
+def test_damaged_cache_entries_are_made_again(graft, model, tmp_path, harm):
+    environment = {**os.environ, "GRAFT_CACHE": str(tmp_path / "kernels")}
+    np.save(tmp_path / "x.npy", BATCH)
+    words = ["run", "model.onnx", "--input", "x.npy", "--outputs", "y.npy"]
+    # Two plans, so that there are entries to exchange.
+    assert graft(*words, "--mode", "generated", env=environment).returncode == 0
+    assert graft(*words, "--target", "portable", env=environment).returncode == 0
+    entries = sorted((tmp_path / "kernels").iterdir())
+    whole = [entry.read_bytes() for entry in entries]
+    assert len(entries) >= 2
+    for index, entry in enumerate(entries):
+        damaged = bytearray(whole[index])
+        damaged[len(damaged) // 2] ^= 1
+        entry.write_bytes({"cut": whole[index][:-7], "flipped": damaged, "emptied": b"",
+                           "exchanged": whole[index - 1]}[harm])
+    done = graft(*words, env=environment)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(two_layers(), BATCH), atol=1e-5)
+    assert any(entry.exists() and entry.read_bytes() == bytes for entry, bytes in zip(entries, whole))
+
+
 def test_killing_leaves_every_file_valid(graft, model, tmp_path):
     environment = {**os.environ, "GRAFT_CACHE": str(tmp_path / "cache")}
     started = time.perf_counter()
