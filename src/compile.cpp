@@ -111,7 +111,13 @@ FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* note
 BuiltEngine plan(FusedProgram program, const Target& target, const CompileOptions& options, const Plan* known) {
   BuildOptions build{.target = target, .tuning = options.tuning};
   if (known) build.record = record_for(known->records, target), build.packed = &known->packed;
-  if (!options.interpret) build.compile_kernels = kernel_code;
+  if (!options.interpret) {
+    // Asked between kernels, from any thread.
+    const KernelProgress stop = [&](std::string_view) { return options.cancelled && options.cancelled(); };
+    build.compile_kernels = [stop](const std::string& programs, const Target& machine) {
+      return interruptible_kernel_code(programs, machine, stop);
+    };
+  }
   if (build.tuning != Tuning::kOff && !why_not_runnable(target, host_cpu(target.threads)).empty()) {
     log(LogLevel::kStep, "{}: nothing can be measured here, so the cost model chooses", target.name);
     build.tuning = Tuning::kOff;
