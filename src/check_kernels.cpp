@@ -72,8 +72,11 @@ void check_kernels(Engine& engine) {
   std::vector<tile::Program> programs;
   for (const EngineKernel& kernel : engine.kernels) programs.push_back(read_program(kernel));
   for (size_t step = 0; step < engine.steps.size(); ++step) {
-    if (engine.steps[step].kind != StepKind::kKernel) continue;
-    check_step(engine, static_cast<int>(step), programs[engine.steps[step].kernel]);
+    // A library's step may have a kernel too, for when the library is missing.
+    const int kernel = engine.steps[step].kernel;
+    const bool replaceable = engine.steps[step].kind == StepKind::kLibrary && kernel >= 0;
+    if (engine.steps[step].kind != StepKind::kKernel && !replaceable) continue;
+    check_step(engine, static_cast<int>(step), programs[kernel]);
   }
 }
 

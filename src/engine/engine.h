@@ -62,8 +62,8 @@ struct EngineStep {
   std::vector<std::string> nodes;  ///< all node names fused into the step
   std::vector<std::string> operators;
   StepKind kind = StepKind::kNone;
-  int kernel = -1;           ///< kKernel: index into Engine::kernels
-  std::string library;       ///< kLibrary: "onednn"; its knobs are in `schedule`
+  int kernel = -1;           ///< kKernel: index into Engine::kernels; kLibrary: what runs without the library, or -1
+  std::string library;       ///< kLibrary: "onednn"; the call follows from `region` and `schedule`
   std::string schedule;      ///< the schedule record's text
   std::vector<int> tensors;  ///< arguments: region inputs, then outputs, then `count`
   int input_count = 0;       ///< how many of `tensors` are read

@@ -276,7 +276,7 @@ class EngineVerifier {
     const EngineStep& step = engine_.steps[s];
     const std::string where = step_name(s);
     if (step.kind == StepKind::kNone) return;
-    if (step.kind == StepKind::kKernel) {
+    if (step.kind == StepKind::kKernel || (step.kind == StepKind::kLibrary && step.kernel >= 0)) {
       require(step.kernel >= 0 && step.kernel < static_cast<int>(engine_.kernels.size()),
               fmt::format("there is no kernel {}", step.kernel), where);
       const EngineKernel& kernel = engine_.kernels[step.kernel];

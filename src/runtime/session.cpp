@@ -2,6 +2,7 @@
 #include "runtime/session.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "base/thread_team.h"
 #include "device/cpu/load_object.h"
 #include "engine/memory_plan.h"
@@ -57,6 +59,7 @@ struct ReadyStep {
   int64_t grid = 0;
   int64_t scratch = 0;
   bool parallel = false;
+  std::shared_ptr<const ReadyLibraryCall> library;  ///< null: the step runs as a kernel
 };
 
 /// Everything about a run that depends only on its signature.
@@ -84,6 +87,8 @@ struct Session::State {
   std::vector<AlignedBuffer> staging_in, staging_out;
   std::vector<void*> output_data;
   std::map<int, ReferenceStep> references;  // parsed regions of interpreted and validated steps
+  // By step, when sizes are known only while running: the call of the last run, and the sizes it is for.
+  mutable std::map<int, std::pair<Bindings, std::shared_ptr<const ReadyLibraryCall>>> last_calls;
   bool profiling = false, validating = false;
   std::vector<StepTime> times;
   int64_t status[2] = {0, 0};
@@ -102,7 +107,9 @@ struct Session::State {
   void run_planned(Prepared& p);
   void run_computed(Prepared& p, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
   void run_step(int step, ReadyStep& ready, const Prepared& p);
+  bool ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
   void launch(const EngineStep& step, const ReadyStep& ready);
+  void launch_library(const EngineStep& step, const ReadyStep& ready) const;
   void check_status(const EngineStep& step) const;
   void* pointer(int tensor) const { return memory[root_of(*engine, tensor)]; }
 };
@@ -268,15 +275,38 @@ void Session::State::ready(int step, Prepared& p) const {
   const EngineStep& s = engine->steps[step];
   ReadyStep& ready = p.steps[step];
   ready.buffers.resize(s.tensors.size());
-  if (s.kind != StepKind::kKernel) return;
+  if (s.kind != StepKind::kKernel && s.kind != StepKind::kLibrary) return;
+  // Below a few microseconds of work waking another thread costs more than it brings.
+  constexpr int64_t kWorthSharing = 60'000;
+  ready.parallel = threads > 1 && s.operations.evaluate(p.bindings) / 8 + s.bytes.evaluate(p.bindings) > kWorthSharing;
+  if (s.kind == StepKind::kLibrary && ready_library(step, ready, p.bindings)) return;
   const EngineKernel& kernel = engine->kernels[s.kernel];
   ready.sizes.clear();
   for (const std::string& symbol : kernel.sizes) ready.sizes.push_back(Size::symbol(symbol).evaluate(p.bindings));
   ready.grid = kernel.grid.evaluate(p.bindings);
   ready.scratch = (kernel.scratch.evaluate(p.bindings) + 63) / 64 * 64;
-  // Below a few microseconds of work waking another thread costs more than it brings.
-  constexpr int64_t kWorthSharing = 60'000;
-  ready.parallel = threads > 1 && s.operations.evaluate(p.bindings) / 8 + s.bytes.evaluate(p.bindings) > kWorthSharing;
+}
+
+/// Makes the step's library call ready. False when the library cannot do it and the step has a kernel to run instead.
+bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& bindings) const {
+  const EngineStep& s = engine->steps[step];
+  try {
+    GRAFT_USER_CHECK(loaded->libraries, kDevice, "no library was given to this run", s.library);
+    auto& [sizes, last] = last_calls[step];
+    if (!last || sizes != bindings) last = loaded->libraries(*engine, s, bindings, ready.parallel ? threads : 1);
+    sizes = bindings;
+    ready.library = engine->has_computed_symbols ? last : std::move(last);
+    ready.scratch = (ready.library->scratch_bytes() + 63) / 64 * 64;
+    return true;
+  } catch (const Error& error) {
+    const bool replaceable = error.kind() == ErrorKind::kDevice || error.kind() == ErrorKind::kUnsupported;
+    if (replaceable && s.kernel >= 0 && loaded->kernels[s.kernel]) {
+      log(LogLevel::kReason, "node '{}' runs as a kernel: {}", s.name, error.what());
+      ready.library = nullptr;
+      return false;
+    }
+    throw Error(error.kind(), error.what(), fmt::format("node '{}'", s.name));
+  }
 }
 
 /// Arena and constant addresses for this run.
@@ -428,10 +458,11 @@ void Session::State::run_step(int index, ReadyStep& ready, const Prepared& p) {
       interpret_step(*engine, index, ready.buffers, p.bindings, references);
       break;
     case StepKind::kLibrary:
-      throw Error(ErrorKind::kUnsupported, "library '" + step.library + "' is not in this build", step.name);
+      ready.library ? launch_library(step, ready) : launch(step, ready);
+      break;
   }
   check_status(step);
-  if (validating && step.kind == StepKind::kKernel) {
+  if (validating && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary)) {
     std::vector<void*> reference = ready.buffers;
     for (size_t a = 0; a < step.reference_inputs.size(); ++a) reference[a] = pointer(step.reference_inputs[a]);
     validate_step(*engine, index, reference, p.bindings, references);
@@ -451,14 +482,28 @@ void Session::State::launch(const EngineStep& step, const ReadyStep& ready) {
   parallel_for(ready.parallel ? threads : 1, ready.grid, piece);
 }
 
+void Session::State::launch_library(const EngineStep& step, const ReadyStep& ready) const {
+  std::atomic<int> failure{0};
+  const auto piece = [&](int64_t first, int64_t last, int thread) {
+    for (int64_t slice = first; slice < last; ++slice) {
+      const int code = ready.library->run(slice, ready.buffers.data(), scratch.data() + thread * ready.scratch);
+      if (code != 0) failure = code;
+    }
+  };
+  parallel_for(ready.parallel ? threads : 1, ready.library->slices(), piece);
+  GRAFT_USER_CHECK(failure == 0, kDevice, fmt::format("{} failed with code {}", step.library, failure.load()),
+                   fmt::format("node '{}'", step.name));
+}
+
 void Session::State::check_status(const EngineStep& step) const {
   if (status[0] == 0) return;
   throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", status[1]),
               fmt::format("node '{}'", step.name));
 }
 
-std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine) {
+std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries) {
   auto loaded = std::make_shared<LoadedEngine>();
+  loaded->libraries = std::move(libraries);
   for (const auto& bytes : engine->objects) {
     auto object = std::make_shared<LoadedObject>();
     const Status status =
