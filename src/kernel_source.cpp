@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel_source.h"
 
-#include <dlfcn.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -13,9 +12,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
+#include "open_module.h"
 #include "runtime/kernel_cache.h"
 
 namespace graft {
@@ -37,44 +36,20 @@ struct Generator {
   void open();
 };
 
-/// The file that holds this code: libgraft.so or the program.
-std::string own_path() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_path), &info) && info.dli_fname &&
-      std::string_view(info.dli_fname).find('/') != std::string_view::npos) {
-    return info.dli_fname;
-  }
-  char* resolved = realpath("/proc/self/exe", nullptr);
-  std::string path = resolved ? resolved : "";
-  std::free(resolved);
-  return path;
-}
-
-/// Looks beside this code and in ../lib of it, never along the system's search path.
 void Generator::find_file() {
-  const std::string folder = directory_of(own_path());
-  for (const char* place : {"", "/../lib", "/../lib64"}) {
-    const std::string candidate = fmt::format("{}{}/libgraft_{}.so", folder, place, name);
-    struct stat status {};
-    if (stat(candidate.c_str(), &status) != 0) continue;
-    path = candidate;
-    identity = fmt::format("{} {} {}.{}", name, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-    return;
-  }
+  path = find_module(name);
+  struct stat status {};
+  if (path.empty() || stat(path.c_str(), &status) != 0) return;
+  identity = fmt::format("{} {} {}.{}", name, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
 /// Opens the module; throws a device error that says what is missing.
 void Generator::open() {
   const std::lock_guard lock(mutex);
   if (compile) return;
-  GRAFT_USER_CHECK(!path.empty(), kDevice,
-                   fmt::format("libgraft_{}.so is neither beside {} nor in ../lib: this build lacks it",
-                               name, own_path()), "code generator");
-  void* library = dlopen(path.c_str(), RTLD_LOCAL | RTLD_NOW);
-  const char* fault = library ? nullptr : dlerror();
-  GRAFT_USER_CHECK(library, kDevice, fmt::format("cannot be opened: {}", fault ? fault : "no reason given"), path);
-  version = reinterpret_cast<graft_codegen_version_fn>(dlsym(library, "graft_codegen_version"));
-  const auto found = reinterpret_cast<graft_codegen_compile_fn>(dlsym(library, "graft_codegen_compile"));
+  void* module = open_module(name, path);
+  version = reinterpret_cast<graft_codegen_version_fn>(module_function(module, "graft_codegen_version"));
+  const auto found = reinterpret_cast<graft_codegen_compile_fn>(module_function(module, "graft_codegen_compile"));
   GRAFT_USER_CHECK(version && found, kDevice, "is not a code generator of this version of Graft", path);
   log(LogLevel::kDetail, "opened {}: {}", path, version());
   compile = found;

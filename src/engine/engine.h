@@ -63,7 +63,7 @@ struct EngineStep {
   std::vector<std::string> operators;
   StepKind kind = StepKind::kNone;
   int kernel = -1;           ///< kKernel: index into Engine::kernels
-  std::string library;       ///< kLibrary: "onednn"; its knobs are in `schedule`
+  std::string library;       ///< kLibrary: "onednn"; the call follows from `region` and `schedule`
   std::string schedule;      ///< the schedule record's text
   std::vector<int> tensors;  ///< arguments: region inputs, then outputs, then `count`
   int input_count = 0;       ///< how many of `tensors` are read

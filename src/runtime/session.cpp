@@ -2,6 +2,7 @@
 #include "runtime/session.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -65,6 +66,7 @@ struct ReadyStep {
   int64_t grid = 0;
   int64_t scratch = 0;
   bool parallel = false;
+  std::shared_ptr<const ReadyLibraryCall> library;  ///< kLibrary
 };
 
 /// Everything about a run that depends only on its signature.
@@ -123,6 +125,8 @@ struct Session::State {
   std::vector<AlignedBuffer> staging_in, staging_out;
   std::vector<void*> output_data;
   std::map<int, ReferenceStep> references;  // parsed regions of interpreted and validated steps
+  // By step, when sizes are known only while running: the call of the last run, and the sizes it is for.
+  mutable std::map<int, std::pair<Bindings, std::shared_ptr<const ReadyLibraryCall>>> last_calls;
   bool profiling = false, validating = false;
   std::vector<StepTime> times;
   int64_t status[2] = {0, 0};
@@ -135,6 +139,7 @@ struct Session::State {
   Prepared& prepare(std::span<const BufferView> inputs);
   Prepared make_prepared(std::span<const BufferView> inputs) const;
   void ready(int step, Prepared& p) const;
+  void ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
   void place(const Prepared& p);
   void bind_caller_inputs(std::span<const BufferView> inputs);
   void take_output(size_t i, BufferView& view, const std::vector<int64_t>& shape, OutputAllocator allocate,
@@ -147,6 +152,7 @@ struct Session::State {
   void interpret(int step, std::span<void* const> given, const Bindings& bindings);
   void validate(int step, std::span<void* const> given, const Bindings& bindings);
   void launch(const StepWork& step, const ReadyStep& ready, const int64_t* sizes);
+  void launch_library(int step, const ReadyStep& ready) const;
   void* pointer(int tensor) const { return memory[roots[tensor]]; }
 };
 
@@ -335,15 +341,31 @@ Prepared Session::State::make_prepared(std::span<const BufferView> inputs) const
 void Session::State::ready(int step, Prepared& p) const {
   const EngineStep& s = engine->steps[step];
   ReadyStep& ready = p.steps[step];
-  if (s.kind != StepKind::kKernel) return;
+  if (s.kind != StepKind::kKernel && s.kind != StepKind::kLibrary) return;
+  // Below a few microseconds of work waking another thread costs more than it brings.
+  constexpr int64_t kWorthSharing = 60'000;
+  ready.parallel = threads > 1 && s.operations.evaluate(p.bindings) / 8 + s.bytes.evaluate(p.bindings) > kWorthSharing;
+  if (s.kind == StepKind::kLibrary) return ready_library(step, ready, p.bindings);
   const EngineKernel& kernel = engine->kernels[s.kernel];
   int64_t* size = p.sizes.data() + work[step].first_size;
   for (const std::string& symbol : kernel.sizes) *size++ = Size::symbol(symbol).evaluate(p.bindings);
   ready.grid = kernel.grid.evaluate(p.bindings);
   ready.scratch = (kernel.scratch.evaluate(p.bindings) + 63) / 64 * 64;
-  // Below a few microseconds of work waking another thread costs more than it brings.
-  constexpr int64_t kWorthSharing = 60'000;
-  ready.parallel = threads > 1 && s.operations.evaluate(p.bindings) / 8 + s.bytes.evaluate(p.bindings) > kWorthSharing;
+}
+
+/// Makes the step's library call ready.
+void Session::State::ready_library(int step, ReadyStep& ready, const Bindings& bindings) const {
+  const EngineStep& s = engine->steps[step];
+  try {
+    GRAFT_USER_CHECK(loaded->libraries, kDevice, "no library was given to this run", s.library);
+    auto& [sizes, last] = last_calls[step];
+    if (!last || sizes != bindings) last = loaded->libraries(*engine, s, bindings, ready.parallel ? threads : 1);
+    sizes = bindings;
+    ready.library = engine->has_computed_symbols ? last : std::move(last);
+    ready.scratch = (ready.library->scratch_bytes() + 63) / 64 * 64;
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.what(), fmt::format("node '{}'", s.name));
+  }
 }
 
 /// Arena addresses for this run.
@@ -487,14 +509,14 @@ void Session::State::run_step(int index, const Prepared& p) {
       interpret(index, given, p.bindings);
       break;
     case StepKind::kLibrary:
-      throw Error(ErrorKind::kUnsupported, "library '" + engine->steps[index].library + "' is not in this build",
-                  engine->steps[index].name);
+      launch_library(index, p.steps[index]);
+      break;
   }
   if (status[0] != 0) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", status[1]),
                 fmt::format("node '{}'", engine->steps[index].name));
   }
-  if (validating && step.kind == StepKind::kKernel) validate(index, given, p.bindings);
+  if (validating && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary)) validate(index, given, p.bindings);
   if (!profiling) return;
   const auto us = [&](Clock::time_point t) { return std::chrono::duration<double, std::micro>(t - begin).count(); };
   times.push_back({index, us(start), us(Clock::now())});
@@ -526,8 +548,22 @@ void Session::State::launch(const StepWork& step, const ReadyStep& ready, const 
   parallel_for(ready.parallel ? threads : 1, ready.grid, piece);
 }
 
-std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine) {
+void Session::State::launch_library(int step, const ReadyStep& ready) const {
+  std::atomic<int> failure{0};
+  const auto piece = [&](int64_t first, int64_t last, int thread) {
+    for (int64_t slice = first; slice < last; ++slice) {
+      const int code = ready.library->run(slice, buffers.data(), scratch.data() + thread * ready.scratch);
+      if (code != 0) failure = code;
+    }
+  };
+  parallel_for(ready.parallel ? threads : 1, ready.library->slices(), piece);
+  GRAFT_USER_CHECK(failure == 0, kDevice, fmt::format("{} failed with code {}", engine->steps[step].library,
+                   failure.load()), fmt::format("node '{}'", engine->steps[step].name));
+}
+
+std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries) {
   auto loaded = std::make_shared<LoadedEngine>();
+  loaded->libraries = std::move(libraries);
   for (const auto& bytes : engine->objects) {
     auto object = std::make_shared<LoadedObject>();
     const Status status =

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/kernel_arguments.h"
 #include "engine/engine.h"
+#include "runtime/library_call.h"
 
 namespace graft {
 
@@ -22,9 +23,10 @@ struct LoadedEngine {
   std::shared_ptr<const Engine> engine;
   std::vector<std::shared_ptr<const LoadedObject>> objects;
   std::vector<KernelFunction> kernels;  ///< entry points, by EngineKernel; null where no step needs one
+  LibrarySource libraries;              ///< needed by steps of libraries only
 };
 /// Maps the engine's objects; throws Error{device} or {invalid_model} naming the kernel that cannot be loaded.
-std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine);
+std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries = {});
 
 /// A caller's buffer: `strides` in elements, empty for row-major.
 struct BufferView {
