@@ -9,7 +9,7 @@ enable_testing()
 graft_require(GTest)
 include(GoogleTest)
 set(graft_core_kinds unit golden plan ops llvm cuda onednn)
-set(graft_own_commands mutate replay)  # their run.py is a command of ./dev, not a test
+set(graft_own_commands bench mutate replay)  # their run.py is a command of ./dev, not a test
 
 graft_sources(support_sources tests/support)
 add_library(graft_test_support INTERFACE)
@@ -79,6 +79,7 @@ foreach(kind ${folders})
 endforeach()
 
 graft_add_python_tests(models ${CMAKE_SOURCE_DIR}/models all)
+graft_add_python_tests(bench ${CMAKE_SOURCE_DIR}/bench all)
 
 # The pages that `./dev docs` writes are those that this build would write.
 if(TARGET graft_command)

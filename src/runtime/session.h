@@ -47,7 +47,8 @@ struct StepTime {
 };
 
 /// One caller at a time runs a session; sessions of one engine run at the same time without locks between them.
-/// After the first run of a shape signature a run allocates nothing (unless sizes are known only while running).
+/// After the first run of a shape signature a run allocates nothing (unless sizes are known only while running, or a
+/// step is interpreted). Some thousand signatures are remembered.
 class Session {
  public:
   explicit Session(std::shared_ptr<const LoadedEngine> engine, int threads = 0);
