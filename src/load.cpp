@@ -76,8 +76,8 @@ PlanFile to_file(const Plan& plan) {
   for (const PackedConstant& packed : plan.packed) {
     const auto known = constants.find(packed.name);
     if (known == constants.end()) continue;
-    file.constants.push_back({packed.name, packed.data.type(), known->second.shape(), packed.layout, packed.view,
-                              packed.data});
+    file.constants.push_back(
+        {packed.name, packed.data.type(), known->second.shape(), packed.layout, packed.view, packed.data});
   }
   for (const auto& [name, constant] : constants) {
     const bool packed = std::any_of(file.constants.begin(), file.constants.end(),

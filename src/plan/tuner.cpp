@@ -24,18 +24,21 @@ constexpr size_t kFirstRounds = 5;
 
 /// What a tuning level may cost.
 struct Effort {
-  WayLimits ways;        ///< measured of one region
-  size_t rounds;         ///< at most, of one region
+  WayLimits ways;         ///< measured of one region
+  size_t rounds;          ///< at most, of one region
   double region_seconds;  ///< at most, of one region
-  double seconds;        ///< of all regions, kernels included; a measurement that began is finished
-  double share;          ///< regions with a smaller part of the whole work are left to the cost model
+  double seconds;         ///< of all regions, kernels included; a measurement that began is finished
+  double share;           ///< regions with a smaller part of the whole work are left to the cost model
 };
 
 Effort effort_of(const BuildOptions& options) {
   switch (options.tuning) {
-    case Tuning::kOff: break;
-    case Tuning::kFast: return {.ways = {4, 2, options}, .rounds = 15, .region_seconds = 0.2, .seconds = 5, .share = 0.005};
-    case Tuning::kFull: return {.ways = {64, 16, options}, .rounds = 100, .region_seconds = 3, .seconds = 300, .share = 0};
+    case Tuning::kOff:
+      break;
+    case Tuning::kFast:
+      return {.ways = {4, 2, options}, .rounds = 15, .region_seconds = 0.2, .seconds = 5, .share = 0.005};
+    case Tuning::kFull:
+      return {.ways = {64, 16, options}, .rounds = 100, .region_seconds = 3, .seconds = 300, .share = 0};
   }
   return {.ways = {1, 0, options}, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
 }
@@ -247,8 +250,9 @@ void Tuner::run(Record& record) {
       continue;
     }
     for (size_t w = 1; w < job.ways.size(); ++w) {
-      choice.lost.push_back({job.ways[w], 0, late ? "not measured: the time for tuning was over"
-                                                  : "not measured: too small a part of the work"});
+      choice.lost.push_back(
+          {job.ways[w], 0,
+           late ? "not measured: the time for tuning was over" : "not measured: too small a part of the work"});
     }
   }
   jobs_.clear();

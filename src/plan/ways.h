@@ -16,8 +16,8 @@ namespace graft {
 
 /// One way to do a region: a program, a library, or the reason why it cannot be.
 struct Way {
-  std::string name;      ///< `generated contract m=56 ...`, `onednn cut=rows ...`: what a record keeps
-  std::string schedule;  ///< the record behind the name
+  std::string name;       ///< `generated contract m=56 ...`, `onednn cut=rows ...`: what a record keeps
+  std::string schedule;   ///< the record behind the name
   tile::Layouts layouts;  ///< by region tensor, of constants
   std::optional<tile::Program> program;
   std::string library;  ///< `onednn`

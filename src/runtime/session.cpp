@@ -116,9 +116,9 @@ struct Session::State {
   std::set<std::vector<int64_t>> known_shapes;  // that bind_inputs has accepted; kept when values are read from inputs
   // The current run; kept, so that a run allocates nothing.
   std::vector<int64_t> key;
-  std::vector<void*> memory;   // by tensor
-  std::vector<void*> buffers;  // of the current step
-  std::vector<Extent> read;    // by input: the caller's memory that steps read
+  std::vector<void*> memory;    // by tensor
+  std::vector<void*> buffers;   // of the current step
+  std::vector<Extent> read;     // by input: the caller's memory that steps read
   std::vector<Extent> written;  // by output: the caller's memory that steps write
   AlignedBuffer arena, scratch;
   std::vector<AlignedBuffer> own;  // by tensor, when sizes are known only while running
@@ -294,8 +294,7 @@ Prepared& Session::State::prepare(std::span<const BufferView> inputs) {
     key.push_back(static_cast<int64_t>(input.shape.size()) << 8 | static_cast<int64_t>(input.type));
     key.insert(key.end(), input.shape.begin(), input.shape.end());
     GRAFT_USER_CHECK(input.data || element_count(input) == 0 || i >= engine->inputs.size(), kInvalidArgument,
-                     "its data pointer is null",
-                     fmt::format("input '{}'", engine->tensors[engine->inputs[i]].name));
+                     "its data pointer is null", fmt::format("input '{}'", engine->tensors[engine->inputs[i]].name));
   }
   if (!input_reads.empty()) {
     if (known_shapes.find(key) == known_shapes.end()) {
@@ -516,7 +515,8 @@ void Session::State::run_step(int index, const Prepared& p) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", status[1]),
                 fmt::format("node '{}'", engine->steps[index].name));
   }
-  if (validating && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary)) validate(index, given, p.bindings);
+  if (validating && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary))
+    validate(index, given, p.bindings);
   if (!profiling) return;
   const auto us = [&](Clock::time_point t) { return std::chrono::duration<double, std::micro>(t - begin).count(); };
   times.push_back({index, us(start), us(Clock::now())});
@@ -557,8 +557,9 @@ void Session::State::launch_library(int step, const ReadyStep& ready) const {
     }
   };
   parallel_for(ready.parallel ? threads : 1, ready.library->slices(), piece);
-  GRAFT_USER_CHECK(failure == 0, kDevice, fmt::format("{} failed with code {}", engine->steps[step].library,
-                   failure.load()), fmt::format("node '{}'", engine->steps[step].name));
+  GRAFT_USER_CHECK(failure == 0, kDevice,
+                   fmt::format("{} failed with code {}", engine->steps[step].library, failure.load()),
+                   fmt::format("node '{}'", engine->steps[step].name));
 }
 
 std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries) {
