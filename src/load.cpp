@@ -79,11 +79,13 @@ PlanFile to_file(const Plan& plan) {
     file.constants.push_back(
         {packed.name, packed.data.type(), known->second.shape(), packed.layout, packed.view, packed.data});
   }
-  for (const auto& [name, constant] : constants) {
-    const bool packed = std::any_of(file.constants.begin(), file.constants.end(),
-                                    [&](const StoredConstant& stored) { return stored.name == name; });
-    if (packed && constant.is_deferred()) continue;
-    file.constants.push_back({name, constant.type(), constant.shape(), "", {}, constant});
+  const std::vector<StoredConstant> packed = file.constants;
+  for (const auto& entry : constants) {
+    const TensorData& constant = entry.second;
+    const bool stored = std::any_of(packed.begin(), packed.end(),
+                                    [&](const StoredConstant& other) { return other.name == entry.first; });
+    if (stored && constant.is_deferred()) continue;
+    file.constants.push_back({entry.first, constant.type(), constant.shape(), "", {}, constant});
   }
   return file;
 }
