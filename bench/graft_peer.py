@@ -95,10 +95,11 @@ class GraftPeer:
 
     name = "graft"
 
-    def __init__(self, threads, build=None, library=None, command=None, tune="full"):
+    def __init__(self, threads, build=None, library=None, command=None, tune="full", arguments=()):
         build = build or os.environ.get("GRAFT_BUILD") or os.path.join(ROOT, "build")
         self.threads_ = threads
         self.tune_ = tune
+        self.arguments_ = arguments  # more of them for `graft compile`
         self.library_path_ = library or _find(build, "libgraft.so")
         self.command_ = command or _find(build, "graft")
         self.library_ = None
@@ -114,8 +115,8 @@ class GraftPeer:
     def settings(self):
         version = subprocess.run([self.command_, "--version"], capture_output=True, text=True,
                                  check=True).stdout.strip()
-        return (f"{version}, --threads {self.threads_} --tune {self.tune_}, "
-                "one plan per model for all sizes")
+        return (f"{version}, " + " ".join(["--threads", str(self.threads_), "--tune", self.tune_, *self.arguments_])
+                + ", one plan per model for all sizes")
 
     @property
     def command(self):
@@ -138,7 +139,7 @@ class GraftPeer:
             self.folder_ = self.folder_ or tempfile.TemporaryDirectory(prefix="graft-bench-")
             plan = os.path.join(self.folder_.name, f"{len(self.engines_)}.graft")
             arguments = [self.command_, "compile", case.model(), "-o", plan,
-                         "--threads", str(self.threads_), "--tune", self.tune_]
+                         "--threads", str(self.threads_), "--tune", self.tune_, *self.arguments_]
             for symbol, *bounds in case.dims:
                 arguments += ["--dim", f"{symbol}={':'.join(map(str, bounds))}"]
             done = subprocess.run(arguments, capture_output=True, text=True)

@@ -3,6 +3,7 @@
 
     python bench/run.py cpu
     python bench/run.py cpu --cases 'minilm.*b1$' --rounds 50 --json results.json
+    python bench/run.py cpu --only matmul
 
 A ratio of 1 is the speed of the fastest peer, above 1 is faster.
 """
@@ -26,6 +27,8 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bench", nargs="?", default="cpu", choices=["cpu"],
                         help="which bench to run (cpu)")
+    parser.add_argument("--only", default="networks", choices=["networks", "matmul"],
+                        help="whole networks, or matrix products beside oneDNN (networks)")
     parser.add_argument("--cases", default="", metavar="REGEX", help="only cases that match")
     parser.add_argument("--peers", default="", metavar="REGEX", help="only peers that match")
     parser.add_argument("--rounds", type=int, default=30, help="turns of each runner (30)")
@@ -41,13 +44,18 @@ def parse_options():
     return options
 
 
-def choose_runners(options):
-    """Returns Graft and the peers that can run here, saying why another cannot."""
+def network_runners(options):
+    """Lists Graft and its peers."""
     from graft_peer import GraftPeer
     from peers import OnnxRuntimePeer, OpenVinoPeer, TorchCompilePeer
     peers = [kind(options.threads) for kind in (OnnxRuntimePeer, OpenVinoPeer, TorchCompilePeer)]
-    chosen = [peer for peer in peers if re.search(options.peers, peer.name)]
-    chosen.append(GraftPeer(options.threads, options.build, tune=options.tune))
+    return peers + [GraftPeer(options.threads, options.build, tune=options.tune)]
+
+
+def choose_runners(options, all_runners):
+    """Returns Graft and the peers that can run here, saying why another cannot."""
+    chosen = [runner for runner in all_runners
+              if runner.name == "graft" or re.search(options.peers, runner.name)]
     able = []
     for runner in chosen:
         reason = runner.unavailable()
@@ -179,17 +187,20 @@ def main():
     """Runs the chosen cases; exits with 1 when a runner failed or was wrong."""
     options = parse_options()
     os.environ[THREADS_VARIABLE] = str(options.threads)
-    import cases as all_cases
+    import cases as networks
+    import matmul
     import peaks
+    only_matmul = options.only == "matmul"
+    all_cases = matmul.matmul_cases() if only_matmul else networks.cpu_cases()
     measured = peaks.measure(options.threads)
     print_machine(options.threads, measured)
-    runners = choose_runners(options)
+    runners = choose_runners(options, matmul.runners(options) if only_matmul else network_runners(options))
     if not runners:
         raise SystemExit("nothing to run: every runner was left out")
-    cases = [case for case in all_cases.cpu_cases() if re.search(options.cases, case.label)]
+    cases = [case for case in all_cases if re.search(options.cases, case.label)]
     if not cases:
         raise SystemExit(f"--cases {options.cases!r} matches none of "
-                         + ", ".join(case.label for case in all_cases.cpu_cases()))
+                         + ", ".join(case.label for case in all_cases))
     print(f"results before timing; then {options.rounds} rounds, runners in turns:")
     rows, summaries, failed = [], [], []
     for case in cases:
@@ -198,8 +209,11 @@ def main():
         summaries.append(summary)
         failed += failures
     measured = measure_again(options.threads, measured)
-    print_table(cases, rows, summaries, [runner.name for runner in runners],
-                measured["fp32_gflops"])
+    if only_matmul:
+        matmul.print_table(cases, rows, summaries, measured["fp32_gflops"])
+    else:
+        print_table(cases, rows, summaries, [runner.name for runner in runners],
+                    measured["fp32_gflops"])
     if options.json:
         write_json(options.json, rows)
     return 1 if failed else 0

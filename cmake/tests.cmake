@@ -15,6 +15,7 @@ graft_sources(support_sources tests/support)
 add_library(graft_test_support INTERFACE)
 if(support_sources)
   add_library(graft_test_support_objects STATIC ${support_sources})
+  target_include_directories(graft_test_support_objects PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(graft_test_support_objects PUBLIC graft_core GTest::gtest graft_warnings)
   target_link_libraries(graft_test_support INTERFACE graft_test_support_objects)
 endif()
@@ -78,6 +79,12 @@ foreach(kind ${folders})
 endforeach()
 
 graft_add_python_tests(models ${CMAKE_SOURCE_DIR}/models all)
+
+# The pages that `./dev docs` writes are those that this build would write.
+if(TARGET graft_command)
+  add_test(NAME docs COMMAND ${GRAFT_PYTHON_PREFIX}/bin/python ${CMAKE_SOURCE_DIR}/tools/docs/run.py --check)
+  set_tests_properties(docs PROPERTIES LABELS all ENVIRONMENT "GRAFT_BUILD=${CMAKE_BINARY_DIR}")
+endif()
 
 # Tests that need a build of their own: ./dev makes it, the first time in minutes.
 function(graft_add_own_build name folder)

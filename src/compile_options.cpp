@@ -103,7 +103,9 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else if (choice.key == "tune") {
     options.tuning = static_cast<Tuning>(choose(choice, {"off", "fast", "full"}));
   } else if (choice.key == "target") {
-    options.target = choice.value;
+    options.targets.emplace_back(choice.value);
+  } else if (choice.key == "record") {
+    options.record = choice.value;
   } else if (choice.key == "mode") {
     options.interpret = choose(choice, {"generated", "interpret"}) == 1;
   } else if (choice.key == "disable") {
@@ -113,7 +115,7 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
-                "target, mode, disable",
+                "record, target, mode, disable",
                 std::string(choice.key));
   }
 }

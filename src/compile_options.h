@@ -22,11 +22,12 @@ using Progress = std::function<void(std::string_view stage, std::string_view ste
 
 /// Everything that changes the result of compiling, and two callbacks that do not.
 struct CompileOptions {
-  std::string target = "native";                         ///< a name or the text of a description
+  std::vector<std::string> targets;                      ///< names or texts of descriptions; none: this machine
   int threads = 0;                                       ///< 0: all cores of this machine
   Tuning tuning = Tuning::kFast;
   bool interpret = false;                                ///< neither generated kernels nor libraries
   std::map<std::string, Graph::Range, std::less<>> dims; ///< by the model's symbols; min == max fixes one
+  std::string record;                                    ///< a file with choices made before: a plan, or a text
   InputShapes shapes, min_shapes, opt_shapes, max_shapes;
   std::vector<std::string> disabled;
   Progress progress;

@@ -69,12 +69,12 @@ struct EngineStep {
   int input_count = 0;       ///< how many of `tensors` are read
   std::vector<SymbolRead> reads;
   std::vector<RunCheck> checks;
-  std::vector<RunCheck> bounds;  ///< by verify: what keeps it inside its memory where only a run can tell
   std::string count_symbol;      ///< takes the value of the last tensor after the step
   std::vector<int>
       reference_inputs;    ///< kept for validation only: the inputs row-major, where `tensors` has packed ones
   std::string region;      ///< text of the (normalised) region, for inspection, validation and libraries
   Size operations, bytes;  ///< arithmetic operations and bytes moved: the roofline of the step
+  double milliseconds = 0;  ///< of the chosen way when candidates were measured
   std::vector<Candidate> candidates;
 };
 

@@ -11,7 +11,7 @@
 namespace graft {
 namespace {
 
-constexpr uint32_t kMostSections = 64;
+constexpr uint32_t kMostSections = kMostRecords + 2;
 
 uint64_t aligned(uint64_t offset) { return (offset + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment; }
 
@@ -68,7 +68,7 @@ void check_gaps(std::span<const std::byte> file, std::vector<Section> sections, 
 std::string_view name_of(SectionKind kind) {
   switch (kind) {
     case SectionKind::kPortable: return "portable";
-    case SectionKind::kTarget: return "target";
+    case SectionKind::kRecord: return "record";
     case SectionKind::kWeights: return "weights";
   }
   return "unknown";
@@ -114,21 +114,20 @@ PlanSections read_sections(std::span<const std::byte> file, const std::string& w
   }
   check_gaps(file, sections, sizeof header + table_bytes, where);
   PlanSections found;
-  bool seen[4] = {};
+  int portable = 0, weights = 0;
   for (const Section& section : sections) {
-    if (section.kind < 1 || section.kind > 3 || seen[section.kind]) {
-      refuse_plan(where, "header", fmt::format("section kind {} is unknown or there twice", section.kind));
-    }
-    seen[section.kind] = true;
     const auto kind = static_cast<SectionKind>(section.kind);
     const auto bytes = file.subspan(section.offset, section.bytes);
+    const std::string_view name = name_of(kind);
+    if (name == "unknown") refuse_plan(where, "header", fmt::format("section kind {} is unknown", section.kind));
     if (hash128(bytes) != section.checksum) {
-      refuse_plan(where, std::string(name_of(kind)), "its checksum differs: the file is damaged");
+      refuse_plan(where, std::string(name), "its checksum differs: the file is damaged");
     }
-    (kind == SectionKind::kPortable ? found.portable : kind == SectionKind::kTarget ? found.target : found.weights) =
-        bytes;
+    if (kind == SectionKind::kPortable) found.portable = bytes, ++portable;
+    if (kind == SectionKind::kWeights) found.weights = bytes, ++weights;
+    if (kind == SectionKind::kRecord) found.records.push_back(bytes);
   }
-  if (!seen[1] || !seen[2] || !seen[3]) refuse_plan(where, "header", "a section is missing");
+  if (portable != 1 || weights != 1) refuse_plan(where, "header", "a section is missing, or there twice");
   return found;
 }
 

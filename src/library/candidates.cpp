@@ -11,7 +11,9 @@ std::vector<int64_t> panels_for(const Target& target, const LibraryCall& call, b
   const int64_t vector = target.vector_bits / 32;
   const bool depthwise = call.is_convolution() && call.columns.is(1);
   if (depthwise) return {vector};
-  return {4 * vector, 2 * vector, 0};
+  // A convolution is taken with one width of panels, which depends on its shape.
+  if (call.is_convolution()) return {4 * vector, 2 * vector, 3 * vector};
+  return {2 * vector, 0};
 }
 
 std::vector<LibraryCut> cuts_for(const LibraryCall& call, const Bindings& typical) {

@@ -72,6 +72,9 @@ class ContractLowering {
     contraction_ = *contraction;
     order_reduced_axes(contraction_);
     if (contraction_.m.empty()) return "the contraction has no rows";
+    if (const auto layout = packed_right(); layout && schedule_.n % layout->lanes != 0) {
+      return "a tile's columns are not whole panels";
+    }
     for (const Form& form : region_.forms) {
       for (const graft::Axis& axis : axes_of(form)) {
         if (!is_result_axis(axis)) return "a map runs over other axes than the contraction";

@@ -30,7 +30,7 @@ void* allocate_result(void* context, int output, DType type, std::span<const int
 Engine engine_for(const Graph& graph, const std::string& target) {
   BuildOptions options{.target = find_target(target, 2)};
   options.compile_kernels = kernel_code;
-  return build_engine(fuse(graph), options);
+  return build_engine(fuse(graph), options).engine;
 }
 
 std::vector<TensorData> run_engine(Engine engine, const std::map<std::string, TensorData>& inputs) {

@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 #include "compile.h"
-#include "engine/plan_file.h"
+#include "load.h"
 #include "plan/repair_checksums.h"
 #include "runtime/session.h"
 
@@ -36,12 +36,12 @@ void survives_the_plan_file(const char* text, const std::vector<int64_t>& shape)
   CompileOptions options;
   options.interpret = true;
   options.threads = 1;
-  const Engine engine = compile_from(parse_graph(text), Stage::kImport, options);
-  const std::vector<std::byte> bytes = print_plan(engine);
+  const Compiled compiled = compile_from(parse_graph(text), Stage::kImport, options);
+  const std::vector<std::byte> bytes = print_plan(to_file(compiled.plan));
   const AlignedCopy copy(bytes);
-  const Engine again = parse_plan(copy.bytes(), copy.owner(), "compiled");
-  EXPECT_EQ(print_plan(again), bytes);
-  EXPECT_EQ(run(again, shape), run(engine, shape));
+  const Plan again = from_file(parse_plan(copy.bytes(), copy.owner(), "compiled"), "compiled");
+  EXPECT_EQ(print_plan(to_file(again)), bytes);
+  EXPECT_EQ(run(build(again, host_cpu(1), options_of(again)), shape), run(compiled.engine, shape));
 }
 
 TEST(CompiledPlan, a_layer_with_weights) {

@@ -45,6 +45,14 @@ TEST(SymbolicContent, select_takes_the_branch_that_signs_decide) {
   EXPECT_EQ(only(mapped({kBatch, -4}, clamp)), (std::vector<Size>{kBatch, 0}));
 }
 
+TEST(SymbolicContent, a_number_that_a_run_reads_may_be_negative) {
+  const Size read = Size::symbol("$n");
+  EXPECT_FALSE(mapped({read}, [](const Expr& x) { return select(eq(x, make_index(-1)), make_index(99), x); }));
+  EXPECT_FALSE(mapped({read}, [](const Expr& x) { return abs(x); }));
+  EXPECT_EQ(only(mapped({max(read, Size(0))}, [](const Expr& x) { return abs(x); })),
+            (std::vector<Size>{max(read, Size(0))}));
+}
+
 TEST(SymbolicContent, nothing_is_known_when_a_condition_is_open) {
   EXPECT_FALSE(mapped({kBatch}, [](const Expr& x) { return select(eq(x, make_index(0)), make_index(9), x); }));
   EXPECT_FALSE(mapped({kBatch - Size(3)}, [](const Expr& x) { return x / make_index(2); }));

@@ -32,7 +32,10 @@ void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
   add_choice(command, "--max-shapes", "max-shape", "its largest shape");
   add_choice(command, "--threads", "threads", "threads to plan for; 0 is all of this machine");
   add_choice(command, "--tune", "tune", "off, fast or full: how long candidates are measured (fast)");
-  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4 (native)");
+  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4 (native);\n"
+             "may be repeated for a plan that is ready for several");
+  add_choice(command, "--record", "record", "take the choices of this plan, or of this text of a record, where they\n"
+             "fit; regions that it does not name are judged as --tune says");
   add_choice(command, "--mode", "mode", "interpret: neither generated kernels nor libraries, for checking");
   add_choice(command, "--disable", "disable", "passes and candidates to leave out, with commas between");
 }
@@ -60,9 +63,9 @@ std::shared_ptr<const LoadedEngine> ModelOptions::load_engine() const {
       throw UsageError("--" + choices_.front().first + " is chosen when a plan is compiled; " + path_ +
                        " is a plan already");
     }
-    return load(path_);
+    return load(open_plan(path_));
   }
-  auto engine = load(compile({.path = path_}, options));
+  auto engine = load(compile({.path = path_}, options).engine);
   clear_progress();
   return engine;
 }

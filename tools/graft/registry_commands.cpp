@@ -18,6 +18,7 @@
 #include "graph/op_def.h"
 #include "kernel_source.h"
 #include "model_options.h"
+#include "operators_json.h"
 #include "passes/pass.h"
 #include "runtime/kernel_cache.h"
 #include "target/target.h"
@@ -120,8 +121,16 @@ void add_opt(CLI::App& app, Action& action) {
 void add_ops(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("ops", "list the operators");
   const auto part = std::make_shared<std::string>();
-  sub->add_option("PART", *part, "only those whose name contains this");
-  sub->callback([=, &action] { action = [=] { return list_operators(*part); }; });
+  const auto as_json = std::make_shared<bool>(false);
+  const auto filter = sub->add_option("PART", *part, "only those whose name contains this");
+  sub->add_flag("--json", *as_json, "all that is known of every operator, for tools")->excludes(filter);
+  sub->callback([=, &action] {
+    action = [=] {
+      if (!*as_json) return list_operators(*part);
+      fmt::print("{}", operators_json());
+      return 0;
+    };
+  });
 }
 
 void add_env(CLI::App& app, Action& action) {
