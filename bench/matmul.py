@@ -111,23 +111,22 @@ class OneDnnPeer:
         return self.library_
 
 
-def runners(options):
-    """Lists oneDNN and Graft, whose plans may hold generated kernels only."""
-    return [OneDnnPeer(options.threads),
-            GraftPeer(options.threads, options.build, tune=options.tune, arguments=("--disable", "onednn"))]
+def generated_only(options):
+    """Gives Graft without libraries, so that its own kernels are measured."""
+    return GraftPeer(options.threads, options.build, tune=options.tune, arguments=("--disable", "onednn"))
 
 
-def print_table(cases, rows, all_summaries, peak):
+def print_table(cases, rows, all_summaries, names, peak):
     """Prints times, speeds and shares of the peak; names what is below the bar."""
     print("\nmedian ms, GFLOP/s and share of the measured peak (~: quartiles more than 10 % apart)")
-    print(f"{'case':34}{'m':>7}{'n':>6}{'k':>6}{'onednn ms':>12}{'':>6}{'':>6}{'graft ms':>12}{'':>6}{'':>6}"
-          f"{'ratio':>7}")
+    print(f"{'case':34}{'m':>7}{'n':>6}{'k':>6}" + "".join(f"{name + ' ms':>12}{'':12}" for name in names)
+          + f"{'ratio':>7}")
     ratios, below = [], []
     for case, row, summaries in zip(cases, rows, all_summaries):
         (_, m), = case.sizes
         k, n = os.path.basename(case.model())[len("matmul-"):-len(".onnx")].split("x")
         line = f"{case.label:34}{m:7}{n:>6}{k:>6}"
-        for name in ("onednn", "graft"):
+        for name in names:
             line += _speed(summaries.get(name), case.gflop, peak)
         if row["ratio"]:
             ratios.append(row["ratio"])

@@ -9,13 +9,15 @@ enable_testing()
 graft_require(GTest)
 include(GoogleTest)
 set(graft_core_kinds unit golden plan ops llvm cuda onednn)
-set(graft_own_commands mutate replay)  # their run.py is a command of ./dev, not a test
+set(graft_own_commands bench mutate replay)  # their run.py is a command of ./dev, not a test
 
 graft_sources(support_sources tests/support)
 add_library(graft_test_support INTERFACE)
 if(support_sources)
   add_library(graft_test_support_objects STATIC ${support_sources})
-  target_include_directories(graft_test_support_objects PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_include_directories(graft_test_support_objects PUBLIC ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_definitions(graft_test_support_objects PRIVATE
+    GRAFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   target_link_libraries(graft_test_support_objects PUBLIC graft_core GTest::gtest graft_warnings)
   target_link_libraries(graft_test_support INTERFACE graft_test_support_objects)
 endif()
@@ -79,6 +81,7 @@ foreach(kind ${folders})
 endforeach()
 
 graft_add_python_tests(models ${CMAKE_SOURCE_DIR}/models all)
+graft_add_python_tests(bench ${CMAKE_SOURCE_DIR}/bench all)
 
 # The pages that `./dev docs` writes are those that this build would write.
 if(TARGET graft_command)

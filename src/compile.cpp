@@ -11,6 +11,7 @@
 #include "graph/infer.h"
 #include "import/onnx/import.h"
 #include "kernel_source.h"
+#include "library_source.h"
 #include "load.h"
 #include "shape_choices.h"
 #include "tile/panel_layout.h"
@@ -122,6 +123,8 @@ BuiltEngine plan(FusedProgram program, const Target& target, const CompileOption
     log(LogLevel::kStep, "{}: nothing can be measured here, so the cost model chooses", target.name);
     build.tuning = Tuning::kOff;
   }
+  build.libraries = {library_source(), why_no_library};
+  build.disabled = with_disabled(options).disabled;
   build.timings = timing_cache(target);
   build.keep_references = environment().validate;
   build.progress = [&](const std::string& step, int done, int total) {

@@ -47,7 +47,7 @@ FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* note
 
 /// What a plan file holds: enough to build an engine for any machine, and the choices for some.
 struct Plan {
-  Graph graph;  ///< after the passes
+  Graph graph;                                               ///< after the passes
   std::vector<std::pair<std::string, std::string>> options;  ///< everything that changed the result of compiling
   std::vector<Record> records;                               ///< one for each target
   std::vector<PackedConstant> packed;                        ///< weights as the kernels of these targets read them

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "engine/plan_sections.h"
 #include "graph/infer.h"
-#include "kernel_source.h"
+#include "library_source.h"
 #include "tile/panel_layout.h"
 
 namespace graft {
@@ -76,8 +76,8 @@ PlanFile to_file(const Plan& plan) {
   for (const PackedConstant& packed : plan.packed) {
     const auto known = constants.find(packed.name);
     if (known == constants.end()) continue;
-    file.constants.push_back({packed.name, packed.data.type(), known->second.shape(), packed.layout, packed.view,
-                              packed.data});
+    file.constants.push_back(
+        {packed.name, packed.data.type(), known->second.shape(), packed.layout, packed.view, packed.data});
   }
   for (const auto& [name, constant] : constants) {
     const bool packed = std::any_of(file.constants.begin(), file.constants.end(),
@@ -133,7 +133,7 @@ std::shared_ptr<const LoadedEngine> load(Engine engine) {
                      "this machine cannot run it: " + reason + "; compile the model here, or with another --target",
                      engine.name.empty() ? "engine" : engine.name);
   }
-  return load_code(std::make_shared<const Engine>(std::move(engine)));
+  return load_code(std::make_shared<const Engine>(std::move(engine)), library_source());
 }
 
 }  // namespace graft

@@ -308,7 +308,8 @@ class Session {
 enum class LogLevel : int32_t { kError, kWarning, kStep, kReason, kChoice, kDetail, kTrace };
 
 /// Sends the process's messages up to `level` to `log`, one at a time, from any thread; an empty function restores
-/// standard error. `log` must neither throw nor call into Graft.
+/// standard error. `log` must neither throw nor call into Graft. Threads that run and compile may go on meanwhile; two
+/// that call this at the same time must agree on an order themselves.
 inline void set_log(std::function<void(LogLevel, std::string_view)> log, LogLevel level = LogLevel::kWarning) {
   static std::function<void(LogLevel, std::string_view)> current;
   graft_set_log(nullptr, nullptr, static_cast<int32_t>(level));

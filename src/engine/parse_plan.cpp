@@ -102,12 +102,11 @@ class PortableReader {
 }  // namespace
 
 bool looks_like_plan(std::span<const std::byte> file) {
-  return file.size() >= sizeof kPlanMagic && std::equal(std::begin(kPlanMagic), std::end(kPlanMagic),
-                                                        reinterpret_cast<const char*>(file.data()));
+  return file.size() >= sizeof kPlanMagic &&
+         std::equal(std::begin(kPlanMagic), std::end(kPlanMagic), reinterpret_cast<const char*>(file.data()));
 }
 
-PlanFile parse_plan(std::span<const std::byte> file, std::shared_ptr<const void> keep_alive,
-                    const std::string& where) {
+PlanFile parse_plan(std::span<const std::byte> file, std::shared_ptr<const void> keep_alive, const std::string& where) {
   GRAFT_CHECK(reinterpret_cast<uintptr_t>(file.data()) % kSectionAlignment == 0, "a plan is not aligned in memory");
   const PlanSections sections = read_sections(file, where);
   PlanFile plan = PortableReader(sections, std::move(keep_alive), where).run();

@@ -17,7 +17,7 @@ namespace graft {
 
 /// A constant of the graph as the file has it: row-major, or packed for the kernels of some target (or both).
 struct StoredConstant {
-  std::string name;            ///< as graph/large_constants names it
+  std::string name;  ///< as graph/large_constants names it
   DType type = DType::kUndefined;
   std::vector<int64_t> shape;  ///< as the graph has it
   std::string layout;          ///< empty for row-major

@@ -30,12 +30,13 @@ PlanHeader read_header(std::span<const std::byte> file, const std::string& where
     refuse_plan(where, "header", "this is not a plan of Graft");
   }
   if (header.version != kPlanVersion) {
-    refuse_plan(where, "header", fmt::format("its format is version {}, this program reads version {}", header.version,
-                                             kPlanVersion));
+    refuse_plan(where, "header",
+                fmt::format("its format is version {}, this program reads version {}", header.version, kPlanVersion));
   }
   if (header.file_bytes != file.size()) {
-    refuse_plan(where, "header", fmt::format("the file has {} bytes instead of {}: it is truncated or was written over",
-                                             file.size(), header.file_bytes));
+    refuse_plan(where, "header",
+                fmt::format("the file has {} bytes instead of {}: it is truncated or was written over", file.size(),
+                            header.file_bytes));
   }
   const uint64_t table_end = sizeof header + uint64_t{header.section_count} * sizeof(Section);
   if (header.section_count > kMostSections || table_end > file.size() ||
@@ -67,9 +68,12 @@ void check_gaps(std::span<const std::byte> file, std::vector<Section> sections, 
 
 std::string_view name_of(SectionKind kind) {
   switch (kind) {
-    case SectionKind::kPortable: return "portable";
-    case SectionKind::kRecord: return "record";
-    case SectionKind::kWeights: return "weights";
+    case SectionKind::kPortable:
+      return "portable";
+    case SectionKind::kRecord:
+      return "record";
+    case SectionKind::kWeights:
+      return "weights";
   }
   return "unknown";
 }

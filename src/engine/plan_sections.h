@@ -32,7 +32,7 @@ struct Section {
   uint32_t reserved = 0;  ///< zero
   uint64_t offset = 0;    ///< from the start of the file, a multiple of 64
   uint64_t bytes = 0;
-  Hash128 checksum;       ///< of the section
+  Hash128 checksum;  ///< of the section
 };
 
 /// The start of the file, before the section table.

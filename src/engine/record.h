@@ -21,7 +21,7 @@ struct RegionChoice {
 };
 
 struct Record {
-  std::string target;                                         ///< text of its description
+  std::string target;                                        ///< text of its description
   std::map<std::string, RegionChoice, std::less<>> regions;  ///< by key: a hash of the region and what it was judged by
 };
 

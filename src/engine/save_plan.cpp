@@ -48,8 +48,7 @@ Offset<plan::Constant> write(FlatBufferBuilder& builder, const StoredConstant& c
   const auto layout = builder.CreateSharedString(constant.layout);
   const auto view = builder.CreateVector(constant.view);
   const auto stored = builder.CreateVector(constant.data.shape());
-  const auto strings =
-      builder.CreateVectorOfStrings(is_string ? constant.data.strings() : std::vector<std::string>());
+  const auto strings = builder.CreateVectorOfStrings(is_string ? constant.data.strings() : std::vector<std::string>());
   const uint64_t bytes = is_string ? 0 : static_cast<uint64_t>(constant.data.byte_count());
   return plan::CreateConstant(builder, name, type, shape, layout, view, stored, offset, bytes, strings);
 }

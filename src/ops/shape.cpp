@@ -334,6 +334,12 @@ std::vector<Sample> tile_samples() {
           {.name = "no_times", .inputs = {f32({2, 3}), list({0, 1})}}};
 }
 
+/// A row whose output is its first input under another shape.
+OpDef reshaping(OpDef op) {
+  op.keeps_order = true;
+  return op;
+}
+
 }  // namespace
 
 std::vector<OpDef> shape_ops() {
@@ -341,12 +347,13 @@ std::vector<OpDef> shape_ops() {
       row("Shape", 25, {"data"}, {{"start", int64_t{0}}, {"end", {}, true}}, define_shape, shape_samples,
           "The sizes of the axes."),
       row("Size", 25, {"data"}, {}, define_size, size_samples, "The number of elements."),
-      row("Reshape", 25, {"data", "shape"}, {{"allowzero", int64_t{0}}}, define_reshape, reshape_samples,
-          "The same elements in the same order under another shape."),
-      row("Flatten", 25, {"input"}, {{"axis", int64_t{1}}}, define_flatten, flatten_samples,
-          "The axes before and from an axis on merged into two."),
-      row("Squeeze", 25, {"data", "axes?"}, {}, define_squeeze, squeeze_samples, "Axes of size 1 removed."),
-      row("Unsqueeze", 25, {"data", "axes"}, {}, define_unsqueeze, unsqueeze_samples, "Axes of size 1 put in."),
+      reshaping(row("Reshape", 25, {"data", "shape"}, {{"allowzero", int64_t{0}}}, define_reshape, reshape_samples,
+                    "The same elements in the same order under another shape.")),
+      reshaping(row("Flatten", 25, {"input"}, {{"axis", int64_t{1}}}, define_flatten, flatten_samples,
+                    "The axes before and from an axis on merged into two.")),
+      reshaping(row("Squeeze", 25, {"data", "axes?"}, {}, define_squeeze, squeeze_samples, "Axes of size 1 removed.")),
+      reshaping(
+          row("Unsqueeze", 25, {"data", "axes"}, {}, define_unsqueeze, unsqueeze_samples, "Axes of size 1 put in.")),
       row("Expand", 13, {"input", "shape"}, {}, define_expand, expand_samples, "The input broadcast to a shape."),
       row("ConstantOfShape", 25, {"input"}, {{"value", {}, true}}, define_constant_of_shape, constant_of_shape_samples,
           "One value everywhere."),

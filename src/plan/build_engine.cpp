@@ -212,8 +212,8 @@ class EngineBuilder {
     if (!options_.record) return false;
     const auto known = options_.record->regions.find(key);
     if (known == options_.record->regions.end()) return false;
-    const Way way = find_way(task, known->second.way, options_.target);
-    if (!way.program) {
+    const Way way = find_way(task, known->second.way, options_);
+    if (!way.reason.empty()) {
       log(LogLevel::kReason, "{}: the recorded way '{}' is not taken: {}", choice.step, way.name, way.reason);
       return false;
     }
@@ -230,13 +230,16 @@ class EngineBuilder {
     const RegionChoice& choice = built_.record.regions.at(region_key(task, typical_));
     step.candidates = choice.lost;
     step.milliseconds = choice.milliseconds;
-    Way way = find_way(task, choice.way, options_.target);
-    if (!way.program) return;
-    step.kind = StepKind::kKernel;
-    step.schedule = tile::print(way.choice.schedule);
-    if (!step.count_symbol.empty()) step.tensors.push_back(add_count(step));
-    step.kernel = kernels_.add(*std::move(way.program));
-    use_layouts(region, way.choice, step);
+    Way way = find_way(task, choice.way, options_);
+    if (!way.reason.empty()) return;
+    step.schedule = way.schedule;
+    step.library = way.library;
+    step.kind = way.program ? StepKind::kKernel : StepKind::kLibrary;
+    if (way.program) {
+      if (!step.count_symbol.empty()) step.tensors.push_back(add_count(step));
+      step.kernel = kernels_.add(*std::move(way.program));
+    }
+    use_layouts(region, way.layouts, step);
   }
 
   int add_count(const EngineStep& step) {
@@ -249,9 +252,9 @@ class EngineBuilder {
     return static_cast<int>(engine_.tensors.size()) - 1;
   }
 
-  void use_layouts(const Region& region, const Choice& choice, EngineStep& step) {
+  void use_layouts(const Region& region, const tile::Layouts& layouts, EngineStep& step) {
     for (size_t i = 0; i < region.inputs.size(); ++i) {
-      const auto& layout = choice.layouts[region.inputs[i]];
+      const auto& layout = layouts[region.inputs[i]];
       if (!layout) continue;
       step.tensors[i] = packed(step.tensors[i], *layout, region.tensors[region.inputs[i]].shape);
     }

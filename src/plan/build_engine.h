@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/record.h"
 #include "fuse/fused_program.h"
+#include "runtime/library_call.h"
 #include "target/target.h"
 
 namespace graft {
@@ -35,15 +36,23 @@ struct TimingCache {
   std::function<void(const std::string& key, double milliseconds)> store;
 };
 
+/// The libraries that may compete with generated kernels, as the driver hands them in.
+struct Libraries {
+  LibrarySource source;
+  std::function<std::string(const std::string& library)> why_not;  ///< empty: it is there
+};
+
 struct BuildOptions {
   Target target;
   Tuning tuning = Tuning::kOff;
   const Record* record = nullptr;  ///< choices made before: regions that it names are not judged again
   const std::vector<PackedConstant>* packed = nullptr;  ///< packed before: used instead of packing again
-  CompileKernels compile_kernels;  ///< empty: every step runs in the interpreter
+  CompileKernels compile_kernels;                       ///< empty: every step runs in the interpreter
+  Libraries libraries;
+  std::vector<std::string> disabled;  ///< libraries by name (GRAFT_DISABLE)
   TimingCache timings;
   std::function<void(const std::string& step, int done, int total)> progress;  ///< may throw Error{cancelled}
-  bool keep_references = false;       ///< keep row-major constants too, so that runs can be validated
+  bool keep_references = false;  ///< keep row-major constants too, so that runs can be validated
 };
 
 /// An engine and what a plan keeps of its making.

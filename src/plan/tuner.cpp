@@ -24,20 +24,23 @@ constexpr size_t kFirstRounds = 5;
 
 /// What a tuning level may cost.
 struct Effort {
-  size_t ways;           ///< measured of one region
-  size_t rounds;         ///< at most, of one region
+  WayLimits ways;         ///< measured of one region
+  size_t rounds;          ///< at most, of one region
   double region_seconds;  ///< at most, of one region
-  double seconds;        ///< of all regions, kernels included; a measurement that began is finished
-  double share;          ///< regions with a smaller part of the whole work are left to the cost model
+  double seconds;         ///< of all regions, kernels included; a measurement that began is finished
+  double share;           ///< regions with a smaller part of the whole work are left to the cost model
 };
 
-Effort effort_of(Tuning tuning) {
-  switch (tuning) {
-    case Tuning::kOff: return {.ways = 1, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
-    case Tuning::kFast: return {.ways = 6, .rounds = 15, .region_seconds = 0.2, .seconds = 5, .share = 0.005};
-    case Tuning::kFull: return {.ways = 64, .rounds = 100, .region_seconds = 3, .seconds = 300, .share = 0};
+Effort effort_of(const BuildOptions& options) {
+  switch (options.tuning) {
+    case Tuning::kOff:
+      break;
+    case Tuning::kFast:
+      return {.ways = {4, 2, options}, .rounds = 15, .region_seconds = 0.2, .seconds = 5, .share = 0.005};
+    case Tuning::kFull:
+      return {.ways = {64, 16, options}, .rounds = 100, .region_seconds = 3, .seconds = 300, .share = 0};
   }
-  return {};
+  return {.ways = {1, 0, options}, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
 }
 
 TensorData sample(DType type, const std::vector<int64_t>& shape, uint64_t seed) {
@@ -109,7 +112,7 @@ void build_runner(Runner& runner, const FusedProgram& program, const Record& rec
       runner.failure = step.candidates.empty() ? "it has no code" : step.candidates.back().reason;
       return;
     }
-    runner.session = std::make_unique<Session>(load_code(std::move(engine)));
+    runner.session = std::make_unique<Session>(load_code(std::move(engine), options.libraries.source));
   } catch (const Error& error) {
     runner.failure = error.what();
   }
@@ -164,8 +167,8 @@ void Tuner::consider(const std::string& key, const RegionTask& task, const Fused
                      const std::vector<FusedTensor>& tensors, RegionChoice& choice) {
   choice.way = "interpreter";
   std::vector<std::string> names;
-  for (Way& way : ways_of(task, typical_, options_.target, effort_of(options_.tuning).ways)) {
-    if (!way.program) {
+  for (Way& way : ways_of(task, typical_, effort_of(options_).ways)) {
+    if (!way.reason.empty()) {
       choice.lost.push_back({way.name, 0, way.reason});
     } else {
       names.push_back(way.name);
@@ -228,7 +231,7 @@ Tuner::Job Tuner::make_job(const std::string& key, const FusedStep& step,
 }
 
 void Tuner::run(Record& record) {
-  const Effort effort = effort_of(options_.tuning);
+  const Effort effort = effort_of(options_);
   // Roughly: a core does ten operations in the time in which it moves a byte.
   const auto work = [](const Job& job) { return job.count * (job.operations / 10 + job.bytes); };
   double whole = 0;
@@ -247,8 +250,9 @@ void Tuner::run(Record& record) {
       continue;
     }
     for (size_t w = 1; w < job.ways.size(); ++w) {
-      choice.lost.push_back({job.ways[w], 0, late ? "not measured: the time for tuning was over"
-                                                  : "not measured: too small a part of the work"});
+      choice.lost.push_back(
+          {job.ways[w], 0,
+           late ? "not measured: the time for tuning was over" : "not measured: too small a part of the work"});
     }
   }
   jobs_.clear();
@@ -279,7 +283,7 @@ void Tuner::measure(const Job& job, RegionChoice& choice) const {
     build_runner(runners[w], job.program, record, options_);
   });
   JobData data(job.program, job.sizes, typical_);
-  run_in_turn(runners, data, effort_of(options_.tuning));
+  run_in_turn(runners, data, effort_of(options_));
   std::vector<double> milliseconds;
   std::vector<std::string> failures;
   for (size_t w = 0; w < runners.size(); ++w) {

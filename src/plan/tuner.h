@@ -34,9 +34,9 @@ class Tuner {
  private:
   struct Job {
     std::string key;
-    FusedProgram program;            ///< the one step, with the run's sizes as elements of its last input
-    std::vector<int64_t> sizes;      ///< those elements
-    std::vector<std::string> ways;   ///< the cost model's favourite first
+    FusedProgram program;           ///< the one step, with the run's sizes as elements of its last input
+    std::vector<int64_t> sizes;     ///< those elements
+    std::vector<std::string> ways;  ///< the cost model's favourite first
     double operations = 0, bytes = 0;
     int count = 1;
   };

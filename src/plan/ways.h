@@ -8,18 +8,20 @@
 #include <vector>
 
 #include "expr/region.h"
-#include "plan/choose_schedule.h"
-#include "target/target.h"
+#include "plan/build_engine.h"
+#include "tile/lower.h"
 #include "tile/program.h"
 
 namespace graft {
 
-/// One way to do a region: a program, or the reason why it cannot be.
+/// One way to do a region: a program, a library, or the reason why it cannot be.
 struct Way {
-  std::string name;  ///< `generated contract m=56 ...`: what a record keeps
-  Choice choice;
+  std::string name;       ///< `generated contract m=56 ...`, `onednn cut=rows ...`: what a record keeps
+  std::string schedule;   ///< the record behind the name
+  tile::Layouts layouts;  ///< by region tensor, of constants
   std::optional<tile::Program> program;
-  std::string reason;
+  std::string library;  ///< `onednn`
+  std::string reason;   ///< why there is neither
 };
 
 /// A normalised region in the context that decides how it is done.
@@ -32,9 +34,16 @@ struct RegionTask {
 /// share it. `typical`: the values of symbols that the region is judged at.
 std::string region_key(const RegionTask& task, const Bindings& typical);
 
-/// Ways by the cost model's preference, until `most` of them have a program; those that have none say why.
-std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const Target& target, size_t most);
-/// The way of that name, or a way without a program and the reason: names come from files.
-Way find_way(const RegionTask& task, std::string_view name, const Target& target);
+/// Which ways may be taken, and how many.
+struct WayLimits {
+  size_t generated = 1;  ///< ways with a program at most
+  size_t library = 0;    ///< ways of libraries at most
+  const BuildOptions& options;
+};
+
+/// Ways by the cost model's preference, generated ones first; those that cannot be taken say why.
+std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const WayLimits& limits);
+/// The way of that name, or a way that cannot be taken and the reason: names come from files.
+Way find_way(const RegionTask& task, std::string_view name, const BuildOptions& options);
 
 }  // namespace graft

@@ -36,7 +36,7 @@ struct ReadyStep {
   int64_t grid = 0;
   int64_t scratch = 0;
   bool parallel = false;
-  std::shared_ptr<const ReadyLibraryCall> library;  ///< null: the step runs as a kernel
+  std::shared_ptr<const ReadyLibraryCall> library;  ///< kLibrary; null: the step runs as its kernel
 };
 
 /// Everything about a run that depends only on its signature.
@@ -86,9 +86,9 @@ struct Session::State {
   std::set<std::vector<int64_t>> known_shapes;  // that bind_inputs has accepted; kept when values are read from inputs
   // The current run; kept, so that a run allocates nothing.
   std::vector<int64_t> key;
-  std::vector<void*> memory;   // by tensor
-  std::vector<void*> buffers;  // of the current step
-  std::vector<Extent> read;    // by input: the caller's memory that steps read
+  std::vector<void*> memory;    // by tensor
+  std::vector<void*> buffers;   // of the current step
+  std::vector<Extent> read;     // by input: the caller's memory that steps read
   std::vector<Extent> written;  // by output: the caller's memory that steps write
   AlignedBuffer arena, scratch;
   std::vector<AlignedBuffer> own;  // by tensor, when sizes are known only while running
@@ -109,6 +109,7 @@ struct Session::State {
   Prepared& prepare(std::span<const BufferView> inputs);
   Prepared make_prepared(std::span<const BufferView> inputs) const;
   void ready(int step, Prepared& p) const;
+  bool ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
   void place(const Prepared& p);
   void bind_caller_inputs(std::span<const BufferView> inputs);
   void take_output(size_t i, BufferView& view, const std::vector<int64_t>& shape, OutputAllocator allocate,
@@ -120,7 +121,6 @@ struct Session::State {
   void run_step(int step, const Prepared& p);
   void interpret(int step, std::span<void* const> given, const Bindings& bindings);
   void validate(int step, std::span<void* const> given, const Bindings& bindings);
-  bool ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
   void launch(const StepWork& step, const ReadyStep& ready, const int64_t* sizes);
   void launch_library(int step, const ReadyStep& ready) const;
   void* pointer(int tensor) const { return memory[roots[tensor]]; }
@@ -264,8 +264,7 @@ Prepared& Session::State::prepare(std::span<const BufferView> inputs) {
     key.push_back(static_cast<int64_t>(input.shape.size()) << 8 | static_cast<int64_t>(input.type));
     key.insert(key.end(), input.shape.begin(), input.shape.end());
     GRAFT_USER_CHECK(input.data || element_count(input) == 0 || i >= engine->inputs.size(), kInvalidArgument,
-                     "its data pointer is null",
-                     fmt::format("input '{}'", engine->tensors[engine->inputs[i]].name));
+                     "its data pointer is null", fmt::format("input '{}'", engine->tensors[engine->inputs[i]].name));
   }
   if (!input_reads.empty()) {
     if (known_shapes.find(key) == known_shapes.end()) {
@@ -323,7 +322,8 @@ void Session::State::ready(int step, Prepared& p) const {
   ready.scratch = (kernel.scratch.evaluate(p.bindings) + 63) / 64 * 64;
 }
 
-/// Makes the step's library call ready. False when the library cannot do it and the step has a kernel to run instead.
+/// Makes the step's library call ready. False when the library cannot do it for these sizes, or is missing, and the
+/// step has a kernel to run instead.
 bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& bindings) const {
   const EngineStep& s = engine->steps[step];
   try {
@@ -336,7 +336,7 @@ bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& b
     return true;
   } catch (const Error& error) {
     const bool replaceable = error.kind() == ErrorKind::kDevice || error.kind() == ErrorKind::kUnsupported;
-    if (replaceable && s.kernel >= 0 && loaded->kernels[s.kernel]) {
+    if (replaceable && work[step].kernel) {
       log(LogLevel::kReason, "node '{}' runs as a kernel: {}", s.name, error.what());
       ready.library = nullptr;
       return false;
@@ -494,8 +494,8 @@ void Session::State::run_step(int index, const Prepared& p) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", status[1]),
                 fmt::format("node '{}'", engine->steps[index].name));
   }
-  const bool computed = step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary;
-  if (validating && computed) validate(index, given, p.bindings);
+  if (validating && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary))
+    validate(index, given, p.bindings);
   if (!profiling) return;
   const auto us = [&](Clock::time_point t) { return std::chrono::duration<double, std::micro>(t - begin).count(); };
   times.push_back({index, us(start), us(Clock::now())});
@@ -527,7 +527,7 @@ void Session::State::launch(const StepWork& step, const ReadyStep& ready, const 
   parallel_for(ready.parallel ? threads : 1, ready.grid, piece);
 }
 
-void Session::State::launch_library(int index, const ReadyStep& ready) const {
+void Session::State::launch_library(int step, const ReadyStep& ready) const {
   std::atomic<int> failure{0};
   const auto piece = [&](int64_t first, int64_t last, int thread) {
     for (int64_t slice = first; slice < last; ++slice) {
@@ -536,9 +536,9 @@ void Session::State::launch_library(int index, const ReadyStep& ready) const {
     }
   };
   parallel_for(ready.parallel ? threads : 1, ready.library->slices(), piece);
-  const EngineStep& step = engine->steps[index];
-  GRAFT_USER_CHECK(failure == 0, kDevice, fmt::format("{} failed with code {}", step.library, failure.load()),
-                   fmt::format("node '{}'", step.name));
+  GRAFT_USER_CHECK(failure == 0, kDevice,
+                   fmt::format("{} failed with code {}", engine->steps[step].library, failure.load()),
+                   fmt::format("node '{}'", engine->steps[step].name));
 }
 
 std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries) {

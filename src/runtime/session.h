@@ -23,7 +23,7 @@ struct LoadedEngine {
   std::shared_ptr<const Engine> engine;
   std::vector<std::shared_ptr<const LoadedObject>> objects;
   std::vector<KernelFunction> kernels;  ///< entry points, by EngineKernel; null where no step needs one
-  LibrarySource libraries;              ///< empty: steps of libraries run as their kernels
+  LibrarySource libraries;              ///< needed by steps of libraries only
 };
 /// Maps the engine's objects; throws Error{device} or {invalid_model} naming the kernel that cannot be loaded.
 std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries = {});
@@ -47,7 +47,8 @@ struct StepTime {
 };
 
 /// One caller at a time runs a session; sessions of one engine run at the same time without locks between them.
-/// After the first run of a shape signature a run allocates nothing (unless sizes are known only while running).
+/// After the first run of a shape signature a run allocates nothing (unless sizes are known only while running, or a
+/// step is interpreted). Some thousand signatures are remembered.
 class Session {
  public:
   explicit Session(std::shared_ptr<const LoadedEngine> engine, int threads = 0);

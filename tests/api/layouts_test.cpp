@@ -65,6 +65,27 @@ constexpr const char* kGather = R"(graph "gather" {
   output %y
 })";
 
+/// Sizes that are elements of inputs: read before the run, and by a step.
+constexpr const char* kTile = R"(graph "tile" {
+  opset "" 28
+  input %x: f32[2, 3]
+  input %times: i64[2]
+  %tiled: ? = Tile "tile" (%x, %times)
+  %y: ? = Exp "exponential" (%tiled)
+  output %y
+})";
+
+constexpr const char* kTileTwice = R"(graph "tile twice" {
+  opset "" 28
+  input %x: f32[2, 3]
+  input %times: i64[2, 1]
+  constant %flat: i64[1] = {-1}
+  %repeats: ? = Reshape "flatten" (%times, %flat)
+  %tiled: ? = Tile "tile" (%x, %repeats)
+  %y: ? = Exp "exponential" (%tiled)
+  output %y
+})";
+
 std::vector<Given> types(int64_t rows) {
   return {{"f", DataType::kFloat32, {rows, 5}}, {"d", DataType::kFloat64, {rows, 5}},
           {"h", DataType::kFloat16, {rows, 5}}, {"i", DataType::kInt64, {5}},
@@ -84,6 +105,8 @@ const Network kNetworks[] = {
     {"positives", graft_test::kPositives, {x({0}), x({37})}},
     {"types", kTypes, {types(0), types(1), types(6)}},
     {"gather", kGather, {gather(0), gather(3)}},
+    {"tile", kTile, {{{"x", DataType::kFloat32, {2, 3}}, {"times", DataType::kInt64, {2}}}}},
+    {"tile_twice", kTileTwice, {{{"x", DataType::kFloat32, {2, 3}}, {"times", DataType::kInt64, {2, 1}}}}},
 };
 
 using Results = std::vector<std::pair<std::string, Bytes>>;

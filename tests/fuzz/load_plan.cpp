@@ -17,13 +17,11 @@ namespace {
 void load(std::span<const std::byte> bytes) {
   const graft::AlignedCopy copy(bytes);
   try {
-    const graft::Plan plan =
-        graft::from_file(graft::parse_plan(copy.bytes(), copy.owner(), "fuzz"), "fuzz");
+    const graft::Plan plan = graft::from_file(graft::parse_plan(copy.bytes(), copy.owner(), "fuzz"), "fuzz");
     // What is taken must also be written and taken again, the same.
     const std::vector<std::byte> first = graft::print_plan(graft::to_file(plan));
     const graft::AlignedCopy again(first);
-    const graft::Plan second =
-        graft::from_file(graft::parse_plan(again.bytes(), again.owner(), "fuzz"), "fuzz");
+    const graft::Plan second = graft::from_file(graft::parse_plan(again.bytes(), again.owner(), "fuzz"), "fuzz");
     if (graft::print_plan(graft::to_file(second)) != first) __builtin_trap();
     graft::CompileOptions options = graft::options_of(plan);
     options.interpret = true;  // up to the engine, without the code generator

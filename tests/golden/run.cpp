@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs each golden file of passes/: one test per case. `graft_golden_tests --update` rewrites the expectations.
+// Runs each golden file of passes/ and fuse/, one test per case. `graft_golden_tests --update` rewrites expectations.
 #include <cstring>
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "golden/golden_file.h"
+#include "fuse/fused_program.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
 #include "passes/pass.h"
+#include "support/golden_file.h"
 
 namespace graft {
 namespace {
@@ -54,41 +55,20 @@ void compare_results(const golden::Case& c, const Pass& pass) {
   }
 }
 
-class GoldenPass : public testing::Test {
- public:
-  GoldenPass(std::string path, std::string name) : path_(std::move(path)), name_(std::move(name)) {}
+/// What the pass of the file's name makes of a case.
+std::string passed(const golden::File& file, const golden::Case& c) {
+  const Pass* pass = find_pass(file.path.stem().string());
+  if (!pass) throw std::runtime_error("the pipeline has no pass " + file.path.stem().string());
+  compare_results(c, *pass);
+  return apply(*pass, c);
+}
 
-  void TestBody() override {
-    golden::File file = golden::read(path_);
-    const std::string stem = file.path.stem().string();
-    const Pass* pass = find_pass(stem);
-    ASSERT_NE(pass, nullptr) << "the pipeline has no pass " << stem;
-    for (golden::Case& c : file.cases) {
-      if (c.name != name_) continue;
-      const std::string actual = apply(*pass, c);
-      compare_results(c, *pass);
-      if (!golden::updating()) {
-        EXPECT_EQ(c.expectation, actual);
-      } else if (c.expectation != actual) {
-        c.expectation = actual;
-        golden::write(file);
-      }
-    }
-  }
-
- private:
-  std::string path_, name_;
-};
-
-/// One test per case of each file, so that ctest names them.
-void register_tests() {
-  for (const golden::File& file : golden::read_folder("passes")) {
-    for (const golden::Case& c : file.cases) {
-      const std::string path = file.path.string(), name = c.name;
-      testing::RegisterTest(file.path.stem().string().c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                            [path, name]() -> testing::Test* { return new GoldenPass(path, name); });
-    }
-  }
+/// The steps that a graph is fused into.
+std::string fused(const golden::File&, const golden::Case& c) {
+  Graph graph = parse_graph(c.input);
+  verify(graph, false);
+  infer_types(graph);
+  return print(fuse(graph));
 }
 
 }  // namespace
@@ -99,6 +79,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--update") == 0) graft::golden::set_updating(true);
   }
-  graft::register_tests();
+  graft::golden::register_tests("passes", graft::passed);
+  graft::golden::register_tests("fuse", graft::fused);
   return RUN_ALL_TESTS();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The allocator of this program: glibc's, with a count. A program's own definitions come before those of its libraries.
+// Sanitizers bring allocators of their own, so this program is not for them.
 #include "memory/count_allocations.h"
 
 #include <sys/mman.h>

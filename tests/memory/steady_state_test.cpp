@@ -3,6 +3,7 @@
 // thread team, not in the layer of graft.h, whatever the order of the sizes.
 #include <gtest/gtest.h>
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -172,6 +173,27 @@ TEST(SteadyState, sizes_that_an_input_gives) {
                      {graft::view("y", y.data(), shape)}});
   }
   EXPECT_EQ(allocations_of(session, calls, 200), 0);
+}
+
+TEST(SteadyState, sizes_that_never_come_again_do_not_fill_the_memory) {
+  const graft::Engine engine = engine_of(R"(graph "clamp" {
+    opset "" 28
+    input %x: f32[count]
+    %y: ? = Relu "clamp" (%x)
+    output %y
+  })");
+  graft::Session session(engine);
+  constexpr int64_t kForgotten = 4096;  // more signatures than this are not remembered
+  Floats x(3 * kForgotten, 0.5f), y(x.size());
+  const auto run_up_to = [&](int64_t first, int64_t last) {
+    for (int64_t count = first; count <= last; ++count) {
+      graft::TensorView output = graft::view("y", y.data(), {count});
+      EXPECT_TRUE(session.run({graft::view("x", x.data(), {count})}, {&output, 1}).ok());
+    }
+    return mallinfo2().uordblks;
+  };
+  const size_t before = run_up_to(1, kForgotten);
+  EXPECT_LE(run_up_to(kForgotten + 1, 3 * kForgotten), before + (256 << 10));
 }
 
 TEST(SteadyState, loading_compiles_what_the_cache_lacks_and_running_nothing) {

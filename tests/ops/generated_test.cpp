@@ -5,47 +5,15 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "fuse/fused_program.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
 #include "kernel_source.h"
 #include "ops/sample_case.h"
-#include "plan/build_engine.h"
-#include "runtime/session.h"
+#include "support/run_generated.h"
+#include "target/target.h"
 
 namespace graft {
 namespace {
-
-/// What an allocator of a run fills.
-struct Results {
-  std::vector<TensorData> tensors;
-};
-
-void* allocate_result(void* context, int output, DType type, std::span<const int64_t> shape, size_t) {
-  auto& results = *static_cast<Results*>(context);
-  results.tensors[output] = TensorData::zeros(type, {shape.begin(), shape.end()});
-  return results.tensors[output].mutable_bytes().data();
-}
-
-Engine engine_for(const Graph& graph, const std::string& target) {
-  BuildOptions options{.target = find_target(target, 2)};
-  options.compile_kernels = kernel_code;
-  return build_engine(fuse(graph), options).engine;
-}
-
-std::vector<TensorData> run_engine(Engine engine, const std::map<std::string, TensorData>& inputs) {
-  Session session(load_code(std::make_shared<const Engine>(std::move(engine))), 2);
-  std::vector<BufferView> views;
-  for (const int tensor : session.engine().inputs) {
-    const TensorData& data = inputs.at(session.engine().tensors[tensor].name);
-    views.push_back({const_cast<std::byte*>(data.bytes().data()), data.type(), data.shape(), {}});
-  }
-  Results results{std::vector<TensorData>(session.engine().outputs.size())};
-  std::vector<BufferView> outputs(results.tensors.size());
-  const Status status = session.run(views, outputs, allocate_result, &results);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return status.ok() ? results.tensors : std::vector<TensorData>{};
-}
 
 class GeneratedSample : public testing::TestWithParam<std::tuple<std::string, SampleCase>> {
  protected:

@@ -56,7 +56,8 @@ TEST(CompiledPlan, a_layer_with_weights) {
   %r: f32[batch, 2] = Relu "relu" (%z)
   output %r
 }
-)", {3, 4});
+)",
+                         {3, 4});
 }
 
 TEST(CompiledPlan, outputs_that_are_views_of_each_other) {
@@ -70,7 +71,8 @@ TEST(CompiledPlan, outputs_that_are_views_of_each_other) {
   output %v
   output %x
 }
-)", {2, 4});
+)",
+                         {2, 4});
 }
 
 TEST(CompiledPlan, an_output_that_is_a_view_of_a_step) {
@@ -82,7 +84,8 @@ TEST(CompiledPlan, an_output_that_is_a_view_of_a_step) {
   %v: ? = Reshape "flatten" (%y, %flat)
   output %v
 }
-)", {2, 4});
+)",
+                         {2, 4});
 }
 
 TEST(CompiledPlan, sizes_that_are_computed) {
@@ -95,7 +98,8 @@ TEST(CompiledPlan, sizes_that_are_computed) {
   %s: ? = Sqrt "root" (%f)
   output %s
 }
-)", {9});
+)",
+                         {9});
 }
 
 }  // namespace

@@ -61,15 +61,27 @@ std::vector<Lie> lies_about_constants() {
       {"another element type", [](PlanFile& p) { constant(p, "b1").type = DType::kInt8; }, "not in the weights"},
       {"a missing one", [](PlanFile& p) { constant(p, "b1").name = "b2"; }, "'b1' is not in the text"},
       {"a layout that is none", [](PlanFile& p) { constant(p, "w1").layout = "panels dim=9999999999"; }, "expected"},
-      {"a layout without lanes",
-       [](PlanFile& p) { constant(p, "w1").layout = "panels dim=1 lanes=0 keep=0 rest=0"; }, "lanes is 0"},
+      {"a layout without lanes", [](PlanFile& p) { constant(p, "w1").layout = "panels dim=1 lanes=0 keep=0 rest=0"; },
+       "lanes is 0"},
       {"a layout that names a dimension twice",
        [](PlanFile& p) { constant(p, "w1").layout = "panels dim=1 lanes=32 keep=0 rest=1"; }, "does not fit"},
       {"a layout with a dimension that is not there",
        [](PlanFile& p) { constant(p, "w1").layout = "panels dim=1 lanes=32 keep=0 rest=7"; }, "does not fit"},
-      {"a view of more elements", [](PlanFile& p) { constant(p, "w1").view = {24, 41}; }, "does not fit"},
-      {"a negative view", [](PlanFile& p) { constant(p, "w1").view = {-24, -40}; }, "negative"},
-      {"another shape", [](PlanFile& p) { constant(p, "w1").shape = {40, 24}; }, "not what the text says"},
+      {"a view of more elements",
+       [](PlanFile& p) {
+         constant(p, "w1").view = {24, 41};
+       },
+       "does not fit"},
+      {"a negative view",
+       [](PlanFile& p) {
+         constant(p, "w1").view = {-24, -40};
+       },
+       "negative"},
+      {"another shape",
+       [](PlanFile& p) {
+         constant(p, "w1").shape = {40, 24};
+       },
+       "not what the text says"},
   };
 }
 
@@ -105,7 +117,8 @@ std::vector<Lie> lies_about_choices() {
        [](PlanFile& p) {
          const std::string line = p.records[0].substr(p.records[0].find("region"));
          p.records[0] += line;
-       }, "there twice"},
+       },
+       "there twice"},
       {"a time that is none", [](PlanFile& p) { replace(p.records[0], "use 0 ms", "use nan ms"); }, "not a time"},
       {"a way that is none", choose("by magic"), ""},
       {"a schedule beyond every ceiling", choose("generated contract m=99999999 n=64"), ""},
@@ -114,8 +127,7 @@ std::vector<Lie> lies_about_choices() {
       {"the largest tile", choose("generated contract m=1024 n=4096 k=0 m_chunk=1048576 panel=256"), ""},
       {"one lane", choose("generated contract m=1 n=1 k=1 m_chunk=1 panel=1"), ""},
       {"a strategy for something else", choose("generated attention queries=1 keys=1"), ""},
-      {"a team without end",
-       [](PlanFile& p) { replace(p.records[0], "threads=2", "threads=1099511627776"); }, ""},
+      {"a team without end", [](PlanFile& p) { replace(p.records[0], "threads=2", "threads=1099511627776"); }, ""},
       {"a machine without registers",
        [](PlanFile& p) { replace(p.records[0], "vector_registers=", "vector_registers=0"); }, ""},
   };

@@ -26,9 +26,12 @@ inline Graph sample_graph(int64_t columns = 40) {
   metadata "author" "somebody"
   range n 1 8 256
   input %x: f32[n, 24]
-  constant %w1: f32[24, )" + size + R"(] = weights
-  constant %b1: f32[)" + size + R"(] = weights
-  constant %w2: f32[)" + size + R"(, 8] = weights
+  constant %w1: f32[24, )" +
+                           size + R"(] = weights
+  constant %b1: f32[)" + size +
+                           R"(] = weights
+  constant %w2: f32[)" + size +
+                           R"(, 8] = weights
   %a: f32[n, )" + size + R"(] = MatMul "first" (%x, %w1)
   %b: f32[n, )" + size + R"(] = Add "bias" (%a, %b1)
   %c: f32[n, )" + size + R"(] = Relu "relu" (%b)

@@ -30,10 +30,13 @@ void fill_weights(Graph& graph) {
 graft_engine* compile_text(std::string_view text, std::initializer_list<graft_option> options) {
   try {
     CompileOptions chosen;
+    chosen.tuning = Tuning::kOff;
     for (const graft_option& option : options) set_option(chosen, {option.key, option.value});
     Graph graph = parse_graph(text);
     fill_weights(graph);
-    return new graft_engine(load(compile_from(std::move(graph), Stage::kImport, chosen)));
+    Compiled compiled = compile_from(std::move(graph), Stage::kImport, chosen);
+    auto loaded = load(std::move(compiled.engine));
+    return new graft_engine(std::move(compiled.plan), std::move(loaded));
   } catch (const Error& error) {
     throw std::runtime_error(error.what());
   }

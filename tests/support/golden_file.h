@@ -8,6 +8,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,15 @@ File read(const std::filesystem::path& path);
 void write(const File& file);
 /// All golden files of a folder below tests/golden, in order of name.
 std::vector<File> read_folder(const std::string& folder);
-/// Whether --update was given: expectations are rewritten instead of compared.
+/// Whether expectations are rewritten instead of compared: --update of graft_golden_tests, or GRAFT_UPDATE_GOLDEN=1.
 bool updating();
 void set_updating(bool on);
+
+/// The text that a case of a file should expect.
+using Transform = std::function<std::string(const File&, const Case&)>;
+/// Compares one case, or rewrites it when updating.
+void check(const std::filesystem::path& path, const std::string& name, const Transform& transform);
+/// One test per case of each file of the folder, so that ctest names them.
+void register_tests(const std::string& folder, const Transform& transform);
 
 }  // namespace graft::golden

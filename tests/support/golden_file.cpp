@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "golden/golden_file.h"
+#include "support/golden_file.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 namespace graft::golden {
 namespace {
@@ -14,7 +16,7 @@ constexpr std::string_view kCase = "// case: ";
 constexpr std::string_view kExpect = "// expect";
 
 bool& update_flag() {
-  static bool on = false;
+  static bool on = std::getenv("GRAFT_UPDATE_GOLDEN") != nullptr;
   return on;
 }
 
@@ -75,5 +77,47 @@ std::vector<File> read_folder(const std::string& folder) {
 
 bool updating() { return update_flag(); }
 void set_updating(bool on) { update_flag() = on; }
+
+void check(const std::filesystem::path& path, const std::string& name, const Transform& transform) {
+  File file = read(path);
+  for (Case& c : file.cases) {
+    if (c.name != name) continue;
+    const std::string actual = transform(file, c);
+    if (!updating()) {
+      EXPECT_EQ(c.expectation, actual) << "case " << name << " of " << path;
+    } else if (c.expectation != actual) {
+      c.expectation = actual;
+      write(file);
+    }
+  }
+}
+
+namespace {
+
+class GoldenCase : public testing::Test {
+ public:
+  GoldenCase(std::filesystem::path path, std::string name, Transform transform)
+      : path_(std::move(path)), name_(std::move(name)), transform_(std::move(transform)) {}
+  void TestBody() override { check(path_, name_, transform_); }
+
+ private:
+  std::filesystem::path path_;
+  std::string name_;
+  Transform transform_;
+};
+
+}  // namespace
+
+void register_tests(const std::string& folder, const Transform& transform) {
+  for (const File& file : read_folder(folder)) {
+    for (const Case& c : file.cases) {
+      const auto make = [path = file.path, name = c.name, transform]() -> testing::Test* {
+        return new GoldenCase(path, name, transform);
+      };
+      testing::RegisterTest(file.path.stem().string().c_str(), c.name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            make);
+    }
+  }
+}
 
 }  // namespace graft::golden

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA C++ of kernels as the golden files of tests/golden/cuda show it. GRAFT_UPDATE_GOLDEN=1 rewrites them; what
+// changed is then to be read, and run by tests/device/cuda_proof.py where there is a GPU.
+#include <gtest/gtest.h>
+
+#include "codegen/cuda/kernel_writer.h"
+#include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/prelude.h"
+#include "proof_programs.h"
+#include "support/golden_file.h"
+#include "tile/program.h"
+
+namespace graft::cuda {
+namespace {
+
+/// The program of a case; one without a text is the proof program of its name.
+std::string program_of(const golden::Case& c) {
+  if (!c.input.empty()) return c.input;
+  for (const std::string_view program : kProofPrograms) {
+    if (program.starts_with("program " + c.name + " {")) return std::string(program);
+  }
+  throw std::runtime_error("no proof program is called " + c.name);
+}
+
+/// The kernel and what its launch needs.
+std::string kernel_of(const golden::File&, const golden::Case& c) {
+  const Kernel kernel = write_kernel(tile::parse_program(program_of(c)), find_target("sm_90a"));
+  return kernel.text + "// threads " + std::to_string(kernel.threads) + ", shared memory " +
+         std::to_string(kernel.shared_bytes) + " bytes\n";
+}
+
+TEST(GoldenKernels, are_written_as_the_files_show) {
+  for (const golden::File& file : golden::read_folder("cuda")) {
+    for (const golden::Case& c : file.cases) golden::check(file.path, c.name, kernel_of);
+  }
+}
+
+TEST(GoldenKernels, are_accepted_by_the_compiler) {
+  if (!nvrtc_problem().empty()) GTEST_SKIP() << nvrtc_problem();
+  std::string source(prelude());
+  for (const golden::File& file : golden::read_folder("cuda")) {
+    if (file.path.stem() == "proof_programs") continue;  // those are compiled for every architecture elsewhere
+    for (const golden::Case& c : file.cases) source += "\n" + kernel_of(file, c);
+  }
+  EXPECT_FALSE(compile_source(source, "sm_90a", false).empty());
+}
+
+}  // namespace
+}  // namespace graft::cuda

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph as generated kernels, compiled and run in this process.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/tensor_data.h"
+#include "engine/engine.h"
+#include "graph/graph.h"
+
+namespace graft {
+
+/// The graph fused, lowered and compiled for a target by its name, for two threads. The graph has its types.
+Engine engine_for(const Graph& graph, const std::string& target);
+/// The outputs of one run; a failed run fails the test and gives none.
+std::vector<TensorData> run_engine(Engine engine, const std::map<std::string, TensorData>& inputs);
+
+}  // namespace graft
