@@ -366,7 +366,7 @@ def test_a_foreign_cache_is_not_used(graft, model, tmp_path):
 def test_damaged_cache_entries_are_made_again(graft, model, tmp_path, harm):
     environment = {**os.environ, "GRAFT_CACHE": str(tmp_path / "kernels")}
     np.save(tmp_path / "x.npy", BATCH)
-    words = ["run", "model.onnx", "--input", "x.npy", "--outputs", "y.npy"]
+    words = ["run", "model.onnx", "--input", "x.npy", "--output", "y.npy"]
     # Two plans, so that there are entries to exchange.
     assert graft(*words, "--mode", "generated", env=environment).returncode == 0
     assert graft(*words, "--target", "portable", env=environment).returncode == 0

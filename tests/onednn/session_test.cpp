@@ -38,36 +38,6 @@ TEST(LibrarySession, a_library_that_nobody_knows_gives_the_reason) {
   EXPECT_NE(library_version("onednn").find("oneDNN 3."), std::string::npos);
 }
 
-LibrarySource missing_library() {
-  return [](const Engine&, const EngineStep&, const Bindings&, int) -> std::shared_ptr<const ReadyLibraryCall> {
-    throw Error(ErrorKind::kDevice, "libgraft_onednn.so is not there", "module");
-  };
-}
-
-TEST(LibrarySession, a_step_with_a_kernel_runs_without_the_library) {
-  const Target target = host_cpu(2);
-  if (const std::string missing = why_no_generator(target); !missing.empty()) GTEST_SKIP() << missing;
-  const LibraryCase c(product_region(), kSchedule, {});
-  Engine engine = c.engine();
-  const auto lowered = tile::lower(product_region(), {}, tile::ContractSchedule{}, target);
-  tile::Program program = std::get<tile::Program>(lowered);
-  program.name = "fallback";
-  engine.kernels = {{program.name, 0, program.sizes, tile::grid_size(program), tile::scratch_offsets(program).back(),
-                     tile::print(program)}};
-  engine.objects = {kernel_code(tile::print(program), target)};
-  engine.steps[0].kernel = 0;
-  Session session(load_code(std::make_shared<const Engine>(std::move(engine)), missing_library()), 2);
-  std::vector<BufferView> inputs;
-  for (const TensorData& data : c.inputs()) {
-    inputs.push_back({const_cast<std::byte*>(data.bytes().data()), data.type(), data.shape(), {}});
-  }
-  TensorData result = TensorData::zeros(DType::kFloat32, {64, 96});
-  std::vector<BufferView> outputs = {{result.mutable_bytes().data(), DType::kFloat32, {64, 96}, {}}};
-  const Status status = session.run(inputs, outputs);
-  ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_LT(LibraryCase::difference(c.expected(), result), 3e-6);
-}
-
 TEST(LibrarySession, a_call_that_reaches_beyond_its_tensor_is_refused) {
   const LibraryCase c(product_region(), kSchedule, {});
   Engine engine = c.engine();

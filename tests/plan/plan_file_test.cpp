@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "library_source.h"
 #include "plan/repair_checksums.h"
 #include "plan/sample_plan.h"
 #include "plan/temporary_directory.h"
@@ -165,6 +166,33 @@ TEST(PlanFile, the_same_record_gives_the_same_bytes) {
   options.record = folder / "choices.txt";
   const Compiled again = compile_from(sample_graph(), Stage::kImport, options);
   EXPECT_EQ(print_plan(to_file(again.plan)), print_plan(to_file(first.plan)));
+}
+
+/// The sample with every region that a library knows done there.
+Plan library_plan() {
+  Compiled compiled = sample_compiled();
+  for (auto& [key, choice] : compiled.plan.records[0].regions) choice.way = "onednn cut=rows pieces=2 panel=0";
+  compiled.plan.packed.clear();
+  compiled.plan.graph = sample_graph();
+  return std::move(compiled.plan);
+}
+
+TEST(PlanFile, a_record_may_name_a_library) {
+  if (!why_no_library("onednn").empty()) GTEST_SKIP() << why_no_library("onednn");
+  const auto engine = load(from_file(parse(print_plan(to_file(library_plan()))), "sample"));
+  ASSERT_EQ(engine->engine->steps.size(), 2u);
+  for (const EngineStep& step : engine->engine->steps) EXPECT_EQ(step.library, "onednn") << step.name;
+  const std::vector<float> expected = run(load(sample_compiled().engine), some_rows(9, 0.1f));
+  const std::vector<float> actual = run(engine, some_rows(9, 0.1f));
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-5f);
+}
+
+TEST(PlanFile, without_the_library_kernels_are_generated) {
+  Plan plan = library_plan();
+  plan.options.emplace_back("disable", "onednn");
+  const auto engine = load(from_file(parse(print_plan(to_file(plan))), "sample"));
+  for (const EngineStep& step : engine->engine->steps) EXPECT_EQ(step.kind, StepKind::kKernel) << step.name;
+  EXPECT_EQ(run(engine, some_rows(9, 0.1f)), run(load(sample_compiled().engine), some_rows(9, 0.1f)));
 }
 
 TEST(PlanFile, every_truncation_is_an_error_that_says_what_to_do) {
