@@ -42,6 +42,7 @@ std::vector<LibraryCandidate> library_candidates(const Region& region, const std
   std::vector<LibraryCandidate> candidates;
   for (const int64_t panel : panels_for(target, call, known)) {
     for (const LibraryCut cut : cuts_for(call, typical)) {
+      if (panel > 0 && cut == LibraryCut::kColumns) continue;  // oneDNN has no part of a row for weights in panels
       for (const int64_t pieces : {2, 1}) {
         const LibrarySchedule schedule{.cut = cut, .pieces = target.threads > 1 ? pieces : 1, .panel = panel};
         auto match = match_library(region, schedule);
