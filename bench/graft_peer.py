@@ -113,10 +113,11 @@ class GraftPeer:
 
     name = "graft"
 
-    def __init__(self, threads, build=None, library=None, command=None, tune="full"):
+    def __init__(self, threads, build=None, library=None, command=None, tune="full", arguments=()):
         build = build or os.environ.get("GRAFT_BUILD") or os.path.join(ROOT, "build")
         self.threads_ = threads
         self.tune_ = tune
+        self.arguments_ = arguments  # more of them for `graft compile`
         self.library_path_ = library or _find(build, "libgraft.so")
         self.command_ = command or _find(build, "graft")
         self.library_ = None
@@ -132,8 +133,8 @@ class GraftPeer:
     def settings(self):
         version = subprocess.run([self.command_, "--version"], capture_output=True, text=True,
                                  check=True).stdout.strip()
-        return (f"{version}, --threads {self.threads_} --tune {self.tune_}, "
-                "one plan per model for all sizes")
+        return (f"{version}, " + " ".join(["--threads", str(self.threads_), "--tune", self.tune_, *self.arguments_])
+                + ", one plan per model for all sizes")
 
     @property
     def library_path(self):
@@ -166,7 +167,7 @@ class GraftPeer:
     def compile(self, model, dims, path, target="native", tune=None, environment=None):
         """Makes a plan; gives the seconds and the peak bytes of the command."""
         words = [self.command_, "compile", model, "-o", path, "--threads", self.threads_,
-                 "--tune", tune or self.tune_]
+                 "--tune", tune or self.tune_, *self.arguments_]
         if target != "native":
             words += ["--target", target]
         for symbol, *bounds in dims:

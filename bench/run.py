@@ -4,6 +4,7 @@
     python bench/run.py cpu
     python bench/run.py cpu --cases 'minilm.*b1$' --rounds 50 --json results.json
     python bench/run.py cpu --only lengths,compile
+    python bench/run.py cpu --only matmul
 
 The parts are `peers`, `lengths` (one plan for all lengths against fixed ones), `targets` (plans made
 for a lesser machine) and `compile` (times and memory of compiling and loading). In the table of peers
@@ -22,7 +23,7 @@ from rows import TOLERANCE, errors, processor, row_of
 # Before any runtime is loaded: OpenMP reads it once.
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 NOISE_LIMIT = 0.1
-PARTS = ("peers", "lengths", "targets", "compile")
+PARTS = ("peers", "matmul", "lengths", "targets", "compile")
 
 
 def parse_options():
@@ -51,10 +52,14 @@ def parse_options():
     return options
 
 
-def choose_runners(options, graft):
-    """Returns Graft and the peers that can run here, saying why another cannot."""
+def network_peers(options):
+    """Lists the runtimes that whole networks are run in."""
     from peers import OnnxRuntimePeer, OpenVinoPeer, TorchCompilePeer
-    peers = [kind(options.threads) for kind in (OnnxRuntimePeer, OpenVinoPeer, TorchCompilePeer)]
+    return [kind(options.threads) for kind in (OnnxRuntimePeer, OpenVinoPeer, TorchCompilePeer)]
+
+
+def choose_runners(options, peers, graft):
+    """Returns Graft and the peers that can run here, saying why another cannot."""
     chosen = [peer for peer in peers if re.search(options.peers, peer.name)] + [graft]
     able = []
     for runner in chosen:
@@ -158,16 +163,14 @@ def write_json(path, rows):
     os.replace(partial, path)
 
 
-def measure_peers(options, graft, measured):
-    """Runs the chosen cases beside the peers; gives the rows and what failed or was wrong."""
-    import cases as all_cases
-    runners = choose_runners(options, graft)
+def measure_cases(options, all_cases, runners, measured, table):
+    """Runs the chosen cases in all runners; gives the rows and what failed or was wrong."""
     if not runners:
         raise SystemExit("nothing to run: every runner was left out")
-    cases = [case for case in all_cases.cpu_cases() if re.search(options.cases, case.label)]
+    cases = [case for case in all_cases if re.search(options.cases, case.label)]
     if not cases:
         raise SystemExit(f"--cases {options.cases!r} matches none of "
-                         + ", ".join(case.label for case in all_cases.cpu_cases()))
+                         + ", ".join(case.label for case in all_cases))
     print(f"results before timing; then {options.rounds} rounds, runners in turns:")
     rows, summaries, failed = [], [], []
     for case in cases:
@@ -176,9 +179,22 @@ def measure_peers(options, graft, measured):
         summaries.append(summary)
         failed += failures
     measured = measure_again(options.threads, measured)
-    print_table(cases, rows, summaries, [runner.name for runner in runners],
-                measured["fp32_gflops"])
+    table(cases, rows, summaries, [runner.name for runner in runners], measured["fp32_gflops"])
     return rows, failed
+
+
+def measure_peers(options, graft, measured):
+    """Whole networks beside other runtimes."""
+    import cases
+    runners = choose_runners(options, network_peers(options), graft)
+    return measure_cases(options, cases.cpu_cases(), runners, measured, print_table)
+
+
+def measure_matmul(options, measured):
+    """Matrix products beside oneDNN."""
+    import matmul
+    runners = choose_runners(options, [matmul.OneDnnPeer(options.threads)], matmul.generated_only(options))
+    return measure_cases(options, matmul.matmul_cases(), runners, measured, matmul.print_table)
 
 
 def main():
@@ -194,6 +210,9 @@ def main():
     print_machine(options.threads, measured)
     graft = graft_peer.GraftPeer(options.threads, options.build, tune=options.tune)
     rows, failed = measure_peers(options, graft, measured) if "peers" in options.only else ([], [])
+    if "matmul" in options.only:
+        more_rows, more_failed = measure_matmul(options, measured)
+        rows, failed = rows + more_rows, failed + more_failed
     own = {"lengths": lengths, "targets": targets, "compile": compile_times}
     for name, part in own.items():
         if name not in options.only:

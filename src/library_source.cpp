@@ -168,10 +168,16 @@ class LibraryCalls {
     const LibraryCall call = evaluate(symbolic->call, bindings);
     check_bounds(engine, step, call, bindings);
     GRAFT_USER_CHECK(!sums_nothing(call), kUnsupported, "it has nothing to sum", step.library);
-    auto made = std::make_shared<LibraryCallSlices>(module);
-    const int64_t pieces = threads > 1 ? threads * symbolic->schedule.pieces : 1;
-    for (LibraryCall& part : slice(call, symbolic->schedule.cut, pieces)) made->add(std::move(part));
-    return made;
+    // Some libraries take whole calls, or halves of them, and not quarters.
+    for (int64_t pieces = threads > 1 ? threads * symbolic->schedule.pieces : 1;; pieces /= 2) {
+      auto made = std::make_shared<LibraryCallSlices>(module);
+      try {
+        for (LibraryCall& part : slice(call, symbolic->schedule.cut, pieces)) made->add(std::move(part));
+        return made;
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kUnsupported || pieces == 1) throw;
+      }
+    }
   }
 
  private:

@@ -5,13 +5,15 @@
 namespace graft {
 namespace {
 
-/// Panels that whole vectors fill; plain weights serve where they are not constant.
-std::vector<int64_t> panels_for(const Target& target, const LibraryCall& call, bool constant) {
+/// Panels that whole vectors fill; plain weights serve where they are not constant. oneDNN takes a convolution with one
+/// width of panels, which depends on its shape: wide ones for long rows of pixels.
+std::vector<int64_t> panels_for(const Target& target, const LibraryCall& call, bool constant, const Bindings& typical) {
   if (!constant) return {0};
   const int64_t vector = target.vector_bits / 32;
-  const bool depthwise = call.is_convolution() && call.columns.is(1);
-  if (depthwise) return {vector};
-  return {4 * vector, 2 * vector, 0};
+  if (!call.is_convolution()) return {2 * vector, 0};
+  if (call.columns.is(1)) return {vector};
+  if (call.windows.back().output.evaluate(typical) >= 28) return {4 * vector, 2 * vector, 3 * vector};
+  return {2 * vector, 3 * vector, 4 * vector};
 }
 
 std::vector<LibraryCut> cuts_for(const LibraryCall& call, const Bindings& typical) {
@@ -38,15 +40,14 @@ std::vector<LibraryCandidate> library_candidates(const Region& region, const std
   }
   const bool known = constant[region.inputs[static_cast<size_t>(call.weights.argument)]];
   std::vector<LibraryCandidate> candidates;
-  for (const int64_t panel : panels_for(target, call, known)) {
-    for (const LibraryCut cut : cuts_for(call, typical)) {
-      for (const int64_t pieces : {2, 1}) {
-        const LibrarySchedule schedule{.cut = cut, .pieces = target.threads > 1 ? pieces : 1, .panel = panel};
+  for (const int64_t pieces : target.threads > 1 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}) {
+    for (const int64_t panel : panels_for(target, call, known, typical)) {
+      for (const LibraryCut cut : cuts_for(call, typical)) {
+        if (panel > 0 && cut == LibraryCut::kColumns) continue;  // oneDNN has no part of a row for weights in panels
+        const LibrarySchedule schedule{.cut = cut, .pieces = pieces, .panel = panel};
         auto match = match_library(region, schedule);
-        if (auto* matched = std::get_if<LibraryMatch>(&match)) {
-          candidates.push_back({schedule, std::move(matched->layouts)});
-        }
-        if (target.threads == 1) break;
+        auto* matched = std::get_if<LibraryMatch>(&match);
+        if (matched) candidates.push_back({schedule, std::move(matched->layouts)});
       }
     }
   }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <set>
@@ -12,46 +11,17 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "base/thread_team.h"
 #include "device/cpu/load_object.h"
 #include "engine/memory_plan.h"
+#include "runtime/aligned_buffer.h"
 #include "runtime/bind.h"
 #include "runtime/interpret_step.h"
 #include "runtime/strided_copy.h"
 
 namespace graft {
 namespace {
-
-/// 64-byte aligned memory that only grows.
-class AlignedBuffer {
- public:
-  ~AlignedBuffer() { std::free(data_); }
-  AlignedBuffer() = default;
-  AlignedBuffer(const AlignedBuffer&) = delete;
-  AlignedBuffer& operator=(const AlignedBuffer&) = delete;
-  AlignedBuffer(AlignedBuffer&& other) noexcept : data_(other.data_), bytes_(other.bytes_) {
-    other.data_ = nullptr;
-    other.bytes_ = 0;
-  }
-  AlignedBuffer& operator=(AlignedBuffer&&) = delete;
-
-  /// At least `bytes`; contents are lost when it grows. Throws out_of_memory naming what it is for.
-  void* reserve(int64_t bytes, std::string_view what, std::string_view name = "") {
-    if (bytes <= bytes_ && data_) return data_;
-    std::free(data_);
-    const size_t rounded = (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + 63) / 64 * 64;
-    data_ = static_cast<char*>(std::aligned_alloc(64, rounded));
-    bytes_ = data_ ? static_cast<int64_t>(rounded) : 0;
-    GRAFT_USER_CHECK(data_, kOutOfMemory, fmt::format("cannot allocate {} bytes for {}{}", bytes, what, name), "run");
-    return data_;
-  }
-  char* data() const { return data_; }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  char* data_ = nullptr;
-  int64_t bytes_ = 0;
-};
 
 /// What a run looks up of a step, close together: the whole EngineStep would be fetched from memory anew each time.
 struct StepWork {
@@ -66,7 +36,7 @@ struct ReadyStep {
   int64_t grid = 0;
   int64_t scratch = 0;
   bool parallel = false;
-  std::shared_ptr<const ReadyLibraryCall> library;  ///< kLibrary
+  std::shared_ptr<const ReadyLibraryCall> library;  ///< kLibrary; null: the step runs as its kernel
 };
 
 /// Everything about a run that depends only on its signature.
@@ -139,7 +109,7 @@ struct Session::State {
   Prepared& prepare(std::span<const BufferView> inputs);
   Prepared make_prepared(std::span<const BufferView> inputs) const;
   void ready(int step, Prepared& p) const;
-  void ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
+  bool ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
   void place(const Prepared& p);
   void bind_caller_inputs(std::span<const BufferView> inputs);
   void take_output(size_t i, BufferView& view, const std::vector<int64_t>& shape, OutputAllocator allocate,
@@ -183,7 +153,7 @@ void Session::State::study_engine() {
     fresh.argument_count = static_cast<uint32_t>(step.tensors.size());
     fresh.first_size = static_cast<uint32_t>(size_count);
     for (const int tensor : step.tensors) arguments.push_back(roots[tensor]);
-    if (step.kind == StepKind::kKernel) {
+    if (step.kernel >= 0) {
       fresh.kernel = loaded->kernels[step.kernel];
       size_count += engine->kernels[step.kernel].sizes.size();
     }
@@ -344,7 +314,7 @@ void Session::State::ready(int step, Prepared& p) const {
   // Below a few microseconds of work waking another thread costs more than it brings.
   constexpr int64_t kWorthSharing = 60'000;
   ready.parallel = threads > 1 && s.operations.evaluate(p.bindings) / 8 + s.bytes.evaluate(p.bindings) > kWorthSharing;
-  if (s.kind == StepKind::kLibrary) return ready_library(step, ready, p.bindings);
+  if (s.kind == StepKind::kLibrary && ready_library(step, ready, p.bindings)) return;
   const EngineKernel& kernel = engine->kernels[s.kernel];
   int64_t* size = p.sizes.data() + work[step].first_size;
   for (const std::string& symbol : kernel.sizes) *size++ = Size::symbol(symbol).evaluate(p.bindings);
@@ -352,8 +322,9 @@ void Session::State::ready(int step, Prepared& p) const {
   ready.scratch = (kernel.scratch.evaluate(p.bindings) + 63) / 64 * 64;
 }
 
-/// Makes the step's library call ready.
-void Session::State::ready_library(int step, ReadyStep& ready, const Bindings& bindings) const {
+/// Makes the step's library call ready. False when the library cannot do it for these sizes, or is missing, and the
+/// step has a kernel to run instead.
+bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& bindings) const {
   const EngineStep& s = engine->steps[step];
   try {
     GRAFT_USER_CHECK(loaded->libraries, kDevice, "no library was given to this run", s.library);
@@ -362,7 +333,14 @@ void Session::State::ready_library(int step, ReadyStep& ready, const Bindings& b
     sizes = bindings;
     ready.library = engine->has_computed_symbols ? last : std::move(last);
     ready.scratch = (ready.library->scratch_bytes() + 63) / 64 * 64;
+    return true;
   } catch (const Error& error) {
+    const bool replaceable = error.kind() == ErrorKind::kDevice || error.kind() == ErrorKind::kUnsupported;
+    if (replaceable && work[step].kernel) {
+      log(LogLevel::kReason, "node '{}' runs as a kernel: {}", s.name, error.what());
+      ready.library = nullptr;
+      return false;
+    }
     throw Error(error.kind(), error.what(), fmt::format("node '{}'", s.name));
   }
 }
@@ -508,7 +486,8 @@ void Session::State::run_step(int index, const Prepared& p) {
       interpret(index, given, p.bindings);
       break;
     case StepKind::kLibrary:
-      launch_library(index, p.steps[index]);
+      p.steps[index].library ? launch_library(index, p.steps[index])
+                             : launch(step, p.steps[index], p.sizes.data() + step.first_size);
       break;
   }
   if (status[0] != 0) {
