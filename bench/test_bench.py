@@ -3,6 +3,8 @@
 
 import contextlib
 import io
+import contextlib
+import io
 import os
 import stat
 import subprocess
@@ -16,6 +18,7 @@ import numpy as np
 import cases
 import child
 import graft_peer
+import matmul
 import lengths
 import peaks
 import rows as result_rows
@@ -203,6 +206,19 @@ class Rows(unittest.TestCase):
             for symbol, size in case.sizes:
                 self.assertTrue(bounds[symbol][0] <= size <= bounds[symbol][1], case.label)
             self.assertEqual({array.shape[0] for array in case.inputs().values()}, {case.batch})
+
+
+class Matmul(unittest.TestCase):
+    def test_names_what_is_below_the_bar(self):
+        cases_ = matmul.matmul_cases()[:2]
+        rows_ = [{"ratio": 0.5}, {"ratio": 2.0}]
+        times = {name: {"median_ms": 1.0, "spread": 0.0} for name in ("onednn", "graft")}
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            matmul.print_table(cases_, rows_, [times, times], ["onednn", "graft"], 100.0)
+        self.assertIn("geometric mean of onednn / graft: 1.000 over 2 cases, lowest 0.50",
+                      output.getvalue())
+        self.assertTrue(output.getvalue().endswith(f"oneDNN's speed: {cases_[0].label}\n"))
 
 
 if __name__ == "__main__":
