@@ -82,8 +82,8 @@ class Clustering {
   }
 
  private:
-  /// n's chain of element-wise consumers joins n's cluster. No value of the chain has a reader outside of it, so that no
-  /// way around leads back into the cluster.
+  /// n's chain of element-wise consumers joins n's cluster. No value of the chain has a reader outside of it, so that
+  /// no way around leads back into the cluster.
   void absorb_consumers(int n) {
     while (graph_.nodes[n].outputs.size() == 1) {
       const int next = only_consumer(graph_.nodes[n].outputs[0]);
@@ -96,9 +96,7 @@ class Clustering {
   /// Why the map `consumer` does not join the cluster of `producer`, the only maker of one of its inputs; or nothing.
   std::string why_map_is_apart(int producer, int consumer) const {
     if (!alone(consumer)) return fmt::format("the second runs with {}", partner(consumer));
-    const std::string elsewhere = why_read_elsewhere(producer, consumer);
-    if (!elsewhere.empty()) return elsewhere;
-    return "";
+    return why_read_elsewhere(producer, consumer);
   }
 
   bool alone(int n) const { return result_.nodes[result_.of_node[n]].size() == 1; }
@@ -166,12 +164,15 @@ class Clustering {
   /// Why the cluster that makes `value` and the one of `consumer` stayed two.
   std::string why_apart(int producer, int consumer, ValueId value, int view) const {
     switch (nodes_[consumer].kind) {
-      case NodeKind::kContraction: return "products read whole operands";
-      case NodeKind::kOther: return std::string(kAlone);
+      case NodeKind::kContraction:
+        return "products read whole operands";
+      case NodeKind::kOther:
+        return std::string(kAlone);
       case NodeKind::kRows:
         if (nodes_[producer].kind == NodeKind::kMap) break;
         return "reductions read whole rows";
-      default: break;
+      default:
+        break;
     }
     if (nodes_[producer].kind == NodeKind::kOther) return std::string(kAlone);
     if (view >= 0) return fmt::format("'{}' ({}) lies between", graph_.nodes[view].name, graph_.nodes[view].op);
