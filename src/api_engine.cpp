@@ -56,7 +56,7 @@ graft_status compile_source(const ModelSource& source, const graft_option* optio
     bool stopped = false;
     const CompileOptions made = make_options(options, option_count, progress, context, stopped);
     Compiled compiled = compile(source, made);
-    auto loaded = load(std::move(compiled.engine));
+    auto loaded = load(std::move(compiled.engine), made.device);
     *engine = new graft_engine(std::move(compiled.plan), std::move(loaded));
   });
 }

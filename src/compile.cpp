@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "device/cuda/cuda_device.h"
 #include "graph/infer.h"
 #include "import/onnx/import.h"
 #include "kernel_source.h"
@@ -69,6 +70,8 @@ std::optional<Stage> parse_stage(std::string_view name) {
 std::vector<Target> targets_of(const CompileOptions& options) {
   std::vector<Target> targets;
   for (const std::string& name : options.targets) targets.push_back(find_target(name, options.threads));
+  const int gpu = gpu_of(options.device);
+  if (targets.empty() && gpu >= 0) targets.push_back(find_target(cuda_architecture(gpu), options.threads));
   if (targets.empty()) targets.push_back(host_cpu(options.threads));
   return targets;
 }

@@ -70,7 +70,7 @@ Generator& generator_for(const Target& target) {
 
 /// What a module sends back, and whom it asks.
 struct Received {
-  std::string code, source, error;
+  std::string code, source, launch, error;
   const KernelProgress* progress = nullptr;
   std::exception_ptr thrown;  ///< by `progress`, on its way round the C interface
 
@@ -91,6 +91,7 @@ int receive(void* context, const char* kind, const void* data, size_t bytes) {
   if (form == "progress") return received.stop(text);
   if (form == "object" || form == "cubin") received.code = text;
   if (form == "source") received.source = text;
+  if (form == "launch") received.launch = text;
   if (form == "error") received.error = text;
   if (form == "log") log(LogLevel::kDetail, "{}", text);
   return 0;
@@ -149,7 +150,9 @@ std::vector<std::byte> interruptible_kernel_code(const std::string& programs, co
   const std::string key = kernel_key({GRAFT_VERSION, generator.identity, target_key(target), programs});
   if (auto known = cache().find(key)) return *std::move(known);
   const Received received = generate(programs, target, "", progress);
-  const auto bytes = std::as_bytes(std::span(received.code));
+  // A GPU's code begins with what its launches need to know, and an empty line.
+  const std::string whole = received.launch.empty() ? "" : received.launch + "\n" + received.code;
+  const auto bytes = std::as_bytes(std::span(whole.empty() ? received.code : whole));
   GRAFT_CHECK(!bytes.empty(), "the code generator reported success and gave no code");
   cache().store(key, bytes);
   return {bytes.begin(), bytes.end()};

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "device/cuda/cuda_device.h"
 #include "engine/plan_sections.h"
 #include "graph/infer.h"
 #include "library_source.h"
@@ -120,22 +121,26 @@ CompileOptions options_of(const Plan& plan) {
   return options;
 }
 
-std::shared_ptr<const LoadedEngine> load(const Plan& plan) {
+std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& device) {
   CompileOptions options = options_of(plan);
+  options.device = device;
   if (options.threads == 0 && !plan.records.empty()) options.threads = parse_target(plan.records[0].target).threads;
   options.threads = std::clamp(options.threads, 0, static_cast<int>(kMostThreads));
-  return load(build(plan, host_cpu(options.threads), options));
+  return load(build(plan, targets_of(options)[0], options), device);
 }
 
-std::shared_ptr<const LoadedEngine> load(Engine engine) {
+std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& device) {
+  const int gpu = gpu_of(device);
   if (!engine.kernels.empty()) {
     const Target target = parse_target(engine.target);
-    const std::string reason = why_not_runnable(target, host_cpu(target.threads));
+    const Target here = gpu >= 0 ? find_target(cuda_architecture(gpu)) : host_cpu(target.threads);
+    const std::string reason = why_not_runnable(target, here);
     GRAFT_USER_CHECK(reason.empty(), kUnsupported,
                      "this machine cannot run it: " + reason + "; compile the model here, or with another --target",
                      engine.name.empty() ? "engine" : engine.name);
   }
-  return load_code(std::make_shared<const Engine>(std::move(engine)), library_source());
+  const auto on = gpu >= 0 ? open_cuda_device(gpu) : nullptr;
+  return load_code(std::make_shared<const Engine>(std::move(engine)), library_source(), on);
 }
 
 }  // namespace graft

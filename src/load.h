@@ -29,9 +29,10 @@ bool is_plan(const std::string& path);
 CompileOptions options_of(const Plan& plan);
 
 /// The engine of a plan for this machine, with the code of its kernels, from the cache or compiled.
-std::shared_ptr<const LoadedEngine> load(const Plan& plan);
+/// `device` is cpu, cuda or cuda:N.
+std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& device = "cpu");
 /// An engine just compiled, with its code in executable memory. Throws unsupported when it was made for another
 /// machine.
-std::shared_ptr<const LoadedEngine> load(Engine engine);
+std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& device = "cpu");
 
 }  // namespace graft

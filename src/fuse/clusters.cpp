@@ -82,7 +82,8 @@ class Clustering {
   }
 
  private:
-  /// n's chain of element-wise consumers joins n's cluster.
+  /// n's chain of element-wise consumers joins n's cluster. No value of the chain has a reader outside of it, so that
+  /// no way around leads back into the cluster.
   void absorb_consumers(int n) {
     while (graph_.nodes[n].outputs.size() == 1) {
       const int next = only_consumer(graph_.nodes[n].outputs[0]);
@@ -95,9 +96,7 @@ class Clustering {
   /// Why the map `consumer` does not join the cluster of `producer`, the only maker of one of its inputs; or nothing.
   std::string why_map_is_apart(int producer, int consumer) const {
     if (!alone(consumer)) return fmt::format("the second runs with {}", partner(consumer));
-    const std::string elsewhere = why_read_elsewhere(producer, consumer);
-    if (!elsewhere.empty()) return elsewhere;
-    return reaches_around(producer, consumer) ? "another way between them leads through other steps" : "";
+    return why_read_elsewhere(producer, consumer);
   }
 
   bool alone(int n) const { return result_.nodes[result_.of_node[n]].size() == 1; }
@@ -124,33 +123,6 @@ class Clustering {
       }
     }
     return "";
-  }
-
-  /// Whether `consumer` also depends on `producer`'s cluster through a node outside of it: joining would make a cycle.
-  bool reaches_around(int producer, int consumer) const {
-    const int cluster = result_.of_node[producer];
-    std::vector<int> stack;
-    std::vector<bool> seen(nodes_.size());
-    const auto push_inputs = [&](int n, bool of_cluster) {
-      for (const ValueId value : graph_.nodes[n].inputs) {
-        const int p = value == kNoValue ? -1 : graph_.value(value).producer;
-        if (p < 0 || seen[p] || (of_cluster && result_.of_node[p] == cluster)) continue;
-        seen[p] = true;
-        stack.push_back(p);
-      }
-    };
-    push_inputs(consumer, true);
-    while (!stack.empty()) {
-      const int n = stack.back();
-      stack.pop_back();
-      if (result_.of_node[n] == cluster) return true;
-      if (result_.of_node[n] < 0) {
-        push_inputs(n, false);
-        continue;
-      }
-      for (const int member : result_.nodes[result_.of_node[n]]) push_inputs(member, false);
-    }
-    return false;
   }
 
   /// Element-wise producers whose only reader is a row reduction join it.
@@ -192,12 +164,15 @@ class Clustering {
   /// Why the cluster that makes `value` and the one of `consumer` stayed two.
   std::string why_apart(int producer, int consumer, ValueId value, int view) const {
     switch (nodes_[consumer].kind) {
-      case NodeKind::kContraction: return "products read whole operands";
-      case NodeKind::kOther: return std::string(kAlone);
+      case NodeKind::kContraction:
+        return "products read whole operands";
+      case NodeKind::kOther:
+        return std::string(kAlone);
       case NodeKind::kRows:
         if (nodes_[producer].kind == NodeKind::kMap) break;
         return "reductions read whole rows";
-      default: break;
+      default:
+        break;
     }
     if (nodes_[producer].kind == NodeKind::kOther) return std::string(kAlone);
     if (view >= 0) return fmt::format("'{}' ({}) lies between", graph_.nodes[view].name, graph_.nodes[view].op);

@@ -93,6 +93,24 @@ Sample to(std::string name, SampleInput input, DType type, double tolerance = 1e
           .attributes = {{"to", int64_t{onnx_code(type)}}}, .tolerance = tolerance};
 }
 
+/// Values around the largest of a float8 type, ties among them, that become infinity or NaN beyond it.
+Sample beyond_range(std::string name, DType type, double largest, double step) {
+  std::vector<double> around = {0, 0.3, largest, largest + step / 4, largest + step / 2, largest + 2 * step, 1e30};
+  for (size_t i = around.size(); i-- > 0;) around.push_back(-around[i]);
+  Sample sample = to(std::move(name), values(DType::kFloat32, {14}, around), type, 0);
+  sample.attributes["saturate"] = int64_t{0};
+  return sample;
+}
+
+/// Powers of two and what lies between them, as f8e8m0.
+Sample as_power_of_two(std::string rounding, bool saturate) {
+  Sample sample = to("power_of_two_" + rounding + (saturate ? "" : "_without_saturation"),
+                     values(DType::kFloat32, {7}, {1, 1.1, 1.5, 1.75, 1e-20, 3, 3.4e38}), DType::kFloat8E8M0, 0);
+  sample.attributes["round_mode"] = std::move(rounding);
+  sample.attributes["saturate"] = int64_t{saturate};
+  return sample;
+}
+
 std::vector<Sample> cast_samples() {
   return {to("float_to_integer_cuts_off", f32({3, 7}, -9, 9), DType::kInt32),
           to("float_to_half", f32({9}, -9, 9), DType::kFloat16, 0),
@@ -103,7 +121,16 @@ std::vector<Sample> cast_samples() {
           to("float_to_bool", values(DType::kFloat32, {4}, {0, -0.0, 0.3, -2}), DType::kBool),
           to("bool_to_float", boolean({5}), DType::kFloat32, 0),
           to("double_to_float_scalar", of(DType::kFloat64, {}, -9, 9), DType::kFloat32, 0),
-          to("no_elements", f32({0, 3}), DType::kInt64)};
+          to("no_elements", f32({0, 3}), DType::kInt64),
+          to("float_to_float8_saturates", f32({40}, -900, 900), DType::kFloat8E4M3FN, 0),
+          beyond_range("float8_e4m3fn_without_saturation", DType::kFloat8E4M3FN, 448, 32),
+          beyond_range("float8_e4m3fnuz_without_saturation", DType::kFloat8E4M3FNUZ, 240, 16),
+          beyond_range("float8_e5m2_without_saturation", DType::kFloat8E5M2, 57344, 8192),
+          beyond_range("float8_e5m2fnuz_without_saturation", DType::kFloat8E5M2FNUZ, 57344, 8192),
+          as_power_of_two("up", true),
+          as_power_of_two("down", true),
+          as_power_of_two("nearest", true),
+          as_power_of_two("up", false)};
 }
 
 std::vector<Sample> cast_like_samples() {

@@ -133,6 +133,8 @@ std::vector<Sample> top_k_samples() {
           {.name = "smallest_on_the_first_axis", .inputs = {f32({7, 3}), list({3})},
            .attributes = {{"axis", int64_t{0}}, {"largest", int64_t{0}}}, .outputs = 2},
           {.name = "ties_keep_their_order", .inputs = {of(DType::kInt64, {2, 9}, -2, 2), list({9})}, .outputs = 2},
+          {.name = "only_the_best", .inputs = {f32({3, 9}), list({1})}, .outputs = 2},
+          {.name = "rows_of_one", .inputs = {f32({3, 1}), list({1})}, .outputs = 2},
           {.name = "count_of_the_run", .inputs = {f32({2, 3, 5}), run_list({2})}, .outputs = 2}};
 }
 std::vector<Sample> running_samples() {
@@ -141,6 +143,7 @@ std::vector<Sample> running_samples() {
           {.name = "first_axis", .inputs = {f32({5, 3}), scalar(DType::kInt32, 0)}},
           {.name = "exclusive", .inputs = {f32({3, 7}), last}, .attributes = one("exclusive", 1)},
           {.name = "reverse", .inputs = {f32({3, 7}), last}, .attributes = one("reverse", 1)},
+          {.name = "axis_of_size_one", .inputs = {f32({3, 1}), last}},
           {.name = "axis_of_the_run", .inputs = {f32({3, 4, 5}), values(DType::kInt64, {}, {-2})}},
           {.name = "exclusive_and_reverse_on_an_axis_of_the_run",
            .inputs = {f32({3, 5}), values(DType::kInt64, {}, {0})},

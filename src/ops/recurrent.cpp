@@ -312,6 +312,10 @@ std::vector<Sample> cell_samples(int64_t gates, int outputs) {
                              {.name = "sequences_of_several_lengths",
                               .inputs = inputs(f32({4, 3, 2}), 1, 2, 5),
                               .attributes = {{"hidden_size", int64_t{5}}},
+                              .outputs = outputs},
+                             {.name = "batch_first",
+                              .inputs = inputs(f32({2, 5, 3}), 1, 3, 4),
+                              .attributes = {{"hidden_size", int64_t{4}}, {"layout", int64_t{1}}},
                               .outputs = outputs}};
   all[3].inputs.push_back(values(DType::kInt32, {3}, {4, 1, 3}));
   all[3].inputs.push_back(f32({1, 3, 5}, -1, 1));

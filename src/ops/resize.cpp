@@ -227,6 +227,13 @@ std::vector<Sample> resize_samples() {
   Sample floors{.name = "nearest_floor_asymmetric", .inputs = {image, absent(), scales({1, 1, 1.5, 0.6})},
                 .attributes = attributes("nearest", "asymmetric")};
   floors.attributes["nearest_mode"] = std::string("floor");
+  const auto keeping = [&](const char* policy) {
+    Sample sample{.name = policy, .inputs = {image, absent(), absent(), list({7, 8})},
+                  .attributes = attributes("linear", "half_pixel")};
+    sample.attributes["axes"] = std::vector<int64_t>{2, 3};
+    sample.attributes["keep_aspect_ratio_policy"] = std::string(policy);
+    return sample;
+  };
   return {{.name = "nearest_doubles", .inputs = {image, absent(), scales({1, 1, 2, 3})}},
           floors,
           {.name = "nearest_to_sizes_of_the_run", .inputs = {image, absent(), absent(), run_list({1, 2, 7, 8})}},
@@ -236,6 +243,8 @@ std::vector<Sample> resize_samples() {
            .attributes = attributes("linear", "align_corners")},
           {.name = "linear_pytorch", .inputs = {image, absent(), absent(), list({1, 2, 1, 9})},
            .attributes = attributes("linear", "pytorch_half_pixel")},
+          keeping("not_larger"),
+          keeping("not_smaller"),
           {.name = "cubic_up", .inputs = {image, absent(), scales({1, 1, 2, 2})},
            .attributes = attributes("cubic", "half_pixel")},
           {.name = "half_precision_linear", .inputs = {f16({1, 2, 4, 5}), absent(), scales({1, 1, 2, 2})},

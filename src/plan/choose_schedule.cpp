@@ -73,7 +73,7 @@ tile::Layouts layouts_for(const Region& region, const std::vector<bool>& constan
   const auto* contract = std::get_if<tile::ContractSchedule>(&schedule);
   const Reduce* reduce = contract ? only_reduction(region) : nullptr;
   const auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
-  if (!contraction || contraction->n.empty()) return layouts;
+  if (!contraction || contraction->n.empty() || contract->panel == 0) return layouts;
   const auto layout = panel_layout(*contraction, constant, contract->panel);
   if (layout) layouts[contraction->b->tensor] = layout;
   return layouts;
@@ -146,14 +146,33 @@ std::vector<tile::ContractSchedule> contract_schedules(const ContractionSizes& s
   return schedules;
 }
 
+/// Schedules for the blocks of a GPU: tiles of both operands pass through shared memory.
+std::vector<tile::ContractSchedule> block_schedules(const ContractionSizes& sizes, bool is_half) {
+  tile::ContractSchedule schedule{.m = 128, .n = is_half ? 128 : 64, .panel = 0, .columns_outer = false};
+  if (sizes.rows <= 64) schedule.m = 64;
+  // An operand that is made first is kept whole along the other reduced axes.
+  constexpr int64_t kCopyBytes = 24 << 10;
+  const int64_t rest = std::max<int64_t>(1, sizes.depth / sizes.first_depth);
+  const int64_t fits = kCopyBytes / (schedule.m * rest * sizes.element_bytes);
+  schedule.k = std::max<int64_t>(1, std::min<int64_t>(fits, 32));
+  return {schedule};
+}
+
 void add_contractions(std::vector<tile::Schedule>& schedules, const Region& region, const std::vector<bool>& constant,
                       const Bindings& typical, const Target& target) {
   const Reduce* reduce = only_reduction(region);
-  const auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
+  auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
   if (!contraction || contraction->m.empty()) return;
+  if (target.kind == TargetKind::kCuda) largest_reduced_axis_first(*contraction);
   const DType type = reduce->lift[0]->type;
   const int64_t vector = target.vector_bits / bit_width(type);
   ContractionSizes sizes = sizes_of(*contraction, type, typical);
+  if (target.kind == TargetKind::kCuda) {
+    for (const tile::ContractSchedule& schedule : block_schedules(sizes, bit_width(type) == 16)) {
+      schedules.emplace_back(schedule);
+    }
+    return;
+  }
   sizes.is_packed = panel_layout(*contraction, constant, 2 * vector).has_value();
   for (const tile::ContractSchedule& schedule : contract_schedules(sizes, vector, target)) {
     schedules.emplace_back(schedule);
@@ -172,6 +191,7 @@ void add_attention(std::vector<tile::Schedule>& schedules, const Region& region,
   const std::vector<Axis> outer(attention->common.begin(), attention->common.end() - 1);
   schedule.keys = keys <= 64 ? 64 : 128;
   schedule.queries = typical_extent(outer, typical) >= 4 * target.threads ? 128 : 56;
+  if (target.kind == TargetKind::kCuda) schedule = {.queries = 64, .keys = 64};
   schedules.emplace_back(schedule);
   for (const int64_t queries : {56, 128, 256}) {
     for (const int64_t width : {64, 128, 256}) {

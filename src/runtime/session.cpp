@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/session.h"
-
 #include <algorithm>
 #include <atomic>
-#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <new>
-#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -15,120 +12,16 @@
 #include "base/thread_team.h"
 #include "device/cpu/load_object.h"
 #include "engine/memory_plan.h"
-#include "runtime/aligned_buffer.h"
 #include "runtime/bind.h"
-#include "runtime/interpret_step.h"
+#include "runtime/session_state.h"
 #include "runtime/strided_copy.h"
 
 namespace graft {
-namespace {
-
-/// What a run looks up of a step, close together: the whole EngineStep would be fetched from memory anew each time.
-struct StepWork {
-  KernelFunction kernel = nullptr;
-  uint32_t first_argument = 0, argument_count = 0;  ///< in State::arguments
-  uint32_t first_size = 0;                          ///< in Prepared::sizes
-  StepKind kind = StepKind::kNone;
-};
-
-/// A step with its sizes evaluated.
-struct ReadyStep {
-  int64_t grid = 0;
-  int64_t scratch = 0;
-  bool parallel = false;
-  std::shared_ptr<const ReadyLibraryCall> library;  ///< kLibrary; null: the step runs as its kernel
-};
-
-/// Everything about a run that depends only on its signature.
-struct Prepared {
-  Bindings bindings;
-  std::vector<std::vector<int64_t>> shapes;  ///< by output
-  std::vector<int64_t> offsets;              ///< in the arena, by State::arena_tensors
-  std::vector<ReadyStep> steps;
-  std::vector<int64_t> sizes;  ///< that kernels take by value, step after step
-  int64_t arena_bytes = 0, scratch_bytes = 0;
-};
-
-/// Signatures that a session remembers at most, so that sizes that never come again do not fill the memory.
-constexpr size_t kMostPrepared = 4096;
-
-/// A symbol whose value is an element of a caller's input (a shape given at run time).
-struct InputRead {
-  std::string symbol;
-  size_t input = 0;
-  int64_t element = 0;
-};
-
-/// Memory from `begin` up to `end`.
-struct Extent {
-  uintptr_t begin = 0, end = 0;
-  bool overlaps(const Extent& other) const { return std::max(begin, other.begin) < std::min(end, other.end); }
-};
-
-using Clock = std::chrono::steady_clock;
-
-}  // namespace
-
-struct Session::State {
-  std::shared_ptr<const LoadedEngine> loaded;
-  const Engine* engine = nullptr;
-  int threads = 1;
-  // What the engine alone decides.
-  std::vector<int> roots;  // by tensor: the one that owns its memory
-  std::vector<StepWork> work;
-  std::vector<int> arguments;  // of all steps: the tensors that own their memory
-  size_t size_count = 0;
-  std::vector<int> arena_tensors;
-  std::vector<InputRead> input_reads;
-  std::vector<bool> in_place;  // by output: whether a step writes it
-  // What signatures decide.
-  std::map<std::vector<int64_t>, Prepared> prepared;
-  std::set<std::vector<int64_t>> known_shapes;  // that bind_inputs has accepted; kept when values are read from inputs
-  // The current run; kept, so that a run allocates nothing.
-  std::vector<int64_t> key;
-  std::vector<void*> memory;    // by tensor
-  std::vector<void*> buffers;   // of the current step
-  std::vector<Extent> read;     // by input: the caller's memory that steps read
-  std::vector<Extent> written;  // by output: the caller's memory that steps write
-  AlignedBuffer arena, scratch;
-  std::vector<AlignedBuffer> own;  // by tensor, when sizes are known only while running
-  std::vector<AlignedBuffer> staging_in, staging_out;
-  std::vector<void*> output_data;
-  std::map<int, ReferenceStep> references;  // parsed regions of interpreted and validated steps
-  // By step, when sizes are known only while running: the call of the last run, and the sizes it is for.
-  mutable std::map<int, std::pair<Bindings, std::shared_ptr<const ReadyLibraryCall>>> last_calls;
-  bool profiling = false, validating = false;
-  std::vector<StepTime> times;
-  int64_t status[2] = {0, 0};
-  int64_t last_arena = 0;
-  Clock::time_point begin;
-
-  void study_engine();
-  void run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
-  int64_t read_input(const InputRead& read, std::span<const BufferView> inputs) const;
-  Prepared& prepare(std::span<const BufferView> inputs);
-  Prepared make_prepared(std::span<const BufferView> inputs) const;
-  void ready(int step, Prepared& p) const;
-  bool ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
-  void place(const Prepared& p);
-  void bind_caller_inputs(std::span<const BufferView> inputs);
-  void take_output(size_t i, BufferView& view, const std::vector<int64_t>& shape, OutputAllocator allocate,
-                   void* context) const;
-  void bind_output(size_t i, std::span<BufferView> outputs, const Prepared& p, OutputAllocator allocate, void* context);
-  void finish_outputs(std::span<BufferView> outputs);
-  void run_planned(Prepared& p);
-  void run_computed(Prepared& p, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
-  void run_step(int step, const Prepared& p);
-  void interpret(int step, std::span<void* const> given, const Bindings& bindings);
-  void validate(int step, std::span<void* const> given, const Bindings& bindings);
-  void launch(const StepWork& step, const ReadyStep& ready, const int64_t* sizes);
-  void launch_library(int step, const ReadyStep& ready) const;
-  void* pointer(int tensor) const { return memory[roots[tensor]]; }
-};
 
 Session::Session(std::shared_ptr<const LoadedEngine> engine, int threads) : state_(std::make_unique<State>()) {
   state_->loaded = std::move(engine);
   state_->engine = state_->loaded->engine.get();
+  if (state_->loaded->device) state_->stream = state_->loaded->device->device->make_stream();
   state_->threads = threads > 0 ? threads : state_->engine->threads;
   state_->study_engine();
 }
@@ -143,7 +36,8 @@ void Session::State::study_engine() {
     roots.push_back(root_of(*engine, static_cast<int>(t)));
     if (tensor.storage == Storage::kArena) arena_tensors.push_back(static_cast<int>(t));
     if (tensor.storage == Storage::kConstant && tensor.index >= 0) {
-      memory[t] = const_cast<std::byte*>(engine->constants[tensor.index].bytes().data());
+      memory[t] = stream ? loaded->device->constants[tensor.index]
+                         : const_cast<std::byte*>(engine->constants[tensor.index].bytes().data());
     }
   }
   for (const EngineStep& step : engine->steps) {
@@ -154,7 +48,7 @@ void Session::State::study_engine() {
     fresh.first_size = static_cast<uint32_t>(size_count);
     for (const int tensor : step.tensors) arguments.push_back(roots[tensor]);
     if (step.kernel >= 0) {
-      fresh.kernel = loaded->kernels[step.kernel];
+      if (!stream) fresh.kernel = loaded->kernels[step.kernel];
       size_count += engine->kernels[step.kernel].sizes.size();
     }
     for (const SymbolRead& read : step.reads) {
@@ -229,6 +123,7 @@ void Session::State::run(std::span<const BufferView> inputs, std::span<BufferVie
   if (profiling) begin = Clock::now();
   times.clear();
   status[0] = 0;
+  if (stream) clear_status();
   Prepared& p = prepare(inputs);
   bind_caller_inputs(inputs);
   if (engine->has_computed_symbols) {
@@ -347,8 +242,8 @@ bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& b
 
 /// Arena addresses for this run.
 void Session::State::place(const Prepared& p) {
-  char* base = static_cast<char*>(arena.reserve(p.arena_bytes, "intermediate tensors"));
-  scratch.reserve(p.scratch_bytes * threads, "scratch memory");
+  char* base = static_cast<char*>(arena.reserve(p.arena_bytes, stream.get(), "intermediate tensors"));
+  if (!stream) scratch.reserve(p.scratch_bytes * threads, nullptr, "scratch memory");
   last_arena = p.arena_bytes;
   for (size_t i = 0; i < arena_tensors.size(); ++i) memory[arena_tensors[i]] = base + p.offsets[i];
 }
@@ -358,8 +253,10 @@ void Session::State::bind_caller_inputs(std::span<const BufferView> inputs) {
     const BufferView& view = inputs[i];
     void* data = view.data;
     read[i] = {};
-    if (needs_copy(view)) {
-      data = staging_in[i].reserve(dense_bytes(view), "a copy of a strided input");
+    if (stream) {
+      data = upload_input(i, view);
+    } else if (needs_copy(view)) {
+      data = staging_in[i].reserve(dense_bytes(view), nullptr, "a copy of a strided input");
       copy_to_dense(view, data);
     } else {
       read[i] = {reinterpret_cast<uintptr_t>(data), reinterpret_cast<uintptr_t>(data) + dense_bytes(view)};
@@ -412,7 +309,7 @@ void Session::State::bind_output(size_t i, std::span<BufferView> outputs, const 
                                  engine->tensors[engine->outputs[other]].name),
                      fmt::format("output '{}'", tensor.name));
   }
-  output_data[i] = staged ? staging_out[i].reserve(bytes, "a copy of an output") : view.data;
+  output_data[i] = staged || stream ? staging_out[i].reserve(bytes, stream.get(), "a copy of an output") : view.data;
 }
 
 /// Copies outputs that are another tensor's memory, then those that steps could not write in place. In this order,
@@ -421,8 +318,14 @@ void Session::State::finish_outputs(std::span<BufferView> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const void* computed = pointer(engine->outputs[i]);
     const auto bytes = static_cast<size_t>(dense_bytes(outputs[i]));
-    if (computed != output_data[i] && bytes > 0) std::memcpy(output_data[i], computed, bytes);
+    if (computed == output_data[i] || bytes == 0) continue;
+    if (stream) {
+      stream->copy(output_data[i], computed, bytes);
+    } else {
+      std::memcpy(output_data[i], computed, bytes);
+    }
   }
+  if (stream) return download_outputs(outputs);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (output_data[i] != outputs[i].data) copy_from_dense(output_data[i], outputs[i]);
   }
@@ -437,7 +340,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
   for (size_t s = 0; s < engine->steps.size(); ++s) {
     const EngineStep& step = engine->steps[s];
     for (const SymbolRead& read : step.reads) {
-      p.bindings[read.symbol] = read_element(pointer(read.tensor), engine->tensors[read.tensor].type, read.element);
+      p.bindings[read.symbol] = read_computed(read.tensor, read.element);
     }
     run_checks(step, p.bindings);
     for (size_t a = static_cast<size_t>(step.input_count); a < step.tensors.size(); ++a) {
@@ -446,7 +349,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
       if (tensor.storage != Storage::kArena && tensor.storage != Storage::kOutput) continue;
       Bindings bounds = p.bindings;
       if (!step.count_symbol.empty()) bounds.emplace(step.count_symbol, compact_bound(*engine, step, p.bindings));
-      memory[t] = own[t].reserve(tensor.bytes.evaluate(bounds), "tensor ", tensor.name);
+      memory[t] = own[t].reserve(tensor.bytes.evaluate(bounds), stream.get(), "tensor ", tensor.name);
     }
     Bindings kernel_sizes = p.bindings;
     if (!step.count_symbol.empty()) {
@@ -455,10 +358,10 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
     std::swap(kernel_sizes, p.bindings);
     ready(static_cast<int>(s), p);
     std::swap(kernel_sizes, p.bindings);
-    scratch.reserve(p.steps[s].scratch * threads, "scratch memory");
+    if (!stream) scratch.reserve(p.steps[s].scratch * threads, nullptr, "scratch memory");
     run_step(static_cast<int>(s), p);
     if (!step.count_symbol.empty() && step.kind == StepKind::kKernel) {
-      const int64_t count = read_element(pointer(step.tensors.back()), DType::kInt64, 0);
+      const int64_t count = read_computed(step.tensors.back(), 0);
       GRAFT_USER_CHECK(count >= 0 && count <= kernel_sizes.at(step.count_symbol), kInvalidModel,
                        fmt::format("its kernel counts {} elements, more than there are", count),
                        fmt::format("node '{}'", step.name));
@@ -480,21 +383,30 @@ void Session::State::run_step(int index, const Prepared& p) {
     case StepKind::kNone:
       break;
     case StepKind::kKernel:
-      launch(step, p.steps[index], p.sizes.data() + step.first_size);
+      if (stream) {
+        launch_on_device(index, p.steps[index], p.sizes.data() + step.first_size);
+      } else {
+        launch(step, p.steps[index], p.sizes.data() + step.first_size);
+      }
       break;
     case StepKind::kInterpreter:
-      interpret(index, given, p.bindings);
+      if (stream) {
+        interpret_on_host(index, p.bindings);
+      } else {
+        interpret(index, given, p.bindings);
+      }
       break;
     case StepKind::kLibrary:
       p.steps[index].library ? launch_library(index, p.steps[index])
                              : launch(step, p.steps[index], p.sizes.data() + step.first_size);
       break;
   }
+  if (stream && profiling) read_status();  // waits, so that times are those of the step
   if (status[0] != 0) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", status[1]),
                 fmt::format("node '{}'", engine->steps[index].name));
   }
-  if (validating && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary))
+  if (validating && !stream && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary))
     validate(index, given, p.bindings);
   if (!profiling) return;
   const auto us = [&](Clock::time_point t) { return std::chrono::duration<double, std::micro>(t - begin).count(); };
@@ -541,9 +453,15 @@ void Session::State::launch_library(int step, const ReadyStep& ready) const {
                    fmt::format("node '{}'", engine->steps[step].name));
 }
 
-std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries) {
+std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries,
+                                              std::shared_ptr<Device> device) {
   auto loaded = std::make_shared<LoadedEngine>();
   loaded->libraries = std::move(libraries);
+  if (device) {
+    loaded->device = std::make_shared<const DeviceCode>(*engine, std::move(device));
+    loaded->engine = std::move(engine);
+    return loaded;
+  }
   for (const auto& bytes : engine->objects) {
     auto object = std::make_shared<LoadedObject>();
     const Status status =

@@ -16,6 +16,8 @@
 
 namespace graft {
 
+class Device;
+struct DeviceCode;
 class LoadedObject;
 
 /// An engine with its code in executable memory. Immutable, shared by sessions.
@@ -24,9 +26,12 @@ struct LoadedEngine {
   std::vector<std::shared_ptr<const LoadedObject>> objects;
   std::vector<KernelFunction> kernels;  ///< entry points, by EngineKernel; null where no step needs one
   LibrarySource libraries;              ///< needed by steps of libraries only
+  std::shared_ptr<const DeviceCode> device;  ///< null on a CPU, whose kernels are `kernels`
 };
-/// Maps the engine's objects; throws Error{device} or {invalid_model} naming the kernel that cannot be loaded.
-std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries = {});
+/// Maps the engine's objects, or loads them on `device` with the engine's constants; throws Error{device} or
+/// {invalid_model} naming the kernel that cannot be loaded.
+std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries = {},
+                                              std::shared_ptr<Device> device = nullptr);
 
 /// A caller's buffer: `strides` in elements, empty for row-major.
 struct BufferView {

@@ -87,6 +87,24 @@ def test_a_tuned_network_agrees_and_its_record_can_be_used_again(tmp_path):
     assert plan.read_bytes() == again.read_bytes()
 
 
+@pytest.mark.parametrize("name", ["tiny_mlp", "tiny_cnn", "tiny_transformer"])
+def test_every_kernel_of_a_network_is_generated_for_a_gpu(name, tmp_path):
+    compiled(networks.cached_path(name), tmp_path, "--dim", "batch=2", "--target", "sm_90a")
+
+
+def test_every_kernel_of_minilm_is_generated_for_a_gpu(tmp_path):
+    compiled(minilm.cached_path(), tmp_path, "--dim", "batch=2", "--dim", "length=128", "--target", "sm_90a")
+
+
+def test_without_a_gpu_one_sentence_says_so():
+    if pathlib.Path("/dev/nvidia0").exists():
+        pytest.skip("there is a GPU")
+    done = subprocess.run([str(COMMAND), "run", str(networks.cached_path("tiny_mlp")), "--device", "cuda"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "NVIDIA" in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_sizes_outside_the_ranges_are_refused_by_name(tmp_path):
     plan = compiled(minilm.cached_path(), tmp_path, *LENGTHS)
     done = subprocess.run([str(COMMAND), "run", str(plan), "--size", "batch=1", "--size", "length=257"],

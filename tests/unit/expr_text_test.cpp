@@ -81,6 +81,11 @@ TEST(ExprText, float_constants_read_back_bit_for_bit) {
   EXPECT_TRUE(equal(parse(print(wide)), wide));
 }
 
+TEST(ExprText, exponents_may_be_written_large_and_with_either_sign) {
+  for (const std::string_view text : {"1e-5:f32", "1E-5:f32", "0.1E-4:f32"}) EXPECT_EQ(print(parse(text)), "1e-05:f32");
+  for (const std::string_view text : {"1e+20:f32", "1E+20:f32", "1E20:f32"}) EXPECT_EQ(print(parse(text)), "1e+20:f32");
+}
+
 TEST(ExprText, shared_expressions_are_written_once) {
   Expr e = parse("x[i, 0]");
   for (int step = 0; step < 60; ++step) e = make_call(Intrinsic::kMul, {exp(e), exp(e) + e});

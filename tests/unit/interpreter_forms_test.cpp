@@ -360,6 +360,26 @@ TEST(Interpreter, strings_and_complex_numbers_move_without_arithmetic) {
   EXPECT_EQ(results[1].as<std::complex<float>>()[0], std::complex<float>(3, 4));
 }
 
+TEST(Interpreter, scatter_moves_strings_and_complex_numbers) {
+  RegionBuilder b;
+  const Tensor s = b.input("s", DType::kString, {3});
+  const Tensor z = b.input("z", DType::kComplex64, {2});
+  const auto first_to_last = [](const Tensor& t) {
+    return [t](Scatter& scatter, const Indices& i) {
+      scatter.indices = {make_size(t.size(0)) - make_index(1)};
+      scatter.value = t(i);
+    };
+  };
+  const Tensor s2 = b.scatter("s2", s, ScatterMode::kSet, {1}, first_to_last(s));
+  const Tensor z2 = b.scatter("z2", z, ScatterMode::kSet, {1}, first_to_last(z));
+  const auto results = run(b.finish("scatter", {s2, z2}),
+                           {TensorData::from_strings({3}, {"a", "b", "c"}),
+                            TensorData::from_values<std::complex<float>>(DType::kComplex64, {2}, {{1, 2}, {3, 4}})});
+  EXPECT_EQ(results[0].strings(), (std::vector<std::string>{"a", "b", "a"}));
+  EXPECT_EQ(results[1].as<std::complex<float>>()[0], std::complex<float>(1, 2));
+  EXPECT_EQ(results[1].as<std::complex<float>>()[1], std::complex<float>(1, 2));
+}
+
 TEST(Interpreter, matmul_agrees_with_naive_loops) {
   const int64_t m = 9, n = 70, k = 33;
   RegionBuilder b;

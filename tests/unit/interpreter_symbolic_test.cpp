@@ -114,5 +114,97 @@ TEST(SymbolicContent, compact_and_sort_need_decided_choices) {
   EXPECT_FALSE(interpret_symbolically(region, open));
 }
 
+TEST(SymbolicContent, what_is_decided_holds_for_every_value_of_the_symbols) {
+  constexpr Intrinsic kIntrinsics[] = {Intrinsic::kAdd,      Intrinsic::kSub, Intrinsic::kMul, Intrinsic::kDiv,
+                                       Intrinsic::kFloorDiv, Intrinsic::kRem, Intrinsic::kMod, Intrinsic::kMin,
+                                       Intrinsic::kMax,      Intrinsic::kEq,  Intrinsic::kNe,  Intrinsic::kLt,
+                                       Intrinsic::kLe,       Intrinsic::kGt,  Intrinsic::kGe};
+  const std::vector<Size> sizes = {
+      kBatch,  kBatch * Size(6), kBatch + Size(2), kBatch - Size(3), Size(4) - kBatch,         Size(0),
+      Size(1), Size(-1),         Size(3),          Size(-7),         kBatch * kBatch + Size(1)};
+  int decided = 0;
+  for (const Intrinsic intrinsic : kIntrinsics) {
+    for (const Size& a : sizes) {
+      for (const Size& b : sizes) {
+        RegionBuilder builder;
+        const Tensor x = builder.input("x", DType::kInt64, {2});
+        const Tensor y = builder.compute("y", DType::kInt64, {}, [&](const Indices&) {
+          return make_cast(DType::kInt64, make_call(intrinsic, {x({make_index(0)}), x({make_index(1)})}));
+        });
+        const Region region = builder.finish("call", {y});
+        const SymbolicContent content[] = {std::vector<Size>{a, b}};
+        const Contents known = interpret_symbolically(region, content);
+        if (!known) continue;
+        ++decided;
+        for (const int64_t batch : {1, 2, 5, 12}) {
+          Bindings bindings{{"batch", batch}};
+          const std::vector<int64_t> values = {a.evaluate(bindings), b.evaluate(bindings)};
+          const TensorData input = TensorData::from_values<int64_t>(DType::kInt64, {2}, values);
+          const TensorData expected = interpret(region, std::span(&input, 1), bindings)[0];
+          EXPECT_EQ((*known)[0][0].evaluate(bindings), expected.read_integer(0))
+              << info(intrinsic).name << " of " << a.to_string() << " and " << b.to_string() << " at " << batch;
+        }
+      }
+    }
+  }
+  EXPECT_GT(decided, 900);
+}
+
+/// Every form over x: i64[2, 4], in each of its variants.
+Region every_form() {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kInt64, {2, 4});
+  std::vector<Tensor> outputs;
+  for (const bool exclusive : {false, true}) {
+    for (const bool reverse : {false, true}) {
+      outputs.push_back(b.scan("sums", {2}, Size(4), [&](Scan& scan, const Indices& i, const Expr& t) {
+        const Expr sum = make_variable();
+        scan.state = {sum};
+        scan.initial = {i[0]};
+        scan.step = {sum * make_index(2) + x({i[0], t})};
+        scan.emit = {sum - t};
+        scan.exclusive = exclusive;
+        scan.reverse = reverse;
+      })[0]);
+    }
+  }
+  for (const ScatterMode mode :
+       {ScatterMode::kSet, ScatterMode::kAdd, ScatterMode::kMul, ScatterMode::kMin, ScatterMode::kMax}) {
+    outputs.push_back(b.scatter("scattered", x, mode, {4}, [&](Scatter& scatter, const Indices& i) {
+      scatter.indices = {mod(i[0], make_index(2)), floor_div(i[0], make_index(2))};
+      scatter.value = x({make_index(1), i[0]});
+      scatter.condition = ne(i[0], make_index(3));
+    }));
+  }
+  for (const bool descending : {false, true}) {
+    const auto sorted = b.sort("sorted", {2}, Size(4), Size(3), descending, [&](const Indices& i, const Expr& t) {
+      return x({i[0], t});
+    });
+    outputs.insert(outputs.end(), sorted.begin(), sorted.end());
+  }
+  outputs.push_back(b.reduce("total", Intrinsic::kAdd, {4}, {2}, [&](const Indices& i, const Indices& k) {
+    return x({k[0], i[0]});
+  }));
+  return b.finish("forms", outputs);
+}
+
+TEST(SymbolicContent, of_constants_is_what_the_interpreter_computes) {
+  const Region region = every_form();
+  const std::vector<int64_t> values = {5, -2, 5, 7, 0, 9, -4, 1};
+  const TensorData input = TensorData::from_values<int64_t>(DType::kInt64, {2, 4}, values);
+  Bindings bindings;
+  const std::vector<TensorData> expected = interpret(region, std::span(&input, 1), bindings);
+  const SymbolicContent content[] = {std::vector<Size>(values.begin(), values.end())};
+  const Contents known = interpret_symbolically(region, content);
+  ASSERT_TRUE(known);
+  for (size_t output = 0; output < expected.size(); ++output) {
+    ASSERT_EQ(static_cast<int64_t>((*known)[output].size()), expected[output].element_count());
+    for (int64_t i = 0; i < expected[output].element_count(); ++i) {
+      EXPECT_EQ((*known)[output][static_cast<size_t>(i)], Size(expected[output].read_integer(i)))
+          << region.tensors[region.outputs[output]].name << " " << output << ", element " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace graft

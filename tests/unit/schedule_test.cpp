@@ -23,6 +23,22 @@ TEST(Schedule, fields_left_out_keep_their_defaults) {
   EXPECT_EQ(tile::parse_schedule("contract m=8"), tile::Schedule(tile::ContractSchedule{.m = 8}));
 }
 
+TEST(Schedule, every_field_has_a_least_and_a_largest_value) {
+  struct Row {
+    std::string field;
+    int64_t least, largest;
+  };
+  for (const Row& row : {Row{"nest chunk", 1, 1 << 20}, {"nest lanes", 1, 4096}, {"contract m", 1, 1024},
+                         {"contract n", 1, 4096}, {"contract k", 0, 1 << 20}, {"contract m_chunk", 0, 1 << 20},
+                         {"contract panel", 0, 256}, {"contract columns_outer", 0, 1}, {"attention queries", 1, 512},
+                         {"attention keys", 1, 1024}}) {
+    const auto with = [&](int64_t value) { return row.field + "=" + std::to_string(value); };
+    EXPECT_NE(tile::print(tile::parse_schedule(with(row.least))), tile::print(tile::parse_schedule(with(row.largest))));
+    EXPECT_THROW(tile::parse_schedule(with(row.least - 1)), Error) << row.field;
+    EXPECT_THROW(tile::parse_schedule(with(row.largest + 1)), Error) << row.field;
+  }
+}
+
 TEST(Schedule, refuses_unknown_names_and_values_out_of_range) {
   for (const char* text : {"", "loop", "contract m=0", "contract m=1025", "contract rows=3", "nest chunk=x",
                            "nest chunk=", "attention queries=99999999999999999999", "nest chunk=4 chunk"}) {

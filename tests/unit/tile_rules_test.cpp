@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each rule of tile programs, broken alone in a program that keeps all the others: the message names it.
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "tile/program.h"
+
+namespace graft::tile {
+namespace {
+
+/// A program with every kind of statement, for a GPU: statements 0 to 6.
+Program whole_program() {
+  return parse_program(R"(program whole {
+  threads 64
+  sizes m, n
+  global x: f32[m, n] strides [n, 1]
+  global y: f32[m, n] strides [n, 1] written
+  global rank: i32[m, n] strides [n, 1] written
+  shared row: f32[16, 16] strides [16, 1]
+  shared best: f32[16] strides [1]
+  shared where_: i64[16] strides [1]
+  fragment acc: f32[16, 16] strides [16, 1]
+  grid [g0 < m]
+  body {
+    for i0 < size(n) bound 8 stages 2 {
+      map [i1 < 16 bound 16] ordered {
+        where lt(i1, size(n))
+        row[i0, i1] = x[g0, i1]
+      }
+    }
+    if lt(g0, size(n)) {
+      map [] {
+        y[g0, 0] += 1:f32
+      }
+    }
+    reduce [i0 < 16 bound 16] over [i1 < 16 bound 16] {
+      state (a0: f32, a1: i64) (b0: f32, b1: i64)
+      lift row[i0, i1], i1
+      identity -inf:f32, 0
+      combine max(a0, b0), select(lt(a0, b0), b1, a1)
+      into best[i0], where_[i0]
+    }
+    contract m [i0 < 16 bound 16] n [i1 < 16 bound 16] k [i2 < 16 bound 16] {
+      acc[i0, i1] = row[i0, i2] * row[i2, i1]
+    }
+    sort y[g0, 0] positions rank[g0, 0] length size(n)
+  }
+}
+)");
+}
+
+For& loop_of(Program& p) { return std::get<For>(p.body[0].node); }
+Map& map_of(Program& p) { return std::get<Map>(loop_of(p).body[0].node); }
+If& branch_of(Program& p) { return std::get<If>(p.body[1].node); }
+Reduce& reduce_of(Program& p) { return std::get<Reduce>(p.body[2].node); }
+Contract& contract_of(Program& p) { return std::get<Contract>(p.body[3].node); }
+SortRow& sort_of(Program& p) { return std::get<SortRow>(p.body[4].node); }
+
+struct Break {
+  const char* message;
+  std::function<void(Program&)> apply;
+};
+
+/// Buffers by number: x 0, y 1, rank 2, row 3, best 4, where_ 5, acc 6.
+std::vector<Break> breaks_of_headers() {
+  const Expr zero = make_index(0);
+  const Expr narrow = make_integer(DType::kInt32, 0);
+  return {
+      {"the name is not a C identifier", [](Program& p) { p.name = "1st"; }},
+      {"the name is not a C identifier", [](Program& p) { p.name = ""; }},
+      {"the name is not a C identifier", [](Program& p) { p.name = "a-b"; }},
+      {"sizes are not sorted and unique",
+       [](Program& p) {
+         p.sizes = {"n", "m"};
+       }},
+      {"sizes are not sorted and unique",
+       [](Program& p) {
+         p.sizes = {"m", "n", "n"};
+       }},
+      {"threads is not a multiple of 32", [](Program& p) { p.threads = 48; }},
+      {"threads is not a multiple of 32", [](Program& p) { p.threads = 1056; }},
+      {"threads is not a multiple of 32", [](Program& p) { p.threads = -32; }},
+      {"buffer name '' is empty or used twice", [](Program& p) { p.buffers[0].name = ""; }},
+      {"buffer name 'y' is empty or used twice", [](Program& p) { p.buffers[0].name = "y"; }},
+      {"buffer 'x' has no type", [](Program& p) { p.buffers[0].type = DType::kUndefined; }},
+      {"buffer 'x' has not one stride per axis", [](Program& p) { p.buffers[0].strides.pop_back(); }},
+      {"global buffer 'best' follows a local one", [](Program& p) { p.buffers[4].scope = Scope::kGlobal; }},
+      {"buffer 'best' lies in a block's memory but its size varies",
+       [](Program& p) { p.buffers[4].shape = {Size::symbol("n")}; }},
+      {"fragment 'best' has not two axes", [](Program& p) { p.buffers[4].scope = Scope::kFragment; }},
+      {"size 'k' is used but not listed", [](Program& p) { p.buffers[0].shape[0] = Size::symbol("k"); }},
+      {"size 'k' is used but not listed", [](Program& p) { p.grid[0].extent = Size::symbol("k"); }},
+      {"statement 0: size 'k' is used but not listed",
+       [](Program& p) { loop_of(p).axis.extent = make_size(Size::symbol("k")); }},
+      {"an axis or state is not a variable", [=](Program& p) { loop_of(p).axis.variable = zero; }},
+      {"an axis or state is not a variable", [](Program& p) { p.grid[0].variable = {}; }},
+      {"statement 0.0: a variable is bound twice", [](Program& p) { map_of(p).axes[0].variable = p.grid[0].variable; }},
+      {"an axis variable is not i64", [](Program& p) { loop_of(p).axis.variable = make_variable(DType::kInt32); }},
+      {"an extent is missing", [](Program& p) { loop_of(p).axis.extent = {}; }},
+      {"an extent is not i64", [=](Program& p) { loop_of(p).axis.extent = narrow; }},
+      {"a bound is negative", [](Program& p) { loop_of(p).axis.bound = -1; }},
+      {"an extent exceeds its bound", [](Program& p) { map_of(p).axes[0].bound = 15; }},
+      {"stages is not between 1 and 8", [](Program& p) { loop_of(p).stages = 0; }},
+      {"stages is not between 1 and 8", [](Program& p) { loop_of(p).stages = 9; }},
+  };
+}
+
+std::vector<Break> breaks_of_maps_and_reductions() {
+  const Expr zero = make_index(0);
+  const Expr narrow = make_integer(DType::kInt32, 0);
+  return {
+      {"statement 1: a condition is missing", [](Program& p) { branch_of(p).condition = {}; }},
+      {"statement 1: a condition is not bool", [=](Program& p) { branch_of(p).condition = zero; }},
+      {"statement 0.0: a condition is not bool", [=](Program& p) { map_of(p).condition = zero; }},
+      {"a map stores nothing", [](Program& p) { map_of(p).stores.clear(); }},
+      {"a store names no buffer", [](Program& p) { map_of(p).stores[0].buffer = 7; }},
+      {"a store names no buffer", [](Program& p) { map_of(p).stores[0].buffer = -1; }},
+      {"a store has 1 indices for 'row', which has 2 axes", [](Program& p) { map_of(p).stores[0].indices.pop_back(); }},
+      {"an index of 'row' in a store is not i64", [=](Program& p) { map_of(p).stores[0].indices[1] = narrow; }},
+      {"a store writes 'x', which is not marked written", [](Program& p) { map_of(p).stores[0].buffer = 0; }},
+      {"a stored value has another type than 'row'", [=](Program& p) { map_of(p).stores[0].value = zero; }},
+      {"a stored value uses a variable out of scope",
+       [](Program& p) {
+         map_of(p).stores[0].value = make_load(0, DType::kFloat32, {make_variable(), make_index(0)});
+       }},
+      {"a stored value loads 'x' with another type",
+       [=](Program& p) {
+         map_of(p).stores[0].value = make_load(0, DType::kFloat64, {zero, zero});
+       }},
+      {"statement 1.0: a stored value uses a variable out of scope",
+       [](Program& p) {
+         std::get<Map>(branch_of(p).body[0].node).stores[0].value =
+             make_load(3, DType::kFloat32, {loop_of(p).axis.variable, make_index(0)});
+       }},
+      {"components of a reduction do not agree in number", [](Program& p) { reduce_of(p).lift.pop_back(); }},
+      {"components of a reduction do not agree in number", [](Program& p) { reduce_of(p).outputs.pop_back(); }},
+      {"components of a reduction do not agree in number", [](Program& p) { reduce_of(p).monoid.identity.pop_back(); }},
+      {"components of a reduction do not agree in number", [](Program& p) { reduce_of(p).monoid.left.pop_back(); }},
+      {"components of a reduction do not agree in number", [](Program& p) { reduce_of(p).monoid.right.pop_back(); }},
+      {"components of a reduction do not agree in number", [](Program& p) { reduce_of(p).monoid.combine.pop_back(); }},
+      {"a variable is bound twice", [](Program& p) { reduce_of(p).monoid.left[0] = reduce_of(p).monoid.right[0]; }},
+      {"an identity is no constant",
+       [](Program& p) { reduce_of(p).monoid.identity[1] = make_size(Size::symbol("n")); }},
+      {"component types of a reduction differ",
+       [](Program& p) { reduce_of(p).monoid.identity[1] = make_constant(DType::kFloat32, 0); }},
+      {"component types of a reduction differ", [=](Program& p) { reduce_of(p).monoid.combine[0] = zero; }},
+      {"a combination uses a variable out of scope",
+       [](Program& p) { reduce_of(p).monoid.combine[1] = reduce_of(p).axes[0].variable; }},
+      {"an output of a reduction has another type", [](Program& p) { reduce_of(p).outputs[1].buffer = 4; }},
+      {"an output uses a variable out of scope",
+       [](Program& p) { reduce_of(p).outputs[0].indices[0] = reduce_of(p).reduced[0].variable; }},
+  };
+}
+
+std::vector<Break> breaks_of_contractions_and_sorts() {
+  const Expr narrow = make_integer(DType::kInt32, 0);
+  return {
+      {"an operand of a contraction is not a load",
+       [](Program& p) { contract_of(p).a = make_constant(DType::kFloat32, 1); }},
+      {"an operand's index is not affine",
+       [](Program& p) {
+         Contract& c = contract_of(p);
+         c.a = make_load(3, DType::kFloat32, {mod(c.m[0].variable, make_index(3)), c.k[0].variable});
+       }},
+      {"an index of the result is not affine",
+       [](Program& p) {
+         Contract& c = contract_of(p);
+         c.c_indices[0] = mod(c.m[0].variable, make_index(3));
+       }},
+      {"a contraction has no k axis",
+       [](Program& p) {
+         Contract& c = contract_of(p);
+         c.a = make_load(3, DType::kFloat32, {c.m[0].variable, make_index(0)});
+         c.b = make_load(3, DType::kFloat32, {make_index(0), c.n[0].variable});
+         c.k.clear();
+       }},
+      {"operand a uses an n axis",
+       [](Program& p) {
+         Contract& c = contract_of(p);
+         c.a = make_load(3, DType::kFloat32, {c.n[0].variable, c.k[0].variable});
+       }},
+      {"operand b uses an m axis",
+       [](Program& p) {
+         Contract& c = contract_of(p);
+         c.b = make_load(3, DType::kFloat32, {c.m[0].variable, c.n[0].variable});
+       }},
+      {"the result uses a k axis", [](Program& p) { contract_of(p).c_indices[0] = contract_of(p).k[0].variable; }},
+      {"the last n axis is not contiguous in c",
+       [](Program& p) {
+         p.buffers[6].strides = {1, 16};
+       }},
+      {"the sort keys has 1 indices for 'y'", [](Program& p) { sort_of(p).key_indices.pop_back(); }},
+      {"the sort positions has 1 indices for 'rank'", [](Program& p) { sort_of(p).position_indices.pop_back(); }},
+      {"the sort keys writes 'x', which is not marked written", [](Program& p) { sort_of(p).keys = 0; }},
+      {"the sort length is missing", [](Program& p) { sort_of(p).length = {}; }},
+      {"the sort length is not i64", [=](Program& p) { sort_of(p).length = narrow; }},
+      {"sort positions are not integers", [](Program& p) { sort_of(p).positions = 1; }},
+      {"a fragment cannot be sorted", [](Program& p) { sort_of(p).keys = 6; }},
+      {"a sorted buffer has no axis",
+       [](Program& p) {
+         p.buffers[2].shape = p.buffers[2].strides = {};
+         sort_of(p).position_indices = {};
+       }},
+  };
+}
+
+TEST(TileRules, are_kept_by_the_whole_program) { EXPECT_EQ(broken_rule(whole_program()), std::nullopt); }
+
+TEST(TileRules, are_named_when_one_is_broken) {
+  std::vector<Break> breaks = breaks_of_headers();
+  for (const auto& more : {breaks_of_maps_and_reductions(), breaks_of_contractions_and_sorts()}) {
+    breaks.insert(breaks.end(), more.begin(), more.end());
+  }
+  for (const Break& one : breaks) {
+    Program program = whole_program();
+    one.apply(program);
+    const auto reason = broken_rule(program);
+    EXPECT_TRUE(reason && reason->find(one.message) != reason->npos)
+        << "expected: " << one.message << "\nfound: " << reason.value_or("nothing");
+  }
+}
+
+TEST(TileRules, allow_on_a_cpu_what_a_block_of_threads_cannot) {
+  Program program = whole_program();
+  program.threads = 0;
+  program.buffers[4].shape = {Size::symbol("n")};
+  EXPECT_EQ(broken_rule(program), std::nullopt);
+  Contract& c = contract_of(program);
+  const Expr turned = make_load(3, DType::kFloat32, {c.n[0].variable, c.k[0].variable});
+  c.b = turned;
+  EXPECT_NE(broken_rule(program).value_or("").find("not contiguous in b"), std::string::npos);
+  program.threads = 64;
+  program.buffers[4].shape = {16};
+  EXPECT_EQ(broken_rule(program), std::nullopt);
+}
+
+TEST(TileRules, refuse_an_index_that_is_affine_but_written_out_at_length) {
+  Program program = whole_program();
+  Contract& c = contract_of(program);
+  Expr index = c.m[0].variable;
+  for (int i = 0; i < 14; ++i) index = make_call(Intrinsic::kAdd, {index, index});
+  c.a = make_load(3, DType::kFloat32, {index, c.k[0].variable});
+  EXPECT_NE(broken_rule(program).value_or("").find("an operand's index is not affine"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace graft::tile
