@@ -234,7 +234,7 @@ class EngineBuilder {
     if (!way.reason.empty()) return;
     step.schedule = way.schedule;
     step.library = way.library;
-    step.kind = way.program ? StepKind::kKernel : StepKind::kLibrary;
+    step.kind = way.library.empty() ? StepKind::kKernel : StepKind::kLibrary;
     if (way.program) {
       if (!step.count_symbol.empty()) step.tensors.push_back(add_count(step));
       step.kernel = kernels_.add(*std::move(way.program));

@@ -52,6 +52,42 @@ void add_library_ways(std::vector<Way>& ways, const RegionTask& task, const Bind
   if (candidates.empty()) ways.push_back({.name = kLibrary, .reason = reason});
 }
 
+/// Layouts but for the order inside of panels, which kernels read in any way.
+tile::Layouts in_any_order(tile::Layouts layouts) {
+  for (auto& layout : layouts) {
+    if (layout) std::sort(layout->rest.begin(), layout->rest.end());
+  }
+  return layouts;
+}
+
+/// A kernel that reads constants as the library does, for sizes that the library refuses; not the fastest one.
+std::optional<tile::Program> kernel_beside(const RegionTask& task, const tile::Layouts& layouts, const Target& target) {
+  tile::ContractSchedule schedule{.m = target.vector_registers >= 32 ? 56 : 48};
+  bool packs = false;
+  for (const auto& layout : layouts) {
+    if (!layout) continue;
+    packs = true;
+    schedule.panel = layout->lanes;
+    schedule.n = (schedule.n + layout->lanes - 1) / layout->lanes * layout->lanes;
+  }
+  const std::vector<bool> constant = packs ? task.constant : std::vector<bool>(task.constant.size());
+  if (in_any_order(choice_of(*task.region, constant, schedule).layouts) != in_any_order(layouts)) return std::nullopt;
+  tile::Lowered lowered = tile::lower(*task.region, layouts, schedule, target);
+  if (!packs && std::holds_alternative<std::string>(lowered)) {
+    lowered = tile::lower(*task.region, layouts, tile::NestSchedule{}, target);
+  }
+  auto* program = std::get_if<tile::Program>(&lowered);
+  return program ? std::optional(std::move(*program)) : std::nullopt;
+}
+
+bool has_symbols(const Region& region) {
+  std::set<std::string, std::less<>> symbols;
+  for (const TensorDecl& decl : region.tensors) {
+    for (const Size& size : decl.shape) size.collect_symbols(symbols);
+  }
+  return !symbols.empty();
+}
+
 Way library_way(const RegionTask& task, std::string_view name, const BuildOptions& options) {
   const LibrarySchedule schedule = parse_library_schedule(name);
   Way way{.name = std::string(name), .schedule = print(schedule)};
@@ -65,6 +101,7 @@ Way library_way(const RegionTask& task, std::string_view name, const BuildOption
   for (size_t t = 0; t < way.layouts.size(); ++t) {
     if (way.layouts[t] && !task.constant[t]) return {.name = way.name, .reason = "its weights are not constant"};
   }
+  if (has_symbols(*task.region)) way.program = kernel_beside(task, way.layouts, options.target);
   return way;
 }
 

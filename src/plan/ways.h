@@ -19,7 +19,7 @@ struct Way {
   std::string name;       ///< `generated contract m=56 ...`, `onednn cut=rows ...`: what a record keeps
   std::string schedule;   ///< the record behind the name
   tile::Layouts layouts;  ///< by region tensor, of constants
-  std::optional<tile::Program> program;
+  std::optional<tile::Program> program;  ///< of a library: for sizes that it refuses
   std::string library;  ///< `onednn`
   std::string reason;   ///< why there is neither
 };
