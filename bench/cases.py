@@ -32,15 +32,21 @@ class Case:
         return f"{self.name}/b{self.batch}"
 
 
+MINILM_DIMS = (("batch", 1, 1, 8), ("length", 1, 128, 256))
+
+
 def cpu_cases():
     """Lists the cases in the order in which they run."""
-    cases = [_encoder_case("minilm", minilm.cached_path, (6, 384, 1536), length, batch,
-                           (("batch", 1, 1, 8), ("length", 1, 128, 256)))
-             for length in (16, 128, 256) for batch in (1, 8)]
+    cases = [minilm_case(length, batch) for length in (16, 128, 256) for batch in (1, 8)]
     cases.append(_encoder_case("bert_base", functools.partial(networks.cached_path, "bert_base"),
                                (12, 768, 3072), 128, 1,
                                (("batch", 1, 1, 8), ("length", 1, 128, 512))))
-    return cases + [_resnet_case(batch) for batch in (1, 8)]
+    return cases + [resnet_case(batch) for batch in (1, 8)]
+
+
+def minilm_case(length, batch, dims=MINILM_DIMS):
+    """Lists MiniLM at one size, on a plan for the sizes of `dims`."""
+    return _encoder_case("minilm", minilm.cached_path, (6, 384, 1536), length, batch, dims)
 
 
 def _encoder_case(name, model, sizes, length, batch, dims):
@@ -52,7 +58,8 @@ def _encoder_case(name, model, sizes, length, batch, dims):
                 layers * batch * length * per_token / 1e9)
 
 
-def _resnet_case(batch):
+def resnet_case(batch):
+    """Lists ResNet-50 at one batch size."""
     return Case("resnet50", batch, functools.partial(networks.cached_path, "resnet50"),
                 functools.partial(networks.image_inputs, 224, batch, 1),
                 (("batch", 1, 1, 8),), (("batch", batch),), 8.18 * batch)

@@ -12,6 +12,8 @@ import tempfile
 
 import numpy as np
 
+import child
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # Element types by graft_c.h's numbers, which are ONNX's TensorProto.DataType.
@@ -33,6 +35,10 @@ class Tensor(ctypes.Structure):
                 ("shape", ctypes.POINTER(ctypes.c_int64)),
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
                 ("bytes", ctypes.c_uint64)]
+
+
+# numpy types by the same numbers.
+NUMPY_TYPES = {number: dtype for dtype, number in DATA_TYPES.items()}
 
 
 class Library:
@@ -70,6 +76,18 @@ class Library:
         """How often a code generator was asked for kernels."""
         return self.library_.graft_compilation_count()
 
+    def new_outputs(self, session, inputs, names):
+        """Runs once in memory of the session; gives an array like each output, by name."""
+        given, kept = _tensor_array(inputs)
+        wanted, error = (Tensor * len(names))(), Error()
+        for tensor, name in zip(wanted, names):
+            tensor.name = name.encode()
+        check(self.library_.graft_session_run(session, given, len(inputs), wanted, len(names), None,
+                                              error), error)
+        del kept
+        return {name: np.empty(tensor.shape[:tensor.rank], NUMPY_TYPES[tensor.dtype])
+                for name, tensor in zip(names, wanted)}
+
     def runner(self, session, inputs, outputs):
         """Gives a function that runs the session on fixed arrays, filling `outputs`."""
         given, kept_given = _tensor_array(inputs)
@@ -95,14 +113,15 @@ class GraftPeer:
 
     name = "graft"
 
-    def __init__(self, threads, build=None, library=None, command=None, tune="full"):
+    def __init__(self, threads, build=None, library=None, command=None, tune="full", arguments=()):
         build = build or os.environ.get("GRAFT_BUILD") or os.path.join(ROOT, "build")
         self.threads_ = threads
         self.tune_ = tune
+        self.arguments_ = arguments  # more of them for `graft compile`
         self.library_path_ = library or _find(build, "libgraft.so")
         self.command_ = command or _find(build, "graft")
         self.library_ = None
-        self.engines_ = {}
+        self.sessions_ = {}
         self.folder_ = None
 
     def unavailable(self):
@@ -114,8 +133,13 @@ class GraftPeer:
     def settings(self):
         version = subprocess.run([self.command_, "--version"], capture_output=True, text=True,
                                  check=True).stdout.strip()
-        return (f"{version}, --threads {self.threads_} --tune {self.tune_}, "
-                "one plan per model for all sizes")
+        return (f"{version}, " + " ".join(["--threads", str(self.threads_), "--tune", self.tune_, *self.arguments_])
+                + ", one plan per model for all sizes")
+
+    @property
+    def library_path(self):
+        """The path of libgraft.so."""
+        return self.library_path_
 
     @property
     def command(self):
@@ -129,23 +153,37 @@ class GraftPeer:
         return self.library_
 
     def prepare(self, case, inputs, outputs):
-        session = self.open_library().create_session(self._engine(case))
-        return self.library_.runner(session, inputs, _output_buffers(case.model(), outputs))
+        """Gives a function that runs the case on the plan for all its sizes."""
+        del outputs  # the library tells their shapes
+        return self.runner(case, inputs)
 
-    def _engine(self, case):
-        key = (case.model(), case.dims)
-        if key not in self.engines_:
+    def runner(self, case, inputs, dims=None, target="native"):
+        """The same for sizes (the case's own where None) and a target."""
+        library = self.open_library()
+        session = self._session(case.model(), dims or case.dims, target)
+        names = _output_names(case.model())
+        return library.runner(session, inputs, library.new_outputs(session, inputs, names))
+
+    def compile(self, model, dims, path, target="native", tune=None, environment=None):
+        """Makes a plan; gives the seconds and the peak bytes of the command."""
+        words = [self.command_, "compile", model, "-o", path, "--threads", self.threads_,
+                 "--tune", tune or self.tune_, *self.arguments_]
+        if target != "native":
+            words += ["--target", target]
+        for symbol, *bounds in dims:
+            words += ["--dim", f"{symbol}={':'.join(map(str, bounds))}"]
+        return child.measure(words, environment)
+
+    def _session(self, model, dims, target):
+        """The one session on the plan for these choices."""
+        key = (model, dims, target)
+        if key not in self.sessions_:
             self.folder_ = self.folder_ or tempfile.TemporaryDirectory(prefix="graft-bench-")
-            plan = os.path.join(self.folder_.name, f"{len(self.engines_)}.graft")
-            arguments = [self.command_, "compile", case.model(), "-o", plan,
-                         "--threads", str(self.threads_), "--tune", self.tune_]
-            for symbol, *bounds in case.dims:
-                arguments += ["--dim", f"{symbol}={':'.join(map(str, bounds))}"]
-            done = subprocess.run(arguments, capture_output=True, text=True)
-            if done.returncode:
-                raise RuntimeError(f"graft compile: {done.stderr.strip()}")
-            self.engines_[key] = self.open_library().load(plan)
-        return self.engines_[key]
+            plan = os.path.join(self.folder_.name, f"{len(self.sessions_)}.graft")
+            self.compile(model, dims, plan, target)
+            library = self.open_library()
+            self.sessions_[key] = library.create_session(library.load(plan))
+        return self.sessions_[key]
 
 
 def _tensor_array(arrays):
@@ -162,11 +200,11 @@ def _tensor_array(arrays):
     return tensors, kept
 
 
-def _output_buffers(model_path, outputs):
-    """Allocates one array per output of the model, shaped like the reference's results."""
+def _output_names(model_path):
+    """The names of the model's outputs, in order."""
     import onnx
     model = onnx.load(model_path, load_external_data=False)
-    return {value.name: np.empty_like(array) for value, array in zip(model.graph.output, outputs)}
+    return [value.name for value in model.graph.output]
 
 
 def _find(build, name):

@@ -3,8 +3,12 @@
 
     python bench/run.py cpu
     python bench/run.py cpu --cases 'minilm.*b1$' --rounds 50 --json results.json
+    python bench/run.py cpu --only lengths,compile
+    python bench/run.py cpu --only matmul
 
-A ratio of 1 is the speed of the fastest peer, above 1 is faster.
+The parts are `peers`, `lengths` (one plan for all lengths against fixed ones), `targets` (plans made
+for a lesser machine) and `compile` (times and memory of compiling and loading). In the table of peers
+a ratio of 1 is the speed of the fastest, above 1 is faster; the other tables say what theirs is.
 """
 
 import argparse
@@ -14,11 +18,12 @@ import platform
 import re
 import sys
 
+from rows import TOLERANCE, errors, processor, row_of
+
 # Before any runtime is loaded: OpenMP reads it once.
 THREADS_VARIABLE = "OMP_NUM_THREADS"
-# Results may differ by this share of the output's range before a runner counts as wrong.
-TOLERANCE = 1e-4
 NOISE_LIMIT = 0.1
+PARTS = ("peers", "matmul", "lengths", "targets", "compile")
 
 
 def parse_options():
@@ -26,6 +31,8 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bench", nargs="?", default="cpu", choices=["cpu"],
                         help="which bench to run (cpu)")
+    parser.add_argument("--only", default="", metavar="PARTS",
+                        help="of " + ",".join(PARTS) + " (all; with --cases: peers)")
     parser.add_argument("--cases", default="", metavar="REGEX", help="only cases that match")
     parser.add_argument("--peers", default="", metavar="REGEX", help="only peers that match")
     parser.add_argument("--rounds", type=int, default=30, help="turns of each runner (30)")
@@ -38,16 +45,22 @@ def parse_options():
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error("--rounds: at least 2")
+    everything = "peers" if options.cases else ",".join(PARTS)
+    options.only = (options.only or everything).split(",")
+    if unknown := set(options.only) - set(PARTS):
+        parser.error(f"--only {','.join(sorted(unknown))}: the parts are {', '.join(PARTS)}")
     return options
 
 
-def choose_runners(options):
-    """Returns Graft and the peers that can run here, saying why another cannot."""
-    from graft_peer import GraftPeer
+def network_peers(options):
+    """Lists the runtimes that whole networks are run in."""
     from peers import OnnxRuntimePeer, OpenVinoPeer, TorchCompilePeer
-    peers = [kind(options.threads) for kind in (OnnxRuntimePeer, OpenVinoPeer, TorchCompilePeer)]
-    chosen = [peer for peer in peers if re.search(options.peers, peer.name)]
-    chosen.append(GraftPeer(options.threads, options.build, tune=options.tune))
+    return [kind(options.threads) for kind in (OnnxRuntimePeer, OpenVinoPeer, TorchCompilePeer)]
+
+
+def choose_runners(options, peers, graft):
+    """Returns Graft and the peers that can run here, saying why another cannot."""
+    chosen = [peer for peer in peers if re.search(options.peers, peer.name)] + [graft]
     able = []
     for runner in chosen:
         reason = runner.unavailable()
@@ -83,28 +96,6 @@ def measure_again(threads, before):
     return {name: max(value, after[name]) for name, value in before.items()}
 
 
-def processor():
-    """Names the processor as Linux does."""
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        return next((line.split(":", 1)[1].strip() for line in file
-                     if line.startswith("model name")), platform.machine())
-
-
-def compare(reference, results):
-    """Returns the greatest absolute error and the greatest as a share of an output's range."""
-    import numpy as np
-    largest, share = 0.0, 0.0
-    for expected, got in zip(reference, results, strict=True):
-        if expected.shape != got.shape:
-            raise RuntimeError(f"shape {got.shape}, expected {expected.shape}")
-        error = float(np.abs(expected.astype(np.float64) - got).max())
-        if not np.isfinite(error):
-            return float("inf"), float("inf")
-        largest = max(largest, error)
-        share = max(share, error / float(np.ptp(expected)))
-    return largest, share
-
-
 def prepare_runners(case, runners):
     """Returns {name: run} of those whose results agree with the first's, and all failures."""
     inputs = case.inputs()
@@ -115,7 +106,7 @@ def prepare_runners(case, runners):
             results = [result.copy() for result in run()]
             if reference is None:
                 reference = results
-            error, share = compare(reference, results)
+            error, share = errors(reference, results)
         except Exception as failure:  # One runner's fault must not end the bench.
             print(f"  {case.label}: {runner.name} failed: {failure}")
             failed.append(runner.name)
@@ -139,10 +130,7 @@ def run_case(case, runners, options):
     summaries = {name: timing.summary(seconds) for name, seconds in samples.items()}
     medians = {name: values["median_ms"] for name, values in summaries.items()}
     graft = medians.pop("graft", None)
-    ratio = min(medians.values()) / graft if graft and medians else None
-    row = {"bench": options.bench, "case": case.name, "device": processor(), "dtype": "float32",
-           "batch": case.batch, "graft_ms": graft, "peers": medians, "ratio": ratio}
-    return row, summaries, failed
+    return row_of(options, case.name, case.batch, graft, medians), summaries, failed
 
 
 def print_table(cases, rows, all_summaries, names, peak):
@@ -175,21 +163,14 @@ def write_json(path, rows):
     os.replace(partial, path)
 
 
-def main():
-    """Runs the chosen cases; exits with 1 when a runner failed or was wrong."""
-    options = parse_options()
-    os.environ[THREADS_VARIABLE] = str(options.threads)
-    import cases as all_cases
-    import peaks
-    measured = peaks.measure(options.threads)
-    print_machine(options.threads, measured)
-    runners = choose_runners(options)
+def measure_cases(options, all_cases, runners, measured, table):
+    """Runs the chosen cases in all runners; gives the rows and what failed or was wrong."""
     if not runners:
         raise SystemExit("nothing to run: every runner was left out")
-    cases = [case for case in all_cases.cpu_cases() if re.search(options.cases, case.label)]
+    cases = [case for case in all_cases if re.search(options.cases, case.label)]
     if not cases:
         raise SystemExit(f"--cases {options.cases!r} matches none of "
-                         + ", ".join(case.label for case in all_cases.cpu_cases()))
+                         + ", ".join(case.label for case in all_cases))
     print(f"results before timing; then {options.rounds} rounds, runners in turns:")
     rows, summaries, failed = [], [], []
     for case in cases:
@@ -198,8 +179,47 @@ def main():
         summaries.append(summary)
         failed += failures
     measured = measure_again(options.threads, measured)
-    print_table(cases, rows, summaries, [runner.name for runner in runners],
-                measured["fp32_gflops"])
+    table(cases, rows, summaries, [runner.name for runner in runners], measured["fp32_gflops"])
+    return rows, failed
+
+
+def measure_peers(options, graft, measured):
+    """Whole networks beside other runtimes."""
+    import cases
+    runners = choose_runners(options, network_peers(options), graft)
+    return measure_cases(options, cases.cpu_cases(), runners, measured, print_table)
+
+
+def measure_matmul(options, measured):
+    """Matrix products beside oneDNN."""
+    import matmul
+    runners = choose_runners(options, [matmul.OneDnnPeer(options.threads)], matmul.generated_only(options))
+    return measure_cases(options, matmul.matmul_cases(), runners, measured, matmul.print_table)
+
+
+def main():
+    """Runs the chosen parts; exits with 1 when a runner failed or was wrong."""
+    options = parse_options()
+    os.environ[THREADS_VARIABLE] = str(options.threads)
+    import compile_times
+    import graft_peer
+    import lengths
+    import peaks
+    import targets
+    measured = peaks.measure(options.threads)
+    print_machine(options.threads, measured)
+    graft = graft_peer.GraftPeer(options.threads, options.build, tune=options.tune)
+    rows, failed = measure_peers(options, graft, measured) if "peers" in options.only else ([], [])
+    if "matmul" in options.only:
+        more_rows, more_failed = measure_matmul(options, measured)
+        rows, failed = rows + more_rows, failed + more_failed
+    own = {"lengths": lengths, "targets": targets, "compile": compile_times}
+    for name, part in own.items():
+        if name not in options.only:
+            continue
+        if graft.unavailable():
+            raise SystemExit(f"{name}: {graft.unavailable()}")
+        rows += part.measure(options, graft)
     if options.json:
         write_json(options.json, rows)
     return 1 if failed else 0

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the bench itself: python -m unittest discover -s bench."""
 
+import contextlib
+import io
+import contextlib
+import io
 import os
 import stat
 import subprocess
+import sys
 import tempfile
 import types
 import unittest
@@ -11,8 +16,12 @@ import unittest
 import numpy as np
 
 import cases
+import child
 import graft_peer
+import matmul
+import lengths
 import peaks
+import rows as result_rows
 import run
 import timing
 
@@ -38,6 +47,11 @@ int32_t graft_session_run(void* session, const Tensor* in, size_t ins, Tensor* o
   strcpy(error->message, "expected input 'input' of rank 2");
   if (ins != 1 || outs != 1 || strcmp(in->name, "input") || strcmp(out->name, "output")) return 2;
   if (in->dtype != 1 || in->rank != 2) return 2;
+  if (!out->data) {
+    static float own[64];
+    out->data = own; out->dtype = 1; out->rank = 2; out->shape = in->shape;
+    static const int64_t strides[2] = {3, 1}; out->strides = strides;
+  }
   for (int64_t row = 0; row < in->shape[0]; ++row)
     for (int64_t column = 0; column < in->shape[1]; ++column)
       ((float*)out->data)[row * out->strides[0] + column * out->strides[1]] =
@@ -79,7 +93,7 @@ class Graft(unittest.TestCase):
             for batch in (2, 5):
                 case = doubling_case(folder, batch)
                 inputs = case.inputs()
-                results = peer.prepare(case, inputs, [np.zeros((batch, 3), np.float32)])()
+                results = peer.prepare(case, inputs, None)()
                 np.testing.assert_array_equal(results[0], 2 * inputs["input"])
             self.assertEqual(peer.library_.library_.engines_loaded(), 1)
             with open(folder + "/calls", encoding="utf-8") as file:
@@ -89,9 +103,8 @@ class Graft(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             case = doubling_case(folder, 2)
             inputs = {"input": np.zeros(3, np.float32)}
-            runner = doubling_peer(folder).prepare(case, inputs, [np.zeros((2, 3), np.float32)])
             with self.assertRaisesRegex(RuntimeError, "of rank 2"):
-                runner()
+                doubling_peer(folder).prepare(case, inputs, None)
 
     def test_is_left_out_where_nothing_is_built(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -140,6 +153,48 @@ class Rows(unittest.TestCase):
         self.assertEqual({len(seconds) for seconds in samples.values()},
                          {2 * timing.MAX_RUNS_PER_TURN})
 
+    def test_groups_come_in_another_order_each_round_and_their_runners_in_turns(self):
+        calls = []
+        groups = {group: {name: lambda call=(group, name): calls.append(call) for name in "AB"}
+                  for group in range(5)}
+        samples = timing.interleaved_groups(groups, 4)
+        turns = [call for index, call in enumerate(calls) if not index or calls[index - 1] != call]
+        orders = [turns[start:start + 10] for start in range(0, 50, 10)]  # the first is the warm-up
+        for order in orders:
+            self.assertEqual("".join(name for _, name in order), "AB" * 5)
+            self.assertEqual({group for group, _ in order}, set(range(5)))
+        self.assertGreater(len({tuple(order) for order in orders}), 2)
+        self.assertEqual({len(seconds) for runners in samples.values() for seconds in runners.values()},
+                         {4 * timing.MAX_RUNS_PER_TURN})
+
+    def test_one_plan_for_all_lengths_is_held_against_the_fixed_ones(self):
+        options = types.SimpleNamespace(bench="cpu")
+        samples = {16: {"one plan": [0.002] * 5, "fixed": [0.001] * 5},
+                   99: {"one plan": [0.004] * 5, "fixed": [0.004] * 5}}
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            rows = lengths.print_rows(options, samples)
+        self.assertEqual([row["case"] for row in rows],
+                         ["lengths/minilm/l16", "lengths/minilm/l99", "lengths/minilm/all"])
+        self.assertEqual([round(row["ratio"], 3) for row in rows], [0.5, 1.0, round(5 / 6, 3)])
+        self.assertIn("MISSED", printed.getvalue())
+
+    def test_results_that_differ_end_a_comparison(self):
+        reference = [np.arange(10, dtype=np.float32)]
+        result_rows.compare("same", reference, [reference[0] + np.float32(1e-6)])
+        with self.assertRaisesRegex(SystemExit, "wrong"):
+            result_rows.compare("wrong", reference, [reference[0] + np.float32(0.1)])
+
+    def test_a_childs_time_and_memory_are_its_own(self):
+        grab = [sys.executable, "-S", "-c", "import time; x = bytearray(200 << 20); time.sleep(0.3)"]
+        seconds, peak_bytes = child.measure(grab)
+        self.assertGreater(seconds, 0.3)
+        self.assertGreater(peak_bytes, 200 << 20)
+        held = bytearray(100 << 20)  # of this process, and not of the next child
+        _, peak_bytes = child.measure(["true"])
+        self.assertLess(peak_bytes, len(held))
+        with self.assertRaisesRegex(RuntimeError, "absent"):
+            child.measure(["ls", "/absent"])
+
     def test_peaks_are_measured(self):
         measured = peaks.measure(1)
         self.assertGreater(measured["fp32_gflops"], 1)
@@ -151,6 +206,19 @@ class Rows(unittest.TestCase):
             for symbol, size in case.sizes:
                 self.assertTrue(bounds[symbol][0] <= size <= bounds[symbol][1], case.label)
             self.assertEqual({array.shape[0] for array in case.inputs().values()}, {case.batch})
+
+
+class Matmul(unittest.TestCase):
+    def test_names_what_is_below_the_bar(self):
+        cases_ = matmul.matmul_cases()[:2]
+        rows_ = [{"ratio": 0.5}, {"ratio": 2.0}]
+        times = {name: {"median_ms": 1.0, "spread": 0.0} for name in ("onednn", "graft")}
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            matmul.print_table(cases_, rows_, [times, times], ["onednn", "graft"], 100.0)
+        self.assertIn("geometric mean of onednn / graft: 1.000 over 2 cases, lowest 0.50",
+                      output.getvalue())
+        self.assertTrue(output.getvalue().endswith(f"oneDNN's speed: {cases_[0].label}\n"))
 
 
 if __name__ == "__main__":

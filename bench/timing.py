@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times several runners in turns, so that a busy or throttled moment hits all of them alike."""
 
+import random
 import statistics
 import time
 
@@ -16,14 +17,24 @@ def interleaved(runners, rounds):
 
     Each turn begins with an untimed run, which brings the runner's weights back into the caches.
     """
-    repeats = {name: _runs_per_turn(run) for name, run in runners.items()}
-    samples = {name: [] for name in runners}
+    return interleaved_groups({None: runners}, rounds)[None]
+
+
+def interleaved_groups(groups, rounds, seed=1):
+    """The same for {group: {name: run}}: a round takes the groups in a random order of its own,
+    and in each group the runners in turns. Returns {group: {name: [seconds]}}.
+    """
+    repeats = {(group, name): _runs_per_turn(run)
+               for group, runners in groups.items() for name, run in runners.items()}
+    samples = {group: {name: [] for name in runners} for group, runners in groups.items()}
+    order = random.Random(seed)
     for _ in range(rounds):
-        for name, run in runners.items():
-            time.sleep(SETTLE_SECONDS)
-            run()
-            for _ in range(repeats[name]):
-                samples[name].append(_seconds(run))
+        for group in order.sample(list(groups), len(groups)):
+            for name, run in groups[group].items():
+                time.sleep(SETTLE_SECONDS)
+                run()
+                for _ in range(repeats[group, name]):
+                    samples[group][name].append(_seconds(run))
     return samples
 
 

@@ -21,8 +21,6 @@ find_program(GRAFT_FLATC flatc REQUIRED)
 find_path(GRAFT_FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h REQUIRED)
 find_path(GRAFT_XXHASH_INCLUDE xxhash.h REQUIRED)
 find_library(GRAFT_XXHASH_LIBRARY xxhash REQUIRED)
-find_path(GRAFT_ZSTD_INCLUDE zstd.h REQUIRED)
-find_library(GRAFT_ZSTD_LIBRARY zstd REQUIRED)
 
 set(CMAKE_MESSAGE_LOG_LEVEL WARNING)  # LLVM's own file reports every library it once looked for
 find_package(LLVM 19.1 QUIET CONFIG HINTS /usr/lib/llvm-19)

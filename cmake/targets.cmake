@@ -43,11 +43,11 @@ function(graft_core name)
   add_library(${name} STATIC ${ARGN})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   target_include_directories(${name} SYSTEM PUBLIC ${CMAKE_BINARY_DIR}/generated
-    ${GRAFT_FLATBUFFERS_INCLUDE} ${GRAFT_XXHASH_INCLUDE} ${GRAFT_ZSTD_INCLUDE})
+    ${GRAFT_FLATBUFFERS_INCLUDE} ${GRAFT_XXHASH_INCLUDE})
   target_compile_definitions(${name} PUBLIC GRAFT_VERSION="${PROJECT_VERSION}")
   target_link_libraries(${name} PRIVATE graft_warnings nlohmann_json::nlohmann_json)
   target_link_libraries(${name} PUBLIC fmt::fmt spdlog::spdlog protobuf::libprotobuf-lite
-    ${GRAFT_XXHASH_LIBRARY} ${GRAFT_ZSTD_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
+    ${GRAFT_XXHASH_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()
 
 # Gives a shared library its exported names, and lets it find its neighbours wherever it is moved.

@@ -9,7 +9,7 @@ enable_testing()
 graft_require(GTest)
 include(GoogleTest)
 set(graft_core_kinds unit golden plan ops llvm cuda onednn)
-set(graft_own_commands mutate replay)  # their run.py is a command of ./dev, not a test
+set(graft_own_commands bench mutate replay)  # their run.py is a command of ./dev, not a test
 
 graft_sources(support_sources tests/support)
 add_library(graft_test_support INTERFACE)
@@ -81,6 +81,13 @@ foreach(kind ${folders})
 endforeach()
 
 graft_add_python_tests(models ${CMAKE_SOURCE_DIR}/models all)
+graft_add_python_tests(bench ${CMAKE_SOURCE_DIR}/bench all)
+
+# The pages that `./dev docs` writes are those that this build would write.
+if(TARGET graft_command)
+  add_test(NAME docs COMMAND ${GRAFT_PYTHON_PREFIX}/bin/python ${CMAKE_SOURCE_DIR}/tools/docs/run.py --check)
+  set_tests_properties(docs PROPERTIES LABELS all ENVIRONMENT "GRAFT_BUILD=${CMAKE_BINARY_DIR}")
+endif()
 
 # Tests that need a build of their own: ./dev makes it, the first time in minutes.
 function(graft_add_own_build name folder)

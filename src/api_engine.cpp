@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "compile.h"
 #include "describe.h"
-#include "engine/plan_file.h"
 #include "kernel_source.h"
 #include "load.h"
 
@@ -56,14 +55,17 @@ graft_status compile_source(const ModelSource& source, const graft_option* optio
     GRAFT_USER_CHECK(engine, kInvalidArgument, "the place for the engine is NULL", "graft_compile");
     bool stopped = false;
     const CompileOptions made = make_options(options, option_count, progress, context, stopped);
-    *engine = new graft_engine(load(compile(source, made)));
+    Compiled compiled = compile(source, made);
+    auto loaded = load(std::move(compiled.engine), made.device);
+    *engine = new graft_engine(std::move(compiled.plan), std::move(loaded));
   });
 }
 
 }  // namespace
 }  // namespace graft::api_detail
 
-graft_engine::graft_engine(std::shared_ptr<const graft::LoadedEngine> engine) : loaded(std::move(engine)) {
+graft_engine::graft_engine(graft::Plan made, std::shared_ptr<const graft::LoadedEngine> engine)
+    : plan(std::move(made)), loaded(std::move(engine)) {
   for (const int input : data().inputs) inputs.push_back(value_info(input));
   for (const int output : data().outputs) outputs.push_back(value_info(output));
 }
@@ -122,14 +124,16 @@ graft_status graft_compile_bytes(const void* bytes, size_t byte_count, const cha
 graft_status graft_load(const char* path, graft_engine** engine, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(path && engine, kInvalidArgument, "path or the place for the engine is NULL", "graft_load");
-    *engine = new graft_engine(graft::load(path));
+    graft::Plan plan = graft::open_plan(path);
+    auto loaded = graft::load(plan);
+    *engine = new graft_engine(std::move(plan), std::move(loaded));
   });
 }
 
 graft_status graft_engine_save(const graft_engine* engine, const char* path, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(engine && path, kInvalidArgument, "engine or path is NULL", "graft_engine_save");
-    graft::save_plan(engine->data(), path);
+    graft::save(engine->plan, path);
   });
 }
 

@@ -10,15 +10,17 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compile.h"
 #include "graft/graft_c.h"
 #include "runtime/session.h"
 
 /// An engine with the descriptions that callers ask for; counted by hand, since C has no destructors.
 struct graft_engine {
-  explicit graft_engine(std::shared_ptr<const graft::LoadedEngine> engine);
+  graft_engine(graft::Plan made, std::shared_ptr<const graft::LoadedEngine> engine);
 
   const graft::Engine& data() const { return *loaded->engine; }
 
+  graft::Plan plan;
   std::shared_ptr<const graft::LoadedEngine> loaded;
   std::atomic<int64_t> references{1};
   std::vector<graft_value_info> inputs, outputs;

@@ -1,30 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface: running engines.
 #include <cstdlib>
+#include <limits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "api_handles.h"
+#include "runtime/strided_copy.h"
 
 using graft::api_detail::guarded;
 
 namespace graft::api_detail {
 
-/// Memory of the session for an output that the caller gave none for; only grows.
+/// Memory of the session for an output that the caller gave none for; only grows. What it outgrows lives until the next
+/// growth, since it may be an input of the run that is going on.
 struct OwnedOutput {
   void* data = nullptr;
+  void* outgrown = nullptr;
   size_t bytes = 0;
 
   OwnedOutput() = default;
   OwnedOutput(const OwnedOutput&) = delete;
   OwnedOutput& operator=(const OwnedOutput&) = delete;
-  ~OwnedOutput() { std::free(data); }
+  ~OwnedOutput() {
+    std::free(data);
+    std::free(outgrown);
+  }
 
   void* reserve(size_t wanted) {
     const size_t rounded = (std::max<size_t>(wanted, 1) + 63) / 64 * 64;
     if (rounded <= bytes) return data;
-    std::free(data);
+    std::free(outgrown);
+    outgrown = data;
     data = std::aligned_alloc(64, rounded);
     bytes = data ? rounded : 0;
     return data;
@@ -65,48 +73,79 @@ using graft::ErrorKind;
 size_t find_value(const std::vector<graft_value_info>& values, const graft_tensor& tensor, size_t position,
                   const char* what) {
   if (!tensor.name && position < values.size()) return position;
-  std::vector<std::string_view> names;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (tensor.name && std::string_view(values[i].name) == tensor.name) return i;
-    names.push_back(values[i].name);
+  for (size_t i = 0; tensor.name && i < values.size(); ++i) {
+    if (std::string_view(values[i].name) == tensor.name) return i;
   }
+  std::vector<std::string_view> names;
+  for (const graft_value_info& value : values) names.push_back(value.name);
   const std::string message =
       tensor.name ? fmt::format("the engine has no {} '{}'; it has {}", what, tensor.name, fmt::join(names, ", "))
                   : fmt::format("{} {}s were given; the engine has {}", position + 1, what, values.size());
   throw Error(ErrorKind::kInvalidArgument, message, "run");
 }
 
-/// Bytes from the first element to the end of the last; 0 when strides go backwards (then nothing can be checked).
-uint64_t spanned_bytes(const graft::BufferView& view) {
-  int64_t last = 0, count = 1;
+/// How many bytes a view spans from `data` on; 0 when strides go backwards (then nothing can be checked).
+struct Span {
+  uint64_t bytes = 0;
+  bool overflows = false;
+};
+
+Span span_of(const graft::BufferView& view) {
+  const int64_t count = graft::element_count(view);
+  if (count == 0) return {};
+  int64_t last = 0, lowest = 0;
+  bool overflows = false;
   for (size_t axis = 0; axis < view.shape.size(); ++axis) {
-    count *= view.shape[axis];
-    if (view.strides.empty()) continue;
-    if (view.strides[axis] < 0) return 0;
-    last += (view.shape[axis] - 1) * view.strides[axis];
+    if (view.strides.empty()) break;
+    int64_t reach = 0;
+    overflows |= __builtin_mul_overflow(view.shape[axis] - 1, view.strides[axis], &reach);
+    overflows |= __builtin_add_overflow(reach < 0 ? lowest : last, reach, reach < 0 ? &lowest : &last);
   }
-  if (count <= 0) return 0;
-  return static_cast<uint64_t>(graft::packed_bytes(view.type, view.strides.empty() ? count : last + 1));
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 64;
+  if (overflows || last > kMost || lowest < -kMost) return {0, true};
+  if (lowest < 0) return {};
+  return {static_cast<uint64_t>(graft::packed_bytes(view.type, view.strides.empty() ? count : last + 1)), false};
 }
 
 /// Copies a description into a view that keeps its memory from call to call.
 void take(const graft_tensor& tensor, const graft_value_info& value, const char* what, graft::BufferView& view) {
-  const std::string where = fmt::format("{} '{}'", what, value.name);
+  const auto where = [&] { return fmt::format("{} '{}'", what, value.name); };
   const std::optional<DType> type = graft::dtype_from_onnx(tensor.dtype);
-  GRAFT_USER_CHECK(type, kInvalidArgument, fmt::format("{} is no element type", tensor.dtype), where);
+  GRAFT_USER_CHECK(type, kInvalidArgument, fmt::format("{} is no element type", tensor.dtype), where());
   GRAFT_USER_CHECK(tensor.rank >= 0 && tensor.rank <= graft::api_detail::kMaxRank, kInvalidArgument,
-                   fmt::format("rank {} is not between 0 and {}", tensor.rank, graft::api_detail::kMaxRank), where);
-  GRAFT_USER_CHECK(tensor.shape || tensor.rank == 0, kInvalidArgument, "the shape is NULL", where);
+                   fmt::format("rank {} is not between 0 and {}", tensor.rank, graft::api_detail::kMaxRank), where());
+  GRAFT_USER_CHECK(tensor.shape || tensor.rank == 0, kInvalidArgument, "the shape is NULL", where());
   view.data = tensor.data;
   view.type = *type;
   view.shape.assign(tensor.shape, tensor.shape + tensor.rank);
   view.strides.clear();
   if (tensor.strides) view.strides.assign(tensor.strides, tensor.strides + tensor.rank);
-  graft::checked_element_count(view.type, view.shape, where);
-  if (tensor.bytes == 0) return;
-  const uint64_t needed = spanned_bytes(view);
-  GRAFT_USER_CHECK(needed <= tensor.bytes, kInvalidArgument,
-                   fmt::format("its shape takes {} bytes, the memory has {}", needed, tensor.bytes), where);
+  for (int32_t axis = 0; axis < tensor.rank; ++axis) {
+    GRAFT_USER_CHECK(tensor.shape[axis] >= 0, kInvalidArgument,
+                     fmt::format("axis {} has extent {}", axis, tensor.shape[axis]), where());
+  }
+  try {
+    graft::checked_element_count(view.type, view.shape);
+  } catch (const Error& fault) {
+    throw Error(fault.kind(), fault.message(), where());
+  }
+  const Span span = span_of(view);
+  GRAFT_USER_CHECK(!span.overflows, kInvalidArgument,
+                   fmt::format("strides [{}] reach beyond any memory", fmt::join(view.strides, ", ")), where());
+  GRAFT_USER_CHECK(graft::bit_width(view.type) >= 8 || !graft::needs_copy(view), kInvalidArgument,
+                   "elements narrower than a byte must be row-major", where());
+  GRAFT_USER_CHECK(tensor.bytes == 0 || span.bytes <= tensor.bytes, kInvalidArgument,
+                   fmt::format("its shape takes {} bytes, the memory has {}", span.bytes, tensor.bytes), where());
+}
+
+/// The elements of an output are written, so they may not share memory.
+void check_written(const graft::BufferView& view, const graft_value_info& value) {
+  for (size_t axis = 0; axis < view.strides.size(); ++axis) {
+    GRAFT_USER_CHECK(view.strides[axis] != 0 || view.shape[axis] <= 1, kInvalidArgument,
+                     fmt::format("axis {} of {} elements has stride 0, so that they would share memory", axis,
+                                 view.shape[axis]),
+                     fmt::format("output '{}'", value.name));
+  }
 }
 
 }  // namespace
@@ -118,7 +157,7 @@ void graft_session::take_inputs(const graft_tensor* tensors, size_t count) {
     GRAFT_USER_CHECK(inputs[input].type == DType::kUndefined, kInvalidArgument, "it was given twice",
                      fmt::format("input '{}'", engine->inputs[input].name));
     take(tensors[i], engine->inputs[input], "input", inputs[input]);
-    GRAFT_USER_CHECK(tensors[i].data || spanned_bytes(inputs[input]) == 0, kInvalidArgument, "its data is NULL",
+    GRAFT_USER_CHECK(tensors[i].data || graft::element_count(inputs[input]) == 0, kInvalidArgument, "its data is NULL",
                      fmt::format("input '{}'", engine->inputs[input].name));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -135,7 +174,9 @@ void graft_session::take_outputs(const graft_tensor* tensors, size_t count) {
     GRAFT_USER_CHECK(wanted[output] < 0, kInvalidArgument, "it was asked for twice",
                      fmt::format("output '{}'", engine->outputs[output].name));
     wanted[output] = static_cast<int>(i);
-    if (tensors[i].data) take(tensors[i], engine->outputs[output], "output", outputs[output]);
+    if (!tensors[i].data) continue;
+    take(tensors[i], engine->outputs[output], "output", outputs[output]);
+    check_written(outputs[output], engine->outputs[output]);
   }
 }
 

@@ -6,11 +6,16 @@
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "device/cuda/cuda_device.h"
+#include "graph/infer.h"
 #include "import/onnx/import.h"
 #include "kernel_source.h"
-#include "plan/build_engine.h"
+#include "library_source.h"
+#include "load.h"
 #include "shape_choices.h"
+#include "tile/panel_layout.h"
 
 namespace graft {
 namespace {
@@ -33,7 +38,7 @@ std::vector<std::pair<std::string, std::string>> recorded(const CompileOptions& 
   constexpr std::string_view kTuningNames[] = {"off", "fast", "full"};
   std::vector<std::pair<std::string, std::string>> rows = {
       {"version", GRAFT_VERSION},
-      {"target", options.target},
+      {"target", options.targets.empty() ? "native" : fmt::format("{}", fmt::join(options.targets, ";"))},
       {"threads", std::to_string(options.threads)},
       {"tune", std::string(kTuningNames[static_cast<int>(options.tuning)])},
       {"mode", options.interpret ? "interpret" : "generated"}};
@@ -51,15 +56,6 @@ void dump_kernels(const Engine& engine, const Target& target) {
   }
 }
 
-/// No generator, no kernels: then the interpreter runs everything, and the user is told.
-CompileKernels kernels_for(const Target& target, const CompileOptions& options) {
-  if (options.interpret) return {};
-  const std::string missing = why_no_generator(target);
-  if (missing.empty()) return kernel_code;
-  log(LogLevel::kWarning, "{}; the interpreter runs everything, slowly", missing);
-  return {};
-}
-
 }  // namespace
 
 std::string_view name_of(Stage stage) { return kStageNames[static_cast<int>(stage)]; }
@@ -71,7 +67,25 @@ std::optional<Stage> parse_stage(std::string_view name) {
   return std::nullopt;
 }
 
-Target target_of(const CompileOptions& options) { return find_target(options.target, options.threads); }
+std::vector<Target> targets_of(const CompileOptions& options) {
+  std::vector<Target> targets;
+  for (const std::string& name : options.targets) targets.push_back(find_target(name, options.threads));
+  const int gpu = gpu_of(options.device);
+  if (targets.empty() && gpu >= 0) targets.push_back(find_target(cuda_architecture(gpu), options.threads));
+  if (targets.empty()) targets.push_back(host_cpu(options.threads));
+  return targets;
+}
+
+const Record* record_for(const std::vector<Record>& records, const Target& target) {
+  for (const Record& record : records) {
+    const Target made = parse_target(record.target);
+    if (made.kind == target.kind && made.architecture == target.architecture && made.features == target.features &&
+        made.vector_bits == target.vector_bits) {
+      return &record;
+    }
+  }
+  return nullptr;
+}
 
 Graph import_model(const ModelSource& source, const CompileOptions& options) {
   report(options, name_of(Stage::kImport), source.bytes ? "from memory" : source.path);
@@ -98,30 +112,94 @@ FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* note
   return program;
 }
 
-Engine plan(FusedProgram program, const CompileOptions& options) {
-  BuildOptions build{.target = target_of(options), .tuning = options.tuning};
-  build.compile_kernels = kernels_for(build.target, options);
-  build.keep_references = environment().validate;
+BuiltEngine plan(FusedProgram program, const Target& target, const CompileOptions& options, const Plan* known) {
+  BuildOptions build{.target = target, .tuning = options.tuning};
+  if (known) build.record = record_for(known->records, target), build.packed = &known->packed;
+  if (!options.interpret) {
+    // Asked between kernels, from any thread.
+    const KernelProgress stop = [&](std::string_view) { return options.cancelled && options.cancelled(); };
+    build.compile_kernels = [stop](const std::string& programs, const Target& machine) {
+      return interruptible_kernel_code(programs, machine, stop);
+    };
+  }
+  if (build.tuning != Tuning::kOff && !why_not_runnable(target, host_cpu(target.threads)).empty()) {
+    log(LogLevel::kStep, "{}: nothing can be measured here, so the cost model chooses", target.name);
+    build.tuning = Tuning::kOff;
+  }
+  build.libraries = {library_source(), why_no_library};
   build.disabled = with_disabled(options).disabled;
+  build.timings = timing_cache(target);
+  build.keep_references = environment().validate;
   build.progress = [&](const std::string& step, int done, int total) {
     report(options, name_of(Stage::kPlan), step, done, total);
   };
-  Engine engine = build_engine(std::move(program), build);
-  engine.options = recorded(options);
-  dump("plan", "plan", print(engine));
-  dump_kernels(engine, build.target);
+  BuiltEngine built = build_engine(std::move(program), build);
+  dump("plan", "plan", print(built.engine));
+  dump("record", "record", print(built.record));
+  dump_kernels(built.engine, build.target);
+  return built;
+}
+
+namespace {
+
+/// Weights that an engine holds packed are made from there again when somebody asks for them: in memory once.
+void share_weights(Plan& plan) {
+  for (const PackedConstant& packed : plan.packed) {
+    const ValueId id = plan.graph.find_value(packed.name);
+    if (id == kNoValue || !plan.graph.value(id).constant || plan.graph.value(id).constant->is_deferred()) continue;
+    std::optional<TensorData>& constant = plan.graph.value(id).constant;
+    const std::vector<int64_t> shape = constant->shape();
+    constant = TensorData::deferred(constant->type(), shape, [packed, shape] {
+      return tile::unpack(tile::parse_panel_layout(packed.layout), packed.data, packed.view).reshaped(shape);
+    });
+  }
+}
+
+/// The choices that a file holds for the targets of this build.
+std::vector<Record> read_records(const std::string& path) {
+  if (is_plan(path)) return open_plan(path).records;
+  return {parse_record(read_text_file(path))};
+}
+
+}  // namespace
+
+Engine build(const Plan& plan, const Target& target, const CompileOptions& options) {
+  CompileOptions chosen = options;
+  chosen.tuning = Tuning::kOff;
+  if (!options.interpret && !record_for(plan.records, target)) {
+    std::vector<std::string> names;
+    for (const Record& record : plan.records) names.push_back(parse_target(record.target).name);
+    log(LogLevel::kStep, "the plan was made for {}: planning anew for {}", fmt::join(names, ", "), target.name);
+  }
+  Engine engine = graft::plan(fuse(plan.graph, chosen), target, chosen, &plan).engine;
+  engine.name = plan.graph.name;
+  engine.options = plan.options;
   return engine;
 }
 
-Engine compile_from(Graph graph, Stage done, const CompileOptions& options) {
-  const std::string name = graph.name;
+Compiled compile_from(Graph graph, Stage done, const CompileOptions& options) {
   if (done < Stage::kPasses) rewrite(graph, options);
-  Engine engine = plan(fuse(std::move(graph), options), options);
-  engine.name = name;
-  return engine;
+  Compiled compiled;
+  Plan known;
+  if (!options.record.empty()) known.records = read_records(options.record);
+  compiled.plan.options = recorded(options);
+  infer_types(graph);
+  bool first = true;
+  for (const Target& target : targets_of(options)) {
+    BuiltEngine built = plan(fuse(graph, options), target, options, &known);
+    compiled.plan.records.push_back(std::move(built.record));
+    for (PackedConstant& packed : built.packed) compiled.plan.packed.push_back(std::move(packed));
+    if (first) compiled.engine = std::move(built.engine);
+    first = false;
+  }
+  compiled.engine.name = graph.name;
+  compiled.engine.options = compiled.plan.options;
+  compiled.plan.graph = std::move(graph);
+  share_weights(compiled.plan);
+  return compiled;
 }
 
-Engine compile(const ModelSource& source, const CompileOptions& options) {
+Compiled compile(const ModelSource& source, const CompileOptions& options) {
   return compile_from(import_model(source, options), Stage::kImport, options);
 }
 

@@ -11,13 +11,17 @@
 
 #include "compile_options.h"
 #include "engine/engine.h"
+#include "engine/record.h"
 #include "fuse/fused_program.h"
 #include "graph/graph.h"
 #include "passes/pass.h"
+#include "plan/build_engine.h"
+#include "target/target.h"
 
 namespace graft {
 
-/// The stages, in order. The result of each can be printed; that of the first two can be read back.
+/// The stages, in order. The result of each can be printed. The graph of the first two can be read back, and the record
+/// of the last; regions follow from the graph.
 enum class Stage : uint8_t { kImport, kPasses, kFuse, kPlan };
 std::string_view name_of(Stage stage);
 std::optional<Stage> parse_stage(std::string_view name);
@@ -40,18 +44,39 @@ Graph import_model(const ModelSource& source, const CompileOptions& options);
 void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes = nullptr);
 /// Groups nodes into regions.
 FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* notes = nullptr);
-/// Chooses kernels, generates them, packs weights.
-Engine plan(FusedProgram program, const CompileOptions& options);
+
+/// What a plan file holds: enough to build an engine for any machine, and the choices for some.
+struct Plan {
+  Graph graph;                                               ///< after the passes
+  std::vector<std::pair<std::string, std::string>> options;  ///< everything that changed the result of compiling
+  std::vector<Record> records;                               ///< one for each target
+  std::vector<PackedConstant> packed;                        ///< weights as the kernels of these targets read them
+};
+
+/// Chooses kernels for a target, generates them, packs weights. `known`: what earlier builds of this program chose.
+BuiltEngine plan(FusedProgram program, const Target& target, const CompileOptions& options,
+                 const Plan* known = nullptr);
+/// Builds the engine of a plan for a target: as its record says, or, where it has none for this kind of machine, anew
+/// by the cost model, which is said in the log.
+Engine build(const Plan& plan, const Target& target, const CompileOptions& options);
+
+/// A plan, and the engine for the first of its targets.
+struct Compiled {
+  Plan plan;
+  Engine engine;
+};
 
 /// All stages. Throws Error naming node, cause and remedy; `cancelled` when the caller stops it. Thread-safe.
-Engine compile(const ModelSource& source, const CompileOptions& options);
+Compiled compile(const ModelSource& source, const CompileOptions& options);
 /// The stages after `done`, from a graph that was stopped there.
-Engine compile_from(Graph graph, Stage done, const CompileOptions& options);
+Compiled compile_from(Graph graph, Stage done, const CompileOptions& options);
 
-/// The machine that the options name, with its threads.
-Target target_of(const CompileOptions& options);
+/// The machines that the options name, with their threads.
+std::vector<Target> targets_of(const CompileOptions& options);
+/// The record for machines of this kind (instruction set and vector width), or null.
+const Record* record_for(const std::vector<Record>& records, const Target& target);
 
-/// The canonical text of an engine, for dumps and `--compile-to plan`.
+/// The text of an engine, for dumps and `graft inspect --text`.
 std::string print(const Engine& engine);
 
 }  // namespace graft

@@ -103,7 +103,12 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else if (choice.key == "tune") {
     options.tuning = static_cast<Tuning>(choose(choice, {"off", "fast", "full"}));
   } else if (choice.key == "target") {
-    options.target = choice.value;
+    options.targets.emplace_back(choice.value);
+  } else if (choice.key == "device") {
+    gpu_of(choice.value);
+    options.device = choice.value;
+  } else if (choice.key == "record") {
+    options.record = choice.value;
   } else if (choice.key == "mode") {
     options.interpret = choose(choice, {"generated", "interpret"}) == 1;
   } else if (choice.key == "disable") {
@@ -113,9 +118,18 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
-                "target, mode, disable",
+                "record, target, device, mode, disable",
                 std::string(choice.key));
   }
+}
+
+int gpu_of(std::string_view device) {
+  if (device == "cpu") return -1;
+  const OptionText choice{"device", device};
+  const bool named = device == "cuda" || device.starts_with("cuda:");
+  if (!named) reject(choice, "cpu, cuda or cuda:NUMBER");
+  if (device == "cuda") return 0;
+  return static_cast<int>(parse_number(choice, device.substr(5), 0, 1024, "cpu, cuda or cuda:NUMBER"));
 }
 
 void report(const CompileOptions& options, std::string_view stage, std::string_view step, int done, int total) {

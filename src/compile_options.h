@@ -22,11 +22,13 @@ using Progress = std::function<void(std::string_view stage, std::string_view ste
 
 /// Everything that changes the result of compiling, and two callbacks that do not.
 struct CompileOptions {
-  std::string target = "native";                         ///< a name or the text of a description
+  std::vector<std::string> targets;                      ///< names or texts of descriptions; none: this machine
+  std::string device = "cpu";                            ///< what runs it here: cpu, cuda or cuda:N
   int threads = 0;                                       ///< 0: all cores of this machine
   Tuning tuning = Tuning::kFast;
   bool interpret = false;                                ///< neither generated kernels nor libraries
   std::map<std::string, Graph::Range, std::less<>> dims; ///< by the model's symbols; min == max fixes one
+  std::string record;                                    ///< a file with choices made before: a plan, or a text
   InputShapes shapes, min_shapes, opt_shapes, max_shapes;
   std::vector<std::string> disabled;
   Progress progress;
@@ -40,6 +42,9 @@ struct OptionText {
 
 /// Sets a choice; throws invalid_argument naming the key, the value and what is allowed.
 void set_option(CompileOptions& options, OptionText choice);
+
+/// The number of the GPU that `cuda` or `cuda:N` names, -1 for `cpu`; throws invalid_argument for other texts.
+int gpu_of(std::string_view device);
 
 /// Words between separators; empty ones are kept.
 std::vector<std::string_view> split(std::string_view text, char separator);

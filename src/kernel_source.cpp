@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel_source.h"
 
-#include <dlfcn.h>
 #include <sys/stat.h>
 
 #include <atomic>
+#include <cstring>
+#include <exception>
 #include <mutex>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
+#include "open_module.h"
 #include "runtime/kernel_cache.h"
 
 namespace graft {
@@ -27,6 +28,7 @@ struct Generator {
   std::string path;      ///< empty when there is no file
   std::string identity;  ///< path, size and time of the file: another build of it is another generator
   std::mutex mutex;
+  std::atomic<bool> told{false};  ///< that it cannot be opened
   graft_codegen_compile_fn compile = nullptr;
   graft_codegen_version_fn version = nullptr;
 
@@ -34,44 +36,20 @@ struct Generator {
   void open();
 };
 
-/// The file that holds this code: libgraft.so or the program.
-std::string own_path() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_path), &info) && info.dli_fname &&
-      std::string_view(info.dli_fname).find('/') != std::string_view::npos) {
-    return info.dli_fname;
-  }
-  char* resolved = realpath("/proc/self/exe", nullptr);
-  std::string path = resolved ? resolved : "";
-  std::free(resolved);
-  return path;
-}
-
-/// Looks beside this code and in ../lib of it, never along the system's search path.
 void Generator::find_file() {
-  const std::string folder = directory_of(own_path());
-  for (const char* place : {"", "/../lib", "/../lib64"}) {
-    const std::string candidate = fmt::format("{}{}/libgraft_{}.so", folder, place, name);
-    struct stat status {};
-    if (stat(candidate.c_str(), &status) != 0) continue;
-    path = candidate;
-    identity = fmt::format("{} {} {}.{}", name, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-    return;
-  }
+  path = find_module(name);
+  struct stat status {};
+  if (path.empty() || stat(path.c_str(), &status) != 0) return;
+  identity = fmt::format("{} {} {}.{}", name, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
 /// Opens the module; throws a device error that says what is missing.
 void Generator::open() {
   const std::lock_guard lock(mutex);
   if (compile) return;
-  GRAFT_USER_CHECK(!path.empty(), kDevice,
-                   fmt::format("libgraft_{}.so is neither beside {} nor in ../lib: this build lacks it",
-                               name, own_path()), "code generator");
-  void* library = dlopen(path.c_str(), RTLD_LOCAL | RTLD_NOW);
-  const char* fault = library ? nullptr : dlerror();
-  GRAFT_USER_CHECK(library, kDevice, fmt::format("cannot be opened: {}", fault ? fault : "no reason given"), path);
-  version = reinterpret_cast<graft_codegen_version_fn>(dlsym(library, "graft_codegen_version"));
-  const auto found = reinterpret_cast<graft_codegen_compile_fn>(dlsym(library, "graft_codegen_compile"));
+  void* module = open_module(name, path);
+  version = reinterpret_cast<graft_codegen_version_fn>(module_function(module, "graft_codegen_version"));
+  const auto found = reinterpret_cast<graft_codegen_compile_fn>(module_function(module, "graft_codegen_compile"));
   GRAFT_USER_CHECK(version && found, kDevice, "is not a code generator of this version of Graft", path);
   log(LogLevel::kDetail, "opened {}: {}", path, version());
   compile = found;
@@ -90,30 +68,57 @@ Generator& generator_for(const Target& target) {
   return generators[target.kind == TargetKind::kCuda ? 1 : 0];
 }
 
-/// What a module sends back.
+/// What a module sends back, and whom it asks.
 struct Received {
-  std::string code, source, error;
+  std::string code, source, launch, error;
+  const KernelProgress* progress = nullptr;
+  std::exception_ptr thrown;  ///< by `progress`, on its way round the C interface
+
+  bool stop(std::string_view finished) noexcept {
+    try {
+      return progress && *progress && (*progress)(finished);
+    } catch (...) {
+      thrown = std::current_exception();
+      return true;
+    }
+  }
 };
 
-void receive(void* context, const char* kind, const void* data, size_t bytes) {
+int receive(void* context, const char* kind, const void* data, size_t bytes) {
   auto& received = *static_cast<Received*>(context);
   const std::string_view text(static_cast<const char*>(data), bytes);
   const std::string_view form(kind);
+  if (form == "progress") return received.stop(text);
   if (form == "object" || form == "cubin") received.code = text;
   if (form == "source") received.source = text;
+  if (form == "launch") received.launch = text;
   if (form == "error") received.error = text;
   if (form == "log") log(LogLevel::kDetail, "{}", text);
+  return 0;
 }
 
-Received generate(const std::string& programs, const Target& target, const char* options) {
+Received generate(const std::string& programs, const Target& target, const char* options,
+                  const KernelProgress& progress) {
   Generator& generator = generator_for(target);
-  generator.open();
+  try {
+    generator.open();
+  } catch (const Error& error) {
+    if (!generator.told.exchange(true)) {
+      log(LogLevel::kWarning, "{}; the interpreter runs everything, slowly", error.what());
+    }
+    throw;
+  }
   compilations.fetch_add(1, std::memory_order_relaxed);
   Received received;
-  const int failed =
+  received.progress = &progress;
+  const int outcome =
       generator.compile(programs.data(), programs.size(), print(target).c_str(), options, &receive, &received);
-  if (failed) throw Error(ErrorKind::kInternal, received.error.empty() ? "failed without a message" : received.error,
-                          fmt::format("code generator {}", generator.name));
+  if (received.thrown) std::rethrow_exception(received.thrown);
+  const std::string name = fmt::format("code generator {}", generator.name);
+  if (outcome == graft_codegen_stopped) throw Error(ErrorKind::kCancelled, "stopped as the caller asked", name);
+  if (outcome != graft_codegen_done) {
+    throw Error(ErrorKind::kInternal, received.error.empty() ? "failed without a message" : received.error, name);
+  }
   return received;
 }
 
@@ -136,18 +141,41 @@ KernelCache& cache() {
 }  // namespace
 
 std::vector<std::byte> kernel_code(const std::string& programs, const Target& target) {
+  return interruptible_kernel_code(programs, target, {});
+}
+
+std::vector<std::byte> interruptible_kernel_code(const std::string& programs, const Target& target,
+                                                 const KernelProgress& progress) {
   const Generator& generator = generator_for(target);
   const std::string key = kernel_key({GRAFT_VERSION, generator.identity, target_key(target), programs});
   if (auto known = cache().find(key)) return *std::move(known);
-  const Received received = generate(programs, target, "");
-  const auto bytes = std::as_bytes(std::span(received.code));
+  const Received received = generate(programs, target, "", progress);
+  // A GPU's code begins with what its launches need to know, and an empty line.
+  const std::string whole = received.launch.empty() ? "" : received.launch + "\n" + received.code;
+  const auto bytes = std::as_bytes(std::span(whole.empty() ? received.code : whole));
   GRAFT_CHECK(!bytes.empty(), "the code generator reported success and gave no code");
   cache().store(key, bytes);
   return {bytes.begin(), bytes.end()};
 }
 
 std::string kernel_source_text(const std::string& programs, const Target& target) {
-  return generate(programs, target, "source").source;
+  return generate(programs, target, "source no-object no-cubin", {}).source;
+}
+
+TimingCache timing_cache(const Target& target) {
+  const auto key_of = [identity = generator_for(target).identity](const std::string& key) {
+    return kernel_key({"timing", GRAFT_VERSION, identity, key});
+  };
+  return {.find = [key_of](const std::string& key) -> std::optional<double> {
+            const auto bytes = cache().find(key_of(key));
+            double milliseconds = 0;
+            if (!bytes || bytes->size() != sizeof milliseconds) return std::nullopt;
+            std::memcpy(&milliseconds, bytes->data(), sizeof milliseconds);
+            return milliseconds;
+          },
+          .store = [key_of](const std::string& key, double milliseconds) {
+            cache().store(key_of(key), std::as_bytes(std::span(&milliseconds, 1)));
+          }};
 }
 
 uint64_t compilation_count() { return compilations.load(std::memory_order_relaxed); }

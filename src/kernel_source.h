@@ -4,19 +4,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "plan/build_engine.h"
 #include "target/target.h"
 
 namespace graft {
 
-/// Code for printed tile programs. Throws Error{device} when there is no code generator for the target and
-/// Error{internal} with the generator's message when it fails. Safe from any thread.
+/// Code for printed tile programs. Throws Error{device} when there is no code generator for the target, which is told
+/// once in the log, and Error{internal} with the generator's message when it fails. Safe from any thread.
 std::vector<std::byte> kernel_code(const std::string& programs, const Target& target);
 
-/// The same without the cache: the generator's other forms too ("source" is LLVM IR or CUDA C++), for inspection.
+/// Asked while kernels are compiled, at least once for each: gets the name of one that is finished, or nothing; true
+/// stops. Called from the thread that compiles, or on its behalf, one call at a time; may throw.
+using KernelProgress = std::function<bool(std::string_view finished)>;
+
+/// kernel_code that asks `progress` unless the code comes from the cache. Throws Error{cancelled} when that says stop,
+/// and what it throws; then nothing is in the cache.
+std::vector<std::byte> interruptible_kernel_code(const std::string& programs, const Target& target,
+                                                 const KernelProgress& progress);
+
+/// What the generator makes of the programs on the way to code, for inspection: LLVM IR or CUDA C++.
 std::string kernel_source_text(const std::string& programs, const Target& target);
+
+/// Times measured on this machine, kept beside the kernels.
+TimingCache timing_cache(const Target& target);
 
 /// How often this process has asked a code generator for kernels.
 uint64_t compilation_count();

@@ -253,10 +253,11 @@ class Session {
     handle_.reset(session);
   }
 
-  /// Runs once. `inputs`: each input once, by name or in order, read in place whatever its strides. `outputs`: those
-  /// that are wanted. One with data is written in place; its type and shape must be right. One without gets memory from
-  /// `allocator`, or, when that is empty, from the session, where it stays until the next run; type, shape and data are
-  /// then filled in. Never throws (unless the allocator does).
+  /// Runs once. `inputs`: each input once, by name or in order, of any strides. `outputs`: those that are wanted. One
+  /// with data is written there; its type and shape must be right. One without gets memory from `allocator`, or, when
+  /// that is empty, from the session, where it stays until the next run; type, shape and data are then filled in.
+  /// Outputs may share memory with inputs but not with each other; graft_session_run says what strides, alignment and
+  /// overlap mean. Never throws (unless the allocator does).
   Status run(std::span<const TensorView> inputs, std::span<TensorView> outputs, const Allocator& allocator = {}) {
     inputs_.clear();
     outputs_.clear();
@@ -307,7 +308,8 @@ class Session {
 enum class LogLevel : int32_t { kError, kWarning, kStep, kReason, kChoice, kDetail, kTrace };
 
 /// Sends the process's messages up to `level` to `log`, one at a time, from any thread; an empty function restores
-/// standard error. `log` must neither throw nor call into Graft.
+/// standard error. `log` must neither throw nor call into Graft. Threads that run and compile may go on meanwhile; two
+/// that call this at the same time must agree on an order themselves.
 inline void set_log(std::function<void(LogLevel, std::string_view)> log, LogLevel level = LogLevel::kWarning) {
   static std::function<void(LogLevel, std::string_view)> current;
   graft_set_log(nullptr, nullptr, static_cast<int32_t>(level));

@@ -182,13 +182,20 @@ GRAFT_API graft_status graft_session_create(graft_engine* engine, int32_t thread
 GRAFT_API void graft_session_destroy(graft_session* session); /* NULL is allowed */
 
 /* Runs once, on the calling thread and the thread team, and returns when the outputs are written.
- * `inputs`: each input of the engine once, by name or in order; read in place, never changed, whatever its strides.
+ * `inputs`: each input of the engine once, by name or in order; never changed, whatever its strides.
  * `outputs`: those that are wanted, by name or in order. One with `data` must have the right dtype, rank and shape (the
  *   result is written in place, with its strides). One without gets memory from `allocator`, or, when that is NULL,
  *   from the session, where it stays until the session's next run or its end; dtype, rank, shape, data and bytes are
  *   then filled in (`shape` lives until the next run; `strides` becomes NULL, row-major). Set `data` to NULL again
  *   before the next run.
- * After the first run of the same shapes nothing is allocated, unless sizes are known only while running. */
+ * Row-major memory that is aligned to its elements is used in place; strides (negative and 0 too) and odd addresses
+ *   cost a copy through memory of the session. Elements narrower than a byte must be row-major.
+ * Overlap. Inputs may share memory with each other. An output may share memory with inputs: it is then written through
+ *   a copy after the last step has read them, so that the results are the same. What the session gave an output may be
+ *   an input of its next run. Two outputs may not share memory, nor may elements of one: two row-major buffers that
+ *   overlap and an axis of stride 0 are errors, and of other strides that overlap one element's value is left there.
+ * After the first run of the same shapes nothing is allocated, unless sizes are known only while running or a step is
+ *   interpreted. */
 GRAFT_API graft_status graft_session_run(graft_session* session, const graft_tensor* inputs, size_t input_count,
                                          graft_tensor* outputs, size_t output_count,
                                          const graft_allocator* allocator, graft_error* error);

@@ -10,23 +10,9 @@
 namespace graft {
 namespace {
 
-/// A symbol, or a non-polynomial function of two sizes. Ordered so that monomials have one spelling.
-struct Atom {
-  SizeFunction function;
-  std::string name;
-  std::shared_ptr<const std::pair<Size, Size>> arguments;
-
-  std::strong_ordering operator<=>(const Atom& other) const {
-    if (auto order = function <=> other.function; order != 0) return order;
-    if (function == SizeFunction::kSymbol) return name.compare(other.name) <=> 0;
-    return *arguments <=> *other.arguments;
-  }
-  bool operator==(const Atom& other) const { return (*this <=> other) == 0; }
-};
-
 constexpr size_t kMaxTerms = 4096;  // more than any shape has, few enough to multiply out
 
-using Monomial = std::vector<Atom>;  // sorted; empty is the constant term
+using Monomial = std::vector<SizeAtom>;  // sorted; empty is the constant term
 
 int64_t checked(bool overflow, int64_t value) {
   GRAFT_USER_CHECK(!overflow, kInvalidArgument, "a size overflows 64 bits", "size");
@@ -84,21 +70,29 @@ void add_term(Terms& terms, const Monomial& monomial, int64_t coefficient) {
   if (it->second == 0) terms.erase(it);
 }
 
-std::string monomial_text(const Monomial& monomial) {
+std::string product_text(std::span<const SizeAtom> atoms, std::string_view prefix) {
   std::string text;
-  for (const Atom& atom : monomial) {
+  for (const SizeAtom& atom : atoms) {
     if (!text.empty()) text += '*';
     if (atom.function == SizeFunction::kSymbol) {
       text += atom.name;
     } else {
-      text += fmt::format("{}({}, {})", kFunctionNames[static_cast<int>(atom.function)],
-                          atom.arguments->first.to_string(), atom.arguments->second.to_string());
+      text += fmt::format("{}{}({}, {})", prefix, kFunctionNames[static_cast<int>(atom.function)],
+                          atom.arguments->first.to_string(prefix), atom.arguments->second.to_string(prefix));
     }
   }
   return text;
 }
 
 }  // namespace
+
+std::strong_ordering SizeAtom::operator<=>(const SizeAtom& other) const {
+  if (auto order = function <=> other.function; order != 0) return order;
+  if (function == SizeFunction::kSymbol) return name.compare(other.name) <=> 0;
+  return *arguments <=> *other.arguments;
+}
+
+bool SizeAtom::operator==(const SizeAtom& other) const { return (*this <=> other) == 0; }
 
 Size::Size(int64_t value) : constant_(value) {}
 Size::Size(std::shared_ptr<const Polynomial> polynomial) : polynomial_(std::move(polynomial)) {}
@@ -123,13 +117,13 @@ static Size make_size(Terms terms, Size (*wrap)(Terms)) {
 Size apply(SizeFunction function, const Size& a, const Size& b) {
   auto arguments = std::make_shared<const std::pair<Size, Size>>(a, b);
   auto polynomial = std::make_shared<Size::Polynomial>();
-  polynomial->terms.emplace(Monomial{Atom{function, "", std::move(arguments)}}, 1);
+  polynomial->terms.emplace(Monomial{SizeAtom{function, "", std::move(arguments)}}, 1);
   return Size(std::shared_ptr<const Size::Polynomial>(std::move(polynomial)));
 }
 
 Size Size::symbol(std::string_view name) {
   auto polynomial = std::make_shared<Polynomial>();
-  polynomial->terms.emplace(Monomial{Atom{SizeFunction::kSymbol, std::string(name), nullptr}}, 1);
+  polynomial->terms.emplace(Monomial{SizeAtom{SizeFunction::kSymbol, std::string(name), nullptr}}, 1);
   return Size(std::shared_ptr<const Polynomial>(std::move(polynomial)));
 }
 
@@ -254,7 +248,7 @@ bool Size::is_non_negative() const {
   if (!polynomial_) return constant_ >= 0;
   for (const auto& [monomial, coefficient] : polynomial_->terms) {
     if (coefficient < 0) return false;
-    for (const Atom& atom : monomial) {
+    for (const SizeAtom& atom : monomial) {
       if (atom.function == SizeFunction::kSymbol && !atom.name.starts_with('$')) continue;
       if (atom.function == SizeFunction::kSymbol) return false;
       const bool first = atom.arguments->first.is_non_negative();
@@ -270,7 +264,7 @@ int64_t Size::evaluate(const Bindings& bindings) const {
   int64_t sum = 0;
   for (const auto& [monomial, coefficient] : polynomial_->terms) {
     int64_t product = coefficient;
-    for (const Atom& atom : monomial) {
+    for (const SizeAtom& atom : monomial) {
       int64_t value = 0;
       if (atom.function == SizeFunction::kSymbol) {
         const auto it = bindings.find(atom.name);
@@ -293,7 +287,7 @@ Size Size::substitute(const std::map<std::string, Size, std::less<>>& replacemen
   Size sum = 0;
   for (const auto& [monomial, coefficient] : polynomial_->terms) {
     Size product = coefficient;
-    for (const Atom& atom : monomial) {
+    for (const SizeAtom& atom : monomial) {
       if (atom.function == SizeFunction::kSymbol) {
         const auto it = replacements.find(atom.name);
         product = product * (it != replacements.end() ? it->second : Size::symbol(atom.name));
@@ -324,7 +318,7 @@ Size Size::substitute(const std::map<std::string, Size, std::less<>>& replacemen
 void Size::collect_symbols(std::set<std::string, std::less<>>& into) const {
   if (!polynomial_) return;
   for (const auto& [monomial, coefficient] : polynomial_->terms) {
-    for (const Atom& atom : monomial) {
+    for (const SizeAtom& atom : monomial) {
       if (atom.function == SizeFunction::kSymbol) {
         into.insert(atom.name);
       } else {
@@ -335,25 +329,24 @@ void Size::collect_symbols(std::set<std::string, std::less<>>& into) const {
   }
 }
 
-std::string Size::to_string() const {
+void Size::for_each_term(const TermVisitor& visit) const {
+  if (!polynomial_) return visit(constant_, {});
+  const Terms& terms = polynomial_->terms;
+  for (auto it = terms.rbegin(); it != terms.rend(); ++it) visit(it->second, it->first);
+}
+
+std::string Size::to_string(std::string_view function_prefix) const {
   if (!polynomial_) return std::to_string(constant_);
   std::string text;
-  // Highest terms first, the constant last: `8*batch + 3`.
-  for (auto it = polynomial_->terms.rbegin(); it != polynomial_->terms.rend(); ++it) {
-    const auto& [monomial, coefficient] = *it;
-    const int64_t magnitude = coefficient < 0 ? -coefficient : coefficient;
-    if (text.empty()) {
-      text = coefficient < 0 ? "-" : "";
-    } else {
-      text += coefficient < 0 ? " - " : " + ";
-    }
-    if (monomial.empty()) {
-      text += std::to_string(magnitude);
-    } else {
-      if (magnitude != 1) text += std::to_string(magnitude) + "*";
-      text += monomial_text(monomial);
-    }
-  }
+  for_each_term([&](int64_t coefficient, std::span<const SizeAtom> atoms) {
+    const bool negative = coefficient < 0;
+    text += text.empty() ? (negative ? "-" : "") : (negative ? " - " : " + ");
+    const int64_t magnitude = negative ? -coefficient : coefficient;
+    const bool factor = magnitude != 1 || atoms.empty();
+    if (factor) text += std::to_string(magnitude);
+    if (factor && !atoms.empty()) text += '*';
+    text += product_text(atoms, function_prefix);
+  });
   return text;
 }
 

@@ -4,10 +4,12 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +23,16 @@ using Bindings = std::map<std::string, int64_t, std::less<>>;
 
 /// A function of sizes that is not a polynomial: the atoms of the canonical form.
 enum class SizeFunction : uint8_t { kSymbol, kFloorDiv, kMod, kMin, kMax };
+
+/// A factor of a term: a named dimension, or a function of two sizes. Ordered so that products have one spelling.
+struct SizeAtom {
+  SizeFunction function = SizeFunction::kSymbol;
+  std::string name;                                        ///< of a symbol, else empty
+  std::shared_ptr<const std::pair<Size, Size>> arguments;  ///< of a function, else null
+
+  std::strong_ordering operator<=>(const SizeAtom& other) const;
+  bool operator==(const SizeAtom& other) const;
+};
 
 /// An immutable symbolic integer: a polynomial with integer coefficients over atoms, where an atom is a
 /// named dimension or floor_div, mod, min, max of two sizes. Two sizes that are equal as polynomials
@@ -63,8 +75,15 @@ class Size {
   Size substitute(const std::map<std::string, Size, std::less<>>& replacements) const;
   void collect_symbols(std::set<std::string, std::less<>>& into) const;
 
-  /// Text such as `8*batch*length + 3`, `floor_div(length + 1, 2)`; parse_size reads it back.
-  std::string to_string() const;
+  /// Visits the terms whose sum this is, each a coefficient (not 0, but for the constant 0) times the product of its
+  /// atoms: the highest term first, the constant, which has no atoms, last. How a size is taken apart; to compute with
+  /// `8*batch + 3` in another arithmetic, multiply and add up what is visited.
+  using TermVisitor = std::function<void(int64_t coefficient, std::span<const SizeAtom> atoms)>;
+  void for_each_term(const TermVisitor& visit) const;
+
+  /// Text such as `8*batch*length + 3`, `floor_div(length + 1, 2)`; parse_size reads it back. `function_prefix` goes
+  /// before the names of functions, for a language that has such functions under longer names.
+  std::string to_string(std::string_view function_prefix = "") const;
 
   struct Polynomial;
 

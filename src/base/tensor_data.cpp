@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include <fmt/format.h>
@@ -173,13 +174,39 @@ TensorData TensorData::from_bytes(DType type, std::vector<int64_t> shape, std::s
   return result;
 }
 
+/// The bytes that copies of a deferred tensor share.
+struct TensorData::Deferred {
+  std::once_flag once;
+  std::function<TensorData()> make;
+  TensorData made;
+};
+
+TensorData TensorData::deferred(DType type, std::vector<int64_t> shape, std::function<TensorData()> make) {
+  TensorData result(type, std::move(shape));
+  GRAFT_CHECK(type != DType::kString, "strings are not deferred");
+  result.deferred_ = std::make_shared<Deferred>();
+  result.deferred_->make = std::move(make);
+  return result;
+}
+
+std::span<const std::byte> TensorData::deferred_bytes() const {
+  std::call_once(deferred_->once, [&] {
+    deferred_->made = deferred_->make();
+    deferred_->make = nullptr;
+  });
+  const TensorData& made = deferred_->made;
+  GRAFT_CHECK(made.type_ == type_ && made.shape_ == shape_, describe(*this) + " was made as " + describe(made));
+  return made.bytes();
+}
+
 std::span<std::byte> TensorData::mutable_bytes() {
-  if (size_ > 0 && (borrowed_ || owner_.use_count() != 1)) {
+  if (size_ > 0 && (borrowed_ || deferred_ || owner_.use_count() != 1)) {
     auto memory = allocate(size_);
-    std::memcpy(memory.get(), data_, size_);
+    std::memcpy(memory.get(), bytes().data(), size_);
     data_ = memory.get();
     owner_ = std::move(memory);
     borrowed_ = false;
+    deferred_ = nullptr;
   }
   return {const_cast<std::byte*>(data_), size_};
 }
@@ -209,12 +236,12 @@ double TensorData::read_double(int64_t index) const {
                                       : as<double>()[static_cast<size_t>(2 * index)];
   }
   check_range(*this, index, 1);
-  return bits_to_double(type_, read_bits(data_, bit_width(type_), index));
+  return bits_to_double(type_, read_bits(bytes().data(), bit_width(type_), index));
 }
 
 int64_t TensorData::read_integer(int64_t index) const {
   check_range(*this, index, 1);
-  return bits_to_integer(type_, read_bits(data_, bit_width(type_), index));
+  return bits_to_integer(type_, read_bits(bytes().data(), bit_width(type_), index));
 }
 
 void TensorData::write_double(int64_t index, double value) {
@@ -229,44 +256,46 @@ void TensorData::write_integer(int64_t index, int64_t value) {
 
 void TensorData::read_doubles(int64_t first, std::span<double> values) const {
   check_range(*this, first, values.size());
+  const std::byte* data = bytes().data();
   switch (type_) {
     case DType::kFloat64:
-      return copy_as<double>(data_, first, values);
+      return copy_as<double>(data, first, values);
     case DType::kFloat32:
-      return copy_as<float>(data_, first, values);
+      return copy_as<float>(data, first, values);
     case DType::kInt32:
-      return copy_as<int32_t>(data_, first, values);
+      return copy_as<int32_t>(data, first, values);
     case DType::kInt8:
-      return copy_as<int8_t>(data_, first, values);
+      return copy_as<int8_t>(data, first, values);
     case DType::kUint8:
-      return copy_as<uint8_t>(data_, first, values);
+      return copy_as<uint8_t>(data, first, values);
     default:
       break;
   }
   const int width = bit_width(type_);
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = bits_to_double(type_, read_bits(data_, width, first + static_cast<int64_t>(i)));
+    values[i] = bits_to_double(type_, read_bits(data, width, first + static_cast<int64_t>(i)));
   }
 }
 
 void TensorData::read_integers(int64_t first, std::span<int64_t> values) const {
   check_range(*this, first, values.size());
+  const std::byte* data = bytes().data();
   switch (type_) {
     case DType::kInt64:
     case DType::kUint64:
-      return copy_as<int64_t>(data_, first, values);
+      return copy_as<int64_t>(data, first, values);
     case DType::kInt32:
-      return copy_as<int32_t>(data_, first, values);
+      return copy_as<int32_t>(data, first, values);
     case DType::kInt8:
-      return copy_as<int8_t>(data_, first, values);
+      return copy_as<int8_t>(data, first, values);
     case DType::kUint8:
-      return copy_as<uint8_t>(data_, first, values);
+      return copy_as<uint8_t>(data, first, values);
     default:
       break;
   }
   const int width = bit_width(type_);
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = bits_to_integer(type_, read_bits(data_, width, first + static_cast<int64_t>(i)));
+    values[i] = bits_to_integer(type_, read_bits(data, width, first + static_cast<int64_t>(i)));
   }
 }
 
@@ -314,7 +343,7 @@ TensorData TensorData::reshaped(std::vector<int64_t> shape) const {
 bool TensorData::operator==(const TensorData& other) const {
   if (type_ != other.type_ || shape_ != other.shape_) return false;
   if (type_ == DType::kString) return strings() == other.strings();
-  return size_ == other.size_ && (size_ == 0 || std::memcmp(data_, other.data_, size_) == 0);
+  return size_ == other.size_ && (size_ == 0 || std::memcmp(bytes().data(), other.bytes().data(), size_) == 0);
 }
 
 std::string describe(const TensorData& tensor) {

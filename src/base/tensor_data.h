@@ -4,6 +4,7 @@
 
 #include <complex>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +42,10 @@ class TensorData {
   static TensorData borrow(DType type, std::vector<int64_t> shape, std::span<const std::byte> bytes,
                            std::shared_ptr<const void> keep_alive);
 
+  /// A tensor whose bytes are made when somebody first asks for them: `make` then gives a tensor of this type and
+  /// shape, once for all copies.
+  static TensorData deferred(DType type, std::vector<int64_t> shape, std::function<TensorData()> make);
+
   DType type() const { return type_; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int rank() const { return static_cast<int>(shape_.size()); }
@@ -48,7 +53,11 @@ class TensorData {
   int64_t byte_count() const { return static_cast<int64_t>(size_); }
   explicit operator bool() const { return type_ != DType::kUndefined; }
 
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::span<const std::byte> bytes() const {
+    return deferred_ ? deferred_bytes() : std::span<const std::byte>(data_, size_);
+  }
+  /// Whether it was made by deferred(): asking for its bytes may cost time and memory.
+  bool is_deferred() const { return deferred_ != nullptr; }
   /// Bytes to write to, of this tensor alone: shared or borrowed ones are copied first.
   std::span<std::byte> mutable_bytes();
   const std::vector<std::string>& strings() const;
@@ -84,14 +93,17 @@ class TensorData {
  private:
   TensorData(DType type, std::vector<int64_t> shape);
   void check_view(bool floating, size_t width) const;
+  std::span<const std::byte> deferred_bytes() const;
 
   DType type_ = DType::kUndefined;
   std::vector<int64_t> shape_;
   int64_t count_ = 0;
+  struct Deferred;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
   std::shared_ptr<const void> owner_;
   bool borrowed_ = false;
+  std::shared_ptr<Deferred> deferred_;  ///< then data_ and owner_ are null
   std::shared_ptr<std::vector<std::string>> strings_;
 };
 
@@ -102,7 +114,7 @@ template <class T>
 std::span<const T> TensorData::as() const {
   constexpr bool kFloating = std::is_floating_point_v<T> || !std::is_arithmetic_v<T>;
   check_view(kFloating, sizeof(T));
-  return {reinterpret_cast<const T*>(data_), size_ / sizeof(T)};
+  return {reinterpret_cast<const T*>(bytes().data()), size_ / sizeof(T)};
 }
 
 template <class T>

@@ -63,18 +63,18 @@ struct EngineStep {
   std::vector<std::string> operators;
   StepKind kind = StepKind::kNone;
   int kernel = -1;           ///< kKernel: index into Engine::kernels
-  std::string library;       ///< kLibrary: "onednn"; its knobs are in `schedule`
+  std::string library;       ///< kLibrary: "onednn"; the call follows from `region` and `schedule`
   std::string schedule;      ///< the schedule record's text
   std::vector<int> tensors;  ///< arguments: region inputs, then outputs, then `count`
   int input_count = 0;       ///< how many of `tensors` are read
   std::vector<SymbolRead> reads;
   std::vector<RunCheck> checks;
-  std::vector<RunCheck> bounds;  ///< by verify: what keeps it inside its memory where only a run can tell
-  std::string count_symbol;      ///< takes the value of the last tensor after the step
+  std::string count_symbol;  ///< takes the value of the last tensor after the step
   std::vector<int>
-      reference_inputs;    ///< kept for validation only: the inputs row-major, where `tensors` has packed ones
-  std::string region;      ///< text of the (normalised) region, for inspection, validation and libraries
-  Size operations, bytes;  ///< arithmetic operations and bytes moved: the roofline of the step
+      reference_inputs;     ///< kept for validation only: the inputs row-major, where `tensors` has packed ones
+  std::string region;       ///< text of the (normalised) region, for inspection, validation and libraries
+  Size operations, bytes;   ///< arithmetic operations and bytes moved: the roofline of the step
+  double milliseconds = 0;  ///< of the chosen way when candidates were measured
   std::vector<Candidate> candidates;
 };
 

@@ -1,30 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan file: an engine without its machine code, in a form that is checked, not believed, when it is read.
+// The plan file: the optimised graph, its weights once, and a record of choices for each target. It holds no code, no
+// addresses and no sizes of memory: an engine is built from it as from a model, with the choices already made, so that
+// nothing in a file can lead a run out of its memory.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "engine/engine.h"
+#include "base/tensor_data.h"
 
 namespace graft {
 
-/// The plan as the bytes of a file. Equal engines give equal bytes; code objects are left out.
-std::vector<std::byte> print_plan(const Engine& engine);
+/// A constant of the graph as the file has it: row-major, or packed for the kernels of some target (or both).
+struct StoredConstant {
+  std::string name;  ///< as graph/large_constants names it
+  DType type = DType::kUndefined;
+  std::vector<int64_t> shape;  ///< as the graph has it
+  std::string layout;          ///< empty for row-major
+  std::vector<int64_t> view;   ///< packed: the shape, of as many elements, that the layout is of
+  TensorData data;             ///< the bytes, of the shape in memory
+};
+
+/// The contents of a plan file.
+struct PlanFile {
+  std::string producer;  ///< the version that wrote it
+  std::string graph;     ///< text of the graph after the passes
+  std::vector<StoredConstant> constants;
+  std::vector<std::pair<std::string, std::string>> options;  ///< everything that changed the result of compiling
+  std::vector<std::string> records;                          ///< texts, one for each target
+};
+
+/// The plan as the bytes of a file. Equal plans give equal bytes.
+std::vector<std::byte> print_plan(const PlanFile& plan);
 /// Writes the plan; a reader sees the old file or the whole new one. Throws a device error naming path and remedy, and
 /// then leaves nothing behind.
-void save_plan(const Engine& engine, const std::string& path);
+void save_plan(const PlanFile& plan, const std::string& path);
 
-/// Maps a plan; constants lie in the mapping, which lives as long as they do. `objects` is empty: EngineKernel::object
-/// says which kernels were one compilation unit, and the caller obtains their code from `program` after checking that
-/// it is a tile program that fits its step (this layer does not know tile programs). Everything else that a run could
-/// follow out of its memory is checked here. Throws invalid_model naming the section and the remedy.
-Engine load_plan(const std::string& path);
+/// Maps a plan; constants lie in the mapping, which lives as long as they do. Throws invalid_model naming the section
+/// and the remedy for a file that is damaged or foreign.
+PlanFile read_plan(const std::string& path);
 /// The same from memory that `keep_alive` owns, at an address that is a multiple of 64; `where` names it in errors.
-Engine parse_plan(std::span<const std::byte> file, std::shared_ptr<const void> keep_alive, const std::string& where);
+PlanFile parse_plan(std::span<const std::byte> file, std::shared_ptr<const void> keep_alive, const std::string& where);
 /// Whether the bytes begin like a plan, whatever follows.
 bool looks_like_plan(std::span<const std::byte> file);
 

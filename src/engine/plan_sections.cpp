@@ -11,7 +11,7 @@
 namespace graft {
 namespace {
 
-constexpr uint32_t kMostSections = 64;
+constexpr uint32_t kMostSections = kMostRecords + 2;
 
 uint64_t aligned(uint64_t offset) { return (offset + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment; }
 
@@ -30,12 +30,13 @@ PlanHeader read_header(std::span<const std::byte> file, const std::string& where
     refuse_plan(where, "header", "this is not a plan of Graft");
   }
   if (header.version != kPlanVersion) {
-    refuse_plan(where, "header", fmt::format("its format is version {}, this program reads version {}", header.version,
-                                             kPlanVersion));
+    refuse_plan(where, "header",
+                fmt::format("its format is version {}, this program reads version {}", header.version, kPlanVersion));
   }
   if (header.file_bytes != file.size()) {
-    refuse_plan(where, "header", fmt::format("the file has {} bytes instead of {}: it is truncated or was written over",
-                                             file.size(), header.file_bytes));
+    refuse_plan(where, "header",
+                fmt::format("the file has {} bytes instead of {}: it is truncated or was written over", file.size(),
+                            header.file_bytes));
   }
   const uint64_t table_end = sizeof header + uint64_t{header.section_count} * sizeof(Section);
   if (header.section_count > kMostSections || table_end > file.size() ||
@@ -67,9 +68,12 @@ void check_gaps(std::span<const std::byte> file, std::vector<Section> sections, 
 
 std::string_view name_of(SectionKind kind) {
   switch (kind) {
-    case SectionKind::kPortable: return "portable";
-    case SectionKind::kTarget: return "target";
-    case SectionKind::kWeights: return "weights";
+    case SectionKind::kPortable:
+      return "portable";
+    case SectionKind::kRecord:
+      return "record";
+    case SectionKind::kWeights:
+      return "weights";
   }
   return "unknown";
 }
@@ -114,21 +118,20 @@ PlanSections read_sections(std::span<const std::byte> file, const std::string& w
   }
   check_gaps(file, sections, sizeof header + table_bytes, where);
   PlanSections found;
-  bool seen[4] = {};
+  int portable = 0, weights = 0;
   for (const Section& section : sections) {
-    if (section.kind < 1 || section.kind > 3 || seen[section.kind]) {
-      refuse_plan(where, "header", fmt::format("section kind {} is unknown or there twice", section.kind));
-    }
-    seen[section.kind] = true;
     const auto kind = static_cast<SectionKind>(section.kind);
     const auto bytes = file.subspan(section.offset, section.bytes);
+    const std::string_view name = name_of(kind);
+    if (name == "unknown") refuse_plan(where, "header", fmt::format("section kind {} is unknown", section.kind));
     if (hash128(bytes) != section.checksum) {
-      refuse_plan(where, std::string(name_of(kind)), "its checksum differs: the file is damaged");
+      refuse_plan(where, std::string(name), "its checksum differs: the file is damaged");
     }
-    (kind == SectionKind::kPortable ? found.portable : kind == SectionKind::kTarget ? found.target : found.weights) =
-        bytes;
+    if (kind == SectionKind::kPortable) found.portable = bytes, ++portable;
+    if (kind == SectionKind::kWeights) found.weights = bytes, ++weights;
+    if (kind == SectionKind::kRecord) found.records.push_back(bytes);
   }
-  if (!seen[1] || !seen[2] || !seen[3]) refuse_plan(where, "header", "a section is missing");
+  if (portable != 1 || weights != 1) refuse_plan(where, "header", "a section is missing, or there twice");
   return found;
 }
 

@@ -15,15 +15,16 @@ namespace graft {
 
 /// What a section of a plan holds.
 enum class SectionKind : uint32_t {
-  kPortable = 1,  ///< FlatBuffer `Portable`
-  kTarget = 2,    ///< FlatBuffer `Target`
+  kPortable = 1,  ///< FlatBuffer `Portable`: the graph and where its constants lie
+  kRecord = 2,    ///< text of the record of choices for one target; there may be none or several
   kWeights = 3,   ///< raw bytes of the constants, each at a multiple of 64
 };
 std::string_view name_of(SectionKind kind);
 
 inline constexpr char kPlanMagic[8] = {'G', 'R', 'A', 'F', 'T', 'P', 'L', 'N'};
-inline constexpr uint32_t kPlanVersion = 1;
+inline constexpr uint32_t kPlanVersion = 2;
 inline constexpr uint64_t kSectionAlignment = 64;
+inline constexpr uint32_t kMostRecords = 62;
 
 /// One row of the section table, as it lies in the file.
 struct Section {
@@ -31,7 +32,7 @@ struct Section {
   uint32_t reserved = 0;  ///< zero
   uint64_t offset = 0;    ///< from the start of the file, a multiple of 64
   uint64_t bytes = 0;
-  Hash128 checksum;       ///< of the section
+  Hash128 checksum;  ///< of the section
 };
 
 /// The start of the file, before the section table.
@@ -48,9 +49,10 @@ std::vector<Section> place_sections(std::span<const SectionKind> kinds, std::spa
 /// Header and table as bytes; the rows' own checksums are set before.
 std::vector<std::byte> print_section_table(std::span<const Section> sections);
 
-/// The bytes of the sections, one of each kind.
+/// The bytes of the sections.
 struct PlanSections {
-  std::span<const std::byte> portable, target, weights;
+  std::span<const std::byte> portable, weights;
+  std::vector<std::span<const std::byte>> records;
 };
 /// Finds the sections and verifies their checksums; throws invalid_model naming `where`, the section, what is damaged
 /// and the remedy when the file is not a whole plan of this version.

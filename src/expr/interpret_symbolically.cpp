@@ -17,11 +17,8 @@ constexpr int64_t kMaxPoints = 65536;  // of one form, reduced axes included
 /// Thrown inside this file where a value cannot be known as a size.
 struct Undecided {};
 
-/// Symbols are at least 0, so what is written without a minus is too.
-bool is_nonnegative(const Size& size) { return size.to_string().find('-') == std::string::npos; }
-
-bool at_least(const Size& a, const Size& b) { return is_nonnegative(a - b); }
-bool greater(const Size& a, const Size& b) { return is_nonnegative(a - b - Size(1)); }
+bool at_least(const Size& a, const Size& b) { return (a - b).is_non_negative(); }
+bool greater(const Size& a, const Size& b) { return (a - b - Size(1)).is_non_negative(); }
 
 /// `when` if it is proved, `!when` if the opposite is.
 bool decide(bool proved, bool disproved) {
@@ -61,7 +58,7 @@ Size divide(Intrinsic intrinsic, const Size& a, const Size& b) {
     if (b.is(-1)) return intrinsic == Intrinsic::kDiv ? Size(0) - a : Size(0);
     return intrinsic == Intrinsic::kDiv ? a.constant() / b.constant() : a.constant() % b.constant();
   }
-  if (!constants && (!is_nonnegative(b) || (!rounds_down && !is_nonnegative(a)))) throw Undecided();
+  if (!constants && (!b.is_non_negative() || (!rounds_down && !a.is_non_negative()))) throw Undecided();
   const bool quotient = intrinsic == Intrinsic::kDiv || intrinsic == Intrinsic::kFloorDiv;
   return quotient ? floor_div(a, b) : mod(a, b);
 }
@@ -92,7 +89,7 @@ Size apply_intrinsic(const ExprNode& node, const std::vector<Size>& args) {
     case Intrinsic::kMax:
       return larger(args[0], args[1]);
     case Intrinsic::kAbs:
-      return is_nonnegative(args[0]) ? args[0] : throw Undecided();
+      return args[0].is_non_negative() ? args[0] : throw Undecided();
     case Intrinsic::kDiv:
     case Intrinsic::kFloorDiv:
     case Intrinsic::kRem:
@@ -236,7 +233,7 @@ class SymbolicInterpreter {
     std::vector<Size> args;
     for (const Expr& arg : node.args) args.push_back(value(arg, variables, memo));
     if (node.intrinsic == Intrinsic::kCheckIndex) {
-      if (!decide(is_nonnegative(args[0]) && greater(args[1], args[0]), false)) throw Undecided();
+      if (!decide(args[0].is_non_negative() && greater(args[1], args[0]), false)) throw Undecided();
       return args[0];
     }
     return apply_intrinsic(node, args);

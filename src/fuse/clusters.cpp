@@ -2,6 +2,9 @@
 #include "fuse/clusters.h"
 
 #include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
 
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
@@ -50,6 +53,8 @@ bool reads_in_place(const Region& region, int tensor) {
   return in_place;
 }
 
+constexpr std::string_view kAlone = "scans, sorts, scatters and chains of products run alone";
+
 class Clustering {
  public:
   Clustering(const Graph& graph, const std::vector<DefinedNode>& nodes)
@@ -70,20 +75,28 @@ class Clustering {
       if (anchor == NodeKind::kRows) absorb_producers();
     }
     drop_empty();
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      if (result_.of_node[n] >= 0) note_refusals(static_cast<int>(n));
+    }
     return std::move(result_);
   }
 
  private:
-  /// n's chain of element-wise consumers joins n's cluster. No value of the chain but the last has a reader outside of
-  /// it, so no way around leads back into the cluster.
+  /// n's chain of element-wise consumers joins n's cluster. No value of the chain has a reader outside of it, so that
+  /// no way around leads back into the cluster.
   void absorb_consumers(int n) {
     while (graph_.nodes[n].outputs.size() == 1) {
       const int next = only_consumer(graph_.nodes[n].outputs[0]);
-      if (next < 0 || nodes_[next].kind != NodeKind::kMap || alone(next) == false) return;
-      if (!joins_in_place(n, next)) return;
+      if (next < 0 || nodes_[next].kind != NodeKind::kMap || !why_map_is_apart(n, next).empty()) return;
       join(result_.of_node[n], next);
       n = next;
     }
+  }
+
+  /// Why the map `consumer` does not join the cluster of `producer`, the only maker of one of its inputs; or nothing.
+  std::string why_map_is_apart(int producer, int consumer) const {
+    if (!alone(consumer)) return fmt::format("the second runs with {}", partner(consumer));
+    return why_read_elsewhere(producer, consumer);
   }
 
   bool alone(int n) const { return result_.nodes[result_.of_node[n]].size() == 1; }
@@ -94,17 +107,22 @@ class Clustering {
     return consumers_[value][0];
   }
 
-  bool joins_in_place(int producer, int consumer) const {
+  std::string why_read_elsewhere(int producer, int consumer) const {
     const ValueId value = graph_.nodes[producer].outputs[0];
     const NodeDefinition& definition = nodes_[consumer].definition;
-    if (definition.region.outputs.size() != 1) return false;
+    if (definition.region.outputs.size() != 1) return "the second has several outputs";
     const Shape& result = definition.region.tensors[definition.region.outputs[0]].shape;
-    if (!graph_.value(value).shape || *graph_.value(value).shape != result) return false;
+    const auto& shape = graph_.value(value).shape;
+    if (!shape || *shape != result) {
+      return fmt::format("the shape goes from {} to {}", shape ? to_string(*shape) : "?", to_string(result));
+    }
     for (size_t k = 0; k < definition.inputs.size(); ++k) {
       const bool reads = graph_.nodes[consumer].inputs[definition.inputs[k]] == value;
-      if (reads && !reads_in_place(definition.region, definition.region.inputs[k])) return false;
+      if (reads && !reads_in_place(definition.region, definition.region.inputs[k])) {
+        return "the second reads elements at other places than its own";
+      }
     }
-    return true;
+    return "";
   }
 
   /// Element-wise producers whose only reader is a row reduction join it.
@@ -119,6 +137,60 @@ class Clustering {
         join(result_.of_node[n], p);
       }
     }
+  }
+
+  /// Notes, for each node of another cluster whose result `n` reads, directly or through views, why they run apart.
+  void note_refusals(int n) {
+    std::vector<std::pair<ValueId, int>> pending;  // a value, and the view through which it is read, or -1
+    std::set<int> seen;                            // producers
+    const auto push_inputs = [&](int reader, int view) {
+      for (const int input : nodes_[reader].definition.inputs) {
+        pending.emplace_back(graph_.nodes[reader].inputs[input], view);
+      }
+    };
+    push_inputs(n, -1);
+    for (size_t i = 0; i < pending.size(); ++i) {
+      const auto [value, view] = pending[i];
+      const int p = value == kNoValue ? -1 : graph_.value(value).producer;
+      if (p < 0 || result_.of_node[p] == result_.of_node[n] || !seen.insert(p).second) continue;
+      if (nodes_[p].kind == NodeKind::kView) {
+        push_inputs(p, p);
+      } else {
+        result_.notes.push_back(apart_note(graph_.nodes[p], graph_.nodes[n], why_apart(p, n, value, view)));
+      }
+    }
+  }
+
+  /// Why the cluster that makes `value` and the one of `consumer` stayed two.
+  std::string why_apart(int producer, int consumer, ValueId value, int view) const {
+    switch (nodes_[consumer].kind) {
+      case NodeKind::kContraction:
+        return "products read whole operands";
+      case NodeKind::kOther:
+        return std::string(kAlone);
+      case NodeKind::kRows:
+        if (nodes_[producer].kind == NodeKind::kMap) break;
+        return "reductions read whole rows";
+      default:
+        break;
+    }
+    if (nodes_[producer].kind == NodeKind::kOther) return std::string(kAlone);
+    if (view >= 0) return fmt::format("'{}' ({}) lies between", graph_.nodes[view].name, graph_.nodes[view].op);
+    if (graph_.is_output(value)) return "the result of the first is an output of the model";
+    if (consumers_[value].size() > 1) return fmt::format("{} nodes read the result", consumers_[value].size());
+    if (graph_.nodes[producer].outputs.size() > 1) return "the first has several outputs";
+    if (nodes_[consumer].kind == NodeKind::kMap) return why_map_is_apart(producer, consumer);
+    return fmt::format("the first runs with {}", partner(producer));
+  }
+
+  /// Whom the map `n` runs with: the product or reduction of its step, else the first other node.
+  std::string partner(int n) const {
+    int found = -1;
+    for (const int member : result_.nodes[result_.of_node[n]]) {
+      const bool anchor = nodes_[member].kind != NodeKind::kMap;
+      if (member != n && (found < 0 || (anchor && nodes_[found].kind == NodeKind::kMap))) found = member;
+    }
+    return found < 0 ? "others" : fmt::format("'{}' ({})", graph_.nodes[found].name, graph_.nodes[found].op);
   }
 
   void join(int cluster, int node) {
@@ -148,6 +220,11 @@ class Clustering {
 };
 
 }  // namespace
+
+std::string apart_note(const Node& producer, const Node& consumer, std::string_view reason) {
+  return fmt::format("fuse: '{}' ({}) and '{}' ({}) run apart: {}", producer.name, producer.op, consumer.name,
+                     consumer.op, reason);
+}
 
 std::vector<DefinedNode> define_nodes(const Graph& graph) {
   std::vector<DefinedNode> nodes;

@@ -2,6 +2,8 @@
 // Which nodes of a graph run together as one region.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/op_def.h"
@@ -30,7 +32,12 @@ std::vector<DefinedNode> define_nodes(const Graph& graph);
 struct Clusters {
   std::vector<int> of_node;
   std::vector<std::vector<int>> nodes;  ///< of each cluster, in graph order
+  std::vector<std::string> notes;       ///< for each node that reads another cluster's result: why it is not in it
 };
+
+/// `fuse: 'a' (MatMul) and 'b' (Softmax) run apart: reason`, the line for people.
+std::string apart_note(const Node& producer, const Node& consumer, std::string_view reason);
+
 Clusters cluster_nodes(const Graph& graph, const std::vector<DefinedNode>& nodes);
 
 }  // namespace graft

@@ -76,6 +76,13 @@ void order_reduced_axes(Contraction& contraction) {
   });
 }
 
+void largest_reduced_axis_first(Contraction& contraction) {
+  const auto extent = [](const Axis& axis) { return axis.extent.as_constant().value_or(INT64_MAX); };
+  const auto largest = std::max_element(contraction.k.begin(), contraction.k.end(),
+                                        [&](const Axis& x, const Axis& y) { return extent(x) < extent(y); });
+  if (largest != contraction.k.end()) std::rotate(contraction.k.begin(), largest, largest + 1);
+}
+
 Size multiplications(const Contraction& c) {
   Size count = 1;
   for (const auto* axes : {&c.batch, &c.m, &c.n, &c.k}) {

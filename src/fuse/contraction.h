@@ -21,6 +21,8 @@ std::optional<Contraction> find_contraction(const Reduce& reduce);
 
 /// Sorts the reduced axes so that those along which `a` is contiguous run innermost; sums may be re-associated.
 void order_reduced_axes(Contraction& contraction);
+/// The longest reduced axis moves to the front: the one that a schedule cuts into pieces for shared memory.
+void largest_reduced_axis_first(Contraction& contraction);
 
 /// Multiplications of a contraction (half its FLOPs).
 Size multiplications(const Contraction& contraction);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "fuse/assign_layouts.h"
 #include "fuse/clusters.h"
 #include "fuse/fused_program.h"
@@ -37,6 +38,7 @@ class Fusion {
 
   FusedProgram run() {
     program_.symbol_ranges = graph_.symbol_ranges;
+    program_.notes = clusters_.notes;
     for (const ValueId input : graph_.inputs) {
       program_.inputs.push_back(new_tensor(input));
     }
@@ -137,8 +139,8 @@ class Fusion {
     return std::any_of(consumers_[value].begin(), consumers_[value].end(), [&](int n) { return !assembly.member[n]; });
   }
 
-  /// The region tensor for a value that a member reads.
-  int resolve(ValueId value, Assembly& assembly) {
+  /// The region tensor for a value that member `reader` reads.
+  int resolve(ValueId value, int reader, Assembly& assembly) {
     int& tensor = assembly.region_tensor[value];
     if (tensor >= 0) return tensor;
     const int producer = graph_.value(value).producer;
@@ -149,6 +151,10 @@ class Fusion {
       if (affine || (!node.keeps_order && !assembly.only_affine)) {
         append(producer, assembly);
         return assembly.region_tensor[value];
+      }
+      if (!node.keeps_order) {
+        program_.notes.push_back(apart_note(graph_.nodes[producer], graph_.nodes[reader],
+                                            "the first divides indices, the second would do so for each element"));
       }
     }
     const int input = materialise(value);
@@ -167,7 +173,7 @@ class Fusion {
     const Region& source = definition.region;
     std::vector<int> mapped(source.tensors.size(), -1);
     for (size_t k = 0; k < definition.inputs.size(); ++k) {
-      mapped[source.inputs[k]] = resolve(graph_.nodes[n].inputs[definition.inputs[k]], assembly);
+      mapped[source.inputs[k]] = resolve(graph_.nodes[n].inputs[definition.inputs[k]], n, assembly);
     }
     add_sizes(n, assembly.step);
     Region& region = assembly.step.region;
@@ -206,6 +212,7 @@ class Fusion {
 FusedProgram fuse(const Graph& graph) {
   FusedProgram program = Fusion(graph).run();
   assign_layouts(program);
+  for (const std::string& note : program.notes) log(LogLevel::kReason, "{}", note);
   return program;
 }
 

@@ -91,9 +91,14 @@ inline constexpr int64_t kOpset = 28;
 /// The constants that print leaves out, by the names under which parse_graph looks for them; those of subgraphs are
 /// named `NODE/ATTRIBUTE/VALUE`.
 std::map<std::string, TensorData, std::less<>> large_constants(const Graph& graph);
-/// The canonical text; parse_graph reads it back. Constants up to 16 elements print inline, larger ones as a hash and
-/// travel in `weights` (name -> data) when given.
-std::string print(const Graph& graph);
+/// How the text names a constant that is too large for it.
+enum class LargeConstants : uint8_t {
+  kHash,     ///< `= #HASH`: the contents are confirmed when the text is read
+  kWeights,  ///< `= weights`: somebody else vouches for them, and nobody reads them here
+};
+/// The canonical text; parse_graph reads it back. Constants up to 16 elements print inline; larger ones travel in
+/// `weights` (name -> data).
+std::string print(const Graph& graph, LargeConstants large = LargeConstants::kHash);
 Graph parse_graph(std::string_view text, const std::map<std::string, TensorData, std::less<>>* weights = nullptr);
 /// Throws invalid_model (or internal, when `trusted`) naming the node that breaks single assignment, order or arity.
 void verify(const Graph& graph, bool trusted = true);

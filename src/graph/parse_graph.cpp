@@ -159,8 +159,14 @@ void GraphParser::parse_constant(Graph& graph, const std::string& prefix) {
     reader_.fail(fmt::format("the constant '{}' has a type and a shape", value.name));
   }
   reader_.expect("=");
-  if (reader_.peek() == '#') {
+  if (reader_.accept_word("weights")) {
     value.constant = find_weights(prefix + value.name, value.type, *value.shape);
+  } else if (reader_.accept("#")) {
+    const std::string digits(reader_.word());
+    value.constant = find_weights(prefix + value.name, value.type, *value.shape);
+    if (digits != content_hash(*value.constant).to_string()) {
+      reader_.fail(fmt::format("the weights '{}' have other contents than those of the text", prefix + value.name));
+    }
   } else if (reader_.accept_word("all")) {
     value.constant = parse_uniform(value.type, *value.shape);
   } else {
@@ -226,8 +232,6 @@ TensorData GraphParser::parse_uniform(DType type, const Shape& shape) {
 }
 
 TensorData GraphParser::find_weights(const std::string& name, DType type, const Shape& shape) {
-  reader_.expect("#");
-  const std::string_view digits = reader_.word();
   const auto it = weights_ ? weights_->find(name) : Weights::const_iterator();
   if (!weights_ || it == weights_->end()) {
     reader_.fail(fmt::format("the data of constant '{}' is not in the text; give it as weights", name));
@@ -235,9 +239,6 @@ TensorData GraphParser::find_weights(const std::string& name, DType type, const 
   const TensorData& data = it->second;
   if (data.type() != type || data.shape() != concrete(shape)) {
     reader_.fail(fmt::format("the weights '{}' are {}, not what the text says", name, describe(data)));
-  }
-  if (digits != content_hash(data).to_string()) {
-    reader_.fail(fmt::format("the weights '{}' have other contents than those of the text", name));
   }
   return data;
 }

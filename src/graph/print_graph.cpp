@@ -17,7 +17,7 @@
 namespace graft {
 namespace {
 
-void print_into(std::string& text, const Graph& graph, int indent);
+void print_into(std::string& text, const Graph& graph, LargeConstants large, int indent);
 
 /// `{1, 2, 3}`
 std::string elements_text(const TensorData& tensor) {
@@ -51,9 +51,9 @@ bool is_large(const TensorData& data) {
   return data.element_count() > kInlineElements && !(data.byte_count() <= kUniformBytes && is_uniform(data));
 }
 
-std::string constant_text(const TensorData& data) {
+std::string constant_text(const TensorData& data, LargeConstants large) {
   if (data.element_count() <= kInlineElements) return elements_text(data);
-  if (is_large(data)) return "#" + content_hash(data).to_string();
+  if (is_large(data)) return large == LargeConstants::kWeights ? "weights" : "#" + content_hash(data).to_string();
   return "all " + element_text(data, 0);
 }
 
@@ -69,6 +69,7 @@ std::string list_text(std::string_view type, const std::vector<T>& list, const T
 /// Appends an attribute's value, by its alternative.
 struct AttributePrinter {
   std::string& text;
+  LargeConstants large;
   int indent;
   void operator()(std::monostate) { text += "none"; }
   void operator()(int64_t value) { text += std::to_string(value); }
@@ -83,10 +84,10 @@ struct AttributePrinter {
     const Shape shape(tensor.shape().begin(), tensor.shape().end());
     text += fmt::format("{}{} {}", name_of(tensor.type()), to_string(shape), elements_text(tensor));
   }
-  void operator()(const std::shared_ptr<const Graph>& graph) { print_into(text, *graph, indent); }
+  void operator()(const std::shared_ptr<const Graph>& graph) { print_into(text, *graph, large, indent); }
 };
 
-void print_node(std::string& text, const Graph& graph, const Node& node, int indent) {
+void print_node(std::string& text, const Graph& graph, const Node& node, LargeConstants large, int indent) {
   const std::string margin(static_cast<size_t>(indent), ' ');
   text += margin;
   if (node.outputs.empty()) text += "()";
@@ -103,13 +104,13 @@ void print_node(std::string& text, const Graph& graph, const Node& node, int ind
   std::string_view separator = " {";
   for (const auto& [name, attribute] : node.attributes) {
     text += fmt::format("{}{} = ", separator, bare_or_quoted(name));
-    std::visit(AttributePrinter{text, indent + 2}, attribute);
+    std::visit(AttributePrinter{text, large, indent + 2}, attribute);
     separator = ", ";
   }
   text += node.attributes.empty() ? "\n" : "}\n";
 }
 
-void print_into(std::string& text, const Graph& graph, int indent) {
+void print_into(std::string& text, const Graph& graph, LargeConstants large, int indent) {
   const std::string margin(static_cast<size_t>(indent) + 2, ' ');
   text += fmt::format("graph {} {{\n", quote(graph.name));
   for (const auto& [domain, version] : graph.opsets) {
@@ -127,9 +128,9 @@ void print_into(std::string& text, const Graph& graph, int indent) {
   for (size_t i = 0; i < graph.values.size(); ++i) {
     if (!graph.values[i].constant) continue;
     text += fmt::format("{}constant {} = {}\n", margin, declaration(graph, static_cast<ValueId>(i)),
-                        constant_text(*graph.values[i].constant));
+                        constant_text(*graph.values[i].constant, large));
   }
-  for (const Node& node : graph.nodes) print_node(text, graph, node, indent + 2);
+  for (const Node& node : graph.nodes) print_node(text, graph, node, large, indent + 2);
   for (const ValueId id : graph.outputs) {
     text += fmt::format("{}output {}\n", margin, reference(graph, id));
   }
@@ -156,9 +157,9 @@ std::map<std::string, TensorData, std::less<>> large_constants(const Graph& grap
   return constants;
 }
 
-std::string print(const Graph& graph) {
+std::string print(const Graph& graph, LargeConstants large) {
   std::string text;
-  print_into(text, graph, 0);
+  print_into(text, graph, large, 0);
   return text + "\n";
 }
 

@@ -220,4 +220,17 @@ Size folded_count(const Shape& shape, const AxisSet& set) {
   return count;
 }
 
+OpDef row(std::string_view name, int since, std::vector<std::string_view> inputs, std::vector<AttributeSpec> attributes,
+          void (*define)(Definition&), std::vector<Sample> (*samples)(), std::string_view doc) {
+  return {.domain = "",
+          .name = name,
+          .since = since,
+          .inputs = std::move(inputs),
+          .outputs = {"output"},
+          .attributes = std::move(attributes),
+          .define = define,
+          .samples = samples,
+          .doc = doc};
+}
+
 }  // namespace graft

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What definitions are composed from: maps over tensors, views by index arithmetic, sets of axes that may be known
-// only when running, and reductions over such sets.
+// only when running, reductions over such sets, and the commonest row of their tables.
 #pragma once
 
 #include <functional>
@@ -78,5 +78,9 @@ struct Fold {
 Tensor fold_axes(Definition& d, std::string_view name, const Shape& shape, const AxisSet& set, const Fold& fold);
 /// The number of elements that fold_axes folds into one.
 Size folded_count(const Shape& shape, const AxisSet& set);
+
+/// The row of a table of operators: one of ONNX's own domain whose only output is called "output".
+OpDef row(std::string_view name, int since, std::vector<std::string_view> inputs, std::vector<AttributeSpec> attributes,
+          void (*define)(Definition&), std::vector<Sample> (*samples)(), std::string_view doc);
 
 }  // namespace graft

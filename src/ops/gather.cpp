@@ -256,19 +256,6 @@ std::vector<Sample> compress_samples() {
           {.name = "flat", .inputs = {f32({3, 5}), boolean({11})}}};
 }
 
-OpDef row(std::string_view name, int since, std::vector<std::string_view> inputs, std::vector<AttributeSpec> attributes,
-          void (*define)(Definition&), std::vector<Sample> (*samples)(), std::string_view doc) {
-  return {.domain = "",
-          .name = name,
-          .since = since,
-          .inputs = std::move(inputs),
-          .outputs = {"output"},
-          .attributes = std::move(attributes),
-          .define = define,
-          .samples = samples,
-          .doc = doc};
-}
-
 }  // namespace
 
 std::vector<OpDef> gather_ops() {

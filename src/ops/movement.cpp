@@ -336,13 +336,6 @@ std::vector<Sample> space_samples() {
           {.name = "blocks_of_three", .inputs = {f32({1, 2, 3, 6})}, .attributes = one("blocksize", 3)}};
 }
 
-OpDef row(std::string_view name, int since, std::vector<std::string_view> inputs,
-          std::vector<AttributeSpec> attributes, void (*define)(Definition&), std::vector<Sample> (*samples)(),
-          std::string_view doc) {
-  return {.domain = "", .name = name, .since = since, .inputs = std::move(inputs), .outputs = {"output"},
-          .attributes = std::move(attributes), .define = define, .samples = samples, .doc = doc};
-}
-
 }  // namespace
 
 std::vector<OpDef> movement_ops() {

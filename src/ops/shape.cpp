@@ -334,19 +334,6 @@ std::vector<Sample> tile_samples() {
           {.name = "no_times", .inputs = {f32({2, 3}), list({0, 1})}}};
 }
 
-OpDef row(std::string_view name, int since, std::vector<std::string_view> inputs, std::vector<AttributeSpec> attributes,
-          void (*define)(Definition&), std::vector<Sample> (*samples)(), std::string_view doc) {
-  return {.domain = "",
-          .name = name,
-          .since = since,
-          .inputs = std::move(inputs),
-          .outputs = {"output"},
-          .attributes = std::move(attributes),
-          .define = define,
-          .samples = samples,
-          .doc = doc};
-}
-
 /// A row whose output is its first input under another shape.
 OpDef reshaping(OpDef op) {
   op.keeps_order = true;

@@ -3,15 +3,18 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "fuse/rewrite_region.h"
 #include "fuse/split_step.h"
-#include "plan/choose_schedule.h"
 #include "plan/kernel_table.h"
 #include "plan/roofline.h"
+#include "plan/tuner.h"
+#include "plan/ways.h"
 #include "runtime/session.h"
 
 namespace graft {
@@ -21,8 +24,15 @@ namespace {
 struct Packing {
   int tensor = -1;  ///< of the fused program
   tile::PanelLayout layout;
+  Shape view;  ///< the shape of the constant that the layout is of
   int engine_tensor = -1;
 };
+
+std::vector<int64_t> concrete(const Shape& shape) {
+  std::vector<int64_t> extents;
+  for (const Size& size : shape) extents.push_back(size.constant());
+  return extents;
+}
 
 /// A tensor in memory that vectors can be loaded from without crossing cache lines.
 TensorData aligned_tensor(DType type, const std::vector<int64_t>& shape) {
@@ -39,12 +49,13 @@ class EngineBuilder {
  public:
   EngineBuilder(FusedProgram program, const BuildOptions& options) : program_(std::move(program)), options_(options) {}
 
-  Engine run() {
+  BuiltEngine run() {
     engine_.threads = std::max(1, options_.target.threads);
-    engine_.target = print(options_.target);
+    engine_.target = built_.record.target = print(options_.target);
     split_steps();
     set_symbols();
     make_tensors();
+    choose_ways();
     for (size_t s = 0; s < program_.steps.size(); ++s) {
       const FusedStep& step = program_.steps[s];
       if (options_.progress) options_.progress(step.name, static_cast<int>(s), static_cast<int>(program_.steps.size()));
@@ -55,7 +66,8 @@ class EngineBuilder {
     pack_constants();
     drop_unused_constants();
     set_lifetimes();
-    return std::move(engine_);
+    built_.engine = std::move(engine_);
+    return std::move(built_);
   }
 
  private:
@@ -72,7 +84,8 @@ class EngineBuilder {
       engine_.symbols[name] = {range.min, range.opt, range.max};
       typical_[name] = std::max<int64_t>(1, range.opt);
     }
-    // Symbols without a profile are judged at a size that is neither tiny nor large.
+    // Without a profile, batches are judged at one sample and other symbols at a size neither tiny nor large.
+    for (const std::string& symbol : batches()) typical_.emplace(symbol, 1);
     constexpr int64_t kTypical = 32;
     std::set<std::string, std::less<>> symbols;
     for (const FusedTensor& tensor : program_.tensors) {
@@ -85,6 +98,19 @@ class EngineBuilder {
       }
     }
     for (const std::string& symbol : symbols) typical_.emplace(symbol, kTypical);
+  }
+
+  /// Symbols that are the first axis of inputs and nothing else.
+  std::set<std::string> batches() const {
+    std::set<std::string> first, later;
+    for (const int input : program_.inputs) {
+      const Shape& shape = program_.tensors[input].shape;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (const auto symbol = shape[d].as_symbol(); symbol && shape.size() > 1) (d ? later : first).insert(*symbol);
+      }
+    }
+    for (const std::string& symbol : later) first.erase(symbol);
+    return first;
   }
 
   static Size bytes_of_tensor(const FusedTensor& tensor) {
@@ -146,33 +172,74 @@ class EngineBuilder {
       step.operations = operations_of(region);
       step.bytes = bytes_of(region);
       normalise(region);
-      choose(region, fused, step);
+      take_way(region, fused, step);
     }
     engine_.steps.push_back(std::move(step));
   }
 
-  /// The first candidate that lowers becomes the step's kernel; reasons of the others are kept.
-  void choose(const Region& region, const FusedStep& fused, EngineStep& step) {
-    step.kind = StepKind::kInterpreter;
-    if (!options_.compile_kernels) return;
-    std::vector<bool> constant(region.tensors.size());
+  RegionTask task_of(const Region& region, const FusedStep& fused) const {
+    RegionTask task{.region = &region, .constant = std::vector<bool>(region.tensors.size())};
     for (size_t i = 0; i < region.inputs.size(); ++i) {
-      constant[region.inputs[i]] = program_.tensors[fused.inputs[i]].constant.has_value();
+      task.constant[region.inputs[i]] = program_.tensors[fused.inputs[i]].constant.has_value();
     }
-    for (const Choice& choice : schedule_candidates(region, constant, typical_, options_.target)) {
-      tile::Lowered lowered = tile::lower(region, choice.layouts, choice.schedule, options_.target);
-      if (auto* reason = std::get_if<std::string>(&lowered)) {
-        step.candidates.push_back({"generated " + tile::print(choice.schedule), 0, *reason});
+    return task;
+  }
+
+  /// Decides how each different region is done: as the record says, or by measuring, or as the cost model prefers.
+  void choose_ways() {
+    if (!options_.compile_kernels) return;
+    Tuner tuner(options_, typical_);
+    for (const FusedStep& fused : program_.steps) {
+      if (fused.region.forms.empty()) continue;
+      Region region = fused.region;
+      normalise(region);
+      const RegionTask task = task_of(region, fused);
+      const std::string key = region_key(task, typical_);
+      if (built_.record.regions.contains(key)) {
+        tuner.count_again(key);
         continue;
       }
-      step.kind = StepKind::kKernel;
-      step.schedule = tile::print(choice.schedule);
-      const bool counts = !step.count_symbol.empty();
-      if (counts) step.tensors.push_back(add_count(step));
-      step.kernel = kernels_.add(std::get<tile::Program>(std::move(lowered)));
-      use_layouts(region, choice, step);
-      return;
+      RegionChoice& choice = built_.record.regions[key];
+      choice.step = fused.name;
+      if (use_record(key, task, choice)) continue;
+      tuner.consider(key, task, fused, program_.tensors, choice);
     }
+    tuner.run(built_.record);
+  }
+
+  /// Whether the record names a way that is still one.
+  bool use_record(const std::string& key, const RegionTask& task, RegionChoice& choice) const {
+    if (!options_.record) return false;
+    const auto known = options_.record->regions.find(key);
+    if (known == options_.record->regions.end()) return false;
+    const Way way = find_way(task, known->second.way, options_);
+    if (!way.reason.empty()) {
+      log(LogLevel::kReason, "{}: the recorded way '{}' is not taken: {}", choice.step, way.name, way.reason);
+      return false;
+    }
+    const std::string step = choice.step;
+    choice = known->second;
+    choice.step = step;
+    return true;
+  }
+
+  void take_way(const Region& region, const FusedStep& fused, EngineStep& step) {
+    step.kind = StepKind::kInterpreter;
+    if (!options_.compile_kernels) return;
+    const RegionTask task = task_of(region, fused);
+    const RegionChoice& choice = built_.record.regions.at(region_key(task, typical_));
+    step.candidates = choice.lost;
+    step.milliseconds = choice.milliseconds;
+    Way way = find_way(task, choice.way, options_);
+    if (!way.reason.empty()) return;
+    step.schedule = way.schedule;
+    step.library = way.library;
+    step.kind = way.library.empty() ? StepKind::kKernel : StepKind::kLibrary;
+    if (way.program) {
+      if (!step.count_symbol.empty()) step.tensors.push_back(add_count(step));
+      step.kernel = kernels_.add(*std::move(way.program));
+    }
+    use_layouts(region, way.layouts, step);
   }
 
   int add_count(const EngineStep& step) {
@@ -185,9 +252,9 @@ class EngineBuilder {
     return static_cast<int>(engine_.tensors.size()) - 1;
   }
 
-  void use_layouts(const Region& region, const Choice& choice, EngineStep& step) {
+  void use_layouts(const Region& region, const tile::Layouts& layouts, EngineStep& step) {
     for (size_t i = 0; i < region.inputs.size(); ++i) {
-      const auto& layout = choice.layouts[region.inputs[i]];
+      const auto& layout = layouts[region.inputs[i]];
       if (!layout) continue;
       step.tensors[i] = packed(step.tensors[i], *layout, region.tensors[region.inputs[i]].shape);
     }
@@ -204,8 +271,7 @@ class EngineBuilder {
     out.storage = Storage::kConstant;
     out.index = -1;
     engine_.tensors.push_back(out);
-    packings_.push_back({tensor, layout, static_cast<int>(engine_.tensors.size()) - 1});
-    packing_shapes_.push_back(shape);
+    packings_.push_back({tensor, layout, shape, static_cast<int>(engine_.tensors.size()) - 1});
     return packings_.back().engine_tensor;
   }
 
@@ -223,55 +289,74 @@ class EngineBuilder {
 
   /// Constants are packed by kernels of the same kind that run the network: a small engine of its own.
   void pack_constants() {
-    std::vector<size_t> wanted;
-    for (size_t p = 0; p < packings_.size(); ++p) {
-      const int tensor = packings_[p].engine_tensor;
+    std::vector<const Packing*> wanted;
+    for (const Packing& packing : packings_) {
+      const int tensor = packing.engine_tensor;
       const bool used = std::any_of(engine_.steps.begin(), engine_.steps.end(), [&](const EngineStep& step) {
         return std::find(step.tensors.begin(), step.tensors.end(), tensor) != step.tensors.end();
       });
-      if (used) wanted.push_back(p);
+      if (used && !use_packed(packing)) wanted.push_back(&packing);
     }
     if (wanted.empty()) return;
     FusedProgram packer;
-    for (const size_t p : wanted) {
-      const FusedTensor& source = program_.tensors[packings_[p].tensor];
+    for (const Packing* packing : wanted) {
+      const FusedTensor& source = program_.tensors[packing->tensor];
       FusedStep step;
       step.name = "pack " + source.name;
       step.nodes = {step.name};
       step.operators = {"pack"};
-      step.region = tile::packing_region(packings_[p].layout, source.type, packing_shapes_[p]);
+      step.region = tile::packing_region(packing->layout, source.type, packing->view);
       step.inputs = {static_cast<int>(packer.tensors.size())};
       step.outputs = {static_cast<int>(packer.tensors.size()) + 1};
       packer.tensors.push_back(source);
-      packer.tensors.back().shape = packing_shapes_[p];
-      packer.tensors.push_back({step.name, source.type, engine_.tensors[packings_[p].engine_tensor].shape, {}, -1});
+      packer.tensors.back().shape = packing->view;
+      packer.tensors.push_back({step.name, source.type, engine_.tensors[packing->engine_tensor].shape, {}, -1});
       packer.outputs.push_back(step.outputs[0]);
       packer.steps.push_back(std::move(step));
     }
     BuildOptions options = options_;
     options.progress = nullptr;
     options.keep_references = false;
-    run_packer(build_engine(std::move(packer), options), wanted);
+    options.tuning = Tuning::kOff;
+    options.record = nullptr;
+    run_packer(build_engine(std::move(packer), options).engine, wanted);
   }
 
-  void run_packer(Engine packer, const std::vector<size_t>& wanted) {
+  /// Whether the constant was packed like this before.
+  bool use_packed(const Packing& packing) {
+    if (!options_.packed) return false;
+    const FusedTensor& source = program_.tensors[packing.tensor];
+    const std::string layout = tile::print(packing.layout);
+    for (const PackedConstant& known : *options_.packed) {
+      if (known.name != source.name || known.layout != layout || known.view != concrete(packing.view)) continue;
+      if (known.data.type() != source.type) continue;
+      if (known.data.shape() != concrete(engine_.tensors[packing.engine_tensor].shape)) continue;
+      take_packed(packing, known.data);
+      return true;
+    }
+    return false;
+  }
+
+  void take_packed(const Packing& packing, TensorData data) {
+    const FusedTensor& source = program_.tensors[packing.tensor];
+    built_.packed.push_back({source.name, tile::print(packing.layout), concrete(packing.view), data});
+    engine_.tensors[packing.engine_tensor].index = static_cast<int>(engine_.constants.size());
+    engine_.constants.push_back(std::move(data));
+  }
+
+  void run_packer(Engine packer, const std::vector<const Packing*>& wanted) {
     Session session(load_code(std::make_shared<const Engine>(std::move(packer))));
     std::vector<TensorData> results;
     std::vector<BufferView> outputs;
-    for (const size_t p : wanted) {
-      const EngineTensor& tensor = engine_.tensors[packings_[p].engine_tensor];
-      std::vector<int64_t> shape;
-      for (const Size& size : tensor.shape) shape.push_back(size.constant());
+    for (const Packing* packing : wanted) {
+      const EngineTensor& tensor = engine_.tensors[packing->engine_tensor];
+      const std::vector<int64_t> shape = concrete(tensor.shape);
       results.push_back(aligned_tensor(tensor.type, shape));
       outputs.push_back({const_cast<std::byte*>(results.back().bytes().data()), tensor.type, shape, {}});
     }
     const Status status = session.run({}, outputs);
     GRAFT_CHECK(status.ok(), "packing weights failed: " + status.message());
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      EngineTensor& tensor = engine_.tensors[packings_[wanted[i]].engine_tensor];
-      tensor.index = static_cast<int>(engine_.constants.size());
-      engine_.constants.push_back(std::move(results[i]));
-    }
+    for (size_t i = 0; i < wanted.size(); ++i) take_packed(*wanted[i], std::move(results[i]));
   }
 
   /// Weights are in memory once: the row-major form goes when only the packed one is read.
@@ -326,12 +411,12 @@ class EngineBuilder {
   KernelTable kernels_;
   Bindings typical_;
   std::vector<Packing> packings_;
-  std::vector<Shape> packing_shapes_;
+  BuiltEngine built_;
 };
 
 }  // namespace
 
-Engine build_engine(FusedProgram program, const BuildOptions& options) {
+BuiltEngine build_engine(FusedProgram program, const BuildOptions& options) {
   return EngineBuilder(std::move(program), options).run();
 }
 

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/record.h"
 #include "fuse/fused_program.h"
+#include "runtime/library_call.h"
 #include "target/target.h"
 
 namespace graft {
@@ -19,16 +22,47 @@ enum class Tuning : uint8_t { kOff, kFast, kFull };
 /// the kernel cache. Throws Error{device} or {internal} with the generator's message.
 using CompileKernels = std::function<std::vector<std::byte>(const std::string& programs, const Target& target)>;
 
+/// A constant in the form that kernels of some target read.
+struct PackedConstant {
+  std::string name;           ///< of the constant in the graph
+  std::string layout;         ///< text of the tile::PanelLayout
+  std::vector<int64_t> view;  ///< the shape that the layout is of
+  TensorData data;
+};
+
+/// Times of earlier measurements, in milliseconds, by a key that names region, way, target and threads.
+struct TimingCache {
+  std::function<std::optional<double>(const std::string& key)> find;
+  std::function<void(const std::string& key, double milliseconds)> store;
+};
+
+/// The libraries that may compete with generated kernels, as the driver hands them in.
+struct Libraries {
+  LibrarySource source;
+  std::function<std::string(const std::string& library)> why_not;  ///< empty: it is there
+};
+
 struct BuildOptions {
   Target target;
   Tuning tuning = Tuning::kOff;
-  CompileKernels compile_kernels;  ///< empty: every step runs in the interpreter
+  const Record* record = nullptr;  ///< choices made before: regions that it names are not judged again
+  const std::vector<PackedConstant>* packed = nullptr;  ///< packed before: used instead of packing again
+  CompileKernels compile_kernels;                       ///< empty: every step runs in the interpreter
+  Libraries libraries;
+  std::vector<std::string> disabled;  ///< libraries by name (GRAFT_DISABLE)
+  TimingCache timings;
   std::function<void(const std::string& step, int done, int total)> progress;  ///< may throw Error{cancelled}
-  bool keep_references = false;       ///< keep row-major constants too, so that runs can be validated
-  std::vector<std::string> disabled;  ///< libraries and strategies by name (GRAFT_DISABLE)
+  bool keep_references = false;  ///< keep row-major constants too, so that runs can be validated
+};
+
+/// An engine and what a plan keeps of its making.
+struct BuiltEngine {
+  Engine engine;
+  Record record;
+  std::vector<PackedConstant> packed;
 };
 
 /// Builds the engine. Consumes the program's constants.
-Engine build_engine(FusedProgram program, const BuildOptions& options);
+BuiltEngine build_engine(FusedProgram program, const BuildOptions& options);
 
 }  // namespace graft

@@ -67,63 +67,159 @@ std::optional<tile::PanelLayout> panel_layout(Contraction c, const std::vector<b
   return layout;
 }
 
-std::optional<Choice> contract_choice(const Region& region, const std::vector<bool>& constant, const Bindings& typical,
-                                      const Target& target) {
-  const Reduce* reduce = only_reduction(region);
+/// The layouts that a schedule asks for: constant right operands of contractions lie in panels.
+tile::Layouts layouts_for(const Region& region, const std::vector<bool>& constant, const tile::Schedule& schedule) {
+  tile::Layouts layouts(region.tensors.size());
+  const auto* contract = std::get_if<tile::ContractSchedule>(&schedule);
+  const Reduce* reduce = contract ? only_reduction(region) : nullptr;
   const auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
-  if (!contraction || contraction->m.empty()) return std::nullopt;
-  const DType type = reduce->lift[0]->type;
-  const int64_t vector = target.vector_bits / bit_width(type);
-  const int64_t rows = typical_extent({contraction->m.back()}, typical);
-  const int64_t columns = typical_extent(contraction->n, typical);
-  const int64_t depth = typical_extent(contraction->k, typical);
+  if (!contraction || contraction->n.empty() || contract->panel == 0) return layouts;
+  const auto layout = panel_layout(*contraction, constant, contract->panel);
+  if (layout) layouts[contraction->b->tensor] = layout;
+  return layouts;
+}
+
+/// What the cost model sees of a contraction, at typical sizes.
+struct ContractionSizes {
+  int64_t rows = 1, columns = 1, batch = 1, depth = 1;
+  int64_t first_depth = 1;  ///< of the first reduced axis
+  int64_t element_bytes = 4;
+  bool is_window = false;  ///< a convolution: several reduced axes over several row axes
+  bool is_packed = false;  ///< its right operand is constant and lies in panels
+};
+
+ContractionSizes sizes_of(const Contraction& contraction, DType type, const Bindings& typical) {
+  ContractionSizes sizes;
+  sizes.rows = typical_extent({contraction.m.back()}, typical);
+  sizes.columns = typical_extent(contraction.n, typical);
+  sizes.batch = typical_extent(contraction.batch, typical);
+  sizes.depth = typical_extent(contraction.k, typical);
+  sizes.first_depth = std::max<int64_t>(1, contraction.k[0].extent.evaluate(typical));
+  sizes.element_bytes = bit_width(type) / 8;
+  sizes.is_window = contraction.k.size() > 1 && contraction.m.size() > 1;
+  return sizes;
+}
+
+/// Chunks and pieces for a right operand that is copied: it should serve many rows, but every thread needs work.
+void share_copies(tile::ContractSchedule& schedule, const ContractionSizes& sizes, const Target& target) {
+  const int64_t tiles = std::max<int64_t>(1, sizes.columns / schedule.n) * sizes.batch;
+  const bool enough = tiles >= 2 * target.threads;
+  schedule.m_chunk = enough ? sizes.rows : (sizes.rows + target.threads - 1) / target.threads;
+  schedule.m_chunk = std::max(schedule.m_chunk, schedule.m);
+  const int64_t rest = sizes.depth / sizes.first_depth;
+  const int64_t row_bytes = std::max<int64_t>(1, schedule.n * rest) * sizes.element_bytes;
+  const int64_t fits = target.l2_bytes / 4 / row_bytes;
+  if (sizes.first_depth > std::max<int64_t>(fits, 1)) schedule.k = std::max<int64_t>(1, fits);
+}
+
+/// Schedules for a contraction, the cost model's favourite first.
+std::vector<tile::ContractSchedule> contract_schedules(const ContractionSizes& sizes, int64_t vector,
+                                                       const Target& target) {
   tile::ContractSchedule schedule;
   schedule.panel = 2 * vector;
   schedule.m = register_rows(target) * (target.vector_registers >= 32 ? 4 : 8);
   schedule.n = std::max<int64_t>(64, schedule.panel);
-  if (rows <= 2) schedule.n = 4 * schedule.panel;
+  if (sizes.rows <= 2) schedule.n = 4 * schedule.panel;
   // The rows that a convolution copies together serve more columns.
-  if (contraction->k.size() > 1 && contraction->m.size() > 1) schedule.n = 4 * schedule.panel;
+  if (sizes.is_window) schedule.n = 4 * schedule.panel;
   // All rows of a column tile first while the left operand stays in the second-level cache.
-  const int64_t bytes = bit_width(type) / 8;
-  schedule.columns_outer = rows * depth * bytes <= target.l2_bytes / 2;
-  Choice choice{schedule, tile::Layouts(region.tensors.size())};
-  const auto layout = panel_layout(*contraction, constant, schedule.panel);
-  if (layout) {
-    choice.layouts[contraction->b->tensor] = layout;
-  } else {
-    // A packed right operand should serve many rows, but every thread needs work.
-    const int64_t tiles = std::max<int64_t>(1, columns / schedule.n) * typical_extent(contraction->batch, typical);
-    const bool enough = tiles >= 2 * target.threads;
-    schedule.m_chunk = enough ? rows : (rows + target.threads - 1) / target.threads;
-    schedule.m_chunk = std::max(schedule.m_chunk, schedule.m);
-    const int64_t first = std::max<int64_t>(1, contraction->k[0].extent.evaluate(typical));
-    const int64_t rest = depth / first;
-    const int64_t fits = target.l2_bytes / 4 / bytes / std::max<int64_t>(1, schedule.n * rest);
-    if (first > std::max<int64_t>(fits, 1)) schedule.k = std::max<int64_t>(1, fits);
+  schedule.columns_outer = sizes.rows * sizes.depth * sizes.element_bytes <= target.l2_bytes / 2;
+  std::vector<tile::ContractSchedule> schedules;
+  const auto add = [&](tile::ContractSchedule variant) {
+    if (!sizes.is_packed) share_copies(variant, sizes, target);
+    if (std::find(schedules.begin(), schedules.end(), variant) == schedules.end()) schedules.push_back(variant);
+  };
+  add(schedule);
+  for (const int64_t panels : {int64_t{2}, int64_t{4}, int64_t{8}}) {
+    if (panels * schedule.panel > 2 * std::max(sizes.columns, schedule.panel)) continue;
+    tile::ContractSchedule variant = schedule;
+    variant.n = panels * schedule.panel;
+    add(variant);
+    variant.columns_outer = !variant.columns_outer;
+    add(variant);
   }
-  choice.schedule = schedule;
-  return choice;
+  for (const int64_t rows : {schedule.m / 2, schedule.m * 2}) {
+    tile::ContractSchedule variant = schedule;
+    variant.m = rows;
+    add(variant);
+  }
+  return schedules;
+}
+
+/// Schedules for the blocks of a GPU: tiles of both operands pass through shared memory.
+std::vector<tile::ContractSchedule> block_schedules(const ContractionSizes& sizes, bool is_half) {
+  tile::ContractSchedule schedule{.m = 128, .n = is_half ? 128 : 64, .panel = 0, .columns_outer = false};
+  if (sizes.rows <= 64) schedule.m = 64;
+  // An operand that is made first is kept whole along the other reduced axes.
+  constexpr int64_t kCopyBytes = 24 << 10;
+  const int64_t rest = std::max<int64_t>(1, sizes.depth / sizes.first_depth);
+  const int64_t fits = kCopyBytes / (schedule.m * rest * sizes.element_bytes);
+  schedule.k = std::max<int64_t>(1, std::min<int64_t>(fits, 32));
+  return {schedule};
+}
+
+void add_contractions(std::vector<tile::Schedule>& schedules, const Region& region, const std::vector<bool>& constant,
+                      const Bindings& typical, const Target& target) {
+  const Reduce* reduce = only_reduction(region);
+  auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
+  if (!contraction || contraction->m.empty()) return;
+  if (target.kind == TargetKind::kCuda) largest_reduced_axis_first(*contraction);
+  const DType type = reduce->lift[0]->type;
+  const int64_t vector = target.vector_bits / bit_width(type);
+  ContractionSizes sizes = sizes_of(*contraction, type, typical);
+  if (target.kind == TargetKind::kCuda) {
+    for (const tile::ContractSchedule& schedule : block_schedules(sizes, bit_width(type) == 16)) {
+      schedules.emplace_back(schedule);
+    }
+    return;
+  }
+  sizes.is_packed = panel_layout(*contraction, constant, 2 * vector).has_value();
+  for (const tile::ContractSchedule& schedule : contract_schedules(sizes, vector, target)) {
+    schedules.emplace_back(schedule);
+  }
+}
+
+void add_attention(std::vector<tile::Schedule>& schedules, const Region& region, const Bindings& typical,
+                   const Target& target) {
+  std::string reason;
+  const auto attention = find_attention(region, reason);
+  if (!attention) return;
+  // Few keys: all at once, so that nothing has to be rescaled. Many query rows share one copy of a key tile, as long
+  // as every thread has several tiles.
+  tile::AttentionSchedule schedule;
+  const int64_t keys = attention->weighted->reduced[0].extent.evaluate(typical);
+  const std::vector<Axis> outer(attention->common.begin(), attention->common.end() - 1);
+  schedule.keys = keys <= 64 ? 64 : 128;
+  schedule.queries = typical_extent(outer, typical) >= 4 * target.threads ? 128 : 56;
+  if (target.kind == TargetKind::kCuda) schedule = {.queries = 64, .keys = 64};
+  schedules.emplace_back(schedule);
+  for (const int64_t queries : {56, 128, 256}) {
+    for (const int64_t width : {64, 128, 256}) {
+      const tile::AttentionSchedule variant{.queries = queries, .keys = width};
+      if (!(variant == schedule) && width <= 2 * keys) schedules.emplace_back(variant);
+    }
+  }
 }
 
 }  // namespace
 
+Choice choice_of(const Region& region, const std::vector<bool>& constant, const tile::Schedule& schedule) {
+  return {schedule, layouts_for(region, constant, schedule)};
+}
+
 std::vector<Choice> schedule_candidates(const Region& region, const std::vector<bool>& constant,
                                         const Bindings& typical, const Target& target) {
-  std::vector<Choice> candidates;
-  std::string reason;
-  if (const auto attention = find_attention(region, reason)) {
-    // Few keys: all at once, so that nothing has to be rescaled. Many query rows share one copy of a key tile, as long
-    // as every thread has several tiles.
-    tile::AttentionSchedule schedule;
-    const int64_t keys = attention->weighted->reduced[0].extent.evaluate(typical);
-    const std::vector<Axis> outer(attention->common.begin(), attention->common.end() - 1);
-    schedule.keys = keys <= 64 ? 64 : 128;
-    schedule.queries = typical_extent(outer, typical) >= 4 * target.threads ? 128 : 56;
-    candidates.push_back({schedule, tile::Layouts(region.tensors.size())});
+  std::vector<tile::Schedule> schedules;
+  add_attention(schedules, region, typical, target);
+  add_contractions(schedules, region, constant, typical, target);
+  const bool has_strategy = !schedules.empty();
+  schedules.emplace_back(tile::NestSchedule{});
+  if (!has_strategy) {
+    schedules.emplace_back(tile::NestSchedule{.chunk = 1024, .lanes = 16});
+    schedules.emplace_back(tile::NestSchedule{.chunk = 16384, .lanes = 128});
   }
-  if (auto choice = contract_choice(region, constant, typical, target)) candidates.push_back(std::move(*choice));
-  candidates.push_back({tile::NestSchedule{}, tile::Layouts(region.tensors.size())});
+  std::vector<Choice> candidates;
+  for (const tile::Schedule& schedule : schedules) candidates.push_back(choice_of(region, constant, schedule));
   return candidates;
 }
 

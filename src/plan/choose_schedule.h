@@ -16,6 +16,9 @@ struct Choice {
   tile::Layouts layouts;  ///< by region tensor
 };
 
+/// The schedule with the layouts that it asks for.
+Choice choice_of(const Region& region, const std::vector<bool>& constant, const tile::Schedule& schedule);
+
 /// Candidates for a normalised region, the cost model's favourite first. `constant[t]`: region tensor t is known when
 /// compiling, so that it may be packed. Sizes are judged at `typical` values of the symbols.
 std::vector<Choice> schedule_candidates(const Region& region, const std::vector<bool>& constant,

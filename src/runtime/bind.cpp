@@ -87,10 +87,6 @@ void run_checks(const EngineStep& step, const Bindings& bindings) {
     const bool good = check.at_least_zero ? value >= 0 : value == 0;
     GRAFT_USER_CHECK(good, kInvalidArgument, check.message, fmt::format("node '{}'", step.name));
   }
-  for (const RunCheck& bound : step.bounds) {
-    GRAFT_USER_CHECK(bound.value.evaluate(bindings) >= 0, kInvalidModel, bound.message,
-                     fmt::format("node '{}'", step.name));
-  }
 }
 
 std::vector<int64_t> concrete_shape(const EngineTensor& tensor, const Bindings& bindings) {

@@ -231,6 +231,8 @@ void KernelCache::store(std::string_view key, std::span<const std::byte> code) {
   make_room(bytes);
   if (write_entry(entry_name(key), key, code)) {
     *total_ += bytes;
+  } else if (errno == ENOENT) {
+    log(LogLevel::kReason, "kernel cache '{}': somebody emptied it while an entry was being written", directory_);
   } else {
     cannot_store(errno);
   }

@@ -1,122 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/session.h"
-
 #include <algorithm>
-#include <chrono>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string_view>
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "base/thread_team.h"
 #include "device/cpu/load_object.h"
 #include "engine/memory_plan.h"
 #include "runtime/bind.h"
-#include "runtime/interpret_step.h"
+#include "runtime/session_state.h"
 #include "runtime/strided_copy.h"
 
 namespace graft {
-namespace {
-
-/// 64-byte aligned memory that only grows.
-class AlignedBuffer {
- public:
-  ~AlignedBuffer() { std::free(data_); }
-  AlignedBuffer() = default;
-  AlignedBuffer(const AlignedBuffer&) = delete;
-  AlignedBuffer& operator=(const AlignedBuffer&) = delete;
-  AlignedBuffer(AlignedBuffer&& other) noexcept : data_(other.data_), bytes_(other.bytes_) {
-    other.data_ = nullptr;
-    other.bytes_ = 0;
-  }
-  AlignedBuffer& operator=(AlignedBuffer&&) = delete;
-
-  /// At least `bytes`; contents are lost when it grows. Throws out_of_memory naming what it is for.
-  void* reserve(int64_t bytes, const std::string& what) {
-    if (bytes <= bytes_ && data_) return data_;
-    std::free(data_);
-    const size_t rounded = (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + 63) / 64 * 64;
-    data_ = static_cast<char*>(std::aligned_alloc(64, rounded));
-    bytes_ = data_ ? static_cast<int64_t>(rounded) : 0;
-    GRAFT_USER_CHECK(data_, kOutOfMemory, fmt::format("cannot allocate {} bytes for {}", bytes, what), "run");
-    return data_;
-  }
-  char* data() const { return data_; }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  char* data_ = nullptr;
-  int64_t bytes_ = 0;
-};
-
-/// A step with its sizes evaluated.
-struct ReadyStep {
-  std::vector<void*> buffers;
-  std::vector<int64_t> sizes;
-  int64_t grid = 0;
-  int64_t scratch = 0;
-  bool parallel = false;
-};
-
-/// Everything about a run that depends only on its signature.
-struct Prepared {
-  Bindings bindings;
-  std::vector<std::vector<int64_t>> shapes;  ///< by tensor
-  std::vector<int64_t> offsets;              ///< by tensor, in the arena
-  std::vector<ReadyStep> steps;
-  int64_t arena_bytes = 0, scratch_bytes = 0;
-};
-
-using Clock = std::chrono::steady_clock;
-
-}  // namespace
-
-struct Session::State {
-  std::shared_ptr<const LoadedEngine> loaded;
-  const Engine* engine = nullptr;
-  int threads = 1;
-  std::map<std::vector<int64_t>, Prepared> prepared;
-  std::vector<int64_t> key;   // of the current run; reused to avoid allocations
-  std::vector<void*> memory;  // by tensor, of the current run
-  AlignedBuffer arena, scratch;
-  std::vector<AlignedBuffer> own;  // by tensor, when sizes are known only while running
-  std::vector<AlignedBuffer> staging_in, staging_out;
-  std::vector<void*> output_data;
-  std::map<int, ReferenceStep> references;  // parsed regions of interpreted and validated steps
-  bool profiling = false, validating = false;
-  std::vector<StepTime> times;
-  int64_t status[2] = {0, 0};
-  int64_t last_arena = 0;
-  Clock::time_point begin;
-
-  void run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
-  void read_early_symbols(std::span<const BufferView> inputs, Bindings& bindings) const;
-  Prepared& prepare(std::span<const BufferView> inputs);
-  Prepared make_prepared(std::span<const BufferView> inputs) const;
-  void ready(int step, Prepared& p) const;
-  void place(const Prepared& p);
-  void bind_caller_inputs(std::span<const BufferView> inputs);
-  void bind_output(size_t i, std::span<BufferView> outputs, const Prepared& p, OutputAllocator allocate, void* context);
-  void finish_outputs(std::span<BufferView> outputs, const Prepared& p);
-  void run_planned(Prepared& p);
-  void run_computed(Prepared& p, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
-  void run_step(int step, ReadyStep& ready, const Prepared& p);
-  void launch(const EngineStep& step, const ReadyStep& ready);
-  void check_status(const EngineStep& step) const;
-  void* pointer(int tensor) const { return memory[root_of(*engine, tensor)]; }
-};
 
 Session::Session(std::shared_ptr<const LoadedEngine> engine, int threads) : state_(std::make_unique<State>()) {
   state_->loaded = std::move(engine);
   state_->engine = state_->loaded->engine.get();
+  if (state_->loaded->device) state_->stream = state_->loaded->device->device->make_stream();
   state_->threads = threads > 0 ? threads : state_->engine->threads;
-  const size_t count = state_->engine->tensors.size();
-  state_->memory.resize(count);
-  state_->own.resize(count);
-  state_->staging_in.resize(state_->engine->inputs.size());
-  state_->staging_out.resize(state_->engine->outputs.size());
-  state_->output_data.resize(state_->engine->outputs.size());
+  state_->study_engine();
+}
+
+/// Everything about a run that needs no request.
+void Session::State::study_engine() {
+  const size_t count = engine->tensors.size();
+  memory.resize(count);
+  own.resize(count);
+  for (size_t t = 0; t < count; ++t) {
+    const EngineTensor& tensor = engine->tensors[t];
+    roots.push_back(root_of(*engine, static_cast<int>(t)));
+    if (tensor.storage == Storage::kArena) arena_tensors.push_back(static_cast<int>(t));
+    if (tensor.storage == Storage::kConstant && tensor.index >= 0) {
+      memory[t] = stream ? loaded->device->constants[tensor.index]
+                         : const_cast<std::byte*>(engine->constants[tensor.index].bytes().data());
+    }
+  }
+  for (const EngineStep& step : engine->steps) {
+    StepWork& fresh = work.emplace_back();
+    fresh.kind = step.kind;
+    fresh.first_argument = static_cast<uint32_t>(arguments.size());
+    fresh.argument_count = static_cast<uint32_t>(step.tensors.size());
+    fresh.first_size = static_cast<uint32_t>(size_count);
+    for (const int tensor : step.tensors) arguments.push_back(roots[tensor]);
+    if (step.kernel >= 0) {
+      if (!stream) fresh.kernel = loaded->kernels[step.kernel];
+      size_count += engine->kernels[step.kernel].sizes.size();
+    }
+    for (const SymbolRead& read : step.reads) {
+      const EngineTensor& root = engine->tensors[roots[read.tensor]];
+      if (root.storage != Storage::kInput) continue;
+      input_reads.push_back({read.symbol, static_cast<size_t>(root.index), read.element});
+    }
+    buffers.resize(std::max(buffers.size(), step.tensors.size()));
+  }
+  for (size_t i = 0; i < engine->outputs.size(); ++i) {
+    const EngineTensor& root = engine->tensors[roots[engine->outputs[i]]];
+    in_place.push_back(root.storage == Storage::kOutput && root.index == static_cast<int>(i));
+  }
+  read.resize(engine->inputs.size());
+  written.resize(engine->outputs.size());
+  staging_in.resize(engine->inputs.size());
+  staging_out.resize(engine->outputs.size());
+  output_data.resize(engine->outputs.size());
 }
 
 Session::~Session() = default;
@@ -170,90 +120,78 @@ void Session::State::run(std::span<const BufferView> inputs, std::span<BufferVie
   GRAFT_USER_CHECK(outputs.size() == engine->outputs.size(), kInvalidArgument,
                    fmt::format("{} outputs are expected, {} were given", engine->outputs.size(), outputs.size()),
                    "run");
-  begin = Clock::now();
+  if (profiling) begin = Clock::now();
   times.clear();
   status[0] = 0;
+  if (stream) clear_status();
   Prepared& p = prepare(inputs);
   bind_caller_inputs(inputs);
   if (engine->has_computed_symbols) {
     Prepared dynamic = p;  // sizes found while running belong to this run only
     run_computed(dynamic, outputs, allocate, context);
-    finish_outputs(outputs, dynamic);
+    finish_outputs(outputs);
     return;
   }
   place(p);
-  for (size_t i = 0; i < outputs.size(); ++i) bind_output(i, outputs, p, allocate, context);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    bind_output(i, outputs, p, allocate, context);
+    if (in_place[i]) memory[roots[engine->outputs[i]]] = output_data[i];
+  }
   run_planned(p);
-  finish_outputs(outputs, p);
+  finish_outputs(outputs);
 }
 
-/// Symbols whose values are elements of the caller's inputs (a shape given at run time) are part of the signature.
-void Session::State::read_early_symbols(std::span<const BufferView> inputs, Bindings& bindings) const {
-  for (const EngineStep& step : engine->steps) {
-    for (const SymbolRead& read : step.reads) {
-      const EngineTensor& root = engine->tensors[root_of(*engine, read.tensor)];
-      if (root.storage != Storage::kInput) continue;
-      const BufferView& view = inputs[root.index];
-      int64_t count = 1;
-      for (const int64_t extent : view.shape) count *= extent;
-      GRAFT_USER_CHECK(read.element < count, kInvalidArgument,
-                       fmt::format("it has {} elements, element {} is needed", count, read.element),
-                       fmt::format("input '{}'", root.name));
-      const int64_t stride = view.strides.empty() || view.shape.size() != 1 ? 1 : view.strides[0];
-      bindings[read.symbol] = read_element(view.data, view.type, read.element * stride);
-    }
-  }
+/// The value that a symbol takes from the caller's memory.
+int64_t Session::State::read_input(const InputRead& read, std::span<const BufferView> inputs) const {
+  const BufferView& view = inputs[read.input];
+  const int64_t count = element_count(view);
+  GRAFT_USER_CHECK(read.element < count, kInvalidArgument,
+                   fmt::format("it has {} elements, element {} is needed", count, read.element),
+                   fmt::format("input '{}'", engine->tensors[engine->inputs[read.input]].name));
+  return read_element(view.data, view.type, element_offset(view, read.element));
 }
 
 Prepared& Session::State::prepare(std::span<const BufferView> inputs) {
   // The signature: all extents, then the integers that become symbols.
   key.clear();
-  for (const BufferView& input : inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const BufferView& input = inputs[i];
     key.push_back(static_cast<int64_t>(input.shape.size()) << 8 | static_cast<int64_t>(input.type));
     key.insert(key.end(), input.shape.begin(), input.shape.end());
+    GRAFT_USER_CHECK(input.data || element_count(input) == 0 || i >= engine->inputs.size(), kInvalidArgument,
+                     "its data pointer is null", fmt::format("input '{}'", engine->tensors[engine->inputs[i]].name));
   }
-  bool reads_inputs = false;
-  for (const EngineStep& step : engine->steps) {
-    for (const SymbolRead& read : step.reads) {
-      reads_inputs |= engine->tensors[root_of(*engine, read.tensor)].storage == Storage::kInput;
+  if (!input_reads.empty()) {
+    if (known_shapes.find(key) == known_shapes.end()) {
+      bind_inputs(*engine, inputs);
+      if (known_shapes.size() >= kMostPrepared) known_shapes.clear();
+      known_shapes.insert(key);
     }
+    for (const InputRead& read : input_reads) key.push_back(read_input(read, inputs));
   }
-  if (reads_inputs) {
-    bind_inputs(*engine, inputs);
-    Bindings early;
-    read_early_symbols(inputs, early);
-    for (const auto& [symbol, value] : early) key.push_back(value);
-  }
-  if (const auto it = prepared.find(key); it != prepared.end()) {
-    for (const BufferView& input : inputs) {
-      GRAFT_USER_CHECK(input.data || std::find(input.shape.begin(), input.shape.end(), 0) != input.shape.end(),
-                       kInvalidArgument, "a data pointer is null", "run");
-    }
-    return it->second;
-  }
-  return prepared.emplace(key, make_prepared(inputs)).first->second;
+  if (const auto it = prepared.find(key); it != prepared.end()) return it->second;
+  Prepared fresh = make_prepared(inputs);
+  if (prepared.size() >= kMostPrepared) prepared.clear();
+  return prepared.emplace(key, std::move(fresh)).first->second;
 }
 
 Prepared Session::State::make_prepared(std::span<const BufferView> inputs) const {
   Prepared p;
   p.bindings = bind_inputs(*engine, inputs);
-  read_early_symbols(inputs, p.bindings);
+  for (const InputRead& read : input_reads) p.bindings[read.symbol] = read_input(read, inputs);
   check_inputs(*engine, inputs, p.bindings);
-  p.shapes.resize(engine->tensors.size());
-  p.offsets.resize(engine->tensors.size());
   p.steps.resize(engine->steps.size());
+  p.sizes.resize(size_count);
   if (engine->has_computed_symbols) return p;
+  for (const EngineTensor& tensor : engine->tensors) concrete_shape(tensor, p.bindings);  // refuses impossible sizes
+  for (const int output : engine->outputs) p.shapes.push_back(concrete_shape(engine->tensors[output], p.bindings));
   std::vector<Lifetime> lifetimes;
-  std::vector<size_t> planned;
-  for (size_t t = 0; t < engine->tensors.size(); ++t) {
+  for (const int t : arena_tensors) {
     const EngineTensor& tensor = engine->tensors[t];
-    p.shapes[t] = concrete_shape(tensor, p.bindings);
-    if (tensor.storage != Storage::kArena) continue;
-    planned.push_back(t);
     lifetimes.push_back({tensor.bytes.evaluate(p.bindings), tensor.first_step, tensor.last_step});
   }
-  const MemoryPlan plan = plan_memory(lifetimes);
-  for (size_t i = 0; i < planned.size(); ++i) p.offsets[planned[i]] = plan.offsets[i];
+  MemoryPlan plan = plan_memory(lifetimes);
+  p.offsets = std::move(plan.offsets);
   p.arena_bytes = plan.bytes;
   for (size_t s = 0; s < engine->steps.size(); ++s) {
     run_checks(engine->steps[s], p.bindings);
@@ -267,110 +205,142 @@ Prepared Session::State::make_prepared(std::span<const BufferView> inputs) const
 void Session::State::ready(int step, Prepared& p) const {
   const EngineStep& s = engine->steps[step];
   ReadyStep& ready = p.steps[step];
-  ready.buffers.resize(s.tensors.size());
-  if (s.kind != StepKind::kKernel) return;
-  const EngineKernel& kernel = engine->kernels[s.kernel];
-  ready.sizes.clear();
-  for (const std::string& symbol : kernel.sizes) ready.sizes.push_back(Size::symbol(symbol).evaluate(p.bindings));
-  ready.grid = kernel.grid.evaluate(p.bindings);
-  ready.scratch = (kernel.scratch.evaluate(p.bindings) + 63) / 64 * 64;
+  if (s.kind != StepKind::kKernel && s.kind != StepKind::kLibrary) return;
   // Below a few microseconds of work waking another thread costs more than it brings.
   constexpr int64_t kWorthSharing = 60'000;
   ready.parallel = threads > 1 && s.operations.evaluate(p.bindings) / 8 + s.bytes.evaluate(p.bindings) > kWorthSharing;
+  if (s.kind == StepKind::kLibrary && ready_library(step, ready, p.bindings)) return;
+  const EngineKernel& kernel = engine->kernels[s.kernel];
+  int64_t* size = p.sizes.data() + work[step].first_size;
+  for (const std::string& symbol : kernel.sizes) *size++ = Size::symbol(symbol).evaluate(p.bindings);
+  ready.grid = kernel.grid.evaluate(p.bindings);
+  ready.scratch = (kernel.scratch.evaluate(p.bindings) + 63) / 64 * 64;
 }
 
-/// Arena and constant addresses for this run.
-void Session::State::place(const Prepared& p) {
-  char* base = static_cast<char*>(arena.reserve(p.arena_bytes, "intermediate tensors"));
-  scratch.reserve(p.scratch_bytes * threads, "scratch memory");
-  last_arena = p.arena_bytes;
-  for (size_t t = 0; t < engine->tensors.size(); ++t) {
-    const EngineTensor& tensor = engine->tensors[t];
-    if (tensor.storage == Storage::kArena) memory[t] = base + p.offsets[t];
-    if (tensor.storage == Storage::kConstant && tensor.index >= 0) {
-      memory[t] = const_cast<std::byte*>(engine->constants[tensor.index].bytes().data());
+/// Makes the step's library call ready. False when the library cannot do it for these sizes, or is missing, and the
+/// step has a kernel to run instead.
+bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& bindings) const {
+  const EngineStep& s = engine->steps[step];
+  try {
+    GRAFT_USER_CHECK(loaded->libraries, kDevice, "no library was given to this run", s.library);
+    auto& [sizes, last] = last_calls[step];
+    if (!last || sizes != bindings) last = loaded->libraries(*engine, s, bindings, ready.parallel ? threads : 1);
+    sizes = bindings;
+    ready.library = engine->has_computed_symbols ? last : std::move(last);
+    ready.scratch = (ready.library->scratch_bytes() + 63) / 64 * 64;
+    return true;
+  } catch (const Error& error) {
+    const bool replaceable = error.kind() == ErrorKind::kDevice || error.kind() == ErrorKind::kUnsupported;
+    if (replaceable && work[step].kernel) {
+      log(LogLevel::kReason, "node '{}' runs as a kernel: {}", s.name, error.what());
+      ready.library = nullptr;
+      return false;
     }
+    throw Error(error.kind(), error.what(), fmt::format("node '{}'", s.name));
   }
+}
+
+/// Arena addresses for this run.
+void Session::State::place(const Prepared& p) {
+  char* base = static_cast<char*>(arena.reserve(p.arena_bytes, stream.get(), "intermediate tensors"));
+  if (!stream) scratch.reserve(p.scratch_bytes * threads, nullptr, "scratch memory");
+  last_arena = p.arena_bytes;
+  for (size_t i = 0; i < arena_tensors.size(); ++i) memory[arena_tensors[i]] = base + p.offsets[i];
 }
 
 void Session::State::bind_caller_inputs(std::span<const BufferView> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const BufferView& view = inputs[i];
     void* data = view.data;
-    if (needs_copy(view)) {
-      data = staging_in[i].reserve(dense_bytes(view), "a copy of a strided input");
+    read[i] = {};
+    if (stream) {
+      data = upload_input(i, view);
+    } else if (needs_copy(view)) {
+      data = staging_in[i].reserve(dense_bytes(view), nullptr, "a copy of a strided input");
       copy_to_dense(view, data);
+    } else {
+      read[i] = {reinterpret_cast<uintptr_t>(data), reinterpret_cast<uintptr_t>(data) + dense_bytes(view)};
     }
     memory[engine->inputs[i]] = data;
   }
 }
 
-void Session::State::bind_output(size_t i, std::span<BufferView> outputs, const Prepared& p, OutputAllocator allocate,
-                                 void* context) {
-  const int id = engine->outputs[i];
-  const EngineTensor& tensor = engine->tensors[id];
-  BufferView& view = outputs[i];
-  const std::vector<int64_t>& shape = p.shapes[id];
-  const int64_t bytes = packed_bytes(tensor.type, element_count(Shape(shape.begin(), shape.end())).constant());
-  const std::string where = fmt::format("output '{}'", tensor.name);
+/// Checks a caller's output buffer, or has one allocated.
+void Session::State::take_output(size_t i, BufferView& view, const std::vector<int64_t>& shape,
+                                 OutputAllocator allocate, void* context) const {
+  const EngineTensor& tensor = engine->tensors[engine->outputs[i]];
+  const auto where = [&] { return fmt::format("output '{}'", tensor.name); };
   if (view.data) {
     GRAFT_USER_CHECK(view.type == tensor.type, kInvalidArgument,
                      fmt::format("its type is {}, a buffer of {} was given", name_of(tensor.type), name_of(view.type)),
-                     where);
+                     where());
     GRAFT_USER_CHECK(
         view.shape == shape, kInvalidArgument,
         fmt::format("its shape is {}, a buffer of {} was given", to_string(Shape(shape.begin(), shape.end())),
                     to_string(Shape(view.shape.begin(), view.shape.end()))),
-        where);
-  } else {
-    GRAFT_USER_CHECK(allocate, kInvalidArgument, "it has neither a buffer nor an allocator", where);
-    view.type = tensor.type;
-    view.shape = shape;
-    view.strides.clear();
-    view.data = allocate(context, static_cast<int>(i), tensor.type, shape, static_cast<size_t>(bytes));
-    GRAFT_USER_CHECK(view.data || bytes == 0, kOutOfMemory, fmt::format("the allocator gave no {} bytes", bytes),
-                     where);
+        where());
+    return;
   }
-  output_data[i] = view.data;
-  if (needs_copy(view)) output_data[i] = staging_out[i].reserve(bytes, "a strided output");
-  const int root = root_of(*engine, id);
-  const EngineTensor& place = engine->tensors[root];
-  if (place.storage == Storage::kOutput && place.index == static_cast<int>(i)) memory[root] = output_data[i];
+  GRAFT_USER_CHECK(allocate, kInvalidArgument, "it has neither a buffer nor an allocator", where());
+  view.type = tensor.type;
+  view.shape = shape;
+  view.strides.clear();
+  const int64_t bytes = dense_bytes(view);
+  view.data = allocate(context, static_cast<int>(i), tensor.type, shape, static_cast<size_t>(bytes));
+  GRAFT_USER_CHECK(view.data || bytes == 0, kOutOfMemory, fmt::format("the allocator gave no {} bytes", bytes),
+                   where());
 }
 
-/// Outputs that are another tensor's memory, and strided ones, are copied at the end.
-void Session::State::finish_outputs(std::span<BufferView> outputs, const Prepared& p) {
+/// Finds the place that steps write output `i` to: the caller's buffer, or memory of ours where that is strided,
+/// misaligned, or also an input, which must stay as it is until the last step has read it.
+void Session::State::bind_output(size_t i, std::span<BufferView> outputs, const Prepared& p, OutputAllocator allocate,
+                                 void* context) {
+  BufferView& view = outputs[i];
+  const EngineTensor& tensor = engine->tensors[engine->outputs[i]];
+  take_output(i, view, p.shapes[i], allocate, context);
+  const int64_t bytes = dense_bytes(view);
+  const auto begin = reinterpret_cast<uintptr_t>(view.data);
+  bool staged = needs_copy(view);
+  written[i] = staged ? Extent{} : Extent{begin, begin + static_cast<uintptr_t>(bytes)};
+  for (const Extent& input : read) staged |= input.overlaps(written[i]);
+  for (size_t other = 0; other < i; ++other) {
+    GRAFT_USER_CHECK(!written[i].overlaps(written[other]), kInvalidArgument,
+                     fmt::format("its memory is also that of output '{}'; give each its own",
+                                 engine->tensors[engine->outputs[other]].name),
+                     fmt::format("output '{}'", tensor.name));
+  }
+  output_data[i] = staged || stream ? staging_out[i].reserve(bytes, stream.get(), "a copy of an output") : view.data;
+}
+
+/// Copies outputs that are another tensor's memory, then those that steps could not write in place. In this order,
+/// since the caller's memory may hold an input that is an output too.
+void Session::State::finish_outputs(std::span<BufferView> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const int id = engine->outputs[i];
-    const int root = root_of(*engine, id);
-    const bool own =
-        engine->tensors[root].storage == Storage::kOutput && engine->tensors[root].index == static_cast<int>(i);
-    const std::vector<int64_t>& shape = p.shapes[id];
-    if (!own) {
-      const int64_t count = element_count(Shape(shape.begin(), shape.end())).constant();
-      const int64_t bytes = packed_bytes(engine->tensors[id].type, count);
-      if (bytes > 0) std::memcpy(output_data[i], memory[root], static_cast<size_t>(bytes));
+    const void* computed = pointer(engine->outputs[i]);
+    const auto bytes = static_cast<size_t>(dense_bytes(outputs[i]));
+    if (computed == output_data[i] || bytes == 0) continue;
+    if (stream) {
+      stream->copy(output_data[i], computed, bytes);
+    } else {
+      std::memcpy(output_data[i], computed, bytes);
     }
+  }
+  if (stream) return download_outputs(outputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
     if (output_data[i] != outputs[i].data) copy_from_dense(output_data[i], outputs[i]);
   }
 }
 
 void Session::State::run_planned(Prepared& p) {
-  for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p.steps[s], p);
+  for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
 }
 
 /// Sizes become known step by step: each tensor has a buffer of its own that only grows.
 void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, OutputAllocator allocate, void* context) {
-  for (size_t t = 0; t < engine->tensors.size(); ++t) {
-    const EngineTensor& tensor = engine->tensors[t];
-    if (tensor.storage == Storage::kConstant && tensor.index >= 0) {
-      memory[t] = const_cast<std::byte*>(engine->constants[tensor.index].bytes().data());
-    }
-  }
   for (size_t s = 0; s < engine->steps.size(); ++s) {
     const EngineStep& step = engine->steps[s];
     for (const SymbolRead& read : step.reads) {
-      p.bindings[read.symbol] = read_element(pointer(read.tensor), engine->tensors[read.tensor].type, read.element);
+      p.bindings[read.symbol] = read_computed(read.tensor, read.element);
     }
     run_checks(step, p.bindings);
     for (size_t a = static_cast<size_t>(step.input_count); a < step.tensors.size(); ++a) {
@@ -379,7 +349,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
       if (tensor.storage != Storage::kArena && tensor.storage != Storage::kOutput) continue;
       Bindings bounds = p.bindings;
       if (!step.count_symbol.empty()) bounds.emplace(step.count_symbol, compact_bound(*engine, step, p.bindings));
-      memory[t] = own[t].reserve(tensor.bytes.evaluate(bounds), fmt::format("tensor '{}'", tensor.name));
+      memory[t] = own[t].reserve(tensor.bytes.evaluate(bounds), stream.get(), "tensor ", tensor.name);
     }
     Bindings kernel_sizes = p.bindings;
     if (!step.count_symbol.empty()) {
@@ -388,10 +358,10 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
     std::swap(kernel_sizes, p.bindings);
     ready(static_cast<int>(s), p);
     std::swap(kernel_sizes, p.bindings);
-    scratch.reserve(p.steps[s].scratch * threads, "scratch memory");
-    run_step(static_cast<int>(s), p.steps[s], p);
+    if (!stream) scratch.reserve(p.steps[s].scratch * threads, nullptr, "scratch memory");
+    run_step(static_cast<int>(s), p);
     if (!step.count_symbol.empty() && step.kind == StepKind::kKernel) {
-      const int64_t count = read_element(pointer(step.tensors.back()), DType::kInt64, 0);
+      const int64_t count = read_computed(step.tensors.back(), 0);
       GRAFT_USER_CHECK(count >= 0 && count <= kernel_sizes.at(step.count_symbol), kInvalidModel,
                        fmt::format("its kernel counts {} elements, more than there are", count),
                        fmt::format("node '{}'", step.name));
@@ -400,65 +370,98 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
       p.bindings[step.count_symbol] = references.at(static_cast<int>(s)).last_count;
     }
   }
-  for (size_t t = 0; t < engine->tensors.size(); ++t) p.shapes[t] = concrete_shape(engine->tensors[t], p.bindings);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const int id = engine->outputs[i];
-    void* computed = pointer(id);
-    bind_output(i, outputs, p, allocate, context);
-    const std::vector<int64_t>& shape = p.shapes[id];
-    const int64_t count = element_count(Shape(shape.begin(), shape.end())).constant();
-    const int64_t bytes = packed_bytes(engine->tensors[id].type, count);
-    if (bytes > 0) std::memcpy(output_data[i], computed, static_cast<size_t>(bytes));
-    memory[root_of(*engine, id)] = computed;
-    if (engine->tensors[id].storage == Storage::kOutput) memory[id] = output_data[i];
-  }
+  for (const int output : engine->outputs) p.shapes.push_back(concrete_shape(engine->tensors[output], p.bindings));
+  for (size_t i = 0; i < outputs.size(); ++i) bind_output(i, outputs, p, allocate, context);
 }
 
-void Session::State::run_step(int index, ReadyStep& ready, const Prepared& p) {
-  const EngineStep& step = engine->steps[index];
+void Session::State::run_step(int index, const Prepared& p) {
   const auto start = profiling ? Clock::now() : Clock::time_point();
-  for (size_t a = 0; a < step.tensors.size(); ++a) ready.buffers[a] = pointer(step.tensors[a]);
+  const StepWork& step = work[index];
+  for (uint32_t a = 0; a < step.argument_count; ++a) buffers[a] = memory[arguments[step.first_argument + a]];
+  const std::span<void* const> given(buffers.data(), step.argument_count);
   switch (step.kind) {
     case StepKind::kNone:
       break;
     case StepKind::kKernel:
-      launch(step, ready);
+      if (stream) {
+        launch_on_device(index, p.steps[index], p.sizes.data() + step.first_size);
+      } else {
+        launch(step, p.steps[index], p.sizes.data() + step.first_size);
+      }
       break;
     case StepKind::kInterpreter:
-      interpret_step(*engine, index, ready.buffers, p.bindings, references);
+      if (stream) {
+        interpret_on_host(index, p.bindings);
+      } else {
+        interpret(index, given, p.bindings);
+      }
       break;
     case StepKind::kLibrary:
-      throw Error(ErrorKind::kUnsupported, "library '" + step.library + "' is not in this build", step.name);
+      p.steps[index].library ? launch_library(index, p.steps[index])
+                             : launch(step, p.steps[index], p.sizes.data() + step.first_size);
+      break;
   }
-  check_status(step);
-  if (validating && step.kind == StepKind::kKernel) {
-    std::vector<void*> reference = ready.buffers;
-    for (size_t a = 0; a < step.reference_inputs.size(); ++a) reference[a] = pointer(step.reference_inputs[a]);
-    validate_step(*engine, index, reference, p.bindings, references);
+  if (stream && profiling) read_status();  // waits, so that times are those of the step
+  if (status[0] != 0) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", status[1]),
+                fmt::format("node '{}'", engine->steps[index].name));
   }
+  if (validating && !stream && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary))
+    validate(index, given, p.bindings);
   if (!profiling) return;
   const auto us = [&](Clock::time_point t) { return std::chrono::duration<double, std::micro>(t - begin).count(); };
   times.push_back({index, us(start), us(Clock::now())});
 }
 
-void Session::State::launch(const EngineStep& step, const ReadyStep& ready) {
-  const KernelFunction kernel = loaded->kernels[step.kernel];
+/// Errors of the interpreter speak of regions; the user knows the node.
+void Session::State::interpret(int index, std::span<void* const> given, const Bindings& bindings) {
+  try {
+    interpret_step(*engine, index, given, bindings, references);
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.what(), fmt::format("node '{}'", engine->steps[index].name));
+  }
+}
+
+/// Compares with the interpreter, which takes inputs row-major where the kernel has packed ones.
+void Session::State::validate(int index, std::span<void* const> given, const Bindings& bindings) {
+  std::vector<void*> reference(given.begin(), given.end());
+  const std::vector<int>& row_major = engine->steps[index].reference_inputs;
+  for (size_t a = 0; a < row_major.size(); ++a) reference[a] = pointer(row_major[a]);
+  validate_step(*engine, index, reference, bindings, references);
+}
+
+void Session::State::launch(const StepWork& step, const ReadyStep& ready, const int64_t* sizes) {
   char* base = scratch.data();
   const auto piece = [&](int64_t first, int64_t last, int thread) {
-    const KernelArguments arguments{ready.buffers.data(), ready.sizes.data(), base + thread * ready.scratch, status};
-    kernel(&arguments, first, last);
+    const KernelArguments given{buffers.data(), sizes, base + thread * ready.scratch, status};
+    step.kernel(&given, first, last);
   };
   parallel_for(ready.parallel ? threads : 1, ready.grid, piece);
 }
 
-void Session::State::check_status(const EngineStep& step) const {
-  if (status[0] == 0) return;
-  throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", status[1]),
-              fmt::format("node '{}'", step.name));
+void Session::State::launch_library(int step, const ReadyStep& ready) const {
+  std::atomic<int> failure{0};
+  const auto piece = [&](int64_t first, int64_t last, int thread) {
+    for (int64_t slice = first; slice < last; ++slice) {
+      const int code = ready.library->run(slice, buffers.data(), scratch.data() + thread * ready.scratch);
+      if (code != 0) failure = code;
+    }
+  };
+  parallel_for(ready.parallel ? threads : 1, ready.library->slices(), piece);
+  GRAFT_USER_CHECK(failure == 0, kDevice,
+                   fmt::format("{} failed with code {}", engine->steps[step].library, failure.load()),
+                   fmt::format("node '{}'", engine->steps[step].name));
 }
 
-std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine) {
+std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries,
+                                              std::shared_ptr<Device> device) {
   auto loaded = std::make_shared<LoadedEngine>();
+  loaded->libraries = std::move(libraries);
+  if (device) {
+    loaded->device = std::make_shared<const DeviceCode>(*engine, std::move(device));
+    loaded->engine = std::move(engine);
+    return loaded;
+  }
   for (const auto& bytes : engine->objects) {
     auto object = std::make_shared<LoadedObject>();
     const Status status =

@@ -12,9 +12,12 @@
 #include "base/error.h"
 #include "base/kernel_arguments.h"
 #include "engine/engine.h"
+#include "runtime/library_call.h"
 
 namespace graft {
 
+class Device;
+struct DeviceCode;
 class LoadedObject;
 
 /// An engine with its code in executable memory. Immutable, shared by sessions.
@@ -22,9 +25,13 @@ struct LoadedEngine {
   std::shared_ptr<const Engine> engine;
   std::vector<std::shared_ptr<const LoadedObject>> objects;
   std::vector<KernelFunction> kernels;  ///< entry points, by EngineKernel; null where no step needs one
+  LibrarySource libraries;              ///< needed by steps of libraries only
+  std::shared_ptr<const DeviceCode> device;  ///< null on a CPU, whose kernels are `kernels`
 };
-/// Maps the engine's objects; throws Error{device} or {invalid_model} naming the kernel that cannot be loaded.
-std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine);
+/// Maps the engine's objects, or loads them on `device` with the engine's constants; throws Error{device} or
+/// {invalid_model} naming the kernel that cannot be loaded.
+std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries = {},
+                                              std::shared_ptr<Device> device = nullptr);
 
 /// A caller's buffer: `strides` in elements, empty for row-major.
 struct BufferView {
@@ -45,7 +52,8 @@ struct StepTime {
 };
 
 /// One caller at a time runs a session; sessions of one engine run at the same time without locks between them.
-/// After the first run of a shape signature a run allocates nothing (unless sizes are known only while running).
+/// After the first run of a shape signature a run allocates nothing (unless sizes are known only while running, or a
+/// step is interpreted). Some thousand signatures are remembered.
 class Session {
  public:
   explicit Session(std::shared_ptr<const LoadedEngine> engine, int threads = 0);

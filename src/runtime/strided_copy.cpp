@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/strided_copy.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+
+#include "base/error.h"
 
 namespace graft {
 namespace {
@@ -19,23 +23,50 @@ bool is_dense(const BufferView& view) {
   return true;
 }
 
-/// Calls copy(strided byte offset, dense byte offset) for every element.
-template <class Copy>
-void walk(const BufferView& view, const Copy& copy) {
-  const int64_t bytes = static_cast<int64_t>(element_bytes(view));
-  std::vector<int64_t> index(view.shape.size(), 0);
-  for (const int64_t extent : view.shape) {
-    if (extent == 0) return;
+constexpr size_t kMaxRank = 64;
+
+/// Copies the elements along the last axis, `Bytes` each, and moves on by both strides.
+template <size_t Bytes>
+void copy_row(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, Bytes);
+}
+
+/// Copies between strided memory and dense memory in row-major order; strides in bytes.
+template <size_t Bytes>
+void walk(const BufferView& view, char* dense, bool to_dense) {
+  constexpr auto kBytes = static_cast<int64_t>(Bytes);
+  GRAFT_CHECK(view.shape.size() <= kMaxRank, "a tensor of more axes than the interface takes");
+  std::array<int64_t, kMaxRank> index{};
+  const size_t axes = view.shape.size();
+  const int64_t row = axes ? view.shape[axes - 1] : 1, stride = axes ? view.strides[axes - 1] * kBytes : 0;
+  char* strided = static_cast<char*>(view.data);
+  for (int64_t left = element_count(view); left > 0; left -= row, dense += row * kBytes) {
+    if (to_dense) copy_row<Bytes>(dense, kBytes, strided, stride, row);
+    if (!to_dense) copy_row<Bytes>(strided, stride, dense, kBytes, row);
+    for (size_t d = axes; d-- > 1;) {
+      const size_t axis = d - 1;
+      strided += view.strides[axis] * kBytes;
+      if (++index[axis] < view.shape[axis]) break;
+      strided -= view.shape[axis] * view.strides[axis] * kBytes;
+      index[axis] = 0;
+    }
   }
-  int64_t dense = 0;
-  while (true) {
-    int64_t offset = 0;
-    for (size_t d = 0; d < index.size(); ++d) offset += index[d] * (view.strides.empty() ? 0 : view.strides[d]);
-    copy(view.strides.empty() ? dense : offset * bytes, dense);
-    dense += bytes;
-    size_t d = index.size();
-    while (d > 0 && ++index[d - 1] == view.shape[d - 1]) index[--d] = 0;
-    if (d == 0) return;
+}
+
+void walk(const BufferView& view, char* dense, bool to_dense) {
+  switch (element_bytes(view)) {
+    case 1:
+      return walk<1>(view, dense, to_dense);
+    case 2:
+      return walk<2>(view, dense, to_dense);
+    case 4:
+      return walk<4>(view, dense, to_dense);
+    case 8:
+      return walk<8>(view, dense, to_dense);
+    case 16:
+      return walk<16>(view, dense, to_dense);
+    default:
+      throw Error(ErrorKind::kInvalidArgument, "elements narrower than a byte must be row-major", "run");
   }
 }
 
@@ -47,32 +78,32 @@ bool needs_copy(const BufferView& view) {
   return misaligned || !is_dense(view);
 }
 
-int64_t dense_bytes(const BufferView& view) {
+int64_t element_count(const BufferView& view) {
+  if (std::find(view.shape.begin(), view.shape.end(), 0) != view.shape.end()) return 0;  // others may be of any size
   int64_t count = 1;
   for (const int64_t extent : view.shape) count *= extent;
-  return packed_bytes(view.type, count);
+  return count;
 }
 
-void copy_to_dense(const BufferView& from, void* to) {
-  if (is_dense(from)) {
-    std::memcpy(to, from.data, static_cast<size_t>(dense_bytes(from)));
-    return;
+int64_t element_offset(const BufferView& view, int64_t element) {
+  if (view.strides.empty()) return element;
+  int64_t offset = 0;
+  for (size_t d = view.shape.size(); d-- > 0; element /= view.shape[d]) {
+    offset += element % view.shape[d] * view.strides[d];
   }
-  const size_t bytes = element_bytes(from);
-  walk(from, [&](int64_t strided, int64_t dense) {
-    std::memcpy(static_cast<char*>(to) + dense, static_cast<const char*>(from.data) + strided, bytes);
-  });
+  return offset;
+}
+
+int64_t dense_bytes(const BufferView& view) { return packed_bytes(view.type, element_count(view)); }
+
+void copy_to_dense(const BufferView& from, void* to) {
+  if (!is_dense(from)) return walk(from, static_cast<char*>(to), true);
+  std::memcpy(to, from.data, static_cast<size_t>(dense_bytes(from)));
 }
 
 void copy_from_dense(const void* from, const BufferView& to) {
-  if (is_dense(to)) {
-    std::memcpy(to.data, from, static_cast<size_t>(dense_bytes(to)));
-    return;
-  }
-  const size_t bytes = element_bytes(to);
-  walk(to, [&](int64_t strided, int64_t dense) {
-    std::memcpy(static_cast<char*>(to.data) + strided, static_cast<const char*>(from) + dense, bytes);
-  });
+  if (!is_dense(to)) return walk(to, static_cast<char*>(const_cast<void*>(from)), false);
+  std::memcpy(to.data, from, static_cast<size_t>(dense_bytes(to)));
 }
 
 }  // namespace graft

@@ -6,8 +6,11 @@
 
 namespace graft {
 
-/// Whether the buffer is neither dense row-major nor aligned to its elements.
+/// Whether the buffer is not dense row-major, or not aligned to its elements.
 bool needs_copy(const BufferView& view);
+int64_t element_count(const BufferView& view);
+/// How many elements the one at the row-major position `element` lies behind `data`.
+int64_t element_offset(const BufferView& view, int64_t element);
 /// Bytes of the dense form.
 int64_t dense_bytes(const BufferView& view);
 /// Strided -> dense row-major.

@@ -1,35 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tile/lower.h"
 
-#include "base/error.h"
-#include "expr/build.h"
+#include <fmt/format.h>
 
 namespace graft::tile {
+namespace {
 
-Shape physical_shape(const PanelLayout& layout, const Shape& shape) {
-  Shape physical(shape.begin(), shape.begin() + layout.keep);
-  physical.push_back(ceil_div(shape[layout.dim], layout.lanes));
-  for (const int d : layout.rest) physical.push_back(shape[d]);
-  physical.push_back(layout.lanes);
-  return physical;
+constexpr int64_t kMostScratch = int64_t{256} << 20;
+
+/// What cannot be placed in the memory of a grid point, or nothing.
+std::string why_scratch_does_not_fit(const Program& program) {
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.scope == Scope::kGlobal || program.threads == 0) continue;
+    for (const Size& size : buffer.shape) {
+      if (!size.is_constant()) return fmt::format("'{}' has no fixed size for a block's memory", buffer.name);
+    }
+  }
+  const auto scratch = scratch_offsets(program).back().as_constant();
+  if (scratch && *scratch > kMostScratch) return fmt::format("a grid point wants {} bytes of scratch", *scratch);
+  return "";
 }
 
-Region packing_region(const PanelLayout& layout, DType type, const Shape& shape) {
-  RegionBuilder builder;
-  const Tensor source = builder.input("source", type, shape);
-  const Size extent = shape[layout.dim];
-  const Tensor packed = builder.compute("packed", type, physical_shape(layout, shape), [&](const Indices& i) {
-    Indices from(i.begin(), i.begin() + layout.keep);
-    from.resize(shape.size());
-    const Expr element = i[layout.keep] * make_index(layout.lanes) + i.back();
-    from[layout.dim] = element;
-    for (size_t r = 0; r < layout.rest.size(); ++r) from[layout.rest[r]] = i[layout.keep + 1 + r];
-    const Expr value = source(from);
-    if (extent.is_multiple_of(layout.lanes)) return value;
-    return select(lt(element, make_size(extent)), value, make_integer(type, 0));
-  });
-  return builder.finish("pack", {packed});
-}
+}  // namespace
 
 Lowered lower(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target) {
   Lowered lowered = std::visit(
@@ -40,7 +32,10 @@ Lowered lower(const Region& region, const Layouts& layouts, const Schedule& sche
         if constexpr (std::is_same_v<Record, AttentionSchedule>) return lower_attention(region, record, target);
       },
       schedule);
-  if (const auto* program = std::get_if<Program>(&lowered)) verify(*program);
+  const auto* program = std::get_if<Program>(&lowered);
+  if (!program) return lowered;
+  if (std::string reason = why_scratch_does_not_fit(*program); !reason.empty()) return reason;
+  verify(*program);
   return lowered;
 }
 

@@ -16,8 +16,15 @@ using Replacements = std::vector<std::pair<int, Expr>>;
 
 class AttentionLowering {
  public:
-  AttentionLowering(const Region& region, const AttentionForms& forms, const AttentionSchedule& schedule)
-      : region_(region), forms_(forms), schedule_(schedule), builder_(region, {}) {}
+  AttentionLowering(const Region& region, const AttentionForms& forms, const AttentionSchedule& schedule,
+                    const Target& target)
+      : region_(region),
+        forms_(forms),
+        schedule_(schedule),
+        builder_(region, {}),
+        on_gpu_(target.kind == TargetKind::kCuda) {
+    builder_.program.threads = on_gpu_ ? 128 : 0;
+  }
 
   Program run() {
     make_grid();
@@ -42,10 +49,10 @@ class AttentionLowering {
     for (size_t i = 0; i + 1 < common.size(); ++i) {
       fixed_.emplace_back(common[i].variable->variable, builder_.add_grid(common[i].extent));
     }
-    // Nearly equal tiles of query rows.
+    // Nearly equal tiles of query rows on a CPU, whole ones on a GPU, whose matrix units pad them anyhow.
     const Size rows = common.back().extent;
     const Size tiles = max(ceil_div(rows, schedule_.queries), Size(1));
-    row_step_ = ceil_div(rows, tiles);
+    row_step_ = on_gpu_ ? Size(schedule_.queries) : ceil_div(rows, tiles);
     row_begin_ = (tiles.is(1) ? make_index(0) : builder_.add_grid(tiles)) * make_size(row_step_);
     rows_ = rows;
   }
@@ -53,7 +60,9 @@ class AttentionLowering {
   void make_scratch() {
     const DType type = forms_.scores->lift[0]->type;
     const Size queries = schedule_.queries, keys = schedule_.keys;
-    transposed_keys_ = builder_.add_scratch("keys", type, {forms_.scores->reduced[0].extent, keys});
+    if (copies_keys()) {
+      transposed_keys_ = builder_.add_scratch("keys", type, {forms_.scores->reduced[0].extent, keys});
+    }
     scores_ = builder_.add_scratch("scores", type, {queries, keys}, Scope::kFragment);
     largest_ = builder_.add_scratch("largest", type, {queries});
     tile_largest_ = builder_.add_scratch("tile_largest", type, {queries});
@@ -63,6 +72,9 @@ class AttentionLowering {
     weighted_ = builder_.add_scratch("weighted", type, {queries, value_axis().extent}, Scope::kFragment);
     type_ = type;
   }
+
+  /// The vectors of a CPU run along the keys; the matrix units of a GPU read them as they lie.
+  bool copies_keys() const { return !on_gpu_ || forms_.keys->kind != ExprKind::kLoad; }
 
   Axis row_axis() const {
     return make_axis(min(make_size(row_step_), make_size(rows_) - row_begin_), schedule_.queries);
@@ -122,7 +134,7 @@ class AttentionLowering {
   void add_scores(Body& body) const {
     const graft::Reduce& form = *forms_.scores;
     const Expr key = form.axes.back().variable, depth = form.reduced[0].variable;
-    {
+    if (copies_keys()) {
       const Axis d = make_axis(form.reduced[0].extent), j = column_axis();
       Replacements where = at(make_index(0), key, j.variable);
       where.emplace_back(depth->variable, d.variable);
@@ -135,7 +147,13 @@ class AttentionLowering {
     Replacements where = at(i.variable);
     where.emplace_back(depth->variable, d.variable);
     contract.a = convert(forms_.queries, where, {}, {});
-    contract.b = load(transposed_keys_, {d.variable, j.variable});
+    if (copies_keys()) {
+      contract.b = load(transposed_keys_, {d.variable, j.variable});
+    } else {
+      Replacements keys_at = at(make_index(0), key, j.variable);
+      keys_at.emplace_back(depth->variable, d.variable);
+      contract.b = convert(forms_.keys, keys_at, {}, {});
+    }
     contract.c = scores_;
     contract.c_indices = {i.variable, j.variable};
     body.push_back({std::move(contract)});
@@ -212,6 +230,7 @@ class AttentionLowering {
   const AttentionForms& forms_;
   const AttentionSchedule& schedule_;
   ProgramBuilder builder_;
+  bool on_gpu_;
   Replacements fixed_;
   Size row_step_, rows_;
   Expr row_begin_, key_begin_;
@@ -223,11 +242,10 @@ class AttentionLowering {
 }  // namespace
 
 Lowered lower_attention(const Region& region, const AttentionSchedule& schedule, const Target& target) {
-  (void)target;
   std::string reason;
   const auto forms = find_attention(region, reason);
   if (!forms) return reason;
-  return AttentionLowering(region, *forms, schedule).run();
+  return AttentionLowering(region, *forms, schedule, target).run();
 }
 
 }  // namespace graft::tile

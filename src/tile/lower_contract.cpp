@@ -43,7 +43,9 @@ Size whole_extent(const std::vector<graft::Axis>& axes) {
 class ContractLowering {
  public:
   ContractLowering(const Region& region, const Layouts& layouts, const ContractSchedule& schedule, const Target& target)
-      : region_(region), layouts_(layouts), schedule_(schedule), target_(target), builder_(region, layouts) {}
+      : region_(region), layouts_(layouts), schedule_(schedule), target_(target), builder_(region, layouts) {
+    if (on_gpu()) builder_.program.threads = 256;
+  }
 
   Lowered run() {
     if (const std::string reason = analyse(); !reason.empty()) return reason;
@@ -71,7 +73,11 @@ class ContractLowering {
     if (!contraction) return "there is no contraction";
     contraction_ = *contraction;
     order_reduced_axes(contraction_);
+    if (on_gpu()) largest_reduced_axis_first(contraction_);
     if (contraction_.m.empty()) return "the contraction has no rows";
+    if (const auto layout = packed_right(); layout && schedule_.n % layout->lanes != 0) {
+      return "a tile's columns are not whole panels";
+    }
     for (const Form& form : region_.forms) {
       for (const graft::Axis& axis : axes_of(form)) {
         if (!is_result_axis(axis)) return "a map runs over other axes than the contraction";
@@ -119,7 +125,7 @@ class ContractLowering {
     tiling.bound = several ? schedule_.m / *last : schedule_.m;
     if (several) tiling.whole = {m.back()};
     const Size count = max(ceil_div(m[split].extent, tiling.bound), Size(1));
-    tiling.step = ceil_div(m[split].extent, count);
+    tiling.step = on_gpu() ? Size(tiling.bound) : ceil_div(m[split].extent, count);
     tiling.tiles = count;
     return tiling;
   }
@@ -167,14 +173,16 @@ class ContractLowering {
     if (schedule_.columns_outer) add_rows();
   }
 
-  /// A load that the micro-kernel can read in place: affine, one dimension per role, and for the right side lanes
-  /// with stride 1.
-  static bool readable(const Expr& e, const std::vector<graft::Axis>* lanes) {
+  bool on_gpu() const { return target_.kind == TargetKind::kCuda; }
+
+  /// A load that the micro-kernel can read in place: affine, one dimension per role, and for the right side of a CPU
+  /// lanes with stride 1.
+  bool readable(const Expr& e, const std::vector<graft::Axis>* lanes) const {
     if (e->kind != ExprKind::kLoad) return false;
     for (const Expr& index : e->args) {
       if (!affine(index)) return false;
     }
-    if (!lanes) return true;
+    if (!lanes || on_gpu()) return true;
     if (e->args.empty()) return false;
     const int v = lanes->back().variable->variable;
     for (size_t d = 0; d + 1 < e->args.size(); ++d) {

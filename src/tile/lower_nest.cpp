@@ -26,8 +26,10 @@ bool contiguous_along(const Expr& load, int variable) {
 
 class NestLowering {
  public:
-  NestLowering(const Region& region, const NestSchedule& schedule)
-      : region_(region), schedule_(schedule), builder_(region, {}) {}
+  NestLowering(const Region& region, const NestSchedule& schedule, const Target& target)
+      : region_(region), schedule_(schedule), builder_(region, {}) {
+    if (target.kind == TargetKind::kCuda) builder_.program.threads = 256;
+  }
 
   Lowered run() {
     common_ = common_axes(region_);
@@ -345,8 +347,7 @@ class NestLowering {
 }  // namespace
 
 Lowered lower_nest(const Region& region, const NestSchedule& schedule, const Target& target) {
-  (void)target;
-  return NestLowering(region, schedule).run();
+  return NestLowering(region, schedule, target).run();
 }
 
 }  // namespace graft::tile

@@ -22,7 +22,7 @@ void fields(ContractSchedule& s, Visitor visit) {
   visit("n", s.n, 1, 4096);
   visit("k", s.k, 0, 1 << 20);
   visit("m_chunk", s.m_chunk, 0, 1 << 20);
-  visit("panel", s.panel, 1, 256);
+  visit("panel", s.panel, 0, 256);
   visit("columns_outer", s.columns_outer, 0, 1);
 }
 template <class Visitor>

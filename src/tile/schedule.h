@@ -23,7 +23,7 @@ struct ContractSchedule {
   int64_t n = 64;
   int64_t k = 0;
   int64_t m_chunk = 0;        ///< rows handled by one grid point (0: as `m`); more amortise a packed operand
-  int64_t panel = 32;         ///< lanes of one packed panel of the right operand
+  int64_t panel = 32;         ///< lanes of one packed panel of a constant right operand; 0: it stays as it is
   bool columns_outer = true;  ///< grid order: all rows of a column tile first
   bool operator==(const ContractSchedule&) const = default;
 };

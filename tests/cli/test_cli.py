@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -19,7 +20,7 @@ BATCH = np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32)
 
 def compile_plan(graft, *words):
     """Compiles the small model into plan.graft."""
-    done = graft("compile", "model.onnx", "-o", "plan.graft", *words)
+    done = graft("compile", "model.onnx", "-o", "plan.graft", "--tune", "off", *words)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -27,7 +28,7 @@ def compile_plan(graft, *words):
 def test_a_plan_computes_what_the_model_means(graft, model, tmp_path):
     compile_plan(graft)
     np.save(tmp_path / "x.npy", BATCH)
-    done = graft("run", "plan.graft", "--input", "x=x.npy", "--outputs", "y.npz")
+    done = graft("run", "plan.graft", "--input", "x=x.npy", "--output", "y.npz")
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(np.load(tmp_path / "y.npz")["y"], expected(two_layers(), BATCH), atol=1e-5)
 
@@ -35,9 +36,46 @@ def test_a_plan_computes_what_the_model_means(graft, model, tmp_path):
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_inputs_come_from_archives(graft, model, tmp_path, save):
     save(tmp_path / "given.npz", x=np.asfortranarray(BATCH))
-    done = graft("run", "model.onnx", "--input", "given.npz", "--outputs", "y.npy")
+    done = graft("run", "model.onnx", "--input", "given.npz", "--output", "y.npy")
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(two_layers(), BATCH), atol=1e-5)
+
+
+@pytest.fixture
+def two_outputs(tmp_path):
+    """A model with the outputs `twice` and `less`, saved as two.onnx; x is saved beside it."""
+    nodes = [helper.make_node("Add", ["x", "x"], ["twice"]), helper.make_node("Neg", ["x"], ["less"])]
+    graph = helper.make_graph(nodes, "two", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 4])],
+                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, [5, 4])
+                               for name in ("twice", "less")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+              tmp_path / "two.onnx")
+    np.save(tmp_path / "x.npy", BATCH)
+
+
+def test_outputs_are_selected_by_name(graft, two_outputs, tmp_path):
+    done = graft("run", "two.onnx", "-i", "x.npy", "--outputs", "less", "-o", "y.npy")
+    assert done.returncode == 0 and "less" in done.stdout and "twice" not in done.stdout, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), -BATCH)
+    assert graft("run", "two.onnx", "-i", "x.npy", "--outputs", "less,twice", "-o", "y.npz").returncode == 0
+    assert np.load(tmp_path / "y.npz").files == ["less", "twice"]
+    np.savez(tmp_path / "wrong.npz", twice=2 * BATCH, less=BATCH)
+    for name, status in (("twice", 0), ("less", 1), ("less,twice", 1)):
+        words = ("run", "two.onnx", "-i", "x.npy", "--reference", "wrong.npz", "--outputs", name)
+        assert graft(*words).returncode == status, name
+
+
+@pytest.mark.parametrize("words, parts", [
+    (["--outputs", "less,z"], ["'z'", "twice, less", "--outputs"]),
+    (["--outputs", "y.npz"], ["'y.npz'", "twice, less"]),
+    (["-o", "y.npy"], ["y.npy", "2 outputs", ".npz"]),
+    (["-o", "y.txt", "--outputs", "less"], ["y.txt", ".npz", ".npy"]),
+])
+def test_a_wrong_choice_of_outputs_is_named_before_the_run(graft, two_outputs, tmp_path, words, parts):
+    done = graft("run", "two.onnx", "-i", "x.npy", *words)
+    assert done.returncode == 1 and not done.stdout
+    assert all(part in done.stderr for part in parts), done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["two.onnx", "x.npy"]
 
 
 def test_onnxruntime_is_a_reference(graft, model):
@@ -55,7 +93,7 @@ def test_a_wrong_reference_fails(graft, model, tmp_path):
 
 def test_results_do_not_depend_on_generated_kernels(graft, model, tmp_path):
     for mode in ("generated", "interpret"):
-        assert graft("run", "model.onnx", "--mode", mode, "--outputs", f"{mode}.npy").returncode == 0
+        assert graft("run", "model.onnx", "--mode", mode, "--output", f"{mode}.npy").returncode == 0
     generated, interpreted = np.load(tmp_path / "generated.npy"), np.load(tmp_path / "interpret.npy")
     np.testing.assert_allclose(generated, interpreted, atol=1e-5)
     assert np.ptp(generated) > 0.1
@@ -74,7 +112,7 @@ def test_a_plan_keeps_constants_without_axes(graft, tmp_path):
         onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "model.onnx")
         np.save(tmp_path / "x.npy", BATCH[:, :3].copy())
         compile_plan(graft)
-        done = graft("run", "plan.graft", "--input", "x.npy", "--outputs", "y.npy")
+        done = graft("run", "plan.graft", "--input", "x.npy", "--output", "y.npy")
         assert done.returncode == 0, done.stderr
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), 2 * BATCH[1, :3])
 
@@ -93,7 +131,7 @@ def test_a_stage_can_be_printed_and_read_back(graft, model, tmp_path, stage):
     done = graft("compile", "stage.txt", "--compile-from", stage, "-o", "plan.graft")
     assert done.returncode == 0, done.stderr
     np.save(tmp_path / "x.npy", BATCH)
-    assert graft("run", "plan.graft", "--input", "x.npy", "--outputs", "y.npy").returncode == 0
+    assert graft("run", "plan.graft", "--input", "x.npy", "--output", "y.npy").returncode == 0
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(two_layers(), BATCH), atol=1e-5)
 
 
@@ -104,14 +142,28 @@ def test_an_edited_stage_is_what_is_compiled(graft, model, tmp_path):
     (tmp_path / "stage.txt").write_text(text.replace("Relu", "Neg"))
     np.save(tmp_path / "x.npy", BATCH)
     assert graft("compile", "stage.txt", "--compile-from", "import", "-o", "plan.graft").returncode == 0
-    assert graft("run", "plan.graft", "--input", "x.npy", "--outputs", "y.npy").returncode == 0
+    assert graft("run", "plan.graft", "--input", "x.npy", "--output", "y.npy").returncode == 0
     assert np.load(tmp_path / "y.npy").min() < 0
 
 
-@pytest.mark.parametrize("stage, word", [("fuse", "MatMul"), ("plan", "kernel")])
+@pytest.mark.parametrize("stage, word", [("fuse", "multiply"), ("plan", "generated contract")])
 def test_later_stages_can_be_read_by_a_person(graft, model, stage, word):
     done = graft("compile", "model.onnx", "--compile-to", stage)
-    assert done.returncode == 0 and (word in done.stdout or "multiply" in done.stdout)
+    assert done.returncode == 0 and word in done.stdout
+
+
+def test_an_edited_choice_is_what_is_built(graft, model, tmp_path):
+    graft("compile", "model.onnx", "--tune", "off", "--compile-to", "plan", "-o", "choices.txt")
+    text = (tmp_path / "choices.txt").read_text()
+    assert "m=56 " in text or "m=48 " in text
+    edited = re.sub(r"use (.*) m=\d+ ", r"use \1 m=8 ", text)
+    (tmp_path / "choices.txt").write_text(edited)
+    done = graft("compile", "model.onnx", "--tune", "off", "--record", "choices.txt", "-o", "plan.graft")
+    assert done.returncode == 0, done.stderr
+    assert " m=8 " in graft("inspect", "--no-run", "--text", "plan.graft").stdout
+    (tmp_path / "choices.txt").write_text(edited + "nonsense\n")
+    done = graft("compile", "model.onnx", "--record", "choices.txt")
+    assert done.returncode == 1 and "record, line" in done.stderr
 
 
 @pytest.mark.parametrize("words, message", [
@@ -248,6 +300,28 @@ def test_check_says_how_each_operator_runs(graft, model):
     assert "MatMul + Add + Relu" in done.stdout and "generated" in done.stdout
 
 
+def test_check_says_why_steps_were_not_fused(graft, model, tmp_path):
+    assert "why:\n  nothing" in graft("check", "model.onnx", "--reasons").stdout
+    weights = [onnx.numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"], name="multiply"),
+             helper.make_node("Softmax", ["a"], ["y"], name="normalise")]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 4])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 4])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+              tmp_path / "apart.onnx")
+    done = graft("check", "apart.onnx", "--reasons")
+    assert "'multiply' (MatMul) and 'normalise' (Softmax) run apart: reductions read whole rows" in done.stdout
+
+
+def test_operators_are_listed_for_tools(graft):
+    operators = {(row["domain"], row["name"]): row for row in json.loads(graft("ops", "--json").stdout)}
+    assert len(operators) > 150
+    softmax = operators["", "Softmax"]
+    assert softmax["inputs"] == ["x"] and softmax["attributes"] == [{"name": "axis", "required": False, "default": -1}]
+    assert softmax["since"] == 13 and softmax["forms"] == ["compute", "reduce"] and "f16" in softmax["types"]
+    assert operators["", "TopK"]["forms"].count("sort") == 1
+
+
 def test_inspect_names_nodes_and_writes_a_trace(graft, model, tmp_path):
     compile_plan(graft)
     done = graft("inspect", "plan.graft", "--runs", "3", "--trace", "trace.json")
@@ -288,10 +362,32 @@ def test_a_foreign_cache_is_not_used(graft, model, tmp_path):
     assert not list((tmp_path / "open").iterdir())
 
 
+@pytest.mark.parametrize("harm", ["cut", "flipped", "emptied", "exchanged"])
+def test_damaged_cache_entries_are_made_again(graft, model, tmp_path, harm):
+    environment = {**os.environ, "GRAFT_CACHE": str(tmp_path / "kernels")}
+    np.save(tmp_path / "x.npy", BATCH)
+    words = ["run", "model.onnx", "--input", "x.npy", "--output", "y.npy"]
+    # Two plans, so that there are entries to exchange.
+    assert graft(*words, "--mode", "generated", env=environment).returncode == 0
+    assert graft(*words, "--target", "portable", env=environment).returncode == 0
+    entries = sorted((tmp_path / "kernels").iterdir())
+    whole = [entry.read_bytes() for entry in entries]
+    assert len(entries) >= 2
+    for index, entry in enumerate(entries):
+        damaged = bytearray(whole[index])
+        damaged[len(damaged) // 2] ^= 1
+        entry.write_bytes({"cut": whole[index][:-7], "flipped": damaged, "emptied": b"",
+                           "exchanged": whole[index - 1]}[harm])
+    done = graft(*words, env=environment)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(two_layers(), BATCH), atol=1e-5)
+    assert any(entry.exists() and entry.read_bytes() == bytes for entry, bytes in zip(entries, whole))
+
+
 def test_killing_leaves_every_file_valid(graft, model, tmp_path):
     environment = {**os.environ, "GRAFT_CACHE": str(tmp_path / "cache")}
     started = time.perf_counter()
-    assert graft("compile", "model.onnx", "-o", "whole.graft", env=environment).returncode == 0
+    assert graft("compile", "model.onnx", "--tune", "off", "-o", "whole.graft", env=environment).returncode == 0
     usual = time.perf_counter() - started
     whole = (tmp_path / "whole.graft").read_bytes()
     random = np.random.default_rng(11)
@@ -299,8 +395,9 @@ def test_killing_leaves_every_file_valid(graft, model, tmp_path):
     for moment in range(100):
         if moment % 10 == 0:
             graft("cache", "clear", env=environment)
-        process = subprocess.Popen([str(COMMAND), "compile", "model.onnx", "-o", "plan.graft"], cwd=tmp_path,
-                                   env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        words = [str(COMMAND), "compile", "model.onnx", "--tune", "off", "-o", "plan.graft"]
+        process = subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
         time.sleep(random.uniform(0, 1.3 * usual))
         process.kill()
         finished += process.wait() == 0

@@ -57,6 +57,7 @@ class Engine:
     def __init__(self, library, model_bytes, options):
         self.library = library
         self.handle = ctypes.c_void_p()
+        options = [("tune", "off"), *options]
         pairs = (Option * len(options))(*[Option(k.encode(), v.encode()) for k, v in options])
         error = Error()
         status = library.graft_compile_bytes(model_bytes, ctypes.c_size_t(len(model_bytes)), None, pairs,

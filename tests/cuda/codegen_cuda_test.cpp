@@ -27,6 +27,7 @@ Results compile(const std::string& programs, const char* target, const char* opt
   Results results;
   const auto sink = [](void* context, const char* kind, const void* data, size_t bytes) {
     (*static_cast<Results*>(context))[kind] = std::string(static_cast<const char*>(data), bytes);
+    return 0;
   };
   const int outcome = graft_codegen_compile(programs.data(), programs.size(), target, options, sink, &results);
   EXPECT_EQ(outcome != 0, results.contains("error")) << results["error"];
@@ -112,6 +113,32 @@ TEST(CodegenCuda, errors_come_as_text) {
   serial.replace(serial.find("threads 256"), 11, "");
   EXPECT_NE(compile(serial, "sm_90a", "")["error"].find("kernel 'softmax_f32' for sm_90a: it states no threads"),
             std::string::npos);
+}
+
+/// Compiles the proof programs and says stop at question number `stop_at`, from 1; gives outcome and questions.
+std::pair<int, int> compile_until(int stop_at, const char* options) {
+  struct Questions {
+    int stop_at, asked;
+  } questions{stop_at, 0};
+  const auto sink = [](void* context, const char* kind, const void*, size_t) {
+    auto& self = *static_cast<Questions*>(context);
+    if (std::string_view(kind) == "cubin") ADD_FAILURE() << "code was sent";
+    return static_cast<int>(std::string_view(kind) == "progress" && ++self.asked >= self.stop_at);
+  };
+  const std::string programs = all_programs();
+  const int outcome = graft_codegen_compile(programs.data(), programs.size(), "sm_90a", options, sink, &questions);
+  return {outcome, questions.asked};
+}
+
+TEST(CodegenCuda, stops_between_kernels) {
+  EXPECT_EQ(compile_until(3, "source no-cubin"), std::pair(static_cast<int>(graft_codegen_stopped), 3));
+}
+
+TEST(CodegenCuda, stops_inside_nvrtc) {
+  if (compiler_is_missing()) GTEST_SKIP();
+  const int after_all_kernels = static_cast<int>(std::size(kProofPrograms)) + 1;
+  EXPECT_EQ(compile_until(after_all_kernels, ""),
+            std::pair(static_cast<int>(graft_codegen_stopped), after_all_kernels));
 }
 
 TEST(CodegenCuda, long_contractions_are_split_and_copied_ahead) {

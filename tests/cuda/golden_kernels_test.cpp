@@ -7,6 +7,7 @@
 #include "codegen/cuda/kernel_writer.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/prelude.h"
+#include "codegen/progress.h"
 #include "proof_programs.h"
 #include "support/golden_file.h"
 #include "tile/program.h"
@@ -49,7 +50,8 @@ TEST(GoldenKernels, are_accepted_by_the_compiler) {
     if (file.path.stem() == "proof_programs") continue;  // those are compiled for every architecture elsewhere
     for (const golden::Case& c : file.cases) source += "\n" + kernel_of(file, c);
   }
-  EXPECT_FALSE(compile_source(source, "sm_90a", false).empty());
+  codegen::Progress progress;
+  EXPECT_FALSE(compile_source(source, "sm_90a", progress).empty());
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ def run(*words):
 def compiled(model, folder, *options):
     """Compiles a model into a folder; gives the plan, none of whose steps may be interpreted."""
     plan = folder / "network.graft"
-    report = run("compile", model, "-o", plan, *options)
+    report = run("compile", model, "-o", plan, "--tune", "off", *options)
     steps, generated = map(int, re.search(r"(\d+) steps, (\d+) generated", report).groups())
     assert steps == generated, report
     return plan
@@ -50,19 +50,59 @@ def agrees(plan, model, *options):
 
 @pytest.mark.parametrize("name", ["tiny_mlp", "tiny_cnn"])
 @pytest.mark.parametrize("target", ["native", "x86-64-v3", "portable"])
-def test_small_networks_agree_on_every_target(name, target, tmp_path):
+def test_small_networks_agree_on_every_target(name, target):
     model = networks.cached_path(name)
-    plan = compiled(model, tmp_path, *BATCHES, "--target", target)
     for batch in (1, 3, 8):
-        agrees(plan, model, "--size", f"batch={batch}", "--seed", batch)
+        agrees(model, model, *BATCHES, "--target", target, "--tune", "off", "--size", f"batch={batch}", "--seed", batch)
 
 
-@pytest.mark.parametrize("target", ["native", "x86-64-v3", "portable"])
-def test_one_plan_of_minilm_serves_every_length(target, tmp_path):
+@pytest.mark.parametrize("target", ["x86-64-v3", "portable"])
+def test_minilm_agrees_on_other_targets(target):
     model = minilm.cached_path()
-    plan = compiled(model, tmp_path, *LENGTHS, "--target", target)
+    for batch, length in ((2, 7), (3, 57)):
+        agrees(model, model, *LENGTHS, "--target", target, "--tune", "off", "--size", f"batch={batch}",
+               "--size", f"length={length}")
+
+
+def test_one_plan_of_minilm_serves_every_length(tmp_path):
+    model = minilm.cached_path()
+    plan = compiled(model, tmp_path, *LENGTHS)
     for batch, length in ((1, 1), (2, 7), (1, 56), (3, 57), (1, 129), (1, 256)):
         agrees(plan, model, "--size", f"batch={batch}", "--size", f"length={length}")
+
+
+def test_a_plan_for_another_machine_is_planned_anew(tmp_path):
+    model = networks.cached_path("tiny_cnn")
+    plan = compiled(model, tmp_path, *BATCHES, "--target", "portable")
+    agrees(plan, model, "--size", "batch=3")
+
+
+def test_a_tuned_network_agrees_and_its_record_can_be_used_again(tmp_path):
+    model = networks.cached_path("tiny_cnn")
+    plan, again = tmp_path / "tuned.graft", tmp_path / "again.graft"
+    run("compile", model, "-o", plan, *BATCHES, "--tune", "full")
+    agrees(plan, model, "--size", "batch=3")
+    assert "times slower" in run("inspect", "--no-run", plan)
+    run("compile", model, "-o", again, *BATCHES, "--tune", "full", "--record", plan)
+    assert plan.read_bytes() == again.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["tiny_mlp", "tiny_cnn", "tiny_transformer"])
+def test_every_kernel_of_a_network_is_generated_for_a_gpu(name, tmp_path):
+    compiled(networks.cached_path(name), tmp_path, "--dim", "batch=2", "--target", "sm_90a")
+
+
+def test_every_kernel_of_minilm_is_generated_for_a_gpu(tmp_path):
+    compiled(minilm.cached_path(), tmp_path, "--dim", "batch=2", "--dim", "length=128", "--target", "sm_90a")
+
+
+def test_without_a_gpu_one_sentence_says_so():
+    if pathlib.Path("/dev/nvidia0").exists():
+        pytest.skip("there is a GPU")
+    done = subprocess.run([str(COMMAND), "run", str(networks.cached_path("tiny_mlp")), "--device", "cuda"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "NVIDIA" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_sizes_outside_the_ranges_are_refused_by_name(tmp_path):

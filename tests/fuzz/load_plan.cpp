@@ -6,10 +6,9 @@
 #include <cstring>
 
 #include "../plan/repair_checksums.h"
-#include "../plan/sample_engine.h"
+#include "../plan/sample_plan.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "engine/plan_file.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
@@ -18,31 +17,44 @@ namespace {
 void load(std::span<const std::byte> bytes) {
   const graft::AlignedCopy copy(bytes);
   try {
-    const graft::Engine engine = graft::parse_plan(copy.bytes(), copy.owner(), "fuzz");
+    const graft::Plan plan = graft::from_file(graft::parse_plan(copy.bytes(), copy.owner(), "fuzz"), "fuzz");
     // What is taken must also be written and taken again, the same.
-    const std::vector<std::byte> first = graft::print_plan(engine);
+    const std::vector<std::byte> first = graft::print_plan(graft::to_file(plan));
     const graft::AlignedCopy again(first);
-    const graft::Engine second = graft::parse_plan(again.bytes(), again.owner(), "fuzz");
-    if (graft::print_plan(second) != first) __builtin_trap();
+    const graft::Plan second = graft::from_file(graft::parse_plan(again.bytes(), again.owner(), "fuzz"), "fuzz");
+    if (graft::print_plan(graft::to_file(second)) != first) __builtin_trap();
+    graft::CompileOptions options = graft::options_of(plan);
+    options.interpret = true;  // up to the engine, without the code generator
+    graft::build(plan, graft::host_cpu(2), options);
   } catch (const graft::Error& error) {
     if (error.kind() == graft::ErrorKind::kInternal) __builtin_trap();
   }
 }
 
+/// The sample as a file, perhaps with a text in it mutated as text.
+std::vector<std::byte> changed_sample(graft::Random& random) {
+  static const graft::PlanFile sample = [] {
+    graft::CompileOptions options;
+    options.threads = 2;
+    options.tuning = graft::Tuning::kOff;
+    return graft::to_file(graft::compile_from(graft::sample_graph(), graft::Stage::kImport, options).plan);
+  }();
+  graft::PlanFile plan = sample;
+  std::string& text = random.chance(0.7) || plan.records.empty() ? plan.graph : plan.records[0];
+  const size_t size = text.size();
+  text.resize(size + 64);
+  text.resize(LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(text.data()), size, text.size()));
+  return graft::print_plan(plan);
+}
+
 }  // namespace
 
-/// Keeps the frame of the file in order and mutates one section; now and then starts again from the sample, with a
-/// region or a size that was mutated as text.
+/// Keeps the frame of the file in order and mutates one section; now and then starts again from the sample, with its
+/// graph or its record mutated as text.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   graft::Random random(seed);
   if (size < sizeof(graft::PlanHeader) || random.chance(0.1)) {
-    graft::Engine engine = graft::sample_engine(random.chance(0.5));
-    std::string region = graft::kAddRegion;
-    region.resize(region.size() + 64);
-    const size_t text = LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(region.data()), region.size() - 64, region.size());
-    region.resize(text);
-    engine.steps[1].region = region;
-    const std::vector<std::byte> plan = graft::print_plan(engine);
+    const std::vector<std::byte> plan = changed_sample(random);
     size = std::min(plan.size(), max_size);
     std::memcpy(data, plan.data(), size);
   } else {

@@ -26,8 +26,33 @@ tile::Program make_scale(const std::string& name, double factor) {
 
 using Results = std::map<std::string, std::string>;
 
-void collect(void* context, const char* kind, const void* data, size_t bytes) {
+int collect(void* context, const char* kind, const void* data, size_t bytes) {
   (*static_cast<Results*>(context))[kind] = std::string(static_cast<const char*>(data), bytes);
+  return 0;
+}
+
+/// Answers the question number `stop_at` and all after it, from 1, with a stop.
+struct Impatient {
+  int stop_at = 0;
+  int asked = 0;
+  std::vector<std::string> finished, results;
+};
+
+int answer(void* context, const char* kind, const void* data, size_t bytes) {
+  auto& self = *static_cast<Impatient*>(context);
+  if (std::string_view(kind) != "progress") {
+    self.results.emplace_back(kind);
+    return 0;
+  }
+  if (bytes > 0) self.finished.emplace_back(static_cast<const char*>(data), bytes);
+  return ++self.asked >= self.stop_at;
+}
+
+int compile_asking(Impatient& sink) {
+  const std::string text = tile::print(make_scale("a", 2)) + tile::print(make_scale("b", 3)) +
+                           tile::print(make_scale("c", 4));
+  const std::string target = print(make_test_target("sse2"));
+  return graft_codegen_compile(text.data(), text.size(), target.c_str(), "", answer, &sink);
 }
 
 TEST(EmitObject, gives_equal_bytes_for_equal_programs) {
@@ -76,6 +101,24 @@ TEST(EmitObject, gives_an_error_for_text_that_is_no_program) {
     EXPECT_EQ(graft_codegen_compile(text.data(), text.size(), target.c_str(), "", collect, &results), 1);
     EXPECT_FALSE(results["error"].empty());
     EXPECT_EQ(results.count("object"), 0u);
+  }
+}
+
+TEST(EmitObject, names_each_kernel_when_it_is_finished) {
+  Impatient sink{.stop_at = 1000};
+  EXPECT_EQ(compile_asking(sink), graft_codegen_done);
+  EXPECT_EQ(sink.finished, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(sink.results, std::vector<std::string>{"object"});
+}
+
+TEST(EmitObject, stops_wherever_it_is_asked_to) {
+  Impatient patient{.stop_at = 1000};
+  compile_asking(patient);
+  for (int stop_at = 1; stop_at <= patient.asked; ++stop_at) {
+    Impatient sink{.stop_at = stop_at};
+    EXPECT_EQ(compile_asking(sink), graft_codegen_stopped) << stop_at;
+    EXPECT_EQ(sink.asked, stop_at) << "it went on asking";
+    EXPECT_TRUE(sink.results.empty()) << stop_at << ": " << sink.results.front();
   }
 }
 

@@ -2,11 +2,13 @@
 // Every sample of every operator as generated kernels, against its definition in the interpreter: on the machine's own
 // target, on AVX2 and on the portable one; with sizes known and with sizes open.
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "device/cuda/cuda_device.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
 #include "kernel_source.h"
@@ -73,9 +75,15 @@ std::string case_name(const testing::TestParamInfo<std::tuple<std::string, Sampl
   return name;
 }
 
+/// The targets to run on: those of this CPU, or its GPU (`./dev test --device cuda`).
+std::vector<std::string> targets() {
+  const char* device = std::getenv("GRAFT_TEST_DEVICE");
+  if (device && std::string_view(device) == "cuda") return {cuda_architecture(0)};
+  return {"native", "x86-64-v3", "portable"};
+}
+
 INSTANTIATE_TEST_SUITE_P(all, GeneratedSample,
-                         testing::Combine(testing::Values("native", "x86-64-v3", "portable"),
-                                          testing::ValuesIn(all_sample_cases())),
+                         testing::Combine(testing::ValuesIn(targets()), testing::ValuesIn(all_sample_cases())),
                          case_name);
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 #include "compile.h"
-#include "engine/plan_file.h"
+#include "load.h"
 #include "plan/repair_checksums.h"
 #include "runtime/session.h"
 
@@ -36,12 +36,12 @@ void survives_the_plan_file(const char* text, const std::vector<int64_t>& shape)
   CompileOptions options;
   options.interpret = true;
   options.threads = 1;
-  const Engine engine = compile_from(parse_graph(text), Stage::kImport, options);
-  const std::vector<std::byte> bytes = print_plan(engine);
+  const Compiled compiled = compile_from(parse_graph(text), Stage::kImport, options);
+  const std::vector<std::byte> bytes = print_plan(to_file(compiled.plan));
   const AlignedCopy copy(bytes);
-  const Engine again = parse_plan(copy.bytes(), copy.owner(), "compiled");
-  EXPECT_EQ(print_plan(again), bytes);
-  EXPECT_EQ(run(again, shape), run(engine, shape));
+  const Plan again = from_file(parse_plan(copy.bytes(), copy.owner(), "compiled"), "compiled");
+  EXPECT_EQ(print_plan(to_file(again)), bytes);
+  EXPECT_EQ(run(build(again, host_cpu(1), options_of(again)), shape), run(compiled.engine, shape));
 }
 
 TEST(CompiledPlan, a_layer_with_weights) {
@@ -56,7 +56,8 @@ TEST(CompiledPlan, a_layer_with_weights) {
   %r: f32[batch, 2] = Relu "relu" (%z)
   output %r
 }
-)", {3, 4});
+)",
+                         {3, 4});
 }
 
 TEST(CompiledPlan, outputs_that_are_views_of_each_other) {
@@ -70,7 +71,8 @@ TEST(CompiledPlan, outputs_that_are_views_of_each_other) {
   output %v
   output %x
 }
-)", {2, 4});
+)",
+                         {2, 4});
 }
 
 TEST(CompiledPlan, an_output_that_is_a_view_of_a_step) {
@@ -82,7 +84,8 @@ TEST(CompiledPlan, an_output_that_is_a_view_of_a_step) {
   %v: ? = Reshape "flatten" (%y, %flat)
   output %v
 }
-)", {2, 4});
+)",
+                         {2, 4});
 }
 
 TEST(CompiledPlan, sizes_that_are_computed) {
@@ -95,7 +98,8 @@ TEST(CompiledPlan, sizes_that_are_computed) {
   %s: ? = Sqrt "root" (%f)
   output %s
 }
-)", {9});
+)",
+                         {9});
 }
 
 }  // namespace

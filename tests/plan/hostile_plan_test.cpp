@@ -1,179 +1,192 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans that lie, with checksums that hold: each lie is named, and none reaches a run.
+// Plans that lie, with checksums that hold: each lie is named, or is taken and cannot lead a run out of its memory,
+// since memory, kernels and their arguments follow from the graph alone.
 #include <functional>
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/random.h"
-#include "engine/plan_file.h"
 #include "plan/repair_checksums.h"
-#include "plan/sample_engine.h"
-#include "runtime/session.h"
+#include "plan/sample_plan.h"
 
 namespace graft {
 namespace {
 
-std::string error_of(std::span<const std::byte> bytes) {
+/// What loading the bytes says; "" when an engine came of them. `run`: its engine also runs.
+std::string error_of(std::span<const std::byte> bytes, bool run = false) {
   const AlignedCopy copy(bytes);
   try {
-    parse_plan(copy.bytes(), copy.owner(), "sample");
+    const Plan plan = from_file(parse_plan(copy.bytes(), copy.owner(), "sample"), "sample");
+    const auto engine = load(plan);
+    if (!run || engine->engine->inputs.size() != 1 || engine->engine->outputs.size() != 1) return "";
+    Session session(engine);
+    std::vector<float> x(3 * 24, 0.5f), y(3 * 8);
+    const BufferView inputs[] = {{x.data(), DType::kFloat32, {3, 24}, {}}};
+    BufferView outputs[] = {{y.data(), DType::kFloat32, {3, 8}, {}}};
+    const Status status = session.run(inputs, outputs);
+    EXPECT_TRUE(status.ok() || status.kind() != ErrorKind::kInternal) << status.message();
     return "";
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidModel) << error.what();
+    EXPECT_NE(error.kind(), ErrorKind::kInternal) << error.what();
     return error.what();
   }
 }
 
-/// A change to the sample's engine and what its refusal must say.
+/// A change to the sample and what its refusal must say; "" when it is harmless.
 struct Lie {
   std::string name;
-  std::function<void(Engine&)> tell;
+  std::function<void(PlanFile&)> tell;
   std::string refusal;
 };
 
-const Size kN = Size::symbol("n");
+void replace(std::string& text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  ASSERT_NE(at, text.npos) << from << " in " << text;
+  text.replace(at, from.size(), to);
+}
 
-std::vector<Lie> lies_about_tensors() {
+StoredConstant& constant(PlanFile& plan, const std::string& name) {
+  for (StoredConstant& stored : plan.constants) {
+    if (stored.name == name) return stored;
+  }
+  throw std::logic_error("no constant " + name);
+}
+
+std::vector<Lie> lies_about_constants() {
+  const auto small = [] { return TensorData::zeros(DType::kFloat32, {7}); };
   return {
-      {"a constant that is not there", [](Engine& e) { e.tensors[1].index = 3; }, "there is no constant 3"},
-      {"a constant with too few bytes", [](Engine& e) { e.constants[0] = TensorData::zeros(DType::kFloat32, {7}); },
-       "has 28 bytes of memory"},
-      {"a constant that was dropped", [](Engine& e) { e.tensors[1].index = -1; }, "has 0 bytes of memory"},
-      {"an alias of nothing", [](Engine& e) { e.tensors[3].index = 70; }, "there is no tensor 70"},
-      {"an alias of itself", [](Engine& e) { e.tensors[3].index = 3; }, "a circle"},
-      {"a circle of aliases",
-       [](Engine& e) {
-         e.tensors[2].storage = Storage::kAlias;
-         e.tensors[2].index = 3;
-       }, "a circle"},
-      {"arena memory smaller than its shape", [](Engine& e) { e.tensors[2].bytes = kN * Size(31); }, "fewer than"},
-      {"arena memory of negative size", [](Engine& e) { e.tensors[2].bytes = Size(-64); }, "fewer than 0 bytes"},
-      {"an alias larger than its memory",
-       [](Engine& e) {
-         e.tensors[3].bytes = kN * Size(64);
-         e.steps[1].tensors[0] = 3;
-       }, "bytes of memory"},
-      {"an input that is stored elsewhere", [](Engine& e) { e.inputs = {1}; }, "not stored in input 0|no input of"},
-      {"an input of no tensor", [](Engine& e) { e.inputs = {-1}; }, "input -1 is not a tensor"},
-      {"an output of no tensor", [](Engine& e) { e.outputs = {99}; }, "output 99 is not a tensor"},
-      {"an output in an output that is not there", [](Engine& e) { e.tensors[4].index = 1; }, "no output of"},
-      {"an output that nothing computes",
-       [](Engine& e) {
-         e.tensors.push_back(sample_tensor("ghost", {kN, 8}, kN * Size(32), Storage::kArena, -1));
-         e.outputs.push_back(7);
-       }, "nothing computes this output"},
-      {"memory that is freed too early", [](Engine& e) { e.tensors[2].last_step = 0; }, "its memory is kept for 0..0"},
-      {"memory that begins too late", [](Engine& e) { e.tensors[2].first_step = 1; }, "its memory is kept for 1..1"},
-      {"a lifetime that ends before it begins", [](Engine& e) { e.tensors[2].last_step = -1; }, "is not one"},
-      {"65 axes", [](Engine& e) { e.tensors[2].shape.assign(65, Size(1)); }, "rank"},
+      {"too few bytes", [=](PlanFile& p) { constant(p, "b1").data = small(); }, "its two shapes differ"},
+      {"too few bytes of a packed one", [=](PlanFile& p) { constant(p, "w1").data = small(); }, "does not fit"},
+      {"another element type", [](PlanFile& p) { constant(p, "b1").type = DType::kInt8; }, "not in the weights"},
+      {"a missing one", [](PlanFile& p) { constant(p, "b1").name = "b2"; }, "'b1' is not in the text"},
+      {"a layout that is none", [](PlanFile& p) { constant(p, "w1").layout = "panels dim=9999999999"; }, "expected"},
+      {"a layout without lanes", [](PlanFile& p) { constant(p, "w1").layout = "panels dim=1 lanes=0 keep=0 rest=0"; },
+       "lanes is 0"},
+      {"a layout that names a dimension twice",
+       [](PlanFile& p) { constant(p, "w1").layout = "panels dim=1 lanes=32 keep=0 rest=1"; }, "does not fit"},
+      {"a layout with a dimension that is not there",
+       [](PlanFile& p) { constant(p, "w1").layout = "panels dim=1 lanes=32 keep=0 rest=7"; }, "does not fit"},
+      {"a view of more elements",
+       [](PlanFile& p) {
+         constant(p, "w1").view = {24, 41};
+       },
+       "does not fit"},
+      {"a negative view",
+       [](PlanFile& p) {
+         constant(p, "w1").view = {-24, -40};
+       },
+       "negative"},
+      {"another shape",
+       [](PlanFile& p) {
+         constant(p, "w1").shape = {40, 24};
+       },
+       "not what the text says"},
   };
 }
 
-std::vector<Lie> lies_about_steps() {
+std::vector<Lie> lies_about_the_graph() {
   return {
-      {"a kernel that is not there", [](Engine& e) { e.steps[0].kernel = 2; }, "there is no kernel 2"},
-      {"a negative kernel", [](Engine& e) { e.steps[0].kernel = -1; }, "there is no kernel -1"},
-      {"an argument that is not there", [](Engine& e) { e.steps[0].tensors[2] = 7; }, "there is no tensor 7"},
-      {"a missing argument", [](Engine& e) { e.steps[0].tensors.pop_back(); }, "do not fit its 2 tensors"},
-      {"more inputs than arguments", [](Engine& e) { e.steps[1].input_count = 4; }, "4 of its 3 tensors"},
-      {"one input fewer", [](Engine& e) { e.steps[1].input_count = 1; }, "is an input or a constant"},
-      {"writing to a constant", [](Engine& e) { e.steps[0].tensors[2] = 6; }, "an input or a constant"},
-      {"writing to an input", [](Engine& e) { e.steps[1].tensors[2] = 0; }, "an input or a constant"},
-      {"reading what is not there yet", [](Engine& e) { std::swap(e.steps[0], e.steps[1]); },
-       "before anything is there"},
-      {"a reference that is not there", [](Engine& e) { e.steps[0].reference_inputs = {0, 44}; }, "reference input"},
-      {"too few references", [](Engine& e) { e.steps[0].reference_inputs = {0}; }, "reference inputs"},
-      {"a region that reads beyond its tensor",
-       [](Engine& e) {
-         std::string& region = e.steps[1].region;
-         region.replace(region.find("w: f32[8]"), 9, "w: f32[9]");
+      {"no graph", [](PlanFile& p) { p.graph = ""; }, "a graph starts with"},
+      {"a cycle", [](PlanFile& p) { replace(p.graph, "(%x, ", "(%y, "); }, "y"},
+      {"an unknown operator", [](PlanFile& p) { replace(p.graph, "Relu", "Zelu"); }, "Zelu"},
+      {"shapes that contradict each other", [](PlanFile& p) { replace(p.graph, "f32[n, 24]", "f32[n, 25]"); }, "first"},
+      {"a wrong shape between nodes", [](PlanFile& p) { replace(p.graph, "%b: f32[n, 40]", "%b: f32[1]"); }, ""},
+      {"a wrong type between nodes", [](PlanFile& p) { replace(p.graph, "%b: f32", "%b: i64"); }, ""},
+      {"known elements that are false",
+       [](PlanFile& p) { replace(p.graph, "%b: f32[n, 40]", "%b: i64[1] as [1000000]"); }, ""},
+      {"a negative size", [](PlanFile& p) { replace(p.graph, "f32[n, 24]", "f32[n - 5, 24]"); }, ""},
+      {"a size without end",
+       [](PlanFile& p) { replace(p.graph, "f32[n, 24]", "f32[n*n*n*n*n*n*n*n*n*n*n*9223372036854775807, 24]"); }, ""},
+  };
+}
+
+std::vector<Lie> lies_about_choices() {
+  const auto choose = [](const std::string& way) {
+    return [way](PlanFile& p) {
+      Record record = parse_record(p.records[0]);
+      for (auto& [key, choice] : record.regions) choice.way = way;
+      p.records[0] = print(record);
+    };
+  };
+  return {
+      {"no target", [](PlanFile& p) { p.records[0] = "record of nothing\n"; }, "name=value"},
+      {"no record", [](PlanFile& p) { p.records[0] = "hello"; }, "a record starts with"},
+      {"a line of something else", [](PlanFile& p) { p.records[0] += "extra\n"; }, "expected"},
+      {"a region twice",
+       [](PlanFile& p) {
+         const std::string line = p.records[0].substr(p.records[0].find("region"));
+         p.records[0] += line;
        },
-       "has 32 bytes of memory, fewer than the 36"},
-      {"a region that is not one", [](Engine& e) { e.steps[1].region = "region"; }, "section target"},
-      {"a region of another step", [](Engine& e) { e.steps[1].region = ""; }, "no region"},
-      {"a negative grid", [](Engine& e) { e.kernels[0].grid = Size(-1); }, "negative grid"},
-      {"negative scratch memory", [](Engine& e) { e.kernels[0].scratch = Size(-64); }, "negative scratch"},
-      {"scratch memory without end", [](Engine& e) { e.kernels[0].scratch = Size(int64_t{1} << 40); },
-       "too much scratch"},
-      {"no threads", [](Engine& e) { e.threads = 0; }, "0 threads"},
-      {"a count without a place",
-       [](Engine& e) {
-         e.steps[0].count_symbol = "c";
-         e.has_computed_symbols = true;
-       }, "do not fit|not an i64"},
-      {"a count that the engine denies", [](Engine& e) { e.steps[1].count_symbol = "c"; }, "the engine denies it"},
-      {"a size read from complex numbers",
-       [](Engine& e) {
-         e.tensors.push_back({.name = "c", .type = DType::kComplex64, .shape = {Size(1)}, .bytes = Size(8)});
-         e.steps[1].reads = {{"m", static_cast<int>(e.tensors.size()) - 1, 0}};
-       }, "elements of type c64"},
-      {"a size that redefines an input's axis",
-       [](Engine& e) {
-         e.tensors[0].type = DType::kInt64;
-         e.steps[0].reads = {{"n", 0, 0}};
-       }, "two sources"},
-      {"a size from a negative element",
-       [](Engine& e) {
-         e.tensors[0].type = DType::kInt64;
-         e.steps[0].reads = {{"m", 0, -1}};
-       }, "no element -1"},
-      {"a symbol's range upside down", [](Engine& e) { e.symbols["n"] = {9, 8, 7}; }, "its range 9:8:7"},
-      {"a negative symbol", [](Engine& e) { e.symbols["n"] = {-1, 8, 9}; }, "its range -1:8:9"},
+       "there twice"},
+      {"a time that is none", [](PlanFile& p) { replace(p.records[0], "use 0 ms", "use nan ms"); }, "not a time"},
+      {"a way that is none", choose("by magic"), ""},
+      {"a schedule beyond every ceiling", choose("generated contract m=99999999 n=64"), ""},
+      {"panels wider than a tile", choose("generated contract m=56 n=32 k=0 m_chunk=0 panel=256"), ""},
+      {"tiles that are no panels", choose("generated contract m=56 n=48 k=0 m_chunk=0 panel=32"), ""},
+      {"the largest tile", choose("generated contract m=1024 n=4096 k=0 m_chunk=1048576 panel=256"), ""},
+      {"one lane", choose("generated contract m=1 n=1 k=1 m_chunk=1 panel=1"), ""},
+      {"a strategy for something else", choose("generated attention queries=1 keys=1"), ""},
+      {"a team without end", [](PlanFile& p) { replace(p.records[0], "threads=2", "threads=1099511627776"); }, ""},
+      {"a machine without registers",
+       [](PlanFile& p) { replace(p.records[0], "vector_registers=", "vector_registers=0"); }, ""},
   };
 }
 
 void expect_refusals(const std::vector<Lie>& lies) {
-  ASSERT_EQ(error_of(print_plan(sample_engine())), "");
+  ASSERT_EQ(error_of(print_plan(sample_plan()), true), "");
   for (const Lie& lie : lies) {
-    Engine engine = sample_engine();
-    lie.tell(engine);
-    const std::string error = error_of(print_plan(engine));
+    PlanFile plan = sample_plan();
+    lie.tell(plan);
+    const std::string error = error_of(print_plan(plan), true);
+    if (lie.refusal.empty()) continue;  // it ran, or was refused for a reason of its own
     const size_t bar = lie.refusal.find('|');
     const bool named = error.find(lie.refusal.substr(0, bar)) != std::string::npos ||
                        (bar != std::string::npos && error.find(lie.refusal.substr(bar + 1)) != std::string::npos);
     EXPECT_TRUE(named) << lie.name << ": '" << error << "'";
-    EXPECT_NE(error.find("compile the model again"), std::string::npos) << lie.name << ": '" << error << "'";
   }
 }
 
-TEST(HostilePlan, lies_about_tensors_are_named) { expect_refusals(lies_about_tensors()); }
-TEST(HostilePlan, lies_about_steps_are_named) { expect_refusals(lies_about_steps()); }
+TEST(HostilePlan, lies_about_constants_are_named) { expect_refusals(lies_about_constants()); }
+TEST(HostilePlan, lies_about_the_graph_are_named_or_harmless) { expect_refusals(lies_about_the_graph()); }
+TEST(HostilePlan, lies_about_choices_are_named_or_harmless) { expect_refusals(lies_about_choices()); }
 
-TEST(HostilePlan, what_only_a_run_can_tell_becomes_a_bound_of_the_run) {
-  Engine engine = sample_engine(true);
-  engine.tensors[2].bytes = Size(1024);  // enough for 32 rows
-  const AlignedCopy copy(print_plan(engine));
-  auto loaded = std::make_shared<LoadedEngine>();
-  loaded->engine = std::make_shared<const Engine>(parse_plan(copy.bytes(), copy.owner(), "sample"));
-  Session session(loaded);
-  std::vector<float> x(33 * 8, 1), y(33 * 8);
-  for (const int64_t rows : {32, 33}) {
-    const BufferView inputs[] = {{x.data(), DType::kFloat32, {rows, 8}, {}}};
-    BufferView outputs[] = {{y.data(), DType::kFloat32, {rows, 8}, {}}};
-    const Status status = session.run(inputs, outputs);
-    EXPECT_EQ(status.ok(), rows == 32) << status.message();
-    if (rows == 33) {
-      EXPECT_NE(status.message().find("'first' has 1024 bytes"), std::string::npos) << status.message();
-    }
+TEST(HostilePlan, a_harmless_lie_about_a_way_changes_no_result) {
+  for (const Lie& lie : lies_about_choices()) {
+    if (!lie.refusal.empty()) continue;
+    PlanFile plan = sample_plan();
+    lie.tell(plan);
+    EXPECT_EQ(error_of(print_plan(plan), true), "") << lie.name;
   }
 }
 
 TEST(HostilePlan, random_bytes_with_repaired_checksums_never_crash) {
-  const std::vector<std::byte> bytes = print_plan(sample_engine());
+  const std::vector<std::byte> bytes = print_plan(sample_plan());
   Random random(20);
   int refused = 0, taken = 0;
-  for (int round = 0; round < 20'000; ++round) {
+  for (int round = 0; round < 3000; ++round) {
     std::vector<std::byte> damaged = bytes;
     const int64_t changes = random.integer(1, 4);
     for (int64_t c = 0; c < changes; ++c) {
-      const auto at = static_cast<size_t>(random.integer(0, static_cast<int64_t>(bytes.size()) - 1));
-      damaged[at] = static_cast<std::byte>(random.chance(0.5) ? random.integer(0, 255) : random.integer(-2, 2));
+      // Two thirds hit the graph and the record; the rest of the file is mostly weights.
+      const auto end = static_cast<int64_t>(random.chance(0.67) ? std::min<size_t>(bytes.size(), 3000) : bytes.size());
+      const auto at = static_cast<size_t>(random.integer(0, end - 1));
+      damaged[at] = static_cast<std::byte>(random.chance(0.5) ? random.integer(32, 127) : random.integer(-2, 2));
     }
     repair_checksums(damaged);
-    (error_of(damaged).empty() ? taken : refused) += 1;
+    const AlignedCopy copy(damaged);
+    try {
+      const Plan plan = from_file(parse_plan(copy.bytes(), copy.owner(), "sample"), "sample");
+      CompileOptions options = options_of(plan);
+      options.interpret = true;  // a kernel of its own for each round would take minutes
+      build(plan, host_cpu(2), options);
+      ++taken;
+    } catch (const Error& error) {
+      EXPECT_NE(error.kind(), ErrorKind::kInternal) << error.what();
+      ++refused;
+    }
   }
-  EXPECT_GT(refused, 1000);
+  EXPECT_GT(refused, 300);
   EXPECT_GT(taken, 100);  // a changed name or weight is still a plan
 }
 

@@ -40,8 +40,9 @@ inline void repair_checksums(std::vector<std::byte>& file) {
 class AlignedCopy {
  public:
   explicit AlignedCopy(std::span<const std::byte> bytes)
-      : size_(bytes.size()), data_(static_cast<std::byte*>(std::aligned_alloc(64, (bytes.size() + 64) / 64 * 64)),
-                                   [](std::byte* memory) { std::free(memory); }) {
+      : size_(bytes.size()),
+        data_(static_cast<std::byte*>(std::aligned_alloc(64, (bytes.size() + 64) / 64 * 64)),
+              [](std::byte* memory) { std::free(memory); }) {
     if (size_ > 0) std::memcpy(data_.get(), bytes.data(), size_);
   }
   std::span<const std::byte> bytes() const { return {data_.get(), size_}; }

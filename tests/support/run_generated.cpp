@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "device/cuda/cuda_device.h"
 #include "fuse/fused_program.h"
 #include "kernel_source.h"
 #include "plan/build_engine.h"
@@ -27,11 +28,13 @@ void* allocate_result(void* context, int output, DType type, std::span<const int
 Engine engine_for(const Graph& graph, const std::string& target) {
   BuildOptions options{.target = find_target(target, 2)};
   options.compile_kernels = kernel_code;
-  return build_engine(fuse(graph), options);
+  return build_engine(fuse(graph), options).engine;
 }
 
 std::vector<TensorData> run_engine(Engine engine, const std::map<std::string, TensorData>& inputs) {
-  Session session(load_code(std::make_shared<const Engine>(std::move(engine))), 2);
+  const bool on_gpu = parse_target(engine.target).kind == TargetKind::kCuda;
+  auto code = load_code(std::make_shared<const Engine>(std::move(engine)), {}, on_gpu ? open_cuda_device(0) : nullptr);
+  Session session(std::move(code), 2);
   std::vector<BufferView> views;
   for (const int tensor : session.engine().inputs) {
     const TensorData& data = inputs.at(session.engine().tensors[tensor].name);

@@ -14,7 +14,7 @@ namespace graft {
 
 /// The graph fused, lowered and compiled for a target by its name, for two threads. The graph has its types.
 Engine engine_for(const Graph& graph, const std::string& target);
-/// The outputs of one run; a failed run fails the test and gives none.
+/// The outputs of one run, on the first GPU when the engine is for one; a failed run fails the test and gives none.
 std::vector<TensorData> run_engine(Engine engine, const std::map<std::string, TensorData>& inputs);
 
 }  // namespace graft

@@ -45,6 +45,14 @@ TEST(SymbolicContent, select_takes_the_branch_that_signs_decide) {
   EXPECT_EQ(only(mapped({kBatch, -4}, clamp)), (std::vector<Size>{kBatch, 0}));
 }
 
+TEST(SymbolicContent, a_number_that_a_run_reads_may_be_negative) {
+  const Size read = Size::symbol("$n");
+  EXPECT_FALSE(mapped({read}, [](const Expr& x) { return select(eq(x, make_index(-1)), make_index(99), x); }));
+  EXPECT_FALSE(mapped({read}, [](const Expr& x) { return abs(x); }));
+  EXPECT_EQ(only(mapped({max(read, Size(0))}, [](const Expr& x) { return abs(x); })),
+            (std::vector<Size>{max(read, Size(0))}));
+}
+
 TEST(SymbolicContent, nothing_is_known_when_a_condition_is_open) {
   EXPECT_FALSE(mapped({kBatch}, [](const Expr& x) { return select(eq(x, make_index(0)), make_index(9), x); }));
   EXPECT_FALSE(mapped({kBatch - Size(3)}, [](const Expr& x) { return x / make_index(2); }));
@@ -107,12 +115,13 @@ TEST(SymbolicContent, compact_and_sort_need_decided_choices) {
 }
 
 TEST(SymbolicContent, what_is_decided_holds_for_every_value_of_the_symbols) {
-  constexpr Intrinsic kIntrinsics[] = {
-      Intrinsic::kAdd, Intrinsic::kSub, Intrinsic::kMul, Intrinsic::kDiv, Intrinsic::kFloorDiv, Intrinsic::kRem,
-      Intrinsic::kMod, Intrinsic::kMin, Intrinsic::kMax, Intrinsic::kEq,  Intrinsic::kNe,       Intrinsic::kLt,
-      Intrinsic::kLe,  Intrinsic::kGt,  Intrinsic::kGe};
-  const std::vector<Size> sizes = {kBatch, kBatch * Size(6), kBatch + Size(2), kBatch - Size(3), Size(4) - kBatch,
-                                   Size(0), Size(1), Size(-1), Size(3), Size(-7), kBatch * kBatch + Size(1)};
+  constexpr Intrinsic kIntrinsics[] = {Intrinsic::kAdd,      Intrinsic::kSub, Intrinsic::kMul, Intrinsic::kDiv,
+                                       Intrinsic::kFloorDiv, Intrinsic::kRem, Intrinsic::kMod, Intrinsic::kMin,
+                                       Intrinsic::kMax,      Intrinsic::kEq,  Intrinsic::kNe,  Intrinsic::kLt,
+                                       Intrinsic::kLe,       Intrinsic::kGt,  Intrinsic::kGe};
+  const std::vector<Size> sizes = {
+      kBatch,  kBatch * Size(6), kBatch + Size(2), kBatch - Size(3), Size(4) - kBatch,         Size(0),
+      Size(1), Size(-1),         Size(3),          Size(-7),         kBatch * kBatch + Size(1)};
   int decided = 0;
   for (const Intrinsic intrinsic : kIntrinsics) {
     for (const Size& a : sizes) {
@@ -177,12 +186,14 @@ Region every_form() {
     }));
   }
   for (const bool descending : {false, true}) {
-    const auto sorted = b.sort("sorted", {2}, Size(4), Size(3), descending,
-                               [&](const Indices& i, const Expr& t) { return x({i[0], t}); });
+    const auto sorted = b.sort("sorted", {2}, Size(4), Size(3), descending, [&](const Indices& i, const Expr& t) {
+      return x({i[0], t});
+    });
     outputs.insert(outputs.end(), sorted.begin(), sorted.end());
   }
-  outputs.push_back(b.reduce("total", Intrinsic::kAdd, {4}, {2},
-                             [&](const Indices& i, const Indices& k) { return x({k[0], i[0]}); }));
+  outputs.push_back(b.reduce("total", Intrinsic::kAdd, {4}, {2}, [&](const Indices& i, const Indices& k) {
+    return x({k[0], i[0]});
+  }));
   return b.finish("forms", outputs);
 }
 

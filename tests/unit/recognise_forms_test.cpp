@@ -34,8 +34,8 @@ TEST(Contraction, is_a_sum_of_products_of_two_loads) {
 
 TEST(Contraction, takes_a_guard_along_with_an_operand) {
   const Expr zero = make_constant(kF32, 0);
-  const auto guarded = contraction_of(
-      [&](const Expr& x, const Expr& w, const Expr& guard) { return select(guard, x * w, zero); });
+  const auto guarded =
+      contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) { return select(guard, x * w, zero); });
   ASSERT_TRUE(guarded);
   EXPECT_TRUE(is_call(guarded->a, Intrinsic::kSelect));
   EXPECT_EQ(guarded->b->kind, ExprKind::kLoad);
@@ -43,18 +43,14 @@ TEST(Contraction, takes_a_guard_along_with_an_operand) {
 
 TEST(Contraction, is_not_seen_where_the_guard_gives_anything_but_zero) {
   const Expr zero = make_constant(kF32, 0);
-  EXPECT_FALSE(contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) {
-    return select(guard, x * w, make_constant(kF32, 1));
-  }));
-  EXPECT_FALSE(contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) {
-    return select(guard, x * w, x);
-  }));
-  EXPECT_FALSE(contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) {
-    return select(guard, zero, x * w);
-  }));
-  EXPECT_FALSE(contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) {
-    return select(guard, x + w, zero);
-  }));
+  EXPECT_FALSE(contraction_of(
+      [&](const Expr& x, const Expr& w, const Expr& guard) { return select(guard, x * w, make_constant(kF32, 1)); }));
+  EXPECT_FALSE(
+      contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) { return select(guard, x * w, x); }));
+  EXPECT_FALSE(
+      contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) { return select(guard, zero, x * w); }));
+  EXPECT_FALSE(
+      contraction_of([&](const Expr& x, const Expr& w, const Expr& guard) { return select(guard, x + w, zero); }));
 }
 
 TEST(Contraction, needs_each_axis_in_an_operand_and_the_summed_ones_in_both) {
@@ -63,9 +59,7 @@ TEST(Contraction, needs_each_axis_in_an_operand_and_the_summed_ones_in_both) {
   const auto fold = [&](const Shape& axes, const RegionBuilder::Lift& lift) {
     return b.reduce("y", Intrinsic::kAdd, axes, {6}, lift).id();
   };
-  fold({2, 4, 5}, [&](const Indices& i, const Indices& k) {
-    return x({i[0], i[1], k[0]}) * w({i[0], k[0], i[2]});
-  });
+  fold({2, 4, 5}, [&](const Indices& i, const Indices& k) { return x({i[0], i[1], k[0]}) * w({i[0], k[0], i[2]}); });
   fold({4, 5, 3}, [&](const Indices& i, const Indices& k) {
     return x({make_index(0), i[0], k[0]}) * w({make_index(0), k[0], i[1]});
   });
@@ -118,8 +112,7 @@ TEST(CommonAxes, stand_in_the_order_of_the_last_form) {
   const Tensor sum = b.reduce("sum", Intrinsic::kAdd, {4, 7}, {3}, [&](const Indices& i, const Indices& k) {
     return x({i[0], i[1], k[0]});
   });
-  const Tensor turned =
-      b.compute("turned", kF32, {7, 4}, [&](const Indices& i) { return exp(sum({i[1], i[0]})); });
+  const Tensor turned = b.compute("turned", kF32, {7, 4}, [&](const Indices& i) { return exp(sum({i[1], i[0]})); });
   Region region = b.finish("turned", {turned});
   normalise(region);
   const std::vector<Axis> common = common_axes(region);
@@ -130,7 +123,7 @@ TEST(CommonAxes, stand_in_the_order_of_the_last_form) {
 
 /// softmax(q k^T) v with the choices that attention hangs on.
 struct AttentionParts {
-  bool keys_are_queries = false;   ///< one tensor for both
+  bool keys_are_queries = false;  ///< one tensor for both
   bool keys_vary_by_query = false;
   bool scores_are_an_output = false;
   Intrinsic combine = Intrinsic::kMax;
@@ -147,14 +140,16 @@ std::string reason_of(const AttentionParts& parts) {
     const Expr key = parts.keys_vary_by_query ? mod(i[0] + i[1], make_size(n)) : i[1];
     return q({i[0], d[0]}) * k({key, d[0]});
   });
-  const Tensor largest = b.reduce("largest", parts.combine, {n}, {n},
-                                  [&](const Indices& i, const Indices& j) { return scores({i[0], j[0]}); });
+  const Tensor largest = b.reduce("largest", parts.combine, {n}, {n}, [&](const Indices& i, const Indices& j) {
+    return scores({i[0], j[0]});
+  });
   const Tensor weights = b.compute("weights", kF32, {n, n}, [&](const Indices& i) {
     const Expr own = parts.shift_by_key ? largest({i[1]}) : largest({i[0]});
     return exp(scores(i) - own);
   });
-  const Tensor sum = b.reduce("sum", Intrinsic::kAdd, {n}, {n},
-                              [&](const Indices& i, const Indices& j) { return weights({i[0], j[0]}); });
+  const Tensor sum = b.reduce("sum", Intrinsic::kAdd, {n}, {n}, [&](const Indices& i, const Indices& j) {
+    return weights({i[0], j[0]});
+  });
   const Tensor weighted = b.reduce("weighted", Intrinsic::kAdd, {n, 6}, {n}, [&](const Indices& i, const Indices& j) {
     return weights({i[0], j[0]}) * v({j[0], i[1]});
   });

@@ -176,9 +176,7 @@ TEST(RegionRules, of_compactions) {
 }
 
 TEST(RegionRules, of_calls_and_loads) {
-  const auto value = [](const Expr& e) {
-    return [e](Region& r) { scatter_of(r).value = e; };
-  };
+  const auto value = [](const Expr& e) { return [e](Region& r) { scatter_of(r).value = e; }; };
   const auto call = [](Intrinsic intrinsic, DType type, std::vector<Expr> args) {
     ExprNode node{.kind = ExprKind::kCall, .type = type, .size = {}, .args = std::move(args)};
     node.intrinsic = intrinsic;

@@ -79,8 +79,14 @@ std::vector<Break> breaks_of_the_header() {
       {"the name is not a C identifier", [](Program& p) { p.name = "1st"; }},
       {"the name is not a C identifier", [](Program& p) { p.name = ""; }},
       {"the name is not a C identifier", [](Program& p) { p.name = "a-b"; }},
-      {"sizes are not sorted and unique", [](Program& p) { p.sizes = {"n", "m"}; }},
-      {"sizes are not sorted and unique", [](Program& p) { p.sizes = {"m", "n", "n"}; }},
+      {"sizes are not sorted and unique",
+       [](Program& p) {
+         p.sizes = {"n", "m"};
+       }},
+      {"sizes are not sorted and unique",
+       [](Program& p) {
+         p.sizes = {"m", "n", "n"};
+       }},
       {"threads is not a multiple of 32", [](Program& p) { p.threads = 48; }},
       {"threads is not a multiple of 32", [](Program& p) { p.threads = 1056; }},
       {"threads is not a multiple of 32", [](Program& p) { p.threads = -32; }},
@@ -98,10 +104,8 @@ std::vector<Break> breaks_of_the_header() {
        [](Program& p) { loop_of(p).axis.extent = make_size(Size::symbol("k")); }},
       {"an axis or state is not a variable", [](Program& p) { loop_of(p).axis.variable = zero(); }},
       {"an axis or state is not a variable", [](Program& p) { p.grid[0].variable = {}; }},
-      {"statement 0.0: a variable is bound twice",
-       [](Program& p) { map_of(p).axes[0].variable = p.grid[0].variable; }},
-      {"an axis variable is not i64",
-       [](Program& p) { loop_of(p).axis.variable = make_variable(DType::kInt32); }},
+      {"statement 0.0: a variable is bound twice", [](Program& p) { map_of(p).axes[0].variable = p.grid[0].variable; }},
+      {"an axis variable is not i64", [](Program& p) { loop_of(p).axis.variable = make_variable(DType::kInt32); }},
       {"an extent is missing", [](Program& p) { loop_of(p).axis.extent = {}; }},
       {"an extent is not i64", [](Program& p) { loop_of(p).axis.extent = narrow(); }},
       {"a bound is negative", [](Program& p) { loop_of(p).axis.bound = -1; }},
@@ -114,21 +118,31 @@ std::vector<Break> breaks_of_maps() {
   return {
       {"stages is not between 1 and 8", [](Program& p) { loop_of(p).stages = 0; }},
       {"stages is not between 1 and 8", [](Program& p) { loop_of(p).stages = 9; }},
+  };
+}
+
+std::vector<Break> breaks_of_maps_and_reductions() {
+  const Expr zero = make_index(0);
+  const Expr narrow = make_integer(DType::kInt32, 0);
+  return {
       {"statement 1: a condition is missing", [](Program& p) { branch_of(p).condition = {}; }},
       {"statement 1: a condition is not bool", [](Program& p) { branch_of(p).condition = zero(); }},
       {"statement 0.0: a condition is not bool", [](Program& p) { map_of(p).condition = zero(); }},
       {"a map stores nothing", [](Program& p) { map_of(p).stores.clear(); }},
       {"a store names no buffer", [](Program& p) { map_of(p).stores[0].buffer = 7; }},
       {"a store names no buffer", [](Program& p) { map_of(p).stores[0].buffer = -1; }},
-      {"a store has 1 indices for 'row', which has 2 axes",
-       [](Program& p) { map_of(p).stores[0].indices.pop_back(); }},
+      {"a store has 1 indices for 'row', which has 2 axes", [](Program& p) { map_of(p).stores[0].indices.pop_back(); }},
       {"an index of 'row' in a store is not i64", [](Program& p) { map_of(p).stores[0].indices[1] = narrow(); }},
       {"a store writes 'x', which is not marked written", [](Program& p) { map_of(p).stores[0].buffer = 0; }},
       {"a stored value has another type than 'row'", [](Program& p) { map_of(p).stores[0].value = zero(); }},
       {"a stored value uses a variable out of scope",
-       [](Program& p) { map_of(p).stores[0].value = make_load(0, DType::kFloat32, {make_variable(), make_index(0)}); }},
+       [](Program& p) {
+         map_of(p).stores[0].value = make_load(0, DType::kFloat32, {make_variable(), make_index(0)});
+       }},
       {"a stored value loads 'x' with another type",
-       [](Program& p) { map_of(p).stores[0].value = make_load(0, DType::kFloat64, {zero(), zero()}); }},
+       [](Program& p) {
+         map_of(p).stores[0].value = make_load(0, DType::kFloat64, {zero(), zero()});
+       }},
       {"statement 1.0: a stored value uses a variable out of scope",
        [](Program& p) {
          std::get<Map>(branch_of(p).body[0].node).stores[0].value =
@@ -193,7 +207,10 @@ std::vector<Break> breaks_of_contractions() {
          c.b = make_load(3, DType::kFloat32, {c.m[0].variable, c.n[0].variable});
        }},
       {"the result uses a k axis", [](Program& p) { contract_of(p).c_indices[0] = contract_of(p).k[0].variable; }},
-      {"the last n axis is not contiguous in c", [](Program& p) { p.buffers[6].strides = {1, 16}; }},
+      {"the last n axis is not contiguous in c",
+       [](Program& p) {
+         p.buffers[6].strides = {1, 16};
+       }},
       {"the sort keys has 1 indices for 'y'", [](Program& p) { sort_of(p).key_indices.pop_back(); }},
       {"the sort positions has 1 indices for 'rank'", [](Program& p) { sort_of(p).position_indices.pop_back(); }},
       {"the sort keys writes 'x', which is not marked written", [](Program& p) { sort_of(p).keys = 0; }},

@@ -3,6 +3,7 @@
 
 import sys
 
+import check_docs
 import check_layers
 import check_style
 import check_tables
@@ -12,11 +13,12 @@ from source_files import ROOT
 def main():
     """Runs the checks in order and counts."""
     faults = 0
-    for module in (check_layers, check_style, check_tables):
+    for module in (check_layers, check_style, check_tables, check_docs):
         for path, line, message in module.check():
             print(f"{path.relative_to(ROOT)}:{line}: {message}")
             faults += 1
-    print(f"check: {faults} faults" if faults else "check: layers, libraries, style and tables hold")
+    good = "check: layers, libraries, style, tables and derived documentation hold"
+    print(f"check: {faults} faults" if faults else good)
     return 1 if faults else 0
 
 

@@ -105,11 +105,14 @@ int CheckCommand::run() const {
   clear_progress();
   if (!print_obstacles(graph)) return 1;
   const size_t rewritten = graph.nodes.size();
-  const Engine engine = plan(fuse(std::move(graph), options, &notes), options);
+  const Engine engine = plan(fuse(std::move(graph), options, &notes), targets_of(options)[0], options).engine;
   clear_progress();
   print_operators(engine);
   print_regions(engine);
-  if (reasons) fmt::print("What nearly matched:\n  {}\n\n", fmt::join(notes.reasons, "\n  "));
+  if (reasons) {
+    const std::string none = notes.reasons.empty() ? "nothing" : "";
+    fmt::print("What was left as it is, and why:\n  {}{}\n\n", none, fmt::join(notes.reasons, "\n  "));
+  }
   const auto ways = count_ways(engine);
   fmt::print("{} nodes, {} after the passes, {} steps: {} generated, {} library, {} interpreter.\n", nodes, rewritten,
              engine.steps.size(), ways.at("generated"), ways.at("library"), ways.at("interpreter"));
@@ -123,7 +126,7 @@ void add_check(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("check", "say how each operator will run, or why it will not");
   const auto command = std::make_shared<CheckCommand>();
   command->model.add_to(*sub, "an ONNX file");
-  sub->add_flag("--reasons", command->reasons, "also list what the passes and the fusion nearly did, and why not");
+  sub->add_flag("--reasons", command->reasons, "also list what the passes left as it is, what runs apart, and why");
   sub->footer("\nThe exit status is 1 when a node cannot run.\nExample: graft check model.onnx --dim batch=1:8");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });
 }

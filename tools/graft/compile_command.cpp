@@ -14,7 +14,7 @@
 #include "compile.h"
 #include "console.h"
 #include "describe.h"
-#include "engine/plan_file.h"
+#include "load.h"
 #include "model_options.h"
 #include "npy.h"
 
@@ -76,7 +76,8 @@ void CompileCommand::write_stage(Graph graph, Stage done, Stage last, const Comp
     return write_text(print(graph));
   }
   FusedProgram program = fuse(std::move(graph), options);
-  write_text(last == Stage::kFuse ? print(program) : print(plan(std::move(program), options)));
+  if (last == Stage::kFuse) return write_text(print(program));
+  write_text(print(plan(std::move(program), targets_of(options)[0], options).record));
 }
 
 /// What was made, in one line.
@@ -102,11 +103,11 @@ int CompileCommand::run() const {
     write_stage(std::move(graph), done, stage_of("--compile-to", compile_to), options);
     return 0;
   }
-  const Engine engine = graft::compile_from(std::move(graph), done, options);
+  const Compiled compiled = graft::compile_from(std::move(graph), done, options);
   report(options, "save", destination);
-  save_plan(engine, destination);
+  save(compiled.plan, destination);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  print_summary(engine, destination, elapsed.count());
+  print_summary(compiled.engine, destination, elapsed.count());
   return 0;
 }
 
@@ -119,8 +120,9 @@ void add_compile(CLI::App& app, Action& action) {
   sub->add_option("-o,--output", command->output, "the plan to write (the model's name with .graft, here)")
       ->type_name("FILE");
   sub->add_option("--compile-to", command->compile_to,
-                  "stop after import, passes, fuse or plan and print it; with -o into a file,\n"
-                  "and the weights of import and passes beside it into FILE.npz")->type_name("STAGE");
+                  "stop after import, passes, fuse or plan and print it (of plan: the record of\n"
+                  "choices, for --record); with -o into a file, and the weights of import and\n"
+                  "passes beside it into FILE.npz")->type_name("STAGE");
   sub->add_option("--compile-from", command->compile_from,
                   "MODEL is the (edited) text of import or passes: go on from there")->type_name("STAGE");
   sub->footer(R"(
@@ -128,7 +130,9 @@ Examples:
   graft compile model.onnx -o model.graft --dim batch=1:8:64 --dim length=1:128:256
   graft compile model.onnx --shapes image:1x3x224x224 --threads 2 --tune full
   graft compile model.onnx --compile-to passes -o model.txt     look at it, edit it, and
-  graft compile model.txt --compile-from passes -o model.graft  go on with it)");
+  graft compile model.txt --compile-from passes -o model.graft  go on with it
+  graft compile model.onnx --compile-to plan -o choices.txt     edit a schedule, and
+  graft compile model.onnx --record choices.txt                 build with it)");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });
 }
 

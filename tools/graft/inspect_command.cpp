@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -133,16 +134,21 @@ void print_steps(const Engine& engine, const Measurement* measured, const Bindin
   }
 }
 
+/// What each kernel's region was done with, and what lost against it; equal steps are told once.
 void print_candidates(const Engine& engine) {
   Table table("rlrl");
-  table.add({"step", "candidate that lost", "ms", "because"});
+  table.add({"step", "candidate", "ms", "because"});
+  const auto time = [](double milliseconds) { return milliseconds > 0 ? fmt::format("{:.4f}", milliseconds) : ""; };
+  std::set<int> told;
   bool any = false;
   for (size_t s = 0; s < engine.steps.size(); ++s) {
-    for (const Candidate& lost : engine.steps[s].candidates) {
-      any = true;
-      table.add({std::to_string(s), lost.name, lost.milliseconds > 0 ? fmt::format("{:.3f}", lost.milliseconds) : "",
-                 lost.reason});
-    }
+    const EngineStep& step = engine.steps[s];
+    if (step.candidates.empty() || (step.kernel >= 0 && !told.insert(step.kernel).second)) continue;
+    any = true;
+    const std::string way = step.library.empty() ? fmt::format("{} {}", name_of(step.kind), step.schedule)
+                                                 : step.library;
+    table.add({std::to_string(s), way, time(step.milliseconds), "chosen"});
+    for (const Candidate& lost : step.candidates) table.add({"", lost.name, time(lost.milliseconds), lost.reason});
   }
   if (any) fmt::print("\n{}", table.print());
 }

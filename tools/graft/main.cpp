@@ -19,9 +19,9 @@ constexpr const char* kExamples = R"(
 A first day:
   graft check model.onnx                          will it run here, and how?
   graft compile model.onnx -o model.graft         once, for any size that the model allows
-  graft run model.graft --input x=x.npy --outputs y.npz
+  graft run model.graft --input x=x.npy --output y.npz
   graft run model.onnx --reference onnxruntime    are the results right?
-  graft bench model.graft --dim batch=8           how fast is it?
+  graft bench model.graft --size batch=8          how fast is it?
   graft inspect model.graft                       where does the time go?
 
 `graft COMMAND --help` explains a command. Exit status: 1 failure, 2 wrong usage.)";

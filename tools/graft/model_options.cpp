@@ -30,9 +30,13 @@ void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
   add_choice(command, "--min-shapes", "min-shape", "smallest shape of an input with symbolic axes");
   add_choice(command, "--opt-shapes", "opt-shape", "its usual shape (the largest where not given)");
   add_choice(command, "--max-shapes", "max-shape", "its largest shape");
+  add_choice(command, "--device", "device", "what runs it: cpu, cuda or cuda:NUMBER (cpu)");
   add_choice(command, "--threads", "threads", "threads to plan for; 0 is all of this machine");
   add_choice(command, "--tune", "tune", "off, fast or full: how long candidates are measured (fast)");
-  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4 (native)");
+  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4 (native);\n"
+             "may be repeated for a plan that is ready for several");
+  add_choice(command, "--record", "record", "take the choices of this plan, or of this text of a record, where they\n"
+             "fit; regions that it does not name are judged as --tune says");
   add_choice(command, "--mode", "mode", "interpret: neither generated kernels nor libraries, for checking");
   add_choice(command, "--disable", "disable", "passes and candidates to leave out, with commas between");
 }
@@ -56,13 +60,14 @@ CompileOptions ModelOptions::compile_options() const {
 std::shared_ptr<const LoadedEngine> ModelOptions::load_engine() const {
   const CompileOptions options = compile_options();
   if (is_plan()) {
-    if (!choices_.empty()) {
+    const bool only_device = choices_.size() == 1 && choices_[0].first == "device";
+    if (!choices_.empty() && !only_device) {
       throw UsageError("--" + choices_.front().first + " is chosen when a plan is compiled; " + path_ +
                        " is a plan already");
     }
-    return load(path_);
+    return load(open_plan(path_), options.device);
   }
-  auto engine = load(compile({.path = path_}, options));
+  auto engine = load(compile({.path = path_}, options).engine, options.device);
   clear_progress();
   return engine;
 }

@@ -17,7 +17,9 @@
 #include "console.h"
 #include "graph/op_def.h"
 #include "kernel_source.h"
+#include "library_source.h"
 #include "model_options.h"
+#include "operators_json.h"
 #include "passes/pass.h"
 #include "runtime/kernel_cache.h"
 #include "target/target.h"
@@ -76,6 +78,8 @@ int print_environment() {
   const KernelCache cache;
   fmt::print("machine          {}\n", print(machine));
   fmt::print("code generator   {}\n", missing.empty() ? generator_version(machine) : "none: " + missing);
+  const std::string no_library = why_no_library("onednn");
+  fmt::print("library          {}\n", no_library.empty() ? library_version("onednn") : "none: " + no_library);
   fmt::print("kernel cache     {}{}\n", cache.directory(),
              cache.problem().empty() ? "" : fmt::format(" (not used: {})", cache.problem()));
   return 0;
@@ -120,8 +124,16 @@ void add_opt(CLI::App& app, Action& action) {
 void add_ops(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("ops", "list the operators");
   const auto part = std::make_shared<std::string>();
-  sub->add_option("PART", *part, "only those whose name contains this");
-  sub->callback([=, &action] { action = [=] { return list_operators(*part); }; });
+  const auto as_json = std::make_shared<bool>(false);
+  const auto filter = sub->add_option("PART", *part, "only those whose name contains this");
+  sub->add_flag("--json", *as_json, "all that is known of every operator, for tools")->excludes(filter);
+  sub->callback([=, &action] {
+    action = [=] {
+      if (!*as_json) return list_operators(*part);
+      fmt::print("{}", operators_json());
+      return 0;
+    };
+  });
 }
 
 void add_env(CLI::App& app, Action& action) {

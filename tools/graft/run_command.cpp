@@ -19,7 +19,8 @@ namespace {
 struct RunCommand {
   ModelOptions model;
   InputOptions inputs;
-  std::string outputs, reference, reference_model;
+  std::string output, reference, reference_model;
+  std::vector<std::string> outputs;
   double tolerance = 1e-4;
 
   int run() const;
@@ -52,14 +53,16 @@ NamedTensors RunCommand::read_reference(const Engine& engine, const std::vector<
 
 int RunCommand::run() const {
   const auto engine = model.load_engine();
+  OutputBuffers buffers(*engine->engine);
+  if (!outputs.empty()) buffers.select(outputs);
+  if (!output.empty()) check_path_for_tensors(output, buffers.count());
   std::vector<TensorData> given = inputs.read(*engine->engine);
   Session session(engine);
   session.set_validating(environment().validate);
-  OutputBuffers buffers(*engine->engine);
   buffers.run(session, given);
   stop_if_interrupted();
   const NamedTensors results = buffers.tensors();
-  if (!outputs.empty()) write_tensors(outputs, results);
+  if (!output.empty()) write_tensors(output, results);
   if (!reference.empty()) return compare_tensors(results, read_reference(*engine->engine, given), tolerance) ? 0 : 1;
   for (const auto& [name, tensor] : results) fmt::print("{}  {}  {}\n", name, describe(tensor), summary(tensor));
   return 0;
@@ -72,8 +75,11 @@ void add_run(CLI::App& app, Action& action) {
   const auto command = std::make_shared<RunCommand>();
   command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
   command->inputs.add_to(*sub);
-  sub->add_option("-o,--outputs", command->outputs, "where the results go: FILE.npz, or FILE.npy for one output")
+  sub->add_option("-o,--output", command->output, "where the results go: FILE.npz, or FILE.npy for one output")
       ->type_name("FILE");
+  sub->add_option("--outputs", command->outputs,
+                  "which results to print, save and compare, by name: logits,hidden (all of them)")
+      ->type_name("NAME,...")->delimiter(',')->expected(1)->take_all();
   sub->add_option("--reference", command->reference,
                   "compare the results with FILE.npz, or with what `onnxruntime` gives; the exit status\n"
                   "is 1 when they differ")->type_name("FILE|onnxruntime");
@@ -83,7 +89,8 @@ void add_run(CLI::App& app, Action& action) {
                   "largest difference, relative to the largest magnitude of an output")->capture_default_str();
   sub->footer(R"(
 Examples:
-  graft run model.graft --input image=cat.npy --outputs result.npz
+  graft run model.graft --input image=cat.npy --output result.npz
+  graft run model.graft --outputs logits -o logits.npy
   graft run model.onnx --size batch=4 --seed 7 --reference onnxruntime
   graft run model.graft --input inputs.npz --reference expected.npz --tolerance 1e-5)");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });

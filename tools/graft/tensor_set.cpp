@@ -2,6 +2,10 @@
 #include "tensor_set.h"
 
 #include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <numeric>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,14 +26,22 @@ TensorData as_type(const TensorData& tensor, DType wanted) {
   return TensorData::from_bytes(wanted, tensor.shape(), tensor.bytes());
 }
 
-size_t find_input(const Engine& engine, const std::string& name, const std::string& where) {
+size_t find_name(const std::vector<std::string>& names, const std::string& name, const char* what,
+                 const std::string& where) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  GRAFT_USER_CHECK(found != names.end(), kInvalidArgument,
+                   fmt::format("there is no {} '{}'; there are {}", what, name, fmt::join(names, ", ")), where);
+  return static_cast<size_t>(found - names.begin());
+}
+
+std::vector<std::string> names_of(const Engine& engine, const std::vector<int>& tensors) {
   std::vector<std::string> names;
-  for (size_t i = 0; i < engine.inputs.size(); ++i) {
-    names.push_back(engine.tensors[engine.inputs[i]].name);
-    if (names.back() == name) return i;
-  }
-  throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no input '{}'; there are {}", name,
-                                                       fmt::join(names, ", ")), where);
+  for (const int tensor : tensors) names.push_back(engine.tensors[tensor].name);
+  return names;
+}
+
+size_t find_input(const Engine& engine, const std::string& name, const std::string& where) {
+  return find_name(names_of(engine, engine.inputs), name, "input", where);
 }
 
 }  // namespace
@@ -124,8 +136,20 @@ std::vector<BufferView> views_of(std::vector<TensorData>& tensors) {
   return views;
 }
 
-OutputBuffers::OutputBuffers(const Engine& engine) : results_(engine.outputs.size()), views_(engine.outputs.size()) {
-  for (const int output : engine.outputs) names_.push_back(engine.tensors[output].name);
+OutputBuffers::OutputBuffers(const Engine& engine)
+    : names_(names_of(engine, engine.outputs)),
+      selected_(engine.outputs.size()),
+      results_(engine.outputs.size()),
+      views_(engine.outputs.size()) {
+  std::iota(selected_.begin(), selected_.end(), size_t{0});
+}
+
+void OutputBuffers::select(const std::vector<std::string>& names) {
+  selected_.clear();
+  for (const std::string& name : names) {
+    const size_t output = find_name(names_, name, "output", "--outputs");
+    if (std::find(selected_.begin(), selected_.end(), output) == selected_.end()) selected_.push_back(output);
+  }
 }
 
 void* OutputBuffers::allocate(void* context, int output, DType type, std::span<const int64_t> shape, size_t) {
@@ -145,14 +169,18 @@ void OutputBuffers::run(Session& session, std::vector<TensorData>& inputs) {
 
 NamedTensors OutputBuffers::tensors() const {
   NamedTensors named;
-  for (size_t i = 0; i < names_.size(); ++i) named.emplace_back(names_[i], results_[i]);
+  for (const size_t output : selected_) named.emplace_back(names_[output], results_[output]);
   return named;
 }
 
+void check_path_for_tensors(const std::string& path, size_t count) {
+  GRAFT_USER_CHECK(path.ends_with(".npz") || (path.ends_with(".npy") && count == 1), kInvalidArgument,
+                   fmt::format("{} outputs go into an .npz file, one alone also into .npy", count), path);
+}
+
 void write_tensors(const std::string& path, const NamedTensors& tensors) {
+  check_path_for_tensors(path, tensors.size());
   if (path.ends_with(".npz")) return write_npz(path, tensors);
-  GRAFT_USER_CHECK(path.ends_with(".npy") && tensors.size() == 1, kInvalidArgument,
-                   fmt::format("{} outputs go into an .npz file, one alone also into .npy", tensors.size()), path);
   write_file(path, print_npy(tensors[0].second));
 }
 

@@ -39,18 +39,24 @@ std::vector<BufferView> views_of(std::vector<TensorData>& tensors);
 class OutputBuffers {
  public:
   explicit OutputBuffers(const Engine& engine);
+  /// Leaves only the outputs of these names in tensors(), in this order. Throws invalid_argument naming what there is.
+  void select(const std::vector<std::string>& names);
   /// Runs; throws what the status says.
   void run(Session& session, std::vector<TensorData>& inputs);
   NamedTensors tensors() const;
+  size_t count() const { return selected_.size(); }
 
  private:
   static void* allocate(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
   std::vector<std::string> names_;
+  std::vector<size_t> selected_;
   std::vector<TensorData> results_;
   std::vector<BufferView> views_;
 };
 
-/// Writes .npz, or .npy when there is one output.
+/// Throws invalid_argument unless the path ends like a file for `count` tensors: .npz, or .npy for one.
+void check_path_for_tensors(const std::string& path, size_t count);
+/// Writes tensors into such a file.
 void write_tensors(const std::string& path, const NamedTensors& tensors);
 
 /// Compares results with a reference and prints a line for each; true when all agree within `tolerance`, relative to

@@ -64,23 +64,9 @@ FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, bool keep
   return best;
 }
 
-namespace {
-
-/// Size::to_string spells functions as the prelude's after this.
-std::string with_prelude_names(std::string text) {
-  for (const std::string_view name : {"floor_div(", "mod(", "min(", "max("}) {
-    for (size_t at = text.find(name); at != text.npos; at = text.find(name, at + name.size() + 5)) {
-      text.insert(at, "size_");
-    }
-  }
-  return text;
-}
-
-}  // namespace
-
 std::string KernelNames::size(const Size& size) const {
   if (const auto value = size.as_constant()) return fmt::format("{}ll", *value);
-  return "(" + with_prelude_names(size.substitute(sizes).to_string()) + ")";
+  return "(" + size.substitute(sizes).to_string("size_") + ")";
 }
 
 std::string KernelNames::affine_text(const Affine& address) const {

@@ -34,7 +34,11 @@ class CodeText {
   /// `content {`, and everything until close() indented.
   void open(std::string_view content);
   void close(std::string_view after = "");
-  std::string fresh(std::string_view stem) { return fmt::format("{}{}", stem, next_++); }
+  /// A name that is not in use, nor that of a type (i32, f16, ...).
+  std::string fresh(std::string_view stem) {
+    while (next_ == 8 || next_ == 16 || next_ == 32 || next_ == 64) ++next_;
+    return fmt::format("{}{}", stem, next_++);
+  }
   const std::string& text() const { return text_; }
 
  private:

@@ -3,6 +3,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "codegen/cuda/kernel_writer.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/prelude.h"
+#include "codegen/progress.h"
 #include "target/target.h"
 #include "tile/program.h"
 
@@ -29,19 +31,23 @@ bool has_word(std::string_view options, std::string_view word) {
 }
 
 /// Sends "source", "ptx" (each on request), "launch" and "cubin".
-void compile(std::string_view programs, const Target& target, std::string_view options,
-             const auto& send) {
+void compile(std::string_view programs, const Target& target, std::string_view options, const auto& send,
+             codegen::Progress& progress) {
   GRAFT_USER_CHECK(target.kind == TargetKind::kCuda, kInvalidArgument, "the target is no CUDA device", target.name);
   std::string source = prelude(), launches;
-  for (const tile::Program& program : tile::parse_programs(programs)) {
+  const std::vector<tile::Program> parsed = tile::parse_programs(programs);
+  for (const tile::Program& program : parsed) {
     const Kernel kernel = write_kernel(program, target);
+    progress.check();
     source += "\n" + kernel.text;
     launches += fmt::format("{} threads {} shared {}\n", program.name, kernel.threads, kernel.shared_bytes);
   }
   if (has_word(options, "source")) send("source", source);
-  if (has_word(options, "ptx")) send("ptx", compile_source(source, target.architecture, true));
+  if (has_word(options, "ptx")) send("ptx", compile_source(source, target.architecture, progress, true));
   send("launch", launches);
-  if (!has_word(options, "no-cubin")) send("cubin", compile_source(source, target.architecture, false));
+  if (!has_word(options, "no-cubin")) send("cubin", compile_source(source, target.architecture, progress));
+  // NVRTC compiles all of them at once.
+  for (const tile::Program& program : parsed) progress.stop(program.name);
 }
 
 }  // namespace
@@ -52,15 +58,19 @@ extern "C" __attribute__((visibility("default"))) int graft_codegen_compile(
     graft_codegen_sink sink, void* context) {
   const auto send = [&](const char* kind, std::string_view data) { sink(context, kind, data.data(), data.size()); };
   try {
-    graft::cuda::compile({programs, program_bytes}, graft::find_target(target ? target : ""),
-                         options ? options : "", send);
-    return 0;
+    graft::codegen::Progress progress(sink, context);
+    graft::cuda::compile({programs, program_bytes}, graft::find_target(target ? target : ""), options ? options : "",
+                         send, progress);
+    return graft_codegen_done;
+  } catch (const graft::Error& error) {
+    if (error.kind() == graft::ErrorKind::kCancelled) return graft_codegen_stopped;
+    send("error", error.what());
   } catch (const std::exception& error) {
     send("error", error.what());
   } catch (...) {
     send("error", "unknown failure");
   }
-  return 1;
+  return graft_codegen_failed;
 }
 
 extern "C" __attribute__((visibility("default"))) const char* graft_codegen_version() {

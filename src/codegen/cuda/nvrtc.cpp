@@ -30,7 +30,11 @@ struct Nvrtc {
   int (*cubin)(Program, char*) = nullptr;
   int (*ptx_size)(Program, size_t*) = nullptr;
   int (*ptx)(Program, char*) = nullptr;
+  int (*set_flow_callback)(Program, int (*)(void*, void*), void*) = nullptr;  ///< null before NVRTC 12.9
 };
+
+/// NVRTC asks this while it compiles; 1 makes it give up.
+int wants_stop(void* progress, void*) { return static_cast<codegen::Progress*>(progress)->stop() ? 1 : 0; }
 
 std::vector<std::string> matching_files(const std::string& pattern) {
   glob_t found{};
@@ -93,6 +97,7 @@ Nvrtc open_nvrtc() {
   find(nvrtc.ptx_size, "nvrtcGetPTXSize");
   find(nvrtc.ptx, "nvrtcGetPTX");
   if (!complete) nvrtc.handle = nullptr;
+  find(nvrtc.set_flow_callback, "nvrtcSetFlowCallback");
   return nvrtc;
 }
 
@@ -125,7 +130,8 @@ std::string nvrtc_version() {
   return fmt::format("NVRTC {}.{}", major, minor);
 }
 
-std::string compile_source(const std::string& source, const std::string& architecture, bool ptx) {
+std::string compile_source(const std::string& source, const std::string& architecture, codegen::Progress& progress,
+                           bool ptx) {
   const std::string problem = nvrtc_problem();
   GRAFT_USER_CHECK(problem.empty(), kDevice, problem, "CUDA code generation");
   const Nvrtc& api = nvrtc();
@@ -138,11 +144,13 @@ std::string compile_source(const std::string& source, const std::string& archite
   // A product and a sum stay two roundings, as intrinsics.inc says; fused ones are written as such.
   const char* options[] = {architecture_option.c_str(), "--std=c++17", "--fmad=false",
                            "--device-as-default-execution-space", "--diag-suppress=177,550"};
+  if (api.set_flow_callback) api.set_flow_callback(program, &wants_stop, &progress);
   const int outcome = api.compile(program, static_cast<int>(std::size(options)), options);
   const std::string log = outcome == 0 ? "" : result(program, api.log_size, api.log);
   std::string code;
   if (outcome == 0) code = ptx ? result(program, api.ptx_size, api.ptx) : result(program, api.cubin_size, api.cubin);
   api.destroy(&program);
+  progress.check();
   GRAFT_CHECK(outcome == 0, fmt::format("NVRTC rejects generated code for {}: {}", architecture, log.c_str()));
   GRAFT_CHECK(!code.empty(), "NVRTC gave no code for " + architecture);
   return code;

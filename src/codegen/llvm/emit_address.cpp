@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses and memory: index expressions become a uniform part, a stride along the lanes and a varying rest.
 #include <algorithm>
-#include <cctype>
 
 #include "base/error.h"
 #include "codegen/llvm/emitter.h"
@@ -9,62 +8,47 @@
 namespace graft::codegen {
 namespace {
 
-/// Reads the canonical text of a size and emits its value.
-class SizeReader {
+/// Emits a size as arithmetic on 64-bit integers.
+class SizeArithmetic {
  public:
-  using Lookup = std::function<llvm::Value*(std::string_view)>;
-  SizeReader(llvm::IRBuilder<>& builder, std::string text, Lookup lookup)
-      : builder_(builder), text_(std::move(text)), lookup_(std::move(lookup)) {}
+  using Lookup = std::function<llvm::Value*(const std::string& symbol)>;
+  SizeArithmetic(llvm::IRBuilder<>& builder, const Lookup& lookup) : builder_(builder), lookup_(lookup) {}
 
-  llvm::Value* sum() {
-    const bool negative = accept('-');
-    llvm::Value* total = product();
-    if (negative) total = builder_.CreateNeg(total);
-    while (true) {
-      if (accept('+')) {
-        total = builder_.CreateAdd(total, product());
-      } else if (accept('-')) {
-        total = builder_.CreateSub(total, product());
+  llvm::Value* value_of(const Size& size) {
+    llvm::Value* total = nullptr;
+    size.for_each_term([&](int64_t coefficient, std::span<const SizeAtom> atoms) {
+      const bool negative = coefficient < 0 && !atoms.empty();
+      llvm::Value* term = product(negative ? -coefficient : coefficient, atoms);
+      if (negative) {
+        total = total ? builder_.CreateSub(total, term) : builder_.CreateNeg(term);
       } else {
-        return total;
+        total = total ? builder_.CreateAdd(total, term) : term;
       }
-    }
+    });
+    return total;
   }
 
  private:
-  llvm::Value* product() {
-    llvm::Value* value = factor();
-    while (accept('*')) value = builder_.CreateMul(value, factor());
+  llvm::Value* product(int64_t coefficient, std::span<const SizeAtom> atoms) {
+    llvm::Value* value = coefficient == 1 && !atoms.empty() ? nullptr : builder_.getInt64(coefficient);
+    for (const SizeAtom& atom : atoms) {
+      llvm::Value* factor = value_of(atom);
+      value = value ? builder_.CreateMul(value, factor) : factor;
+    }
     return value;
   }
 
-  llvm::Value* factor() {
-    if (accept('(')) {
-      llvm::Value* inner = sum();
-      GRAFT_CHECK(accept(')'), "unbalanced size " + text_);
-      return inner;
-    }
-    std::string word;
-    skip_space();
-    // The characters that Size::symbol allows in a name.
-    constexpr std::string_view kMarks = "_.$:/";
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) ||
-                                  kMarks.find(text_[at_]) != std::string_view::npos)) {
-      word += text_[at_++];
-    }
-    GRAFT_CHECK(!word.empty(), "unreadable size " + text_);
-    if (std::isdigit(static_cast<unsigned char>(word[0]))) return builder_.getInt64(std::stoull(word));
-    if (!accept('(')) return lookup_(word);
-    llvm::Value* a = sum();
-    GRAFT_CHECK(accept(','), "unreadable size " + text_);
-    llvm::Value* b = sum();
-    GRAFT_CHECK(accept(')'), "unbalanced size " + text_);
-    return apply(word, a, b);
+  llvm::Value* value_of(const SizeAtom& atom) {
+    if (atom.function == SizeFunction::kSymbol) return lookup_(atom.name);
+    llvm::Value* a = value_of(atom.arguments->first);
+    llvm::Value* b = value_of(atom.arguments->second);
+    if (atom.function == SizeFunction::kMin) return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
+    if (atom.function == SizeFunction::kMax) return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, a, b);
+    return divide(atom.function, a, b);
   }
 
-  llvm::Value* apply(const std::string& name, llvm::Value* a, llvm::Value* b) {
-    if (name == "min") return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
-    if (name == "max") return builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, a, b);
+  /// floor_div or mod, which round towards minus infinity; a divisor of 0 counts as 1.
+  llvm::Value* divide(SizeFunction function, llvm::Value* a, llvm::Value* b) {
     llvm::Value* zero = builder_.getInt64(0);
     llvm::Value* divisor = b;
     if (!llvm::isa<llvm::ConstantInt>(b)) {
@@ -74,25 +58,14 @@ class SizeReader {
     llvm::Value* rest = builder_.CreateSub(a, builder_.CreateMul(quotient, divisor));
     llvm::Value* signs = builder_.CreateICmpSLT(builder_.CreateXor(rest, divisor), zero);
     llvm::Value* below = builder_.CreateAnd(builder_.CreateICmpNE(rest, zero), signs);
-    if (name == "mod") return builder_.CreateSelect(below, builder_.CreateAdd(rest, divisor), rest);
-    GRAFT_CHECK(name == "floor_div", "unknown function in size " + text_);
+    if (function == SizeFunction::kMod) {
+      return builder_.CreateSelect(below, builder_.CreateAdd(rest, divisor), rest);
+    }
     return builder_.CreateSub(quotient, builder_.CreateZExt(below, builder_.getInt64Ty()));
   }
 
-  void skip_space() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool accept(char c) {
-    skip_space();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-
   llvm::IRBuilder<>& builder_;
-  std::string text_;
-  Lookup lookup_;
-  size_t at_ = 0;
+  const Lookup& lookup_;
 };
 
 }  // namespace
@@ -100,12 +73,12 @@ class SizeReader {
 /// The value of a size, emitted at the current insertion point.
 llvm::Value* Emitter::emit_size(const Size& size) {
   if (const auto constant = size.as_constant()) return index(*constant);
-  SizeReader reader(builder_, size.to_string(), [&](std::string_view name) {
-    const auto it = sizes_.find(name);
-    GRAFT_CHECK(it != sizes_.end(), "the kernel is not given the size " + std::string(name));
+  const SizeArithmetic::Lookup lookup = [&](const std::string& symbol) {
+    const auto it = sizes_.find(symbol);
+    GRAFT_CHECK(it != sizes_.end(), "the kernel is not given the size " + symbol);
     return it->second;
-  });
-  return reader.sum();
+  };
+  return SizeArithmetic(builder_, lookup).value_of(size);
 }
 
 /// Splits sum(index * stride): terms are ordered from the outermost variable inwards, so that every partial sum

@@ -9,7 +9,8 @@
 
 namespace graft::codegen {
 
-ObjectCode emit_object(std::span<const tile::Program> programs, const Target& target, bool with_source) {
+ObjectCode emit_object(std::span<const tile::Program> programs, const Target& target, Progress& progress,
+                       bool with_source, bool with_elf) {
   const std::unique_ptr<llvm::TargetMachine> machine = make_target_machine(target);
   llvm::LLVMContext context;
   llvm::Module module("graft", context);
@@ -17,17 +18,20 @@ ObjectCode emit_object(std::span<const tile::Program> programs, const Target& ta
   module.setDataLayout(machine->createDataLayout());
   module.setPICLevel(llvm::PICLevel::SmallPIC);
   Unit unit{module, target, traits_of(target), {}};
-  for (const tile::Program& program : programs) emit_program(unit, program);
+  for (const tile::Program& program : programs) {
+    emit_program(unit, program);
+    progress.check();
+  }
   std::string reason;
   llvm::raw_string_ostream stream(reason);
   GRAFT_CHECK(!llvm::verifyModule(module, &stream), "malformed IR: " + reason);
-  optimize(module, *machine);
+  optimize(module, *machine, progress);
   ObjectCode code;
   if (with_source) {
     llvm::raw_string_ostream text(code.source);
     module.print(text, nullptr);
   }
-  code.elf = emit_elf(module, *machine);
+  if (with_elf) code.elf = emit_elf(module, *machine, progress);
   return code;
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "codegen/progress.h"
 #include "target/target.h"
 #include "tile/program.h"
 
@@ -17,7 +18,14 @@ struct ObjectCode {
 };
 
 /// Compiles verified programs into one object; equal inputs give equal bytes. Throws graft::Error: unsupported when a
-/// program uses an element type that generated CPU kernels lack. Thread-safe.
-ObjectCode emit_object(std::span<const tile::Program> programs, const Target& target, bool with_source = false);
+/// program uses an element type that generated CPU kernels lack, cancelled when `progress` wants to stop. Thread-safe.
+ObjectCode emit_object(std::span<const tile::Program> programs, const Target& target, Progress& progress,
+                       bool with_source = false, bool with_elf = true);
+
+/// The same for a caller who never stops it.
+inline ObjectCode emit_object(std::span<const tile::Program> programs, const Target& target, bool with_source = false) {
+  Progress progress;
+  return emit_object(programs, target, progress, with_source);
+}
 
 }  // namespace graft::codegen

@@ -19,13 +19,16 @@ bool has_word(std::string_view options, std::string_view word) {
 }
 
 void compile(std::string_view text, const char* target, const char* options, graft_codegen_sink sink, void* context) {
+  graft::codegen::Progress progress(sink, context);
   const std::vector<graft::tile::Program> programs = graft::tile::parse_programs(text);
   for (const graft::tile::Program& program : programs) graft::tile::verify(program);
   GRAFT_USER_CHECK(!programs.empty(), kInvalidArgument, "no tile program in the text", "code generator");
   const bool source = has_word(options ? options : "", "source");
-  const graft::codegen::ObjectCode code = graft::codegen::emit_object(programs, graft::parse_target(target), source);
+  const bool object = !has_word(options ? options : "", "no-object");
+  const graft::codegen::ObjectCode code =
+      graft::codegen::emit_object(programs, graft::parse_target(target), progress, source, object);
   if (source) sink(context, "source", code.source.data(), code.source.size());
-  sink(context, "object", code.elf.data(), code.elf.size());
+  if (object) sink(context, "object", code.elf.data(), code.elf.size());
 }
 
 }  // namespace
@@ -35,14 +38,17 @@ extern "C" int graft_codegen_compile(const char* programs, size_t program_bytes,
   std::string failure;
   try {
     compile(std::string_view(programs, program_bytes), target, options, sink, context);
-    return 0;
+    return graft_codegen_done;
+  } catch (const graft::Error& e) {
+    if (e.kind() == graft::ErrorKind::kCancelled) return graft_codegen_stopped;
+    failure = e.what();
   } catch (const std::exception& e) {
     failure = e.what();
   } catch (...) {
     failure = "an unknown exception";
   }
   sink(context, "error", failure.data(), failure.size());
-  return 1;
+  return graft_codegen_failed;
 }
 
 extern "C" const char* graft_codegen_version(void) { return "graft-llvm 1, LLVM " LLVM_VERSION_STRING; }

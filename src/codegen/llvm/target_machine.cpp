@@ -4,6 +4,7 @@
 #include <llvm/ADT/SmallString.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Pass.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
@@ -36,6 +37,29 @@ void initialize_once() {
     llvm::InitializeAllAsmPrinters();
   });
 }
+
+/// Runs after the passes that made a function's machine code: tells the name of a kernel (the functions inside kernels
+/// are local), and when the work is to stop takes the bodies of all functions, since a pass manager goes through to the
+/// end but skips declarations.
+class ProgressPass : public llvm::FunctionPass {
+ public:
+  explicit ProgressPass(Progress& progress) : llvm::FunctionPass(id_), progress_(progress) {}
+
+  llvm::StringRef getPassName() const override { return "graft progress"; }
+  void getAnalysisUsage(llvm::AnalysisUsage& usage) const override { usage.setPreservesAll(); }
+  bool runOnFunction(llvm::Function& function) override {
+    const llvm::StringRef name = function.hasLocalLinkage() ? llvm::StringRef() : function.getName();
+    if (!progress_.stop(std::string_view(name))) return false;
+    for (llvm::Function& other : *function.getParent()) {
+      if (&other != &function) other.deleteBody();
+    }
+    return true;
+  }
+
+ private:
+  static inline char id_ = 0;
+  Progress& progress_;
+};
 
 std::string triple_of(const Target& target) {
   return (target.architecture.empty() ? std::string("x86_64") : target.architecture) + "-unknown-linux-gnu";
@@ -79,7 +103,7 @@ void set_attributes(llvm::Function& function, const Target& target) {
   function.addFnAttr(llvm::Attribute::NoUnwind);
 }
 
-void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
+void optimize(llvm::Module& module, llvm::TargetMachine& machine, Progress& progress) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager groups;
@@ -102,18 +126,22 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.addPass(llvm::EarlyCSEPass(true));
   passes.addPass(llvm::ADCEPass());
   passes.addPass(llvm::SimplifyCFGPass());
-  llvm::ModulePassManager all;
-  all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
-  all.run(module, modules);
+  for (llvm::Function& function : module) {
+    if (function.isDeclaration()) continue;
+    functions.invalidate(function, passes.run(function, functions));
+    progress.check();
+  }
 }
 
-std::string emit_elf(llvm::Module& module, llvm::TargetMachine& machine) {
+std::string emit_elf(llvm::Module& module, llvm::TargetMachine& machine, Progress& progress) {
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
   const bool refused = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile);
   GRAFT_CHECK(!refused, "LLVM cannot write object files for this target");
+  passes.add(new ProgressPass(progress));
   passes.run(module);
+  progress.check();
   return std::string(bytes.data(), bytes.size());
 }
 

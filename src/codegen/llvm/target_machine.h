@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "codegen/progress.h"
 #include "target/target.h"
 
 namespace graft::codegen {
@@ -30,10 +31,10 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target);
 /// Marks a function with the features it is compiled for.
 void set_attributes(llvm::Function& function, const Target& target);
 
-/// Cheap scalar optimisations; emission has already vectorised.
-void optimize(llvm::Module& module, llvm::TargetMachine& machine);
+/// Cheap scalar optimisations; emission has already vectorised. Throws cancelled when `progress` wants to stop.
+void optimize(llvm::Module& module, llvm::TargetMachine& machine, Progress& progress);
 
-/// The ELF object of an optimised module.
-std::string emit_elf(llvm::Module& module, llvm::TargetMachine& machine);
+/// The ELF object of an optimised module. Tells `progress` each function; throws cancelled when it wants to stop.
+std::string emit_elf(llvm::Module& module, llvm::TargetMachine& machine, Progress& progress);
 
 }  // namespace graft::codegen

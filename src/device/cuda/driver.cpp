@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace graft::cuda {
+namespace {
+
+Driver open_driver() {
+  Driver d;
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    d.missing = "there is no NVIDIA driver (libcuda.so.1 is not on this machine): install it, or run on the CPU";
+    return d;
+  }
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    if (!function && d.missing.empty()) d.missing = fmt::format("the NVIDIA driver is too old: it has no {}", name);
+  };
+  find(d.init, "cuInit");
+  find(d.error_string, "cuGetErrorString");
+  find(d.device_count, "cuDeviceGetCount");
+  find(d.device_get, "cuDeviceGet");
+  find(d.device_name, "cuDeviceGetName");
+  find(d.device_attribute, "cuDeviceGetAttribute");
+  find(d.retain_context, "cuDevicePrimaryCtxRetain");
+  find(d.set_context, "cuCtxSetCurrent");
+  find(d.memory_info, "cuMemGetInfo_v2");
+  find(d.allocate, "cuMemAlloc_v2");
+  find(d.release, "cuMemFree_v2");
+  find(d.upload, "cuMemcpyHtoDAsync_v2");
+  find(d.download, "cuMemcpyDtoHAsync_v2");
+  find(d.copy, "cuMemcpyDtoDAsync_v2");
+  find(d.fill, "cuMemsetD8Async");
+  find(d.stream_create, "cuStreamCreate");
+  find(d.stream_wait, "cuStreamSynchronize");
+  find(d.stream_destroy, "cuStreamDestroy_v2");
+  find(d.module_load, "cuModuleLoadData");
+  find(d.module_unload, "cuModuleUnload");
+  find(d.module_function, "cuModuleGetFunction");
+  find(d.set_function_attribute, "cuFuncSetAttribute");
+  find(d.launch, "cuLaunchKernel");
+  if (!d.missing.empty()) return d;
+  const Result result = d.init(0);
+  const char* reason = nullptr;
+  if (result != 0) d.error_string(result, &reason);
+  if (result != 0) d.missing = fmt::format("the NVIDIA driver does not start: {}", reason ? reason : "no reason given");
+  return d;
+}
+
+}  // namespace
+
+const Driver& driver() {
+  static const Driver instance = open_driver();
+  return instance;
+}
+
+void check(Result result, const std::string& what) {
+  if (result == 0) return;
+  const char* reason = nullptr;
+  driver().error_string(result, &reason);
+  throw Error(ErrorKind::kDevice, fmt::format("{}: {}", what, reason ? reason : fmt::format("error {}", result)),
+              "CUDA");
+}
+
+}  // namespace graft::cuda

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of libcuda.so.1 that are used, found at run time, so that one binary runs with and without a GPU.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace graft::cuda {
+
+using Result = int;
+using Handle = void*;            ///< context, module, function, stream
+using Address = unsigned long long;
+
+/// The driver's entry points; `missing` says why there are none.
+struct Driver {
+  std::string missing;
+  Result (*init)(unsigned) = nullptr;
+  Result (*error_string)(Result, const char**) = nullptr;
+  Result (*device_count)(int*) = nullptr;
+  Result (*device_get)(int*, int) = nullptr;
+  Result (*device_name)(char*, int, int) = nullptr;
+  Result (*device_attribute)(int*, int, int) = nullptr;
+  Result (*retain_context)(Handle*, int) = nullptr;
+  Result (*set_context)(Handle) = nullptr;
+  Result (*memory_info)(size_t*, size_t*) = nullptr;
+  Result (*allocate)(Address*, size_t) = nullptr;
+  Result (*release)(Address) = nullptr;
+  Result (*upload)(Address, const void*, size_t, Handle) = nullptr;
+  Result (*download)(void*, Address, size_t, Handle) = nullptr;
+  Result (*copy)(Address, Address, size_t, Handle) = nullptr;
+  Result (*fill)(Address, unsigned char, size_t, Handle) = nullptr;
+  Result (*stream_create)(Handle*, unsigned) = nullptr;
+  Result (*stream_wait)(Handle) = nullptr;
+  Result (*stream_destroy)(Handle) = nullptr;
+  Result (*module_load)(Handle*, const void*) = nullptr;
+  Result (*module_unload)(Handle) = nullptr;
+  Result (*module_function)(Handle*, Handle, const char*) = nullptr;
+  Result (*set_function_attribute)(Handle, int, int) = nullptr;
+  Result (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**,
+                   void**) = nullptr;
+};
+
+/// Opened and initialised once per process.
+const Driver& driver();
+
+/// Throws Error{device} naming `what` and the driver's reason when `result` is not success.
+void check(Result result, const std::string& what);
+
+}  // namespace graft::cuda

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ways of running a region in a library are worth measuring.
+#include "library/match.h"
+
+namespace graft {
+namespace {
+
+/// Panels that whole vectors fill; plain weights serve where they are not constant. oneDNN takes a convolution with one
+/// width of panels, which depends on its shape: wide ones for long rows of pixels.
+std::vector<int64_t> panels_for(const Target& target, const LibraryCall& call, bool constant, const Bindings& typical) {
+  if (!constant) return {0};
+  const int64_t vector = target.vector_bits / 32;
+  if (!call.is_convolution()) return {2 * vector, 0};
+  if (call.columns.is(1)) return {vector};
+  if (call.windows.back().output.evaluate(typical) >= 28) return {4 * vector, 2 * vector, 3 * vector};
+  return {2 * vector, 3 * vector, 4 * vector};
+}
+
+std::vector<LibraryCut> cuts_for(const LibraryCall& call, const Bindings& typical) {
+  if (call.is_convolution()) return {LibraryCut::kRows};
+  const int64_t rows = call.rows.evaluate(typical), columns = call.columns.evaluate(typical);
+  if (rows < columns) return {LibraryCut::kColumns, LibraryCut::kRows};
+  return {LibraryCut::kRows, LibraryCut::kColumns};
+}
+
+}  // namespace
+
+std::vector<LibraryCandidate> library_candidates(const Region& region, const std::vector<bool>& constant,
+                                                 const Bindings& typical, const Target& target, bool approximate,
+                                                 std::string& reason) {
+  const auto plain = match_library(region, {});
+  if (const auto* mismatch = std::get_if<std::string>(&plain)) {
+    reason = *mismatch;
+    return {};
+  }
+  const LibraryCall& call = std::get<LibraryMatch>(plain).call;
+  if (!approximate && !call.is_exact()) {
+    reason = "a function that follows the product is only approximated by the library";
+    return {};
+  }
+  const bool known = constant[region.inputs[static_cast<size_t>(call.weights.argument)]];
+  std::vector<LibraryCandidate> candidates;
+  for (const int64_t pieces : target.threads > 1 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}) {
+    for (const int64_t panel : panels_for(target, call, known, typical)) {
+      for (const LibraryCut cut : cuts_for(call, typical)) {
+        if (panel > 0 && cut == LibraryCut::kColumns) continue;  // oneDNN has no part of a row for weights in panels
+        const LibrarySchedule schedule{.cut = cut, .pieces = pieces, .panel = panel};
+        auto match = match_library(region, schedule);
+        auto* matched = std::get_if<LibraryMatch>(&match);
+        if (matched) candidates.push_back({schedule, std::move(matched->layouts)});
+      }
+    }
+  }
+  return candidates;
+}
+
+}  // namespace graft

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "open_module.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace graft {
+
+std::string own_path() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&own_path), &info) && info.dli_fname &&
+      std::string_view(info.dli_fname).find('/') != std::string_view::npos) {
+    return info.dli_fname;
+  }
+  char* resolved = realpath("/proc/self/exe", nullptr);
+  std::string path = resolved ? resolved : "";
+  std::free(resolved);
+  return path;
+}
+
+std::string find_module(const std::string& name) {
+  const std::string folder = directory_of(own_path());
+  for (const char* place : {"", "/../lib", "/../lib64"}) {
+    std::string candidate = fmt::format("{}{}/libgraft_{}.so", folder, place, name);
+    struct stat status {};
+    if (stat(candidate.c_str(), &status) == 0) return candidate;
+  }
+  return "";
+}
+
+void* open_module(const std::string& name, const std::string& path) {
+  GRAFT_USER_CHECK(
+      !path.empty(), kDevice,
+      fmt::format("libgraft_{}.so is neither beside {} nor in ../lib: this build lacks it", name, own_path()),
+      "module " + name);
+  void* module = dlopen(path.c_str(), RTLD_LOCAL | RTLD_NOW);
+  const char* fault = module ? nullptr : dlerror();
+  GRAFT_USER_CHECK(module, kDevice, fmt::format("cannot be opened: {}", fault ? fault : "no reason given"), path);
+  return module;
+}
+
+void* module_function(void* module, const char* function) { return dlsym(module, function); }
+
+}  // namespace graft

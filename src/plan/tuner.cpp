@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/tuner.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "plan/roofline.h"
+#include "runtime/session.h"
+
+namespace graft {
+namespace {
+
+/// A way must be this much faster than the cost model's to take its place: what noise cannot do.
+constexpr double kWinningRatio = 0.95;
+/// A way that is this much slower than the best is not run again: at once, or when its median says so.
+constexpr double kFarTooSlow = 2.5, kTooSlow = 1.3;
+constexpr size_t kFirstRounds = 5;
+
+/// What a tuning level may cost.
+struct Effort {
+  WayLimits ways;         ///< measured of one region
+  size_t rounds;          ///< at most, of one region
+  double region_seconds;  ///< at most, of one region
+  double seconds;         ///< of all regions, kernels included; a measurement that began is finished
+  double share;           ///< regions with a smaller part of the whole work are left to the cost model
+};
+
+Effort effort_of(const BuildOptions& options) {
+  switch (options.tuning) {
+    case Tuning::kOff:
+      break;
+    case Tuning::kFast:
+      return {.ways = {4, 2, options}, .rounds = 15, .region_seconds = 0.2, .seconds = 5, .share = 0.005};
+    case Tuning::kFull:
+      return {.ways = {64, 16, options}, .rounds = 100, .region_seconds = 3, .seconds = 300, .share = 0};
+  }
+  return {.ways = {1, 0, options}, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
+}
+
+TensorData sample(DType type, const std::vector<int64_t>& shape, uint64_t seed) {
+  TensorData data = TensorData::zeros(type, shape);
+  if (!is_float(type)) return data;  // integers may be indices: 0 is one of all tensors
+  Random random(seed);
+  std::vector<double> values(static_cast<size_t>(data.element_count()));
+  for (double& value : values) value = random.uniform(-1, 1);
+  data.write_doubles(0, values);
+  return data;
+}
+
+/// One way of a job, ready to run.
+struct Runner {
+  std::unique_ptr<Session> session;
+  std::vector<double> milliseconds;
+  std::string failure;
+
+  double median() const {
+    std::vector<double> sorted = milliseconds;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.empty() ? 0 : sorted[sorted.size() / 2];
+  }
+};
+
+double milliseconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// The inputs and outputs that all ways of a job run on.
+class JobData {
+ public:
+  JobData(const FusedProgram& program, const std::vector<int64_t>& sizes, const Bindings& typical) {
+    data_.reserve(program.inputs.size() + program.outputs.size());
+    const auto make = [&](int tensor, uint64_t seed) {
+      const FusedTensor& decl = program.tensors[static_cast<size_t>(tensor)];
+      std::vector<int64_t> shape;
+      for (const Size& size : decl.shape) shape.push_back(size.evaluate(typical));
+      return view(sample(decl.type, shape, seed));
+    };
+    for (size_t i = 0; i + 1 < program.inputs.size(); ++i) inputs.push_back(make(program.inputs[i], i + 1));
+    const auto count = static_cast<int64_t>(sizes.size());
+    inputs.push_back(view(TensorData::from_values(DType::kInt64, {count}, sizes)));
+    for (const int tensor : program.outputs) outputs.push_back(make(tensor, 0));
+  }
+
+  std::vector<BufferView> inputs, outputs;
+
+ private:
+  BufferView view(TensorData made) {
+    data_.push_back(std::move(made));
+    return {data_.back().mutable_bytes().data(), data_.back().type(), data_.back().shape(), {}};
+  }
+  std::vector<TensorData> data_;
+};
+
+/// Builds the job's program in one way; what goes wrong is the way's failure.
+void build_runner(Runner& runner, const FusedProgram& program, const Record& record, BuildOptions options) {
+  options.tuning = Tuning::kOff;
+  options.record = &record;
+  options.packed = nullptr;
+  options.progress = nullptr;
+  options.keep_references = false;
+  try {
+    auto engine = std::make_shared<const Engine>(build_engine(program, options).engine);
+    GRAFT_CHECK(engine->steps.size() == 1, "a step fell apart while it was measured");
+    const EngineStep& step = engine->steps[0];
+    if (step.kind == StepKind::kInterpreter) {
+      runner.failure = step.candidates.empty() ? "it has no code" : step.candidates.back().reason;
+      return;
+    }
+    runner.session = std::make_unique<Session>(load_code(std::move(engine), options.libraries.source));
+  } catch (const Error& error) {
+    runner.failure = error.what();
+  }
+}
+
+/// Calls work(0 .. count - 1) from as many threads.
+template <class Work>
+void in_parallel(size_t count, int threads, const Work& work) {
+  const size_t lanes = std::min(count, static_cast<size_t>(std::max(1, threads)));
+  const auto share = [&](size_t lane) {
+    for (size_t i = lane; i < count; i += lanes) work(i);
+  };
+  std::vector<std::thread> helpers;
+  for (size_t lane = 1; lane < lanes; ++lane) helpers.emplace_back(share, lane);
+  share(0);
+  for (std::thread& helper : helpers) helper.join();
+}
+
+/// Runs the candidates in turn, so that what disturbs the machine disturbs them all.
+void run_in_turn(std::vector<Runner>& runners, JobData& data, const Effort& effort) {
+  const auto begin = std::chrono::steady_clock::now();
+  double best = 0;  // median, or the first run
+  const auto is_slow = [&](const Runner& runner) {
+    const size_t runs = runner.milliseconds.size();
+    if (runs == 0 || best == 0) return false;
+    return runner.median() > (runs < kFirstRounds ? kFarTooSlow : kTooSlow) * best;
+  };
+  for (size_t round = 0; round < effort.rounds; ++round) {
+    for (Runner& runner : runners) {
+      if (!runner.failure.empty() || is_slow(runner)) continue;
+      // The first run of a way also prepares it; the second counts.
+      for (int run = round == 0 ? 0 : 1; run < 2 && runner.failure.empty(); ++run) {
+        const auto start = std::chrono::steady_clock::now();
+        const Status status = runner.session->run(data.inputs, data.outputs);
+        if (!status.ok()) runner.failure = status.message();
+        const double milliseconds = milliseconds_since(start);
+        if (run == 1) runner.milliseconds.push_back(milliseconds);
+        if (run == 0 && best > 0 && milliseconds > 10 * kFarTooSlow * best) {
+          runner.milliseconds.push_back(milliseconds);
+          break;
+        }
+      }
+      if (runner.failure.empty()) best = best == 0 ? runner.median() : std::min(best, runner.median());
+    }
+    if (round >= kFirstRounds && milliseconds_since(begin) > effort.region_seconds * 1e3) return;
+  }
+}
+
+}  // namespace
+
+void Tuner::consider(const std::string& key, const RegionTask& task, const FusedStep& step,
+                     const std::vector<FusedTensor>& tensors, RegionChoice& choice) {
+  choice.way = "interpreter";
+  std::vector<std::string> names;
+  for (Way& way : ways_of(task, typical_, effort_of(options_).ways)) {
+    if (!way.reason.empty()) {
+      choice.lost.push_back({way.name, 0, way.reason});
+    } else {
+      names.push_back(way.name);
+    }
+  }
+  if (names.empty()) return;
+  choice.way = names[0];
+  const bool fixed = !step.count_symbol.empty();
+  if (options_.tuning == Tuning::kOff || names.size() < 2 || fixed) return;
+  Job job = make_job(key, step, tensors);
+  job.ways = std::move(names);
+  by_key_[key] = jobs_.size();
+  jobs_.push_back(std::move(job));
+}
+
+void Tuner::count_again(const std::string& key) {
+  if (const auto it = by_key_.find(key); it != by_key_.end()) ++jobs_[it->second].count;
+}
+
+/// The step as a program of its own. Its symbols are read from the elements of one more input, since the shapes of its
+/// tensors may hold them only inside of sums.
+Tuner::Job Tuner::make_job(const std::string& key, const FusedStep& step,
+                           const std::vector<FusedTensor>& tensors) const {
+  Job job{.key = key};
+  FusedStep alone = step;
+  alone.inputs.clear();
+  alone.outputs.clear();
+  alone.sources.clear();
+  alone.checks.clear();
+  const auto add = [&](int tensor) {
+    FusedTensor copy = tensors[tensor];
+    copy.alias_of = -1;
+    copy.name = fmt::format("t{}", job.program.tensors.size());
+    job.program.tensors.push_back(std::move(copy));
+    return static_cast<int>(job.program.tensors.size()) - 1;
+  };
+  for (const int tensor : step.inputs) {
+    alone.inputs.push_back(add(tensor));
+    if (!tensors[tensor].constant) job.program.inputs.push_back(alone.inputs.back());
+  }
+  for (const int tensor : step.outputs) alone.outputs.push_back(add(tensor));
+  job.program.outputs = alone.outputs;
+  std::set<std::string, std::less<>> symbols;
+  for (const TensorDecl& decl : step.region.tensors) {
+    for (const Size& size : decl.shape) size.collect_symbols(symbols);
+  }
+  const int place = static_cast<int>(job.program.tensors.size());
+  for (const std::string& symbol : symbols) {
+    alone.sources.push_back({symbol, place, static_cast<int64_t>(job.sizes.size())});
+    job.sizes.push_back(typical_.at(symbol));
+    job.program.symbol_ranges[symbol] = {.min = 0, .opt = typical_.at(symbol), .max = 0};
+  }
+  const Size count(static_cast<int64_t>(job.sizes.size()));
+  job.program.tensors.push_back({"sizes", DType::kInt64, {count}, std::nullopt, -1});
+  job.program.inputs.push_back(place);
+  job.operations = static_cast<double>(operations_of(step.region).evaluate(typical_));
+  job.bytes = static_cast<double>(bytes_of(step.region).evaluate(typical_));
+  job.program.steps = {std::move(alone)};
+  return job;
+}
+
+void Tuner::run(Record& record) {
+  const Effort effort = effort_of(options_);
+  // Roughly: a core does ten operations in the time in which it moves a byte.
+  const auto work = [](const Job& job) { return job.count * (job.operations / 10 + job.bytes); };
+  double whole = 0;
+  for (const Job& job : jobs_) whole += work(job);
+  std::stable_sort(jobs_.begin(), jobs_.end(), [&](const Job& a, const Job& b) { return work(a) > work(b); });
+  const auto begin = Clock::now();
+  for (size_t j = 0; j < jobs_.size(); ++j) {
+    const Job& job = jobs_[j];
+    RegionChoice& choice = record.regions[job.key];
+    if (options_.progress) {
+      options_.progress("measure " + choice.step, static_cast<int>(j), static_cast<int>(jobs_.size()));
+    }
+    const bool late = milliseconds_since(begin) > effort.seconds * 1e3;
+    if (!late && work(job) >= effort.share * whole) {
+      measure(job, choice);
+      continue;
+    }
+    for (size_t w = 1; w < job.ways.size(); ++w) {
+      choice.lost.push_back(
+          {job.ways[w], 0,
+           late ? "not measured: the time for tuning was over" : "not measured: too small a part of the work"});
+    }
+  }
+  jobs_.clear();
+}
+
+std::string Tuner::timing_key(const Job& job, const std::string& way) const {
+  return fmt::format("{} {} {} {}", static_cast<int>(options_.tuning), print(options_.target), job.key, way);
+}
+
+std::optional<std::vector<double>> Tuner::known_times(const Job& job) const {
+  std::vector<double> known;
+  for (const std::string& way : job.ways) {
+    const auto time = options_.timings.find ? options_.timings.find(timing_key(job, way)) : std::nullopt;
+    if (!time) return std::nullopt;
+    known.push_back(*time);
+  }
+  return known;
+}
+
+void Tuner::measure(const Job& job, RegionChoice& choice) const {
+  if (const auto known = known_times(job)) {
+    return decide(job, *known, std::vector<std::string>(known->size()), choice);
+  }
+  std::vector<Runner> runners(job.ways.size());
+  in_parallel(runners.size(), options_.target.threads, [&](size_t w) {
+    Record record{.target = "", .regions = {}};
+    record.regions[job.key].way = job.ways[w];
+    build_runner(runners[w], job.program, record, options_);
+  });
+  JobData data(job.program, job.sizes, typical_);
+  run_in_turn(runners, data, effort_of(options_));
+  std::vector<double> milliseconds;
+  std::vector<std::string> failures;
+  for (size_t w = 0; w < runners.size(); ++w) {
+    milliseconds.push_back(runners[w].median());
+    failures.push_back(runners[w].failure);
+    if (failures.back().empty() && options_.timings.store) {
+      options_.timings.store(timing_key(job, job.ways[w]), milliseconds.back());
+    }
+  }
+  decide(job, milliseconds, failures, choice);
+}
+
+/// The fastest way, unless the cost model's favourite is as fast within what noise can do.
+void Tuner::decide(const Job& job, const std::vector<double>& milliseconds, const std::vector<std::string>& failures,
+                   RegionChoice& choice) const {
+  size_t best = failures[0].empty() ? 0 : job.ways.size();
+  for (size_t w = 0; w < job.ways.size(); ++w) {
+    if (!failures[w].empty()) continue;
+    const double bar = best == 0 ? kWinningRatio : 1.0;
+    if (best == job.ways.size() || milliseconds[w] < bar * milliseconds[best]) best = w;
+  }
+  if (best == job.ways.size()) return;
+  choice.way = job.ways[best];
+  choice.milliseconds = milliseconds[best];
+  for (size_t w = 0; w < job.ways.size(); ++w) {
+    if (w == best) continue;
+    std::string reason = failures[w];
+    if (reason.empty() && milliseconds[w] < milliseconds[best]) {
+      reason = "not faster by 5 % than the cost model's choice";
+    } else if (reason.empty()) {
+      reason = fmt::format("{:.2f} times slower", milliseconds[w] / milliseconds[best]);
+    }
+    choice.lost.push_back({job.ways[w], milliseconds[w], reason});
+  }
+  log(LogLevel::kChoice, "{}: {} in {:.4f} ms", choice.step, choice.way, choice.milliseconds);
+}
+
+}  // namespace graft

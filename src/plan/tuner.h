@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tuner: measures the ways of the regions that matter and keeps the cost model's unless another is clearly faster.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/build_engine.h"
+#include "plan/ways.h"
+
+namespace graft {
+
+/// Collects regions, then measures them within the time that the tuning level allows, the costliest first.
+///
+///   Tuner tuner(options, typical);
+///   tuner.consider(key, task, step, tensors, choice);   // choice: the cost model's, for now
+///   tuner.run(record);                                  // record.regions[key]: the measured one
+class Tuner {
+ public:
+  /// Both are kept by reference.
+  Tuner(const BuildOptions& options, const Bindings& typical) : options_(options), typical_(typical) {}
+
+  /// Sets `choice` to the cost model's favourite and, when tuning, remembers the region to be measured.
+  void consider(const std::string& key, const RegionTask& task, const FusedStep& step,
+                const std::vector<FusedTensor>& tensors, RegionChoice& choice);
+  /// Another step has the same region: it matters more.
+  void count_again(const std::string& key);
+  /// Measures. A way that fails or cannot be built loses, with the reason.
+  void run(Record& record);
+
+ private:
+  struct Job {
+    std::string key;
+    FusedProgram program;           ///< the one step, with the run's sizes as elements of its last input
+    std::vector<int64_t> sizes;     ///< those elements
+    std::vector<std::string> ways;  ///< the cost model's favourite first
+    double operations = 0, bytes = 0;
+    int count = 1;
+  };
+  using Clock = std::chrono::steady_clock;
+
+  Job make_job(const std::string& key, const FusedStep& step, const std::vector<FusedTensor>& tensors) const;
+  std::optional<std::vector<double>> known_times(const Job& job) const;
+  void measure(const Job& job, RegionChoice& choice) const;
+  void decide(const Job& job, const std::vector<double>& milliseconds, const std::vector<std::string>& failures,
+              RegionChoice& choice) const;
+  std::string timing_key(const Job& job, const std::string& way) const;
+
+  const BuildOptions& options_;
+  const Bindings& typical_;
+  std::vector<Job> jobs_;
+  std::map<std::string, size_t, std::less<>> by_key_;
+};
+
+}  // namespace graft

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/ways.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "library/match.h"
+#include "plan/choose_schedule.h"
+
+namespace graft {
+namespace {
+
+constexpr std::string_view kGenerated = "generated ";
+constexpr const char* kLibrary = "onednn";
+
+Way generated(const RegionTask& task, const Choice& choice, const Target& target) {
+  Way way{.name = {}, .schedule = tile::print(choice.schedule), .layouts = choice.layouts};
+  way.name = std::string(kGenerated) + way.schedule;
+  tile::Lowered lowered = tile::lower(*task.region, choice.layouts, choice.schedule, target);
+  if (auto* reason = std::get_if<std::string>(&lowered)) {
+    way.reason = *reason;
+  } else {
+    way.program = std::get<tile::Program>(std::move(lowered));
+  }
+  return way;
+}
+
+/// Why the library may not be used at all.
+std::string why_no_library(const BuildOptions& options) {
+  if (options.target.kind != TargetKind::kCpu) return "it runs on CPUs";
+  if (std::find(options.disabled.begin(), options.disabled.end(), kLibrary) != options.disabled.end()) {
+    return "it was disabled";
+  }
+  return options.libraries.why_not ? options.libraries.why_not(kLibrary) : "this build has no libraries";
+}
+
+void add_library_ways(std::vector<Way>& ways, const RegionTask& task, const Bindings& typical,
+                      const WayLimits& limits) {
+  std::string reason = why_no_library(limits.options);
+  std::vector<LibraryCandidate> candidates;
+  if (reason.empty()) {
+    candidates = library_candidates(*task.region, task.constant, typical, limits.options.target, false, reason);
+  }
+  for (size_t c = 0; c < std::min(candidates.size(), limits.library); ++c) {
+    const std::string schedule = print(candidates[c].schedule);
+    ways.push_back({.name = schedule, .schedule = schedule, .layouts = candidates[c].layouts, .library = kLibrary});
+  }
+  if (candidates.empty()) ways.push_back({.name = kLibrary, .reason = reason});
+}
+
+/// Layouts but for the order inside of panels, which kernels read in any way.
+tile::Layouts in_any_order(tile::Layouts layouts) {
+  for (auto& layout : layouts) {
+    if (layout) std::sort(layout->rest.begin(), layout->rest.end());
+  }
+  return layouts;
+}
+
+/// A kernel that reads constants as the library does, for sizes that the library refuses; not the fastest one.
+std::optional<tile::Program> kernel_beside(const RegionTask& task, const tile::Layouts& layouts, const Target& target) {
+  tile::ContractSchedule schedule{.m = target.vector_registers >= 32 ? 56 : 48};
+  bool packs = false;
+  for (const auto& layout : layouts) {
+    if (!layout) continue;
+    packs = true;
+    schedule.panel = layout->lanes;
+    schedule.n = (schedule.n + layout->lanes - 1) / layout->lanes * layout->lanes;
+  }
+  const std::vector<bool> constant = packs ? task.constant : std::vector<bool>(task.constant.size());
+  if (in_any_order(choice_of(*task.region, constant, schedule).layouts) != in_any_order(layouts)) return std::nullopt;
+  tile::Lowered lowered = tile::lower(*task.region, layouts, schedule, target);
+  if (!packs && std::holds_alternative<std::string>(lowered)) {
+    lowered = tile::lower(*task.region, layouts, tile::NestSchedule{}, target);
+  }
+  auto* program = std::get_if<tile::Program>(&lowered);
+  return program ? std::optional(std::move(*program)) : std::nullopt;
+}
+
+bool has_symbols(const Region& region) {
+  std::set<std::string, std::less<>> symbols;
+  for (const TensorDecl& decl : region.tensors) {
+    for (const Size& size : decl.shape) size.collect_symbols(symbols);
+  }
+  return !symbols.empty();
+}
+
+Way library_way(const RegionTask& task, std::string_view name, const BuildOptions& options) {
+  const LibrarySchedule schedule = parse_library_schedule(name);
+  Way way{.name = std::string(name), .schedule = print(schedule)};
+  way.reason = why_no_library(options);
+  auto match = match_library(*task.region, schedule);
+  if (const auto* reason = std::get_if<std::string>(&match)) way.reason = *reason;
+  if (!way.reason.empty()) return way;
+  way.library = kLibrary;
+  way.layouts = std::move(std::get<LibraryMatch>(match).layouts);
+  // Only what is known now can be packed now.
+  for (size_t t = 0; t < way.layouts.size(); ++t) {
+    if (way.layouts[t] && !task.constant[t]) return {.name = way.name, .reason = "its weights are not constant"};
+  }
+  if (has_symbols(*task.region)) way.program = kernel_beside(task, way.layouts, options.target);
+  return way;
+}
+
+}  // namespace
+
+std::string region_key(const RegionTask& task, const Bindings& typical) {
+  Region region = *task.region;
+  region.name = "region";
+  std::set<std::string, std::less<>> symbols;
+  for (size_t t = 0; t < region.tensors.size(); ++t) {
+    region.tensors[t].name = fmt::format("t{}", t);
+    for (const Size& size : region.tensors[t].shape) size.collect_symbols(symbols);
+  }
+  Hasher hasher;
+  hasher.add(print(region));
+  for (const bool constant : task.constant) hasher.add(static_cast<int64_t>(constant));
+  for (const std::string& symbol : symbols) {
+    const auto value = typical.find(symbol);
+    hasher.add(symbol).add(value == typical.end() ? int64_t{0} : value->second);
+  }
+  return hasher.finish().to_string();
+}
+
+std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const WayLimits& limits) {
+  std::vector<Way> ways;
+  std::set<std::string> programs;
+  const Target& target = limits.options.target;
+  for (const Choice& choice : schedule_candidates(*task.region, task.constant, typical, target)) {
+    if (programs.size() == limits.generated) break;
+    Way way = generated(task, choice, target);
+    // Schedules that differ only in what this region does not use are one way.
+    if (way.program && !programs.insert(tile::print(*way.program)).second) continue;
+    ways.push_back(std::move(way));
+  }
+  if (limits.library > 0) add_library_ways(ways, task, typical, limits);
+  return ways;
+}
+
+Way find_way(const RegionTask& task, std::string_view name, const BuildOptions& options) {
+  try {
+    if (name.starts_with(kLibrary)) return library_way(task, name, options);
+    if (name.starts_with(kGenerated)) {
+      const tile::Schedule schedule = tile::parse_schedule(name.substr(kGenerated.size()));
+      return generated(task, choice_of(*task.region, task.constant, schedule), options.target);
+    }
+    return {.name = std::string(name), .reason = "there is no such way"};
+  } catch (const Error& error) {
+    return {.name = std::string(name), .reason = error.message()};
+  }
+}
+
+}  // namespace graft

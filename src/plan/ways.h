@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ways in which a region can be done on a target: generated kernels by several schedules, and libraries.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "expr/region.h"
+#include "plan/build_engine.h"
+#include "tile/lower.h"
+#include "tile/program.h"
+
+namespace graft {
+
+/// One way to do a region: a program, a library, or the reason why it cannot be.
+struct Way {
+  std::string name;       ///< `generated contract m=56 ...`, `onednn cut=rows ...`: what a record keeps
+  std::string schedule;   ///< the record behind the name
+  tile::Layouts layouts;  ///< by region tensor, of constants
+  std::optional<tile::Program> program;  ///< of a library: for sizes that it refuses
+  std::string library;  ///< `onednn`
+  std::string reason;   ///< why there is neither
+};
+
+/// A normalised region in the context that decides how it is done.
+struct RegionTask {
+  const Region* region = nullptr;
+  std::vector<bool> constant;  ///< by region tensor: known when compiling, so that it may be packed
+};
+
+/// A name for everything that the choice of a way depends on, except the target: regions that differ only in names
+/// share it. `typical`: the values of symbols that the region is judged at.
+std::string region_key(const RegionTask& task, const Bindings& typical);
+
+/// Which ways may be taken, and how many.
+struct WayLimits {
+  size_t generated = 1;  ///< ways with a program at most
+  size_t library = 0;    ///< ways of libraries at most
+  const BuildOptions& options;
+};
+
+/// Ways by the cost model's preference, generated ones first; those that cannot be taken say why.
+std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const WayLimits& limits);
+/// The way of that name, or a way that cannot be taken and the reason: names come from files.
+Way find_way(const RegionTask& task, std::string_view name, const BuildOptions& options);
+
+}  // namespace graft

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a session holds, for the files that make it up.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/buffer.h"
+#include "runtime/device_code.h"
+#include "runtime/interpret_step.h"
+#include "runtime/session.h"
+
+namespace graft {
+
+/// What a run looks up of a step, close together: the whole EngineStep would be fetched from memory anew each time.
+struct StepWork {
+  KernelFunction kernel = nullptr;
+  uint32_t first_argument = 0, argument_count = 0;  ///< in State::arguments
+  uint32_t first_size = 0;                          ///< in Prepared::sizes
+  StepKind kind = StepKind::kNone;
+};
+
+/// A step with its sizes evaluated.
+struct ReadyStep {
+  int64_t grid = 0;
+  int64_t scratch = 0;
+  bool parallel = false;
+  std::shared_ptr<const ReadyLibraryCall> library;  ///< kLibrary; null: the step runs as its kernel
+};
+
+/// Everything about a run that depends only on its signature.
+struct Prepared {
+  Bindings bindings;
+  std::vector<std::vector<int64_t>> shapes;  ///< by output
+  std::vector<int64_t> offsets;              ///< in the arena, by State::arena_tensors
+  std::vector<ReadyStep> steps;
+  std::vector<int64_t> sizes;  ///< that kernels take by value, step after step
+  int64_t arena_bytes = 0, scratch_bytes = 0;
+};
+
+/// Signatures that a session remembers at most, so that sizes that never come again do not fill the memory.
+constexpr size_t kMostPrepared = 4096;
+
+/// A symbol whose value is an element of a caller's input (a shape given at run time).
+struct InputRead {
+  std::string symbol;
+  size_t input = 0;
+  int64_t element = 0;
+};
+
+/// Memory from `begin` up to `end`.
+struct Extent {
+  uintptr_t begin = 0, end = 0;
+  bool overlaps(const Extent& other) const { return std::max(begin, other.begin) < std::min(end, other.end); }
+};
+
+using Clock = std::chrono::steady_clock;
+
+struct Session::State {
+  std::shared_ptr<const LoadedEngine> loaded;
+  const Engine* engine = nullptr;
+  int threads = 1;
+  std::unique_ptr<DeviceStream> stream;  // null on a CPU; before the buffers, which it releases
+  // What the engine alone decides.
+  std::vector<int> roots;  // by tensor: the one that owns its memory
+  std::vector<StepWork> work;
+  std::vector<int> arguments;  // of all steps: the tensors that own their memory
+  size_t size_count = 0;
+  std::vector<int> arena_tensors;
+  std::vector<InputRead> input_reads;
+  std::vector<bool> in_place;  // by output: whether a step writes it
+  // What signatures decide.
+  std::map<std::vector<int64_t>, Prepared> prepared;
+  std::set<std::vector<int64_t>> known_shapes;  // that bind_inputs has accepted; kept when values are read from inputs
+  // The current run; kept, so that a run allocates nothing.
+  std::vector<int64_t> key;
+  std::vector<void*> memory;    // by tensor
+  std::vector<void*> buffers;   // of the current step
+  std::vector<Extent> read;     // by input: the caller's memory that steps read
+  std::vector<Extent> written;  // by output: the caller's memory that steps write
+  Buffer arena, scratch;
+  std::vector<Buffer> own;  // by tensor, when sizes are known only while running
+  std::vector<Buffer> staging_in, staging_out;
+  std::vector<void*> output_data;
+  std::map<int, ReferenceStep> references;  // parsed regions of interpreted and validated steps
+  // By step, when sizes are known only while running: the call of the last run, and the sizes it is for.
+  mutable std::map<int, std::pair<Bindings, std::shared_ptr<const ReadyLibraryCall>>> last_calls;
+  bool profiling = false, validating = false;
+  std::vector<StepTime> times;
+  int64_t status[2] = {0, 0};
+  int64_t last_arena = 0;
+  Clock::time_point begin;
+  Buffer device_status;
+  std::vector<char> host_copy;    // of what goes to or comes from a device
+  std::vector<void*> parameters;  // of a launch on a device
+
+  void study_engine();
+  void run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
+  int64_t read_input(const InputRead& read, std::span<const BufferView> inputs) const;
+  Prepared& prepare(std::span<const BufferView> inputs);
+  Prepared make_prepared(std::span<const BufferView> inputs) const;
+  void ready(int step, Prepared& p) const;
+  bool ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
+  void place(const Prepared& p);
+  void bind_caller_inputs(std::span<const BufferView> inputs);
+  void take_output(size_t i, BufferView& view, const std::vector<int64_t>& shape, OutputAllocator allocate,
+                   void* context) const;
+  void bind_output(size_t i, std::span<BufferView> outputs, const Prepared& p, OutputAllocator allocate, void* context);
+  void finish_outputs(std::span<BufferView> outputs);
+  void run_planned(Prepared& p);
+  void run_computed(Prepared& p, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
+  void run_step(int step, const Prepared& p);
+  void interpret(int step, std::span<void* const> given, const Bindings& bindings);
+  void validate(int step, std::span<void* const> given, const Bindings& bindings);
+  void launch(const StepWork& step, const ReadyStep& ready, const int64_t* sizes);
+  void launch_library(int step, const ReadyStep& ready) const;
+  // On a device with memory of its own: session_device.cpp.
+  void* upload_input(size_t i, const BufferView& view);
+  void download_outputs(std::span<BufferView> outputs);
+  int64_t read_computed(int tensor, int64_t element);
+  void launch_on_device(int step, const ReadyStep& ready, const int64_t* sizes);
+  void interpret_on_host(int step, const Bindings& bindings);
+  void clear_status();
+  void read_status();
+  void* pointer(int tensor) const { return memory[roots[tensor]]; }
+};
+
+}  // namespace graft

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tile/panel_layout.h"
+
+#include <charconv>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "expr/build.h"
+
+namespace graft::tile {
+namespace {
+
+/// Takes `prefix` and the number behind it off the text.
+int64_t take_number(std::string_view& text, std::string_view prefix) {
+  int64_t number = -1;
+  bool good = text.starts_with(prefix);
+  if (good) {
+    text.remove_prefix(prefix.size());
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+    good = fault == std::errc() && number >= 0 && number <= 4096;
+    if (good) text.remove_prefix(static_cast<size_t>(end - text.data()));
+  }
+  GRAFT_USER_CHECK(good, kInvalidArgument, fmt::format("'{}' is expected, with a number up to 4096", prefix), "layout");
+  return number;
+}
+
+/// Elements that one step along each dimension moves in the packed tensor, without the split dimension's own.
+std::vector<int64_t> packed_strides(const PanelLayout& layout, const std::vector<int64_t>& physical,
+                                    int64_t& panel_stride) {
+  std::vector<int64_t> strides(physical.size() - 1);
+  int64_t stride = layout.lanes;
+  for (size_t r = layout.rest.size(); r-- > 0;) {
+    strides[static_cast<size_t>(layout.rest[r])] = stride;
+    stride *= physical[static_cast<size_t>(layout.keep) + 1 + r];
+  }
+  panel_stride = stride;
+  stride *= physical[static_cast<size_t>(layout.keep)];
+  for (int d = layout.keep; d-- > 0;) {
+    strides[static_cast<size_t>(d)] = stride;
+    stride *= physical[static_cast<size_t>(d)];
+  }
+  return strides;
+}
+
+}  // namespace
+
+std::string print(const PanelLayout& layout) {
+  return fmt::format("panels dim={} lanes={} keep={} rest={}", layout.dim, layout.lanes, layout.keep,
+                     fmt::join(layout.rest, ","));
+}
+
+PanelLayout parse_panel_layout(std::string_view text) {
+  PanelLayout layout;
+  layout.dim = static_cast<int>(take_number(text, "panels dim="));
+  layout.lanes = take_number(text, " lanes=");
+  layout.keep = static_cast<int>(take_number(text, " keep="));
+  for (std::string_view separator = " rest="; !text.empty() && text != " rest="; separator = ",") {
+    layout.rest.push_back(static_cast<int>(take_number(text, separator)));
+  }
+  GRAFT_USER_CHECK(layout.lanes > 0, kInvalidArgument, "lanes is 0", "layout");
+  return layout;
+}
+
+bool fits(const PanelLayout& layout, size_t rank) {
+  std::vector<bool> placed(rank);
+  const auto place = [&](int d) {
+    if (d < 0 || static_cast<size_t>(d) >= rank || placed[static_cast<size_t>(d)]) return false;
+    placed[static_cast<size_t>(d)] = true;
+    return true;
+  };
+  if (layout.lanes < 1 || layout.keep < 0 || static_cast<size_t>(layout.keep) >= rank) return false;
+  bool good = place(layout.dim);
+  for (int d = 0; d < layout.keep; ++d) good = good && place(d);
+  for (const int d : layout.rest) good = good && place(d);
+  return good && static_cast<size_t>(layout.keep) + 1 + layout.rest.size() == rank;
+}
+
+Shape physical_shape(const PanelLayout& layout, const Shape& shape) {
+  Shape physical(shape.begin(), shape.begin() + layout.keep);
+  physical.push_back(ceil_div(shape[layout.dim], layout.lanes));
+  for (const int d : layout.rest) physical.push_back(shape[d]);
+  physical.push_back(layout.lanes);
+  return physical;
+}
+
+Region packing_region(const PanelLayout& layout, DType type, const Shape& shape) {
+  RegionBuilder builder;
+  const Tensor source = builder.input("source", type, shape);
+  const Size extent = shape[layout.dim];
+  const Tensor packed = builder.compute("packed", type, physical_shape(layout, shape), [&](const Indices& i) {
+    Indices from(i.begin(), i.begin() + layout.keep);
+    from.resize(shape.size());
+    const Expr element = i[layout.keep] * make_index(layout.lanes) + i.back();
+    from[layout.dim] = element;
+    for (size_t r = 0; r < layout.rest.size(); ++r) from[layout.rest[r]] = i[layout.keep + 1 + r];
+    const Expr value = source(from);
+    if (extent.is_multiple_of(layout.lanes)) return value;
+    return select(lt(element, make_size(extent)), value, make_integer(type, 0));
+  });
+  return builder.finish("pack", {packed});
+}
+
+TensorData unpack(const PanelLayout& layout, const TensorData& packed, const std::vector<int64_t>& shape) {
+  GRAFT_CHECK(fits(layout, shape.size()) && packed.rank() == static_cast<int>(shape.size()) + 1,
+              describe(packed) + " does not fit its layout");
+  int64_t panel_stride = 0;
+  const std::vector<int64_t> strides = packed_strides(layout, packed.shape(), panel_stride);
+  const auto width = static_cast<size_t>(bit_width(packed.type()) / 8);
+  TensorData row_major = TensorData::zeros(packed.type(), shape);
+  const std::byte* from = packed.bytes().data();
+  std::byte* to = row_major.mutable_bytes().data();
+  std::vector<int64_t> at(shape.size());
+  for (int64_t i = 0; i < row_major.element_count(); ++i) {
+    int64_t place = 0;
+    for (size_t d = 0; d < at.size(); ++d) {
+      place += static_cast<int>(d) == layout.dim ? at[d] / layout.lanes * panel_stride + at[d] % layout.lanes
+                                                 : at[d] * strides[d];
+    }
+    std::memcpy(to + static_cast<size_t>(i) * width, from + static_cast<size_t>(place) * width, width);
+    for (size_t d = at.size(); d-- > 0 && ++at[d] == shape[d];) at[d] = 0;
+  }
+  return row_major;
+}
+
+}  // namespace graft::tile

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which regions are library calls, as text, and why the others are not.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/error.h"
+#include "expr/build.h"
+#include "onednn/graphs.h"
+#include "onednn/library_case.h"
+
+namespace graft {
+namespace {
+
+constexpr const char* kPlain = "onednn cut=rows pieces=2 panel=0";
+constexpr const char* kPanels = "onednn cut=rows pieces=2 panel=32";
+
+std::string product_call(const std::string& m, int n, int k, std::initializer_list<std::string> inputs,
+                         std::initializer_list<std::string> after, const char* schedule = kPlain) {
+  return call_text(region_of(product_graph(m, n, k, inputs, after), "product"), schedule);
+}
+
+TEST(MatchLibrary, a_product_of_symbolic_size_with_bias_and_relu) {
+  EXPECT_EQ(product_call("rows", 64, 32, {"%b: f32[64]"}, {"%q: ? = Add \"a\" (%p, %b)", "%y: ? = Relu \"r\" (%q)"}),
+            "product f32 batch [], rows rows, columns 64, depth 32\n"
+            "source 0 offset 0, strides [32, 1]\n"
+            "weights 1 offset 0, strides [64, 1]\n"
+            "result 3 offset 0, strides [64, 1]\n"
+            "post add 2 offset 0, strides [0, 1]\n"
+            "post relu 0:f32\n");
+}
+
+TEST(MatchLibrary, a_transposed_operand_is_strides) {
+  const std::string graph =
+      graph_text({"%a: f32[32, 5]", "%b: f32[64, 32]"}, {"%y: ? = Gemm \"product\" (%a, %b) {transA = 1, transB = 1}"});
+  EXPECT_EQ(call_text(region_of(graph, "product"), kPlain),
+            "product f32 batch [], rows 5, columns 64, depth 32\n"
+            "source 0 offset 0, strides [1, 5]\n"
+            "weights 1 offset 0, strides [1, 32]\n"
+            "result 2 offset 0, strides [64, 1]\n");
+}
+
+TEST(MatchLibrary, heads_are_batch_axes_without_copies) {
+  const std::string graph =
+      graph_text({"%a: f32[2, 9, 3, 32]", "%b: f32[2, 9, 3, 32]"},
+                 {"%q: ? = Transpose \"q\" (%a) {perm = [0, 2, 1, 3]}",
+                  "%k: ? = Transpose \"k\" (%b) {perm = [0, 2, 3, 1]}", "%y: ? = MatMul \"product\" (%q, %k)"});
+  EXPECT_EQ(call_text(region_of(graph, "product"), kPlain),
+            "product f32 batch [2, 3], rows 9, columns 9, depth 32\n"
+            "source 0 offset 0, strides [864, 32, 96, 1]\n"
+            "weights 1 offset 0, strides [864, 32, 1, 96]\n"
+            "result 2 offset 0, strides [243, 81, 9, 1]\n");
+}
+
+TEST(MatchLibrary, a_convolution_with_its_channels_last) {
+  const ConvolutionGraph graph{"batch, 8, 14, 13", "32, 8, 3, 3", "pads = [1, 1, 1, 1], strides = [2, 1]", 8, 32};
+  EXPECT_EQ(call_text(region_of(graph.text(), "conv"), kPanels),
+            "product f32 batch [], rows batch, columns 32, depth 8\n"
+            "window input 14, output 7, kernel 3, stride 2, dilation 1, before 1\n"
+            "window input 13, output 13, kernel 3, stride 1, dilation 1, before 1\n"
+            "source 0 offset 0, strides [1456, 1, 104, 8]\n"
+            "weights 1 offset 0, panel 32\n"
+            "result 2 offset 0, strides [2912, 1, 416, 32]\n");
+}
+
+TEST(MatchLibrary, a_depthwise_convolution_has_groups) {
+  const ConvolutionGraph graph{"1, 48, 9, 10", "48, 1, 3, 3", "group = 48", 48, 48};
+  EXPECT_EQ(call_text(region_of(graph.text(), "conv"), kPlain),
+            "product f32 batch [48], rows 1, columns 1, depth 1\n"
+            "window input 9, output 7, kernel 3, stride 1, dilation 1, before 0\n"
+            "window input 10, output 8, kernel 3, stride 1, dilation 1, before 0\n"
+            "source 0 offset 0, strides [1, 0, 0, 480, 48]\n"
+            "weights 1 offset 0, strides [9, 0, 0, 3, 1]\n"
+            "result 2 offset 0, strides [1, 0, 0, 384, 48]\n");
+}
+
+TEST(MatchLibrary, a_pointwise_convolution_is_a_product) {
+  const ConvolutionGraph graph{"1, 8, 14, 13", "32, 8, 1, 1", "", 8, 32};
+  EXPECT_EQ(call_text(region_of(graph.text(), "conv"), kPlain),
+            "product f32 batch [], rows 182, columns 32, depth 8\n"
+            "source 0 offset 0, strides [8, 1]\n"
+            "weights 1 offset 0, strides [1, 8]\n"
+            "result 2 offset 0, strides [32, 1]\n");
+}
+
+TEST(MatchLibrary, weights_in_panels_name_their_layout) {
+  const ConvolutionGraph graph{"1, 8, 14, 13", "40, 8, 3, 3", "", 8, 40};
+  const Region region = region_of(graph.text(), "conv");
+  const auto match = match_library(region, parse_library_schedule(kPanels));
+  const auto& layout = std::get<LibraryMatch>(match).layouts[region.inputs[1]];
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(to_string(tile::physical_shape(*layout, region.tensors[region.inputs[1]].shape)), "[2, 3, 3, 8, 32]");
+}
+
+TEST(MatchLibrary, a_call_reads_back_as_printed) {
+  const std::string text =
+      "product f32 batch [batch, 3], rows 4*length + 1, columns 64, depth 32\n"
+      "window input 56, output 28, kernel 3, stride 2, dilation 1, before 1\n"
+      "source 0 offset 8*length, strides [64*length, 0, 64, 1, 2]\n"
+      "weights 1 offset 0, panel 32\n"
+      "result 3 offset 0, strides [64*length, 1, 64, 1, 9]\n"
+      "post add 2 offset 0, strides [0, 0, 0, 1, 0]\n"
+      "post clip -inf:f32 6.5:f32\n"
+      "post gelu\n";
+  EXPECT_EQ(print(parse_library_call(text)), text);
+}
+
+TEST(MatchLibrary, a_schedule_reads_back_as_printed) {
+  for (const std::string text : {"onednn cut=rows pieces=2 panel=32", "onednn cut=columns pieces=1 panel=0"}) {
+    EXPECT_EQ(print(parse_library_schedule(text)), text);
+  }
+  EXPECT_THROW(parse_library_schedule("onednn cut=rows pieces=0 panel=32"), Error);
+  EXPECT_THROW(parse_library_schedule("onednn cut=depth pieces=1 panel=32"), Error);
+  EXPECT_THROW(parse_library_schedule("onednn cut=rows pieces=1 panel=31"), Error);
+}
+
+TEST(MatchLibrary, damaged_calls_are_refused) {
+  for (const std::string text :
+       {"product f32 batch [], rows 1, columns 64",
+        "product f32 batch [], rows 1, columns 64, depth 32\nsource 0 offset 0",
+        "product f32 batch [], rows 1, columns 64, depth 32\nsource 0 offset 0, strides [1]"}) {
+    EXPECT_THROW(parse_library_call(text), Error) << text;
+  }
+}
+
+TEST(MatchLibrary, posts_in_the_order_in_which_they_happen) {
+  EXPECT_EQ(product_call("4", 8, 3, {"%r: f32[4, 8]"},
+                         {"%a: ? = Sub \"a\" (%r, %p)", "%b: ? = Tanh \"b\" (%a)", "%y: ? = Mul \"c\" (%b, %r)"}),
+            "product f32 batch [], rows 4, columns 8, depth 3\n"
+            "source 0 offset 0, strides [3, 1]\n"
+            "weights 1 offset 0, strides [8, 1]\n"
+            "result 3 offset 0, strides [8, 1]\n"
+            "post linear -1:f32 0:f32\n"
+            "post add 2 offset 0, strides [8, 1]\n"
+            "post tanh\n"
+            "post mul 2 offset 0, strides [8, 1]\n");
+}
+
+// --- what must not match ---
+
+TEST(MatchLibrary, a_function_that_no_library_has) {
+  EXPECT_EQ(product_call("4", 8, 3, {}, {"%y: ? = Sin \"s\" (%p)"}), "no: no post operation does this sin");
+}
+
+/// A product of x [4, 3] and w [3, 8], and what follows it; r is [4, 8].
+std::string call_of(const std::function<Expr(const Expr& product, const Expr& r)>& after) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat32, {4, 3}), w = b.input("w", DType::kFloat32, {3, 8});
+  const Tensor r = b.input("r", DType::kFloat32, {4, 8});
+  const Tensor sum = b.reduce("sum", Intrinsic::kAdd, {4, 8}, {3}, [&](const Indices& i, const Indices& k) {
+    return x({i[0], k[0]}) * w({k[0], i[1]});
+  });
+  const Tensor y = b.compute("y", DType::kFloat32, {4, 8}, [&](const Indices& i) { return after(sum(i), r(i)); });
+  return call_text(b.finish("product", {y}), kPlain);
+}
+
+TEST(MatchLibrary, the_product_used_twice_outside_a_known_function) {
+  EXPECT_EQ(call_of([](const Expr& p, const Expr&) { return p * exp(p); }), "no: no post operation does this mul");
+}
+
+TEST(MatchLibrary, a_divided_tensor) {
+  EXPECT_EQ(product_call("4", 8, 3, {"%r: f32[4, 8]"}, {"%y: ? = Div \"d\" (%r, %p)"}),
+            "no: no post operation does this div");
+}
+
+TEST(MatchLibrary, what_is_added_is_computed_on_the_way) {
+  EXPECT_EQ(call_of([](const Expr& p, const Expr& r) { return p + exp(r); }),
+            "no: what is combined with the product is not a plain tensor");
+}
+
+TEST(MatchLibrary, the_result_read_at_another_point) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat32, {8, 3}), w = b.input("w", DType::kFloat32, {3, 8});
+  const Tensor sum = b.reduce("sum", Intrinsic::kAdd, {8, 8}, {3}, [&](const Indices& i, const Indices& k) {
+    return x({i[0], k[0]}) * w({k[0], i[1]});
+  });
+  const Tensor y = b.compute("y", DType::kFloat32, {8, 8}, [&](const Indices& i) {
+    return sum(i) + sum({i[1], i[0]});
+  });
+  EXPECT_EQ(call_text(b.finish("product", {y}), kPlain), "no: a map reads the result at another point");
+}
+
+TEST(MatchLibrary, a_transposed_result_is_strides) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat32, {4, 3}), w = b.input("w", DType::kFloat32, {3, 8});
+  const Tensor sum = b.reduce("sum", Intrinsic::kAdd, {4, 8}, {3}, [&](const Indices& i, const Indices& k) {
+    return x({i[0], k[0]}) * w({k[0], i[1]});
+  });
+  const Tensor y = b.compute("y", DType::kFloat32, {8, 4}, [&](const Indices& i) { return sum({i[1], i[0]}); });
+  EXPECT_EQ(call_text(b.finish("product", {y}), kPlain),
+            "product f32 batch [], rows 4, columns 8, depth 3\n"
+            "source 0 offset 0, strides [3, 1]\n"
+            "weights 1 offset 0, strides [8, 1]\n"
+            "result 2 offset 0, strides [1, 4]\n");
+}
+
+TEST(MatchLibrary, another_type) {
+  const std::string graph = graph_text({"%a: f16[4, 8]", "%b: f16[8, 6]"}, {"%y: ? = MatMul \"product\" (%a, %b)"});
+  EXPECT_EQ(call_text(region_of(graph, "product"), kPlain), "no: its type is not f32");
+}
+
+TEST(MatchLibrary, a_sum_that_is_no_product) {
+  const std::string graph = graph_text({"%a: f32[4, 8]"}, {"%y: ? = ReduceSum \"sum\" (%a) {keepdims = 0}"});
+  EXPECT_EQ(call_text(region_of(graph, "sum"), kPlain), "no: there is no contraction");
+}
+
+TEST(MatchLibrary, an_operand_that_is_computed_on_the_way) {
+  const std::string graph = graph_text({"%a: f32[4, 8]", "%b: f32[8, 6]"},
+                                       {"%n: ? = Neg \"neg\" (%a)", "%y: ? = MatMul \"product\" (%n, %b)"});
+  const std::string text = call_text(region_of(graph, "product"), kPlain);
+  EXPECT_TRUE(text == "no: an operand is not a plain tensor" || text.rfind("product", 0) == 0) << text;
+}
+
+TEST(MatchLibrary, batched_weights_in_panels) {
+  const std::string graph =
+      graph_text({"%a: f32[3, 4, 8]", "%b: f32[3, 8, 6]"}, {"%y: ? = MatMul \"product\" (%a, %b)"});
+  EXPECT_EQ(call_text(region_of(graph, "product"), kPanels), "no: weights in panels have no batch axes");
+}
+
+TEST(MatchLibrary, groups_that_would_share_a_panel) {
+  const ConvolutionGraph graph{"1, 32, 9, 10", "48, 16, 3, 3", "group = 2", 32, 48};
+  EXPECT_EQ(call_text(region_of(graph.text(), "conv"), kPanels), "no: the weights do not lie by columns");
+}
+
+// --- candidates ---
+
+TEST(LibraryCandidates, name_the_reason_or_several_ways) {
+  const Region region = region_of(product_graph("rows", 64, 32, {}, {"%y: ? = Gelu \"g\" (%p)"}), "product");
+  std::vector<bool> constant(region.tensors.size());
+  constant[region.inputs[1]] = true;
+  const Bindings typical = {{"rows", 128}};
+  const Target target = find_target("x86-64-v4", 2);
+  std::string reason;
+  EXPECT_TRUE(library_candidates(region, constant, typical, target, false, reason).empty());
+  EXPECT_EQ(reason, "a function that follows the product is only approximated by the library");
+  reason.clear();
+  const auto candidates = library_candidates(region, constant, typical, target, true, reason);
+  EXPECT_EQ(reason, "");
+  ASSERT_FALSE(candidates.empty());
+  for (const LibraryCandidate& c : candidates) {
+    EXPECT_EQ(c.layouts[region.inputs[1]].has_value(), c.schedule.panel > 0) << print(c.schedule);
+  }
+  for (const LibraryCandidate& c :
+       library_candidates(region, std::vector<bool>(region.tensors.size()), typical, target, true, reason)) {
+    EXPECT_EQ(c.schedule.panel, 0) << "weights that are not constant cannot be packed";
+  }
+}
+
+}  // namespace
+}  // namespace graft

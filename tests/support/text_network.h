@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks that tests write down in the graph's text form, as engines of the public API.
+#pragma once
+
+#include <initializer_list>
+#include <string_view>
+
+#include "graft/graft_c.h"
+
+namespace graft_test {
+
+/// Compiles a graph's text. Constants given as `all X` with more than 16 elements are weights: they become seeded
+/// random values between -X and X. Throws std::runtime_error with Graft's message.
+///
+///   graft::Session session(graft::Engine(graft_test::compile_text(graft_test::kMlp, {{"threads", "2"}})));
+graft_engine* compile_text(std::string_view text, std::initializer_list<graft_option> options = {});
+
+/// Linear layers with a ReLU between and a softmax: x f32[batch, 48] -> y f32[batch, 10].
+extern const char* const kMlp;
+/// Convolutions, pooling and a linear layer: x f32[batch, 3, 12, 12] -> y f32[batch, 5].
+extern const char* const kConvolutions;
+/// One layer of attention with a residual and a normalisation: x, y f32[batch, length, 32].
+extern const char* const kAttention;
+/// The positive elements and where they are: x f32[count] -> where i64[1, kept], values f32[kept].
+extern const char* const kPositives;
+
+}  // namespace graft_test

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`./dev docs`: writes the pages that are derived from the registries, or says with --check which are out of date.
+
+docs/operators.md comes from `graft ops --json`, docs/commands.md from the help of every command; tables.py has what is
+read off the sources.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import tables
+
+COMMANDS = ("compile", "run", "bench", "check", "inspect", "opt", "ops", "env", "cache")
+
+
+def graft(*words):
+    """The output of the command as built."""
+    build = pathlib.Path(os.environ.get("GRAFT_BUILD", tables.ROOT / "build"))
+    return subprocess.run([build / "bin/graft", *words], capture_output=True, text=True, check=True).stdout
+
+
+def attribute_text(attribute):
+    """`axis=-1`, `axis` when it is required, `axis?` when it may be absent."""
+    if attribute["default"] is not None:
+        default = attribute["default"]
+        return f"{attribute['name']}={default if not isinstance(default, str) else default or '(empty)'}"
+    return attribute["name"] + ("" if attribute["required"] else "?")
+
+
+def operator_row(operator):
+    """One operator as cells."""
+    name = f"{operator['domain']}.{operator['name']}" if operator["domain"] else operator["name"]
+    signature = f"{', '.join(operator['inputs'])} → {', '.join(operator['outputs'])}"
+    return [tables.code(name), operator["computes"], signature,
+            ", ".join(attribute_text(attribute) for attribute in operator["attributes"]), str(operator["since"]),
+            " ".join(operator["forms"]), " ".join(operator["types"])]
+
+
+def operators_page():
+    """docs/operators.md."""
+    operators = json.loads(graft("ops", "--json"))
+    operators.sort(key=lambda operator: (operator["domain"], operator["name"].lower()))
+    rows = [operator_row(operator) for operator in operators]
+    heading = ["operator", "computes", "inputs → outputs", "attributes", "opset", "forms", "types in samples"]
+    return f"""<!-- Written by ./dev docs from the definitions in src/ops; edits here are lost. -->
+# Operators
+
+The {len(rows)} operators that Graft defines. Each is one definition in `src/ops`, from which its shape rule, reference
+result, kernels and tests derive ([how to add one](ADDING_AN_OPERATOR.md)). Names without a domain are ONNX's own.
+
+- **inputs → outputs**: `?` may be left out, `*` takes any number.
+- **attributes**: `axis=-1` has a default, `axis` is required, `axis?` may be absent.
+- **opset**: the version of ONNX whose meaning the definition has. Models of opsets 7 to 28 are converted to it when
+  they are imported.
+- **forms**: what the definitions of its samples are made of ([the forms](ARCHITECTURE.md)). `compute` and `reduce` can
+  be fused with their neighbours.
+- **types in samples**: the element types of inputs that the tests cover, in the interpreter and in generated kernels.
+
+{tables.table(heading, rows)}"""
+
+
+def help_block(*words):
+    """The help of a command as a block of text, single blank lines between its parts."""
+    text = re.sub(r"\n{3,}", "\n\n", graft(*words, "--help").strip())
+    if words not in ((), ("compile",)):
+        text = re.sub(r"\nCompiling:\n(  .*\n)+", "\nCompiling: the choices of `graft compile`\n", text)
+    return f"```\n{text}\n```\n"
+
+
+def commands_page():
+    """docs/commands.md."""
+    parts = [f"## graft {command}\n\n{help_block(command)}" for command in COMMANDS]
+    head = "<!-- Written by ./dev docs from `graft --help`; edits here are lost. -->\n# The command `graft`\n\n"
+    return head + "\n".join([help_block(), *parts])
+
+
+def pages():
+    """Yields (path, text) for every derived page."""
+    yield tables.DOCS / "operators.md", operators_page()
+    yield tables.DOCS / "commands.md", commands_page()
+    yield from tables.derived_pages()
+
+
+def main():
+    """Writes or checks the pages."""
+    parser = argparse.ArgumentParser(prog="./dev docs", description="Write the pages that derive from the registries.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a page is out of date")
+    options = parser.parse_args()
+    stale = 0
+    for path, text in pages():
+        if path.exists() and path.read_text() == text:
+            continue
+        stale += 1
+        print(f"docs: {path.relative_to(tables.ROOT)} " + ("is out of date: ./dev docs writes it" if options.check
+                                                            else "written"))
+        if not options.check:
+            path.write_text(text)
+    if not stale:
+        print("docs: all derived pages are up to date")
+    return 1 if stale and options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

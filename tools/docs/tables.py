@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of the documentation that are read off the sources, so that neither writing nor checking them needs a build.
+
+Each stands in a page between the comments `<!-- derived: NAME -->` and `<!-- end: NAME -->`.
+"""
+
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+DOCS = ROOT / "docs"
+
+
+def table(heading, rows):
+    """A table in Markdown; bars in cells are escaped."""
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def code(text):
+    """The text as code, or nothing."""
+    return f"`{text}`" if text else ""
+
+
+def environment():
+    """The variables of src/base/environment.inc."""
+    text = (ROOT / "src/base/environment.inc").read_text()
+    rows = re.findall(r'^GRAFT_VARIABLE\(\w+, "(.*?)", "(.*?)", "(.*)"\)$', text, re.MULTILINE)
+    return table(["variable", "default", "meaning"],
+                 [[code(name), code(default), meaning] for name, default, meaning in rows])
+
+
+def pipeline():
+    """The passes of src/passes/pipeline.cpp, in order."""
+    text = (ROOT / "src/passes/pipeline.cpp").read_text()
+    rows = re.findall(r'\{"(\w+)", \w+,\s*"(.*?)"\}', text, re.DOTALL)
+    return table(["pass", "what it does"], [[code(name), purpose] for name, purpose in rows])
+
+
+# Page and name of the block: what makes it.
+BLOCKS = {("DEBUGGING.md", "environment"): environment, ("ADDING_A_PASS.md", "pipeline"): pipeline}
+
+
+def with_block(text, name, content):
+    """The page's text with the block replaced; raises ValueError when it has none."""
+    start, end = f"<!-- derived: {name} -->\n", f"<!-- end: {name} -->\n"
+    before, found, rest = text.partition(start)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"lacks the lines {start.strip()} and {end.strip()}")
+    return before + start + content + end + after
+
+
+def derived_pages():
+    """Yields (path, text) for each page with blocks, as it should be."""
+    for page in sorted({page for page, _ in BLOCKS}):
+        text = (DOCS / page).read_text()
+        for (where, name), make in BLOCKS.items():
+            if where == page:
+                text = with_block(text, name, make())
+        yield DOCS / page, text
