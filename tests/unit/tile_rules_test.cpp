@@ -118,13 +118,6 @@ std::vector<Break> breaks_of_maps() {
   return {
       {"stages is not between 1 and 8", [](Program& p) { loop_of(p).stages = 0; }},
       {"stages is not between 1 and 8", [](Program& p) { loop_of(p).stages = 9; }},
-  };
-}
-
-std::vector<Break> breaks_of_maps_and_reductions() {
-  const Expr zero = make_index(0);
-  const Expr narrow = make_integer(DType::kInt32, 0);
-  return {
       {"statement 1: a condition is missing", [](Program& p) { branch_of(p).condition = {}; }},
       {"statement 1: a condition is not bool", [](Program& p) { branch_of(p).condition = zero(); }},
       {"statement 0.0: a condition is not bool", [](Program& p) { map_of(p).condition = zero(); }},
