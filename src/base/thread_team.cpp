@@ -21,6 +21,28 @@ inline void relax() {
 #endif
 }
 
+/// Keeps a thread off the processor of the one that wakes it. Kernels of virtual machines take an idle processor for
+/// one that the host has taken away, and queue the woken thread behind its waker until the next balancing, for
+/// milliseconds: longer than most loops.
+class Placement {
+ public:
+  /// Nothing changes where the thread has no other processor. A mask that someone else set in between is respected.
+  void keep_off(pthread_t thread, int processor) {
+    cpu_set_t now;
+    if (pthread_getaffinity_np(thread, sizeof now, &now) != 0) return;
+    if (!steered_ || !CPU_EQUAL(&now, &steered_to_)) allowed_ = now;
+    cpu_set_t wanted = allowed_;
+    CPU_CLR(processor, &wanted);
+    if (CPU_COUNT(&wanted) == 0 || CPU_EQUAL(&now, &wanted)) return;
+    steered_ = pthread_setaffinity_np(thread, sizeof wanted, &wanted) == 0;
+    steered_to_ = wanted;
+  }
+
+ private:
+  cpu_set_t allowed_ = {}, steered_to_ = {};
+  bool steered_ = false;
+};
+
 /// A loop being shared out. Whoever comes takes pieces; the caller waits only for those who have come, so a worker that
 /// the operating system does not run costs nothing.
 class Team {
@@ -43,7 +65,7 @@ class Team {
     next_.store(0, std::memory_order_relaxed);
     open_.store(true, std::memory_order_release);
     generation_.fetch_add(1, std::memory_order_release);
-    if (sleeping_.load(std::memory_order_seq_cst) > 0) generation_.notify_all();
+    if (sleeping_.load(std::memory_order_seq_cst) > 0) wake();
     work(0);
     open_.store(false, std::memory_order_seq_cst);
     while (inside_.load(std::memory_order_seq_cst) > 0) relax();
@@ -55,7 +77,16 @@ class Team {
     while (static_cast<int>(workers_.size()) < workers) {
       const int index = static_cast<int>(workers_.size()) + 1;
       workers_.emplace_back([this, index] { serve(index); });
+      placements_.emplace_back();
     }
+  }
+
+  void wake() {
+    const int processor = sched_getcpu();
+    for (size_t w = 0; w < workers_.size() && processor >= 0; ++w) {
+      placements_[w].keep_off(workers_[w].native_handle(), processor);
+    }
+    generation_.notify_all();
   }
 
   void work(int thread) {
@@ -100,6 +131,7 @@ class Team {
 
   std::mutex busy_;
   std::vector<std::thread> workers_;
+  std::vector<Placement> placements_;  // of the workers
   std::atomic<uint64_t> generation_{0};
   std::atomic<int> sleeping_{0}, inside_{0};
   std::atomic<bool> open_{false}, stopping_{false};

@@ -2,10 +2,12 @@
 #include "base/thread_team.h"
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +48,33 @@ TEST(ThreadTeam, runs_a_loop_inside_a_loop_inline) {
   };
   parallel_for(2, 10, outer);
   EXPECT_EQ(sum, 10 * 4950);
+}
+
+TEST(ThreadTeam, keeps_a_thread_that_it_wakes_off_the_processor_of_the_caller) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "there is one processor";
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (!CPU_ISSET(processor, &before)) continue;
+    parallel_sum(2, 100);  // the worker exists, with a mask of its own
+    cpu_set_t here, seen;
+    CPU_ZERO(&here);
+    CPU_ZERO(&seen);
+    CPU_SET(processor, &here);
+    ASSERT_EQ(sched_setaffinity(0, sizeof here, &here), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it falls asleep
+    std::atomic<bool> came{false};
+    const auto piece = [&](int64_t, int64_t, int thread) {
+      const auto start = std::chrono::steady_clock::now();
+      if (thread == 1) came = sched_getaffinity(0, sizeof seen, &seen) == 0;
+      while (!came && std::chrono::steady_clock::now() - start < std::chrono::seconds(10)) continue;
+    };
+    parallel_for(2, 2, piece);
+    ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+    ASSERT_TRUE(came) << "from processor " << processor;
+    EXPECT_FALSE(CPU_ISSET(processor, &seen)) << "from processor " << processor;
+    EXPECT_GT(CPU_COUNT(&seen), 0);
+  }
 }
 
 TEST(ThreadTeam, serves_several_callers_at_once) {
