@@ -122,8 +122,11 @@ std::vector<tile::ContractSchedule> contract_schedules(const ContractionSizes& s
   if (sizes.rows <= 2) schedule.n = 4 * schedule.panel;
   // The rows that a convolution copies together serve more columns.
   if (sizes.is_window) schedule.n = 4 * schedule.panel;
-  // All rows of a column tile first while the left operand stays in the second-level cache.
-  schedule.columns_outer = sizes.rows * sizes.depth * sizes.element_bytes <= target.l2_bytes / 2;
+  // All rows of a column tile first while the left operand stays in the second-level cache; but a result that does not
+  // stay there is written by whole rows when the right operand does.
+  const auto stays = [&](int64_t a, int64_t b) { return a * b * sizes.element_bytes <= target.l2_bytes / 2; };
+  const bool streams = !stays(sizes.rows, sizes.columns) && stays(sizes.columns, sizes.depth);
+  schedule.columns_outer = stays(sizes.rows, sizes.depth) && !streams;
   std::vector<tile::ContractSchedule> schedules;
   const auto add = [&](tile::ContractSchedule variant) {
     if (!sizes.is_packed) share_copies(variant, sizes, target);
