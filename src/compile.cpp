@@ -41,6 +41,7 @@ std::vector<std::pair<std::string, std::string>> recorded(const CompileOptions& 
       {"target", options.targets.empty() ? "native" : fmt::format("{}", fmt::join(options.targets, ";"))},
       {"threads", std::to_string(options.threads)},
       {"tune", std::string(kTuningNames[static_cast<int>(options.tuning)])},
+      {"precision", std::string(name_of(options.precision))},
       {"mode", options.interpret ? "interpret" : "generated"}};
   const Environment merged = with_disabled(options);
   if (!merged.disabled.empty()) rows.emplace_back("disable", fmt::format("{}", fmt::join(merged.disabled, ",")));
@@ -97,7 +98,7 @@ Graph import_model(const ModelSource& source, const CompileOptions& options) {
 
 void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   const Environment merged = with_disabled(options);
-  PassContext context{.cancelled = options.cancelled, .environment = &merged};
+  PassContext context{.low_type = low_type(options.precision), .cancelled = options.cancelled, .environment = &merged};
   if (notes) context.statistics = &notes->passes, context.reasons = &notes->reasons;
   report(options, name_of(Stage::kPasses), fmt::format("{} nodes", graph.nodes.size()));
   run_passes(graph, context);
@@ -107,6 +108,7 @@ void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
 FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* notes) {
   report(options, name_of(Stage::kFuse), fmt::format("{} nodes", graph.nodes.size()));
   FusedProgram program = fuse(graph);
+  if (options.precision == Precision::kTf32) allow_tf32(program);
   if (notes) notes->reasons.insert(notes->reasons.end(), program.notes.begin(), program.notes.end());
   if (environment().wants_dump("region", "fuse")) write_dump(environment(), "region", "fuse", print(program));
   return program;

@@ -21,6 +21,7 @@ class AttentionLowering {
       : region_(region),
         forms_(forms),
         schedule_(schedule),
+        target_(target),
         builder_(region, {}),
         on_gpu_(target.kind == TargetKind::kCuda) {
     builder_.program.threads = on_gpu_ ? 128 : 0;
@@ -156,6 +157,7 @@ class AttentionLowering {
     }
     contract.c = scores_;
     contract.c_indices = {i.variable, j.variable};
+    contract.tf32 = rounds_to_tf32(contract, region_, target_);
     body.push_back({std::move(contract)});
     const Axis row = row_axis(), column = column_axis();
     const Expr biased =
@@ -213,6 +215,7 @@ class AttentionLowering {
     contract.c = weighted_;
     contract.c_indices = {i.variable, e.variable};
     contract.accumulate = true;
+    contract.tf32 = rounds_to_tf32(contract, region_, target_);
     body.push_back({std::move(contract)});
   }
 
@@ -229,6 +232,7 @@ class AttentionLowering {
   const Region& region_;
   const AttentionForms& forms_;
   const AttentionSchedule& schedule_;
+  const Target& target_;
   ProgramBuilder builder_;
   bool on_gpu_;
   Replacements fixed_;
