@@ -14,7 +14,8 @@
 //     combine max(l0, r0)
 //   }
 //
-// `region NAME tf32` allows products to round their operands. Variables are numbered per form: i for axes, k for reduced and recurrent axes, s for states, l and r for a monoid.
+// `region NAME tf32` allows products to round their operands.
+// Variables are numbered per form: i for axes, k for reduced and recurrent axes, s for states, l and r for a monoid.
 #include <fmt/format.h>
 
 #include "base/error.h"

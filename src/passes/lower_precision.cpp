@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// op(f32 ...) -> Cast(op(Cast(x) ...)) where the list of operators says so, with types carried from node to node so that
-// casts stand only where they change: f32 inputs are cast once, weights now, outputs and what stays f32 cast back.
+// op(x) -> Cast(op(Cast(x))) where the list of operators says so, with types carried from node to node so that casts
+// stand only where they change: f32 inputs are cast once, weights now, outputs and what stays f32 are cast back.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -232,7 +232,8 @@ class PrecisionLowering {
   /// Why the definition refuses the node's new inputs.
   std::string infer_fault(int index) {
     try {
-      return infer_node(graph_, index) ? refusal("its definition does not take " + std::string(name_of(low_type_))) : "";
+      const bool taken = !infer_node(graph_, index);
+      return taken ? "" : refusal("its definition does not take " + std::string(name_of(low_type_)));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kInvalidModel && error.kind() != ErrorKind::kUnsupported) throw;
       return refusal(error.message());
@@ -265,7 +266,8 @@ class PrecisionLowering {
   /// What stays f32 reads f32.
   void widen(int index) {
     const PrecisionRow* row = find_precision_row(graph_.nodes[index]);
-    const bool reads_any = row && row->rule == PrecisionRule::kFollow && is_op(graph_.nodes[index], {"Cast", "Shape", "Size"});
+    const bool follows = row && row->rule == PrecisionRule::kFollow;
+    const bool reads_any = follows && is_op(graph_.nodes[index], {"Cast", "Shape", "Size"});
     for (size_t i = 0; i < graph_.nodes[index].inputs.size(); ++i) {
       const ValueId id = graph_.nodes[index].inputs[i];
       if (!forms_of(id).is_low) continue;

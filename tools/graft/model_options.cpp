@@ -33,7 +33,8 @@ void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
   add_choice(command, "--device", "device", "what runs it: cpu, cuda or cuda:NUMBER (cpu)");
   add_choice(command, "--threads", "threads", "threads to plan for; 0 is all of this machine");
   add_choice(command, "--tune", "tune", "off, fast or full: how long candidates are measured (fast)");
-  add_choice(command, "--precision", "precision", "fp32, tf32, fp16 or bf16: what an f32 network is stored in and multiplied as;\n"
+  add_choice(command, "--precision", "precision",
+             "fp32, tf32, fp16 or bf16: what an f32 network is stored in and multiplied as;\n"
              "sums, softmax and normalisations stay f32 inside, inputs and outputs keep\n"
              "their types; tf32 is for GPUs (fp32)");
   add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4 (native);\n"
