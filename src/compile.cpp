@@ -77,6 +77,18 @@ std::vector<Target> targets_of(const CompileOptions& options) {
   return targets;
 }
 
+void check_precision(const CompileOptions& options, Stage done) {
+  GRAFT_USER_CHECK(low_type(options.precision) == DType::kUndefined || done < Stage::kPasses, kInvalidArgument,
+                   "the passes lower the precision, and they have run already: choose it where they run", "precision");
+  if (options.precision != Precision::kTf32) return;
+  for (const Target& target : targets_of(options)) {
+    GRAFT_USER_CHECK(multiplies_tf32(target), kInvalidArgument,
+                     fmt::format("{} has no units that multiply tf32, which NVIDIA GPUs have from sm_80 on; choose "
+                                 "fp32, fp16 or bf16, or such a --target or --device",
+                                 target.name), "precision");
+  }
+}
+
 const Record* record_for(const std::vector<Record>& records, const Target& target) {
   for (const Record& record : records) {
     const Target made = parse_target(record.target);
@@ -180,6 +192,7 @@ Engine build(const Plan& plan, const Target& target, const CompileOptions& optio
 }
 
 Compiled compile_from(Graph graph, Stage done, const CompileOptions& options) {
+  check_precision(options, done);
   if (done < Stage::kPasses) rewrite(graph, options);
   Compiled compiled;
   Plan known;

@@ -56,6 +56,14 @@ CompileOptions ModelOptions::compile_options() const {
       throw UsageError(std::string("--") + error.what());
     }
   }
+  if (options.precision == Precision::kTf32) {
+    try {
+      check_precision(options);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kInvalidArgument) throw UsageError(std::string("--") + error.what());
+      throw;
+    }
+  }
   options.progress = show_progress;
   options.cancelled = interrupted;
   return options;
