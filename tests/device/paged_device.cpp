@@ -82,6 +82,7 @@ class PagedStream : public graft::DeviceStream {
 class PagedDevice : public graft::Device {
  public:
   const std::string& name() const override { return name_; }
+  double peak_gflops(bool) const override { return 0; }
   std::unique_ptr<graft::DeviceStream> make_stream() override { return std::make_unique<PagedStream>(pages_); }
   std::shared_ptr<const graft::DeviceModule> load(std::span<const std::byte>) override {
     throw graft::Error(graft::ErrorKind::kInternal, "it loads no kernels", "paged device");

@@ -18,6 +18,7 @@
 #include "console.h"
 #include "machine_peak.h"
 #include "model_options.h"
+#include "runtime/device_code.h"
 #include "runtime/bind.h"
 #include "tensor_set.h"
 
@@ -96,25 +97,36 @@ void print_signature(const Engine& engine) {
 }
 
 /// How near a step is to what the machine can do: arithmetic or memory, whichever it is nearer to.
-std::string share_of_peak(const EngineStep& step, double milliseconds, const Bindings& bindings,
+std::string share_of_peak(const EngineStep& step, bool is_half, double milliseconds, const Bindings& bindings,
                           const MachinePeak& peak) {
   if (milliseconds <= 0) return "";
   const double gflops = value_of(step.operations, bindings) / milliseconds * 1e-6;
   const double bandwidth = value_of(step.bytes, bindings) / milliseconds * 1e-6;
-  const double arithmetic = peak.gflops > 0 ? gflops / peak.gflops : 0;
+  const double most = is_half && peak.half_gflops > 0 ? peak.half_gflops : peak.gflops;
+  const double arithmetic = most > 0 ? gflops / most : 0;
   const double memory = peak.gigabytes_per_s > 0 ? bandwidth / peak.gigabytes_per_s : 0;
   if (arithmetic <= 0 && memory <= 0) return "";
   if (arithmetic >= memory) return fmt::format("{:.0f} % arithmetic", 100 * arithmetic);
   return memory > 1 ? "from caches" : fmt::format("{:.0f} % memory", 100 * memory);
 }
 
-void print_steps(const Engine& engine, const Measurement* measured, const Bindings& bindings,
+/// Whether it multiplies fp16 or bf16, for which GPUs have units of their own.
+bool multiplies_halves(const Engine& engine, const EngineStep& step) {
+  return std::any_of(step.tensors.begin(), step.tensors.end(), [&](int tensor) {
+    const DType type = engine.tensors[tensor].type;
+    return type == DType::kFloat16 || type == DType::kBFloat16;
+  });
+}
+
+void print_steps(const LoadedEngine& loaded, const Measurement* measured, const Bindings& bindings,
                  const MachinePeak& before) {
+  const Engine& engine = *loaded.engine;
   MachinePeak peak = before;
-  if (measured) {
+  if (measured && !loaded.device) {
     // Other work may have lowered one of the two.
     const MachinePeak after = measure_peak(engine.threads);
-    peak = {std::max(peak.gflops, after.gflops), std::max(peak.gigabytes_per_s, after.gigabytes_per_s)};
+    peak.gflops = std::max(peak.gflops, after.gflops);
+    peak.gigabytes_per_s = std::max(peak.gigabytes_per_s, after.gigabytes_per_s);
   }
   Table table("rrrlllll");
   table.add({"step", "ms", "%", "of the peak", "runs as", "kernel", "node", "fused"});
@@ -123,14 +135,15 @@ void print_steps(const Engine& engine, const Measurement* measured, const Bindin
     const double time = measured ? measured->milliseconds[s] : 0;
     table.add({std::to_string(s), measured ? fmt::format("{:.3f}", time) : "",
                measured && measured->total > 0 ? fmt::format("{:.1f}", 100 * time / measured->total) : "",
-               share_of_peak(step, time, bindings, peak), std::string(name_of(step.kind)),
+               share_of_peak(step, multiplies_halves(engine, step), time, bindings, peak), std::string(name_of(step.kind)),
                step.kernel >= 0 ? engine.kernels[step.kernel].name : step.library, step.name,
                fmt::format("{}", fmt::join(step.operators, " + "))});
   }
   fmt::print("\n{}", table.print());
   if (measured && peak.gflops > 0) {
-    fmt::print("{:.3f} ms in all; measured peaks: {:.0f} GFLOP/s fp32, {:.1f} GB/s (caches may exceed it)\n",
-               measured->total, peak.gflops, peak.gigabytes_per_s);
+    const std::string half = peak.half_gflops > 0 ? fmt::format(", {:.0f} in products of halves", peak.half_gflops) : "";
+    fmt::print("{:.3f} ms in all; {}: {:.0f} GFLOP/s fp32{}, {:.1f} GB/s (caches may exceed it)\n", measured->total,
+               loaded.device ? "peaks" : "measured peaks", peak.gflops, half, peak.gigabytes_per_s);
   }
 }
 
@@ -204,11 +217,11 @@ int InspectCommand::run() const {
   if (!no_run) {
     std::vector<TensorData> given = inputs.read(engine);
     bindings = bind_inputs(engine, views_of(given));
-    before = measure_peak(engine.threads);
+    before = loaded->device ? measure_peak(*loaded->device->device) : measure_peak(engine.threads);
     measured = measure(loaded, given, runs);
   }
   const Measurement* shown = measured ? &*measured : nullptr;
-  print_steps(engine, shown, bindings, before);
+  print_steps(*loaded, shown, bindings, before);
   print_candidates(engine);
   print_memory(engine, shown, bindings);
   if (!trace.empty() && measured) write_trace(trace, engine, *measured);
