@@ -18,8 +18,8 @@
 #include "console.h"
 #include "machine_peak.h"
 #include "model_options.h"
-#include "runtime/device_code.h"
 #include "runtime/bind.h"
+#include "runtime/device_code.h"
 #include "tensor_set.h"
 
 namespace graft {
@@ -89,8 +89,8 @@ void print_signature(const Engine& engine) {
   fmt::print("{}, for {} threads of {}\n", engine.name.empty() ? "engine" : engine.name, engine.threads, engine.target);
   for (const auto& [key, value] : engine.options) fmt::print("option {} = {}\n", key, value);
   for (const auto& [name, range] : engine.symbols) {
-    fmt::print("size {} = {} to {}, usually {}\n", name, range.min,
-               range.max > 0 ? std::to_string(range.max) : "any", range.opt);
+    fmt::print("size {} = {} to {}, usually {}\n", name, range.min, range.max > 0 ? std::to_string(range.max) : "any",
+               range.opt);
   }
   for (const int input : engine.inputs) line("input ", input);
   for (const int output : engine.outputs) line("output", output);
@@ -135,13 +135,14 @@ void print_steps(const LoadedEngine& loaded, const Measurement* measured, const 
     const double time = measured ? measured->milliseconds[s] : 0;
     table.add({std::to_string(s), measured ? fmt::format("{:.3f}", time) : "",
                measured && measured->total > 0 ? fmt::format("{:.1f}", 100 * time / measured->total) : "",
-               share_of_peak(step, multiplies_halves(engine, step), time, bindings, peak), std::string(name_of(step.kind)),
-               step.kernel >= 0 ? engine.kernels[step.kernel].name : step.library, step.name,
-               fmt::format("{}", fmt::join(step.operators, " + "))});
+               share_of_peak(step, multiplies_halves(engine, step), time, bindings, peak),
+               std::string(name_of(step.kind)), step.kernel >= 0 ? engine.kernels[step.kernel].name : step.library,
+               step.name, fmt::format("{}", fmt::join(step.operators, " + "))});
   }
   fmt::print("\n{}", table.print());
   if (measured && peak.gflops > 0) {
-    const std::string half = peak.half_gflops > 0 ? fmt::format(", {:.0f} in products of halves", peak.half_gflops) : "";
+    const std::string half =
+        peak.half_gflops > 0 ? fmt::format(", {:.0f} in products of halves", peak.half_gflops) : "";
     fmt::print("{:.3f} ms in all; {}: {:.0f} GFLOP/s fp32{}, {:.1f} GB/s (caches may exceed it)\n", measured->total,
                loaded.device ? "peaks" : "measured peaks", peak.gflops, half, peak.gigabytes_per_s);
   }
@@ -158,8 +159,8 @@ void print_candidates(const Engine& engine) {
     const EngineStep& step = engine.steps[s];
     if (step.candidates.empty() || (step.kernel >= 0 && !told.insert(step.kernel).second)) continue;
     any = true;
-    const std::string way = step.library.empty() ? fmt::format("{} {}", name_of(step.kind), step.schedule)
-                                                 : step.library;
+    const std::string way =
+        step.library.empty() ? fmt::format("{} {}", name_of(step.kind), step.schedule) : step.library;
     table.add({std::to_string(s), way, time(step.milliseconds), "chosen"});
     for (const Candidate& lost : step.candidates) table.add({"", lost.name, time(lost.milliseconds), lost.reason});
   }
@@ -195,8 +196,13 @@ void write_trace(const std::string& path, const Engine& engine, const Measuremen
   nlohmann::json events = nlohmann::json::array();
   for (const StepTime& time : measured.last) {
     const EngineStep& step = engine.steps[time.step];
-    events.push_back({{"name", step.name}, {"cat", name_of(step.kind)}, {"ph", "X"}, {"pid", 1}, {"tid", 1},
-                      {"ts", time.begin_us}, {"dur", time.end_us - time.begin_us},
+    events.push_back({{"name", step.name},
+                      {"cat", name_of(step.kind)},
+                      {"ph", "X"},
+                      {"pid", 1},
+                      {"tid", 1},
+                      {"ts", time.begin_us},
+                      {"dur", time.end_us - time.begin_us},
                       {"args", {{"operators", step.operators}, {"nodes", step.nodes}, {"schedule", step.schedule}}}});
   }
   const nlohmann::json trace = {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
@@ -235,11 +241,13 @@ void add_inspect(CLI::App& app, Action& action) {
   const auto command = std::make_shared<InspectCommand>();
   command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
   command->inputs.add_to(*sub);
-  sub->add_option("--runs", command->runs, "runs to take the median of")->check(CLI::Range(1, 1000000))
+  sub->add_option("--runs", command->runs, "runs to take the median of")
+      ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   const auto quiet = sub->add_flag("--no-run", command->no_run, "only show what is there; measure nothing");
   sub->add_option("--trace", command->trace, "write the steps of a run for ui.perfetto.dev or chrome://tracing")
-      ->type_name("FILE")->excludes(quiet);
+      ->type_name("FILE")
+      ->excludes(quiet);
   sub->add_flag("--text", command->text, "print the whole plan as text instead");
   sub->footer("\nExample: graft inspect model.graft --size batch=8 --trace run.json");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });
