@@ -18,7 +18,8 @@ if(support_sources)
   target_include_directories(graft_test_support_objects PUBLIC ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(graft_test_support_objects PRIVATE
     GRAFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}" GRAFT_PYTHON_PREFIX="${GRAFT_PYTHON_PREFIX}")
-  target_link_libraries(graft_test_support_objects PUBLIC graft_core GTest::gtest graft_warnings)
+  target_link_libraries(graft_test_support_objects PUBLIC graft_core GTest::gtest graft_warnings
+    nlohmann_json::nlohmann_json)
   target_link_libraries(graft_test_support INTERFACE graft_test_support_objects)
 endif()
 

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "expr/interpreter.h"
 #include "graph/evaluate_graph.h"
-#include "ops/sample_case.h"
+#include "support/sample_case.h"
 #include "support/test_root.h"
 
 namespace graft {
@@ -125,8 +125,4 @@ TEST(OperatorTable, every_sample_has_a_reference) {
 }
 
 }  // namespace
-
-/// How a failing case is printed.
-void PrintTo(const SampleCase& c, std::ostream* stream) { *stream << c.name(); }
-
 }  // namespace graft

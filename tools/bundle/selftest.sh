@@ -85,7 +85,7 @@ run_tests() {
 add_counts() {
   local ok bad left
   ok=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$1" | tail -n 1)
-  bad=$(grep -c '^\[  FAILED  \] .*ms)$' "$1")
+  bad=$(grep -c '^\[  FAILED  \]' "$1")  # each once, as --gtest_brief prints them
   left=$(sed -n 's/^\[  SKIPPED \] \([0-9]*\) test.*/\1/p' "$1" | tail -n 1)
   passed=$((passed + ${ok:-0})) failed=$((failed + bad)) skipped=$((skipped + ${left:-0}))
   (($2 == 0)) && return
