@@ -27,11 +27,23 @@ class DeviceModule {
   virtual const DeviceKernel* find(std::string_view name) const = 0;
 };
 
+/// Launches and copies recorded once, to be replayed as one.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+};
+
 /// Work in order on a device: what one session has. Used by one thread at a time. Functions throw Error{device} with
 /// the driver's words; what a kernel broke may be told by a later call.
 class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
+  /// Continues on a stream of the caller's (CUDA: a CUstream), after what is queued so far; null: on its own again.
+  virtual void use(void* native) = 0;
+  /// The stream that work is queued on, for libraries: while recording, the one that is recorded.
+  virtual void* native() const = 0;
+  /// What is queued so far is what work after use() waits for.
+  virtual void end_run() = 0;
   /// Memory of the device, a multiple of 256 bytes; throws out_of_memory saying how much is free.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
@@ -45,6 +57,15 @@ class DeviceStream {
   virtual void launch(const DeviceKernel& kernel, int64_t grid, void** arguments) = 0;
   /// Returns when everything before has finished.
   virtual void wait() = 0;
+  /// Records what is queued up to end_recording() instead of running it. Only launch, copy and clear may be recorded.
+  virtual void begin_recording() = 0;
+  virtual std::shared_ptr<DeviceGraph> end_recording() = 0;
+  /// Queues a graph that this stream recorded. Memory that it names has to be there still.
+  virtual void replay(const DeviceGraph& graph) = 0;
+  /// Notes the time at which the work queued so far ends; numbers from 0 on, reused by later runs.
+  virtual void mark(int number) = 0;
+  /// Microseconds from one mark to another; waits for both.
+  virtual double elapsed_us(int from, int to) = 0;
 };
 
 /// A device. Safe from any thread.
