@@ -15,8 +15,8 @@ extern "C" {
 /// "launch" (CUDA: a line `name threads N shared BYTES` per kernel, the dynamic shared memory of its launch),
 /// "ptx" (on request), "report" (on request; CUDA: the assembler's lines on registers, stack and spills), "error"
 /// (text), "log", or "progress": the name of a kernel that is finished, or nothing when the module only asks whether to
-/// go on, which it does at least once per kernel. The answer to "progress" is 0 to go on; any other ends the compilation
-/// soon. Other answers do not matter. Never called by two threads at a time.
+/// go on, which it does at least once per kernel. The answer to "progress" is 0 to go on; any other ends the
+/// compilation soon. Other answers do not matter. Never called by two threads at a time.
 typedef int (*graft_codegen_sink)(void* context, const char* kind, const void* data, size_t bytes);
 
 /// What graft_codegen_compile returns.
