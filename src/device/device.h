@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,6 +46,12 @@ class DeviceStream {
   virtual void launch(const DeviceKernel& kernel, int64_t grid, void** arguments) = 0;
   /// Returns when everything before has finished.
   virtual void wait() = 0;
+  /// The driver's own handle of the stream (a CUstream) for libraries that put work into it; its context is entered on
+  /// this thread. Never null.
+  virtual void* native() = 0;
+  /// Milliseconds of the device for what `work` puts into the stream: it is captured once and replayed `repetitions`
+  /// times between two of the device's clocks. `work` may neither allocate nor wait.
+  virtual double time(const std::function<void()>& work, int repetitions) = 0;
 };
 
 /// A device. Safe from any thread.

@@ -126,8 +126,8 @@ PostOperation make_post(const Pattern& pattern, const Binding& binding) {
 /// Peels operations off a value.
 class PostMatcher {
  public:
-  PostMatcher(const Region& region, const Expr& product, std::vector<MatchedPost>& posts)
-      : region_(region), product_(product), posts_(posts) {}
+  PostMatcher(const Region& region, DType type, const Expr& product, std::vector<MatchedPost>& posts)
+      : region_(region), type_(type), product_(product), posts_(posts) {}
 
   std::string run(Expr value) {
     while (!equal(value, product_)) {
@@ -207,7 +207,7 @@ class PostMatcher {
 
   bool peel_tensor(Expr& value, const Expr& inner, const Expr& other, bool left) {
     const auto access = read_access(region_, other);
-    if (!access || access->guard || other->type != DType::kFloat32) {
+    if (!access || access->guard || region_.tensors[access->tensor].type != type_) {
       reason_ = "what is combined with the product is not a plain tensor";
       return false;
     }
@@ -245,6 +245,7 @@ class PostMatcher {
   }
 
   const Region& region_;
+  DType type_;
   const Expr& product_;
   std::vector<MatchedPost>& posts_;
   std::string reason_;
@@ -252,8 +253,20 @@ class PostMatcher {
 
 }  // namespace
 
-std::string match_posts(const Region& region, const Expr& value, const Expr& product, std::vector<MatchedPost>& posts) {
-  return PostMatcher(region, product, posts).run(value);
+Expr without_roundings(const Expr& value, DType type) {
+  if (type == DType::kFloat32) return value;
+  const bool rounds = is_call(value, Intrinsic::kCast) && value->type == type;
+  return transform(rounds ? value->args[0] : value, [&](const Expr& node) -> Expr {
+    if (!is_call(node, Intrinsic::kCast) || node->type != DType::kFloat32) return {};
+    const Expr& inner = node->args[0];
+    if (!is_call(inner, Intrinsic::kCast) || inner->type != type) return {};
+    return without_roundings(inner, type);
+  });
+}
+
+std::string match_posts(const Region& region, DType type, const Expr& value, const Expr& product,
+                        std::vector<MatchedPost>& posts) {
+  return PostMatcher(region, type, product, posts).run(value);
 }
 
 }  // namespace graft

@@ -345,7 +345,8 @@ class EngineBuilder {
   }
 
   void run_packer(Engine packer, const std::vector<const Packing*>& wanted) {
-    Session session(load_code(std::make_shared<const Engine>(std::move(packer))));
+    const auto loaded = load_code(std::make_shared<const Engine>(std::move(packer)), {}, options_.device);
+    Session session(loaded);
     std::vector<TensorData> results;
     std::vector<BufferView> outputs;
     for (const Packing* packing : wanted) {

@@ -37,11 +37,12 @@ std::string region_key(const RegionTask& task, const Bindings& typical);
 /// Which ways may be taken, and how many.
 struct WayLimits {
   size_t generated = 1;  ///< ways with a program at most
-  size_t library = 0;    ///< ways of libraries at most
+  size_t library = 0;    ///< ways of each library at most
   const BuildOptions& options;
 };
 
-/// Ways by the cost model's preference, generated ones first; those that cannot be taken say why.
+/// Ways by the cost model's preference: generated ones first, but on a GPU a library's for large contractions; those
+/// that cannot be taken say why.
 std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const WayLimits& limits);
 /// The way of that name, or a way that cannot be taken and the reason: names come from files.
 Way find_way(const RegionTask& task, std::string_view name, const BuildOptions& options);

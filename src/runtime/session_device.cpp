@@ -79,6 +79,16 @@ void Session::State::interpret_on_host(int index, const Bindings& bindings) {
   }
 }
 
+double Session::State::time_steps(int repetitions) {
+  GRAFT_USER_CHECK(stream && last && !engine->has_computed_symbols, kInvalidArgument,
+                   "only the steps of a finished run on a device, with sizes known before it, can be replayed", "run");
+  for (const EngineStep& step : engine->steps) {
+    GRAFT_USER_CHECK(step.kind != StepKind::kInterpreter, kInvalidArgument, "it runs in the interpreter",
+                     fmt::format("node '{}'", step.name));
+  }
+  return stream->time([&] { run_planned(*last); }, repetitions);
+}
+
 void Session::State::clear_status() {
   device_status.reserve(sizeof status, stream.get(), "the status of a run");
   stream->clear(device_status.data(), sizeof status);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "device/cuda/driver.h"
+#include "device/cuda/replay.h"
 
 namespace graft {
 namespace {
@@ -135,6 +136,14 @@ class CudaStream : public DeviceStream {
     enter();
     check(driver().stream_wait(stream_), "waiting for the GPU");
   }
+  void* native() override {
+    enter();
+    return stream_;
+  }
+  double time(const std::function<void()>& work, int repetitions) override {
+    enter();
+    return cuda::time_replays(stream_, work, repetitions);
+  }
 
  private:
   /// A context belongs to a thread; the caller's thread may change between calls.
@@ -188,6 +197,13 @@ std::string why_no_cuda_device() {
   int count = 0;
   check(driver().device_count(&count), "counting GPUs");
   return count > 0 ? "" : "the NVIDIA driver sees no GPU";
+}
+
+std::string cuda_driver_version() {
+  GRAFT_USER_CHECK(driver().missing.empty(), kDevice, driver().missing, "CUDA");
+  int version = 0;
+  check(driver().version(&version), "asking the driver");
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 std::string cuda_architecture(int ordinal) { return CudaDevice(ordinal).architecture(); }

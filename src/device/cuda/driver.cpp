@@ -25,6 +25,7 @@ Driver open_driver() {
   };
   find(d.init, "cuInit");
   find(d.error_string, "cuGetErrorString");
+  find(d.version, "cuDriverGetVersion");
   find(d.device_count, "cuDeviceGetCount");
   find(d.device_get, "cuDeviceGet");
   find(d.device_name, "cuDeviceGetName");
@@ -41,6 +42,17 @@ Driver open_driver() {
   find(d.stream_create, "cuStreamCreate");
   find(d.stream_wait, "cuStreamSynchronize");
   find(d.stream_destroy, "cuStreamDestroy_v2");
+  find(d.capture_begin, "cuStreamBeginCapture_v2");
+  find(d.capture_end, "cuStreamEndCapture");
+  find(d.graph_instantiate, "cuGraphInstantiateWithFlags");
+  find(d.graph_launch, "cuGraphLaunch");
+  find(d.graph_destroy, "cuGraphDestroy");
+  find(d.graph_exec_destroy, "cuGraphExecDestroy");
+  find(d.event_create, "cuEventCreate");
+  find(d.event_record, "cuEventRecord");
+  find(d.event_wait, "cuEventSynchronize");
+  find(d.event_elapsed, "cuEventElapsedTime");
+  find(d.event_destroy, "cuEventDestroy_v2");
   find(d.module_load, "cuModuleLoadData");
   find(d.module_unload, "cuModuleUnload");
   find(d.module_function, "cuModuleGetFunction");

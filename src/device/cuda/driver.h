@@ -8,7 +8,7 @@
 namespace graft::cuda {
 
 using Result = int;
-using Handle = void*;            ///< context, module, function, stream
+using Handle = void*;            ///< context, module, function, stream, graph, event
 using Address = unsigned long long;
 
 /// The driver's entry points; `missing` says why there are none.
@@ -16,6 +16,7 @@ struct Driver {
   std::string missing;
   Result (*init)(unsigned) = nullptr;
   Result (*error_string)(Result, const char**) = nullptr;
+  Result (*version)(int*) = nullptr;
   Result (*device_count)(int*) = nullptr;
   Result (*device_get)(int*, int) = nullptr;
   Result (*device_name)(char*, int, int) = nullptr;
@@ -32,6 +33,17 @@ struct Driver {
   Result (*stream_create)(Handle*, unsigned) = nullptr;
   Result (*stream_wait)(Handle) = nullptr;
   Result (*stream_destroy)(Handle) = nullptr;
+  Result (*capture_begin)(Handle, int) = nullptr;
+  Result (*capture_end)(Handle, Handle*) = nullptr;
+  Result (*graph_instantiate)(Handle*, Handle, unsigned long long) = nullptr;
+  Result (*graph_launch)(Handle, Handle) = nullptr;
+  Result (*graph_destroy)(Handle) = nullptr;
+  Result (*graph_exec_destroy)(Handle) = nullptr;
+  Result (*event_create)(Handle*, unsigned) = nullptr;
+  Result (*event_record)(Handle, Handle) = nullptr;
+  Result (*event_wait)(Handle) = nullptr;
+  Result (*event_elapsed)(float*, Handle, Handle) = nullptr;
+  Result (*event_destroy)(Handle) = nullptr;
   Result (*module_load)(Handle*, const void*) = nullptr;
   Result (*module_unload)(Handle) = nullptr;
   Result (*module_function)(Handle*, Handle, const char*) = nullptr;
