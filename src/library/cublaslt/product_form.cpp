@@ -23,8 +23,10 @@ std::optional<Matrix> by_columns(int64_t rows, int64_t columns, int64_t row_stri
 }
 
 Matrix lying(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride, const char* name) {
-  if (auto plain = by_columns(rows, columns, row_stride, column_stride)) return *plain;
+  const auto plain = by_columns(rows, columns, row_stride, column_stride);
   auto turned = by_columns(columns, rows, column_stride, row_stride);
+  // A single row is one long column rather than many short ones.
+  if (plain && !(turned && rows == 1)) return *plain;
   if (!turned) refuse(fmt::format("neither rows nor columns of the {} are contiguous", name));
   turned->transposed = true;
   return *turned;
