@@ -47,6 +47,7 @@ std::string match_value(const Region& region, StoredValue& stored);
 struct MatchedPost {
   PostOperation post;
   std::optional<TensorAccess> operand;
+  Expr before;  ///< the part of the value that it is applied to; null where that is none
 };
 
 /// A value that is stored as `type` without the roundings to that type between its operations and at its end: a library

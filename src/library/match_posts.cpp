@@ -132,8 +132,8 @@ class PostMatcher {
   std::string run(Expr value) {
     while (!equal(value, product_)) {
       if (posts_.size() == kMostPosts) return "more operations follow the product than a library call can have";
-      if (peel_pattern(value) || peel_one(value)) continue;
-      return reason_;
+      if (!peel_pattern(value) && !peel_one(value)) return reason_;
+      posts_.back().before = value;
     }
     std::reverse(posts_.begin(), posts_.end());
     return "";
@@ -152,7 +152,7 @@ class PostMatcher {
       if (!unify(pattern.shape, value, binding) || !has_product(binding.x)) continue;
       const PostOperation post = make_post(pattern, binding);
       if (post.kind == PostKind::kClip && !(post.alpha <= post.beta)) continue;
-      posts_.push_back({post, std::nullopt});
+      posts_.push_back({post, std::nullopt, {}});
       value = binding.x;
       return true;
     }
@@ -178,7 +178,7 @@ class PostMatcher {
   }
 
   bool keep(const PostOperation& post, const Expr& inner, Expr& value) {
-    posts_.push_back({post, std::nullopt});
+    posts_.push_back({post, std::nullopt, {}});
     value = inner;
     return true;
   }
@@ -235,10 +235,10 @@ class PostMatcher {
       default:
         return refuse(value);
     }
-    posts_.push_back({post_of(kind), access});
+    posts_.push_back({post_of(kind), access, {}});
     // t - x is -x, then t added.
     if (value->intrinsic == Intrinsic::kSub && !left) {
-      posts_.push_back({post_of(PostKind::kLinear, -1), std::nullopt});
+      posts_.push_back({post_of(PostKind::kLinear, -1), std::nullopt, {}});
     }
     value = inner;
     return true;

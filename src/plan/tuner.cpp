@@ -106,6 +106,7 @@ void build_runner(Runner& runner, const FusedProgram& program, const Record& rec
   options.packed = nullptr;
   options.progress = nullptr;
   options.keep_references = false;
+  options.libraries.refuses = nullptr;  // asked when the way was found
   try {
     auto engine = std::make_shared<const Engine>(build_engine(program, options).engine);
     GRAFT_CHECK(engine->steps.size() == 1, "a step fell apart while it was measured");

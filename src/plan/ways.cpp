@@ -156,6 +156,26 @@ std::string region_key(const RegionTask& task, const Bindings& typical) {
   return hasher.finish().to_string();
 }
 
+std::string why_refused(const RegionTask& task, const Way& way, const Bindings& typical, const BuildOptions& options) {
+  if (way.library.empty()) return "";
+  return why_refused(*task.region, parse_library_schedule(way.schedule), typical, options);
+}
+
+bool is_worth_library(const Region& region, const Bindings& typical, const BuildOptions& options) {
+  return options.target.kind == TargetKind::kCuda && options.libraries.source &&
+         operations_of(region).evaluate(typical) >= kWorthLibrary;
+}
+
+bool library_takes(const RegionTask& task, const Bindings& typical, const BuildOptions& options) {
+  for (const LibraryInfo& library : all_libraries()) {
+    if (library.target != options.target.kind) continue;
+    std::vector<Way> ways;
+    add_library_ways(ways, library, task, typical, {.library = 1, .options = options});
+    if (!ways.empty() && ways[0].reason.empty()) return true;
+  }
+  return false;
+}
+
 std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const WayLimits& limits) {
   std::vector<Way> ways;
   std::set<std::string> programs;
@@ -171,8 +191,7 @@ std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const 
   for (const LibraryInfo& library : all_libraries()) {
     if (library.target == target.kind) add_library_ways(ways, library, task, typical, limits);
   }
-  // Until generated kernels are shown to be faster there.
-  if (target.kind == TargetKind::kCuda && operations_of(*task.region).evaluate(typical) >= kWorthLibrary) {
+  if (is_worth_library(*task.region, typical, limits.options)) {
     std::stable_partition(ways.begin(), ways.end(), [](const Way& way) { return !way.library.empty(); });
   }
   return ways;
