@@ -25,6 +25,7 @@ Driver open_driver() {
   };
   find(d.init, "cuInit");
   find(d.error_string, "cuGetErrorString");
+  find(d.version, "cuDriverGetVersion");
   find(d.device_count, "cuDeviceGetCount");
   find(d.device_get, "cuDeviceGet");
   find(d.device_name, "cuDeviceGetName");

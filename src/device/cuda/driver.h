@@ -16,6 +16,7 @@ struct Driver {
   std::string missing;
   Result (*init)(unsigned) = nullptr;
   Result (*error_string)(Result, const char**) = nullptr;
+  Result (*version)(int*) = nullptr;
   Result (*device_count)(int*) = nullptr;
   Result (*device_get)(int*, int) = nullptr;
   Result (*device_name)(char*, int, int) = nullptr;
