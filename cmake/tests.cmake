@@ -8,7 +8,7 @@ endif()
 enable_testing()
 graft_require(GTest)
 include(GoogleTest)
-set(graft_core_kinds unit golden plan ops llvm cuda onednn)
+set(graft_core_kinds unit golden plan ops llvm cuda device onednn)
 set(graft_own_commands bench mutate replay)  # their run.py is a command of ./dev, not a test
 
 graft_sources(support_sources tests/support)

@@ -120,8 +120,8 @@ TensorView view(std::string name, T* data, std::vector<int64_t> shape, std::vect
           const_cast<std::remove_cv_t<T>*>(data)};
 }
 
-/// Describes a tensor of DLPack (`DLTensor` of dlpack.h, whose version does not matter) without copying it. Throws Error
-/// for element types that ONNX lacks and for several lanes.
+/// Describes a tensor of DLPack (`DLTensor` of any version of dlpack.h) without copying it. Throws Error for element
+/// types that ONNX lacks and for several lanes.
 template <class DlTensor>
 TensorView view_of_dlpack(std::string name, const DlTensor& tensor) {
   constexpr DataType kSigned[] = {DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64};

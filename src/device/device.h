@@ -73,6 +73,9 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const std::string& name() const = 0;
+  /// Multiply-adds (two operations each) that its units and clock give at most, in fp32 or in products of fp16; 0 where
+  /// that is not known.
+  virtual double peak_gflops(bool half) const = 0;
   virtual std::unique_ptr<DeviceStream> make_stream() = 0;
   /// Loads what the code generator made for this device.
   virtual std::shared_ptr<const DeviceModule> load(std::span<const std::byte> code) = 0;

@@ -21,6 +21,7 @@ using cuda::Handle;
 
 // Numbers of the driver API.
 constexpr int kComputeMajor = 75, kComputeMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+constexpr int kMultiprocessors = 16, kClockRate = 13;  // CU_DEVICE_ATTRIBUTE_*; the clock in kHz
 constexpr int kMaxDynamicShared = 8;                   // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 class CudaModule : public DeviceModule {
@@ -101,14 +102,32 @@ class CudaDevice : public Device {
     return std::make_shared<CudaModule>(context_, code);
   }
 
+  double peak_gflops(bool half) const override {
+    // Operations of a multiprocessor in a clock, from NVIDIA's tables of arithmetic throughput.
+    struct Row {
+      int major, minor, single, half;
+    };
+    constexpr Row kRows[] = {{8, 0, 128, 2048}, {8, 6, 256, 1024},  {8, 9, 256, 1024},
+                             {9, 0, 256, 4096}, {10, 0, 256, 8192}, {12, 0, 256, 1024}};
+    for (const Row& row : kRows) {
+      if (row.major != attribute(kComputeMajor) || row.minor != attribute(kComputeMinor)) continue;
+      return 1e-6 * (half ? row.half : row.single) * attribute(kMultiprocessors) * attribute(kClockRate);
+    }
+    return 0;
+  }
+
   std::string architecture() const {
-    int major = 0, minor = 0;
-    check(driver().device_attribute(&major, kComputeMajor, device_), "asking the GPU");
-    check(driver().device_attribute(&minor, kComputeMinor, device_), "asking the GPU");
+    const int major = attribute(kComputeMajor), minor = attribute(kComputeMinor);
     return fmt::format("sm_{}{}{}", major, minor, major == 9 ? "a" : "");
   }
 
  private:
+  int attribute(int which) const {
+    int value = 0;
+    check(driver().device_attribute(&value, which, device_), "asking the GPU");
+    return value;
+  }
+
   int device_ = 0;
   Handle context_ = nullptr;
   std::string name_;
