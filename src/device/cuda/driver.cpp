@@ -25,10 +25,12 @@ Driver open_driver() {
   };
   find(d.init, "cuInit");
   find(d.error_string, "cuGetErrorString");
+  find(d.version, "cuDriverGetVersion");
   find(d.device_count, "cuDeviceGetCount");
   find(d.device_get, "cuDeviceGet");
   find(d.device_name, "cuDeviceGetName");
   find(d.device_attribute, "cuDeviceGetAttribute");
+  find(d.device_memory, "cuDeviceTotalMem_v2");
   find(d.retain_context, "cuDevicePrimaryCtxRetain");
   find(d.current_context, "cuCtxGetCurrent");
   find(d.push_context, "cuCtxPushCurrent_v2");

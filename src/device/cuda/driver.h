@@ -16,10 +16,12 @@ struct Driver {
   std::string missing;
   Result (*init)(unsigned) = nullptr;
   Result (*error_string)(Result, const char**) = nullptr;
+  Result (*version)(int*) = nullptr;
   Result (*device_count)(int*) = nullptr;
   Result (*device_get)(int*, int) = nullptr;
   Result (*device_name)(char*, int, int) = nullptr;
   Result (*device_attribute)(int*, int, int) = nullptr;
+  Result (*device_memory)(size_t*, int) = nullptr;
   Result (*retain_context)(Handle*, int) = nullptr;
   Result (*current_context)(Handle*) = nullptr;
   Result (*push_context)(Handle) = nullptr;
