@@ -33,8 +33,8 @@ void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
   add_choice(command, "--device", "device", "what runs it: cpu, cuda or cuda:NUMBER (cpu)");
   add_choice(command, "--threads", "threads", "threads to plan for; 0 is all of this machine");
   add_choice(command, "--tune", "tune", "off, fast or full: how long candidates are measured (fast)");
-  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4, or a GPU,\n"
-             "sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120, which need not be here (native);\n"
+  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4, or a GPU\n"
+             "that need not be here: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (native);\n"
              "may be repeated for a plan that is ready for several");
   add_choice(command, "--record", "record", "take the choices of this plan, or of this text of a record, where they\n"
              "fit; regions that it does not name are judged as --tune says");
