@@ -320,7 +320,7 @@ class Session {
     return run(std::span(inputs.begin(), inputs.size()), outputs, allocator);
   }
 
-  /// Queues the following runs on a cudaStream_t or CUstream of the caller's; null: on the session's own.
+  /// Puts the following runs into the order of a cudaStream_t or CUstream; see graft_session_set_stream.
   Status set_stream(void* stream) {
     graft_error error;
     const graft_status status = graft_session_set_stream(handle_.get(), stream, &error);

@@ -213,8 +213,9 @@ GRAFT_API graft_status graft_session_run(graft_session* session, const graft_ten
                                          graft_tensor* outputs, size_t output_count,
                                          const graft_allocator* allocator, graft_error* error);
 
-/* Queues the following runs on `stream` (a cudaStream_t or CUstream of the engine's GPU), after the runs before; NULL:
- * on the session's own stream. The stream must live until the session has another or ends. No effect on a CPU. */
+/* Puts the following runs into the order of `stream` (a cudaStream_t or CUstream of the engine's GPU; the default stream
+ * is cudaStreamLegacy, (void*)1): what it holds before a run comes first, what is queued there later waits for the run.
+ * NULL: no order but the session's own. The stream must live until the session has another or ends. No effect on a CPU. */
 GRAFT_API graft_status graft_session_set_stream(graft_session* session, void* stream, graft_error* error);
 /* Returns when all runs have finished, with the first error that their kernels found; the session stays usable. */
 GRAFT_API graft_status graft_session_wait(graft_session* session, graft_error* error);

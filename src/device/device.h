@@ -38,11 +38,14 @@ class DeviceGraph {
 class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
-  /// Continues on a stream of the caller's (CUDA: a CUstream), after what is queued so far; null: on its own again.
-  virtual void use(void* native) = 0;
-  /// The stream that work is queued on, for libraries: while recording, the one that is recorded.
-  virtual void* native() const = 0;
-  /// What is queued so far is what work after use() waits for.
+  /// Runs from now on stand in the order of a stream of the caller's (CUDA: a CUstream), which has to live as long; null:
+  /// in the order of this one alone.
+  virtual void use(void* callers) = 0;
+  /// The driver's own handle of this stream (a CUstream), for libraries that put work into it; its context is made this
+  /// thread's. Never null for a GPU.
+  virtual void* native() = 0;
+  /// A run's work waits for what the caller's stream holds so far, and the caller's stream for the run's.
+  virtual void begin_run() = 0;
   virtual void end_run() = 0;
   /// Memory of the device, a multiple of 256 bytes; throws out_of_memory saying how much is free.
   virtual void* allocate(int64_t bytes) = 0;

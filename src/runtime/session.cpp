@@ -128,6 +128,10 @@ Status Session::wait() {
 
 void Session::set_memory_limit(int64_t bytes) { state_->session_memory.limit = bytes; }
 
+Status Session::time_steps(int repetitions, double& milliseconds) {
+  return guarded([&] { milliseconds = state_->time_steps(repetitions); });
+}
+
 Status Session::output_shapes(std::span<const std::vector<int64_t>> inputs,
                               std::vector<std::vector<int64_t>>& outputs) {
   return guarded([&] {
@@ -151,8 +155,10 @@ void Session::State::run(std::span<const BufferView> inputs, std::span<BufferVie
   if (profiling) begin = Clock::now();
   times.clear();
   status[0] = 0;
+  if (stream) stream->begin_run();
   if (stream && profiling) stream->mark(0);
   Prepared& p = prepare(inputs);
+  last = &p;
   bind_caller_inputs(inputs);
   if (engine->has_computed_symbols) {
     Prepared dynamic = p;  // sizes found while running belong to this run only
@@ -229,7 +235,7 @@ Prepared Session::State::make_prepared(std::span<const BufferView> inputs) const
   for (size_t s = 0; s < engine->steps.size(); ++s) {
     run_checks(engine->steps[s], p.bindings);
     ready(static_cast<int>(s), p);
-    p.scratch_bytes = std::max(p.scratch_bytes, p.steps[s].scratch);
+    p.scratch_bytes = std::max(p.scratch_bytes, scratch_of(p.steps[s]));
   }
   return p;
 }
@@ -250,6 +256,11 @@ void Session::State::ready(int step, Prepared& p) const {
   ready.scratch = (kernel.scratch.evaluate(p.bindings) + 63) / 64 * 64;
 }
 
+bool Session::State::has_code(int step) const {
+  const int kernel = engine->steps[step].kernel;
+  return stream ? kernel >= 0 && loaded->device->kernels[kernel].function : work[step].kernel != nullptr;
+}
+
 /// Makes the step's library call ready. False when the library cannot do it for these sizes, or is missing, and the
 /// step has a kernel to run instead.
 bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& bindings) const {
@@ -257,20 +268,27 @@ bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& b
   try {
     GRAFT_USER_CHECK(loaded->libraries, kDevice, "no library was given to this run", s.library);
     auto& [sizes, last] = last_calls[step];
-    if (!last || sizes != bindings) last = loaded->libraries(*engine, s, bindings, ready.parallel ? threads : 1);
+    const LibraryPlace place{.threads = ready.parallel ? threads : 1, .stream = stream ? stream->native() : nullptr};
+    if (!last || sizes != bindings) last = loaded->libraries(*engine, s, bindings, place);
     sizes = bindings;
     ready.library = engine->has_computed_symbols ? last : std::move(last);
     ready.scratch = (ready.library->scratch_bytes() + 63) / 64 * 64;
     return true;
   } catch (const Error& error) {
     const bool replaceable = error.kind() == ErrorKind::kDevice || error.kind() == ErrorKind::kUnsupported;
-    if (replaceable && work[step].kernel) {
+    if (replaceable && has_code(step)) {
       log(LogLevel::kReason, "node '{}' runs as a kernel: {}", s.name, error.what());
       ready.library = nullptr;
       return false;
     }
     throw Error(error.kind(), error.what(), fmt::format("node '{}'", s.name));
   }
+}
+
+/// Bytes of scratch memory of all that run the step at the same time. Kernels of a device have theirs in their blocks.
+int64_t Session::State::scratch_of(const ReadyStep& ready) const {
+  if (stream) return ready.library ? ready.scratch : 0;
+  return ready.scratch * threads;
 }
 
 /// Arena addresses for this run.
@@ -285,7 +303,7 @@ void Session::State::place(const Prepared& p) {
     }
   }
   char* base = static_cast<char*>(arena.reserve(p.arena_bytes, session_memory, "intermediate tensors", largest));
-  if (!stream) scratch.reserve(p.scratch_bytes * threads, session_memory, "scratch memory");
+  scratch.reserve(p.scratch_bytes, session_memory, "scratch memory");
   last_arena = p.arena_bytes;
   for (size_t i = 0; i < arena_tensors.size(); ++i) memory[arena_tensors[i]] = base + p.offsets[i];
 }
@@ -406,7 +424,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
     std::swap(kernel_sizes, p.bindings);
     ready(static_cast<int>(s), p);
     std::swap(kernel_sizes, p.bindings);
-    if (!stream) scratch.reserve(p.steps[s].scratch * threads, session_memory, "scratch memory");
+    scratch.reserve(scratch_of(p.steps[s]), session_memory, "scratch memory");
     run_step(static_cast<int>(s), p);
     if (!step.count_symbol.empty() && step.kind == StepKind::kKernel) {
       const int64_t count = read_computed(step.tensors.back(), 0);
@@ -431,7 +449,10 @@ void Session::State::run_step(int index, const Prepared& p) {
     case StepKind::kNone:
       break;
     case StepKind::kKernel:
-      if (stream) {
+    case StepKind::kLibrary:
+      if (p.steps[index].library) {
+        launch_library(index, p.steps[index]);
+      } else if (stream) {
         launch_on_device(index, p.steps[index], p.sizes.data() + step.first_size);
       } else {
         launch(step, p.steps[index], p.sizes.data() + step.first_size);
@@ -443,10 +464,6 @@ void Session::State::run_step(int index, const Prepared& p) {
       } else {
         interpret(index, given, p.bindings);
       }
-      break;
-    case StepKind::kLibrary:
-      p.steps[index].library ? launch_library(index, p.steps[index])
-                             : launch(step, p.steps[index], p.sizes.data() + step.first_size);
       break;
   }
   if (stream && profiling) stream->mark(index + 1);
@@ -495,7 +512,7 @@ void Session::State::launch_library(int step, const ReadyStep& ready) const {
       if (code != 0) failure = code;
     }
   };
-  parallel_for(ready.parallel ? threads : 1, ready.library->slices(), piece);
+  parallel_for(ready.parallel && !stream ? threads : 1, ready.library->slices(), piece);
   GRAFT_USER_CHECK(failure == 0, kDevice,
                    fmt::format("{} failed with code {}", engine->steps[step].library, failure.load()),
                    fmt::format("node '{}'", engine->steps[step].name));

@@ -103,6 +103,17 @@ void Session::State::finish_on_device(std::span<BufferView> outputs) {
   }
 }
 
+std::shared_ptr<DeviceGraph> Session::State::record(const Prepared& p) {
+  stream->begin_recording();
+  try {
+    for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
+  } catch (...) {
+    stream->end_recording();
+    throw;
+  }
+  return stream->end_recording();
+}
+
 /// The first run with all memory at its places goes step by step, the second is recorded, later ones are replayed.
 void Session::State::run_recorded(Prepared& p) {
   const auto same_places = [&](const Recording& recording) { return recording.places == memory; };
@@ -113,15 +124,9 @@ void Session::State::run_recorded(Prepared& p) {
       for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
       return;
     }
-    stream->begin_recording();
-    try {
-      for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
-    } catch (...) {
-      stream->end_recording();
-      throw;
-    }
+    std::shared_ptr<DeviceGraph> graph = record(p);
     if (p.recordings.size() == kMostRecordings) p.recordings.pop_back();
-    p.recordings.insert(p.recordings.begin(), {memory, stream->end_recording()});
+    p.recordings.insert(p.recordings.begin(), {memory, std::move(graph)});
   } else {
     std::rotate(p.recordings.begin(), known, known + 1);
   }
@@ -190,6 +195,19 @@ void Session::State::interpret_on_host(int index, const Bindings& bindings) {
   for (size_t a = static_cast<size_t>(step.input_count); a < given.size(); ++a) {
     stream->upload(memory[roots[step.tensors[a]]], given[a], copies[a].size());
   }
+}
+
+double Session::State::time_steps(int repetitions) {
+  GRAFT_USER_CHECK(stream && last && can_record, kInvalidArgument,
+                   "only the steps of a finished run on a device, with sizes known before it and none in the "
+                   "interpreter, can be replayed",
+                   "run");
+  const std::shared_ptr<DeviceGraph> graph = record(*last);
+  stream->replay(*graph);
+  stream->mark(0);
+  for (int i = 0; i < repetitions; ++i) stream->replay(*graph);
+  stream->mark(1);
+  return stream->elapsed_us(0, 1) * 1e-3 / repetitions;
 }
 
 }  // namespace graft

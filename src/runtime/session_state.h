@@ -88,6 +88,7 @@ struct Session::State {
   // What signatures decide.
   std::map<std::vector<int64_t>, Prepared> prepared;
   std::set<std::vector<int64_t>> known_shapes;  // that bind_inputs has accepted; kept when values are read from inputs
+  Prepared* last = nullptr;  // of the last run
   // The current run; kept, so that a run allocates nothing.
   std::vector<int64_t> key;
   std::vector<void*> memory;    // by tensor
@@ -120,6 +121,8 @@ struct Session::State {
   Prepared& prepare(std::span<const BufferView> inputs);
   Prepared make_prepared(std::span<const BufferView> inputs) const;
   void ready(int step, Prepared& p) const;
+  bool has_code(int step) const;
+  int64_t scratch_of(const ReadyStep& ready) const;
   bool ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
   void place(const Prepared& p);
   void bind_caller_inputs(std::span<const BufferView> inputs);
@@ -145,6 +148,8 @@ struct Session::State {
   int64_t read_computed(int tensor, int64_t element);
   void launch_on_device(int step, const ReadyStep& ready, const int64_t* sizes);
   void interpret_on_host(int step, const Bindings& bindings);
+  std::shared_ptr<DeviceGraph> record(const Prepared& p);
+  double time_steps(int repetitions);
   void* pointer(int tensor) const { return memory[roots[tensor]]; }
 };
 

@@ -52,7 +52,8 @@ class PagedStream : public graft::DeviceStream {
  public:
   explicit PagedStream(std::shared_ptr<Pages> pages) : pages_(std::move(pages)) {}
   void use(void*) override {}
-  void* native() const override { return nullptr; }
+  void* native() override { return nullptr; }
+  void begin_run() override {}
   void end_run() override {}
   void* allocate(int64_t bytes) override { return pages_->allocate(static_cast<size_t>(std::max<int64_t>(bytes, 1))); }
   void release(void* memory) noexcept override { pages_->release(memory); }

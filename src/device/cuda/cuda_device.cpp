@@ -144,6 +144,13 @@ std::string why_no_cuda_device() {
   return count > 0 ? "" : "the NVIDIA driver sees no GPU";
 }
 
+std::string cuda_driver_version() {
+  GRAFT_USER_CHECK(driver().missing.empty(), kDevice, driver().missing, "CUDA");
+  int version = 0;
+  check(driver().version(&version), "asking the driver");
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
 std::string cuda_architecture(int ordinal) { return CudaDevice(ordinal).architecture(); }
 
 }  // namespace graft

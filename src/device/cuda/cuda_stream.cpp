@@ -59,33 +59,29 @@ class CudaStream : public DeviceStream {
  public:
   explicit CudaStream(Handle context) : context_(context) {
     const Current current(context_);
-    check(driver().stream_create(&own_, kNonBlocking), "a stream cannot be made");
-    stream_ = own_;
-    check(driver().event_create(&end_, kDisableTiming), "an event cannot be made");
+    check(driver().stream_create(&stream_, kNonBlocking), "a stream cannot be made");
+    check(driver().event_create(&fence_, kDisableTiming), "an event cannot be made");
   }
   ~CudaStream() override {
     quietly(context_, [&] {
       for (const Handle event : marks_) driver().event_destroy(event);
-      driver().event_destroy(end_);
-      driver().stream_destroy(own_);
+      driver().event_destroy(fence_);
+      driver().stream_destroy(stream_);
     });
   }
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  void use(void* native) override {
-    const Current current(context_);
-    const Handle next = native ? native : own_;
-    if (next == stream_) return;
-    // The stream before may be gone by now; the event is ours.
-    if (ended_) check(driver().stream_wait_event(next, end_, 0), "waiting for the stream before");
-    stream_ = next;
+  void use(void* native) override { callers_ = native; }
+  void* native() override {
+    enter();
+    return stream_;
   }
-  void* native() const override { return target(); }
+  void begin_run() override {
+    if (callers_) follow(stream_, callers_);
+  }
   void end_run() override {
-    const Current current(context_);
-    check(driver().event_record(end_, stream_), "noting the end of a run");
-    ended_ = true;
+    if (callers_) follow(callers_, stream_);
   }
 
   void* allocate(int64_t bytes) override {
@@ -118,17 +114,17 @@ class CudaStream : public DeviceStream {
   }
   void copy(void* to, const void* from, size_t bytes) override {
     const Current current(context_);
-    if (bytes > 0) check(driver().copy(address(to), address(from), bytes, target()), "copying on the GPU");
+    if (bytes > 0) check(driver().copy(address(to), address(from), bytes, stream_), "copying on the GPU");
   }
   void clear(void* memory, size_t bytes) override {
     const Current current(context_);
-    check(driver().fill(address(memory), 0, bytes, target()), "clearing memory");
+    check(driver().fill(address(memory), 0, bytes, stream_), "clearing memory");
   }
   void launch(const DeviceKernel& kernel, int64_t grid, void** arguments) override {
     GRAFT_USER_CHECK(grid <= INT_MAX, kUnsupported, fmt::format("a launch of {} blocks", grid), "GPU");
     const Current current(context_);
     check(driver().launch(kernel.function, static_cast<unsigned>(grid), 1, 1, static_cast<unsigned>(kernel.threads), 1,
-                          1, static_cast<unsigned>(kernel.shared_bytes), target(), arguments, nullptr),
+                          1, static_cast<unsigned>(kernel.shared_bytes), stream_, arguments, nullptr),
           "launching a kernel");
   }
   void wait() override {
@@ -136,17 +132,14 @@ class CudaStream : public DeviceStream {
     check(driver().stream_wait(stream_), "waiting for the GPU");
   }
 
-  // Recording happens on the session's own stream: a caller's may be one that cannot be captured.
   void begin_recording() override {
     const Current current(context_);
-    check(driver().begin_capture(own_, kThreadLocal), "recording launches");
-    recording_ = true;
+    check(driver().begin_capture(stream_, kThreadLocal), "recording launches");
   }
   std::shared_ptr<DeviceGraph> end_recording() override {
     const Current current(context_);
-    recording_ = false;
     Handle recorded = nullptr;
-    check(driver().end_capture(own_, &recorded), "recording launches");
+    check(driver().end_capture(stream_, &recorded), "recording launches");
     return std::make_shared<CudaGraph>(context_, recorded);
   }
   void replay(const DeviceGraph& graph) override {
@@ -172,11 +165,20 @@ class CudaStream : public DeviceStream {
   }
 
  private:
-  Handle target() const { return recording_ ? own_ : stream_; }
+  /// What `after` queues from now on waits for what `before` holds now.
+  void follow(Handle after, Handle before) {
+    const Current current(context_);
+    check(driver().event_record(fence_, before), "noting a place in a stream");
+    check(driver().stream_wait_event(after, fence_, 0), "waiting for another stream");
+  }
+  /// For callers of the driver beside this class; the context stays this thread's.
+  void enter() const {
+    Handle now = nullptr;
+    if (driver().current_context(&now) != 0 || now != context_) check(driver().push_context(context_), "a context");
+  }
 
-  Handle context_, own_ = nullptr, stream_ = nullptr, end_ = nullptr;
+  Handle context_, stream_ = nullptr, callers_ = nullptr, fence_ = nullptr;
   std::vector<Handle> marks_;
-  bool recording_ = false, ended_ = false;
 };
 
 }  // namespace
