@@ -66,8 +66,8 @@ class Session {
   Status run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate = nullptr,
              void* context = nullptr);
 
-  /// On a device: the milliseconds that the steps of the last run take there on the data that it left, without the copies
-  /// of inputs and outputs, the mean of so many replays. Fails on a CPU, before a run, and where a step cannot be
+  /// On a device: the milliseconds that the steps of the last run take there on the data that it left, without the
+  /// copies of inputs and outputs, the mean of so many replays. Fails on a CPU, before a run, and where a step cannot be
   /// captured (it runs in the interpreter, or its sizes are computed by the run).
   Status time_steps(int repetitions, double& milliseconds);
 
