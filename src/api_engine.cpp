@@ -30,8 +30,8 @@ graft_status fail(graft_error* error, ErrorKind kind, std::string_view message) 
 
 namespace {
 
-CompileOptions make_options(const graft_option* options, size_t count, graft_progress_function progress, void* context,
-                            bool& stopped) {
+CompileOptions make_options(const graft_option* options, size_t count, graft_progress_function progress,
+                            void* context, bool& stopped) {
   CompileOptions made;
   GRAFT_USER_CHECK(options || count == 0, kInvalidArgument, "NULL with a count that is not 0", "options");
   for (size_t i = 0; i < count; ++i) {
@@ -104,7 +104,8 @@ void graft_set_log(graft_log_function log, void* context, int32_t level) {
 }
 
 graft_status graft_compile(const char* path, const graft_option* options, size_t option_count,
-                           graft_progress_function progress, void* context, graft_engine** engine, graft_error* error) {
+                           graft_progress_function progress, void* context, graft_engine** engine,
+                           graft_error* error) {
   if (!path) return graft::api_detail::fail(error, graft::ErrorKind::kInvalidArgument, "graft_compile: path is NULL");
   return graft::api_detail::compile_source({.path = path}, options, option_count, progress, context, engine, error);
 }

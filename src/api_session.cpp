@@ -46,12 +46,8 @@ constexpr int32_t kMaxRank = 64;
 /// A session with buffers that are filled anew for each call, so that a call allocates nothing.
 struct graft_session {
   graft_session(graft_engine* of, int threads)
-      : engine(graft_engine_retain(of)),
-        session(of->loaded, threads),
-        inputs(of->inputs.size()),
-        outputs(of->outputs.size()),
-        wanted(of->outputs.size()),
-        owned(of->outputs.size()) {}
+      : engine(graft_engine_retain(of)), session(of->loaded, threads), inputs(of->inputs.size()),
+        outputs(of->outputs.size()), wanted(of->outputs.size()), owned(of->outputs.size()) {}
   ~graft_session() { graft_engine_release(engine); }
 
   void take_inputs(const graft_tensor* tensors, size_t count);
@@ -145,10 +141,10 @@ void take(const graft_tensor& tensor, const graft_value_info& value, const char*
 /// The elements of an output are written, so they may not share memory.
 void check_written(const graft::BufferView& view, const graft_value_info& value) {
   for (size_t axis = 0; axis < view.strides.size(); ++axis) {
-    GRAFT_USER_CHECK(
-        view.strides[axis] != 0 || view.shape[axis] <= 1, kInvalidArgument,
-        fmt::format("axis {} of {} elements has stride 0, so that they would share memory", axis, view.shape[axis]),
-        fmt::format("output '{}'", value.name));
+    GRAFT_USER_CHECK(view.strides[axis] != 0 || view.shape[axis] <= 1, kInvalidArgument,
+                     fmt::format("axis {} of {} elements has stride 0, so that they would share memory", axis,
+                                 view.shape[axis]),
+                     fmt::format("output '{}'", value.name));
   }
 }
 
@@ -195,8 +191,8 @@ void graft_session::give_outputs(graft_tensor* tensors, size_t count) {
     tensor.shape = view.shape.data();
     tensor.strides = nullptr;
     tensor.data = view.data;
-    tensor.bytes =
-        static_cast<uint64_t>(graft::packed_bytes(view.type, graft::checked_element_count(view.type, view.shape)));
+    tensor.bytes = static_cast<uint64_t>(
+        graft::packed_bytes(view.type, graft::checked_element_count(view.type, view.shape)));
   }
 }
 
@@ -208,7 +204,8 @@ void* graft_session::allocate(int output, DType type, std::span<const int64_t> s
 
 extern "C" {
 
-graft_status graft_session_create(graft_engine* engine, int32_t threads, graft_session** session, graft_error* error) {
+graft_status graft_session_create(graft_engine* engine, int32_t threads, graft_session** session,
+                                  graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(engine && session, kInvalidArgument, "engine or the place for the session is NULL",
                      "graft_session_create");

@@ -76,44 +76,22 @@ class [[nodiscard]] Status {
 /// first.
 enum class DataType : int32_t {
   kUndefined = 0,
-  kFloat32 = GRAFT_FLOAT32,
-  kUint8 = GRAFT_UINT8,
-  kInt8 = GRAFT_INT8,
-  kUint16 = GRAFT_UINT16,
-  kInt16 = GRAFT_INT16,
-  kInt32 = GRAFT_INT32,
-  kInt64 = GRAFT_INT64,
-  kString = GRAFT_STRING,
-  kBool = GRAFT_BOOL,
-  kFloat16 = GRAFT_FLOAT16,
-  kFloat64 = GRAFT_FLOAT64,
-  kUint32 = GRAFT_UINT32,
-  kUint64 = GRAFT_UINT64,
-  kComplex64 = GRAFT_COMPLEX64,
-  kComplex128 = GRAFT_COMPLEX128,
-  kBFloat16 = GRAFT_BFLOAT16,
-  kFloat8E4M3FN = GRAFT_FLOAT8E4M3FN,
-  kFloat8E4M3FNUZ = GRAFT_FLOAT8E4M3FNUZ,
-  kFloat8E5M2 = GRAFT_FLOAT8E5M2,
-  kFloat8E5M2FNUZ = GRAFT_FLOAT8E5M2FNUZ,
-  kUint4 = GRAFT_UINT4,
-  kInt4 = GRAFT_INT4,
-  kFloat4E2M1 = GRAFT_FLOAT4E2M1,
-  kFloat8E8M0 = GRAFT_FLOAT8E8M0,
-  kUint2 = GRAFT_UINT2,
-  kInt2 = GRAFT_INT2,
+  kFloat32 = GRAFT_FLOAT32, kUint8 = GRAFT_UINT8, kInt8 = GRAFT_INT8, kUint16 = GRAFT_UINT16, kInt16 = GRAFT_INT16,
+  kInt32 = GRAFT_INT32, kInt64 = GRAFT_INT64, kString = GRAFT_STRING, kBool = GRAFT_BOOL, kFloat16 = GRAFT_FLOAT16,
+  kFloat64 = GRAFT_FLOAT64, kUint32 = GRAFT_UINT32, kUint64 = GRAFT_UINT64, kComplex64 = GRAFT_COMPLEX64,
+  kComplex128 = GRAFT_COMPLEX128, kBFloat16 = GRAFT_BFLOAT16, kFloat8E4M3FN = GRAFT_FLOAT8E4M3FN,
+  kFloat8E4M3FNUZ = GRAFT_FLOAT8E4M3FNUZ, kFloat8E5M2 = GRAFT_FLOAT8E5M2, kFloat8E5M2FNUZ = GRAFT_FLOAT8E5M2FNUZ,
+  kUint4 = GRAFT_UINT4, kInt4 = GRAFT_INT4, kFloat4E2M1 = GRAFT_FLOAT4E2M1, kFloat8E8M0 = GRAFT_FLOAT8E8M0,
+  kUint2 = GRAFT_UINT2, kInt2 = GRAFT_INT2,
 };
 
 /// The element type of a C++ type.
 template <class T>
 constexpr DataType data_type_of() {
   using U = std::remove_cv_t<T>;
-  if constexpr (std::is_same_v<U, float>)
-    return DataType::kFloat32;
-  else if constexpr (std::is_same_v<U, double>)
-    return DataType::kFloat64;
-  else if constexpr (std::is_same_v<U, bool>)
-    return DataType::kBool;
+  if constexpr (std::is_same_v<U, float>) return DataType::kFloat32;
+  else if constexpr (std::is_same_v<U, double>) return DataType::kFloat64;
+  else if constexpr (std::is_same_v<U, bool>) return DataType::kBool;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 1)
     return std::is_signed_v<U> ? DataType::kInt8 : DataType::kUint8;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 2)
@@ -122,17 +100,16 @@ constexpr DataType data_type_of() {
     return std::is_signed_v<U> ? DataType::kInt32 : DataType::kUint32;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 8)
     return std::is_signed_v<U> ? DataType::kInt64 : DataType::kUint64;
-  else
-    static_assert(sizeof(U) == 0, "no element type has this C++ type; set TensorView::dtype yourself");
+  else static_assert(sizeof(U) == 0, "no element type has this C++ type; set TensorView::dtype yourself");
 }
 
 /// A tensor in memory that somebody else owns.
 struct TensorView {
-  std::string name = {};  ///< of the input or output; empty: by its position in the call
+  std::string name = {};         ///< of the input or output; empty: by its position in the call
   DataType dtype = DataType::kUndefined;
   std::vector<int64_t> shape = {};
   std::vector<int64_t> strides = {};  ///< in elements, of any sign; empty: row-major
-  void* data = nullptr;               ///< of any alignment. An output with null gets memory, see Session::run
+  void* data = nullptr;  ///< of any alignment. An output with null gets memory, see Session::run
 };
 
 /// Describes row-major or strided memory. An input is only read, so constant memory will do.
@@ -293,8 +270,9 @@ class Session {
         },
         const_cast<Allocator*>(&allocator)};
     graft_error error;
-    const graft_status status = graft_session_run(handle_.get(), inputs_.data(), inputs_.size(), outputs_.data(),
-                                                  outputs_.size(), allocator ? &forward : nullptr, &error);
+    const graft_status status =
+        graft_session_run(handle_.get(), inputs_.data(), inputs_.size(), outputs_.data(), outputs_.size(),
+                          allocator ? &forward : nullptr, &error);
     if (status != GRAFT_OK) return {static_cast<ErrorKind>(status), error.message};
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].data) continue;

@@ -62,32 +62,11 @@ typedef struct graft_error {
 
 /* Element types: the numbers of ONNX's TensorProto.DataType. */
 enum {
-  GRAFT_FLOAT32 = 1,
-  GRAFT_UINT8 = 2,
-  GRAFT_INT8 = 3,
-  GRAFT_UINT16 = 4,
-  GRAFT_INT16 = 5,
-  GRAFT_INT32 = 6,
-  GRAFT_INT64 = 7,
-  GRAFT_STRING = 8,
-  GRAFT_BOOL = 9,
-  GRAFT_FLOAT16 = 10,
-  GRAFT_FLOAT64 = 11,
-  GRAFT_UINT32 = 12,
-  GRAFT_UINT64 = 13,
-  GRAFT_COMPLEX64 = 14,
-  GRAFT_COMPLEX128 = 15,
-  GRAFT_BFLOAT16 = 16,
-  GRAFT_FLOAT8E4M3FN = 17,
-  GRAFT_FLOAT8E4M3FNUZ = 18,
-  GRAFT_FLOAT8E5M2 = 19,
-  GRAFT_FLOAT8E5M2FNUZ = 20,
-  GRAFT_UINT4 = 21,
-  GRAFT_INT4 = 22,
-  GRAFT_FLOAT4E2M1 = 23,
-  GRAFT_FLOAT8E8M0 = 24,
-  GRAFT_UINT2 = 25,
-  GRAFT_INT2 = 26
+  GRAFT_FLOAT32 = 1, GRAFT_UINT8 = 2, GRAFT_INT8 = 3, GRAFT_UINT16 = 4, GRAFT_INT16 = 5, GRAFT_INT32 = 6,
+  GRAFT_INT64 = 7, GRAFT_STRING = 8, GRAFT_BOOL = 9, GRAFT_FLOAT16 = 10, GRAFT_FLOAT64 = 11, GRAFT_UINT32 = 12,
+  GRAFT_UINT64 = 13, GRAFT_COMPLEX64 = 14, GRAFT_COMPLEX128 = 15, GRAFT_BFLOAT16 = 16, GRAFT_FLOAT8E4M3FN = 17,
+  GRAFT_FLOAT8E4M3FNUZ = 18, GRAFT_FLOAT8E5M2 = 19, GRAFT_FLOAT8E5M2FNUZ = 20, GRAFT_UINT4 = 21, GRAFT_INT4 = 22,
+  GRAFT_FLOAT4E2M1 = 23, GRAFT_FLOAT8E8M0 = 24, GRAFT_UINT2 = 25, GRAFT_INT2 = 26
 };
 
 typedef struct graft_engine graft_engine;
@@ -151,8 +130,8 @@ GRAFT_API uint64_t graft_compilation_count(void);
 
 /* An axis of an input or output. */
 typedef struct graft_axis {
-  int64_t size;          /* -1 when it depends on the run */
-  const char* text;      /* `384`, `batch`, `2*length` */
+  int64_t size;         /* -1 when it depends on the run */
+  const char* text;     /* `384`, `batch`, `2*length` */
   int64_t min, opt, max; /* of a symbol, as the engine was compiled; max 0 is unbounded */
 } graft_axis;
 
@@ -181,7 +160,7 @@ GRAFT_API const char* graft_engine_describe(const graft_engine* engine);
 
 /* A tensor in the caller's memory. */
 typedef struct graft_tensor {
-  const char* name; /* of the input or output; NULL: by its position in the call */
+  const char* name;       /* of the input or output; NULL: by its position in the call */
   int32_t dtype;
   int32_t rank;
   const int64_t* shape;   /* `rank` sizes */
@@ -218,8 +197,8 @@ GRAFT_API void graft_session_destroy(graft_session* session); /* NULL is allowed
  * After the first run of the same shapes nothing is allocated, unless sizes are known only while running or a step is
  *   interpreted. */
 GRAFT_API graft_status graft_session_run(graft_session* session, const graft_tensor* inputs, size_t input_count,
-                                         graft_tensor* outputs, size_t output_count, const graft_allocator* allocator,
-                                         graft_error* error);
+                                         graft_tensor* outputs, size_t output_count,
+                                         const graft_allocator* allocator, graft_error* error);
 
 /* Turns the recording of times per step on (1) or off (0) for the following runs. */
 GRAFT_API void graft_session_set_profiling(graft_session* session, int32_t on);

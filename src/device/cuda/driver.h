@@ -8,7 +8,7 @@
 namespace graft::cuda {
 
 using Result = int;
-using Handle = void*;  ///< context, module, function, stream, graph, event
+using Handle = void*;            ///< context, module, function, stream, graph, event
 using Address = unsigned long long;
 
 /// The driver's entry points; `missing` says why there are none.
