@@ -3,6 +3,8 @@
 
 #include <type_traits>
 
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "base/cuda_library.h"
@@ -81,7 +83,7 @@ std::string nvrtc_version() {
 }
 
 std::string compile_source(const std::string& source, const std::string& architecture, codegen::Progress& progress,
-                           bool ptx) {
+                           bool ptx, std::string* report) {
   const std::string problem = nvrtc_problem();
   GRAFT_USER_CHECK(problem.empty(), kDevice, problem, "CUDA code generation");
   const Nvrtc& api = nvrtc();
@@ -92,17 +94,19 @@ std::string compile_source(const std::string& source, const std::string& archite
   if (ptx) arch.replace(0, arch.find('_'), "compute");
   const std::string architecture_option = "--gpu-architecture=" + arch;
   // A product and a sum stay two roundings, as intrinsics.inc says; fused ones are written as such.
-  const char* options[] = {architecture_option.c_str(), "--std=c++17", "--fmad=false",
-                           "--device-as-default-execution-space", "--diag-suppress=177,550"};
+  std::vector<const char*> options = {architecture_option.c_str(), "--std=c++17", "--fmad=false",
+                                      "--device-as-default-execution-space", "--diag-suppress=177,550"};
+  if (report) options.push_back("--ptxas-options=-v");
   if (api.set_flow_callback) api.set_flow_callback(program, &wants_stop, &progress);
-  const int outcome = api.compile(program, static_cast<int>(std::size(options)), options);
-  const std::string log = outcome == 0 ? "" : result(program, api.log_size, api.log);
+  const int outcome = api.compile(program, static_cast<int>(options.size()), options.data());
+  const std::string log = outcome == 0 && !report ? "" : result(program, api.log_size, api.log);
   std::string code;
   if (outcome == 0) code = ptx ? result(program, api.ptx_size, api.ptx) : result(program, api.cubin_size, api.cubin);
   api.destroy(&program);
   progress.check();
   GRAFT_CHECK(outcome == 0, fmt::format("NVRTC rejects generated code for {}: {}", architecture, log.c_str()));
   GRAFT_CHECK(!code.empty(), "NVRTC gave no code for " + architecture);
+  if (report) *report = log.c_str();
   return code;
 }
 

@@ -22,7 +22,9 @@ struct Driver {
   Result (*device_name)(char*, int, int) = nullptr;
   Result (*device_attribute)(int*, int, int) = nullptr;
   Result (*retain_context)(Handle*, int) = nullptr;
-  Result (*set_context)(Handle) = nullptr;
+  Result (*current_context)(Handle*) = nullptr;
+  Result (*push_context)(Handle) = nullptr;
+  Result (*pop_context)(Handle*) = nullptr;
   Result (*memory_info)(size_t*, size_t*) = nullptr;
   Result (*allocate)(Address*, size_t) = nullptr;
   Result (*release)(Address) = nullptr;
@@ -32,9 +34,10 @@ struct Driver {
   Result (*fill)(Address, unsigned char, size_t, Handle) = nullptr;
   Result (*stream_create)(Handle*, unsigned) = nullptr;
   Result (*stream_wait)(Handle) = nullptr;
+  Result (*stream_wait_event)(Handle, Handle, unsigned) = nullptr;
   Result (*stream_destroy)(Handle) = nullptr;
-  Result (*capture_begin)(Handle, int) = nullptr;
-  Result (*capture_end)(Handle, Handle*) = nullptr;
+  Result (*begin_capture)(Handle, int) = nullptr;
+  Result (*end_capture)(Handle, Handle*) = nullptr;
   Result (*graph_instantiate)(Handle*, Handle, unsigned long long) = nullptr;
   Result (*graph_launch)(Handle, Handle) = nullptr;
   Result (*graph_destroy)(Handle) = nullptr;
@@ -54,6 +57,19 @@ struct Driver {
 
 /// Opened and initialised once per process.
 const Driver& driver();
+
+/// Makes a context this thread's current one, and the caller's own current again at the end.
+class Current {
+ public:
+  /// Throws Error{device}.
+  explicit Current(Handle context);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  bool pushed_ = false;
+};
 
 /// Throws Error{device} naming `what` and the driver's reason when `result` is not success.
 void check(Result result, const std::string& what);
