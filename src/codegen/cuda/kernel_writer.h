@@ -29,6 +29,9 @@ struct Accesses {
 };
 Accesses accesses_of(const tile::Program& program, const tile::Statement& statement);
 
+/// Whether the order of elements does not matter, as far as the combination's form shows it.
+bool is_commutative(const Monoid& monoid);
+
 /// Whether `index` counts the points of `axes` in row-major order, as a fragment's row or column does.
 bool counts_points(const Expr& index, const std::vector<tile::Axis>& axes);
 /// Names the value of each axis at the row-major point called `point`.
@@ -47,6 +50,34 @@ struct Operand {
   int64_t offset = -1;      ///< of the staged copies in shared memory
   int id = 0;               ///< identifies the staged copies for hazards: below -1
   Affine address;           ///< kShared: of the tile's first element; kStaged: of an element, in its buffer
+};
+
+/// How the points of axes with known bounds are dealt to the threads of a block: `across` threads along the last axis
+/// (in pieces of `vector` points) and `down` along the others, or one after the other (`down` is 0).
+struct PointDeal {
+  std::vector<int64_t> bounds;  ///< of the axes, the last one in pieces
+  int64_t across = 1, down = 0;
+  int64_t turns_across = 1;  ///< of each thread along the last axis
+  int64_t turns = 1;         ///< of each thread
+  int vector = 1;
+  int64_t pieces() const { return bounds.back(); }
+  int64_t rows() const;
+};
+
+/// One store of a map, or a load that it needs at every point, in pieces of several elements where `wide`.
+struct PointAccess {
+  int buffer = -1;
+  const std::vector<Expr>* indices = nullptr;
+  Expr load;  ///< null: a store
+  bool wide = false;
+};
+
+/// How one thread folds elements: number `member` of `group` takes every group-th piece.
+struct FoldDeal {
+  std::string member;
+  int64_t group = 1;
+  int vector = 1;
+  Expr across;  ///< columns: the axis of which a piece holds neighbours, each with a state of its own; null: rows
 };
 
 /// How one contraction is carried out.
@@ -72,6 +103,7 @@ class KernelWriter {
   // kernel_writer.cpp: the frame and control flow
   void declare_names();
   void choose_layouts();
+  void find_crossed(const tile::Map& map);
   void declare_memory();
   void grid();
   void body(const tile::Body& statements);
@@ -99,6 +131,21 @@ class KernelWriter {
   void decompose(const std::vector<tile::Axis>& axes, const std::vector<std::string>& extents,
                  const std::string& point, const std::string& type);
   int fragment_of(const tile::Map& map) const;
+
+  // point_loop.cpp: points dealt to threads
+  bool dealt_map(const tile::Map& map, const std::vector<std::string>& extents);
+  void dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
+                    const std::vector<PointAccess>& accesses);
+  std::vector<PointAccess> accesses_of_points(const tile::Map& map) const;
+  int widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses) const;
+  int width_of(const PointAccess& access, int last, int limit) const;
+  std::string wide_condition(const tile::Axis& axis, const std::vector<PointAccess>& accesses, int vector);
+  PointDeal deal(const std::vector<tile::Axis>& axes, int vector) const;
+  std::string open_turn(const PointDeal& deal, const std::vector<tile::Axis>& axes,
+                        const std::vector<std::string>& extents, const std::string& turn);
+  int turns_at_once(const PointDeal& deal, int64_t nodes, int64_t bytes) const;
+  std::string pointer_to(const PointAccess& access);
+  void bind_index(const Expr& variable, const std::string& name, int64_t bound);
   void check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows, const std::vector<tile::Axis>& columns,
                               const std::vector<const std::vector<Expr>*>& uses) const;
 
@@ -106,6 +153,20 @@ class KernelWriter {
   void statement(const tile::Reduce& reduce);
   void fragment_reduce(const tile::Reduce& reduce, int fragment);
   void memory_reduce(const tile::Reduce& reduce);
+
+  // reduce_loop.cpp: reductions over axes with known bounds
+  bool dealt_reduce(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                    const std::vector<std::string>& reduced);
+  void reduce_points(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                     const std::vector<std::string>& reduced);
+  void reduce_rows(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                   const std::vector<std::string>& reduced);
+  void reduce_columns(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                      const std::vector<std::string>& reduced);
+  std::vector<PointAccess> loads_of(const tile::Reduce& reduce) const;
+  void fold_pieces(const tile::Reduce& reduce, const std::vector<std::string>& reduced,
+                   const std::vector<PointAccess>& loads, const FoldDeal& deal);
+
   void reduce_thread_per_point(const tile::Reduce& reduce, const std::vector<std::string>& kept,
                                const std::vector<std::string>& reduced);
   void reduce_together(const tile::Reduce& reduce, const std::vector<std::string>& kept,

@@ -163,6 +163,23 @@ template <class S, class F> GRAFT_DEVICE S warp_fold(S state, F combine) {
   for (int distance = 1; distance < 32; distance *= 2) state = combine(state, shuffle(state, distance, true));
   return state;
 }
+// The fold of each group of neighbouring lanes, a power of two of them, in order; the first of each has it.
+template <int Group, class S, class F> GRAFT_DEVICE S group_fold(S state, F combine) {
+#pragma unroll
+  for (int distance = 1; distance < Group; distance *= 2) state = combine(state, shuffle(state, distance, true));
+  return state;
+}
+// The fold of each group of several warps in order; the first thread of each has it.
+template <int Threads, int Group, class S, class F> GRAFT_DEVICE S groups_fold(S state, F combine, S* partial) {
+  state = warp_fold(state, combine);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = state;
+  __syncthreads();
+  if (threadIdx.x % Group == 0) {
+    for (int i = 1; i < Group / 32; ++i) state = combine(state, partial[threadIdx.x / 32 + i]);
+  }
+  return state;
+}
 // The fold of the four lanes that hold one row of a fragment; all four have it.
 template <class S, class F> GRAFT_DEVICE S quad_fold(S state, F combine) {
   state = combine(state, shuffle(state, 1, false));
