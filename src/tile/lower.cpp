@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include "tile/workspace.h"
+
 namespace graft::tile {
 namespace {
 
 constexpr int64_t kMostScratch = int64_t{256} << 20;
+constexpr int64_t kReserved = 40 << 10;  // of a block's memory, for what the code generator keeps there
 
 /// What cannot be placed in the memory of a grid point, or nothing.
 std::string why_scratch_does_not_fit(const Program& program, const Target& target) {
@@ -36,8 +39,13 @@ Lowered lower(const Region& region, const Layouts& layouts, const Schedule& sche
         if constexpr (std::is_same_v<Record, AttentionSchedule>) return lower_attention(region, record, target);
       },
       schedule);
-  const auto* program = std::get_if<Program>(&lowered);
+  auto* program = std::get_if<Program>(&lowered);
   if (!program) return lowered;
+  const bool nest = std::holds_alternative<NestSchedule>(schedule) || std::holds_alternative<BlockSchedule>(schedule);
+  if (nest && target.kind == TargetKind::kCuda) {
+    const bool counts = !region.forms.empty() && std::holds_alternative<Compact>(region.forms.back());
+    move_to_workspace(*program, target.shared_bytes - kReserved, counts ? 1 : 0);
+  }
   if (std::string reason = why_scratch_does_not_fit(*program, target); !reason.empty()) return reason;
   verify(*program);
   return lowered;
