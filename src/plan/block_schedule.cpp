@@ -32,9 +32,15 @@ class Chooser {
 
   std::optional<tile::BlockSchedule> run() const {
     if (common_.empty()) return std::nullopt;
+    bool scans = false;
     for (const Form& form : region_.forms) {
-      if (!std::holds_alternative<Compute>(form) && !std::holds_alternative<Reduce>(form)) return std::nullopt;
+      scans |= std::holds_alternative<Scan>(form);
+      if (std::holds_alternative<Scatter>(form) || std::holds_alternative<Sort>(form) ||
+          std::holds_alternative<Compact>(form)) {
+        return std::nullopt;
+      }
     }
+    if (scans) return scan();
     const int64_t work = work_of_a_point();
     if (work <= kFewElements) {
       if (const int across = transposed_axis(); across >= 0 && work == 1) return square(across);
@@ -173,6 +179,19 @@ class Chooser {
     while (lanes < 256 && lanes * 2 * work <= kColumnElements) lanes *= 2;
     schedule.x = std::min(lanes, extent(common_.size() - 1));
     schedule.warps = warps_for(schedule.x * work);
+    return schedule;
+  }
+
+  /// A warp for each row, a block where there are few; columns side by side.
+  tile::BlockSchedule scan() const {
+    tile::BlockSchedule schedule;
+    const int64_t last = extent(common_.size() - 1);
+    if (runs_down_columns()) {
+      schedule.x = std::min<int64_t>(element_bytes() < 4 ? 64 : 32, last);
+      schedule.warps = element_bytes() < 4 ? 32 : 16;
+    } else if (last >= 1024) {
+      schedule.x = 8;
+    }
     return schedule;
   }
 

@@ -47,6 +47,7 @@ class NestLowering {
   /// One grid point per tile of the last axes.
   Lowered run(const BlockSchedule& schedule) {
     in_order_ = true;
+    find_folded_users();
     const int64_t tiles[] = {schedule.x, schedule.y, schedule.z};
     const size_t count = common_.size();
     for (size_t i = 0; i < std::min<size_t>(count, 3); ++i) {
@@ -67,7 +68,9 @@ class NestLowering {
   Lowered finish() {
     for (const graft::Axis& axis : common_) add_grid_axis(axis);
     place_intermediates();
-    for (const Form& form : region_.forms) std::visit([&](const auto& f) { lower(f); }, form);
+    for (const Form& form : region_.forms) {
+      if (!is_folded(form)) std::visit([&](const auto& f) { lower(f); }, form);
+    }
     return builder_.finish(region_.name);
   }
 
@@ -143,7 +146,7 @@ class NestLowering {
     for (const Form& form : region_.forms) {
       const auto defined = defined_tensors(form);
       for (const int tensor : defined) {
-        if (builder_.buffer_of(tensor) >= 0) continue;
+        if (builder_.buffer_of(tensor) >= 0 || find_folded(tensor)) continue;
         const TensorDecl& decl = region_.tensors[tensor];
         std::vector<bool> dropped(decl.shape.size());
         Shape shape;
@@ -311,7 +314,8 @@ class NestLowering {
   }
 
   /// for t: new state from old; emit; old = new. Two copies of the state, so that a step reads only old values.
-  void lower(const Scan& form) {
+  void lower(const graft::Scan& form) {
+    if (in_order_) return lower_as_scan(form);
     Shape state_shape;
     Replacements shape_own;
     for (const Axis& axis : own_axes(form.axes, shape_own)) {
@@ -361,6 +365,103 @@ class NestLowering {
       return make_load(next[i], form.state[i]->type, at);
     }));
     builder_.add({std::move(loop)});
+  }
+
+  /// One statement; a map that only moves or changes what the scan gives stores in its place.
+  void lower_as_scan(const graft::Scan& form) {
+    Replacements own;
+    Scan scan{.axes = own_axes(form.axes, own), .axis = make_axis(form.axis.extent)};
+    scan.exclusive = form.exclusive, scan.reverse = form.reverse, scan.state = form.state;
+    for (const Expr& initial : form.initial) scan.initial.push_back(convert(initial, own));
+    own.emplace_back(form.axis.variable->variable, scan.axis.variable);
+    for (const Expr& step : form.step) scan.step.push_back(convert(step, own));
+    for (size_t i = 0; i < form.outputs.size(); ++i) {
+      if (const auto user = find_folded(form.outputs[i])) {
+        scan.stores.push_back(store_of_user(form, i, *user, own));
+      } else {
+        scan.stores.push_back(store_to(form.outputs[i], form.axes, own, convert(form.emit[i], own),
+                                       {scan.axis.variable}));
+      }
+    }
+    builder_.add({std::move(scan)});
+  }
+
+  struct Folded {
+    int tensor = -1;
+    const Compute* user = nullptr;
+  };
+
+  std::optional<const Compute*> find_folded(int tensor) const {
+    for (const Folded& each : folded_) {
+      if (each.tensor == tensor) return each.user;
+    }
+    return std::nullopt;
+  }
+
+  /// The user's store, at the element that the scan is at.
+  Store store_of_user(const graft::Scan& form, size_t output, const Compute* user, const Replacements& own) const {
+    const int tensor = form.outputs[output];
+    Replacements to_scan;  // variable of the user -> of the scan
+    const Expr value = transform(user->value, [&](const Expr& node) -> Expr {
+      if (node->kind != ExprKind::kLoad || node->tensor != tensor) return {};
+      for (size_t d = 0; d < node->args.size(); ++d) {
+        const Expr& scanned = d < form.axes.size() ? form.axes[d].variable : form.axis.variable;
+        to_scan.emplace_back(node->args[d]->variable, scanned);
+      }
+      return form.emit[output];
+    });
+    const auto here = [&](const Expr& e) { return convert(substitute(e, to_scan), own); };
+    std::vector<Expr> indices;
+    for (const graft::Axis& axis : user->axes) indices.push_back(here(axis.variable));
+    return builder_.store(user->output, indices, here(value));
+  }
+
+  /// Tensors of scans that a single map reads, each element once where the map is at: the map becomes the scan's store.
+  void find_folded_users() {
+    for (const Form& form : region_.forms) {
+      const auto* scan = std::get_if<graft::Scan>(&form);
+      if (!scan) continue;
+      for (const int tensor : scan->outputs) {
+        if (const Compute* user = only_user(tensor, scan->axes.size() + 1)) folded_.push_back({tensor, user});
+      }
+    }
+  }
+
+  const Compute* only_user(int tensor, size_t rank) const {
+    const auto is = [&](int t) { return t == tensor; };
+    if (std::any_of(region_.outputs.begin(), region_.outputs.end(), is)) return nullptr;
+    const Compute* user = nullptr;
+    int users = 0;
+    for (const Form& form : region_.forms) {
+      const auto reads = read_tensors(form);
+      if (std::none_of(reads.begin(), reads.end(), is)) continue;
+      ++users;
+      user = std::get_if<Compute>(&form);
+    }
+    const bool global = user && std::find(region_.outputs.begin(), region_.outputs.end(), user->output) !=
+        region_.outputs.end();
+    if (users != 1 || !global || user->axes.size() != rank) return nullptr;
+    bool plain = true;
+    int loads = 0;
+    for_each(user->value, [&](const Expr& node) {
+      if (node->kind != ExprKind::kLoad) return;
+      if (node->tensor != tensor) {
+        plain = false;  // what else it reads may not be there yet
+        return;
+      }
+      ++loads;
+      std::set<int> seen;
+      for (const Expr& index : node->args) {
+        plain = plain && index->kind == ExprKind::kVariable && seen.insert(index->variable).second;
+      }
+    });
+    return plain && loads == 1 ? user : nullptr;
+  }
+
+  bool is_folded(const Form& form) const {
+    const auto* compute = std::get_if<Compute>(&form);
+    return compute && std::any_of(folded_.begin(), folded_.end(),
+                                  [&](const Folded& each) { return each.user == compute; });
   }
 
   static std::optional<Size> size_of(const Expr& extent) {
@@ -448,6 +549,7 @@ class NestLowering {
   std::vector<Tiled> tiled_;         // split common axes, in order
   bool in_order_ = false;            // local axes stand where the form has them
   std::vector<LocalDimension> local_dimensions_;  // of scratch tensors
+  std::vector<Folded> folded_;                    // tensors that are never stored themselves
 };
 
 }  // namespace

@@ -108,6 +108,12 @@ class Mover {
     indices(contract.c, contract.c_indices);
     contract.c = places_[contract.c];
   }
+  void statement(Scan& scan) const {
+    axes(scan.axes), stores(scan.stores);
+    scan.axis.extent = expression(scan.axis.extent);
+    for (Expr& initial : scan.initial) initial = expression(initial);
+    for (Expr& step : scan.step) step = expression(step);
+  }
   void statement(SortRow& sort) const {
     indices(sort.keys, sort.key_indices), indices(sort.positions, sort.position_indices);
     sort.length = expression(sort.length);

@@ -80,6 +80,12 @@ struct FoldDeal {
   Expr across;  ///< columns: the axis of which a piece holds neighbours, each with a state of its own; null: rows
 };
 
+/// A scan whose state is the fold of what came: parts of it may be folded first.
+struct RunningFold {
+  Intrinsic combine = Intrinsic::kAdd;
+  Expr lift;
+};
+
 /// How one contraction is carried out.
 struct ContractPlan {
   const tile::Contract* contract = nullptr;
@@ -110,6 +116,13 @@ class KernelWriter {
   void statement(const tile::For& loop);
   void statement(const tile::If& branch);
   void statement(const tile::SortRow& sort);
+
+  // scan_statement.cpp
+  void statement(const tile::Scan& scan);
+  void scan_points(const tile::Scan& scan);
+  void scan_rows(const tile::Scan& scan, const RunningFold& fold);
+  void scan_columns(const tile::Scan& scan, const RunningFold& fold);
+  void emit_scan_stores(const tile::Scan& scan);
   std::string uniform_value(const Expr& e);
   int64_t reserve_shared(int64_t bytes);
   void before(const Accesses& accesses);

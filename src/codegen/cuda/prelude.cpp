@@ -163,6 +163,51 @@ template <class S, class F> GRAFT_DEVICE S warp_fold(S state, F combine) {
   for (int distance = 1; distance < 32; distance *= 2) state = combine(state, shuffle(state, distance, true));
   return state;
 }
+template <class T> GRAFT_DEVICE T shuffle_up(const T& value, int distance) {
+  constexpr int kWords = (sizeof(T) + 3) / 4;
+  union Words { u32 words[kWords]; T value; __device__ Words() {} } in, out;
+  in.value = value;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) out.words[i] = __shfl_up_sync(0xffffffffu, in.words[i], distance);
+  return out.value;
+}
+template <class T> GRAFT_DEVICE T shuffle_from(const T& value, int lane) {
+  constexpr int kWords = (sizeof(T) + 3) / 4;
+  union Words { u32 words[kWords]; T value; __device__ Words() {} } in, out;
+  in.value = value;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) out.words[i] = __shfl_sync(0xffffffffu, in.words[i], lane);
+  return out.value;
+}
+// The fold of the lanes before this one; `total` of all.
+template <class T, class F> GRAFT_DEVICE T warp_before(T value, T identity, F combine, T& total) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const T other = shuffle_up(value, distance);
+    if (lane >= distance) value = combine(other, value);
+  }
+  total = shuffle_from(value, 31);
+  const T before = shuffle_up(value, 1);
+  return lane == 0 ? identity : before;
+}
+// The fold of the threads before this one; `total` of all. `partial` has one place per warp.
+template <int Threads, class T, class F>
+GRAFT_DEVICE T block_before(T value, T identity, F combine, T& total, T* partial) {
+  T own;
+  const T before = warp_before(value, identity, combine, own);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = own;
+  __syncthreads();
+  T earlier = identity;
+  total = identity;
+#pragma unroll
+  for (int i = 0; i < Threads / 32; ++i) {
+    if (i == threadIdx.x / 32) earlier = total;
+    total = combine(total, partial[i]);
+  }
+  __syncthreads();
+  return combine(earlier, before);
+}
 // The fold of each group of neighbouring lanes, a power of two of them, in order; the first of each has it.
 template <int Group, class S, class F> GRAFT_DEVICE S group_fold(S state, F combine) {
 #pragma unroll
