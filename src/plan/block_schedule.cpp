@@ -9,7 +9,7 @@ namespace graft {
 namespace {
 
 constexpr int64_t kMapBytes = 16 << 10;   // of the largest tensor in one tile of a map
-constexpr int64_t kRowElements = 4096;    // of all rows in one tile
+constexpr int64_t kRowPart = 32;          // elements of a row in one thread
 constexpr int64_t kColumnElements = 8192;
 constexpr int64_t kSquare = 64;           // side of a tile that is transposed
 constexpr int64_t kFewElements = 16;      // folded by one thread
@@ -167,8 +167,11 @@ class Chooser {
 
   tile::BlockSchedule rows(int64_t work) const {
     tile::BlockSchedule schedule;
-    schedule.x = std::clamp<int64_t>(kRowElements / work, 1, std::min<int64_t>(extent(common_.size() - 1), 64));
-    schedule.warps = warps_for(schedule.x * work);
+    // Threads enough that each holds its part of a row in registers.
+    int64_t threads = 8;
+    while (threads < 1024 && threads * kRowPart < work) threads *= 2;
+    schedule.warps = std::max<int64_t>(threads / 32, 8);
+    schedule.x = std::clamp<int64_t>(32 * schedule.warps / threads, 1, std::max<int64_t>(1, extent(common_.size() - 1)));
     return schedule;
   }
 

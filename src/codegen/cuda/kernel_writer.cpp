@@ -55,8 +55,10 @@ Kernel KernelWriter::write() {
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp, (void)shared;");
   grid();
-  declare_memory();
-  body(program_.body);
+  if (!row_program()) {
+    declare_memory();
+    body(program_.body);
+  }
   code_.close();
   return {code_.text(), program_.threads, shared_end_};
 }

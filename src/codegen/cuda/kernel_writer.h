@@ -2,6 +2,7 @@
 // Turns one tile program into the text of one CUDA kernel. Statements are written by the file named after them.
 #pragma once
 
+#include <optional>
 #include <set>
 
 #include "codegen/cuda/expression.h"
@@ -86,6 +87,26 @@ struct RunningFold {
   Expr lift;
 };
 
+/// The axes of a statement of a row program: the row, when a block has several, and what a row consists of.
+struct RowAxes {
+  std::vector<tile::Axis> row;  ///< one or none
+  std::vector<tile::Axis> inner;
+};
+
+/// A program whose statements all go over the same rows, `group` threads to a row, each thread always over the same
+/// elements: what one statement leaves for another stays in registers, and memory is read once.
+struct RowPlan {
+  std::vector<tile::Axis> row;
+  std::vector<int64_t> bounds;    ///< of the inner axes, the last one in pieces
+  int64_t group = 1, pieces = 1, turns = 1;
+  int vector = 1;
+  std::set<int> row_buffers;      ///< with an element for every element of a row
+  std::set<int> scalar_buffers;   ///< with an element for every row
+  std::vector<std::pair<std::string, Expr>> loads;  ///< that are made ahead, by key
+  std::set<std::string> loaded;   ///< keys of those that have been made
+  std::string condition;          ///< under which pieces are aligned
+};
+
 /// How one contraction is carried out.
 struct ContractPlan {
   const tile::Contract* contract = nullptr;
@@ -166,6 +187,21 @@ class KernelWriter {
   void statement(const tile::Reduce& reduce);
   void fragment_reduce(const tile::Reduce& reduce, int fragment);
   void memory_reduce(const tile::Reduce& reduce);
+
+  // row_program.cpp: rows that stay in registers
+  bool row_program();
+  std::optional<RowPlan> plan_rows() const;
+  bool plan_statement(RowPlan& plan, const tile::Statement& statement) const;
+  bool plan_buffer(RowPlan& plan, int buffer, const std::vector<Expr>& indices, const RowAxes& axes) const;
+  void plan_loads(RowPlan& plan) const;
+  void write_rows(RowPlan& plan);
+  void row_map(RowPlan& plan, const tile::Map& map);
+  void row_reduce(RowPlan& plan, const tile::Reduce& reduce);
+  void load_ahead(RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
+  void open_pieces(const RowPlan& plan, const RowAxes& axes);
+  void open_elements(const RowPlan& plan, const RowAxes& axes, const std::vector<Expr>& values);
+  void define_row_loads(const RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
+  std::string row_key(const Expr& load, const RowAxes& axes) const;
 
   // reduce_loop.cpp: reductions over axes with known bounds
   bool dealt_reduce(const tile::Reduce& reduce, const std::vector<std::string>& kept,

@@ -225,6 +225,22 @@ template <int Threads, int Group, class S, class F> GRAFT_DEVICE S groups_fold(S
   }
   return state;
 }
+// The same for groups that are part of a warp or several warps; all threads have it. `partial` has one place per warp.
+template <int Group, class S, class F> GRAFT_DEVICE S fold_for_all(S state, F combine, S* partial) {
+#pragma unroll
+  for (int distance = 1; distance < (Group < 32 ? Group : 32); distance *= 2) {
+    state = combine(state, shuffle(state, distance, false));
+  }
+  if constexpr (Group > 32) {
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = state;
+    __syncthreads();
+    S* const own = partial + threadIdx.x / Group * (Group / 32);
+    state = own[0];
+#pragma unroll
+    for (int i = 1; i < Group / 32; ++i) state = combine(state, own[i]);
+  }
+  return state;
+}
 // The fold of the four lanes that hold one row of a fragment; all four have it.
 template <class S, class F> GRAFT_DEVICE S quad_fold(S state, F combine) {
   state = combine(state, shuffle(state, 1, false));
@@ -319,6 +335,21 @@ GRAFT_DEVICE void sort_row(K* keys, i64 key_stride, P* positions, i64 position_s
 constexpr char kTiles[] = R"cuda(
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T at[N]; };
 template <class T, int N> GRAFT_DEVICE bool aligned(const T* p) { return ((u64)p & (alignof(Pack<T, N>) - 1)) == 0; }
+template <class T, int N> GRAFT_DEVICE Pack<T, N> read_pack(const T* from, bool wide) {
+  if (wide) return *(const Pack<T, N>*)from;
+  Pack<T, N> pack;
+#pragma unroll
+  for (int i = 0; i < N; ++i) pack.at[i] = from[i];
+  return pack;
+}
+template <class T, int N> GRAFT_DEVICE void write_pack(T* to, const Pack<T, N>& pack, bool wide) {
+  if (wide) {
+    *(Pack<T, N>*)to = pack;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = pack.at[i];
+}
 template <class T> GRAFT_DEVICE T zero_of() { return bit_cast<T>(Pack<u8, sizeof(T)>{}); }
 
 GRAFT_DEVICE void copy_async_16(void* shared, const void* global, int bytes) {
