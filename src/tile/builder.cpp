@@ -136,6 +136,10 @@ struct CollectStatement {
     collect(s.m, into), collect(s.n, into), collect(s.k, into);
     collect(s.a, into), collect(s.b, into), collect(s.c_indices, into);
   }
+  void operator()(const Scan& s) const {
+    collect(s.axes, into), collect(s.axis.extent, into), collect(s.initial, into), collect(s.step, into);
+    collect(s.stores, into);
+  }
   void operator()(const SortRow& s) const {
     collect(s.key_indices, into), collect(s.position_indices, into), collect(s.length, into);
   }

@@ -222,6 +222,32 @@ class Printer {
     line("}");
   }
 
+  void statement(const Scan& scan) {
+    std::vector<Expr> roots;
+    add_extents(roots, scan.axes);
+    add_extents(roots, {scan.axis});
+    ExprPrinter outer = lets(roots);
+    const std::string kept = axes(scan.axes, outer), along = axis(scan.axis, outer);
+    line(fmt::format("scan {} along {}{}{} {{", kept, along, scan.exclusive ? " exclusive" : "",
+                     scan.reverse ? " reverse" : ""));
+    ++indent_;
+    line("state " + states(scan.state, "a"));
+    roots = scan.initial;
+    roots.insert(roots.end(), scan.step.begin(), scan.step.end());
+    for (const Store& store : scan.stores) {
+      roots.insert(roots.end(), store.indices.begin(), store.indices.end());
+      roots.push_back(store.value);
+    }
+    ExprPrinter inner = lets(roots);
+    line("initial " + inner.print(scan.initial));
+    line("step " + inner.print(scan.step));
+    for (const Store& store : scan.stores) {
+      line(fmt::format("{} = {}", element(store.buffer, store.indices, inner), inner.print(store.value)));
+    }
+    --indent_;
+    line("}");
+  }
+
   void statement(const SortRow& sort) {
     std::vector<Expr> roots = sort.key_indices;
     roots.insert(roots.end(), sort.position_indices.begin(), sort.position_indices.end());

@@ -83,7 +83,7 @@ void write_proof(const std::string& target, const Results& results) {
 
 TEST(CodegenCuda, compiles_the_proof_programs_for_every_architecture) {
   if (compiler_is_missing()) GTEST_SKIP();
-  for (const char* target : {"sm_80", "sm_90a", "sm_120"}) {
+  for (const char* target : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"}) {
     // PTX shows the instructions; once is enough, as the source is the same for all.
     const bool newest = std::string_view(target) == "sm_90a";
     Results results = compile(all_programs(), target, newest ? "source ptx" : "source");

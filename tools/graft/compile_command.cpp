@@ -99,8 +99,8 @@ void print_summary(const Engine& engine, const std::string& path, double seconds
   int64_t weights = 0;
   for (const TensorData& constant : engine.constants) weights += constant.byte_count();
   clear_progress();
-  fmt::print("{}: {} steps{}; weights {}; {:.2f} s\n", path, engine.steps.size(), ways,
-             bytes_text(static_cast<double>(weights)), seconds);
+  fmt::print("{}: {} steps{}; {} kernels in {} units; weights {}; {:.2f} s\n", path, engine.steps.size(), ways,
+             engine.kernels.size(), engine.objects.size(), bytes_text(static_cast<double>(weights)), seconds);
 }
 
 int CompileCommand::run() const {

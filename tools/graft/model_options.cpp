@@ -37,7 +37,8 @@ void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
              "fp32, tf32, fp16 or bf16: what an f32 network is stored in and multiplied as;\n"
              "sums, softmax and normalisations stay f32 inside, inputs and outputs keep\n"
              "their types; tf32 is for GPUs (fp32)");
-  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4 (native);\n"
+  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4, or a GPU\n"
+             "that need not be here: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (native);\n"
              "may be repeated for a plan that is ready for several");
   add_choice(command, "--record", "record", "take the choices of this plan, or of this text of a record, where they\n"
              "fit; regions that it does not name are judged as --tune says");
