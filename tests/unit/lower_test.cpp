@@ -122,10 +122,10 @@ TEST(Lower, blocks_of_a_gpu_have_threads) {
 Region attention_of_halves() {
   Graph graph = parse_graph(R"(graph "main" {
   opset "" 28
-  input %q: f16[2, 100, 32]
-  input %k: f16[2, 70, 32]
-  input %v: f16[2, 70, 32]
-  %y: ? = Attention "attention" (%q, %k, %v) {q_num_heads = 2, kv_num_heads = 2}
+  input %q: f16[2, 3, 100, 16]
+  input %k: f16[2, 3, 70, 16]
+  input %v: f16[2, 3, 70, 16]
+  %y: ? = Attention "attention" (%q, %k, %v)
   output %y
 }
 )");
