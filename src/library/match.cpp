@@ -52,7 +52,8 @@ class LibraryMatcher {
       if (region_.tensors[operand.tensor].type != type) return "its operands and its result have several types";
     }
     accesses_ = {.source = *a, .weights = *b, .result = stored_.result, .posts = {}};
-    const std::string reason = match_posts(region_, type, without_roundings(stored_.value, type), stored_.product, posts_);
+    const std::string reason =
+        match_posts(region_, type, without_roundings(stored_.value, type), stored_.product, posts_);
     if (!reason.empty()) return reason;
     for (MatchedPost& post : posts_) {
       if (post.operand) accesses_.posts.push_back(&*post.operand);

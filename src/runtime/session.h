@@ -79,8 +79,8 @@ class Session {
   /// The most bytes that the session may hold beside the engine's constants; 0: no limit. What it holds already stays.
   void set_memory_limit(int64_t bytes);
 
-  /// On a device: the milliseconds that the steps of the last run take there on the data that it left, without the copies
-  /// of inputs and outputs, the mean of so many replays. Fails on a CPU, before a run, and where a step cannot be
+  /// On a device: the milliseconds that the steps of the last run take there on the data that it left, without the
+  /// copies of inputs and outputs, the mean of so many replays. Fails on a CPU, before a run, and where a step cannot be
   /// recorded (it runs in the interpreter, or its sizes are computed by the run).
   Status time_steps(int repetitions, double& milliseconds);
 

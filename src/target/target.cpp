@@ -209,6 +209,15 @@ Target parse_target(std::string_view text) {
   return target;
 }
 
+bool multiplies_tf32(const Target& target) {
+  constexpr std::string_view kPrefix = "sm_";
+  const std::string_view name = target.architecture;
+  if (target.kind != TargetKind::kCuda || !name.starts_with(kPrefix)) return false;
+  int number = 0;
+  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number);
+  return number >= 80;
+}
+
 std::string why_not_runnable(const Target& built, const Target& machine) {
   if (built.kind != machine.kind) return "it was built for another kind of device";
   if (built.architecture != machine.architecture) return "it was built for " + built.architecture;

@@ -32,6 +32,8 @@ Target host_cpu(int threads = 0);
 Target find_target(std::string_view name_or_text, int threads = 0);
 std::string print(const Target& target);
 Target parse_target(std::string_view text);
+/// Whether it has matrix units that multiply tf32: NVIDIA GPUs from sm_80 on.
+bool multiplies_tf32(const Target& target);
 /// Empty when kernels built for `built` run on `machine`, else the reason.
 std::string why_not_runnable(const Target& built, const Target& machine);
 

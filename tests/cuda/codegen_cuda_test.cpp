@@ -93,6 +93,7 @@ TEST(CodegenCuda, compiles_the_proof_programs_for_every_architecture) {
     const std::string ptx = results["ptx"];
     if (newest) for (const std::string_view part : {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
                                         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+                                        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "cvt.rna.tf32.f32",
                                         "ldmatrix.sync.aligned.m8n8.x4.trans", "cp.async.cg.shared.global",
                                         "fma.rn.f32", ".entry attention_f16", ".entry mixed"}) {
       EXPECT_NE(ptx.find(part), ptx.npos) << target << ": " << part;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library call in the terms of cuBLASLt, without its types: D = epilogue(alpha A B + beta C + bias), matrices by columns.
+// A library call in the terms of cuBLASLt, without its types: D = epilogue(alpha A B + beta C + bias), matrices by
+// columns.
 #pragma once
 
 #include <cstdint>

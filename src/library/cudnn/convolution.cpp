@@ -12,7 +12,7 @@ namespace graft::cudnn {
 namespace {
 
 constexpr int64_t kMostWorkspace = int64_t{256} << 20;
-constexpr int kMostConfigurations = 24;
+constexpr int64_t kMostConfigurations = 256;
 
 StreamHandles<cudnnHandle_t>::Shared handle_of(void* stream) {
   static StreamHandles<cudnnHandle_t> handles;
@@ -36,15 +36,19 @@ std::vector<std::unique_ptr<Descriptor>> configurations(const Descriptor& graph,
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
   std::vector<std::unique_ptr<Descriptor>> found;
   if (!heuristic.try_finalize()) return found;
+  int64_t count = 0;
+  const auto ask = [&](int64_t wanted, cudnnBackendDescriptor_t* slots) {
+    return api().get(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, wanted, &count,
+                     slots);
+  };
+  if (ask(0, nullptr) != CUDNN_STATUS_SUCCESS) return found;
   std::vector<cudnnBackendDescriptor_t> slots;
-  for (int i = 0; i < kMostConfigurations; ++i) {
+  for (int64_t i = 0; i < std::min(count, kMostConfigurations); ++i) {
     found.push_back(std::make_unique<Descriptor>(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
     slots.push_back(found.back()->get());
   }
-  int64_t count = 0;
-  const cudnnStatus_t status = api().get(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                         kMostConfigurations, &count, slots.data());
-  found.resize(status == CUDNN_STATUS_SUCCESS ? static_cast<size_t>(std::min<int64_t>(count, kMostConfigurations)) : 0);
+  const cudnnStatus_t status = ask(static_cast<int64_t>(slots.size()), slots.data());
+  found.resize(status == CUDNN_STATUS_SUCCESS ? static_cast<size_t>(std::min(count, kMostConfigurations)) : 0);
   return found;
 }
 
@@ -117,8 +121,8 @@ Convolution::Convolution(const ConvolutionForm& form, int choice, void* stream) 
         ++tally.large;
       } else if (left-- == 0) {
         plan_ = std::move(plan);
-        implementation_ = fmt::format("plan {} ({} proposed before), {} bytes of workspace", choice, tally.proposed - 1,
-                                      workspace_);
+        implementation_ =
+            fmt::format("plan {} ({} proposed before), {} bytes of workspace", choice, tally.proposed - 1, workspace_);
         return;
       }
     }

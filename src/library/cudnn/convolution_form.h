@@ -21,8 +21,8 @@ enum class Pointwise : uint8_t { kAdd, kRelu };
 
 struct PointwiseForm {
   Pointwise kind{};
-  TensorForm operand;     ///< kAdd
-  double largest = 0;     ///< kRelu: what is above becomes this; 0: nothing is
+  TensorForm operand;  ///< kAdd
+  double largest = 0;  ///< kRelu: what is above becomes this; 0: nothing is
 };
 
 struct ConvolutionForm {

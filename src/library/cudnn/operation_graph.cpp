@@ -70,8 +70,7 @@ class GraphMaker {
   Descriptor& tensor(const TensorForm& form) {
     made_.tensors.push_back(form);
     const int64_t alignment = std::gcd(kAlignment, form.offset * bit_width(form_.type) / 8);
-    Descriptor& made =
-        described(form, type_of(form_.type), static_cast<int64_t>(made_.tensors.size()), alignment);
+    Descriptor& made = described(form, type_of(form_.type), static_cast<int64_t>(made_.tensors.size()), alignment);
     made.finalize("a tensor cannot be described");
     return made;
   }
