@@ -24,11 +24,11 @@ struct PrecisionError {
   std::string not_measured;  ///< empty: they were measured
 };
 
-/// Builds the network once more in f32 (choices by the cost model, nothing is tuned), runs both engines for this
-/// machine or `options.device` on the same random inputs (floats in [-1, 1], integers 0 or 1, seeded by GRAFT_SEED, sizes
-/// as the options say they usually are) and compares. `imported`: the graph that `engine` was compiled from, at stage
+/// Builds the network once more in f32 (choices by the cost model, nothing is tuned), runs both engines on this machine
+/// or on `options.device`, on the same random inputs (floats in [-1, 1], integers 0 or 1, seeded by GRAFT_SEED, sizes
+/// as the options say they usually are), and compares. `imported`: the graph that `engine` was compiled from, at stage
 /// `done`. It gives up after `limit` seconds, as far as it can tell beforehand, and where the engine cannot run here.
-/// Throws `cancelled` when the caller stops it.
+/// Throws `cancelled` when the caller stops it. Thread-safe.
 PrecisionError measure_precision_error(const Graph& imported, Stage done, const Engine& engine,
                                        const CompileOptions& options, double limit);
 

@@ -295,9 +295,9 @@ class PrecisionLowering {
   Graph& graph_;
   const PassContext& context_;
   const DType low_type_;
-  std::vector<Forms> forms_;              ///< by value of the graph as it was
+  std::vector<Forms> forms_;               ///< by value of the graph as it was
   std::map<ValueId, std::string> faults_;  ///< by constant: why it does not fit, or an empty text
-  std::string odd_;                       ///< why a constant of the node at hand does not fit
+  std::string odd_;                        ///< why a constant of the node at hand does not fit
 };
 
 }  // namespace

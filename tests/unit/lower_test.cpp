@@ -7,7 +7,9 @@
 
 #include "expr/build.h"
 #include "fuse/contraction.h"
+#include "fuse/fused_program.h"
 #include "fuse/rewrite_region.h"
+#include "graph/infer.h"
 #include "tile/builder.h"
 
 namespace graft {
@@ -114,6 +116,41 @@ TEST(Lower, blocks_of_a_gpu_have_threads) {
   ASSERT_TRUE(program(on_gpu)) << std::get<std::string>(on_gpu);
   EXPECT_EQ(program(on_gpu)->threads % 32, 0);
   EXPECT_GT(program(on_gpu)->threads, 0);
+}
+
+/// softmax(q k^T) v over f16 operands.
+Region attention_of_halves() {
+  Graph graph = parse_graph(R"(graph "main" {
+  opset "" 28
+  input %q: f16[2, 100, 32]
+  input %k: f16[2, 70, 32]
+  input %v: f16[2, 70, 32]
+  %y: ? = Attention "attention" (%q, %k, %v) {q_num_heads = 2, kv_num_heads = 2}
+  output %y
+}
+)");
+  infer_types(graph);
+  Region region = fuse(graph).steps.at(0).region;
+  normalise(region);
+  return region;
+}
+
+TEST(Lower, attention_over_halves_widens_on_a_cpu_and_narrows_its_weights_on_a_gpu) {
+  const Region region = attention_of_halves();
+  const auto text = [&](const Target& target) {
+    const tile::Lowered lowered = lower(region, {}, tile::AttentionSchedule{.queries = 64, .keys = 64}, target);
+    const tile::Program* found = program(lowered);
+    return found ? tile::print(*found) : std::get<std::string>(lowered);
+  };
+  const std::string on_cpu = text(find_target("x86-64-v3", 2)), on_gpu = text(find_target("sm_90a"));
+  for (const char* part : {"shared wide: f32[64, 16]", "shared values: f32[64, 16]", "fragment scores: f32[64, 64]"}) {
+    EXPECT_NE(on_cpu.find(part), std::string::npos) << part << " is not in\n" << on_cpu;
+  }
+  EXPECT_EQ(on_cpu.find("fragment weights"), std::string::npos);
+  for (const char* part : {"fragment weights: f16[64, 64]", "fragment scores: f32[64, 64]", "= cast<f16>(scores["}) {
+    EXPECT_NE(on_gpu.find(part), std::string::npos) << part << " is not in\n" << on_gpu;
+  }
+  EXPECT_EQ(on_gpu.find("shared wide"), std::string::npos);
 }
 
 TEST(Lower, what_is_no_contraction_gives_the_reason) {
