@@ -30,7 +30,7 @@ TEST_P(CublasLtOnGpu, products) {
 }
 
 TEST_P(CublasLtOnGpu, odd_sizes_are_right_or_refused) {
-  for (const auto& [m, n, k] : {std::tuple{"37", 53, 29}, {"1", 7, 13}, {"129", 3, 65}, {"3", 255, 1}}) {
+  for (const auto& [m, n, k] : {std::tuple{"37", 53, 29}, {"1", 7, 13}, {"129", 3, 65}, {"3", 255, 2}}) {
     ways(product(m, n, k, {}, {}));
   }
 }

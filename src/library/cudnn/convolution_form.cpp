@@ -33,7 +33,7 @@ class FormMaker {
   explicit FormMaker(const LibraryCall& call) : call_(call), groups_(call.batch.size()) {}
 
   ConvolutionForm run() {
-    if (!call_.is_convolution()) refuse("it does convolutions only");
+    if (!call_.is_convolution()) refuse("it does convolutions and attention only");
     form_.type = call_.type;
     form_.source = image(call_.source, CallRole::kSource, 0);
     form_.weights = weights();

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "library/cudnn/convolution.h"
+#include "library/cudnn/plan.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "library/cudnn/operation_graph.h"
 
 namespace graft::cudnn {
 namespace {
@@ -103,17 +102,28 @@ struct Tally {
 
 }  // namespace
 
-Convolution::Convolution(const ConvolutionForm& form, int choice, void* stream) : handle_(handle_of(stream)) {
-  OperationGraph graph = operation_graph(form, handle_.get());
-  const int64_t width = bit_width(form.type) / 8;
-  for (const TensorForm& tensor : graph.tensors) places_.push_back({tensor.buffer, tensor.offset * width});
+Plan::Plan(const MakeGraph& make, DType type, int choice, void* stream) : handle_(handle_of(stream)) {
+  std::string reason = "there is no graph for it";
+  for (int variant = 0;; ++variant) {
+    auto graph = make(variant, handle_.get());
+    if (!graph) throw Error(ErrorKind::kUnsupported, reason, "cuDNN");
+    graph_ = std::move(*graph);
+    reason = choose(choice, type);
+    if (reason.empty()) break;
+  }
+  const int64_t width = bit_width(type) / 8;
+  for (const TensorForm& tensor : graph_.tensors) places_.push_back({tensor.buffer, tensor.offset * width});
   addresses_.resize(places_.size());
+}
+
+/// Takes a plan of the graph, or says why there is none.
+std::string Plan::choose(int choice, DType type) {
   Tally tally;
   int left = choice;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const auto& configuration : configurations(*graph.graph, mode)) {
+    for (const auto& configuration : configurations(*graph_.graph, mode)) {
       ++tally.proposed;
-      if (!keeps_numbers(*configuration, form.type)) {
+      if (!keeps_numbers(*configuration, type)) {
         ++tally.inexact;
       } else if (auto plan = plan_of(*configuration, handle_.get()); !plan) {
         ++tally.unsupported;
@@ -121,19 +131,21 @@ Convolution::Convolution(const ConvolutionForm& form, int choice, void* stream) 
         ++tally.large;
       } else if (left-- == 0) {
         plan_ = std::move(plan);
-        implementation_ =
-            fmt::format("plan {} ({} proposed before), {} bytes of workspace", choice, tally.proposed - 1, workspace_);
-        return;
+        implementation_ = fmt::format("plan {} ({} proposed before), {} bytes of workspace", choice, tally.proposed - 1,
+                                      workspace_);
+        return "";
       }
     }
   }
-  throw Error(ErrorKind::kUnsupported, fmt::format("it has {} plans: {}", choice - left, tally.text()), "cuDNN");
+  return fmt::format("it has {} plans: {}", choice - left, tally.text());
 }
 
-int Convolution::run(void* const* buffers, void* workspace) {
+int Plan::run(void* const* buffers, void* workspace) {
   bool same = addresses_pack_ && packed_workspace_ == workspace;
   for (size_t i = 0; i < places_.size(); ++i) {
-    void* address = static_cast<char*>(buffers[places_[i].buffer]) + places_[i].bytes;
+    const Place& place = places_[i];
+    char* const base = reinterpret_cast<char*>(place.buffer < 0 ? &graph_.scale : buffers[place.buffer]);
+    void* address = base + place.bytes;
     same &= address == addresses_[i];
     addresses_[i] = address;
   }
