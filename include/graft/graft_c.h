@@ -91,6 +91,7 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *   min-shape, opt-shape, max-shape x:1x16  the ranges of an input's symbolic axes
  *   threads  2                              threads that the plan is made for; 0 is all of the machine
  *   tune     off | fast | full              how long candidates are measured
+ *   precision fp32 | tf32 | fp16 | bf16     what an f32 network computes in; its inputs and outputs stay f32
  *   target   native | x86-64-v3 | ...       the machine to compile for
  *   device   cpu | cuda | cuda:1            what runs the engine here
  *   mode     generated | interpret          interpret: no generated kernels and no library, for checking

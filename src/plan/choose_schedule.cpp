@@ -6,6 +6,7 @@
 #include "fuse/attention.h"
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
+#include "plan/block_schedule.h"
 
 namespace graft {
 namespace {
@@ -216,6 +217,9 @@ std::vector<Choice> schedule_candidates(const Region& region, const std::vector<
   add_attention(schedules, region, typical, target);
   add_contractions(schedules, region, constant, typical, target);
   const bool has_strategy = !schedules.empty();
+  if (target.kind == TargetKind::kCuda && !has_strategy) {
+    if (const auto blocks = block_schedule(region, typical)) schedules.emplace_back(*blocks);
+  }
   schedules.emplace_back(tile::NestSchedule{});
   if (!has_strategy) {
     schedules.emplace_back(tile::NestSchedule{.chunk = 1024, .lanes = 16});

@@ -91,6 +91,7 @@ struct Contract {
   int c = -1;
   std::vector<Expr> c_indices;
   bool accumulate = false;
+  bool tf32 = false;  ///< f32 operands may be rounded to 11 significant bits before they are multiplied
 };
 
 /// Sorts one row in place, stably: `keys` and `positions` are kShared or kGlobal rows of `length` elements starting
@@ -102,10 +103,24 @@ struct SortRow {
   bool descending = false;
 };
 
+/// For all points of `axes`: state = initial; then for each value of `axis` in order (from the last one when `reverse`)
+/// state = step and the stores, whose values use the new state (the old one when `exclusive`). For GPUs; a CPU has
+/// loops.
+struct Scan {
+  std::vector<Axis> axes;
+  Axis axis;
+  std::vector<Expr> state;    ///< variables
+  std::vector<Expr> initial;  ///< over axes
+  std::vector<Expr> step;     ///< over axes, axis and state
+  std::vector<Store> stores;  ///< over axes, axis and state; mode kSet
+  bool exclusive = false;
+  bool reverse = false;
+};
+
 /// A statement; statements of a body run one after the other as if by one thread: a code generator for a GPU
 /// puts barriers where one statement reads what another wrote.
 struct Statement {
-  std::variant<For, If, Map, Reduce, Contract, SortRow> node;
+  std::variant<For, If, Map, Reduce, Contract, SortRow, Scan> node;
 };
 
 /// One kernel. In every expression, kLoad's `tensor` is an index into `buffers`.

@@ -30,15 +30,23 @@ void fields(AttentionSchedule& s, Visitor visit) {
   visit("queries", s.queries, 1, 512);
   visit("keys", s.keys, 1, 1024);
 }
+template <class Visitor>
+void fields(BlockSchedule& s, Visitor visit) {
+  visit("z", s.z, 0, 1 << 12);
+  visit("y", s.y, 0, 1 << 16);
+  visit("x", s.x, 0, 1 << 20);
+  visit("warps", s.warps, 1, 32);
+}
 
-constexpr std::string_view kNames[] = {"nest", "contract", "attention"};
+constexpr std::string_view kNames[] = {"nest", "contract", "attention", "block"};
 
 Schedule make_default(std::string_view name) {
   if (name == kNames[0]) return NestSchedule{};
   if (name == kNames[1]) return ContractSchedule{};
   if (name == kNames[2]) return AttentionSchedule{};
+  if (name == kNames[3]) return BlockSchedule{};
   throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("unknown schedule '{}'; expected nest, contract or attention", name), "schedule");
+              fmt::format("unknown schedule '{}'; expected nest, contract, attention or block", name), "schedule");
 }
 
 std::string_view next_word(std::string_view& text) {

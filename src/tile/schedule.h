@@ -35,7 +35,17 @@ struct AttentionSchedule {
   bool operator==(const AttentionSchedule&) const = default;
 };
 
-using Schedule = std::variant<NestSchedule, ContractSchedule, AttentionSchedule>;
+/// The common axes of all forms cut into tiles, one for each block of a GPU: of the last axis `x` elements, of the ones
+/// before it `y` and `z` (0: whole). What is tiled is dealt to the threads.
+struct BlockSchedule {
+  int64_t z = 1;
+  int64_t y = 1;
+  int64_t x = 1;
+  int64_t warps = 8;
+  bool operator==(const BlockSchedule&) const = default;
+};
+
+using Schedule = std::variant<NestSchedule, ContractSchedule, AttentionSchedule, BlockSchedule>;
 
 /// `contract m=56 n=64 k=0 m_chunk=0 panel=32 columns_outer=1`; parse_schedule reads it back and throws
 /// invalid_argument naming an unknown or out-of-range field.

@@ -57,6 +57,22 @@ TEST(Lower, every_program_reads_back_as_printed) {
   }
 }
 
+TEST(Lower, products_may_round_to_tf32_where_the_region_says_so_and_the_target_can) {
+  const auto rounds = [](bool allowed, const Target& target) {
+    Region region = product(33, 96, 64, true);
+    region.tf32 = allowed;
+    const tile::Lowered lowered = lower(region, {}, tile::ContractSchedule{.panel = 0}, target);
+    return tile::print(std::get<tile::Program>(lowered)).find(" tf32 {") != std::string::npos;
+  };
+  Target old = find_target("sm_80");
+  old.architecture = "sm_75";
+  EXPECT_TRUE(rounds(true, find_target("sm_80")));
+  EXPECT_TRUE(rounds(true, find_target("sm_120")));
+  EXPECT_FALSE(rounds(false, find_target("sm_90a")));
+  EXPECT_FALSE(rounds(true, old));
+  EXPECT_FALSE(rounds(true, find_target("x86-64-v3", 2)));
+}
+
 TEST(Lower, operands_of_a_product_may_share_an_index) {
   const auto text = [](std::string_view let, std::string_view index) {
     return fmt::format(R"(program shared_index {{

@@ -36,6 +36,10 @@ class Collector {
       note(buffer, result_.reads), note(buffer, result_.writes);
     }
   }
+  void add(const tile::Scan& scan) {
+    axes(scan.axes), read(scan.axis.extent), read(scan.initial), read(scan.step);
+    for (const tile::Store& store : scan.stores) write(store, false), read(store.value);
+  }
   Accesses take() { return std::move(result_); }
 
  private:

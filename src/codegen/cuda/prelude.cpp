@@ -163,6 +163,84 @@ template <class S, class F> GRAFT_DEVICE S warp_fold(S state, F combine) {
   for (int distance = 1; distance < 32; distance *= 2) state = combine(state, shuffle(state, distance, true));
   return state;
 }
+template <class T> GRAFT_DEVICE T shuffle_up(const T& value, int distance) {
+  constexpr int kWords = (sizeof(T) + 3) / 4;
+  union Words { u32 words[kWords]; T value; __device__ Words() {} } in, out;
+  in.value = value;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) out.words[i] = __shfl_up_sync(0xffffffffu, in.words[i], distance);
+  return out.value;
+}
+template <class T> GRAFT_DEVICE T shuffle_from(const T& value, int lane) {
+  constexpr int kWords = (sizeof(T) + 3) / 4;
+  union Words { u32 words[kWords]; T value; __device__ Words() {} } in, out;
+  in.value = value;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) out.words[i] = __shfl_sync(0xffffffffu, in.words[i], lane);
+  return out.value;
+}
+// The fold of the lanes before this one; `total` of all.
+template <class T, class F> GRAFT_DEVICE T warp_before(T value, T identity, F combine, T& total) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const T other = shuffle_up(value, distance);
+    if (lane >= distance) value = combine(other, value);
+  }
+  total = shuffle_from(value, 31);
+  const T before = shuffle_up(value, 1);
+  return lane == 0 ? identity : before;
+}
+// The fold of the threads before this one; `total` of all. `partial` has one place per warp.
+template <int Threads, class T, class F>
+GRAFT_DEVICE T block_before(T value, T identity, F combine, T& total, T* partial) {
+  T own;
+  const T before = warp_before(value, identity, combine, own);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = own;
+  __syncthreads();
+  T earlier = identity;
+  total = identity;
+#pragma unroll
+  for (int i = 0; i < Threads / 32; ++i) {
+    if (i == threadIdx.x / 32) earlier = total;
+    total = combine(total, partial[i]);
+  }
+  __syncthreads();
+  return combine(earlier, before);
+}
+// The fold of each group of neighbouring lanes, a power of two of them, in order; the first of each has it.
+template <int Group, class S, class F> GRAFT_DEVICE S group_fold(S state, F combine) {
+#pragma unroll
+  for (int distance = 1; distance < Group; distance *= 2) state = combine(state, shuffle(state, distance, true));
+  return state;
+}
+// The fold of each group of several warps in order; the first thread of each has it.
+template <int Threads, int Group, class S, class F> GRAFT_DEVICE S groups_fold(S state, F combine, S* partial) {
+  state = warp_fold(state, combine);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = state;
+  __syncthreads();
+  if (threadIdx.x % Group == 0) {
+    for (int i = 1; i < Group / 32; ++i) state = combine(state, partial[threadIdx.x / 32 + i]);
+  }
+  return state;
+}
+// The same for groups that are part of a warp or several warps; all threads have it. `partial` has one place per warp.
+template <int Group, class S, class F> GRAFT_DEVICE S fold_for_all(S state, F combine, S* partial) {
+#pragma unroll
+  for (int distance = 1; distance < (Group < 32 ? Group : 32); distance *= 2) {
+    state = combine(state, shuffle(state, distance, false));
+  }
+  if constexpr (Group > 32) {
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = state;
+    __syncthreads();
+    S* const own = partial + threadIdx.x / Group * (Group / 32);
+    state = own[0];
+#pragma unroll
+    for (int i = 1; i < Group / 32; ++i) state = combine(state, own[i]);
+  }
+  return state;
+}
 // The fold of the four lanes that hold one row of a fragment; all four have it.
 template <class S, class F> GRAFT_DEVICE S quad_fold(S state, F combine) {
   state = combine(state, shuffle(state, 1, false));
@@ -257,6 +335,21 @@ GRAFT_DEVICE void sort_row(K* keys, i64 key_stride, P* positions, i64 position_s
 constexpr char kTiles[] = R"cuda(
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T at[N]; };
 template <class T, int N> GRAFT_DEVICE bool aligned(const T* p) { return ((u64)p & (alignof(Pack<T, N>) - 1)) == 0; }
+template <class T, int N> GRAFT_DEVICE Pack<T, N> read_pack(const T* from, bool wide) {
+  if (wide) return *(const Pack<T, N>*)from;
+  Pack<T, N> pack;
+#pragma unroll
+  for (int i = 0; i < N; ++i) pack.at[i] = from[i];
+  return pack;
+}
+template <class T, int N> GRAFT_DEVICE void write_pack(T* to, const Pack<T, N>& pack, bool wide) {
+  if (wide) {
+    *(Pack<T, N>*)to = pack;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = pack.at[i];
+}
 template <class T> GRAFT_DEVICE T zero_of() { return bit_cast<T>(Pack<u8, sizeof(T)>{}); }
 
 GRAFT_DEVICE void copy_async_16(void* shared, const void* global, int bytes) {
@@ -446,6 +539,6 @@ GRAFT_DEVICE void multiply_plain(C (&acc)[MTiles][NTiles][4], const TA* a, const
 
 }  // namespace
 
-std::string prelude() { return std::string(kScalars) + kCollectives + kTiles; }
+std::string prelude() { return std::string(kScalars) + kCollectives + kTiles + prelude_of_tf32(); }
 
 }  // namespace graft::cuda
