@@ -59,12 +59,13 @@ struct PostOperation {
 /// b: batch axes, or the groups of a convolution; r: rows, or images; c: columns, or output channels of a group;
 /// d: depth, or input channels of a group; o, k: one index per window. Strides are in the order of these indices.
 /// Attention: source are the queries, weights the keys, posts make logits of their products, and
-/// result[b, r, w] = sum over c of softmax over c(posts[b, r, c]) * values[b, c, w]; a row of logits that are all -inf may
-/// give NaN.
+/// result[b, r, w] = sum over c of softmax over c(posts[b, r, c]) * values[b, c, w]; a row of logits that are all -inf
+/// may give NaN.
 /// Weights in panels lie as [panels][k...][d][panel], where panels count the columns of all groups one after the other
 /// and the last one is padded with zeros.
 struct LibraryCall {
   DType type = DType::kFloat32;
+  bool tf32 = false;  ///< f32 operands may be rounded to tf32
   std::vector<Size> batch;
   Size rows = 1, columns = 1, depth = 1;
   std::vector<CallWindow> windows;  ///< none: a product of matrices

@@ -42,6 +42,7 @@ class LibraryMatcher {
     const DType type = region_.tensors[region_.outputs[0]].type;
     match_.call.type = type;
     const LibraryInfo* library = find_library(schedule_.library);
+    match_.call.tf32 = region_.tf32 && type == DType::kFloat32 && library && library->target == TargetKind::kCuda;
     const bool is_half = type == DType::kFloat16 || type == DType::kBFloat16;
     if (type != DType::kFloat32 && !(is_half && library && library->target == TargetKind::kCuda)) {
       return fmt::format("its type is {}, which {} has not", name_of(type), schedule_.library);

@@ -85,7 +85,8 @@ class AttentionMatcher {
   bool set_result(LibraryCall& call, int row) const {
     const Compute& result = *forms_.results[0];
     const Expr& quotient = result.value;
-    if (!is_call(quotient, Intrinsic::kDiv) || !is_load_of(quotient->args[0], forms_.weighted->outputs[0])) return false;
+    if (!is_call(quotient, Intrinsic::kDiv) || !is_load_of(quotient->args[0], forms_.weighted->outputs[0]))
+      return false;
     const Expr& divisor = quotient->args[1];
     const int sum = forms_.sum->outputs[0];
     const bool guarded = is_call(divisor, Intrinsic::kSelect) && is_load_of(divisor->args[2], sum);

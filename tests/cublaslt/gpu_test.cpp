@@ -35,6 +35,13 @@ TEST_P(CublasLtOnGpu, odd_sizes_are_right_or_refused) {
   }
 }
 
+TEST_P(CublasLtOnGpu, rounds_to_tf32_where_it_may) {
+  if (type() != "f32") GTEST_SKIP();
+  Region region = product("48", 96, 64, {}, {});
+  region.tf32 = true;
+  EXPECT_GT(expect_all_ways(region, "cublaslt", 0, "tf32"), 0);
+}
+
 TEST_P(CublasLtOnGpu, any_number_of_rows) {
   const Region region = product("rows", 64, 32, {}, {});
   for (const int64_t rows : {1, 2, 33, 130}) EXPECT_GT(ways(region, {{"rows", rows}}), 0) << rows;

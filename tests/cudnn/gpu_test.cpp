@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and attention in cuDNN against their definitions in the interpreter, in each of its plans. Skipped without a GPU.
+// Convolutions and attention in cuDNN against their definitions in the interpreter, in each of its plans. Skipped
+// without a GPU.
 #include <fmt/format.h>
 
 #include "support/gpu_case.h"
@@ -47,6 +48,15 @@ TEST_P(CudnnOnGpu, bias_residual_and_relu) {
   residual.inputs = "  input %b: " + type() + "[16, 1, 1]\n";
   residual.after = add_bias + "  %e: ? = Add \"m\" (%d, %x)\n  %z: ? = Relu \"r\" (%e)\n";
   EXPECT_GT(ways(residual), 0);
+}
+
+TEST_P(CudnnOnGpu, rounds_to_tf32_where_it_may) {
+  if (type() != "f32") GTEST_SKIP();
+  ConvolutionGraph graph{"2, 16, 14, 14", "32, 16, 3, 3", kPadded, 16, 32};
+  graph.after = "  %z: ? = Relu \"r\" (%c)\n";
+  Region region = region_of(graph.text(), "conv");
+  region.tf32 = true;
+  EXPECT_GT(expect_all_ways(region, "cudnn", 1, "tf32"), 0);
 }
 
 TEST_P(CudnnOnGpu, attention) {

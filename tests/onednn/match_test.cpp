@@ -266,6 +266,15 @@ TEST(LibraryCandidates, of_a_gpu_are_the_librarys_own_ways) {
   EXPECT_EQ(names, "cudnn choice=0 panel=1\ncudnn choice=1 panel=1\ncudnn choice=2 panel=1\ncudnn choice=3 panel=1\n");
 }
 
+TEST(LibraryCandidates, of_a_gpu_may_round_where_the_region_may) {
+  Region region = region_of(product_graph("5", 64, 32, {}, {}), "product");
+  region.tf32 = true;
+  const std::string text = call_text(region, "cublaslt choice=0 panel=0");
+  EXPECT_EQ(text.rfind("product f32 tf32 batch []", 0), 0u) << text;
+  EXPECT_EQ(print(parse_library_call(text)), text);
+  EXPECT_EQ(call_text(region, kPlain).rfind("product f32 batch []", 0), 0u) << "oneDNN never does";
+}
+
 TEST(LibraryCandidates, of_a_gpu_take_attention_of_narrow_floats) {
   const auto call_of = [](const std::string& type, const char* mask) {
     const std::string tensor = type + "[2, 3, length, 64]";

@@ -47,6 +47,7 @@ class FormMaker {
 
   ProductForm run() {
     form_.type = call_.type;
+    form_.tf32 = call_.tf32;
     const int64_t k = call_.depth.constant();
     const CallOperand &source = call_.source, &weights = call_.weights;
     // a: m x k, b: k x n

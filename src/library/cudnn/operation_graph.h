@@ -22,8 +22,8 @@ struct OperationGraph {
 /// The operations in the form's order, intermediate values in f32. Throws Error{unsupported} with cuDNN's words.
 OperationGraph operation_graph(const ConvolutionForm& form, cudnnHandle_t handle);
 
-/// Products, scale, mask and softmax as cuDNN recognises them. `narrow_weights`: the weights of the second sum are of the
-/// form's type rather than f32. Throws as above.
+/// Products, scale, mask and softmax as cuDNN recognises them. `narrow_weights`: the weights of the second sum are of
+/// the form's type rather than f32. Throws as above.
 OperationGraph operation_graph(const AttentionForm& form, bool narrow_weights, cudnnHandle_t handle);
 
 }  // namespace graft::cudnn

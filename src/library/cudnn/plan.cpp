@@ -51,9 +51,9 @@ std::vector<std::unique_ptr<Descriptor>> configurations(const Descriptor& graph,
   return found;
 }
 
-/// Whether results are those of the type: sums of products of f32 that are neither rounded first nor transformed, and
-/// the same in every run.
-bool keeps_numbers(const Descriptor& configuration, DType type) {
+/// Whether results are those of the type: sums of products that are not transformed, and the same in every run; strict
+/// ones of f32 that is not rounded first.
+bool keeps_numbers(const Descriptor& configuration, bool strict) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t slot = engine.get();
   int64_t count = 0;
@@ -66,7 +66,7 @@ bool keeps_numbers(const Descriptor& configuration, DType type) {
   return std::none_of(notes, notes + count, [&](cudnnBackendNumericalNote_t note) {
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-        return type == DType::kFloat32;
+        return strict;
       case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
         return false;
       default:
@@ -102,13 +102,13 @@ struct Tally {
 
 }  // namespace
 
-Plan::Plan(const MakeGraph& make, DType type, int choice, void* stream) : handle_(handle_of(stream)) {
+Plan::Plan(const MakeGraph& make, DType type, bool tf32, int choice, void* stream) : handle_(handle_of(stream)) {
   std::string reason = "there is no graph for it";
   for (int variant = 0;; ++variant) {
     auto graph = make(variant, handle_.get());
     if (!graph) throw Error(ErrorKind::kUnsupported, reason, "cuDNN");
     graph_ = std::move(*graph);
-    reason = choose(choice, type);
+    reason = choose(choice, type == DType::kFloat32 && !tf32);
     if (reason.empty()) break;
   }
   const int64_t width = bit_width(type) / 8;
@@ -117,13 +117,13 @@ Plan::Plan(const MakeGraph& make, DType type, int choice, void* stream) : handle
 }
 
 /// Takes a plan of the graph, or says why there is none.
-std::string Plan::choose(int choice, DType type) {
+std::string Plan::choose(int choice, bool strict) {
   Tally tally;
   int left = choice;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     for (const auto& configuration : configurations(*graph_.graph, mode)) {
       ++tally.proposed;
-      if (!keeps_numbers(*configuration, type)) {
+      if (!keeps_numbers(*configuration, strict)) {
         ++tally.inexact;
       } else if (auto plan = plan_of(*configuration, handle_.get()); !plan) {
         ++tally.unsupported;
@@ -131,8 +131,8 @@ std::string Plan::choose(int choice, DType type) {
         ++tally.large;
       } else if (left-- == 0) {
         plan_ = std::move(plan);
-        implementation_ = fmt::format("plan {} ({} proposed before), {} bytes of workspace", choice, tally.proposed - 1,
-                                      workspace_);
+        implementation_ =
+            fmt::format("plan {} ({} proposed before), {} bytes of workspace", choice, tally.proposed - 1, workspace_);
         return "";
       }
     }

@@ -22,9 +22,9 @@ class Plan {
   using MakeGraph = std::function<std::optional<OperationGraph>(int variant, cudnnHandle_t handle)>;
 
   /// The `choice`-th plan by cuDNN's own preference among those that it supports and that keep the numbers of the type:
-  /// for f32 neither tensor cores (which round to TF32) nor Winograd's or Fourier's transforms. Throws
+  /// no transforms of Winograd or Fourier, and for f32 no tensor cores (which round to tf32) unless `tf32`. Throws
   /// Error{unsupported} when there are not so many.
-  Plan(const MakeGraph& make, DType type, int choice, void* stream);
+  Plan(const MakeGraph& make, DType type, bool tf32, int choice, void* stream);
 
   int64_t workspace_bytes() const { return workspace_; }
   /// Puts the work into the stream. Returns 0 or cuDNN's status.
@@ -39,7 +39,7 @@ class Plan {
     int64_t bytes = 0;  ///< where in the buffer it begins
   };
 
-  std::string choose(int choice, DType type);
+  std::string choose(int choice, bool strict);
 
   StreamHandles<cudnnHandle_t>::Shared handle_;
   OperationGraph graph_;
