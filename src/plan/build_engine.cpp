@@ -13,6 +13,7 @@
 #include "fuse/split_step.h"
 #include "plan/kernel_table.h"
 #include "plan/roofline.h"
+#include "plan/spread_reduction.h"
 #include "plan/tuner.h"
 #include "plan/ways.h"
 #include "runtime/session.h"
@@ -54,6 +55,7 @@ class EngineBuilder {
     engine_.target = built_.record.target = print(options_.target);
     split_steps();
     set_symbols();
+    if (options_.target.kind == TargetKind::kCuda) spread_steps();
     make_tensors();
     choose_ways();
     for (size_t s = 0; s < program_.steps.size(); ++s) {
@@ -75,6 +77,16 @@ class EngineBuilder {
     std::vector<FusedStep> steps;
     for (FusedStep& step : program_.steps) {
       for (FusedStep& part : split_step(std::move(step), program_.tensors)) steps.push_back(std::move(part));
+    }
+    program_.steps = std::move(steps);
+  }
+
+  void spread_steps() {
+    std::vector<FusedStep> steps;
+    for (FusedStep& step : program_.steps) {
+      for (FusedStep& part : spread_reduction(std::move(step), program_.tensors, typical_, options_.target)) {
+        steps.push_back(std::move(part));
+      }
     }
     program_.steps = std::move(steps);
   }

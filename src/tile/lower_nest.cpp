@@ -309,8 +309,34 @@ class NestLowering {
     }
     for (const Expr& lift : form.lift) reduce.lift.push_back(convert(lift, own));
     reduce.monoid = form.monoid;
+    if (in_order_) shorten(reduce);
     for (const int tensor : form.outputs) reduce.outputs.push_back(store_to(tensor, form.axes, own, {}));
     builder_.add({std::move(reduce)});
+  }
+
+  /// over i < n: select(e + i < m, x, identity) -> over i < min(n, m - e): x
+  static void shorten(Reduce& reduce) {
+    Axis& axis = reduce.reduced[0];
+    const Expr condition = reduce.lift[0]->args.empty() ? Expr() : reduce.lift[0]->args[0];
+    if (!is_call(condition, Intrinsic::kLt)) return;
+    for (size_t i = 0; i < reduce.lift.size(); ++i) {
+      const Expr& lift = reduce.lift[i];
+      if (!is_call(lift, Intrinsic::kSelect) || !equal(lift->args[0], condition)) return;
+      if (!equal(lift->args[2], reduce.monoid.identity[i])) return;
+    }
+    const int variable = axis.variable->variable;
+    const auto place = affine(condition->args[0]);
+    const bool bounded = place && place->coefficient(variable).is(1) && !uses_variable(condition->args[1], variable);
+    for (const Axis& other : reduce.reduced) {
+      if (&other != &axis && uses_variable(condition, other.variable->variable)) return;
+    }
+    for (const Axis& kept : reduce.axes) {
+      if (uses_variable(condition, kept.variable->variable)) return;
+    }
+    if (!bounded) return;
+    const Expr start = substitute(condition->args[0], {{variable, make_index(0)}});
+    axis.extent = max(min(axis.extent, condition->args[1] - start), make_index(0));
+    for (Expr& lift : reduce.lift) lift = lift->args[1];
   }
 
   /// for t: new state from old; emit; old = new. Two copies of the state, so that a step reads only old values.

@@ -132,10 +132,12 @@ GRAFT_DEVICE f32 power_of(f32 a, f32 b) { return (f32)pow((f64)a, (f64)b); }
 GRAFT_DEVICE f64 power_of(f64 a, f64 b) { return pow(a, b); }
 GRAFT_DEVICE bool is_inf_of(f32 x) { return fabsf(x) == __int_as_float(0x7f800000); }
 GRAFT_DEVICE bool is_inf_of(f64 x) { return fabs(x) == __longlong_as_double(0x7ff0000000000000ll); }
-template <class T> GRAFT_DEVICE T check_index(T i, T n, i64* status) {
-  if (i >= 0 && i < n) return i;
-  status[0] = 1, status[1] = (i64)i;
-  return 0;
+// What a thread found wrong; told once at its end, so that no store stands between its loads.
+struct Fault { bool found; i64 index; };
+template <class T> GRAFT_DEVICE T check_index(T i, T n, Fault& fault) {
+  const bool good = i >= 0 && i < n;
+  if (!good) fault.found = true, fault.index = (i64)i;
+  return good ? i : (T)0;
 }
 template <class T> GRAFT_DEVICE T load_packed(const u8* bytes, i64 element, int bits) {
   const int shift = (int)(element * bits & 7);
