@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "fuse/rewrite_region.h"
+#include "tile/program.h"
 
 namespace graft {
 namespace {
@@ -33,14 +34,17 @@ class Chooser {
 
   std::optional<tile::BlockSchedule> run() const {
     if (common_.empty()) return std::nullopt;
-    bool scans = false;
+    bool scans = false, selects = false;
     for (const Form& form : region_.forms) {
       scans |= std::holds_alternative<Scan>(form);
-      if (std::holds_alternative<Scatter>(form) || std::holds_alternative<Sort>(form) ||
-          std::holds_alternative<Compact>(form)) {
-        return std::nullopt;
+      if (const auto* sort = std::get_if<Sort>(&form)) {
+        const auto count = sort->count.as_constant();
+        if (!count || *count > tile::kMostSelected || bit_width(sort->key->type) > 32) return std::nullopt;
+        selects = true;
       }
+      if (std::holds_alternative<Scatter>(form) || std::holds_alternative<Compact>(form)) return std::nullopt;
     }
+    if (selects) return tile::BlockSchedule{.x = std::min<int64_t>(extent(common_.size() - 1), 8)};
     if (scans) return scan();
     const int64_t work = work_of_a_point();
     if (work <= kFewElements) {

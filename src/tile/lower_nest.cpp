@@ -515,6 +515,10 @@ class NestLowering {
 
   /// Rows are copied to scratch with their positions, sorted there, and the kept ranks copied out.
   void lower(const Sort& form) {
+    const auto count = form.count.as_constant();
+    if (in_order_ && count && *count > 0 && *count <= kMostSelected && bit_width(form.key->type) <= 32) {
+      return lower_as_selection(form, *count);
+    }
     const int keys = builder_.add_scratch("keys", form.key->type, {form.axis.extent});
     const int positions = builder_.add_scratch("positions", DType::kInt64, {form.axis.extent});
     Replacements own;
@@ -539,6 +543,17 @@ class NestLowering {
       body.push_back({For{axes[i], 1, std::move(inner)}});
     }
     for (Statement& statement : body) builder_.add(std::move(statement));
+  }
+
+  void lower_as_selection(const Sort& form, int64_t count) {
+    Replacements own;
+    Select select{.axes = own_axes(form.axes, own), .axis = make_axis(form.axis.extent), .rank = make_variable()};
+    select.count = count, select.descending = form.descending;
+    select.keys = store_to(form.outputs[0], form.axes, own, {}, {select.rank});
+    select.positions = store_to(form.outputs[1], form.axes, own, {}, {select.rank});
+    own.emplace_back(form.axis.variable->variable, select.axis.variable);
+    select.key = convert(form.key, own);
+    builder_.add({std::move(select)});
   }
 
   /// The number kept goes to a further global buffer, `count`, after the region's outputs.
