@@ -56,7 +56,7 @@ Kernel KernelWriter::write() {
   code_.line("extern __shared__ __align__(128) u8 shared[];");
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp, (void)shared;");
-  code_.line("Fault fault = {{false, 0}};");
+  code_.line("Fault fault = {false, 0};");
   grid();
   if (!row_program()) {
     declare_memory();
