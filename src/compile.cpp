@@ -12,6 +12,7 @@
 #include "graph/infer.h"
 #include "import/onnx/import.h"
 #include "kernel_source.h"
+#include "library/libraries.h"
 #include "library_source.h"
 #include "load.h"
 #include "shape_choices.h"
@@ -41,6 +42,7 @@ std::vector<std::pair<std::string, std::string>> recorded(const CompileOptions& 
       {"target", options.targets.empty() ? "native" : fmt::format("{}", fmt::join(options.targets, ";"))},
       {"threads", std::to_string(options.threads)},
       {"tune", std::string(kTuningNames[static_cast<int>(options.tuning)])},
+      {"precision", std::string(name_of(options.precision))},
       {"mode", options.interpret ? "interpret" : "generated"}};
   const Environment merged = with_disabled(options);
   if (!merged.disabled.empty()) rows.emplace_back("disable", fmt::format("{}", fmt::join(merged.disabled, ",")));
@@ -54,6 +56,22 @@ void dump_kernels(const Engine& engine, const Target& target) {
     if (!environment().wants_dump("kernels", kernel.name)) continue;
     write_dump(environment(), "kernels", kernel.name, kernel_source_text(kernel.program, target));
   }
+}
+
+/// The GPU that was asked for when it is what the target describes, else null.
+std::shared_ptr<Device> device_of(const Target& target, const CompileOptions& options) {
+  const int gpu = gpu_of(options.device);
+  if (target.kind != TargetKind::kCuda || gpu < 0 || cuda_architecture(gpu) != target.architecture) return nullptr;
+  return open_cuda_device(gpu);
+}
+
+/// What times measured on a GPU depend on beside the target.
+std::string machine_of(const Device& device) {
+  std::string machine = fmt::format("{}, driver {}", device.name(), cuda_driver_version());
+  for (const LibraryInfo& library : all_libraries()) {
+    if (library.target == TargetKind::kCuda) machine += ", " + library_version(std::string(library.name));
+  }
+  return machine;
 }
 
 }  // namespace
@@ -74,6 +92,18 @@ std::vector<Target> targets_of(const CompileOptions& options) {
   if (targets.empty() && gpu >= 0) targets.push_back(find_target(cuda_architecture(gpu), options.threads));
   if (targets.empty()) targets.push_back(host_cpu(options.threads));
   return targets;
+}
+
+void check_precision(const CompileOptions& options, Stage done) {
+  GRAFT_USER_CHECK(low_type(options.precision) == DType::kUndefined || done < Stage::kPasses, kInvalidArgument,
+                   "the passes lower the precision, and they have run already: choose it where they run", "precision");
+  if (options.precision != Precision::kTf32) return;
+  for (const Target& target : targets_of(options)) {
+    GRAFT_USER_CHECK(multiplies_tf32(target), kInvalidArgument,
+                     fmt::format("{} has no units that multiply tf32, which NVIDIA GPUs have from sm_80 on; choose "
+                                 "fp32, fp16 or bf16, or such a --target or --device",
+                                 target.name), "precision");
+  }
 }
 
 const Record* record_for(const std::vector<Record>& records, const Target& target) {
@@ -97,7 +127,7 @@ Graph import_model(const ModelSource& source, const CompileOptions& options) {
 
 void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   const Environment merged = with_disabled(options);
-  PassContext context{.cancelled = options.cancelled, .environment = &merged};
+  PassContext context{.low_type = low_type(options.precision), .cancelled = options.cancelled, .environment = &merged};
   if (notes) context.statistics = &notes->passes, context.reasons = &notes->reasons;
   report(options, name_of(Stage::kPasses), fmt::format("{} nodes", graph.nodes.size()));
   run_passes(graph, context);
@@ -107,6 +137,7 @@ void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
 FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* notes) {
   report(options, name_of(Stage::kFuse), fmt::format("{} nodes", graph.nodes.size()));
   FusedProgram program = fuse(graph);
+  if (options.precision == Precision::kTf32) allow_tf32(program);
   if (notes) notes->reasons.insert(notes->reasons.end(), program.notes.begin(), program.notes.end());
   if (environment().wants_dump("region", "fuse")) write_dump(environment(), "region", "fuse", print(program));
   return program;
@@ -122,13 +153,15 @@ BuiltEngine plan(FusedProgram program, const Target& target, const CompileOption
       return interruptible_kernel_code(programs, machine, stop);
     };
   }
-  if (build.tuning != Tuning::kOff && !why_not_runnable(target, host_cpu(target.threads)).empty()) {
+  build.device = device_of(target, options);
+  if (build.tuning != Tuning::kOff && !build.device && !why_not_runnable(target, host_cpu(target.threads)).empty()) {
     log(LogLevel::kStep, "{}: nothing can be measured here, so the cost model chooses", target.name);
     build.tuning = Tuning::kOff;
   }
-  build.libraries = {library_source(), why_no_library};
+  if (build.device || target.kind == TargetKind::kCpu) build.libraries = {library_source(), why_no_library};
+  if (build.device) build.libraries.refuses = library_refusal(build.device->make_stream());
   build.disabled = with_disabled(options).disabled;
-  build.timings = timing_cache(target);
+  build.timings = build.device ? timing_cache(target, machine_of(*build.device)) : timing_cache(target);
   build.keep_references = environment().validate;
   build.progress = [&](const std::string& step, int done, int total) {
     report(options, name_of(Stage::kPlan), step, done, total);
@@ -178,6 +211,7 @@ Engine build(const Plan& plan, const Target& target, const CompileOptions& optio
 }
 
 Compiled compile_from(Graph graph, Stage done, const CompileOptions& options) {
+  check_precision(options, done);
   if (done < Stage::kPasses) rewrite(graph, options);
   Compiled compiled;
   Plan known;

@@ -27,6 +27,11 @@ std::vector<Expr> variables(const std::vector<Axis>& axes) {
   return result;
 }
 
+bool rounds_to_tf32(const Contract& contract, const Region& region, const Target& target) {
+  const bool is_f32 = contract.a->type == DType::kFloat32 && contract.b->type == DType::kFloat32;
+  return region.tf32 && is_f32 && multiplies_tf32(target);
+}
+
 ProgramBuilder::ProgramBuilder(const Region& region, const Layouts& layouts)
     : region_(region), buffer_of_(region.tensors.size(), -1), dropped_(region.tensors.size()) {
   const auto add_global = [&](int tensor, bool written) {

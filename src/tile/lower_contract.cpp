@@ -334,6 +334,7 @@ class ContractLowering {
       c.b = converted(direct(contraction_.b), pass.at);
     }
     c.c_indices = pass.position;
+    c.tf32 = rounds_to_tf32(c, region_, target_);
     return {std::move(c)};
   }
 

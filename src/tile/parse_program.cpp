@@ -296,6 +296,7 @@ class Parser {
     contract.n = axes(head, inner);
     lexer_.expect("k");
     contract.k = axes(head, inner);
+    contract.tf32 = lexer_.accept("tf32");
     lexer_.expect("{");
     parse_lets(lexer_, inner);
     Store result = element(inner);

@@ -91,6 +91,7 @@ struct Contract {
   int c = -1;
   std::vector<Expr> c_indices;
   bool accumulate = false;
+  bool tf32 = false;  ///< f32 operands may be rounded to 11 significant bits before they are multiplied
 };
 
 /// Sorts one row in place, stably: `keys` and `positions` are kShared or kGlobal rows of `length` elements starting

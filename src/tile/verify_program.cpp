@@ -309,6 +309,9 @@ class Verifier {
       check(is_affine(index), "an index of the result is not affine");
     }
     check(!contract.k.empty(), "a contraction has no k axis");
+    const DType c = program_.buffers[static_cast<size_t>(contract.c)].type;
+    const bool is_f32 = contract.a->type == DType::kFloat32 && contract.b->type == DType::kFloat32;
+    check(!contract.tf32 || (is_f32 && c == DType::kFloat32), "tf32 is asked for where not all is f32");
     roles(contract);
     for (const auto* axes : {&contract.m, &contract.n, &contract.k}) unbind_axes(*axes);
   }

@@ -83,7 +83,7 @@ void write_proof(const std::string& target, const Results& results) {
 
 TEST(CodegenCuda, compiles_the_proof_programs_for_every_architecture) {
   if (compiler_is_missing()) GTEST_SKIP();
-  for (const char* target : {"sm_80", "sm_90a", "sm_120"}) {
+  for (const char* target : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"}) {
     // PTX shows the instructions; once is enough, as the source is the same for all.
     const bool newest = std::string_view(target) == "sm_90a";
     Results results = compile(all_programs(), target, newest ? "source ptx" : "source");
@@ -93,6 +93,7 @@ TEST(CodegenCuda, compiles_the_proof_programs_for_every_architecture) {
     const std::string ptx = results["ptx"];
     if (newest) for (const std::string_view part : {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
                                         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+                                        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "cvt.rna.tf32.f32",
                                         "ldmatrix.sync.aligned.m8n8.x4.trans", "cp.async.cg.shared.global",
                                         "fma.rn.f32", ".entry attention_f16", ".entry mixed"}) {
       EXPECT_NE(ptx.find(part), ptx.npos) << target << ": " << part;

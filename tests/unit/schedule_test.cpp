@@ -47,7 +47,8 @@ TEST(Schedule, refuses_unknown_names_and_values_out_of_range) {
 }
 
 TEST(Target, every_built_in_description_reads_back_as_printed) {
-  for (const char* name : {"native", "portable", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_80", "sm_90a", "sm_120"}) {
+  for (const char* name : {"native", "portable", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_80", "sm_86", "sm_89",
+                           "sm_90a", "sm_100", "sm_120"}) {
     const std::string text = print(find_target(name, 2));
     EXPECT_EQ(print(parse_target(text)), text) << name;
   }

@@ -15,8 +15,10 @@
 #include "commands.h"
 #include "compile.h"
 #include "console.h"
+#include "device/cuda/describe_gpus.h"
 #include "graph/op_def.h"
 #include "kernel_source.h"
+#include "library/libraries.h"
 #include "library_source.h"
 #include "model_options.h"
 #include "operators_json.h"
@@ -66,6 +68,15 @@ int list_operators(const std::string& part) {
   return count > 0 ? 0 : 1;
 }
 
+/// The GPUs with what compiles for them, or in one sentence why there are none.
+void print_gpus() {
+  fmt::print("GPU driver       {}\n", describe_cuda_driver());
+  for (const std::string& gpu : describe_gpus()) fmt::print("GPU              {}\n", gpu);
+  const Target target = find_target("sm_90a");
+  const std::string missing = why_no_generator(target);
+  fmt::print("CUDA generator   {}\n", missing.empty() ? generator_version(target) : "none: " + missing);
+}
+
 int print_environment() {
   Table table("lll");
   table.add({"variable", "value", "meaning"});
@@ -78,10 +89,13 @@ int print_environment() {
   const KernelCache cache;
   fmt::print("machine          {}\n", print(machine));
   fmt::print("code generator   {}\n", missing.empty() ? generator_version(machine) : "none: " + missing);
-  const std::string no_library = why_no_library("onednn");
-  fmt::print("library          {}\n", no_library.empty() ? library_version("onednn") : "none: " + no_library);
+  for (const LibraryInfo& library : all_libraries()) {
+    const std::string name(library.name), no_library = why_no_library(name);
+    fmt::print("{:<16} {}\n", name, no_library.empty() ? library_version(name) : "none: " + no_library);
+  }
   fmt::print("kernel cache     {}{}\n", cache.directory(),
              cache.problem().empty() ? "" : fmt::format(" (not used: {})", cache.problem()));
+  print_gpus();
   return 0;
 }
 

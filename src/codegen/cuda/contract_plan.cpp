@@ -33,6 +33,7 @@ ContractPlan KernelWriter::plan(const tile::Contract& contract) {
   plan.contract = &contract;
   const DType a = contract.a->type, b = contract.b->type, c = names_.buffer(contract.c).type;
   plan.tensor_cores = a == b && is_half(a) && c == DType::kFloat32;
+  plan.tf32 = contract.tf32;
   const bool plain = c == DType::kFloat32 || c == DType::kFloat64 || c == DType::kInt32 || c == DType::kInt64;
   if (!plan.tensor_cores && !plain) {
     throw Unsupported{fmt::format("a contraction of {} and {} into {}", name_of(a), name_of(b), name_of(c))};
@@ -41,7 +42,7 @@ ContractPlan KernelWriter::plan(const tile::Contract& contract) {
   if (!counts_points(contract.c_indices[0], contract.m) || !counts_points(contract.c_indices[1], contract.n)) {
     throw Unsupported{"a contraction whose fragment is not indexed by all its m axes, then all its n axes"};
   }
-  plan.k = rounded(contract.k[0].bound, plan.tensor_cores ? 16 : 1);
+  plan.k = rounded(contract.k[0].bound, plan.tensor_cores ? 16 : plan.tf32 ? 8 : 1);
   plan.a = plan_operand(contract, plan, true);
   plan.b = plan_operand(contract, plan, false);
   return plan;

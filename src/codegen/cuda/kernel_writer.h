@@ -111,6 +111,7 @@ struct RowPlan {
 struct ContractPlan {
   const tile::Contract* contract = nullptr;
   bool tensor_cores = false;
+  bool tf32 = false;     ///< tensor cores, f32 operands read as plain products read them
   int k = 0;             ///< the tile's k, a multiple of 16 on tensor cores
   FragmentLayout layout;
   Operand a, b;

@@ -594,6 +594,6 @@ GRAFT_DEVICE void multiply_plain(C (&acc)[MTiles][NTiles][4], const TA* a, const
 
 }  // namespace
 
-std::string prelude() { return std::string(kScalars) + kCollectives + kTiles; }
+std::string prelude() { return std::string(kScalars) + kCollectives + kTiles + prelude_of_tf32(); }
 
 }  // namespace graft::cuda

@@ -9,5 +9,7 @@ namespace graft::cuda {
 
 /// The text that stands in front of the kernels of a compilation unit.
 std::string prelude();
+/// Its last part: products of f32 tiles in tf32.
+std::string prelude_of_tf32();
 
 }  // namespace graft::cuda
