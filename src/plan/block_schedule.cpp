@@ -2,8 +2,10 @@
 #include "plan/block_schedule.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "fuse/rewrite_region.h"
+#include "tile/program.h"
 
 namespace graft {
 namespace {
@@ -32,19 +34,23 @@ class Chooser {
 
   std::optional<tile::BlockSchedule> run() const {
     if (common_.empty()) return std::nullopt;
-    bool scans = false;
+    bool scans = false, selects = false;
     for (const Form& form : region_.forms) {
       scans |= std::holds_alternative<Scan>(form);
-      if (std::holds_alternative<Scatter>(form) || std::holds_alternative<Sort>(form) ||
-          std::holds_alternative<Compact>(form)) {
-        return std::nullopt;
+      if (const auto* sort = std::get_if<Sort>(&form)) {
+        const auto count = sort->count.as_constant();
+        if (!count || *count > tile::kMostSelected || bit_width(sort->key->type) > 32) return std::nullopt;
+        selects = true;
       }
+      if (std::holds_alternative<Scatter>(form) || std::holds_alternative<Compact>(form)) return std::nullopt;
     }
+    if (selects) return tile::BlockSchedule{.x = std::min<int64_t>(extent(common_.size() - 1), 8)};
     if (scans) return scan();
     const int64_t work = work_of_a_point();
     if (work <= kFewElements) {
       if (const int across = transposed_axis(); across >= 0 && work == 1) return square(across);
-      return map(kMapBytes / element_bytes() / (work > 1 ? 2 : 1));
+      const char* knob = getenv("X_MAP");
+      return map((knob ? atoi(knob) : kMapBytes) / element_bytes() / (work > 1 ? 2 : 1));
     }
     return runs_down_columns() ? columns(work) : rows(work);
   }

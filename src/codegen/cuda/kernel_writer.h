@@ -139,6 +139,9 @@ class KernelWriter {
   void statement(const tile::If& branch);
   void statement(const tile::SortRow& sort);
 
+  // select_statement.cpp
+  void statement(const tile::Select& select);
+
   // scan_statement.cpp
   void statement(const tile::Scan& scan);
   void scan_points(const tile::Scan& scan);

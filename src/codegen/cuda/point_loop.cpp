@@ -2,6 +2,7 @@
 // Points of axes with known bounds, dealt to the threads of a block so that no division is left to the loop: several
 // points of a thread are loaded and computed before the first is stored, which keeps many loads in flight.
 #include <algorithm>
+#include <cstdlib>
 
 #include "codegen/cuda/kernel_writer.h"
 
@@ -32,7 +33,7 @@ int nodes_of(const tile::Map& map) {
 
 /// Whether an extent is always a whole number of pieces.
 bool is_whole(const Expr& extent, int vector) {
-  if (is_call(extent, Intrinsic::kMin)) return is_whole(extent->args[0], vector) && is_whole(extent->args[1], vector);
+  if (is_call(extent, Intrinsic::kMin) || is_call(extent, Intrinsic::kMax)) return is_whole(extent->args[0], vector) && is_whole(extent->args[1], vector);
   const auto sum = affine(extent);
   if (!sum || !sum->offset.is_multiple_of(vector)) return false;
   return std::all_of(sum->coefficients.begin(), sum->coefficients.end(),
@@ -69,7 +70,8 @@ PointDeal KernelWriter::deal(const std::vector<tile::Axis>& axes, int vector) co
 }
 
 int KernelWriter::turns_at_once(const PointDeal& deal, int64_t nodes, int64_t bytes) const {
-  int64_t turns = std::clamp<int64_t>(64 / std::max<int64_t>(bytes, 1), 1, 8);
+  const char* knob = getenv(deal.vector > 1 ? "X_ONCE_WIDE" : "X_ONCE");
+  int64_t turns = knob ? atoi(knob) : std::clamp<int64_t>(64 / std::max<int64_t>(bytes, 1), 1, 8);
   while (turns > 1 && turns * deal.vector * nodes > 1024) turns /= 2;
   return static_cast<int>(std::min(turns, deal.turns));
 }
