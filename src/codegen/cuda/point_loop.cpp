@@ -2,7 +2,6 @@
 // Points of axes with known bounds, dealt to the threads of a block so that no division is left to the loop: several
 // points of a thread are loaded and computed before the first is stored, which keeps many loads in flight.
 #include <algorithm>
-#include <cstdlib>
 
 #include "codegen/cuda/kernel_writer.h"
 
@@ -70,8 +69,7 @@ PointDeal KernelWriter::deal(const std::vector<tile::Axis>& axes, int vector) co
 }
 
 int KernelWriter::turns_at_once(const PointDeal& deal, int64_t nodes, int64_t bytes) const {
-  const char* knob = getenv(deal.vector > 1 ? "X_ONCE_WIDE" : "X_ONCE");
-  int64_t turns = knob ? atoi(knob) : std::clamp<int64_t>(64 / std::max<int64_t>(bytes, 1), 1, 8);
+  int64_t turns = std::clamp<int64_t>(64 / std::max<int64_t>(bytes, 1), 1, 8);
   while (turns > 1 && turns * deal.vector * nodes > 1024) turns /= 2;
   return static_cast<int>(std::min(turns, deal.turns));
 }
@@ -263,6 +261,14 @@ bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string
   return true;
 }
 
+int KernelWriter::bytes_of_narrowest(const std::vector<PointAccess>& accesses) const {
+  int bytes = 8;
+  for (const PointAccess& access : accesses) {
+    if (access.wide) bytes = std::min(bytes, bytes_of(names_.buffer(access.buffer).type));
+  }
+  return bytes;
+}
+
 void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
                                 const std::vector<PointAccess>& accesses) {
   const PointDeal dealt = deal(map.axes, vector);
@@ -271,7 +277,12 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   for (const PointAccess& access : accesses) {
     bytes = std::max<int64_t>(bytes, int64_t{vector} * bytes_of(names_.buffer(access.buffer).type));
   }
-  const int at_once = turns_at_once(dealt, nodes_of(map), bytes);
+  // Whole pieces at known places: the other warps of the multiprocessor keep loads enough in flight.
+  const bool known = std::all_of(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
+    return names_.address(access.buffer, *access.indices).has_value();
+  });
+  const int at_once = vector * bytes_of_narrowest(accesses) >= 16 && known ? 1
+                                                                           : turns_at_once(dealt, nodes_of(map), bytes);
   const std::string first = code_.fresh("q");
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, dealt.turns, at_once));
