@@ -7,6 +7,8 @@
 //   result 3 offset 0, strides [64*length, 64, 1]
 //   post add 2 offset 0, strides [0, 0, 1]
 //   post clip 0:f32 6:f32
+// Attention ends with
+//   values width 64, 2 offset 0, strides [64*length, 64, 1]
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -50,6 +52,11 @@ class CallReader {
     lexer_.expect("result");
     call_.result = read_operand(CallRole::kResult);
     while (lexer_.accept("post")) call_.posts.push_back(read_post());
+    if (lexer_.accept("values")) {
+      call_.width = size("width");
+      lexer_.expect(",");
+      call_.values = read_operand(CallRole::kValues);
+    }
     if (!lexer_.at_end()) lexer_.fail("unknown part");
     return std::move(call_);
   }
@@ -69,6 +76,7 @@ class CallReader {
   void read_sizes() {
     lexer_.expect("product");
     call_.type = lexer_.dtype();
+    call_.tf32 = lexer_.accept("tf32");
     lexer_.expect("batch");
     call_.batch = lexer_.shape();
     lexer_.expect(",");
@@ -116,7 +124,7 @@ class CallReader {
     if (call_.posts.size() == kMostPosts) lexer_.fail(fmt::format("there are more than {} posts", kMostPosts));
     PostOperation post;
     post.kind = read_kind();
-    if (info(post.kind).operand) post.operand = read_operand(CallRole::kResult);
+    if (info(post.kind).operand) post.operand = read_operand(CallRole::kPost);
     float* const values[] = {&post.alpha, &post.beta};
     for (int i = 0; i < info(post.kind).parameters; ++i) *values[i] = read_number();
     return post;
@@ -143,9 +151,9 @@ class CallReader {
 }  // namespace
 
 std::string print(const LibraryCall& call) {
-  std::string text =
-      fmt::format("product {} batch {}, rows {}, columns {}, depth {}\n", name_of(call.type), to_string(call.batch),
-                  call.rows.to_string(), call.columns.to_string(), call.depth.to_string());
+  std::string text = fmt::format("product {}{} batch {}, rows {}, columns {}, depth {}\n", name_of(call.type),
+                                 call.tf32 ? " tf32" : "", to_string(call.batch), call.rows.to_string(),
+                                 call.columns.to_string(), call.depth.to_string());
   for (const CallWindow& w : call.windows) {
     text +=
         fmt::format("window input {}, output {}, kernel {}, stride {}, dilation {}, before {}\n", w.input.to_string(),
@@ -154,6 +162,9 @@ std::string print(const LibraryCall& call) {
   text +=
       fmt::format("source {}\nweights {}\nresult {}\n", print(call.source), print(call.weights), print(call.result));
   for (const PostOperation& post : call.posts) text += print(post);
+  if (call.is_attention()) {
+    text += fmt::format("values width {}, {}\n", call.width.to_string(), print(*call.values));
+  }
   return text;
 }
 

@@ -17,6 +17,8 @@ class LibraryMatcher {
   LibraryMatcher(const Region& region, const LibrarySchedule& schedule) : region_(region), schedule_(schedule) {}
 
   std::variant<LibraryMatch, std::string> run() {
+    const LibraryInfo* library = find_library(schedule_.library);
+    if (library && library->attention && match_attention(region_, match_)) return std::move(match_);
     std::string reason = find_contraction();
     if (reason.empty()) reason = read_operands();
     if (reason.empty()) reason = match_product(region_, contraction_, accesses_, product_);
@@ -40,6 +42,7 @@ class LibraryMatcher {
     const DType type = region_.tensors[region_.outputs[0]].type;
     match_.call.type = type;
     const LibraryInfo* library = find_library(schedule_.library);
+    match_.call.tf32 = region_.tf32 && type == DType::kFloat32 && library && library->target == TargetKind::kCuda;
     const bool is_half = type == DType::kFloat16 || type == DType::kBFloat16;
     if (type != DType::kFloat32 && !(is_half && library && library->target == TargetKind::kCuda)) {
       return fmt::format("its type is {}, which {} has not", name_of(type), schedule_.library);

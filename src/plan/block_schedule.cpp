@@ -4,14 +4,16 @@
 #include <algorithm>
 
 #include "fuse/rewrite_region.h"
+#include "tile/program.h"
 
 namespace graft {
 namespace {
 
-constexpr int64_t kMapBytes = 16 << 10;   // of the largest tensor in one tile of a map
+constexpr int64_t kMapElements = 4096;    // of one tile of a map
+constexpr int64_t kSegment = 1024;        // bytes that a tile should read in one place
 constexpr int64_t kRowPart = 32;          // elements of a row in one thread
 constexpr int64_t kColumnElements = 8192;
-constexpr int64_t kSquare = 64;           // side of a tile that is transposed
+constexpr int64_t kSquareBytes = 256;     // side of a tile that is transposed
 constexpr int64_t kFewElements = 16;      // folded by one thread
 
 int64_t at(const Size& size, const Bindings& typical) { return std::max<int64_t>(1, size.evaluate(typical)); }
@@ -32,19 +34,22 @@ class Chooser {
 
   std::optional<tile::BlockSchedule> run() const {
     if (common_.empty()) return std::nullopt;
-    bool scans = false;
+    bool scans = false, selects = false;
     for (const Form& form : region_.forms) {
       scans |= std::holds_alternative<Scan>(form);
-      if (std::holds_alternative<Scatter>(form) || std::holds_alternative<Sort>(form) ||
-          std::holds_alternative<Compact>(form)) {
-        return std::nullopt;
+      if (const auto* sort = std::get_if<Sort>(&form)) {
+        const auto count = sort->count.as_constant();
+        if (!count || *count > tile::kMostSelected || bit_width(sort->key->type) > 32) return std::nullopt;
+        selects = true;
       }
+      if (std::holds_alternative<Scatter>(form) || std::holds_alternative<Compact>(form)) return std::nullopt;
     }
+    if (selects) return tile::BlockSchedule{.x = std::min<int64_t>(extent(common_.size() - 1), 8)};
     if (scans) return scan();
     const int64_t work = work_of_a_point();
     if (work <= kFewElements) {
       if (const int across = transposed_axis(); across >= 0 && work == 1) return square(across);
-      return map(kMapBytes / element_bytes() / (work > 1 ? 2 : 1));
+      return map(kMapElements / (work > 1 ? 2 : 1));
     }
     return runs_down_columns() ? columns(work) : rows(work);
   }
@@ -142,9 +147,35 @@ class Chooser {
     if (from_last < 3) *tiles[from_last] = tile;
   }
 
+  /// The axis along which what is read lies closest together after the last one, or -1 when that is the next one.
+  int reading_axis() const {
+    int found = -1;
+    int64_t closest = INT64_MAX;
+    for (const Form& form : region_.forms) {
+      for_each_input_load(form, [&](const Affine& address) {
+        if (!address.coefficient(common_.back().variable->variable).is(1)) return;
+        for (size_t i = 0; i + 1 < common_.size(); ++i) {
+          const auto step = address.coefficient(common_[i].variable->variable).as_constant();
+          if (step && *step > 1 && *step < closest) closest = *step, found = static_cast<int>(i);
+        }
+      });
+    }
+    const int next = static_cast<int>(common_.size()) - 2;
+    return found == next || found + 3 < static_cast<int>(common_.size()) ? -1 : found;
+  }
+
   tile::BlockSchedule map(int64_t most) const {
     tile::BlockSchedule schedule;
+    const int64_t row = tile_of(extent(common_.size() - 1), most);
+    const int reading = row * element_bytes() < kSegment ? reading_axis() : -1;
+    if (reading >= 0) {
+      const auto axis = static_cast<size_t>(reading);
+      const int64_t tile = std::min(extent(axis), kSegment / (row * element_bytes()));
+      set(schedule, axis, tile);
+      most /= tile;
+    }
     for (size_t i = common_.size(); i-- > 0 && common_.size() - i <= 3;) {
+      if (static_cast<int>(i) == reading) continue;
       const int64_t tile = tile_of(extent(i), most);
       set(schedule, i, tile);
       most /= tile;
@@ -156,10 +187,10 @@ class Chooser {
   tile::BlockSchedule square(int across) const {
     tile::BlockSchedule schedule;
     const size_t last = common_.size() - 1, other = static_cast<size_t>(across);
-    const int64_t columns = std::min(extent(last), kSquare), rows = std::min(extent(other), kSquare);
-    constexpr int64_t kArea = kSquare * kSquare;
-    set(schedule, last, tile_of(extent(last), rows < kSquare ? kArea / rows : kSquare));
-    set(schedule, other, tile_of(extent(other), columns < kSquare ? kArea / columns : kSquare));
+    const int64_t side = kSquareBytes / std::clamp<int64_t>(element_bytes(), 2, 8), area = side * side;
+    const int64_t columns = std::min(extent(last), side), rows = std::min(extent(other), side);
+    set(schedule, last, tile_of(extent(last), rows < side ? area / rows : side));
+    set(schedule, other, tile_of(extent(other), columns < side ? area / columns : side));
     return schedule;
   }
 

@@ -14,6 +14,7 @@
 #include "plan/kernel_table.h"
 #include "plan/roofline.h"
 #include "plan/split_for_library.h"
+#include "plan/spread_reduction.h"
 #include "plan/tuner.h"
 #include "plan/ways.h"
 #include "runtime/session.h"
@@ -56,6 +57,7 @@ class EngineBuilder {
     split_steps();
     set_symbols();
     split_for_libraries();
+    spread_reductions();
     make_tensors();
     choose_ways();
     for (size_t s = 0; s < program_.steps.size(); ++s) {
@@ -86,6 +88,17 @@ class EngineBuilder {
     std::vector<FusedStep> steps;
     for (FusedStep& step : program_.steps) {
       for (FusedStep& part : split_for_library(std::move(step), program_.tensors, typical_, options_)) {
+        steps.push_back(std::move(part));
+      }
+    }
+    program_.steps = std::move(steps);
+  }
+
+  void spread_reductions() {
+    if (options_.target.kind != TargetKind::kCuda) return;
+    std::vector<FusedStep> steps;
+    for (FusedStep& step : program_.steps) {
+      for (FusedStep& part : spread_reduction(std::move(step), program_.tensors, typical_, options_.target)) {
         steps.push_back(std::move(part));
       }
     }

@@ -140,6 +140,10 @@ struct CollectStatement {
     collect(s.axes, into), collect(s.axis.extent, into), collect(s.initial, into), collect(s.step, into);
     collect(s.stores, into);
   }
+  void operator()(const Select& s) const {
+    collect(s.axes, into), collect(s.axis.extent, into), collect(s.key, into);
+    collect(s.keys.indices, into), collect(s.positions.indices, into);
+  }
   void operator()(const SortRow& s) const {
     collect(s.key_indices, into), collect(s.position_indices, into), collect(s.length, into);
   }

@@ -309,8 +309,34 @@ class NestLowering {
     }
     for (const Expr& lift : form.lift) reduce.lift.push_back(convert(lift, own));
     reduce.monoid = form.monoid;
+    if (in_order_) shorten(reduce);
     for (const int tensor : form.outputs) reduce.outputs.push_back(store_to(tensor, form.axes, own, {}));
     builder_.add({std::move(reduce)});
+  }
+
+  /// over i < n: select(e + i < m, x, identity) -> over i < min(n, m - e): x
+  static void shorten(Reduce& reduce) {
+    Axis& axis = reduce.reduced[0];
+    const Expr condition = reduce.lift[0]->args.empty() ? Expr() : reduce.lift[0]->args[0];
+    if (!is_call(condition, Intrinsic::kLt)) return;
+    for (size_t i = 0; i < reduce.lift.size(); ++i) {
+      const Expr& lift = reduce.lift[i];
+      if (!is_call(lift, Intrinsic::kSelect) || !equal(lift->args[0], condition)) return;
+      if (!equal(lift->args[2], reduce.monoid.identity[i])) return;
+    }
+    const int variable = axis.variable->variable;
+    const auto place = affine(condition->args[0]);
+    const bool bounded = place && place->coefficient(variable).is(1) && !uses_variable(condition->args[1], variable);
+    for (const Axis& other : reduce.reduced) {
+      if (&other != &axis && uses_variable(condition, other.variable->variable)) return;
+    }
+    for (const Axis& kept : reduce.axes) {
+      if (uses_variable(condition, kept.variable->variable)) return;
+    }
+    if (!bounded) return;
+    const Expr start = substitute(condition->args[0], {{variable, make_index(0)}});
+    axis.extent = max(min(axis.extent, condition->args[1] - start), make_index(0));
+    for (Expr& lift : reduce.lift) lift = lift->args[1];
   }
 
   /// for t: new state from old; emit; old = new. Two copies of the state, so that a step reads only old values.
@@ -489,6 +515,10 @@ class NestLowering {
 
   /// Rows are copied to scratch with their positions, sorted there, and the kept ranks copied out.
   void lower(const Sort& form) {
+    const auto count = form.count.as_constant();
+    if (in_order_ && count && *count > 0 && *count <= kMostSelected && bit_width(form.key->type) <= 32) {
+      return lower_as_selection(form, *count);
+    }
     const int keys = builder_.add_scratch("keys", form.key->type, {form.axis.extent});
     const int positions = builder_.add_scratch("positions", DType::kInt64, {form.axis.extent});
     Replacements own;
@@ -513,6 +543,17 @@ class NestLowering {
       body.push_back({For{axes[i], 1, std::move(inner)}});
     }
     for (Statement& statement : body) builder_.add(std::move(statement));
+  }
+
+  void lower_as_selection(const Sort& form, int64_t count) {
+    Replacements own;
+    Select select{.axes = own_axes(form.axes, own), .axis = make_axis(form.axis.extent), .rank = make_variable()};
+    select.count = count, select.descending = form.descending;
+    select.keys = store_to(form.outputs[0], form.axes, own, {}, {select.rank});
+    select.positions = store_to(form.outputs[1], form.axes, own, {}, {select.rank});
+    own.emplace_back(form.axis.variable->variable, select.axis.variable);
+    select.key = convert(form.key, own);
+    builder_.add({std::move(select)});
   }
 
   /// The number kept goes to a further global buffer, `count`, after the region's outputs.

@@ -116,7 +116,8 @@ class Parser {
     if (lexer_.accept("contract")) return contract(scope, head);
     if (lexer_.accept("sort")) return sort(head);
     if (lexer_.accept("scan")) return scan(scope, head);
-    lexer_.fail("expected for, if, map, reduce, contract, sort or scan");
+    if (lexer_.accept("select")) return select(scope, head);
+    lexer_.fail("expected for, if, map, reduce, contract, sort, scan or select");
   }
 
   /// `i0 < extent bound 64`; the variable joins `inner`.
@@ -259,6 +260,31 @@ class Parser {
       scan.stores.push_back(std::move(store));
     }
     return scan;
+  }
+
+  Select select(const ExprScope& scope, const ExprScope& head) {
+    Select select;
+    ExprScope inner = scope;
+    select.axes = axes(head, inner);
+    lexer_.expect("along");
+    select.axis = axis(head, inner);
+    lexer_.expect("first");
+    select.count = lexer_.integer("a count");
+    select.descending = lexer_.accept("descending");
+    lexer_.expect("{");
+    lexer_.expect("rank");
+    const std::string name(lexer_.name("a rank variable"));
+    select.rank = make_variable();
+    inner.declare(lexer_, name, select.rank);
+    parse_lets(lexer_, inner);
+    lexer_.expect("key");
+    select.key = parse_expr(lexer_, inner);
+    lexer_.expect("into");
+    select.keys = element(inner);
+    lexer_.expect(",");
+    select.positions = element(inner);
+    lexer_.expect("}");
+    return select;
   }
 
   Contract contract(const ExprScope& scope, const ExprScope& head) {

@@ -248,6 +248,28 @@ class Printer {
     line("}");
   }
 
+  void statement(const Select& select) {
+    std::vector<Expr> roots;
+    add_extents(roots, select.axes);
+    add_extents(roots, {select.axis});
+    ExprPrinter outer = lets(roots);
+    const std::string kept = axes(select.axes, outer), along = axis(select.axis, outer);
+    line(fmt::format("select {} along {} first {}{} {{", kept, along, select.count,
+                     select.descending ? " descending" : ""));
+    ++indent_;
+    line("rank " + name_variable(select.rank, "r"));
+    roots = {select.key};
+    for (const Store* store : {&select.keys, &select.positions}) {
+      roots.insert(roots.end(), store->indices.begin(), store->indices.end());
+    }
+    ExprPrinter inner = lets(roots);
+    line("key " + inner.print(select.key));
+    line(fmt::format("into {}, {}", element(select.keys.buffer, select.keys.indices, inner),
+                     element(select.positions.buffer, select.positions.indices, inner)));
+    --indent_;
+    line("}");
+  }
+
   void statement(const SortRow& sort) {
     std::vector<Expr> roots = sort.key_indices;
     roots.insert(roots.end(), sort.position_indices.begin(), sort.position_indices.end());

@@ -117,10 +117,24 @@ struct Scan {
   bool reverse = false;
 };
 
+/// For all points of `axes`: of the values that `key` takes along `axis`, the first `count` in ascending (descending)
+/// order, equal ones in the order in which they stand, NaN as the largest. At rank r, `rank` being its variable:
+/// keys = the key, positions = where it stands along the axis. For GPUs.
+struct Select {
+  std::vector<Axis> axes;
+  Axis axis;
+  Expr key;           ///< of at most 32 bits
+  Expr rank;          ///< a variable, below `count`
+  int64_t count = 0;  ///< at most kMostSelected
+  Store keys, positions;  ///< over axes and rank; `value` unused
+  bool descending = false;
+};
+constexpr int64_t kMostSelected = 128;
+
 /// A statement; statements of a body run one after the other as if by one thread: a code generator for a GPU
 /// puts barriers where one statement reads what another wrote.
 struct Statement {
-  std::variant<For, If, Map, Reduce, Contract, SortRow, Scan> node;
+  std::variant<For, If, Map, Reduce, Contract, SortRow, Scan, Select> node;
 };
 
 /// One kernel. In every expression, kLoad's `tensor` is an index into `buffers`.

@@ -252,6 +252,25 @@ class Verifier {
     unbind_axes(scan.axes);
   }
 
+  void statement(const Select& select) {
+    check(program_.threads > 0, "a selection is for GPUs");
+    check(select.count > 0 && select.count <= kMostSelected, "a selection keeps too many or none");
+    bind_axes(select.axes);
+    extent(select.axis);
+    bind_index(select.axis.variable);
+    expression(select.key, "a key");
+    check(bit_width(select.key->type) <= 32, "the key of a selection is wider than 32 bits");
+    unbind(select.axis.variable);
+    bind_index(select.rank);
+    for (const Store* store : {&select.keys, &select.positions}) {
+      target(store->buffer, store->indices, "a selection");
+    }
+    check(program_.buffers[select.keys.buffer].type == select.key->type, "selected keys have another type");
+    check(is_integer(program_.buffers[select.positions.buffer].type), "selected positions are not integers");
+    unbind(select.rank);
+    unbind_axes(select.axes);
+  }
+
   void monoid(const Reduce& reduce) {
     const Monoid& m = reduce.monoid;
     const size_t count = reduce.lift.size();

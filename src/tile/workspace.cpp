@@ -114,6 +114,14 @@ class Mover {
     for (Expr& initial : scan.initial) initial = expression(initial);
     for (Expr& step : scan.step) step = expression(step);
   }
+  void statement(Select& select) const {
+    axes(select.axes);
+    select.axis.extent = expression(select.axis.extent), select.key = expression(select.key);
+    for (Store* store : {&select.keys, &select.positions}) {
+      indices(store->buffer, store->indices);
+      store->buffer = places_[store->buffer];
+    }
+  }
   void statement(SortRow& sort) const {
     indices(sort.keys, sort.key_indices), indices(sort.positions, sort.position_indices);
     sort.length = expression(sort.length);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions in cuDNN against their definitions in the interpreter, in each of its plans. Skipped without a GPU.
+// Convolutions and attention in cuDNN against their definitions in the interpreter, in each of its plans. Skipped
+// without a GPU.
+#include <fmt/format.h>
+
 #include "support/gpu_case.h"
 #include "support/library_graphs.h"
 
@@ -40,9 +43,36 @@ TEST_P(CudnnOnGpu, bias_residual_and_relu) {
   EXPECT_GT(ways(graph), 0);
   graph.after = add_bias + "  %z: ? = Relu \"r\" (%d)\n";
   EXPECT_GT(ways(graph), 0);
-  graph.inputs = bias + "  input %r: " + type() + "[2, 32, 14, 14]\n";
-  graph.after = add_bias + "  %e: ? = Add \"m\" (%d, %r)\n  %z: ? = Relu \"r\" (%e)\n";
-  EXPECT_GT(ways(graph), 0);
+  // The residual is a tensor with its channels last, too.
+  ConvolutionGraph residual{"2, 16, 14, 14", "16, 16, 3, 3", kPadded, 16, 16};
+  residual.inputs = "  input %b: " + type() + "[16, 1, 1]\n";
+  residual.after = add_bias + "  %e: ? = Add \"m\" (%d, %x)\n  %z: ? = Relu \"r\" (%e)\n";
+  EXPECT_GT(ways(residual), 0);
+}
+
+TEST_P(CudnnOnGpu, rounds_to_tf32_where_it_may) {
+  if (type() != "f32") GTEST_SKIP();
+  ConvolutionGraph graph{"2, 16, 14, 14", "32, 16, 3, 3", kPadded, 16, 32};
+  graph.after = "  %z: ? = Relu \"r\" (%c)\n";
+  Region region = region_of(graph.text(), "conv");
+  region.tf32 = true;
+  EXPECT_GT(expect_all_ways(region, "cudnn", 1, "tf32"), 0);
+}
+
+TEST_P(CudnnOnGpu, attention) {
+  if (type() == "f32") GTEST_SKIP() << "it has none";
+  for (const bool masked : {false, true}) {
+    for (const auto& [queries, keys, depth] : {std::tuple{128, 128, 64}, {33, 70, 64}, {64, 64, 128}}) {
+      const std::string rows = fmt::format("[2, 3, {}, {}]", queries, depth);
+      const std::string columns = fmt::format("[2, 3, {}, {}]", keys, depth);
+      const std::string graph = graph_text(
+          {"%q: " + type() + rows, "%k: " + type() + columns, "%v: " + type() + columns,
+           "%m: " + type() + fmt::format("[2, 1, 1, {}]", keys)},
+          {fmt::format("%y: ? = Attention \"attention\" (%q, %k, %v{}) {{scale = 0.125}}", masked ? ", %m" : "")});
+      const int found = expect_all_ways(region_of(graph, "attention"), "cudnn", 0, GetParam());
+      EXPECT_TRUE(found > 0 || queries == 33) << graph;
+    }
+  }
 }
 
 TEST_P(CudnnOnGpu, odd_channels_and_groups_are_right_or_refused) {

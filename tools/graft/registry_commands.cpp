@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/cuda_library.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -74,7 +75,10 @@ void print_gpus() {
   for (const std::string& gpu : describe_gpus()) fmt::print("GPU              {}\n", gpu);
   const Target target = find_target("sm_90a");
   const std::string missing = why_no_generator(target);
-  fmt::print("CUDA generator   {}\n", missing.empty() ? generator_version(target) : "none: " + missing);
+  const CudaLibrary compiler = open_cuda_library("nvrtc", {13, 12});  // the generator looks in the same places
+  const std::string where = compiler.handle ? compiler.path : compiler.missing;
+  fmt::print("CUDA generator   {}\n",
+             missing.empty() ? fmt::format("{} ({})", generator_version(target), where) : "none: " + missing);
 }
 
 int print_environment() {

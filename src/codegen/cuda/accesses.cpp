@@ -40,6 +40,10 @@ class Collector {
     axes(scan.axes), read(scan.axis.extent), read(scan.initial), read(scan.step);
     for (const tile::Store& store : scan.stores) write(store, false), read(store.value);
   }
+  void add(const tile::Select& select) {
+    axes(select.axes), read(select.axis.extent), read(select.key);
+    write(select.keys, false), write(select.positions, false);
+  }
   Accesses take() { return std::move(result_); }
 
  private:

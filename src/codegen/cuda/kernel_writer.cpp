@@ -46,7 +46,9 @@ Kernel KernelWriter::write() {
   for (size_t i = 0; i < program_.buffers.size(); ++i) {
     const tile::Buffer& buffer = program_.buffers[i];
     if (buffer.scope != tile::Scope::kGlobal) continue;
-    parameters += fmt::format("{}{}* {}, ", buffer.written ? "" : "const ", type_name(buffer.type), names_.buffers[i]);
+    const std::string type = type_name(buffer.type);
+    parameters += fmt::format("{} {}, ", buffer.written ? type + "*" : "const " + type + "* __restrict__",
+                              names_.buffers[i]);
   }
   for (size_t i = 0; i < program_.sizes.size(); ++i) parameters += fmt::format("const i64 s{}, ", i);
   code_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}i64* status)", program_.threads,
@@ -54,11 +56,13 @@ Kernel KernelWriter::write() {
   code_.line("extern __shared__ __align__(128) u8 shared[];");
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp, (void)shared;");
+  code_.line("Fault fault = {false, 0};");
   grid();
   if (!row_program()) {
     declare_memory();
     body(program_.body);
   }
+  code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
   code_.close();
   return {code_.text(), program_.threads, shared_end_};
 }

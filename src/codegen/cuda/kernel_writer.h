@@ -139,6 +139,9 @@ class KernelWriter {
   void statement(const tile::If& branch);
   void statement(const tile::SortRow& sort);
 
+  // select_statement.cpp
+  void statement(const tile::Select& select);
+
   // scan_statement.cpp
   void statement(const tile::Scan& scan);
   void scan_points(const tile::Scan& scan);
@@ -180,6 +183,7 @@ class KernelWriter {
                         const std::vector<std::string>& extents, const std::string& turn);
   int turns_at_once(const PointDeal& deal, int64_t nodes, int64_t bytes) const;
   std::string pointer_to(const PointAccess& access);
+  int bytes_of_narrowest(const std::vector<PointAccess>& accesses) const;
   void bind_index(const Expr& variable, const std::string& name, int64_t bound);
   void check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows, const std::vector<tile::Axis>& columns,
                               const std::vector<const std::vector<Expr>*>& uses) const;

@@ -32,7 +32,7 @@ int nodes_of(const tile::Map& map) {
 
 /// Whether an extent is always a whole number of pieces.
 bool is_whole(const Expr& extent, int vector) {
-  if (is_call(extent, Intrinsic::kMin)) return is_whole(extent->args[0], vector) && is_whole(extent->args[1], vector);
+  if (is_call(extent, Intrinsic::kMin) || is_call(extent, Intrinsic::kMax)) return is_whole(extent->args[0], vector) && is_whole(extent->args[1], vector);
   const auto sum = affine(extent);
   if (!sum || !sum->offset.is_multiple_of(vector)) return false;
   return std::all_of(sum->coefficients.begin(), sum->coefficients.end(),
@@ -261,6 +261,14 @@ bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string
   return true;
 }
 
+int KernelWriter::bytes_of_narrowest(const std::vector<PointAccess>& accesses) const {
+  int bytes = 8;
+  for (const PointAccess& access : accesses) {
+    if (access.wide) bytes = std::min(bytes, bytes_of(names_.buffer(access.buffer).type));
+  }
+  return bytes;
+}
+
 void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
                                 const std::vector<PointAccess>& accesses) {
   const PointDeal dealt = deal(map.axes, vector);
@@ -269,7 +277,12 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   for (const PointAccess& access : accesses) {
     bytes = std::max<int64_t>(bytes, int64_t{vector} * bytes_of(names_.buffer(access.buffer).type));
   }
-  const int at_once = turns_at_once(dealt, nodes_of(map), bytes);
+  // Whole pieces at known places: the other warps of the multiprocessor keep loads enough in flight.
+  const bool known = std::all_of(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
+    return names_.address(access.buffer, *access.indices).has_value();
+  });
+  const int at_once = vector * bytes_of_narrowest(accesses) >= 16 && known ? 1
+                                                                           : turns_at_once(dealt, nodes_of(map), bytes);
   const std::string first = code_.fresh("q");
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, dealt.turns, at_once));

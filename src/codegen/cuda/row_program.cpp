@@ -174,7 +174,9 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
       for (const Expr& index : load->args) {
         for (const tile::Axis& axis : axes.inner) inner |= uses_variable(index, axis.variable->variable);
       }
-      if (key.empty() || !inner) continue;
+      // What changes elsewhere only is loaded where it is used.
+      const bool along = !key.empty() && names_.address(load->tensor, load->args)->coefficient(last).is(1);
+      if (!along || !inner) continue;
       uses.push_back({{load->tensor, &load->args, load, false}, last});
       const bool known = std::any_of(plan.loads.begin(), plan.loads.end(),
                                      [&](const auto& entry) { return entry.first == key; });

@@ -95,8 +95,9 @@ Product::Layout Product::layout(const Matrix& matrix) const {
 
 void Product::describe() {
   cublasLtMatmulDesc_t made = nullptr;
-  // Strict f32 sums: neither TF32 nor sums in a narrower type.
-  check(api().description_create(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a product cannot be described");
+  // Unless tf32 is asked for, operands are not rounded; sums are of f32 always.
+  check(api().description_create(&made, form_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "a product cannot be described");
   description_.reset(made);
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
     check(api().description_set(made, attribute, &value, sizeof value), "a product cannot be described");

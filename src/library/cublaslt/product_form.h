@@ -27,6 +27,7 @@ enum class Activation : uint8_t { kNone, kRelu, kGeluTanh };
 /// What one run computes, `batch` products at a time, for each of `repeats`.
 struct ProductForm {
   DType type = DType::kFloat32;
+  bool tf32 = false;
   int64_t batch = 1;
   float alpha = 1;
   Matrix a, b, result;

@@ -33,8 +33,9 @@ class FormMaker {
   explicit FormMaker(const LibraryCall& call) : call_(call), groups_(call.batch.size()) {}
 
   ConvolutionForm run() {
-    if (!call_.is_convolution()) refuse("it does convolutions only");
+    if (!call_.is_convolution()) refuse("it does convolutions and attention only");
     form_.type = call_.type;
+    form_.tf32 = call_.tf32;
     form_.source = image(call_.source, CallRole::kSource, 0);
     form_.weights = weights();
     form_.result = image(call_.result, CallRole::kResult, 2);
@@ -131,15 +132,16 @@ class FormMaker {
     form_.operations.push_back(std::move(operation));
   }
 
-  /// cuDNN's own kernels with a bias and a residual add the residual first; both are terms of one sum. For f32 they have
-  /// no activation without a bias, and what else takes one is many times slower than a map of its own.
+  /// cuDNN's own kernels with a bias and a residual add the residual first; both are terms of one sum. For f32 they
+  /// have no activation without a bias, and what else takes one is many times slower than a map of its own.
   void order_operations() {
     auto& operations = form_.operations;
     const auto first_other = std::find_if(operations.begin(), operations.end(),
                                           [](const PointwiseForm& o) { return o.kind != Pointwise::kAdd; });
     std::stable_partition(operations.begin(), first_other, [](const PointwiseForm& o) { return !is_bias(o.operand); });
     const bool bare = first_other == operations.begin() && !operations.empty();
-    if (bare && call_.type == DType::kFloat32) refuse("it is slow at an activation of f32 without a bias");
+    if (bare && call_.type == DType::kFloat32 && !call_.tf32)
+      refuse("it is slow at an activation of f32 without a bias");
   }
 
   static bool is_bias(const TensorForm& tensor) {

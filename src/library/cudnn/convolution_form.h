@@ -27,6 +27,7 @@ struct PointwiseForm {
 
 struct ConvolutionForm {
   DType type = DType::kFloat32;
+  bool tf32 = false;
   TensorForm source, weights, result;
   std::vector<int64_t> strides, dilations, before, after;  ///< by position axis
   std::vector<PointwiseForm> operations;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "library/cudnn/convolution.h"
+#include "library/cudnn/plan.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "library/cudnn/operation_graph.h"
 
 namespace graft::cudnn {
 namespace {
@@ -52,9 +51,9 @@ std::vector<std::unique_ptr<Descriptor>> configurations(const Descriptor& graph,
   return found;
 }
 
-/// Whether results are those of the type: sums of products of f32 that are neither rounded first nor transformed, and
-/// the same in every run.
-bool keeps_numbers(const Descriptor& configuration, DType type) {
+/// Whether results are those of the type: sums of products that are not transformed, and the same in every run; strict
+/// ones of f32 that is not rounded first.
+bool keeps_numbers(const Descriptor& configuration, bool strict) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t slot = engine.get();
   int64_t count = 0;
@@ -67,7 +66,7 @@ bool keeps_numbers(const Descriptor& configuration, DType type) {
   return std::none_of(notes, notes + count, [&](cudnnBackendNumericalNote_t note) {
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-        return type == DType::kFloat32;
+        return strict;
       case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
         return false;
       default:
@@ -103,17 +102,28 @@ struct Tally {
 
 }  // namespace
 
-Convolution::Convolution(const ConvolutionForm& form, int choice, void* stream) : handle_(handle_of(stream)) {
-  OperationGraph graph = operation_graph(form, handle_.get());
-  const int64_t width = bit_width(form.type) / 8;
-  for (const TensorForm& tensor : graph.tensors) places_.push_back({tensor.buffer, tensor.offset * width});
+Plan::Plan(const MakeGraph& make, DType type, bool tf32, int choice, void* stream) : handle_(handle_of(stream)) {
+  std::string reason = "there is no graph for it";
+  for (int variant = 0;; ++variant) {
+    auto graph = make(variant, handle_.get());
+    if (!graph) throw Error(ErrorKind::kUnsupported, reason, "cuDNN");
+    graph_ = std::move(*graph);
+    reason = choose(choice, type == DType::kFloat32 && !tf32);
+    if (reason.empty()) break;
+  }
+  const int64_t width = bit_width(type) / 8;
+  for (const TensorForm& tensor : graph_.tensors) places_.push_back({tensor.buffer, tensor.offset * width});
   addresses_.resize(places_.size());
+}
+
+/// Takes a plan of the graph, or says why there is none.
+std::string Plan::choose(int choice, bool strict) {
   Tally tally;
   int left = choice;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const auto& configuration : configurations(*graph.graph, mode)) {
+    for (const auto& configuration : configurations(*graph_.graph, mode)) {
       ++tally.proposed;
-      if (!keeps_numbers(*configuration, form.type)) {
+      if (!keeps_numbers(*configuration, strict)) {
         ++tally.inexact;
       } else if (auto plan = plan_of(*configuration, handle_.get()); !plan) {
         ++tally.unsupported;
@@ -123,17 +133,19 @@ Convolution::Convolution(const ConvolutionForm& form, int choice, void* stream) 
         plan_ = std::move(plan);
         implementation_ =
             fmt::format("plan {} ({} proposed before), {} bytes of workspace", choice, tally.proposed - 1, workspace_);
-        return;
+        return "";
       }
     }
   }
-  throw Error(ErrorKind::kUnsupported, fmt::format("it has {} plans: {}", choice - left, tally.text()), "cuDNN");
+  return fmt::format("it has {} plans: {}", choice - left, tally.text());
 }
 
-int Convolution::run(void* const* buffers, void* workspace) {
+int Plan::run(void* const* buffers, void* workspace) {
   bool same = addresses_pack_ && packed_workspace_ == workspace;
   for (size_t i = 0; i < places_.size(); ++i) {
-    void* address = static_cast<char*>(buffers[places_[i].buffer]) + places_[i].bytes;
+    const Place& place = places_[i];
+    char* const base = reinterpret_cast<char*>(place.buffer < 0 ? &graph_.scale : buffers[place.buffer]);
+    void* address = base + place.bytes;
     same &= address == addresses_[i];
     addresses_[i] = address;
   }
