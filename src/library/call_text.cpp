@@ -7,8 +7,6 @@
 //   result 3 offset 0, strides [64*length, 64, 1]
 //   post add 2 offset 0, strides [0, 0, 1]
 //   post clip 0:f32 6:f32
-// Attention ends with
-//   values width 64, 2 offset 0, strides [64*length, 64, 1]
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -52,11 +50,6 @@ class CallReader {
     lexer_.expect("result");
     call_.result = read_operand(CallRole::kResult);
     while (lexer_.accept("post")) call_.posts.push_back(read_post());
-    if (lexer_.accept("values")) {
-      call_.width = size("width");
-      lexer_.expect(",");
-      call_.values = read_operand(CallRole::kValues);
-    }
     if (!lexer_.at_end()) lexer_.fail("unknown part");
     return std::move(call_);
   }
@@ -124,7 +117,7 @@ class CallReader {
     if (call_.posts.size() == kMostPosts) lexer_.fail(fmt::format("there are more than {} posts", kMostPosts));
     PostOperation post;
     post.kind = read_kind();
-    if (info(post.kind).operand) post.operand = read_operand(CallRole::kPost);
+    if (info(post.kind).operand) post.operand = read_operand(CallRole::kResult);
     float* const values[] = {&post.alpha, &post.beta};
     for (int i = 0; i < info(post.kind).parameters; ++i) *values[i] = read_number();
     return post;
@@ -162,9 +155,6 @@ std::string print(const LibraryCall& call) {
   text +=
       fmt::format("source {}\nweights {}\nresult {}\n", print(call.source), print(call.weights), print(call.result));
   for (const PostOperation& post : call.posts) text += print(post);
-  if (call.is_attention()) {
-    text += fmt::format("values width {}, {}\n", call.width.to_string(), print(*call.values));
-  }
   return text;
 }
 

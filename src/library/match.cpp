@@ -17,8 +17,6 @@ class LibraryMatcher {
   LibraryMatcher(const Region& region, const LibrarySchedule& schedule) : region_(region), schedule_(schedule) {}
 
   std::variant<LibraryMatch, std::string> run() {
-    const LibraryInfo* library = find_library(schedule_.library);
-    if (library && library->attention && match_attention(region_, match_)) return std::move(match_);
     std::string reason = find_contraction();
     if (reason.empty()) reason = read_operands();
     if (reason.empty()) reason = match_product(region_, contraction_, accesses_, product_);

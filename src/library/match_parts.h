@@ -9,7 +9,6 @@
 
 #include "fuse/contraction.h"
 #include "library/call.h"
-#include "library/match.h"
 
 namespace graft {
 
@@ -87,9 +86,5 @@ struct MatchedProduct {
 /// operand a as source and operand b as weights; they are exchanged where a convolution has them the other way round.
 std::string match_product(const Region& region, const Contraction& contraction, MatchedAccesses& accesses,
                           MatchedProduct& product);
-
-/// Whether the region is attention over narrow floats, and then the call. A library computes the weights of the sum in
-/// the type of its operands, so that f32 has none.
-bool match_attention(const Region& region, LibraryMatch& match);
 
 }  // namespace graft

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and attention in cuDNN against their definitions in the interpreter, in each of its plans. Skipped
+// Convolutions in cuDNN against their definitions in the interpreter, in each of its plans. Skipped
 // without a GPU.
-#include <fmt/format.h>
-
 #include "support/gpu_case.h"
 #include "support/library_graphs.h"
 
@@ -57,22 +55,6 @@ TEST_P(CudnnOnGpu, rounds_to_tf32_where_it_may) {
   Region region = region_of(graph.text(), "conv");
   region.tf32 = true;
   EXPECT_GT(expect_all_ways(region, "cudnn", 1, "tf32"), 0);
-}
-
-TEST_P(CudnnOnGpu, attention) {
-  if (type() == "f32") GTEST_SKIP() << "it has none";
-  for (const bool masked : {false, true}) {
-    for (const auto& [queries, keys, depth] : {std::tuple{128, 128, 64}, {33, 70, 64}, {64, 64, 128}}) {
-      const std::string rows = fmt::format("[2, 3, {}, {}]", queries, depth);
-      const std::string columns = fmt::format("[2, 3, {}, {}]", keys, depth);
-      const std::string graph = graph_text(
-          {"%q: " + type() + rows, "%k: " + type() + columns, "%v: " + type() + columns,
-           "%m: " + type() + fmt::format("[2, 1, 1, {}]", keys)},
-          {fmt::format("%y: ? = Attention \"attention\" (%q, %k, %v{}) {{scale = 0.125}}", masked ? ", %m" : "")});
-      const int found = expect_all_ways(region_of(graph, "attention"), "cudnn", 0, GetParam());
-      EXPECT_TRUE(found > 0 || queries == 33) << graph;
-    }
-  }
 }
 
 TEST_P(CudnnOnGpu, odd_channels_and_groups_are_right_or_refused) {

@@ -33,7 +33,7 @@ class FormMaker {
   explicit FormMaker(const LibraryCall& call) : call_(call), groups_(call.batch.size()) {}
 
   ConvolutionForm run() {
-    if (!call_.is_convolution()) refuse("it does convolutions and attention only");
+    if (!call_.is_convolution()) refuse("it does convolutions only");
     form_.type = call_.type;
     form_.tf32 = call_.tf32;
     form_.source = image(call_.source, CallRole::kSource, 0);

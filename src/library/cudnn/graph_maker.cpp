@@ -53,23 +53,8 @@ Descriptor& GraphMaker::tensor(const TensorForm& form) {
   return made;
 }
 
-Descriptor& GraphMaker::number(float value) {
-  made_.scale = value;
-  made_.tensors.push_back({.buffer = -1, .offset = 0, .extents = {1, 1, 1, 1}, .strides = {1, 1, 1, 1}});
-  Descriptor& made = described(made_.tensors.back(), CUDNN_DATA_FLOAT, static_cast<int64_t>(made_.tensors.size()),
-                               static_cast<int64_t>(sizeof value));
-  const bool by_value = true;
-  made.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value);
-  made.finalize("a number cannot be described");
-  return made;
-}
-
-Descriptor& GraphMaker::intermediate(TensorForm form, cudnnDataType_t type) {
-  if (form.strides.empty()) {
-    form.strides.resize(form.extents.size(), 1);
-    for (size_t d = form.extents.size(); d-- > 1;) form.strides[d - 1] = form.strides[d] * form.extents[d];
-  }
-  Descriptor& made = described(form, type, kFirstIntermediate + intermediates_++, kAlignment);
+Descriptor& GraphMaker::intermediate(const TensorForm& form) {
+  Descriptor& made = described(form, CUDNN_DATA_FLOAT, kFirstIntermediate + intermediates_++, kAlignment);
   const bool is_virtual = true;
   made.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
   made.finalize("a tensor cannot be described");

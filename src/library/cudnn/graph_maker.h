@@ -19,10 +19,8 @@ class GraphMaker {
   Descriptor& part(cudnnBackendDescriptorType_t type);
   /// A tensor that a run gives.
   Descriptor& tensor(const TensorForm& form);
-  /// OperationGraph::scale as a tensor of one element.
-  Descriptor& number(float value);
-  /// A value between two operations, dense where the form has no strides.
-  Descriptor& intermediate(TensorForm form, cudnnDataType_t type = CUDNN_DATA_FLOAT);
+  /// A value between two operations, in f32.
+  Descriptor& intermediate(const TensorForm& form);
   /// result = mode(value, operand); `operand` may be null. `largest` above 0 bounds an activation.
   void apply(cudnnPointwiseMode_t mode, const Descriptor& value, const Descriptor* operand, const Descriptor& result,
              double largest = 0);

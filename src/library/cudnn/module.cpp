@@ -9,19 +9,13 @@
 #include "library/cudnn/plan.h"
 #include "library/library.h"
 
-using graft::cudnn::OperationGraph;
 using graft::cudnn::Plan;
 
 namespace {
 
 std::unique_ptr<Plan> make_plan(const graft::LibraryCall& call, int choice, void* stream) {
-  const auto make = [&](int variant, cudnnHandle_t handle) -> std::optional<OperationGraph> {
-    if (call.is_attention() && variant < 2)
-      return graft::cudnn::operation_graph(graft::cudnn::attention_form(call), variant == 0, handle);
-    if (!call.is_attention() && variant < 1)
-      return graft::cudnn::operation_graph(graft::cudnn::convolution_form(call), handle);
-    return std::nullopt;
-  };
+  const graft::cudnn::ConvolutionForm form = graft::cudnn::convolution_form(call);
+  const auto make = [&](cudnnHandle_t handle) { return graft::cudnn::operation_graph(form, handle); };
   return std::make_unique<Plan>(make, call.type, call.tf32, choice, stream);
 }
 

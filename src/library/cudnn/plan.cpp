@@ -102,22 +102,15 @@ struct Tally {
 
 }  // namespace
 
-Plan::Plan(const MakeGraph& make, DType type, bool tf32, int choice, void* stream) : handle_(handle_of(stream)) {
-  std::string reason = "there is no graph for it";
-  for (int variant = 0;; ++variant) {
-    auto graph = make(variant, handle_.get());
-    if (!graph) throw Error(ErrorKind::kUnsupported, reason, "cuDNN");
-    graph_ = std::move(*graph);
-    reason = choose(choice, type == DType::kFloat32 && !tf32);
-    if (reason.empty()) break;
-  }
+Plan::Plan(const MakeGraph& make, DType type, bool tf32, int choice, void* stream)
+    : handle_(handle_of(stream)), graph_(make(handle_.get())) {
+  choose(choice, type == DType::kFloat32 && !tf32);
   const int64_t width = bit_width(type) / 8;
   for (const TensorForm& tensor : graph_.tensors) places_.push_back({tensor.buffer, tensor.offset * width});
   addresses_.resize(places_.size());
 }
 
-/// Takes a plan of the graph, or says why there is none.
-std::string Plan::choose(int choice, bool strict) {
+void Plan::choose(int choice, bool strict) {
   Tally tally;
   int left = choice;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
@@ -133,19 +126,18 @@ std::string Plan::choose(int choice, bool strict) {
         plan_ = std::move(plan);
         implementation_ =
             fmt::format("plan {} ({} proposed before), {} bytes of workspace", choice, tally.proposed - 1, workspace_);
-        return "";
+        return;
       }
     }
   }
-  return fmt::format("it has {} plans: {}", choice - left, tally.text());
+  throw Error(ErrorKind::kUnsupported, fmt::format("it has {} plans: {}", choice - left, tally.text()), "cuDNN");
 }
 
 int Plan::run(void* const* buffers, void* workspace) {
   bool same = addresses_pack_ && packed_workspace_ == workspace;
   for (size_t i = 0; i < places_.size(); ++i) {
     const Place& place = places_[i];
-    char* const base = reinterpret_cast<char*>(place.buffer < 0 ? &graph_.scale : buffers[place.buffer]);
-    void* address = base + place.bytes;
+    void* address = static_cast<char*>(buffers[place.buffer]) + place.bytes;
     same &= address == addresses_[i];
     addresses_[i] = address;
   }

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +16,7 @@ namespace graft::cudnn {
 /// Ready to run on one stream; one thread at a time.
 class Plan {
  public:
-  /// Makes a graph of operations of `type`, of which there may be several that mean the same; 0 is tried first. Null:
-  /// there are no more.
-  using MakeGraph = std::function<std::optional<OperationGraph>(int variant, cudnnHandle_t handle)>;
+  using MakeGraph = std::function<OperationGraph(cudnnHandle_t handle)>;
 
   /// The `choice`-th plan by cuDNN's own preference among those that it supports and that keep the numbers of the type:
   /// no transforms of Winograd or Fourier, and for f32 no tensor cores (which round to tf32) unless `tf32`. Throws
@@ -39,7 +36,7 @@ class Plan {
     int64_t bytes = 0;  ///< where in the buffer it begins
   };
 
-  std::string choose(int choice, bool strict);
+  void choose(int choice, bool strict);
 
   StreamHandles<cudnnHandle_t>::Shared handle_;
   OperationGraph graph_;
