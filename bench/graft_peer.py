@@ -251,6 +251,7 @@ def output_names(model_path):
 
 def _find(build, name):
     """Finds a built file of this name anywhere in the build folder, the newest where several."""
+    wanted = os.R_OK if name.endswith(".so") else os.X_OK
     found = [path for path in glob.glob(os.path.join(build, "**", name), recursive=True)
-             if os.path.isfile(path) and os.access(path, os.X_OK)]
+             if os.path.isfile(path) and os.access(path, wanted)]
     return max(found, key=os.path.getmtime, default=None)
