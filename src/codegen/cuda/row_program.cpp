@@ -297,7 +297,9 @@ void KernelWriter::define_row_loads(const RowPlan& plan, const std::vector<Expr>
   for (const Expr& value : values) {
     for_each(value, [&](const Expr& node) {
       if (node->kind != ExprKind::kLoad) return;
-      if (plan.scalar_buffers.contains(node->tensor)) expressions_.define(node, fmt::format("scalar{}", node->tensor));
+      if (plan.scalar_buffers.contains(node->tensor)) {
+        expressions_.define(node, fmt::format("scalar{}", node->tensor));
+      }
       if (plan.row_buffers.contains(node->tensor)) expressions_.define(node, fmt::format("r{}[k][j]", node->tensor));
       if (names_.buffer(node->tensor).scope != tile::Scope::kGlobal || axes.inner.empty()) return;
       const std::string key = row_key(node, axes);
