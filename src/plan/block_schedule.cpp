@@ -202,7 +202,8 @@ class Chooser {
     int64_t threads = 8;
     while (threads < 1024 && threads * kRowPart < work) threads *= 2;
     schedule.warps = std::max<int64_t>(threads / 32, 8);
-    schedule.x = std::clamp<int64_t>(32 * schedule.warps / threads, 1, std::max<int64_t>(1, extent(common_.size() - 1)));
+    const int64_t rows = std::max<int64_t>(1, extent(common_.size() - 1));
+    schedule.x = std::clamp<int64_t>(32 * schedule.warps / threads, 1, rows);
     return schedule;
   }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "fuse/rewrite_region.h"
+#include "tile/block_rules.h"
 #include "tile/builder.h"
 
 namespace graft::tile {
@@ -14,7 +15,6 @@ namespace {
 
 using Replacements = std::vector<std::pair<int, Expr>>;
 
-constexpr int64_t kMostStaged = 64 << 10;  // bytes of a tile that is transposed in a block's memory
 
 /// The last dimension's stride-1 variable of a load: the index is affine with coefficient 1 there.
 bool contiguous_along(const Expr& load, int variable) {
@@ -177,7 +177,8 @@ class NestLowering {
       const int v = axis.variable->variable;
       if (in_grid(v)) continue;
       const Tiled* tiled = find_tiled(v);
-      const Axis axis_here = tiled ? Axis{make_variable(), tiled->local.extent, tiled->local.bound} : make_axis(axis.extent);
+      const Axis axis_here =
+          tiled ? Axis{make_variable(), tiled->local.extent, tiled->local.bound} : make_axis(axis.extent);
       into.emplace_back(tiled ? tiled->local.variable->variable : v, axis_here.variable);
       (tiled && !in_order_ ? lanes : own).push_back(axis_here);
     }
@@ -227,12 +228,9 @@ class NestLowering {
   /// The value with loads that are contiguous along another axis than the last replaced by loads of a tile, which is
   /// filled beforehand along the axis in which the load is contiguous.
   Expr stage_transposed(const std::vector<Axis>& axes, const Expr& value) {
-    std::vector<Expr> loads;
-    std::set<const ExprNode*> seen;
-    loads_at_every_point(value, seen, loads);
     std::vector<std::pair<const ExprNode*, Expr>> staged;
-    for (const Expr& load : loads) {
-      const int along = axis_of_neighbours(axes, load);
+    for (const Expr& load : loads_at_every_point(value)) {
+      const int along = axis_of_neighbours(builder_.program, axes, load);
       if (along >= 0) staged.emplace_back(load.get(), stage(axes, static_cast<size_t>(along), load));
     }
     if (staged.empty()) return value;
@@ -242,41 +240,6 @@ class NestLowering {
       }
       return {};
     });
-  }
-
-  /// Loads that happen whatever branch a select takes.
-  static void loads_at_every_point(const Expr& e, std::set<const ExprNode*>& seen, std::vector<Expr>& loads) {
-    if (!seen.insert(e.get()).second) return;
-    const size_t arguments = is_call(e, Intrinsic::kSelect) ? 1 : e->args.size();
-    for (size_t i = 0; i < arguments; ++i) loads_at_every_point(e->args[i], seen, loads);
-    if (e->kind == ExprKind::kLoad) loads.push_back(e);
-  }
-
-  /// The axis along which a load from global memory is contiguous when that is not the last one, or -1.
-  int axis_of_neighbours(const std::vector<Axis>& axes, const Expr& load) const {
-    constexpr int64_t kLeast = 4;
-    const Buffer& buffer = builder_.program.buffers[load->tensor];
-    if (buffer.scope != Scope::kGlobal || bit_width(buffer.type) < 8 || axes.size() < 2) return -1;
-    Affine address;
-    for (size_t d = 0; d < load->args.size(); ++d) {
-      const auto index = affine(load->args[d]);
-      if (!index) return -1;
-      for (const auto& [variable, coefficient] : index->coefficients) {
-        Size& sum = address.coefficients.try_emplace(variable, 0).first->second;
-        sum = sum + coefficient * buffer.strides[d];
-      }
-    }
-    const auto coefficient = [&](const Axis& axis) { return address.coefficient(axis.variable->variable); };
-    if (coefficient(axes.back()).is(0) || coefficient(axes.back()).is(1)) return -1;
-    int along = -1;
-    int64_t points = 1;
-    for (size_t i = 0; i < axes.size(); ++i) {
-      if (axes[i].bound == 0) return -1;
-      points *= axes[i].bound;
-      if (coefficient(axes[i]).is(1)) along = static_cast<int>(i);
-    }
-    const bool worth = along >= 0 && axes[along].bound >= kLeast && axes.back().bound >= kLeast;
-    return worth && points * bit_width(buffer.type) / 8 <= kMostStaged ? along : -1;
   }
 
   /// tile[others..., last, along] = load, with the threads going along `along`; returns the load of the tile.
@@ -309,34 +272,9 @@ class NestLowering {
     }
     for (const Expr& lift : form.lift) reduce.lift.push_back(convert(lift, own));
     reduce.monoid = form.monoid;
-    if (in_order_) shorten(reduce);
+    if (in_order_) shorten_guarded(reduce);
     for (const int tensor : form.outputs) reduce.outputs.push_back(store_to(tensor, form.axes, own, {}));
     builder_.add({std::move(reduce)});
-  }
-
-  /// over i < n: select(e + i < m, x, identity) -> over i < min(n, m - e): x
-  static void shorten(Reduce& reduce) {
-    Axis& axis = reduce.reduced[0];
-    const Expr condition = reduce.lift[0]->args.empty() ? Expr() : reduce.lift[0]->args[0];
-    if (!is_call(condition, Intrinsic::kLt)) return;
-    for (size_t i = 0; i < reduce.lift.size(); ++i) {
-      const Expr& lift = reduce.lift[i];
-      if (!is_call(lift, Intrinsic::kSelect) || !equal(lift->args[0], condition)) return;
-      if (!equal(lift->args[2], reduce.monoid.identity[i])) return;
-    }
-    const int variable = axis.variable->variable;
-    const auto place = affine(condition->args[0]);
-    const bool bounded = place && place->coefficient(variable).is(1) && !uses_variable(condition->args[1], variable);
-    for (const Axis& other : reduce.reduced) {
-      if (&other != &axis && uses_variable(condition, other.variable->variable)) return;
-    }
-    for (const Axis& kept : reduce.axes) {
-      if (uses_variable(condition, kept.variable->variable)) return;
-    }
-    if (!bounded) return;
-    const Expr start = substitute(condition->args[0], {{variable, make_index(0)}});
-    axis.extent = max(min(axis.extent, condition->args[1] - start), make_index(0));
-    for (Expr& lift : reduce.lift) lift = lift->args[1];
   }
 
   /// for t: new state from old; emit; old = new. Two copies of the state, so that a step reads only old values.

@@ -78,13 +78,26 @@ struct FoldDeal {
   std::string member;
   int64_t group = 1;
   int vector = 1;
-  Expr across;  ///< columns: the axis of which a piece holds neighbours, each with a state of its own; null: rows
+  std::vector<int64_t> bounds = {};  ///< of the folded axes, in pieces
+  Expr across = {};  ///< columns: the axis of which a piece holds neighbours, each with a state of its own; null: rows
 };
 
 /// A scan whose state is the fold of what came: parts of it may be folded first.
 struct RunningFold {
   Intrinsic combine = Intrinsic::kAdd;
   Expr lift;
+};
+
+/// How a running fold goes along a row: `group` threads, each with pieces of `width` elements.
+struct RowScan {
+  const tile::Scan* scan = nullptr;
+  const RunningFold* fold = nullptr;
+  std::string length, along;     ///< of the row; the index of an element
+  std::string index_type = {}, identity = {};
+  int64_t group = 32, bound = 0;  ///< of the length, 0 when it has none
+  bool block = false;            ///< the group is the whole block
+  int width = 1;
+  std::vector<PointAccess> accesses = {};  ///< the scan's stores, then the loads of what is folded
 };
 
 /// The axes of a statement of a row program: the row, when a block has several, and what a row consists of.
@@ -146,6 +159,12 @@ class KernelWriter {
   void statement(const tile::Scan& scan);
   void scan_points(const tile::Scan& scan);
   void scan_rows(const tile::Scan& scan, const RunningFold& fold);
+  void scan_row(const RowScan& row);
+  void name_row_axis(const RowScan& row, const std::string& name);
+  void open_row_piece(const RowScan& row);
+  void open_row_element(const RowScan& row);
+  void load_row_piece(const RowScan& row);
+  void store_row_piece(const RowScan& row);
   void scan_columns(const tile::Scan& scan, const RunningFold& fold);
   void emit_scan_stores(const tile::Scan& scan);
   std::string uniform_value(const Expr& e);
@@ -174,6 +193,7 @@ class KernelWriter {
   bool dealt_map(const tile::Map& map, const std::vector<std::string>& extents);
   void dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
                     const std::vector<PointAccess>& accesses);
+  void store_points(const tile::Map& map, int vector, int at_once, const std::vector<PointAccess>& accesses);
   std::vector<PointAccess> accesses_of_points(const tile::Map& map) const;
   int widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses) const;
   int width_of(const PointAccess& access, int last, int limit) const;
@@ -218,8 +238,10 @@ class KernelWriter {
   void reduce_columns(const tile::Reduce& reduce, const std::vector<std::string>& kept,
                       const std::vector<std::string>& reduced);
   std::vector<PointAccess> loads_of(const tile::Reduce& reduce) const;
+  void open_piece(const tile::Reduce& reduce, const std::vector<std::string>& reduced, const FoldDeal& deal,
+                  const std::string& first, int64_t at_once);
   void fold_pieces(const tile::Reduce& reduce, const std::vector<std::string>& reduced,
-                   const std::vector<PointAccess>& loads, const FoldDeal& deal);
+                   const std::vector<PointAccess>& loads, FoldDeal deal);
 
   void reduce_thread_per_point(const tile::Reduce& reduce, const std::vector<std::string>& kept,
                                const std::vector<std::string>& reduced);

@@ -32,7 +32,9 @@ int nodes_of(const tile::Map& map) {
 
 /// Whether an extent is always a whole number of pieces.
 bool is_whole(const Expr& extent, int vector) {
-  if (is_call(extent, Intrinsic::kMin) || is_call(extent, Intrinsic::kMax)) return is_whole(extent->args[0], vector) && is_whole(extent->args[1], vector);
+  if (is_call(extent, Intrinsic::kMin) || is_call(extent, Intrinsic::kMax)) {
+    return is_whole(extent->args[0], vector) && is_whole(extent->args[1], vector);
+  }
   const auto sum = affine(extent);
   if (!sum || !sum->offset.is_multiple_of(vector)) return false;
   return std::all_of(sum->coefficients.begin(), sum->coefficients.end(),
@@ -87,7 +89,8 @@ std::string KernelWriter::open_turn(const PointDeal& deal, const std::vector<til
     if (deal.turns * threads > pieces * rows) conditions.push_back(fmt::format("{} < {}", point, pieces * rows));
   } else {
     const bool several = deal.turns_across > 1;
-    const std::string across = several ? fmt::format(" + (u32){} % {}u * {}", turn, deal.turns_across, deal.across) : "";
+    const std::string across =
+        several ? fmt::format(" + (u32){} % {}u * {}", turn, deal.turns_across, deal.across) : "";
     const std::string turns_down = several ? fmt::format("(u32){} / {}u", turn, deal.turns_across) : turn;
     const bool one_row = deal.down == 1, all_across = deal.across == threads;
     code_.line("const int {} = threadIdx.x{}{};", piece, all_across || (one_row && deal.across == pieces) ? "" :
@@ -333,6 +336,14 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   code_.close();
   expressions_.leave();
   code_.close();
+  store_points(map, vector, at_once, accesses);
+  code_.close();
+}
+
+/// Stores what dealt_points has computed, to where it has said.
+void KernelWriter::store_points(const tile::Map& map, int vector, int at_once,
+                                const std::vector<PointAccess>& accesses) {
+  const int last = map.axes.back().variable->variable;
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int u = 0; u < {}; ++u)", at_once));
   for (size_t s = 0; s < map.stores.size(); ++s) {
@@ -348,7 +359,6 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
       code_.line("  for (int j = 0; j < {0}; ++j) to{1}[u][j * {2}] = y{1}[u].at[j];", vector, s, names_.size(step));
     }
   }
-  code_.close();
   code_.close();
 }
 

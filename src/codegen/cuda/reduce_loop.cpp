@@ -128,16 +128,45 @@ void KernelWriter::reduce_points(const tile::Reduce& reduce, const std::vector<s
   code_.close();
 }
 
+/// for (u: the turns at once) if (there is a piece): the indices of its first element.
+void KernelWriter::open_piece(const tile::Reduce& reduce, const std::vector<std::string>& reduced, const FoldDeal& deal,
+                              const std::string& first, int64_t at_once) {
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int u = 0; u < {}; ++u)", at_once));
+  std::vector<std::string> inside;
+  std::string rest = code_.fresh("x");
+  int64_t pieces = 1;
+  for (const int64_t bound : deal.bounds) pieces *= bound;
+  code_.line("const int {} = {} + u * {};", rest, first, deal.group);
+  if (at_once > 1) inside.push_back(fmt::format("{} < {}", rest, pieces));
+  for (size_t i = deal.bounds.size(); i-- > 0;) {
+    const std::string name = code_.fresh("i");
+    const int64_t step = i + 1 == deal.bounds.size() && !deal.across ? deal.vector : 1;
+    const std::string scaled = step > 1 ? fmt::format(" * {}", step) : "";
+    if (i == 0) {
+      code_.line("const int {} = {}{};", name, rest, scaled);
+    } else {
+      const std::string next = code_.fresh("q");
+      code_.line("const int {} = (u32){} % {}u{}, {} = (u32){} / {}u;", name, rest, deal.bounds[i], scaled, next, rest,
+                 deal.bounds[i]);
+      rest = next;
+    }
+    bind_index(reduce.reduced[i].variable, name, deal.bounds[i] * step);
+    const auto exact = as_integer(reduce.reduced[i].extent);
+    if (!exact || *exact != deal.bounds[i] * step) inside.push_back(fmt::format("{} < {}", name, reduced[i]));
+  }
+  code_.open(inside.empty() ? "" : fmt::format("if ({})", fmt::join(inside, " && ")));
+}
+
 /// state (of a row) or states[j] (of columns) = the fold of this thread's pieces of the reduced axes, with the loads of
 /// several pieces made before the first is folded.
 void KernelWriter::fold_pieces(const tile::Reduce& reduce, const std::vector<std::string>& reduced,
-                               const std::vector<PointAccess>& loads, const FoldDeal& deal) {
+                               const std::vector<PointAccess>& loads, FoldDeal deal) {
   const bool columns = static_cast<bool>(deal.across);
-  std::vector<int64_t> bounds;
   int64_t pieces = 1, bytes = 4;
-  for (const tile::Axis& axis : reduce.reduced) bounds.push_back(bound_of(axis));
-  if (!columns) bounds.back() = ceil_quotient(bounds.back(), deal.vector);
-  for (const int64_t bound : bounds) pieces *= bound;
+  for (const tile::Axis& axis : reduce.reduced) deal.bounds.push_back(bound_of(axis));
+  if (!columns) deal.bounds.back() = ceil_quotient(deal.bounds.back(), deal.vector);
+  for (const int64_t bound : deal.bounds) pieces *= bound;
   for (const PointAccess& load : loads) {
     bytes = std::max<int64_t>(bytes, (load.wide ? deal.vector : 1) * bytes_of(load.load->type));
   }
@@ -154,34 +183,8 @@ void KernelWriter::fold_pieces(const tile::Reduce& reduce, const std::vector<std
     if (!is_made_first(loads[i])) continue;
     code_.line("Pack<{}, {}> v{}[{}];", type_name(loads[i].load->type), loads[i].wide ? deal.vector : 1, i, at_once);
   }
-  const auto begin_piece = [&] {
-    code_.line("#pragma unroll");
-    code_.open(fmt::format("for (int u = 0; u < {}; ++u)", at_once));
-    std::vector<std::string> inside;
-    std::string rest = code_.fresh("x");
-    code_.line("const int {} = {} + u * {};", rest, first, deal.group);
-    if (at_once > 1) inside.push_back(fmt::format("{} < {}", rest, pieces));
-    for (size_t i = bounds.size(); i-- > 0;) {
-      const std::string name = code_.fresh("i");
-      const bool last = i + 1 == bounds.size();
-      const int64_t step = last && !columns ? deal.vector : 1;
-      const std::string scaled = step > 1 ? fmt::format(" * {}", step) : "";
-      if (i == 0) {
-        code_.line("const int {} = {}{};", name, rest, scaled);
-      } else {
-        const std::string next = code_.fresh("q");
-        code_.line("const int {} = (u32){} % {}u{}, {} = (u32){} / {}u;", name, rest, bounds[i], scaled, next, rest,
-                   bounds[i]);
-        rest = next;
-      }
-      bind_index(reduce.reduced[i].variable, name, bounds[i] * step);
-      const auto exact = as_integer(reduce.reduced[i].extent);
-      if (!exact || *exact != bounds[i] * step) inside.push_back(fmt::format("{} < {}", name, reduced[i]));
-    }
-    code_.open(inside.empty() ? "" : fmt::format("if ({})", fmt::join(inside, " && ")));
-  };
   expressions_.enter();
-  begin_piece();
+  open_piece(reduce, reduced, deal, first, at_once);
   for (size_t i = 0; i < loads.size(); ++i) {
     if (loads[i].wide) {
       const std::string pack = fmt::format("Pack<{}, {}>", type_name(loads[i].load->type), deal.vector);
@@ -194,7 +197,7 @@ void KernelWriter::fold_pieces(const tile::Reduce& reduce, const std::vector<std
   code_.close();
   expressions_.leave();
   expressions_.enter();
-  begin_piece();
+  open_piece(reduce, reduced, deal, first, at_once);
   const Expr along = columns ? deal.across : reduce.reduced.back().variable;
   if (deal.vector > 1) {
     const std::string start = names_.variables.at(along->variable), point = code_.fresh("i");

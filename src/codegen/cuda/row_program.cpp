@@ -239,7 +239,7 @@ void KernelWriter::write_rows(RowPlan& plan) {
   for (const int buffer : plan.row_buffers) {
     code_.line("{} r{}[{}][{}];", type_name(names_.buffer(buffer).type), buffer, plan.turns, plan.vector);
   }
-  for (const int buffer : plan.scalar_buffers) code_.line("{} s{};", type_name(names_.buffer(buffer).type), buffer);
+  for (const int buffer : plan.scalar_buffers) code_.line("{} scalar{};", type_name(names_.buffer(buffer).type), buffer);
   for (size_t i = 0; i < plan.loads.size(); ++i) {
     code_.line("Pack<{}, {}> c{}[{}];", type_name(plan.loads[i].second->type), plan.vector, i, plan.turns);
   }
@@ -297,7 +297,9 @@ void KernelWriter::define_row_loads(const RowPlan& plan, const std::vector<Expr>
   for (const Expr& value : values) {
     for_each(value, [&](const Expr& node) {
       if (node->kind != ExprKind::kLoad) return;
-      if (plan.scalar_buffers.contains(node->tensor)) expressions_.define(node, fmt::format("s{}", node->tensor));
+      if (plan.scalar_buffers.contains(node->tensor)) {
+        expressions_.define(node, fmt::format("scalar{}", node->tensor));
+      }
       if (plan.row_buffers.contains(node->tensor)) expressions_.define(node, fmt::format("r{}[k][j]", node->tensor));
       if (names_.buffer(node->tensor).scope != tile::Scope::kGlobal || axes.inner.empty()) return;
       const std::string key = row_key(node, axes);
@@ -346,7 +348,7 @@ void KernelWriter::row_map(RowPlan& plan, const tile::Map& map) {
     for (const tile::Store& store : map.stores) {
       const std::string value = expressions_.value(store.value);
       if (plan.scalar_buffers.contains(store.buffer)) {
-        code_.line("s{} = {};", store.buffer, value);
+        code_.line("scalar{} = {};", store.buffer, value);
       } else {
         code_.line("if (member == 0) {} = {};", expressions_.element(store.buffer, store.indices), value);
       }
@@ -411,7 +413,7 @@ void KernelWriter::row_reduce(RowPlan& plan, const tile::Reduce& reduce) {
   for (size_t i = 0; i < reduce.outputs.size(); ++i) {
     const tile::Store& output = reduce.outputs[i];
     if (plan.scalar_buffers.contains(output.buffer)) {
-      code_.line("s{} = state.s{};", output.buffer, i);
+      code_.line("scalar{} = state.s{};", output.buffer, i);
     } else {
       code_.line("if (inside && member == 0) {} = state.s{};", expressions_.element(output.buffer, output.indices), i);
     }

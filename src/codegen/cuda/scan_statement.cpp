@@ -74,21 +74,21 @@ void KernelWriter::scan_points(const tile::Scan& scan) {
   expressions_.enter();
   decompose(scan.axes, extents, "p", "i64");
   for (size_t i = 0; i < scan.state.size(); ++i) {
-    code_.line("{} s{} = {};", type_name(scan.state[i]->type), i, expressions_.value(scan.initial[i]));
+    code_.line("{} state{} = {};", type_name(scan.state[i]->type), i, expressions_.value(scan.initial[i]));
   }
   const std::string turn = code_.fresh("i"), at = bind(scan.axis.variable, "i");
   code_.open(fmt::format("for (i64 {0} = 0; {0} < {1}; ++{0})", turn, length[0]));
   code_.line("const i64 {} = {}{};", at, scan.reverse ? length[0] + " - 1 - " : "", turn);
   expressions_.enter();
-  for (size_t i = 0; i < scan.state.size(); ++i) names_.variables[scan.state[i]->variable] = fmt::format("s{}", i);
+  for (size_t i = 0; i < scan.state.size(); ++i) names_.variables[scan.state[i]->variable] = fmt::format("state{}", i);
   if (scan.exclusive) emit_scan_stores(scan);
   std::vector<std::string> next;
   for (const Expr& step : scan.step) {
-    next.push_back(code_.fresh("s_"));
+    next.push_back(code_.fresh("next"));
     code_.line("const {} {} = {};", type_name(step->type), next.back(), expressions_.value(step));
   }
   expressions_.leave();
-  for (size_t i = 0; i < next.size(); ++i) code_.line("s{} = {};", i, next[i]);
+  for (size_t i = 0; i < next.size(); ++i) code_.line("state{} = {};", i, next[i]);
   if (!scan.exclusive) emit_scan_stores(scan);
   code_.close();
   expressions_.leave();
@@ -97,141 +97,158 @@ void KernelWriter::scan_points(const tile::Scan& scan) {
 
 /// A warp for each point, or the block where there is one point: neighbours along the axis at once.
 void KernelWriter::scan_rows(const tile::Scan& scan, const RunningFold& fold) {
-  const std::vector<std::string> extents = extents_of(scan.axes), length = extents_of({scan.axis});
-  const int64_t points = points_of(scan.axes), threads = program_.threads;
-  const bool block = points == 1 && threads > 32;
-  const int64_t group = block ? threads : 32;
-  const DType type = scan.state[0]->type;
-  const std::string word = type_name(type);
-  const Expr identity = make_monoid(fold.combine, type).identity[0];
-  const std::string along = code_.fresh("i");
-  const int64_t bound = as_integer(scan.axis.extent).value_or(scan.axis.bound);
-  const std::string index_type = bound > 0 && bound < (int64_t{1} << 30) ? "int" : "i64";
+  const std::vector<std::string> extents = extents_of(scan.axes);
+  const int64_t threads = program_.threads;
+  RowScan row{.scan = &scan, .fold = &fold, .length = extents_of({scan.axis})[0], .along = code_.fresh("i")};
+  row.block = points_of(scan.axes) == 1 && threads > 32;
+  row.group = row.block ? threads : 32;
+  row.bound = as_integer(scan.axis.extent).value_or(scan.axis.bound);
+  row.index_type = row.bound > 0 && row.bound < (int64_t{1} << 30) ? "int" : "i64";
+  row.identity = literal(*make_monoid(fold.combine, scan.state[0]->type).identity[0]);
+  const std::string word = type_name(scan.state[0]->type);
 
-  tile::Map lift{.axes = {scan.axis}, .condition = {}, .stores = scan.stores};
-  std::vector<PointAccess> accesses = accesses_of_points(lift);
-  for (PointAccess& access : accesses) {
-    if (access.load) access.wide = false;
-  }
-  std::erase_if(accesses, [](const PointAccess& access) { return static_cast<bool>(access.load); });
-  const size_t stores = accesses.size();
+  for (const tile::Store& store : scan.stores) row.accesses.push_back({store.buffer, &store.indices, {}, false});
   tile::Map lifted{.axes = {scan.axis}, .condition = {}, .stores = {{-1, {}, fold.lift, ScatterMode::kSet}}};
   for (const PointAccess& access : accesses_of_points(lifted)) {
-    if (access.load) accesses.push_back(access);
+    if (access.load) row.accesses.push_back(access);
   }
-  std::vector<PointAccess> single = accesses;
-  const int vector = scan.reverse ? 1 : widest_piece(scan.axis, accesses);
-  if (vector == 1) accesses = single;
+  RowScan single = row;
+  row.width = scan.reverse ? 1 : widest_piece(scan.axis, row.accesses);
+  if (row.width == 1) row.accesses = single.accesses;
 
+  const std::string points = fmt::format("1ll{}{}", extents.empty() ? "" : " * ", fmt::join(extents, " * "));
   code_.line("const auto combine = [](const {0} a, const {0} b) -> {0} {{ return {1}; }};", word,
-             intrinsic_text(fold.combine, type, {"a", "b"}));
-  code_.line("const int member = threadIdx.x % {};", group);
-  if (block) code_.line("{0}* const partial = ({0}*)(shared + {1});", word, reserve_shared(8 * (threads / 32)));
-  code_.open(fmt::format("for (i64 p0 = 0; p0 < 1ll{}{}; p0 += {})", extents.empty() ? "" : " * ",
-                         fmt::join(extents, " * "), threads / group));
-  code_.line("const i64 p = p0 + threadIdx.x / {};", group);
-  code_.line("const bool inside = p < 1ll{}{};", extents.empty() ? "" : " * ", fmt::join(extents, " * "));
+             intrinsic_text(fold.combine, scan.state[0]->type, {"a", "b"}));
+  code_.line("const int member = threadIdx.x % {};", row.group);
+  if (row.block) code_.line("{0}* const partial = ({0}*)(shared + {1});", word, reserve_shared(8 * (threads / 32)));
+  code_.open(fmt::format("for (i64 p0 = 0; p0 < {}; p0 += {})", points, threads / row.group));
+  code_.line("const i64 p = p0 + threadIdx.x / {};", row.group);
+  code_.line("const bool inside = p < {};", points);
   expressions_.enter();
   decompose(scan.axes, extents, "p", "i64");
-  code_.line("{} carry = {};", word, literal(*identity));
+  code_.line("{} carry = {};", word, row.identity);
   code_.open("if (inside)");
   expressions_.enter();
   code_.line("carry = {};", expressions_.value(scan.initial[0]));
   expressions_.leave();
   code_.close();
-  const auto pass = [&](const std::vector<PointAccess>& each, int width) {
-    const int64_t bytes = int64_t{width} * bit_width(type) / 8;
-    const int at_once = static_cast<int>(std::clamp<int64_t>(64 / bytes, 1, 4));
-    const auto begin = [&] {
-      code_.line("const {0} {1} = first + ({0})(u * {2} + member) * {3};", index_type, along + "s", group, width);
-      code_.open(fmt::format("if (inside && {}s < {})", along, length[0]));
-    };
-    const auto begin_element = [&] {
-      code_.line("#pragma unroll");
-      code_.open(fmt::format("for (int j = 0; j < {}; ++j)", width));
-      code_.line("const {} {} = {}{}s{};", index_type, along, scan.reverse ? length[0] + " - 1 - " : "", along,
-                 scan.reverse ? "" : " + j");
-      expressions_.enter();
-    };
-    const auto name_axis = [&](const std::string& name) {
-      names_.variables[scan.axis.variable->variable] = name;
-      if (index_type == "int") names_.ranges[scan.axis.variable->variable] = {0, std::max<int64_t>(bound - 1, 0)};
-    };
-    code_.line("#pragma unroll 1");
-    code_.open(fmt::format("for ({0} first = 0; first < {1}; first += {2})", index_type, length[0],
-                           group * width * at_once));
-    code_.line("{} x[{}][{}];", word, at_once, width);
-    code_.line("#pragma unroll");
-    code_.open(fmt::format("for (int u = 0; u < {}; ++u)", at_once));
-    code_.line("#pragma unroll");
-    code_.line("for (int j = 0; j < {}; ++j) x[u][j] = {};", width, literal(*identity));
-    begin();
-    expressions_.enter();
-    name_axis(along + "s");
-    for (size_t i = stores; i < each.size(); ++i) {
-      if (!each[i].wide) continue;
-      const std::string pack = fmt::format("Pack<{}, {}>", type_name(each[i].load->type), width);
-      code_.line("const {0} v{1} = *(const {0}*)({2});", pack, i, pointer_to(each[i]));
-    }
-    begin_element();
-    name_axis(along);
-    for (size_t i = stores; i < each.size(); ++i) {
-      if (each[i].wide) expressions_.define(each[i].load, fmt::format("v{}.at[j]", i));
-    }
-    code_.line("x[u][j] = {};", expressions_.value(fold.lift));
-    expressions_.leave();
-    code_.close();
-    expressions_.leave();
-    code_.close();
-    code_.close();
-    code_.line("#pragma unroll");
-    code_.open(fmt::format("for (int u = 0; u < {}; ++u)", at_once));
-    code_.line("{} own = x[u][0], total;", word);
-    code_.line("#pragma unroll");
-    code_.line("for (int j = 1; j < {}; ++j) own = combine(own, x[u][j]);", width);
-    code_.line("{} state = combine(carry, {});", word,
-               block ? fmt::format("block_before<{}>(own, {}, combine, total, partial)", threads, literal(*identity))
-                     : fmt::format("warp_before(own, {}, combine, total)", literal(*identity)));
-    code_.line("carry = combine(carry, total);");
-    begin();
-    for (size_t s = 0; s < stores; ++s) {
-      if (each[s].wide) {
-        code_.line("Pack<{}, {}> y{};", type_name(names_.buffer(each[s].buffer).type), width, s);
-      }
-    }
-    begin_element();
-    name_axis(along);
-    names_.variables[scan.state[0]->variable] = "state";
-    if (!scan.exclusive) code_.line("state = combine(state, x[u][j]);");
-    for (size_t s = 0; s < stores; ++s) {
-      const std::string value = expressions_.value(scan.stores[s].value);
-      if (each[s].wide) {
-        code_.line("y{}.at[j] = {};", s, value);
-      } else {
-        store(scan.stores[s], value, true);
-      }
-    }
-    if (scan.exclusive) code_.line("state = combine(state, x[u][j]);");
-    expressions_.leave();
-    code_.close();
-    name_axis(along + "s");
-    for (size_t s = 0; s < stores; ++s) {
-      if (!each[s].wide) continue;
-      code_.line("*(Pack<{}, {}>*)({}) = y{};", type_name(names_.buffer(each[s].buffer).type), width,
-                 pointer_to(each[s]), s);
-    }
-    code_.close();
-    code_.close();
-    code_.close();
-  };
-  const std::string condition = vector > 1 ? wide_condition(scan.axis, accesses, vector) : "";
+  const std::string condition = row.width > 1 ? wide_condition(scan.axis, row.accesses, row.width) : "";
   if (!condition.empty()) code_.open(fmt::format("if ({})", condition));
-  pass(accesses, vector);
+  scan_row(row);
   if (!condition.empty()) {
     code_.close();
     code_.open("else");
-    pass(single, 1);
+    scan_row(single);
     code_.close();
+  }
+  expressions_.leave();
+  code_.close();
+}
+
+/// All of a row, in pieces of the given width.
+void KernelWriter::scan_row(const RowScan& row) {
+  const std::string word = type_name(row.scan->state[0]->type);
+  const int64_t bytes = int64_t{row.width} * bit_width(row.scan->state[0]->type) / 8;
+  const int at_once = static_cast<int>(std::clamp<int64_t>(64 / bytes, 1, 4));
+  code_.line("#pragma unroll 1");
+  code_.open(fmt::format("for ({0} first = 0; first < {1}; first += {2})", row.index_type, row.length,
+                         row.group * row.width * at_once));
+  code_.line("{} x[{}][{}];", word, at_once, row.width);
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int u = 0; u < {}; ++u)", at_once));
+  load_row_piece(row);
+  code_.close();
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int u = 0; u < {}; ++u)", at_once));
+  code_.line("{} own = x[u][0], total;", word);
+  code_.line("#pragma unroll");
+  code_.line("for (int j = 1; j < {}; ++j) own = combine(own, x[u][j]);", row.width);
+  const std::string before_it =
+      row.block ? fmt::format("block_before<{}>(own, {}, combine, total, partial)", program_.threads, row.identity)
+                : fmt::format("warp_before(own, {}, combine, total)", row.identity);
+  code_.line("{} state = combine(carry, {});", word, before_it);
+  code_.line("carry = combine(carry, total);");
+  store_row_piece(row);
+  code_.close();
+  code_.close();
+}
+
+void KernelWriter::name_row_axis(const RowScan& row, const std::string& name) {
+  const int variable = row.scan->axis.variable->variable;
+  names_.variables[variable] = name;
+  if (row.index_type == "int") names_.ranges[variable] = {0, std::max<int64_t>(row.bound - 1, 0)};
+}
+
+/// if (there is a piece): where it starts.
+void KernelWriter::open_row_piece(const RowScan& row) {
+  const std::string start = row.along + "s";
+  code_.line("const {0} {1} = first + ({0})(u * {2} + member) * {3};", row.index_type, start, row.group, row.width);
+  code_.open(fmt::format("if (inside && {} < {})", start, row.length));
+  expressions_.enter();
+  name_row_axis(row, start);
+}
+
+/// for (j: the elements of the piece): the index of one.
+void KernelWriter::open_row_element(const RowScan& row) {
+  const bool reverse = row.scan->reverse;
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int j = 0; j < {}; ++j)", row.width));
+  code_.line("const {} {} = {}{}s{};", row.index_type, row.along, reverse ? row.length + " - 1 - " : "", row.along,
+             reverse ? "" : " + j");
+  expressions_.enter();
+  name_row_axis(row, row.along);
+}
+
+/// x[u] = the lifted elements of piece u, the identity where there is none.
+void KernelWriter::load_row_piece(const RowScan& row) {
+  code_.line("#pragma unroll");
+  code_.line("for (int j = 0; j < {}; ++j) x[u][j] = {};", row.width, row.identity);
+  open_row_piece(row);
+  for (size_t i = 0; i < row.accesses.size(); ++i) {
+    const PointAccess& access = row.accesses[i];
+    if (!access.load || !access.wide) continue;
+    const std::string pack = fmt::format("Pack<{}, {}>", type_name(access.load->type), row.width);
+    code_.line("const {0} v{1} = *(const {0}*)({2});", pack, i, pointer_to(access));
+  }
+  open_row_element(row);
+  for (size_t i = 0; i < row.accesses.size(); ++i) {
+    const PointAccess& access = row.accesses[i];
+    if (access.load && access.wide) expressions_.define(access.load, fmt::format("v{}.at[j]", i));
+  }
+  code_.line("x[u][j] = {};", expressions_.value(row.fold->lift));
+  for (int i = 0; i < 2; ++i) {
+    expressions_.leave();
+    code_.close();
+  }
+}
+
+/// The stores of piece u, with `state` going through it.
+void KernelWriter::store_row_piece(const RowScan& row) {
+  const std::vector<tile::Store>& stores = row.scan->stores;
+  open_row_piece(row);
+  const auto pack = [&](size_t s) {
+    return fmt::format("Pack<{}, {}>", type_name(names_.buffer(stores[s].buffer).type), row.width);
+  };
+  for (size_t s = 0; s < stores.size(); ++s) {
+    if (row.accesses[s].wide) code_.line("{} y{};", pack(s), s);
+  }
+  open_row_element(row);
+  names_.variables[row.scan->state[0]->variable] = "state";
+  if (!row.scan->exclusive) code_.line("state = combine(state, x[u][j]);");
+  for (size_t s = 0; s < stores.size(); ++s) {
+    const std::string value = expressions_.value(stores[s].value);
+    if (row.accesses[s].wide) {
+      code_.line("y{}.at[j] = {};", s, value);
+    } else {
+      store(stores[s], value, true);
+    }
+  }
+  if (row.scan->exclusive) code_.line("state = combine(state, x[u][j]);");
+  expressions_.leave();
+  code_.close();
+  name_row_axis(row, row.along + "s");
+  for (size_t s = 0; s < stores.size(); ++s) {
+    if (row.accesses[s].wide) code_.line("*({}*)({}) = y{};", pack(s), pointer_to(row.accesses[s]), s);
   }
   expressions_.leave();
   code_.close();
