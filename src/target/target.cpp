@@ -90,6 +90,7 @@ Target cuda_target(std::string_view name) {
   target.shared_bytes = name == "sm_80" ? 163 << 10 : name == "sm_120" ? 99 << 10 : 227 << 10;
   target.multiprocessors = name == "sm_80" ? 108 : name == "sm_120" ? 170 : 132;
   target.l2_bytes = name == "sm_80" ? 40 << 20 : 50 << 20;
+  if (name == "sm_90a") target.features = "+wgmma";
   return target;
 }
 

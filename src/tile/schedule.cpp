@@ -30,15 +30,25 @@ void fields(AttentionSchedule& s, Visitor visit) {
   visit("queries", s.queries, 1, 512);
   visit("keys", s.keys, 1, 1024);
 }
+template <class Visitor>
+void fields(BlockSchedule& s, Visitor visit) {
+  visit("m", s.m, 16, 512);
+  visit("n", s.n, 16, 512);
+  visit("k", s.k, 8, 128);
+  visit("threads", s.threads, 32, 1024);
+  visit("stages", s.stages, 2, 8);
+  visit("panel", s.panel, 0, 256);
+}
 
-constexpr std::string_view kNames[] = {"nest", "contract", "attention"};
+constexpr std::string_view kNames[] = {"nest", "contract", "attention", "block"};
 
 Schedule make_default(std::string_view name) {
   if (name == kNames[0]) return NestSchedule{};
   if (name == kNames[1]) return ContractSchedule{};
   if (name == kNames[2]) return AttentionSchedule{};
+  if (name == kNames[3]) return BlockSchedule{};
   throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("unknown schedule '{}'; expected nest, contract or attention", name), "schedule");
+              fmt::format("unknown schedule '{}'; expected nest, contract, attention or block", name), "schedule");
 }
 
 std::string_view next_word(std::string_view& text) {

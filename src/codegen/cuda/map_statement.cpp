@@ -144,9 +144,8 @@ void KernelWriter::fragment_points(const tile::Map& map, int fragment, size_t ro
   code_.open(fmt::format("for (int n = 0; n < {}; ++n)", layout.n_tiles));
   code_.line("#pragma unroll");
   code_.open("for (int e = 0; e < 4; ++e)");
-  code_.line("const int {} = warp / {} * {} + m * 16 + lane / 4 + e / 2 * 8;", row, layout.warps_n, layout.tile_rows());
-  code_.line("const int {} = warp % {} * {} + n * 8 + lane % 4 * 2 + e % 2;", column, layout.warps_n,
-             layout.tile_columns());
+  code_.line("const int {} = {} + m * {} + e / 2 * 8;", row, layout.first_row(), layout.row_step());
+  code_.line("const int {} = {} + n * 8 + e % 2;", column, layout.first_column());
   code_.open(fmt::format("if ({})", inside));
   expressions_.enter();
   expressions_.set_fragment_position("[m][n][e]");
@@ -170,8 +169,8 @@ bool KernelWriter::fragment_rows(const tile::Map& map, int fragment) {
   names_.variables[row_variable] = "row";
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int h = 0; h < {}; ++h)", 2 * layout.m_tiles));
-  code_.line("const int row = warp / {} * {} + h * 8 + lane / 4, first = warp % {} * {} + lane % 4 * 2;",
-             layout.warps_n, layout.tile_rows(), layout.warps_n, layout.tile_columns());
+  code_.line("const int row = {} + h / 2 * {} + h % 2 * 8, first = {};", layout.first_row(), layout.row_step(),
+             layout.first_column());
   code_.open(fmt::format("if (row < {})", extents[0]));
   for (size_t i = 0; i < map.stores.size(); ++i) {
     code_.line("{} v{}[{}][2];", type_name(names_.buffer(map.stores[i].buffer).type), i, layout.n_tiles);

@@ -9,5 +9,7 @@ namespace graft::cuda {
 
 /// The text that stands in front of the kernels of a compilation unit.
 std::string prelude();
+/// Its part about tiles: vector access, copies into shared memory, matrix fragments and products.
+std::string prelude_of_tiles();
 
 }  // namespace graft::cuda

@@ -169,13 +169,12 @@ void KernelWriter::fragment_reduce(const tile::Reduce& reduce, int fragment) {
   }
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int h = 0; h < {}; ++h)", 2 * layout.m_tiles));
-  code_.line("const int row = warp / {} * {} + h * 8 + lane / 4;", layout.warps_n, layout.tile_rows());
+  code_.line("const int row = {} + h / 2 * {} + h % 2 * 8;", layout.first_row(), layout.row_step());
   code_.line("State state = identity;");
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int p = 0; p < {}; ++p)", 2 * layout.n_tiles));
   const std::string column = bind(reduce.reduced[0].variable, "c");
-  code_.line("const int {} = warp % {} * {} + p / 2 * 8 + lane % 4 * 2 + p % 2;", column, layout.warps_n,
-             layout.tile_columns());
+  code_.line("const int {} = {} + p / 2 * 8 + p % 2;", column, layout.first_column());
   code_.open(fmt::format("if (row < {} && {} < {})", rows[0], column, columns[0]));
   expressions_.set_fragment_position("[h / 2][p / 2][h % 2 * 2 + p % 2]");
   fold_one(reduce, "state");
@@ -190,7 +189,7 @@ void KernelWriter::fragment_reduce(const tile::Reduce& reduce, int fragment) {
     code_.close();
     return;
   }
-  code_.line("if (lane % 4 == 0) partial[row * {} + warp % {}] = state;", layout.warps_n, layout.warps_n);
+  code_.line("if (lane % 4 == 0) partial[row * {} + warp / {}] = state;", layout.warps_n, layout.warps_m);
   code_.close();
   barrier();
   code_.open(fmt::format("for (int row = threadIdx.x; row < {}; row += {})", rows[0], program_.threads));
