@@ -57,7 +57,7 @@ class Finder {
         if (!last_index_is(e, reduce->reduced[0].variable)) continue;
         f.weighted = reduce;
         f.exponentials = exponentials;
-        f.values = reduce->lift[0]->args[1 - side];
+        f.values = unwidened(reduce->lift[0]->args[1 - side]);
         return loaded(f.values) >= 0;
       }
     }
@@ -103,8 +103,8 @@ class Finder {
     if (!f.scores || f.scores->reduced.size() != 1) return false;
     const auto contraction = find_contraction(*f.scores);
     if (!contraction) return false;
-    f.keys = contraction->b;
-    f.queries = contraction->a;
+    f.keys = unwidened(contraction->b);
+    f.queries = unwidened(contraction->a);
     return loaded(f.queries) >= 0 && loaded(f.keys) >= 0;
   }
 

@@ -154,29 +154,31 @@ std::vector<tile::ContractSchedule> contract_schedules(const ContractionSizes& s
   return schedules;
 }
 
-/// Seconds that a block schedule takes, roughly: waves of blocks, each bound by its products or by what it copies.
+/// Seconds that a block schedule takes, roughly: rounds of blocks, each bound by its products, by what it copies or by
+/// waiting. The rates are those measured on an H200.
 double block_cost(const tile::BlockSchedule& schedule, const ContractionSizes& sizes, bool is_half,
                   const Target& target) {
   const auto tiles = [](int64_t extent, int64_t step) { return (extent + step - 1) / step; };
-  const double blocks = static_cast<double>(tiles(sizes.rows, schedule.m) * tiles(sizes.columns, schedule.n) *
-                                            sizes.batch);
-  const int64_t area = schedule.m * schedule.n;
-  const double steps = static_cast<double>(tiles(sizes.depth, schedule.k));
-  // Of one multiprocessor, per second: multiplications, and bytes from the second-level cache.
-  const double rate = is_half ? 2.0e12 * std::min(1.0, static_cast<double>(area) / (128 * 192)) : 0.18e12;
-  constexpr double kBytesRate = 60e9, kStepLatency = 0.35e-6, kBlockLatency = 2e-6;
-  const double products = static_cast<double>(area * schedule.k) / rate;
-  const double bytes = static_cast<double>((schedule.m + schedule.n) * schedule.k * sizes.element_bytes) / kBytesRate;
-  const int64_t shared = (schedule.m + schedule.n) * schedule.k * sizes.element_bytes * schedule.stages;
-  const int64_t registers = area / schedule.threads * 5 / 4 + 64;
-  const double resident = std::max<double>(1, std::min<int64_t>({target.shared_bytes / shared,
-                                                                 65536 / (registers * schedule.threads),
-                                                                 2048 / schedule.threads}));
-  const double at_once = std::max(1.0, std::min(resident, blocks / target.multiprocessors));
-  const double waves = std::ceil(blocks / (target.multiprocessors * at_once));
-  // Blocks on one multiprocessor share its units, and hide each other's waiting.
-  const double step = std::max(at_once * std::max(products, bytes), kStepLatency / (schedule.stages - 1));
-  return waves * (steps * step + kBlockLatency);
+  const auto blocks = static_cast<double>(tiles(sizes.rows, schedule.m) * tiles(sizes.columns, schedule.n) *
+                                          sizes.batch);
+  const auto area = static_cast<double>(schedule.m * schedule.n);
+  const auto steps = static_cast<double>(tiles(sizes.depth, schedule.k));
+  // Of one multiprocessor, per second: multiplications, and bytes that its threads copy.
+  const double rate = is_half ? 3.4e12 : area >= 64 * 64 ? 0.19e12 : 0.13e12;
+  constexpr double kCopyRate = 62e9, kLeastStep = 0.15e-6, kStart = 1.5e-6, kStore = 0.08e-9;
+  const int64_t step_bytes = (schedule.m + schedule.n) * schedule.k * sizes.element_bytes;
+  const double products = area * static_cast<double>(schedule.k) / rate;
+  const double copies = static_cast<double>(step_bytes) / kCopyRate;
+  const int64_t registers = static_cast<int64_t>(area) / schedule.threads * 5 / 4 + 56;
+  const double resident = static_cast<double>(std::max<int64_t>(
+      1, std::min<int64_t>({target.shared_bytes / (step_bytes * schedule.stages),
+                            65536 / (registers * schedule.threads), 2048 / schedule.threads})));
+  const double share = blocks / target.multiprocessors;
+  const double at_once = std::max(1.0, std::min(resident, std::ceil(share)));
+  // Blocks of one multiprocessor share its units and hide each other's waiting, beginning and end.
+  const double rounds = std::ceil(share / at_once);
+  const double step = std::max(at_once * std::max(products, copies), kLeastStep + products / 2);
+  return rounds * (steps * step + kStart + area * kStore);
 }
 
 /// Schedules for the blocks of a GPU, the cost model's favourite first.
@@ -185,8 +187,9 @@ std::vector<tile::BlockSchedule> block_schedules(const ContractionSizes& sizes, 
   struct Shape {
     int64_t m, n, threads;
   };
-  constexpr Shape kHalf[] = {{128, 256, 256}, {256, 128, 256}, {128, 128, 256}, {128, 128, 128}, {64, 256, 128},
-                             {128, 64, 128},  {64, 128, 128},  {64, 64, 128},   {64, 32, 128}};
+  constexpr Shape kHalf[] = {{128, 256, 256}, {128, 192, 256}, {192, 192, 384}, {256, 128, 256}, {128, 128, 256},
+                             {128, 128, 128}, {64, 256, 128},  {64, 192, 128},  {128, 64, 128},  {64, 128, 128},
+                             {64, 64, 128},   {64, 32, 128}};
   constexpr Shape kSingle[] = {{128, 128, 256}, {128, 64, 128}, {64, 128, 128}, {64, 64, 128},
                                {64, 32, 64},    {32, 64, 64},   {32, 32, 64},   {16, 32, 32}};
   const int64_t depth = is_half ? 64 : 16, line = 128 / sizes.element_bytes;
@@ -246,7 +249,17 @@ void add_attention(std::vector<tile::Schedule>& schedules, const Region& region,
   const std::vector<Axis> outer(attention->common.begin(), attention->common.end() - 1);
   schedule.keys = keys <= 64 ? 64 : 128;
   schedule.queries = typical_extent(outer, typical) >= 4 * target.threads ? 128 : 56;
-  if (target.kind == TargetKind::kCuda) schedule = {.queries = 64, .keys = 64};
+  if (target.kind == TargetKind::kCuda) {
+    const int64_t rows = attention->common.back().extent.evaluate(typical);
+    const bool many = typical_extent(outer, typical) * rows >= 2 * 128 * target.multiprocessors;
+    const int64_t width = attention->weighted->axes.back().extent.evaluate(typical);
+    const tile::AttentionSchedule best{.queries = many ? 128 : 64, .keys = width <= 64 && keys > 64 ? 128 : 64};
+    schedules.emplace_back(best);
+    for (const tile::AttentionSchedule variant : {tile::AttentionSchedule{64, 64}, {64, 128}, {128, 64}, {128, 128}}) {
+      if (!(variant == best)) schedules.emplace_back(variant);
+    }
+    return;
+  }
   schedules.emplace_back(schedule);
   for (const int64_t queries : {56, 128, 256}) {
     for (const int64_t width : {64, 128, 256}) {

@@ -23,14 +23,19 @@ class AttentionLowering {
         schedule_(schedule),
         builder_(region, {}),
         on_gpu_(target.kind == TargetKind::kCuda) {
-    builder_.program.threads = on_gpu_ ? 128 : 0;
+    // On a GPU a warp has 16 rows.
+    builder_.program.threads = on_gpu_ ? static_cast<int>(schedule.queries) * 2 : 0;
   }
 
   Program run() {
     make_grid();
     make_scratch();
     initialise();
-    For loop{.axis = make_axis(ceil_div(key_axis().extent, schedule_.keys)), .stages = 1, .body = {}};
+    For loop{.axis = make_axis(ceil_div(key_axis().extent, schedule_.keys)), .stages = on_gpu_ ? 2 : 1, .body = {}};
+    if (const Expr seen = keys_seen()) {
+      const Expr tiles = floor_div(seen + make_index(schedule_.keys - 1), make_index(schedule_.keys));
+      loop.axis.extent = min(loop.axis.extent, max(tiles, make_index(0)));
+    }
     key_begin_ = loop.axis.variable * make_index(schedule_.keys);
     add_scores(loop.body);
     add_softmax(loop.body);
@@ -43,6 +48,44 @@ class AttentionLowering {
  private:
   const graft::Axis& key_axis() const { return forms_.weighted->reduced[0]; }
   const graft::Axis& value_axis() const { return forms_.weighted->axes.back(); }
+
+  /// How many of the first keys any query of the tile sees, when the logits of all others are minus infinity: those of
+  /// select(key <= f(query), ..., -inf) with f growing. Null when they may see all.
+  Expr keys_seen() const {
+    Expr logits = forms_.logits, seen;
+    const double infinity = std::numeric_limits<double>::infinity();
+    while (is_call(logits, Intrinsic::kSelect)) {
+      const Expr& otherwise = logits->args[2];
+      if (otherwise->kind != ExprKind::kConstant || otherwise->real != -infinity) break;
+      std::vector<Expr> conditions = {logits->args[0]};
+      while (!conditions.empty()) {
+        const Expr condition = conditions.back();
+        conditions.pop_back();
+        if (is_call(condition, Intrinsic::kAnd)) {
+          conditions.insert(conditions.end(), condition->args.begin(), condition->args.end());
+        } else if (const Expr limit = key_limit(condition)) {
+          seen = seen ? min(seen, limit) : limit;
+        }
+      }
+      logits = logits->args[1];
+    }
+    return seen;
+  }
+
+  /// key <= f(query), key < f(query) -> how many keys the last query of the tile sees.
+  Expr key_limit(const Expr& condition) const {
+    const bool inclusive = is_call(condition, Intrinsic::kLe);
+    if (!inclusive && !is_call(condition, Intrinsic::kLt)) return {};
+    const int row = forms_.common.back().variable->variable;
+    const auto bound = affine(condition->args[1]);
+    if (!equal(condition->args[0], forms_.logits_key) || !bound) return {};
+    const Size growth = bound->coefficient(row);
+    if (!growth.as_constant() || *growth.as_constant() < 0) return {};
+    if (uses_variable(condition->args[1], forms_.logits_key->variable)) return {};
+    Replacements last = fixed_;
+    last.emplace_back(row, row_begin_ + make_size(row_step_) - make_index(1));
+    return substitute(condition->args[1], last) + make_index(inclusive ? 1 : 0);
+  }
 
   void make_grid() {
     const auto& common = forms_.common;
@@ -64,11 +107,16 @@ class AttentionLowering {
       transposed_keys_ = builder_.add_scratch("keys", type, {forms_.scores->reduced[0].extent, keys});
     }
     scores_ = builder_.add_scratch("scores", type, {queries, keys}, Scope::kFragment);
-    largest_ = builder_.add_scratch("largest", type, {queries});
-    tile_largest_ = builder_.add_scratch("tile_largest", type, {queries});
-    rescale_ = builder_.add_scratch("rescale", type, {queries});
-    sum_ = builder_.add_scratch("sum", type, {queries});
-    tile_sum_ = builder_.add_scratch("tile_sum", type, {queries});
+    const Scope row_scope = on_gpu_ ? Scope::kFragment : Scope::kShared;
+    largest_ = builder_.add_scratch("largest", type, {queries}, row_scope);
+    tile_largest_ = builder_.add_scratch("tile_largest", type, {queries}, row_scope);
+    rescale_ = builder_.add_scratch("rescale", type, {queries}, row_scope);
+    sum_ = builder_.add_scratch("sum", type, {queries}, row_scope);
+    tile_sum_ = builder_.add_scratch("tile_sum", type, {queries}, row_scope);
+    if (forms_.values->type != type) {
+      probabilities_ =
+          builder_.add_scratch("probabilities", forms_.values->type, {queries, keys}, Scope::kFragment);
+    }
     weighted_ = builder_.add_scratch("weighted", type, {queries, value_axis().extent}, Scope::kFragment);
     type_ = type;
   }
@@ -203,10 +251,18 @@ class AttentionLowering {
       body.push_back({Map{
           {i, e}, {}, {{weighted_, point, load(weighted_, point) * load(rescale_, {i.variable}), ScatterMode::kSet}}}});
     }
+    if (probabilities_ >= 0) {
+      // The matrix units multiply operands of one type: weights, at most 1, round to that of the values.
+      const Axis i = row_axis(), j = column_axis();
+      const std::vector<Expr> point = {i.variable, j.variable};
+      const Expr rounded = make_cast(forms_.values->type, load(scores_, point));
+      body.push_back({Map{{i, j}, {}, {{probabilities_, point, rounded, ScatterMode::kSet}}}});
+    }
     Contract contract;
     const Axis i = row_axis(), e = make_axis(value_axis().extent), j = column_axis();
     contract.m = {i}, contract.n = {e}, contract.k = {j};
     contract.a = load(scores_, {i.variable, j.variable});
+    if (probabilities_ >= 0) contract.a = make_load(probabilities_, forms_.values->type, {i.variable, j.variable});
     Replacements where = at(make_index(0), key_axis().variable, j.variable);
     where.emplace_back(value_axis().variable->variable, e.variable);
     contract.b = convert(forms_.values, where, {}, {});
@@ -236,7 +292,7 @@ class AttentionLowering {
   Expr row_begin_, key_begin_;
   DType type_ = DType::kFloat32;
   int transposed_keys_ = -1, scores_ = -1, largest_ = -1, tile_largest_ = -1, rescale_ = -1, sum_ = -1, tile_sum_ = -1,
-      weighted_ = -1;
+      weighted_ = -1, probabilities_ = -1;
 };
 
 }  // namespace
@@ -245,6 +301,14 @@ Lowered lower_attention(const Region& region, const AttentionSchedule& schedule,
   std::string reason;
   const auto forms = find_attention(region, reason);
   if (!forms) return reason;
+  const bool narrow = forms->queries->type != forms->scores->lift[0]->type ||
+                      forms->keys->type != forms->queries->type || forms->values->type != forms->keys->type;
+  const bool halves = bit_width(forms->queries->type) == 16 && forms->keys->type == forms->queries->type &&
+                      forms->values->type == forms->keys->type;
+  if (narrow && !(halves && target.kind == TargetKind::kCuda)) return "its operands are narrower than its sums";
+  if (target.kind == TargetKind::kCuda && (schedule.queries % 16 != 0 || schedule.queries > 256)) {
+    return "a tile of queries is not whole warps of 16";
+  }
   return AttentionLowering(region, *forms, schedule, target).run();
 }
 

@@ -16,7 +16,8 @@ namespace graft::tile {
 enum class Scope : uint8_t {
   kGlobal,    ///< a kernel argument, visible to all grid points
   kShared,    ///< one copy per grid point: thread-private scratch on a CPU, shared memory of a block on a GPU
-  kFragment,  ///< like kShared, but only accumulators of Contract and maps over them: matrix fragments on a GPU
+  kFragment,  ///< like kShared, but only accumulators of Contract and maps over them: matrix fragments on a GPU;
+              ///< with one axis: a value for each row of such fragments
 };
 
 /// A tensor in memory. Element (i0, i1, ...) lies at sum(i_k * strides[k]) elements from the start.

@@ -103,8 +103,9 @@ class Verifier {
                 "buffer '" + buffer.name + "' lies in a block's memory but its size varies");
         }
       }
-      check(buffer.scope != Scope::kFragment || program_.threads == 0 || buffer.shape.size() == 2,
-            "fragment '" + buffer.name + "' has not two axes");
+      const size_t axes = buffer.shape.size();
+      check(buffer.scope != Scope::kFragment || program_.threads == 0 || axes == 2 || axes == 1,
+            "fragment '" + buffer.name + "' has neither two axes nor one");
     }
   }
 

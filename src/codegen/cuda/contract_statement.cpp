@@ -119,7 +119,7 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
     warpgroup_products_.emplace(layout.tile_columns(), plan.a.type);
     code_.line("multiply_groups<{}, {}, {}>({}, {}, {}, {});", type_name(plan.a.type), plan.k, masked, c, operands[0],
                operands[1], valid);
-    code_.line("wait_for_warpgroups<{}>();", leave_running ? 1 : 0);
+    if (!leave_running) code_.line("wait_for_warpgroups<0>();");
   } else if (plan.tensor_cores) {
     code_.line("multiply_tiles<{}, {}, {}, {}, {}, {}>({}, {}, {}, {});", plan.k, masked, plan.b.transposed,
                leading[1], layout.m_tiles, layout.n_tiles, c, operands[0], operands[1], valid);
@@ -182,34 +182,43 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
       if (operand->source == Operand::Source::kStaged && operand->repeats) stage(plan, *operand, "0");
     }
   }
-  // The first rounds only copy: one loop does both, so that the copies stand in the code once.
+  const std::string end = code_.fresh("end");
   code_.line("int {} = 0, {} = 0;", slot, next);
-  code_.line("const int end{} = {};", round, fmt::join(extents, " * "));
+  code_.line("const int {} = {};", end, fmt::join(extents, " * "));
+  const auto copy_ahead = [&](const std::string& target) {
+    code_.open(fmt::format("if ({} < {})", target, end));
+    expressions_.enter();
+    for (size_t i = 0; i < loops.size(); ++i) names_.variables[loops[i]->axis.variable->variable] = copied[i];
+    for (const ContractPlan& plan : plans) {
+      for (const Operand* operand : {&plan.a, &plan.b}) {
+        if (operand->source == Operand::Source::kStaged && !operand->repeats) stage(plan, *operand, next);
+      }
+    }
+    expressions_.leave();
+    advance(loops, copied, extents);
+    code_.close();
+    code_.line("copy_commit();");
+    code_.line("{0} = {0} + 1 == {1} ? 0 : {0} + 1;", next, slots);
+  };
   code_.line("#pragma unroll 1");
-  code_.open(fmt::format("for (int {0} = -{1}; {0} < end{0}; ++{0})", round, ahead));
-  code_.open(fmt::format("if ({} >= 0)", round));
+  code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", round, ahead));
+  copy_ahead(round);
+  code_.close();
+  code_.line("#pragma unroll 1");
+  code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", round, end));
   code_.line("copy_wait<{}>();", ahead - 1);
   if (shows) code_.line("show_to_warpgroups();");
   barrier();
-  code_.close();
-  code_.open(fmt::format("if ({0} + {1} < end{0})", round, ahead));
-  expressions_.enter();
-  for (const ContractPlan& plan : plans) {
-    for (const Operand* operand : {&plan.a, &plan.b}) {
-      if (operand->source == Operand::Source::kStaged && !operand->repeats) stage(plan, *operand, next);
-    }
-  }
-  expressions_.leave();
-  advance(loops, copied, extents);
-  code_.close();
-  code_.line("copy_commit();");
-  code_.line("{0} = {0} + 1 == {1} ? 0 : {0} + 1;", next, slots);
-  code_.line("if ({} < 0) continue;", round);
+  if (!overlaps) copy_ahead(fmt::format("{} + {}", round, ahead));
   names_.variables[loops[0]->axis.variable->variable] = round;  // of several loops none is used by the products
   for (const ContractPlan& plan : plans) planned_[plan.contract] = {plan, slot, overlaps};
   expressions_.enter();
   body(innermost.body);
   expressions_.leave();
+  if (overlaps) {
+    copy_ahead(fmt::format("{} + {}", round, ahead));
+    code_.line("wait_for_warpgroups<1>();");
+  }
   code_.line("{0} = {0} + 1 == {1} ? 0 : {0} + 1;", slot, slots);
   code_.close();
   code_.line("copy_wait<0>();");

@@ -60,6 +60,9 @@ struct FragmentLayout {
   /// C++ for a thread's first row and column: element (m, n, e) is m * row_step() + e / 2 * 8 and n * 8 + e % 2 further.
   std::string first_row() const;
   std::string first_column() const;
+  bool same_rows(const FragmentLayout& other) const {
+    return warps_m == other.warps_m && m_tiles == other.m_tiles && rows == other.rows;
+  }
   bool operator==(const FragmentLayout&) const = default;
 };
 
@@ -89,6 +92,8 @@ struct KernelNames {
   const tile::Buffer& buffer(int index) const { return program->buffers[index]; }
   Size stride(int buffer, size_t axis) const;
   bool is_fragment(int buffer) const { return program->buffers[buffer].scope == tile::Scope::kFragment; }
+  /// A fragment with one value for each row: its layout is that of the fragments whose rows it goes with.
+  bool is_row_fragment(int buffer) const { return is_fragment(buffer) && program->buffers[buffer].shape.size() == 1; }
 };
 
 }  // namespace graft::cuda

@@ -92,7 +92,7 @@ void KernelWriter::choose_layouts() {
   const bool has_warpgroups = target_.features.find("+wgmma") != std::string::npos && program_.threads % 128 == 0;
   for (size_t i = 0; i < program_.buffers.size(); ++i) {
     const tile::Buffer& buffer = program_.buffers[i];
-    if (buffer.scope != tile::Scope::kFragment) continue;
+    if (buffer.scope != tile::Scope::kFragment || buffer.shape.size() == 1) continue;
     const int64_t rows = buffer.shape[0].constant(), columns = buffer.shape[1].constant();
     const auto half = halves.find(static_cast<int>(i));
     const bool grouped = has_warpgroups && rows % 64 == 0 && half != halves.end() && half->second;
@@ -101,6 +101,18 @@ void KernelWriter::choose_layouts() {
     if (layout.m_tiles * layout.n_tiles * 4 > 256) {
       throw Unsupported{fmt::format("fragment '{}' takes more than 256 registers of each thread", buffer.name)};
     }
+    names_.fragments.emplace(static_cast<int>(i), layout);
+  }
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    const tile::Buffer& buffer = program_.buffers[i];
+    if (!names_.is_row_fragment(static_cast<int>(i))) continue;
+    const auto same = std::find_if(names_.fragments.begin(), names_.fragments.end(), [&](const auto& entry) {
+      return names_.buffer(entry.first).shape.size() == 2 && entry.second.rows == buffer.shape[0].constant();
+    });
+    if (same == names_.fragments.end() || same->second.warps_n != 1) {
+      throw Unsupported{fmt::format("fragment '{}' goes with no fragment whose rows lie in one warp", buffer.name)};
+    }
+    const FragmentLayout layout = same->second;
     names_.fragments.emplace(static_cast<int>(i), layout);
   }
 }
@@ -116,7 +128,12 @@ void KernelWriter::declare_memory() {
     const tile::Buffer& buffer = program_.buffers[i];
     if (buffer.scope == tile::Scope::kFragment) {
       const FragmentLayout& layout = names_.fragments.at(static_cast<int>(i));
-      code_.line("{} {}[{}][{}][4];", type_name(buffer.type), names_.buffers[i], layout.m_tiles, layout.n_tiles);
+      const std::string type = type_name(buffer.type);
+      if (buffer.shape.size() == 1) {
+        code_.line("{} {}[{}];", type, names_.buffers[i], 2 * layout.m_tiles);
+      } else {
+        code_.line("{} {}[{}][{}][4];", type, names_.buffers[i], layout.m_tiles, layout.n_tiles);
+      }
     }
     if (buffer.scope != tile::Scope::kShared) continue;
     // Row-major, with rows of a matrix an odd number of 16-byte pieces apart: no two of eight rows share banks.

@@ -36,6 +36,15 @@ bool counts_points(const Expr& index, const std::vector<tile::Axis>& axes);
 /// Names the value of each axis at the row-major point called `point`.
 void name_points(KernelNames& names, const std::vector<tile::Axis>& axes, const std::string& point);
 
+// What maps have in common (map_statement.cpp).
+/// Every expression of a map.
+std::vector<Expr> expressions_of(const tile::Map& map);
+/// Loads that happen at every point: not inside a select's branch.
+void unconditional_loads(const Expr& e, std::unordered_set<const ExprNode*>& seen, std::vector<Expr>& loads);
+/// Whether some expression of the map loads a buffer that the map stores to.
+bool reads_own_stores(const tile::Map& map);
+bool only_sets(const tile::Map& map);
+
 /// One operand of a contraction on its way into registers.
 struct Operand {
   enum class Source { kShared, kFragment, kSpilled, kStaged };  ///< kSpilled: a fragment, through shared memory
@@ -105,11 +114,22 @@ class KernelWriter {
   void barrier();
   std::string bind(const Expr& variable, std::string_view stem);
 
-  // map_statement.cpp
-  void statement(const tile::Map& map);
+  // fragment_statement.cpp
+  int fragment_of(const tile::Map& map) const;
   void fragment_map(const tile::Map& map, int fragment);
+  void row_map(const tile::Map& map, const FragmentLayout& layout);
   void fragment_points(const tile::Map& map, int fragment, size_t row_axes);
   bool fragment_rows(const tile::Map& map, int fragment);
+  bool fragment_pieces(const tile::Map& map, int fragment);
+  std::optional<std::string> run_alignment(int buffer, const std::vector<Expr>& indices, int column, int run) const;
+  void load_pairs(const tile::Map& map, const std::vector<Expr>& pairs, bool of_row, const std::string& columns);
+  void fragment_values(const tile::Map& map, const std::vector<Expr>& pairs, const std::string& columns);
+  void store_pieces(const tile::Map& map, size_t i, const std::string& columns);
+  void check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows, const std::vector<tile::Axis>& columns,
+                              const std::vector<const std::vector<Expr>*>& uses) const;
+
+  // map_statement.cpp
+  void statement(const tile::Map& map);
   void flat_map(const tile::Map& map);
   void ordered_map(const tile::Map& map);
   void scalar_points(const tile::Map& map, const std::vector<std::string>& extents);
@@ -119,9 +139,6 @@ class KernelWriter {
   std::vector<std::string> extents_of(const std::vector<tile::Axis>& axes);
   void decompose(const std::vector<tile::Axis>& axes, const std::vector<std::string>& extents,
                  const std::string& point, const std::string& type);
-  int fragment_of(const tile::Map& map) const;
-  void check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows, const std::vector<tile::Axis>& columns,
-                              const std::vector<const std::vector<Expr>*>& uses) const;
 
   // reduce_statement.cpp
   void statement(const tile::Reduce& reduce);

@@ -119,8 +119,8 @@ GRAFT_DEVICE i64 size_min(i64 a, i64 b) { return a < b ? a : b; }
 GRAFT_DEVICE i64 size_max(i64 a, i64 b) { return a < b ? b : a; }
 
 // --- floats: NaN passes through min and max ---
-GRAFT_DEVICE f32 least(f32 a, f32 b) { return a != a || b != b ? a + b : fminf(a, b); }
-GRAFT_DEVICE f32 greatest(f32 a, f32 b) { return a != a || b != b ? a + b : fmaxf(a, b); }
+GRAFT_DEVICE f32 least(f32 a, f32 b) { f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+GRAFT_DEVICE f32 greatest(f32 a, f32 b) { f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 GRAFT_DEVICE f64 least(f64 a, f64 b) { return a != a || b != b ? a + b : fmin(a, b); }
 GRAFT_DEVICE f64 greatest(f64 a, f64 b) { return a != a || b != b ? a + b : fmax(a, b); }
 template <class T> GRAFT_DEVICE T float_mod(T a, T b) {

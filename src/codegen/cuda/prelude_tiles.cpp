@@ -8,6 +8,24 @@ namespace {
 constexpr char kTiles[] = R"cuda(
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T at[N]; };
 template <class T, int N> GRAFT_DEVICE bool aligned(const T* p) { return ((u64)p & (alignof(Pack<T, N>) - 1)) == 0; }
+// Four threads hold two neighbouring elements each of four rows of 8; each gets one whole row: thread i the row i.
+template <class T> GRAFT_DEVICE Pack<T, 8> exchange_in_quad(const Pack<T, 2> (&rows)[4]) {
+  static_assert(sizeof(T) == 2, "a pair is one word");
+  const int own = threadIdx.x % 4;
+  union Piece { u32 words[4]; Pack<T, 8> elements; __device__ Piece() {} } piece;
+#pragma unroll
+  for (int turn = 0; turn < 4; ++turn) {
+    // In this turn thread i gives to i ^ turn what it holds of that thread's row.
+    const int other = own ^ turn;
+    const u32 pair[4] = {bit_cast<u32>(rows[0]), bit_cast<u32>(rows[1]), bit_cast<u32>(rows[2]), bit_cast<u32>(rows[3])};
+    const u32 low = other & 1 ? pair[1] : pair[0], high = other & 1 ? pair[3] : pair[2];
+    const u32 given = other & 2 ? high : low;
+    const u32 got = turn ? __shfl_xor_sync(0xffffffffu, given, turn) : given;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) if (i == other) piece.words[i] = got;
+  }
+  return piece.elements;
+}
 template <class T> GRAFT_DEVICE T zero_of() { return bit_cast<T>(Pack<u8, sizeof(T)>{}); }
 
 GRAFT_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
