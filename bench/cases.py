@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `./dev bench cpu` measures: a network, the sizes it runs at, and its inputs."""
+"""What `./dev bench cpu|cuda` measures: a network, the sizes it runs at, and its inputs."""
 
 import dataclasses
 import functools
@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
                                 "models"))
 
 import minilm  # noqa: E402
+import network_builder  # noqa: E402
 import networks  # noqa: E402
 
 
@@ -56,6 +57,30 @@ def _encoder_case(name, model, sizes, length, batch, dims):
     return Case(f"{name}/l{length}", batch, model, inputs, dims,
                 (("batch", batch), ("length", length)),
                 layers * batch * length * per_token / 1e9)
+
+
+def cuda_cases():
+    """Lists what `./dev bench cuda` measures: whole networks with seeded weights, each batch on a plan of its own."""
+    seeded = functools.partial(network_builder.cached, "minilm-seeded", minilm.seeded)
+    cases = []
+    for batch in (1, 32, 128):
+        cases += [_fixed(_encoder_case("minilm", seeded, (6, 384, 1536), 128, batch, ())),
+                  _fixed(_encoder_case("bert_base", functools.partial(networks.cached_path, "bert_base"),
+                                       (12, 768, 3072), 128, batch, ()))]
+        cases += [_image_case(name, batch, gflop)
+                  for name, gflop in (("vit_b16", 35.1), ("resnet50", 8.18), ("mobilenet_v2", 0.6))]
+    return sorted(cases, key=lambda case: case.name)
+
+
+def _fixed(case):
+    """The case on a plan for its own sizes only."""
+    return dataclasses.replace(case, dims=tuple((symbol, size) for symbol, size in case.sizes))
+
+
+def _image_case(name, batch, gflop):
+    return _fixed(Case(name, batch, functools.partial(networks.cached_path, name),
+                       functools.partial(networks.image_inputs, 224, batch, 1), (), (("batch", batch),),
+                       gflop * batch))
 
 
 def resnet_case(batch):

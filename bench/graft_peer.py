@@ -22,6 +22,9 @@ DATA_TYPES = {np.dtype(np.float32): 1, np.dtype(np.uint8): 2, np.dtype(np.int8):
               np.dtype(np.float16): 10, np.dtype(np.float64): 11}
 
 
+CUDA = 2  # graft_c.h's GRAFT_CUDA
+
+
 class Error(ctypes.Structure):
     """graft_error: filled in by a call that fails."""
 
@@ -34,7 +37,7 @@ class Tensor(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
                 ("shape", ctypes.POINTER(ctypes.c_int64)),
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
-                ("bytes", ctypes.c_uint64)]
+                ("bytes", ctypes.c_uint64), ("device", ctypes.c_int32)]
 
 
 # numpy types by the same numbers.
@@ -49,9 +52,12 @@ class Library:
         pointer, out = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
         tensors, error = ctypes.POINTER(Tensor), ctypes.POINTER(Error)
         self._declare("graft_load", [ctypes.c_char_p, out, error])
+        self._declare("graft_load_on", [ctypes.c_char_p, ctypes.c_char_p, out, error])
         self._declare("graft_session_create", [pointer, ctypes.c_int32, out, error])
         self._declare("graft_session_run", [pointer, tensors, ctypes.c_size_t, tensors,
                                             ctypes.c_size_t, pointer, error])
+        self._declare("graft_session_set_stream", [pointer, pointer, error])
+        self._declare("graft_session_wait", [pointer, error])
         self.library_.graft_compilation_count.restype = ctypes.c_uint64
 
     def _declare(self, name, arguments):
@@ -59,10 +65,10 @@ class Library:
         function.argtypes = arguments
         function.restype = ctypes.c_int32
 
-    def load(self, plan):
+    def load(self, plan, device="cpu"):
         """Loads a plan; the engine lives as long as the process."""
         engine, error = ctypes.c_void_p(), Error()
-        check(self.library_.graft_load(plan.encode(), ctypes.byref(engine), error), error)
+        check(self.library_.graft_load_on(plan.encode(), device.encode(), ctypes.byref(engine), error), error)
         return engine
 
     def create_session(self, engine, threads=0):
@@ -71,6 +77,28 @@ class Library:
         check(self.library_.graft_session_create(engine, threads, ctypes.byref(session), error),
               error)
         return session
+
+    def set_stream(self, session, stream):
+        """Lets the following runs queue on a CUDA stream (its handle as a number)."""
+        error = Error()
+        check(self.library_.graft_session_set_stream(session, stream, error), error)
+
+    def wait(self, session):
+        """Waits for all runs; an error that their kernels found becomes one here."""
+        error = Error()
+        check(self.library_.graft_session_wait(session, error), error)
+
+    def device_runner(self, session, inputs, outputs):
+        """Gives a function that queues one run on tensors of the GPU, given as {name: torch tensor}."""
+        given, kept_given = _device_array(inputs)
+        wanted, kept_wanted = _device_array(outputs)
+        call, error = self.library_.graft_session_run, Error()
+
+        def run():
+            check(call(session, given, len(inputs), wanted, len(outputs), None, error), error)
+
+        run.keep_alive = (kept_given, kept_wanted)
+        return run
 
     def compilation_count(self):
         """How often a code generator was asked for kernels."""
@@ -161,7 +189,7 @@ class GraftPeer:
         """The same for sizes (the case's own where None) and a target."""
         library = self.open_library()
         session = self._session(case.model(), dims or case.dims, target)
-        names = _output_names(case.model())
+        names = output_names(case.model())
         return library.runner(session, inputs, library.new_outputs(session, inputs, names))
 
     def compile(self, model, dims, path, target="native", tune=None, environment=None):
@@ -200,7 +228,21 @@ def _tensor_array(arrays):
     return tensors, kept
 
 
-def _output_names(model_path):
+def _device_array(tensors):
+    """The same for contiguous tensors of torch on the GPU."""
+    described, kept = (Tensor * len(tensors))(), []
+    for slot, (name, tensor) in zip(described, tensors.items()):
+        if not tensor.is_contiguous():
+            raise ValueError(f"{name} is not contiguous")
+        shape = (ctypes.c_int64 * tensor.ndim)(*tensor.shape)
+        kept += [tensor, shape]
+        dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
+        slot.name, slot.dtype, slot.rank = name.encode(), DATA_TYPES[dtype], tensor.ndim
+        slot.shape, slot.data, slot.device = shape, tensor.data_ptr(), CUDA
+    return described, kept
+
+
+def output_names(model_path):
     """The names of the model's outputs, in order."""
     import onnx
     model = onnx.load(model_path, load_external_data=False)

@@ -14,10 +14,10 @@ def processor():
                      if line.startswith("model name")), platform.machine())
 
 
-def row_of(options, case, batch, graft_ms, peers):
+def row_of(options, case, batch, graft_ms, peers, device=None, dtype="float32"):
     """One result as JSON has it; a ratio above 1 means that Graft is faster than every peer."""
     ratio = min(peers.values()) / graft_ms if graft_ms and peers else None
-    return {"bench": options.bench, "case": case, "device": processor(), "dtype": "float32",
+    return {"bench": options.bench, "case": case, "device": device or processor(), "dtype": dtype,
             "batch": batch, "graft_ms": graft_ms, "peers": peers, "ratio": ratio}
 
 

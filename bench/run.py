@@ -5,6 +5,7 @@
     python bench/run.py cpu --cases 'minilm.*b1$' --rounds 50 --json results.json
     python bench/run.py cpu --only lengths,compile
     python bench/run.py cpu --only matmul
+    python bench/run.py cuda --help            # networks on a GPU: see cuda_networks.py
 
 The parts are `peers`, `lengths` (one plan for all lengths against fixed ones), `targets` (plans made
 for a lesser machine) and `compile` (times and memory of compiling and loading). In the table of peers
@@ -29,8 +30,8 @@ PARTS = ("peers", "matmul", "lengths", "targets", "compile")
 def parse_options():
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("bench", nargs="?", default="cpu", choices=["cpu"],
-                        help="which bench to run (cpu)")
+    parser.add_argument("bench", nargs="?", default="cpu", choices=["cpu", "cuda"],
+                        help="which bench to run (cpu); cuda has options of its own")
     parser.add_argument("--only", default="", metavar="PARTS",
                         help="of " + ",".join(PARTS) + " (all; with --cases: peers)")
     parser.add_argument("--cases", default="", metavar="REGEX", help="only cases that match")
@@ -199,6 +200,9 @@ def measure_matmul(options, measured):
 
 def main():
     """Runs the chosen parts; exits with 1 when a runner failed or was wrong."""
+    if sys.argv[1:2] == ["cuda"]:
+        import cuda_networks
+        return cuda_networks.main(sys.argv[2:])
     options = parse_options()
     os.environ[THREADS_VARIABLE] = str(options.threads)
     import compile_times

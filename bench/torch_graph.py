@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives an ONNX model to torch.compile: the nodes are run once on example inputs, and what torch
-records of that, with all sizes fixed, is compiled. Covers the operators of models/."""
+"""An ONNX model as a torch function: its nodes are run once on example inputs, and what torch records of that, with
+all sizes fixed, is a module for torch.compile, for CUDA graphs or for eager runs. Covers the operators of models/."""
 
 import numpy as np
 import onnx
@@ -8,34 +8,59 @@ import torch
 from onnx import numpy_helper
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import torch_fusions
+
 
 def compile_model(path, inputs):
     """Returns a compiled function of the inputs' tensors, giving the list of outputs."""
-    graph = onnx.load(path).graph
-    names = list(inputs)
-    weights = {tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy())
-               for tensor in graph.initializer}
+    tensors = [torch.from_numpy(array) for array in inputs.values()]
+    return compiled(traced(path, list(inputs), tensors))
 
-    def run(*tensors):
-        values = {**weights, **dict(zip(names, tensors))}
-        for node in graph.node:
-            results = _run_node(node, [values.get(name) for name in node.input])
-            values.update(zip(node.output, results if isinstance(results, tuple) else (results,)))
-        return [values[output.name] for output in graph.output]
 
+def compiled(module, **options):
+    """torch.compile over a traced module, with its weights frozen."""
     torch._inductor.config.freezing = True
     with torch.no_grad():
-        traced = make_fx(run)(*(torch.from_numpy(array) for array in inputs.values()))
-        return torch.compile(traced, dynamic=False)
+        return torch.compile(module, dynamic=False, **options)
 
 
-def _run_node(node, values):
-    """Runs one node; attributes come as Python values, sizes and axes as lists of integers."""
-    attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
-    handler = OPERATORS.get(node.op_type)
-    if handler is None:
-        raise NotImplementedError(f"{node.name}: {node.op_type} is not known to the torch peer")
-    return handler(attributes, *values)
+def traced(path, names, tensors, dtype=None, channels_last=False):
+    """A module of the tensors named `names`, on their device, giving the list of outputs.
+
+    With a `dtype` all floats are of it, weights and casts included; `channels_last` lays out convolutions so. Attention
+    and linear layers run as torch's own functions for them, as a model written for torch would.
+    """
+    graph = onnx.load(path).graph
+    device = tensors[0].device
+    weights = {tensor.name: _weight(tensor, device, dtype, channels_last) for tensor in graph.initializer}
+    nodes = torch_fusions.join([torch_fusions.node_of(node) for node in graph.node], weights)
+    float_type = dtype or torch.float32
+
+    def run(*inputs):
+        values = {**weights, **dict(zip(names, inputs))}
+        for node in nodes:
+            attributes = {**node.attributes, "float": float_type, "device": device}
+            results = _handler(node)(attributes, *(values.get(name) for name in node.inputs))
+            values.update(zip(node.outputs, results if isinstance(results, (tuple, list)) else (results,)))
+        return [values[output.name] for output in graph.output]
+
+    with torch.no_grad():
+        return make_fx(run)(*tensors)
+
+
+def _weight(tensor, device, dtype, channels_last):
+    """A weight where and how the network wants it."""
+    value = torch.from_numpy(numpy_helper.to_array(tensor).copy()).to(device)
+    if dtype and value.is_floating_point():
+        value = value.to(dtype)
+    return value.contiguous(memory_format=torch.channels_last) if channels_last and value.ndim == 4 else value
+
+
+def _handler(node):
+    """The function (attributes, *inputs) of a node; sizes and axes are lists of integers."""
+    if node.op not in OPERATORS:
+        raise NotImplementedError(f"{node.op} is not known to the torch peer")
+    return OPERATORS[node.op]
 
 
 def _integers(value):
@@ -50,7 +75,7 @@ def _gather(attributes, data, indices):
     if isinstance(indices, np.ndarray):
         if indices.ndim == 0:
             return data.select(axis, int(indices))
-        indices = torch.from_numpy(indices)
+        indices = torch.from_numpy(indices).to(attributes["device"])
     if axis != 0:
         raise NotImplementedError("Gather of several rows along an axis other than the first")
     return torch.nn.functional.embedding(indices, data)
@@ -65,6 +90,24 @@ def _slice(attributes, data, starts, ends, axes):
 def _unsqueeze(attributes, data, axes):
     axis, = _integers(axes)
     return np.expand_dims(data, axis) if isinstance(data, np.ndarray) else data.unsqueeze(axis)
+
+
+def _squeeze(attributes, data, axes):
+    axis, = _integers(axes)
+    return data.squeeze(axis)
+
+
+def _clip(attributes, x, low, high=None):
+    return x.clamp(low.item(), None if high is None else high.item())
+
+
+def _attention(attributes, query, keys_transposed, value, mask=None):
+    return torch.nn.functional.scaled_dot_product_attention(
+        query, keys_transposed.transpose(-1, -2), value, attn_mask=mask, scale=attributes["scale"])
+
+
+def _layer_norm(attributes, x, scale, shift):
+    return torch.nn.functional.layer_norm(x, scale.shape, scale, shift, attributes["epsilon"])
 
 
 def _scalars(function):
@@ -96,8 +139,9 @@ def _batch_norm(attributes, x, scale, bias, mean, variance):
 OPERATORS = {
     "Add": _scalars(lambda a, b: a + b),
     "BatchNormalization": _batch_norm,
-    "Cast": lambda attributes, x: x.to({1: torch.float32, 7: torch.int64}[attributes["to"]]),
-    "Clip": lambda attributes, x, low: x.clamp_min(low.item()),
+    "Attention": _attention,
+    "Cast": lambda attributes, x: x.to({1: attributes["float"], 7: torch.int64}[attributes["to"]]),
+    "Clip": _clip,
     "Concat": lambda attributes, *parts: (np.concatenate(parts) if isinstance(parts[0], np.ndarray)
                                           else torch.cat(parts, attributes["axis"])),
     "Constant": lambda attributes: numpy_helper.to_array(attributes["value"]),
@@ -107,9 +151,12 @@ OPERATORS = {
     "Expand": lambda attributes, x, sizes: x.expand(_integers(sizes)),
     "Flatten": lambda attributes, x: x.flatten(attributes.get("axis", 1)),
     "Gather": _gather,
+    "Gelu": lambda attributes, x: torch.nn.functional.gelu(x),
     "Gemm": lambda attributes, x, weight, bias: torch.nn.functional.linear(x, weight, bias),
     "GlobalAveragePool": lambda attributes, x: x.mean((2, 3), keepdim=True),
     "Identity": lambda attributes, x: x.clone(),
+    "LayerNormalization": _layer_norm,
+    "Linear": lambda attributes, x, weight, bias: torch.nn.functional.linear(x, weight, bias),
     "MatMul": lambda attributes, a, b: torch.matmul(a, b),
     "MaxPool": _max_pool,
     "Mul": _scalars(lambda a, b: a * b),
@@ -123,7 +170,9 @@ OPERATORS = {
     "Shape": lambda attributes, x: np.array(x.shape, np.int64),
     "Slice": _slice,
     "Softmax": lambda attributes, x: torch.softmax(x, attributes["axis"]),
+    "Split": lambda attributes, x: torch.chunk(x, attributes["num_outputs"], attributes["axis"]),
     "Sqrt": lambda attributes, x: torch.sqrt(x),
+    "Squeeze": _squeeze,
     "Sub": _scalars(lambda a, b: a - b),
     "Tanh": lambda attributes, x: torch.tanh(x),
     "Transpose": lambda attributes, x: x.permute(attributes["perm"]),

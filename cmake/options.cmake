@@ -31,6 +31,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   target_compile_options(graft_warnings INTERFACE -Wno-restrict)
 endif()
 
+# Where a library looks for its own libraries also holds for what those need in turn: an installed tree, and
+# the bundle, find everything inside themselves. (DT_RPATH; the newer DT_RUNPATH reaches one step only.)
+add_link_options(-Wl,--disable-new-dtags)
+
 if(GRAFT_SANITIZE)
   add_compile_options(-fsanitize=${GRAFT_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer -g1)

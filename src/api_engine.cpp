@@ -122,10 +122,15 @@ graft_status graft_compile_bytes(const void* bytes, size_t byte_count, const cha
 }
 
 graft_status graft_load(const char* path, graft_engine** engine, graft_error* error) {
+  return graft_load_on(path, "cpu", engine, error);
+}
+
+graft_status graft_load_on(const char* path, const char* device, graft_engine** engine, graft_error* error) {
   return guarded(error, [&] {
-    GRAFT_USER_CHECK(path && engine, kInvalidArgument, "path or the place for the engine is NULL", "graft_load");
+    GRAFT_USER_CHECK(path && device && engine, kInvalidArgument, "path, device or the place for the engine is NULL",
+                     "graft_load");
     graft::Plan plan = graft::open_plan(path);
-    auto loaded = graft::load(plan);
+    auto loaded = graft::load(plan, device);
     *engine = new graft_engine(std::move(plan), std::move(loaded));
   });
 }

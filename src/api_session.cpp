@@ -46,8 +46,12 @@ constexpr int32_t kMaxRank = 64;
 /// A session with buffers that are filled anew for each call, so that a call allocates nothing.
 struct graft_session {
   graft_session(graft_engine* of, int threads)
-      : engine(graft_engine_retain(of)), session(of->loaded, threads), inputs(of->inputs.size()),
-        outputs(of->outputs.size()), wanted(of->outputs.size()), owned(of->outputs.size()) {}
+      : engine(graft_engine_retain(of)),
+        session(of->loaded, threads),
+        inputs(of->inputs.size()),
+        outputs(of->outputs.size()),
+        wanted(of->outputs.size()),
+        owned(of->outputs.size()) {}
   ~graft_session() { graft_engine_release(engine); }
 
   void take_inputs(const graft_tensor* tensors, size_t count);
@@ -107,6 +111,14 @@ Span span_of(const graft::BufferView& view) {
   return {static_cast<uint64_t>(graft::packed_bytes(view.type, view.strides.empty() ? count : last + 1)), false};
 }
 
+/// Whether a tensor's memory is the GPU's.
+template <class Where>
+bool lies_on_device(const graft_tensor& tensor, const Where& where) {
+  GRAFT_USER_CHECK(tensor.device >= GRAFT_HOST && tensor.device <= GRAFT_CUDA_HOST, kInvalidArgument,
+                   fmt::format("{} is no device: GRAFT_HOST or GRAFT_CUDA", tensor.device), where());
+  return tensor.device == GRAFT_CUDA;
+}
+
 /// Copies a description into a view that keeps its memory from call to call.
 void take(const graft_tensor& tensor, const graft_value_info& value, const char* what, graft::BufferView& view) {
   const auto where = [&] { return fmt::format("{} '{}'", what, value.name); };
@@ -116,6 +128,7 @@ void take(const graft_tensor& tensor, const graft_value_info& value, const char*
                    fmt::format("rank {} is not between 0 and {}", tensor.rank, graft::api_detail::kMaxRank), where());
   GRAFT_USER_CHECK(tensor.shape || tensor.rank == 0, kInvalidArgument, "the shape is NULL", where());
   view.data = tensor.data;
+  view.on_device = lies_on_device(tensor, where);
   view.type = *type;
   view.shape.assign(tensor.shape, tensor.shape + tensor.rank);
   view.strides.clear();
@@ -141,10 +154,10 @@ void take(const graft_tensor& tensor, const graft_value_info& value, const char*
 /// The elements of an output are written, so they may not share memory.
 void check_written(const graft::BufferView& view, const graft_value_info& value) {
   for (size_t axis = 0; axis < view.strides.size(); ++axis) {
-    GRAFT_USER_CHECK(view.strides[axis] != 0 || view.shape[axis] <= 1, kInvalidArgument,
-                     fmt::format("axis {} of {} elements has stride 0, so that they would share memory", axis,
-                                 view.shape[axis]),
-                     fmt::format("output '{}'", value.name));
+    GRAFT_USER_CHECK(
+        view.strides[axis] != 0 || view.shape[axis] <= 1, kInvalidArgument,
+        fmt::format("axis {} of {} elements has stride 0, so that they would share memory", axis, view.shape[axis]),
+        fmt::format("output '{}'", value.name));
   }
 }
 
@@ -168,13 +181,20 @@ void graft_session::take_inputs(const graft_tensor* tensors, size_t count) {
 
 void graft_session::take_outputs(const graft_tensor* tensors, size_t count) {
   std::fill(wanted.begin(), wanted.end(), -1);
-  for (graft::BufferView& view : outputs) view.data = nullptr, view.shape.clear(), view.strides.clear();
+  for (graft::BufferView& view : outputs) {
+    view.data = nullptr, view.shape.clear(), view.strides.clear();
+    view.on_device = engine->loaded->device != nullptr;  // what nobody wants stays there
+  }
   for (size_t i = 0; i < count; ++i) {
     const size_t output = find_value(engine->outputs, tensors[i], i, "output");
     GRAFT_USER_CHECK(wanted[output] < 0, kInvalidArgument, "it was asked for twice",
                      fmt::format("output '{}'", engine->outputs[output].name));
     wanted[output] = static_cast<int>(i);
-    if (!tensors[i].data) continue;
+    if (!tensors[i].data) {
+      const auto where = [&] { return fmt::format("output '{}'", engine->outputs[output].name); };
+      outputs[output].on_device = lies_on_device(tensors[i], where);
+      continue;
+    }
     take(tensors[i], engine->outputs[output], "output", outputs[output]);
     check_written(outputs[output], engine->outputs[output]);
   }
@@ -191,21 +211,26 @@ void graft_session::give_outputs(graft_tensor* tensors, size_t count) {
     tensor.shape = view.shape.data();
     tensor.strides = nullptr;
     tensor.data = view.data;
-    tensor.bytes = static_cast<uint64_t>(
-        graft::packed_bytes(view.type, graft::checked_element_count(view.type, view.shape)));
+    tensor.bytes =
+        static_cast<uint64_t>(graft::packed_bytes(view.type, graft::checked_element_count(view.type, view.shape)));
   }
 }
 
+/// Null: on a device the session itself has memory for it.
 void* graft_session::allocate(int output, DType type, std::span<const int64_t> shape, size_t bytes) {
-  if (!allocator || !allocator->allocate || wanted[output] < 0) return owned[output].reserve(bytes);
-  return allocator->allocate(allocator->context, wanted[output], graft::onnx_code(type),
-                             static_cast<int32_t>(shape.size()), shape.data(), bytes);
+  const bool on_device = outputs[output].on_device;
+  if (!allocator || !allocator->allocate || wanted[output] < 0)
+    return on_device ? nullptr : owned[output].reserve(bytes);
+  void* data = allocator->allocate(allocator->context, wanted[output], graft::onnx_code(type),
+                                   static_cast<int32_t>(shape.size()), shape.data(), bytes);
+  GRAFT_USER_CHECK(data || !on_device || bytes == 0, kOutOfMemory, fmt::format("the allocator gave no {} bytes", bytes),
+                   fmt::format("output '{}'", engine->outputs[output].name));
+  return data;
 }
 
 extern "C" {
 
-graft_status graft_session_create(graft_engine* engine, int32_t threads, graft_session** session,
-                                  graft_error* error) {
+graft_status graft_session_create(graft_engine* engine, int32_t threads, graft_session** session, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(engine && session, kInvalidArgument, "engine or the place for the session is NULL",
                      "graft_session_create");
@@ -234,6 +259,27 @@ graft_status graft_session_run(graft_session* session, const graft_tensor* input
     if (!status.ok()) throw Error(status.kind(), status.message());
     session->give_outputs(outputs, output_count);
   });
+}
+
+graft_status graft_session_set_stream(graft_session* session, void* stream, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(session, kInvalidArgument, "the session is NULL", "graft_session_set_stream");
+    const graft::Status status = session->session.set_stream(stream);
+    if (!status.ok()) throw Error(status.kind(), status.message());
+  });
+}
+
+graft_status graft_session_wait(graft_session* session, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(session, kInvalidArgument, "the session is NULL", "graft_session_wait");
+    const graft::Status status = session->session.wait();
+    if (!status.ok()) throw Error(status.kind(), status.message());
+  });
+}
+
+void graft_session_set_memory_limit(graft_session* session, uint64_t bytes) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  if (session) session->session.set_memory_limit(static_cast<int64_t>(std::min(bytes, kMost)));
 }
 
 void graft_session_set_profiling(graft_session* session, int32_t on) {

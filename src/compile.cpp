@@ -12,6 +12,7 @@
 #include "graph/infer.h"
 #include "import/onnx/import.h"
 #include "kernel_source.h"
+#include "library/libraries.h"
 #include "library_source.h"
 #include "load.h"
 #include "shape_choices.h"
@@ -54,6 +55,22 @@ void dump_kernels(const Engine& engine, const Target& target) {
     if (!environment().wants_dump("kernels", kernel.name)) continue;
     write_dump(environment(), "kernels", kernel.name, kernel_source_text(kernel.program, target));
   }
+}
+
+/// The GPU that was asked for when it is what the target describes, else null.
+std::shared_ptr<Device> device_of(const Target& target, const CompileOptions& options) {
+  const int gpu = gpu_of(options.device);
+  if (target.kind != TargetKind::kCuda || gpu < 0 || cuda_architecture(gpu) != target.architecture) return nullptr;
+  return open_cuda_device(gpu);
+}
+
+/// What times measured on a GPU depend on beside the target.
+std::string machine_of(const Device& device) {
+  std::string machine = fmt::format("{}, driver {}", device.name(), cuda_driver_version());
+  for (const LibraryInfo& library : all_libraries()) {
+    if (library.target == TargetKind::kCuda) machine += ", " + library_version(std::string(library.name));
+  }
+  return machine;
 }
 
 }  // namespace
@@ -122,13 +139,15 @@ BuiltEngine plan(FusedProgram program, const Target& target, const CompileOption
       return interruptible_kernel_code(programs, machine, stop);
     };
   }
-  if (build.tuning != Tuning::kOff && !why_not_runnable(target, host_cpu(target.threads)).empty()) {
+  build.device = device_of(target, options);
+  if (build.tuning != Tuning::kOff && !build.device && !why_not_runnable(target, host_cpu(target.threads)).empty()) {
     log(LogLevel::kStep, "{}: nothing can be measured here, so the cost model chooses", target.name);
     build.tuning = Tuning::kOff;
   }
-  build.libraries = {library_source(), why_no_library};
+  if (build.device || target.kind == TargetKind::kCpu) build.libraries = {library_source(), why_no_library};
+  if (build.device) build.libraries.refuses = library_refusal(build.device->make_stream());
   build.disabled = with_disabled(options).disabled;
-  build.timings = timing_cache(target);
+  build.timings = build.device ? timing_cache(target, machine_of(*build.device)) : timing_cache(target);
   build.keep_references = environment().validate;
   build.progress = [&](const std::string& step, int done, int total) {
     report(options, name_of(Stage::kPlan), step, done, total);

@@ -162,9 +162,9 @@ std::string kernel_source_text(const std::string& programs, const Target& target
   return generate(programs, target, "source no-object no-cubin", {}).source;
 }
 
-TimingCache timing_cache(const Target& target) {
-  const auto key_of = [identity = generator_for(target).identity](const std::string& key) {
-    return kernel_key({"timing", GRAFT_VERSION, identity, key});
+TimingCache timing_cache(const Target& target, const std::string& machine) {
+  const auto key_of = [machine, identity = generator_for(target).identity](const std::string& key) {
+    return kernel_key({"timing", GRAFT_VERSION, identity, machine, key});
   };
   return {.find = [key_of](const std::string& key) -> std::optional<double> {
             const auto bytes = cache().find(key_of(key));

@@ -30,8 +30,9 @@ std::vector<std::byte> interruptible_kernel_code(const std::string& programs, co
 /// What the generator makes of the programs on the way to code, for inspection: LLVM IR or CUDA C++.
 std::string kernel_source_text(const std::string& programs, const Target& target);
 
-/// Times measured on this machine, kept beside the kernels.
-TimingCache timing_cache(const Target& target);
+/// Times measured on this machine, kept beside the kernels. `machine`: what they depend on beside the target, such as a
+/// GPU's name and the versions of its driver and libraries.
+TimingCache timing_cache(const Target& target, const std::string& machine = {});
 
 /// How often this process has asked a code generator for kernels.
 uint64_t compilation_count();

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "fuse/rewrite_region.h"
+#include "library/libraries.h"
 #include "library/library.h"
 #include "library/match.h"
 #include "library/slice.h"
@@ -27,11 +28,12 @@ struct Module {
   graft_library_run_fn run = nullptr;
   graft_library_destroy_fn destroy = nullptr;
   graft_library_version_fn version = nullptr;
+  graft_library_problem_fn problem = nullptr;
 
   void open();
 };
 
-/// Opens the module; throws a device error that says what is missing.
+/// Opens the module and its library; throws a device error that says what is missing.
 void Module::open() {
   const std::lock_guard lock(mutex);
   if (is_open) return;
@@ -46,15 +48,22 @@ void Module::open() {
   find(run, "graft_library_run");
   find(destroy, "graft_library_destroy");
   find(version, "graft_library_version");
+  find(problem, "graft_library_problem");
+  GRAFT_USER_CHECK(*problem() == '\0', kDevice, problem(), name);
   log(LogLevel::kDetail, "opened {}: {}", path, version());
   is_open = true;
 }
 
 /// The module by the library's name; it stays open for the life of the process.
 Module& module_of(const std::string& library) {
-  static Module* onednn = new Module{.name = "onednn"};
-  GRAFT_USER_CHECK(library == onednn->name, kDevice, fmt::format("there is no library '{}'", library), "library");
-  return *onednn;
+  static auto* modules = [] {
+    auto* made = new std::map<std::string, Module, std::less<>>;
+    for (const LibraryInfo& row : all_libraries()) (*made)[std::string(row.name)].name = row.name;
+    return made;
+  }();
+  const auto it = modules->find(library);
+  GRAFT_USER_CHECK(it != modules->end(), kDevice, fmt::format("there is no library '{}'", library), "library");
+  return it->second;
 }
 
 /// What a module sends back.
@@ -74,9 +83,13 @@ struct Slice {
   std::vector<std::pair<int, int64_t>> operands;  ///< tensor of the step, and where in it the operand begins, in bytes
 };
 
+/// Bytes that every tensor on a device begins at a multiple of: what libraries there may ask of a pointer.
+constexpr int64_t kDeviceAlignment = 16;
+
 class LibraryCallSlices : public ReadyLibraryCall {
  public:
-  explicit LibraryCallSlices(Module& module) : module_(module) {}
+  LibraryCallSlices(Module& module, int64_t choice, void* stream)
+      : module_(module), choice_(static_cast<int>(choice)), stream_(stream) {}
   ~LibraryCallSlices() override {
     for (const Slice& slice : slices_) module_.destroy(slice.handle);
   }
@@ -86,13 +99,16 @@ class LibraryCallSlices : public ReadyLibraryCall {
   void add(LibraryCall call) {
     Slice slice;
     const int64_t bytes = bit_width(call.type) / 8;
+    // Slices that differ only in where they begin are the same call, as long as they are as well aligned.
+    const int64_t boundary = stream_ ? kDeviceAlignment / bytes : 1;
     for (auto& [role, operand] : call.operands()) {
-      slice.operands.emplace_back(operand->argument, operand->offset.constant() * bytes);
-      operand->offset = 0;  // slices that differ only in where they begin are the same call
+      const int64_t offset = operand->offset.constant();
+      slice.operands.emplace_back(operand->argument, (offset - offset % boundary) * bytes);
+      operand->offset = offset % boundary;
     }
     Received received;
     const std::string text = print(call);
-    slice.handle = module_.create(text.data(), text.size(), &receive, &received);
+    slice.handle = module_.create(text.data(), text.size(), choice_, stream_, &receive, &received);
     GRAFT_USER_CHECK(slice.handle, kUnsupported, received.error, module_.name);
     log(LogLevel::kTrace, "{} runs as {}:\n{}", module_.name, received.implementation, text);
     slices_.push_back(std::move(slice));
@@ -114,6 +130,8 @@ class LibraryCallSlices : public ReadyLibraryCall {
 
  private:
   Module& module_;
+  int choice_;
+  void* stream_;
   std::vector<Slice> slices_;
   int64_t scratch_bytes_ = 0;
 };
@@ -161,18 +179,25 @@ bool sums_nothing(const LibraryCall& call) {
 class LibraryCalls {
  public:
   std::shared_ptr<const ReadyLibraryCall> ready(const Engine& engine, const EngineStep& step, const Bindings& bindings,
-                                                int threads) {
+                                                const LibraryPlace& place) {
     Module& module = module_of(step.library);
     module.open();
     const std::shared_ptr<const SymbolicCall> symbolic = find(step);
     const LibraryCall call = evaluate(symbolic->call, bindings);
     check_bounds(engine, step, call, bindings);
     GRAFT_USER_CHECK(!sums_nothing(call), kUnsupported, "it has nothing to sum", step.library);
+    return place.stream ? for_device(module, symbolic->schedule, call, place)
+                        : for_threads(module, symbolic->schedule, call, place.threads);
+  }
+
+ private:
+  static std::shared_ptr<const ReadyLibraryCall> for_threads(Module& module, const LibrarySchedule& schedule,
+                                                             const LibraryCall& call, int threads) {
     // Some libraries take whole calls, or halves of them, and not quarters.
-    for (int64_t pieces = threads > 1 ? threads * symbolic->schedule.pieces : 1;; pieces /= 2) {
-      auto made = std::make_shared<LibraryCallSlices>(module);
+    for (int64_t pieces = threads > 1 ? threads * schedule.pieces : 1;; pieces /= 2) {
+      auto made = std::make_shared<LibraryCallSlices>(module, 0, nullptr);
       try {
-        for (LibraryCall& part : slice(call, symbolic->schedule.cut, pieces)) made->add(std::move(part));
+        for (LibraryCall& part : slice(call, schedule.cut, pieces)) made->add(std::move(part));
         return made;
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kUnsupported || pieces == 1) throw;
@@ -180,7 +205,20 @@ class LibraryCalls {
     }
   }
 
- private:
+  /// The whole call; sizes for which the library has fewer ways of its own take its first.
+  static std::shared_ptr<const ReadyLibraryCall> for_device(Module& module, const LibrarySchedule& schedule,
+                                                            const LibraryCall& call, const LibraryPlace& place) {
+    for (int64_t choice = schedule.choice;; choice = 0) {
+      auto made = std::make_shared<LibraryCallSlices>(module, choice, place.stream);
+      try {
+        for (LibraryCall& whole : slice(call, LibraryCut::kRows, 1)) made->add(std::move(whole));
+        return made;
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kUnsupported || choice == 0) throw;
+      }
+    }
+  }
+
   std::shared_ptr<const SymbolicCall> find(const EngineStep& step) {
     const std::string key = step.schedule + "\n" + step.region;
     const std::lock_guard lock(mutex_);
@@ -196,9 +234,34 @@ class LibraryCalls {
 }  // namespace
 
 LibrarySource library_source() {
-  return
-      [calls = std::make_shared<LibraryCalls>()](const Engine& engine, const EngineStep& step, const Bindings& bindings,
-                                                 int threads) { return calls->ready(engine, step, bindings, threads); };
+  return [calls = std::make_shared<LibraryCalls>()](const Engine& engine, const EngineStep& step,
+                                                    const Bindings& bindings, const LibraryPlace& place) {
+    return calls->ready(engine, step, bindings, place);
+  };
+}
+
+LibraryRefusal library_refusal(std::shared_ptr<DeviceStream> stream) {
+  struct Asked {
+    std::mutex mutex;
+    std::shared_ptr<DeviceStream> stream;
+    std::shared_ptr<LibraryCallSlices> last;  // keeps what its library has for the stream
+  };
+  auto asked = std::make_shared<Asked>();
+  asked->stream = std::move(stream);
+  return [asked](const LibrarySchedule& schedule, const LibraryCall& call) -> std::string {
+    const std::lock_guard lock(asked->mutex);
+    try {
+      Module& module = module_of(schedule.library);
+      module.open();
+      if (sums_nothing(call)) return "it has nothing to sum";
+      auto made = std::make_shared<LibraryCallSlices>(module, schedule.choice, asked->stream->native());
+      made->add(call);
+      asked->last = std::move(made);
+      return "";
+    } catch (const Error& error) {
+      return error.message();
+    }
+  };
 }
 
 std::string why_no_library(const std::string& library) {

@@ -110,6 +110,7 @@ struct TensorView {
   std::vector<int64_t> shape = {};
   std::vector<int64_t> strides = {};  ///< in elements, of any sign; empty: row-major
   void* data = nullptr;  ///< of any alignment. An output with null gets memory, see Session::run
+  int32_t device = GRAFT_HOST;  ///< where the data lies: GRAFT_CUDA for the engine's GPU
 };
 
 /// Describes row-major or strided memory. An input is only read, so constant memory will do.
@@ -117,6 +118,36 @@ template <class T>
 TensorView view(std::string name, T* data, std::vector<int64_t> shape, std::vector<int64_t> strides = {}) {
   return {std::move(name), data_type_of<T>(), std::move(shape), std::move(strides),
           const_cast<std::remove_cv_t<T>*>(data)};
+}
+
+/// Describes a tensor of DLPack (`DLTensor` of any version of dlpack.h) without copying it. Throws Error for element
+/// types that ONNX lacks and for several lanes.
+template <class DlTensor>
+TensorView view_of_dlpack(std::string name, const DlTensor& tensor) {
+  constexpr DataType kSigned[] = {DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64};
+  constexpr DataType kUnsigned[] = {DataType::kUint8, DataType::kUint16, DataType::kUint32, DataType::kUint64};
+  constexpr DataType kFloats[] = {DataType::kUndefined, DataType::kFloat16, DataType::kFloat32, DataType::kFloat64};
+  const int bits = tensor.dtype.bits, log = bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : bits == 64 ? 3 : -1;
+  DataType type = DataType::kUndefined;
+  switch (static_cast<int>(tensor.dtype.code)) {  // DLDataTypeCode
+    case 0: if (log >= 0) type = kSigned[log]; break;
+    case 1: if (log >= 0) type = kUnsigned[log]; break;
+    case 2: if (log >= 0) type = kFloats[log]; break;
+    case 4: if (log == 1) type = DataType::kBFloat16; break;
+    case 6: if (log == 0) type = DataType::kBool; break;
+    default: break;
+  }
+  if (type == DataType::kUndefined || tensor.dtype.lanes != 1) {
+    throw Error(ErrorKind::kUnsupported, "tensor '" + name + "': DLPack type " + std::to_string(tensor.dtype.code) +
+                                             " of " + std::to_string(bits) + " bits and " +
+                                             std::to_string(tensor.dtype.lanes) + " lanes has no equal here");
+  }
+  TensorView view{.name = std::move(name), .dtype = type};
+  view.shape.assign(tensor.shape, tensor.shape + tensor.ndim);
+  if (tensor.strides) view.strides.assign(tensor.strides, tensor.strides + tensor.ndim);
+  view.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  view.device = static_cast<int32_t>(tensor.device.device_type);
+  return view;
 }
 
 /// An axis of an input or output; `size` is -1 when it depends on the run, and then min, opt and max are its symbol's
@@ -159,7 +190,8 @@ inline graft_tensor describe(const TensorView& view) {
           .shape = view.shape.data(),
           .strides = view.strides.empty() ? nullptr : view.strides.data(),
           .data = view.data,
-          .bytes = 0};
+          .bytes = 0,
+          .device = view.device};
 }
 
 inline ValueInfo describe(const graft_value_info& value) {
@@ -225,11 +257,12 @@ inline Engine compile(const std::string& path, const CompileOptions& options = {
   return Engine(engine);
 }
 
-/// Loads a plan; kernels come from the kernel cache and are compiled where it lacks them. Throws Error.
-inline Engine load(const std::string& path) {
+/// Loads a plan on `cpu`, `cuda` or `cuda:1`; kernels come from the kernel cache and are compiled where it lacks them.
+/// Throws Error.
+inline Engine load(const std::string& path, const std::string& device = "cpu") {
   graft_engine* engine = nullptr;
   graft_error error;
-  detail::check(graft_load(path.c_str(), &engine, &error), error);
+  detail::check(graft_load_on(path.c_str(), device.c_str(), &engine, &error), error);
   return Engine(engine);
 }
 
@@ -257,7 +290,8 @@ class Session {
   /// with data is written there; its type and shape must be right. One without gets memory from `allocator`, or, when
   /// that is empty, from the session, where it stays until the next run; type, shape and data are then filled in.
   /// Outputs may share memory with inputs but not with each other; graft_session_run says what strides, alignment and
-  /// overlap mean. Never throws (unless the allocator does).
+  /// overlap mean. With all outputs on the GPU it returns when the work is queued. Never throws (unless the allocator
+  /// does).
   Status run(std::span<const TensorView> inputs, std::span<TensorView> outputs, const Allocator& allocator = {}) {
     inputs_.clear();
     outputs_.clear();
@@ -285,6 +319,21 @@ class Session {
   Status run(std::initializer_list<TensorView> inputs, std::span<TensorView> outputs, const Allocator& allocator = {}) {
     return run(std::span(inputs.begin(), inputs.size()), outputs, allocator);
   }
+
+  /// Puts the following runs into the order of a cudaStream_t or CUstream; see graft_session_set_stream.
+  Status set_stream(void* stream) {
+    graft_error error;
+    const graft_status status = graft_session_set_stream(handle_.get(), stream, &error);
+    return status == GRAFT_OK ? Status() : Status(static_cast<ErrorKind>(status), error.message);
+  }
+  /// Returns when all runs have finished, with the first error that their kernels found.
+  Status wait() {
+    graft_error error;
+    const graft_status status = graft_session_wait(handle_.get(), &error);
+    return status == GRAFT_OK ? Status() : Status(static_cast<ErrorKind>(status), error.message);
+  }
+  /// The most bytes that the session may hold beside the engine's constants; 0: no limit.
+  void set_memory_limit(uint64_t bytes) { graft_session_set_memory_limit(handle_.get(), bytes); }
 
   /// Records the time of each step of the following runs.
   void set_profiling(bool on) { graft_session_set_profiling(handle_.get(), on); }

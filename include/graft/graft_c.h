@@ -92,6 +92,7 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *   threads  2                              threads that the plan is made for; 0 is all of the machine
  *   tune     off | fast | full              how long candidates are measured
  *   target   native | x86-64-v3 | ...       the machine to compile for
+ *   device   cpu | cuda | cuda:1            what runs the engine here
  *   mode     generated | interpret          interpret: no generated kernels and no library, for checking
  *   disable  merge_parallel_matmuls,onednn  passes and candidates to leave out
  */
@@ -117,6 +118,8 @@ GRAFT_API graft_status graft_compile_bytes(const void* bytes, size_t byte_count,
 /* Loads a plan. Kernels come from the kernel cache, and are compiled where it lacks them. The file stays mapped while
  * the engine lives and must not be truncated; replacing it is safe. */
 GRAFT_API graft_status graft_load(const char* path, graft_engine** engine, graft_error* error);
+/* The same on a device: `cpu`, `cuda` or `cuda:1`, the GPU's number as the driver counts. */
+GRAFT_API graft_status graft_load_on(const char* path, const char* device, graft_engine** engine, graft_error* error);
 /* Writes a plan; `path` holds the old file or the whole new one at any moment. */
 GRAFT_API graft_status graft_engine_save(const graft_engine* engine, const char* path, graft_error* error);
 
@@ -158,6 +161,9 @@ GRAFT_API const char* graft_engine_describe(const graft_engine* engine);
 
 /* ---- Running ---- */
 
+/* Where the memory of a tensor lies; the numbers of DLPack's DLDeviceType, and 0 for the host too. */
+enum { GRAFT_HOST = 0, GRAFT_CPU = 1, GRAFT_CUDA = 2, GRAFT_CUDA_HOST = 3 };
+
 /* A tensor in the caller's memory. */
 typedef struct graft_tensor {
   const char* name;       /* of the input or output; NULL: by its position in the call */
@@ -167,6 +173,8 @@ typedef struct graft_tensor {
   const int64_t* strides; /* `rank` strides in elements; NULL: row-major */
   void* data;             /* any alignment; inputs are only read */
   uint64_t bytes;         /* of the memory behind `data`; checked when not 0 */
+  int32_t device;         /* where `data` lies, or where an output without data is wanted: on the host (0), or
+                             GRAFT_CUDA: on the GPU of an engine that was loaded on one */
 } graft_tensor;
 
 /* Gives memory to the output at position `output` of the call; NULL when there is none. It stays the caller's. */
@@ -181,7 +189,9 @@ GRAFT_API graft_status graft_session_create(graft_engine* engine, int32_t thread
                                             graft_error* error);
 GRAFT_API void graft_session_destroy(graft_session* session); /* NULL is allowed */
 
-/* Runs once, on the calling thread and the thread team, and returns when the outputs are written.
+/* Runs once and returns when the outputs are written: on the calling thread and the thread team, or on a GPU. When all
+ * outputs that are wanted lie on the GPU it returns as soon as the work is queued on the stream, like a kernel launch;
+ * what kernels find wrong then (an index out of range) is told by graft_session_wait, or by a later run that waits.
  * `inputs`: each input of the engine once, by name or in order; never changed, whatever its strides.
  * `outputs`: those that are wanted, by name or in order. One with `data` must have the right dtype, rank and shape (the
  *   result is written in place, with its strides). One without gets memory from `allocator`, or, when that is NULL,
@@ -190,15 +200,28 @@ GRAFT_API void graft_session_destroy(graft_session* session); /* NULL is allowed
  *   before the next run.
  * Row-major memory that is aligned to its elements is used in place; strides (negative and 0 too) and odd addresses
  *   cost a copy through memory of the session. Elements narrower than a byte must be row-major.
+ * On a GPU its memory is used in place too: row-major, and copied there unless aligned to 16 bytes. Its inputs may
+ *   change when the work has finished, in the order of the stream. Host memory is copied to and fro.
  * Overlap. Inputs may share memory with each other. An output may share memory with inputs: it is then written through
  *   a copy after the last step has read them, so that the results are the same. What the session gave an output may be
  *   an input of its next run. Two outputs may not share memory, nor may elements of one: two row-major buffers that
  *   overlap and an axis of stride 0 are errors, and of other strides that overlap one element's value is left there.
  * After the first run of the same shapes nothing is allocated, unless sizes are known only while running or a step is
- *   interpreted. */
+ *   interpreted. On a GPU the second run of the same shapes in the same memory records its launches as a CUDA graph,
+ *   which later ones replay; the last four places of a shape are remembered. */
 GRAFT_API graft_status graft_session_run(graft_session* session, const graft_tensor* inputs, size_t input_count,
                                          graft_tensor* outputs, size_t output_count,
                                          const graft_allocator* allocator, graft_error* error);
+
+/* Puts the following runs into the order of `stream` (a cudaStream_t or CUstream of the engine's GPU; the default stream
+ * is cudaStreamLegacy, (void*)1): what it holds before a run comes first, what is queued there later waits for the run.
+ * NULL: no order but the session's own. The stream must live until the session has another or ends. No effect on a CPU. */
+GRAFT_API graft_status graft_session_set_stream(graft_session* session, void* stream, graft_error* error);
+/* Returns when all runs have finished, with the first error that their kernels found; the session stays usable. */
+GRAFT_API graft_status graft_session_wait(graft_session* session, graft_error* error);
+/* The most bytes that the session may hold beside the engine's constants: intermediate results, scratch memory, copies
+ * of inputs and outputs; 0: no limit. A run that would need more fails with GRAFT_OUT_OF_MEMORY, naming what for. */
+GRAFT_API void graft_session_set_memory_limit(graft_session* session, uint64_t bytes);
 
 /* Turns the recording of times per step on (1) or off (0) for the following runs. */
 GRAFT_API void graft_session_set_profiling(graft_session* session, int32_t on);

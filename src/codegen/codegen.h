@@ -13,9 +13,10 @@ extern "C" {
 
 /// Receives one result: `kind` is "object" (ELF relocatable, CPU), "cubin", "source" (CUDA C++ or LLVM IR, on request),
 /// "launch" (CUDA: a line `name threads N shared BYTES` per kernel, the dynamic shared memory of its launch),
-/// "ptx" (on request), "error" (text), "log", or "progress": the name of a kernel that is finished, or nothing when the
-/// module only asks whether to go on, which it does at least once per kernel. The answer to "progress" is 0 to go on;
-/// any other ends the compilation soon. Other answers do not matter. Never called by two threads at a time.
+/// "ptx" (on request), "report" (on request; CUDA: the assembler's lines on registers, stack and spills), "error"
+/// (text), "log", or "progress": the name of a kernel that is finished, or nothing when the module only asks whether to
+/// go on, which it does at least once per kernel. The answer to "progress" is 0 to go on; any other ends the
+/// compilation soon. Other answers do not matter. Never called by two threads at a time.
 typedef int (*graft_codegen_sink)(void* context, const char* kind, const void* data, size_t bytes);
 
 /// What graft_codegen_compile returns.
@@ -26,9 +27,8 @@ enum {
 };
 
 /// Compiles tile programs (their texts one after the other) for a target (its text) into one unit.
-/// `options`: space-separated words; "source" also emits the source form, "no-object" (CPU) and "no-cubin" (CUDA) leave
-/// out the code. Returns graft_codegen_done, _failed or
-/// _stopped. Thread-safe. Never throws.
+/// `options`: space-separated words; "source", "ptx" and "report" also send these, "no-object" (CPU) and "no-cubin"
+/// (CUDA) leave out the code. Returns graft_codegen_done, _failed or _stopped. Thread-safe. Never throws.
 typedef int (*graft_codegen_compile_fn)(const char* programs, size_t program_bytes, const char* target,
                                         const char* options, graft_codegen_sink sink, void* context);
 

@@ -27,11 +27,26 @@ class DeviceModule {
   virtual const DeviceKernel* find(std::string_view name) const = 0;
 };
 
+/// Launches and copies recorded once, to be replayed as one.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+};
+
 /// Work in order on a device: what one session has. Used by one thread at a time. Functions throw Error{device} with
 /// the driver's words; what a kernel broke may be told by a later call.
 class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
+  /// Runs from now on stand in the order of a stream of the caller's (CUDA: a CUstream), which has to live as long; null:
+  /// in the order of this one alone.
+  virtual void use(void* callers) = 0;
+  /// The driver's own handle of this stream (a CUstream), for libraries that put work into it; its context is made this
+  /// thread's. Never null for a GPU.
+  virtual void* native() = 0;
+  /// A run's work waits for what the caller's stream holds so far, and the caller's stream for the run's.
+  virtual void begin_run() = 0;
+  virtual void end_run() = 0;
   /// Memory of the device, a multiple of 256 bytes; throws out_of_memory saying how much is free.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
@@ -45,6 +60,15 @@ class DeviceStream {
   virtual void launch(const DeviceKernel& kernel, int64_t grid, void** arguments) = 0;
   /// Returns when everything before has finished.
   virtual void wait() = 0;
+  /// Records what is queued up to end_recording() instead of running it. Only launch, copy and clear may be recorded.
+  virtual void begin_recording() = 0;
+  virtual std::shared_ptr<DeviceGraph> end_recording() = 0;
+  /// Queues a graph that this stream recorded. Memory that it names has to be there still.
+  virtual void replay(const DeviceGraph& graph) = 0;
+  /// Notes the time at which the work queued so far ends; numbers from 0 on, reused by later runs.
+  virtual void mark(int number) = 0;
+  /// Microseconds from one mark to another; waits for both.
+  virtual double elapsed_us(int from, int to) = 0;
 };
 
 /// A device. Safe from any thread.
@@ -52,6 +76,9 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const std::string& name() const = 0;
+  /// Multiply-adds (two operations each) that its units and clock give at most, in fp32 or in products of fp16; 0 where
+  /// that is not known.
+  virtual double peak_gflops(bool half) const = 0;
   virtual std::unique_ptr<DeviceStream> make_stream() = 0;
   /// Loads what the code generator made for this device.
   virtual std::shared_ptr<const DeviceModule> load(std::span<const std::byte> code) = 0;

@@ -23,33 +23,57 @@ std::vector<LibraryCut> cuts_for(const LibraryCall& call, const Bindings& typica
   return {LibraryCut::kRows, LibraryCut::kColumns};
 }
 
+/// Slices of the call for the threads of a CPU.
+std::vector<LibrarySchedule> sliced(const LibraryInfo& library, const LibraryCall& call, bool constant,
+                                    const Bindings& typical, const Target& target) {
+  std::vector<LibrarySchedule> schedules;
+  for (const int64_t pieces : target.threads > 1 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}) {
+    for (const int64_t panel : panels_for(target, call, constant, typical)) {
+      for (const LibraryCut cut : cuts_for(call, typical)) {
+        if (panel > 0 && cut == LibraryCut::kColumns) continue;  // oneDNN has no part of a row for weights in panels
+        schedules.push_back({.library = std::string(library.name), .cut = cut, .pieces = pieces, .panel = panel});
+      }
+    }
+  }
+  return schedules;
+}
+
+/// The whole call in each of the library's own ways. Constant weights of a convolution lie like its images, with the
+/// input channels last: in panels of one column.
+std::vector<LibrarySchedule> chosen(const LibraryInfo& library, const LibraryCall& call, bool constant) {
+  std::vector<LibrarySchedule> schedules;
+  for (int choice = 0; choice < library.most_choices; ++choice) {
+    schedules.push_back({.library = std::string(library.name),
+                         .choice = choice,
+                         .panel = call.is_convolution() && constant ? 1 : 0});
+  }
+  return schedules;
+}
+
 }  // namespace
 
-std::vector<LibraryCandidate> library_candidates(const Region& region, const std::vector<bool>& constant,
-                                                 const Bindings& typical, const Target& target, bool approximate,
-                                                 std::string& reason) {
-  const auto plain = match_library(region, {});
+std::vector<LibraryCandidate> library_candidates(const LibraryInfo& library, const Region& region,
+                                                 const std::vector<bool>& constant, const Bindings& typical,
+                                                 const Target& target, std::string& reason) {
+  const auto plain = match_library(region, {.library = std::string(library.name)});
   if (const auto* mismatch = std::get_if<std::string>(&plain)) {
     reason = *mismatch;
     return {};
   }
   const LibraryCall& call = std::get<LibraryMatch>(plain).call;
-  if (!approximate && !call.is_exact()) {
+  // What approximates a function in f32 is still better than a narrower result.
+  if (call.type == DType::kFloat32 && !call.is_exact()) {
     reason = "a function that follows the product is only approximated by the library";
     return {};
   }
   const bool known = constant[region.inputs[static_cast<size_t>(call.weights.argument)]];
+  const auto schedules = library.target == TargetKind::kCuda ? chosen(library, call, known)
+                                                             : sliced(library, call, known, typical, target);
   std::vector<LibraryCandidate> candidates;
-  for (const int64_t pieces : target.threads > 1 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1}) {
-    for (const int64_t panel : panels_for(target, call, known, typical)) {
-      for (const LibraryCut cut : cuts_for(call, typical)) {
-        if (panel > 0 && cut == LibraryCut::kColumns) continue;  // oneDNN has no part of a row for weights in panels
-        const LibrarySchedule schedule{.cut = cut, .pieces = pieces, .panel = panel};
-        auto match = match_library(region, schedule);
-        auto* matched = std::get_if<LibraryMatch>(&match);
-        if (matched) candidates.push_back({schedule, std::move(matched->layouts)});
-      }
-    }
+  for (const LibrarySchedule& schedule : schedules) {
+    auto match = match_library(region, schedule);
+    auto* matched = std::get_if<LibraryMatch>(&match);
+    if (matched) candidates.push_back({schedule, std::move(matched->layouts)});
   }
   return candidates;
 }

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "fuse/contraction.h"
+#include "library/libraries.h"
 #include "library/match_parts.h"
 
 namespace graft {
@@ -34,15 +37,22 @@ class LibraryMatcher {
   }
 
   std::string read_operands() {
-    const DType type = DType::kFloat32;
-    const Contraction& c = contraction_;
-    if (c.a->type != type || c.b->type != type || region_.tensors[region_.outputs[0]].type != type) {
-      return "its type is not f32";
+    const DType type = region_.tensors[region_.outputs[0]].type;
+    match_.call.type = type;
+    const LibraryInfo* library = find_library(schedule_.library);
+    const bool is_half = type == DType::kFloat16 || type == DType::kBFloat16;
+    if (type != DType::kFloat32 && !(is_half && library && library->target == TargetKind::kCuda)) {
+      return fmt::format("its type is {}, which {} has not", name_of(type), schedule_.library);
     }
+    const Contraction& c = contraction_;
+    if (c.a->type != DType::kFloat32 || c.b->type != DType::kFloat32) return "it does not sum in f32";
     const auto a = read_access(region_, c.a), b = read_access(region_, c.b);
     if (!a || !b) return "an operand is not a plain tensor";
+    for (const auto& operand : {*a, *b}) {
+      if (region_.tensors[operand.tensor].type != type) return "its operands and its result have several types";
+    }
     accesses_ = {.source = *a, .weights = *b, .result = stored_.result, .posts = {}};
-    const std::string reason = match_posts(region_, stored_.value, stored_.product, posts_);
+    const std::string reason = match_posts(region_, type, without_roundings(stored_.value, type), stored_.product, posts_);
     if (!reason.empty()) return reason;
     for (MatchedPost& post : posts_) {
       if (post.operand) accesses_.posts.push_back(&*post.operand);

@@ -8,6 +8,7 @@
 
 #include "expr/region.h"
 #include "library/call.h"
+#include "library/libraries.h"
 #include "library/schedule.h"
 #include "target/target.h"
 #include "tile/lower.h"
@@ -30,10 +31,10 @@ struct LibraryCandidate {
   tile::Layouts layouts;  ///< by region tensor
 };
 
-/// What is worth measuring, the most promising first; none when the region does not fit, and then why. `constant[t]`:
-/// region tensor t is known when compiling. Unless `approximate`, only calls as accurate as strict fp32 asks.
-std::vector<LibraryCandidate> library_candidates(const Region& region, const std::vector<bool>& constant,
-                                                 const Bindings& typical, const Target& target, bool approximate,
-                                                 std::string& reason);
+/// What of a library is worth measuring, the most promising first; none when the region does not fit, and then why.
+/// `constant[t]`: region tensor t is known when compiling. Only calls as accurate as the region's type asks.
+std::vector<LibraryCandidate> library_candidates(const LibraryInfo& library, const Region& region,
+                                                 const std::vector<bool>& constant, const Bindings& typical,
+                                                 const Target& target, std::string& reason);
 
 }  // namespace graft

@@ -26,16 +26,23 @@ bool add_indices(const Region& region, const std::vector<Expr>& indices, TensorA
   return true;
 }
 
+/// cast<f32>(x) -> x, which loses nothing of a narrower float.
+Expr widened(const Expr& e) {
+  const bool widens = is_call(e, Intrinsic::kCast) && e->type == DType::kFloat32 && is_float(e->args[0]->type) &&
+                      bit_width(e->args[0]->type) < 32;
+  return widens ? e->args[0] : e;
+}
+
 bool is_zero(const Expr& e) { return e->kind == ExprKind::kConstant && e->real == 0 && e->integer == 0; }
 
 }  // namespace
 
 std::optional<TensorAccess> read_access(const Region& region, const Expr& e) {
   TensorAccess access;
-  Expr load = e;
-  if (is_call(e, Intrinsic::kSelect) && is_zero(e->args[2])) {
-    access.guard = e->args[0];
-    load = e->args[1];
+  Expr load = widened(e);
+  if (is_call(load, Intrinsic::kSelect) && is_zero(load->args[2])) {
+    access.guard = load->args[0];
+    load = widened(load->args[1]);
   }
   if (load->kind != ExprKind::kLoad) return std::nullopt;
   access.tensor = load->tensor;

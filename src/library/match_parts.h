@@ -25,7 +25,8 @@ struct TensorAccess {
   }
 };
 
-/// `e` as an access: a load with affine indices, perhaps guarded by select(inside, load, 0). Nothing for anything else.
+/// `e` as an access: a load with affine indices, perhaps widened to f32, perhaps guarded by select(inside, load, 0).
+/// Nothing for anything else.
 std::optional<TensorAccess> read_access(const Region& region, const Expr& e);
 /// Where element `point` (affine indices) of a tensor is stored.
 TensorAccess store_access(const Region& region, int tensor, const std::vector<Expr>& point);
@@ -46,11 +47,18 @@ std::string match_value(const Region& region, StoredValue& stored);
 struct MatchedPost {
   PostOperation post;
   std::optional<TensorAccess> operand;
+  Expr before;  ///< the part of the value that it is applied to; null where that is none
 };
+
+/// A value that is stored as `type` without the roundings to that type between its operations and at its end: a library
+/// keeps what follows a product in f32.
+Expr without_roundings(const Expr& value, DType type);
 
 /// Takes `value` apart from the outside in until only `product` (a load) is left; the posts come in the order in which
 /// they happen. Returns the reason when something is no post operation, else an empty text.
-std::string match_posts(const Region& region, const Expr& value, const Expr& product, std::vector<MatchedPost>& posts);
+/// Operands must be of `type`.
+std::string match_posts(const Region& region, DType type, const Expr& value, const Expr& product,
+                        std::vector<MatchedPost>& posts);
 
 /// The accesses that the dimensions of a call are made for.
 struct MatchedAccesses {

@@ -126,14 +126,14 @@ PostOperation make_post(const Pattern& pattern, const Binding& binding) {
 /// Peels operations off a value.
 class PostMatcher {
  public:
-  PostMatcher(const Region& region, const Expr& product, std::vector<MatchedPost>& posts)
-      : region_(region), product_(product), posts_(posts) {}
+  PostMatcher(const Region& region, DType type, const Expr& product, std::vector<MatchedPost>& posts)
+      : region_(region), type_(type), product_(product), posts_(posts) {}
 
   std::string run(Expr value) {
     while (!equal(value, product_)) {
       if (posts_.size() == kMostPosts) return "more operations follow the product than a library call can have";
-      if (peel_pattern(value) || peel_one(value)) continue;
-      return reason_;
+      if (!peel_pattern(value) && !peel_one(value)) return reason_;
+      posts_.back().before = value;
     }
     std::reverse(posts_.begin(), posts_.end());
     return "";
@@ -152,7 +152,7 @@ class PostMatcher {
       if (!unify(pattern.shape, value, binding) || !has_product(binding.x)) continue;
       const PostOperation post = make_post(pattern, binding);
       if (post.kind == PostKind::kClip && !(post.alpha <= post.beta)) continue;
-      posts_.push_back({post, std::nullopt});
+      posts_.push_back({post, std::nullopt, {}});
       value = binding.x;
       return true;
     }
@@ -178,7 +178,7 @@ class PostMatcher {
   }
 
   bool keep(const PostOperation& post, const Expr& inner, Expr& value) {
-    posts_.push_back({post, std::nullopt});
+    posts_.push_back({post, std::nullopt, {}});
     value = inner;
     return true;
   }
@@ -207,7 +207,7 @@ class PostMatcher {
 
   bool peel_tensor(Expr& value, const Expr& inner, const Expr& other, bool left) {
     const auto access = read_access(region_, other);
-    if (!access || access->guard || other->type != DType::kFloat32) {
+    if (!access || access->guard || region_.tensors[access->tensor].type != type_) {
       reason_ = "what is combined with the product is not a plain tensor";
       return false;
     }
@@ -235,16 +235,17 @@ class PostMatcher {
       default:
         return refuse(value);
     }
-    posts_.push_back({post_of(kind), access});
+    posts_.push_back({post_of(kind), access, {}});
     // t - x is -x, then t added.
     if (value->intrinsic == Intrinsic::kSub && !left) {
-      posts_.push_back({post_of(PostKind::kLinear, -1), std::nullopt});
+      posts_.push_back({post_of(PostKind::kLinear, -1), std::nullopt, {}});
     }
     value = inner;
     return true;
   }
 
   const Region& region_;
+  DType type_;
   const Expr& product_;
   std::vector<MatchedPost>& posts_;
   std::string reason_;
@@ -252,8 +253,20 @@ class PostMatcher {
 
 }  // namespace
 
-std::string match_posts(const Region& region, const Expr& value, const Expr& product, std::vector<MatchedPost>& posts) {
-  return PostMatcher(region, product, posts).run(value);
+Expr without_roundings(const Expr& value, DType type) {
+  if (type == DType::kFloat32) return value;
+  const bool rounds = is_call(value, Intrinsic::kCast) && value->type == type;
+  return transform(rounds ? value->args[0] : value, [&](const Expr& node) -> Expr {
+    if (!is_call(node, Intrinsic::kCast) || node->type != DType::kFloat32) return {};
+    const Expr& inner = node->args[0];
+    if (!is_call(inner, Intrinsic::kCast) || inner->type != type) return {};
+    return without_roundings(inner, type);
+  });
+}
+
+std::string match_posts(const Region& region, DType type, const Expr& value, const Expr& product,
+                        std::vector<MatchedPost>& posts) {
+  return PostMatcher(region, type, product, posts).run(value);
 }
 
 }  // namespace graft

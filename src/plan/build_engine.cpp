@@ -13,6 +13,7 @@
 #include "fuse/split_step.h"
 #include "plan/kernel_table.h"
 #include "plan/roofline.h"
+#include "plan/split_for_library.h"
 #include "plan/tuner.h"
 #include "plan/ways.h"
 #include "runtime/session.h"
@@ -54,6 +55,7 @@ class EngineBuilder {
     engine_.target = built_.record.target = print(options_.target);
     split_steps();
     set_symbols();
+    split_for_libraries();
     make_tensors();
     choose_ways();
     for (size_t s = 0; s < program_.steps.size(); ++s) {
@@ -75,6 +77,17 @@ class EngineBuilder {
     std::vector<FusedStep> steps;
     for (FusedStep& step : program_.steps) {
       for (FusedStep& part : split_step(std::move(step), program_.tensors)) steps.push_back(std::move(part));
+    }
+    program_.steps = std::move(steps);
+  }
+
+  void split_for_libraries() {
+    if (options_.target.kind != TargetKind::kCuda || !options_.compile_kernels) return;
+    std::vector<FusedStep> steps;
+    for (FusedStep& step : program_.steps) {
+      for (FusedStep& part : split_for_library(std::move(step), program_.tensors, typical_, options_)) {
+        steps.push_back(std::move(part));
+      }
     }
     program_.steps = std::move(steps);
   }
@@ -213,8 +226,9 @@ class EngineBuilder {
     const auto known = options_.record->regions.find(key);
     if (known == options_.record->regions.end()) return false;
     const Way way = find_way(task, known->second.way, options_);
-    if (!way.reason.empty()) {
-      log(LogLevel::kReason, "{}: the recorded way '{}' is not taken: {}", choice.step, way.name, way.reason);
+    const std::string reason = way.reason.empty() ? why_refused(task, way, typical_, options_) : way.reason;
+    if (!reason.empty()) {
+      log(LogLevel::kReason, "{}: the recorded way '{}' is not taken: {}", choice.step, way.name, reason);
       return false;
     }
     const std::string step = choice.step;
@@ -353,7 +367,8 @@ class EngineBuilder {
   }
 
   void run_packer(Engine packer, const std::vector<const Packing*>& wanted) {
-    Session session(load_code(std::make_shared<const Engine>(std::move(packer))));
+    const auto loaded = load_code(std::make_shared<const Engine>(std::move(packer)), {}, options_.device);
+    Session session(loaded);
     std::vector<TensorData> results;
     std::vector<BufferView> outputs;
     for (const Packing* packing : wanted) {

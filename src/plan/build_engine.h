@@ -3,13 +3,17 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "device/device.h"
 #include "engine/engine.h"
 #include "engine/record.h"
 #include "fuse/fused_program.h"
+#include "library/call.h"
+#include "library/schedule.h"
 #include "runtime/library_call.h"
 #include "target/target.h"
 
@@ -30,7 +34,7 @@ struct PackedConstant {
   TensorData data;
 };
 
-/// Times of earlier measurements, in milliseconds, by a key that names region, way, target and threads.
+/// Times of earlier measurements, in milliseconds, by a key that names region, way, target and threads; what finds them knows the machine.
 struct TimingCache {
   std::function<std::optional<double>(const std::string& key)> find;
   std::function<void(const std::string& key, double milliseconds)> store;
@@ -40,10 +44,14 @@ struct TimingCache {
 struct Libraries {
   LibrarySource source;
   std::function<std::string(const std::string& library)> why_not;  ///< empty: it is there
+  /// Why a library does not do a call of concrete sizes, empty when it does; asked before a way is taken where set.
+  std::function<std::string(const LibrarySchedule& schedule, const LibraryCall& call)> refuses = {};
 };
 
 struct BuildOptions {
   Target target;
+  /// The device of the target, on which candidates are measured and constants packed; null: the CPU of this process.
+  std::shared_ptr<Device> device;
   Tuning tuning = Tuning::kOff;
   const Record* record = nullptr;  ///< choices made before: regions that it names are not judged again
   const std::vector<PackedConstant>* packed = nullptr;  ///< packed before: used instead of packing again

@@ -40,7 +40,9 @@ Effort effort_of(const BuildOptions& options) {
     case Tuning::kFull:
       return {.ways = {64, 16, options}, .rounds = 100, .region_seconds = 3, .seconds = 300, .share = 0};
   }
-  return {.ways = {1, 0, options}, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
+  // On a GPU a library may be the cost model's choice.
+  const size_t libraries = options.target.kind == TargetKind::kCuda ? 1 : 0;
+  return {.ways = {1, libraries, options}, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
 }
 
 TensorData sample(DType type, const std::vector<int64_t>& shape, uint64_t seed) {
@@ -104,6 +106,7 @@ void build_runner(Runner& runner, const FusedProgram& program, const Record& rec
   options.packed = nullptr;
   options.progress = nullptr;
   options.keep_references = false;
+  options.libraries.refuses = nullptr;  // asked when the way was found
   try {
     auto engine = std::make_shared<const Engine>(build_engine(program, options).engine);
     GRAFT_CHECK(engine->steps.size() == 1, "a step fell apart while it was measured");
@@ -112,7 +115,7 @@ void build_runner(Runner& runner, const FusedProgram& program, const Record& rec
       runner.failure = step.candidates.empty() ? "it has no code" : step.candidates.back().reason;
       return;
     }
-    runner.session = std::make_unique<Session>(load_code(std::move(engine), options.libraries.source));
+    runner.session = std::make_unique<Session>(load_code(std::move(engine), options.libraries.source, options.device));
   } catch (const Error& error) {
     runner.failure = error.what();
   }
@@ -131,8 +134,27 @@ void in_parallel(size_t count, int threads, const Work& work) {
   for (std::thread& helper : helpers) helper.join();
 }
 
+/// Milliseconds of one run on this CPU.
+double run_here(Runner& runner, JobData& data) {
+  const auto start = std::chrono::steady_clock::now();
+  const Status status = runner.session->run(data.inputs, data.outputs);
+  if (!status.ok()) runner.failure = status.message();
+  return milliseconds_since(start);
+}
+
+/// Milliseconds on a device, where data stays between runs: a run is replayed as often as fills some milliseconds.
+double run_on_device(Runner& runner) {
+  constexpr double kMilliseconds = 3;
+  const double last = runner.milliseconds.empty() ? 1 : std::max(runner.milliseconds.back(), 1e-3);
+  double milliseconds = 0;
+  const Status status =
+      runner.session->time_steps(static_cast<int>(std::clamp(kMilliseconds / last, 2.0, 500.0)), milliseconds);
+  if (!status.ok()) runner.failure = status.message();
+  return milliseconds;
+}
+
 /// Runs the candidates in turn, so that what disturbs the machine disturbs them all.
-void run_in_turn(std::vector<Runner>& runners, JobData& data, const Effort& effort) {
+void run_in_turn(std::vector<Runner>& runners, JobData& data, const Effort& effort, bool on_device) {
   const auto begin = std::chrono::steady_clock::now();
   double best = 0;  // median, or the first run
   const auto is_slow = [&](const Runner& runner) {
@@ -145,12 +167,9 @@ void run_in_turn(std::vector<Runner>& runners, JobData& data, const Effort& effo
       if (!runner.failure.empty() || is_slow(runner)) continue;
       // The first run of a way also prepares it; the second counts.
       for (int run = round == 0 ? 0 : 1; run < 2 && runner.failure.empty(); ++run) {
-        const auto start = std::chrono::steady_clock::now();
-        const Status status = runner.session->run(data.inputs, data.outputs);
-        if (!status.ok()) runner.failure = status.message();
-        const double milliseconds = milliseconds_since(start);
+        const double milliseconds = on_device && run == 1 ? run_on_device(runner) : run_here(runner, data);
         if (run == 1) runner.milliseconds.push_back(milliseconds);
-        if (run == 0 && best > 0 && milliseconds > 10 * kFarTooSlow * best) {
+        if (run == 0 && !on_device && best > 0 && milliseconds > 10 * kFarTooSlow * best) {
           runner.milliseconds.push_back(milliseconds);
           break;
         }
@@ -283,7 +302,7 @@ void Tuner::measure(const Job& job, RegionChoice& choice) const {
     build_runner(runners[w], job.program, record, options_);
   });
   JobData data(job.program, job.sizes, typical_);
-  run_in_turn(runners, data, effort_of(options_));
+  run_in_turn(runners, data, effort_of(options_), options_.device != nullptr);
   std::vector<double> milliseconds;
   std::vector<std::string> failures;
   for (size_t w = 0; w < runners.size(); ++w) {

@@ -10,12 +10,14 @@
 #include "base/hash.h"
 #include "library/match.h"
 #include "plan/choose_schedule.h"
+#include "plan/roofline.h"
 
 namespace graft {
 namespace {
 
 constexpr std::string_view kGenerated = "generated ";
-constexpr const char* kLibrary = "onednn";
+/// From this many operations on a library is taken on a GPU without being measured.
+constexpr int64_t kWorthLibrary = 10'000'000;
 
 Way generated(const RegionTask& task, const Choice& choice, const Target& target) {
   Way way{.name = {}, .schedule = tile::print(choice.schedule), .layouts = choice.layouts};
@@ -30,26 +32,48 @@ Way generated(const RegionTask& task, const Choice& choice, const Target& target
 }
 
 /// Why the library may not be used at all.
-std::string why_no_library(const BuildOptions& options) {
-  if (options.target.kind != TargetKind::kCpu) return "it runs on CPUs";
-  if (std::find(options.disabled.begin(), options.disabled.end(), kLibrary) != options.disabled.end()) {
+std::string why_no_library(const LibraryInfo& library, const BuildOptions& options) {
+  if (options.target.kind != library.target) {
+    return library.target == TargetKind::kCpu ? "it runs on CPUs" : "it runs on NVIDIA GPUs";
+  }
+  if (std::find(options.disabled.begin(), options.disabled.end(), library.name) != options.disabled.end()) {
     return "it was disabled";
   }
-  return options.libraries.why_not ? options.libraries.why_not(kLibrary) : "this build has no libraries";
+  if (!options.libraries.why_not) return "this build has no libraries";
+  return options.libraries.why_not(std::string(library.name));
 }
 
-void add_library_ways(std::vector<Way>& ways, const RegionTask& task, const Bindings& typical,
-                      const WayLimits& limits) {
-  std::string reason = why_no_library(limits.options);
+/// Why the library does not do the region at typical sizes in this way, or an empty text.
+std::string why_refused(const Region& region, const LibrarySchedule& schedule, const Bindings& typical,
+                        const BuildOptions& options) {
+  if (!options.libraries.refuses) return "";
+  const auto match = match_library(region, schedule);
+  if (const auto* reason = std::get_if<std::string>(&match)) return *reason;
+  try {
+    return options.libraries.refuses(schedule, evaluate(std::get<LibraryMatch>(match).call, typical));
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+void add_library_ways(std::vector<Way>& ways, const LibraryInfo& library, const RegionTask& task,
+                      const Bindings& typical, const WayLimits& limits) {
+  const std::string name(library.name);
+  std::string reason = why_no_library(library, limits.options);
   std::vector<LibraryCandidate> candidates;
   if (reason.empty()) {
-    candidates = library_candidates(*task.region, task.constant, typical, limits.options.target, false, reason);
+    candidates = library_candidates(library, *task.region, task.constant, typical, limits.options.target, reason);
   }
-  for (size_t c = 0; c < std::min(candidates.size(), limits.library); ++c) {
-    const std::string schedule = print(candidates[c].schedule);
-    ways.push_back({.name = schedule, .schedule = schedule, .layouts = candidates[c].layouts, .library = kLibrary});
+  size_t taken = 0;
+  for (const LibraryCandidate& candidate : candidates) {
+    if (taken == limits.library) break;
+    reason = why_refused(*task.region, candidate.schedule, typical, limits.options);
+    if (!reason.empty()) break;  // what cannot be done in one of the library's ways cannot be done in a later one
+    const std::string schedule = print(candidate.schedule);
+    ways.push_back({.name = schedule, .schedule = schedule, .layouts = candidate.layouts, .library = name});
+    ++taken;
   }
-  if (candidates.empty()) ways.push_back({.name = kLibrary, .reason = reason});
+  if (taken == 0) ways.push_back({.name = name, .reason = reason});
 }
 
 /// Layouts but for the order inside of panels, which kernels read in any way.
@@ -62,6 +86,13 @@ tile::Layouts in_any_order(tile::Layouts layouts) {
 
 /// A kernel that reads constants as the library does, for sizes that the library refuses; not the fastest one.
 std::optional<tile::Program> kernel_beside(const RegionTask& task, const tile::Layouts& layouts, const Target& target) {
+  if (target.kind == TargetKind::kCuda) {
+    for (const Choice& choice : schedule_candidates(*task.region, task.constant, {}, target)) {
+      tile::Lowered lowered = tile::lower(*task.region, layouts, choice.schedule, target);
+      if (auto* program = std::get_if<tile::Program>(&lowered)) return std::move(*program);
+    }
+    return std::nullopt;
+  }
   tile::ContractSchedule schedule{.m = target.vector_registers >= 32 ? 56 : 48};
   bool packs = false;
   for (const auto& layout : layouts) {
@@ -91,11 +122,11 @@ bool has_symbols(const Region& region) {
 Way library_way(const RegionTask& task, std::string_view name, const BuildOptions& options) {
   const LibrarySchedule schedule = parse_library_schedule(name);
   Way way{.name = std::string(name), .schedule = print(schedule)};
-  way.reason = why_no_library(options);
+  way.reason = why_no_library(*find_library(schedule.library), options);
   auto match = match_library(*task.region, schedule);
   if (const auto* reason = std::get_if<std::string>(&match)) way.reason = *reason;
   if (!way.reason.empty()) return way;
-  way.library = kLibrary;
+  way.library = schedule.library;
   way.layouts = std::move(std::get<LibraryMatch>(match).layouts);
   // Only what is known now can be packed now.
   for (size_t t = 0; t < way.layouts.size(); ++t) {
@@ -125,6 +156,26 @@ std::string region_key(const RegionTask& task, const Bindings& typical) {
   return hasher.finish().to_string();
 }
 
+std::string why_refused(const RegionTask& task, const Way& way, const Bindings& typical, const BuildOptions& options) {
+  if (way.library.empty()) return "";
+  return why_refused(*task.region, parse_library_schedule(way.schedule), typical, options);
+}
+
+bool is_worth_library(const Region& region, const Bindings& typical, const BuildOptions& options) {
+  return options.target.kind == TargetKind::kCuda && options.libraries.source &&
+         operations_of(region).evaluate(typical) >= kWorthLibrary;
+}
+
+bool library_takes(const RegionTask& task, const Bindings& typical, const BuildOptions& options) {
+  for (const LibraryInfo& library : all_libraries()) {
+    if (library.target != options.target.kind) continue;
+    std::vector<Way> ways;
+    add_library_ways(ways, library, task, typical, {.library = 1, .options = options});
+    if (!ways.empty() && ways[0].reason.empty()) return true;
+  }
+  return false;
+}
+
 std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const WayLimits& limits) {
   std::vector<Way> ways;
   std::set<std::string> programs;
@@ -136,13 +187,19 @@ std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const 
     if (way.program && !programs.insert(tile::print(*way.program)).second) continue;
     ways.push_back(std::move(way));
   }
-  if (limits.library > 0) add_library_ways(ways, task, typical, limits);
+  if (limits.library == 0) return ways;
+  for (const LibraryInfo& library : all_libraries()) {
+    if (library.target == target.kind) add_library_ways(ways, library, task, typical, limits);
+  }
+  if (is_worth_library(*task.region, typical, limits.options)) {
+    std::stable_partition(ways.begin(), ways.end(), [](const Way& way) { return !way.library.empty(); });
+  }
   return ways;
 }
 
 Way find_way(const RegionTask& task, std::string_view name, const BuildOptions& options) {
   try {
-    if (name.starts_with(kLibrary)) return library_way(task, name, options);
+    if (find_library(name.substr(0, name.find(' ')))) return library_way(task, name, options);
     if (name.starts_with(kGenerated)) {
       const tile::Schedule schedule = tile::parse_schedule(name.substr(kGenerated.size()));
       return generated(task, choice_of(*task.region, task.constant, schedule), options.target);

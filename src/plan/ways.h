@@ -34,14 +34,24 @@ struct RegionTask {
 /// share it. `typical`: the values of symbols that the region is judged at.
 std::string region_key(const RegionTask& task, const Bindings& typical);
 
+/// Whether a contraction is so large that a library of the target is taken without being measured: on GPUs, until
+/// generated kernels are shown to be faster there.
+bool is_worth_library(const Region& region, const Bindings& typical, const BuildOptions& options);
+/// Whether some library of the target does the region at typical sizes.
+bool library_takes(const RegionTask& task, const Bindings& typical, const BuildOptions& options);
+
+/// Why a library does not do the region at typical sizes as a way of it says; empty for ways that are generated.
+std::string why_refused(const RegionTask& task, const Way& way, const Bindings& typical, const BuildOptions& options);
+
 /// Which ways may be taken, and how many.
 struct WayLimits {
   size_t generated = 1;  ///< ways with a program at most
-  size_t library = 0;    ///< ways of libraries at most
+  size_t library = 0;    ///< ways of each library at most
   const BuildOptions& options;
 };
 
-/// Ways by the cost model's preference, generated ones first; those that cannot be taken say why.
+/// Ways by the cost model's preference: generated ones first, but on a GPU a library's for large contractions; those
+/// that cannot be taken say why.
 std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const WayLimits& limits);
 /// The way of that name, or a way that cannot be taken and the reason: names come from files.
 Way find_way(const RegionTask& task, std::string_view name, const BuildOptions& options);

@@ -12,10 +12,12 @@ DeviceCode::DeviceCode(const Engine& engine, std::shared_ptr<Device> on)
   for (const auto& code : engine.objects) modules.push_back(device->load(code));
   kernels.resize(engine.kernels.size());
   for (const EngineStep& step : engine.steps) {
-    if (step.kind != StepKind::kKernel) continue;
+    const bool beside = step.kind == StepKind::kLibrary && step.kernel >= 0;  // for sizes that the library refuses
+    if (step.kind != StepKind::kKernel && !beside) continue;
     const EngineKernel& kernel = engine.kernels[step.kernel];
     const bool known = kernel.object >= 0 && kernel.object < static_cast<int>(modules.size());
     const DeviceKernel* found = known ? modules[kernel.object]->find(kernel.name) : nullptr;
+    if (!found && beside) continue;
     GRAFT_USER_CHECK(found, kInvalidModel, "its unit does not define it", fmt::format("kernel '{}'", kernel.name));
     kernels[step.kernel] = *found;
   }

@@ -17,13 +17,21 @@
 #include "runtime/strided_copy.h"
 
 namespace graft {
+namespace {
+
+constexpr const char* kNoDevice =
+    "its data is said to lie on a device, but the engine runs on the CPU: give host memory";
+
+}  // namespace
 
 Session::Session(std::shared_ptr<const LoadedEngine> engine, int threads) : state_(std::make_unique<State>()) {
   state_->loaded = std::move(engine);
   state_->engine = state_->loaded->engine.get();
-  if (state_->loaded->device) state_->stream = state_->loaded->device->device->make_stream();
+  if (state_->loaded->device) state_->session_memory.stream = state_->loaded->device->device->make_stream();
+  state_->stream = state_->session_memory.stream.get();
   state_->threads = threads > 0 ? threads : state_->engine->threads;
   state_->study_engine();
+  if (state_->stream) state_->open_device();
 }
 
 /// Everything about a run that needs no request.
@@ -66,10 +74,14 @@ void Session::State::study_engine() {
   written.resize(engine->outputs.size());
   staging_in.resize(engine->inputs.size());
   staging_out.resize(engine->outputs.size());
+  second_out.resize(engine->outputs.size());
   output_data.resize(engine->outputs.size());
 }
 
-Session::~Session() = default;
+Session::~Session() {
+  // Memory may not go while runs that the caller has not waited for still use it.
+  if (state_->stream) (void)wait();
+}
 const Engine& Session::engine() const { return *state_->engine; }
 void Session::set_profiling(bool on) { state_->profiling = on; }
 void Session::set_validating(bool on) { state_->validating = on; }
@@ -100,6 +112,26 @@ Status Session::run(std::span<const BufferView> inputs, std::span<BufferView> ou
   return guarded([&] { state_->run(inputs, outputs, allocate, context); });
 }
 
+Status Session::set_stream(void* native) {
+  return guarded([&] {
+    if (state_->stream) state_->stream->use(native);
+  });
+}
+
+Status Session::wait() {
+  return guarded([&] {
+    if (!state_->stream) return;
+    state_->stream->wait();
+    if (state_->status_unread) state_->check_status();
+  });
+}
+
+void Session::set_memory_limit(int64_t bytes) { state_->session_memory.limit = bytes; }
+
+Status Session::time_steps(int repetitions, double& milliseconds) {
+  return guarded([&] { milliseconds = state_->time_steps(repetitions); });
+}
+
 Status Session::output_shapes(std::span<const std::vector<int64_t>> inputs,
                               std::vector<std::vector<int64_t>>& outputs) {
   return guarded([&] {
@@ -123,8 +155,10 @@ void Session::State::run(std::span<const BufferView> inputs, std::span<BufferVie
   if (profiling) begin = Clock::now();
   times.clear();
   status[0] = 0;
-  if (stream) clear_status();
+  if (stream) stream->begin_run();
+  if (stream && profiling) stream->mark(0);
   Prepared& p = prepare(inputs);
+  last = &p;
   bind_caller_inputs(inputs);
   if (engine->has_computed_symbols) {
     Prepared dynamic = p;  // sizes found while running belong to this run only
@@ -148,7 +182,12 @@ int64_t Session::State::read_input(const InputRead& read, std::span<const Buffer
   GRAFT_USER_CHECK(read.element < count, kInvalidArgument,
                    fmt::format("it has {} elements, element {} is needed", count, read.element),
                    fmt::format("input '{}'", engine->tensors[engine->inputs[read.input]].name));
-  return read_element(view.data, view.type, element_offset(view, read.element));
+  const int64_t offset = element_offset(view, read.element);
+  if (!view.on_device || !stream) return read_element(view.data, view.type, offset);
+  int64_t value = 0;
+  const int64_t bytes = bit_width(view.type) / 8;
+  stream->download(&value, static_cast<const char*>(view.data) + offset * bytes, static_cast<size_t>(bytes));
+  return read_element(&value, view.type, 0);
 }
 
 Prepared& Session::State::prepare(std::span<const BufferView> inputs) {
@@ -196,7 +235,7 @@ Prepared Session::State::make_prepared(std::span<const BufferView> inputs) const
   for (size_t s = 0; s < engine->steps.size(); ++s) {
     run_checks(engine->steps[s], p.bindings);
     ready(static_cast<int>(s), p);
-    p.scratch_bytes = std::max(p.scratch_bytes, p.steps[s].scratch);
+    p.scratch_bytes = std::max(p.scratch_bytes, scratch_of(p.steps[s]));
   }
   return p;
 }
@@ -217,6 +256,11 @@ void Session::State::ready(int step, Prepared& p) const {
   ready.scratch = (kernel.scratch.evaluate(p.bindings) + 63) / 64 * 64;
 }
 
+bool Session::State::has_code(int step) const {
+  const int kernel = engine->steps[step].kernel;
+  return stream ? kernel >= 0 && loaded->device->kernels[kernel].function : work[step].kernel != nullptr;
+}
+
 /// Makes the step's library call ready. False when the library cannot do it for these sizes, or is missing, and the
 /// step has a kernel to run instead.
 bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& bindings) const {
@@ -224,14 +268,15 @@ bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& b
   try {
     GRAFT_USER_CHECK(loaded->libraries, kDevice, "no library was given to this run", s.library);
     auto& [sizes, last] = last_calls[step];
-    if (!last || sizes != bindings) last = loaded->libraries(*engine, s, bindings, ready.parallel ? threads : 1);
+    const LibraryPlace place{.threads = ready.parallel ? threads : 1, .stream = stream ? stream->native() : nullptr};
+    if (!last || sizes != bindings) last = loaded->libraries(*engine, s, bindings, place);
     sizes = bindings;
     ready.library = engine->has_computed_symbols ? last : std::move(last);
     ready.scratch = (ready.library->scratch_bytes() + 63) / 64 * 64;
     return true;
   } catch (const Error& error) {
     const bool replaceable = error.kind() == ErrorKind::kDevice || error.kind() == ErrorKind::kUnsupported;
-    if (replaceable && work[step].kernel) {
+    if (replaceable && has_code(step)) {
       log(LogLevel::kReason, "node '{}' runs as a kernel: {}", s.name, error.what());
       ready.library = nullptr;
       return false;
@@ -240,10 +285,25 @@ bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& b
   }
 }
 
+/// Bytes of scratch memory of all that run the step at the same time. Kernels of a device have theirs in their blocks.
+int64_t Session::State::scratch_of(const ReadyStep& ready) const {
+  if (stream) return ready.library ? ready.scratch : 0;
+  return ready.scratch * threads;
+}
+
 /// Arena addresses for this run.
 void Session::State::place(const Prepared& p) {
-  char* base = static_cast<char*>(arena.reserve(p.arena_bytes, stream.get(), "intermediate tensors"));
-  if (!stream) scratch.reserve(p.scratch_bytes * threads, nullptr, "scratch memory");
+  std::string largest;
+  if (arena.bytes() < p.arena_bytes) {
+    const auto bytes = [&](int tensor) { return engine->tensors[tensor].bytes.evaluate(p.bindings); };
+    const auto at =
+        std::max_element(arena_tensors.begin(), arena_tensors.end(), [&](int a, int b) { return bytes(a) < bytes(b); });
+    if (at != arena_tensors.end()) {
+      largest = fmt::format(", the largest of them '{}' with {} bytes", engine->tensors[*at].name, bytes(*at));
+    }
+  }
+  char* base = static_cast<char*>(arena.reserve(p.arena_bytes, session_memory, "intermediate tensors", largest));
+  scratch.reserve(p.scratch_bytes, session_memory, "scratch memory");
   last_arena = p.arena_bytes;
   for (size_t i = 0; i < arena_tensors.size(); ++i) memory[arena_tensors[i]] = base + p.offsets[i];
 }
@@ -251,12 +311,14 @@ void Session::State::place(const Prepared& p) {
 void Session::State::bind_caller_inputs(std::span<const BufferView> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const BufferView& view = inputs[i];
+    GRAFT_USER_CHECK(stream || !view.on_device, kInvalidArgument, kNoDevice,
+                     fmt::format("input '{}'", engine->tensors[engine->inputs[i]].name));
     void* data = view.data;
     read[i] = {};
     if (stream) {
-      data = upload_input(i, view);
+      data = bind_device_input(i, view);
     } else if (needs_copy(view)) {
-      data = staging_in[i].reserve(dense_bytes(view), nullptr, "a copy of a strided input");
+      data = staging_in[i].reserve(dense_bytes(view), session_memory, "a copy of a strided input");
       copy_to_dense(view, data);
     } else {
       read[i] = {reinterpret_cast<uintptr_t>(data), reinterpret_cast<uintptr_t>(data) + dense_bytes(view)};
@@ -265,11 +327,12 @@ void Session::State::bind_caller_inputs(std::span<const BufferView> inputs) {
   }
 }
 
-/// Checks a caller's output buffer, or has one allocated.
+/// Checks a caller's output buffer, or has one allocated; on a device it may stay without, for the session to give.
 void Session::State::take_output(size_t i, BufferView& view, const std::vector<int64_t>& shape,
                                  OutputAllocator allocate, void* context) const {
   const EngineTensor& tensor = engine->tensors[engine->outputs[i]];
   const auto where = [&] { return fmt::format("output '{}'", tensor.name); };
+  GRAFT_USER_CHECK(stream || !view.on_device, kInvalidArgument, kNoDevice, where());
   if (view.data) {
     GRAFT_USER_CHECK(view.type == tensor.type, kInvalidArgument,
                      fmt::format("its type is {}, a buffer of {} was given", name_of(tensor.type), name_of(view.type)),
@@ -281,14 +344,15 @@ void Session::State::take_output(size_t i, BufferView& view, const std::vector<i
         where());
     return;
   }
-  GRAFT_USER_CHECK(allocate, kInvalidArgument, "it has neither a buffer nor an allocator", where());
   view.type = tensor.type;
   view.shape = shape;
   view.strides.clear();
+  if (view.on_device && !allocate) return;
+  GRAFT_USER_CHECK(allocate, kInvalidArgument, "it has neither a buffer nor an allocator", where());
   const int64_t bytes = dense_bytes(view);
   view.data = allocate(context, static_cast<int>(i), tensor.type, shape, static_cast<size_t>(bytes));
-  GRAFT_USER_CHECK(view.data || bytes == 0, kOutOfMemory, fmt::format("the allocator gave no {} bytes", bytes),
-                   where());
+  GRAFT_USER_CHECK(view.data || bytes == 0 || view.on_device, kOutOfMemory,
+                   fmt::format("the allocator gave no {} bytes", bytes), where());
 }
 
 /// Finds the place that steps write output `i` to: the caller's buffer, or memory of ours where that is strided,
@@ -301,7 +365,8 @@ void Session::State::bind_output(size_t i, std::span<BufferView> outputs, const 
   const int64_t bytes = dense_bytes(view);
   const auto begin = reinterpret_cast<uintptr_t>(view.data);
   bool staged = needs_copy(view);
-  written[i] = staged ? Extent{} : Extent{begin, begin + static_cast<uintptr_t>(bytes)};
+  const bool given = view.data && !staged;
+  written[i] = given ? Extent{begin, begin + static_cast<uintptr_t>(bytes)} : Extent{};
   for (const Extent& input : read) staged |= input.overlaps(written[i]);
   for (size_t other = 0; other < i; ++other) {
     GRAFT_USER_CHECK(!written[i].overlaps(written[other]), kInvalidArgument,
@@ -309,29 +374,30 @@ void Session::State::bind_output(size_t i, std::span<BufferView> outputs, const 
                                  engine->tensors[engine->outputs[other]].name),
                      fmt::format("output '{}'", tensor.name));
   }
-  output_data[i] = staged || stream ? staging_out[i].reserve(bytes, stream.get(), "a copy of an output") : view.data;
+  if (stream) {
+    output_data[i] = place_device_output(i, view, bytes, staged);
+  } else {
+    output_data[i] = staged ? staging_out[i].reserve(bytes, session_memory, "a copy of an output") : view.data;
+  }
 }
 
 /// Copies outputs that are another tensor's memory, then those that steps could not write in place. In this order,
 /// since the caller's memory may hold an input that is an output too.
 void Session::State::finish_outputs(std::span<BufferView> outputs) {
+  if (stream) return finish_on_device(outputs);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const void* computed = pointer(engine->outputs[i]);
     const auto bytes = static_cast<size_t>(dense_bytes(outputs[i]));
     if (computed == output_data[i] || bytes == 0) continue;
-    if (stream) {
-      stream->copy(output_data[i], computed, bytes);
-    } else {
-      std::memcpy(output_data[i], computed, bytes);
-    }
+    std::memcpy(output_data[i], computed, bytes);
   }
-  if (stream) return download_outputs(outputs);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (output_data[i] != outputs[i].data) copy_from_dense(output_data[i], outputs[i]);
   }
 }
 
 void Session::State::run_planned(Prepared& p) {
+  if (can_record && !profiling && !validating) return run_recorded(p);
   for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
 }
 
@@ -349,7 +415,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
       if (tensor.storage != Storage::kArena && tensor.storage != Storage::kOutput) continue;
       Bindings bounds = p.bindings;
       if (!step.count_symbol.empty()) bounds.emplace(step.count_symbol, compact_bound(*engine, step, p.bindings));
-      memory[t] = own[t].reserve(tensor.bytes.evaluate(bounds), stream.get(), "tensor ", tensor.name);
+      memory[t] = own[t].reserve(tensor.bytes.evaluate(bounds), session_memory, "tensor ", tensor.name);
     }
     Bindings kernel_sizes = p.bindings;
     if (!step.count_symbol.empty()) {
@@ -358,7 +424,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
     std::swap(kernel_sizes, p.bindings);
     ready(static_cast<int>(s), p);
     std::swap(kernel_sizes, p.bindings);
-    if (!stream) scratch.reserve(p.steps[s].scratch * threads, nullptr, "scratch memory");
+    scratch.reserve(scratch_of(p.steps[s]), session_memory, "scratch memory");
     run_step(static_cast<int>(s), p);
     if (!step.count_symbol.empty() && step.kind == StepKind::kKernel) {
       const int64_t count = read_computed(step.tensors.back(), 0);
@@ -383,7 +449,10 @@ void Session::State::run_step(int index, const Prepared& p) {
     case StepKind::kNone:
       break;
     case StepKind::kKernel:
-      if (stream) {
+    case StepKind::kLibrary:
+      if (p.steps[index].library) {
+        launch_library(index, p.steps[index]);
+      } else if (stream) {
         launch_on_device(index, p.steps[index], p.sizes.data() + step.first_size);
       } else {
         launch(step, p.steps[index], p.sizes.data() + step.first_size);
@@ -396,19 +465,15 @@ void Session::State::run_step(int index, const Prepared& p) {
         interpret(index, given, p.bindings);
       }
       break;
-    case StepKind::kLibrary:
-      p.steps[index].library ? launch_library(index, p.steps[index])
-                             : launch(step, p.steps[index], p.sizes.data() + step.first_size);
-      break;
   }
-  if (stream && profiling) read_status();  // waits, so that times are those of the step
+  if (stream && profiling) stream->mark(index + 1);
   if (status[0] != 0) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", status[1]),
                 fmt::format("node '{}'", engine->steps[index].name));
   }
   if (validating && !stream && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary))
     validate(index, given, p.bindings);
-  if (!profiling) return;
+  if (!profiling || stream) return;
   const auto us = [&](Clock::time_point t) { return std::chrono::duration<double, std::micro>(t - begin).count(); };
   times.push_back({index, us(start), us(Clock::now())});
 }
@@ -447,7 +512,7 @@ void Session::State::launch_library(int step, const ReadyStep& ready) const {
       if (code != 0) failure = code;
     }
   };
-  parallel_for(ready.parallel ? threads : 1, ready.library->slices(), piece);
+  parallel_for(ready.parallel && !stream ? threads : 1, ready.library->slices(), piece);
   GRAFT_USER_CHECK(failure == 0, kDevice,
                    fmt::format("{} failed with code {}", engine->steps[step].library, failure.load()),
                    fmt::format("node '{}'", engine->steps[step].name));

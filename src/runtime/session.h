@@ -39,6 +39,7 @@ struct BufferView {
   DType type = DType::kUndefined;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
+  bool on_device = false;  ///< the data lies in the memory of the engine's device
 };
 
 /// Gives output buffers their memory when the caller did not: called with the output's number, type, shape and bytes.
@@ -53,7 +54,8 @@ struct StepTime {
 
 /// One caller at a time runs a session; sessions of one engine run at the same time without locks between them.
 /// After the first run of a shape signature a run allocates nothing (unless sizes are known only while running, or a
-/// step is interpreted). Some thousand signatures are remembered.
+/// step is interpreted); on a device the second run of a signature on the same memory records its launches, and later
+/// ones replay them. Some thousand signatures are remembered.
 class Session {
  public:
   explicit Session(std::shared_ptr<const LoadedEngine> engine, int threads = 0);
@@ -61,10 +63,26 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Runs once. `outputs[i].data` may be null: then `allocate` provides it. Shapes and types of outputs are filled in;
-  /// a non-null output's shape must be right. Never throws; an error names the input, axis, value and range.
+  /// Runs once. `outputs[i].data` may be null: then `allocate` provides it, or the session where the output is wanted
+  /// on the device and `allocate` is null (until the next run). Shapes and types of outputs are filled in; a non-null
+  /// output's shape must be right. Returns when the outputs are there; when all are on the device, as soon as the work
+  /// is queued on the stream: then wait() tells what kernels found wrong. Never throws; an error names the input, axis,
+  /// value and range.
   Status run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate = nullptr,
              void* context = nullptr);
+
+  /// Puts the following runs into the order of a stream of the caller's; null: only into the session's own. Ignored on a
+  /// CPU.
+  Status set_stream(void* native);
+  /// Returns when all runs have finished, with the first error that their kernels found.
+  Status wait();
+  /// The most bytes that the session may hold beside the engine's constants; 0: no limit. What it holds already stays.
+  void set_memory_limit(int64_t bytes);
+
+  /// On a device: the milliseconds that the steps of the last run take there on the data that it left, without the copies
+  /// of inputs and outputs, the mean of so many replays. Fails on a CPU, before a run, and where a step cannot be
+  /// recorded (it runs in the interpreter, or its sizes are computed by the run).
+  Status time_steps(int repetitions, double& milliseconds);
 
   /// The output shapes that inputs of these shapes give (only when no size is computed by the run).
   Status output_shapes(std::span<const std::vector<int64_t>> inputs, std::vector<std::vector<int64_t>>& outputs);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running on a device with memory of its own: tensors there, sizes and errors here.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "runtime/bind.h"
@@ -8,25 +10,88 @@
 
 namespace graft {
 
-/// The caller's input in the device's memory.
-void* Session::State::upload_input(size_t i, const BufferView& view) {
+namespace {
+
+/// Kernels read and write 16 bytes at a time.
+constexpr uintptr_t kAlignment = 16;
+
+bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kAlignment == 0; }
+
+/// Memory of a device is read and written as it lies there.
+void check_row_major(const BufferView& view, const char* what, const std::string& name) {
+  GRAFT_USER_CHECK(is_row_major(view), kUnsupported, "on a device it has to be row-major: make it contiguous",
+                   fmt::format("{} '{}'", what, name));
+}
+
+}  // namespace
+
+/// What a session needs on its device from the start.
+void Session::State::open_device() {
+  const size_t numbers = 2 * std::max<size_t>(engine->steps.size(), 1);
+  host_status.resize(numbers);
+  device_status.reserve(static_cast<int64_t>(numbers * sizeof(int64_t)), session_memory, "the errors of kernels");
+  stream->clear(device_status.data(), numbers * sizeof(int64_t));
+  can_record = !engine->has_computed_symbols;
+  for (const EngineStep& step : engine->steps) can_record &= step.kind != StepKind::kInterpreter;
+}
+
+/// The input in the device's memory: where the caller has it, or a copy.
+void* Session::State::bind_device_input(size_t i, const BufferView& view) {
   const int64_t bytes = dense_bytes(view);
+  if (view.on_device) {
+    check_row_major(view, "input", engine->tensors[engine->inputs[i]].name);
+    const auto begin = reinterpret_cast<uintptr_t>(view.data);
+    read[i] = {begin, begin + static_cast<uintptr_t>(bytes)};
+    if (is_aligned(view.data)) return view.data;
+    void* to = staging_in[i].reserve(bytes, session_memory, "a copy of a misaligned input");
+    stream->copy(to, view.data, static_cast<size_t>(bytes));
+    return to;
+  }
   const void* from = view.data;
   if (needs_copy(view)) {
     host_copy.resize(static_cast<size_t>(bytes));
     copy_to_dense(view, host_copy.data());
     from = host_copy.data();
   }
-  void* to = staging_in[i].reserve(bytes, stream.get(), "an input");
+  void* to = staging_in[i].reserve(bytes, session_memory, "an input");
   stream->upload(to, from, static_cast<size_t>(bytes));
   return to;
 }
 
-/// Outputs are on the host when a run returns; an error that a kernel found is known by then.
-void Session::State::download_outputs(std::span<BufferView> outputs) {
-  read_status();
-  GRAFT_USER_CHECK(status[0] == 0, kInvalidArgument, fmt::format("index {} is out of range", status[1]), "run");
+/// Where steps write output `i`: the caller's memory when it is on the device and no input's, or our own.
+void* Session::State::place_device_output(size_t i, BufferView& view, int64_t bytes, bool overlaps) {
+  if (view.on_device && view.data) {
+    check_row_major(view, "output", engine->tensors[engine->outputs[i]].name);
+    if (!overlaps && is_aligned(view.data)) return view.data;
+  }
+  // What the session gave before may be an input now.
+  const auto begin = reinterpret_cast<uintptr_t>(staging_out[i].data());
+  const Extent own_memory{begin, begin + static_cast<uintptr_t>(staging_out[i].bytes())};
+  const bool taken = std::any_of(read.begin(), read.end(), [&](const Extent& e) { return e.overlaps(own_memory); });
+  Buffer& place = taken ? second_out[i] : staging_out[i];
+  void* data = place.reserve(bytes, session_memory, "an output ", engine->tensors[engine->outputs[i]].name);
+  if (view.on_device && !view.data) view.data = data;
+  return data;
+}
+
+/// Host outputs are there when a run returns, and errors that kernels found are known by then.
+void Session::State::finish_on_device(std::span<BufferView> outputs) {
+  bool waits = false;
   for (size_t i = 0; i < outputs.size(); ++i) {
+    const void* computed = pointer(engine->outputs[i]);
+    const auto bytes = static_cast<size_t>(dense_bytes(outputs[i]));
+    waits |= !outputs[i].on_device;
+    if (bytes == 0) continue;
+    if (computed != output_data[i]) stream->copy(output_data[i], computed, bytes);
+    if (outputs[i].on_device && outputs[i].data != output_data[i]) stream->copy(outputs[i].data, output_data[i], bytes);
+  }
+  stream->end_run();
+  status_unread = true;
+  if (profiling) profile_device();
+  if (!waits) return;
+  check_status();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].on_device) continue;
     const auto bytes = static_cast<size_t>(dense_bytes(outputs[i]));
     if (!needs_copy(outputs[i])) {
       stream->download(outputs[i].data, output_data[i], bytes);
@@ -35,6 +100,59 @@ void Session::State::download_outputs(std::span<BufferView> outputs) {
     host_copy.resize(bytes);
     stream->download(host_copy.data(), output_data[i], bytes);
     copy_from_dense(host_copy.data(), outputs[i]);
+  }
+}
+
+std::shared_ptr<DeviceGraph> Session::State::record(const Prepared& p) {
+  stream->begin_recording();
+  try {
+    for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
+  } catch (...) {
+    stream->end_recording();
+    throw;
+  }
+  return stream->end_recording();
+}
+
+/// The first run with all memory at its places goes step by step, the second is recorded, later ones are replayed.
+void Session::State::run_recorded(Prepared& p) {
+  const auto same_places = [&](const Recording& recording) { return recording.places == memory; };
+  const auto known = std::find_if(p.recordings.begin(), p.recordings.end(), same_places);
+  if (known == p.recordings.end()) {
+    if (p.last_places != memory) {
+      p.last_places = memory;
+      for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
+      return;
+    }
+    std::shared_ptr<DeviceGraph> graph = record(p);
+    if (p.recordings.size() == kMostRecordings) p.recordings.pop_back();
+    p.recordings.insert(p.recordings.begin(), {memory, std::move(graph)});
+  } else {
+    std::rotate(p.recordings.begin(), known, known + 1);
+  }
+  stream->replay(*p.recordings.front().graph);
+}
+
+/// Times between the marks after steps, gaps included.
+void Session::State::profile_device() {
+  double end = 0;
+  for (size_t s = 0; s < engine->steps.size(); ++s) {
+    const double begin_us = end;
+    end = stream->elapsed_us(0, static_cast<int>(s) + 1);
+    times.push_back({static_cast<int>(s), begin_us, end});
+  }
+}
+
+/// Throws what kernels of the runs so far found, the first step's error first; waits for them.
+void Session::State::check_status() {
+  const size_t bytes = host_status.size() * sizeof(int64_t);
+  stream->download(host_status.data(), device_status.data(), bytes);
+  status_unread = false;
+  for (size_t s = 0; s < engine->steps.size(); ++s) {
+    if (host_status[2 * s] == 0) continue;
+    stream->clear(device_status.data(), bytes);
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", host_status[2 * s + 1]),
+                fmt::format("node '{}'", engine->steps[s].name));
   }
 }
 
@@ -55,7 +173,7 @@ void Session::State::launch_on_device(int index, const ReadyStep& ready, const i
   parameters.clear();
   for (size_t a = 0; a < step.tensors.size(); ++a) parameters.push_back(&buffers[a]);
   for (size_t k = 0; k < count; ++k) parameters.push_back(const_cast<int64_t*>(sizes + k));
-  void* where = device_status.data();
+  void* where = device_status.data() + 2 * sizeof(int64_t) * static_cast<size_t>(index);
   parameters.push_back(&where);
   stream->launch(loaded->device->kernels[step.kernel], ready.grid, parameters.data());
 }
@@ -79,11 +197,17 @@ void Session::State::interpret_on_host(int index, const Bindings& bindings) {
   }
 }
 
-void Session::State::clear_status() {
-  device_status.reserve(sizeof status, stream.get(), "the status of a run");
-  stream->clear(device_status.data(), sizeof status);
+double Session::State::time_steps(int repetitions) {
+  GRAFT_USER_CHECK(stream && last && can_record, kInvalidArgument,
+                   "only the steps of a finished run on a device, with sizes known before it and none in the "
+                   "interpreter, can be replayed",
+                   "run");
+  const std::shared_ptr<DeviceGraph> graph = record(*last);
+  stream->replay(*graph);
+  stream->mark(0);
+  for (int i = 0; i < repetitions; ++i) stream->replay(*graph);
+  stream->mark(1);
+  return stream->elapsed_us(0, 1) * 1e-3 / repetitions;
 }
-
-void Session::State::read_status() { stream->download(status, device_status.data(), sizeof status); }
 
 }  // namespace graft

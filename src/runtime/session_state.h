@@ -32,6 +32,15 @@ struct ReadyStep {
   std::shared_ptr<const ReadyLibraryCall> library;  ///< kLibrary; null: the step runs as its kernel
 };
 
+/// The launches of a signature with all memory where it was then.
+struct Recording {
+  std::vector<void*> places;  ///< of all tensors
+  std::shared_ptr<DeviceGraph> graph;
+};
+
+/// Recordings that a signature keeps: callers that change between a few buffers find them all.
+constexpr size_t kMostRecordings = 4;
+
 /// Everything about a run that depends only on its signature.
 struct Prepared {
   Bindings bindings;
@@ -40,6 +49,8 @@ struct Prepared {
   std::vector<ReadyStep> steps;
   std::vector<int64_t> sizes;  ///< that kernels take by value, step after step
   int64_t arena_bytes = 0, scratch_bytes = 0;
+  std::vector<Recording> recordings;  ///< the latest used first
+  std::vector<void*> last_places;     ///< of the last run that was neither recorded nor replayed
 };
 
 /// Signatures that a session remembers at most, so that sizes that never come again do not fill the memory.
@@ -64,7 +75,8 @@ struct Session::State {
   std::shared_ptr<const LoadedEngine> loaded;
   const Engine* engine = nullptr;
   int threads = 1;
-  std::unique_ptr<DeviceStream> stream;  // null on a CPU; before the buffers, which it releases
+  SessionMemory session_memory;    // before the buffers, which give back to it
+  DeviceStream* stream = nullptr;  // of session_memory; null on a CPU
   // What the engine alone decides.
   std::vector<int> roots;  // by tensor: the one that owns its memory
   std::vector<StepWork> work;
@@ -76,6 +88,7 @@ struct Session::State {
   // What signatures decide.
   std::map<std::vector<int64_t>, Prepared> prepared;
   std::set<std::vector<int64_t>> known_shapes;  // that bind_inputs has accepted; kept when values are read from inputs
+  Prepared* last = nullptr;  // of the last run
   // The current run; kept, so that a run allocates nothing.
   std::vector<int64_t> key;
   std::vector<void*> memory;    // by tensor
@@ -85,6 +98,7 @@ struct Session::State {
   Buffer arena, scratch;
   std::vector<Buffer> own;  // by tensor, when sizes are known only while running
   std::vector<Buffer> staging_in, staging_out;
+  std::vector<Buffer> second_out;  // on a device: for an output whose first memory is an input of this run
   std::vector<void*> output_data;
   std::map<int, ReferenceStep> references;  // parsed regions of interpreted and validated steps
   // By step, when sizes are known only while running: the call of the last run, and the sizes it is for.
@@ -94,7 +108,10 @@ struct Session::State {
   int64_t status[2] = {0, 0};
   int64_t last_arena = 0;
   Clock::time_point begin;
-  Buffer device_status;
+  Buffer device_status;        // two numbers for each step
+  bool can_record = false;     // every step is a launch
+  bool status_unread = false;  // runs were queued whose errors nobody has looked at
+  std::vector<int64_t> host_status;
   std::vector<char> host_copy;    // of what goes to or comes from a device
   std::vector<void*> parameters;  // of a launch on a device
 
@@ -104,6 +121,8 @@ struct Session::State {
   Prepared& prepare(std::span<const BufferView> inputs);
   Prepared make_prepared(std::span<const BufferView> inputs) const;
   void ready(int step, Prepared& p) const;
+  bool has_code(int step) const;
+  int64_t scratch_of(const ReadyStep& ready) const;
   bool ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
   void place(const Prepared& p);
   void bind_caller_inputs(std::span<const BufferView> inputs);
@@ -119,13 +138,18 @@ struct Session::State {
   void launch(const StepWork& step, const ReadyStep& ready, const int64_t* sizes);
   void launch_library(int step, const ReadyStep& ready) const;
   // On a device with memory of its own: session_device.cpp.
-  void* upload_input(size_t i, const BufferView& view);
-  void download_outputs(std::span<BufferView> outputs);
+  void open_device();
+  void* bind_device_input(size_t i, const BufferView& view);
+  void* place_device_output(size_t i, BufferView& view, int64_t bytes, bool overlaps);
+  void finish_on_device(std::span<BufferView> outputs);
+  void run_recorded(Prepared& p);
+  void profile_device();
+  void check_status();
   int64_t read_computed(int tensor, int64_t element);
   void launch_on_device(int step, const ReadyStep& ready, const int64_t* sizes);
   void interpret_on_host(int step, const Bindings& bindings);
-  void clear_status();
-  void read_status();
+  std::shared_ptr<DeviceGraph> record(const Prepared& p);
+  double time_steps(int repetitions);
   void* pointer(int tensor) const { return memory[roots[tensor]]; }
 };
 

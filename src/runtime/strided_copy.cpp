@@ -12,17 +12,6 @@ namespace {
 
 size_t element_bytes(const BufferView& view) { return static_cast<size_t>(bit_width(view.type)) / 8; }
 
-bool is_dense(const BufferView& view) {
-  if (view.strides.empty()) return true;
-  int64_t expected = 1;
-  for (size_t d = view.shape.size(); d-- > 0;) {
-    if (view.shape[d] == 0) return true;
-    if (view.shape[d] != 1 && view.strides[d] != expected) return false;
-    expected *= view.shape[d];
-  }
-  return true;
-}
-
 constexpr size_t kMaxRank = 64;
 
 /// Copies the elements along the last axis, `Bytes` each, and moves on by both strides.
@@ -72,10 +61,21 @@ void walk(const BufferView& view, char* dense, bool to_dense) {
 
 }  // namespace
 
+bool is_row_major(const BufferView& view) {
+  if (view.strides.empty()) return true;
+  int64_t expected = 1;
+  for (size_t d = view.shape.size(); d-- > 0;) {
+    if (view.shape[d] == 0) return true;
+    if (view.shape[d] != 1 && view.strides[d] != expected) return false;
+    expected *= view.shape[d];
+  }
+  return true;
+}
+
 bool needs_copy(const BufferView& view) {
   const size_t bytes = element_bytes(view);
   const bool misaligned = bytes > 1 && reinterpret_cast<uintptr_t>(view.data) % std::min<size_t>(bytes, 8) != 0;
-  return misaligned || !is_dense(view);
+  return misaligned || !is_row_major(view);
 }
 
 int64_t element_count(const BufferView& view) {
@@ -97,12 +97,12 @@ int64_t element_offset(const BufferView& view, int64_t element) {
 int64_t dense_bytes(const BufferView& view) { return packed_bytes(view.type, element_count(view)); }
 
 void copy_to_dense(const BufferView& from, void* to) {
-  if (!is_dense(from)) return walk(from, static_cast<char*>(to), true);
+  if (!is_row_major(from)) return walk(from, static_cast<char*>(to), true);
   std::memcpy(to, from.data, static_cast<size_t>(dense_bytes(from)));
 }
 
 void copy_from_dense(const void* from, const BufferView& to) {
-  if (!is_dense(to)) return walk(to, static_cast<char*>(const_cast<void*>(from)), false);
+  if (!is_row_major(to)) return walk(to, static_cast<char*>(const_cast<void*>(from)), false);
   std::memcpy(to.data, from, static_cast<size_t>(dense_bytes(to)));
 }
 

@@ -8,6 +8,8 @@ namespace graft {
 
 /// Whether the buffer is not dense row-major, or not aligned to its elements.
 bool needs_copy(const BufferView& view);
+/// Whether its elements lie one after the other in row-major order.
+bool is_row_major(const BufferView& view);
 int64_t element_count(const BufferView& view);
 /// How many elements the one at the row-major position `element` lies behind `data`.
 int64_t element_offset(const BufferView& view, int64_t element);

@@ -26,7 +26,7 @@ class Tensor(ctypes.Structure):
     """graft_tensor"""
     _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
                 ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-                ("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
+                ("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("device", ctypes.c_int32)]
 
 
 class GraftError(Exception):

@@ -4,7 +4,11 @@
 Each case is compiled from the model's own bytes, run on the case's inputs and compared with the
 case's own tolerances. In generated mode a numeric case with inputs fails when it met the interpreter
 or was folded away. expected_passes.txt lists the cases that must pass, one `mode name` per line;
-`--update` adds to it what passes now, and nothing is ever taken out.
+`--update` adds to it what passes now, and nothing is ever taken out. On another device than the CPU the
+list is that of the CPU: what it holds has to pass there too.
+
+`--write-cases FILE` writes the cases into a file instead; where such a file cases.zip lies beside this
+program, as in a bundle, it is read, and the onnx package may be of another version.
 """
 
 import argparse
@@ -13,39 +17,28 @@ import json
 import os
 import pathlib
 import re
+import selectors
 import signal
 import sys
-import warnings
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+import case_files
 import library
 
+STORED = pathlib.Path(__file__).with_name("cases.zip")
 EXPECTED = pathlib.Path(__file__).with_name("expected_passes.txt")
 SECONDS_PER_CASE = 120
 WAYS = ("interpreter", "host", "library", "generated", "folded", "none")
 
 
-def collect():
-    """All node cases, by the onnx package's own collector."""
-    from onnx.backend.test.case.node import collect_testcases
-
-    warnings.simplefilter("ignore")
-    return collect_testcases(None)
-
-
 def as_proto(value):
-    """An input or expected output as a TensorProto; what is no tensor raises."""
-    if isinstance(value, onnx.TensorProto):
-        return value
-    if isinstance(value, (list, tuple, dict)) or value is None:
-        raise library.GraftError("sequences, maps and optionals cannot be handed over")
-    array = np.asarray(value)
-    if array.dtype == object or array.dtype.kind in "US":
-        raise library.GraftError("strings cannot be handed over")
-    return numpy_helper.from_array(array)
+    """A TensorProto; what is none raises with the reason."""
+    if isinstance(value, str):
+        raise library.GraftError(value)
+    return value
 
 
 def compare(expected, actual, rtol, atol):
@@ -71,12 +64,12 @@ def way_of(ways):
     return next((way for way in WAYS if ways.get(way)), "none")
 
 
-def check(graft, case, mode):
+def check(graft, case, mode, device):
     """Runs one case; gives (way, why it failed or None)."""
     if not case.data_sets:
         return "none", "the case has no data"
     graph = case.model.graph
-    with library.Engine(graft, case.model.SerializeToString(), [("mode", mode)]) as engine:
+    with library.Engine(graft, case.model.SerializeToString(), [("mode", mode), ("device", device)]) as engine:
         way = way_of(engine.describe()["ways"])
         for inputs, outputs in case.data_sets:
             given = [(value.name, as_proto(data)) for value, data in zip(graph.input, inputs)]
@@ -90,13 +83,13 @@ def check(graft, case, mode):
     return way, None
 
 
-def work(cases, mode, pipe):
-    """A worker: checks cases in order and writes one line of JSON for each."""
+def work(cases, mode, device, pipe):
+    """In a process of its own: checks cases in order and writes one line of JSON for each."""
     graft = library.load()
     for case in cases:
         signal.alarm(SECONDS_PER_CASE)
         try:
-            way, fault = check(graft, case, mode)
+            way, fault = check(graft, case, mode, device)
         except library.GraftError as error:
             way, fault = "none", str(error)
         except Exception as error:  # a fault of the case's data must not end the run
@@ -105,27 +98,64 @@ def work(cases, mode, pipe):
         os.write(pipe, (json.dumps([case.name, way, fault]) + "\n").encode())
 
 
-def run_all(cases, mode):
-    """Yields [name, way, fault]; a crash costs its case and a fresh worker takes the rest."""
-    next_case = 0
-    while next_case < len(cases):
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(read)
-            work(cases[next_case:], mode, write)
+class Worker:
+    """A process that checks its share of the cases; a crash costs one case, and a fresh process takes the rest."""
+
+    def __init__(self, cases, mode, device):
+        self.cases, self.mode, self.device = cases, mode, device
+        self.done = 0
+        self.start()
+
+    def start(self):
+        """Forks a process for the cases that are left."""
+        self.pipe, write = os.pipe()
+        self.unread = b""
+        self.child = os.fork()
+        if self.child == 0:
+            os.close(self.pipe)
+            work(self.cases[self.done:], self.mode, self.device, write)
             os._exit(0)
         os.close(write)
-        with os.fdopen(read, encoding="utf-8") as lines:
-            for line in lines:
-                yield json.loads(line)
-                next_case += 1
-        status = os.waitpid(child, 0)[1]
-        if next_case < len(cases):
-            reason = "took too long" if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM \
-                else f"ended the process (status {status})"
-            yield [cases[next_case].name, "none", reason]
-            next_case += 1
+
+    def rows(self):
+        """The rows [name, way, fault] that have come since; waits for some. None when the process has ended."""
+        data = os.read(self.pipe, 1 << 16)
+        if not data:
+            return None
+        *lines, self.unread = (self.unread + data).split(b"\n")
+        self.done += len(lines)
+        return [json.loads(line) for line in lines]
+
+    def close(self):
+        """After the end of the process: the row of the case that ended it, if one did."""
+        os.close(self.pipe)
+        status = os.waitpid(self.child, 0)[1]
+        if self.done == len(self.cases):
+            return []
+        reason = "took too long" if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM \
+            else f"ended the process (status {status})"
+        self.done += 1
+        return [[self.cases[self.done - 1].name, "none", reason]]
+
+
+def run_all(cases, mode, device, jobs):
+    """Yields [name, way, fault] of each case, as they are done by `jobs` processes."""
+    with selectors.DefaultSelector() as waiting:
+        def wait_for(worker):
+            waiting.register(worker.pipe, selectors.EVENT_READ, worker)
+
+        for job in range(min(jobs, len(cases))):
+            wait_for(Worker(cases[job::jobs], mode, device))
+        while waiting.get_map():
+            for key, _ in waiting.select():
+                rows = key.data.rows()
+                if rows is None:
+                    waiting.unregister(key.fileobj)
+                    rows = key.data.close()
+                    if key.data.done < len(key.data.cases):
+                        key.data.start()
+                        wait_for(key.data)
+                yield from rows
 
 
 def read_expected():
@@ -145,24 +175,34 @@ def write_expected(pairs):
 def arguments():
     """The command line."""
     parser = argparse.ArgumentParser(prog="./dev conformance", description=__doc__)
-    parser.add_argument("--device", choices=["cpu"], default="cpu")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="what runs the cases (cpu)")
     parser.add_argument("--mode", choices=["generated", "interpret"], default="generated")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time (one per processor)")
     parser.add_argument("--filter", default="", help="only the cases whose name matches this expression")
     parser.add_argument("--json", help="write name, way and fault of each case here")
     parser.add_argument("--update", action="store_true", help="add what passes to expected_passes.txt")
     parser.add_argument("--quiet", action="store_true", help="do not print each failure")
-    return parser.parse_args()
+    parser.add_argument("--write-cases", metavar="FILE", help="write the cases into a zip, and stop")
+    options = parser.parse_args()
+    if options.jobs < 1:
+        parser.error("--jobs: at least 1")
+    if options.device != "cpu" and options.update:
+        parser.error("--update: the list is that of the CPU")
+    return options
 
 
 def main():
     """Runs, prints the failures, the ways and the count."""
     options = arguments()
+    if options.write_cases:
+        case_files.write(case_files.collect(), options.write_cases)
+        return 0
     library.load()  # a missing library ends the run here, before the workers start
-    collected = collect()
+    collected = case_files.read(STORED) if STORED.exists() else case_files.collect()
     cases = [case for case in collected if re.search(options.filter, case.name)]
     expected = read_expected()
     rows, lost = [], []
-    for name, way, fault in run_all(cases, options.mode):
+    for name, way, fault in run_all(cases, options.mode, options.device, options.jobs):
         rows.append({"name": name, "way": way, "fault": fault})
         if fault and not options.quiet:
             print(f"FAILED {name}: {fault}", flush=True)

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "expr/build.h"
-#include "onednn/graphs.h"
-#include "onednn/library_case.h"
+#include "support/library_graphs.h"
+#include "support/library_case.h"
 
 namespace graft {
 namespace {
@@ -15,8 +15,8 @@ namespace {
 constexpr const char* kPlain = "onednn cut=rows pieces=2 panel=0";
 constexpr const char* kPanels = "onednn cut=rows pieces=2 panel=32";
 
-std::string product_call(const std::string& m, int n, int k, std::initializer_list<std::string> inputs,
-                         std::initializer_list<std::string> after, const char* schedule = kPlain) {
+std::string product_call(const std::string& m, int n, int k, const std::vector<std::string>& inputs,
+                         const std::vector<std::string>& after, const char* schedule = kPlain) {
   return call_text(region_of(product_graph(m, n, k, inputs, after), "product"), schedule);
 }
 
@@ -106,12 +106,17 @@ TEST(MatchLibrary, a_call_reads_back_as_printed) {
 }
 
 TEST(MatchLibrary, a_schedule_reads_back_as_printed) {
-  for (const std::string text : {"onednn cut=rows pieces=2 panel=32", "onednn cut=columns pieces=1 panel=0"}) {
+  for (const std::string text : {"onednn cut=rows pieces=2 panel=32", "onednn cut=columns pieces=1 panel=0",
+                                 "cublaslt choice=3 panel=0", "cudnn choice=0 panel=1"}) {
     EXPECT_EQ(print(parse_library_schedule(text)), text);
   }
   EXPECT_THROW(parse_library_schedule("onednn cut=rows pieces=0 panel=32"), Error);
   EXPECT_THROW(parse_library_schedule("onednn cut=depth pieces=1 panel=32"), Error);
   EXPECT_THROW(parse_library_schedule("onednn cut=rows pieces=1 panel=31"), Error);
+  EXPECT_THROW(parse_library_schedule("onednn choice=1 panel=0"), Error);
+  EXPECT_THROW(parse_library_schedule("cudnn choice=-1 panel=0"), Error);
+  EXPECT_THROW(parse_library_schedule("cudnn choice=0 panel=2"), Error);
+  EXPECT_THROW(parse_library_schedule("mkl choice=0 panel=0"), Error);
 }
 
 TEST(MatchLibrary, damaged_calls_are_refused) {
@@ -196,7 +201,7 @@ TEST(MatchLibrary, a_transposed_result_is_strides) {
 
 TEST(MatchLibrary, another_type) {
   const std::string graph = graph_text({"%a: f16[4, 8]", "%b: f16[8, 6]"}, {"%y: ? = MatMul \"product\" (%a, %b)"});
-  EXPECT_EQ(call_text(region_of(graph, "product"), kPlain), "no: its type is not f32");
+  EXPECT_EQ(call_text(region_of(graph, "product"), kPlain), "no: its type is f16, which onednn has not");
 }
 
 TEST(MatchLibrary, a_sum_that_is_no_product) {
@@ -225,25 +230,53 @@ TEST(MatchLibrary, groups_that_would_share_a_panel) {
 // --- candidates ---
 
 TEST(LibraryCandidates, name_the_reason_or_several_ways) {
-  const Region region = region_of(product_graph("rows", 64, 32, {}, {"%y: ? = Gelu \"g\" (%p)"}), "product");
-  std::vector<bool> constant(region.tensors.size());
-  constant[region.inputs[1]] = true;
-  const Bindings typical = {{"rows", 128}};
-  const Target target = find_target("x86-64-v4", 2);
+  const auto candidates = [](const char* after, bool known, std::string& reason) {
+    const Region region = region_of(product_graph("rows", 64, 32, {}, {after}), "product");
+    std::vector<bool> constant(region.tensors.size());
+    constant[region.inputs[1]] = known;
+    const auto found = library_candidates(*find_library("onednn"), region, constant, {{"rows", 128}},
+                                          find_target("x86-64-v4", 2), reason);
+    for (const LibraryCandidate& c : found) {
+      EXPECT_EQ(c.layouts[region.inputs[1]].has_value(), c.schedule.panel > 0) << print(c.schedule);
+      EXPECT_TRUE(known || c.schedule.panel == 0) << "weights that are not constant cannot be packed";
+    }
+    return found;
+  };
   std::string reason;
-  EXPECT_TRUE(library_candidates(region, constant, typical, target, false, reason).empty());
+  EXPECT_TRUE(candidates("%y: ? = Gelu \"g\" (%p)", true, reason).empty());
   EXPECT_EQ(reason, "a function that follows the product is only approximated by the library");
   reason.clear();
-  const auto candidates = library_candidates(region, constant, typical, target, true, reason);
+  for (const bool known : {true, false}) EXPECT_FALSE(candidates("%y: ? = Relu \"r\" (%p)", known, reason).empty());
   EXPECT_EQ(reason, "");
-  ASSERT_FALSE(candidates.empty());
-  for (const LibraryCandidate& c : candidates) {
-    EXPECT_EQ(c.layouts[region.inputs[1]].has_value(), c.schedule.panel > 0) << print(c.schedule);
+}
+
+TEST(LibraryCandidates, of_a_gpu_are_the_librarys_own_ways) {
+  const ConvolutionGraph graph{"batch, 8, 14, 13", "32, 8, 3, 3", "", 8, 32};
+  const Region region = region_of(graph.text(), "conv");
+  std::vector<bool> constant(region.tensors.size());
+  constant[region.inputs[1]] = true;
+  std::string reason, names;
+  for (const LibraryCandidate& c : library_candidates(*find_library("cudnn"), region, constant, {{"batch", 1}},
+                                                      find_target("sm_90a"), reason)) {
+    names += print(c.schedule) + "\n";
+    ASSERT_TRUE(c.layouts[region.inputs[1]]);
+    EXPECT_EQ(to_string(tile::physical_shape(*c.layouts[region.inputs[1]], region.tensors[region.inputs[1]].shape)),
+              "[32, 3, 3, 8, 1]");
   }
-  for (const LibraryCandidate& c :
-       library_candidates(region, std::vector<bool>(region.tensors.size()), typical, target, true, reason)) {
-    EXPECT_EQ(c.schedule.panel, 0) << "weights that are not constant cannot be packed";
-  }
+  EXPECT_EQ(names,
+            "cudnn choice=0 panel=1\ncudnn choice=1 panel=1\ncudnn choice=2 panel=1\ncudnn choice=3 panel=1\n");
+}
+
+TEST(LibraryCandidates, of_a_gpu_take_narrow_floats) {
+  const std::string graph = product_graph(
+      "5", 64, 32, {"%b: f16[64]"}, {"%q: ? = Add \"a\" (%p, %b)", "%y: ? = Relu \"r\" (%q)"}, "f16");
+  EXPECT_EQ(call_text(region_of(graph, "product"), "cublaslt choice=0 panel=0"),
+            "product f16 batch [], rows 5, columns 64, depth 32\n"
+            "source 0 offset 0, strides [32, 1]\n"
+            "weights 1 offset 0, strides [64, 1]\n"
+            "result 3 offset 0, strides [64, 1]\n"
+            "post add 2 offset 0, strides [0, 1]\n"
+            "post relu 0:f32\n");
 }
 
 }  // namespace

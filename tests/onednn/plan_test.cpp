@@ -6,8 +6,8 @@
 #include "graph/infer.h"
 #include "kernel_source.h"
 #include "library_source.h"
-#include "onednn/graphs.h"
-#include "onednn/library_case.h"
+#include "support/library_graphs.h"
+#include "support/library_case.h"
 #include "plan/build_engine.h"
 
 namespace graft {

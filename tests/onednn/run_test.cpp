@@ -6,8 +6,8 @@
 #include "expr/build.h"
 #include "fuse/rewrite_region.h"
 #include "library_source.h"
-#include "onednn/graphs.h"
-#include "onednn/library_case.h"
+#include "support/library_graphs.h"
+#include "support/library_case.h"
 
 namespace graft {
 namespace {
@@ -33,7 +33,7 @@ bool is_taken(const Region& region, const std::string& schedule, const Bindings&
   if (!std::holds_alternative<LibraryMatch>(match)) return false;
   const Engine engine = LibraryCase(region, schedule, bindings).engine();
   try {
-    for (const int threads : {1, 2}) library_source()(engine, engine.steps[0], bindings, threads);
+    for (const int threads : {1, 2}) library_source()(engine, engine.steps[0], bindings, {.threads = threads});
     return true;
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported) << error.what();

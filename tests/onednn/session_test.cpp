@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "kernel_source.h"
 #include "library_source.h"
-#include "onednn/graphs.h"
-#include "onednn/library_case.h"
+#include "support/library_graphs.h"
+#include "support/library_case.h"
 
 namespace graft {
 namespace {
@@ -42,14 +42,14 @@ TEST(LibrarySession, a_call_that_reaches_beyond_its_tensor_is_refused) {
   const LibraryCase c(product_region(), kSchedule, {});
   Engine engine = c.engine();
   engine.tensors[1].bytes = Size(32 * 96 * 4 - 4);
-  EXPECT_THROW(library_source()(engine, engine.steps[0], {}, 2), Error);
+  EXPECT_THROW(library_source()(engine, engine.steps[0], {}, {.threads = 2}), Error);
 }
 
 TEST(LibrarySession, a_region_that_is_no_call_is_refused) {
   const LibraryCase c(product_region(), kSchedule, {});
   Engine engine = c.engine();
   engine.steps[0].schedule = "onednn cut=rows pieces=2 panel=12";
-  EXPECT_THROW(library_source()(engine, engine.steps[0], {}, 2), Error);
+  EXPECT_THROW(library_source()(engine, engine.steps[0], {}, {.threads = 2}), Error);
 }
 
 TEST(LibrarySession, the_library_starts_no_threads) {

@@ -12,7 +12,7 @@
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
 #include "kernel_source.h"
-#include "ops/sample_case.h"
+#include "support/sample_case.h"
 #include "support/run_generated.h"
 #include "target/target.h"
 

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "expr/interpreter.h"
 #include "graph/evaluate_graph.h"
-#include "ops/sample_case.h"
+#include "support/sample_case.h"
 
 namespace graft {
 namespace {

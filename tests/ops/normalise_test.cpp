@@ -6,7 +6,7 @@
 #include "expr/interpreter.h"
 #include "fuse/rewrite_region.h"
 #include "graph/evaluate_graph.h"
-#include "ops/sample_case.h"
+#include "support/sample_case.h"
 
 namespace graft {
 namespace {

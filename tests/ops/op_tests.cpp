@@ -14,7 +14,8 @@
 #include "base/error.h"
 #include "expr/interpreter.h"
 #include "graph/evaluate_graph.h"
-#include "ops/sample_case.h"
+#include "support/sample_case.h"
+#include "support/test_root.h"
 
 namespace graft {
 namespace {
@@ -27,9 +28,8 @@ const nlohmann::json& references() {
     nlohmann::json cases = nlohmann::json::array();
     for (const SampleCase& c : all_sample_cases()) cases.push_back(to_json(c));
     std::ofstream(folder / "cases.json") << cases;
-    const std::string command = fmt::format("{}/bin/python {}/tests/ops/reference.py {} {}", GRAFT_PYTHON_PREFIX,
-                                            GRAFT_SOURCE_DIR, (folder / "cases.json").string(),
-                                            (folder / "expected.json").string());
+    const std::string command = fmt::format("{} {}/tests/ops/reference.py {} {}", test_python(), test_root(),
+                                            (folder / "cases.json").string(), (folder / "expected.json").string());
     const int status = std::system(command.c_str());
     nlohmann::json result;
     if (status == 0) result = nlohmann::json::parse(std::ifstream(folder / "expected.json"));
@@ -125,8 +125,4 @@ TEST(OperatorTable, every_sample_has_a_reference) {
 }
 
 }  // namespace
-
-/// How a failing case is printed.
-void PrintTo(const SampleCase& c, std::ostream* stream) { *stream << c.name(); }
-
 }  // namespace graft

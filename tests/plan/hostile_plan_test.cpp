@@ -61,6 +61,8 @@ std::vector<Lie> lies_about_constants() {
       {"another element type", [](PlanFile& p) { constant(p, "b1").type = DType::kInt8; }, "not in the weights"},
       {"a missing one", [](PlanFile& p) { constant(p, "b1").name = "b2"; }, "'b1' is not in the text"},
       {"a layout that is none", [](PlanFile& p) { constant(p, "w1").layout = "panels dim=9999999999"; }, "expected"},
+      {"a layout of a negative axis",
+       [](PlanFile& p) { constant(p, "w1").layout = "panels dim=-1 lanes=32 keep=0 rest=0"; }, "expected"},
       {"a layout without lanes", [](PlanFile& p) { constant(p, "w1").layout = "panels dim=1 lanes=0 keep=0 rest=0"; },
        "lanes is 0"},
       {"a layout that names a dimension twice",

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "support/test_root.h"
+
 namespace graft::golden {
 namespace {
 
@@ -68,7 +70,7 @@ void write(const File& file) {
 
 std::vector<File> read_folder(const std::string& folder) {
   std::vector<File> files;
-  for (const auto& entry : std::filesystem::directory_iterator(GRAFT_SOURCE_DIR "/tests/golden/" + folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(test_root() + "/tests/golden/" + folder)) {
     if (entry.path().extension() == ".graft") files.push_back(read(entry.path()));
   }
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.path < b.path; });

@@ -38,6 +38,13 @@ TEST(SymbolicContent, constants_wrap_like_the_interpreter) {
   EXPECT_EQ(only(mapped({-7}, [](const Expr& x) { return x / make_index(2); })), (std::vector<Size>{-3}));
 }
 
+TEST(SymbolicContent, constants_divided_by_minus_one_do_not_overflow) {
+  const auto divided = [](const Expr& x) { return x / make_index(-1); };
+  const auto rest = [](const Expr& x) { return make_call(Intrinsic::kRem, {x, make_index(-1)}); };
+  EXPECT_EQ(only(mapped({7, -5, INT64_MIN}, divided)), (std::vector<Size>{-7, 5, INT64_MIN}));
+  EXPECT_EQ(only(mapped({7, -5, INT64_MIN}, rest)), (std::vector<Size>{0, 0, 0}));
+}
+
 TEST(SymbolicContent, select_takes_the_branch_that_signs_decide) {
   const auto resolve = [](const Expr& x) { return select(eq(x, make_index(-1)), make_index(99), x); };
   EXPECT_EQ(only(mapped({kBatch, -1, 5}, resolve)), (std::vector<Size>{kBatch, 99, 5}));

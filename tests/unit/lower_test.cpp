@@ -2,6 +2,7 @@
 // Which strategy takes which region, and why the others do not.
 #include "tile/lower.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "expr/build.h"
@@ -54,6 +55,49 @@ TEST(Lower, every_program_reads_back_as_printed) {
     const std::string text = tile::print(*program(lowered));
     EXPECT_EQ(tile::print(tile::parse_program(text)), text);
   }
+}
+
+TEST(Lower, operands_of_a_product_may_share_an_index) {
+  const auto text = [](std::string_view let, std::string_view index) {
+    return fmt::format(R"(program shared_index {{
+  threads 64
+  global a: f32[64, 64] strides [64, 1]
+  global b: f32[64, 64] strides [64, 1]
+  fragment c: f32[32, 32] strides [32, 1]
+  grid [g0 < 2]
+  body {{
+    contract m [i0 < 32] n [i1 < 32] k [i2 < 32] {{
+{}      c[i0, i1] = a[i0, {}] * b[{}, i1]
+    }}
+  }}
+}}
+)",
+                       let, index, index);
+  };
+  const std::string index = "add(mul(32, g0), i2)";
+  EXPECT_EQ(tile::print(tile::parse_program(text("      let t0 = " + index + "\n", "t0"))), text("", index));
+}
+
+TEST(Lower, a_map_is_cut_into_chunks) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat32, {3, 5000});
+  const Tensor y = b.compute("y", DType::kFloat32, {3, 5000}, [&](const Indices& i) { return exp(x({i[0], i[1]})); });
+  Region region = b.finish("map", {y});
+  normalise(region);
+  const tile::Lowered lowered = lower(region, {}, tile::NestSchedule{.chunk = 4096}, find_target("x86-64-v3", 2));
+  ASSERT_TRUE(program(lowered));
+  Size points = 1;
+  for (const Axis& axis : program(lowered)->grid) points = points * axis.extent;
+  EXPECT_EQ(points, Size(4));  // 15000 elements
+}
+
+TEST(Lower, blocks_of_a_gpu_have_threads) {
+  const Region region = product(512, 512, 512, true);
+  const tile::Schedule schedule = tile::ContractSchedule{.m = 128, .n = 64, .k = 32, .panel = 0};
+  const tile::Lowered on_gpu = lower(region, {}, schedule, find_target("sm_90a", 1));
+  ASSERT_TRUE(program(on_gpu)) << std::get<std::string>(on_gpu);
+  EXPECT_EQ(program(on_gpu)->threads % 32, 0);
+  EXPECT_GT(program(on_gpu)->threads, 0);
 }
 
 TEST(Lower, what_is_no_contraction_gives_the_reason) {

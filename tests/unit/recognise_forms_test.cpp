@@ -77,6 +77,29 @@ TEST(Contraction, needs_each_axis_in_an_operand_and_the_summed_ones_in_both) {
   EXPECT_FALSE(find_contraction(std::get<Reduce>(region.forms[2]))) << "one operand is not summed over";
 }
 
+TEST(Contraction, puts_the_largest_reduced_axis_first_and_leaves_the_others_in_order) {
+  Contraction c;
+  for (const int64_t extent : {3, 64, 5, 64}) c.k.push_back({make_variable(), extent});
+  largest_reduced_axis_first(c);
+  std::vector<Size> extents;
+  for (const Axis& axis : c.k) extents.push_back(axis.extent);
+  EXPECT_EQ(extents, (std::vector<Size>{64, 3, 5, 64}));
+  c.k.push_back({make_variable(), Size::symbol("n")});  // may be larger than any
+  largest_reduced_axis_first(c);
+  EXPECT_EQ(c.k[0].extent, Size::symbol("n"));
+}
+
+TEST(Monoid, of_several_components_is_no_intrinsic) {
+  Monoid monoid = make_monoid(Intrinsic::kAdd, kF32);
+  EXPECT_EQ(monoid.intrinsic(), Intrinsic::kAdd);
+  const Monoid other = make_monoid(Intrinsic::kMax, kF32);
+  monoid.identity.push_back(other.identity[0]);
+  monoid.left.push_back(other.left[0]);
+  monoid.right.push_back(other.right[0]);
+  monoid.combine.push_back(other.combine[0]);
+  EXPECT_EQ(monoid.intrinsic(), std::nullopt);
+}
+
 TEST(CommonAxes, of_results_side_by_side_are_shared) {
   RegionBuilder b;
   const Size n = Size::symbol("n");

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <numeric>
 
@@ -16,6 +17,7 @@
 #include "commands.h"
 #include "console.h"
 #include "model_options.h"
+#include "runtime/device_code.h"
 #include "tensor_set.h"
 
 namespace graft {
@@ -29,11 +31,12 @@ struct BenchCommand {
   InputOptions inputs;
   int warmup = 10, iterations = 0;
   double duration = 3;
+  bool host_io = false;
   std::string json;
 
   int run() const;
-  std::vector<double> measure(Session& session, OutputBuffers& buffers, std::vector<TensorData>& given) const;
-  void report(const Engine& engine, const std::vector<TensorData>& given, std::vector<double> times) const;
+  std::vector<double> measure(const std::function<void()>& run_once) const;
+  void report(const LoadedEngine& loaded, const std::vector<TensorData>& given, std::vector<double> times) const;
 };
 
 double quantile(const std::vector<double>& sorted, double share) {
@@ -51,13 +54,12 @@ std::string processor() {
   return "cpu";
 }
 
-std::vector<double> BenchCommand::measure(Session& session, OutputBuffers& buffers,
-                                          std::vector<TensorData>& given) const {
+std::vector<double> BenchCommand::measure(const std::function<void()>& run_once) const {
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < warmup; ++i) {
     stop_if_interrupted();
     show_progress("bench", "warming up", i, warmup);
-    buffers.run(session, given);
+    run_once();
   }
   std::vector<double> milliseconds;
   const auto start = Clock::now();
@@ -68,14 +70,17 @@ std::vector<double> BenchCommand::measure(Session& session, OutputBuffers& buffe
   while (!enough()) {
     stop_if_interrupted();
     const auto begin = Clock::now();
-    buffers.run(session, given);
+    run_once();
     milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
   }
   clear_progress();
   return milliseconds;
 }
 
-void BenchCommand::report(const Engine& engine, const std::vector<TensorData>& given, std::vector<double> times) const {
+void BenchCommand::report(const LoadedEngine& loaded, const std::vector<TensorData>& given,
+                          std::vector<double> times) const {
+  const Engine& engine = *loaded.engine;
+  const std::string device = loaded.device ? loaded.device->device->name() : processor();
   const double sum = std::accumulate(times.begin(), times.end(), 0.0), mean = sum / static_cast<double>(times.size());
   double squares = 0;
   for (const double time : times) squares += (time - mean) * (time - mean);
@@ -89,22 +94,35 @@ void BenchCommand::report(const Engine& engine, const std::vector<TensorData>& g
     for (size_t i = 0; i < given.size(); ++i) {
       fmt::print("{}  {}\n", engine.tensors[engine.inputs[i]].name, describe(given[i]));
     }
-    fmt::print("{} runs, {} threads: median {:.3f} ms, p90 {:.3f}, p95 {:.3f}, p99 {:.3f}, min {:.3f}\n"
-               "{:.1f} per second (batch {}), coefficient of variation {:.1f} %\n",
-               times.size(), engine.threads, median, quantile(times, 0.9), quantile(times, 0.95),
-               quantile(times, 0.99), times.front(), throughput, batch, 100 * variation);
+    const std::string where =
+        !loaded.device ? fmt::format("{} threads", engine.threads)
+                       : fmt::format("{}, inputs and outputs {}", device, host_io ? "on the host" : "on the device");
+    fmt::print(
+        "{} runs, {}: median {:.3f} ms, p90 {:.3f}, p95 {:.3f}, p99 {:.3f}, min {:.3f}\n"
+        "{:.1f} per second (batch {}), coefficient of variation {:.1f} %\n",
+        times.size(), where, median, quantile(times, 0.9), quantile(times, 0.95), quantile(times, 0.99), times.front(),
+        throughput, batch, 100 * variation);
     if (variation > kNoisy) {
       fmt::print("warning: the times vary by more than {:.0f} %: other work is running, or the machine throttles\n",
                  100 * kNoisy);
     }
   }
   if (json.empty()) return;
-  const nlohmann::json row = {
-      {"bench", "graft bench"}, {"case", model.path()}, {"device", processor()},
-      {"dtype", given.empty() ? "" : std::string(name_of(given[0].type()))}, {"batch", batch}, {"graft_ms", median},
-      {"peers", nlohmann::json::object()}, {"ratio", nullptr}, {"runs", times.size()}, {"threads", engine.threads},
-      {"p90_ms", quantile(times, 0.9)}, {"p95_ms", quantile(times, 0.95)}, {"p99_ms", quantile(times, 0.99)},
-      {"per_second", throughput}, {"coefficient_of_variation", variation}};
+  const nlohmann::json row = {{"bench", "graft bench"},
+                              {"case", model.path()},
+                              {"device", device},
+                              {"dtype", given.empty() ? "" : std::string(name_of(given[0].type()))},
+                              {"batch", batch},
+                              {"graft_ms", median},
+                              {"peers", nlohmann::json::object()},
+                              {"ratio", nullptr},
+                              {"runs", times.size()},
+                              {"threads", engine.threads},
+                              {"p90_ms", quantile(times, 0.9)},
+                              {"p95_ms", quantile(times, 0.95)},
+                              {"p99_ms", quantile(times, 0.99)},
+                              {"per_second", throughput},
+                              {"coefficient_of_variation", variation}};
   const auto replace = nlohmann::json::error_handler_t::replace;
   const std::string text = nlohmann::json::array({row}).dump(1, ' ', false, replace) + "\n";
   if (json == "-") {
@@ -118,8 +136,13 @@ int BenchCommand::run() const {
   const auto engine = model.load_engine();
   std::vector<TensorData> given = inputs.read(*engine->engine);
   Session session(engine);
+  if (engine->device && !host_io) {
+    DeviceTensors tensors(*engine, given);
+    report(*engine, given, measure([&] { tensors.run(session); }));
+    return 0;
+  }
   OutputBuffers buffers(*engine->engine);
-  report(*engine->engine, given, measure(session, buffers, given));
+  report(*engine, given, measure([&] { buffers.run(session, given); }));
   return 0;
 }
 
@@ -130,12 +153,16 @@ void add_bench(CLI::App& app, Action& action) {
   const auto command = std::make_shared<BenchCommand>();
   command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
   command->inputs.add_to(*sub);
-  sub->add_option("--warmup", command->warmup, "runs before measuring")->check(CLI::Range(0, 1000000))
+  sub->add_option("--warmup", command->warmup, "runs before measuring")
+      ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  sub->add_option("--duration", command->duration, "seconds to measure")->check(CLI::Range(0.0, 86400.0))
+  sub->add_option("--duration", command->duration, "seconds to measure")
+      ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   sub->add_option("--iterations", command->iterations, "runs to measure, instead of a duration")
       ->check(CLI::Range(1, 100000000));
+  sub->add_flag("--host-io", command->host_io,
+                "on a GPU: copy inputs and outputs from and to the host in every run (they stay on the device)");
   sub->add_option("--json", command->json, "also write the figures as a list of rows; - is standard output")
       ->type_name("FILE");
   sub->footer(R"(

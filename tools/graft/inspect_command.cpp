@@ -19,6 +19,7 @@
 #include "machine_peak.h"
 #include "model_options.h"
 #include "runtime/bind.h"
+#include "runtime/device_code.h"
 #include "tensor_set.h"
 
 namespace graft {
@@ -88,33 +89,44 @@ void print_signature(const Engine& engine) {
   fmt::print("{}, for {} threads of {}\n", engine.name.empty() ? "engine" : engine.name, engine.threads, engine.target);
   for (const auto& [key, value] : engine.options) fmt::print("option {} = {}\n", key, value);
   for (const auto& [name, range] : engine.symbols) {
-    fmt::print("size {} = {} to {}, usually {}\n", name, range.min,
-               range.max > 0 ? std::to_string(range.max) : "any", range.opt);
+    fmt::print("size {} = {} to {}, usually {}\n", name, range.min, range.max > 0 ? std::to_string(range.max) : "any",
+               range.opt);
   }
   for (const int input : engine.inputs) line("input ", input);
   for (const int output : engine.outputs) line("output", output);
 }
 
 /// How near a step is to what the machine can do: arithmetic or memory, whichever it is nearer to.
-std::string share_of_peak(const EngineStep& step, double milliseconds, const Bindings& bindings,
+std::string share_of_peak(const EngineStep& step, bool is_half, double milliseconds, const Bindings& bindings,
                           const MachinePeak& peak) {
   if (milliseconds <= 0) return "";
   const double gflops = value_of(step.operations, bindings) / milliseconds * 1e-6;
   const double bandwidth = value_of(step.bytes, bindings) / milliseconds * 1e-6;
-  const double arithmetic = peak.gflops > 0 ? gflops / peak.gflops : 0;
+  const double most = is_half && peak.half_gflops > 0 ? peak.half_gflops : peak.gflops;
+  const double arithmetic = most > 0 ? gflops / most : 0;
   const double memory = peak.gigabytes_per_s > 0 ? bandwidth / peak.gigabytes_per_s : 0;
   if (arithmetic <= 0 && memory <= 0) return "";
   if (arithmetic >= memory) return fmt::format("{:.0f} % arithmetic", 100 * arithmetic);
   return memory > 1 ? "from caches" : fmt::format("{:.0f} % memory", 100 * memory);
 }
 
-void print_steps(const Engine& engine, const Measurement* measured, const Bindings& bindings,
+/// Whether it multiplies fp16 or bf16, for which GPUs have units of their own.
+bool multiplies_halves(const Engine& engine, const EngineStep& step) {
+  return std::any_of(step.tensors.begin(), step.tensors.end(), [&](int tensor) {
+    const DType type = engine.tensors[tensor].type;
+    return type == DType::kFloat16 || type == DType::kBFloat16;
+  });
+}
+
+void print_steps(const LoadedEngine& loaded, const Measurement* measured, const Bindings& bindings,
                  const MachinePeak& before) {
+  const Engine& engine = *loaded.engine;
   MachinePeak peak = before;
-  if (measured) {
+  if (measured && !loaded.device) {
     // Other work may have lowered one of the two.
     const MachinePeak after = measure_peak(engine.threads);
-    peak = {std::max(peak.gflops, after.gflops), std::max(peak.gigabytes_per_s, after.gigabytes_per_s)};
+    peak.gflops = std::max(peak.gflops, after.gflops);
+    peak.gigabytes_per_s = std::max(peak.gigabytes_per_s, after.gigabytes_per_s);
   }
   Table table("rrrlllll");
   table.add({"step", "ms", "%", "of the peak", "runs as", "kernel", "node", "fused"});
@@ -123,14 +135,16 @@ void print_steps(const Engine& engine, const Measurement* measured, const Bindin
     const double time = measured ? measured->milliseconds[s] : 0;
     table.add({std::to_string(s), measured ? fmt::format("{:.3f}", time) : "",
                measured && measured->total > 0 ? fmt::format("{:.1f}", 100 * time / measured->total) : "",
-               share_of_peak(step, time, bindings, peak), std::string(name_of(step.kind)),
-               step.kernel >= 0 ? engine.kernels[step.kernel].name : step.library, step.name,
-               fmt::format("{}", fmt::join(step.operators, " + "))});
+               share_of_peak(step, multiplies_halves(engine, step), time, bindings, peak),
+               std::string(name_of(step.kind)), step.kernel >= 0 ? engine.kernels[step.kernel].name : step.library,
+               step.name, fmt::format("{}", fmt::join(step.operators, " + "))});
   }
   fmt::print("\n{}", table.print());
   if (measured && peak.gflops > 0) {
-    fmt::print("{:.3f} ms in all; measured peaks: {:.0f} GFLOP/s fp32, {:.1f} GB/s (caches may exceed it)\n",
-               measured->total, peak.gflops, peak.gigabytes_per_s);
+    const std::string half =
+        peak.half_gflops > 0 ? fmt::format(", {:.0f} in products of halves", peak.half_gflops) : "";
+    fmt::print("{:.3f} ms in all; {}: {:.0f} GFLOP/s fp32{}, {:.1f} GB/s (caches may exceed it)\n", measured->total,
+               loaded.device ? "peaks" : "measured peaks", peak.gflops, half, peak.gigabytes_per_s);
   }
 }
 
@@ -145,8 +159,8 @@ void print_candidates(const Engine& engine) {
     const EngineStep& step = engine.steps[s];
     if (step.candidates.empty() || (step.kernel >= 0 && !told.insert(step.kernel).second)) continue;
     any = true;
-    const std::string way = step.library.empty() ? fmt::format("{} {}", name_of(step.kind), step.schedule)
-                                                 : step.library;
+    const std::string way =
+        step.library.empty() ? fmt::format("{} {}", name_of(step.kind), step.schedule) : step.library;
     table.add({std::to_string(s), way, time(step.milliseconds), "chosen"});
     for (const Candidate& lost : step.candidates) table.add({"", lost.name, time(lost.milliseconds), lost.reason});
   }
@@ -182,8 +196,13 @@ void write_trace(const std::string& path, const Engine& engine, const Measuremen
   nlohmann::json events = nlohmann::json::array();
   for (const StepTime& time : measured.last) {
     const EngineStep& step = engine.steps[time.step];
-    events.push_back({{"name", step.name}, {"cat", name_of(step.kind)}, {"ph", "X"}, {"pid", 1}, {"tid", 1},
-                      {"ts", time.begin_us}, {"dur", time.end_us - time.begin_us},
+    events.push_back({{"name", step.name},
+                      {"cat", name_of(step.kind)},
+                      {"ph", "X"},
+                      {"pid", 1},
+                      {"tid", 1},
+                      {"ts", time.begin_us},
+                      {"dur", time.end_us - time.begin_us},
                       {"args", {{"operators", step.operators}, {"nodes", step.nodes}, {"schedule", step.schedule}}}});
   }
   const nlohmann::json trace = {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
@@ -204,11 +223,11 @@ int InspectCommand::run() const {
   if (!no_run) {
     std::vector<TensorData> given = inputs.read(engine);
     bindings = bind_inputs(engine, views_of(given));
-    before = measure_peak(engine.threads);
+    before = loaded->device ? measure_peak(*loaded->device->device) : measure_peak(engine.threads);
     measured = measure(loaded, given, runs);
   }
   const Measurement* shown = measured ? &*measured : nullptr;
-  print_steps(engine, shown, bindings, before);
+  print_steps(*loaded, shown, bindings, before);
   print_candidates(engine);
   print_memory(engine, shown, bindings);
   if (!trace.empty() && measured) write_trace(trace, engine, *measured);
@@ -222,11 +241,13 @@ void add_inspect(CLI::App& app, Action& action) {
   const auto command = std::make_shared<InspectCommand>();
   command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
   command->inputs.add_to(*sub);
-  sub->add_option("--runs", command->runs, "runs to take the median of")->check(CLI::Range(1, 1000000))
+  sub->add_option("--runs", command->runs, "runs to take the median of")
+      ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   const auto quiet = sub->add_flag("--no-run", command->no_run, "only show what is there; measure nothing");
   sub->add_option("--trace", command->trace, "write the steps of a run for ui.perfetto.dev or chrome://tracing")
-      ->type_name("FILE")->excludes(quiet);
+      ->type_name("FILE")
+      ->excludes(quiet);
   sub->add_flag("--text", command->text, "print the whole plan as text instead");
   sub->footer("\nExample: graft inspect model.graft --size batch=8 --trace run.json");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });

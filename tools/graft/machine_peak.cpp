@@ -10,6 +10,7 @@
 #include <immintrin.h>
 #endif
 
+#include "device/device.h"
 #include "base/thread_team.h"
 
 namespace graft {
@@ -93,6 +94,22 @@ double measure_copies(int threads) {
 
 MachinePeak measure_peak(int threads) {
   return {.gflops = measure_arithmetic(threads), .gigabytes_per_s = measure_copies(threads)};
+}
+
+MachinePeak measure_peak(Device& device) {
+  constexpr int64_t kBytes = 512 << 20;
+  constexpr int kCopies = 10;
+  MachinePeak peak{.gflops = device.peak_gflops(false), .half_gflops = device.peak_gflops(true)};
+  const auto stream = device.make_stream();
+  void* memory = stream->allocate(2 * kBytes);
+  char* second = static_cast<char*>(memory) + kBytes;
+  stream->clear(memory, kBytes);
+  stream->mark(0);
+  for (int i = 0; i < kCopies; ++i) stream->copy(i % 2 ? memory : second, i % 2 ? second : memory, kBytes);
+  stream->mark(1);
+  peak.gigabytes_per_s = 2.0 * kBytes * kCopies / stream->elapsed_us(0, 1) * 1e-3;
+  stream->release(memory);
+  return peak;
 }
 
 }  // namespace graft

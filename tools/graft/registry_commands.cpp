@@ -17,6 +17,7 @@
 #include "console.h"
 #include "graph/op_def.h"
 #include "kernel_source.h"
+#include "library/libraries.h"
 #include "library_source.h"
 #include "model_options.h"
 #include "operators_json.h"
@@ -78,8 +79,10 @@ int print_environment() {
   const KernelCache cache;
   fmt::print("machine          {}\n", print(machine));
   fmt::print("code generator   {}\n", missing.empty() ? generator_version(machine) : "none: " + missing);
-  const std::string no_library = why_no_library("onednn");
-  fmt::print("library          {}\n", no_library.empty() ? library_version("onednn") : "none: " + no_library);
+  for (const LibraryInfo& library : all_libraries()) {
+    const std::string name(library.name), no_library = why_no_library(name);
+    fmt::print("{:<16} {}\n", name, no_library.empty() ? library_version(name) : "none: " + no_library);
+  }
   fmt::print("kernel cache     {}{}\n", cache.directory(),
              cache.problem().empty() ? "" : fmt::format(" (not used: {})", cache.problem()));
   return 0;

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "model_options.h"
+#include "runtime/device_code.h"
 
 namespace graft {
 namespace {
@@ -47,13 +48,16 @@ size_t find_input(const Engine& engine, const std::string& name, const std::stri
 }  // namespace
 
 void InputOptions::add_to(CLI::App& command) {
-  command.add_option("-i,--input", inputs_,
-                     "FILE.npz with tensors by name, NAME=FILE.npy, or FILE.npy in the order of the inputs;\n"
-                     "an input without a file gets random values: integers are 0 or 1, so that they are valid\n"
-                     "as indices, other numbers are normal")
-      ->type_name("FILE")->group("Inputs");
+  command
+      .add_option("-i,--input", inputs_,
+                  "FILE.npz with tensors by name, NAME=FILE.npy, or FILE.npy in the order of the inputs;\n"
+                  "an input without a file gets random values: integers are 0 or 1, so that they are valid\n"
+                  "as indices, other numbers are normal")
+      ->type_name("FILE")
+      ->group("Inputs");
   command.add_option("--size", sizes_, "a symbolic size of the random inputs: batch=4; may be repeated")
-      ->type_name("NAME=N")->group("Inputs");
+      ->type_name("NAME=N")
+      ->group("Inputs");
   command.add_option("--seed", seed_, "of the random inputs")->capture_default_str()->group("Inputs");
 }
 
@@ -171,6 +175,32 @@ NamedTensors OutputBuffers::tensors() const {
   NamedTensors named;
   for (const size_t output : selected_) named.emplace_back(names_[output], results_[output]);
   return named;
+}
+
+DeviceTensors::DeviceTensors(const LoadedEngine& engine, std::vector<TensorData>& inputs)
+    : stream_(engine.device->device->make_stream()),
+      inputs_(views_of(inputs)),
+      outputs_(engine.engine->outputs.size()) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::span<const std::byte> bytes = inputs[i].bytes();
+    inputs_[i].data = stream_->allocate(static_cast<int64_t>(bytes.size()));
+    inputs_[i].on_device = true;
+    stream_->upload(inputs_[i].data, bytes.data(), bytes.size());
+  }
+}
+
+DeviceTensors::~DeviceTensors() {
+  for (const BufferView& input : inputs_) stream_->release(input.data);
+}
+
+void DeviceTensors::run(Session& session) {
+  for (BufferView& output : outputs_) {
+    output.data = nullptr;
+    output.on_device = true;
+  }
+  Status status = session.run(inputs_, outputs_);
+  if (status.ok()) status = session.wait();
+  if (!status.ok()) throw Error(status.kind(), status.message());
 }
 
 void check_path_for_tensors(const std::string& path, size_t count) {

@@ -2,10 +2,12 @@
 // The tensors of a run from the command line: inputs from files or a seed, results to files or against a reference.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "device/device.h"
 #include "npy.h"
 #include "runtime/session.h"
 
@@ -52,6 +54,22 @@ class OutputBuffers {
   std::vector<size_t> selected_;
   std::vector<TensorData> results_;
   std::vector<BufferView> views_;
+};
+
+/// Inputs and outputs in the memory of an engine's device, so that a run copies nothing to or from the host.
+class DeviceTensors {
+ public:
+  /// Copies the inputs there; the engine runs on a device and outlives this. Throws out_of_memory.
+  DeviceTensors(const LoadedEngine& engine, std::vector<TensorData>& inputs);
+  ~DeviceTensors();
+  DeviceTensors(const DeviceTensors&) = delete;
+  DeviceTensors& operator=(const DeviceTensors&) = delete;
+  /// Runs and waits; throws what the status says.
+  void run(Session& session);
+
+ private:
+  std::unique_ptr<DeviceStream> stream_;
+  std::vector<BufferView> inputs_, outputs_;
 };
 
 /// Throws invalid_argument unless the path ends like a file for `count` tensors: .npz, or .npy for one.

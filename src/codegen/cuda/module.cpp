@@ -31,7 +31,7 @@ bool has_word(std::string_view options, std::string_view word) {
   return false;
 }
 
-/// Sends "source", "ptx" (each on request), "launch" and "cubin".
+/// Sends "source", "ptx", "report" (each on request), "launch" and "cubin".
 void compile(std::string_view programs, const Target& target, std::string_view options, const auto& send,
              codegen::Progress& progress) {
   GRAFT_USER_CHECK(target.kind == TargetKind::kCuda, kInvalidArgument, "the target is no CUDA device", target.name);
@@ -51,7 +51,12 @@ void compile(std::string_view programs, const Target& target, std::string_view o
   if (has_word(options, "source")) send("source", source);
   if (has_word(options, "ptx")) send("ptx", compile_source(source, target.architecture, progress, true));
   send("launch", launches);
-  if (!has_word(options, "no-cubin")) send("cubin", compile_source(source, target.architecture, progress));
+  std::string report;
+  if (!has_word(options, "no-cubin")) {
+    std::string* wanted = has_word(options, "report") ? &report : nullptr;
+    send("cubin", compile_source(source, target.architecture, progress, false, wanted));
+  }
+  if (!report.empty()) send("report", report);
   // NVRTC compiles all of them at once.
   for (const tile::Program& program : parsed) progress.stop(program.name);
 }

@@ -14,8 +14,9 @@ std::string nvrtc_version();
 std::string nvrtc_problem();
 /// Compiles a unit for an architecture ("sm_90a") to a cubin, or to PTX text. Throws a device Error when NVRTC is
 /// absent, an internal one with the compiler's log when it rejects the source, and a cancelled one when `progress`
-/// wants to stop: at once from NVRTC 12.9 on, before that when NVRTC is done. Thread-safe.
+/// wants to stop: at once from NVRTC 12.9 on, before that when NVRTC is done. `report` gets what the assembler says of
+/// each kernel of a cubin: registers, stack frame and spills. Thread-safe.
 std::string compile_source(const std::string& source, const std::string& architecture, codegen::Progress& progress,
-                           bool ptx = false);
+                           bool ptx = false, std::string* report = nullptr);
 
 }  // namespace graft::cuda

@@ -213,7 +213,8 @@ llvm::Value* Emitter::emit_check_index(const ExprNode& node) {
   builder_.CreateStore(wrong, builder_.CreateConstGEP1_64(builder_.getInt64Ty(), status_, 1));
   builder_.CreateStore(index(1), status_);
   at_top();
-  return builder_.CreateSelect(good, v[0], llvm::Constant::getNullValue(v[0]->getType()));
+  Value* zero = llvm::Constant::getNullValue(v[0]->getType());
+  return builder_.CreateSelect(good, v[0], zero);
 }
 
 }  // namespace graft::codegen

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "codegen/llvm/emitter.h"
 
 #include <llvm/IR/InlineAsm.h>
@@ -35,6 +36,8 @@ int largest_rows(int registers, int vectors, bool fma) {
 }
 
 llvm::Function* Emitter::micro_kernel(const MicroKernelShape& shape) {
+  GRAFT_CHECK(shape.rows >= 1 && shape.rows <= largest_rows(unit_.traits.registers, shape.vectors, unit_.traits.fma),
+              "a register tile of " + shape.name() + " does not fit into the registers");
   llvm::Function*& known = unit_.shared[shape.name()];
   if (!known) {
     Emitter inner(unit_, program_);

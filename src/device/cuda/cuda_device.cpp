@@ -2,30 +2,27 @@
 #include "device/cuda/cuda_device.h"
 
 #include <charconv>
-#include <climits>
 #include <map>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "device/cuda/cuda_stream.h"
 #include "device/cuda/driver.h"
 
 namespace graft {
 namespace {
 
-using cuda::Address;
 using cuda::check;
+using cuda::Current;
 using cuda::driver;
 using cuda::Handle;
 
 // Numbers of the driver API.
 constexpr int kComputeMajor = 75, kComputeMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+constexpr int kMultiprocessors = 16, kClockRate = 13;  // CU_DEVICE_ATTRIBUTE_*; the clock in kHz
 constexpr int kMaxDynamicShared = 8;                   // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr unsigned kNonBlocking = 1;                   // CU_STREAM_NON_BLOCKING
-constexpr cuda::Result kOutOfMemory = 2;               // CUDA_ERROR_OUT_OF_MEMORY
-
-Address address(const void* memory) { return reinterpret_cast<Address>(memory); }
 
 class CudaModule : public DeviceModule {
  public:
@@ -35,6 +32,7 @@ class CudaModule : public DeviceModule {
     const size_t end = text.find("\n\n");
     GRAFT_USER_CHECK(end != text.npos, kDevice, "the code of a unit has no list of kernels", "CUDA");
     const std::vector<std::byte> cubin(code.begin() + static_cast<std::ptrdiff_t>(end) + 2, code.end());
+    const Current current(context_);
     check(driver().module_load(&module_, cubin.data()), "kernels cannot be loaded");
     std::string_view lines = text.substr(0, end + 1);
     while (!lines.empty()) {
@@ -44,7 +42,12 @@ class CudaModule : public DeviceModule {
     }
   }
   ~CudaModule() override {
-    if (driver().set_context(context_) == 0) driver().module_unload(module_);
+    try {
+      const Current current(context_);
+      driver().module_unload(module_);
+    } catch (const Error&) {
+      // The driver is gone, and the code with it.
+    }
   }
   CudaModule(const CudaModule&) = delete;
   CudaModule& operator=(const CudaModule&) = delete;
@@ -77,72 +80,6 @@ class CudaModule : public DeviceModule {
   std::map<std::string, DeviceKernel, std::less<>> kernels_;
 };
 
-class CudaStream : public DeviceStream {
- public:
-  explicit CudaStream(Handle context) : context_(context) {
-    enter();
-    check(driver().stream_create(&stream_, kNonBlocking), "a stream cannot be made");
-  }
-  ~CudaStream() override {
-    if (driver().set_context(context_) == 0) driver().stream_destroy(stream_);
-  }
-  CudaStream(const CudaStream&) = delete;
-  CudaStream& operator=(const CudaStream&) = delete;
-
-  void* allocate(int64_t bytes) override {
-    enter();
-    Address memory = 0;
-    const auto rounded = (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + 255) / 256 * 256;
-    const cuda::Result result = driver().allocate(&memory, rounded);
-    if (result == kOutOfMemory) {
-      size_t free = 0, whole = 0;
-      driver().memory_info(&free, &whole);
-      throw Error(ErrorKind::kOutOfMemory,
-                  fmt::format("cannot allocate {} bytes; {} of {} are free", rounded, free, whole), "GPU");
-    }
-    check(result, fmt::format("cannot allocate {} bytes", rounded));
-    return reinterpret_cast<void*>(memory);
-  }
-  void release(void* memory) noexcept override {
-    if (memory && driver().set_context(context_) == 0) driver().release(address(memory));
-  }
-  void upload(void* to, const void* from, size_t bytes) override {
-    enter();
-    if (bytes > 0) check(driver().upload(address(to), from, bytes, stream_), "copying to the GPU");
-    wait();
-  }
-  void download(void* to, const void* from, size_t bytes) override {
-    enter();
-    if (bytes > 0) check(driver().download(to, address(from), bytes, stream_), "copying from the GPU");
-    wait();
-  }
-  void copy(void* to, const void* from, size_t bytes) override {
-    enter();
-    if (bytes > 0) check(driver().copy(address(to), address(from), bytes, stream_), "copying on the GPU");
-  }
-  void clear(void* memory, size_t bytes) override {
-    enter();
-    check(driver().fill(address(memory), 0, bytes, stream_), "clearing memory");
-  }
-  void launch(const DeviceKernel& kernel, int64_t grid, void** arguments) override {
-    GRAFT_USER_CHECK(grid <= INT_MAX, kUnsupported, fmt::format("a launch of {} blocks", grid), "GPU");
-    enter();
-    check(driver().launch(kernel.function, static_cast<unsigned>(grid), 1, 1, static_cast<unsigned>(kernel.threads), 1,
-                          1, static_cast<unsigned>(kernel.shared_bytes), stream_, arguments, nullptr),
-          "launching a kernel");
-  }
-  void wait() override {
-    enter();
-    check(driver().stream_wait(stream_), "waiting for the GPU");
-  }
-
- private:
-  /// A context belongs to a thread; the caller's thread may change between calls.
-  void enter() const { check(driver().set_context(context_), "entering the context"); }
-
-  Handle context_, stream_ = nullptr;
-};
-
 class CudaDevice : public Device {
  public:
   explicit CudaDevice(int ordinal) {
@@ -160,20 +97,37 @@ class CudaDevice : public Device {
   }
 
   const std::string& name() const override { return name_; }
-  std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<CudaStream>(context_); }
+  std::unique_ptr<DeviceStream> make_stream() override { return make_cuda_stream(context_); }
   std::shared_ptr<const DeviceModule> load(std::span<const std::byte> code) override {
-    check(driver().set_context(context_), "entering the context");
     return std::make_shared<CudaModule>(context_, code);
   }
 
+  double peak_gflops(bool half) const override {
+    // Operations of a multiprocessor in a clock, from NVIDIA's tables of arithmetic throughput.
+    struct Row {
+      int major, minor, single, half;
+    };
+    constexpr Row kRows[] = {{8, 0, 128, 2048}, {8, 6, 256, 1024},  {8, 9, 256, 1024},
+                             {9, 0, 256, 4096}, {10, 0, 256, 8192}, {12, 0, 256, 1024}};
+    for (const Row& row : kRows) {
+      if (row.major != attribute(kComputeMajor) || row.minor != attribute(kComputeMinor)) continue;
+      return 1e-6 * (half ? row.half : row.single) * attribute(kMultiprocessors) * attribute(kClockRate);
+    }
+    return 0;
+  }
+
   std::string architecture() const {
-    int major = 0, minor = 0;
-    check(driver().device_attribute(&major, kComputeMajor, device_), "asking the GPU");
-    check(driver().device_attribute(&minor, kComputeMinor, device_), "asking the GPU");
+    const int major = attribute(kComputeMajor), minor = attribute(kComputeMinor);
     return fmt::format("sm_{}{}{}", major, minor, major == 9 ? "a" : "");
   }
 
  private:
+  int attribute(int which) const {
+    int value = 0;
+    check(driver().device_attribute(&value, which, device_), "asking the GPU");
+    return value;
+  }
+
   int device_ = 0;
   Handle context_ = nullptr;
   std::string name_;
@@ -188,6 +142,13 @@ std::string why_no_cuda_device() {
   int count = 0;
   check(driver().device_count(&count), "counting GPUs");
   return count > 0 ? "" : "the NVIDIA driver sees no GPU";
+}
+
+std::string cuda_driver_version() {
+  GRAFT_USER_CHECK(driver().missing.empty(), kDevice, driver().missing, "CUDA");
+  int version = 0;
+  check(driver().version(&version), "asking the driver");
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 std::string cuda_architecture(int ordinal) { return CudaDevice(ordinal).architecture(); }

@@ -25,12 +25,15 @@ Driver open_driver() {
   };
   find(d.init, "cuInit");
   find(d.error_string, "cuGetErrorString");
+  find(d.version, "cuDriverGetVersion");
   find(d.device_count, "cuDeviceGetCount");
   find(d.device_get, "cuDeviceGet");
   find(d.device_name, "cuDeviceGetName");
   find(d.device_attribute, "cuDeviceGetAttribute");
   find(d.retain_context, "cuDevicePrimaryCtxRetain");
-  find(d.set_context, "cuCtxSetCurrent");
+  find(d.current_context, "cuCtxGetCurrent");
+  find(d.push_context, "cuCtxPushCurrent_v2");
+  find(d.pop_context, "cuCtxPopCurrent_v2");
   find(d.memory_info, "cuMemGetInfo_v2");
   find(d.allocate, "cuMemAlloc_v2");
   find(d.release, "cuMemFree_v2");
@@ -41,6 +44,18 @@ Driver open_driver() {
   find(d.stream_create, "cuStreamCreate");
   find(d.stream_wait, "cuStreamSynchronize");
   find(d.stream_destroy, "cuStreamDestroy_v2");
+  find(d.stream_wait_event, "cuStreamWaitEvent");
+  find(d.begin_capture, "cuStreamBeginCapture_v2");
+  find(d.end_capture, "cuStreamEndCapture");
+  find(d.graph_instantiate, "cuGraphInstantiateWithFlags");
+  find(d.graph_launch, "cuGraphLaunch");
+  find(d.graph_destroy, "cuGraphDestroy");
+  find(d.graph_exec_destroy, "cuGraphExecDestroy");
+  find(d.event_create, "cuEventCreate");
+  find(d.event_record, "cuEventRecord");
+  find(d.event_wait, "cuEventSynchronize");
+  find(d.event_elapsed, "cuEventElapsedTime");
+  find(d.event_destroy, "cuEventDestroy_v2");
   find(d.module_load, "cuModuleLoadData");
   find(d.module_unload, "cuModuleUnload");
   find(d.module_function, "cuModuleGetFunction");
@@ -59,6 +74,18 @@ Driver open_driver() {
 const Driver& driver() {
   static const Driver instance = open_driver();
   return instance;
+}
+
+Current::Current(Handle context) {
+  Handle now = nullptr;
+  if (driver().current_context(&now) == 0 && now == context) return;
+  check(driver().push_context(context), "entering the context");
+  pushed_ = true;
+}
+
+Current::~Current() {
+  Handle mine = nullptr;
+  if (pushed_) driver().pop_context(&mine);
 }
 
 void check(Result result, const std::string& what) {

@@ -8,7 +8,7 @@
 namespace graft::cuda {
 
 using Result = int;
-using Handle = void*;            ///< context, module, function, stream
+using Handle = void*;            ///< context, module, function, stream, graph, event
 using Address = unsigned long long;
 
 /// The driver's entry points; `missing` says why there are none.
@@ -16,12 +16,15 @@ struct Driver {
   std::string missing;
   Result (*init)(unsigned) = nullptr;
   Result (*error_string)(Result, const char**) = nullptr;
+  Result (*version)(int*) = nullptr;
   Result (*device_count)(int*) = nullptr;
   Result (*device_get)(int*, int) = nullptr;
   Result (*device_name)(char*, int, int) = nullptr;
   Result (*device_attribute)(int*, int, int) = nullptr;
   Result (*retain_context)(Handle*, int) = nullptr;
-  Result (*set_context)(Handle) = nullptr;
+  Result (*current_context)(Handle*) = nullptr;
+  Result (*push_context)(Handle) = nullptr;
+  Result (*pop_context)(Handle*) = nullptr;
   Result (*memory_info)(size_t*, size_t*) = nullptr;
   Result (*allocate)(Address*, size_t) = nullptr;
   Result (*release)(Address) = nullptr;
@@ -31,7 +34,19 @@ struct Driver {
   Result (*fill)(Address, unsigned char, size_t, Handle) = nullptr;
   Result (*stream_create)(Handle*, unsigned) = nullptr;
   Result (*stream_wait)(Handle) = nullptr;
+  Result (*stream_wait_event)(Handle, Handle, unsigned) = nullptr;
   Result (*stream_destroy)(Handle) = nullptr;
+  Result (*begin_capture)(Handle, int) = nullptr;
+  Result (*end_capture)(Handle, Handle*) = nullptr;
+  Result (*graph_instantiate)(Handle*, Handle, unsigned long long) = nullptr;
+  Result (*graph_launch)(Handle, Handle) = nullptr;
+  Result (*graph_destroy)(Handle) = nullptr;
+  Result (*graph_exec_destroy)(Handle) = nullptr;
+  Result (*event_create)(Handle*, unsigned) = nullptr;
+  Result (*event_record)(Handle, Handle) = nullptr;
+  Result (*event_wait)(Handle) = nullptr;
+  Result (*event_elapsed)(float*, Handle, Handle) = nullptr;
+  Result (*event_destroy)(Handle) = nullptr;
   Result (*module_load)(Handle*, const void*) = nullptr;
   Result (*module_unload)(Handle) = nullptr;
   Result (*module_function)(Handle*, Handle, const char*) = nullptr;
@@ -42,6 +57,19 @@ struct Driver {
 
 /// Opened and initialised once per process.
 const Driver& driver();
+
+/// Makes a context this thread's current one, and the caller's own current again at the end.
+class Current {
+ public:
+  /// Throws Error{device}.
+  explicit Current(Handle context);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  bool pushed_ = false;
+};
 
 /// Throws Error{device} naming `what` and the driver's reason when `result` is not success.
 void check(Result result, const std::string& what);

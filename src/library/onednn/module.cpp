@@ -57,8 +57,9 @@ std::unique_ptr<CallPrimitive> create(std::string_view text) {
 
 }  // namespace
 
-void* graft_library_create(const char* call, size_t bytes, graft_library_sink sink, void* context) {
+void* graft_library_create(const char* call, size_t bytes, int choice, void*, graft_library_sink sink, void* context) {
   try {
+    GRAFT_USER_CHECK(choice == 0, kUnsupported, "it has one primitive for a call", "oneDNN");
     auto made = create({call, bytes});
     send(sink, context, "implementation", made->implementation);
     return made.release();
@@ -90,3 +91,5 @@ const char* graft_library_version(void) {
   }();
   return text.c_str();
 }
+
+const char* graft_library_problem(void) { return ""; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of a small graph, run in oneDNN and in the interpreter.
+// A step of a small graph, run in a library and in the interpreter.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/tensor_data.h"
+#include "device/device.h"
 #include "library/match.h"
 #include "runtime/session.h"
 
@@ -25,8 +26,8 @@ class LibraryCase {
 
   /// What the interpreter says.
   TensorData expected() const;
-  /// What a session on so many threads computes; the status is that of the run.
-  TensorData run(int threads, Status& status, LibrarySource source) const;
+  /// What a session on so many threads, or on a device, computes; the status is that of the run.
+  TensorData run(int threads, Status& status, LibrarySource source, std::shared_ptr<Device> device = nullptr) const;
   /// The greatest difference as a share of the largest expected magnitude.
   static double difference(const TensorData& expected, const TensorData& actual);
 

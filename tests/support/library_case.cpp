@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "onednn/library_case.h"
+#include "support/library_case.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,15 +15,17 @@
 namespace graft {
 namespace {
 
-TensorData random_tensor(const Shape& shape, const Bindings& bindings, Random& random) {
+TensorData random_tensor(const TensorDecl& decl, const Bindings& bindings, Random& random) {
   std::vector<int64_t> extents;
-  for (const Size& size : shape) extents.push_back(size.evaluate(bindings));
-  std::vector<float> values(static_cast<size_t>(checked_element_count(DType::kFloat32, extents)));
-  for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
-  return TensorData::from_values(DType::kFloat32, extents, values);
+  for (const Size& size : decl.shape) extents.push_back(size.evaluate(bindings));
+  std::vector<double> values(static_cast<size_t>(checked_element_count(decl.type, extents)));
+  for (double& value : values) value = static_cast<float>(random.uniform(-1, 1));
+  TensorData data = TensorData::zeros(decl.type, extents);
+  data.write_doubles(0, values);
+  return data;
 }
 
-Size bytes_of(const Shape& shape) { return element_count(shape) * Size(4); }
+Size bytes_of(const Shape& shape, DType type) { return element_count(shape) * Size(bit_width(type) / 8); }
 
 void* allocate_result(void* context, int, DType type, std::span<const int64_t> shape, size_t) {
   auto& result = *static_cast<TensorData*>(context);
@@ -55,7 +57,7 @@ LibraryCase::LibraryCase(Region region, std::string_view schedule, Bindings bind
     : region_(std::move(region)), schedule_(parse_library_schedule(schedule)), bindings_(std::move(bindings)) {
   Random random(7);
   for (const int input : region_.inputs) {
-    inputs_.push_back(random_tensor(region_.tensors[input].shape, bindings_, random));
+    inputs_.push_back(random_tensor(region_.tensors[input], bindings_, random));
   }
 }
 
@@ -81,17 +83,17 @@ Engine LibraryCase::engine() const {
   step.schedule = print(schedule_);
   step.region = print(region_);
   step.operations = operations_of(region_) + Size(1 << 24);  // always worth sharing
-  step.bytes = bytes_of(region_.tensors[region_.outputs[0]].shape);
+  step.bytes = bytes_of(region_.tensors[region_.outputs[0]].shape, region_.tensors[region_.outputs[0]].type);
   step.input_count = static_cast<int>(region_.inputs.size());
   for (size_t i = 0; i < region_.inputs.size(); ++i) {
     const TensorDecl& decl = region_.tensors[region_.inputs[i]];
     const auto layout = matched ? matched->layouts[region_.inputs[i]] : std::nullopt;
-    EngineTensor tensor{.name = decl.name, .type = decl.type, .shape = decl.shape, .bytes = bytes_of(decl.shape)};
+    EngineTensor tensor{.name = decl.name, .type = decl.type, .shape = decl.shape, .bytes = bytes_of(decl.shape, decl.type)};
     if (layout) {
       tensor.storage = Storage::kConstant;
       tensor.index = 0;
       tensor.shape = tile::physical_shape(*layout, decl.shape);
-      tensor.bytes = bytes_of(tensor.shape);
+      tensor.bytes = bytes_of(tensor.shape, tensor.type);
       engine.constants = {packed_weights(i, *layout)};
     } else {
       tensor.storage = Storage::kInput;
@@ -107,15 +109,15 @@ Engine LibraryCase::engine() const {
   engine.tensors.push_back({.name = result.name,
                             .type = result.type,
                             .shape = result.shape,
-                            .bytes = bytes_of(result.shape),
+                            .bytes = bytes_of(result.shape, result.type),
                             .storage = Storage::kOutput,
                             .index = 0});
   engine.steps.push_back(std::move(step));
   return engine;
 }
 
-TensorData LibraryCase::run(int threads, Status& status, LibrarySource source) const {
-  Session session(load_code(std::make_shared<const Engine>(engine()), std::move(source)), threads);
+TensorData LibraryCase::run(int threads, Status& status, LibrarySource source, std::shared_ptr<Device> device) const {
+  Session session(load_code(std::make_shared<const Engine>(engine()), std::move(source), std::move(device)), threads);
   std::vector<BufferView> views;
   for (const int tensor : session.engine().inputs) {
     const TensorData& data = inputs_[static_cast<size_t>(tensor)];

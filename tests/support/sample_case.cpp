@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/sample_case.h"
+#include "support/sample_case.h"
+
+#include <ostream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -80,6 +82,8 @@ std::vector<SampleCase> all_sample_cases() {
   }
   return cases;
 }
+
+void PrintTo(const SampleCase& c, std::ostream* stream) { *stream << c.name(); }
 
 Graph make_graph(const SampleCase& c, Openness openness) {
   Graph graph;

@@ -2,6 +2,7 @@
 // A sample of an operator as a graph of one node with concrete inputs, and as text for the reference.
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct SampleCase {
   /// `Softmax.last_axis`
   std::string name() const { return std::string(op->name) + "." + sample.name; }
 };
+
+/// How googletest prints a case.
+void PrintTo(const SampleCase& c, std::ostream* stream);
 
 /// What the graph of a sample leaves to the run.
 enum class Openness {

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole networks on an NVIDIA GPU beside torch: inputs on the device, replayed graphs, medians of turns.
+
+    python bench/run.py cuda
+    python bench/run.py cuda --cases 'resnet50' --precision tf32 --json rows.json
+    python bench/run.py cuda --record                 # all peers of all cases, into bench/results
+
+The peers' times come from bench/results where they were recorded for this GPU and version of torch, and cases without
+such are measured. The fastest peer of three cases is measured again in every run: a drift over 3 % is printed, and the
+run is repeated once. A ratio above 1 is faster than the fastest peer.
+"""
+
+import argparse
+import math
+import os
+import re
+import statistics
+import sys
+
+import cases
+import cuda_peers
+import cuda_records
+import run as bench
+import torch
+from rows import errors, row_of
+
+DTYPES = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "bf16": "bfloat16"}
+# Largest share of the output's range by which a result may differ from torch in strict fp32.
+TOLERANCES = {"fp32": 1e-4, "tf32": 3e-2, "fp16": 5e-2, "bf16": 2e-1}
+CHECKED = ("bert_base/l128/b1", "mobilenet_v2/b32", "resnet50/b128")
+MOST_DRIFT = 0.03
+TURN_MS = 4.0
+
+
+def parse_options(arguments):
+    """Reads the command line after the bench's name."""
+    parser = argparse.ArgumentParser(prog="./dev bench cuda", description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", default="", metavar="REGEX", help="only cases that match")
+    parser.add_argument("--peers", default="", metavar="REGEX", help="only peers that match, of "
+                        + ", ".join(peer.name for peer in cuda_peers.PEERS))
+    parser.add_argument("--precision", default="fp16", choices=list(DTYPES), help="of all runners (fp16)")
+    parser.add_argument("--record", action="store_true", help="measure the peers of every case, and keep their times")
+    parser.add_argument("--rounds", type=int, default=20, help="turns of each runner (20)")
+    parser.add_argument("--build", default=os.environ.get("GRAFT_BUILD"),
+                        help="Graft's build folder (GRAFT_BUILD, or build)")
+    parser.add_argument("--tune", default="fast", choices=["off", "fast", "full"], help="how hard Graft tunes (fast)")
+    parser.add_argument("--json", metavar="FILE", help="also write the rows here")
+    options = parser.parse_args(arguments)
+    options.bench = "cuda"
+    if options.rounds < 2:
+        parser.error("--rounds: at least 2")
+    return options
+
+
+def milliseconds(run, times):
+    """The time of one of several runs that are queued together, by the device's own clock."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(times):
+        run()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / times
+
+
+def interleaved(runners, rounds):
+    """Runs A, B, C, A, B, C ...; gives the median milliseconds by name."""
+    repeats, samples = {}, {name: [] for name in runners}
+    for name, run in runners.items():
+        milliseconds(run, 2)
+        repeats[name] = max(2, min(50, math.ceil(TURN_MS / milliseconds(run, 2))))
+    for _ in range(rounds):
+        for name, run in runners.items():
+            run()  # brings its weights back into the cache
+            samples[name].append(milliseconds(run, repeats[name]))
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def reference_of(case, inputs):
+    """The outputs in strict fp32 by torch."""
+    cuda_peers.set_precision("fp32")
+    _, results = cuda_peers.EagerPeer("fp32").prepare(case, inputs)
+    return [result.float() for result in results]
+
+
+def prepare(case, graft, peers, options):
+    """Compares the runners with strict fp32; gives {name: run} of those that are right, and what failed."""
+    inputs = {name: torch.from_numpy(array).cuda() for name, array in case.inputs().items()}
+    reference = reference_of(case, inputs)
+    expected = [result.cpu().numpy() for result in reference]
+    cuda_peers.set_precision(options.precision)
+    ready, failed, notes = {}, [], []
+    for runner in [graft, *peers]:
+        try:
+            if runner is graft:
+                run, results, seconds = runner.prepare(case, inputs, reference)
+                notes.append(f"compiled in {seconds:.1f} s")
+            else:
+                run, results = runner.prepare(case, inputs)
+            run()
+            torch.cuda.synchronize()
+            _, share = errors(expected, [result.float().cpu().numpy() for result in results])
+        except Exception as failure:  # One runner's fault must not end the bench.
+            print(f"  {case.label}: {runner.name} failed: {' '.join(str(failure).split())[:600]}")
+            failed.append((case.label, runner.name))
+            continue
+        notes.append(f"{runner.name} {share:.1e}")
+        if share > TOLERANCES[options.precision]:
+            print(f"  {case.label}: {runner.name} is WRONG ({share:.1e} of the range), not timed")
+            failed.append((case.label, runner.name))
+            continue
+        ready[runner.name] = run
+    print(f"  {case.label}: error against fp32 torch as a share of the range: {', '.join(notes)}", flush=True)
+    return ready, failed
+
+
+def peers_for(case, known, options):
+    """The peers to measure: all that are asked for when recording or unknown, the fastest of a checked case."""
+    chosen = [kind for kind in cuda_peers.PEERS if re.search(options.peers, kind.name)]
+    if known and not options.record:
+        fastest = min(known, key=known.get)
+        chosen = [kind for kind in chosen if kind.name == fastest and case.label in CHECKED]
+    return [kind(options.precision) for kind in chosen]
+
+
+def measure(all_cases, graft, records, options):
+    """Runs the cases; gives the rows, what failed, and the drifts."""
+    device, dtype = torch.cuda.get_device_name(), DTYPES[options.precision]
+    rows, failed, drifted = [], [], []
+    for case in all_cases:
+        known = records.peers(case, dtype)
+        ready, failures = prepare(case, graft, peers_for(case, known, options), options)
+        failed += failures
+        medians = interleaved(ready, options.rounds)
+        mine = medians.pop(graft.name, None)
+        if not options.record:
+            drifted += [(case.label, *drift) for drift in cuda_records.drifts(known, medians, MOST_DRIFT)]
+        rows.append(row_of(options, case.name, case.batch, mine, {**known, **medians}, device, dtype))
+        if medians and (options.record or not known):
+            records.keep(row_of(options, case.name, case.batch, None, medians, device, dtype))
+        torch.cuda.empty_cache()
+    return rows, failed, drifted
+
+
+def print_table(rows):
+    """Prints the medians, the fastest peer and the ratio."""
+    print(f"\nmedian ms\n{'case':22}{'batch':>6}{'graft':>10}{'fastest peer':>26}{'ratio':>8}")
+    for row in rows:
+        best = min(row["peers"], key=row["peers"].get, default=None)
+        mine = f"{row['graft_ms']:.3f}" if row["graft_ms"] else "-"
+        peer = f"{row['peers'][best]:.3f} {best}" if best else "-"
+        ratio = f"{row['ratio']:.2f}" if row["ratio"] else "-"
+        print(f"{row['case']:22}{row['batch']:6}{mine:>10}{peer:>26}{ratio:>8}")
+    ratios = [row["ratio"] for row in rows if row["ratio"]]
+    if ratios:
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        print(f"geometric mean of the ratios {mean:.2f} over {len(ratios)} of {len(rows)} cases, "
+              f"lowest {min(ratios):.2f}")
+
+
+def main(arguments):
+    """Measures; exits with 1 when a runner failed or was wrong."""
+    options = parse_options(arguments)
+    if not torch.cuda.is_available():
+        raise SystemExit("bench cuda: torch sees no GPU here")
+    chosen = [case for case in cases.cuda_cases() if re.search(options.cases, case.label)]
+    if not chosen:
+        raise SystemExit(f"--cases {options.cases!r} matches none of "
+                         + ", ".join(case.label for case in cases.cuda_cases()))
+    graft = cuda_peers.GraftRunner(options)
+    if graft.unavailable():
+        raise SystemExit(f"bench cuda: {graft.unavailable()}")
+    records = cuda_records.Records(torch.cuda.get_device_name(), torch.__version__)
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {options.precision}; inputs on the device, "
+          f"{options.rounds} turns each\n  graft: {graft.settings}\n  peers recorded in {records.path}: "
+          f"{len(records.rows)} cases")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        rows, failed, drifted = measure(chosen, graft, records, options)
+        if drifted:
+            print_drifts(drifted)
+            print("the run is repeated")
+            rows, failed, drifted = measure(chosen, graft, records, options)
+            print_drifts(drifted)
+    print_table(rows)
+    if records.changed:
+        records.write()
+        print(f"the peers' times are in {records.path}")
+    if options.json:
+        bench.write_json(options.json, rows)
+    for label, name in failed:
+        print(f"FAILED {label}: {name}")
+    return 1 if failed else 0
+
+
+def print_drifts(drifted):
+    """Prints which recorded times do not hold now."""
+    for label, name, recorded, measured in drifted:
+        print(f"drift: {label} {name}: {measured:.3f} ms, recorded {recorded:.3f} ({measured / recorded - 1:+.1%})")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's libraries, opened at run time so that one binary runs with and without them.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace graft {
+
+/// A library that was opened, or why it was not. It stays open for the life of the process.
+struct CudaLibrary {
+  void* handle = nullptr;  ///< null: `missing` says why
+  std::string path;        ///< where it was found
+  std::string missing;     ///< "libcublasLt.so.13 is not found: ..."
+
+  /// The address of a function, or null; a library that was not opened has none.
+  void* find(const char* function) const;
+};
+
+/// Opens libSTEM.so of the first of these major versions that is found: in the folders of pip's packages
+/// (`nvidia/*/lib` beside this code, below VIRTUAL_ENV, CONDA_PREFIX, the project's .deps and the system's Python), then
+/// in a CUDA toolkit (CUDA_HOME, CUDA_PATH, /usr/local/cuda), then along the loader's own paths. Thread-safe.
+///
+///   const CudaLibrary library = open_cuda_library("cublasLt", {13, 12});
+///   if (!library.handle) throw Error(ErrorKind::kDevice, library.missing);
+CudaLibrary open_cuda_library(std::string_view stem, std::initializer_list<int> versions);
+
+}  // namespace graft

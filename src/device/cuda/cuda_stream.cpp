@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/cuda/cuda_stream.h"
+
+#include <climits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "device/cuda/driver.h"
+
+namespace graft {
+namespace {
+
+using cuda::Address;
+using cuda::check;
+using cuda::Current;
+using cuda::driver;
+using cuda::Handle;
+
+// Numbers of the driver API.
+constexpr unsigned kNonBlocking = 1;      // CU_STREAM_NON_BLOCKING
+constexpr unsigned kDisableTiming = 2;    // CU_EVENT_DISABLE_TIMING
+constexpr int kThreadLocal = 1;           // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr cuda::Result kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+
+Address address(const void* memory) { return reinterpret_cast<Address>(memory); }
+
+/// Runs what must not throw, in the context.
+template <class Body>
+void quietly(Handle context, const Body& body) noexcept {
+  try {
+    const Current current(context);
+    body();
+  } catch (const Error&) {
+    // The driver is gone, and what it held with it.
+  }
+}
+
+class CudaGraph : public DeviceGraph {
+ public:
+  CudaGraph(Handle context, Handle recorded) : context_(context) {
+    const cuda::Result result = driver().graph_instantiate(&ready_, recorded, 0);
+    driver().graph_destroy(recorded);
+    check(result, "making a graph of launches");
+  }
+  ~CudaGraph() override {
+    quietly(context_, [&] { driver().graph_exec_destroy(ready_); });
+  }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  Handle ready() const { return ready_; }
+
+ private:
+  Handle context_, ready_ = nullptr;
+};
+
+class CudaStream : public DeviceStream {
+ public:
+  explicit CudaStream(Handle context) : context_(context) {
+    const Current current(context_);
+    check(driver().stream_create(&stream_, kNonBlocking), "a stream cannot be made");
+    check(driver().event_create(&fence_, kDisableTiming), "an event cannot be made");
+  }
+  ~CudaStream() override {
+    quietly(context_, [&] {
+      for (const Handle event : marks_) driver().event_destroy(event);
+      driver().event_destroy(fence_);
+      driver().stream_destroy(stream_);
+    });
+  }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  void use(void* native) override { callers_ = native; }
+  void* native() override {
+    enter();
+    return stream_;
+  }
+  void begin_run() override {
+    if (callers_) follow(stream_, callers_);
+  }
+  void end_run() override {
+    if (callers_) follow(callers_, stream_);
+  }
+
+  void* allocate(int64_t bytes) override {
+    const Current current(context_);
+    Address memory = 0;
+    const auto rounded = (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + 255) / 256 * 256;
+    const cuda::Result result = driver().allocate(&memory, rounded);
+    if (result == kOutOfMemory) {
+      size_t free = 0, whole = 0;
+      driver().memory_info(&free, &whole);
+      throw Error(ErrorKind::kOutOfMemory,
+                  fmt::format("cannot allocate {} bytes; {} of {} are free", rounded, free, whole), "GPU");
+    }
+    check(result, fmt::format("cannot allocate {} bytes", rounded));
+    return reinterpret_cast<void*>(memory);
+  }
+  void release(void* memory) noexcept override {
+    if (!memory) return;
+    quietly(context_, [&] { driver().release(address(memory)); });
+  }
+  void upload(void* to, const void* from, size_t bytes) override {
+    const Current current(context_);
+    if (bytes > 0) check(driver().upload(address(to), from, bytes, stream_), "copying to the GPU");
+    wait();
+  }
+  void download(void* to, const void* from, size_t bytes) override {
+    const Current current(context_);
+    if (bytes > 0) check(driver().download(to, address(from), bytes, stream_), "copying from the GPU");
+    wait();
+  }
+  void copy(void* to, const void* from, size_t bytes) override {
+    const Current current(context_);
+    if (bytes > 0) check(driver().copy(address(to), address(from), bytes, stream_), "copying on the GPU");
+  }
+  void clear(void* memory, size_t bytes) override {
+    const Current current(context_);
+    check(driver().fill(address(memory), 0, bytes, stream_), "clearing memory");
+  }
+  void launch(const DeviceKernel& kernel, int64_t grid, void** arguments) override {
+    GRAFT_USER_CHECK(grid <= INT_MAX, kUnsupported, fmt::format("a launch of {} blocks", grid), "GPU");
+    const Current current(context_);
+    check(driver().launch(kernel.function, static_cast<unsigned>(grid), 1, 1, static_cast<unsigned>(kernel.threads), 1,
+                          1, static_cast<unsigned>(kernel.shared_bytes), stream_, arguments, nullptr),
+          "launching a kernel");
+  }
+  void wait() override {
+    const Current current(context_);
+    check(driver().stream_wait(stream_), "waiting for the GPU");
+  }
+
+  void begin_recording() override {
+    const Current current(context_);
+    check(driver().begin_capture(stream_, kThreadLocal), "recording launches");
+  }
+  std::shared_ptr<DeviceGraph> end_recording() override {
+    const Current current(context_);
+    Handle recorded = nullptr;
+    check(driver().end_capture(stream_, &recorded), "recording launches");
+    return std::make_shared<CudaGraph>(context_, recorded);
+  }
+  void replay(const DeviceGraph& graph) override {
+    const Current current(context_);
+    check(driver().graph_launch(static_cast<const CudaGraph&>(graph).ready(), stream_), "launching a graph");
+  }
+
+  void mark(int number) override {
+    const Current current(context_);
+    while (static_cast<int>(marks_.size()) <= number) {
+      Handle event = nullptr;
+      check(driver().event_create(&event, 0), "an event cannot be made");
+      marks_.push_back(event);
+    }
+    check(driver().event_record(marks_[number], stream_), "noting the time");
+  }
+  double elapsed_us(int from, int to) override {
+    const Current current(context_);
+    for (const int number : {from, to}) check(driver().event_wait(marks_[number]), "waiting for the GPU");
+    float milliseconds = 0;
+    check(driver().event_elapsed(&milliseconds, marks_[from], marks_[to]), "reading the time");
+    return 1e3 * static_cast<double>(milliseconds);
+  }
+
+ private:
+  /// What `after` queues from now on waits for what `before` holds now.
+  void follow(Handle after, Handle before) {
+    const Current current(context_);
+    check(driver().event_record(fence_, before), "noting a place in a stream");
+    check(driver().stream_wait_event(after, fence_, 0), "waiting for another stream");
+  }
+  /// For callers of the driver beside this class; the context stays this thread's.
+  void enter() const {
+    Handle now = nullptr;
+    if (driver().current_context(&now) != 0 || now != context_) check(driver().push_context(context_), "a context");
+  }
+
+  Handle context_, stream_ = nullptr, callers_ = nullptr, fence_ = nullptr;
+  std::vector<Handle> marks_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceStream> make_cuda_stream(void* context) { return std::make_unique<CudaStream>(context); }
+
+}  // namespace graft

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "library/cudnn/api.h"
+
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "base/cuda_library.h"
+#include "base/error.h"
+
+namespace graft::cudnn {
+namespace {
+
+Api open_api() {
+  // cuDNN opens these by name when it needs them, and then finds what is open.
+  open_cuda_library("nvrtc", {13, 12});
+  open_cuda_library("cublasLt", {13, 12});
+  const CudaLibrary library = open_cuda_library("cudnn", {9});
+  Api api{.missing = library.missing, .path = library.path};
+  if (!library.handle) return api;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.find(name));
+    if (!function && api.missing.empty()) api.missing = fmt::format("{} is too old: it has no {}", library.path, name);
+  };
+  find(api.create, "cudnnCreate");
+  find(api.destroy, "cudnnDestroy");
+  find(api.set_stream, "cudnnSetStream");
+  find(api.version, "cudnnGetVersion");
+  find(api.status_text, "cudnnGetErrorString");
+  find(api.last_error, "cudnnGetLastErrorString");
+  find(api.descriptor_create, "cudnnBackendCreateDescriptor");
+  find(api.descriptor_destroy, "cudnnBackendDestroyDescriptor");
+  find(api.finalize, "cudnnBackendFinalize");
+  find(api.set, "cudnnBackendSetAttribute");
+  find(api.get, "cudnnBackendGetAttribute");
+  find(api.execute, "cudnnBackendExecute");
+  return api;
+}
+
+}  // namespace
+
+const Api& api() {
+  static const Api instance = open_api();
+  return instance;
+}
+
+void check(cudnnStatus_t status, const char* what) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  char detail[512] = "";
+  api().last_error(detail, sizeof detail);
+  throw Error(ErrorKind::kUnsupported,
+              fmt::format("{}: {}{}{}", what, api().status_text(status), *detail ? ": " : "", detail), "cuDNN");
+}
+
+Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
+  cudnnBackendDescriptor_t made = nullptr;
+  check(api().descriptor_create(type, &made), "a descriptor cannot be made");
+  owned_.reset(made);
+}
+
+void Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                     const void* values) {
+  check(api().set(get(), name, type, count, values), "an attribute cannot be set");
+}
+
+void Descriptor::set(cudnnBackendAttributeName_t name, const std::vector<int64_t>& values) {
+  set(name, CUDNN_TYPE_INT64, static_cast<int64_t>(values.size()), values.data());
+}
+
+void Descriptor::set(cudnnBackendAttributeName_t name, int64_t value) { set(name, CUDNN_TYPE_INT64, 1, &value); }
+
+void Descriptor::set(cudnnBackendAttributeName_t name, const Descriptor& value) {
+  const cudnnBackendDescriptor_t descriptor = value.get();
+  set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &descriptor);
+}
+
+void Descriptor::set(cudnnBackendAttributeName_t name, cudnnDataType_t value) {
+  set(name, CUDNN_TYPE_DATA_TYPE, 1, &value);
+}
+
+void Descriptor::finalize(const char* what) { check(api().finalize(get()), what); }
+
+}  // namespace graft::cudnn

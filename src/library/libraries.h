@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of libraries.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "target/target.h"
+
+namespace graft {
+
+struct LibraryInfo {
+  std::string_view name;
+  TargetKind target = TargetKind::kCpu;
+  int most_choices = 1;  ///< of the library's own ways of one call
+  std::string_view meaning;
+};
+
+/// In the order in which they are asked.
+std::span<const LibraryInfo> all_libraries();
+/// The row of that name, or null.
+const LibraryInfo* find_library(std::string_view name);
+
+}  // namespace graft

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions in cuDNN against their definitions in the interpreter, in each of its plans. Skipped without a GPU.
+#include "support/gpu_case.h"
+#include "support/library_graphs.h"
+
+namespace graft {
+namespace {
+
+class CudnnOnGpu : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string missing = why_no_cuda_device();
+    if (!missing.empty()) GTEST_SKIP() << missing;
+    ASSERT_EQ(why_no_library("cudnn"), "");
+  }
+  int ways(ConvolutionGraph graph, const Bindings& bindings = {}) const {
+    graph.type = GetParam();
+    const std::string text = graph.text();
+    printf("  %s [%s] %s%s\n", GetParam(), graph.weights.c_str(), graph.attributes.c_str(), graph.after.c_str());
+    return expect_all_ways(region_of(text, "conv"), "cudnn", 1, GetParam(), bindings);
+  }
+  std::string type() const { return GetParam(); }
+};
+
+constexpr const char* kPadded = "pads = [1, 1, 1, 1]";
+
+TEST_P(CudnnOnGpu, convolutions) {
+  EXPECT_GT(ways({"2, 16, 14, 13", "32, 16, 3, 3", kPadded, 16, 32}), 0);
+  EXPECT_GT(ways({"2, 16, 14, 14", "32, 16, 3, 3", "pads = [1, 1, 1, 1], strides = [2, 2]", 16, 32}), 0);
+  EXPECT_GT(ways({"2, 16, 14, 14", "32, 16, 1, 1", "strides = [2, 2]", 16, 32}), 0);
+}
+
+TEST_P(CudnnOnGpu, bias_residual_and_relu) {
+  const std::string bias = "  input %b: " + type() + "[32, 1, 1]\n", add_bias = "  %d: ? = Add \"n\" (%c, %b)\n";
+  const std::string rest = "  input %r: " + type() + "[2, 32, 14, 14]\n";
+  const ConvolutionGraph plain{"2, 16, 14, 14", "32, 16, 3, 3", kPadded, 16, 32};
+  ConvolutionGraph graph = plain;
+  graph.after = "  %z: ? = Relu \"r\" (%c)\n";
+  ways(graph);
+  graph.inputs = bias;
+  graph.after = "  %z: ? = Add \"n\" (%c, %b)\n";
+  ways(graph);
+  graph.after = add_bias + "  %z: ? = Relu \"r\" (%d)\n";
+  ways(graph);
+}
+
+TEST_P(CudnnOnGpu, odd_channels_and_groups_are_right_or_refused) {
+  ways({"1, 3, 15, 17", "8, 3, 7, 7", "pads = [3, 3, 3, 3], strides = [2, 2]", 3, 8});
+  ways({"1, 7, 9, 10", "5, 7, 3, 3", "", 7, 5});
+  ways({"1, 48, 9, 10", "48, 1, 3, 3", "group = 48", 48, 48});
+  ways({"1, 32, 9, 10", "64, 8, 3, 3", "group = 4, dilations = [2, 2]", 32, 64});
+}
+
+TEST_P(CudnnOnGpu, any_number_of_images) {
+  for (const int64_t batch : {1, 3, 8}) {
+    EXPECT_GT(ways({"batch, 16, 14, 14", "32, 16, 3, 3", kPadded, 16, 32}, {{"batch", batch}}), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, CudnnOnGpu, testing::Values("f32", "f16", "bf16"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace graft
