@@ -42,10 +42,13 @@ int64_t expanded_nodes(const Expr& e) {
   return nodes[e.get()];
 }
 
-bool is_affine(const Expr& index) {
+/// Whether what walks the expression as a tree comes to an end soon.
+bool is_short(const Expr& e) {
   constexpr int64_t kMaxNodes = 4096;
-  return expanded_nodes(index) <= kMaxNodes && affine(index).has_value();
+  return expanded_nodes(e) <= kMaxNodes;
 }
+
+bool is_affine(const Expr& index) { return is_short(index) && affine(index).has_value(); }
 
 bool is_index(const Expr& e) { return e && e->type == DType::kInt64; }
 
@@ -254,6 +257,7 @@ class Verifier {
     for (const auto* axes : {&contract.m, &contract.n, &contract.k}) bind_axes(*axes);
     for (const Expr& operand : {contract.a, contract.b}) {
       expression(operand, "an operand");
+      check(program_.threads == 0 || is_short(operand), "an operand is written out at length");
       if (program_.threads > 0) continue;
       check(operand->kind == ExprKind::kLoad, "an operand of a contraction is not a load");
       for (const Expr& index : operand->args) {
