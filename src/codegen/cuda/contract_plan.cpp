@@ -232,9 +232,9 @@ bool KernelWriter::reads_in_place(const Operand& operand, const tile::Contract& 
 
 void KernelWriter::reserve(Operand& operand, int slots) {
   if (operand.source != Operand::Source::kStaged && operand.source != Operand::Source::kSpilled) return;
-  operand.slots = slots;
+  operand.slots = operand.source == Operand::Source::kSpilled ? 1 : slots;  // spilled where it is used
   operand.id = next_staged_--;
-  operand.offset = reserve_shared(operand.slot_bytes() * slots, 1024);
+  operand.offset = reserve_shared(operand.slot_bytes() * operand.slots, 1024);
 }
 
 /// A loop whose contractions read tiles of constant global memory: their copies can run ahead. Loops around nothing

@@ -44,7 +44,6 @@ void KernelWriter::statement(const tile::Contract& contract) {
   if (staged && !ahead) {
     code_.line("copy_commit();");
     code_.line("copy_wait<0>();");
-    if (plan.warpgroups) code_.line("show_to_warpgroups();");
   }
   if (staged) barrier();
   before(accesses_of(program_, {contract}));
@@ -153,10 +152,10 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
   constexpr int kUnasked = 3;  // where the schedule leaves it to us
   const int slots =
       std::clamp(innermost.stages > 1 ? innermost.stages : kUnasked, 2, std::max(max_stages_, 2));
-  bool shows = false;
-  for (const ContractPlan& plan : plans) shows |= plan.warpgroups;
+  bool warpgroups = false;
+  for (const ContractPlan& plan : plans) warpgroups |= plan.warpgroups;
   // Products that nothing else waits for overlap with the next one; the slot they read is free one iteration later.
-  const bool overlaps = shows && innermost.body.size() == 1 && slots >= 3;
+  const bool overlaps = warpgroups && innermost.body.size() == 1 && slots >= 3;
   const int ahead = overlaps ? slots - 2 : slots - 1;
 
   std::vector<std::string> extents, copied;
@@ -207,7 +206,6 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", round, end));
   code_.line("copy_wait<{}>();", ahead - 1);
-  if (shows) code_.line("show_to_warpgroups();");
   barrier();
   if (!overlaps) copy_ahead(fmt::format("{} + {}", round, ahead));
   names_.variables[loops[0]->axis.variable->variable] = round;  // of several loops none is used by the products

@@ -11,20 +11,15 @@ template <class T, int N> GRAFT_DEVICE bool aligned(const T* p) { return ((u64)p
 // Four threads hold two neighbouring elements each of four rows of 8; each gets one whole row: thread i the row i.
 template <class T> GRAFT_DEVICE Pack<T, 8> exchange_in_quad(const Pack<T, 2> (&rows)[4]) {
   static_assert(sizeof(T) == 2, "a pair is one word");
-  const int own = threadIdx.x % 4;
-  union Piece { u32 words[4]; Pack<T, 8> elements; __device__ Piece() {} } piece;
-#pragma unroll
-  for (int turn = 0; turn < 4; ++turn) {
-    // In this turn thread i gives to i ^ turn what it holds of that thread's row.
-    const int other = own ^ turn;
-    const u32 pair[4] = {bit_cast<u32>(rows[0]), bit_cast<u32>(rows[1]), bit_cast<u32>(rows[2]), bit_cast<u32>(rows[3])};
-    const u32 low = other & 1 ? pair[1] : pair[0], high = other & 1 ? pair[3] : pair[2];
-    const u32 given = other & 2 ? high : low;
-    const u32 got = turn ? __shfl_xor_sync(0xffffffffu, given, turn) : given;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) if (i == other) piece.words[i] = got;
-  }
-  return piece.elements;
+  const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+  const u32 r0 = bit_cast<u32>(rows[0]), r1 = bit_cast<u32>(rows[1]);
+  const u32 r2 = bit_cast<u32>(rows[2]), r3 = bit_cast<u32>(rows[3]);
+  // Neighbours change places in two rows each; then pairs of neighbours do so.
+  const u32 a = __shfl_xor_sync(0xffffffffu, odd ? r0 : r1, 1), b = __shfl_xor_sync(0xffffffffu, odd ? r2 : r3, 1);
+  const u32 x0 = odd ? a : r0, x1 = odd ? r1 : a, x2 = odd ? b : r2, x3 = odd ? r3 : b;
+  const u32 c = __shfl_xor_sync(0xffffffffu, high ? x0 : x2, 2), d = __shfl_xor_sync(0xffffffffu, high ? x1 : x3, 2);
+  const Pack<u32, 4> words = {high ? c : x0, high ? d : x1, high ? x2 : c, high ? x3 : d};
+  return bit_cast<Pack<T, 8>>(words);
 }
 template <class T> GRAFT_DEVICE T zero_of() { return bit_cast<T>(Pack<u8, sizeof(T)>{}); }
 

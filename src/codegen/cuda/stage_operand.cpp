@@ -211,6 +211,8 @@ void KernelWriter::stage_elements(const ContractPlan& plan, const Operand& opera
   code_.close();
   code_.line("*(Pack<{}, {}>*)(to + ({})) = values;", type, vector, place_of_piece(operand));
   code_.close();
+  // Asynchronous copies are seen by warpgroups as they are; a fence would wait for all that run ahead.
+  if (plan.warpgroups) code_.line("show_to_warpgroups();");
   expressions_.leave();
 }
 
