@@ -21,8 +21,8 @@ std::optional<Contraction> find_contraction(const Reduce& reduce);
 
 /// Sorts the reduced axes so that those along which `a` is contiguous run innermost; sums may be re-associated.
 void order_reduced_axes(Contraction& contraction);
-/// The operand without a conversion from a narrower type, which matrix units of a GPU do themselves; also of a load that
-/// is zero where a condition does not hold.
+/// The operand without a conversion from a narrower type, which matrix units of a GPU do themselves; also of a load
+/// that is zero where a condition does not hold.
 Expr unwidened(const Expr& operand);
 
 /// Multiplications of a contraction (half its FLOPs).

@@ -159,8 +159,8 @@ std::vector<tile::ContractSchedule> contract_schedules(const ContractionSizes& s
 double block_cost(const tile::BlockSchedule& schedule, const ContractionSizes& sizes, bool is_half,
                   const Target& target) {
   const auto tiles = [](int64_t extent, int64_t step) { return (extent + step - 1) / step; };
-  const auto blocks = static_cast<double>(tiles(sizes.rows, schedule.m) * tiles(sizes.columns, schedule.n) *
-                                          sizes.batch);
+  const auto blocks =
+      static_cast<double>(tiles(sizes.rows, schedule.m) * tiles(sizes.columns, schedule.n) * sizes.batch);
   const auto area = static_cast<double>(schedule.m * schedule.n);
   const auto steps = static_cast<double>(tiles(sizes.depth, schedule.k));
   // Of one multiprocessor, per second: multiplications, and bytes that its threads copy.
@@ -170,9 +170,9 @@ double block_cost(const tile::BlockSchedule& schedule, const ContractionSizes& s
   const double products = area * static_cast<double>(schedule.k) / rate;
   const double copies = static_cast<double>(step_bytes) / kCopyRate;
   const int64_t registers = static_cast<int64_t>(area) / schedule.threads * 5 / 4 + 56;
-  const double resident = static_cast<double>(std::max<int64_t>(
-      1, std::min<int64_t>({target.shared_bytes / (step_bytes * schedule.stages),
-                            65536 / (registers * schedule.threads), 2048 / schedule.threads})));
+  const double resident = static_cast<double>(
+      std::max<int64_t>(1, std::min<int64_t>({target.shared_bytes / (step_bytes * schedule.stages),
+                                              65536 / (registers * schedule.threads), 2048 / schedule.threads})));
   const double share = blocks / target.multiprocessors;
   const double at_once = std::max(1.0, std::min(resident, std::ceil(share)));
   // Blocks of one multiprocessor share its units and hide each other's waiting, beginning and end.
@@ -187,9 +187,9 @@ std::vector<tile::BlockSchedule> block_schedules(const ContractionSizes& sizes, 
   struct Shape {
     int64_t m, n, threads;
   };
-  constexpr Shape kHalf[] = {{128, 256, 256}, {128, 192, 256}, {192, 192, 384}, {256, 128, 256}, {128, 128, 256},
-                             {128, 128, 128}, {64, 256, 128},  {64, 192, 128},  {128, 64, 128},  {64, 128, 128},
-                             {64, 64, 128},   {64, 32, 128}};
+  constexpr Shape kHalf[] = {{128, 256, 256}, {128, 192, 256}, {192, 192, 384}, {256, 128, 256},
+                             {128, 128, 256}, {128, 128, 128}, {64, 256, 128},  {64, 192, 128},
+                             {128, 64, 128},  {64, 128, 128},  {64, 64, 128},   {64, 32, 128}};
   constexpr Shape kSingle[] = {{128, 128, 256}, {128, 64, 128}, {64, 128, 128}, {64, 64, 128},
                                {64, 32, 64},    {32, 64, 64},   {32, 32, 64},   {16, 32, 32}};
   const int64_t depth = is_half ? 64 : 16, line = 128 / sizes.element_bytes;
@@ -199,8 +199,12 @@ std::vector<tile::BlockSchedule> block_schedules(const ContractionSizes& sizes, 
     if (shape.m >= 2 * std::max<int64_t>(sizes.rows, 16) && shape.m > 64) continue;
     if (shape.n >= 2 * std::max<int64_t>(sizes.columns, 32)) continue;
     for (const int64_t stages : {4, 3, 6}) {
-      tile::BlockSchedule schedule{.m = shape.m, .n = shape.n, .k = depth, .threads = shape.threads,
-                                   .stages = stages, .panel = is_packed ? std::min(line, shape.n) : 0};
+      tile::BlockSchedule schedule{.m = shape.m,
+                                   .n = shape.n,
+                                   .k = depth,
+                                   .threads = shape.threads,
+                                   .stages = stages,
+                                   .panel = is_packed ? std::min(line, shape.n) : 0};
       const int64_t bytes = (shape.m + shape.n) * depth * sizes.element_bytes * stages;
       if (bytes > target.shared_bytes - (8 << 10)) continue;
       rated.emplace_back(block_cost(schedule, sizes, is_half, target), schedule);

@@ -125,6 +125,7 @@ class AttentionLowering {
   bool copies_keys() const { return !on_gpu_ || forms_.keys->kind != ExprKind::kLoad; }
 
   Axis row_axis() const {
+    if (on_gpu_ && rows_.is_multiple_of(schedule_.queries)) return make_axis(Size(schedule_.queries));
     return make_axis(min(make_size(row_step_), make_size(rows_) - row_begin_), schedule_.queries);
   }
   Axis column_axis() const {

@@ -262,7 +262,8 @@ class BlockLowering {
     at.insert(at.end(), split.begin(), split.end());
     Contract contract = operands(at, number ? substitute(number, split) : Expr());
     contract.k = {{within, rest, step}};
-    Statement statement{For{make_axis(ceil_div(k.back().extent, step)), static_cast<int>(schedule_.stages),
+    Statement statement{For{make_axis(ceil_div(k.back().extent, step)),
+                            static_cast<int>(schedule_.stages),
                             {Statement{std::move(contract)}}}};
     std::get<For>(statement.node).axis.variable = round;
     for (size_t i = k.size() - 1; i-- > 0;) {

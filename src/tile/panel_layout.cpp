@@ -107,8 +107,8 @@ namespace {
 
 /// Calls `visit` with the number of each row-major element of a tensor of `shape` and its place in the packed one.
 template <class Visit>
-void for_each_place(const PanelLayout& layout, const std::vector<int64_t>& shape,
-                    const std::vector<int64_t>& physical, const Visit& visit) {
+void for_each_place(const PanelLayout& layout, const std::vector<int64_t>& shape, const std::vector<int64_t>& physical,
+                    const Visit& visit) {
   int64_t panel_stride = 0, count = 1;
   const std::vector<int64_t> strides = packed_strides(layout, physical, panel_stride);
   for (const int64_t extent : shape) count *= extent;
@@ -129,7 +129,9 @@ void for_each_place(const PanelLayout& layout, const std::vector<int64_t>& shape
 TensorData pack(const PanelLayout& layout, const TensorData& row_major, const std::vector<int64_t>& shape) {
   GRAFT_CHECK(fits(layout, shape.size()), describe(row_major) + " does not fit its layout");
   std::vector<int64_t> physical;
-  for (const Size& size : physical_shape(layout, Shape(shape.begin(), shape.end()))) physical.push_back(size.constant());
+  for (const Size& size : physical_shape(layout, Shape(shape.begin(), shape.end()))) {
+    physical.push_back(size.constant());
+  }
   TensorData packed = TensorData::zeros(row_major.type(), physical);
   const auto width = static_cast<size_t>(bit_width(packed.type()) / 8);
   const std::byte* from = row_major.bytes().data();

@@ -84,9 +84,10 @@ struct Reduce {
 };
 
 /// c[m, n] (+)= sum over k of a[m, k] * b[k, n], accumulated in the type of c (i32 for int8 operands).
-/// There may be several axes per role (m = oh, ow; k = kh, kw, channel; n = panel, lane). `c_indices` are affine in them
-/// and the last n axis has stride 1 in c. On a CPU `a` and `b` are kLoad expressions with affine indices and stride 1
-/// along the last n axis of b; a GPU copies its tiles first and takes any expression: a load under a condition, say.
+/// There may be several axes per role (m = oh, ow; k = kh, kw, channel; n = panel, lane). `c_indices` are affine in
+/// them and the last n axis has stride 1 in c. On a CPU `a` and `b` are kLoad expressions with affine indices and
+/// stride 1 along the last n axis of b; a GPU copies its tiles first and takes any expression: a load under a
+/// condition, say.
 struct Contract {
   std::vector<Axis> m, n, k;
   Expr a, b;

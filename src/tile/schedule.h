@@ -35,8 +35,8 @@ struct AttentionSchedule {
   bool operator==(const AttentionSchedule&) const = default;
 };
 
-/// A matrix product on a GPU: a block of `threads` makes a tile of `m` x `n`, in steps of `k` elements of the reduction,
-/// of which `stages` pass through shared memory at a time.
+/// A matrix product on a GPU: a block of `threads` makes a tile of `m` x `n`, in steps of `k` elements of the
+/// reduction, of which `stages` pass through shared memory at a time.
 struct BlockSchedule {
   int64_t m = 128;
   int64_t n = 128;

@@ -195,7 +195,9 @@ TEST(CodegenCuda, borders_are_zeros_that_copies_fill_in) {
               let t0 = add(mul(64, g0), i0)
               let t1 = sub(add(mod(floor_div(t0, 11), 9), i7), 1)
               let t2 = sub(add(mod(t0, 11), i8), 1)
-              c[i0, i1] += select(and(and(ge(t1, 0), lt(t1, 9)), and(ge(t2, 0), lt(t2, 11))), x[floor_div(t0, 99), t1, t2, add(mul(64, i9), i2)], 0:f16) * w[i7, i8, add(mul(64, i9), i2), i1]
+              let t3 = and(and(ge(t1, 0), lt(t1, 9)), and(ge(t2, 0), lt(t2, 11)))
+              let t4 = add(mul(64, i9), i2)
+              c[i0, i1] += select(t3, x[floor_div(t0, 99), t1, t2, t4], 0:f16) * w[i7, i8, t4, i1]
             }
           }
         }

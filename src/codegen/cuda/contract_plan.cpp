@@ -9,9 +9,7 @@ namespace {
 
 bool is_half(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 
-int rounded(int64_t value, int64_t multiple) {
-  return static_cast<int>((value + multiple - 1) / multiple * multiple);
-}
+int rounded(int64_t value, int64_t multiple) { return static_cast<int>((value + multiple - 1) / multiple * multiple); }
 
 /// The widest line of a swizzled block, in bytes, of which so many elements of 16 bits are whole lines.
 int swizzle_of(int elements) { return elements % 64 == 0 ? 128 : elements % 32 == 0 ? 64 : 32; }

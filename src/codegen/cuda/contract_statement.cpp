@@ -72,9 +72,9 @@ std::string KernelWriter::swizzled_operand(const ContractPlan& plan, const Opera
   const bool is_a = &operand == &plan.a, lines_are_k = is_a == operand.transposed;
   const FragmentLayout& layout = plan.layout;
   const int groups = layout.warps_m / 4;
-  std::string first = is_a ? groups == 1 ? "0" : fmt::format("warp / 4 % {} * 64", groups)
-                           : layout.warps_n == 1 ? "0"
-                                                 : fmt::format("warp / {} * {}", layout.warps_m, layout.tile_columns());
+  std::string first = is_a                  ? groups == 1 ? "0" : fmt::format("warp / 4 % {} * 64", groups)
+                                       : layout.warps_n == 1 ? "0"
+                                            : fmt::format("warp / {} * {}", layout.warps_m, layout.tile_columns());
   // From elements of the tile to bytes: whole lines, or whole blocks.
   first += lines_are_k ? fmt::format(" / {} * {}", operand.swizzle / 2, operand.lines * operand.swizzle)
                        : fmt::format(" * {}", operand.swizzle);
@@ -120,12 +120,12 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
                operands[1], valid);
     if (!leave_running) code_.line("wait_for_warpgroups<0>();");
   } else if (plan.tensor_cores) {
-    code_.line("multiply_tiles<{}, {}, {}, {}, {}, {}>({}, {}, {}, {});", plan.k, masked, plan.b.transposed,
-               leading[1], layout.m_tiles, layout.n_tiles, c, operands[0], operands[1], valid);
+    code_.line("multiply_tiles<{}, {}, {}, {}, {}, {}>({}, {}, {}, {});", plan.k, masked, plan.b.transposed, leading[1],
+               layout.m_tiles, layout.n_tiles, c, operands[0], operands[1], valid);
   } else {
-    code_.line("multiply_plain<{}, {}, {}, {}, {}, {}, {}, {}, {}>({}, {}, {}, {});", plan.k, masked,
-               plan.a.transposed, leading[0], layout.row_step(), plan.b.transposed, leading[1], layout.m_tiles,
-               layout.n_tiles, c, operands[0], operands[1], valid);
+    code_.line("multiply_plain<{}, {}, {}, {}, {}, {}, {}, {}, {}>({}, {}, {}, {});", plan.k, masked, plan.a.transposed,
+               leading[0], layout.row_step(), plan.b.transposed, leading[1], layout.m_tiles, layout.n_tiles, c,
+               operands[0], operands[1], valid);
   }
   expressions_.leave();
   code_.close();
@@ -150,8 +150,7 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
   const std::vector<const tile::For*> loops = plans[0].loops;
   const tile::For& innermost = *loops.back();
   constexpr int kUnasked = 3;  // where the schedule leaves it to us
-  const int slots =
-      std::clamp(innermost.stages > 1 ? innermost.stages : kUnasked, 2, std::max(max_stages_, 2));
+  const int slots = std::clamp(innermost.stages > 1 ? innermost.stages : kUnasked, 2, std::max(max_stages_, 2));
   bool warpgroups = false;
   for (const ContractPlan& plan : plans) warpgroups |= plan.warpgroups;
   // Products that nothing else waits for overlap with the next one; the slot they read is free one iteration later.

@@ -53,8 +53,9 @@ void KernelWriter::fragment_map(const tile::Map& map, int fragment) {
   // The first axes run over rows, the others over columns.
   size_t row_axes = uses.empty() ? map.axes.size() : 0;
   while (row_axes < map.axes.size() && uses_variable((*uses[0])[0], map.axes[row_axes].variable->variable)) ++row_axes;
+  const std::vector<tile::Axis> rows(map.axes.begin(), map.axes.begin() + static_cast<std::ptrdiff_t>(row_axes));
   for (const std::vector<Expr>* indices : row_uses) {
-    if (counts_points((*indices)[0], {map.axes.begin(), map.axes.begin() + static_cast<std::ptrdiff_t>(row_axes)})) continue;
+    if (counts_points((*indices)[0], rows)) continue;
     throw Unsupported{"a row of a fragment is indexed by other than its number"};
   }
   if (uses.empty()) return row_map(map, layout);
@@ -64,6 +65,20 @@ void KernelWriter::fragment_map(const tile::Map& map, int fragment) {
   if (plain && fragment_pieces(map, fragment)) return;
   if (plain && fragment_rows(map, fragment)) return;
   fragment_points(map, fragment, row_axes);
+}
+
+/// Whether a map does nothing but set fragments from fragments.
+bool KernelWriter::stays_in_registers(const tile::Map& map) const {
+  if (map.condition || !only_sets(map)) return false;
+  bool stays = true;
+  for (const tile::Store& store : map.stores) {
+    stays &= names_.is_fragment(store.buffer);
+    for_each(store.value, [&](const Expr& node) {
+      stays &= node->kind != ExprKind::kLoad || names_.is_fragment(node->tensor);
+      stays &= !is_call(node, Intrinsic::kCheckIndex);
+    });
+  }
+  return stays;
 }
 
 /// A map over values that rows have, which the four threads of a row all compute.
@@ -81,7 +96,7 @@ void KernelWriter::row_map(const tile::Map& map, const FragmentLayout& layout) {
     // Of the four threads one may write to memory.
     if (!names_.is_fragment(store.buffer)) inside += " && lane % 4 == 0";
   }
-  code_.open(fmt::format("if ({})", inside));
+  code_.open(stays_in_registers(map) ? "" : fmt::format("if ({})", inside));
   expressions_.enter();
   expressions_.set_fragment_position("", "[h]");
   stores_at_point(map);
@@ -111,7 +126,8 @@ void KernelWriter::fragment_points(const tile::Map& map, int fragment, size_t ro
   code_.open("for (int e = 0; e < 4; ++e)");
   code_.line("const int {} = {} + m * {} + e / 2 * 8;", row, layout.first_row(), layout.row_step());
   code_.line("const int {} = {} + n * 8 + e % 2;", column, layout.first_column());
-  code_.open(fmt::format("if ({})", inside));
+  // What only computes on registers may do so beyond the extents too: nothing reads that.
+  code_.open(stays_in_registers(map) ? "" : fmt::format("if ({})", inside));
   expressions_.enter();
   expressions_.set_fragment_position("[m][n][e]", "[m * 2 + e / 2]");
   stores_at_point(map);
@@ -243,8 +259,8 @@ void KernelWriter::load_pairs(const tile::Map& map, const std::vector<Expr>& pai
   const int row = map.axes[0].variable->variable;
   for (size_t i = 0; i < pairs.size(); ++i) {
     const Expr& load = pairs[i];
-    const bool changes = std::any_of(load->args.begin(), load->args.end(),
-                                     [&](const Expr& index) { return uses_variable(index, row); });
+    const bool changes =
+        std::any_of(load->args.begin(), load->args.end(), [&](const Expr& index) { return uses_variable(index, row); });
     if (changes != of_row) continue;
     const std::string pack = fmt::format("Pack<{}, 2>", type_name(load->type));
     code_.line("{} x{}[4];", pack, i);

@@ -48,8 +48,8 @@ class CodeText {
 };
 
 /// How a fragment is spread over the warps of a block: `warps_m` x `warps_n` warps, those of a column one after the
-/// other, each with `m_tiles` x `n_tiles` tiles of 16x8 in the accumulator layout of mma.sync. The tiles of a column take
-/// turns: tile m of all warps, then tile m + 1; so four neighbouring warps have 64 rows together, as wgmma wants them.
+/// other, each with `m_tiles` x `n_tiles` tiles of 16x8 in the accumulator layout of mma.sync. The tiles of a column
+/// take turns: tile m of all warps, then tile m + 1; so four neighbouring warps have 64 rows together, as wgmma wants.
 struct FragmentLayout {
   int warps_m = 1, warps_n = 1, m_tiles = 1, n_tiles = 2;
   int rows = 0, columns = 0;  ///< of the fragment itself; the warps' tiles may reach beyond
@@ -57,7 +57,8 @@ struct FragmentLayout {
   int tile_columns() const { return n_tiles * 8; }
   int padded_rows() const { return m_tiles * row_step(); }
   int padded_columns() const { return warps_n * tile_columns(); }
-  /// C++ for a thread's first row and column: element (m, n, e) is m * row_step() + e / 2 * 8 and n * 8 + e % 2 further.
+  /// C++ for a thread's first row and column: element (m, n, e) is m * row_step() + e / 2 * 8 rows and n * 8 + e % 2
+  /// columns further.
   std::string first_row() const;
   std::string first_column() const;
   bool same_rows(const FragmentLayout& other) const {

@@ -117,6 +117,7 @@ class KernelWriter {
   // fragment_statement.cpp
   int fragment_of(const tile::Map& map) const;
   void fragment_map(const tile::Map& map, int fragment);
+  bool stays_in_registers(const tile::Map& map) const;
   void row_map(const tile::Map& map, const FragmentLayout& layout);
   void fragment_points(const tile::Map& map, int fragment, size_t row_axes);
   bool fragment_rows(const tile::Map& map, int fragment);

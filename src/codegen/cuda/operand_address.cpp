@@ -47,9 +47,12 @@ int64_t divisor_of(const Expr& value, int variable, int64_t most) {
     case Intrinsic::kSub:
     case Intrinsic::kMod:
     case Intrinsic::kMin:
-    case Intrinsic::kMax: return std::min(argument(0), argument(1));
-    case Intrinsic::kMul: return std::min(most, argument(0) * argument(1));
-    default: return 1;
+    case Intrinsic::kMax:
+      return std::min(argument(0), argument(1));
+    case Intrinsic::kMul:
+      return std::min(most, argument(0) * argument(1));
+    default:
+      return 1;
   }
 }
 
@@ -65,8 +68,10 @@ std::optional<Size> step_in_run(const Expr& index, int variable, int run) {
     return value && value->coefficients.empty() ? std::optional(value->offset) : std::nullopt;
   };
   switch (index->intrinsic) {
-    case Intrinsic::kAdd: return *a + *b;
-    case Intrinsic::kSub: return *a - *b;
+    case Intrinsic::kAdd:
+      return *a + *b;
+    case Intrinsic::kSub:
+      return *a - *b;
     case Intrinsic::kMul:
       if (const auto scale = constant(right)) return *a * *scale;
       if (const auto scale = constant(left)) return *b * *scale;
@@ -74,12 +79,13 @@ std::optional<Size> step_in_run(const Expr& index, int variable, int run) {
     case Intrinsic::kFloorDiv:
     case Intrinsic::kMod: {
       const auto divisor = as_integer(right);
-      const bool whole = divisor && *divisor > 0 && *divisor % run == 0 && a->is(1) &&
-                         divisor_of(left, variable, run) == run;
+      const bool whole =
+          divisor && *divisor > 0 && *divisor % run == 0 && a->is(1) && divisor_of(left, variable, run) == run;
       if (!whole) return std::nullopt;
       return index->intrinsic == Intrinsic::kMod ? Size(1) : Size(0);
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -93,11 +99,16 @@ int64_t magnitude_of(const Expr& value, const std::unordered_map<int, int64_t>& 
   const int64_t a = magnitude_of(value->args[0], bounds), b = magnitude_of(value->args[1], bounds);
   switch (value->intrinsic) {
     case Intrinsic::kAdd:
-    case Intrinsic::kSub: return std::min(kUnbounded, a + b);
-    case Intrinsic::kMul: return a >= int64_t{1} << 31 || b >= int64_t{1} << 31 ? kUnbounded : a * b;
-    case Intrinsic::kMod: return b;
-    case Intrinsic::kFloorDiv: return a;
-    default: return kUnbounded;
+    case Intrinsic::kSub:
+      return std::min(kUnbounded, a + b);
+    case Intrinsic::kMul:
+      return a >= int64_t{1} << 31 || b >= int64_t{1} << 31 ? kUnbounded : a * b;
+    case Intrinsic::kMod:
+      return b;
+    case Intrinsic::kFloorDiv:
+      return a;
+    default:
+      return kUnbounded;
   }
 }
 
@@ -133,18 +144,30 @@ namespace {
 
 std::string_view operator_of(Intrinsic intrinsic) {
   switch (intrinsic) {
-    case Intrinsic::kAdd: return "+";
-    case Intrinsic::kSub: return "-";
-    case Intrinsic::kMul: return "*";
-    case Intrinsic::kAnd: return "&";
-    case Intrinsic::kOr: return "|";
-    case Intrinsic::kEq: return "==";
-    case Intrinsic::kNe: return "!=";
-    case Intrinsic::kLt: return "<";
-    case Intrinsic::kLe: return "<=";
-    case Intrinsic::kGt: return ">";
-    case Intrinsic::kGe: return ">=";
-    default: return "";
+    case Intrinsic::kAdd:
+      return "+";
+    case Intrinsic::kSub:
+      return "-";
+    case Intrinsic::kMul:
+      return "*";
+    case Intrinsic::kAnd:
+      return "&";
+    case Intrinsic::kOr:
+      return "|";
+    case Intrinsic::kEq:
+      return "==";
+    case Intrinsic::kNe:
+      return "!=";
+    case Intrinsic::kLt:
+      return "<";
+    case Intrinsic::kLe:
+      return "<=";
+    case Intrinsic::kGt:
+      return ">";
+    case Intrinsic::kGe:
+      return ">=";
+    default:
+      return "";
   }
 }
 

@@ -14,11 +14,11 @@ struct GuardedLoad {
 /// Nothing when the operand is any other expression.
 std::optional<GuardedLoad> guarded_load(const Expr& operand);
 
-/// How far an index moves when `variable` takes one step inside a run of `run` values that begins at a multiple of it,
-/// or nothing when that is not the same everywhere in the run.
+/// How far an index moves when `variable` takes one step inside a run of `run` values that begins at a multiple of
+/// `run`, or nothing when that is not the same everywhere in it.
 std::optional<Size> step_in_run(const Expr& index, int variable, int run);
 
-/// The power of two, at most `most`, that surely divides the value. `variable`, if any, stands for a multiple of `most`.
+/// The power of two, at most `most`, that surely divides the value. `variable`, if any, is a multiple of `most`.
 int64_t divisor_of(const Expr& value, int variable, int64_t most);
 int64_t divisor_of(const Size& size, int64_t most);
 

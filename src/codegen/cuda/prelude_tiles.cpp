@@ -172,7 +172,8 @@ GRAFT_DEVICE void multiply_plain(C (&acc)[MTiles][NTiles][4], const TA* a, const
       C fa[MTiles][2];
 #pragma unroll
       for (int i = 0; i < MTiles * 2; ++i) {
-        if constexpr (ATransposed) fa[i / 2][i % 2] = convert<C>(a[(k + u) * ALeading + i / 2 * RowStep + row + i % 2 * 8]);
+        const int r = i / 2 * RowStep + row + i % 2 * 8;
+        if constexpr (ATransposed) fa[i / 2][i % 2] = convert<C>(a[(k + u) * ALeading + r]);
         else fa[i / 2][i % 2] = convert<C>(va[i / 2][i % 2].at[u]);
       }
 #pragma unroll

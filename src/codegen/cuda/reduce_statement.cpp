@@ -182,7 +182,18 @@ void KernelWriter::fragment_reduce(const tile::Reduce& reduce, int fragment) {
   code_.open(fmt::format("for (int p = 0; p < {}; ++p)", 2 * layout.n_tiles));
   const std::string column = bind(reduce.reduced[0].variable, "c");
   code_.line("const int {} = {} + p / 2 * 8 + p % 2;", column, layout.first_column());
-  code_.open(fmt::format("if (row < {} && {} < {})", rows[0], column, columns[0]));
+  // Rows beyond the extent may hold anything; columns beyond it must not count.
+  bool in_registers = true;
+  for (const Expr& lift : reduce.lift) {
+    for_each(lift, [&](const Expr& node) {
+      in_registers &= node->kind != ExprKind::kLoad || names_.is_fragment(node->tensor);
+    });
+  }
+  const bool all_columns = as_integer(reduce.reduced[0].extent) == layout.columns &&
+                           layout.columns == layout.padded_columns();
+  std::string inside = all_columns ? "" : fmt::format("if ({} < {})", column, columns[0]);
+  if (!in_registers) inside = fmt::format("if (row < {} && {} < {})", rows[0], column, columns[0]);
+  code_.open(inside);
   expressions_.set_fragment_position("[h / 2][p / 2][h % 2 * 2 + p % 2]", "[h]");
   fold_one(reduce, "state");
   expressions_.set_fragment_position("", "");

@@ -106,8 +106,8 @@ void KernelWriter::prepare_copies(const ContractPlan& plan, const Operand& opera
   const auto within = [&](const std::vector<tile::Axis>& axes, int64_t points, const char* name) {
     for (const tile::Axis& axis : axes) {
       if ((axes.size() == 1 && as_integer(axis.extent) == points) || changes(axis.extent, plan)) continue;
-      inside += fmt::format(" && {} < {}", names_.variables.at(axis.variable->variable),
-                            expressions_.value(axis.extent));
+      inside +=
+          fmt::format(" && {} < {}", names_.variables.at(axis.variable->variable), expressions_.value(axis.extent));
     }
     if (axes.size() > 1 && points_of(axes) < points) inside += fmt::format(" && {} < {}", name, points_of(axes));
   };
@@ -196,8 +196,8 @@ void KernelWriter::stage_elements(const ContractPlan& plan, const Operand& opera
   const auto within = [&](const std::vector<tile::Axis>& axes, int64_t points, const char* name) {
     for (const tile::Axis& axis : axes) {
       if (axes.size() == 1 && as_integer(axis.extent) == points) continue;
-      inside += fmt::format(" && {} < {}", names_.variables.at(axis.variable->variable),
-                            expressions_.value(axis.extent));
+      inside +=
+          fmt::format(" && {} < {}", names_.variables.at(axis.variable->variable), expressions_.value(axis.extent));
     }
     if (axes.size() > 1 && points_of(axes) < points) inside += fmt::format(" && {} < {}", name, points_of(axes));
   };
