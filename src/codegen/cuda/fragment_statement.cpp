@@ -226,20 +226,30 @@ bool KernelWriter::fragment_pieces(const tile::Map& map, int fragment) {
     pairs.push_back(load);
     whole += " && " + *condition;
   }
+  // Of a whole row at most 32 registers are loaded ahead.
+  std::vector<bool> of_row, of_all_rows;
+  for (const Expr& load : pairs) {
+    const bool changes =
+        std::any_of(load->args.begin(), load->args.end(), [&](const Expr& index) { return uses_variable(index, row); });
+    of_row.push_back(changes || layout.n_tiles * bit_width(load->type) > 32 * 16);
+    of_all_rows.push_back(!of_row.back());
+  }
   const std::vector<std::string> extents = extents_of(map.axes);
   code_.open(fmt::format("if ({})", whole));
   expressions_.enter();
+  // What does not change with the row is loaded at once, before stores that it might wait for.
+  code_.line("const int all = {};", layout.first_column());
+  load_pairs(map, pairs, of_all_rows, "all", layout.n_tiles, extents[1]);
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int g = 0; g < {}; g += 4)", layout.n_tiles));
   code_.line("const int first = {} + g * 8;", layout.first_column());
-  load_pairs(map, pairs, false, extents[1]);
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int h = 0; h < {}; ++h)", 2 * layout.m_tiles));
   code_.line("const int row = {} + h / 2 * {} + h % 2 * 8;", layout.first_row(), layout.row_step());
   code_.line("const bool inside = row < {};", extents[0]);
   names_.variables[row] = "row";
-  load_pairs(map, pairs, true, fmt::format("(inside ? {} : 0)", extents[1]));
-  fragment_values(map, pairs, extents[1]);
+  load_pairs(map, pairs, of_row, "first", 4, fmt::format("(inside ? {} : 0)", extents[1]));
+  fragment_values(map, pairs, of_row, extents[1]);
   for (size_t i = 0; i < map.stores.size(); ++i) store_pieces(map, i, extents[1]);
   code_.close();
   code_.close();
@@ -253,20 +263,17 @@ bool KernelWriter::fragment_pieces(const tile::Map& map, int fragment) {
   return true;
 }
 
-/// Loads two columns of each of the four tiles at hand, for the loads that change with the row or for the others.
-void KernelWriter::load_pairs(const tile::Map& map, const std::vector<Expr>& pairs, bool of_row,
-                              const std::string& columns) {
-  const int row = map.axes[0].variable->variable;
+/// Loads two columns of each of `tiles` tiles that begin at the column called `first`.
+void KernelWriter::load_pairs(const tile::Map& map, const std::vector<Expr>& pairs, const std::vector<bool>& chosen,
+                              const std::string& first, int tiles, const std::string& columns) {
   for (size_t i = 0; i < pairs.size(); ++i) {
+    if (!chosen[i]) continue;
     const Expr& load = pairs[i];
-    const bool changes =
-        std::any_of(load->args.begin(), load->args.end(), [&](const Expr& index) { return uses_variable(index, row); });
-    if (changes != of_row) continue;
     const std::string pack = fmt::format("Pack<{}, 2>", type_name(load->type));
-    code_.line("{} x{}[4];", pack, i);
+    code_.line("{} x{}[{}];", pack, i, tiles);
     code_.line("#pragma unroll");
-    code_.open("for (int p = 0; p < 4; ++p)");
-    code_.line("const int column = first + p * 8;");
+    code_.open(fmt::format("for (int p = 0; p < {}; ++p)", tiles));
+    code_.line("const int column = {} + p * 8;", first);
     names_.variables[map.axes[1].variable->variable] = "column";
     code_.line("if (column < {}) x{}[p] = *(const {}*)({} + ({}));", columns, i, pack, names_.buffers[load->tensor],
                names_.affine_text(*names_.address(load->tensor, load->args)));
@@ -275,7 +282,8 @@ void KernelWriter::load_pairs(const tile::Map& map, const std::vector<Expr>& pai
 }
 
 /// Computes the values that are stored, two columns of each of the four tiles at hand.
-void KernelWriter::fragment_values(const tile::Map& map, const std::vector<Expr>& pairs, const std::string& columns) {
+void KernelWriter::fragment_values(const tile::Map& map, const std::vector<Expr>& pairs,
+                                   const std::vector<bool>& of_row, const std::string& columns) {
   for (size_t i = 0; i < map.stores.size(); ++i) {
     code_.line("Pack<{}, 2> v{}[4];", type_name(names_.buffer(map.stores[i].buffer).type), i);
   }
@@ -287,7 +295,9 @@ void KernelWriter::fragment_values(const tile::Map& map, const std::vector<Expr>
   names_.variables[map.axes[1].variable->variable] = "column";
   code_.open(fmt::format("if (inside && column < {})", columns));
   expressions_.enter();
-  for (size_t i = 0; i < pairs.size(); ++i) expressions_.define(pairs[i], fmt::format("x{}[p].at[e]", i));
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    expressions_.define(pairs[i], fmt::format("x{}[{}p].at[e]", i, of_row[i] ? "" : "g + "));
+  }
   expressions_.set_fragment_position("[h / 2][g + p][h % 2 * 2 + e]", "[h]");
   for (size_t i = 0; i < map.stores.size(); ++i) {
     code_.line("v{}[p].at[e] = {};", i, expressions_.value(map.stores[i].value));

@@ -123,8 +123,10 @@ class KernelWriter {
   bool fragment_rows(const tile::Map& map, int fragment);
   bool fragment_pieces(const tile::Map& map, int fragment);
   std::optional<std::string> run_alignment(int buffer, const std::vector<Expr>& indices, int column, int run) const;
-  void load_pairs(const tile::Map& map, const std::vector<Expr>& pairs, bool of_row, const std::string& columns);
-  void fragment_values(const tile::Map& map, const std::vector<Expr>& pairs, const std::string& columns);
+  void load_pairs(const tile::Map& map, const std::vector<Expr>& pairs, const std::vector<bool>& chosen,
+                  const std::string& first, int tiles, const std::string& columns);
+  void fragment_values(const tile::Map& map, const std::vector<Expr>& pairs, const std::vector<bool>& of_row,
+                       const std::string& columns);
   void store_pieces(const tile::Map& map, size_t i, const std::string& columns);
   void check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows, const std::vector<tile::Axis>& columns,
                               const std::vector<const std::vector<Expr>*>& uses) const;
