@@ -118,7 +118,8 @@ def peers_for(case, known, options):
     """The peers to measure: all that are asked for when recording or unknown, the fastest of a checked case."""
     chosen = [kind for kind in cuda_peers.PEERS if re.search(options.peers, kind.name)]
     if known and not options.record:
-        fastest = min(known, key=known.get)
+        # Some recorded ways take minutes to prepare and are not run again.
+        fastest = min((kind.name for kind in cuda_peers.PEERS if kind.name in known), key=known.get, default=None)
         chosen = [kind for kind in chosen if kind.name == fastest and case.label in CHECKED]
     return [kind(options.precision) for kind in chosen]
 

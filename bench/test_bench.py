@@ -14,16 +14,20 @@ import types
 import unittest
 
 import numpy as np
+from onnx import numpy_helper
 
 import cases
 import child
+import cuda_records
 import graft_peer
 import matmul
 import lengths
+import networks
 import peaks
 import rows as result_rows
 import run
 import timing
+import torch_fusions
 
 # A library with graft_c.h's functions whose every run doubles its first input.
 DOUBLING_LIBRARY = r"""
@@ -31,12 +35,17 @@ DOUBLING_LIBRARY = r"""
 #include <stdint.h>
 #include <string.h>
 typedef struct { const char* name; int32_t dtype, rank; const int64_t *shape, *strides;
-                 void* data; uint64_t bytes; } Tensor;
+                 void* data; uint64_t bytes; int32_t device; } Tensor;
 typedef struct { int32_t status; char message[2044]; } Error;
 static int engines;
 int32_t graft_load(const char* path, void** engine, Error* error) {
   ++engines; *engine = &engines; return 0;
 }
+int32_t graft_load_on(const char* path, const char* device, void** engine, Error* error) {
+  return graft_load(path, engine, error);
+}
+int32_t graft_session_set_stream(void* session, void* stream, Error* error) { return 0; }
+int32_t graft_session_wait(void* session, Error* error) { return 0; }
 int engines_loaded(void) { return engines; }
 int32_t graft_session_create(void* engine, int32_t threads, void** session, Error* error) {
   *session = engine; return 0;
@@ -206,6 +215,61 @@ class Rows(unittest.TestCase):
             for symbol, size in case.sizes:
                 self.assertTrue(bounds[symbol][0] <= size <= bounds[symbol][1], case.label)
             self.assertEqual({array.shape[0] for array in case.inputs().values()}, {case.batch})
+
+
+class Cuda(unittest.TestCase):
+    def row(self, batch, peers):
+        options = types.SimpleNamespace(bench="cuda")
+        return result_rows.row_of(options, "net", batch, None, peers, "GPU X", "float16")
+
+    def test_recorded_times_are_found_again_and_added_to(self):
+        case = types.SimpleNamespace(name="net", batch=2)
+        with tempfile.TemporaryDirectory() as folder:
+            records = cuda_records.Records("GPU X", "2.11.0+cu130", folder)
+            self.assertEqual(records.peers(case, "float16"), {})
+            records.keep(self.row(2, {"eager": 3.0, "compile": 2.0}))
+            records.keep(self.row(2, {"compile": 1.5}))
+            records.keep(self.row(1, {"eager": 1.0}))
+            records.write()
+            again = cuda_records.Records("GPU X", "2.11.0", folder)
+            self.assertEqual(os.listdir(folder), ["gpu-x-torch-2.11.0.json"])
+        self.assertEqual(again.peers(case, "float16"), {"eager": 3.0, "compile": 1.5})
+        self.assertEqual(again.peers(case, "float32"), {})
+
+    def test_a_drift_is_a_time_that_left_what_was_recorded(self):
+        found = cuda_records.drifts({"eager": 1.0, "compile": 2.0}, {"eager": 1.02, "compile": 1.9, "graph": 9.0}, 0.03)
+        self.assertEqual(found, [("compile", 2.0, 1.9)])
+
+    def test_the_cases_are_five_networks_at_three_sizes_of_batch(self):
+        found = cases.cuda_cases()
+        self.assertEqual(len({case.label for case in found}), 15)
+        self.assertEqual({case.batch for case in found}, {1, 32, 128})
+        self.assertTrue(all(dict(case.sizes)["batch"] == case.batch for case in found))
+
+    def test_linear_layers_and_attention_become_one_call_each(self):
+        model = networks.tiny_transformer()
+        weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+        before = [torch_fusions.node_of(node) for node in model.graph.node]
+        after = torch_fusions.join(before, {name: Weight(array) for name, array in weights.items()})
+        counts = {op: sum(node.op == op for node in after) for op in ("Attention", "Linear", "Softmax", "MatMul")}
+        self.assertEqual(counts, {"Attention": 2, "Linear": 12, "Softmax": 0, "MatMul": 0})
+        attention = next(node for node in after if node.op == "Attention")
+        self.assertAlmostEqual(attention.attributes["scale"], 8 ** -0.5)
+        self.assertEqual(len(attention.inputs), 4, "queries, keys, values and the mask")
+
+
+class Weight:
+    """What the fusions ask of a tensor, without torch."""
+
+    def __init__(self, array):
+        self.array, self.ndim = array, array.ndim
+
+    @property
+    def T(self):
+        return Weight(self.array.T)
+
+    def contiguous(self):
+        return self
 
 
 class Matmul(unittest.TestCase):

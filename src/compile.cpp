@@ -42,6 +42,7 @@ std::vector<std::pair<std::string, std::string>> recorded(const CompileOptions& 
       {"target", options.targets.empty() ? "native" : fmt::format("{}", fmt::join(options.targets, ";"))},
       {"threads", std::to_string(options.threads)},
       {"tune", std::string(kTuningNames[static_cast<int>(options.tuning)])},
+      {"precision", std::string(name_of(options.precision))},
       {"mode", options.interpret ? "interpret" : "generated"}};
   const Environment merged = with_disabled(options);
   if (!merged.disabled.empty()) rows.emplace_back("disable", fmt::format("{}", fmt::join(merged.disabled, ",")));
@@ -93,6 +94,18 @@ std::vector<Target> targets_of(const CompileOptions& options) {
   return targets;
 }
 
+void check_precision(const CompileOptions& options, Stage done) {
+  GRAFT_USER_CHECK(low_type(options.precision) == DType::kUndefined || done < Stage::kPasses, kInvalidArgument,
+                   "the passes lower the precision, and they have run already: choose it where they run", "precision");
+  if (options.precision != Precision::kTf32) return;
+  for (const Target& target : targets_of(options)) {
+    GRAFT_USER_CHECK(multiplies_tf32(target), kInvalidArgument,
+                     fmt::format("{} has no units that multiply tf32, which NVIDIA GPUs have from sm_80 on; choose "
+                                 "fp32, fp16 or bf16, or such a --target or --device",
+                                 target.name), "precision");
+  }
+}
+
 const Record* record_for(const std::vector<Record>& records, const Target& target) {
   for (const Record& record : records) {
     const Target made = parse_target(record.target);
@@ -114,7 +127,7 @@ Graph import_model(const ModelSource& source, const CompileOptions& options) {
 
 void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   const Environment merged = with_disabled(options);
-  PassContext context{.cancelled = options.cancelled, .environment = &merged};
+  PassContext context{.low_type = low_type(options.precision), .cancelled = options.cancelled, .environment = &merged};
   if (notes) context.statistics = &notes->passes, context.reasons = &notes->reasons;
   report(options, name_of(Stage::kPasses), fmt::format("{} nodes", graph.nodes.size()));
   run_passes(graph, context);
@@ -124,6 +137,7 @@ void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
 FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* notes) {
   report(options, name_of(Stage::kFuse), fmt::format("{} nodes", graph.nodes.size()));
   FusedProgram program = fuse(graph);
+  if (options.precision == Precision::kTf32) allow_tf32(program);
   if (notes) notes->reasons.insert(notes->reasons.end(), program.notes.begin(), program.notes.end());
   if (environment().wants_dump("region", "fuse")) write_dump(environment(), "region", "fuse", print(program));
   return program;
@@ -197,6 +211,7 @@ Engine build(const Plan& plan, const Target& target, const CompileOptions& optio
 }
 
 Compiled compile_from(Graph graph, Stage done, const CompileOptions& options) {
+  check_precision(options, done);
   if (done < Stage::kPasses) rewrite(graph, options);
   Compiled compiled;
   Plan known;

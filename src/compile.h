@@ -71,6 +71,9 @@ Compiled compile(const ModelSource& source, const CompileOptions& options);
 /// The stages after `done`, from a graph that was stopped there.
 Compiled compile_from(Graph graph, Stage done, const CompileOptions& options);
 
+/// Throws invalid_argument when the options ask for a precision that a target of theirs does not have, or that can no
+/// longer be given to a graph of that stage.
+void check_precision(const CompileOptions& options, Stage done = Stage::kImport);
 /// The machines that the options name, with their threads.
 std::vector<Target> targets_of(const CompileOptions& options);
 /// The record for machines of this kind (instruction set and vector width), or null.

@@ -11,6 +11,8 @@
 namespace graft {
 namespace {
 
+constexpr std::string_view kPrecisions[] = {"fp32", "tf32", "fp16", "bf16"};
+
 /// The largest size of an axis that a choice may name: beyond it no tensor fits in memory.
 constexpr int64_t kMaxSize = int64_t{1} << 40;
 
@@ -77,6 +79,13 @@ size_t choose(const OptionText& choice, const std::vector<std::string_view>& all
 
 }  // namespace
 
+std::string_view name_of(Precision precision) { return kPrecisions[static_cast<int>(precision)]; }
+
+DType low_type(Precision precision) {
+  if (precision == Precision::kFp16) return DType::kFloat16;
+  return precision == Precision::kBf16 ? DType::kBFloat16 : DType::kUndefined;
+}
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> words;
   for (size_t begin = 0;;) {
@@ -102,6 +111,9 @@ void set_option(CompileOptions& options, OptionText choice) {
     options.threads = static_cast<int>(parse_number(choice, choice.value, 0, 4096, "a number of threads, 0 for all"));
   } else if (choice.key == "tune") {
     options.tuning = static_cast<Tuning>(choose(choice, {"off", "fast", "full"}));
+  } else if (choice.key == "precision") {
+    options.precision =
+        static_cast<Precision>(choose(choice, {std::begin(kPrecisions), std::end(kPrecisions)}));
   } else if (choice.key == "target") {
     options.targets.emplace_back(choice.value);
   } else if (choice.key == "device") {
@@ -118,7 +130,7 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
-                "record, target, device, mode, disable",
+                "precision, record, target, device, mode, disable",
                 std::string(choice.key));
   }
 }

@@ -20,12 +20,25 @@ using InputShapes = std::map<std::string, std::vector<int64_t>, std::less<>>;
 /// Tells how far compiling is: step `done` of `total` (0 when unknown) of a stage.
 using Progress = std::function<void(std::string_view stage, std::string_view step, int done, int total)>;
 
+/// What the floats of an f32 network are stored in and multiplied as; sums are in f32 always.
+enum class Precision : uint8_t {
+  kFp32,  ///< as the model says
+  kTf32,  ///< stored as f32; products of a GPU's tensor cores may round their operands to 11 significant bits
+  kFp16,  ///< f16 wherever operators take it
+  kBf16,  ///< bf16 wherever operators take it
+};
+/// `fp32`, `tf32`, `fp16`, `bf16`.
+std::string_view name_of(Precision precision);
+/// The type that an f32 network is lowered to; undefined when it stays f32.
+DType low_type(Precision precision);
+
 /// Everything that changes the result of compiling, and two callbacks that do not.
 struct CompileOptions {
   std::vector<std::string> targets;                      ///< names or texts of descriptions; none: this machine
   std::string device = "cpu";                            ///< what runs it here: cpu, cuda or cuda:N
   int threads = 0;                                       ///< 0: all cores of this machine
   Tuning tuning = Tuning::kFast;
+  Precision precision = Precision::kFp32;
   bool interpret = false;                                ///< neither generated kernels nor libraries
   std::map<std::string, Graph::Range, std::less<>> dims; ///< by the model's symbols; min == max fixes one
   std::string record;                                    ///< a file with choices made before: a plan, or a text

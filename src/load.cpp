@@ -116,7 +116,8 @@ CompileOptions options_of(const Plan& plan) {
   CompileOptions options;
   options.tuning = Tuning::kOff;
   for (const auto& [key, value] : plan.options) {
-    if (key == "mode" || key == "disable" || key == "threads") set_option(options, {key, value});
+    const bool matters = key == "mode" || key == "disable" || key == "threads" || key == "precision";
+    if (matters) set_option(options, {key, value});
   }
   return options;
 }

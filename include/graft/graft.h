@@ -171,6 +171,7 @@ struct CompileOptions {
   std::vector<std::string> shapes = {};  ///< `x:1x3x224x224`
   int threads = 0;                       ///< 0: all of the machine
   std::string tune = "fast";             ///< off, fast, full
+  std::string precision = "fp32";        ///< fp32, tf32 (GPUs), fp16, bf16: inputs and outputs keep their types
   std::string target = "native";
   std::vector<std::pair<std::string, std::string>> extra = {};
   /// Told about each step; false stops compiling with a `cancelled` error. Must not throw.
@@ -242,7 +243,10 @@ class Engine {
 inline Engine compile(const std::string& path, const CompileOptions& options = {}) {
   const std::string threads = std::to_string(options.threads);
   std::vector<graft_option> list = {
-      {"threads", threads.c_str()}, {"tune", options.tune.c_str()}, {"target", options.target.c_str()}};
+      {"threads", threads.c_str()},
+      {"tune", options.tune.c_str()},
+      {"precision", options.precision.c_str()},
+      {"target", options.target.c_str()}};
   for (const std::string& dim : options.dims) list.push_back({"dim", dim.c_str()});
   for (const std::string& shape : options.shapes) list.push_back({"shape", shape.c_str()});
   for (const auto& [key, value] : options.extra) list.push_back({key.c_str(), value.c_str()});

@@ -91,6 +91,7 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *   min-shape, opt-shape, max-shape x:1x16  the ranges of an input's symbolic axes
  *   threads  2                              threads that the plan is made for; 0 is all of the machine
  *   tune     off | fast | full              how long candidates are measured
+ *   precision fp32 | tf32 | fp16 | bf16     what an f32 network computes in; its inputs and outputs stay f32
  *   target   native | x86-64-v3 | ...       the machine to compile for
  *   device   cpu | cuda | cuda:1            what runs the engine here
  *   mode     generated | interpret          interpret: no generated kernels and no library, for checking
@@ -213,9 +214,10 @@ GRAFT_API graft_status graft_session_run(graft_session* session, const graft_ten
                                          graft_tensor* outputs, size_t output_count,
                                          const graft_allocator* allocator, graft_error* error);
 
-/* Puts the following runs into the order of `stream` (a cudaStream_t or CUstream of the engine's GPU; the default stream
+/* Puts the following runs into the order of `stream` (a cudaStream_t or CUstream of the engine's GPU; the default one
  * is cudaStreamLegacy, (void*)1): what it holds before a run comes first, what is queued there later waits for the run.
- * NULL: no order but the session's own. The stream must live until the session has another or ends. No effect on a CPU. */
+ * NULL: no order but the session's own. The stream must live until the session has another or ends. No effect on a
+ * CPU. */
 GRAFT_API graft_status graft_session_set_stream(graft_session* session, void* stream, graft_error* error);
 /* Returns when all runs have finished, with the first error that their kernels found; the session stays usable. */
 GRAFT_API graft_status graft_session_wait(graft_session* session, graft_error* error);

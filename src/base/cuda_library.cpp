@@ -77,10 +77,11 @@ CudaLibrary open_cuda_library(std::string_view stem, std::initializer_list<int> 
   for (const std::string& name : names) {
     if (open(name)) return library;
   }
-  library.missing = fault.empty() ? fmt::format("{} is not found: looked in pip's nvidia folders, CUDA_HOME, "
-                                                "/usr/local/cuda and the loader's paths; install the CUDA toolkit or "
-                                                "pip's NVIDIA package of it",
-                                                fmt::join(names, " or "))
+  library.missing = fault.empty() ? fmt::format(
+                                        "{} is not found: looked in pip's nvidia folders, CUDA_HOME, "
+                                        "/usr/local/cuda and the loader's paths; install the CUDA toolkit or "
+                                        "pip's NVIDIA package of it",
+                                        fmt::join(names, " or "))
                                   : fmt::format("{} does not open: {}", names.front(), fault);
   return library;
 }

@@ -19,8 +19,8 @@ struct CudaLibrary {
 };
 
 /// Opens libSTEM.so of the first of these major versions that is found: in the folders of pip's packages
-/// (`nvidia/*/lib` beside this code, below VIRTUAL_ENV, CONDA_PREFIX, the project's .deps and the system's Python), then
-/// in a CUDA toolkit (CUDA_HOME, CUDA_PATH, /usr/local/cuda), then along the loader's own paths. Thread-safe.
+/// (`nvidia/*/lib` beside this code, below VIRTUAL_ENV, CONDA_PREFIX, the project's .deps and the system's Python),
+/// then in a CUDA toolkit (CUDA_HOME, CUDA_PATH, /usr/local/cuda), then along the loader's own paths. Thread-safe.
 ///
 ///   const CudaLibrary library = open_cuda_library("cublasLt", {13, 12});
 ///   if (!library.handle) throw Error(ErrorKind::kDevice, library.missing);

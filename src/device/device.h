@@ -38,8 +38,8 @@ class DeviceGraph {
 class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
-  /// Runs from now on stand in the order of a stream of the caller's (CUDA: a CUstream), which has to live as long; null:
-  /// in the order of this one alone.
+  /// Runs from now on stand in the order of a stream of the caller's (CUDA: a CUstream), which has to live as long;
+  /// null: in the order of this one alone.
   virtual void use(void* callers) = 0;
   /// The driver's own handle of this stream (a CUstream), for libraries that put work into it; its context is made this
   /// thread's. Never null for a GPU.

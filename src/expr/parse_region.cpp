@@ -16,6 +16,7 @@ class RegionParser {
   Region parse() {
     lexer_.expect("region");
     region_.name = lexer_.name("the region's name");
+    region_.tf32 = lexer_.accept("tf32");
     while (lexer_.accept("tensor")) tensor();
     while (lexer_.accept("input")) region_.inputs.push_back(tensor_name());
     while (lexer_.accept("output")) region_.outputs.push_back(tensor_name());

@@ -14,6 +14,7 @@
 //     combine max(l0, r0)
 //   }
 //
+// `region NAME tf32` allows products to round their operands.
 // Variables are numbered per form: i for axes, k for reduced and recurrent axes, s for states, l and r for a monoid.
 #include <fmt/format.h>
 
@@ -163,7 +164,7 @@ class FormPrinter {
 std::string print(const Region& region) {
   std::map<std::string, int, std::less<>> taken, none;
   std::vector<std::string> names;
-  std::string text = fmt::format("region {}\n", unique_identifier(region.name, none));
+  std::string text = fmt::format("region {}{}\n", unique_identifier(region.name, none), region.tf32 ? " tf32" : "");
   for (const TensorDecl& tensor : region.tensors) {
     names.push_back(unique_identifier(tensor.name, taken));
     text += fmt::format("tensor {}: {}{}\n", names.back(), name_of(tensor.type), to_string(tensor.shape));

@@ -115,6 +115,8 @@ struct Region {
   std::vector<int> inputs;   ///< indices into tensors
   std::vector<int> outputs;  ///< indices into tensors
   std::vector<Form> forms;
+  /// Products may round their f32 operands to tf32, where a machine has units for that; sums stay f32.
+  bool tf32 = false;
 };
 
 /// The tensors that a form defines.

@@ -14,6 +14,15 @@ bool reduces_with(const Reduce& form, Intrinsic combine) { return form.monoid.in
 /// The tensor when `e` is a plain load, else -1.
 int loaded(const Expr& e) { return e->kind == ExprKind::kLoad ? e->tensor : -1; }
 
+/// The load that an operand is, or widens from a narrower float; null for anything else.
+Expr operand_load(const Expr& e) {
+  if (loaded(e) >= 0) return e;
+  if (!is_call(e, Intrinsic::kCast) || loaded(e->args[0]) < 0) return {};
+  const Expr& load = e->args[0];
+  const bool widens = is_float(load->type) && is_float(e->type) && bit_width(load->type) < bit_width(e->type);
+  return widens ? load : Expr{};
+}
+
 bool last_index_is(const Expr& load, const Expr& variable) {
   return !load->args.empty() && equal(load->args.back(), variable);
 }
@@ -57,8 +66,8 @@ class Finder {
         if (!last_index_is(e, reduce->reduced[0].variable)) continue;
         f.weighted = reduce;
         f.exponentials = exponentials;
-        f.values = unwidened(reduce->lift[0]->args[1 - side]);
-        return loaded(f.values) >= 0;
+        f.values = operand_load(reduce->lift[0]->args[1 - side]);
+        return static_cast<bool>(f.values);
       }
     }
     return false;
@@ -103,9 +112,9 @@ class Finder {
     if (!f.scores || f.scores->reduced.size() != 1) return false;
     const auto contraction = find_contraction(*f.scores);
     if (!contraction) return false;
-    f.keys = unwidened(contraction->b);
-    f.queries = unwidened(contraction->a);
-    return loaded(f.queries) >= 0 && loaded(f.keys) >= 0;
+    f.keys = operand_load(contraction->b);
+    f.queries = operand_load(contraction->a);
+    return f.queries && f.keys && f.queries->type == f.keys->type;
   }
 
   /// Scores are overwritten tile by tile: a result may read only what stays, the weighted sum and the divisor.

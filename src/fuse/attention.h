@@ -23,8 +23,9 @@ struct AttentionForms {
   const Reduce* weighted = nullptr;
   std::vector<const Compute*> results;
   std::vector<Axis> common;    ///< axes shared by all forms; the last one runs over queries
-  Expr queries, keys, values;  ///< loads: over common and depth, key axis and depth, key axis and value axis; of
-                               ///< elements perhaps narrower than the sums
+  /// Loads, of floats that may be narrower than the scores: over common and depth, key axis and depth, key axis and
+  /// value axis.
+  Expr queries, keys, values;
   Expr shift;                  ///< what is subtracted before exp, over `largest`
   Expr logits, logits_key;     ///< over the scores; the variable of its key axis
 };

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "fuse/assign_layouts.h"
 #include "fuse/clusters.h"
+#include "fuse/contraction.h"
 #include "fuse/fused_program.h"
 #include "fuse/rewrite_region.h"
 
@@ -214,6 +215,15 @@ FusedProgram fuse(const Graph& graph) {
   assign_layouts(program);
   for (const std::string& note : program.notes) log(LogLevel::kReason, "{}", note);
   return program;
+}
+
+void allow_tf32(FusedProgram& program) {
+  for (FusedStep& step : program.steps) {
+    for (const Form& form : step.region.forms) {
+      const auto* reduce = std::get_if<Reduce>(&form);
+      step.region.tf32 |= reduce && find_contraction(*reduce).has_value();
+    }
+  }
 }
 
 std::string print(const FusedProgram& program) {

@@ -53,6 +53,9 @@ struct FusedProgram {
 /// views are read through. Throws unsupported naming the node when one has no definition.
 FusedProgram fuse(const Graph& graph);
 
+/// Lets the products of contractions round their operands to tf32, where a machine has units for that.
+void allow_tf32(FusedProgram& program);
+
 /// The canonical text of a fused program (regions inside), for dumps and `--compile-to fuse`.
 std::string print(const FusedProgram& program);
 

@@ -474,6 +474,7 @@ void normalise(Region& region) {
   inline_computes(region);
   remove_dead_forms(region);
   drop_unit_axes(region);
+  split_divided_axes(region);
   unify_axes(region);
   collapse_axes(region);
 }

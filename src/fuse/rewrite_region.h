@@ -20,6 +20,8 @@ void inline_computes(Region& region);
 void remove_dead_forms(Region& region);
 /// Axes of extent 1 -> gone, from forms and from the shapes of tensors.
 void drop_unit_axes(Region& region);
+/// y[i] = f(t[i / k], x[i]) over n * k -> y[a, b] = f(t[a], x[a * k + b]): the region is independent along a.
+void split_divided_axes(Region& region);
 /// Gives axes of different forms that always run together the same variable: t[i, j] defined over (a, b) -> over (i,
 /// j).
 void unify_axes(Region& region);

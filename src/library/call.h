@@ -62,6 +62,7 @@ struct PostOperation {
 /// and the last one is padded with zeros.
 struct LibraryCall {
   DType type = DType::kFloat32;
+  bool tf32 = false;  ///< f32 operands may be rounded to tf32
   std::vector<Size> batch;
   Size rows = 1, columns = 1, depth = 1;
   std::vector<CallWindow> windows;  ///< none: a product of matrices

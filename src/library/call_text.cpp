@@ -69,6 +69,7 @@ class CallReader {
   void read_sizes() {
     lexer_.expect("product");
     call_.type = lexer_.dtype();
+    call_.tf32 = lexer_.accept("tf32");
     lexer_.expect("batch");
     call_.batch = lexer_.shape();
     lexer_.expect(",");
@@ -143,9 +144,9 @@ class CallReader {
 }  // namespace
 
 std::string print(const LibraryCall& call) {
-  std::string text =
-      fmt::format("product {} batch {}, rows {}, columns {}, depth {}\n", name_of(call.type), to_string(call.batch),
-                  call.rows.to_string(), call.columns.to_string(), call.depth.to_string());
+  std::string text = fmt::format("product {}{} batch {}, rows {}, columns {}, depth {}\n", name_of(call.type),
+                                 call.tf32 ? " tf32" : "", to_string(call.batch), call.rows.to_string(),
+                                 call.columns.to_string(), call.depth.to_string());
   for (const CallWindow& w : call.windows) {
     text +=
         fmt::format("window input {}, output {}, kernel {}, stride {}, dilation {}, before {}\n", w.input.to_string(),

@@ -43,9 +43,8 @@ std::vector<LibrarySchedule> sliced(const LibraryInfo& library, const LibraryCal
 std::vector<LibrarySchedule> chosen(const LibraryInfo& library, const LibraryCall& call, bool constant) {
   std::vector<LibrarySchedule> schedules;
   for (int choice = 0; choice < library.most_choices; ++choice) {
-    schedules.push_back({.library = std::string(library.name),
-                         .choice = choice,
-                         .panel = call.is_convolution() && constant ? 1 : 0});
+    schedules.push_back(
+        {.library = std::string(library.name), .choice = choice, .panel = call.is_convolution() && constant ? 1 : 0});
   }
   return schedules;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface of a library module (libgraft_onednn.so, libgraft_cublaslt.so, libgraft_cudnn.so). Modules are opened with dlopen when a candidate is tried or
-// an engine uses one, and speak text: a call goes in as printed (library/call.h), so that nothing of C++ or of the
-// library crosses the border.
+// The C interface of a library module (libgraft_onednn.so, libgraft_cublaslt.so, libgraft_cudnn.so). Modules are opened
+// with dlopen when a candidate is tried or an engine uses one, and speak text: a call goes in as printed
+// (library/call.h), so that nothing of C++ or of the library crosses the border.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,10 @@ typedef void* (*graft_library_create_fn)(const char* call, size_t bytes, int cho
 /// Bytes of scratch memory that each run needs, 64-byte aligned; on a device 256-byte aligned and the device's own.
 typedef int64_t (*graft_library_scratch_fn)(const void* handle);
 
-/// Computes. `buffers`: what the offsets of the call's operands are counted from, in the order of its text. Returns 0, or
-/// the library's own code. Allocates no tensors, starts no threads, never throws. One thread at a time may run a handle.
-/// On a device the work is put into the stream of the handle and nothing is waited for, so that it can be captured.
+/// Computes. `buffers`: what the offsets of the call's operands are counted from, in the order of its text. Returns 0,
+/// or the library's own code. Allocates no tensors, starts no threads, never throws. One thread at a time may run a
+/// handle. On a device the work is put into the stream of the handle and nothing is waited for, so that it can be
+/// captured.
 typedef int (*graft_library_run_fn)(void* handle, void* const* buffers, void* scratch);
 
 typedef void (*graft_library_destroy_fn)(void* handle);

@@ -40,6 +40,7 @@ class LibraryMatcher {
     const DType type = region_.tensors[region_.outputs[0]].type;
     match_.call.type = type;
     const LibraryInfo* library = find_library(schedule_.library);
+    match_.call.tf32 = region_.tf32 && type == DType::kFloat32 && library && library->target == TargetKind::kCuda;
     const bool is_half = type == DType::kFloat16 || type == DType::kBFloat16;
     if (type != DType::kFloat32 && !(is_half && library && library->target == TargetKind::kCuda)) {
       return fmt::format("its type is {}, which {} has not", name_of(type), schedule_.library);
@@ -52,7 +53,8 @@ class LibraryMatcher {
       if (region_.tensors[operand.tensor].type != type) return "its operands and its result have several types";
     }
     accesses_ = {.source = *a, .weights = *b, .result = stored_.result, .posts = {}};
-    const std::string reason = match_posts(region_, type, without_roundings(stored_.value, type), stored_.product, posts_);
+    const std::string reason =
+        match_posts(region_, type, without_roundings(stored_.value, type), stored_.product, posts_);
     if (!reason.empty()) return reason;
     for (MatchedPost& post : posts_) {
       if (post.operand) accesses_.posts.push_back(&*post.operand);

@@ -79,9 +79,8 @@ std::optional<RegionParts> split_region(const Region& region, size_t posts) {
   std::vector<Expr> point;
   for (const Axis& axis : map.axes) point.push_back(axis.variable);
   const Expr load = make_cast(between->type, make_load(link, result.type, point));
-  map.value = make_cast(result.type, transform(parts->value, [&](const Expr& node) {
-                          return equal(node, between) ? load : Expr();
-                        }));
+  map.value = make_cast(
+      result.type, transform(parts->value, [&](const Expr& node) { return equal(node, between) ? load : Expr(); }));
   made.rest.forms = {map};
   made.product_inputs = keep_used(made.product);
   made.rest_inputs = keep_used(made.rest);

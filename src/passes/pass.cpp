@@ -38,7 +38,10 @@ void run_counted(Graph& graph, const Pass& pass, const PassContext& context, Pas
   const std::optional<Graph> before = environment.validate && !first ? std::optional<Graph>(graph) : std::nullopt;
   statistics.changed = pass.function(graph, context);
   if (statistics.changed && !first) check_result(graph, pass);
-  if (before && statistics.changed) validate_pass(*before, graph, pass.name, environment.seed);
+  if (before && statistics.changed) {
+    const DType rounded_to = pass.rounds ? context.low_type : DType::kUndefined;
+    validate_pass(*before, graph, {pass.name, rounded_to}, environment.seed);
+  }
   statistics.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 

@@ -23,6 +23,8 @@ struct PassStatistics {
 
 /// What every pass is given. Passes do not depend on the target.
 struct PassContext {
+  /// The float type, f16 or bf16, that a network of f32 is lowered to; undefined: it stays f32.
+  DType low_type = DType::kUndefined;
   /// Folding makes no constant larger than this unless its inputs together are larger.
   int64_t max_folded_bytes = int64_t{16} << 20;
   /// Folding computes no node that needs more elementary steps in the interpreter than this.
@@ -48,6 +50,7 @@ struct Pass {
   std::string_view name;
   PassFunction function;
   std::string_view purpose;
+  bool rounds = false;  ///< its results differ by what rounding to PassContext::low_type adds up to
 };
 
 /// The list in pipeline.cpp, in order. A name may come more than once.

@@ -22,6 +22,7 @@ bool recognise_attention(Graph&, const PassContext&);
 bool simplify_algebra(Graph&, const PassContext&);
 bool sink_transposes(Graph&, const PassContext&);
 bool sink_casts(Graph&, const PassContext&);
+bool lower_precision(Graph&, const PassContext&);
 bool merge_parallel_matmuls(Graph&, const PassContext&);
 
 }  // namespace graft::passes

@@ -27,6 +27,8 @@ const std::vector<Pass>& pipeline() {
       {"fold_constants", fold_constants, "again: constants that the rewrites above turned or added"},
       {"remove_identities", remove_identities, "again: what became an identity by the rewrites above"},
       {"merge_equal_nodes", merge_equal_nodes, "again: equal constants and nodes that the rewrites above added"},
+      {"lower_precision", lower_precision, "f32 becomes the type that --precision asks for, where it may", true},
+      {"sink_casts", sink_casts, "again: casts that lowering placed before movement"},
       {"merge_parallel_matmuls", merge_parallel_matmuls, "products that read one tensor become one product"},
       {"remove_dead_nodes", remove_dead_nodes, "again: what the last passes left over"},
   };

@@ -14,6 +14,7 @@
 #include "plan/kernel_table.h"
 #include "plan/roofline.h"
 #include "plan/split_for_library.h"
+#include "plan/spread_reduction.h"
 #include "plan/tuner.h"
 #include "plan/ways.h"
 #include "runtime/session.h"
@@ -56,6 +57,7 @@ class EngineBuilder {
     split_steps();
     set_symbols();
     split_for_libraries();
+    spread_reductions();
     make_tensors();
     choose_ways();
     for (size_t s = 0; s < program_.steps.size(); ++s) {
@@ -86,6 +88,17 @@ class EngineBuilder {
     std::vector<FusedStep> steps;
     for (FusedStep& step : program_.steps) {
       for (FusedStep& part : split_for_library(std::move(step), program_.tensors, typical_, options_)) {
+        steps.push_back(std::move(part));
+      }
+    }
+    program_.steps = std::move(steps);
+  }
+
+  void spread_reductions() {
+    if (options_.target.kind != TargetKind::kCuda) return;
+    std::vector<FusedStep> steps;
+    for (FusedStep& step : program_.steps) {
+      for (FusedStep& part : spread_reduction(std::move(step), program_.tensors, typical_, options_.target)) {
         steps.push_back(std::move(part));
       }
     }
@@ -250,10 +263,29 @@ class EngineBuilder {
     step.library = way.library;
     step.kind = way.library.empty() ? StepKind::kKernel : StepKind::kLibrary;
     if (way.program) {
+      add_workspaces(*way.program, step);
       if (!step.count_symbol.empty()) step.tensors.push_back(add_count(step));
       step.kernel = kernels_.add(*std::move(way.program));
     }
     use_layouts(region, way.layouts, step);
+  }
+
+  /// Arguments of the kernel that are no tensors of the region: memory that it works in.
+  void add_workspaces(const tile::Program& program, EngineStep& step) {
+    const size_t known = step.tensors.size() + (step.count_symbol.empty() ? 0 : 1);
+    const auto globals = static_cast<size_t>(
+        std::count_if(program.buffers.begin(), program.buffers.end(),
+                      [](const tile::Buffer& buffer) { return buffer.scope == tile::Scope::kGlobal; }));
+    for (size_t i = known; i < globals; ++i) {
+      const tile::Buffer& buffer = program.buffers[step.tensors.size()];
+      engine_.tensors.push_back({.name = step.name + "." + buffer.name,
+                                 .type = buffer.type,
+                                 .shape = buffer.shape,
+                                 .bytes = element_count(buffer.shape) * Size(std::max(bit_width(buffer.type) / 8, 1)),
+                                 .storage = Storage::kArena,
+                                 .index = -1});
+      step.tensors.push_back(static_cast<int>(engine_.tensors.size()) - 1);
+    }
   }
 
   int add_count(const EngineStep& step) {
@@ -297,7 +329,7 @@ class EngineBuilder {
       step.kind = StepKind::kInterpreter;
       step.kernel = -1;
       for (size_t i = 0; i < step.reference_inputs.size(); ++i) step.tensors[i] = step.reference_inputs[i];
-      if (!step.count_symbol.empty()) step.tensors.pop_back();
+      step.tensors.resize(parse_region(step.region).outputs.size() + static_cast<size_t>(step.input_count));
     }
   }
 

@@ -34,7 +34,8 @@ struct PackedConstant {
   TensorData data;
 };
 
-/// Times of earlier measurements, in milliseconds, by a key that names region, way, target and threads; what finds them knows the machine.
+/// Times of earlier measurements, in milliseconds, by a key that names region, way, target and threads; what finds them
+/// knows the machine.
 struct TimingCache {
   std::function<std::optional<double>(const std::string& key)> find;
   std::function<void(const std::string& key, double milliseconds)> store;

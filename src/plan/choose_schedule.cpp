@@ -8,6 +8,7 @@
 #include "fuse/attention.h"
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
+#include "plan/block_schedule.h"
 
 namespace graft {
 namespace {
@@ -73,12 +74,12 @@ std::optional<tile::PanelLayout> panel_layout(Contraction c, const std::vector<b
 tile::Layouts layouts_for(const Region& region, const std::vector<bool>& constant, const tile::Schedule& schedule) {
   tile::Layouts layouts(region.tensors.size());
   const auto* contract = std::get_if<tile::ContractSchedule>(&schedule);
-  const auto* block = std::get_if<tile::BlockSchedule>(&schedule);
-  const int64_t panel = contract ? contract->panel : block ? block->panel : 0;
+  const auto* product = std::get_if<tile::ProductSchedule>(&schedule);
+  const int64_t panel = contract ? contract->panel : product ? product->panel : 0;
   const Reduce* reduce = panel > 0 ? only_reduction(region) : nullptr;
   auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
   if (!contraction || contraction->n.empty()) return layouts;
-  if (block) contraction->b = unwidened(contraction->b);
+  if (product) contraction->b = unwidened(contraction->b);
   const auto layout = panel_layout(*contraction, constant, panel);
   if (layout) layouts[contraction->b->tensor] = layout;
   return layouts;
@@ -154,9 +155,9 @@ std::vector<tile::ContractSchedule> contract_schedules(const ContractionSizes& s
   return schedules;
 }
 
-/// Seconds that a block schedule takes, roughly: rounds of blocks, each bound by its products, by what it copies or by
+/// Seconds that a product takes, roughly: rounds of blocks, each bound by its products, by what it copies or by
 /// waiting. The rates are those measured on an H200.
-double block_cost(const tile::BlockSchedule& schedule, const ContractionSizes& sizes, bool is_half,
+double product_cost(const tile::ProductSchedule& schedule, const ContractionSizes& sizes, bool is_half,
                   const Target& target) {
   const auto tiles = [](int64_t extent, int64_t step) { return (extent + step - 1) / step; };
   const auto blocks =
@@ -182,7 +183,7 @@ double block_cost(const tile::BlockSchedule& schedule, const ContractionSizes& s
 }
 
 /// Schedules for the blocks of a GPU, the cost model's favourite first.
-std::vector<tile::BlockSchedule> block_schedules(const ContractionSizes& sizes, bool is_half, bool is_packed,
+std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& sizes, bool is_half, bool is_packed,
                                                  const Target& target) {
   struct Shape {
     int64_t m, n, threads;
@@ -192,13 +193,13 @@ std::vector<tile::BlockSchedule> block_schedules(const ContractionSizes& sizes, 
   constexpr Shape kSingle[] = {{128, 128, 256}, {128, 64, 128}, {64, 128, 128}, {64, 64, 128},
                                {64, 32, 64},    {32, 64, 64},   {32, 32, 64},   {16, 32, 32}};
   const int64_t depth = is_half ? 64 : 16, line = 128 / sizes.element_bytes;
-  std::vector<std::pair<double, tile::BlockSchedule>> rated;
+  std::vector<std::pair<double, tile::ProductSchedule>> rated;
   for (const Shape& shape : is_half ? std::span<const Shape>(kHalf) : std::span<const Shape>(kSingle)) {
     // A tile may be twice as large as the product, not more.
     if (shape.m >= 2 * std::max<int64_t>(sizes.rows, 16) && shape.m > 64) continue;
     if (shape.n >= 2 * std::max<int64_t>(sizes.columns, 32)) continue;
     for (const int64_t stages : {4, 3, 6}) {
-      tile::BlockSchedule schedule{.m = shape.m,
+      tile::ProductSchedule schedule{.m = shape.m,
                                    .n = shape.n,
                                    .k = depth,
                                    .threads = shape.threads,
@@ -206,11 +207,11 @@ std::vector<tile::BlockSchedule> block_schedules(const ContractionSizes& sizes, 
                                    .panel = is_packed ? std::min(line, shape.n) : 0};
       const int64_t bytes = (shape.m + shape.n) * depth * sizes.element_bytes * stages;
       if (bytes > target.shared_bytes - (8 << 10)) continue;
-      rated.emplace_back(block_cost(schedule, sizes, is_half, target), schedule);
+      rated.emplace_back(product_cost(schedule, sizes, is_half, target), schedule);
     }
   }
   std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<tile::BlockSchedule> schedules;
+  std::vector<tile::ProductSchedule> schedules;
   for (const auto& [cost, schedule] : rated) schedules.push_back(schedule);
   return schedules;
 }
@@ -229,7 +230,7 @@ void add_contractions(std::vector<tile::Schedule>& schedules, const Region& regi
     sizes.rows = typical_extent(contraction->m, typical);
     sizes.element_bytes = std::max(1, bit_width(operand) / 8);
     const bool is_packed = panel_layout(*contraction, constant, 32).has_value() && contraction->n.size() == 1;
-    for (const tile::BlockSchedule& schedule : block_schedules(sizes, bit_width(operand) == 16, is_packed, target)) {
+    for (const tile::ProductSchedule& schedule : product_schedules(sizes, bit_width(operand) == 16, is_packed, target)) {
       schedules.emplace_back(schedule);
     }
     return;
@@ -284,6 +285,9 @@ std::vector<Choice> schedule_candidates(const Region& region, const std::vector<
   add_attention(schedules, region, typical, target);
   add_contractions(schedules, region, constant, typical, target);
   const bool has_strategy = !schedules.empty();
+  if (target.kind == TargetKind::kCuda && !has_strategy) {
+    if (const auto blocks = block_schedule(region, typical)) schedules.emplace_back(*blocks);
+  }
   schedules.emplace_back(tile::NestSchedule{});
   if (!has_strategy) {
     schedules.emplace_back(tile::NestSchedule{.chunk = 1024, .lanes = 16});

@@ -71,17 +71,17 @@ class Session {
   Status run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate = nullptr,
              void* context = nullptr);
 
-  /// Puts the following runs into the order of a stream of the caller's; null: only into the session's own. Ignored on a
-  /// CPU.
+  /// Puts the following runs into the order of a stream of the caller's; null: only into the session's own. Ignored on
+  /// a CPU.
   Status set_stream(void* native);
   /// Returns when all runs have finished, with the first error that their kernels found.
   Status wait();
   /// The most bytes that the session may hold beside the engine's constants; 0: no limit. What it holds already stays.
   void set_memory_limit(int64_t bytes);
 
-  /// On a device: the milliseconds that the steps of the last run take there on the data that it left, without the copies
-  /// of inputs and outputs, the mean of so many replays. Fails on a CPU, before a run, and where a step cannot be
-  /// recorded (it runs in the interpreter, or its sizes are computed by the run).
+  /// On a device: the milliseconds that the steps of the last run take there on the data that it left, without the
+  /// copies of inputs and outputs, the mean of so many replays. Fails on a CPU, before a run, and where a step cannot
+  /// be recorded (it runs in the interpreter, or its sizes are computed by the run).
   Status time_steps(int repetitions, double& milliseconds);
 
   /// The output shapes that inputs of these shapes give (only when no size is computed by the run).

@@ -83,14 +83,29 @@ std::string extra_features() {
   return extra;
 }
 
-Target cuda_target(std::string_view name) {
+/// A kind of GPU, by the largest of those that share its instructions.
+struct GpuKind {
+  std::string_view name;
+  int shared_kilobytes, multiprocessors, l2_megabytes;
+};
+
+constexpr GpuKind kGpuKinds[] = {
+    {"sm_80", 163, 108, 40},    // A100
+    {"sm_86", 99, 84, 6},       // RTX 3090
+    {"sm_89", 99, 142, 96},     // L40S
+    {"sm_90a", 227, 132, 50},   // H100, H200
+    {"sm_100", 227, 148, 126},  // B200
+    {"sm_120", 99, 170, 96},    // RTX 5090
+};
+
+Target cuda_target(const GpuKind& kind) {
   Target target;
   target.kind = TargetKind::kCuda;
-  target.name = target.architecture = name;
-  target.shared_bytes = name == "sm_80" ? 163 << 10 : name == "sm_120" ? 99 << 10 : 227 << 10;
-  target.multiprocessors = name == "sm_80" ? 108 : name == "sm_120" ? 170 : 132;
-  target.l2_bytes = name == "sm_80" ? 40 << 20 : 50 << 20;
-  if (name == "sm_90a") target.features = "+wgmma";
+  target.name = target.architecture = kind.name;
+  target.shared_bytes = int64_t{kind.shared_kilobytes} << 10;
+  target.multiprocessors = kind.multiprocessors;
+  target.l2_bytes = int64_t{kind.l2_megabytes} << 20;
+  if (target.architecture == "sm_90a") target.features = "+wgmma";
   return target;
 }
 
@@ -111,13 +126,13 @@ Target find_target(std::string_view name_or_text, int threads) {
   for (const Level& level : levels()) {
     if (level.name == name_or_text) return from_level(level, threads);
   }
-  for (const std::string_view name : {"sm_80", "sm_90a", "sm_120"}) {
-    if (name == name_or_text) return cuda_target(name);
+  for (const GpuKind& kind : kGpuKinds) {
+    if (kind.name == name_or_text) return cuda_target(kind);
   }
   if (name_or_text.find('=') != std::string_view::npos) return parse_target(name_or_text);
   throw Error(ErrorKind::kInvalidArgument,
               fmt::format("unknown target '{}'; known are native, portable, x86-64-v2, x86-64-v3 (AVX2), x86-64-v4 "
-                          "(AVX-512), sm_80, sm_90a, sm_120, or the text that `graft env` prints",
+                          "(AVX-512), sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120, or the text that `graft env` prints",
                           name_or_text),
               "--target");
 }
@@ -193,6 +208,15 @@ Target parse_target(std::string_view text) {
   GRAFT_USER_CHECK(!cpu || bits == 128 || bits == 256 || bits == 512, kInvalidArgument,
                    "vector_bits is 128, 256 or 512", "target");
   return target;
+}
+
+bool multiplies_tf32(const Target& target) {
+  constexpr std::string_view kPrefix = "sm_";
+  const std::string_view name = target.architecture;
+  if (target.kind != TargetKind::kCuda || !name.starts_with(kPrefix)) return false;
+  int number = 0;
+  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number);
+  return number >= 80;
 }
 
 std::string why_not_runnable(const Target& built, const Target& machine) {

@@ -27,11 +27,13 @@ struct Target {
 
 /// The machine this process runs on, with `threads` threads (0: all cores).
 Target host_cpu(int threads = 0);
-/// A built-in description by name: portable, x86-64-v2, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), sm_80, sm_90a, sm_120,
-/// native; or the text of one. Throws invalid_argument listing the known names.
+/// A built-in description by name: portable, x86-64-v2, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), native; sm_80, sm_86,
+/// sm_89, sm_90a, sm_100, sm_120; or the text of one. Throws invalid_argument listing the known names.
 Target find_target(std::string_view name_or_text, int threads = 0);
 std::string print(const Target& target);
 Target parse_target(std::string_view text);
+/// Whether it has matrix units that multiply tf32: NVIDIA GPUs from sm_80 on.
+bool multiplies_tf32(const Target& target);
 /// Empty when kernels built for `built` run on `machine`, else the reason.
 std::string why_not_runnable(const Target& built, const Target& machine);
 

@@ -27,6 +27,11 @@ std::vector<Expr> variables(const std::vector<Axis>& axes) {
   return result;
 }
 
+bool rounds_to_tf32(const Contract& contract, const Region& region, const Target& target) {
+  const bool is_f32 = contract.a->type == DType::kFloat32 && contract.b->type == DType::kFloat32;
+  return region.tf32 && is_f32 && multiplies_tf32(target);
+}
+
 ProgramBuilder::ProgramBuilder(const Region& region, const Layouts& layouts)
     : region_(region), buffer_of_(region.tensors.size(), -1), dropped_(region.tensors.size()) {
   const auto add_global = [&](int tensor, bool written) {
@@ -130,6 +135,14 @@ struct CollectStatement {
   void operator()(const Contract& s) const {
     collect(s.m, into), collect(s.n, into), collect(s.k, into);
     collect(s.a, into), collect(s.b, into), collect(s.c_indices, into);
+  }
+  void operator()(const Scan& s) const {
+    collect(s.axes, into), collect(s.axis.extent, into), collect(s.initial, into), collect(s.step, into);
+    collect(s.stores, into);
+  }
+  void operator()(const Select& s) const {
+    collect(s.axes, into), collect(s.axis.extent, into), collect(s.key, into);
+    collect(s.keys.indices, into), collect(s.positions.indices, into);
   }
   void operator()(const SortRow& s) const {
     collect(s.key_indices, into), collect(s.position_indices, into), collect(s.length, into);

@@ -53,4 +53,8 @@ std::vector<std::string> collect_sizes(const Program& program);
 /// `name` with every character that C does not allow in an identifier replaced.
 std::string identifier(const std::string& name);
 
+/// Whether a contraction of the region may round its operands to tf32 on the target: asked for, f32, and there are
+/// units that do.
+bool rounds_to_tf32(const Contract& contract, const Region& region, const Target& target);
+
 }  // namespace graft::tile

@@ -3,13 +3,16 @@
 
 #include <fmt/format.h>
 
+#include "tile/workspace.h"
+
 namespace graft::tile {
 namespace {
 
 constexpr int64_t kMostScratch = int64_t{256} << 20;
+constexpr int64_t kReserved = 40 << 10;  // of a block's memory, for what the code generator keeps there
 
 /// What cannot be placed in the memory of a grid point, or nothing.
-std::string why_scratch_does_not_fit(const Program& program) {
+std::string why_scratch_does_not_fit(const Program& program, const Target& target) {
   for (const Buffer& buffer : program.buffers) {
     if (buffer.scope == Scope::kGlobal || program.threads == 0) continue;
     for (const Size& size : buffer.shape) {
@@ -18,6 +21,9 @@ std::string why_scratch_does_not_fit(const Program& program) {
   }
   const auto scratch = scratch_offsets(program).back().as_constant();
   if (scratch && *scratch > kMostScratch) return fmt::format("a grid point wants {} bytes of scratch", *scratch);
+  if (scratch && program.threads > 0 && target.shared_bytes > 0 && *scratch > target.shared_bytes) {
+    return fmt::format("a block wants {} bytes of shared memory and has {}", *scratch, target.shared_bytes);
+  }
   return "";
 }
 
@@ -28,14 +34,20 @@ Lowered lower(const Region& region, const Layouts& layouts, const Schedule& sche
       [&](const auto& record) -> Lowered {
         using Record = std::decay_t<decltype(record)>;
         if constexpr (std::is_same_v<Record, NestSchedule>) return lower_nest(region, record, target);
+        if constexpr (std::is_same_v<Record, BlockSchedule>) return lower_block(region, record, target);
         if constexpr (std::is_same_v<Record, ContractSchedule>) return lower_contract(region, layouts, record, target);
-        if constexpr (std::is_same_v<Record, BlockSchedule>) return lower_block(region, layouts, record, target);
+        if constexpr (std::is_same_v<Record, ProductSchedule>) return lower_product(region, layouts, record, target);
         if constexpr (std::is_same_v<Record, AttentionSchedule>) return lower_attention(region, record, target);
       },
       schedule);
-  const auto* program = std::get_if<Program>(&lowered);
+  auto* program = std::get_if<Program>(&lowered);
   if (!program) return lowered;
-  if (std::string reason = why_scratch_does_not_fit(*program); !reason.empty()) return reason;
+  const bool nest = std::holds_alternative<NestSchedule>(schedule) || std::holds_alternative<BlockSchedule>(schedule);
+  if (nest && target.kind == TargetKind::kCuda) {
+    const bool counts = !region.forms.empty() && std::holds_alternative<Compact>(region.forms.back());
+    move_to_workspace(*program, target.shared_bytes - kReserved, counts ? 1 : 0);
+  }
+  if (std::string reason = why_scratch_does_not_fit(*program, target); !reason.empty()) return reason;
   verify(*program);
   return lowered;
 }

@@ -21,6 +21,7 @@ class AttentionLowering {
       : region_(region),
         forms_(forms),
         schedule_(schedule),
+        target_(target),
         builder_(region, {}),
         on_gpu_(target.kind == TargetKind::kCuda) {
     // On a GPU a warp has 16 rows.
@@ -103,8 +104,14 @@ class AttentionLowering {
   void make_scratch() {
     const DType type = forms_.scores->lift[0]->type;
     const Size queries = schedule_.queries, keys = schedule_.keys;
-    if (copies_keys()) {
-      transposed_keys_ = builder_.add_scratch("keys", type, {forms_.scores->reduced[0].extent, keys});
+    const Size& depth = forms_.scores->reduced[0].extent;
+    if (copies_keys()) transposed_keys_ = builder_.add_scratch("keys", type, {depth, keys});
+    // The vectors of a CPU multiply f32 only, the matrix units of a GPU operands of one type.
+    const bool narrow_values = forms_.values->type != type;
+    if (!on_gpu_ && forms_.queries->type != type) wide_queries_ = builder_.add_scratch("wide", type, {queries, depth});
+    if (!on_gpu_ && narrow_values) wide_values_ = builder_.add_scratch("values", type, {keys, value_axis().extent});
+    if (on_gpu_ && narrow_values) {
+      weights_ = builder_.add_scratch("weights", forms_.values->type, {queries, keys}, Scope::kFragment);
     }
     scores_ = builder_.add_scratch("scores", type, {queries, keys}, Scope::kFragment);
     const Scope row_scope = on_gpu_ ? Scope::kFragment : Scope::kShared;
@@ -113,10 +120,6 @@ class AttentionLowering {
     rescale_ = builder_.add_scratch("rescale", type, {queries}, row_scope);
     sum_ = builder_.add_scratch("sum", type, {queries}, row_scope);
     tile_sum_ = builder_.add_scratch("tile_sum", type, {queries}, row_scope);
-    if (forms_.values->type != type) {
-      probabilities_ =
-          builder_.add_scratch("probabilities", forms_.values->type, {queries, keys}, Scope::kFragment);
-    }
     weighted_ = builder_.add_scratch("weighted", type, {queries, value_axis().extent}, Scope::kFragment);
     type_ = type;
   }
@@ -177,6 +180,16 @@ class AttentionLowering {
     const Axis row = row_axis(), e = make_axis(value_axis().extent);
     builder_.add(
         {Map{{row, e}, {}, {{weighted_, {row.variable, e.variable}, make_constant(type_, 0), ScatterMode::kSet}}}});
+    if (wide_queries_ >= 0) widen_queries();
+  }
+
+  void widen_queries() {
+    const graft::Axis& depth = forms_.scores->reduced[0];
+    const Axis i = row_axis(), d = make_axis(depth.extent);
+    Replacements where = at(i.variable);
+    where.emplace_back(depth.variable->variable, d.variable);
+    const Expr value = make_cast(type_, convert(forms_.queries, where, {}, {}));
+    builder_.add({Map{{i, d}, {}, {{wide_queries_, {i.variable, d.variable}, value, ScatterMode::kSet}}}});
   }
 
   /// scores = q k^T, then scale and mask.
@@ -187,7 +200,7 @@ class AttentionLowering {
       const Axis d = make_axis(form.reduced[0].extent), j = column_axis();
       Replacements where = at(make_index(0), key, j.variable);
       where.emplace_back(depth->variable, d.variable);
-      const Expr value = convert(forms_.keys, where, {}, {});
+      const Expr value = make_cast(type_, convert(forms_.keys, where, {}, {}));
       body.push_back({Map{{d, j}, {}, {{transposed_keys_, {d.variable, j.variable}, value, ScatterMode::kSet}}}});
     }
     Contract contract;
@@ -195,7 +208,8 @@ class AttentionLowering {
     contract.m = {i}, contract.n = {j}, contract.k = {d};
     Replacements where = at(i.variable);
     where.emplace_back(depth->variable, d.variable);
-    contract.a = convert(forms_.queries, where, {}, {});
+    const bool widened = wide_queries_ >= 0;
+    contract.a = widened ? load(wide_queries_, {i.variable, d.variable}) : convert(forms_.queries, where, {}, {});
     if (copies_keys()) {
       contract.b = load(transposed_keys_, {d.variable, j.variable});
     } else {
@@ -205,6 +219,7 @@ class AttentionLowering {
     }
     contract.c = scores_;
     contract.c_indices = {i.variable, j.variable};
+    contract.tf32 = rounds_to_tf32(contract, region_, target_);
     body.push_back({std::move(contract)});
     const Axis row = row_axis(), column = column_axis();
     const Expr biased =
@@ -239,10 +254,22 @@ class AttentionLowering {
     const Axis i = row_axis(), j = column_axis();
     const std::vector<Expr> point = {i.variable, j.variable};
     const Expr shift = convert(forms_.shift, at(i.variable), i.variable, j.variable);
-    body.push_back({Map{{i, j}, {}, {{scores_, point, exp(load(scores_, point) - shift), ScatterMode::kSet}}}});
+    Map exponentials{{i, j}, {}, {{scores_, point, exp(load(scores_, point) - shift), ScatterMode::kSet}}};
+    if (weights_ >= 0) {
+      // Rounded as the values are, so that matrix units can multiply the two; the sum below is of the exact ones.
+      const Expr rounded = make_cast(forms_.values->type, load(scores_, point));
+      exponentials.stores.push_back({weights_, point, rounded, ScatterMode::kSet});
+    }
+    body.push_back({std::move(exponentials)});
     add_row_reduce(body, tile_sum_, Intrinsic::kAdd);
     add_row_map(body, sum_,
                 [&](const auto& row) { return load(sum_, row) * load(rescale_, row) + load(tile_sum_, row); });
+  }
+
+  Replacements values_at(const Axis& key, const Axis& value) const {
+    Replacements where = at(make_index(0), key_axis().variable, key.variable);
+    where.emplace_back(value_axis().variable->variable, value.variable);
+    return where;
   }
 
   void add_weighted(Body& body) const {
@@ -252,24 +279,23 @@ class AttentionLowering {
       body.push_back({Map{
           {i, e}, {}, {{weighted_, point, load(weighted_, point) * load(rescale_, {i.variable}), ScatterMode::kSet}}}});
     }
-    if (probabilities_ >= 0) {
-      // The matrix units multiply operands of one type: weights, at most 1, round to that of the values.
-      const Axis i = row_axis(), j = column_axis();
-      const std::vector<Expr> point = {i.variable, j.variable};
-      const Expr rounded = make_cast(forms_.values->type, load(scores_, point));
-      body.push_back({Map{{i, j}, {}, {{probabilities_, point, rounded, ScatterMode::kSet}}}});
+    if (wide_values_ >= 0) {
+      const Axis j = column_axis(), e = make_axis(value_axis().extent);
+      const Expr value = make_cast(type_, convert(forms_.values, values_at(j, e), {}, {}));
+      body.push_back({Map{{j, e}, {}, {{wide_values_, {j.variable, e.variable}, value, ScatterMode::kSet}}}});
     }
     Contract contract;
     const Axis i = row_axis(), e = make_axis(value_axis().extent), j = column_axis();
     contract.m = {i}, contract.n = {e}, contract.k = {j};
-    contract.a = load(scores_, {i.variable, j.variable});
-    if (probabilities_ >= 0) contract.a = make_load(probabilities_, forms_.values->type, {i.variable, j.variable});
-    Replacements where = at(make_index(0), key_axis().variable, j.variable);
-    where.emplace_back(value_axis().variable->variable, e.variable);
-    contract.b = convert(forms_.values, where, {}, {});
+    contract.a = make_load(weights_ >= 0 ? weights_ : scores_, weights_ >= 0 ? forms_.values->type : type_,
+                           {i.variable, j.variable});
+    const bool widened = wide_values_ >= 0;
+    contract.b = widened ? load(wide_values_, {j.variable, e.variable})
+                         : convert(forms_.values, values_at(j, e), {}, {});
     contract.c = weighted_;
     contract.c_indices = {i.variable, e.variable};
     contract.accumulate = true;
+    contract.tf32 = rounds_to_tf32(contract, region_, target_);
     body.push_back({std::move(contract)});
   }
 
@@ -286,6 +312,7 @@ class AttentionLowering {
   const Region& region_;
   const AttentionForms& forms_;
   const AttentionSchedule& schedule_;
+  const Target& target_;
   ProgramBuilder builder_;
   bool on_gpu_;
   Replacements fixed_;
@@ -293,7 +320,9 @@ class AttentionLowering {
   Expr row_begin_, key_begin_;
   DType type_ = DType::kFloat32;
   int transposed_keys_ = -1, scores_ = -1, largest_ = -1, tile_largest_ = -1, rescale_ = -1, sum_ = -1, tile_sum_ = -1,
-      weighted_ = -1, probabilities_ = -1;
+      weighted_ = -1;
+  int wide_queries_ = -1, wide_values_ = -1;  ///< copies in the type of the scores
+  int weights_ = -1;                          ///< the exponentials in the type of the values
 };
 
 }  // namespace
@@ -302,11 +331,6 @@ Lowered lower_attention(const Region& region, const AttentionSchedule& schedule,
   std::string reason;
   const auto forms = find_attention(region, reason);
   if (!forms) return reason;
-  const bool narrow = forms->queries->type != forms->scores->lift[0]->type ||
-                      forms->keys->type != forms->queries->type || forms->values->type != forms->keys->type;
-  const bool halves = bit_width(forms->queries->type) == 16 && forms->keys->type == forms->queries->type &&
-                      forms->values->type == forms->keys->type;
-  if (narrow && !(halves && target.kind == TargetKind::kCuda)) return "its operands are narrower than its sums";
   if (target.kind == TargetKind::kCuda && (schedule.queries % 16 != 0 || schedule.queries > 256)) {
     return "a tile of queries is not whole warps of 16";
   }

@@ -329,6 +329,7 @@ class ContractLowering {
       c.b = converted(direct(contraction_.b), pass.at);
     }
     c.c_indices = pass.position;
+    c.tf32 = rounds_to_tf32(c, region_, target_);
     return {std::move(c)};
   }
 
@@ -469,7 +470,7 @@ class ContractLowering {
 
 Lowered lower_contract(const Region& region, const Layouts& layouts, const ContractSchedule& schedule,
                        const Target& target) {
-  if (target.kind == TargetKind::kCuda) return "a GPU works in blocks";
+  if (target.kind == TargetKind::kCuda) return "a GPU makes products in blocks";
   return ContractLowering(region, layouts, schedule, target).run();
 }
 

@@ -3,6 +3,7 @@
 // other, their intermediate tensors in scratch. It lowers every region; other strategies are for speed.
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "fuse/rewrite_region.h"
@@ -12,6 +13,8 @@ namespace graft::tile {
 namespace {
 
 using Replacements = std::vector<std::pair<int, Expr>>;
+
+constexpr int64_t kMostStaged = 64 << 10;  // bytes of a tile that is transposed in a block's memory
 
 /// The last dimension's stride-1 variable of a load: the index is affine with coefficient 1 there.
 bool contiguous_along(const Expr& load, int variable) {
@@ -26,25 +29,51 @@ bool contiguous_along(const Expr& load, int variable) {
 
 class NestLowering {
  public:
-  NestLowering(const Region& region, const NestSchedule& schedule, const Target& target)
-      : region_(region), schedule_(schedule), builder_(region, {}) {
-    if (target.kind == TargetKind::kCuda) builder_.program.threads = 256;
+  NestLowering(const Region& region, int threads) : region_(region), builder_(region, {}) {
+    builder_.program.threads = threads;
+    common_ = common_axes(region_);
   }
 
-  Lowered run() {
-    common_ = common_axes(region_);
+  /// One grid point per row, or per part of the last axis.
+  Lowered run(const NestSchedule& schedule) {
     if (is_pure_map()) {
-      make_chunks();
-    } else if (runs_down_columns()) {
-      make_lanes();
+      split(common_.size() - 1, schedule.chunk);
+    } else if (schedule.lanes > 1 && runs_down_columns()) {
+      split(common_.size() - 1, schedule.lanes);
     }
-    for (const graft::Axis& axis : common_) add_grid_axis(axis);
-    place_intermediates();
-    for (const Form& form : region_.forms) std::visit([&](const auto& f) { lower(f); }, form);
-    return builder_.finish(region_.name);
+    return finish();
+  }
+
+  /// One grid point per tile of the last axes.
+  Lowered run(const BlockSchedule& schedule) {
+    in_order_ = true;
+    find_folded_users();
+    const int64_t tiles[] = {schedule.x, schedule.y, schedule.z};
+    const size_t count = common_.size();
+    for (size_t i = 0; i < std::min<size_t>(count, 3); ++i) {
+      if (tiles[i] != 1) split(count - 1 - i, tiles[i]);
+    }
+    return finish();
   }
 
  private:
+  struct Tiled {
+    int variable = -1;  ///< of the region
+    Axis local;         ///< its part of a grid point
+    Expr index;         ///< the element in terms of the tile and the local variable
+    Expr tile;          ///< the tile's number: a variable until the grid has an axis for it; null: one tile
+    Size tiles;
+  };
+
+  Lowered finish() {
+    for (const graft::Axis& axis : common_) add_grid_axis(axis);
+    place_intermediates();
+    for (const Form& form : region_.forms) {
+      if (!is_folded(form)) std::visit([&](const auto& f) { lower(f); }, form);
+    }
+    return builder_.finish(region_.name);
+  }
+
   bool is_pure_map() const {
     return !common_.empty() && std::all_of(region_.forms.begin(), region_.forms.end(), [&](const Form& form) {
       return std::holds_alternative<Compute>(form) && axes_of(form).size() == common_.size();
@@ -53,7 +82,7 @@ class NestLowering {
 
   /// Reductions whose inputs are contiguous along the last common axis, and none along what it sums over.
   bool runs_down_columns() const {
-    if (common_.empty() || schedule_.lanes <= 1) return false;
+    if (common_.empty()) return false;
     const int column = common_.back().variable->variable;
     bool columns = false, rows = false;
     for (const Form& form : region_.forms) {
@@ -74,25 +103,26 @@ class NestLowering {
     return std::find(region_.inputs.begin(), region_.inputs.end(), tensor) != region_.inputs.end();
   }
 
-  /// The last common axis -> grid of tiles x inner axis of at most `tile` elements.
-  Expr split_last_common(int64_t tile) {
-    const graft::Axis axis = common_.back();
-    common_.pop_back();
-    lane_variable_ = axis.variable->variable;
-    if (const auto extent = axis.extent.as_constant(); extent && *extent <= tile) {
-      lane_ = make_axis(axis.extent);
-      return lane_->variable;
+  /// A common axis -> grid of tiles x local axis of at most `tile` elements (0: whole).
+  void split(size_t position, int64_t tile) {
+    const graft::Axis axis = common_[position];
+    common_.erase(common_.begin() + static_cast<std::ptrdiff_t>(position));
+    Tiled tiled{.variable = axis.variable->variable, .local = {}, .index = {}, .tile = {}, .tiles = 1};
+    const auto extent = axis.extent.as_constant();
+    if (tile == 0 || (extent && *extent <= tile)) {
+      tiled.local = make_axis(axis.extent);
+      tiled.index = tiled.local.variable;
+    } else {
+      tiled.tiles = ceil_div(axis.extent, tile);
+      tiled.tile = make_variable();
+      const Expr begin = tiled.tile * make_index(tile);
+      const bool whole = axis.extent.is_multiple_of(tile);
+      tiled.local = whole && in_order_ ? make_axis(Size(tile))
+                                       : make_axis(min(make_index(tile), make_size(axis.extent) - begin), tile);
+      tiled.index = begin + tiled.local.variable;
     }
-    tiles_ = ceil_div(axis.extent, tile);
-    const Expr tile_index = make_variable();
-    tile_variable_ = tile_index;
-    const Expr begin = tile_index * make_index(tile);
-    lane_ = make_axis(min(make_index(tile), make_size(axis.extent) - begin), tile);
-    return begin + lane_->variable;
+    tiled_.insert(tiled_.begin(), std::move(tiled));
   }
-
-  void make_chunks() { lane_index_ = split_last_common(schedule_.chunk); }
-  void make_lanes() { lane_index_ = split_last_common(schedule_.lanes); }
 
   void add_grid_axis(const graft::Axis& axis) {
     replacements_.emplace_back(axis.variable->variable, builder_.add_grid(axis.extent));
@@ -105,18 +135,18 @@ class NestLowering {
 
   /// Scratch for tensors that are neither inputs nor outputs: their dimensions inside a grid point.
   void place_intermediates() {
-    if (lane_) {
-      if (tile_variable_) {
-        const Expr grid = builder_.add_grid(tiles_);
-        lane_index_ = substitute(lane_index_, {{tile_variable_->variable, grid}});
-        lane_->extent = substitute(lane_->extent, {{tile_variable_->variable, grid}});
+    for (Tiled& tiled : tiled_) {
+      if (tiled.tile) {
+        const std::pair<int, Expr> place{tiled.tile->variable, builder_.add_grid(tiled.tiles)};
+        tiled.index = substitute(tiled.index, {place});
+        tiled.local.extent = substitute(tiled.local.extent, {place});
       }
-      replacements_.emplace_back(lane_variable_, lane_index_);
+      replacements_.emplace_back(tiled.variable, tiled.index);
     }
     for (const Form& form : region_.forms) {
       const auto defined = defined_tensors(form);
       for (const int tensor : defined) {
-        if (builder_.buffer_of(tensor) >= 0) continue;
+        if (builder_.buffer_of(tensor) >= 0 || find_folded(tensor)) continue;
         const TensorDecl& decl = region_.tensors[tensor];
         std::vector<bool> dropped(decl.shape.size());
         Shape shape;
@@ -125,33 +155,33 @@ class NestLowering {
         for (size_t d = 0; d < decl.shape.size(); ++d) {
           const bool own = !has_axes || d >= axes.size();
           dropped[d] = !own && in_grid(axes[d].variable->variable);
-          const bool lane = !own && lane_ && axes[d].variable->variable == lane_variable_;
-          if (lane) lane_dimension_.emplace_back(tensor, d);
-          if (!dropped[d]) shape.push_back(lane && lane_->bound > 0 ? Size(lane_->bound) : decl.shape[d]);
+          const Tiled* tiled = own ? nullptr : find_tiled(axes[d].variable->variable);
+          if (tiled) local_dimensions_.push_back({tensor, d, tiled->local.variable});
+          if (!dropped[d]) shape.push_back(tiled && tiled->local.bound > 0 ? Size(tiled->local.bound) : decl.shape[d]);
         }
         builder_.bind(tensor, builder_.add_scratch(decl.name, decl.type, shape), dropped);
       }
     }
   }
 
-  /// The axes that a form runs over inside a grid point, with fresh variables in `into`; the lane axis comes last.
+  const Tiled* find_tiled(int variable) const {
+    const auto found = std::find_if(tiled_.begin(), tiled_.end(),
+                                    [&](const Tiled& tiled) { return tiled.variable == variable; });
+    return found == tiled_.end() ? nullptr : &*found;
+  }
+
+  /// The axes that a form runs over inside a grid point, with fresh variables in `into`; a lane axis comes last.
   std::vector<Axis> own_axes(const std::vector<graft::Axis>& axes, Replacements& into) {
-    std::vector<Axis> own;
-    bool has_lane = false;
+    std::vector<Axis> own, lanes;
     for (const graft::Axis& axis : axes) {
       const int v = axis.variable->variable;
       if (in_grid(v)) continue;
-      if (lane_ && v == lane_variable_) {
-        has_lane = true;
-        continue;
-      }
-      own.push_back(make_axis(axis.extent));
-      into.emplace_back(v, own.back().variable);
+      const Tiled* tiled = find_tiled(v);
+      const Axis axis_here = tiled ? Axis{make_variable(), tiled->local.extent, tiled->local.bound} : make_axis(axis.extent);
+      into.emplace_back(tiled ? tiled->local.variable->variable : v, axis_here.variable);
+      (tiled && !in_order_ ? lanes : own).push_back(axis_here);
     }
-    if (has_lane) {
-      own.push_back({make_variable(), lane_->extent, lane_->bound});
-      into.emplace_back(lane_->variable->variable, own.back().variable);
-    }
+    own.insert(own.end(), lanes.begin(), lanes.end());
     return own;
   }
 
@@ -162,9 +192,9 @@ class NestLowering {
       if (node->kind != ExprKind::kLoad) return {};
       std::vector<Expr> indices = node->args;
       bool changed = false;
-      for (const auto& [tensor, d] : lane_dimension_) {
-        if (tensor != node->tensor) continue;
-        indices[d] = lane_->variable;
+      for (const LocalDimension& local : local_dimensions_) {
+        if (local.tensor != node->tensor) continue;
+        indices[local.dimension] = local.variable;
         changed = true;
       }
       return changed ? make_load(node->tensor, node->type, std::move(indices)) : Expr();
@@ -177,9 +207,9 @@ class NestLowering {
     std::vector<Expr> indices;
     for (size_t d = 0; d < axes.size(); ++d) {
       Expr index = axes[d].variable;
-      const bool local =
-          std::find(lane_dimension_.begin(), lane_dimension_.end(), std::pair(tensor, d)) != lane_dimension_.end();
-      if (local) index = lane_->variable;
+      for (const LocalDimension& local : local_dimensions_) {
+        if (local.tensor == tensor && local.dimension == d) index = local.variable;
+      }
       indices.push_back(substitute(substitute(index, replacements_), own));
     }
     indices.insert(indices.end(), extra.begin(), extra.end());
@@ -189,8 +219,84 @@ class NestLowering {
   void lower(const Compute& form) {
     Replacements own;
     Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}};
-    map.stores.push_back(store_to(form.output, form.axes, own, convert(form.value, own)));
+    const Expr value = convert(form.value, own);
+    map.stores.push_back(store_to(form.output, form.axes, own, in_order_ ? stage_transposed(map.axes, value) : value));
     builder_.add({std::move(map)});
+  }
+
+  /// The value with loads that are contiguous along another axis than the last replaced by loads of a tile, which is
+  /// filled beforehand along the axis in which the load is contiguous.
+  Expr stage_transposed(const std::vector<Axis>& axes, const Expr& value) {
+    std::vector<Expr> loads;
+    std::set<const ExprNode*> seen;
+    loads_at_every_point(value, seen, loads);
+    std::vector<std::pair<const ExprNode*, Expr>> staged;
+    for (const Expr& load : loads) {
+      const int along = axis_of_neighbours(axes, load);
+      if (along >= 0) staged.emplace_back(load.get(), stage(axes, static_cast<size_t>(along), load));
+    }
+    if (staged.empty()) return value;
+    return transform(value, [&](const Expr& node) -> Expr {
+      for (const auto& [from, to] : staged) {
+        if (from == node.get()) return to;
+      }
+      return {};
+    });
+  }
+
+  /// Loads that happen whatever branch a select takes.
+  static void loads_at_every_point(const Expr& e, std::set<const ExprNode*>& seen, std::vector<Expr>& loads) {
+    if (!seen.insert(e.get()).second) return;
+    const size_t arguments = is_call(e, Intrinsic::kSelect) ? 1 : e->args.size();
+    for (size_t i = 0; i < arguments; ++i) loads_at_every_point(e->args[i], seen, loads);
+    if (e->kind == ExprKind::kLoad) loads.push_back(e);
+  }
+
+  /// The axis along which a load from global memory is contiguous when that is not the last one, or -1.
+  int axis_of_neighbours(const std::vector<Axis>& axes, const Expr& load) const {
+    constexpr int64_t kLeast = 4;
+    const Buffer& buffer = builder_.program.buffers[load->tensor];
+    if (buffer.scope != Scope::kGlobal || bit_width(buffer.type) < 8 || axes.size() < 2) return -1;
+    Affine address;
+    for (size_t d = 0; d < load->args.size(); ++d) {
+      const auto index = affine(load->args[d]);
+      if (!index) return -1;
+      for (const auto& [variable, coefficient] : index->coefficients) {
+        Size& sum = address.coefficients.try_emplace(variable, 0).first->second;
+        sum = sum + coefficient * buffer.strides[d];
+      }
+    }
+    const auto coefficient = [&](const Axis& axis) { return address.coefficient(axis.variable->variable); };
+    if (coefficient(axes.back()).is(0) || coefficient(axes.back()).is(1)) return -1;
+    int along = -1;
+    int64_t points = 1;
+    for (size_t i = 0; i < axes.size(); ++i) {
+      if (axes[i].bound == 0) return -1;
+      points *= axes[i].bound;
+      if (coefficient(axes[i]).is(1)) along = static_cast<int>(i);
+    }
+    const bool worth = along >= 0 && axes[along].bound >= kLeast && axes.back().bound >= kLeast;
+    return worth && points * bit_width(buffer.type) / 8 <= kMostStaged ? along : -1;
+  }
+
+  /// tile[others..., last, along] = load, with the threads going along `along`; returns the load of the tile.
+  Expr stage(const std::vector<Axis>& axes, size_t along, const Expr& load) {
+    Map fill;
+    Shape shape;
+    Replacements fresh;
+    std::vector<Expr> here;
+    for (size_t i = 0; i < axes.size() + 1; ++i) {
+      const size_t axis = i < axes.size() ? i : along;
+      if (i == along) continue;
+      fill.axes.push_back({make_variable(), axes[axis].extent, axes[axis].bound});
+      fresh.emplace_back(axes[axis].variable->variable, fill.axes.back().variable);
+      shape.emplace_back(axes[axis].bound);
+      here.push_back(axes[axis].variable);
+    }
+    const int tile = builder_.add_scratch("tile", load->type, shape);
+    fill.stores.push_back({tile, variables(fill.axes), substitute(load, fresh), ScatterMode::kSet});
+    builder_.add({std::move(fill)});
+    return make_load(tile, load->type, here);
   }
 
   void lower(const graft::Reduce& form) {
@@ -203,12 +309,39 @@ class NestLowering {
     }
     for (const Expr& lift : form.lift) reduce.lift.push_back(convert(lift, own));
     reduce.monoid = form.monoid;
+    if (in_order_) shorten(reduce);
     for (const int tensor : form.outputs) reduce.outputs.push_back(store_to(tensor, form.axes, own, {}));
     builder_.add({std::move(reduce)});
   }
 
+  /// over i < n: select(e + i < m, x, identity) -> over i < min(n, m - e): x
+  static void shorten(Reduce& reduce) {
+    Axis& axis = reduce.reduced[0];
+    const Expr condition = reduce.lift[0]->args.empty() ? Expr() : reduce.lift[0]->args[0];
+    if (!is_call(condition, Intrinsic::kLt)) return;
+    for (size_t i = 0; i < reduce.lift.size(); ++i) {
+      const Expr& lift = reduce.lift[i];
+      if (!is_call(lift, Intrinsic::kSelect) || !equal(lift->args[0], condition)) return;
+      if (!equal(lift->args[2], reduce.monoid.identity[i])) return;
+    }
+    const int variable = axis.variable->variable;
+    const auto place = affine(condition->args[0]);
+    const bool bounded = place && place->coefficient(variable).is(1) && !uses_variable(condition->args[1], variable);
+    for (const Axis& other : reduce.reduced) {
+      if (&other != &axis && uses_variable(condition, other.variable->variable)) return;
+    }
+    for (const Axis& kept : reduce.axes) {
+      if (uses_variable(condition, kept.variable->variable)) return;
+    }
+    if (!bounded) return;
+    const Expr start = substitute(condition->args[0], {{variable, make_index(0)}});
+    axis.extent = max(min(axis.extent, condition->args[1] - start), make_index(0));
+    for (Expr& lift : reduce.lift) lift = lift->args[1];
+  }
+
   /// for t: new state from old; emit; old = new. Two copies of the state, so that a step reads only old values.
-  void lower(const Scan& form) {
+  void lower(const graft::Scan& form) {
+    if (in_order_) return lower_as_scan(form);
     Shape state_shape;
     Replacements shape_own;
     for (const Axis& axis : own_axes(form.axes, shape_own)) {
@@ -260,6 +393,103 @@ class NestLowering {
     builder_.add({std::move(loop)});
   }
 
+  /// One statement; a map that only moves or changes what the scan gives stores in its place.
+  void lower_as_scan(const graft::Scan& form) {
+    Replacements own;
+    Scan scan{.axes = own_axes(form.axes, own), .axis = make_axis(form.axis.extent)};
+    scan.exclusive = form.exclusive, scan.reverse = form.reverse, scan.state = form.state;
+    for (const Expr& initial : form.initial) scan.initial.push_back(convert(initial, own));
+    own.emplace_back(form.axis.variable->variable, scan.axis.variable);
+    for (const Expr& step : form.step) scan.step.push_back(convert(step, own));
+    for (size_t i = 0; i < form.outputs.size(); ++i) {
+      if (const auto user = find_folded(form.outputs[i])) {
+        scan.stores.push_back(store_of_user(form, i, *user, own));
+      } else {
+        scan.stores.push_back(store_to(form.outputs[i], form.axes, own, convert(form.emit[i], own),
+                                       {scan.axis.variable}));
+      }
+    }
+    builder_.add({std::move(scan)});
+  }
+
+  struct Folded {
+    int tensor = -1;
+    const Compute* user = nullptr;
+  };
+
+  std::optional<const Compute*> find_folded(int tensor) const {
+    for (const Folded& each : folded_) {
+      if (each.tensor == tensor) return each.user;
+    }
+    return std::nullopt;
+  }
+
+  /// The user's store, at the element that the scan is at.
+  Store store_of_user(const graft::Scan& form, size_t output, const Compute* user, const Replacements& own) const {
+    const int tensor = form.outputs[output];
+    Replacements to_scan;  // variable of the user -> of the scan
+    const Expr value = transform(user->value, [&](const Expr& node) -> Expr {
+      if (node->kind != ExprKind::kLoad || node->tensor != tensor) return {};
+      for (size_t d = 0; d < node->args.size(); ++d) {
+        const Expr& scanned = d < form.axes.size() ? form.axes[d].variable : form.axis.variable;
+        to_scan.emplace_back(node->args[d]->variable, scanned);
+      }
+      return form.emit[output];
+    });
+    const auto here = [&](const Expr& e) { return convert(substitute(e, to_scan), own); };
+    std::vector<Expr> indices;
+    for (const graft::Axis& axis : user->axes) indices.push_back(here(axis.variable));
+    return builder_.store(user->output, indices, here(value));
+  }
+
+  /// Tensors of scans that a single map reads, each element once where the map is at: the map becomes the scan's store.
+  void find_folded_users() {
+    for (const Form& form : region_.forms) {
+      const auto* scan = std::get_if<graft::Scan>(&form);
+      if (!scan) continue;
+      for (const int tensor : scan->outputs) {
+        if (const Compute* user = only_user(tensor, scan->axes.size() + 1)) folded_.push_back({tensor, user});
+      }
+    }
+  }
+
+  const Compute* only_user(int tensor, size_t rank) const {
+    const auto is = [&](int t) { return t == tensor; };
+    if (std::any_of(region_.outputs.begin(), region_.outputs.end(), is)) return nullptr;
+    const Compute* user = nullptr;
+    int users = 0;
+    for (const Form& form : region_.forms) {
+      const auto reads = read_tensors(form);
+      if (std::none_of(reads.begin(), reads.end(), is)) continue;
+      ++users;
+      user = std::get_if<Compute>(&form);
+    }
+    const bool global = user && std::find(region_.outputs.begin(), region_.outputs.end(), user->output) !=
+        region_.outputs.end();
+    if (users != 1 || !global || user->axes.size() != rank) return nullptr;
+    bool plain = true;
+    int loads = 0;
+    for_each(user->value, [&](const Expr& node) {
+      if (node->kind != ExprKind::kLoad) return;
+      if (node->tensor != tensor) {
+        plain = false;  // what else it reads may not be there yet
+        return;
+      }
+      ++loads;
+      std::set<int> seen;
+      for (const Expr& index : node->args) {
+        plain = plain && index->kind == ExprKind::kVariable && seen.insert(index->variable).second;
+      }
+    });
+    return plain && loads == 1 ? user : nullptr;
+  }
+
+  bool is_folded(const Form& form) const {
+    const auto* compute = std::get_if<Compute>(&form);
+    return compute && std::any_of(folded_.begin(), folded_.end(),
+                                  [&](const Folded& each) { return each.user == compute; });
+  }
+
   static std::optional<Size> size_of(const Expr& extent) {
     const auto a = affine(extent);
     return a && a->coefficients.empty() ? std::optional(a->offset) : std::nullopt;
@@ -285,6 +515,10 @@ class NestLowering {
 
   /// Rows are copied to scratch with their positions, sorted there, and the kept ranks copied out.
   void lower(const Sort& form) {
+    const auto count = form.count.as_constant();
+    if (in_order_ && count && *count > 0 && *count <= kMostSelected && bit_width(form.key->type) <= 32) {
+      return lower_as_selection(form, *count);
+    }
     const int keys = builder_.add_scratch("keys", form.key->type, {form.axis.extent});
     const int positions = builder_.add_scratch("positions", DType::kInt64, {form.axis.extent});
     Replacements own;
@@ -311,6 +545,17 @@ class NestLowering {
     for (Statement& statement : body) builder_.add(std::move(statement));
   }
 
+  void lower_as_selection(const Sort& form, int64_t count) {
+    Replacements own;
+    Select select{.axes = own_axes(form.axes, own), .axis = make_axis(form.axis.extent), .rank = make_variable()};
+    select.count = count, select.descending = form.descending;
+    select.keys = store_to(form.outputs[0], form.axes, own, {}, {select.rank});
+    select.positions = store_to(form.outputs[1], form.axes, own, {}, {select.rank});
+    own.emplace_back(form.axis.variable->variable, select.axis.variable);
+    select.key = convert(form.key, own);
+    builder_.add({std::move(select)});
+  }
+
   /// The number kept goes to a further global buffer, `count`, after the region's outputs.
   void lower(const Compact& form) {
     Buffer buffer{.name = "count",
@@ -332,22 +577,31 @@ class NestLowering {
     builder_.add({std::move(map)});
   }
 
+  struct LocalDimension {
+    int tensor = -1;
+    size_t dimension = 0;
+    Expr variable;  ///< the local variable that indexes it
+  };
+
   const Region& region_;
-  const NestSchedule& schedule_;
   ProgramBuilder builder_;
   std::vector<graft::Axis> common_;  // the grid
   Replacements replacements_;        // common variable -> grid expression
-  std::optional<Axis> lane_;         // the inner part of a split common axis
-  Expr lane_index_, tile_variable_;
-  Size tiles_;
-  int lane_variable_ = -1;
-  std::vector<std::pair<int, size_t>> lane_dimension_;  // scratch tensor, dimension that holds lanes
+  std::vector<Tiled> tiled_;         // split common axes, in order
+  bool in_order_ = false;            // local axes stand where the form has them
+  std::vector<LocalDimension> local_dimensions_;  // of scratch tensors
+  std::vector<Folded> folded_;                    // tensors that are never stored themselves
 };
 
 }  // namespace
 
 Lowered lower_nest(const Region& region, const NestSchedule& schedule, const Target& target) {
-  return NestLowering(region, schedule, target).run();
+  return NestLowering(region, target.kind == TargetKind::kCuda ? 256 : 0).run(schedule);
+}
+
+Lowered lower_block(const Region& region, const BlockSchedule& schedule, const Target& target) {
+  if (target.kind != TargetKind::kCuda) return "tiles for the threads of a block are for GPUs";
+  return NestLowering(region, static_cast<int>(32 * schedule.warps)).run(schedule);
 }
 
 }  // namespace graft::tile

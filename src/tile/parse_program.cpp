@@ -115,7 +115,9 @@ class Parser {
     if (lexer_.accept("reduce")) return reduce(scope, head);
     if (lexer_.accept("contract")) return contract(scope, head);
     if (lexer_.accept("sort")) return sort(head);
-    lexer_.fail("expected for, if, map, reduce, contract or sort");
+    if (lexer_.accept("scan")) return scan(scope, head);
+    if (lexer_.accept("select")) return select(scope, head);
+    lexer_.fail("expected for, if, map, reduce, contract, sort, scan or select");
   }
 
   /// `i0 < extent bound 64`; the variable joins `inner`.
@@ -235,6 +237,56 @@ class Parser {
     return reduce;
   }
 
+  Scan scan(const ExprScope& scope, const ExprScope& head) {
+    Scan scan;
+    ExprScope inner = scope;
+    scan.axes = axes(head, inner);
+    lexer_.expect("along");
+    scan.axis = axis(head, inner);
+    scan.exclusive = lexer_.accept("exclusive");
+    scan.reverse = lexer_.accept("reverse");
+    lexer_.expect("{");
+    lexer_.expect("state");
+    scan.state = states(inner);
+    parse_lets(lexer_, inner);
+    lexer_.expect("initial");
+    scan.initial = parse_exprs(lexer_, inner);
+    lexer_.expect("step");
+    scan.step = parse_exprs(lexer_, inner);
+    while (!lexer_.accept("}")) {
+      Store store = element(inner);
+      lexer_.expect("=");
+      store.value = parse_expr(lexer_, inner);
+      scan.stores.push_back(std::move(store));
+    }
+    return scan;
+  }
+
+  Select select(const ExprScope& scope, const ExprScope& head) {
+    Select select;
+    ExprScope inner = scope;
+    select.axes = axes(head, inner);
+    lexer_.expect("along");
+    select.axis = axis(head, inner);
+    lexer_.expect("first");
+    select.count = lexer_.integer("a count");
+    select.descending = lexer_.accept("descending");
+    lexer_.expect("{");
+    lexer_.expect("rank");
+    const std::string name(lexer_.name("a rank variable"));
+    select.rank = make_variable();
+    inner.declare(lexer_, name, select.rank);
+    parse_lets(lexer_, inner);
+    lexer_.expect("key");
+    select.key = parse_expr(lexer_, inner);
+    lexer_.expect("into");
+    select.keys = element(inner);
+    lexer_.expect(",");
+    select.positions = element(inner);
+    lexer_.expect("}");
+    return select;
+  }
+
   Contract contract(const ExprScope& scope, const ExprScope& head) {
     Contract contract;
     ExprScope inner = scope;
@@ -244,6 +296,7 @@ class Parser {
     contract.n = axes(head, inner);
     lexer_.expect("k");
     contract.k = axes(head, inner);
+    contract.tf32 = lexer_.accept("tf32");
     lexer_.expect("{");
     parse_lets(lexer_, inner);
     Store result = element(inner);

@@ -209,7 +209,7 @@ class Printer {
     for (const auto* list : {&contract.m, &contract.n, &contract.k}) add_extents(roots, *list);
     ExprPrinter outer = lets(roots);
     const std::string m = axes(contract.m, outer), n = axes(contract.n, outer), k = axes(contract.k, outer);
-    line(fmt::format("contract m {} n {} k {} {{", m, n, k));
+    line(fmt::format("contract m {} n {} k {}{} {{", m, n, k, contract.tf32 ? " tf32" : ""));
     ++indent_;
     roots = {contract.a, contract.b};
     roots.insert(roots.end(), contract.c_indices.begin(), contract.c_indices.end());
@@ -217,6 +217,54 @@ class Printer {
     const std::string c = element(contract.c, contract.c_indices, inner);
     line(fmt::format("{} {} {} * {}", c, contract.accumulate ? "+=" : "=", inner.print(contract.a),
                      inner.print(contract.b)));
+    --indent_;
+    line("}");
+  }
+
+  void statement(const Scan& scan) {
+    std::vector<Expr> roots;
+    add_extents(roots, scan.axes);
+    add_extents(roots, {scan.axis});
+    ExprPrinter outer = lets(roots);
+    const std::string kept = axes(scan.axes, outer), along = axis(scan.axis, outer);
+    line(fmt::format("scan {} along {}{}{} {{", kept, along, scan.exclusive ? " exclusive" : "",
+                     scan.reverse ? " reverse" : ""));
+    ++indent_;
+    line("state " + states(scan.state, "a"));
+    roots = scan.initial;
+    roots.insert(roots.end(), scan.step.begin(), scan.step.end());
+    for (const Store& store : scan.stores) {
+      roots.insert(roots.end(), store.indices.begin(), store.indices.end());
+      roots.push_back(store.value);
+    }
+    ExprPrinter inner = lets(roots);
+    line("initial " + inner.print(scan.initial));
+    line("step " + inner.print(scan.step));
+    for (const Store& store : scan.stores) {
+      line(fmt::format("{} = {}", element(store.buffer, store.indices, inner), inner.print(store.value)));
+    }
+    --indent_;
+    line("}");
+  }
+
+  void statement(const Select& select) {
+    std::vector<Expr> roots;
+    add_extents(roots, select.axes);
+    add_extents(roots, {select.axis});
+    ExprPrinter outer = lets(roots);
+    const std::string kept = axes(select.axes, outer), along = axis(select.axis, outer);
+    line(fmt::format("select {} along {} first {}{} {{", kept, along, select.count,
+                     select.descending ? " descending" : ""));
+    ++indent_;
+    line("rank " + name_variable(select.rank, "r"));
+    roots = {select.key};
+    for (const Store* store : {&select.keys, &select.positions}) {
+      roots.insert(roots.end(), store->indices.begin(), store->indices.end());
+    }
+    ExprPrinter inner = lets(roots);
+    line("key " + inner.print(select.key));
+    line(fmt::format("into {}, {}", element(select.keys.buffer, select.keys.indices, inner),
+                     element(select.positions.buffer, select.positions.indices, inner)));
     --indent_;
     line("}");
   }

@@ -94,6 +94,7 @@ struct Contract {
   int c = -1;
   std::vector<Expr> c_indices;
   bool accumulate = false;
+  bool tf32 = false;  ///< f32 operands may be rounded to 11 significant bits before they are multiplied
 };
 
 /// Sorts one row in place, stably: `keys` and `positions` are kShared or kGlobal rows of `length` elements starting
@@ -105,10 +106,38 @@ struct SortRow {
   bool descending = false;
 };
 
+/// For all points of `axes`: state = initial; then for each value of `axis` in order (from the last one when `reverse`)
+/// state = step and the stores, whose values use the new state (the old one when `exclusive`). For GPUs; a CPU has
+/// loops.
+struct Scan {
+  std::vector<Axis> axes;
+  Axis axis;
+  std::vector<Expr> state;    ///< variables
+  std::vector<Expr> initial;  ///< over axes
+  std::vector<Expr> step;     ///< over axes, axis and state
+  std::vector<Store> stores;  ///< over axes, axis and state; mode kSet
+  bool exclusive = false;
+  bool reverse = false;
+};
+
+/// For all points of `axes`: of the values that `key` takes along `axis`, the first `count` in ascending (descending)
+/// order, equal ones in the order in which they stand, NaN as the largest. At rank r, `rank` being its variable:
+/// keys = the key, positions = where it stands along the axis. For GPUs.
+struct Select {
+  std::vector<Axis> axes;
+  Axis axis;
+  Expr key;           ///< of at most 32 bits
+  Expr rank;          ///< a variable, below `count`
+  int64_t count = 0;  ///< at most kMostSelected
+  Store keys, positions;  ///< over axes and rank; `value` unused
+  bool descending = false;
+};
+constexpr int64_t kMostSelected = 128;
+
 /// A statement; statements of a body run one after the other as if by one thread: a code generator for a GPU
 /// puts barriers where one statement reads what another wrote.
 struct Statement {
-  std::variant<For, If, Map, Reduce, Contract, SortRow> node;
+  std::variant<For, If, Map, Reduce, Contract, SortRow, Scan, Select> node;
 };
 
 /// One kernel. In every expression, kLoad's `tensor` is an index into `buffers`.

@@ -35,19 +35,29 @@ struct AttentionSchedule {
   bool operator==(const AttentionSchedule&) const = default;
 };
 
+/// The common axes of all forms cut into tiles, one for each block of a GPU: of the last axis `x` elements, of the ones
+/// before it `y` and `z` (0: whole). What is tiled is dealt to the threads.
+struct BlockSchedule {
+  int64_t z = 1;
+  int64_t y = 1;
+  int64_t x = 1;
+  int64_t warps = 8;
+  bool operator==(const BlockSchedule&) const = default;
+};
+
 /// A matrix product on a GPU: a block of `threads` makes a tile of `m` x `n`, in steps of `k` elements of the
 /// reduction, of which `stages` pass through shared memory at a time.
-struct BlockSchedule {
+struct ProductSchedule {
   int64_t m = 128;
   int64_t n = 128;
   int64_t k = 64;
   int64_t threads = 256;
   int64_t stages = 4;
   int64_t panel = 64;  ///< lanes of one packed panel of a constant right operand; 0: it stays as it is
-  bool operator==(const BlockSchedule&) const = default;
+  bool operator==(const ProductSchedule&) const = default;
 };
 
-using Schedule = std::variant<NestSchedule, ContractSchedule, AttentionSchedule, BlockSchedule>;
+using Schedule = std::variant<NestSchedule, ContractSchedule, AttentionSchedule, BlockSchedule, ProductSchedule>;
 
 /// `contract m=56 n=64 k=0 m_chunk=0 panel=32 columns_outer=1`; parse_schedule reads it back and throws
 /// invalid_argument naming an unknown or out-of-range field.

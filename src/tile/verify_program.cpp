@@ -229,6 +229,52 @@ class Verifier {
     monoid(reduce);
   }
 
+  void statement(const Scan& scan) {
+    check(program_.threads > 0, "a scan is for GPUs");
+    const size_t count = scan.state.size();
+    check(count > 0 && scan.initial.size() == count && scan.step.size() == count,
+          "components of a scan do not agree in number");
+    bind_axes(scan.axes);
+    for (const Expr& initial : scan.initial) expression(initial, "an initial state");
+    extent(scan.axis);
+    bind_index(scan.axis.variable);
+    for (const Expr& state : scan.state) bind(state);
+    for (size_t i = 0; i < count; ++i) {
+      expression(scan.step[i], "a step");
+      check(scan.step[i]->type == scan.state[i]->type && scan.initial[i]->type == scan.state[i]->type,
+            "component types of a scan differ");
+    }
+    check(!scan.stores.empty(), "a scan stores nothing");
+    for (const Store& store : scan.stores) {
+      target(store.buffer, store.indices, "a store");
+      expression(store.value, "a stored value");
+      check(store.mode == ScatterMode::kSet && store.value->type == program_.buffers[store.buffer].type,
+            "a scan stores another type than '" + program_.buffers[store.buffer].name + "' has");
+    }
+    for (const Expr& state : scan.state) unbind(state);
+    unbind(scan.axis.variable);
+    unbind_axes(scan.axes);
+  }
+
+  void statement(const Select& select) {
+    check(program_.threads > 0, "a selection is for GPUs");
+    check(select.count > 0 && select.count <= kMostSelected, "a selection keeps too many or none");
+    bind_axes(select.axes);
+    extent(select.axis);
+    bind_index(select.axis.variable);
+    expression(select.key, "a key");
+    check(bit_width(select.key->type) <= 32, "the key of a selection is wider than 32 bits");
+    unbind(select.axis.variable);
+    bind_index(select.rank);
+    for (const Store* store : {&select.keys, &select.positions}) {
+      target(store->buffer, store->indices, "a selection");
+    }
+    check(program_.buffers[select.keys.buffer].type == select.key->type, "selected keys have another type");
+    check(is_integer(program_.buffers[select.positions.buffer].type), "selected positions are not integers");
+    unbind(select.rank);
+    unbind_axes(select.axes);
+  }
+
   void monoid(const Reduce& reduce) {
     const Monoid& m = reduce.monoid;
     const size_t count = reduce.lift.size();
@@ -269,6 +315,9 @@ class Verifier {
       check(is_affine(index), "an index of the result is not affine");
     }
     check(!contract.k.empty(), "a contraction has no k axis");
+    const DType c = program_.buffers[static_cast<size_t>(contract.c)].type;
+    const bool is_f32 = contract.a->type == DType::kFloat32 && contract.b->type == DType::kFloat32;
+    check(!contract.tf32 || (is_f32 && c == DType::kFloat32), "tf32 is asked for where not all is f32");
     roles(contract);
     for (const auto* axes : {&contract.m, &contract.n, &contract.k}) unbind_axes(*axes);
   }

@@ -124,6 +124,18 @@ def test_the_same_choices_give_the_same_plan(graft, model, tmp_path):
     assert (tmp_path / "plan.graft").read_bytes() == first
 
 
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90a", "sm_120"])
+def test_a_plan_is_made_for_a_gpu_that_is_not_here(graft, model, tmp_path, gpu):
+    done = graft("compile", "model.onnx", "--target", gpu, "--tune", "off", "--compile-to", "plan")
+    assert done.returncode == 0 and f"record kind=cuda name={gpu}" in done.stdout, done.stderr
+    assert done.stdout.count("generated") >= 1
+    compile_plan(graft, "--target", "native", "--target", gpu)
+    np.save(tmp_path / "x.npy", BATCH)
+    done = graft("run", "plan.graft", "--input", "x=x.npy", "--output", "y.npz")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npz")["y"], expected(two_layers(), BATCH), atol=1e-5)
+
+
 @pytest.mark.parametrize("stage", ["import", "passes"])
 def test_a_stage_can_be_printed_and_read_back(graft, model, tmp_path, stage):
     done = graft("compile", "model.onnx", "--compile-to", stage, "-o", "stage.txt")
@@ -338,7 +350,11 @@ def test_a_pass_can_be_run_alone(graft, model):
 
 def test_the_tables_are_printed(graft, model):
     assert "MatMul" in graft("ops").stdout
-    assert "GRAFT_DEBUG" in graft("env").stdout
+    environment = graft("env").stdout
+    assert "GRAFT_DEBUG" in environment
+    driver = re.search("^GPU driver  +(.*)$", environment, re.MULTILINE)[1]
+    assert driver.startswith(("CUDA ", "none: ")) and bool(re.search("^GPU  +sm_", environment, re.MULTILINE)) \
+        == driver.startswith("CUDA "), environment
     assert "recognise_gelu" in graft("opt").stdout
     assert graft("--version").stdout.startswith("graft ")
     for command in ("compile", "run", "bench", "check", "inspect", "opt", "ops", "env", "cache"):

@@ -30,9 +30,16 @@ TEST_P(CublasLtOnGpu, products) {
 }
 
 TEST_P(CublasLtOnGpu, odd_sizes_are_right_or_refused) {
-  for (const auto& [m, n, k] : {std::tuple{"37", 53, 29}, {"1", 7, 13}, {"129", 1, 65}, {"3", 255, 1}}) {
+  for (const auto& [m, n, k] : {std::tuple{"37", 53, 29}, {"1", 7, 13}, {"129", 3, 65}, {"3", 255, 2}}) {
     ways(product(m, n, k, {}, {}));
   }
+}
+
+TEST_P(CublasLtOnGpu, rounds_to_tf32_where_it_may) {
+  if (type() != "f32") GTEST_SKIP();
+  Region region = product("48", 96, 64, {}, {});
+  region.tf32 = true;
+  EXPECT_GT(expect_all_ways(region, "cublaslt", 0, "tf32"), 0);
 }
 
 TEST_P(CublasLtOnGpu, any_number_of_rows) {
@@ -55,10 +62,10 @@ TEST_P(CublasLtOnGpu, transposed_operands) {
   for (const char* attributes : {"transA = 1", "transB = 1", "transA = 1, transB = 1"}) {
     const bool left = std::string_view(attributes).find("transA") != std::string_view::npos;
     const bool right = std::string_view(attributes).find("transB") != std::string_view::npos;
-    const std::string graph = graph_text(
-        {"%a: " + type() + (left ? "[32, 24]" : "[24, 32]"), "%b: " + type() + (right ? "[48, 32]" : "[32, 48]"),
-         "%c: " + type() + "[48]"},
-        {fmt::format("%y: ? = Gemm \"product\" (%a, %b, %c) {{{}}}", attributes)});
+    const std::string graph =
+        graph_text({"%a: " + type() + (left ? "[32, 24]" : "[24, 32]"),
+                    "%b: " + type() + (right ? "[48, 32]" : "[32, 48]"), "%c: " + type() + "[48]"},
+                   {fmt::format("%y: ? = Gemm \"product\" (%a, %b, %c) {{{}}}", attributes)});
     EXPECT_GT(ways(region_of(graph, "product")), 0) << attributes;
   }
 }

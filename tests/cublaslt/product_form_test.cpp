@@ -23,7 +23,8 @@ std::string form_of(const std::string& call) {
     if (form.added) text += "c " + text_of(*form.added) + "\n";
     if (form.bias) text += fmt::format("bias {}+{}\n", form.bias->buffer, form.bias->offset);
     if (form.activation != Activation::kNone) text += form.activation == Activation::kRelu ? "relu\n" : "gelu_tanh\n";
-    for (const auto& r : form.repeats) text += fmt::format("{} times {} {} {} {}\n", r.count, r.a, r.b, r.result, r.added);
+    for (const auto& r : form.repeats)
+      text += fmt::format("{} times {} {} {} {}\n", r.count, r.a, r.b, r.result, r.added);
     return text;
   } catch (const Error& error) {
     return "no: " + error.message();
@@ -67,11 +68,10 @@ TEST(ProductForm, a_result_by_columns_exchanges_the_operands) {
 }
 
 TEST(ProductForm, scale_bias_residual_and_relu_are_its_epilogue) {
-  EXPECT_EQ(form_of(std::string(kProduct) +
-                    "post linear 0.125:f32 0:f32\n"
-                    "post add 3 offset 2, strides [0, 1]\n"
-                    "post add 4 offset 0, strides [64, 1]\n"
-                    "post relu 0:f32\n"),
+  EXPECT_EQ(form_of(std::string(kProduct) + "post linear 0.125:f32 0:f32\n"
+                                            "post add 3 offset 2, strides [0, 1]\n"
+                                            "post add 4 offset 0, strides [64, 1]\n"
+                                            "post relu 0:f32\n"),
             "f32 batch 1 alpha 0.125\n"
             "a 1+4 64x32 ld 64 batch 0\n"
             "b 0+0 32x5 ld 32 batch 0\n"

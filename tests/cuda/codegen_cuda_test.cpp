@@ -83,17 +83,18 @@ void write_proof(const std::string& target, const Results& results) {
 
 TEST(CodegenCuda, compiles_the_proof_programs_for_every_architecture) {
   if (compiler_is_missing()) GTEST_SKIP();
-  for (const char* target : {"sm_80", "sm_90a", "sm_120"}) {
+  for (const char* target : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"}) {
     // PTX shows the instructions: those of warps on the oldest, those of warpgroups on Hopper.
     const std::string_view name = target;
-    const bool shown = name != "sm_120", hopper = name == "sm_90a";
+    const bool shown = name == "sm_80" || name == "sm_90a", hopper = name == "sm_90a";
     Results results = compile(all_programs(), target, shown ? "source ptx" : "source");
     ASSERT_TRUE(results.contains("cubin")) << target << ": " << results["error"];
     EXPECT_EQ(results.at("cubin").substr(0, 4), "\x7f" "ELF") << target;
     EXPECT_EQ(results.contains("ptx"), shown);
     const std::string ptx = results["ptx"];
     std::vector<std::string_view> parts;
-    if (shown) parts = {"cp.async.cg.shared.global", "fma.rn.f32", ".entry attention_f16", ".entry mixed"};
+    if (shown) parts = {"cp.async.cg.shared.global", "fma.rn.f32", "cvt.rna.tf32.f32",
+                        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", ".entry attention_f16", ".entry mixed"};
     if (hopper) {
       parts.insert(parts.end(), {"wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16",
                                  "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", "fence.proxy.async"});

@@ -82,6 +82,29 @@ inline constexpr std::string_view kMatmulF32 = R"(program matmul_f32 {
 }
 )";
 
+/// The same where tf32 may be used.
+inline constexpr std::string_view kMatmulTf32 = R"(program matmul_tf32 {
+  threads 256
+  sizes k, m, n
+  global a: f32[m, k] strides [k, 1]
+  global b: f32[k, n] strides [n, 1]
+  global y: f32[m, n] strides [n, 1] written
+  fragment acc: f32[128, 64] strides [64, 1]
+  grid [g0 < floor_div(m + 127, 128), g1 < floor_div(n + 63, 64)]
+  body {
+    contract m [i0 < min(128, sub(size(m), mul(128, g0))) bound 128]
+        n [i1 < min(64, sub(size(n), mul(64, g1))) bound 64]
+        k [i2 < size(k)] tf32 {
+      acc[i0, i1] = a[add(mul(128, g0), i0), i2] * b[i2, add(mul(64, g1), i1)]
+    }
+    map [i0 < min(128, sub(size(m), mul(128, g0))) bound 128,
+          i1 < min(64, sub(size(n), mul(64, g1))) bound 64] {
+      y[add(mul(128, g0), i0), add(mul(64, g1), i1)] = acc[i0, i1]
+    }
+  }
+}
+)";
+
 /// 3x3 convolution, NHWC, as a contraction with two m axes and three k axes.
 inline constexpr std::string_view kConvolution = R"(program convolution_f16 {
   threads 128
@@ -323,7 +346,7 @@ inline constexpr std::string_view kMixed = R"(program mixed {
 )";
 
 inline constexpr std::string_view kProofPrograms[] =
-          {kMatmulF16, kMatmulTransposedBf16, kMatmulF32, kConvolution,
+          {kMatmulF16, kMatmulTransposedBf16, kMatmulF32, kMatmulTf32, kConvolution,
                                                       kAttention, kChainF32, kSoftmax, kElementwise, kMixed};
 
 }  // namespace graft::cuda

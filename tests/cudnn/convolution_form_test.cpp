@@ -11,14 +11,16 @@
 namespace graft::cudnn {
 namespace {
 
-std::string text_of(const TensorForm& t) { return fmt::format("{}+{} {} by {}", t.buffer, t.offset, t.extents, t.strides); }
+std::string text_of(const TensorForm& t) {
+  return fmt::format("{}+{} {} by {}", t.buffer, t.offset, t.extents, t.strides);
+}
 
 std::string form_of(const std::string& call) {
   try {
     const ConvolutionForm form = convolution_form(parse_library_call(call));
-    std::string text = fmt::format("x {}\nw {}\ny {}\nstrides {} dilations {} before {} after {}\n",
-                                   text_of(form.source), text_of(form.weights), text_of(form.result), form.strides,
-                                   form.dilations, form.before, form.after);
+    std::string text =
+        fmt::format("x {}\nw {}\ny {}\nstrides {} dilations {} before {} after {}\n", text_of(form.source),
+                    text_of(form.weights), text_of(form.result), form.strides, form.dilations, form.before, form.after);
     for (const PointwiseForm& operation : form.operations) {
       text += operation.kind == Pointwise::kAdd ? fmt::format("add {}\n", text_of(operation.operand))
                                                 : fmt::format("relu {}\n", operation.largest);
@@ -29,7 +31,7 @@ std::string form_of(const std::string& call) {
   }
 }
 
-TEST(ConvolutionForm, channels_last_with_bias_residual_and_relu) {
+TEST(ConvolutionForm, a_residual_is_added_before_the_bias) {
   EXPECT_EQ(form_of("product f32 batch [], rows 2, columns 32, depth 8\n"
                     "window input 14, output 7, kernel 3, stride 2, dilation 1, before 1\n"
                     "window input 13, output 13, kernel 3, stride 1, dilation 1, before 1\n"
@@ -43,8 +45,8 @@ TEST(ConvolutionForm, channels_last_with_bias_residual_and_relu) {
             "w 1+0 [32, 8, 3, 3] by [72, 1, 24, 8]\n"
             "y 2+0 [2, 32, 7, 13] by [2912, 1, 416, 32]\n"
             "strides [2, 1] dilations [1, 1] before [1, 1] after [0, 1]\n"
-            "add 3+0 [1, 32, 1, 1] by [32, 1, 32, 32]\n"
             "add 4+4 [2, 32, 7, 13] by [2912, 1, 416, 32]\n"
+            "add 3+0 [1, 32, 1, 1] by [32, 1, 32, 32]\n"
             "relu 6\n");
 }
 
@@ -80,6 +82,7 @@ TEST(ConvolutionForm, other_operations_and_products_are_refused_by_name) {
       "source 0 offset 0, strides [112, 1, 8]\n"
       "weights 1 offset 0, strides [3, 24, 1]\n"
       "result 2 offset 0, strides [48, 1, 4]\n";
+  EXPECT_EQ(form_of(call + "post relu 0:f32\n"), "no: it is slow at an activation of f32 without a bias");
   EXPECT_EQ(form_of(call + "post gelu\n"), "no: no operation of it is 'gelu' here");
   EXPECT_EQ(form_of(call + "post clip -1:f32 1:f32\n"), "no: no operation of it is 'clip' here");
   EXPECT_EQ(form_of("product f32 batch [], rows 5, columns 64, depth 32\n"

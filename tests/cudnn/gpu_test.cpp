@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions in cuDNN against their definitions in the interpreter, in each of its plans. Skipped without a GPU.
+// Convolutions in cuDNN against their definitions in the interpreter, in each of its plans. Skipped
+// without a GPU.
 #include "support/gpu_case.h"
 #include "support/library_graphs.h"
 
@@ -32,16 +33,28 @@ TEST_P(CudnnOnGpu, convolutions) {
 
 TEST_P(CudnnOnGpu, bias_residual_and_relu) {
   const std::string bias = "  input %b: " + type() + "[32, 1, 1]\n", add_bias = "  %d: ? = Add \"n\" (%c, %b)\n";
-  const std::string rest = "  input %r: " + type() + "[2, 32, 14, 14]\n";
-  const ConvolutionGraph plain{"2, 16, 14, 14", "32, 16, 3, 3", kPadded, 16, 32};
-  ConvolutionGraph graph = plain;
+  ConvolutionGraph graph{"2, 16, 14, 14", "32, 16, 3, 3", kPadded, 16, 32};
   graph.after = "  %z: ? = Relu \"r\" (%c)\n";
-  ways(graph);
+  ways(graph);  // refused for f32
   graph.inputs = bias;
   graph.after = "  %z: ? = Add \"n\" (%c, %b)\n";
-  ways(graph);
+  EXPECT_GT(ways(graph), 0);
   graph.after = add_bias + "  %z: ? = Relu \"r\" (%d)\n";
-  ways(graph);
+  EXPECT_GT(ways(graph), 0);
+  // The residual is a tensor with its channels last, too.
+  ConvolutionGraph residual{"2, 16, 14, 14", "16, 16, 3, 3", kPadded, 16, 16};
+  residual.inputs = "  input %b: " + type() + "[16, 1, 1]\n";
+  residual.after = add_bias + "  %e: ? = Add \"m\" (%d, %x)\n  %z: ? = Relu \"r\" (%e)\n";
+  EXPECT_GT(ways(residual), 0);
+}
+
+TEST_P(CudnnOnGpu, rounds_to_tf32_where_it_may) {
+  if (type() != "f32") GTEST_SKIP();
+  ConvolutionGraph graph{"2, 16, 14, 14", "32, 16, 3, 3", kPadded, 16, 32};
+  graph.after = "  %z: ? = Relu \"r\" (%c)\n";
+  Region region = region_of(graph.text(), "conv");
+  region.tf32 = true;
+  EXPECT_GT(expect_all_ways(region, "cudnn", 1, "tf32"), 0);
 }
 
 TEST_P(CudnnOnGpu, odd_channels_and_groups_are_right_or_refused) {

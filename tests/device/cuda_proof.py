@@ -86,6 +86,11 @@ def random(*shape, dtype=torch.float16, scale=1.0):
     return (torch.randn(*shape, device="cuda", dtype=torch.float32) * scale).to(dtype)
 
 
+def tf32(x):
+    """Finite numbers rounded to 11 significant bits, ties away from zero, as cvt.rna.tf32 does."""
+    return ((x.view(torch.int32) + 0x1000) & ~0x1fff).view(torch.float32)
+
+
 class Report:
     def __init__(self, kernels):
         self.kernels, self.failures = kernels, 0
@@ -133,6 +138,12 @@ def matmuls(report):
         y = torch.full((m, n), math.nan, device="cuda")
         report.run("matmul_f32", f"{m}x{k}x{n}", [a, b, y], sizes,
                    lambda: [(y, a.double() @ b.double())], 2e-5, 2 * m * k * n, (lambda: a @ b) if timed else None)
+        z = torch.full((m, n), math.nan, device="cuda")
+        torch.backends.cuda.matmul.allow_tf32 = True
+        report.run("matmul_tf32", f"{m}x{k}x{n}", [a, b, z], sizes,
+                   lambda: [(z, tf32(a).double() @ tf32(b).double())], 2e-5, 2 * m * k * n,
+                   (lambda: a @ b) if timed else None)
+        torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def convolutions(report):

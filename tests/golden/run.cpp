@@ -14,6 +14,14 @@
 namespace graft {
 namespace {
 
+/// The type that a case asks floats to be lowered to, in its first line: `// low type: f16`.
+DType low_type(const golden::Case& c) {
+  constexpr std::string_view kLine = "// low type: ";
+  if (!c.input.starts_with(kLine)) return DType::kUndefined;
+  const std::string word = c.input.substr(kLine.size(), c.input.find('\n') - kLine.size());
+  return parse_dtype(word).value();
+}
+
 /// What the pass makes of the case's graph: its text, or `unchanged`. Near misses follow as `// left:` lines.
 std::string apply(const Pass& pass, const golden::Case& c) {
   Graph graph = parse_graph(c.input);
@@ -24,6 +32,7 @@ std::string apply(const Pass& pass, const golden::Case& c) {
   const Environment plain;
   PassContext context;
   context.environment = &plain;
+  context.low_type = low_type(c);
   context.reasons = &reasons;
   const bool changed = run_pass(graph, pass, context);
   std::string text;
@@ -45,11 +54,14 @@ void compare_results(const golden::Case& c, const Pass& pass) {
   const Environment plain;
   PassContext context;
   context.environment = &plain;
+  context.low_type = low_type(c);
   run_pass(after, pass, context);
   const NamedTensors inputs = random_inputs(before, 7);
   const auto expected = evaluate(before, inputs), actual = evaluate(after, inputs);
   for (size_t i = 0; i < expected.size(); ++i) {
-    const auto difference = first_difference(expected[i], actual[i], usual_tolerance(expected[i].type()));
+    const DType type = expected[i].type();
+    const bool rounds = pass.rounds && is_float(type);
+    const auto difference = first_difference(expected[i], actual[i], usual_tolerance(rounds ? low_type(c) : type));
     EXPECT_FALSE(difference) << after.value(after.outputs[i]).name << ": " << *difference;
     EXPECT_EQ(before.value(before.outputs[i]).name, after.value(after.outputs[i]).name);
   }

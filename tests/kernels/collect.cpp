@@ -77,6 +77,7 @@ std::vector<Network> test_networks() {
 void collect_network(const Network& network, int batch, const std::string& precision, const std::string& target,
                      Programs& programs) {
   CompileOptions options;
+  if (precision != "fp32") set_option(options, {"precision", precision});
   set_option(options, {"dim", fmt::format("batch={}", batch)});
   for (const std::string& dim : network.dims) set_option(options, {"dim", dim});
   Graph graph = import_model({.path = network.path}, options);

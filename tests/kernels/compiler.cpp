@@ -77,9 +77,9 @@ bool Compiler::run(const std::string& text, const std::string& target, const cha
   return compile_(text.data(), text.size(), target.c_str(), options, &receive, &sent) == graft_codegen_done;
 }
 
-void Compiler::compile_unit(const Unit& unit, const std::string& target, Outcome& outcome) const {
+void Compiler::compile_unit(const Unit& unit, const std::string& target, bool quick, Outcome& outcome) const {
   Sent sent;
-  if (run(unit.text, target, "report", sent)) {
+  if (run(unit.text, target, quick ? "quick" : "report", sent)) {
     for (Spill& spill : spills_of(sent["report"])) outcome.spills.push_back(std::move(spill));
     return;
   }
@@ -100,13 +100,13 @@ void Compiler::compile_unit(const Unit& unit, const std::string& target, Outcome
       outcome.rejected.push_back({program.first, source["error"], true});
     }
   }
-  if (rest.programs.size() < unit.programs.size()) return compile_unit(rest, target, outcome);
+  if (rest.programs.size() < unit.programs.size()) return compile_unit(rest, target, quick, outcome);
   for (const auto& program : unit.programs) {
-    compile_unit({.text = program.second.text, .programs = {program}}, target, outcome);
+    compile_unit({.text = program.second.text, .programs = {program}}, target, quick, outcome);
   }
 }
 
-Outcome Compiler::compile(const Programs& programs, const std::string& target) const {
+Outcome Compiler::compile(const Programs& programs, const std::string& target, bool quick) const {
   const auto start = std::chrono::steady_clock::now();
   std::vector<Unit> units;
   for (const auto& [name, program] : programs.by_name) {
@@ -119,7 +119,7 @@ Outcome Compiler::compile(const Programs& programs, const std::string& target) c
   std::mutex mutex;
   const auto work = [&] {
     Outcome part;
-    for (size_t u = next++; u < units.size(); u = next++) compile_unit(units[u], target, part);
+    for (size_t u = next++; u < units.size(); u = next++) compile_unit(units[u], target, quick, part);
     const std::lock_guard lock(mutex);
     whole.spills.insert(whole.spills.end(), part.spills.begin(), part.spills.end());
     whole.rejected.insert(whole.rejected.end(), part.rejected.begin(), part.rejected.end());

@@ -48,11 +48,12 @@ class Compiler {
   /// "graft-cuda 1, NVRTC 13.0"
   std::string version() const { return version_(); }
   /// Compiles all programs for a target, on all processors. A unit that fails is compiled again kernel by kernel.
-  Outcome compile(const Programs& programs, const std::string& target) const;
+  /// `quick`: with less optimisation, where the compiler can; spills then mean nothing and are not given.
+  Outcome compile(const Programs& programs, const std::string& target, bool quick) const;
 
  private:
   struct Unit;
-  void compile_unit(const Unit& unit, const std::string& target, Outcome& outcome) const;
+  void compile_unit(const Unit& unit, const std::string& target, bool quick, Outcome& outcome) const;
   bool run(const std::string& text, const std::string& target, const char* options, Sent& sent) const;
 
   std::string copy_;  ///< a folder to remove

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "expr/build.h"
-#include "support/library_graphs.h"
 #include "support/library_case.h"
+#include "support/library_graphs.h"
 
 namespace graft {
 namespace {
@@ -256,20 +256,28 @@ TEST(LibraryCandidates, of_a_gpu_are_the_librarys_own_ways) {
   std::vector<bool> constant(region.tensors.size());
   constant[region.inputs[1]] = true;
   std::string reason, names;
-  for (const LibraryCandidate& c : library_candidates(*find_library("cudnn"), region, constant, {{"batch", 1}},
-                                                      find_target("sm_90a"), reason)) {
+  for (const LibraryCandidate& c :
+       library_candidates(*find_library("cudnn"), region, constant, {{"batch", 1}}, find_target("sm_90a"), reason)) {
     names += print(c.schedule) + "\n";
     ASSERT_TRUE(c.layouts[region.inputs[1]]);
     EXPECT_EQ(to_string(tile::physical_shape(*c.layouts[region.inputs[1]], region.tensors[region.inputs[1]].shape)),
               "[32, 3, 3, 8, 1]");
   }
-  EXPECT_EQ(names,
-            "cudnn choice=0 panel=1\ncudnn choice=1 panel=1\ncudnn choice=2 panel=1\ncudnn choice=3 panel=1\n");
+  EXPECT_EQ(names, "cudnn choice=0 panel=1\ncudnn choice=1 panel=1\ncudnn choice=2 panel=1\ncudnn choice=3 panel=1\n");
+}
+
+TEST(LibraryCandidates, of_a_gpu_may_round_where_the_region_may) {
+  Region region = region_of(product_graph("5", 64, 32, {}, {}), "product");
+  region.tf32 = true;
+  const std::string text = call_text(region, "cublaslt choice=0 panel=0");
+  EXPECT_EQ(text.rfind("product f32 tf32 batch []", 0), 0u) << text;
+  EXPECT_EQ(print(parse_library_call(text)), text);
+  EXPECT_EQ(call_text(region, kPlain).rfind("product f32 batch []", 0), 0u) << "oneDNN never does";
 }
 
 TEST(LibraryCandidates, of_a_gpu_take_narrow_floats) {
-  const std::string graph = product_graph(
-      "5", 64, 32, {"%b: f16[64]"}, {"%q: ? = Add \"a\" (%p, %b)", "%y: ? = Relu \"r\" (%q)"}, "f16");
+  const std::string graph =
+      product_graph("5", 64, 32, {"%b: f16[64]"}, {"%q: ? = Add \"a\" (%p, %b)", "%y: ? = Relu \"r\" (%q)"}, "f16");
   EXPECT_EQ(call_text(region_of(graph, "product"), "cublaslt choice=0 panel=0"),
             "product f16 batch [], rows 5, columns 64, depth 32\n"
             "source 0 offset 0, strides [32, 1]\n"

@@ -6,9 +6,9 @@
 #include "graph/infer.h"
 #include "kernel_source.h"
 #include "library_source.h"
-#include "support/library_graphs.h"
-#include "support/library_case.h"
 #include "plan/build_engine.h"
+#include "support/library_case.h"
+#include "support/library_graphs.h"
 
 namespace graft {
 namespace {

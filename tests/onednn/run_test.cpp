@@ -6,8 +6,8 @@
 #include "expr/build.h"
 #include "fuse/rewrite_region.h"
 #include "library_source.h"
-#include "support/library_graphs.h"
 #include "support/library_case.h"
+#include "support/library_graphs.h"
 
 namespace graft {
 namespace {

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "kernel_source.h"
 #include "library_source.h"
-#include "support/library_graphs.h"
 #include "support/library_case.h"
+#include "support/library_graphs.h"
 
 namespace graft {
 namespace {

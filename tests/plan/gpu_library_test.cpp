@@ -55,7 +55,9 @@ TEST(GpuLibraries, a_small_product_is_generated) {
 }
 
 TEST(GpuLibraries, a_refusal_is_a_reason_on_record) {
-  const auto refuse = [](const LibrarySchedule& schedule, const LibraryCall&) { return "not today: " + schedule.library; };
+  const auto refuse = [](const LibrarySchedule& schedule, const LibraryCall&) {
+    return "not today: " + schedule.library;
+  };
   EXPECT_EQ(plan_of(product_graph("512", 512, 512, {}, {}), options_with(refuse)),
             "generated\n  cublaslt: not today: cublaslt\n  cudnn: not today: cudnn\n");
 }
@@ -68,16 +70,16 @@ TEST(GpuLibraries, one_that_was_disabled_is_not_asked) {
 }
 
 TEST(GpuLibraries, what_the_library_does_not_know_becomes_a_map_behind_it) {
-  const std::string graph = product_graph("512", 512, 512, {"%b: f32[512]"},
-                                          {"%q: ? = Add \"a\" (%p, %b)", "%y: ? = Gelu \"g\" (%q)"});
+  const std::string graph =
+      product_graph("512", 512, 512, {"%b: f32[512]"}, {"%q: ? = Add \"a\" (%p, %b)", "%y: ? = Gelu \"g\" (%q)"});
   EXPECT_EQ(plan_of(graph, options_with(refuse_nothing)).substr(0, 36), "cublaslt choice=0 panel=0\ngenerated\n");
 }
 
 TEST(SplitRegion, the_product_keeps_the_first_operations) {
-  const Region region = region_of(
-      product_graph("7", 64, 32, {"%b: f32[64]", "%r: f32[7, 64]"},
-                    {"%q: ? = Add \"a\" (%p, %b)", "%g: ? = Gelu \"g\" (%q)", "%y: ? = Add \"m\" (%g, %r)"}),
-      "product");
+  const Region region =
+      region_of(product_graph("7", 64, 32, {"%b: f32[64]", "%r: f32[7, 64]"},
+                              {"%q: ? = Add \"a\" (%p, %b)", "%g: ? = Gelu \"g\" (%q)", "%y: ? = Add \"m\" (%g, %r)"}),
+                "product");
   ASSERT_EQ(count_posts(region), 3u);
   auto parts = split_region(region, 1);
   ASSERT_TRUE(parts);

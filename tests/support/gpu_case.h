@@ -20,6 +20,7 @@ inline std::shared_ptr<Device> first_gpu() {
 /// its end are left out, and sums are in another order.
 inline double tolerance_of(std::string_view type) {
   if (type == "f32") return 3e-6;
+  if (type == "tf32") return 1e-3;
   return type == "f16" ? 1.5e-3 : 1.2e-2;
 }
 

@@ -88,7 +88,8 @@ Engine LibraryCase::engine() const {
   for (size_t i = 0; i < region_.inputs.size(); ++i) {
     const TensorDecl& decl = region_.tensors[region_.inputs[i]];
     const auto layout = matched ? matched->layouts[region_.inputs[i]] : std::nullopt;
-    EngineTensor tensor{.name = decl.name, .type = decl.type, .shape = decl.shape, .bytes = bytes_of(decl.shape, decl.type)};
+    EngineTensor tensor{
+        .name = decl.name, .type = decl.type, .shape = decl.shape, .bytes = bytes_of(decl.shape, decl.type)};
     if (layout) {
       tensor.storage = Storage::kConstant;
       tensor.index = 0;

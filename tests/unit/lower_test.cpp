@@ -7,7 +7,9 @@
 
 #include "expr/build.h"
 #include "fuse/contraction.h"
+#include "fuse/fused_program.h"
 #include "fuse/rewrite_region.h"
+#include "graph/infer.h"
 #include "tile/builder.h"
 
 namespace graft {
@@ -57,6 +59,22 @@ TEST(Lower, every_program_reads_back_as_printed) {
   }
 }
 
+TEST(Lower, products_may_round_to_tf32_where_the_region_says_so_and_the_target_can) {
+  const auto rounds = [](bool allowed, const Target& target) {
+    Region region = product(33, 96, 64, true);
+    region.tf32 = allowed;
+    const tile::Lowered lowered = lower(region, {}, tile::ContractSchedule{.panel = 0}, target);
+    return tile::print(std::get<tile::Program>(lowered)).find(" tf32 {") != std::string::npos;
+  };
+  Target old = find_target("sm_80");
+  old.architecture = "sm_75";
+  EXPECT_TRUE(rounds(true, find_target("sm_80")));
+  EXPECT_TRUE(rounds(true, find_target("sm_120")));
+  EXPECT_FALSE(rounds(false, find_target("sm_90a")));
+  EXPECT_FALSE(rounds(true, old));
+  EXPECT_FALSE(rounds(true, find_target("x86-64-v3", 2)));
+}
+
 TEST(Lower, operands_of_a_product_may_share_an_index) {
   const auto text = [](std::string_view let, std::string_view index) {
     return fmt::format(R"(program shared_index {{
@@ -93,13 +111,48 @@ TEST(Lower, a_map_is_cut_into_chunks) {
 
 TEST(Lower, blocks_of_a_gpu_have_threads) {
   const Region region = product(512, 512, 512, true);
-  const tile::Schedule schedule = tile::BlockSchedule{.m = 128, .n = 64, .k = 32, .panel = 0};
+  const tile::Schedule schedule = tile::ProductSchedule{.m = 128, .n = 64, .k = 32, .panel = 0};
   const tile::Lowered on_gpu = lower(region, {}, schedule, find_target("sm_90a", 1));
   ASSERT_TRUE(program(on_gpu)) << std::get<std::string>(on_gpu);
   EXPECT_EQ(program(on_gpu)->threads % 32, 0);
   EXPECT_GT(program(on_gpu)->threads, 0);
   EXPECT_FALSE(program(lower(region, {}, tile::ContractSchedule{}, find_target("sm_90a", 1))));
   EXPECT_FALSE(program(lower(region, {}, schedule, find_target("x86-64-v3", 1))));
+}
+
+/// softmax(q k^T) v over f16 operands.
+Region attention_of_halves() {
+  Graph graph = parse_graph(R"(graph "main" {
+  opset "" 28
+  input %q: f16[2, 3, 100, 16]
+  input %k: f16[2, 3, 70, 16]
+  input %v: f16[2, 3, 70, 16]
+  %y: ? = Attention "attention" (%q, %k, %v)
+  output %y
+}
+)");
+  infer_types(graph);
+  Region region = fuse(graph).steps.at(0).region;
+  normalise(region);
+  return region;
+}
+
+TEST(Lower, attention_over_halves_widens_on_a_cpu_and_narrows_its_weights_on_a_gpu) {
+  const Region region = attention_of_halves();
+  const auto text = [&](const Target& target) {
+    const tile::Lowered lowered = lower(region, {}, tile::AttentionSchedule{.queries = 64, .keys = 64}, target);
+    const tile::Program* found = program(lowered);
+    return found ? tile::print(*found) : std::get<std::string>(lowered);
+  };
+  const std::string on_cpu = text(find_target("x86-64-v3", 2)), on_gpu = text(find_target("sm_90a"));
+  for (const char* part : {"shared wide: f32[64, 16]", "shared values: f32[64, 16]", "fragment scores: f32[64, 64]"}) {
+    EXPECT_NE(on_cpu.find(part), std::string::npos) << part << " is not in\n" << on_cpu;
+  }
+  EXPECT_EQ(on_cpu.find("fragment weights"), std::string::npos);
+  for (const char* part : {"fragment weights: f16[64, 64]", "fragment scores: f32[64, 64]", "= cast<f16>(scores["}) {
+    EXPECT_NE(on_gpu.find(part), std::string::npos) << part << " is not in\n" << on_gpu;
+  }
+  EXPECT_EQ(on_gpu.find("shared wide"), std::string::npos);
 }
 
 TEST(Lower, what_is_no_contraction_gives_the_reason) {

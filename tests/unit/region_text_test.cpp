@@ -11,7 +11,7 @@
 namespace graft {
 namespace {
 
-constexpr std::string_view kAllForms = R"(region all_forms
+constexpr std::string_view kAllForms = R"(region all_forms tf32
 tensor x: f32[batch, 384]
 tensor index: i64[batch]
 tensor base: f32[384]

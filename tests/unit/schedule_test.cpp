@@ -14,8 +14,9 @@ TEST(Schedule, every_record_reads_back_as_printed) {
        {tile::Schedule(tile::NestSchedule{.chunk = 77, .lanes = 3}),
         tile::Schedule(
             tile::ContractSchedule{.m = 5, .n = 96, .k = 7, .m_chunk = 8, .panel = 16, .columns_outer = false}),
+        tile::Schedule(tile::BlockSchedule{.z = 2, .y = 0, .x = 77, .warps = 4}),
         tile::Schedule(tile::AttentionSchedule{.queries = 9, .keys = 11}),
-        tile::Schedule(tile::BlockSchedule{.m = 64, .n = 32, .k = 16, .threads = 64, .stages = 3, .panel = 32})}) {
+        tile::Schedule(tile::ProductSchedule{.m = 64, .n = 32, .k = 16, .threads = 64, .stages = 3, .panel = 32})}) {
     EXPECT_EQ(tile::parse_schedule(tile::print(schedule)), schedule) << tile::print(schedule);
   }
 }
@@ -48,7 +49,8 @@ TEST(Schedule, refuses_unknown_names_and_values_out_of_range) {
 }
 
 TEST(Target, every_built_in_description_reads_back_as_printed) {
-  for (const char* name : {"native", "portable", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_80", "sm_90a", "sm_120"}) {
+  for (const char* name : {"native", "portable", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_80", "sm_86", "sm_89",
+                           "sm_90a", "sm_100", "sm_120"}) {
     const std::string text = print(find_target(name, 2));
     EXPECT_EQ(print(parse_target(text)), text) << name;
   }

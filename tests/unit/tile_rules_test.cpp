@@ -190,6 +190,8 @@ std::vector<Break> breaks_of_contractions() {
          Contract& c = contract_of(p);
          c.c_indices[0] = mod(c.m[0].variable, make_index(3));
        }},
+      {"tf32 is asked for where not all is f32",
+       [](Program& p) { contract_of(p).tf32 = true, p.buffers[6].type = DType::kFloat64; }},
       {"a contraction has no k axis",
        [](Program& p) {
          Contract& c = contract_of(p);

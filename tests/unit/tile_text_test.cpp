@@ -33,7 +33,7 @@ constexpr std::string_view kEverything = R"(program everything {
           row[i1, i2] = select(lt(i1, i2), -inf:f32, exp(x[g0, i1]))
         }
       }
-      contract m [i3 < 64] n [i4 < 64] k [i5 < 16] {
+      contract m [i3 < 64] n [i4 < 64] k [i5 < 16] tf32 {
         acc[i3, i4] += row[i3, i5] * row[i5, i4]
       }
     }

@@ -64,13 +64,14 @@ quick() {
   summary
 }
 
+wrapper=()
 # run_tests FILTER PROGRAM [ARG...]: a test program, shared by one process per processor; adds to the counts.
 run_tests() {
   local filter=$1 program=$2 jobs job pids=()
   shift 2
   jobs=$(nproc)
   for ((job = 0; job < jobs; job++)); do
-    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$job "$root/libexec/$program" --gtest_brief=1 \
+    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$job "${wrapper[@]}" "$root/libexec/$program" --gtest_brief=1 \
       ${filter:+--gtest_filter="$filter"} "$@" >"$work/log.$job" 2>&1 &
     pids+=($!)
   done
@@ -89,7 +90,8 @@ add_counts() {
   left=$(sed -n 's/^\[  SKIPPED \] \([0-9]*\) test.*/\1/p' "$1" | tail -n 1)
   passed=$((passed + ${ok:-0})) failed=$((failed + bad)) skipped=$((skipped + ${left:-0}))
   (($2 == 0)) && return
-  grep -v -e '^$' -e '^\[=' -e '^\[  PASSED' -e '^Note:' -e '^Running main' "$1"
+  grep -v -e '^$' -e '^\[=' -e '^\[  PASSED' -e '^Note:' -e '^Running main' \
+    -e '^========= ERROR SUMMARY: 0 errors' -e '^========= COMPUTE-SANITIZER' "$1"
   if ((bad == 0)); then
     failed=$((failed + 1))
     echo "FAILED $3 ended with status $2"
@@ -118,9 +120,8 @@ case $part in
   bench) exec "$python" "$root/bench/run.py" "$device" "$@" ;;
   sanitize)
     command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not on the PATH" >&2; exit 1; }
-    compute-sanitizer --error-exitcode 9 "$root/libexec/graft_op_tests" --gtest_brief=1 \
-      --gtest_filter='*GeneratedSample*' "$@" 2>&1 | tee "$work/log"
-    add_counts "$work/log" "${PIPESTATUS[0]}" compute-sanitizer
+    wrapper=(compute-sanitizer --error-exitcode 9 --print-limit 5)
+    run_tests '*GeneratedSample*' graft_op_tests "$@"
     summary
     ;;
   *) help >&2; exit 2 ;;

@@ -33,7 +33,7 @@ def environment():
 def pipeline():
     """The passes of src/passes/pipeline.cpp, in order."""
     text = (ROOT / "src/passes/pipeline.cpp").read_text()
-    rows = re.findall(r'\{"(\w+)", \w+,\s*"(.*?)"\}', text, re.DOTALL)
+    rows = re.findall(r'\{"(\w+)", \w+,\s*"(.*?)"(?:, \w+)?\}', text, re.DOTALL)
     return table(["pass", "what it does"], [[code(name), purpose] for name, purpose in rows])
 
 

@@ -17,6 +17,7 @@
 #include "load.h"
 #include "model_options.h"
 #include "npy.h"
+#include "precision_error.h"
 
 namespace graft {
 namespace {
@@ -24,6 +25,7 @@ namespace {
 struct CompileCommand {
   ModelOptions model;
   std::string output, compile_to, compile_from;
+  double error_limit = 60;  ///< seconds
 
   int run() const;
   Graph read_graph(const CompileOptions& options, Stage& done) const;
@@ -80,6 +82,14 @@ void CompileCommand::write_stage(Graph graph, Stage done, Stage last, const Comp
   write_text(print(plan(std::move(program), targets_of(options)[0], options).record));
 }
 
+/// What the precision costs, in one line.
+void print_error(const Graph& imported, Stage done, const Engine& engine, const CompileOptions& options, double limit) {
+  report(options, "error", fmt::format("{} against fp32", name_of(options.precision)));
+  const PrecisionError error = measure_precision_error(imported, done, engine, options, limit);
+  clear_progress();
+  fmt::print("{} against fp32: {}\n", name_of(options.precision), print(error));
+}
+
 /// What was made, in one line.
 void print_summary(const Engine& engine, const std::string& path, double seconds) {
   std::string ways;
@@ -89,8 +99,8 @@ void print_summary(const Engine& engine, const std::string& path, double seconds
   int64_t weights = 0;
   for (const TensorData& constant : engine.constants) weights += constant.byte_count();
   clear_progress();
-  fmt::print("{}: {} steps{}; weights {}; {:.2f} s\n", path, engine.steps.size(), ways,
-             bytes_text(static_cast<double>(weights)), seconds);
+  fmt::print("{}: {} steps{}; {} kernels in {} units; weights {}; {:.2f} s\n", path, engine.steps.size(), ways,
+             engine.kernels.size(), engine.objects.size(), bytes_text(static_cast<double>(weights)), seconds);
 }
 
 int CompileCommand::run() const {
@@ -103,11 +113,14 @@ int CompileCommand::run() const {
     write_stage(std::move(graph), done, stage_of("--compile-to", compile_to), options);
     return 0;
   }
+  const bool rounds = options.precision != Precision::kFp32;
+  const std::optional<Graph> imported = rounds ? std::optional(graph) : std::nullopt;
   const Compiled compiled = graft::compile_from(std::move(graph), done, options);
   report(options, "save", destination);
   save(compiled.plan, destination);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   print_summary(compiled.engine, destination, elapsed.count());
+  if (imported) print_error(*imported, done, compiled.engine, options, error_limit);
   return 0;
 }
 
@@ -125,10 +138,16 @@ void add_compile(CLI::App& app, Action& action) {
                   "passes beside it into FILE.npz")->type_name("STAGE");
   sub->add_option("--compile-from", command->compile_from,
                   "MODEL is the (edited) text of import or passes: go on from there")->type_name("STAGE");
+  sub->add_option("--error-limit", command->error_limit,
+                  "seconds for the error of another --precision than fp32: the network is also built in\n"
+                  "fp32, both run on the same random inputs, and a line says how far apart they are;\n"
+                  "0 leaves it out")
+      ->check(CLI::Range(0.0, 86400.0))->capture_default_str()->type_name("SECONDS");
   sub->footer(R"(
 Examples:
   graft compile model.onnx -o model.graft --dim batch=1:8:64 --dim length=1:128:256
   graft compile model.onnx --shapes image:1x3x224x224 --threads 2 --tune full
+  graft compile model.onnx --precision fp16 --device cuda        and how far is it from fp32?
   graft compile model.onnx --compile-to passes -o model.txt     look at it, edit it, and
   graft compile model.txt --compile-from passes -o model.graft  go on with it
   graft compile model.onnx --compile-to plan -o choices.txt     edit a schedule, and

@@ -33,7 +33,12 @@ void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
   add_choice(command, "--device", "device", "what runs it: cpu, cuda or cuda:NUMBER (cpu)");
   add_choice(command, "--threads", "threads", "threads to plan for; 0 is all of this machine");
   add_choice(command, "--tune", "tune", "off, fast or full: how long candidates are measured (fast)");
-  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4 (native);\n"
+  add_choice(command, "--precision", "precision",
+             "fp32, tf32, fp16 or bf16: what an f32 network is stored in and multiplied as;\n"
+             "sums, softmax and normalisations stay f32 inside, inputs and outputs keep\n"
+             "their types; tf32 is for GPUs (fp32)");
+  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4, or a GPU\n"
+             "that need not be here: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (native);\n"
              "may be repeated for a plan that is ready for several");
   add_choice(command, "--record", "record", "take the choices of this plan, or of this text of a record, where they\n"
              "fit; regions that it does not name are judged as --tune says");
@@ -50,6 +55,14 @@ CompileOptions ModelOptions::compile_options() const {
       set_option(options, {key, value});
     } catch (const Error& error) {
       throw UsageError(std::string("--") + error.what());
+    }
+  }
+  if (options.precision == Precision::kTf32) {
+    try {
+      check_precision(options);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kInvalidArgument) throw UsageError(std::string("--") + error.what());
+      throw;
     }
   }
   options.progress = show_progress;

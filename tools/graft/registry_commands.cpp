@@ -9,12 +9,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/cuda_library.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "commands.h"
 #include "compile.h"
 #include "console.h"
+#include "device/cuda/describe_gpus.h"
 #include "graph/op_def.h"
 #include "kernel_source.h"
 #include "library/libraries.h"
@@ -67,6 +69,18 @@ int list_operators(const std::string& part) {
   return count > 0 ? 0 : 1;
 }
 
+/// The GPUs with what compiles for them, or in one sentence why there are none.
+void print_gpus() {
+  fmt::print("GPU driver       {}\n", describe_cuda_driver());
+  for (const std::string& gpu : describe_gpus()) fmt::print("GPU              {}\n", gpu);
+  const Target target = find_target("sm_90a");
+  const std::string missing = why_no_generator(target);
+  const CudaLibrary compiler = open_cuda_library("nvrtc", {13, 12});  // the generator looks in the same places
+  const std::string where = compiler.handle ? compiler.path : compiler.missing;
+  fmt::print("CUDA generator   {}\n",
+             missing.empty() ? fmt::format("{} ({})", generator_version(target), where) : "none: " + missing);
+}
+
 int print_environment() {
   Table table("lll");
   table.add({"variable", "value", "meaning"});
@@ -85,6 +99,7 @@ int print_environment() {
   }
   fmt::print("kernel cache     {}{}\n", cache.directory(),
              cache.problem().empty() ? "" : fmt::format(" (not used: {})", cache.problem()));
+  print_gpus();
   return 0;
 }
 

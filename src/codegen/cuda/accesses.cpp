@@ -36,6 +36,14 @@ class Collector {
       note(buffer, result_.reads), note(buffer, result_.writes);
     }
   }
+  void add(const tile::Scan& scan) {
+    axes(scan.axes), read(scan.axis.extent), read(scan.initial), read(scan.step);
+    for (const tile::Store& store : scan.stores) write(store, false), read(store.value);
+  }
+  void add(const tile::Select& select) {
+    axes(select.axes), read(select.axis.extent), read(select.key);
+    write(select.keys, false), write(select.positions, false);
+  }
   Accesses take() { return std::move(result_); }
 
  private:

@@ -50,6 +50,7 @@ ContractPlan KernelWriter::plan(const tile::Contract& contract, const std::vecto
   plan.loops = loops;
   const DType a = contract.a->type, b = contract.b->type, c = names_.buffer(contract.c).type;
   plan.tensor_cores = a == b && is_half(a) && c == DType::kFloat32;
+  plan.tf32 = contract.tf32;
   const bool plain = c == DType::kFloat32 || c == DType::kFloat64 || c == DType::kInt32 || c == DType::kInt64;
   if (!plan.tensor_cores && !plain) {
     throw Unsupported{fmt::format("a contraction of {} and {} into {}", name_of(a), name_of(b), name_of(c))};
@@ -58,7 +59,7 @@ ContractPlan KernelWriter::plan(const tile::Contract& contract, const std::vecto
   if (!counts_points(contract.c_indices[0], contract.m) || !counts_points(contract.c_indices[1], contract.n)) {
     throw Unsupported{"a contraction whose fragment is not indexed by all its m axes, then all its n axes"};
   }
-  plan.k = rounded(contract.k[0].bound, plan.tensor_cores ? 16 : 1);
+  plan.k = rounded(contract.k[0].bound, plan.tensor_cores ? 16 : plan.tf32 ? 8 : 1);
   plan.warpgroups = plan.tensor_cores && target_.features.find("+wgmma") != std::string::npos &&
                     plan.layout.warps_m % 4 == 0 && plan.layout.tile_columns() <= 256;
   plan.a = plan_operand(contract, plan, true);

@@ -122,6 +122,10 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
   } else if (plan.tensor_cores) {
     code_.line("multiply_tiles<{}, {}, {}, {}, {}, {}>({}, {}, {}, {});", plan.k, masked, plan.b.transposed, leading[1],
                layout.m_tiles, layout.n_tiles, c, operands[0], operands[1], valid);
+  } else if (plan.tf32) {
+    code_.line("multiply_tf32<{}, {}, {}, {}, {}, {}, {}, {}, {}>({}, {}, {}, {});", plan.k, masked, plan.a.transposed,
+               leading[0], layout.row_step(), plan.b.transposed, leading[1], layout.m_tiles, layout.n_tiles, c,
+               operands[0], operands[1], valid);
   } else {
     code_.line("multiply_plain<{}, {}, {}, {}, {}, {}, {}, {}, {}>({}, {}, {}, {});", plan.k, masked, plan.a.transposed,
                leading[0], layout.row_step(), plan.b.transposed, leading[1], layout.m_tiles, layout.n_tiles, c,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/expression.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace graft::cuda {
 namespace {
 
@@ -13,29 +16,62 @@ bool must_stay_lazy(const Expr& e) {
   return found;
 }
 
+/// `x op y` over ints whose result fits an int.
+std::string narrow_text(Intrinsic intrinsic, const std::vector<std::string>& args, bool non_negative) {
+  switch (intrinsic) {
+    case Intrinsic::kAdd: return fmt::format("{} + {}", args[0], args[1]);
+    case Intrinsic::kSub: return fmt::format("{} - {}", args[0], args[1]);
+    case Intrinsic::kMul: return fmt::format("{} * {}", args[0], args[1]);
+    case Intrinsic::kFloorDiv:
+    case Intrinsic::kDiv:
+      if (non_negative) return fmt::format("(int)((u32){} / (u32){})", args[0], args[1]);
+      break;
+    case Intrinsic::kMod:
+    case Intrinsic::kRem:
+      if (non_negative) return fmt::format("(int)((u32){} % (u32){})", args[0], args[1]);
+      break;
+    default: break;
+  }
+  return intrinsic_text(intrinsic, DType::kInt32, args);
+}
+
 }  // namespace
 
-const std::string* ExpressionWriter::find(const ExprNode* node) const {
+const ExpressionWriter::Term* ExpressionWriter::find(const ExprNode* node) const {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
     if (const auto it = scope->find(node); it != scope->end()) return &it->second;
   }
   return nullptr;
 }
 
-std::string ExpressionWriter::value(const Expr& e) {
+std::string ExpressionWriter::widened(const Term& term, const Expr& e) {
+  if (!term.narrow) return term.text;
+  return e->kind == ExprKind::kConstant ? literal(*e) : "(i64)" + term.text;
+}
+
+std::string ExpressionWriter::value(const Expr& e) { return widened(term(e), e); }
+
+ExpressionWriter::Term ExpressionWriter::term(const Expr& e) {
   switch (e->kind) {
-    case ExprKind::kConstant: return literal(*e);
-    case ExprKind::kSize: return names_.size(e->size);
+    case ExprKind::kConstant: {
+      if (e->type != DType::kInt64) return {literal(*e), {}, false};
+      const Range range{e->integer, e->integer};
+      if (!range.fits_int() || e->integer == INT32_MIN) return {literal(*e), range, false};
+      return {e->integer < 0 ? fmt::format("({})", e->integer) : std::to_string(e->integer), range, true};
+    }
+    case ExprKind::kSize: return {names_.size(e->size), {}, false};
     case ExprKind::kVariable: {
       const std::string& name = names_.variables.at(e->variable);
-      return e->type == DType::kInt64 ? "(i64)" + name : name;
+      const auto range = names_.ranges.find(e->variable);
+      if (range != names_.ranges.end()) return {name, range->second, true};
+      return {e->type == DType::kInt64 ? "(i64)" + name : name, {}, false};
     }
     default: break;
   }
-  if (const std::string* known = find(e.get())) return *known;
-  std::string text = compute(e);
-  scopes_.back()[e.get()] = text;
-  return text;
+  if (const Term* known = find(e.get())) return *known;
+  Term made = compute(e);
+  scopes_.back()[e.get()] = made;
+  return made;
 }
 
 std::string ExpressionWriter::local(DType type, const std::string& text) {
@@ -44,8 +80,14 @@ std::string ExpressionWriter::local(DType type, const std::string& text) {
   return name;
 }
 
-std::string ExpressionWriter::compute(const Expr& e) {
-  if (e->kind == ExprKind::kLoad) return load(e);
+/// An i64 in the narrowest variable.
+ExpressionWriter::Term ExpressionWriter::local_index(const Range& range, const std::string& text) {
+  if (!range.fits_int()) return {local(DType::kInt64, text), range, false};
+  return {local(DType::kInt32, text), range, true};
+}
+
+ExpressionWriter::Term ExpressionWriter::compute(const Expr& e) {
+  if (e->kind == ExprKind::kLoad) return {load(e), {}, false};
   if (e->intrinsic == Intrinsic::kSelect) return select(e);
   return call(e);
 }
@@ -74,28 +116,60 @@ std::string ExpressionWriter::element(int buffer, const std::vector<Expr>& indic
     }
     return names_.buffers[buffer] + position;
   }
-  const bool shared = names_.buffer(buffer).scope == tile::Scope::kShared;
   if (bit_width(names_.buffer(buffer).type) < 8) {
     throw Unsupported{"stores of elements narrower than a byte are not supported in CUDA kernels yet"};
   }
-  std::string offset;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    const std::string index = value(indices[i]);
-    const Size stride = names_.stride(buffer, i);
-    if (stride.is(0)) continue;
-    if (!offset.empty()) offset += " + ";
-    offset += shared ? fmt::format("(int)({})", index) : index;
-    if (stride.is(1)) continue;
-    offset += " * " + (shared ? stride.to_string() : names_.size(stride));
-  }
-  return fmt::format("{}[{}]", names_.buffers[buffer], offset.empty() ? "0" : offset);
+  return fmt::format("{}[{}]", names_.buffers[buffer], offset_of(buffer, indices));
 }
 
-std::string ExpressionWriter::select(const Expr& e) {
+/// The number of an element: what is affine in one sum, the other indices times their strides.
+std::string ExpressionWriter::offset_of(int buffer, const std::vector<Expr>& indices) {
+  const bool shared = names_.buffer(buffer).scope == tile::Scope::kShared;
+  std::string offset;
+  Affine plain;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const Size stride = names_.stride(buffer, i);
+    if (stride.is(0)) continue;
+    const auto index = affine(indices[i]);
+    if (index && !find(indices[i].get())) {
+      plain.offset = plain.offset + index->offset * stride;
+      for (const auto& [variable, coefficient] : index->coefficients) {
+        Size& sum = plain.coefficients.try_emplace(variable, 0).first->second;
+        sum = sum + coefficient * stride;
+      }
+      continue;
+    }
+    const Term each = term(indices[i]);
+    const auto step = stride.as_constant();
+    if (!offset.empty()) offset += " + ";
+    const int64_t reach = std::max(std::abs(each.range.low / 2), std::abs(each.range.high / 2)) + 1;
+    const bool fits = each.narrow && step && *step <= INT32_MAX / 16 / reach;
+    offset += shared && !fits ? fmt::format("(int)({})", each.text)
+              : each.narrow && !fits ? "(i64)" + each.text : each.text;
+    if (!stride.is(1)) offset += " * " + (shared || fits ? stride.to_string() : names_.size(stride));
+  }
+  std::erase_if(plain.coefficients, [](const auto& entry) { return entry.second.is(0); });
+  const bool nothing = plain.coefficients.empty() && plain.offset.is(0);
+  if (nothing) return offset.empty() ? "0" : offset;
+  std::string text = names_.affine_text(plain);
+  if (shared) text = fmt::format("(int)({})", text);
+  if (offset.empty()) return text;
+  return fmt::format("{}({}) + {}", shared ? "" : "(i64)", text, offset);
+}
+
+ExpressionWriter::Term ExpressionWriter::select(const Expr& e) {
   const std::string condition = value(e->args[0]);
+  const bool index = e->type == DType::kInt64;
   if (!must_stay_lazy(e->args[1]) && !must_stay_lazy(e->args[2])) {
-    const std::string a = value(e->args[1]), b = value(e->args[2]);
-    return local(e->type, intrinsic_text(Intrinsic::kSelect, e->type, {condition, a, b}));
+    const Term a = term(e->args[1]), b = term(e->args[2]);
+    const Range range = index ? range_of(Intrinsic::kSelect, {{}, a.range, b.range}) : Range{};
+    if (a.narrow && b.narrow) {
+      return local_index(range, intrinsic_text(Intrinsic::kSelect, e->type, {condition, a.text, b.text}));
+    }
+    const std::vector<std::string> args{condition, widened(a, e->args[1]), widened(b, e->args[2])};
+    const std::string text = intrinsic_text(Intrinsic::kSelect, e->type, args);
+    if (index) return local_index(range, text);
+    return {local(e->type, text), {}, false};
   }
   const std::string name = code_.fresh("t");
   code_.line("{} {};", type_name(e->type), name);
@@ -106,22 +180,44 @@ std::string ExpressionWriter::select(const Expr& e) {
     leave();
     code_.close();
   }
-  return name;
+  return {name, {}, false};
 }
 
-std::string ExpressionWriter::call(const Expr& e) {
-  std::vector<std::string> args;
-  for (const Expr& arg : e->args) args.push_back(value(arg));
+ExpressionWriter::Term ExpressionWriter::call(const Expr& e) {
+  std::vector<Term> terms;
+  bool narrow = true, indices = true;
+  for (const Expr& arg : e->args) {
+    terms.push_back(term(arg));
+    narrow &= terms.back().narrow;
+    indices &= arg->type == DType::kInt64;
+  }
+  std::vector<Range> ranges;
+  std::vector<std::string> texts, wide;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    ranges.push_back(terms[i].range);
+    texts.push_back(terms[i].text);
+    wide.push_back(widened(terms[i], e->args[i]));
+  }
   if (e->intrinsic == Intrinsic::kCast) {
     if (bit_width(e->type) < 8) {
       throw Unsupported{fmt::format("casts to {} are not supported in CUDA kernels yet", name_of(e->type))};
     }
-    return local(e->type, fmt::format("convert<{}>({})", type_name(e->type), args[0]));
+    return {local(e->type, fmt::format("convert<{}>({})", type_name(e->type), texts[0])), {}, false};
   }
   if (e->intrinsic == Intrinsic::kBitcast) {
-    return local(e->type, fmt::format("bit_cast<{}>({})", type_name(e->type), args[0]));
+    return {local(e->type, fmt::format("bit_cast<{}>({})", type_name(e->type), wide[0])), {}, false};
   }
-  return local(e->type, intrinsic_text(e->intrinsic, e->args[0]->type, args));
+  if (!indices) return {local(e->type, intrinsic_text(e->intrinsic, e->args[0]->type, wide)), {}, false};
+  if (e->type != DType::kInt64) {
+    const std::string text = intrinsic_text(e->intrinsic, DType::kInt64, narrow ? texts : wide);
+    return {local(e->type, text), {}, false};
+  }
+  const Range range = range_of(e->intrinsic, ranges);
+  if (narrow && range.fits_int()) {
+    const bool non_negative = ranges.size() == 2 && ranges[0].low >= 0 && ranges[1].low > 0;
+    return local_index(range, narrow_text(e->intrinsic, texts, non_negative));
+  }
+  return local_index(range, intrinsic_text(e->intrinsic, DType::kInt64, wide));
 }
 
 }  // namespace graft::cuda

@@ -22,23 +22,34 @@ class ExpressionWriter {
   void enter() { scopes_.emplace_back(); }
   void leave() { scopes_.pop_back(); }
   /// From now on `e` is read from `text` (a vector load made beforehand).
-  void define(const Expr& e, std::string text) { scopes_.back()[e.get()] = std::move(text); }
+  void define(const Expr& e, std::string text) { scopes_.back()[e.get()] = {std::move(text), {}, false}; }
   /// The register of a fragment that stands for its element at the current point: "[m][n][e]"; and for its row: "[h]".
   void set_fragment_position(std::string text, std::string row) {
     fragment_position_ = std::move(text), row_position_ = std::move(row);
   }
 
  private:
-  std::string compute(const Expr& e);
+  /// A value's name or literal; an i64 may be known to lie in a range and, where that fits, be held in an int.
+  struct Term {
+    std::string text;
+    Range range;
+    bool narrow = false;
+  };
+
+  Term term(const Expr& e);
+  Term compute(const Expr& e);
+  Term call(const Expr& e);
+  Term select(const Expr& e);
+  Term local_index(const Range& range, const std::string& text);
   std::string load(const Expr& e);
-  std::string select(const Expr& e);
-  std::string call(const Expr& e);
+  std::string offset_of(int buffer, const std::vector<Expr>& indices);
   std::string local(DType type, const std::string& text);
-  const std::string* find(const ExprNode* node) const;
+  const Term* find(const ExprNode* node) const;
+  static std::string widened(const Term& term, const Expr& e);
 
   CodeText& code_;
   const KernelNames& names_;
-  std::vector<std::unordered_map<const ExprNode*, std::string>> scopes_;
+  std::vector<std::unordered_map<const ExprNode*, Term>> scopes_;
   std::string fragment_position_, row_position_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/kernel_text.h"
 
+#include <cstdlib>
 #include <tuple>
 
 namespace graft::cuda {
@@ -81,13 +82,27 @@ std::string KernelNames::size(const Size& size) const {
 }
 
 std::string KernelNames::affine_text(const Affine& address) const {
-  std::string text = address.offset.is(0) ? "" : size(address.offset);
+  std::string wide = address.offset.is(0) ? "" : size(address.offset), narrow;
+  int64_t reach = 0;  // of the part that is summed in an int
+  const auto append = [](std::string& text, const std::string& term) { text += (text.empty() ? "" : " + ") + term; };
   for (const auto& [variable, coefficient] : address.coefficients) {
-    if (!text.empty()) text += " + ";
-    text += fmt::format("(i64){}", variables.at(variable));
-    if (!coefficient.is(1)) text += " * " + size(coefficient);
+    const std::string& name = variables.at(variable);
+    const auto range = ranges.find(variable);
+    const auto step = coefficient.as_constant();
+    constexpr int64_t kMost = INT32_MAX;
+    if (range != ranges.end() && step && !uniform.contains(variable) && std::abs(*step) <= kMost) {
+      const int64_t most = std::max(std::abs(range->second.low), std::abs(range->second.high)) * std::abs(*step);
+      if (most <= kMost - reach) {
+        reach += most;
+        append(narrow, *step == 1 ? name : fmt::format("{} * {}", name, *step));
+        continue;
+      }
+    }
+    append(wide, "(i64)" + name + (coefficient.is(1) ? "" : " * " + size(coefficient)));
   }
-  return text.empty() ? "0ll" : text;
+  if (narrow.empty()) return wide.empty() ? "0ll" : wide;
+  if (wide.empty()) return narrow;
+  return fmt::format("{} + ({})", wide, narrow);
 }
 
 Size KernelNames::stride(int buffer, size_t axis) const {

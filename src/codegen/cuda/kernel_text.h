@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/cuda/index_range.h"
 #include "tile/program.h"
 
 namespace graft::cuda {
@@ -83,10 +85,13 @@ struct KernelNames {
   std::vector<std::vector<int64_t>> strides;   ///< kShared: in shared memory, padded against bank conflicts
   std::map<std::string, Size, std::less<>> sizes;  ///< symbol -> parameter name
   std::unordered_map<int, std::string> variables;
+  std::set<int> crossed;                       ///< kShared buffers that are walked down their columns
+  std::unordered_map<int, Range> ranges;       ///< of the variables that are held in an int
+  std::set<int> uniform;                       ///< variables with one value for all threads of a block
   std::unordered_map<int, FragmentLayout> fragments;  ///< by buffer
 
   std::string size(const Size& size) const;
-  /// `base + offset` of an affine element address whose variables have names; elements, i64.
+  /// `base + offset` of an affine element address whose variables have names; elements, i64, but for what fits an int.
   std::string affine_text(const Affine& address) const;
   /// The linear element address of indices into a global buffer, or nothing when an index is not affine.
   std::optional<Affine> address(int buffer, const std::vector<Expr>& indices) const;

@@ -46,7 +46,9 @@ Kernel KernelWriter::write() {
   for (size_t i = 0; i < program_.buffers.size(); ++i) {
     const tile::Buffer& buffer = program_.buffers[i];
     if (buffer.scope != tile::Scope::kGlobal) continue;
-    parameters += fmt::format("{}{}* {}, ", buffer.written ? "" : "const ", type_name(buffer.type), names_.buffers[i]);
+    const std::string type = type_name(buffer.type);
+    parameters += fmt::format("{} {}, ", buffer.written ? type + "*" : "const " + type + "* __restrict__",
+                              names_.buffers[i]);
   }
   for (size_t i = 0; i < program_.sizes.size(); ++i) parameters += fmt::format("const i64 s{}, ", i);
   code_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}i64* status)", program_.threads,
@@ -54,9 +56,13 @@ Kernel KernelWriter::write() {
   code_.line("extern __shared__ __align__(1024) u8 shared[];");
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp, (void)shared;");
+  code_.line("Fault fault = {false, 0};");
   grid();
-  declare_memory();
-  body(program_.body);
+  if (!row_program()) {
+    declare_memory();
+    body(program_.body);
+  }
+  code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
   code_.close();
   return {code_.text(), program_.threads, shared_end_, warpgroup_products_};
 }
@@ -115,6 +121,10 @@ void KernelWriter::choose_layouts() {
     const FragmentLayout layout = same->second;
     names_.fragments.emplace(static_cast<int>(i), layout);
   }
+  for_each_leaf(program_.body, [&](const tile::Statement& each) {
+    const auto* map = std::get_if<tile::Map>(&each.node);
+    if (map && !map->axes.empty()) find_crossed(*map);
+  });
 }
 
 int64_t KernelWriter::reserve_shared(int64_t bytes, int64_t alignment) {
@@ -136,7 +146,9 @@ void KernelWriter::declare_memory() {
       }
     }
     if (buffer.scope != tile::Scope::kShared) continue;
-    // Row-major, with rows of a matrix an odd number of 16-byte pieces apart: no two of eight rows share banks.
+    // Row-major, with rows of a matrix an odd number of 16-byte pieces apart: no two of eight rows share banks. Of one
+    // that is walked down its columns, an odd number of elements apart: no two of 32 rows do.
+    const bool crossed = names_.crossed.contains(static_cast<int>(i));
     const int width = std::max(bit_width(buffer.type) / 8, 1);
     std::vector<int64_t> strides(buffer.shape.size(), 1);
     int64_t elements = 1;
@@ -144,7 +156,7 @@ void KernelWriter::declare_memory() {
       strides[axis] = elements;
       elements *= std::max<int64_t>(buffer.shape[axis].constant(), 1);
       const bool row = axis + 1 == buffer.shape.size() && axis > 0 && elements * width >= 32;
-      if (row) elements = ((elements * width + 15) / 16 | 1) * 16 / width;
+      if (row) elements = crossed ? elements | 1 : ((elements * width + 15) / 16 | 1) * 16 / width;
     }
     names_.strides[i] = std::move(strides);
     code_.line("{0}* const {1} = ({0}*)(shared + {2});", type_name(buffer.type), names_.buffers[i],
@@ -155,17 +167,22 @@ void KernelWriter::declare_memory() {
 void KernelWriter::grid() {
   std::string total = "1ll";
   for (const graft::Axis& axis : program_.grid) total += " * " + names_.size(axis.extent);
-  code_.line("i64 point = blockIdx.x + (i64)gridDim.x * blockIdx.y;");
-  code_.line("if (point >= {}) return;", total);
+  code_.line("if ((i64)blockIdx.x >= {}) return;", total);
+  // A launch has fewer than 2^31 blocks, so each axis of its grid fits an int.
+  std::string point = "blockIdx.x";
   for (size_t i = program_.grid.size(); i-- > 0;) {
     const graft::Axis& axis = program_.grid[i];
-    const std::string name = bind(axis.variable, "g");
+    const std::string name = code_.fresh("g");
     if (i == 0) {
-      code_.line("const i64 {} = point;", name);
+      code_.line("const int {} = {};", name, point);
     } else {
-      code_.line("const i64 {} = point % {};", name, names_.size(axis.extent));
-      code_.line("point /= {};", names_.size(axis.extent));
+      const std::string next = code_.fresh("q");
+      code_.line("const u32 {} = {} / (u32){};", next, point, names_.size(axis.extent));
+      code_.line("const int {} = {} - {} * (u32){};", name, point, next, names_.size(axis.extent));
+      point = next;
     }
+    bind_index(axis.variable, name, axis.extent.as_constant().value_or(INT32_MAX));
+    names_.uniform.insert(axis.variable->variable);
   }
 }
 

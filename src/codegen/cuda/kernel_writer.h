@@ -2,6 +2,7 @@
 // Turns one tile program into the text of one CUDA kernel. Statements are written by the file named after them.
 #pragma once
 
+#include <optional>
 #include <set>
 
 #include "codegen/cuda/expression.h"
@@ -30,6 +31,9 @@ struct Accesses {
   std::set<int> reads, writes;
 };
 Accesses accesses_of(const tile::Program& program, const tile::Statement& statement);
+
+/// Whether the order of elements does not matter, as far as the combination's form shows it.
+bool is_commutative(const Monoid& monoid);
 
 /// Whether `index` counts the points of `axes` in row-major order, as a fragment's row or column does.
 bool counts_points(const Expr& index, const std::vector<tile::Axis>& axes);
@@ -73,11 +77,66 @@ struct Operand {
   int64_t slot_bytes() const;
 };
 
+/// How the points of axes with known bounds are dealt to the threads of a block: `across` threads along the last axis
+/// (in pieces of `vector` points) and `down` along the others, or one after the other (`down` is 0).
+struct PointDeal {
+  std::vector<int64_t> bounds;  ///< of the axes, the last one in pieces
+  int64_t across = 1, down = 0;
+  int64_t turns_across = 1;  ///< of each thread along the last axis
+  int64_t turns = 1;         ///< of each thread
+  int vector = 1;
+  int64_t pieces() const { return bounds.back(); }
+  int64_t rows() const;
+};
+
+/// One store of a map, or a load that it needs at every point, in pieces of several elements where `wide`.
+struct PointAccess {
+  int buffer = -1;
+  const std::vector<Expr>* indices = nullptr;
+  Expr load;  ///< null: a store
+  bool wide = false;
+};
+
+/// How one thread folds elements: number `member` of `group` takes every group-th piece.
+struct FoldDeal {
+  std::string member;
+  int64_t group = 1;
+  int vector = 1;
+  Expr across;  ///< columns: the axis of which a piece holds neighbours, each with a state of its own; null: rows
+};
+
+/// A scan whose state is the fold of what came: parts of it may be folded first.
+struct RunningFold {
+  Intrinsic combine = Intrinsic::kAdd;
+  Expr lift;
+};
+
+/// The axes of a statement of a row program: the row, when a block has several, and what a row consists of.
+struct RowAxes {
+  std::vector<tile::Axis> row;  ///< one or none
+  std::vector<tile::Axis> inner;
+};
+
+/// A program whose statements all go over the same rows, `group` threads to a row, each thread always over the same
+/// elements: what one statement leaves for another stays in registers, and memory is read once.
+struct RowPlan {
+  std::vector<tile::Axis> row;
+  std::vector<int64_t> bounds;    ///< of the inner axes, the last one in pieces
+  int64_t group = 1, pieces = 1, turns = 1;
+  int vector = 1;
+  std::set<int> row_buffers;      ///< with an element for every element of a row
+  std::set<int> scalar_buffers;   ///< with an element for every row
+  std::vector<std::pair<std::string, Expr>> loads;  ///< that are made ahead, by key
+  std::set<std::string> loaded;   ///< keys of those that have been made
+  std::string condition;          ///< under which pieces are aligned
+};
+
 /// How one contraction is carried out.
 struct ContractPlan {
   const tile::Contract* contract = nullptr;
   bool tensor_cores = false, warpgroups = false;
-  int k = 0;  ///< the tile's k, a multiple of 16 on tensor cores
+  bool tf32 = false;  ///< tensor cores, f32 operands read as plain products read them
+  int k = 0;          ///< the tile's k, a multiple of 16 on tensor cores
   FragmentLayout layout;
   Operand a, b;
   std::vector<const tile::For*> loops;  ///< that stage its operands, outermost first
@@ -102,12 +161,23 @@ class KernelWriter {
   // kernel_writer.cpp: the frame and control flow
   void declare_names();
   void choose_layouts();
+  void find_crossed(const tile::Map& map);
   void declare_memory();
   void grid();
   void body(const tile::Body& statements);
   void statement(const tile::For& loop);
   void statement(const tile::If& branch);
   void statement(const tile::SortRow& sort);
+
+  // select_statement.cpp
+  void statement(const tile::Select& select);
+
+  // scan_statement.cpp
+  void statement(const tile::Scan& scan);
+  void scan_points(const tile::Scan& scan);
+  void scan_rows(const tile::Scan& scan, const RunningFold& fold);
+  void scan_columns(const tile::Scan& scan, const RunningFold& fold);
+  void emit_scan_stores(const tile::Scan& scan);
   std::string uniform_value(const Expr& e);
   int64_t reserve_shared(int64_t bytes, int64_t alignment = 128);
   void before(const Accesses& accesses);
@@ -143,10 +213,55 @@ class KernelWriter {
   void decompose(const std::vector<tile::Axis>& axes, const std::vector<std::string>& extents,
                  const std::string& point, const std::string& type);
 
+  // point_loop.cpp: points dealt to threads
+  bool dealt_map(const tile::Map& map, const std::vector<std::string>& extents);
+  void dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
+                    const std::vector<PointAccess>& accesses);
+  std::vector<PointAccess> accesses_of_points(const tile::Map& map) const;
+  int widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses) const;
+  int width_of(const PointAccess& access, int last, int limit) const;
+  std::string wide_condition(const tile::Axis& axis, const std::vector<PointAccess>& accesses, int vector);
+  PointDeal deal(const std::vector<tile::Axis>& axes, int vector) const;
+  std::string open_turn(const PointDeal& deal, const std::vector<tile::Axis>& axes,
+                        const std::vector<std::string>& extents, const std::string& turn);
+  int turns_at_once(const PointDeal& deal, int64_t nodes, int64_t bytes) const;
+  std::string pointer_to(const PointAccess& access);
+  int bytes_of_narrowest(const std::vector<PointAccess>& accesses) const;
+  void bind_index(const Expr& variable, const std::string& name, int64_t bound);
+
   // reduce_statement.cpp
   void statement(const tile::Reduce& reduce);
   void fragment_reduce(const tile::Reduce& reduce, int fragment);
   void memory_reduce(const tile::Reduce& reduce);
+
+  // row_program.cpp: rows that stay in registers
+  bool row_program();
+  std::optional<RowPlan> plan_rows() const;
+  bool plan_statement(RowPlan& plan, const tile::Statement& statement) const;
+  bool plan_buffer(RowPlan& plan, int buffer, const std::vector<Expr>& indices, const RowAxes& axes) const;
+  void plan_loads(RowPlan& plan) const;
+  void write_rows(RowPlan& plan);
+  void row_map(RowPlan& plan, const tile::Map& map);
+  void row_reduce(RowPlan& plan, const tile::Reduce& reduce);
+  void load_ahead(RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
+  void open_pieces(const RowPlan& plan, const RowAxes& axes);
+  void open_elements(const RowPlan& plan, const RowAxes& axes, const std::vector<Expr>& values);
+  void define_row_loads(const RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
+  std::string row_key(const Expr& load, const RowAxes& axes) const;
+
+  // reduce_loop.cpp: reductions over axes with known bounds
+  bool dealt_reduce(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                    const std::vector<std::string>& reduced);
+  void reduce_points(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                     const std::vector<std::string>& reduced);
+  void reduce_rows(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                   const std::vector<std::string>& reduced);
+  void reduce_columns(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                      const std::vector<std::string>& reduced);
+  std::vector<PointAccess> loads_of(const tile::Reduce& reduce) const;
+  void fold_pieces(const tile::Reduce& reduce, const std::vector<std::string>& reduced,
+                   const std::vector<PointAccess>& loads, const FoldDeal& deal);
+
   void reduce_thread_per_point(const tile::Reduce& reduce, const std::vector<std::string>& kept,
                                const std::vector<std::string>& reduced);
   void reduce_together(const tile::Reduce& reduce, const std::vector<std::string>& kept,

@@ -145,6 +145,7 @@ void KernelWriter::decompose(const std::vector<tile::Axis>& axes, const std::vec
 
 void KernelWriter::flat_map(const tile::Map& map) {
   const std::vector<std::string> extents = extents_of(map.axes);
+  if (!reads_own_stores(map) && dealt_map(map, extents)) return;
   if (!vector_points(map, extents)) scalar_points(map, extents);
 }
 

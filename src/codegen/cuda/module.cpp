@@ -49,12 +49,13 @@ void compile(std::string_view programs, const Target& target, std::string_view o
   for (const WarpgroupProduct& product : products) source += warpgroup_product(product);
   source += kernels;
   if (has_word(options, "source")) send("source", source);
-  if (has_word(options, "ptx")) send("ptx", compile_source(source, target.architecture, progress, true));
+  if (has_word(options, "ptx")) send("ptx", compile_source(source, target.architecture, progress, {.ptx = true}));
   send("launch", launches);
   std::string report;
   if (!has_word(options, "no-cubin")) {
-    std::string* wanted = has_word(options, "report") ? &report : nullptr;
-    send("cubin", compile_source(source, target.architecture, progress, false, wanted));
+    const CompileMode mode{.quick = has_word(options, "quick"),
+                           .report = has_word(options, "report") ? &report : nullptr};
+    send("cubin", compile_source(source, target.architecture, progress, mode));
   }
   if (!report.empty()) send("report", report);
   // NVRTC compiles all of them at once.
@@ -64,9 +65,9 @@ void compile(std::string_view programs, const Target& target, std::string_view o
 }  // namespace
 }  // namespace graft::cuda
 
-extern "C" __attribute__((visibility("default"))) int graft_codegen_compile(
-    const char* programs, size_t program_bytes, const char* target, const char* options,
-    graft_codegen_sink sink, void* context) {
+extern "C" __attribute__((visibility("default"))) int graft_codegen_compile(const char* programs, size_t program_bytes,
+                                                                            const char* target, const char* options,
+                                                                            graft_codegen_sink sink, void* context) {
   const auto send = [&](const char* kind, std::string_view data) { sink(context, kind, data.data(), data.size()); };
   try {
     graft::codegen::Progress progress(sink, context);

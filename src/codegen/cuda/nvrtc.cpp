@@ -83,7 +83,7 @@ std::string nvrtc_version() {
 }
 
 std::string compile_source(const std::string& source, const std::string& architecture, codegen::Progress& progress,
-                           bool ptx, std::string* report) {
+                           const CompileMode& mode) {
   const std::string problem = nvrtc_problem();
   GRAFT_USER_CHECK(problem.empty(), kDevice, problem, "CUDA code generation");
   const Nvrtc& api = nvrtc();
@@ -91,22 +91,26 @@ std::string compile_source(const std::string& source, const std::string& archite
   GRAFT_CHECK(api.create(&program, source.c_str(), "graft_kernels.cu", 0, nullptr, nullptr) == 0,
               "NVRTC does not accept a program");
   std::string arch = architecture;
-  if (ptx) arch.replace(0, arch.find('_'), "compute");
+  if (mode.ptx) arch.replace(0, arch.find('_'), "compute");
   const std::string architecture_option = "--gpu-architecture=" + arch;
   // A product and a sum stay two roundings, as intrinsics.inc says; fused ones are written as such.
   std::vector<const char*> options = {architecture_option.c_str(), "--std=c++17", "--fmad=false",
                                       "--device-as-default-execution-space", "--diag-suppress=177,550"};
-  if (report) options.push_back("--ptxas-options=-v");
+  if (mode.report) options.push_back("--ptxas-options=-v");
+  int major = 0, minor = 0;
+  if (mode.quick && api.version(&major, &minor) == 0 && major >= 13) options.push_back("--Ofast-compile=mid");
   if (api.set_flow_callback) api.set_flow_callback(program, &wants_stop, &progress);
   const int outcome = api.compile(program, static_cast<int>(options.size()), options.data());
-  const std::string log = outcome == 0 && !report ? "" : result(program, api.log_size, api.log);
+  const std::string log = outcome == 0 && !mode.report ? "" : result(program, api.log_size, api.log);
   std::string code;
-  if (outcome == 0) code = ptx ? result(program, api.ptx_size, api.ptx) : result(program, api.cubin_size, api.cubin);
+  if (outcome == 0) {
+    code = mode.ptx ? result(program, api.ptx_size, api.ptx) : result(program, api.cubin_size, api.cubin);
+  }
   api.destroy(&program);
   progress.check();
   GRAFT_CHECK(outcome == 0, fmt::format("NVRTC rejects generated code for {}: {}", architecture, log.c_str()));
   GRAFT_CHECK(!code.empty(), "NVRTC gave no code for " + architecture);
-  if (report) *report = log.c_str();
+  if (mode.report) *mode.report = log.c_str();
   return code;
 }
 

@@ -12,11 +12,17 @@ namespace graft::cuda {
 std::string nvrtc_version();
 /// Why NVRTC cannot be used and how to get it, or empty.
 std::string nvrtc_problem();
-/// Compiles a unit for an architecture ("sm_90a") to a cubin, or to PTX text. Throws a device Error when NVRTC is
-/// absent, an internal one with the compiler's log when it rejects the source, and a cancelled one when `progress`
-/// wants to stop: at once from NVRTC 12.9 on, before that when NVRTC is done. `report` gets what the assembler says of
-/// each kernel of a cubin: registers, stack frame and spills. Thread-safe.
+/// How a unit is compiled.
+struct CompileMode {
+  bool ptx = false;    ///< to PTX text, not to a cubin
+  bool quick = false;  ///< with less optimisation, where this NVRTC can (13.0 and newer): only to see that it compiles
+  std::string* report = nullptr;  ///< gets what the assembler says of each kernel: registers, stack frame and spills
+};
+
+/// Compiles a unit for an architecture ("sm_90a"). Throws a device Error when NVRTC is absent, an internal one with the
+/// compiler's log when it rejects the source, and a cancelled one when `progress` wants to stop: at once from
+/// NVRTC 12.9 on, before that when NVRTC is done. Thread-safe.
 std::string compile_source(const std::string& source, const std::string& architecture, codegen::Progress& progress,
-                           bool ptx = false, std::string* report = nullptr);
+                           const CompileMode& mode = {});
 
 }  // namespace graft::cuda

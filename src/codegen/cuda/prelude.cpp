@@ -132,10 +132,12 @@ GRAFT_DEVICE f32 power_of(f32 a, f32 b) { return (f32)pow((f64)a, (f64)b); }
 GRAFT_DEVICE f64 power_of(f64 a, f64 b) { return pow(a, b); }
 GRAFT_DEVICE bool is_inf_of(f32 x) { return fabsf(x) == __int_as_float(0x7f800000); }
 GRAFT_DEVICE bool is_inf_of(f64 x) { return fabs(x) == __longlong_as_double(0x7ff0000000000000ll); }
-template <class T> GRAFT_DEVICE T check_index(T i, T n, i64* status) {
-  if (i >= 0 && i < n) return i;
-  status[0] = 1, status[1] = (i64)i;
-  return 0;
+// What a thread found wrong; told once at its end, so that no store stands between its loads.
+struct Fault { bool found; i64 index; };
+template <class T> GRAFT_DEVICE T check_index(T i, T n, Fault& fault) {
+  const bool good = i >= 0 && i < n;
+  if (!good) fault.found = true, fault.index = (i64)i;
+  return good ? i : (T)0;
 }
 template <class T> GRAFT_DEVICE T load_packed(const u8* bytes, i64 element, int bits) {
   const int shift = (int)(element * bits & 7);
@@ -161,6 +163,84 @@ template <class S> GRAFT_DEVICE S shuffle(const S& state, int distance, bool dow
 template <class S, class F> GRAFT_DEVICE S warp_fold(S state, F combine) {
 #pragma unroll
   for (int distance = 1; distance < 32; distance *= 2) state = combine(state, shuffle(state, distance, true));
+  return state;
+}
+template <class T> GRAFT_DEVICE T shuffle_up(const T& value, int distance) {
+  constexpr int kWords = (sizeof(T) + 3) / 4;
+  union Words { u32 words[kWords]; T value; __device__ Words() {} } in, out;
+  in.value = value;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) out.words[i] = __shfl_up_sync(0xffffffffu, in.words[i], distance);
+  return out.value;
+}
+template <class T> GRAFT_DEVICE T shuffle_from(const T& value, int lane) {
+  constexpr int kWords = (sizeof(T) + 3) / 4;
+  union Words { u32 words[kWords]; T value; __device__ Words() {} } in, out;
+  in.value = value;
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) out.words[i] = __shfl_sync(0xffffffffu, in.words[i], lane);
+  return out.value;
+}
+// The fold of the lanes before this one; `total` of all.
+template <class T, class F> GRAFT_DEVICE T warp_before(T value, T identity, F combine, T& total) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const T other = shuffle_up(value, distance);
+    if (lane >= distance) value = combine(other, value);
+  }
+  total = shuffle_from(value, 31);
+  const T before = shuffle_up(value, 1);
+  return lane == 0 ? identity : before;
+}
+// The fold of the threads before this one; `total` of all. `partial` has one place per warp.
+template <int Threads, class T, class F>
+GRAFT_DEVICE T block_before(T value, T identity, F combine, T& total, T* partial) {
+  T own;
+  const T before = warp_before(value, identity, combine, own);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = own;
+  __syncthreads();
+  T earlier = identity;
+  total = identity;
+#pragma unroll
+  for (int i = 0; i < Threads / 32; ++i) {
+    if (i == threadIdx.x / 32) earlier = total;
+    total = combine(total, partial[i]);
+  }
+  __syncthreads();
+  return combine(earlier, before);
+}
+// The fold of each group of neighbouring lanes, a power of two of them, in order; the first of each has it.
+template <int Group, class S, class F> GRAFT_DEVICE S group_fold(S state, F combine) {
+#pragma unroll
+  for (int distance = 1; distance < Group; distance *= 2) state = combine(state, shuffle(state, distance, true));
+  return state;
+}
+// The fold of each group of several warps in order; the first thread of each has it.
+template <int Threads, int Group, class S, class F> GRAFT_DEVICE S groups_fold(S state, F combine, S* partial) {
+  state = warp_fold(state, combine);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = state;
+  __syncthreads();
+  if (threadIdx.x % Group == 0) {
+    for (int i = 1; i < Group / 32; ++i) state = combine(state, partial[threadIdx.x / 32 + i]);
+  }
+  return state;
+}
+// The same for groups that are part of a warp or several warps; all threads have it. `partial` has one place per warp.
+template <int Group, class S, class F> GRAFT_DEVICE S fold_for_all(S state, F combine, S* partial) {
+#pragma unroll
+  for (int distance = 1; distance < (Group < 32 ? Group : 32); distance *= 2) {
+    state = combine(state, shuffle(state, distance, false));
+  }
+  if constexpr (Group > 32) {
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = state;
+    __syncthreads();
+    S* const own = partial + threadIdx.x / Group * (Group / 32);
+    state = own[0];
+#pragma unroll
+    for (int i = 1; i < Group / 32; ++i) state = combine(state, own[i]);
+  }
   return state;
 }
 // The fold of the four lanes that hold one row of a fragment; all four have it.
@@ -219,6 +299,59 @@ GRAFT_DEVICE void atomic_add(i32* address, i32 value) { atomicAdd(address, value
 GRAFT_DEVICE void atomic_add(u32* address, u32 value) { atomicAdd(address, value); }
 GRAFT_DEVICE void atomic_add(i64* address, i64 value) { atomicAdd((u64*)address, (u64)value); }
 
+// Keys as integers of the same order: NaN largest, -0 as 0.
+GRAFT_DEVICE u32 ordered(f32 x) {
+  if (x != x) return 0xffffffffu;
+  const u32 bits = __float_as_uint(x == 0 ? 0.0f : x);
+  return bits ^ ((bits >> 31) ? 0xffffffffu : 0x80000000u);
+}
+GRAFT_DEVICE u32 ordered(f16 x) { return ordered(f16_value(x.bits)); }
+GRAFT_DEVICE u32 ordered(bf16 x) { return ordered(bf16_value(x.bits)); }
+GRAFT_DEVICE u32 ordered(bool x) { return x; }
+template <class T> GRAFT_DEVICE u32 ordered(T x) { return (u32)((i64)x - (i64)Limits<T>::lowest); }
+// What comes first has the larger word: the key, then the place, the smaller the better.
+template <class T> GRAFT_DEVICE u64 rank_word(T key, u32 place, bool descending) {
+  const u32 order = ordered(key);
+  return (u64)(descending ? order : ~order) << 32 | (u32)~place;
+}
+// The best words that a warp has seen, in order: that of rank r in slot r / 32 of lane r % 32.
+template <int Slots> struct Best {
+  u64 slots[Slots];
+  u64 least;  // what a word must exceed to be kept
+  __device__ Best() {
+    least = 0;
+#pragma unroll
+    for (int m = 0; m < Slots; ++m) slots[m] = 0;
+  }
+  __device__ __forceinline__ void insert(u64 word) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int m = 0; m < Slots; ++m) {
+      const int place = __popc(__ballot_sync(0xffffffffu, slots[m] > word));
+      const u64 above = __shfl_up_sync(0xffffffffu, slots[m], 1), last = __shfl_sync(0xffffffffu, slots[m], 31);
+      if (place == 32) continue;
+      if (lane >= place) slots[m] = lane == place ? word : above;
+      word = last;
+    }
+  }
+  // Takes in a word of each lane (0 for none); `kept` ranks matter.
+  __device__ __forceinline__ void take(u64 word, int kept) {
+    u32 better = __ballot_sync(0xffffffffu, word > least);
+    while (better) {
+      const int source = __ffs(better) - 1;
+      insert(__shfl_sync(0xffffffffu, word, source));
+      u64 weakest = 0;
+#pragma unroll
+      for (int m = 0; m < Slots; ++m) {
+        const u64 there = __shfl_sync(0xffffffffu, slots[m], (kept - 1) % 32);
+        if (m == (kept - 1) / 32) weakest = there;
+      }
+      least = weakest;
+      better &= ~(1u << source) & __ballot_sync(0xffffffffu, word > least);
+    }
+  }
+};
+
 template <class T> GRAFT_DEVICE bool sorts_before(T a, i64 pa, T b, i64 pb, bool descending) {
   const bool a_nan = a != a, b_nan = b != b;
   const bool less = a_nan ? false : b_nan ? true : a < b;
@@ -255,6 +388,8 @@ GRAFT_DEVICE void sort_row(K* keys, i64 key_stride, P* positions, i64 position_s
 
 }  // namespace
 
-std::string prelude() { return std::string(kScalars) + kCollectives + prelude_of_tiles(); }
+std::string prelude() {
+  return std::string(kScalars) + kCollectives + prelude_of_tiles() + prelude_of_tf32();
+}
 
 }  // namespace graft::cuda

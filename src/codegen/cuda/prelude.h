@@ -11,5 +11,7 @@ namespace graft::cuda {
 std::string prelude();
 /// Its part about tiles: vector access, copies into shared memory, matrix fragments and products.
 std::string prelude_of_tiles();
+/// Its last part: products of f32 tiles in tf32.
+std::string prelude_of_tf32();
 
 }  // namespace graft::cuda

@@ -8,6 +8,21 @@ namespace {
 constexpr char kTiles[] = R"cuda(
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T at[N]; };
 template <class T, int N> GRAFT_DEVICE bool aligned(const T* p) { return ((u64)p & (alignof(Pack<T, N>) - 1)) == 0; }
+template <class T, int N> GRAFT_DEVICE Pack<T, N> read_pack(const T* from, bool wide) {
+  if (wide) return *(const Pack<T, N>*)from;
+  Pack<T, N> pack;
+#pragma unroll
+  for (int i = 0; i < N; ++i) pack.at[i] = from[i];
+  return pack;
+}
+template <class T, int N> GRAFT_DEVICE void write_pack(T* to, const Pack<T, N>& pack, bool wide) {
+  if (wide) {
+    *(Pack<T, N>*)to = pack;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = pack.at[i];
+}
 // Four threads hold two neighbouring elements each of four rows of 8; each gets one whole row: thread i the row i.
 template <class T> GRAFT_DEVICE Pack<T, 8> exchange_in_quad(const Pack<T, 2> (&rows)[4]) {
   static_assert(sizeof(T) == 2, "a pair is one word");

@@ -36,7 +36,8 @@ bool equal_up_to_order(const Expr& a, const Expr& b, int& budget) {
   return equal_up_to_order(a->args[0], b->args[1], budget) && equal_up_to_order(a->args[1], b->args[0], budget);
 }
 
-/// Whether the order of elements does not matter, as far as the combination's form shows it.
+}  // namespace
+
 bool is_commutative(const Monoid& monoid) {
   if (!monoid.associative) return false;
   std::vector<std::pair<int, Expr>> swapped;
@@ -49,6 +50,8 @@ bool is_commutative(const Monoid& monoid) {
     return equal_up_to_order(e, substitute(e, swapped), budget);
   });
 }
+
+namespace {
 
 int fragment_in(const KernelNames& names, const tile::Reduce& reduce) {
   int fragment = -1;
@@ -225,6 +228,7 @@ void KernelWriter::fragment_reduce(const tile::Reduce& reduce, int fragment) {
 void KernelWriter::memory_reduce(const tile::Reduce& reduce) {
   begin_monoid(reduce);
   const std::vector<std::string> kept = extents_of(reduce.axes), reduced = extents_of(reduce.reduced);
+  if (dealt_reduce(reduce, kept, reduced)) return;
   const int64_t many = int64_t{1} << 40;
   const int64_t points = points_of(reduce.axes, many), elements = points_of(reduce.reduced, many);
   if (!reduce.monoid.associative || elements <= 8 || (elements <= 32 && points >= program_.threads)) {

@@ -183,6 +183,7 @@ void Emitter::emit_statement(const tile::Statement& statement) {
         if constexpr (std::is_same_v<Node, tile::Reduce>) emit_reduce(node);
         if constexpr (std::is_same_v<Node, tile::Contract>) emit_contract(node);
         if constexpr (std::is_same_v<Node, tile::SortRow>) emit_sort(node);
+        // tile::Scan and tile::Select are for GPUs, as verify() says.
       },
       statement.node);
   pop_scope();

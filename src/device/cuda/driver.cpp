@@ -30,6 +30,7 @@ Driver open_driver() {
   find(d.device_get, "cuDeviceGet");
   find(d.device_name, "cuDeviceGetName");
   find(d.device_attribute, "cuDeviceGetAttribute");
+  find(d.device_memory, "cuDeviceTotalMem_v2");
   find(d.retain_context, "cuDevicePrimaryCtxRetain");
   find(d.current_context, "cuCtxGetCurrent");
   find(d.push_context, "cuCtxPushCurrent_v2");

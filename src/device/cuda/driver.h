@@ -21,6 +21,7 @@ struct Driver {
   Result (*device_get)(int*, int) = nullptr;
   Result (*device_name)(char*, int, int) = nullptr;
   Result (*device_attribute)(int*, int, int) = nullptr;
+  Result (*device_memory)(size_t*, int) = nullptr;
   Result (*retain_context)(Handle*, int) = nullptr;
   Result (*current_context)(Handle*) = nullptr;
   Result (*push_context)(Handle) = nullptr;

@@ -58,7 +58,7 @@ cublasLtEpilogue_t epilogue_of(const ProductForm& form) {
 int64_t element_bytes(const ProductForm& form) { return bit_width(form.type) / 8; }
 
 /// Bytes that an operand is aligned to in every repeat.
-uint32_t alignment_of(const ProductForm& form, const Matrix& matrix, int64_t ProductForm::Repeat::* move) {
+uint32_t alignment_of(const ProductForm& form, const Matrix& matrix, int64_t ProductForm::Repeat::*move) {
   int64_t aligned = std::gcd(kAlignment, matrix.offset * element_bytes(form));
   for (const auto& repeat : form.repeats) aligned = std::gcd(aligned, repeat.*move * element_bytes(form));
   return static_cast<uint32_t>(aligned);
@@ -95,8 +95,9 @@ Product::Layout Product::layout(const Matrix& matrix) const {
 
 void Product::describe() {
   cublasLtMatmulDesc_t made = nullptr;
-  // Strict f32 sums: neither TF32 nor sums in a narrower type.
-  check(api().description_create(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a product cannot be described");
+  // Unless tf32 is asked for, operands are not rounded; sums are of f32 always.
+  check(api().description_create(&made, form_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "a product cannot be described");
   description_.reset(made);
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
     check(api().description_set(made, attribute, &value, sizeof value), "a product cannot be described");
@@ -131,8 +132,8 @@ void Product::choose(int choice) {
   cublasLtMatmulHeuristicResult_t ways[kMostWays];
   int found = 0;
   const int wanted = std::clamp(choice + 1, 4, kMostWays);
-  check(api().heuristic(handle_.get(), description_.get(), a_.get(), b_.get(), added_.get(), result_.get(), made, wanted,
-                        ways, &found),
+  check(api().heuristic(handle_.get(), description_.get(), a_.get(), b_.get(), added_.get(), result_.get(), made,
+                        wanted, ways, &found),
         "it has no way for this product");
   const auto* end = std::remove_if(ways, ways + found, [](const auto& way) {
     return way.state != CUBLAS_STATUS_SUCCESS || way.workspaceSize > kMostWorkspace;
@@ -157,7 +158,7 @@ int Product::run(void* const* buffers, void* workspace) {
 }
 
 int Product::run_at(void* const* buffers, void* workspace, const std::vector<int64_t>& at) {
-  const auto address = [&](const Matrix& matrix, int64_t ProductForm::Repeat::* move) {
+  const auto address = [&](const Matrix& matrix, int64_t ProductForm::Repeat::*move) {
     int64_t offset = matrix.offset;
     for (size_t i = 0; move && i < at.size(); ++i) offset += at[i] * (form_.repeats[i].*move);
     return static_cast<char*>(buffers[matrix.buffer]) + offset * element_bytes(form_);

@@ -32,8 +32,8 @@ Matrix lying(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_s
   return *turned;
 }
 
-/// Puts a call together. The rows of cuBLASLt's result are the axis along which it is contiguous: the call's columns, or
-/// its rows when it lies transposed.
+/// Puts a call together. The rows of cuBLASLt's result are the axis along which it is contiguous: the call's columns,
+/// or its rows when it lies transposed.
 class FormMaker {
  public:
   explicit FormMaker(const LibraryCall& call) : call_(call), batches_(call.batch.size()) {
@@ -47,6 +47,7 @@ class FormMaker {
 
   ProductForm run() {
     form_.type = call_.type;
+    form_.tf32 = call_.tf32;
     const int64_t k = call_.depth.constant();
     const CallOperand &source = call_.source, &weights = call_.weights;
     // a: m x k, b: k x n
@@ -88,8 +89,8 @@ class FormMaker {
 
   bool is_bias(const CallOperand& operand) const {
     const auto still = [](const Size& stride) { return stride.is(0); };
-    const bool batched = !std::all_of(operand.strides.begin(), operand.strides.begin() + static_cast<int64_t>(batches_),
-                                      still);
+    const bool batched =
+        !std::all_of(operand.strides.begin(), operand.strides.begin() + static_cast<int64_t>(batches_), still);
     return !batched && (n_ == 1 || column_stride(operand) == 0) && (m_ == 1 || row_stride(operand) == 1);
   }
 
@@ -135,8 +136,8 @@ class FormMaker {
       }
     }
     if (axes.empty()) return;
-    const auto longest = std::max_element(
-        axes.begin(), axes.end(), [](const Axis& x, const Axis& y) { return x.moves.count < y.moves.count; });
+    const auto longest = std::max_element(axes.begin(), axes.end(),
+                                          [](const Axis& x, const Axis& y) { return x.moves.count < y.moves.count; });
     use_as_batch(longest->moves);
     axes.erase(longest);
     int64_t repeats = 1;

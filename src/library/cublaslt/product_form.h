@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library call in the terms of cuBLASLt, without its types: D = epilogue(alpha A B + beta C + bias), matrices by columns.
+// A library call in the terms of cuBLASLt, without its types: D = epilogue(alpha A B + beta C + bias), matrices by
+// columns.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ enum class Activation : uint8_t { kNone, kRelu, kGeluTanh };
 /// What one run computes, `batch` products at a time, for each of `repeats`.
 struct ProductForm {
   DType type = DType::kFloat32;
+  bool tf32 = false;
   int64_t batch = 1;
   float alpha = 1;
   Matrix a, b, result;

@@ -35,6 +35,7 @@ class FormMaker {
   ConvolutionForm run() {
     if (!call_.is_convolution()) refuse("it does convolutions only");
     form_.type = call_.type;
+    form_.tf32 = call_.tf32;
     form_.source = image(call_.source, CallRole::kSource, 0);
     form_.weights = weights();
     form_.result = image(call_.result, CallRole::kResult, 2);
@@ -44,6 +45,7 @@ class FormMaker {
       add(post, buffer);
       if (info(post.kind).operand) ++buffer;
     }
+    order_operations();
     while (form_.strides.size() < 2) add_position();
     for (TensorForm* tensor : {&form_.source, &form_.weights, &form_.result}) set_unit_strides(*tensor);
     for (PointwiseForm& operation : form_.operations) {
@@ -128,6 +130,23 @@ class FormMaker {
       refuse(fmt::format("no operation of it is '{}' here", info(post.kind).name));
     }
     form_.operations.push_back(std::move(operation));
+  }
+
+  /// cuDNN's own kernels with a bias and a residual add the residual first; both are terms of one sum. For f32 they
+  /// have no activation without a bias, and what else takes one is many times slower than a map of its own.
+  void order_operations() {
+    auto& operations = form_.operations;
+    const auto first_other = std::find_if(operations.begin(), operations.end(),
+                                          [](const PointwiseForm& o) { return o.kind != Pointwise::kAdd; });
+    std::stable_partition(operations.begin(), first_other, [](const PointwiseForm& o) { return !is_bias(o.operand); });
+    const bool bare = first_other == operations.begin() && !operations.empty();
+    if (bare && call_.type == DType::kFloat32 && !call_.tf32)
+      refuse("it is slow at an activation of f32 without a bias");
+  }
+
+  static bool is_bias(const TensorForm& tensor) {
+    return std::count(tensor.extents.begin(), tensor.extents.end(), 1) + 1 >=
+           static_cast<int64_t>(tensor.extents.size());
   }
 
   /// Convolutions of one position axis are those of two, the first of which has one position.

@@ -21,12 +21,13 @@ enum class Pointwise : uint8_t { kAdd, kRelu };
 
 struct PointwiseForm {
   Pointwise kind{};
-  TensorForm operand;     ///< kAdd
-  double largest = 0;     ///< kRelu: what is above becomes this; 0: nothing is
+  TensorForm operand;  ///< kAdd
+  double largest = 0;  ///< kRelu: what is above becomes this; 0: nothing is
 };
 
 struct ConvolutionForm {
   DType type = DType::kFloat32;
+  bool tf32 = false;
   TensorForm source, weights, result;
   std::vector<int64_t> strides, dilations, before, after;  ///< by position axis
   std::vector<PointwiseForm> operations;

@@ -6,10 +6,20 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "library/cudnn/convolution.h"
+#include "library/cudnn/plan.h"
 #include "library/library.h"
 
-using graft::cudnn::Convolution;
+using graft::cudnn::Plan;
+
+namespace {
+
+std::unique_ptr<Plan> make_plan(const graft::LibraryCall& call, int choice, void* stream) {
+  const graft::cudnn::ConvolutionForm form = graft::cudnn::convolution_form(call);
+  const auto make = [&](cudnnHandle_t handle) { return graft::cudnn::operation_graph(form, handle); };
+  return std::make_unique<Plan>(make, call.type, call.tf32, choice, stream);
+}
+
+}  // namespace
 
 void* graft_library_create(const char* call, size_t bytes, int choice, void* stream, graft_library_sink sink,
                            void* context) {
@@ -17,8 +27,7 @@ void* graft_library_create(const char* call, size_t bytes, int choice, void* str
     if (sink) sink(context, kind, text.data(), text.size());
   };
   try {
-    const auto form = graft::cudnn::convolution_form(graft::parse_library_call({call, bytes}));
-    auto made = std::make_unique<Convolution>(form, choice, stream);
+    auto made = make_plan(graft::parse_library_call({call, bytes}), choice, stream);
     send("implementation", made->implementation());
     return made.release();
   } catch (const std::exception& error) {
@@ -27,13 +36,13 @@ void* graft_library_create(const char* call, size_t bytes, int choice, void* str
   return nullptr;
 }
 
-int64_t graft_library_scratch(const void* handle) { return static_cast<const Convolution*>(handle)->workspace_bytes(); }
+int64_t graft_library_scratch(const void* handle) { return static_cast<const Plan*>(handle)->workspace_bytes(); }
 
 int graft_library_run(void* handle, void* const* buffers, void* scratch) {
-  return static_cast<Convolution*>(handle)->run(buffers, scratch);
+  return static_cast<Plan*>(handle)->run(buffers, scratch);
 }
 
-void graft_library_destroy(void* handle) { delete static_cast<Convolution*>(handle); }
+void graft_library_destroy(void* handle) { delete static_cast<Plan*>(handle); }
 
 const char* graft_library_version(void) {
   static const std::string text = [] {

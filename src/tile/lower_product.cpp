@@ -30,9 +30,9 @@ void number_through(const std::vector<graft::Axis>& axes, Expr point, Replacemen
   }
 }
 
-class BlockLowering {
+class ProductLowering {
  public:
-  BlockLowering(const Region& region, const Layouts& layouts, const BlockSchedule& schedule)
+  ProductLowering(const Region& region, const Layouts& layouts, const ProductSchedule& schedule)
       : region_(region), layouts_(layouts), schedule_(schedule), builder_(region, layouts) {
     builder_.program.threads = static_cast<int>(schedule.threads);
   }
@@ -379,7 +379,7 @@ class BlockLowering {
 
   const Region& region_;
   const Layouts& layouts_;
-  const BlockSchedule& schedule_;
+  const ProductSchedule& schedule_;
   ProgramBuilder builder_;
   const graft::Reduce* main_ = nullptr;
   Contraction contraction_;
@@ -392,9 +392,9 @@ class BlockLowering {
 
 }  // namespace
 
-Lowered lower_block(const Region& region, const Layouts& layouts, const BlockSchedule& schedule, const Target& target) {
+Lowered lower_product(const Region& region, const Layouts& layouts, const ProductSchedule& schedule, const Target& target) {
   if (target.kind != TargetKind::kCuda) return "the target has no blocks of threads";
-  return BlockLowering(region, layouts, schedule).run();
+  return ProductLowering(region, layouts, schedule).run();
 }
 
 }  // namespace graft::tile

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "library/cudnn/convolution.h"
+#include "library/cudnn/plan.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "library/cudnn/operation_graph.h"
 
 namespace graft::cudnn {
 namespace {
 
 constexpr int64_t kMostWorkspace = int64_t{256} << 20;
-constexpr int kMostConfigurations = 24;
+constexpr int64_t kMostConfigurations = 256;
 
 StreamHandles<cudnnHandle_t>::Shared handle_of(void* stream) {
   static StreamHandles<cudnnHandle_t> handles;
@@ -36,21 +35,25 @@ std::vector<std::unique_ptr<Descriptor>> configurations(const Descriptor& graph,
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
   std::vector<std::unique_ptr<Descriptor>> found;
   if (!heuristic.try_finalize()) return found;
+  int64_t count = 0;
+  const auto ask = [&](int64_t wanted, cudnnBackendDescriptor_t* slots) {
+    return api().get(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, wanted, &count,
+                     slots);
+  };
+  if (ask(0, nullptr) != CUDNN_STATUS_SUCCESS) return found;
   std::vector<cudnnBackendDescriptor_t> slots;
-  for (int i = 0; i < kMostConfigurations; ++i) {
+  for (int64_t i = 0; i < std::min(count, kMostConfigurations); ++i) {
     found.push_back(std::make_unique<Descriptor>(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
     slots.push_back(found.back()->get());
   }
-  int64_t count = 0;
-  const cudnnStatus_t status = api().get(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                         kMostConfigurations, &count, slots.data());
-  found.resize(status == CUDNN_STATUS_SUCCESS ? static_cast<size_t>(std::min<int64_t>(count, kMostConfigurations)) : 0);
+  const cudnnStatus_t status = ask(static_cast<int64_t>(slots.size()), slots.data());
+  found.resize(status == CUDNN_STATUS_SUCCESS ? static_cast<size_t>(std::min(count, kMostConfigurations)) : 0);
   return found;
 }
 
-/// Whether results are those of the type: sums of products of f32 that are neither rounded first nor transformed, and
-/// the same in every run.
-bool keeps_numbers(const Descriptor& configuration, DType type) {
+/// Whether results are those of the type: sums of products that are not transformed, and the same in every run; strict
+/// ones of f32 that is not rounded first.
+bool keeps_numbers(const Descriptor& configuration, bool strict) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t slot = engine.get();
   int64_t count = 0;
@@ -63,7 +66,7 @@ bool keeps_numbers(const Descriptor& configuration, DType type) {
   return std::none_of(notes, notes + count, [&](cudnnBackendNumericalNote_t note) {
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-        return type == DType::kFloat32;
+        return strict;
       case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
         return false;
       default:
@@ -99,17 +102,21 @@ struct Tally {
 
 }  // namespace
 
-Convolution::Convolution(const ConvolutionForm& form, int choice, void* stream) : handle_(handle_of(stream)) {
-  OperationGraph graph = operation_graph(form, handle_.get());
-  const int64_t width = bit_width(form.type) / 8;
-  for (const TensorForm& tensor : graph.tensors) places_.push_back({tensor.buffer, tensor.offset * width});
+Plan::Plan(const MakeGraph& make, DType type, bool tf32, int choice, void* stream)
+    : handle_(handle_of(stream)), graph_(make(handle_.get())) {
+  choose(choice, type == DType::kFloat32 && !tf32);
+  const int64_t width = bit_width(type) / 8;
+  for (const TensorForm& tensor : graph_.tensors) places_.push_back({tensor.buffer, tensor.offset * width});
   addresses_.resize(places_.size());
+}
+
+void Plan::choose(int choice, bool strict) {
   Tally tally;
   int left = choice;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const auto& configuration : configurations(*graph.graph, mode)) {
+    for (const auto& configuration : configurations(*graph_.graph, mode)) {
       ++tally.proposed;
-      if (!keeps_numbers(*configuration, form.type)) {
+      if (!keeps_numbers(*configuration, strict)) {
         ++tally.inexact;
       } else if (auto plan = plan_of(*configuration, handle_.get()); !plan) {
         ++tally.unsupported;
@@ -117,8 +124,8 @@ Convolution::Convolution(const ConvolutionForm& form, int choice, void* stream) 
         ++tally.large;
       } else if (left-- == 0) {
         plan_ = std::move(plan);
-        implementation_ = fmt::format("plan {} ({} proposed before), {} bytes of workspace", choice, tally.proposed - 1,
-                                      workspace_);
+        implementation_ =
+            fmt::format("plan {} ({} proposed before), {} bytes of workspace", choice, tally.proposed - 1, workspace_);
         return;
       }
     }
@@ -126,10 +133,11 @@ Convolution::Convolution(const ConvolutionForm& form, int choice, void* stream) 
   throw Error(ErrorKind::kUnsupported, fmt::format("it has {} plans: {}", choice - left, tally.text()), "cuDNN");
 }
 
-int Convolution::run(void* const* buffers, void* workspace) {
+int Plan::run(void* const* buffers, void* workspace) {
   bool same = addresses_pack_ && packed_workspace_ == workspace;
   for (size_t i = 0; i < places_.size(); ++i) {
-    void* address = static_cast<char*>(buffers[places_[i].buffer]) + places_[i].bytes;
+    const Place& place = places_[i];
+    void* address = static_cast<char*>(buffers[place.buffer]) + place.bytes;
     same &= address == addresses_[i];
     addresses_[i] = address;
   }

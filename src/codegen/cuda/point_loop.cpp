@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// Points of axes with known bounds, dealt to the threads of a block so that no division is left to the loop: several
+// points of a thread are loaded and computed before the first is stored, which keeps many loads in flight.
+#include <algorithm>
+
+#include "codegen/cuda/kernel_writer.h"
+
+namespace graft::cuda {
+namespace {
+
+constexpr int64_t kMostPoints = int64_t{1} << 30;
+
+int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t bound_of(const tile::Axis& axis) { return as_integer(axis.extent).value_or(axis.bound); }
+
+int bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
+
+/// Loads that happen at every point: not inside a select's branch.
+void loads_at_every_point(const Expr& e, std::unordered_set<const ExprNode*>& seen, std::vector<Expr>& loads) {
+  if (!seen.insert(e.get()).second) return;
+  const size_t arguments = is_call(e, Intrinsic::kSelect) ? 1 : e->args.size();
+  for (size_t i = 0; i < arguments; ++i) loads_at_every_point(e->args[i], seen, loads);
+  if (e->kind == ExprKind::kLoad) loads.push_back(e);
+}
+
+int nodes_of(const tile::Map& map) {
+  int nodes = 0;
+  for (const tile::Store& store : map.stores) nodes += count_nodes(store.value);
+  return nodes;
+}
+
+/// Whether an extent is always a whole number of pieces.
+bool is_whole(const Expr& extent, int vector) {
+  if (is_call(extent, Intrinsic::kMin) || is_call(extent, Intrinsic::kMax)) return is_whole(extent->args[0], vector) && is_whole(extent->args[1], vector);
+  const auto sum = affine(extent);
+  if (!sum || !sum->offset.is_multiple_of(vector)) return false;
+  return std::all_of(sum->coefficients.begin(), sum->coefficients.end(),
+                     [&](const auto& entry) { return entry.second.is_multiple_of(vector); });
+}
+
+}  // namespace
+
+int64_t PointDeal::rows() const {
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < bounds.size(); ++i) rows *= bounds[i];
+  return rows;
+}
+
+void KernelWriter::bind_index(const Expr& variable, const std::string& name, int64_t bound) {
+  names_.variables[variable->variable] = name;
+  names_.ranges[variable->variable] = {0, std::max<int64_t>(bound - 1, 0)};
+}
+
+PointDeal KernelWriter::deal(const std::vector<tile::Axis>& axes, int vector) const {
+  PointDeal deal{.bounds = {}, .vector = vector};
+  for (const tile::Axis& axis : axes) deal.bounds.push_back(bound_of(axis));
+  if (deal.bounds.empty()) deal.bounds.push_back(1);
+  deal.bounds.back() = ceil_quotient(deal.bounds.back(), vector);
+  const int64_t threads = program_.threads, pieces = deal.pieces(), rows = deal.rows();
+  deal.across = std::min(threads, pieces);
+  deal.down = std::min(threads / deal.across, rows);
+  deal.turns_across = ceil_quotient(pieces, deal.across);
+  deal.turns = deal.turns_across * ceil_quotient(rows, deal.down);
+  // Rows that leave threads idle are dealt one point after the other instead.
+  const int64_t least = ceil_quotient(pieces * rows, threads);
+  if (4 * deal.turns > 5 * least) deal.down = 0, deal.turns = least;
+  return deal;
+}
+
+int KernelWriter::turns_at_once(const PointDeal& deal, int64_t nodes, int64_t bytes) const {
+  int64_t turns = std::clamp<int64_t>(64 / std::max<int64_t>(bytes, 1), 1, 8);
+  while (turns > 1 && turns * deal.vector * nodes > 1024) turns /= 2;
+  return static_cast<int>(std::min(turns, deal.turns));
+}
+
+/// Declares the indices of the turn-th point of this thread; returns the condition under which there is one.
+std::string KernelWriter::open_turn(const PointDeal& deal, const std::vector<tile::Axis>& axes,
+                                    const std::vector<std::string>& extents, const std::string& turn) {
+  std::vector<std::string> conditions;
+  std::string piece = code_.fresh("x"), row = code_.fresh("y");
+  const int64_t pieces = deal.pieces(), rows = deal.rows(), threads = program_.threads;
+  if (deal.down == 0) {
+    const std::string point = code_.fresh("p");
+    code_.line("const int {} = {} * {} + threadIdx.x;", point, turn, threads);
+    code_.line("const int {} = (u32){} % {}u, {} = (u32){} / {}u;", piece, point, pieces, row, point, pieces);
+    if (deal.turns * threads > pieces * rows) conditions.push_back(fmt::format("{} < {}", point, pieces * rows));
+  } else {
+    const bool several = deal.turns_across > 1;
+    const std::string across = several ? fmt::format(" + (u32){} % {}u * {}", turn, deal.turns_across, deal.across) : "";
+    const std::string turns_down = several ? fmt::format("(u32){} / {}u", turn, deal.turns_across) : turn;
+    const bool one_row = deal.down == 1, all_across = deal.across == threads;
+    code_.line("const int {} = threadIdx.x{}{};", piece, all_across || (one_row && deal.across == pieces) ? "" :
+               fmt::format(" % {}", deal.across), across);
+    code_.line("const int {} = {}{} * {};", row, one_row ? "" : fmt::format("threadIdx.x / {} + ", deal.across),
+               turns_down, deal.down);
+    if (deal.across * deal.down < threads) {
+      conditions.push_back(fmt::format("threadIdx.x < {}", deal.across * deal.down));
+    }
+    if (deal.turns_across * deal.across > pieces) conditions.push_back(fmt::format("{} < {}", piece, pieces));
+    if (deal.turns / deal.turns_across * deal.down > rows) conditions.push_back(fmt::format("{} < {}", row, rows));
+  }
+  std::string rest = row;
+  for (size_t i = axes.size(); i-- > 0;) {
+    const std::string name = code_.fresh("i");
+    const bool last = i + 1 == axes.size();
+    if (last) {
+      code_.line("const int {} = {}{};", name, piece, deal.vector > 1 ? fmt::format(" * {}", deal.vector) : "");
+    } else if (i == 0) {
+      code_.line("const int {} = {};", name, rest);
+    } else {
+      const std::string next = code_.fresh("q");
+      code_.line("const int {} = (u32){} % {}u, {} = (u32){} / {}u;", name, rest, deal.bounds[i], next, rest,
+                 deal.bounds[i]);
+      rest = next;
+    }
+    bind_index(axes[i].variable, name, last ? deal.bounds[i] * deal.vector : deal.bounds[i]);
+    const auto exact = as_integer(axes[i].extent);
+    const bool covered = exact && *exact == (last ? deal.bounds[i] * deal.vector : deal.bounds[i]);
+    if (!covered) conditions.push_back(fmt::format("{} < {}", name, extents[i]));
+  }
+  return conditions.empty() ? "true" : fmt::format("{}", fmt::join(conditions, " && "));
+}
+
+std::vector<PointAccess> KernelWriter::accesses_of_points(const tile::Map& map) const {
+  std::vector<PointAccess> accesses;
+  std::vector<Expr> loads;
+  std::unordered_set<const ExprNode*> seen;
+  for (const tile::Store& each : map.stores) {
+    accesses.push_back({each.buffer, &each.indices, {}, false});
+    loads_at_every_point(each.value, seen, loads);
+  }
+  for (const Expr& load : loads) accesses.push_back({load->tensor, &load->args, load, false});
+  return accesses;
+}
+
+/// The most elements, up to `limit`, that one access may take where the base is aligned and symbolic strides allow it.
+int KernelWriter::width_of(const PointAccess& access, int last, int limit) const {
+  const DType type = names_.buffer(access.buffer).type;
+  const auto address = names_.address(access.buffer, *access.indices);
+  if (!address || !address->coefficient(last).is(1) || bit_width(type) < 8) return 1;
+  int width = limit;
+  const auto fit = [&](const Size& size) {
+    while (width > 1 && size.is_constant() && !size.is_multiple_of(width)) width /= 2;
+  };
+  fit(address->offset);
+  for (const auto& [variable, coefficient] : address->coefficients) {
+    if (variable != last) fit(coefficient);
+  }
+  return width;
+}
+
+/// Notes shared memory that threads with neighbouring points walk down.
+void KernelWriter::find_crossed(const tile::Map& map) {
+  const int last = map.axes.back().variable->variable;
+  for (const PointAccess& access : accesses_of_points(map)) {
+    const tile::Buffer& buffer = names_.buffer(access.buffer);
+    if (buffer.scope != tile::Scope::kShared || access.indices->size() < 2) continue;
+    const auto inner = affine(access.indices->back());
+    bool down = inner && inner->coefficient(last).is(0);
+    bool uses = false;
+    for (const Expr& index : *access.indices) uses |= uses_variable(index, last);
+    if (down && uses) names_.crossed.insert(access.buffer);
+  }
+}
+
+/// The elements of one piece, and which accesses take a whole piece.
+int KernelWriter::widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses) const {
+  const int last = axis.variable->variable;
+  const auto is_global = [&](const PointAccess& a) { return names_.buffer(a.buffer).scope == tile::Scope::kGlobal; };
+  int narrowest = 8;
+  bool transposes = false, global_store = false, global = false;
+  for (const PointAccess& access : accesses) {
+    transposes |= names_.crossed.contains(access.buffer);
+    if (width_of(access, last, 16) == 1) continue;
+    narrowest = std::min(narrowest, bytes_of(names_.buffer(access.buffer).type));
+    global |= is_global(access);
+    global_store |= is_global(access) && !access.load;
+  }
+  int vector = std::max((transposes ? 4 : 16) / narrowest, 1);
+  const auto exact = as_integer(axis.extent);
+  while (exact && vector > 1 && *exact % vector != 0) vector /= 2;
+  // Stores to global memory decide, then loads from it.
+  for (const PointAccess& access : accesses) {
+    if (global_store ? !is_global(access) || access.load : global && !is_global(access)) continue;
+    const int width = width_of(access, last, vector);
+    if (width > 1 || !access.load) vector = std::min(vector, width);
+  }
+  for (const PointAccess& access : accesses) {
+    if (!access.load && !names_.address(access.buffer, *access.indices)) vector = 1;
+  }
+  for (PointAccess& access : accesses) access.wide = vector > 1 && width_of(access, last, vector) == vector;
+  return vector;
+}
+
+/// What must hold, for the whole block, so that pieces are aligned and whole.
+std::string KernelWriter::wide_condition(const tile::Axis& axis, const std::vector<PointAccess>& accesses, int vector) {
+  std::vector<std::string> conditions;
+  const auto add = [&](const std::string& condition) {
+    if (std::find(conditions.begin(), conditions.end(), condition) == conditions.end()) conditions.push_back(condition);
+  };
+  const int last = axis.variable->variable;
+  const auto divides = [&](const Size& size) {
+    if (!size.is_multiple_of(vector)) add(fmt::format("{} % {} == 0", names_.size(size), vector));
+  };
+  for (const PointAccess& access : accesses) {
+    if (!access.wide) continue;
+    const tile::Buffer& buffer = names_.buffer(access.buffer);
+    if (buffer.scope == tile::Scope::kGlobal) {
+      add(fmt::format("aligned<{}, {}>({})", type_name(buffer.type), vector, names_.buffers[access.buffer]));
+    }
+    const auto address = names_.address(access.buffer, *access.indices);
+    divides(address->offset);
+    for (const auto& [variable, coefficient] : address->coefficients) {
+      if (variable != last) divides(coefficient);
+    }
+  }
+  if (!is_whole(axis.extent, vector)) {
+    add(fmt::format("{} % {} == 0", expressions_.value(axis.extent), vector));
+  }
+  return conditions.empty() ? "" : fmt::format("{}", fmt::join(conditions, " && "));
+}
+
+std::string KernelWriter::pointer_to(const PointAccess& access) {
+  return fmt::format("{} + ({})", names_.buffers[access.buffer],
+                     names_.affine_text(*names_.address(access.buffer, *access.indices)));
+}
+
+/// map -> loops over what each thread is dealt; false when bounds or dependencies do not allow it.
+bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string>& extents) {
+  int64_t points = 1;
+  for (const tile::Axis& axis : map.axes) {
+    const int64_t bound = bound_of(axis);
+    if (bound <= 0 || bound > kMostPoints / points) return false;
+    points *= bound;
+  }
+  for (const tile::Store& store : map.stores) {
+    if (store.mode != ScatterMode::kSet || bit_width(names_.buffer(store.buffer).type) < 8) return false;
+  }
+  std::vector<PointAccess> accesses = accesses_of_points(map);
+  const int vector = map.condition ? 1 : widest_piece(map.axes.back(), accesses);
+  if (vector == 1) {
+    for (PointAccess& access : accesses) access.wide = false;
+    dealt_points(map, extents, 1, accesses);
+    return true;
+  }
+  const std::string condition = wide_condition(map.axes.back(), accesses, vector);
+  std::vector<PointAccess> single = accesses;
+  for (PointAccess& access : single) access.wide = false;
+  if (!condition.empty()) code_.open(fmt::format("if ({})", condition));
+  expressions_.enter();
+  dealt_points(map, extents, vector, accesses);
+  expressions_.leave();
+  if (condition.empty()) return true;
+  code_.close();
+  code_.open("else");
+  expressions_.enter();
+  dealt_points(map, extents, 1, single);
+  expressions_.leave();
+  code_.close();
+  return true;
+}
+
+int KernelWriter::bytes_of_narrowest(const std::vector<PointAccess>& accesses) const {
+  int bytes = 8;
+  for (const PointAccess& access : accesses) {
+    if (access.wide) bytes = std::min(bytes, bytes_of(names_.buffer(access.buffer).type));
+  }
+  return bytes;
+}
+
+void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
+                                const std::vector<PointAccess>& accesses) {
+  const PointDeal dealt = deal(map.axes, vector);
+  const int last = map.axes.back().variable->variable;
+  int64_t bytes = 0;
+  for (const PointAccess& access : accesses) {
+    bytes = std::max<int64_t>(bytes, int64_t{vector} * bytes_of(names_.buffer(access.buffer).type));
+  }
+  // Whole pieces at known places: the other warps of the multiprocessor keep loads enough in flight.
+  const bool known = std::all_of(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
+    return names_.address(access.buffer, *access.indices).has_value();
+  });
+  const int at_once = vector * bytes_of_narrowest(accesses) >= 16 && known ? 1
+                                                                           : turns_at_once(dealt, nodes_of(map), bytes);
+  const std::string first = code_.fresh("q");
+  code_.line("#pragma unroll 1");
+  code_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, dealt.turns, at_once));
+  for (size_t s = 0; s < map.stores.size(); ++s) {
+    const std::string type = type_name(names_.buffer(map.stores[s].buffer).type);
+    code_.line("Pack<{0}, {1}> y{2}[{3}]; {0}* to{2}[{3}];", type, vector, s, at_once);
+  }
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int u = 0; u < {}; ++u)", at_once));
+  for (size_t s = 0; s < map.stores.size(); ++s) code_.line("to{}[u] = 0;", s);
+  expressions_.enter();
+  std::string inside = open_turn(dealt, map.axes, extents, fmt::format("({} + u)", first));
+  if (dealt.turns % at_once != 0) inside = fmt::format("{} + u < {} && {}", first, dealt.turns, inside);
+  code_.open(fmt::format("if ({})", inside));
+  if (map.condition) code_.open(fmt::format("if ({})", expressions_.value(map.condition)));
+  expressions_.enter();
+  const std::string start = names_.variables.at(last);
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    if (!accesses[i].load || !accesses[i].wide) continue;
+    const std::string pack = fmt::format("Pack<{}, {}>", type_name(accesses[i].load->type), vector);
+    code_.line("const {0} v{1} = *(const {0}*)({2});", pack, i, pointer_to(accesses[i]));
+  }
+  for (size_t s = 0; s < map.stores.size(); ++s) {
+    const tile::Store& store = map.stores[s];
+    if (vector > 1) code_.line("to{}[u] = {};", s, pointer_to(accesses[s]));
+    else code_.line("to{}[u] = &{};", s, expressions_.element(store.buffer, store.indices));
+  }
+  if (vector > 1) {
+    const std::string point = code_.fresh("i");
+    code_.line("#pragma unroll");
+    code_.open(fmt::format("for (int j = 0; j < {}; ++j)", vector));
+    code_.line("const int {} = {} + j;", point, start);
+    names_.variables[last] = point;
+    expressions_.enter();
+  }
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    if (accesses[i].load && accesses[i].wide) expressions_.define(accesses[i].load, fmt::format("v{}.at[j]", i));
+  }
+  for (size_t s = 0; s < map.stores.size(); ++s) {
+    code_.line("y{}[u].at[{}] = {};", s, vector > 1 ? "j" : "0", expressions_.value(map.stores[s].value));
+  }
+  if (vector > 1) {
+    expressions_.leave();
+    code_.close();
+  }
+  expressions_.leave();
+  if (map.condition) code_.close();
+  code_.close();
+  expressions_.leave();
+  code_.close();
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int u = 0; u < {}; ++u)", at_once));
+  for (size_t s = 0; s < map.stores.size(); ++s) {
+    const std::string type = type_name(names_.buffer(map.stores[s].buffer).type);
+    if (vector == 1) {
+      code_.line("if (to{0}[u]) *to{0}[u] = y{0}[u].at[0];", s);
+    } else if (accesses[s].wide) {
+      code_.line("if (to{0}[u]) *(Pack<{1}, {2}>*)to{0}[u] = y{0}[u];", s, type, vector);
+    } else {
+      const Size step = names_.address(map.stores[s].buffer, map.stores[s].indices)->coefficient(last);
+      code_.line("if (to{0}[u])", s);
+      code_.line("#pragma unroll");
+      code_.line("  for (int j = 0; j < {0}; ++j) to{1}[u][j * {2}] = y{1}[u].at[j];", vector, s, names_.size(step));
+    }
+  }
+  code_.close();
+  code_.close();
+}
+
+}  // namespace graft::cuda

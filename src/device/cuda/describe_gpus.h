@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `graft env` says of this machine's GPUs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace graft {
+
+/// `CUDA 13.0, 580.159.04, /usr/lib/x86_64-linux-gnu/libcuda.so.1`; or, when there is none, `none: ` and the sentence
+/// of why_no_cuda_device.
+std::string describe_cuda_driver();
+
+/// A line for each GPU, in the driver's order: `sm_90a, NVIDIA H200, 132 multiprocessors, 150.1 GB`. Empty without any.
+std::vector<std::string> describe_gpus();
+
+}  // namespace graft

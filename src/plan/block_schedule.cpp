@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/block_schedule.h"
+
+#include <algorithm>
+
+#include "fuse/rewrite_region.h"
+#include "tile/program.h"
+
+namespace graft {
+namespace {
+
+constexpr int64_t kMapElements = 4096;    // of one tile of a map
+constexpr int64_t kSegment = 1024;        // bytes that a tile should read in one place
+constexpr int64_t kRowPart = 32;          // elements of a row in one thread
+constexpr int64_t kColumnElements = 8192;
+constexpr int64_t kSquareBytes = 256;     // side of a tile that is transposed
+constexpr int64_t kFewElements = 16;      // folded by one thread
+
+int64_t at(const Size& size, const Bindings& typical) { return std::max<int64_t>(1, size.evaluate(typical)); }
+
+int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// A tile of at most about `most` elements, all tiles of an axis about equally long.
+int64_t tile_of(int64_t extent, int64_t most) {
+  if (extent <= most) return extent;
+  const int64_t tiles = ceil_quotient(extent, most);
+  return std::min(ceil_quotient(ceil_quotient(extent, tiles), 64) * 64, most);
+}
+
+class Chooser {
+ public:
+  Chooser(const Region& region, const Bindings& typical)
+      : region_(region), typical_(typical), common_(common_axes(region)) {}
+
+  std::optional<tile::BlockSchedule> run() const {
+    if (common_.empty()) return std::nullopt;
+    bool scans = false, selects = false;
+    for (const Form& form : region_.forms) {
+      scans |= std::holds_alternative<Scan>(form);
+      if (const auto* sort = std::get_if<Sort>(&form)) {
+        const auto count = sort->count.as_constant();
+        if (!count || *count > tile::kMostSelected || bit_width(sort->key->type) > 32) return std::nullopt;
+        selects = true;
+      }
+      if (std::holds_alternative<Scatter>(form) || std::holds_alternative<Compact>(form)) return std::nullopt;
+    }
+    if (selects) return tile::BlockSchedule{.x = std::min<int64_t>(extent(common_.size() - 1), 8)};
+    if (scans) return scan();
+    const int64_t work = work_of_a_point();
+    if (work <= kFewElements) {
+      if (const int across = transposed_axis(); across >= 0 && work == 1) return square(across);
+      return map(kMapElements / (work > 1 ? 2 : 1));
+    }
+    return runs_down_columns() ? columns(work) : rows(work);
+  }
+
+ private:
+  /// The most elements that one form has at a point of the common axes.
+  int64_t work_of_a_point() const {
+    int64_t most = 1;
+    for (const Form& form : region_.forms) {
+      int64_t work = 1;
+      for (const Axis& axis : axes_of(form)) {
+        if (position(axis.variable->variable) < 0) work *= at(axis.extent, typical_);
+      }
+      for (const Axis& axis : inner_axes_of(form)) work *= at(axis.extent, typical_);
+      most = std::max(most, work);
+    }
+    return most;
+  }
+
+  int position(int variable) const {
+    for (size_t i = 0; i < common_.size(); ++i) {
+      if (common_[i].variable->variable == variable) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+  int64_t extent(size_t i) const { return at(common_[i].extent, typical_); }
+
+  int64_t element_bytes() const {
+    int bytes = 1;
+    for (const int tensor : region_.outputs) bytes = std::max(bytes, bit_width(region_.tensors[tensor].type) / 8);
+    return bytes;
+  }
+
+  /// The row-major address of a load, or nothing.
+  std::optional<Affine> address(const Expr& load) const {
+    Affine total;
+    Size step = 1;
+    const Shape& shape = region_.tensors[load->tensor].shape;
+    for (size_t d = load->args.size(); d-- > 0;) {
+      const auto index = affine(load->args[d]);
+      if (!index) return std::nullopt;
+      for (const auto& [variable, coefficient] : index->coefficients) {
+        Size& sum = total.coefficients.try_emplace(variable, 0).first->second;
+        sum = sum + coefficient * step;
+      }
+      step = step * shape[d];
+    }
+    return total;
+  }
+
+  void for_each_input_load(const Form& form, const std::function<void(const Affine&)>& visit) const {
+    for_each_expr(form, [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) {
+        const bool input = node->kind == ExprKind::kLoad &&
+            std::find(region_.inputs.begin(), region_.inputs.end(), node->tensor) != region_.inputs.end();
+        if (!input) return;
+        if (const auto found = address(node)) visit(*found);
+      });
+    });
+  }
+
+  /// The common axis along which an input is contiguous that is not contiguous along the last one, or -1.
+  int transposed_axis() const {
+    int across = -1;
+    const int last = common_.back().variable->variable;
+    for (const Form& form : region_.forms) {
+      for_each_input_load(form, [&](const Affine& address) {
+        if (address.coefficient(last).is(1) || address.coefficient(last).is(0)) return;
+        for (size_t i = 0; i + 1 < common_.size(); ++i) {
+          if (address.coefficient(common_[i].variable->variable).is(1) && extent(i) > 1) across = static_cast<int>(i);
+        }
+      });
+    }
+    return across + 3 >= static_cast<int>(common_.size()) ? across : -1;
+  }
+
+  bool runs_down_columns() const {
+    const int column = common_.back().variable->variable;
+    bool columns = false, rows = false;
+    for (const Form& form : region_.forms) {
+      const auto inner = inner_axes_of(form);
+      if (inner.empty()) continue;
+      for_each_input_load(form, [&](const Affine& address) {
+        columns |= address.coefficient(column).is(1);
+        rows |= address.coefficient(inner.back().variable->variable).is(1);
+      });
+    }
+    return columns && !rows;
+  }
+
+  void set(tile::BlockSchedule& schedule, size_t position, int64_t tile) const {
+    int64_t* const tiles[] = {&schedule.x, &schedule.y, &schedule.z};
+    const size_t from_last = common_.size() - 1 - position;
+    if (from_last < 3) *tiles[from_last] = tile;
+  }
+
+  /// The axis along which what is read lies closest together after the last one, or -1 when that is the next one.
+  int reading_axis() const {
+    int found = -1;
+    int64_t closest = INT64_MAX;
+    for (const Form& form : region_.forms) {
+      for_each_input_load(form, [&](const Affine& address) {
+        if (!address.coefficient(common_.back().variable->variable).is(1)) return;
+        for (size_t i = 0; i + 1 < common_.size(); ++i) {
+          const auto step = address.coefficient(common_[i].variable->variable).as_constant();
+          if (step && *step > 1 && *step < closest) closest = *step, found = static_cast<int>(i);
+        }
+      });
+    }
+    const int next = static_cast<int>(common_.size()) - 2;
+    return found == next || found + 3 < static_cast<int>(common_.size()) ? -1 : found;
+  }
+
+  tile::BlockSchedule map(int64_t most) const {
+    tile::BlockSchedule schedule;
+    const int64_t row = tile_of(extent(common_.size() - 1), most);
+    const int reading = row * element_bytes() < kSegment ? reading_axis() : -1;
+    if (reading >= 0) {
+      const auto axis = static_cast<size_t>(reading);
+      const int64_t tile = std::min(extent(axis), kSegment / (row * element_bytes()));
+      set(schedule, axis, tile);
+      most /= tile;
+    }
+    for (size_t i = common_.size(); i-- > 0 && common_.size() - i <= 3;) {
+      if (static_cast<int>(i) == reading) continue;
+      const int64_t tile = tile_of(extent(i), most);
+      set(schedule, i, tile);
+      most /= tile;
+      if (most <= 1) break;
+    }
+    return schedule;
+  }
+
+  tile::BlockSchedule square(int across) const {
+    tile::BlockSchedule schedule;
+    const size_t last = common_.size() - 1, other = static_cast<size_t>(across);
+    const int64_t side = kSquareBytes / std::clamp<int64_t>(element_bytes(), 2, 8), area = side * side;
+    const int64_t columns = std::min(extent(last), side), rows = std::min(extent(other), side);
+    set(schedule, last, tile_of(extent(last), rows < side ? area / rows : side));
+    set(schedule, other, tile_of(extent(other), columns < side ? area / columns : side));
+    return schedule;
+  }
+
+  static int64_t warps_for(int64_t elements) { return elements <= 8192 ? 8 : elements <= 16384 ? 16 : 32; }
+
+  tile::BlockSchedule rows(int64_t work) const {
+    tile::BlockSchedule schedule;
+    // Threads enough that each holds its part of a row in registers.
+    int64_t threads = 8;
+    while (threads < 1024 && threads * kRowPart < work) threads *= 2;
+    schedule.warps = std::max<int64_t>(threads / 32, 8);
+    schedule.x = std::clamp<int64_t>(32 * schedule.warps / threads, 1, std::max<int64_t>(1, extent(common_.size() - 1)));
+    return schedule;
+  }
+
+  tile::BlockSchedule columns(int64_t work) const {
+    tile::BlockSchedule schedule;
+    const int64_t least = 128 / std::min<int64_t>(element_bytes(), 4);
+    int64_t lanes = least;
+    while (lanes < 256 && lanes * 2 * work <= kColumnElements) lanes *= 2;
+    schedule.x = std::min(lanes, extent(common_.size() - 1));
+    schedule.warps = warps_for(schedule.x * work);
+    return schedule;
+  }
+
+  /// A warp for each row, a block where there are few; columns side by side.
+  tile::BlockSchedule scan() const {
+    tile::BlockSchedule schedule;
+    const int64_t last = extent(common_.size() - 1);
+    if (runs_down_columns()) {
+      schedule.x = std::min<int64_t>(element_bytes() < 4 ? 64 : 32, last);
+      schedule.warps = element_bytes() < 4 ? 32 : 16;
+    } else if (last >= 1024) {
+      schedule.x = 8;
+    }
+    return schedule;
+  }
+
+  const Region& region_;
+  const Bindings& typical_;
+  std::vector<Axis> common_;
+};
+
+}  // namespace
+
+std::optional<tile::BlockSchedule> block_schedule(const Region& region, const Bindings& typical) {
+  return Chooser(region, typical).run();
+}
+
+}  // namespace graft

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/spread_reduction.h"
+
+#include <algorithm>
+
+#include "fuse/contraction.h"
+#include "fuse/rewrite_region.h"
+
+namespace graft {
+namespace {
+
+constexpr int64_t kBlocks = 4;             // for each multiprocessor
+constexpr int64_t kColumns = 32;           // that one block handles
+constexpr int64_t kLeastPart = 512;        // elements of one part
+constexpr int64_t kLeastElements = 1 << 18;  // to be folded at all
+constexpr int64_t kMostParts = 1024;
+constexpr int64_t kAligned = 16;           // a part's length is a multiple of this
+
+int64_t at(const Size& size, const Bindings& typical) { return std::max<int64_t>(1, size.evaluate(typical)); }
+
+int64_t product(const std::vector<Axis>& axes, const Bindings& typical) {
+  int64_t points = 1;
+  for (const Axis& axis : axes) points *= at(axis.extent, typical);
+  return points;
+}
+
+/// Whether what is folded lies side by side along the last kept axis rather than along the last folded one.
+bool runs_down_columns(const Reduce& reduce) {
+  if (reduce.axes.empty()) return false;
+  const int column = reduce.axes.back().variable->variable, row = reduce.reduced.back().variable->variable;
+  bool columns = false, rows = false;
+  for (const Expr& lift : reduce.lift) {
+    for_each(lift, [&](const Expr& node) {
+      if (node->kind != ExprKind::kLoad || node->args.empty()) return;
+      const auto last = affine(node->args.back());
+      columns |= last && last->coefficient(column).is(1);
+      rows |= last && last->coefficient(row).is(1);
+    });
+  }
+  return columns && !rows;
+}
+
+/// Into how many parts the first folded axis is cut; 1: not at all.
+int64_t parts_of(const Reduce& reduce, const Bindings& typical, const Target& target) {
+  if (find_contraction(reduce)) return 1;
+  const int64_t kept = product(reduce.axes, typical), folded = product(reduce.reduced, typical);
+  if (!reduce.monoid.associative || kept * folded < kLeastElements) return 1;
+  const bool columns = runs_down_columns(reduce);
+  const int64_t blocks = columns ? (kept + kColumns - 1) / kColumns : kept;
+  const int64_t wanted = kBlocks * std::max(target.multiprocessors, 1);
+  if (4 * blocks >= wanted) return 1;
+  const int64_t first = at(reduce.reduced[0].extent, typical);
+  const int64_t most = std::min(first / 2, columns ? folded / 32 : folded / kLeastPart);
+  return std::clamp<int64_t>(std::min(wanted / blocks, most), 1, kMostParts);
+}
+
+/// Steps made of some forms of one region.
+class StepMaker {
+ public:
+  StepMaker(const FusedStep& step, const Region& region, std::vector<FusedTensor>& tensors)
+      : step_(step), region_(region), tensors_(tensors), memory_(region.tensors.size(), -1) {
+    for (size_t i = 0; i < step.inputs.size(); ++i) memory_[step.region.inputs[i]] = step.inputs[i];
+    for (size_t i = 0; i < step.outputs.size(); ++i) memory_[step.region.outputs[i]] = step.outputs[i];
+  }
+
+  FusedStep make(const std::vector<Form>& forms, const std::vector<int>& outputs) {
+    FusedStep made;
+    made.name = step_.name, made.nodes = step_.nodes, made.operators = step_.operators;
+    made.region.name = region_.name;
+    std::vector<int> mapped(region_.tensors.size(), -1);
+    const auto keep = [&](int tensor) {
+      if (mapped[tensor] >= 0) return;
+      mapped[tensor] = static_cast<int>(made.region.tensors.size());
+      made.region.tensors.push_back(region_.tensors[tensor]);
+    };
+    std::set<int> defined;
+    for (const Form& form : forms) {
+      for (const int tensor : read_tensors(form)) {
+        if (!defined.contains(tensor) && mapped[tensor] < 0) {
+          keep(tensor);
+          made.region.inputs.push_back(mapped[tensor]);
+          made.inputs.push_back(memory_of(tensor));
+        }
+      }
+      for (const int tensor : defined_tensors(form)) keep(tensor), defined.insert(tensor);
+    }
+    for (const int tensor : outputs) {
+      made.region.outputs.push_back(mapped[tensor]);
+      made.outputs.push_back(memory_of(tensor));
+    }
+    for (const Form& form : forms) made.region.forms.push_back(renumber_tensors(form, mapped));
+    return made;
+  }
+
+ private:
+  int memory_of(int tensor) {
+    if (memory_[tensor] < 0) {
+      const TensorDecl& decl = region_.tensors[tensor];
+      memory_[tensor] = static_cast<int>(tensors_.size());
+      tensors_.push_back({step_.name + "/" + decl.name, decl.type, decl.shape, {}, -1});
+    }
+    return memory_[tensor];
+  }
+
+  const FusedStep& step_;
+  const Region& region_;
+  std::vector<FusedTensor>& tensors_;
+  std::vector<int> memory_;
+};
+
+}  // namespace
+
+std::vector<FusedStep> spread_reduction(FusedStep step, std::vector<FusedTensor>& tensors, const Bindings& typical,
+                                        const Target& target) {
+  if (step.region.forms.empty()) return {std::move(step)};
+  FusedStep normalised = step;
+  normalise(normalised.region);
+  Region region = normalised.region;
+  const auto* whole = std::get_if<Reduce>(&region.forms[0]);
+  const bool maps = std::all_of(region.forms.begin() + 1, region.forms.end(),
+                                [](const Form& form) { return std::holds_alternative<Compute>(form); });
+  const int64_t parts = whole && maps ? parts_of(*whole, typical, target) : 1;
+  if (parts <= 1) return {std::move(step)};
+
+  Reduce first = *whole, second = *whole;
+  const Axis axis = whole->reduced[0];
+  // Parts begin where vectors do.
+  const Size length = ceil_div(ceil_div(axis.extent, parts), kAligned) * Size(kAligned);
+  const Expr part = make_variable(), within = make_variable();
+  const Expr element = part * make_size(length) + within;
+  const bool exact = axis.extent == length * Size(parts);
+  first.axes.insert(first.axes.begin(), {part, Size(parts)});
+  first.reduced[0] = {within, length};
+  second.reduced = {{make_variable(), Size(parts)}};
+  for (size_t i = 0; i < whole->lift.size(); ++i) {
+    const Expr lift = substitute(whole->lift[i], {{axis.variable->variable, element}});
+    first.lift[i] = exact ? lift : select(lt(element, make_size(axis.extent)), lift, whole->monoid.identity[i]);
+    const int tensor = static_cast<int>(region.tensors.size());
+    TensorDecl decl{.name = "part", .type = lift->type, .shape = {Size(parts)}};
+    std::vector<Expr> indices{second.reduced[0].variable};
+    for (const Axis& kept : whole->axes) decl.shape.push_back(kept.extent), indices.push_back(kept.variable);
+    region.tensors.push_back(std::move(decl));
+    first.outputs[i] = tensor;
+    second.lift[i] = make_load(tensor, lift->type, std::move(indices));
+  }
+  std::vector<Form> rest{second};
+  rest.insert(rest.end(), region.forms.begin() + 1, region.forms.end());
+  StepMaker maker(normalised, region, tensors);
+  std::vector<FusedStep> steps;
+  steps.push_back(maker.make({first}, first.outputs));
+  steps.push_back(maker.make(rest, normalised.region.outputs));
+  steps[0].sources = step.sources, steps[0].checks = step.checks;
+  return steps;
+}
+
+}  // namespace graft

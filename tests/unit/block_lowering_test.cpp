@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a region becomes for the blocks of a GPU: tiles, workspaces, scans, selections, and reductions in parts.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "expr/build.h"
+#include "fuse/rewrite_region.h"
+#include "plan/block_schedule.h"
+#include "plan/spread_reduction.h"
+#include "tile/lower.h"
+
+namespace graft {
+namespace {
+
+const Target& gpu() {
+  static const Target target = find_target("sm_90a", 2);
+  return target;
+}
+
+template <class Node>
+int count(const tile::Program& program) {
+  return static_cast<int>(std::count_if(program.body.begin(), program.body.end(), [](const tile::Statement& each) {
+    return std::holds_alternative<Node>(each.node);
+  }));
+}
+
+int count_buffers(const tile::Program& program, tile::Scope scope) {
+  return static_cast<int>(std::count_if(program.buffers.begin(), program.buffers.end(),
+                                        [&](const tile::Buffer& buffer) { return buffer.scope == scope; }));
+}
+
+/// The program by the schedule that the region gets, read back from its text.
+tile::Program lowered(Region region) {
+  normalise(region);
+  const auto schedule = block_schedule(region, {{"n", 1000}});
+  EXPECT_TRUE(schedule.has_value());
+  const tile::Lowered result = lower(region, {}, schedule.value_or(tile::BlockSchedule{}), gpu());
+  const auto* program = std::get_if<tile::Program>(&result);
+  EXPECT_TRUE(program) << (program ? "" : std::get<std::string>(result));
+  if (!program) return {};
+  const std::string text = tile::print(*program);
+  EXPECT_EQ(tile::print(tile::parse_program(text)), text);
+  return *program;
+}
+
+Region softmax(const Size& length) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat32, {4096, length});
+  const Tensor most = b.reduce("most", Intrinsic::kMax, {4096}, {length},
+                               [&](const Indices& i, const Indices& k) { return x({i[0], k[0]}); });
+  const Tensor e = b.compute("e", DType::kFloat32, {4096, length},
+                             [&](const Indices& i) { return exp(x(i) - most({i[0]})); });
+  const Tensor sum = b.reduce("sum", Intrinsic::kAdd, {4096}, {length},
+                              [&](const Indices& i, const Indices& k) { return e({i[0], k[0]}); });
+  return b.finish("softmax", {b.compute("y", DType::kFloat32, {4096, length},
+                                        [&](const Indices& i) { return e(i) / sum({i[0]}); })});
+}
+
+TEST(BlockLowering, what_is_read_across_goes_through_a_tile) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat16, {512, 640});
+  const tile::Program program = lowered(b.finish(
+      "transpose", {b.compute("y", DType::kFloat16, {640, 512}, [&](const Indices& i) { return x({i[1], i[0]}); })}));
+  EXPECT_EQ(count<tile::Map>(program), 2);
+  EXPECT_EQ(count_buffers(program, tile::Scope::kShared), 1);
+}
+
+TEST(BlockLowering, several_short_rows_share_a_block) {
+  const tile::Program program = lowered(softmax(128));
+  ASSERT_EQ(program.grid.size(), 1u);
+  EXPECT_LT(program.grid[0].extent.constant(), 4096);
+  EXPECT_EQ(count_buffers(program, tile::Scope::kGlobal), 2);
+}
+
+TEST(BlockLowering, scratch_of_open_size_lies_in_a_workspace) {
+  const tile::Program program = lowered(softmax(Size::symbol("n")));
+  ASSERT_EQ(count_buffers(program, tile::Scope::kGlobal), 3);
+  const tile::Buffer& workspace = program.buffers[2];
+  EXPECT_TRUE(workspace.written);
+  EXPECT_EQ(workspace.shape.size(), program.grid.size() + 2);
+}
+
+TEST(BlockLowering, a_running_sum_stores_its_result_at_once) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat16, {64, 4096});
+  const Tensor totals = b.scan("totals", {64}, 4096, [&](Scan& s, const Indices& i, const Expr& t) {
+    s.state = {make_variable(DType::kFloat32)};
+    s.initial = {make_constant(DType::kFloat32, 0)};
+    s.step = {s.state[0] + x.wide({i[0], t})};
+    s.emit = {s.state[0]};
+  })[0];
+  const tile::Program program = lowered(
+      b.finish("sums", {b.compute("y", DType::kFloat16, {64, 4096}, [&](const Indices& i) { return totals(i); })}));
+  EXPECT_EQ(count<tile::Scan>(program), 1);
+  EXPECT_EQ(count<tile::Map>(program), 0);
+  EXPECT_EQ(count_buffers(program, tile::Scope::kShared), 0);
+}
+
+TEST(BlockLowering, few_ranks_are_selected_and_many_sorted) {
+  for (const int64_t kept : {5, 500}) {
+    RegionBuilder b;
+    const Tensor x = b.input("x", DType::kFloat32, {64, 1000});
+    Region region = b.finish("ranks", b.sort("sorted", {64}, 1000, kept, true,
+                                             [&](const Indices& i, const Expr& t) { return x({i[0], t}); }));
+    normalise(region);
+    EXPECT_EQ(block_schedule(region, {}).has_value(), kept == 5);
+    if (kept == 5) {
+      EXPECT_EQ(count<tile::Select>(lowered(region)), 1);
+    }
+  }
+}
+
+TEST(BlockLowering, groups_of_an_axis_are_independent) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat32, {10, 12});
+  const Tensor sum = b.reduce("sum", Intrinsic::kAdd, {10, 3}, {4}, [&](const Indices& i, const Indices& k) {
+    return x({i[0], i[1] * make_index(4) + k[0]});
+  });
+  Region region = b.finish("groups", {b.compute("y", DType::kFloat32, {10, 12}, [&](const Indices& i) {
+    return x(i) - sum({i[0], floor_div(i[1], make_index(4))});
+  })});
+  normalise(region);
+  EXPECT_EQ(common_axes(region).size(), 2u);
+}
+
+FusedStep step_of(Region region, std::vector<FusedTensor>& tensors) {
+  FusedStep step;
+  step.name = "step";
+  for (const int tensor : region.inputs) {
+    step.inputs.push_back(static_cast<int>(tensors.size()));
+    tensors.push_back({"in", region.tensors[tensor].type, region.tensors[tensor].shape, {}, -1});
+  }
+  for (const int tensor : region.outputs) {
+    step.outputs.push_back(static_cast<int>(tensors.size()));
+    tensors.push_back({"out", region.tensors[tensor].type, region.tensors[tensor].shape, {}, -1});
+  }
+  step.region = std::move(region);
+  return step;
+}
+
+Region mean_of(const Size& rows, const Size& columns) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat32, {rows, columns});
+  const Tensor sum = b.reduce("sum", Intrinsic::kAdd, {columns}, {rows},
+                              [&](const Indices& i, const Indices& k) { return x({k[0], i[0]}); });
+  return b.finish("mean", {b.compute("y", DType::kFloat32, {columns}, [&](const Indices& i) {
+    return sum(i) * make_constant(DType::kFloat32, 0.5);
+  })});
+}
+
+TEST(SpreadReduction, few_results_of_many_elements_come_in_two_steps) {
+  std::vector<FusedTensor> tensors;
+  const FusedStep step = step_of(mean_of(100'003, 17), tensors);
+  const std::vector<FusedStep> steps = spread_reduction(step, tensors, {}, gpu());
+  ASSERT_EQ(steps.size(), 2u);
+  ASSERT_EQ(tensors.size(), 3u);
+  EXPECT_EQ(steps[0].inputs, step.inputs);
+  EXPECT_EQ(steps[0].outputs, std::vector<int>{2});
+  EXPECT_EQ(steps[1].inputs, std::vector<int>{2});
+  EXPECT_EQ(steps[1].outputs, step.outputs);
+  for (const FusedStep& each : steps) EXPECT_NO_THROW(verify(each.region));
+}
+
+TEST(SpreadReduction, many_results_and_short_work_stay_in_one) {
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{1000, 100'000}, {100, 17}}) {
+    std::vector<FusedTensor> tensors;
+    EXPECT_EQ(spread_reduction(step_of(mean_of(rows, columns), tensors), tensors, {}, gpu()).size(), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace graft
