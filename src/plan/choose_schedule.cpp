@@ -158,7 +158,7 @@ std::vector<tile::ContractSchedule> contract_schedules(const ContractionSizes& s
 /// Seconds that a product takes, roughly: rounds of blocks, each bound by its products, by what it copies or by
 /// waiting. The rates are those measured on an H200.
 double product_cost(const tile::ProductSchedule& schedule, const ContractionSizes& sizes, bool is_half,
-                  const Target& target) {
+                    const Target& target) {
   const auto tiles = [](int64_t extent, int64_t step) { return (extent + step - 1) / step; };
   const auto blocks =
       static_cast<double>(tiles(sizes.rows, schedule.m) * tiles(sizes.columns, schedule.n) * sizes.batch);
@@ -184,7 +184,7 @@ double product_cost(const tile::ProductSchedule& schedule, const ContractionSize
 
 /// Schedules for the blocks of a GPU, the cost model's favourite first.
 std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& sizes, bool is_half, bool is_packed,
-                                                 const Target& target) {
+                                                     const Target& target) {
   struct Shape {
     int64_t m, n, threads;
   };
@@ -200,11 +200,11 @@ std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& siz
     if (shape.n >= 2 * std::max<int64_t>(sizes.columns, 32)) continue;
     for (const int64_t stages : {4, 3, 6}) {
       tile::ProductSchedule schedule{.m = shape.m,
-                                   .n = shape.n,
-                                   .k = depth,
-                                   .threads = shape.threads,
-                                   .stages = stages,
-                                   .panel = is_packed ? std::min(line, shape.n) : 0};
+                                     .n = shape.n,
+                                     .k = depth,
+                                     .threads = shape.threads,
+                                     .stages = stages,
+                                     .panel = is_packed ? std::min(line, shape.n) : 0};
       const int64_t bytes = (shape.m + shape.n) * depth * sizes.element_bytes * stages;
       if (bytes > target.shared_bytes - (8 << 10)) continue;
       rated.emplace_back(product_cost(schedule, sizes, is_half, target), schedule);
@@ -230,7 +230,8 @@ void add_contractions(std::vector<tile::Schedule>& schedules, const Region& regi
     sizes.rows = typical_extent(contraction->m, typical);
     sizes.element_bytes = std::max(1, bit_width(operand) / 8);
     const bool is_packed = panel_layout(*contraction, constant, 32).has_value() && contraction->n.size() == 1;
-    for (const tile::ProductSchedule& schedule : product_schedules(sizes, bit_width(operand) == 16, is_packed, target)) {
+    for (const tile::ProductSchedule& schedule :
+         product_schedules(sizes, bit_width(operand) == 16, is_packed, target)) {
       schedules.emplace_back(schedule);
     }
     return;

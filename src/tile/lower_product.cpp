@@ -392,7 +392,8 @@ class ProductLowering {
 
 }  // namespace
 
-Lowered lower_product(const Region& region, const Layouts& layouts, const ProductSchedule& schedule, const Target& target) {
+Lowered lower_product(const Region& region, const Layouts& layouts, const ProductSchedule& schedule,
+                      const Target& target) {
   if (target.kind != TargetKind::kCuda) return "the target has no blocks of threads";
   return ProductLowering(region, layouts, schedule).run();
 }

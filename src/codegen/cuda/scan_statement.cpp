@@ -74,13 +74,13 @@ void KernelWriter::scan_points(const tile::Scan& scan) {
   expressions_.enter();
   decompose(scan.axes, extents, "p", "i64");
   for (size_t i = 0; i < scan.state.size(); ++i) {
-    code_.line("{} s{} = {};", type_name(scan.state[i]->type), i, expressions_.value(scan.initial[i]));
+    code_.line("{} state{} = {};", type_name(scan.state[i]->type), i, expressions_.value(scan.initial[i]));
   }
   const std::string turn = code_.fresh("i"), at = bind(scan.axis.variable, "i");
   code_.open(fmt::format("for (i64 {0} = 0; {0} < {1}; ++{0})", turn, length[0]));
   code_.line("const i64 {} = {}{};", at, scan.reverse ? length[0] + " - 1 - " : "", turn);
   expressions_.enter();
-  for (size_t i = 0; i < scan.state.size(); ++i) names_.variables[scan.state[i]->variable] = fmt::format("s{}", i);
+  for (size_t i = 0; i < scan.state.size(); ++i) names_.variables[scan.state[i]->variable] = fmt::format("state{}", i);
   if (scan.exclusive) emit_scan_stores(scan);
   std::vector<std::string> next;
   for (const Expr& step : scan.step) {
@@ -88,7 +88,7 @@ void KernelWriter::scan_points(const tile::Scan& scan) {
     code_.line("const {} {} = {};", type_name(step->type), next.back(), expressions_.value(step));
   }
   expressions_.leave();
-  for (size_t i = 0; i < next.size(); ++i) code_.line("s{} = {};", i, next[i]);
+  for (size_t i = 0; i < next.size(); ++i) code_.line("state{} = {};", i, next[i]);
   if (!scan.exclusive) emit_scan_stores(scan);
   code_.close();
   expressions_.leave();
