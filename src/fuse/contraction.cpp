@@ -76,11 +76,16 @@ void order_reduced_axes(Contraction& contraction) {
   });
 }
 
-void largest_reduced_axis_first(Contraction& contraction) {
-  const auto extent = [](const Axis& axis) { return axis.extent.as_constant().value_or(INT64_MAX); };
-  const auto largest = std::max_element(contraction.k.begin(), contraction.k.end(),
-                                        [&](const Axis& x, const Axis& y) { return extent(x) < extent(y); });
-  if (largest != contraction.k.end()) std::rotate(contraction.k.begin(), largest, largest + 1);
+Expr unwidened(const Expr& operand) {
+  if (is_call(operand, Intrinsic::kCast) && bit_width(operand->args[0]->type) < bit_width(operand->type)) {
+    return operand->args[0];
+  }
+  if (!is_call(operand, Intrinsic::kSelect)) return operand;
+  const Expr& otherwise = operand->args[2];
+  const Expr value = unwidened(operand->args[1]);
+  const bool zero = otherwise->kind == ExprKind::kConstant && otherwise->real == 0 && otherwise->integer == 0;
+  if (!zero || value->type == operand->type) return operand;
+  return select(operand->args[0], value, make_constant(value->type, 0));
 }
 
 Size multiplications(const Contraction& c) {

@@ -21,8 +21,9 @@ std::optional<Contraction> find_contraction(const Reduce& reduce);
 
 /// Sorts the reduced axes so that those along which `a` is contiguous run innermost; sums may be re-associated.
 void order_reduced_axes(Contraction& contraction);
-/// The longest reduced axis moves to the front: the one that a schedule cuts into pieces for shared memory.
-void largest_reduced_axis_first(Contraction& contraction);
+/// The operand without a conversion from a narrower type, which matrix units of a GPU do themselves; also of a load
+/// that is zero where a condition does not hold.
+Expr unwidened(const Expr& operand);
 
 /// Multiplications of a contraction (half its FLOPs).
 Size multiplications(const Contraction& contraction);

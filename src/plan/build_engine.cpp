@@ -333,7 +333,7 @@ class EngineBuilder {
     }
   }
 
-  /// Constants are packed by kernels of the same kind that run the network: a small engine of its own.
+  /// On a CPU constants are packed by kernels of the same kind that run the network: a small engine of its own.
   void pack_constants() {
     std::vector<const Packing*> wanted;
     for (const Packing& packing : packings_) {
@@ -342,6 +342,14 @@ class EngineBuilder {
         return std::find(step.tensors.begin(), step.tensors.end(), tensor) != step.tensors.end();
       });
       if (used && !use_packed(packing)) wanted.push_back(&packing);
+    }
+    if (options_.target.kind == TargetKind::kCuda) {
+      // Constants are on the host now, and may be packed where there is no such device.
+      for (const Packing* packing : wanted) {
+        const TensorData& source = *program_.tensors[packing->tensor].constant;
+        take_packed(*packing, tile::pack(packing->layout, source, concrete(packing->view)));
+      }
+      return;
     }
     if (wanted.empty()) return;
     FusedProgram packer;

@@ -2,6 +2,8 @@
 #include "plan/choose_schedule.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 
 #include "fuse/attention.h"
 #include "fuse/contraction.h"
@@ -72,10 +74,13 @@ std::optional<tile::PanelLayout> panel_layout(Contraction c, const std::vector<b
 tile::Layouts layouts_for(const Region& region, const std::vector<bool>& constant, const tile::Schedule& schedule) {
   tile::Layouts layouts(region.tensors.size());
   const auto* contract = std::get_if<tile::ContractSchedule>(&schedule);
-  const Reduce* reduce = contract ? only_reduction(region) : nullptr;
-  const auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
-  if (!contraction || contraction->n.empty() || contract->panel == 0) return layouts;
-  const auto layout = panel_layout(*contraction, constant, contract->panel);
+  const auto* product = std::get_if<tile::ProductSchedule>(&schedule);
+  const int64_t panel = contract ? contract->panel : product ? product->panel : 0;
+  const Reduce* reduce = panel > 0 ? only_reduction(region) : nullptr;
+  auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
+  if (!contraction || contraction->n.empty()) return layouts;
+  if (product) contraction->b = unwidened(contraction->b);
+  const auto layout = panel_layout(*contraction, constant, panel);
   if (layout) layouts[contraction->b->tensor] = layout;
   return layouts;
 }
@@ -150,16 +155,65 @@ std::vector<tile::ContractSchedule> contract_schedules(const ContractionSizes& s
   return schedules;
 }
 
-/// Schedules for the blocks of a GPU: tiles of both operands pass through shared memory.
-std::vector<tile::ContractSchedule> block_schedules(const ContractionSizes& sizes, bool is_half) {
-  tile::ContractSchedule schedule{.m = 128, .n = is_half ? 128 : 64, .panel = 0, .columns_outer = false};
-  if (sizes.rows <= 64) schedule.m = 64;
-  // An operand that is made first is kept whole along the other reduced axes.
-  constexpr int64_t kCopyBytes = 24 << 10;
-  const int64_t rest = std::max<int64_t>(1, sizes.depth / sizes.first_depth);
-  const int64_t fits = kCopyBytes / (schedule.m * rest * sizes.element_bytes);
-  schedule.k = std::max<int64_t>(1, std::min<int64_t>(fits, 32));
-  return {schedule};
+/// Seconds that a product takes, roughly: rounds of blocks, each bound by its products, by what it copies or by
+/// waiting. The rates are those measured on an H200.
+double product_cost(const tile::ProductSchedule& schedule, const ContractionSizes& sizes, bool is_half,
+                    const Target& target) {
+  const auto tiles = [](int64_t extent, int64_t step) { return (extent + step - 1) / step; };
+  const auto blocks =
+      static_cast<double>(tiles(sizes.rows, schedule.m) * tiles(sizes.columns, schedule.n) * sizes.batch);
+  const auto area = static_cast<double>(schedule.m * schedule.n);
+  const auto steps = static_cast<double>(tiles(sizes.depth, schedule.k));
+  // Of one multiprocessor, per second: multiplications, and bytes that its threads copy.
+  const double rate = is_half ? 3.4e12 : area >= 64 * 64 ? 0.19e12 : 0.13e12;
+  constexpr double kCopyRate = 62e9, kLeastStep = 0.15e-6, kStart = 1.5e-6, kStore = 0.08e-9;
+  const int64_t step_bytes = (schedule.m + schedule.n) * schedule.k * sizes.element_bytes;
+  const double products = area * static_cast<double>(schedule.k) / rate;
+  const double copies = static_cast<double>(step_bytes) / kCopyRate;
+  const int64_t registers = static_cast<int64_t>(area) / schedule.threads * 5 / 4 + 56;
+  const double resident = static_cast<double>(
+      std::max<int64_t>(1, std::min<int64_t>({target.shared_bytes / (step_bytes * schedule.stages),
+                                              65536 / (registers * schedule.threads), 2048 / schedule.threads})));
+  const double share = blocks / target.multiprocessors;
+  const double at_once = std::max(1.0, std::min(resident, std::ceil(share)));
+  // Blocks of one multiprocessor share its units and hide each other's waiting, beginning and end.
+  const double rounds = std::ceil(share / at_once);
+  const double step = std::max(at_once * std::max(products, copies), kLeastStep + products / 2);
+  return rounds * (steps * step + kStart + area * kStore);
+}
+
+/// Schedules for the blocks of a GPU, the cost model's favourite first.
+std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& sizes, bool is_half, bool is_packed,
+                                                     const Target& target) {
+  struct Shape {
+    int64_t m, n, threads;
+  };
+  constexpr Shape kHalf[] = {{256, 128, 256}, {128, 256, 256}, {128, 192, 256}, {128, 128, 256},
+                             {128, 64, 128},  {64, 128, 128},  {64, 64, 128},   {64, 32, 128}};
+  constexpr Shape kSingle[] = {{128, 128, 256}, {128, 64, 128}, {64, 128, 128}, {64, 64, 128},
+                               {64, 32, 64},    {32, 64, 64},   {32, 32, 64},   {16, 32, 32}};
+  const int64_t depth = is_half ? 64 : 16, line = 128 / sizes.element_bytes;
+  std::vector<std::pair<double, tile::ProductSchedule>> rated;
+  for (const Shape& shape : is_half ? std::span<const Shape>(kHalf) : std::span<const Shape>(kSingle)) {
+    // A tile may be twice as large as the product, not more.
+    if (shape.m >= 2 * std::max<int64_t>(sizes.rows, 16) && shape.m > 64) continue;
+    if (shape.n >= 2 * std::max<int64_t>(sizes.columns, 32)) continue;
+    for (const int64_t stages : {4, 3, 6}) {
+      tile::ProductSchedule schedule{.m = shape.m,
+                                     .n = shape.n,
+                                     .k = depth,
+                                     .threads = shape.threads,
+                                     .stages = stages,
+                                     .panel = is_packed ? std::min(line, shape.n) : 0};
+      const int64_t bytes = (shape.m + shape.n) * depth * sizes.element_bytes * stages;
+      if (bytes > target.shared_bytes - (8 << 10)) continue;
+      rated.emplace_back(product_cost(schedule, sizes, is_half, target), schedule);
+    }
+  }
+  std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<tile::ProductSchedule> schedules;
+  for (const auto& [cost, schedule] : rated) schedules.push_back(schedule);
+  return schedules;
 }
 
 void add_contractions(std::vector<tile::Schedule>& schedules, const Region& region, const std::vector<bool>& constant,
@@ -167,12 +221,17 @@ void add_contractions(std::vector<tile::Schedule>& schedules, const Region& regi
   const Reduce* reduce = only_reduction(region);
   auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
   if (!contraction || contraction->m.empty()) return;
-  if (target.kind == TargetKind::kCuda) largest_reduced_axis_first(*contraction);
   const DType type = reduce->lift[0]->type;
   const int64_t vector = target.vector_bits / bit_width(type);
   ContractionSizes sizes = sizes_of(*contraction, type, typical);
   if (target.kind == TargetKind::kCuda) {
-    for (const tile::ContractSchedule& schedule : block_schedules(sizes, bit_width(type) == 16)) {
+    contraction->b = unwidened(contraction->b);
+    const DType operand = contraction->b->type;
+    sizes.rows = typical_extent(contraction->m, typical);
+    sizes.element_bytes = std::max(1, bit_width(operand) / 8);
+    const bool is_packed = panel_layout(*contraction, constant, 32).has_value() && contraction->n.size() == 1;
+    for (const tile::ProductSchedule& schedule :
+         product_schedules(sizes, bit_width(operand) == 16, is_packed, target)) {
       schedules.emplace_back(schedule);
     }
     return;
@@ -195,7 +254,17 @@ void add_attention(std::vector<tile::Schedule>& schedules, const Region& region,
   const std::vector<Axis> outer(attention->common.begin(), attention->common.end() - 1);
   schedule.keys = keys <= 64 ? 64 : 128;
   schedule.queries = typical_extent(outer, typical) >= 4 * target.threads ? 128 : 56;
-  if (target.kind == TargetKind::kCuda) schedule = {.queries = 64, .keys = 64};
+  if (target.kind == TargetKind::kCuda) {
+    const int64_t rows = attention->common.back().extent.evaluate(typical);
+    const bool many = typical_extent(outer, typical) * rows >= 2 * 128 * target.multiprocessors;
+    const int64_t width = attention->weighted->axes.back().extent.evaluate(typical);
+    const tile::AttentionSchedule best{.queries = many ? 128 : 64, .keys = width <= 64 && keys > 64 ? 128 : 64};
+    schedules.emplace_back(best);
+    for (const tile::AttentionSchedule variant : {tile::AttentionSchedule{64, 64}, {64, 128}, {128, 64}, {128, 128}}) {
+      if (!(variant == best)) schedules.emplace_back(variant);
+    }
+    return;
+  }
   schedules.emplace_back(schedule);
   for (const int64_t queries : {56, 128, 256}) {
     for (const int64_t width : {64, 128, 256}) {

@@ -105,6 +105,7 @@ Target cuda_target(const GpuKind& kind) {
   target.shared_bytes = int64_t{kind.shared_kilobytes} << 10;
   target.multiprocessors = kind.multiprocessors;
   target.l2_bytes = int64_t{kind.l2_megabytes} << 20;
+  if (target.architecture == "sm_90a") target.features = "+wgmma";
   return target;
 }
 

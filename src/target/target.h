@@ -15,7 +15,7 @@ struct Target {
   TargetKind kind = TargetKind::kCpu;
   std::string name;          ///< "x86-64-v4", "x86-64-v3", "portable", "sm_90a", or a CPU's model
   std::string architecture;  ///< LLVM's triple architecture for CPUs: x86_64; "sm_90a" for CUDA
-  std::string features;      ///< LLVM feature string: "+avx512f,+fma,..."; empty for CUDA
+  std::string features;      ///< LLVM feature string: "+avx512f,+fma,..."; CUDA: "+wgmma" or empty
   int vector_bits = 128;     ///< widest vector register to use
   int vector_registers = 16;
   bool masked_memory = false;                                            ///< cheap masked loads and stores

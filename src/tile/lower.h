@@ -29,6 +29,8 @@ Lowered lower_nest(const Region& region, const NestSchedule& schedule, const Tar
 Lowered lower_block(const Region& region, const BlockSchedule& schedule, const Target& target);
 Lowered lower_contract(const Region& region, const Layouts& layouts, const ContractSchedule& schedule,
                        const Target& target);
+Lowered lower_product(const Region& region, const Layouts& layouts, const ProductSchedule& schedule,
+                      const Target& target);
 Lowered lower_attention(const Region& region, const AttentionSchedule& schedule, const Target& target);
 
 }  // namespace graft::tile

@@ -24,14 +24,19 @@ class AttentionLowering {
         target_(target),
         builder_(region, {}),
         on_gpu_(target.kind == TargetKind::kCuda) {
-    builder_.program.threads = on_gpu_ ? 128 : 0;
+    // On a GPU a warp has 16 rows.
+    builder_.program.threads = on_gpu_ ? static_cast<int>(schedule.queries) * 2 : 0;
   }
 
   Program run() {
     make_grid();
     make_scratch();
     initialise();
-    For loop{.axis = make_axis(ceil_div(key_axis().extent, schedule_.keys)), .stages = 1, .body = {}};
+    For loop{.axis = make_axis(ceil_div(key_axis().extent, schedule_.keys)), .stages = on_gpu_ ? 2 : 1, .body = {}};
+    if (const Expr seen = keys_seen()) {
+      const Expr tiles = floor_div(seen + make_index(schedule_.keys - 1), make_index(schedule_.keys));
+      loop.axis.extent = min(loop.axis.extent, max(tiles, make_index(0)));
+    }
     key_begin_ = loop.axis.variable * make_index(schedule_.keys);
     add_scores(loop.body);
     add_softmax(loop.body);
@@ -44,6 +49,44 @@ class AttentionLowering {
  private:
   const graft::Axis& key_axis() const { return forms_.weighted->reduced[0]; }
   const graft::Axis& value_axis() const { return forms_.weighted->axes.back(); }
+
+  /// How many of the first keys any query of the tile sees, when the logits of all others are minus infinity: those of
+  /// select(key <= f(query), ..., -inf) with f growing. Null when they may see all.
+  Expr keys_seen() const {
+    Expr logits = forms_.logits, seen;
+    const double infinity = std::numeric_limits<double>::infinity();
+    while (is_call(logits, Intrinsic::kSelect)) {
+      const Expr& otherwise = logits->args[2];
+      if (otherwise->kind != ExprKind::kConstant || otherwise->real != -infinity) break;
+      std::vector<Expr> conditions = {logits->args[0]};
+      while (!conditions.empty()) {
+        const Expr condition = conditions.back();
+        conditions.pop_back();
+        if (is_call(condition, Intrinsic::kAnd)) {
+          conditions.insert(conditions.end(), condition->args.begin(), condition->args.end());
+        } else if (const Expr limit = key_limit(condition)) {
+          seen = seen ? min(seen, limit) : limit;
+        }
+      }
+      logits = logits->args[1];
+    }
+    return seen;
+  }
+
+  /// key <= f(query), key < f(query) -> how many keys the last query of the tile sees.
+  Expr key_limit(const Expr& condition) const {
+    const bool inclusive = is_call(condition, Intrinsic::kLe);
+    if (!inclusive && !is_call(condition, Intrinsic::kLt)) return {};
+    const int row = forms_.common.back().variable->variable;
+    const auto bound = affine(condition->args[1]);
+    if (!equal(condition->args[0], forms_.logits_key) || !bound) return {};
+    const Size growth = bound->coefficient(row);
+    if (!growth.as_constant() || *growth.as_constant() < 0) return {};
+    if (uses_variable(condition->args[1], forms_.logits_key->variable)) return {};
+    Replacements last = fixed_;
+    last.emplace_back(row, row_begin_ + make_size(row_step_) - make_index(1));
+    return substitute(condition->args[1], last) + make_index(inclusive ? 1 : 0);
+  }
 
   void make_grid() {
     const auto& common = forms_.common;
@@ -71,11 +114,12 @@ class AttentionLowering {
       weights_ = builder_.add_scratch("weights", forms_.values->type, {queries, keys}, Scope::kFragment);
     }
     scores_ = builder_.add_scratch("scores", type, {queries, keys}, Scope::kFragment);
-    largest_ = builder_.add_scratch("largest", type, {queries});
-    tile_largest_ = builder_.add_scratch("tile_largest", type, {queries});
-    rescale_ = builder_.add_scratch("rescale", type, {queries});
-    sum_ = builder_.add_scratch("sum", type, {queries});
-    tile_sum_ = builder_.add_scratch("tile_sum", type, {queries});
+    const Scope row_scope = on_gpu_ ? Scope::kFragment : Scope::kShared;
+    largest_ = builder_.add_scratch("largest", type, {queries}, row_scope);
+    tile_largest_ = builder_.add_scratch("tile_largest", type, {queries}, row_scope);
+    rescale_ = builder_.add_scratch("rescale", type, {queries}, row_scope);
+    sum_ = builder_.add_scratch("sum", type, {queries}, row_scope);
+    tile_sum_ = builder_.add_scratch("tile_sum", type, {queries}, row_scope);
     weighted_ = builder_.add_scratch("weighted", type, {queries, value_axis().extent}, Scope::kFragment);
     type_ = type;
   }
@@ -84,6 +128,7 @@ class AttentionLowering {
   bool copies_keys() const { return !on_gpu_ || forms_.keys->kind != ExprKind::kLoad; }
 
   Axis row_axis() const {
+    if (on_gpu_ && rows_.is_multiple_of(schedule_.queries)) return make_axis(Size(schedule_.queries));
     return make_axis(min(make_size(row_step_), make_size(rows_) - row_begin_), schedule_.queries);
   }
   Axis column_axis() const {
@@ -286,6 +331,9 @@ Lowered lower_attention(const Region& region, const AttentionSchedule& schedule,
   std::string reason;
   const auto forms = find_attention(region, reason);
   if (!forms) return reason;
+  if (target.kind == TargetKind::kCuda && (schedule.queries % 16 != 0 || schedule.queries > 256)) {
+    return "a tile of queries is not whole warps of 16";
+  }
   return AttentionLowering(region, *forms, schedule, target).run();
 }
 

@@ -44,7 +44,6 @@ class ContractLowering {
  public:
   ContractLowering(const Region& region, const Layouts& layouts, const ContractSchedule& schedule, const Target& target)
       : region_(region), layouts_(layouts), schedule_(schedule), target_(target), builder_(region, layouts) {
-    if (on_gpu()) builder_.program.threads = 256;
   }
 
   Lowered run() {
@@ -73,7 +72,6 @@ class ContractLowering {
     if (!contraction) return "there is no contraction";
     contraction_ = *contraction;
     order_reduced_axes(contraction_);
-    if (on_gpu()) largest_reduced_axis_first(contraction_);
     if (contraction_.m.empty()) return "the contraction has no rows";
     if (const auto layout = packed_right(); layout && schedule_.n % layout->lanes != 0) {
       return "a tile's columns are not whole panels";
@@ -125,7 +123,7 @@ class ContractLowering {
     tiling.bound = several ? schedule_.m / *last : schedule_.m;
     if (several) tiling.whole = {m.back()};
     const Size count = max(ceil_div(m[split].extent, tiling.bound), Size(1));
-    tiling.step = on_gpu() ? Size(tiling.bound) : ceil_div(m[split].extent, count);
+    tiling.step = ceil_div(m[split].extent, count);
     tiling.tiles = count;
     return tiling;
   }
@@ -173,16 +171,14 @@ class ContractLowering {
     if (schedule_.columns_outer) add_rows();
   }
 
-  bool on_gpu() const { return target_.kind == TargetKind::kCuda; }
-
-  /// A load that the micro-kernel can read in place: affine, one dimension per role, and for the right side of a CPU
-  /// lanes with stride 1.
+  /// A load that the micro-kernel can read in place: affine, one dimension per role, and for the right side lanes with
+  /// stride 1.
   bool readable(const Expr& e, const std::vector<graft::Axis>* lanes) const {
     if (e->kind != ExprKind::kLoad) return false;
     for (const Expr& index : e->args) {
       if (!affine(index)) return false;
     }
-    if (!lanes || on_gpu()) return true;
+    if (!lanes) return true;
     if (e->args.empty()) return false;
     const int v = lanes->back().variable->variable;
     for (size_t d = 0; d + 1 < e->args.size(); ++d) {
@@ -195,8 +191,7 @@ class ContractLowering {
   /// Operand types that the micro-kernel multiplies as they are.
   Expr direct(const Expr& operand) const {
     if (operand->kind == ExprKind::kLoad && operand->type == accumulator_type()) return operand;
-    const bool widened = is_call(operand, Intrinsic::kCast) && operand->args[0]->kind == ExprKind::kLoad;
-    return widened && target_.kind == TargetKind::kCuda ? operand->args[0] : Expr();
+    return {};
   }
   bool needs_left_copy() const {
     const Expr left = direct(contraction_.a);
@@ -475,6 +470,7 @@ class ContractLowering {
 
 Lowered lower_contract(const Region& region, const Layouts& layouts, const ContractSchedule& schedule,
                        const Target& target) {
+  if (target.kind == TargetKind::kCuda) return "a GPU makes products in blocks";
   return ContractLowering(region, layouts, schedule, target).run();
 }
 

@@ -103,25 +103,53 @@ Region packing_region(const PanelLayout& layout, DType type, const Shape& shape)
   return builder.finish("pack", {packed});
 }
 
-TensorData unpack(const PanelLayout& layout, const TensorData& packed, const std::vector<int64_t>& shape) {
-  GRAFT_CHECK(fits(layout, shape.size()) && packed.rank() == static_cast<int>(shape.size()) + 1,
-              describe(packed) + " does not fit its layout");
-  int64_t panel_stride = 0;
-  const std::vector<int64_t> strides = packed_strides(layout, packed.shape(), panel_stride);
-  const auto width = static_cast<size_t>(bit_width(packed.type()) / 8);
-  TensorData row_major = TensorData::zeros(packed.type(), shape);
-  const std::byte* from = packed.bytes().data();
-  std::byte* to = row_major.mutable_bytes().data();
+namespace {
+
+/// Calls `visit` with the number of each row-major element of a tensor of `shape` and its place in the packed one.
+template <class Visit>
+void for_each_place(const PanelLayout& layout, const std::vector<int64_t>& shape, const std::vector<int64_t>& physical,
+                    const Visit& visit) {
+  int64_t panel_stride = 0, count = 1;
+  const std::vector<int64_t> strides = packed_strides(layout, physical, panel_stride);
+  for (const int64_t extent : shape) count *= extent;
   std::vector<int64_t> at(shape.size());
-  for (int64_t i = 0; i < row_major.element_count(); ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     int64_t place = 0;
     for (size_t d = 0; d < at.size(); ++d) {
       place += static_cast<int>(d) == layout.dim ? at[d] / layout.lanes * panel_stride + at[d] % layout.lanes
                                                  : at[d] * strides[d];
     }
-    std::memcpy(to + static_cast<size_t>(i) * width, from + static_cast<size_t>(place) * width, width);
+    visit(static_cast<size_t>(i), static_cast<size_t>(place));
     for (size_t d = at.size(); d-- > 0 && ++at[d] == shape[d];) at[d] = 0;
   }
+}
+
+}  // namespace
+
+TensorData pack(const PanelLayout& layout, const TensorData& row_major, const std::vector<int64_t>& shape) {
+  GRAFT_CHECK(fits(layout, shape.size()), describe(row_major) + " does not fit its layout");
+  std::vector<int64_t> physical;
+  for (const Size& size : physical_shape(layout, Shape(shape.begin(), shape.end()))) {
+    physical.push_back(size.constant());
+  }
+  TensorData packed = TensorData::zeros(row_major.type(), physical);
+  const auto width = static_cast<size_t>(bit_width(packed.type()) / 8);
+  const std::byte* from = row_major.bytes().data();
+  std::byte* to = packed.mutable_bytes().data();
+  for_each_place(layout, shape, physical,
+                 [&](size_t i, size_t place) { std::memcpy(to + place * width, from + i * width, width); });
+  return packed;
+}
+
+TensorData unpack(const PanelLayout& layout, const TensorData& packed, const std::vector<int64_t>& shape) {
+  GRAFT_CHECK(fits(layout, shape.size()) && packed.rank() == static_cast<int>(shape.size()) + 1,
+              describe(packed) + " does not fit its layout");
+  const auto width = static_cast<size_t>(bit_width(packed.type()) / 8);
+  TensorData row_major = TensorData::zeros(packed.type(), shape);
+  const std::byte* from = packed.bytes().data();
+  std::byte* to = row_major.mutable_bytes().data();
+  for_each_place(layout, shape, packed.shape(),
+                 [&](size_t i, size_t place) { std::memcpy(to + i * width, from + place * width, width); });
   return row_major;
 }
 

@@ -34,6 +34,8 @@ bool fits(const PanelLayout& layout, size_t rank);
 Shape physical_shape(const PanelLayout& layout, const Shape& shape);
 /// The region that computes the packed form: input 0 is the row-major tensor, output 0 the packed one.
 Region packing_region(const PanelLayout& layout, DType type, const Shape& shape);
+/// The packed form of a row-major tensor of `shape`, of elements of whole bytes, made without a kernel.
+TensorData pack(const PanelLayout& layout, const TensorData& row_major, const std::vector<int64_t>& shape);
 /// The row-major tensor of `shape` behind a packed one, of elements of whole bytes.
 TensorData unpack(const PanelLayout& layout, const TensorData& packed, const std::vector<int64_t>& shape);
 

@@ -304,17 +304,11 @@ class Parser {
     contract.c_indices = std::move(result.indices);
     contract.accumulate = lexer_.accept("+");
     lexer_.expect("=");
-    contract.a = operand(inner);
+    contract.a = parse_expr(lexer_, inner);
     lexer_.expect("*");
-    contract.b = operand(inner);
+    contract.b = parse_expr(lexer_, inner);
     lexer_.expect("}");
     return contract;
-  }
-
-  Expr operand(const ExprScope& scope) {
-    Store load = element(scope);
-    const Buffer& buffer = program_.buffers[load.buffer];
-    return make_load(load.buffer, buffer.type, std::move(load.indices));
   }
 
   SortRow sort(const ExprScope& head) {

@@ -215,9 +215,8 @@ class Printer {
     roots.insert(roots.end(), contract.c_indices.begin(), contract.c_indices.end());
     ExprPrinter inner = lets(roots);
     const std::string c = element(contract.c, contract.c_indices, inner);
-    const std::string a = element(contract.a->tensor, contract.a->args, inner);
-    const std::string b = element(contract.b->tensor, contract.b->args, inner);
-    line(fmt::format("{} {} {} * {}", c, contract.accumulate ? "+=" : "=", a, b));
+    line(fmt::format("{} {} {} * {}", c, contract.accumulate ? "+=" : "=", inner.print(contract.a),
+                     inner.print(contract.b)));
     --indent_;
     line("}");
   }

@@ -16,7 +16,8 @@ namespace graft::tile {
 enum class Scope : uint8_t {
   kGlobal,    ///< a kernel argument, visible to all grid points
   kShared,    ///< one copy per grid point: thread-private scratch on a CPU, shared memory of a block on a GPU
-  kFragment,  ///< like kShared, but only accumulators of Contract and maps over them: matrix fragments on a GPU
+  kFragment,  ///< like kShared, but only accumulators of Contract and maps over them: matrix fragments on a GPU;
+              ///< with one axis: a value for each row of such fragments
 };
 
 /// A tensor in memory. Element (i0, i1, ...) lies at sum(i_k * strides[k]) elements from the start.
@@ -83,8 +84,10 @@ struct Reduce {
 };
 
 /// c[m, n] (+)= sum over k of a[m, k] * b[k, n], accumulated in the type of c (i32 for int8 operands).
-/// `a`, `b` are kLoad expressions and `c_indices` index expressions, all affine in the axis variables, which may
-/// be several per role (m = oh, ow; k = kh, kw, channel; n = panel, lane). The last n axis has stride 1 in b and c.
+/// There may be several axes per role (m = oh, ow; k = kh, kw, channel; n = panel, lane). `c_indices` are affine in
+/// them and the last n axis has stride 1 in c. On a CPU `a` and `b` are kLoad expressions with affine indices and
+/// stride 1 along the last n axis of b; a GPU copies its tiles first and takes any expression: a load under a
+/// condition, say.
 struct Contract {
   std::vector<Axis> m, n, k;
   Expr a, b;

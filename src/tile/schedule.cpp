@@ -37,16 +37,26 @@ void fields(BlockSchedule& s, Visitor visit) {
   visit("x", s.x, 0, 1 << 20);
   visit("warps", s.warps, 1, 32);
 }
+template <class Visitor>
+void fields(ProductSchedule& s, Visitor visit) {
+  visit("m", s.m, 16, 512);
+  visit("n", s.n, 16, 512);
+  visit("k", s.k, 8, 128);
+  visit("threads", s.threads, 32, 1024);
+  visit("stages", s.stages, 2, 8);
+  visit("panel", s.panel, 0, 256);
+}
 
-constexpr std::string_view kNames[] = {"nest", "contract", "attention", "block"};
+constexpr std::string_view kNames[] = {"nest", "contract", "attention", "block", "product"};
 
 Schedule make_default(std::string_view name) {
   if (name == kNames[0]) return NestSchedule{};
   if (name == kNames[1]) return ContractSchedule{};
   if (name == kNames[2]) return AttentionSchedule{};
   if (name == kNames[3]) return BlockSchedule{};
+  if (name == kNames[4]) return ProductSchedule{};
   throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("unknown schedule '{}'; expected nest, contract, attention or block", name), "schedule");
+              fmt::format("unknown schedule '{}'; expected nest, contract, attention, block or product", name), "schedule");
 }
 
 std::string_view next_word(std::string_view& text) {

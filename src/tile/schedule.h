@@ -45,7 +45,19 @@ struct BlockSchedule {
   bool operator==(const BlockSchedule&) const = default;
 };
 
-using Schedule = std::variant<NestSchedule, ContractSchedule, AttentionSchedule, BlockSchedule>;
+/// A matrix product on a GPU: a block of `threads` makes a tile of `m` x `n`, in steps of `k` elements of the
+/// reduction, of which `stages` pass through shared memory at a time.
+struct ProductSchedule {
+  int64_t m = 128;
+  int64_t n = 128;
+  int64_t k = 64;
+  int64_t threads = 256;
+  int64_t stages = 4;
+  int64_t panel = 64;  ///< lanes of one packed panel of a constant right operand; 0: it stays as it is
+  bool operator==(const ProductSchedule&) const = default;
+};
+
+using Schedule = std::variant<NestSchedule, ContractSchedule, AttentionSchedule, BlockSchedule, ProductSchedule>;
 
 /// `contract m=56 n=64 k=0 m_chunk=0 panel=32 columns_outer=1`; parse_schedule reads it back and throws
 /// invalid_argument naming an unknown or out-of-range field.

@@ -42,10 +42,13 @@ int64_t expanded_nodes(const Expr& e) {
   return nodes[e.get()];
 }
 
-bool is_affine(const Expr& index) {
+/// Whether what walks the expression as a tree comes to an end soon.
+bool is_short(const Expr& e) {
   constexpr int64_t kMaxNodes = 4096;
-  return expanded_nodes(index) <= kMaxNodes && affine(index).has_value();
+  return expanded_nodes(e) <= kMaxNodes;
 }
+
+bool is_affine(const Expr& index) { return is_short(index) && affine(index).has_value(); }
 
 bool is_index(const Expr& e) { return e && e->type == DType::kInt64; }
 
@@ -103,8 +106,9 @@ class Verifier {
                 "buffer '" + buffer.name + "' lies in a block's memory but its size varies");
         }
       }
-      check(buffer.scope != Scope::kFragment || program_.threads == 0 || buffer.shape.size() == 2,
-            "fragment '" + buffer.name + "' has not two axes");
+      const size_t axes = buffer.shape.size();
+      check(buffer.scope != Scope::kFragment || program_.threads == 0 || axes == 2 || axes == 1,
+            "fragment '" + buffer.name + "' has neither two axes nor one");
     }
   }
 
@@ -299,6 +303,8 @@ class Verifier {
     for (const auto* axes : {&contract.m, &contract.n, &contract.k}) bind_axes(*axes);
     for (const Expr& operand : {contract.a, contract.b}) {
       expression(operand, "an operand");
+      check(program_.threads == 0 || is_short(operand), "an operand is written out at length");
+      if (program_.threads > 0) continue;
       check(operand->kind == ExprKind::kLoad, "an operand of a contraction is not a load");
       for (const Expr& index : operand->args) {
         check(is_affine(index), "an operand's index is not affine");
@@ -317,14 +323,14 @@ class Verifier {
   }
 
   void roles(const Contract& contract) const {
-    const auto uses = [](const std::vector<Expr>& indices, const std::vector<Axis>& axes) {
+    const auto uses = [](const std::vector<Expr>& exprs, const std::vector<Axis>& axes) {
       return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) {
-        return std::any_of(indices.begin(), indices.end(),
-                           [&](const Expr& index) { return uses_variable(index, axis.variable->variable); });
+        return std::any_of(exprs.begin(), exprs.end(),
+                           [&](const Expr& e) { return uses_variable(e, axis.variable->variable); });
       });
     };
-    check(!uses(contract.a->args, contract.n), "operand a uses an n axis");
-    check(!uses(contract.b->args, contract.m), "operand b uses an m axis");
+    check(!uses({contract.a}, contract.n), "operand a uses an n axis");
+    check(!uses({contract.b}, contract.m), "operand b uses an m axis");
     check(!uses(contract.c_indices, contract.k), "the result uses a k axis");
     if (contract.n.empty()) return;
     // Matrix units of a GPU read b in either order, vector units of a CPU only along n.

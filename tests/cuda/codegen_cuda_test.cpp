@@ -84,20 +84,26 @@ void write_proof(const std::string& target, const Results& results) {
 TEST(CodegenCuda, compiles_the_proof_programs_for_every_architecture) {
   if (compiler_is_missing()) GTEST_SKIP();
   for (const char* target : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"}) {
-    // PTX shows the instructions; once is enough, as the source is the same for all.
-    const bool newest = std::string_view(target) == "sm_90a";
-    Results results = compile(all_programs(), target, newest ? "source ptx" : "source");
+    // PTX shows the instructions: those of warps on the oldest, those of warpgroups on Hopper.
+    const std::string_view name = target;
+    const bool shown = name == "sm_80" || name == "sm_90a", hopper = name == "sm_90a";
+    Results results = compile(all_programs(), target, shown ? "source ptx" : "source");
     ASSERT_TRUE(results.contains("cubin")) << target << ": " << results["error"];
     EXPECT_EQ(results.at("cubin").substr(0, 4), "\x7f" "ELF") << target;
-    EXPECT_EQ(results.contains("ptx"), newest);
+    EXPECT_EQ(results.contains("ptx"), shown);
     const std::string ptx = results["ptx"];
-    if (newest) for (const std::string_view part : {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
-                                        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
-                                        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "cvt.rna.tf32.f32",
-                                        "ldmatrix.sync.aligned.m8n8.x4.trans", "cp.async.cg.shared.global",
-                                        "fma.rn.f32", ".entry attention_f16", ".entry mixed"}) {
-      EXPECT_NE(ptx.find(part), ptx.npos) << target << ": " << part;
+    std::vector<std::string_view> parts;
+    if (shown) parts = {"cp.async.cg.shared.global", "fma.rn.f32", "cvt.rna.tf32.f32",
+                        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", ".entry attention_f16", ".entry mixed"};
+    if (hopper) {
+      parts.insert(parts.end(), {"wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16",
+                                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", "fence.proxy.async"});
+    } else if (shown) {
+      parts.insert(parts.end(), {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+                                 "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+                                 "ldmatrix.sync.aligned.m8n8.x4.trans"});
     }
+    for (const std::string_view part : parts) EXPECT_NE(ptx.find(part), ptx.npos) << target << ": " << part;
     EXPECT_EQ(occurrences(results.at("launch"), "threads"), static_cast<int>(std::size(kProofPrograms)));
     write_proof(target, results);
   }
@@ -143,20 +149,71 @@ TEST(CodegenCuda, stops_inside_nvrtc) {
 }
 
 TEST(CodegenCuda, long_contractions_are_split_and_copied_ahead) {
-  const std::string text = kernel_of(kMatmulF16);
+  const std::string text = kernel_of(kMatmulF16, "sm_80");
   EXPECT_NE(text.find("copy_wait<2>();"), text.npos) << text;
   EXPECT_NE(text.find("multiply_tiles<32, false, false, 136"), text.npos) << text;
   // One barrier before the copies start and one per iteration.
   EXPECT_EQ(occurrences(text, "__syncthreads();"), 2) << text;
 }
 
+TEST(CodegenCuda, products_of_warpgroups_overlap_with_the_next) {
+  const std::string text = kernel_of(kMatmulF16);
+  EXPECT_NE(text.find("multiply_groups<f16, 32, false>("), text.npos) << text;
+  EXPECT_NE(text.find("SwizzledOperand<false, 64, 128, 128>"), text.npos) << "a's lines of 32 elements run along k";
+  EXPECT_NE(text.find("SwizzledOperand<true, 128, 32, 128>"), text.npos) << "b's lines of 64 elements run along n";
+  // Of four slots one is being read and one may still be.
+  EXPECT_NE(text.find("copy_wait<1>();"), text.npos) << text;
+  EXPECT_NE(text.find("wait_for_warpgroups<1>();"), text.npos) << text;
+  EXPECT_EQ(occurrences(text, "wait_for_warpgroups<0>();"), 1) << text;
+  EXPECT_EQ(text.substr(text.find("for (int round")).find("show_to_warpgroups();\n    __sync"), text.npos)
+      << "only elements that threads stored need it";
+}
+
 TEST(CodegenCuda, invariant_operands_are_staged_once) {
   const std::string text = kernel_of(kAttention);
-  const size_t ahead = text.find("for (i64 round");
+  const size_t ahead = text.find("for (int round");
   ASSERT_NE(ahead, text.npos);
   EXPECT_NE(text.substr(0, ahead).find("b0 + ("), text.npos) << "queries are staged before the loop";
-  EXPECT_EQ(text.substr(ahead).find("b0 + ("), text.npos) << "and not in it";
+  const std::string loop = text.substr(ahead);
+  EXPECT_EQ(loop.find("b0["), text.npos) << "and not in it";
   EXPECT_NE(text.find("FragmentOperand<f16, 1, 8>"), text.npos) << "probabilities stay in registers";
+}
+
+TEST(CodegenCuda, borders_are_zeros_that_copies_fill_in) {
+  const std::string_view convolution = R"(program same_convolution {
+    threads 128
+    global x: f16[2, 9, 11, 64] strides [6336, 704, 64, 1]
+    global w: f16[3, 3, 64, 64] strides [12288, 4096, 64, 1]
+    global y: f32[198, 64] strides [64, 1] written
+    fragment c: f32[64, 64] strides [64, 1]
+    grid [g0 < 4]
+    body {
+      map [i0 < 64 bound 64, i1 < 64 bound 64] { c[i0, i1] = 0:f32 }
+      for i7 < 3 bound 3 {
+        for i8 < 3 bound 3 {
+          for i9 < 1 bound 1 stages 3 {
+            contract m [i0 < min(64, sub(198, mul(64, g0))) bound 64] n [i1 < 64 bound 64] k [i2 < 64 bound 64] {
+              let t0 = add(mul(64, g0), i0)
+              let t1 = sub(add(mod(floor_div(t0, 11), 9), i7), 1)
+              let t2 = sub(add(mod(t0, 11), i8), 1)
+              let t3 = and(and(ge(t1, 0), lt(t1, 9)), and(ge(t2, 0), lt(t2, 11)))
+              let t4 = add(mul(64, i9), i2)
+              c[i0, i1] += select(t3, x[floor_div(t0, 99), t1, t2, t4], 0:f16) * w[i7, i8, t4, i1]
+            }
+          }
+        }
+      }
+      map [i0 < min(64, sub(198, mul(64, g0))) bound 64, i1 < 64 bound 64] { y[add(mul(64, g0), i0), i1] = c[i0, i1] }
+    }
+  })";
+  const std::string text = kernel_of(convolution);
+  const size_t loop = text.find("for (int round");
+  ASSERT_NE(loop, text.npos) << "three loops are one";
+  EXPECT_NE(text.substr(0, loop).find("floor_divide"), text.npos) << "rows are taken apart before it";
+  EXPECT_NE(text.find("< (int)9)"), text.npos) << "the borders are tested in 32 bits";
+  EXPECT_NE(text.find("copy_piece<16>"), text.npos);
+  if (compiler_is_missing()) GTEST_SKIP();
+  EXPECT_TRUE(compile(std::string(convolution), "sm_90a", "").contains("cubin"));
 }
 
 TEST(CodegenCuda, fragments_that_do_not_line_up_go_through_shared_memory) {
@@ -183,8 +240,8 @@ TEST(CodegenCuda, columns_of_a_fragment_may_be_panels_of_lanes) {
     }
   })";
   const std::string text = kernel_of(panels);
-  EXPECT_NE(text.find(" % 16) < 16"), text.npos) << text;
-  EXPECT_NE(text.find("stage_elements<f16, 64, 48"), text.npos) << text;
+  EXPECT_NE(text.find("(i64)((column) % 16)"), text.npos) << text;
+  EXPECT_NE(text.find("copy_piece<16>"), text.npos) << text;
   if (compiler_is_missing()) GTEST_SKIP();
   EXPECT_TRUE(compile(std::string(panels), "sm_90a", "").contains("cubin"));
 }

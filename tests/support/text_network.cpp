@@ -35,7 +35,7 @@ graft_engine* compile_text(std::string_view text, std::initializer_list<graft_op
     Graph graph = parse_graph(text);
     fill_weights(graph);
     Compiled compiled = compile_from(std::move(graph), Stage::kImport, chosen);
-    auto loaded = load(std::move(compiled.engine));
+    auto loaded = load(std::move(compiled.engine), chosen.device);
     return new graft_engine(std::move(compiled.plan), std::move(loaded));
   } catch (const Error& error) {
     throw std::runtime_error(error.what());

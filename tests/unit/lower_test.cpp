@@ -111,11 +111,13 @@ TEST(Lower, a_map_is_cut_into_chunks) {
 
 TEST(Lower, blocks_of_a_gpu_have_threads) {
   const Region region = product(512, 512, 512, true);
-  const tile::Schedule schedule = tile::ContractSchedule{.m = 128, .n = 64, .k = 32, .panel = 0};
+  const tile::Schedule schedule = tile::ProductSchedule{.m = 128, .n = 64, .k = 32, .panel = 0};
   const tile::Lowered on_gpu = lower(region, {}, schedule, find_target("sm_90a", 1));
   ASSERT_TRUE(program(on_gpu)) << std::get<std::string>(on_gpu);
   EXPECT_EQ(program(on_gpu)->threads % 32, 0);
   EXPECT_GT(program(on_gpu)->threads, 0);
+  EXPECT_FALSE(program(lower(region, {}, tile::ContractSchedule{}, find_target("sm_90a", 1))));
+  EXPECT_FALSE(program(lower(region, {}, schedule, find_target("x86-64-v3", 1))));
 }
 
 /// softmax(q k^T) v over f16 operands.

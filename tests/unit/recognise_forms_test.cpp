@@ -77,16 +77,16 @@ TEST(Contraction, needs_each_axis_in_an_operand_and_the_summed_ones_in_both) {
   EXPECT_FALSE(find_contraction(std::get<Reduce>(region.forms[2]))) << "one operand is not summed over";
 }
 
-TEST(Contraction, puts_the_largest_reduced_axis_first_and_leaves_the_others_in_order) {
-  Contraction c;
-  for (const int64_t extent : {3, 64, 5, 64}) c.k.push_back({make_variable(), extent});
-  largest_reduced_axis_first(c);
-  std::vector<Size> extents;
-  for (const Axis& axis : c.k) extents.push_back(axis.extent);
-  EXPECT_EQ(extents, (std::vector<Size>{64, 3, 5, 64}));
-  c.k.push_back({make_variable(), Size::symbol("n")});  // may be larger than any
-  largest_reduced_axis_first(c);
-  EXPECT_EQ(c.k[0].extent, Size::symbol("n"));
+TEST(Contraction, units_that_widen_operands_read_them_as_they_are) {
+  const Expr half = make_load(0, DType::kFloat16, {make_variable()});
+  const Expr wide = make_cast(kF32, half), inside = lt(half->args[0], make_index(5));
+  EXPECT_TRUE(equal(unwidened(wide), half));
+  const Expr guarded = unwidened(select(inside, wide, make_constant(kF32, 0)));
+  EXPECT_TRUE(equal(guarded, select(inside, half, make_constant(DType::kFloat16, 0))));
+  const Expr otherwise = select(inside, wide, make_constant(kF32, 1));
+  EXPECT_TRUE(equal(unwidened(otherwise), otherwise)) << "only zero is the same in both types";
+  const Expr narrowed = make_cast(DType::kFloat16, make_load(0, kF32, {make_variable()}));
+  EXPECT_TRUE(equal(unwidened(narrowed), narrowed));
 }
 
 TEST(Monoid, of_several_components_is_no_intrinsic) {

@@ -97,7 +97,11 @@ std::vector<Break> breaks_of_the_header() {
       {"global buffer 'best' follows a local one", [](Program& p) { p.buffers[4].scope = Scope::kGlobal; }},
       {"buffer 'best' lies in a block's memory but its size varies",
        [](Program& p) { p.buffers[4].shape = {Size::symbol("n")}; }},
-      {"fragment 'best' has not two axes", [](Program& p) { p.buffers[4].scope = Scope::kFragment; }},
+      {"fragment 'best' has neither two axes nor one",
+       [](Program& p) {
+         p.buffers[4].scope = Scope::kFragment;
+         p.buffers[4].shape = {4, 2, 2}, p.buffers[4].strides = {4, 2, 1};
+       }},
       {"size 'k' is used but not listed", [](Program& p) { p.buffers[0].shape[0] = Size::symbol("k"); }},
       {"size 'k' is used but not listed", [](Program& p) { p.grid[0].extent = Size::symbol("k"); }},
       {"statement 0: size 'k' is used but not listed",
@@ -171,9 +175,13 @@ std::vector<Break> breaks_of_reductions() {
 std::vector<Break> breaks_of_contractions() {
   return {
       {"an operand of a contraction is not a load",
-       [](Program& p) { contract_of(p).a = make_constant(DType::kFloat32, 1); }},
+       [](Program& p) {
+         p.threads = 0;
+         contract_of(p).a = make_constant(DType::kFloat32, 1);
+       }},
       {"an operand's index is not affine",
        [](Program& p) {
+         p.threads = 0;
          Contract& c = contract_of(p);
          c.a = make_load(3, DType::kFloat32, {mod(c.m[0].variable, make_index(3)), c.k[0].variable});
        }},
@@ -256,7 +264,19 @@ TEST(TileRules, refuse_an_index_that_is_affine_but_written_out_at_length) {
   Expr index = c.m[0].variable;
   for (int i = 0; i < 14; ++i) index = make_call(Intrinsic::kAdd, {index, index});
   c.a = make_load(3, DType::kFloat32, {index, c.k[0].variable});
+  EXPECT_NE(broken_rule(program).value_or("").find("an operand is written out at length"), std::string::npos);
+  program.threads = 0;
   EXPECT_NE(broken_rule(program).value_or("").find("an operand's index is not affine"), std::string::npos);
+}
+
+TEST(TileRules, let_a_block_of_threads_copy_any_operand) {
+  Program program = whole_program();
+  Contract& c = contract_of(program);
+  const Expr row = mod(c.m[0].variable, make_index(3));
+  const Expr load = make_load(3, DType::kFloat32, {row, c.k[0].variable});
+  c.a = select(lt(row, make_index(2)), load, make_constant(DType::kFloat32, 0));
+  EXPECT_EQ(broken_rule(program), std::nullopt);
+  EXPECT_EQ(print(parse_program(print(program))), print(program));
 }
 
 }  // namespace

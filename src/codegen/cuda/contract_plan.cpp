@@ -9,8 +9,19 @@ namespace {
 
 bool is_half(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 
-int rounded(int64_t value, int64_t multiple) {
-  return static_cast<int>((value + multiple - 1) / multiple * multiple);
+int rounded(int64_t value, int64_t multiple) { return static_cast<int>((value + multiple - 1) / multiple * multiple); }
+
+/// The widest line of a swizzled block, in bytes, of which so many elements of 16 bits are whole lines.
+int swizzle_of(int elements) { return elements % 64 == 0 ? 128 : elements % 32 == 0 ? 64 : 32; }
+
+std::vector<int> variables_of(const std::vector<const tile::For*>& loops) {
+  std::vector<int> variables;
+  for (const tile::For* loop : loops) variables.push_back(loop->axis.variable->variable);
+  return variables;
+}
+
+bool uses_any(const Expr& e, const std::vector<int>& variables) {
+  return std::any_of(variables.begin(), variables.end(), [&](int each) { return uses_variable(e, each); });
 }
 
 }  // namespace
@@ -28,9 +39,15 @@ bool counts_points(const Expr& index, const std::vector<tile::Axis>& axes) {
   return true;
 }
 
-ContractPlan KernelWriter::plan(const tile::Contract& contract) {
+int64_t Operand::slot_bytes() const {
+  const int64_t bytes = int64_t{lines} * (swizzle ? columns : leading) * bit_width(type) / 8;
+  return swizzle ? (bytes + 1023) / 1024 * 1024 : bytes;
+}
+
+ContractPlan KernelWriter::plan(const tile::Contract& contract, const std::vector<const tile::For*>& loops) {
   ContractPlan plan;
   plan.contract = &contract;
+  plan.loops = loops;
   const DType a = contract.a->type, b = contract.b->type, c = names_.buffer(contract.c).type;
   plan.tensor_cores = a == b && is_half(a) && c == DType::kFloat32;
   plan.tf32 = contract.tf32;
@@ -43,57 +60,163 @@ ContractPlan KernelWriter::plan(const tile::Contract& contract) {
     throw Unsupported{"a contraction whose fragment is not indexed by all its m axes, then all its n axes"};
   }
   plan.k = rounded(contract.k[0].bound, plan.tensor_cores ? 16 : plan.tf32 ? 8 : 1);
+  plan.warpgroups = plan.tensor_cores && target_.features.find("+wgmma") != std::string::npos &&
+                    plan.layout.warps_m % 4 == 0 && plan.layout.tile_columns() <= 256;
   plan.a = plan_operand(contract, plan, true);
   plan.b = plan_operand(contract, plan, false);
+  const bool direct = plan.a.source == Operand::Source::kStaged || plan.a.source == Operand::Source::kFragment;
+  if (plan.warpgroups && !(direct && plan.b.source == Operand::Source::kStaged)) {
+    plan.warpgroups = false;
+    plan.a = plan_operand(contract, plan, true);
+    plan.b = plan_operand(contract, plan, false);
+  }
   return plan;
 }
 
+void KernelWriter::plan_fragment_operand(Operand& operand, const tile::Contract& contract, const ContractPlan& plan,
+                                         bool is_a) {
+  const Expr& load = operand.value;
+  const FragmentLayout& from = names_.fragments.at(operand.buffer);
+  if (!is_a || !counts_points(load->args[0], contract.m) || !counts_points(load->args[1], contract.k)) {
+    const std::string& name = names_.buffer(load->tensor).name;
+    throw Unsupported{fmt::format("fragment '{}' as an operand other than a[m, k]", name)};
+  }
+  if (plan.k > from.padded_columns()) throw Unsupported{"a contraction over more columns than a fragment has"};
+  const bool fits = plan.tensor_cores && from.warps_n == 1 && plan.layout.warps_n == 1 &&
+                    from.warps_m == plan.layout.warps_m && from.m_tiles == plan.layout.m_tiles;
+  operand.source = fits ? Operand::Source::kFragment : Operand::Source::kSpilled;
+  operand.lines = std::max(from.padded_rows(), plan.layout.padded_rows());
+  operand.columns = std::max(from.padded_columns(), rounded(plan.k, 16));
+  operand.leading = (operand.columns / operand.vector() | 1) * operand.vector();
+}
+
 Operand KernelWriter::plan_operand(const tile::Contract& contract, const ContractPlan& plan, bool is_a) {
-  const Expr& load = is_a ? contract.a : contract.b;
-  const std::vector<tile::Axis>& outer = is_a ? contract.m : contract.n;
   Operand operand;
-  operand.buffer = load->tensor;
-  if (names_.is_fragment(load->tensor)) {
-    const FragmentLayout& from = names_.fragments.at(load->tensor);
-    if (!is_a || !counts_points(load->args[0], contract.m) || !counts_points(load->args[1], contract.k)) {
-      const std::string& name = names_.buffer(load->tensor).name;
-      throw Unsupported{fmt::format("fragment '{}' as an operand other than a[m, k]", name)};
-    }
-    if (plan.k > from.padded_columns()) throw Unsupported{"a contraction over more columns than a fragment has"};
-    const bool fits = plan.tensor_cores && from.warps_n == 1 && plan.layout.warps_n == 1 &&
-                      from.warps_m == plan.layout.warps_m && from.m_tiles == plan.layout.m_tiles;
-    operand.source = fits ? Operand::Source::kFragment : Operand::Source::kSpilled;
-    operand.rows = std::max(from.padded_rows(), plan.layout.padded_rows());
-    operand.columns = std::max(from.padded_columns(), rounded(plan.k, 16));
-    const int vector = 128 / bit_width(load->type);
-    operand.leading = (operand.columns / vector | 1) * vector;
+  operand.value = is_a ? contract.a : contract.b;
+  operand.type = operand.value->type;
+  if (bit_width(operand.type) < 8) throw Unsupported{"an operand of elements narrower than a byte"};
+  const auto guarded = guarded_load(operand.value);
+  if (guarded) operand.buffer = guarded->load->tensor;
+  if (guarded && names_.is_fragment(operand.buffer)) {
+    if (guarded->condition) throw Unsupported{"a fragment under a condition as an operand"};
+    plan_fragment_operand(operand, contract, plan, is_a);
     return operand;
   }
-  const auto address = names_.address(load->tensor, load->args);
-  if (!address) throw Unsupported{"an operand whose address is not affine"};
-  if (bit_width(load->type) < 8) throw Unsupported{"an operand of elements narrower than a byte"};
-  operand.address = *address;
-  const bool along_outer = !outer.empty() && address->coefficient(outer.back().variable->variable).is(1);
-  const bool along_k = address->coefficient(contract.k.back().variable->variable).is(1);
-  const int points = is_a ? plan.layout.padded_rows() : plan.layout.padded_columns();
+  const auto contiguous = [&](const std::vector<tile::Axis>& axes) {
+    if (!guarded || axes.empty()) return false;
+    Size step = 0;
+    for (size_t d = 0; d < guarded->load->args.size(); ++d) {
+      const auto moves = step_in_run(guarded->load->args[d], axes.back().variable->variable, operand.vector());
+      if (!moves) return false;
+      step = step + *moves * names_.stride(operand.buffer, d);
+    }
+    return step.is(1);
+  };
+  const bool along_outer = contiguous(is_a ? contract.m : contract.n), along_k = contiguous(contract.k);
   // a lies as [m][k], b as [k][n]; transposed where the other axis is the contiguous one.
   operand.transposed = is_a ? along_outer && !along_k : along_k && !along_outer;
-  const bool rows_are_k = is_a == operand.transposed;
-  operand.rows = rows_are_k ? plan.k : points;
-  const int vector = 128 / std::max(bit_width(load->type), 8);
-  operand.columns = rounded(rows_are_k ? points : plan.k, vector);
-  operand.leading = ((operand.columns / vector) | 1) * vector;
-  operand.by_row = rows_are_k ? along_outer && outer.size() == 1 : along_k;
-  if (reads_in_place(operand, contract, plan, is_a)) operand.source = Operand::Source::kShared;
+  place_tile(operand, plan, is_a);
+  if (reads_in_place(operand, contract, plan, is_a)) {
+    operand.source = Operand::Source::kShared;
+    return operand;
+  }
+  const bool lines_are_k = is_a == operand.transposed;
+  if (lines_are_k ? along_outer : along_k) plan_copies(operand, contract, plan, is_a);
+  operand.repeats = std::none_of(plan.loops.begin(), plan.loops.end(), [&](const tile::For* loop) {
+    const int variable = loop->axis.variable->variable;
+    bool changes = uses_variable(operand.value, variable);
+    for (const auto* axes : {is_a ? &contract.m : &contract.n, &contract.k}) {
+      for (const tile::Axis& axis : *axes) changes |= uses_variable(axis.extent, variable);
+    }
+    return changes;
+  });
   return operand;
+}
+
+/// The form of the staged tile: padded lines, or swizzled blocks of lines where warpgroups read it.
+void KernelWriter::place_tile(Operand& operand, const ContractPlan& plan, bool is_a) const {
+  const int points = is_a ? plan.layout.padded_rows() : plan.layout.padded_columns();
+  const bool lines_are_k = is_a == operand.transposed;
+  operand.lines = lines_are_k ? plan.k : points;
+  operand.columns = rounded(lines_are_k ? points : plan.k, operand.vector());
+  operand.leading = ((operand.columns / operand.vector()) | 1) * operand.vector();
+  if (!plan.warpgroups) return;
+  operand.swizzle = swizzle_of(!lines_are_k ? plan.k : is_a ? 64 : plan.layout.tile_columns());
+  operand.leading = operand.swizzle / 2;
+}
+
+/// Whether 16-byte pieces of the operand can be copied asynchronously, and by how many bytes at a time.
+void KernelWriter::plan_copies(Operand& operand, const tile::Contract& contract, const ContractPlan& plan, bool is_a) {
+  const tile::Buffer& buffer = names_.buffer(operand.buffer);
+  const int width = bit_width(operand.type) / 8, vector = operand.vector();
+  if (buffer.scope != tile::Scope::kGlobal || buffer.written || width > 16) return;
+  const bool lines_are_k = is_a == operand.transposed;
+  const std::vector<tile::Axis>& outer = is_a ? contract.m : contract.n;
+  const std::vector<tile::Axis>& along_columns = lines_are_k ? outer : contract.k;
+  const tile::Axis& last = along_columns.back();
+  const auto whole = as_integer(last.extent);
+  if (along_columns.size() > 1 && (!whole || *whole != last.bound || *whole % vector != 0)) return;
+
+  const auto [load, condition] = *guarded_load(operand.value);
+  const std::vector<int> loops = variables_of(plan.loops);
+  std::vector<Expr> indices = load->args;
+  Hoisted atoms;
+  for (Expr& index : indices) {
+    if (!name_atoms(index, loops, atoms)) return;
+  }
+  const auto address = names_.address(operand.buffer, indices);
+  if (!address) return;
+  if (condition && uses_variable(condition, last.variable->variable)) return;
+  if (condition && !plan_guard(operand, condition, contract, plan)) return;
+
+  int64_t together = vector;
+  for (size_t d = 0; d < load->args.size(); ++d) {
+    const Size stride = names_.stride(operand.buffer, d);
+    const int64_t index = divisor_of(load->args[d], last.variable->variable, vector);
+    const int64_t sure = std::min<int64_t>(vector, index * divisor_of(stride, vector));
+    if (sure == vector) continue;
+    if (stride.is_constant()) {
+      together = std::min(together, sure);
+    } else {
+      operand.copy_conditions.push_back(fmt::format("{} % {} == 0", names_.size(stride), vector / index));
+    }
+  }
+  if (together * width < 4) return;
+  operand.copy_bytes = static_cast<int>(together) * width;
+  operand.address = *address;
+  operand.atoms = std::move(atoms);
+}
+
+/// Splits the condition into parts that are computed once and what the loops have to compute from them.
+bool KernelWriter::plan_guard(Operand& operand, const Expr& condition, const tile::Contract& contract,
+                              const ContractPlan& plan) {
+  const std::vector<int> loops = variables_of(plan.loops);
+  operand.guards = {};
+  operand.guard = name_invariants(condition, loops, operand.guards);
+  if (!is_plain(operand.guard)) return false;
+  std::unordered_map<int, int64_t> bounds;
+  for (const auto* axes : {&contract.m, &contract.n, &contract.k}) {
+    for (const tile::Axis& axis : *axes) bounds[axis.variable->variable] = axis.bound;
+  }
+  for (const tile::For* loop : plan.loops) bounds[loop->axis.variable->variable] = loop->axis.bound;
+  for (const auto& [variable, value] : operand.guards.named) {
+    if (value->type == DType::kInt64) bounds[variable->variable] = magnitude_of(value, bounds);
+  }
+  bool narrow = true;
+  for_each(operand.guard, [&](const Expr& node) {
+    narrow &= node->type != DType::kInt64 || magnitude_of(node, bounds) < int64_t{1} << 30;
+  });
+  operand.guard_is_narrow = narrow;
+  return true;
 }
 
 /// Whether a tile of a shared buffer can be read where it lies, by matrix loads or plain ones.
 bool KernelWriter::reads_in_place(const Operand& operand, const tile::Contract& contract, const ContractPlan& plan,
                                   bool is_a) {
+  if (operand.value->kind != ExprKind::kLoad) return false;
   const tile::Buffer& buffer = names_.buffer(operand.buffer);
   if (buffer.scope != tile::Scope::kShared || buffer.shape.size() != 2) return false;
-  const std::vector<Expr>& indices = (is_a ? contract.a : contract.b)->args;
+  const std::vector<Expr>& indices = operand.value->args;
   const std::vector<tile::Axis>& outer = is_a ? contract.m : contract.n;
   const bool rows_are_k = is_a == operand.transposed;
   if (outer.size() != 1 || !equal(indices[0], (rows_are_k ? contract.k : outer)[0].variable) ||
@@ -108,43 +231,48 @@ bool KernelWriter::reads_in_place(const Operand& operand, const tile::Contract& 
 
 void KernelWriter::reserve(Operand& operand, int slots) {
   if (operand.source != Operand::Source::kStaged && operand.source != Operand::Source::kSpilled) return;
-  operand.slots = slots;
+  operand.slots = operand.source == Operand::Source::kSpilled ? 1 : slots;  // spilled where it is used
   operand.id = next_staged_--;
-  const int64_t width = bit_width(names_.buffer(operand.buffer).type) / 8;
-  operand.offset = reserve_shared(width * operand.rows * operand.leading * slots);
+  operand.offset = reserve_shared(operand.slot_bytes() * operand.slots, 1024);
 }
 
-/// A loop whose contractions read tiles of constant global memory: their copies can run ahead.
+/// A loop whose contractions read tiles of constant global memory: their copies can run ahead. Loops around nothing
+/// else than one other loop are one with it.
 bool KernelWriter::pipelined(const tile::For& loop, std::vector<ContractPlan>& plans) {
+  std::vector<const tile::For*> loops = {&loop};
+  while (loops.back()->body.size() == 1 && std::holds_alternative<tile::For>(loops.back()->body[0].node)) {
+    loops.push_back(&std::get<tile::For>(loops.back()->body[0].node));
+  }
+  const std::vector<int> variables = variables_of(loops);
   bool any = false;
-  for (const tile::Statement& each : loop.body) {
+  for (const tile::Statement& each : loops.back()->body) {
     const auto* contract = std::get_if<tile::Contract>(&each.node);
-    if (!contract || !names_.is_fragment(contract->c)) continue;
-    ContractPlan plan = this->plan(*contract);
+    if (!contract || !names_.is_fragment(contract->c)) {
+      if (loops.size() > 1) return false;
+      continue;
+    }
+    ContractPlan plan = this->plan(*contract, loops);
     bool stays = true;
-    for (const Operand* operand : {&plan.a, &plan.b}) {
-      if (operand->source != Operand::Source::kStaged) continue;
-      const tile::Buffer& buffer = names_.buffer(operand->buffer);
+    const auto is_constant = [&](const Expr& node) {
+      if (node->kind != ExprKind::kLoad) return;
+      const tile::Buffer& buffer = names_.buffer(node->tensor);
       stays &= buffer.scope == tile::Scope::kGlobal && !buffer.written;
+    };
+    for (const Operand* operand : {&plan.a, &plan.b}) {
+      if (operand->source == Operand::Source::kStaged) for_each(operand->value, is_constant);
+      stays &= loops.size() == 1 || operand->source == Operand::Source::kStaged;
     }
     for (const auto* axes : {&contract->m, &contract->n, &contract->k}) {
       for (const tile::Axis& axis : *axes) {
         for_each(axis.extent, [&](const Expr& node) { stays &= node->kind != ExprKind::kLoad; });
       }
     }
+    if (!stays && loops.size() > 1) return false;
     if (!stays) continue;  // staged where it is computed
-    const int variable = loop.axis.variable->variable;
-    const auto repeats = [&](Operand& operand, const std::vector<tile::Axis>& outer) {
-      operand.repeats = operand.address.coefficient(variable).is(0);
-      if (operand.source != Operand::Source::kStaged) return;  // one place, if any
-      for (const auto* axes : {&outer, &contract->k}) {
-        for (const tile::Axis& axis : *axes) operand.repeats &= !uses_variable(axis.extent, variable);
-      }
-    };
-    repeats(plan.a, contract->m), repeats(plan.b, contract->n);
     any |= plan.a.source == Operand::Source::kStaged || plan.b.source == Operand::Source::kStaged;
     plans.push_back(std::move(plan));
   }
+  for (size_t i = 1; i < loops.size(); ++i) any &= !uses_any(loops[i]->axis.extent, variables);
   return any;
 }
 

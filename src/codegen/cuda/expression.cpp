@@ -109,11 +109,12 @@ std::string ExpressionWriter::load(const Expr& e) {
 
 std::string ExpressionWriter::element(int buffer, const std::vector<Expr>& indices) {
   if (names_.is_fragment(buffer)) {
-    if (fragment_position_.empty()) {
+    const std::string& position = names_.is_row_fragment(buffer) ? row_position_ : fragment_position_;
+    if (position.empty()) {
       const std::string& name = names_.buffer(buffer).name;
       throw Unsupported{fmt::format("fragment '{}' is used outside a map over its elements", name)};
     }
-    return names_.buffers[buffer] + fragment_position_;
+    return names_.buffers[buffer] + position;
   }
   if (bit_width(names_.buffer(buffer).type) < 8) {
     throw Unsupported{"stores of elements narrower than a byte are not supported in CUDA kernels yet"};

@@ -23,8 +23,10 @@ class ExpressionWriter {
   void leave() { scopes_.pop_back(); }
   /// From now on `e` is read from `text` (a vector load made beforehand).
   void define(const Expr& e, std::string text) { scopes_.back()[e.get()] = {std::move(text), {}, false}; }
-  /// The register of a fragment that stands for its element at the current point: "[m][n][e]".
-  void set_fragment_position(std::string text) { fragment_position_ = std::move(text); }
+  /// The register of a fragment that stands for its element at the current point: "[m][n][e]"; and for its row: "[h]".
+  void set_fragment_position(std::string text, std::string row) {
+    fragment_position_ = std::move(text), row_position_ = std::move(row);
+  }
 
  private:
   /// A value's name or literal; an i64 may be known to lie in a range and, where that fits, be held in an int.
@@ -48,7 +50,7 @@ class ExpressionWriter {
   CodeText& code_;
   const KernelNames& names_;
   std::vector<std::unordered_map<const ExprNode*, Term>> scopes_;
-  std::string fragment_position_;
+  std::string fragment_position_, row_position_;
 };
 
 /// A literal of the constant's type.

@@ -40,7 +40,13 @@ void CodeText::close(std::string_view after) {
   line("}}{}", after);
 }
 
-FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, bool keep_rows) {
+std::string FragmentLayout::first_row() const { return fmt::format("warp % {} * 16 + lane / 4", warps_m); }
+
+std::string FragmentLayout::first_column() const {
+  return fmt::format("warp / {} * {} + lane % 4 * 2", warps_m, tile_columns());
+}
+
+FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, LayoutFor purpose) {
   FragmentLayout best;
   std::tuple<int64_t, int64_t, int64_t> best_cost{INT64_MAX, 0, 0};
   const auto tiles = [](int64_t extent, int64_t size) { return (extent + size - 1) / size; };
@@ -54,10 +60,15 @@ FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, bool keep
     layout.m_tiles = static_cast<int>(tiles(rows, 16 * layout.warps_m));
     layout.n_tiles = static_cast<int>(tiles(columns, 16 * across)) * 2;  // B is loaded for two tiles at once
     const int64_t area = int64_t{layout.padded_rows()} * layout.padded_columns();
-    const int64_t edge = layout.tile_rows() + layout.tile_columns();
-    const std::tuple<int64_t, int64_t, int64_t> cost{keep_rows ? across : 0, area, edge};
+    const int64_t edge = layout.m_tiles * 16 + layout.tile_columns();
+    constexpr int kWidest = 256;  // of one wgmma
+    const bool grouped = layout.warps_m % 4 == 0 && layout.tile_columns() <= kWidest;
+    std::tuple<int64_t, int64_t, int64_t> cost{0, area, edge};
+    if (purpose == LayoutFor::kRows) cost = {across, area, edge};
+    if (purpose == LayoutFor::kWarpgroups) cost = {area, grouped ? 0 : 1, grouped ? across : edge};
     // Whole rows in a warp are not worth idle warps.
-    const bool idle = keep_rows && layout.padded_rows() >= 2 * ((rows + 15) / 16 * 16) && across < warps;
+    const bool idle =
+        purpose == LayoutFor::kRows && layout.padded_rows() >= 2 * ((rows + 15) / 16 * 16) && across < warps;
     if (idle || cost >= best_cost) continue;
     best_cost = cost;
     best = layout;

@@ -49,20 +49,34 @@ class CodeText {
   int next_ = 0;
 };
 
-/// How a fragment is spread over the warps of a block: `warps_m` x `warps_n` warps, each with
-/// `m_tiles` x `n_tiles` tiles of 16x8 in the accumulator layout of mma.sync.
+/// How a fragment is spread over the warps of a block: `warps_m` x `warps_n` warps, those of a column one after the
+/// other, each with `m_tiles` x `n_tiles` tiles of 16x8 in the accumulator layout of mma.sync. The tiles of a column
+/// take turns: tile m of all warps, then tile m + 1; so four neighbouring warps have 64 rows together, as wgmma wants.
 struct FragmentLayout {
   int warps_m = 1, warps_n = 1, m_tiles = 1, n_tiles = 2;
   int rows = 0, columns = 0;  ///< of the fragment itself; the warps' tiles may reach beyond
-  int tile_rows() const { return m_tiles * 16; }
+  int row_step() const { return warps_m * 16; }  ///< from tile m to tile m + 1 of a warp
   int tile_columns() const { return n_tiles * 8; }
-  int padded_rows() const { return warps_m * tile_rows(); }
+  int padded_rows() const { return m_tiles * row_step(); }
   int padded_columns() const { return warps_n * tile_columns(); }
+  /// C++ for a thread's first row and column: element (m, n, e) is m * row_step() + e / 2 * 8 rows and n * 8 + e % 2
+  /// columns further.
+  std::string first_row() const;
+  std::string first_column() const;
+  bool same_rows(const FragmentLayout& other) const {
+    return warps_m == other.warps_m && m_tiles == other.m_tiles && rows == other.rows;
+  }
   bool operator==(const FragmentLayout&) const = default;
 };
 
-/// The layout for a fragment of this shape. `keep_rows`: one warp should hold whole rows, for reductions along them.
-FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, bool keep_rows);
+/// What the layout of a fragment should favour.
+enum class LayoutFor {
+  kAnything,
+  kRows,       ///< one warp holds whole rows, for reductions along them
+  kWarpgroups  ///< four warps hold 64 rows and many columns, for wgmma; falls back to kAnything
+};
+/// The layout for a fragment of this shape.
+FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, LayoutFor purpose);
 
 /// Names and physical layouts of one kernel.
 struct KernelNames {
@@ -84,6 +98,8 @@ struct KernelNames {
   const tile::Buffer& buffer(int index) const { return program->buffers[index]; }
   Size stride(int buffer, size_t axis) const;
   bool is_fragment(int buffer) const { return program->buffers[buffer].scope == tile::Scope::kFragment; }
+  /// A fragment with one value for each row: its layout is that of the fragments whose rows it goes with.
+  bool is_row_fragment(int buffer) const { return is_fragment(buffer) && program->buffers[buffer].shape.size() == 1; }
 };
 
 }  // namespace graft::cuda

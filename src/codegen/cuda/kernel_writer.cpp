@@ -53,7 +53,7 @@ Kernel KernelWriter::write() {
   for (size_t i = 0; i < program_.sizes.size(); ++i) parameters += fmt::format("const i64 s{}, ", i);
   code_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}i64* status)", program_.threads,
                          program_.name, parameters));
-  code_.line("extern __shared__ __align__(128) u8 shared[];");
+  code_.line("extern __shared__ __align__(1024) u8 shared[];");
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp, (void)shared;");
   code_.line("Fault fault = {false, 0};");
@@ -64,7 +64,7 @@ Kernel KernelWriter::write() {
   }
   code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
   code_.close();
-  return {code_.text(), program_.threads, shared_end_};
+  return {code_.text(), program_.threads, shared_end_, warpgroup_products_};
 }
 
 void KernelWriter::declare_names() {
@@ -79,6 +79,7 @@ void KernelWriter::declare_names() {
 
 void KernelWriter::choose_layouts() {
   bool keep_rows = false;
+  std::unordered_map<int, bool> halves;  // by fragment: all its products are of 16-bit operands
   for_each_leaf(program_.body, [&](const tile::Statement& each) {
     const auto loads_fragment = [&](const Expr& e) {
       for_each(e, [&](const Expr& node) {
@@ -88,16 +89,36 @@ void KernelWriter::choose_layouts() {
     if (const auto* reduce = std::get_if<tile::Reduce>(&each.node)) {
       for (const Expr& lift : reduce->lift) loads_fragment(lift);
     }
-    if (const auto* contract = std::get_if<tile::Contract>(&each.node)) loads_fragment(contract->a);
+    const auto* contract = std::get_if<tile::Contract>(&each.node);
+    if (!contract) return;
+    loads_fragment(contract->a);
+    const bool half = contract->a->type == contract->b->type && bit_width(contract->a->type) == 16;
+    halves.try_emplace(contract->c, true).first->second &= half;
   });
+  const bool has_warpgroups = target_.features.find("+wgmma") != std::string::npos && program_.threads % 128 == 0;
   for (size_t i = 0; i < program_.buffers.size(); ++i) {
     const tile::Buffer& buffer = program_.buffers[i];
-    if (buffer.scope != tile::Scope::kFragment) continue;
-    const FragmentLayout layout = choose_layout(buffer.shape[0].constant(), buffer.shape[1].constant(),
-                                                program_.threads / 32, keep_rows);
+    if (buffer.scope != tile::Scope::kFragment || buffer.shape.size() == 1) continue;
+    const int64_t rows = buffer.shape[0].constant(), columns = buffer.shape[1].constant();
+    const auto half = halves.find(static_cast<int>(i));
+    const bool grouped = has_warpgroups && rows % 64 == 0 && half != halves.end() && half->second;
+    const LayoutFor purpose = keep_rows ? LayoutFor::kRows : grouped ? LayoutFor::kWarpgroups : LayoutFor::kAnything;
+    const FragmentLayout layout = choose_layout(rows, columns, program_.threads / 32, purpose);
     if (layout.m_tiles * layout.n_tiles * 4 > 256) {
       throw Unsupported{fmt::format("fragment '{}' takes more than 256 registers of each thread", buffer.name)};
     }
+    names_.fragments.emplace(static_cast<int>(i), layout);
+  }
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    const tile::Buffer& buffer = program_.buffers[i];
+    if (!names_.is_row_fragment(static_cast<int>(i))) continue;
+    const auto same = std::find_if(names_.fragments.begin(), names_.fragments.end(), [&](const auto& entry) {
+      return names_.buffer(entry.first).shape.size() == 2 && entry.second.rows == buffer.shape[0].constant();
+    });
+    if (same == names_.fragments.end() || same->second.warps_n != 1) {
+      throw Unsupported{fmt::format("fragment '{}' goes with no fragment whose rows lie in one warp", buffer.name)};
+    }
+    const FragmentLayout layout = same->second;
     names_.fragments.emplace(static_cast<int>(i), layout);
   }
   for_each_leaf(program_.body, [&](const tile::Statement& each) {
@@ -106,8 +127,8 @@ void KernelWriter::choose_layouts() {
   });
 }
 
-int64_t KernelWriter::reserve_shared(int64_t bytes) {
-  const int64_t offset = (shared_end_ + 127) / 128 * 128;
+int64_t KernelWriter::reserve_shared(int64_t bytes, int64_t alignment) {
+  const int64_t offset = (shared_end_ + alignment - 1) / alignment * alignment;
   shared_end_ = offset + bytes;
   return offset;
 }
@@ -117,7 +138,12 @@ void KernelWriter::declare_memory() {
     const tile::Buffer& buffer = program_.buffers[i];
     if (buffer.scope == tile::Scope::kFragment) {
       const FragmentLayout& layout = names_.fragments.at(static_cast<int>(i));
-      code_.line("{} {}[{}][{}][4];", type_name(buffer.type), names_.buffers[i], layout.m_tiles, layout.n_tiles);
+      const std::string type = type_name(buffer.type);
+      if (buffer.shape.size() == 1) {
+        code_.line("{} {}[{}];", type, names_.buffers[i], 2 * layout.m_tiles);
+      } else {
+        code_.line("{} {}[{}][{}][4];", type, names_.buffers[i], layout.m_tiles, layout.n_tiles);
+      }
     }
     if (buffer.scope != tile::Scope::kShared) continue;
     // Row-major, with rows of a matrix an odd number of 16-byte pieces apart: no two of eight rows share banks. Of one

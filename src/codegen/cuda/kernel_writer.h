@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/cuda/expression.h"
+#include "codegen/cuda/operand_address.h"
 #include "target/target.h"
 
 namespace graft::cuda {
@@ -15,6 +16,7 @@ struct Kernel {
   std::string text;
   int threads = 0;
   int64_t shared_bytes = 0;
+  std::set<std::pair<int, DType>> warpgroup_products;  ///< whose functions the text calls
 };
 
 /// Writes the kernel; throws unsupported, naming the program, when it needs what CUDA cannot do yet.
@@ -38,19 +40,41 @@ bool counts_points(const Expr& index, const std::vector<tile::Axis>& axes);
 /// Names the value of each axis at the row-major point called `point`.
 void name_points(KernelNames& names, const std::vector<tile::Axis>& axes, const std::string& point);
 
+// What maps have in common (map_statement.cpp).
+/// Every expression of a map.
+std::vector<Expr> expressions_of(const tile::Map& map);
+/// Loads that happen at every point: not inside a select's branch.
+void unconditional_loads(const Expr& e, std::unordered_set<const ExprNode*>& seen, std::vector<Expr>& loads);
+/// Whether some expression of the map loads a buffer that the map stores to.
+bool reads_own_stores(const tile::Map& map);
+bool only_sets(const tile::Map& map);
+
 /// One operand of a contraction on its way into registers.
 struct Operand {
   enum class Source { kShared, kFragment, kSpilled, kStaged };  ///< kSpilled: a fragment, through shared memory
   Source source = Source::kStaged;
-  int buffer = -1;
-  bool transposed = false;  ///< a: rows run along k; b: rows run along n
-  int rows = 0, columns = 0, leading = 0;  ///< of the tile as it lies in shared memory
-  bool by_row = false;      ///< contiguous along its columns: staged in 16-byte pieces
-  bool repeats = false;     ///< does not change in the loop that stages it
-  int slots = 1;            ///< copies in shared memory, for copies that run ahead
-  int64_t offset = -1;      ///< of the staged copies in shared memory
-  int id = 0;               ///< identifies the staged copies for hazards: below -1
-  Affine address;           ///< kShared: of the tile's first element; kStaged: of an element, in its buffer
+  int buffer = -1;  ///< kShared, kFragment, kSpilled
+  DType type = DType::kUndefined;
+  bool transposed = false;       ///< a: lines run along k; b: lines run along n
+  int lines = 0, columns = 0;    ///< of the tile as it lies in shared memory
+  int leading = 0;               ///< elements from line to line; of a swizzled tile inside one block of its columns
+  int swizzle = 0;               ///< bytes of a line of a swizzled block; 0: lines are padded instead
+  bool repeats = false;          ///< does not change in the loops that stage it
+  int slots = 1;                 ///< copies in shared memory, for copies that run ahead
+  int64_t offset = -1;           ///< of the staged copies in shared memory
+  int id = 0;                    ///< identifies the staged copies for hazards: below -1
+  Affine address;                ///< kShared: of the tile's first element; kStaged and copied: of an element
+  // kStaged: what is copied
+  Expr value;                    ///< of an element
+  int copy_bytes = 0;            ///< of one asynchronous copy; 0: elements are computed one by one
+  std::vector<std::string> copy_conditions;  ///< C++ that must hold at run time for such copies, besides alignment
+  Hoisted atoms, guards;         ///< named parts of the address and of the condition
+  Expr guard;                    ///< what is left of the condition in the loops; null: nothing
+  bool guard_is_narrow = false;  ///< it can be computed in 32 bits
+  int vector() const { return 128 / bit_width(type); }  ///< elements of a piece of 16 bytes
+  int line_pieces() const { return swizzle ? swizzle / 16 : columns / vector(); }  ///< of a block
+  int pieces() const { return lines * (columns / vector()); }
+  int64_t slot_bytes() const;
 };
 
 /// How the points of axes with known bounds are dealt to the threads of a block: `across` threads along the last axis
@@ -123,12 +147,18 @@ struct RowPlan {
 /// How one contraction is carried out.
 struct ContractPlan {
   const tile::Contract* contract = nullptr;
-  bool tensor_cores = false;
-  bool tf32 = false;     ///< tensor cores, f32 operands read as plain products read them
-  int k = 0;             ///< the tile's k, a multiple of 16 on tensor cores
+  bool tensor_cores = false, warpgroups = false;
+  bool tf32 = false;  ///< tensor cores, f32 operands read as plain products read them
+  int k = 0;          ///< the tile's k, a multiple of 16 on tensor cores
   FragmentLayout layout;
   Operand a, b;
+  std::vector<const tile::For*> loops;  ///< that stage its operands, outermost first
 };
+
+/// A product of warpgroups that a kernel uses: columns and operand type.
+using WarpgroupProduct = std::pair<int, DType>;
+/// The function that a WarpgroupProduct stands for, as CUDA C++.
+std::string warpgroup_product(const WarpgroupProduct& product);
 
 /// State of writing one kernel.
 class KernelWriter {
@@ -168,16 +198,30 @@ class KernelWriter {
   void scan_columns(const tile::Scan& scan, const RunningFold& fold);
   void emit_scan_stores(const tile::Scan& scan);
   std::string uniform_value(const Expr& e);
-  int64_t reserve_shared(int64_t bytes);
+  int64_t reserve_shared(int64_t bytes, int64_t alignment = 128);
   void before(const Accesses& accesses);
   void barrier();
   std::string bind(const Expr& variable, std::string_view stem);
 
-  // map_statement.cpp
-  void statement(const tile::Map& map);
+  // fragment_statement.cpp
+  int fragment_of(const tile::Map& map) const;
   void fragment_map(const tile::Map& map, int fragment);
+  bool stays_in_registers(const tile::Map& map) const;
+  void row_map(const tile::Map& map, const FragmentLayout& layout);
   void fragment_points(const tile::Map& map, int fragment, size_t row_axes);
   bool fragment_rows(const tile::Map& map, int fragment);
+  bool fragment_pieces(const tile::Map& map, int fragment);
+  std::optional<std::string> run_alignment(int buffer, const std::vector<Expr>& indices, int column, int run) const;
+  void load_pairs(const tile::Map& map, const std::vector<Expr>& pairs, const std::vector<bool>& chosen,
+                  const std::string& first, int tiles, const std::string& columns);
+  void fragment_values(const tile::Map& map, const std::vector<Expr>& pairs, const std::vector<bool>& of_row,
+                       const std::string& columns);
+  void store_pieces(const tile::Map& map, size_t i, const std::string& columns);
+  void check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows, const std::vector<tile::Axis>& columns,
+                              const std::vector<const std::vector<Expr>*>& uses) const;
+
+  // map_statement.cpp
+  void statement(const tile::Map& map);
   void flat_map(const tile::Map& map);
   void ordered_map(const tile::Map& map);
   void scalar_points(const tile::Map& map, const std::vector<std::string>& extents);
@@ -187,7 +231,6 @@ class KernelWriter {
   std::vector<std::string> extents_of(const std::vector<tile::Axis>& axes);
   void decompose(const std::vector<tile::Axis>& axes, const std::vector<std::string>& extents,
                  const std::string& point, const std::string& type);
-  int fragment_of(const tile::Map& map) const;
 
   // point_loop.cpp: points dealt to threads
   bool dealt_map(const tile::Map& map, const std::vector<std::string>& extents);
@@ -205,8 +248,6 @@ class KernelWriter {
   std::string pointer_to(const PointAccess& access);
   int bytes_of_narrowest(const std::vector<PointAccess>& accesses) const;
   void bind_index(const Expr& variable, const std::string& name, int64_t bound);
-  void check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows, const std::vector<tile::Axis>& columns,
-                              const std::vector<const std::vector<Expr>*>& uses) const;
 
   // reduce_statement.cpp
   void statement(const tile::Reduce& reduce);
@@ -253,20 +294,34 @@ class KernelWriter {
   void write_outputs(const tile::Reduce& reduce, const std::string& state);
   void fold_one(const tile::Reduce& reduce, const std::string& state);
 
-  // contract_plan.cpp and contract_statement.cpp
-  ContractPlan plan(const tile::Contract& contract);
+  // contract_plan.cpp: on which units, and where operands come from
+  ContractPlan plan(const tile::Contract& contract, const std::vector<const tile::For*>& loops);
   Operand plan_operand(const tile::Contract& contract, const ContractPlan& plan, bool is_a);
+  void plan_fragment_operand(Operand& operand, const tile::Contract& contract, const ContractPlan& plan, bool is_a);
+  void plan_copies(Operand& operand, const tile::Contract& contract, const ContractPlan& plan, bool is_a);
+  bool plan_guard(Operand& operand, const Expr& condition, const tile::Contract& contract, const ContractPlan& plan);
   bool reads_in_place(const Operand& operand, const tile::Contract& contract, const ContractPlan& plan, bool is_a);
+  void place_tile(Operand& operand, const ContractPlan& plan, bool is_a) const;
   void reserve(Operand& operand, int slots);
+
+  // stage_operand.cpp: tiles of operands into shared memory
   void spill(const ContractPlan& plan, const Operand& operand);
+  void prepare_copies(const ContractPlan& plan, const Operand& operand);
+  void stage(const ContractPlan& plan, const Operand& operand, const std::string& slot);
+  void stage_copies(const ContractPlan& plan, const Operand& operand, const std::string& slot);
+  void stage_elements(const ContractPlan& plan, const Operand& operand, const std::string& slot);
+  std::string staged_place(const Operand& operand) const;
+
+  // contract_statement.cpp: the product itself, and the loops around it
   void statement(const tile::Contract& contract);
   void contract_in_memory(const tile::Contract& contract);
-  void stage(const ContractPlan& plan, const Operand& operand, const std::string& slot);
-  std::string stage_address(const ContractPlan& plan, const Operand& operand, bool is_a, const std::string& row,
-                            const std::string& column);
-  void multiply(const ContractPlan& plan, const std::string& slot);
+  void multiply(const ContractPlan& plan, const std::string& slot, bool leave_running);
+  std::string shared_operand(const ContractPlan& plan, const Operand& operand, const std::string& slot);
+  std::string swizzled_operand(const ContractPlan& plan, const Operand& operand, const std::string& slot);
   bool pipelined(const tile::For& loop, std::vector<ContractPlan>& plans);
   void pipelined_loop(const tile::For& loop, std::vector<ContractPlan>& plans);
+  void advance(const std::vector<const tile::For*>& loops, const std::vector<std::string>& names,
+               const std::vector<std::string>& extents);
 
   const tile::Program& program_;
   const Target& target_;
@@ -277,7 +332,14 @@ class KernelWriter {
   Accesses pending_;                 ///< since the last barrier
   int64_t shared_end_ = 0;
   int next_staged_ = -2;
-  std::unordered_map<const tile::Contract*, std::pair<ContractPlan, std::string>> planned_;  ///< and the slot's name
+  std::set<WarpgroupProduct> warpgroup_products_;
+  /// Contractions whose operands a loop around them stages.
+  struct Planned {
+    ContractPlan plan;
+    std::string slot;            ///< name of the variable with the slot to read
+    bool leave_running = false;  ///< its result is not waited for
+  };
+  std::unordered_map<const tile::Contract*, Planned> planned_;
 };
 
 }  // namespace graft::cuda

@@ -5,9 +5,7 @@
 #include "codegen/cuda/kernel_writer.h"
 
 namespace graft::cuda {
-namespace {
 
-/// Every expression of a map.
 std::vector<Expr> expressions_of(const tile::Map& map) {
   std::vector<Expr> all;
   if (map.condition) all.push_back(map.condition);
@@ -18,7 +16,6 @@ std::vector<Expr> expressions_of(const tile::Map& map) {
   return all;
 }
 
-/// Loads that happen at every point: not inside a select's branch.
 void unconditional_loads(const Expr& e, std::unordered_set<const ExprNode*>& seen, std::vector<Expr>& loads) {
   if (!seen.insert(e.get()).second) return;
   const size_t arguments = is_call(e, Intrinsic::kSelect) ? 1 : e->args.size();
@@ -26,7 +23,6 @@ void unconditional_loads(const Expr& e, std::unordered_set<const ExprNode*>& see
   if (e->kind == ExprKind::kLoad) loads.push_back(e);
 }
 
-/// Whether some expression of the map loads a buffer that the map stores to.
 bool reads_own_stores(const tile::Map& map) {
   bool found = false;
   for (const Expr& e : expressions_of(map)) {
@@ -42,22 +38,6 @@ bool reads_own_stores(const tile::Map& map) {
 bool only_sets(const tile::Map& map) {
   return std::all_of(map.stores.begin(), map.stores.end(),
                      [](const tile::Store& store) { return store.mode == ScatterMode::kSet; });
-}
-
-}  // namespace
-
-int KernelWriter::fragment_of(const tile::Map& map) const {
-  int fragment = -1;
-  const auto note = [&](int buffer) {
-    if (names_.is_fragment(buffer)) fragment = buffer;
-  };
-  for (const tile::Store& store : map.stores) note(store.buffer);
-  for (const Expr& e : expressions_of(map)) {
-    for_each(e, [&](const Expr& node) {
-      if (node->kind == ExprKind::kLoad) note(node->tensor);
-    });
-  }
-  return fragment;
 }
 
 void KernelWriter::statement(const tile::Map& map) {
@@ -89,127 +69,6 @@ std::vector<std::string> KernelWriter::extents_of(const std::vector<tile::Axis>&
   }
   return extents;
 }
-
-// --- fragments ---
-
-void KernelWriter::check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows,
-                                          const std::vector<tile::Axis>& columns,
-                                          const std::vector<const std::vector<Expr>*>& uses) const {
-  for (const std::vector<Expr>* indices : uses) {
-    if (counts_points((*indices)[0], rows) && counts_points((*indices)[1], columns)) continue;
-    const std::string& name = names_.buffer(fragment).name;
-    throw Unsupported{fmt::format("fragment '{}' is indexed by other than its row and its column", name)};
-  }
-}
-
-void KernelWriter::fragment_map(const tile::Map& map, int fragment) {
-  if (map.ordered) throw Unsupported{"an ordered map over a fragment"};
-  const FragmentLayout& layout = names_.fragments.at(fragment);
-  std::vector<const std::vector<Expr>*> uses;
-  const auto use = [&](int buffer, const std::vector<Expr>& indices) {
-    if (!names_.is_fragment(buffer)) return;
-    if (names_.fragments.at(buffer) != layout) throw Unsupported{"a map over fragments of different shapes"};
-    uses.push_back(&indices);
-  };
-  for (const tile::Store& store : map.stores) use(store.buffer, store.indices);
-  for (const Expr& e : expressions_of(map)) {
-    for_each(e, [&](const Expr& node) {
-      if (node->kind == ExprKind::kLoad) use(node->tensor, node->args);
-    });
-  }
-  // The first axes run over rows, the others over columns.
-  size_t row_axes = 0;
-  while (row_axes < map.axes.size() && uses_variable((*uses[0])[0], map.axes[row_axes].variable->variable)) ++row_axes;
-  const auto middle = map.axes.begin() + static_cast<std::ptrdiff_t>(row_axes);
-  check_fragment_indices(fragment, {map.axes.begin(), middle}, {middle, map.axes.end()}, uses);
-  if (row_axes == 1 && map.axes.size() == 2 && fragment_rows(map, fragment)) return;
-  fragment_points(map, fragment, row_axes);
-}
-
-/// One element after the other: what stores to fragments, in any mode or under a condition.
-void KernelWriter::fragment_points(const tile::Map& map, int fragment, size_t row_axes) {
-  const FragmentLayout& layout = names_.fragments.at(fragment);
-  const std::vector<std::string> extents = extents_of(map.axes);
-  const std::string row = code_.fresh("r"), column = code_.fresh("c");
-  const auto middle = map.axes.begin() + static_cast<std::ptrdiff_t>(row_axes);
-  name_points(names_, {map.axes.begin(), middle}, row);
-  name_points(names_, {middle, map.axes.end()}, column);
-  std::string inside = fmt::format("{} < {} && {} < {}", row, layout.rows, column, layout.columns);
-  for (size_t i = 0; i < map.axes.size(); ++i) {
-    inside += fmt::format(" && {} < {}", names_.variables.at(map.axes[i].variable->variable), extents[i]);
-  }
-  code_.line("#pragma unroll");
-  code_.open(fmt::format("for (int m = 0; m < {}; ++m)", layout.m_tiles));
-  code_.line("#pragma unroll");
-  code_.open(fmt::format("for (int n = 0; n < {}; ++n)", layout.n_tiles));
-  code_.line("#pragma unroll");
-  code_.open("for (int e = 0; e < 4; ++e)");
-  code_.line("const int {} = warp / {} * {} + m * 16 + lane / 4 + e / 2 * 8;", row, layout.warps_n, layout.tile_rows());
-  code_.line("const int {} = warp % {} * {} + n * 8 + lane % 4 * 2 + e % 2;", column, layout.warps_n,
-             layout.tile_columns());
-  code_.open(fmt::format("if ({})", inside));
-  expressions_.enter();
-  expressions_.set_fragment_position("[m][n][e]");
-  stores_at_point(map);
-  expressions_.set_fragment_position("");
-  expressions_.leave();
-  for (int i = 0; i < 4; ++i) code_.close();
-}
-
-/// fragment -> memory with contiguous columns: a row's values first, then stores of two elements.
-bool KernelWriter::fragment_rows(const tile::Map& map, int fragment) {
-  if (map.condition || !only_sets(map) || reads_own_stores(map)) return false;
-  const int row_variable = map.axes[0].variable->variable, column_variable = map.axes[1].variable->variable;
-  for (const tile::Store& store : map.stores) {
-    const auto address = names_.is_fragment(store.buffer) ? std::nullopt : names_.address(store.buffer, store.indices);
-    if (!address || !address->coefficient(column_variable).is(1)) return false;
-    if (bit_width(names_.buffer(store.buffer).type) < 8) return false;
-  }
-  const FragmentLayout& layout = names_.fragments.at(fragment);
-  const std::vector<std::string> extents = extents_of(map.axes);
-  names_.variables[row_variable] = "row";
-  code_.line("#pragma unroll");
-  code_.open(fmt::format("for (int h = 0; h < {}; ++h)", 2 * layout.m_tiles));
-  code_.line("const int row = warp / {} * {} + h * 8 + lane / 4, first = warp % {} * {} + lane % 4 * 2;",
-             layout.warps_n, layout.tile_rows(), layout.warps_n, layout.tile_columns());
-  code_.open(fmt::format("if (row < {})", extents[0]));
-  for (size_t i = 0; i < map.stores.size(); ++i) {
-    code_.line("{} v{}[{}][2];", type_name(names_.buffer(map.stores[i].buffer).type), i, layout.n_tiles);
-  }
-  code_.line("#pragma unroll");
-  code_.open(fmt::format("for (int p = 0; p < {}; ++p)", 2 * layout.n_tiles));
-  const std::string column = bind(map.axes[1].variable, "c");
-  code_.line("const int {} = first + p / 2 * 8 + p % 2;", column);
-  code_.open(fmt::format("if ({} < {})", column, extents[1]));
-  expressions_.enter();
-  expressions_.set_fragment_position("[h / 2][p / 2][h % 2 * 2 + p % 2]");
-  for (size_t i = 0; i < map.stores.size(); ++i) {
-    code_.line("v{}[p / 2][p % 2] = {};", i, expressions_.value(map.stores[i].value));
-  }
-  expressions_.set_fragment_position("");
-  expressions_.leave();
-  code_.close();
-  code_.close();
-  code_.line("#pragma unroll");
-  code_.open(fmt::format("for (int p = 0; p < {}; ++p)", layout.n_tiles));
-  code_.line("const int column = first + p * 8;");
-  names_.variables[column_variable] = "column";
-  for (size_t i = 0; i < map.stores.size(); ++i) {
-    const tile::Store& store = map.stores[i];
-    const std::string type = type_name(names_.buffer(store.buffer).type);
-    code_.line("{}* const to{} = {} + ({});", type, i, names_.buffers[store.buffer],
-               names_.affine_text(*names_.address(store.buffer, store.indices)));
-    code_.line("if (column + 1 < {0} && aligned<{1}, 2>(to{2})) *(Pack<{1}, 2>*)to{2} = {{v{2}[p][0], v{2}[p][1]}};",
-               extents[1], type, i);
-    code_.line("else for (int j = 0; j < 2; ++j) if (column + j < {}) to{}[j] = v{}[p][j];", extents[1], i, i);
-  }
-  code_.close();
-  code_.close();
-  code_.close();
-  return true;
-}
-
-// --- memory ---
 
 void KernelWriter::store(const tile::Store& store, const std::string& value, bool ordered) {
   const std::string to = expressions_.element(store.buffer, store.indices);

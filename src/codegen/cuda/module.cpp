@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface of libgraft_cuda.so: texts of tile programs in, one cubin with all their kernels out.
 #include <exception>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,7 @@
 namespace graft::cuda {
 namespace {
 
-constexpr const char* kGenerator = "graft-cuda 1";
+constexpr const char* kGenerator = "graft-cuda 2";
 
 bool has_word(std::string_view options, std::string_view word) {
   while (!options.empty()) {
@@ -34,14 +35,19 @@ bool has_word(std::string_view options, std::string_view word) {
 void compile(std::string_view programs, const Target& target, std::string_view options, const auto& send,
              codegen::Progress& progress) {
   GRAFT_USER_CHECK(target.kind == TargetKind::kCuda, kInvalidArgument, "the target is no CUDA device", target.name);
-  std::string source = prelude(), launches;
+  std::string kernels, launches;
+  std::set<WarpgroupProduct> products;
   const std::vector<tile::Program> parsed = tile::parse_programs(programs);
   for (const tile::Program& program : parsed) {
     const Kernel kernel = write_kernel(program, target);
     progress.check();
-    source += "\n" + kernel.text;
+    kernels += "\n" + kernel.text;
+    products.insert(kernel.warpgroup_products.begin(), kernel.warpgroup_products.end());
     launches += fmt::format("{} threads {} shared {}\n", program.name, kernel.threads, kernel.shared_bytes);
   }
+  std::string source = prelude();
+  for (const WarpgroupProduct& product : products) source += warpgroup_product(product);
+  source += kernels;
   if (has_word(options, "source")) send("source", source);
   if (has_word(options, "ptx")) send("ptx", compile_source(source, target.architecture, progress, {.ptx = true}));
   send("launch", launches);

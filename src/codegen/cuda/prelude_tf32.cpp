@@ -13,7 +13,8 @@ GRAFT_DEVICE void multiply_16x8x8(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 // acc += A * B over K (a multiple of 8), operands as multiply_plain has them.
-template <int K, bool Masked, bool ATransposed, int ALeading, bool BTransposed, int BLeading, int MTiles, int NTiles>
+template <int K, bool Masked, bool ATransposed, int ALeading, int RowStep, bool BTransposed, int BLeading, int MTiles,
+          int NTiles>
 GRAFT_DEVICE void multiply_tf32(f32 (&acc)[MTiles][NTiles][4], const f32* a, const f32* b, i64 valid) {
   const int lane = threadIdx.x % 32, outer = lane / 4, inner = lane % 4;
 #pragma unroll
@@ -24,7 +25,7 @@ GRAFT_DEVICE void multiply_tf32(f32 (&acc)[MTiles][NTiles][4], const f32* a, con
     for (int m = 0; m < MTiles; ++m) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int row = m * 16 + i % 2 * 8 + outer, depth = k + i / 2 * 4 + inner;
+        const int row = m * RowStep + i % 2 * 8 + outer, depth = k + i / 2 * 4 + inner;
         ra[m][i] = inside[i / 2] ? tf32_bits(a[ATransposed ? depth * ALeading + row : row * ALeading + depth]) : 0u;
       }
     }

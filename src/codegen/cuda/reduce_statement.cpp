@@ -57,7 +57,8 @@ int fragment_in(const KernelNames& names, const tile::Reduce& reduce) {
   int fragment = -1;
   for (const Expr& lift : reduce.lift) {
     for_each(lift, [&](const Expr& node) {
-      if (node->kind == ExprKind::kLoad && names.is_fragment(node->tensor)) fragment = node->tensor;
+      const bool better = fragment < 0 || names.is_row_fragment(fragment);
+      if (node->kind == ExprKind::kLoad && names.is_fragment(node->tensor) && better) fragment = node->tensor;
     });
   }
   return fragment;
@@ -78,7 +79,12 @@ int64_t points_of(const std::vector<tile::Axis>& axes, int64_t unknown) {
 
 void KernelWriter::statement(const tile::Reduce& reduce) {
   for (const tile::Store& output : reduce.outputs) {
-    if (names_.is_fragment(output.buffer)) throw Unsupported{"a reduction into a fragment"};
+    if (!names_.is_fragment(output.buffer)) continue;
+    const int from = fragment_in(names_, reduce);
+    const bool fits = names_.is_row_fragment(output.buffer) && from >= 0 && !names_.is_row_fragment(from) &&
+                      names_.fragments.at(from).same_rows(names_.fragments.at(output.buffer)) &&
+                      counts_points(output.indices[0], reduce.axes);
+    if (!fits) throw Unsupported{"a reduction into a fragment"};
   }
   before(accesses_of(program_, {reduce}));
   code_.open("");
@@ -154,6 +160,7 @@ void KernelWriter::fragment_reduce(const tile::Reduce& reduce, int fragment) {
   for (const Expr& lift : reduce.lift) {
     for_each(lift, [&](const Expr& node) {
       if (node->kind == ExprKind::kLoad && names_.is_fragment(node->tensor)) {
+        if (names_.is_row_fragment(node->tensor)) return;
         if (names_.fragments.at(node->tensor) != layout) {
           throw Unsupported{"a reduction over fragments of different shapes"};
         }
@@ -172,28 +179,42 @@ void KernelWriter::fragment_reduce(const tile::Reduce& reduce, int fragment) {
   }
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int h = 0; h < {}; ++h)", 2 * layout.m_tiles));
-  code_.line("const int row = warp / {} * {} + h * 8 + lane / 4;", layout.warps_n, layout.tile_rows());
+  code_.line("const int row = {} + h / 2 * {} + h % 2 * 8;", layout.first_row(), layout.row_step());
   code_.line("State state = identity;");
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int p = 0; p < {}; ++p)", 2 * layout.n_tiles));
   const std::string column = bind(reduce.reduced[0].variable, "c");
-  code_.line("const int {} = warp % {} * {} + p / 2 * 8 + lane % 4 * 2 + p % 2;", column, layout.warps_n,
-             layout.tile_columns());
-  code_.open(fmt::format("if (row < {} && {} < {})", rows[0], column, columns[0]));
-  expressions_.set_fragment_position("[h / 2][p / 2][h % 2 * 2 + p % 2]");
+  code_.line("const int {} = {} + p / 2 * 8 + p % 2;", column, layout.first_column());
+  // Rows beyond the extent may hold anything; columns beyond it must not count.
+  bool in_registers = true;
+  for (const Expr& lift : reduce.lift) {
+    for_each(lift, [&](const Expr& node) {
+      in_registers &= node->kind != ExprKind::kLoad || names_.is_fragment(node->tensor);
+    });
+  }
+  const bool all_columns = as_integer(reduce.reduced[0].extent) == layout.columns &&
+                           layout.columns == layout.padded_columns();
+  std::string inside = all_columns ? "" : fmt::format("if ({} < {})", column, columns[0]);
+  if (!in_registers) inside = fmt::format("if (row < {} && {} < {})", rows[0], column, columns[0]);
+  code_.open(inside);
+  expressions_.set_fragment_position("[h / 2][p / 2][h % 2 * 2 + p % 2]", "[h]");
   fold_one(reduce, "state");
-  expressions_.set_fragment_position("");
+  expressions_.set_fragment_position("", "");
   code_.close();
   code_.close();
   code_.line("state = quad_fold(state, combine);");
   if (layout.warps_n == 1) {
-    code_.open(fmt::format("if (lane % 4 == 0 && row < {})", rows[0]));
+    // Each of the four threads keeps a row's value in a fragment; one of them writes to memory.
+    const bool to_fragment = names_.is_fragment(reduce.outputs[0].buffer);
+    code_.open(fmt::format("if ({}row < {})", to_fragment ? "" : "lane % 4 == 0 && ", rows[0]));
+    expressions_.set_fragment_position("", "[h]");
     write_outputs(reduce, "state");
+    expressions_.set_fragment_position("", "");
     code_.close();
     code_.close();
     return;
   }
-  code_.line("if (lane % 4 == 0) partial[row * {} + warp % {}] = state;", layout.warps_n, layout.warps_n);
+  code_.line("if (lane % 4 == 0) partial[row * {} + warp / {}] = state;", layout.warps_n, layout.warps_m);
   code_.close();
   barrier();
   code_.open(fmt::format("for (int row = threadIdx.x; row < {}; row += {})", rows[0], program_.threads));

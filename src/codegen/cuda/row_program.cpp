@@ -35,13 +35,6 @@ std::vector<Expr> values_of(const tile::Map& map) {
   return values;
 }
 
-void unconditional_loads(const Expr& e, std::unordered_set<const ExprNode*>& seen, std::vector<Expr>& loads) {
-  if (!seen.insert(e.get()).second) return;
-  const size_t arguments = is_call(e, Intrinsic::kSelect) ? 1 : e->args.size();
-  for (size_t i = 0; i < arguments; ++i) unconditional_loads(e->args[i], seen, loads);
-  if (e->kind == ExprKind::kLoad) loads.push_back(e);
-}
-
 }  // namespace
 
 /// Whether a buffer of the block's memory is used at the statement's own point only.

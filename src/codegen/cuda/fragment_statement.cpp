@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Maps over fragments: each thread takes its own elements. What leaves for memory is exchanged between the four threads
+// of a row first, so that each stores 16 bytes.
+#include <algorithm>
+
+#include "codegen/cuda/kernel_writer.h"
+
+namespace graft::cuda {
+
+int KernelWriter::fragment_of(const tile::Map& map) const {
+  int fragment = -1;
+  const auto note = [&](int buffer) {
+    const bool better = fragment < 0 || names_.is_row_fragment(fragment);
+    if (names_.is_fragment(buffer) && better) fragment = buffer;
+  };
+  for (const tile::Store& store : map.stores) note(store.buffer);
+  for (const Expr& e : expressions_of(map)) {
+    for_each(e, [&](const Expr& node) {
+      if (node->kind == ExprKind::kLoad) note(node->tensor);
+    });
+  }
+  return fragment;
+}
+
+void KernelWriter::check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows,
+                                          const std::vector<tile::Axis>& columns,
+                                          const std::vector<const std::vector<Expr>*>& uses) const {
+  for (const std::vector<Expr>* indices : uses) {
+    if (counts_points((*indices)[0], rows) && counts_points((*indices)[1], columns)) continue;
+    const std::string& name = names_.buffer(fragment).name;
+    throw Unsupported{fmt::format("fragment '{}' is indexed by other than its row and its column", name)};
+  }
+}
+
+void KernelWriter::fragment_map(const tile::Map& map, int fragment) {
+  if (map.ordered) throw Unsupported{"an ordered map over a fragment"};
+  const FragmentLayout& layout = names_.fragments.at(fragment);
+  std::vector<const std::vector<Expr>*> uses, row_uses;
+  const auto use = [&](int buffer, const std::vector<Expr>& indices) {
+    if (!names_.is_fragment(buffer)) return;
+    const bool is_row = names_.is_row_fragment(buffer);
+    if (!names_.fragments.at(buffer).same_rows(layout) || (!is_row && names_.fragments.at(buffer) != layout)) {
+      throw Unsupported{"a map over fragments of different shapes"};
+    }
+    (is_row ? row_uses : uses).push_back(&indices);
+  };
+  for (const tile::Store& store : map.stores) use(store.buffer, store.indices);
+  for (const Expr& e : expressions_of(map)) {
+    for_each(e, [&](const Expr& node) {
+      if (node->kind == ExprKind::kLoad) use(node->tensor, node->args);
+    });
+  }
+  // The first axes run over rows, the others over columns.
+  size_t row_axes = uses.empty() ? map.axes.size() : 0;
+  while (row_axes < map.axes.size() && uses_variable((*uses[0])[0], map.axes[row_axes].variable->variable)) ++row_axes;
+  const std::vector<tile::Axis> rows(map.axes.begin(), map.axes.begin() + static_cast<std::ptrdiff_t>(row_axes));
+  for (const std::vector<Expr>* indices : row_uses) {
+    if (counts_points((*indices)[0], rows)) continue;
+    throw Unsupported{"a row of a fragment is indexed by other than its number"};
+  }
+  if (uses.empty()) return row_map(map, layout);
+  const auto middle = map.axes.begin() + static_cast<std::ptrdiff_t>(row_axes);
+  check_fragment_indices(fragment, {map.axes.begin(), middle}, {middle, map.axes.end()}, uses);
+  const bool plain = row_axes == 1 && map.axes.size() == 2;
+  if (plain && fragment_pieces(map, fragment)) return;
+  if (plain && fragment_rows(map, fragment)) return;
+  fragment_points(map, fragment, row_axes);
+}
+
+/// Whether a map does nothing but set fragments from fragments.
+bool KernelWriter::stays_in_registers(const tile::Map& map) const {
+  if (map.condition || !only_sets(map)) return false;
+  bool stays = true;
+  for (const tile::Store& store : map.stores) {
+    stays &= names_.is_fragment(store.buffer);
+    for_each(store.value, [&](const Expr& node) {
+      stays &= node->kind != ExprKind::kLoad || names_.is_fragment(node->tensor);
+      stays &= !is_call(node, Intrinsic::kCheckIndex);
+    });
+  }
+  return stays;
+}
+
+/// A map over values that rows have, which the four threads of a row all compute.
+void KernelWriter::row_map(const tile::Map& map, const FragmentLayout& layout) {
+  const std::vector<std::string> extents = extents_of(map.axes);
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int h = 0; h < {}; ++h)", 2 * layout.m_tiles));
+  code_.line("const int row = {} + h / 2 * {} + h % 2 * 8;", layout.first_row(), layout.row_step());
+  name_points(names_, map.axes, "row");
+  std::string inside = "true";
+  for (size_t i = 0; i < map.axes.size(); ++i) {
+    inside += fmt::format(" && {} < {}", names_.variables.at(map.axes[i].variable->variable), extents[i]);
+  }
+  for (const tile::Store& store : map.stores) {
+    // Of the four threads one may write to memory.
+    if (!names_.is_fragment(store.buffer)) inside += " && lane % 4 == 0";
+  }
+  code_.open(stays_in_registers(map) ? "" : fmt::format("if ({})", inside));
+  expressions_.enter();
+  expressions_.set_fragment_position("", "[h]");
+  stores_at_point(map);
+  expressions_.set_fragment_position("", "");
+  expressions_.leave();
+  code_.close();
+  code_.close();
+}
+
+/// One element after the other: what stores to fragments, in any mode or under a condition.
+void KernelWriter::fragment_points(const tile::Map& map, int fragment, size_t row_axes) {
+  const FragmentLayout& layout = names_.fragments.at(fragment);
+  const std::vector<std::string> extents = extents_of(map.axes);
+  const std::string row = code_.fresh("r"), column = code_.fresh("c");
+  const auto middle = map.axes.begin() + static_cast<std::ptrdiff_t>(row_axes);
+  name_points(names_, {map.axes.begin(), middle}, row);
+  name_points(names_, {middle, map.axes.end()}, column);
+  std::string inside = fmt::format("{} < {} && {} < {}", row, layout.rows, column, layout.columns);
+  for (size_t i = 0; i < map.axes.size(); ++i) {
+    inside += fmt::format(" && {} < {}", names_.variables.at(map.axes[i].variable->variable), extents[i]);
+  }
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int m = 0; m < {}; ++m)", layout.m_tiles));
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int n = 0; n < {}; ++n)", layout.n_tiles));
+  code_.line("#pragma unroll");
+  code_.open("for (int e = 0; e < 4; ++e)");
+  code_.line("const int {} = {} + m * {} + e / 2 * 8;", row, layout.first_row(), layout.row_step());
+  code_.line("const int {} = {} + n * 8 + e % 2;", column, layout.first_column());
+  // What only computes on registers may do so beyond the extents too: nothing reads that.
+  code_.open(stays_in_registers(map) ? "" : fmt::format("if ({})", inside));
+  expressions_.enter();
+  expressions_.set_fragment_position("[m][n][e]", "[m * 2 + e / 2]");
+  stores_at_point(map);
+  expressions_.set_fragment_position("", "");
+  expressions_.leave();
+  for (int i = 0; i < 4; ++i) code_.close();
+}
+
+/// fragment -> memory with contiguous columns: a row's values first, then stores of two elements.
+bool KernelWriter::fragment_rows(const tile::Map& map, int fragment) {
+  if (map.condition || !only_sets(map) || reads_own_stores(map)) return false;
+  const int row_variable = map.axes[0].variable->variable, column_variable = map.axes[1].variable->variable;
+  for (const tile::Store& store : map.stores) {
+    const auto address = names_.is_fragment(store.buffer) ? std::nullopt : names_.address(store.buffer, store.indices);
+    if (!address || !address->coefficient(column_variable).is(1)) return false;
+    if (bit_width(names_.buffer(store.buffer).type) < 8) return false;
+  }
+  const FragmentLayout& layout = names_.fragments.at(fragment);
+  const std::vector<std::string> extents = extents_of(map.axes);
+  names_.variables[row_variable] = "row";
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int h = 0; h < {}; ++h)", 2 * layout.m_tiles));
+  code_.line("const int row = {} + h / 2 * {} + h % 2 * 8, first = {};", layout.first_row(), layout.row_step(),
+             layout.first_column());
+  code_.open(fmt::format("if (row < {})", extents[0]));
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    code_.line("{} v{}[{}][2];", type_name(names_.buffer(map.stores[i].buffer).type), i, layout.n_tiles);
+  }
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int p = 0; p < {}; ++p)", 2 * layout.n_tiles));
+  const std::string column = bind(map.axes[1].variable, "c");
+  code_.line("const int {} = first + p / 2 * 8 + p % 2;", column);
+  code_.open(fmt::format("if ({} < {})", column, extents[1]));
+  expressions_.enter();
+  expressions_.set_fragment_position("[h / 2][p / 2][h % 2 * 2 + p % 2]", "[h]");
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    code_.line("v{}[p / 2][p % 2] = {};", i, expressions_.value(map.stores[i].value));
+  }
+  expressions_.set_fragment_position("", "");
+  expressions_.leave();
+  code_.close();
+  code_.close();
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int p = 0; p < {}; ++p)", layout.n_tiles));
+  code_.line("const int column = first + p * 8;");
+  names_.variables[column_variable] = "column";
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    const tile::Store& store = map.stores[i];
+    const std::string type = type_name(names_.buffer(store.buffer).type);
+    code_.line("{}* const to{} = {} + ({});", type, i, names_.buffers[store.buffer],
+               names_.affine_text(*names_.address(store.buffer, store.indices)));
+    code_.line("if (column + 1 < {0} && aligned<{1}, 2>(to{2})) *(Pack<{1}, 2>*)to{2} = {{v{2}[p][0], v{2}[p][1]}};",
+               extents[1], type, i);
+    code_.line("else for (int j = 0; j < 2; ++j) if (column + j < {}) to{}[j] = v{}[p][j];", extents[1], i, i);
+  }
+  code_.close();
+  code_.close();
+  code_.close();
+  return true;
+}
+
+/// The condition under which an element address stays aligned to `run` elements of its buffer where the column is a
+/// multiple of `run`, or nothing when that cannot be had or the columns are not contiguous.
+std::optional<std::string> KernelWriter::run_alignment(int buffer, const std::vector<Expr>& indices, int column,
+                                                       int run) const {
+  const auto address = names_.address(buffer, indices);
+  const int bytes = run * bit_width(names_.buffer(buffer).type) / 8;
+  if (!address || !address->coefficient(column).is(1) || bytes < 1) return std::nullopt;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (divisor_of(indices[d], column, run) * divisor_of(names_.stride(buffer, d), run) < run) return std::nullopt;
+  }
+  return fmt::format("(u64){} % {} == 0", names_.buffers[buffer], bytes);
+}
+
+/// fragment -> memory in pieces: 16 bytes of two-byte elements, made by an exchange, or two larger elements.
+bool KernelWriter::fragment_pieces(const tile::Map& map, int fragment) {
+  if (map.condition || !only_sets(map) || reads_own_stores(map)) return false;
+  const FragmentLayout& layout = names_.fragments.at(fragment);
+  const int row = map.axes[0].variable->variable, column = map.axes[1].variable->variable;
+  if (layout.n_tiles % 4 != 0 || divisor_of(map.axes[1].extent, -1, 8) < 8) return false;
+  std::string whole = "true";
+  for (const tile::Store& store : map.stores) {
+    const int width = bit_width(names_.buffer(store.buffer).type) / 8;
+    if (names_.is_fragment(store.buffer) || (width != 2 && width != 4)) return false;
+    const auto condition = run_alignment(store.buffer, store.indices, column, width == 2 ? 8 : 2);
+    if (!condition) return false;
+    whole += " && " + *condition;
+  }
+  std::vector<Expr> loads, pairs;
+  std::unordered_set<const ExprNode*> seen;
+  for (const tile::Store& store : map.stores) unconditional_loads(store.value, seen, loads);
+  for (const Expr& load : loads) {
+    if (names_.is_fragment(load->tensor) || bit_width(load->type) < 8 || bit_width(load->type) > 64) continue;
+    const auto condition = run_alignment(load->tensor, load->args, column, 2);
+    if (!condition) continue;
+    pairs.push_back(load);
+    whole += " && " + *condition;
+  }
+  // Of a whole row at most 32 registers are loaded ahead.
+  std::vector<bool> of_row, of_all_rows;
+  for (const Expr& load : pairs) {
+    const bool changes =
+        std::any_of(load->args.begin(), load->args.end(), [&](const Expr& index) { return uses_variable(index, row); });
+    of_row.push_back(changes || layout.n_tiles * bit_width(load->type) > 32 * 16);
+    of_all_rows.push_back(!of_row.back());
+  }
+  const std::vector<std::string> extents = extents_of(map.axes);
+  code_.open(fmt::format("if ({})", whole));
+  expressions_.enter();
+  // What does not change with the row is loaded at once, before stores that it might wait for.
+  code_.line("const int all = {};", layout.first_column());
+  load_pairs(map, pairs, of_all_rows, "all", layout.n_tiles, extents[1]);
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int g = 0; g < {}; g += 4)", layout.n_tiles));
+  code_.line("const int first = {} + g * 8;", layout.first_column());
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int h = 0; h < {}; ++h)", 2 * layout.m_tiles));
+  code_.line("const int row = {} + h / 2 * {} + h % 2 * 8;", layout.first_row(), layout.row_step());
+  code_.line("const bool inside = row < {};", extents[0]);
+  names_.variables[row] = "row";
+  load_pairs(map, pairs, of_row, "first", 4, fmt::format("(inside ? {} : 0)", extents[1]));
+  fragment_values(map, pairs, of_row, extents[1]);
+  for (size_t i = 0; i < map.stores.size(); ++i) store_pieces(map, i, extents[1]);
+  code_.close();
+  code_.close();
+  expressions_.leave();
+  code_.close();
+  code_.open("else");
+  expressions_.enter();
+  if (!fragment_rows(map, fragment)) fragment_points(map, fragment, 1);
+  expressions_.leave();
+  code_.close();
+  return true;
+}
+
+/// Loads two columns of each of `tiles` tiles that begin at the column called `first`.
+void KernelWriter::load_pairs(const tile::Map& map, const std::vector<Expr>& pairs, const std::vector<bool>& chosen,
+                              const std::string& first, int tiles, const std::string& columns) {
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    if (!chosen[i]) continue;
+    const Expr& load = pairs[i];
+    const std::string pack = fmt::format("Pack<{}, 2>", type_name(load->type));
+    code_.line("{} x{}[{}];", pack, i, tiles);
+    code_.line("#pragma unroll");
+    code_.open(fmt::format("for (int p = 0; p < {}; ++p)", tiles));
+    code_.line("const int column = {} + p * 8;", first);
+    names_.variables[map.axes[1].variable->variable] = "column";
+    code_.line("if (column < {}) x{}[p] = *(const {}*)({} + ({}));", columns, i, pack, names_.buffers[load->tensor],
+               names_.affine_text(*names_.address(load->tensor, load->args)));
+    code_.close();
+  }
+}
+
+/// Computes the values that are stored, two columns of each of the four tiles at hand.
+void KernelWriter::fragment_values(const tile::Map& map, const std::vector<Expr>& pairs,
+                                   const std::vector<bool>& of_row, const std::string& columns) {
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    code_.line("Pack<{}, 2> v{}[4];", type_name(names_.buffer(map.stores[i].buffer).type), i);
+  }
+  code_.line("#pragma unroll");
+  code_.open("for (int p = 0; p < 4; ++p)");
+  code_.line("#pragma unroll");
+  code_.open("for (int e = 0; e < 2; ++e)");
+  code_.line("const int column = first + p * 8 + e;");
+  names_.variables[map.axes[1].variable->variable] = "column";
+  code_.open(fmt::format("if (inside && column < {})", columns));
+  expressions_.enter();
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    expressions_.define(pairs[i], fmt::format("x{}[{}p].at[e]", i, of_row[i] ? "" : "g + "));
+  }
+  expressions_.set_fragment_position("[h / 2][g + p][h % 2 * 2 + e]", "[h]");
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    code_.line("v{}[p].at[e] = {};", i, expressions_.value(map.stores[i].value));
+  }
+  expressions_.set_fragment_position("", "");
+  expressions_.leave();
+  for (int i = 0; i < 3; ++i) code_.close();
+}
+
+/// Stores the four tiles at hand of one result.
+void KernelWriter::store_pieces(const tile::Map& map, size_t i, const std::string& columns) {
+  const tile::Store& store = map.stores[i];
+  const std::string type = type_name(names_.buffer(store.buffer).type);
+  const std::string place = names_.affine_text(*names_.address(store.buffer, store.indices));
+  code_.open("");
+  if (bit_width(names_.buffer(store.buffer).type) == 16) {
+    code_.line("const Pack<{}, 8> piece = exchange_in_quad(v{});", type, i);
+    code_.line("const int column = first + lane % 4 * 6;");
+    code_.line("if (inside && column < {}) *(Pack<{}, 8>*)({} + ({})) = piece;", columns, type,
+               names_.buffers[store.buffer], place);
+  } else {
+    code_.line("#pragma unroll");
+    code_.open("for (int p = 0; p < 4; ++p)");
+    code_.line("const int column = first + p * 8;");
+    code_.line("if (inside && column < {}) *(Pack<{}, 2>*)({} + ({})) = v{}[p];", columns, type,
+               names_.buffers[store.buffer], place, i);
+    code_.close();
+  }
+  code_.close();
+}
+
+}  // namespace graft::cuda

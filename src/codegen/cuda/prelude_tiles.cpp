@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/prelude.h"
+
+namespace graft::cuda {
+namespace {
+
+/// Tiles: vector access, staging into shared memory, matrix fragments.
+constexpr char kTiles[] = R"cuda(
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T at[N]; };
+template <class T, int N> GRAFT_DEVICE bool aligned(const T* p) { return ((u64)p & (alignof(Pack<T, N>) - 1)) == 0; }
+template <class T, int N> GRAFT_DEVICE Pack<T, N> read_pack(const T* from, bool wide) {
+  if (wide) return *(const Pack<T, N>*)from;
+  Pack<T, N> pack;
+#pragma unroll
+  for (int i = 0; i < N; ++i) pack.at[i] = from[i];
+  return pack;
+}
+template <class T, int N> GRAFT_DEVICE void write_pack(T* to, const Pack<T, N>& pack, bool wide) {
+  if (wide) {
+    *(Pack<T, N>*)to = pack;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = pack.at[i];
+}
+// Four threads hold two neighbouring elements each of four rows of 8; each gets one whole row: thread i the row i.
+template <class T> GRAFT_DEVICE Pack<T, 8> exchange_in_quad(const Pack<T, 2> (&rows)[4]) {
+  static_assert(sizeof(T) == 2, "a pair is one word");
+  const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+  const u32 r0 = bit_cast<u32>(rows[0]), r1 = bit_cast<u32>(rows[1]);
+  const u32 r2 = bit_cast<u32>(rows[2]), r3 = bit_cast<u32>(rows[3]);
+  // Neighbours change places in two rows each; then pairs of neighbours do so.
+  const u32 a = __shfl_xor_sync(0xffffffffu, odd ? r0 : r1, 1), b = __shfl_xor_sync(0xffffffffu, odd ? r2 : r3, 1);
+  const u32 x0 = odd ? a : r0, x1 = odd ? r1 : a, x2 = odd ? b : r2, x3 = odd ? r3 : b;
+  const u32 c = __shfl_xor_sync(0xffffffffu, high ? x0 : x2, 2), d = __shfl_xor_sync(0xffffffffu, high ? x1 : x3, 2);
+  const Pack<u32, 4> words = {high ? c : x0, high ? d : x1, high ? x2 : c, high ? x3 : d};
+  return bit_cast<Pack<T, 8>>(words);
+}
+template <class T> GRAFT_DEVICE T zero_of() { return bit_cast<T>(Pack<u8, sizeof(T)>{}); }
+
+GRAFT_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Pending> GRAFT_DEVICE void copy_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+template <int Bytes> GRAFT_DEVICE void copy_async(void* shared, const void* global, int bytes) {
+  const u32 to = (u32)__cvta_generic_to_shared(shared);
+  if constexpr (Bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(Bytes), "r"(bytes)
+                 : "memory");
+  }
+}
+// A piece of 16 bytes into shared memory, `Bytes` at a time; what lies beyond `bytes` becomes zero.
+template <int Bytes> GRAFT_DEVICE void copy_piece(void* shared, const void* global, int bytes) {
+#pragma unroll
+  for (int at = 0; at < 16; at += Bytes) {
+    const int left = bytes - at;
+    copy_async<Bytes>((u8*)shared + at, (const u8*)global + at, left < 0 ? 0 : left < Bytes ? left : Bytes);
+  }
+}
+template <class T> GRAFT_DEVICE int bytes_left(i64 elements) {
+  return elements <= 0 ? 0 : elements < 16 / (int)sizeof(T) ? (int)elements * (int)sizeof(T) : 16;
+}
+
+GRAFT_DEVICE void load_matrices(u32 (&r)[4], const void* row) {
+  const u32 at = (u32)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+GRAFT_DEVICE void load_matrices_transposed(u32 (&r)[4], const void* row) {
+  const u32 at = (u32)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+GRAFT_DEVICE void multiply_16x8x16(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f16) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GRAFT_DEVICE void multiply_16x8x16(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, bf16) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// Zeroes the halves of a register whose k (and k + 1) is not below `valid`.
+GRAFT_DEVICE u32 keep_below(u32 pair, int k, int valid) {
+  return k + 1 < valid ? pair : k < valid ? pair & 0xffffu : 0u;
+}
+
+// A of one 16x16 step: [m][k] rows, or [k][m] when Transposed. `tile` points at (row 0, k 0) of the warp.
+template <bool Transposed, int Leading, class T> GRAFT_DEVICE void load_a(u32 (&r)[4], const T* tile, int m, int k) {
+  const int lane = threadIdx.x % 32, part = lane / 8, line = lane % 8;
+  if constexpr (Transposed) load_matrices_transposed(r, tile + (k + part / 2 * 8 + line) * Leading + m + part % 2 * 8);
+  else load_matrices(r, tile + (m + part % 2 * 8 + line) * Leading + k + part / 2 * 8);
+}
+// B of two 16x8 steps side by side: [k][n] rows, or [n][k] when Transposed.
+template <bool Transposed, int Leading, class T>
+GRAFT_DEVICE void load_b(u32 (&r)[4], const T* tile, int k, int n) {
+  const int lane = threadIdx.x % 32, part = lane / 8, line = lane % 8;
+  if constexpr (Transposed) load_matrices(r, tile + (n + part / 2 * 8 + line) * Leading + k + part % 2 * 8);
+  else load_matrices_transposed(r, tile + (k + part % 2 * 8 + line) * Leading + n + part / 2 * 8);
+}
+
+// Where the A operand of a matrix product comes from: shared memory, or the registers of another fragment.
+template <class T, bool Transposed, int Leading, int RowStep> struct SharedOperand {
+  const T* tile;
+  __device__ __forceinline__ void load(u32 (&r)[4], int m, int k) const {
+    load_a<Transposed, Leading>(r, tile, m * RowStep, k);
+  }
+};
+template <class T, int MTiles, int KTiles> struct FragmentOperand {
+  const T (&from)[MTiles][KTiles][4];
+  __device__ __forceinline__ void load(u32 (&r)[4], int m, int k) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const T* pair = &from[m][k / 8 + i / 2][i % 2 * 2];
+      r[i] = (u32)pair[0].bits | (u32)pair[1].bits << 16;
+    }
+  }
+};
+
+// acc += A * B over K (a multiple of 16) on tensor cores; k at or beyond `valid` counts as zero when Masked.
+template <int K, bool Masked, bool BTransposed, int BLeading, int MTiles, int NTiles, class A, class T>
+GRAFT_DEVICE void multiply_tiles(f32 (&acc)[MTiles][NTiles][4], const A& a, const T* b, i64 valid) {
+  const int pair = threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int k = 0; k < K; k += 16) {
+    const int left = Masked ? (valid - k < 16 ? (int)(valid - k) : 16) : 16;
+    u32 ra[MTiles][4];
+#pragma unroll
+    for (int m = 0; m < MTiles; ++m) {
+      a.load(ra[m], m, k);
+      if (Masked && left < 16) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) ra[m][i] = keep_below(ra[m][i], pair + i / 2 * 8, left);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < NTiles; n += 2) {
+      u32 rb[4];
+      load_b<BTransposed, BLeading>(rb, b, k, n * 8);
+      if (Masked && left < 16) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) rb[i] = keep_below(rb[i], pair + i % 2 * 8, left);
+      }
+#pragma unroll
+      for (int m = 0; m < MTiles; ++m) {
+        multiply_16x8x16(acc[m][n], ra[m], rb[0], rb[1], T());
+        if (n + 1 < NTiles) multiply_16x8x16(acc[m][n + 1 < NTiles ? n + 1 : n], ra[m], rb[2], rb[3], T());
+      }
+    }
+  }
+}
+
+GRAFT_DEVICE f32 multiply_add(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
+GRAFT_DEVICE f64 multiply_add(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
+GRAFT_DEVICE i32 multiply_add(i32 a, i32 b, i32 c) { return wrap_add(wrap_mul(a, b), c); }
+GRAFT_DEVICE i64 multiply_add(i64 a, i64 b, i64 c) { return wrap_add(wrap_mul(a, b), c); }
+
+// The same product on ordinary arithmetic units, in the order of k: strict f32, f64 and integers. Tile m of a warp lies
+// RowStep rows after tile m - 1.
+template <int K, bool Masked, bool ATransposed, int ALeading, int RowStep, bool BTransposed, int BLeading, int MTiles,
+          int NTiles, class C, class TA, class TB>
+GRAFT_DEVICE void multiply_plain(C (&acc)[MTiles][NTiles][4], const TA* a, const TB* b, i64 valid) {
+  const int lane = threadIdx.x % 32, row = lane / 4, column = lane % 4 * 2;
+  const int end = Masked && valid < K ? (int)valid : K;
+  constexpr bool kVectors = !Masked && K % 4 == 0 && ALeading % 4 == 0 && BLeading % 4 == 0;
+  constexpr int kStep = kVectors && (!ATransposed || BTransposed) ? 4 : 1;
+#pragma unroll 2
+  for (int k = 0; k < end; k += kStep) {
+    Pack<TA, kStep> va[MTiles][2];
+    Pack<TB, kStep> vb[NTiles][2];
+    if constexpr (!ATransposed) {
+#pragma unroll
+      for (int i = 0; i < MTiles * 2; ++i) {
+        va[i / 2][i % 2] = *(const Pack<TA, kStep>*)&a[(i / 2 * RowStep + row + i % 2 * 8) * ALeading + k];
+      }
+    }
+    if constexpr (BTransposed) {
+#pragma unroll
+      for (int i = 0; i < NTiles * 2; ++i) {
+        vb[i / 2][i % 2] = *(const Pack<TB, kStep>*)&b[(i / 2 * 8 + column + i % 2) * BLeading + k];
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kStep; ++u) {
+      C fa[MTiles][2];
+#pragma unroll
+      for (int i = 0; i < MTiles * 2; ++i) {
+        const int r = i / 2 * RowStep + row + i % 2 * 8;
+        if constexpr (ATransposed) fa[i / 2][i % 2] = convert<C>(a[(k + u) * ALeading + r]);
+        else fa[i / 2][i % 2] = convert<C>(va[i / 2][i % 2].at[u]);
+      }
+#pragma unroll
+      for (int n = 0; n < NTiles; ++n) {
+        Pack<TB, 2> pair;
+        const int c = n * 8 + column;
+        if constexpr (BTransposed) pair = {vb[n][0].at[u], vb[n][1].at[u]};
+        else if constexpr (BLeading % 2 == 0) pair = *(const Pack<TB, 2>*)&b[(k + u) * BLeading + c];
+        else pair = {b[(k + u) * BLeading + c], b[(k + u) * BLeading + c + 1]};
+#pragma unroll
+        for (int m = 0; m < MTiles; ++m) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            acc[m][n][e] = multiply_add(fa[m][e / 2], convert<C>(pair.at[e % 2]), acc[m][n][e]);
+          }
+        }
+      }
+    }
+  }
+}
+
+// --- warpgroups: wgmma reads whole tiles in shared memory, described by 64 bits ---
+template <int Columns, class T> struct WarpgroupProduct;
+GRAFT_DEVICE void show_to_warpgroups() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+template <int Pending> GRAFT_DEVICE void wait_for_warpgroups() {
+#if __CUDA_ARCH__ == 900
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+#endif
+}
+// Lines of Width bytes, swizzled; columns beyond a line follow in blocks of `Lines` lines. Lines run along k when
+// LinesAreK, else along rows of A or columns of B. Tile m of a warpgroup lies RowStep rows after tile m - 1.
+template <bool LinesAreK, int Width, int Lines, int RowStep> struct SwizzledOperand {
+  static constexpr bool kTransposed = LinesAreK;
+  u64 first;
+  __device__ __forceinline__ explicit SwizzledOperand(const void* tile) {
+    const u32 at = (u32)__cvta_generic_to_shared(tile);
+    constexpr u64 kLeading = LinesAreK ? Lines * Width : 16, kStride = 8 * Width;
+    constexpr u64 kSwizzle = Width == 128 ? 1 : Width == 64 ? 2 : 3;
+    first = (u64)(at >> 4) | kLeading >> 4 << 16 | kStride >> 4 << 32 | kSwizzle << 62;
+  }
+  __device__ __forceinline__ u64 at(int m, int k) const {
+    const int rows = LinesAreK ? m * RowStep / (Width / 2) * (Lines * Width) : m * RowStep * Width;
+    const int depth = LinesAreK ? k * Width : k * 2 / Width * (Lines * Width) + k * 2 % Width;
+    return first + (u64)((rows + depth) >> 4);
+  }
+};
+// acc += A * B over K, started but not waited for; each warpgroup makes 64 rows per tile of A.
+template <class T, int K, bool Masked, int MTiles, int NTiles, class A, class B>
+GRAFT_DEVICE void multiply_groups(f32 (&acc)[MTiles][NTiles][4], const A& a, const B& b, i64) {
+#if __CUDA_ARCH__ == 900
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+  for (int k = 0; k < K; k += 16) {
+#pragma unroll
+    for (int m = 0; m < MTiles; ++m) {
+      WarpgroupProduct<NTiles * 8, T>::template apply<A::kTransposed, B::kTransposed>(acc[m], a.at(m, k), b.at(0, k));
+    }
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+// The same with A in registers.
+template <class T, int K, bool Masked, int MTiles, int NTiles, int KTiles, class B>
+GRAFT_DEVICE void multiply_groups(f32 (&acc)[MTiles][NTiles][4], const FragmentOperand<T, MTiles, KTiles>& a,
+                                  const B& b, i64 valid) {
+#if __CUDA_ARCH__ == 900
+  u32 ra[K / 16][MTiles][4];
+#pragma unroll
+  for (int k = 0; k < K; k += 16) {
+#pragma unroll
+    for (int m = 0; m < MTiles; ++m) {
+      a.load(ra[k / 16][m], m, k);
+#pragma unroll
+      for (int i = 0; Masked && i < 4; ++i) {
+        ra[k / 16][m][i] = keep_below(ra[k / 16][m][i], k + threadIdx.x % 4 * 2 + i / 2 * 8, (int)valid);
+      }
+    }
+  }
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+  for (int k = 0; k < K; k += 16) {
+#pragma unroll
+    for (int m = 0; m < MTiles; ++m) {
+      WarpgroupProduct<NTiles * 8, T>::template apply<B::kTransposed>(acc[m], ra[k / 16][m], b.at(0, k));
+    }
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+)cuda";
+
+}  // namespace
+
+std::string prelude_of_tiles() { return kTiles; }
+
+}  // namespace graft::cuda
