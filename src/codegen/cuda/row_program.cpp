@@ -171,8 +171,8 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
       const bool along = !key.empty() && names_.address(load->tensor, load->args)->coefficient(last).is(1);
       if (!along || !inner) continue;
       uses.push_back({{load->tensor, &load->args, load, false}, last});
-      const bool known = std::any_of(plan.loads.begin(), plan.loads.end(),
-                                     [&](const auto& entry) { return entry.first == key; });
+      const bool known =
+          std::any_of(plan.loads.begin(), plan.loads.end(), [&](const auto& entry) { return entry.first == key; });
       if (!known) plan.loads.emplace_back(key, load);
     }
     if (!map) continue;
@@ -191,8 +191,8 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
   for (const Use& use : uses) {
     if (vector == 1) break;
     const tile::Buffer& buffer = names_.buffer(use.access.buffer);
-    conditions.insert(fmt::format("aligned<{}, {}>({})", type_name(buffer.type), vector,
-                                  names_.buffers[use.access.buffer]));
+    conditions.insert(
+        fmt::format("aligned<{}, {}>({})", type_name(buffer.type), vector, names_.buffers[use.access.buffer]));
     const auto address = names_.address(use.access.buffer, *use.access.indices);
     const auto divides = [&](const Size& size) {
       if (!size.is_multiple_of(vector)) conditions.insert(fmt::format("{} % {} == 0", names_.size(size), vector));
@@ -232,7 +232,8 @@ void KernelWriter::write_rows(RowPlan& plan) {
   for (const int buffer : plan.row_buffers) {
     code_.line("{} r{}[{}][{}];", type_name(names_.buffer(buffer).type), buffer, plan.turns, plan.vector);
   }
-  for (const int buffer : plan.scalar_buffers) code_.line("{} scalar{};", type_name(names_.buffer(buffer).type), buffer);
+  for (const int buffer : plan.scalar_buffers)
+    code_.line("{} scalar{};", type_name(names_.buffer(buffer).type), buffer);
   for (size_t i = 0; i < plan.loads.size(); ++i) {
     code_.line("Pack<{}, {}> c{}[{}];", type_name(plan.loads[i].second->type), plan.vector, i, plan.turns);
   }
@@ -399,8 +400,8 @@ void KernelWriter::row_reduce(RowPlan& plan, const tile::Reduce& reduce) {
   code_.close();
   std::string partial = "(State*)0";
   if (plan.group > 32) {
-    partial = fmt::format("(State*)(shared + {})", reserve_shared(16 * static_cast<int64_t>(reduce.lift.size()) *
-                                                                  (program_.threads / 32)));
+    partial = fmt::format("(State*)(shared + {})",
+                          reserve_shared(16 * static_cast<int64_t>(reduce.lift.size()) * (program_.threads / 32)));
   }
   code_.line("state = fold_for_all<{}>(state, combine, {});", plan.group, partial);
   for (size_t i = 0; i < reduce.outputs.size(); ++i) {
