@@ -56,7 +56,8 @@ Schedule make_default(std::string_view name) {
   if (name == kNames[3]) return BlockSchedule{};
   if (name == kNames[4]) return ProductSchedule{};
   throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("unknown schedule '{}'; expected nest, contract, attention, block or product", name), "schedule");
+              fmt::format("unknown schedule '{}'; expected nest, contract, attention, block or product", name),
+              "schedule");
 }
 
 std::string_view next_word(std::string_view& text) {
