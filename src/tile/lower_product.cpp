@@ -32,8 +32,8 @@ void number_through(const std::vector<graft::Axis>& axes, Expr point, Replacemen
 
 class ProductLowering {
  public:
-  ProductLowering(const Region& region, const Layouts& layouts, const ProductSchedule& schedule)
-      : region_(region), layouts_(layouts), schedule_(schedule), builder_(region, layouts) {
+  ProductLowering(const Region& region, const Layouts& layouts, const ProductSchedule& schedule, const Target& target)
+      : region_(region), layouts_(layouts), schedule_(schedule), target_(target), builder_(region, layouts) {
     builder_.program.threads = static_cast<int>(schedule.threads);
   }
 
@@ -294,6 +294,7 @@ class ProductLowering {
       contract.a = make_cast(main_->lift[0]->type, contract.a);
       contract.b = make_cast(main_->lift[0]->type, contract.b);
     }
+    contract.tf32 = rounds_to_tf32(contract, region_, target_);
     return contract;
   }
 
@@ -380,6 +381,7 @@ class ProductLowering {
   const Region& region_;
   const Layouts& layouts_;
   const ProductSchedule& schedule_;
+  const Target& target_;
   ProgramBuilder builder_;
   const graft::Reduce* main_ = nullptr;
   Contraction contraction_;
@@ -395,7 +397,7 @@ class ProductLowering {
 Lowered lower_product(const Region& region, const Layouts& layouts, const ProductSchedule& schedule,
                       const Target& target) {
   if (target.kind != TargetKind::kCuda) return "the target has no blocks of threads";
-  return ProductLowering(region, layouts, schedule).run();
+  return ProductLowering(region, layouts, schedule, target).run();
 }
 
 }  // namespace graft::tile

@@ -63,8 +63,11 @@ TEST(Lower, products_may_round_to_tf32_where_the_region_says_so_and_the_target_c
   const auto rounds = [](bool allowed, const Target& target) {
     Region region = product(33, 96, 64, true);
     region.tf32 = allowed;
-    const tile::Lowered lowered = lower(region, {}, tile::ContractSchedule{.panel = 0}, target);
-    return tile::print(std::get<tile::Program>(lowered)).find(" tf32 {") != std::string::npos;
+    tile::Schedule schedule = tile::ContractSchedule{.panel = 0};
+    if (target.kind == TargetKind::kCuda) schedule = tile::ProductSchedule{.panel = 0};
+    const tile::Lowered lowered = lower(region, {}, schedule, target);
+    if (const auto* reason = std::get_if<std::string>(&lowered)) ADD_FAILURE() << *reason;
+    return program(lowered) && tile::print(*program(lowered)).find(" tf32 {") != std::string::npos;
   };
   Target old = find_target("sm_80");
   old.architecture = "sm_75";
