@@ -62,9 +62,10 @@ int axis_of_neighbours(const Program& program, const std::vector<Axis>& axes, co
 }
 
 void shorten_guarded(Reduce& reduce) {
+  if (reduce.reduced.empty() || reduce.lift[0]->args.empty()) return;
   Axis& axis = reduce.reduced[0];
   const int variable = axis.variable->variable;
-  const Expr condition = reduce.lift[0]->args.empty() ? Expr() : reduce.lift[0]->args[0];
+  const Expr condition = reduce.lift[0]->args[0];
   if (!is_call(condition, Intrinsic::kLt) || uses_other_axes(reduce, condition)) return;
   for (size_t i = 0; i < reduce.lift.size(); ++i) {
     const Expr& lift = reduce.lift[i];
