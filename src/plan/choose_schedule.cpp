@@ -242,11 +242,38 @@ void add_contractions(std::vector<tile::Schedule>& schedules, const Region& regi
   }
 }
 
+/// Bytes of a block's memory that attention takes on a GPU at most: the queries, two tiles each of keys and values,
+/// lines 16 bytes further apart than they are long, and the weights where they leave the registers.
+int64_t attention_bytes(const tile::AttentionSchedule& schedule, int64_t width, int64_t element_bytes) {
+  const int64_t line = width * element_bytes + 16;
+  return schedule.queries * (line + schedule.keys * 4 + 16) + 4 * schedule.keys * line;
+}
+
+void add_block_attention(std::vector<tile::Schedule>& schedules, const AttentionForms& attention,
+                         const Bindings& typical, const Target& target) {
+  const int64_t keys = attention.weighted->reduced[0].extent.evaluate(typical);
+  const int64_t points = typical_extent(attention.common, typical);
+  const int64_t values = attention.weighted->axes.back().extent.evaluate(typical);
+  const int64_t width = std::max(values, attention.scores->reduced[0].extent.evaluate(typical));
+  const int64_t element_bytes = std::max(1, bit_width(attention.queries->type) / 8);
+  const bool many = points >= 2 * 128 * target.multiprocessors;
+  const auto add = [&](const tile::AttentionSchedule& schedule) {
+    const bool fits = attention_bytes(schedule, width, element_bytes) <= target.shared_bytes;
+    const bool known = std::find(schedules.begin(), schedules.end(), tile::Schedule(schedule)) != schedules.end();
+    if (fits && !known) schedules.emplace_back(schedule);
+  };
+  add({.queries = many ? 128 : 64, .keys = values <= 64 && keys > 64 ? 128 : 64});
+  for (const int64_t queries : {64, 128, 32, 16}) {
+    for (const int64_t width_of_keys : {64, 128, 32, 16}) add({.queries = queries, .keys = width_of_keys});
+  }
+}
+
 void add_attention(std::vector<tile::Schedule>& schedules, const Region& region, const Bindings& typical,
                    const Target& target) {
   std::string reason;
   const auto attention = find_attention(region, reason);
   if (!attention) return;
+  if (target.kind == TargetKind::kCuda) return add_block_attention(schedules, *attention, typical, target);
   // Few keys: all at once, so that nothing has to be rescaled. Many query rows share one copy of a key tile, as long
   // as every thread has several tiles.
   tile::AttentionSchedule schedule;
@@ -254,17 +281,6 @@ void add_attention(std::vector<tile::Schedule>& schedules, const Region& region,
   const std::vector<Axis> outer(attention->common.begin(), attention->common.end() - 1);
   schedule.keys = keys <= 64 ? 64 : 128;
   schedule.queries = typical_extent(outer, typical) >= 4 * target.threads ? 128 : 56;
-  if (target.kind == TargetKind::kCuda) {
-    const int64_t rows = attention->common.back().extent.evaluate(typical);
-    const bool many = typical_extent(outer, typical) * rows >= 2 * 128 * target.multiprocessors;
-    const int64_t width = attention->weighted->axes.back().extent.evaluate(typical);
-    const tile::AttentionSchedule best{.queries = many ? 128 : 64, .keys = width <= 64 && keys > 64 ? 128 : 64};
-    schedules.emplace_back(best);
-    for (const tile::AttentionSchedule variant : {tile::AttentionSchedule{64, 64}, {64, 128}, {128, 64}, {128, 128}}) {
-      if (!(variant == best)) schedules.emplace_back(variant);
-    }
-    return;
-  }
   schedules.emplace_back(schedule);
   for (const int64_t queries : {56, 128, 256}) {
     for (const int64_t width : {64, 128, 256}) {
