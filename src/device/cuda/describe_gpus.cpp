@@ -33,11 +33,9 @@ std::string version_of_kernel_module() {
 std::string describe_cuda_driver() {
   const std::string missing = why_no_cuda_device();
   if (!missing.empty()) return "none: " + missing;
-  int version = 0;
-  check(driver().version(&version), "asking the driver");
   Dl_info info{};
   const bool found = dladdr(reinterpret_cast<const void*>(driver().init), &info) && info.dli_fname;
-  return fmt::format("CUDA {}.{}{}, {}", version / 1000, version % 1000 / 10, version_of_kernel_module(),
+  return fmt::format("CUDA {}{}, {}", cuda_driver_version(), version_of_kernel_module(),
                      found ? info.dli_fname : "libcuda.so.1");
 }
 
