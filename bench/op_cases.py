@@ -227,16 +227,53 @@ def _global_pool(e, dtype):
                  lambda t, x: t.nn.functional.adaptive_avg_pool2d(x, 1))
 
 
-def _pool(e, dtype):
+def _last(nodes, source="x", result="y"):
+    """The nodes between transpositions, for images whose channels come last: they read `u` and give `v`."""
+    return [_node("Transpose", source, "u", perm=[0, 3, 1, 2]), *nodes,
+            _node("Transpose", "v", result, perm=[0, 2, 3, 1])]
+
+
+def _image_case(e, dtype, node, torch, **more):
+    """A window over the images `shape`, [n, c, h, w]; `layout` nhwc has them as [n, h, w, c] on both sides."""
     shape, kernel, stride, pad = tuple(e["shape"]), e["kernel"], e["stride"], e["pad"]
     out = (*shape[:2], *((n + 2 * pad - kernel) // stride + 1 for n in shape[2:]))
+    last = e.get("layout") == "nhwc"
+    def put(sizes):
+        return tuple(sizes[d] for d in (0, 2, 3, 1)) if last else tuple(sizes)
+    def run(t, x, *others):
+        if not last:
+            return torch(t, x, *others)
+        return torch(t, x.permute(0, 3, 1, 2), *others).permute(0, 2, 3, 1).contiguous()
+    attributes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
+    nodes = node("u" if last else "x", "v" if last else "y", attributes)
+    inputs = {"x": put(shape), **more.pop("inputs", {})}
+    return _case(e, dtype, inputs, put(out), _last(nodes) if last else nodes, run, **more)
+
+
+def _pool(e, dtype):
     largest = e["op"] == "max_pool"
     def pool(t, x):
         function = t.nn.functional.max_pool2d if largest else t.nn.functional.avg_pool2d
-        return function(x, kernel, stride, pad)
-    return _case(e, dtype, {"x": shape}, out,
-                 [_node("MaxPool" if largest else "AveragePool", "x", kernel_shape=[kernel] * 2, strides=[stride] * 2,
-                        pads=[pad] * 4)], pool)
+        return function(x, e["kernel"], e["stride"], e["pad"])
+    return _image_case(e, dtype, lambda x, y, attributes: [
+        _node("MaxPool" if largest else "AveragePool", x, y, **attributes)], pool)
+
+
+def _depthwise(e, dtype):
+    """A convolution of each channel by itself, with a bias and a clip at 0 and 6, as in MobileNetV2."""
+    channels, kernel, kind = e["shape"][1], e["kernel"], DTYPES[dtype]
+    weights = (np.random.default_rng(1).standard_normal((channels, 1, kernel, kernel)) / kernel).astype(kind)
+    bias = np.random.default_rng(2).standard_normal(channels).astype(kind)
+    places = {}
+    def convolve(t, x):
+        if x.device not in places:
+            places[x.device] = [t.from_numpy(array).to(x.device) for array in (weights, bias)]
+        w, b = places[x.device]
+        return t.clamp(t.nn.functional.conv2d(x, w, b, e["stride"], e["pad"], groups=channels), 0, 6)
+    def nodes(x, y, attributes):
+        return [_node("Conv", f"{x} w b", "c", group=channels, **attributes), _node("Clip", "c low high", y)]
+    constants = {"w": weights, "b": bias, "low": np.array(0, kind), "high": np.array(6, kind)}
+    return _image_case(e, dtype, nodes, convolve, constants=constants)
 
 
 def _cumsum(e, dtype):
@@ -257,4 +294,4 @@ _BUILDERS = {"scale": _scale, "transpose": _transpose, "gather": _gather, "conca
              "pad": _pad, "resize": _resize, "one_hot": _one_hot, "scatter": _scatter, "gelu_bias": _gelu_bias,
              "scale_shift": _scale_shift, "residual": _residual, "softmax": _softmax, "layer_norm": _layer_norm,
              "group_norm": _group_norm, "reduce_sum": _reduce, "reduce_max": _reduce, "global_pool": _global_pool,
-             "max_pool": _pool, "average_pool": _pool, "cumsum": _cumsum, "top_k": _top_k}
+             "max_pool": _pool, "average_pool": _pool, "depthwise": _depthwise, "cumsum": _cumsum, "top_k": _top_k}

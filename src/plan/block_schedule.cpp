@@ -9,7 +9,10 @@
 namespace graft {
 namespace {
 
-constexpr int64_t kMapElements = 4096;    // of one tile of a map
+constexpr int64_t kMapBytes = 16384;      // of one tile of a map
+constexpr int64_t kMostWindow = 64;       // elements of a window that one thread folds
+constexpr int64_t kMostSlides = 8;        // points of a thread along an axis on which windows overlap
+constexpr int64_t kWindowThreads = 1 << 17;  // with fewer of them a thread makes fewer points
 constexpr int64_t kSegment = 1024;        // bytes that a tile should read in one place
 constexpr int64_t kRowPart = 32;          // elements of a row in one thread
 constexpr int64_t kColumnElements = 8192;
@@ -47,9 +50,10 @@ class Chooser {
     if (selects) return tile::BlockSchedule{.x = std::min<int64_t>(extent(common_.size() - 1), 8)};
     if (scans) return scan();
     const int64_t work = work_of_a_point();
+    if (const int along = sliding_axis(); along >= 0 && work <= kMostWindow) return windows(along);
     if (work <= kFewElements) {
       if (const int across = transposed_axis(); across >= 0 && work == 1) return square(across);
-      return map(kMapElements / (work > 1 ? 2 : 1));
+      return map(kMapBytes / std::max<int64_t>(element_bytes(), 2) / (work > 1 ? 2 : 1));
     }
     return runs_down_columns() ? columns(work) : rows(work);
   }
@@ -180,6 +184,60 @@ class Chooser {
       set(schedule, i, tile);
       most /= tile;
       if (most <= 1) break;
+    }
+    return schedule;
+  }
+
+  /// The first common axis but the last one on whose dimension of an input a folded axis moves too, or -1.
+  int sliding_axis() const {
+    int found = -1;
+    for (const Form& form : region_.forms) {
+      const auto inner = inner_axes_of(form);
+      if (!std::holds_alternative<Reduce>(form)) continue;
+      for_each_expr(form, [&](const Expr& e) {
+        for_each(e, [&](const Expr& node) {
+          if (node->kind != ExprKind::kLoad) return;
+          for (const Expr& arg : node->args) {
+            const auto index = affine(arg);
+            if (!index) continue;
+            const bool folds = std::any_of(inner.begin(), inner.end(), [&](const Axis& axis) {
+              return !index->coefficient(axis.variable->variable).is(0);
+            });
+            for (size_t i = 0; folds && i + 1 < common_.size(); ++i) {
+              const bool slides = !index->coefficient(common_[i].variable->variable).is(0);
+              if (slides && i + 3 >= common_.size() && (found < 0 || static_cast<int>(i) < found)) {
+                found = static_cast<int>(i);
+              }
+            }
+          }
+        });
+      });
+    }
+    return found;
+  }
+
+  /// Threads side by side along the last axis, each with several points along the sliding one.
+  tile::BlockSchedule windows(int along) const {
+    tile::BlockSchedule schedule{.warps = 4};
+    const size_t last = common_.size() - 1, slide = static_cast<size_t>(along);
+    const int64_t row = extent(last);
+    int64_t vector = 16 / std::clamp<int64_t>(element_bytes(), 1, 16);
+    while (row % vector != 0) vector /= 2;
+    int64_t threads = ceil_quotient(row, vector), slides = std::min(extent(slide), kMostSlides);
+    for (size_t i = 0; i < last; ++i) threads *= i == slide ? 1 : extent(i);
+    while (slides > 1 && threads * ceil_quotient(extent(slide), slides) < kWindowThreads) slides /= 2;
+    slides = ceil_quotient(extent(slide), ceil_quotient(extent(slide), slides));
+    const int64_t block = 32 * schedule.warps;
+    const int64_t across = tile_of(row, block * vector);
+    set(schedule, last, across);
+    set(schedule, slide, slides);
+    int64_t beside = std::max<int64_t>(1, block * vector / across);
+    for (size_t i = last; i-- > 0 && i + 3 > last;) {
+      if (i == slide) continue;
+      // All tiles about equally long.
+      const int64_t tile = ceil_quotient(extent(i), ceil_quotient(extent(i), beside));
+      set(schedule, i, tile);
+      break;
     }
     return schedule;
   }

@@ -70,9 +70,54 @@ std::optional<tile::PanelLayout> panel_layout(Contraction c, const std::vector<b
   return layout;
 }
 
+/// The dimension of a tensor along which the region's last common axis goes in every load of it, or -1.
+int dimension_of_neighbours(const Region& region, int tensor, int variable) {
+  int found = -1;
+  bool everywhere = true;
+  for (const Form& form : region.forms) {
+    for_each_expr(form, [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) {
+        if (node->kind != ExprKind::kLoad || node->tensor != tensor) return;
+        int here = -1;
+        for (size_t d = 0; d < node->args.size(); ++d) {
+          const Expr& index = node->args[d];
+          if (index->kind == ExprKind::kVariable && index->variable == variable) here = static_cast<int>(d);
+          else if (uses_variable(index, variable)) everywhere = false;
+        }
+        everywhere = everywhere && here >= 0 && (found < 0 || here == found);
+        found = here;
+      });
+    });
+  }
+  return everywhere ? found : -1;
+}
+
+/// Weights of single channels lie so that what neighbouring threads read lies side by side.
+void lay_along_threads(const Region& region, const std::vector<bool>& constant, tile::Layouts& layouts) {
+  constexpr int64_t kMostLanes = 4096;
+  const std::vector<Axis> common = common_axes(region);
+  if (common.empty()) return;
+  const bool folds = std::any_of(region.forms.begin(), region.forms.end(),
+                                 [](const Form& form) { return std::holds_alternative<Reduce>(form); });
+  for (size_t t = 0; folds && t < region.tensors.size() && t < constant.size(); ++t) {
+    const Shape& shape = region.tensors[t].shape;
+    if (!constant[t] || shape.size() < 2 || bit_width(region.tensors[t].type) < 8) continue;
+    const int d = dimension_of_neighbours(region, static_cast<int>(t), common.back().variable->variable);
+    if (d < 0 || d + 1 == static_cast<int>(shape.size())) continue;
+    const auto lanes = shape[static_cast<size_t>(d)].as_constant();
+    if (!lanes || *lanes < 1 || *lanes > kMostLanes) continue;
+    tile::PanelLayout layout{.dim = d, .lanes = *lanes, .keep = 0, .rest = {}};
+    for (int other = 0; other < static_cast<int>(shape.size()); ++other) {
+      if (other != d) layout.rest.push_back(other);
+    }
+    layouts[t] = std::move(layout);
+  }
+}
+
 /// The layouts that a schedule asks for: constant right operands of contractions lie in panels.
 tile::Layouts layouts_for(const Region& region, const std::vector<bool>& constant, const tile::Schedule& schedule) {
   tile::Layouts layouts(region.tensors.size());
+  if (std::holds_alternative<tile::BlockSchedule>(schedule)) lay_along_threads(region, constant, layouts);
   const auto* contract = std::get_if<tile::ContractSchedule>(&schedule);
   const auto* product = std::get_if<tile::ProductSchedule>(&schedule);
   const int64_t panel = contract ? contract->panel : product ? product->panel : 0;

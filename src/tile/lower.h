@@ -26,7 +26,7 @@ Lowered lower(const Region& region, const Layouts& layouts, const Schedule& sche
 
 /// The strategies behind lower(), one file each.
 Lowered lower_nest(const Region& region, const NestSchedule& schedule, const Target& target);
-Lowered lower_block(const Region& region, const BlockSchedule& schedule, const Target& target);
+Lowered lower_block(const Region& region, const Layouts& layouts, const BlockSchedule& schedule, const Target& target);
 Lowered lower_contract(const Region& region, const Layouts& layouts, const ContractSchedule& schedule,
                        const Target& target);
 Lowered lower_product(const Region& region, const Layouts& layouts, const ProductSchedule& schedule,

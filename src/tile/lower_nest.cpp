@@ -29,7 +29,8 @@ bool contiguous_along(const Expr& load, int variable) {
 
 class NestLowering {
  public:
-  NestLowering(const Region& region, int threads) : region_(region), builder_(region, {}) {
+  NestLowering(const Region& region, int threads, const Layouts& layouts = {})
+      : region_(region), layouts_(layouts), builder_(region, layouts) {
     builder_.program.threads = threads;
     common_ = common_axes(region_);
   }
@@ -192,6 +193,8 @@ class NestLowering {
     const Expr local = transform(e, [&](const Expr& node) -> Expr {
       if (node->kind != ExprKind::kLoad) return {};
       std::vector<Expr> indices = node->args;
+      const bool packed = node->tensor < static_cast<int>(layouts_.size()) && layouts_[node->tensor];
+      if (packed) return make_load(node->tensor, node->type, packed_indices(*layouts_[node->tensor], indices));
       bool changed = false;
       for (const LocalDimension& local : local_dimensions_) {
         if (local.tensor != node->tensor) continue;
@@ -201,6 +204,15 @@ class NestLowering {
       return changed ? make_load(node->tensor, node->type, std::move(indices)) : Expr();
     });
     return builder_.to_buffers(substitute(substitute(local, replacements_), own));
+  }
+
+  /// The indices of an element of a tensor whose only panel holds the whole dimension.
+  static std::vector<Expr> packed_indices(const PanelLayout& layout, const std::vector<Expr>& indices) {
+    std::vector<Expr> result(indices.begin(), indices.begin() + layout.keep);
+    result.push_back(make_index(0));
+    for (const int d : layout.rest) result.push_back(indices[static_cast<size_t>(d)]);
+    result.push_back(indices[static_cast<size_t>(layout.dim)]);
+    return result;
   }
 
   Store store_to(int tensor, const std::vector<graft::Axis>& axes, const Replacements& own, const Expr& value,
@@ -522,6 +534,7 @@ class NestLowering {
   };
 
   const Region& region_;
+  const Layouts layouts_;
   ProgramBuilder builder_;
   std::vector<graft::Axis> common_;  // the grid
   Replacements replacements_;        // common variable -> grid expression
@@ -537,9 +550,14 @@ Lowered lower_nest(const Region& region, const NestSchedule& schedule, const Tar
   return NestLowering(region, target.kind == TargetKind::kCuda ? 256 : 0).run(schedule);
 }
 
-Lowered lower_block(const Region& region, const BlockSchedule& schedule, const Target& target) {
+Lowered lower_block(const Region& region, const Layouts& layouts, const BlockSchedule& schedule, const Target& target) {
   if (target.kind != TargetKind::kCuda) return "tiles for the threads of a block are for GPUs";
-  return NestLowering(region, static_cast<int>(32 * schedule.warps)).run(schedule);
+  for (size_t t = 0; t < layouts.size(); ++t) {
+    if (!layouts[t]) continue;
+    const auto extent = region.tensors[t].shape[static_cast<size_t>(layouts[t]->dim)].as_constant();
+    if (!extent || *extent > layouts[t]->lanes) return "'" + region.tensors[t].name + "' lies in several panels";
+  }
+  return NestLowering(region, static_cast<int>(32 * schedule.warps), layouts).run(schedule);
 }
 
 }  // namespace graft::tile

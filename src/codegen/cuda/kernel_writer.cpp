@@ -58,7 +58,7 @@ Kernel KernelWriter::write() {
   code_.line("(void)lane, (void)warp, (void)shared;");
   code_.line("Fault fault = {false, 0};");
   grid();
-  if (!row_program()) {
+  if (!point_program() && !row_program()) {
     declare_memory();
     body(program_.body);
   }

@@ -49,6 +49,9 @@ void unconditional_loads(const Expr& e, std::unordered_set<const ExprNode*>& see
 bool reads_own_stores(const tile::Map& map);
 bool only_sets(const tile::Map& map);
 
+/// Whether an extent is always a whole number of pieces (point_loop.cpp).
+bool is_whole(const Expr& extent, int vector);
+
 /// One operand of a contraction on its way into registers.
 struct Operand {
   enum class Source { kShared, kFragment, kSpilled, kStaged };  ///< kSpilled: a fragment, through shared memory
@@ -142,6 +145,39 @@ struct RowPlan {
   std::vector<std::pair<std::string, Expr>> loads;  ///< that are made ahead, by key
   std::set<std::string> loaded;   ///< keys of those that have been made
   std::string condition;          ///< under which pieces are aligned
+};
+
+/// The places of a window along one axis: step * (point) + spread * (element of the reduced axis `folded`).
+struct WindowSide {
+  int64_t step = 0;  ///< 0: the axis takes no part
+  int folded = -1;
+  int64_t spread = 0;
+  int64_t count = 1;  ///< places that the points of a thread reach
+};
+
+/// A load of a point program, made ahead for all points of a thread: its places form a box.
+struct PointWindow {
+  Expr load;
+  Expr value;        ///< what is kept of it: the load, or select(guard, load or a cast of it, constant)
+  Expr guard;        ///< where there is something to load; null: everywhere
+  size_t statement = 0;
+  WindowSide rows = {}, elements = {};  ///< along the sliding axis and along the last one
+  std::vector<size_t> boxes = {};       ///< other reduced axes
+  int width = 1;     ///< elements of an aligned piece
+  int first = 0;     ///< where in a piece the first element lies
+  int64_t kept(const std::vector<tile::Axis>& reduced) const;
+};
+
+/// A program whose statements all go over the same points and fold few elements each: a thread makes `vector`
+/// neighbours along the last axis and all points of the axis `slide`, and keeps what passes between statements.
+struct PointPlan {
+  std::vector<tile::Axis> axes;
+  int slide = -1;       ///< an axis with few points along which windows overlap, or -1
+  int64_t slides = 1;   ///< its points
+  int vector = 1;
+  std::set<int> buffers;  ///< of the block's memory, in registers instead
+  std::vector<PointWindow> windows;
+  std::string start;    ///< name of the last axis' first index
 };
 
 /// How one contraction is carried out.
@@ -257,6 +293,7 @@ class KernelWriter {
   // row_program.cpp: rows that stay in registers
   bool row_program();
   std::optional<RowPlan> plan_rows() const;
+  bool rows_lie_across(const RowPlan& plan) const;
   bool plan_statement(RowPlan& plan, const tile::Statement& statement) const;
   bool plan_buffer(RowPlan& plan, int buffer, const std::vector<Expr>& indices, const RowAxes& axes) const;
   void plan_loads(RowPlan& plan) const;
@@ -268,6 +305,30 @@ class KernelWriter {
   void open_elements(const RowPlan& plan, const RowAxes& axes, const std::vector<Expr>& values);
   void define_row_loads(const RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
   std::string row_key(const Expr& load, const RowAxes& axes) const;
+
+  // point_program.cpp: points that stay in registers
+  bool point_program();
+  std::optional<PointPlan> plan_points() const;
+  bool plan_point_statement(PointPlan& plan, const tile::Statement& statement) const;
+  void choose_point_vector(PointPlan& plan) const;
+  void find_point_windows(PointPlan& plan) const;
+  bool shape_window(const PointPlan& plan, const tile::Statement& statement, PointWindow& window) const;
+  bool place_pieces(const PointPlan& plan, const tile::Statement& statement, PointWindow& window) const;
+  std::string point_condition(const PointPlan& plan) const;
+  void write_points(PointPlan& plan);
+  void name_point_axes(const PointPlan& plan);
+  void bind_constant(const Expr& variable, int64_t value);
+  void load_window(const PointPlan& plan, size_t number, int64_t from, int64_t to);
+  void load_piece(const PointPlan& plan, size_t number, const std::string& place, int64_t begin, bool by_elements);
+  void point_statements(const PointPlan& plan, int64_t slide);
+  void define_point_loads(const PointPlan& plan, size_t statement, int64_t slide);
+  void point_reduce(const PointPlan& plan, size_t statement, int64_t slide);
+  void point_map(const PointPlan& plan, size_t statement, int64_t slide);
+  std::vector<std::pair<int, std::string>> begin_targets(const PointPlan& plan, const std::vector<tile::Store>& stores);
+  static std::string point_target(const PointPlan& plan, const tile::Store& store, size_t number);
+  void store_neighbours(const PointPlan& plan, const std::vector<std::pair<int, std::string>>& targets);
+  void open_neighbours(const PointPlan& plan, size_t statement);
+  void close_neighbours(const PointPlan& plan, size_t statement);
 
   // reduce_loop.cpp: reductions over axes with known bounds
   bool dealt_reduce(const tile::Reduce& reduce, const std::vector<std::string>& kept,

@@ -30,7 +30,8 @@ int nodes_of(const tile::Map& map) {
   return nodes;
 }
 
-/// Whether an extent is always a whole number of pieces.
+}  // namespace
+
 bool is_whole(const Expr& extent, int vector) {
   if (is_call(extent, Intrinsic::kMin) || is_call(extent, Intrinsic::kMax)) {
     return is_whole(extent->args[0], vector) && is_whole(extent->args[1], vector);
@@ -40,8 +41,6 @@ bool is_whole(const Expr& extent, int vector) {
   return std::all_of(sum->coefficients.begin(), sum->coefficients.end(),
                      [&](const auto& entry) { return entry.second.is_multiple_of(vector); });
 }
-
-}  // namespace
 
 int64_t PointDeal::rows() const {
   int64_t rows = 1;

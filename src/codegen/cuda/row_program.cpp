@@ -98,6 +98,23 @@ bool KernelWriter::plan_statement(RowPlan& plan, const tile::Statement& statemen
   return good;
 }
 
+/// Whether what is folded lies side by side from row to row, and nothing along a row.
+bool KernelWriter::rows_lie_across(const RowPlan& plan) const {
+  bool across = false, along = false;
+  for (const tile::Statement& each : program_.body) {
+    const auto* reduce = std::get_if<tile::Reduce>(&each.node);
+    if (!reduce || reduce->axes.empty()) continue;
+    const RowAxes axes = split_axes(plan, reduce->axes, reduce->reduced);
+    for (const PointAccess& load : loads_of(*reduce)) {
+      const auto address = names_.address(load.buffer, *load.indices);
+      if (!address || names_.buffer(load.buffer).scope != tile::Scope::kGlobal) continue;
+      across |= address->coefficient(axes.row[0].variable->variable).is(1);
+      along |= !axes.inner.empty() && address->coefficient(axes.inner.back().variable->variable).is(1);
+    }
+  }
+  return across && !along;
+}
+
 std::optional<RowPlan> KernelWriter::plan_rows() const {
   RowPlan plan;
   const tile::Reduce* first = nullptr;
@@ -114,6 +131,7 @@ std::optional<RowPlan> KernelWriter::plan_rows() const {
   for (const int buffer : plan.row_buffers) {
     if (plan.scalar_buffers.contains(buffer)) return std::nullopt;
   }
+  if (rows_lie_across(plan)) return std::nullopt;
   // A whole number of threads for each row.
   const int64_t rows = plan.row.empty() ? 1 : plan.row[0].bound;
   plan.group = 1;

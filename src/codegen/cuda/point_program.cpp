@@ -1,0 +1,673 @@
+// SPDX-License-Identifier: Apache-2.0
+// Points in registers: pooling, convolutions of single channels and what follows them. A thread makes neighbours along
+// the last axis and all points of one axis along which windows slide, so that what it reads is read once; nothing that
+// one statement leaves for another goes through memory.
+#include <algorithm>
+
+#include "codegen/cuda/kernel_writer.h"
+
+namespace graft::cuda {
+namespace {
+
+constexpr int64_t kMostFolded = 64;    // elements of one window
+constexpr int64_t kMostSlides = 16;    // points of a thread along the axis on which windows slide
+constexpr int64_t kMostKept = 112;     // elements that a thread keeps of what does not slide
+constexpr int64_t kMostStep = 4;       // of a window
+
+int64_t bound_of(const tile::Axis& axis) { return as_integer(axis.extent).value_or(axis.bound); }
+
+int bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
+
+const std::vector<tile::Axis>& axes_of(const tile::Statement& statement) {
+  if (const auto* map = std::get_if<tile::Map>(&statement.node)) return map->axes;
+  return std::get<tile::Reduce>(statement.node).axes;
+}
+
+std::vector<tile::Axis> reduced_of(const tile::Statement& statement) {
+  const auto* reduce = std::get_if<tile::Reduce>(&statement.node);
+  return reduce ? reduce->reduced : std::vector<tile::Axis>{};
+}
+
+std::vector<Expr> values_of(const tile::Statement& statement) {
+  if (const auto* reduce = std::get_if<tile::Reduce>(&statement.node)) return reduce->lift;
+  std::vector<Expr> values;
+  for (const tile::Store& store : std::get<tile::Map>(statement.node).stores) values.push_back(store.value);
+  return values;
+}
+
+const std::vector<tile::Store>& stores_of(const tile::Statement& statement) {
+  if (const auto* reduce = std::get_if<tile::Reduce>(&statement.node)) return reduce->outputs;
+  return std::get<tile::Map>(statement.node).stores;
+}
+
+/// Comparisons of affine expressions, and conjunctions of such.
+bool is_range(const Expr& e) {
+  if (is_call(e, Intrinsic::kAnd)) return is_range(e->args[0]) && is_range(e->args[1]);
+  if (e->kind != ExprKind::kCall || e->args.size() != 2) return false;
+  const bool compares = is_call(e, Intrinsic::kLt) || is_call(e, Intrinsic::kLe) || is_call(e, Intrinsic::kGt) ||
+                        is_call(e, Intrinsic::kGe);
+  return compares && affine(e->args[0]) && affine(e->args[1]);
+}
+
+/// Whether `a` and `b` appear in the condition only as multiples of step_a * a + step_b * b.
+bool moves_together(const Expr& e, int a, int64_t step_a, int b, int64_t step_b) {
+  if (is_call(e, Intrinsic::kAnd)) {
+    return moves_together(e->args[0], a, step_a, b, step_b) && moves_together(e->args[1], a, step_a, b, step_b);
+  }
+  return std::all_of(e->args.begin(), e->args.end(), [&](const Expr& side) {
+    const auto sum = affine(side);
+    return sum->coefficient(a) * Size(step_b) == sum->coefficient(b) * Size(step_a);
+  });
+}
+
+/// The constant in the type of `load`, when it is the same number there.
+bool is_exact_in(const Expr& constant, DType type) {
+  if (constant->kind != ExprKind::kConstant) return false;
+  if (constant->type == type) return true;
+  if (!is_float(constant->type) || !is_float(type)) return false;
+  return constant->real == 0 || constant->real != constant->real || constant->real - constant->real != 0;
+}
+
+/// load, or a cast of it.
+Expr load_within(const Expr& e) {
+  if (e->kind == ExprKind::kLoad) return e;
+  return is_call(e, Intrinsic::kCast) && is_float(e->type) ? load_within(e->args[0]) : Expr();
+}
+
+/// The loads that happen at every point, those under a range with a constant elsewhere among them.
+void find_windows(const Expr& e, std::unordered_set<const ExprNode*>& seen, std::vector<PointWindow>& windows) {
+  if (!seen.insert(e.get()).second) return;
+  if (is_call(e, Intrinsic::kSelect)) {
+    const Expr load = load_within(e->args[1]);
+    if (load && is_range(e->args[0]) && is_exact_in(e->args[2], load->type)) {
+      windows.push_back({.load = load, .value = e, .guard = e->args[0]});
+    } else {
+      find_windows(e->args[0], seen, windows);
+    }
+    return;
+  }
+  for (const Expr& arg : e->args) find_windows(arg, seen, windows);
+  if (e->kind == ExprKind::kLoad) windows.push_back({.load = e, .value = e, .guard = {}});
+}
+
+/// Whether it differs within a piece whether there is something to load.
+bool depends_on_elements(const PointWindow& window, const std::vector<tile::Axis>& axes,
+                         const std::vector<tile::Axis>& reduced) {
+  if (window.elements.step == 0) return false;
+  const int folded = window.elements.folded;
+  return uses_variable(window.guard, axes.back().variable->variable) ||
+         (folded >= 0 && uses_variable(window.guard, reduced[folded].variable->variable));
+}
+
+/// Whether the condition holds for all or none of `width` elements from `begin` on; `last` and `folded` move along them.
+bool holds_for_pieces(const Expr& e, int last, int folded, int64_t begin, int width) {
+  if (is_call(e, Intrinsic::kAnd)) {
+    return holds_for_pieces(e->args[0], last, folded, begin, width) &&
+           holds_for_pieces(e->args[1], last, folded, begin, width);
+  }
+  if (!uses_variable(e, last) && (folded < 0 || !uses_variable(e, folded))) return true;
+  const Affine left = *affine(e->args[0]), right = *affine(e->args[1]);
+  const bool is_whole_below = is_call(e, Intrinsic::kLt) || is_call(e, Intrinsic::kGe);
+  if (uses_variable(e->args[1], last) || (folded >= 0 && uses_variable(e->args[1], folded))) return false;
+  if (!left.coefficient(folded >= 0 ? folded : last).is(1)) return false;
+  for (const auto& [variable, coefficient] : left.coefficients) {
+    if (variable != last && variable != folded && !coefficient.is_multiple_of(width)) return false;
+  }
+  const Size place = left.offset + Size(begin) - right.offset - Size(is_whole_below ? 0 : 1);
+  return right.coefficients.empty() && place.is_multiple_of(width);
+}
+
+bool is_product(const Expr& e) { return is_call(e, Intrinsic::kMul) && e->type == DType::kFloat32; }
+
+/// A sum of products, which are added without being rounded.
+bool is_sum_of_products(const tile::Reduce& reduce) {
+  return reduce.lift.size() == 1 && is_product(reduce.lift[0]) && is_call(reduce.monoid.combine[0], Intrinsic::kAdd);
+}
+
+}  // namespace
+
+/// The place of a load in terms of the last axis, the sliding axis and the reduced ones; false when it is no box.
+bool KernelWriter::shape_window(const PointPlan& plan, const tile::Statement& statement, PointWindow& window) const {
+  const tile::Buffer& buffer = names_.buffer(window.load->tensor);
+  const std::vector<tile::Axis>& axes = axes_of(statement);
+  const std::vector<tile::Axis> reduced = reduced_of(statement);
+  if (buffer.scope != tile::Scope::kGlobal || buffer.written || bit_width(buffer.type) < 8) return false;
+  const int last = axes.back().variable->variable;
+  const int slide = plan.slide >= 0 ? axes[plan.slide].variable->variable : -1;
+  for (size_t d = 0; d < window.load->args.size(); ++d) {
+    const auto index = affine(window.load->args[d]);
+    if (!index) return false;
+    const auto step_of = [&](int variable) { return index->coefficient(variable).as_constant().value_or(-1); };
+    std::vector<size_t> folded;
+    for (size_t k = 0; k < reduced.size(); ++k) {
+      if (step_of(reduced[k].variable->variable) != 0) folded.push_back(k);
+    }
+    const bool along = step_of(last) != 0, slides = slide >= 0 && step_of(slide) != 0;
+    if (!along && !slides) {
+      for (const size_t k : folded) {
+        if (std::find(window.boxes.begin(), window.boxes.end(), k) == window.boxes.end()) window.boxes.push_back(k);
+      }
+      continue;
+    }
+    WindowSide& side = along ? window.elements : window.rows;
+    if (side.step > 0 || (along && slides) || folded.size() > 1) return false;
+    if (along && !names_.stride(window.load->tensor, d).is(1)) return false;
+    side.step = step_of(along ? last : slide);
+    side.folded = folded.empty() ? -1 : static_cast<int>(folded[0]);
+    side.spread = folded.empty() ? 0 : step_of(reduced[folded[0]].variable->variable);
+    if (side.step < 1 || side.step > kMostStep || side.spread < 0 || side.spread > kMostStep) return false;
+    // Each place is that of some point and some element.
+    if (side.step != 1 && side.spread != 1) return false;
+    const int64_t reach = folded.empty() ? 0 : side.spread * (bound_of(reduced[folded[0]]) - 1);
+    side.count = side.step * ((along ? plan.vector : plan.slides) - 1) + reach + 1;
+    if (window.guard && side.folded >= 0) {
+      const int other = reduced[folded[0]].variable->variable;
+      if (!moves_together(window.guard, along ? last : slide, side.step, other, side.spread)) return false;
+    }
+  }
+  if (window.guard) {
+    // What decides whether there is an element decides where it lies.
+    const auto decides = [&](const tile::Axis& axis) { return uses_variable(window.guard, axis.variable->variable); };
+    if (window.elements.step == 0 && decides(axes.back())) return false;
+    if (window.rows.step == 0 && slide >= 0 && decides(axes[plan.slide])) return false;
+    for (size_t k = 0; k < reduced.size(); ++k) {
+      const bool placed = static_cast<int>(k) == window.rows.folded || static_cast<int>(k) == window.elements.folded ||
+          std::find(window.boxes.begin(), window.boxes.end(), k) != window.boxes.end();
+      if (!placed && decides(reduced[k])) return false;
+    }
+  }
+  for (const WindowSide* side : {&window.rows, &window.elements}) {
+    const bool twice = side->folded >= 0 &&
+        std::find(window.boxes.begin(), window.boxes.end(), static_cast<size_t>(side->folded)) != window.boxes.end();
+    if (twice) return false;
+  }
+  if (window.rows.folded >= 0 && window.rows.folded == window.elements.folded) return false;
+  return place_pieces(plan, statement, window);
+}
+
+/// Into which aligned pieces a row of the window falls.
+bool KernelWriter::place_pieces(const PointPlan& plan, const tile::Statement& statement, PointWindow& window) const {
+  const auto address = names_.address(window.load->tensor, window.load->args);
+  if (!address) return false;
+  const std::vector<tile::Axis> reduced = reduced_of(statement);
+  const int last = axes_of(statement).back().variable->variable;
+  const int beside =
+      window.elements.folded >= 0 ? reduced[window.elements.folded].variable->variable : -1;
+  int width = window.elements.step > 0 ? std::min(plan.vector, 16 / bytes_of(window.load->type)) : 1;
+  const auto offset = address->offset.as_constant();
+  if (!offset) width = 1;
+  for (const auto& [variable, coefficient] : address->coefficients) {
+    if (variable == last || variable == beside) continue;
+    while (width > 1 && !coefficient.is_multiple_of(width)) width /= 2;
+  }
+  window.width = width;
+  window.first = width > 1 ? static_cast<int>((*offset % width + width) % width) : 0;
+  return true;
+}
+
+/// What a thread keeps of the window over all its points.
+int64_t PointWindow::kept(const std::vector<tile::Axis>& reduced) const {
+  int64_t count = rows.count * elements.count;
+  for (const size_t k : boxes) count *= bound_of(reduced[k]);
+  return count;
+}
+
+/// Statements over the same points, each of which uses memory of the block at its own point only.
+bool KernelWriter::plan_point_statement(PointPlan& plan, const tile::Statement& statement) const {
+  const auto* map = std::get_if<tile::Map>(&statement.node);
+  const auto* reduce = std::get_if<tile::Reduce>(&statement.node);
+  if (!map && !reduce) return false;
+  if (map && (map->ordered || map->condition)) return false;
+  if (reduce && reduce->accumulate) return false;
+  const std::vector<tile::Axis>& axes = axes_of(statement);
+  if (axes.size() != plan.axes.size()) return false;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].bound != plan.axes[i].bound || !equal(axes[i].extent, plan.axes[i].extent)) return false;
+  }
+  int64_t folded = 1;
+  for (const tile::Axis& axis : reduced_of(statement)) folded *= as_integer(axis.extent).value_or(kMostFolded + 1);
+  if (folded > kMostFolded) return false;
+  const auto own = [&](int buffer, const std::vector<Expr>& indices) {
+    if (names_.buffer(buffer).scope == tile::Scope::kGlobal) return true;
+    if (names_.buffer(buffer).scope != tile::Scope::kShared || indices.size() != axes.size()) return false;
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const bool here = indices[i]->kind == ExprKind::kVariable && indices[i]->variable == axes[i].variable->variable;
+      if (!here) return false;
+    }
+    plan.buffers.insert(buffer);
+    return true;
+  };
+  bool good = true;
+  for (const tile::Store& store : stores_of(statement)) {
+    const tile::Buffer& buffer = names_.buffer(store.buffer);
+    good = good && own(store.buffer, store.indices) && store.mode == ScatterMode::kSet && bit_width(buffer.type) >= 8;
+    const bool is_global = buffer.scope == tile::Scope::kGlobal;
+    good = good && (!is_global || names_.address(store.buffer, store.indices));
+  }
+  for (const Expr& value : values_of(statement)) {
+    for_each(value, [&](const Expr& node) {
+      if (node->kind != ExprKind::kLoad) return;
+      const tile::Buffer& buffer = names_.buffer(node->tensor);
+      good = good && own(node->tensor, node->args) && !(buffer.scope == tile::Scope::kGlobal && buffer.written);
+    });
+  }
+  return good;
+}
+
+/// Neighbours of a thread along the last axis: 16 bytes of what is stored, where rows allow it.
+void KernelWriter::choose_point_vector(PointPlan& plan) const {
+  int narrowest = 8;
+  const auto halve_for = [&](const Size& size) {
+    while (plan.vector > 1 && !size.is_multiple_of(plan.vector)) plan.vector /= 2;
+  };
+  for (const tile::Statement& statement : program_.body) {
+    for (const tile::Store& store : stores_of(statement)) {
+      const tile::Buffer& buffer = names_.buffer(store.buffer);
+      if (buffer.scope == tile::Scope::kGlobal) narrowest = std::min(narrowest, bytes_of(buffer.type));
+    }
+  }
+  plan.vector = 16 / narrowest;
+  while (plan.vector > 1 && (bound_of(plan.axes.back()) % plan.vector != 0 ||
+                             !is_whole(plan.axes.back().extent, plan.vector))) {
+    plan.vector /= 2;
+  }
+  for (const tile::Statement& statement : program_.body) {
+    const int last = axes_of(statement).back().variable->variable;
+    for (const tile::Store& store : stores_of(statement)) {
+      if (names_.buffer(store.buffer).scope != tile::Scope::kGlobal) continue;
+      const auto address = names_.address(store.buffer, store.indices);
+      if (!address->coefficient(last).is(1)) plan.vector = 1;
+      halve_for(address->offset);
+      for (const auto& [variable, coefficient] : address->coefficients) {
+        if (variable != last) halve_for(coefficient);
+      }
+    }
+  }
+}
+
+void KernelWriter::find_point_windows(PointPlan& plan) const {
+  plan.windows.clear();
+  for (size_t s = 0; s < program_.body.size(); ++s) {
+    std::vector<PointWindow> found;
+    std::unordered_set<const ExprNode*> seen;
+    for (const Expr& value : values_of(program_.body[s])) find_windows(value, seen, found);
+    for (PointWindow& window : found) {
+      window.statement = s;
+      const bool along = shape_window(plan, program_.body[s], window);
+      const bool is_scalar = window.kept(reduced_of(program_.body[s])) == 1;
+      if (along && !is_scalar) plan.windows.push_back(std::move(window));
+    }
+  }
+}
+
+std::optional<PointPlan> KernelWriter::plan_points() const {
+  PointPlan plan;
+  bool folds = false;
+  for (const tile::Statement& each : program_.body) {
+    const auto* reduce = std::get_if<tile::Reduce>(&each.node);
+    if (!reduce) continue;
+    folds |= !reduce->reduced.empty();
+    if (plan.axes.empty()) plan.axes = reduce->axes;
+  }
+  if (!folds || plan.axes.empty()) return std::nullopt;
+  int64_t points = 1;
+  for (const tile::Axis& axis : plan.axes) {
+    const int64_t bound = bound_of(axis);
+    if (bound <= 0 || bound > (int64_t{1} << 30) / points) return std::nullopt;
+    points *= bound;
+  }
+  for (const tile::Statement& each : program_.body) {
+    if (!plan_point_statement(plan, each)) return std::nullopt;
+  }
+  choose_point_vector(plan);
+  // A thread has the points along which a window slides when they are few.
+  for (size_t i = 0; i + 1 < plan.axes.size() && plan.slide < 0; ++i) {
+    const int64_t bound = bound_of(plan.axes[i]);
+    if (bound < 2 || bound > kMostSlides) continue;
+    plan.slide = static_cast<int>(i), plan.slides = bound;
+    find_point_windows(plan);
+    const bool slides = std::any_of(plan.windows.begin(), plan.windows.end(),
+                                    [](const PointWindow& window) { return window.rows.folded >= 0; });
+    if (!slides) plan.slide = -1, plan.slides = 1;
+  }
+  while (true) {
+    find_point_windows(plan);
+    int64_t kept = 0;
+    for (const PointWindow& window : plan.windows) {
+      if (window.rows.step == 0) kept += window.kept(reduced_of(program_.body[window.statement]));
+    }
+    if (kept <= kMostKept || plan.vector == 1) break;
+    plan.vector /= 2;
+  }
+  return plan.windows.empty() ? std::nullopt : std::optional(plan);
+}
+
+bool KernelWriter::point_program() {
+  auto plan = plan_points();
+  if (!plan) return false;
+  write_points(*plan);
+  return true;
+}
+
+/// What must hold, for the whole block, so that pieces are aligned.
+std::string KernelWriter::point_condition(const PointPlan& plan) const {
+  std::set<std::string> conditions;
+  const auto add = [&](int buffer, int width) {
+    if (width == 1) return;
+    conditions.insert(fmt::format("aligned<{}, {}>({})", type_name(names_.buffer(buffer).type), width,
+                                  names_.buffers[buffer]));
+  };
+  for (const PointWindow& window : plan.windows) add(window.load->tensor, window.width);
+  for (const tile::Statement& each : program_.body) {
+    for (const tile::Store& store : stores_of(each)) {
+      if (names_.buffer(store.buffer).scope == tile::Scope::kGlobal) add(store.buffer, plan.vector);
+    }
+  }
+  return conditions.empty() ? "true" : fmt::format("{}", fmt::join(conditions, " && "));
+}
+
+void KernelWriter::write_points(PointPlan& plan) {
+  const std::vector<std::string> extents = extents_of(plan.axes);
+  std::vector<tile::Axis> dealt_axes;
+  std::vector<std::string> dealt_extents;
+  for (size_t i = 0; i < plan.axes.size(); ++i) {
+    if (static_cast<int>(i) == plan.slide) continue;
+    dealt_axes.push_back(plan.axes[i]), dealt_extents.push_back(extents[i]);
+  }
+  code_.line("const bool wide = {};", point_condition(plan));
+  code_.line("(void)wide;");
+  for (size_t w = 0; w < plan.windows.size(); ++w) {
+    const PointWindow& window = plan.windows[w];
+    if (!window.guard) continue;
+    const std::string type = type_name(window.load->type);
+    code_.line("const {0} fill{1} = convert<{0}>({2});", type, w, literal(*window.value->args[2]));
+  }
+  const PointDeal dealt = deal(dealt_axes, plan.vector);
+  const std::string turn = code_.fresh("q");
+  code_.line("#pragma unroll 1");
+  code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", turn, dealt.turns));
+  expressions_.enter();
+  code_.open(fmt::format("if ({})", open_turn(dealt, dealt_axes, dealt_extents, turn)));
+  plan.start = names_.variables.at(plan.axes.back().variable->variable);
+  name_point_axes(plan);
+  for (size_t w = 0; w < plan.windows.size(); ++w) {
+    const PointWindow& window = plan.windows[w];
+    const std::vector<tile::Axis> reduced = reduced_of(program_.body[window.statement]);
+    code_.line("{} w{}[{}];", type_name(window.load->type), w, window.kept(reduced));
+    if (window.rows.step == 0) load_window(plan, w, 0, 1);
+  }
+  const bool exact = plan.slide < 0 || as_integer(plan.axes[plan.slide].extent) == plan.slides;
+  for (int64_t u = 0; u < plan.slides; ++u) {
+    code_.open(exact ? "" : fmt::format("if ({} < {})", u, extents[plan.slide]));
+    for (size_t w = 0; w < plan.windows.size(); ++w) {
+      const WindowSide& rows = plan.windows[w].rows;
+      if (rows.step == 0) continue;
+      // The rows of this point that no earlier one has had.
+      const int64_t reach = rows.count - rows.step * (plan.slides - 1), end = rows.step * u + reach;
+      load_window(plan, w, u == 0 ? 0 : std::max(end - rows.step, rows.step * u), end);
+    }
+    point_statements(plan, u);
+    code_.close();
+  }
+  code_.close();
+  expressions_.leave();
+  code_.close();
+}
+
+/// All statements have the same names for their points.
+void KernelWriter::name_point_axes(const PointPlan& plan) {
+  for (const tile::Statement& each : program_.body) {
+    const std::vector<tile::Axis>& axes = axes_of(each);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      if (static_cast<int>(i) == plan.slide) continue;
+      bind_index(axes[i].variable, names_.variables.at(plan.axes[i].variable->variable), bound_of(axes[i]));
+    }
+  }
+}
+
+void KernelWriter::bind_constant(const Expr& variable, int64_t value) {
+  names_.variables[variable->variable] = value < 0 ? fmt::format("({})", value) : std::to_string(value);
+  names_.ranges[variable->variable] = {value, value};
+}
+
+/// w[...] = rows from..to of the window.
+void KernelWriter::load_window(const PointPlan& plan, size_t number, int64_t from, int64_t to) {
+  const PointWindow& window = plan.windows[number];
+  const tile::Statement& statement = program_.body[window.statement];
+  const std::vector<tile::Axis>& axes = axes_of(statement);
+  const std::vector<tile::Axis> reduced = reduced_of(statement);
+  for (const tile::Axis& axis : reduced) bind_constant(axis.variable, 0);
+  if (plan.slide >= 0) bind_constant(axes[plan.slide].variable, 0);
+  const std::string row = code_.fresh("r");
+  std::string place = row;
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", row, from, to));
+  if (window.rows.step > 0) {
+    const bool by_element = window.rows.folded >= 0 && window.rows.spread == 1;
+    bind_index(by_element ? reduced[window.rows.folded].variable : axes[plan.slide].variable, row, window.rows.count);
+  }
+  for (const size_t k : window.boxes) {
+    const std::string name = code_.fresh("k");
+    const int64_t bound = bound_of(reduced[k]);
+    code_.line("#pragma unroll");
+    code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, bound));
+    bind_index(reduced[k].variable, name, bound);
+    place = fmt::format("({} * {} + {})", place, bound, name);
+  }
+  expressions_.enter();
+  const bool by_elements = window.guard && depends_on_elements(window, axes, reduced);
+  if (window.guard && !by_elements) {
+    code_.line("const bool there = {};", expressions_.value(window.guard));
+    code_.open("if (there)");
+  }
+  const std::string start = names_.variables.at(axes.back().variable->variable);
+  for (int64_t piece = 0; piece * window.width - window.first < window.elements.count; ++piece) {
+    load_piece(plan, number, fmt::format("{} * {}", place, window.elements.count),
+               piece * window.width - window.first, by_elements);
+  }
+  if (window.guard && !by_elements) {
+    code_.close();
+    code_.open("else");
+    code_.line("#pragma unroll");
+    code_.line("for (int e = 0; e < {0}; ++e) w{1}[{2} * {0} + e] = fill{1};", window.elements.count, number, place);
+    code_.close();
+  }
+  bind_index(axes.back().variable, start, bound_of(axes.back()));
+  expressions_.leave();
+  for (size_t i = 0; i < window.boxes.size() + 1; ++i) code_.close();
+}
+
+/// The elements from `begin` on, an aligned piece of them at once where all are there.
+void KernelWriter::load_piece(const PointPlan& plan, size_t number, const std::string& place, int64_t begin,
+                              bool by_elements) {
+  const PointWindow& window = plan.windows[number];
+  const tile::Statement& statement = program_.body[window.statement];
+  const std::vector<tile::Axis>& axes = axes_of(statement);
+  const std::vector<tile::Axis> reduced = reduced_of(statement);
+  const WindowSide& side = window.elements;
+  const std::string start = names_.variables.at(axes.back().variable->variable), type = type_name(window.load->type);
+  const auto stand_at = [&](int64_t element) {
+    if (side.step == 0) return;
+    if (side.folded >= 0 && side.spread == 1) return bind_constant(reduced[side.folded].variable, element);
+    names_.variables[axes.back().variable->variable] = element == 0 ? start : fmt::format("({} + {})", start, element);
+  };
+  const auto pointer = [&](int64_t element) {
+    stand_at(element);
+    return pointer_to({window.load->tensor, &window.load->args, window.load, true});
+  };
+  const auto is_there = [&](int64_t element) {
+    stand_at(element);
+    expressions_.enter();
+    const std::string value = expressions_.value(window.guard);
+    expressions_.leave();
+    return value;
+  };
+  const int64_t end = begin + window.width, low = std::max<int64_t>(begin, 0), high = std::min(end, side.count);
+  const bool whole = window.width > 1 && ((low == begin && high == end) || by_elements);
+  const int folded = side.folded >= 0 ? reduced[side.folded].variable->variable : -1;
+  const bool all_or_none = whole && by_elements &&
+      holds_for_pieces(window.guard, axes.back().variable->variable, folded, begin, window.width);
+  code_.open("");
+  if (whole) {
+    if (by_elements) {
+      const std::string first = is_there(begin);
+      code_.open(all_or_none ? fmt::format("if ({})", first) : fmt::format("if ({} && {})", first, is_there(end - 1)));
+    }
+    code_.line("const Pack<{0}, {1}> v = read_pack<{0}, {1}>({2}, wide);", type, window.width, pointer(begin));
+    for (int64_t e = low; e < high; ++e) code_.line("w{}[{} + {}] = v.at[{}];", number, place, e, e - begin);
+    if (by_elements) {
+      code_.close();
+      code_.open("else");
+    }
+  }
+  if (!whole || by_elements) {
+    for (int64_t e = low; e < high; ++e) {
+      if (!by_elements) {
+        code_.line("w{}[{} + {}] = *({});", number, place, e, pointer(e));
+        continue;
+      }
+      if (all_or_none) {
+        code_.line("w{0}[{1} + {2}] = fill{0};", number, place, e);
+        continue;
+      }
+      code_.line("if ({}) w{}[{} + {}] = *({});", is_there(e), number, place, e, pointer(e));
+      code_.line("else w{0}[{1} + {2}] = fill{0};", number, place, e);
+    }
+  }
+  if (whole && by_elements) code_.close();
+  code_.close();
+  stand_at(0);
+  names_.variables[axes.back().variable->variable] = start;
+}
+
+/// All statements at point `slide` of the sliding axis.
+void KernelWriter::point_statements(const PointPlan& plan, int64_t slide) {
+  for (const int buffer : plan.buffers) {
+    code_.line("{} r{}[{}];", type_name(names_.buffer(buffer).type), buffer, plan.vector);
+  }
+  for (size_t s = 0; s < program_.body.size(); ++s) {
+    const std::vector<tile::Axis>& axes = axes_of(program_.body[s]);
+    if (plan.slide >= 0) bind_constant(axes[plan.slide].variable, slide);
+    expressions_.enter();
+    code_.open("");
+    if (std::holds_alternative<tile::Reduce>(program_.body[s].node)) {
+      point_reduce(plan, s, slide);
+    } else {
+      point_map(plan, s, slide);
+    }
+    code_.close();
+    expressions_.leave();
+  }
+}
+
+/// Names what is in registers at this point, with the neighbour called j.
+void KernelWriter::define_point_loads(const PointPlan& plan, size_t statement, int64_t slide) {
+  for (const Expr& value : values_of(program_.body[statement])) {
+    for_each(value, [&](const Expr& node) {
+      const bool kept = node->kind == ExprKind::kLoad && plan.buffers.contains(node->tensor);
+      if (kept) expressions_.define(node, fmt::format("r{}[j]", node->tensor));
+    });
+  }
+  const std::vector<tile::Axis> reduced = reduced_of(program_.body[statement]);
+  const auto name = [&](size_t k) { return names_.variables.at(reduced[k].variable->variable); };
+  for (size_t w = 0; w < plan.windows.size(); ++w) {
+    const PointWindow& window = plan.windows[w];
+    if (window.statement != statement) continue;
+    std::string place = window.rows.step > 0 ? std::to_string(window.rows.step * slide) : "0";
+    if (window.rows.folded >= 0) place += fmt::format(" + {} * {}", name(window.rows.folded), window.rows.spread);
+    for (const size_t k : window.boxes) place = fmt::format("({}) * {} + {}", place, bound_of(reduced[k]), name(k));
+    place = fmt::format("({}) * {}", place, window.elements.count);
+    if (window.elements.step > 0) place += fmt::format(" + j * {}", window.elements.step);
+    if (window.elements.folded >= 0) {
+      place += fmt::format(" + {} * {}", name(window.elements.folded), window.elements.spread);
+    }
+    expressions_.define(window.load, fmt::format("w{}[{}]", w, place));
+    if (window.guard) expressions_.define(window.value, expressions_.value(window.value->args[1]));
+  }
+}
+
+void KernelWriter::point_reduce(const PointPlan& plan, size_t statement, int64_t slide) {
+  const auto& reduce = std::get<tile::Reduce>(program_.body[statement].node);
+  const std::vector<std::pair<int, std::string>> targets = begin_targets(plan, reduce.outputs);
+  begin_monoid(reduce);
+  open_neighbours(plan, statement);
+  code_.line("State state = identity;");
+  for (const tile::Axis& axis : reduce.reduced) {
+    const std::string name = code_.fresh("k");
+    code_.line("#pragma unroll");
+    code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, bound_of(axis)));
+    bind_index(axis.variable, name, bound_of(axis));
+  }
+  expressions_.enter();
+  define_point_loads(plan, statement, slide);
+  if (is_sum_of_products(reduce)) {
+    const std::string a = expressions_.value(reduce.lift[0]->args[0]), b = expressions_.value(reduce.lift[0]->args[1]);
+    code_.line("state.s0 = __fmaf_rn({}, {}, state.s0);", a, b);
+  } else {
+    fold_one(reduce, "state");
+  }
+  expressions_.leave();
+  for (size_t i = 0; i < reduce.reduced.size(); ++i) code_.close();
+  for (size_t i = 0; i < reduce.outputs.size(); ++i) {
+    code_.line("{} = state.s{};", point_target(plan, reduce.outputs[i], i), i);
+  }
+  close_neighbours(plan, statement);
+  store_neighbours(plan, targets);
+}
+
+void KernelWriter::point_map(const PointPlan& plan, size_t statement, int64_t slide) {
+  const auto& map = std::get<tile::Map>(program_.body[statement].node);
+  const std::vector<std::pair<int, std::string>> targets = begin_targets(plan, map.stores);
+  open_neighbours(plan, statement);
+  define_point_loads(plan, statement, slide);
+  for (size_t s = 0; s < map.stores.size(); ++s) {
+    const std::string value = expressions_.value(map.stores[s].value);
+    code_.line("{} = {};", point_target(plan, map.stores[s], s), value);
+  }
+  close_neighbours(plan, statement);
+  store_neighbours(plan, targets);
+}
+
+/// Declares a pack for each store to memory; its buffer and the address of the first neighbour.
+std::vector<std::pair<int, std::string>> KernelWriter::begin_targets(const PointPlan& plan,
+                                                                     const std::vector<tile::Store>& stores) {
+  std::vector<std::pair<int, std::string>> targets;
+  for (size_t s = 0; s < stores.size(); ++s) {
+    const bool kept = plan.buffers.contains(stores[s].buffer);
+    targets.emplace_back(stores[s].buffer, kept ? "" : pointer_to({stores[s].buffer, &stores[s].indices, {}, true}));
+    if (!kept) code_.line("Pack<{}, {}> y{};", type_name(names_.buffer(stores[s].buffer).type), plan.vector, s);
+  }
+  return targets;
+}
+
+std::string KernelWriter::point_target(const PointPlan& plan, const tile::Store& store, size_t number) {
+  return plan.buffers.contains(store.buffer) ? fmt::format("r{}[j]", store.buffer) : fmt::format("y{}.at[j]", number);
+}
+
+void KernelWriter::store_neighbours(const PointPlan& plan, const std::vector<std::pair<int, std::string>>& targets) {
+  for (size_t s = 0; s < targets.size(); ++s) {
+    const auto& [buffer, address] = targets[s];
+    if (address.empty()) continue;
+    code_.line("write_pack<{}, {}>({}, y{}, wide);", type_name(names_.buffer(buffer).type), plan.vector, address, s);
+  }
+}
+
+/// for (j: the neighbours of a thread along the last axis)
+void KernelWriter::open_neighbours(const PointPlan& plan, size_t statement) {
+  const tile::Axis& last = axes_of(program_.body[statement]).back();
+  const std::string start = names_.variables.at(last.variable->variable), name = code_.fresh("i");
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int j = 0; j < {}; ++j)", plan.vector));
+  code_.line("const int {} = {} + j;", name, start);
+  bind_index(last.variable, name, bound_of(last));
+  expressions_.enter();
+}
+
+void KernelWriter::close_neighbours(const PointPlan& plan, size_t statement) {
+  expressions_.leave();
+  code_.close();
+  const tile::Axis& last = axes_of(program_.body[statement]).back();
+  bind_index(last.variable, plan.start, bound_of(last));
+}
+
+}  // namespace graft::cuda
