@@ -56,12 +56,14 @@ class LayoutAssignment {
 
   void run() {
     find_fixed();
+    find_absorbed();
     for (const FusedStep& step : program_.steps) choose(step);
     for (size_t t = 0; t < turned_.size(); ++t) {
       FusedTensor& tensor = program_.tensors[t];
       if (turned_[t]) tensor.shape = permuted(tensor.shape, channels_last(tensor.shape.size()));
     }
     for (FusedStep& step : program_.steps) turn(step);
+    absorb();
   }
 
  private:
@@ -82,12 +84,57 @@ class LayoutAssignment {
     }
   }
 
+  /// What a step puts the channels last of, doing nothing else; -1 when it does not.
+  static int source_of_turn(const FusedStep& step) {
+    const Region& region = step.region;
+    const auto* compute = region.forms.size() == 1 ? std::get_if<Compute>(&region.forms[0]) : nullptr;
+    if (!compute || step.inputs.size() != 1 || !step.sources.empty() || !step.checks.empty()) return -1;
+    const Expr& load = compute->value;
+    if (load->kind != ExprKind::kLoad || load->args.size() < 3 || load->args.size() != compute->axes.size()) return -1;
+    const std::vector<Expr> turned = permuted(load->args, channels_last(load->args.size()));
+    for (size_t d = 0; d < turned.size(); ++d) {
+      const bool same = turned[d]->kind == ExprKind::kVariable &&
+                        turned[d]->variable == compute->axes[d].variable->variable;
+      if (!same) return -1;
+    }
+    return step.inputs[0];
+  }
+
+  /// Steps that only turn what one other step makes: that step can write the turned result itself.
+  void find_absorbed() {
+    for (size_t s = 0; s < program_.steps.size(); ++s) {
+      const int source = source_of_turn(program_.steps[s]);
+      if (source < 0 || fixed_[source]) continue;
+      int readers = 0, maker = -1;
+      for (size_t other = 0; other < program_.steps.size(); ++other) {
+        const auto count = [&](const std::vector<int>& tensors) { return std::count(tensors.begin(), tensors.end(), source); };
+        readers += static_cast<int>(count(program_.steps[other].inputs));
+        if (count(program_.steps[other].outputs) > 0) maker = static_cast<int>(other);
+      }
+      const int result = program_.steps[s].outputs[0];
+      if (readers != 1 || maker < 0 || program_.steps[maker].outputs.size() != 1) continue;
+      turned_[source] = fixed_[source] = fixed_[result] = true;
+      absorbed_.push_back({s, static_cast<size_t>(maker)});
+    }
+  }
+
+  void absorb() {
+    for (const auto& [turning, maker] : absorbed_) {
+      program_.steps[maker].outputs = program_.steps[turning].outputs;
+      for (const std::string& node : program_.steps[turning].nodes) program_.steps[maker].nodes.push_back(node);
+      for (const std::string& name : program_.steps[turning].operators) program_.steps[maker].operators.push_back(name);
+    }
+    for (size_t i = absorbed_.size(); i-- > 0;) {
+      program_.steps.erase(program_.steps.begin() + static_cast<std::ptrdiff_t>(absorbed_[i].first));
+    }
+  }
+
   /// A convolution's results are turned; so are those of a step that reads a turned tensor of their rank.
   void choose(const FusedStep& step) {
     bool follows = is_convolution(step.region);
     for (const int tensor : step.inputs) follows |= turned_[tensor];
     if (!follows) return;
-    for (const int tensor : step.outputs) turned_[tensor] = !fixed_[tensor];
+    for (const int tensor : step.outputs) turned_[tensor] = turned_[tensor] || !fixed_[tensor];
   }
 
   void turn(FusedStep& step) {
@@ -127,6 +174,7 @@ class LayoutAssignment {
 
   FusedProgram& program_;
   std::vector<bool> turned_, fixed_;
+  std::vector<std::pair<size_t, size_t>> absorbed_;  // steps: the one that turns, the one that made what it turns
 };
 
 }  // namespace

@@ -53,7 +53,7 @@ class Chooser {
     if (const int along = sliding_axis(); along >= 0 && work <= kMostWindow) return windows(along);
     if (work <= kFewElements) {
       if (const int across = transposed_axis(); across >= 0 && work == 1) return square(across);
-      return map(kMapBytes / std::max<int64_t>(element_bytes(), 2) / (work > 1 ? 2 : 1));
+      return map((getenv("GX_MAP")?atoi(getenv("GX_MAP")):kMapBytes) / std::max<int64_t>(element_bytes(), 2) / (work > 1 ? 2 : 1));
     }
     return runs_down_columns() ? columns(work) : rows(work);
   }
@@ -218,12 +218,12 @@ class Chooser {
 
   /// Threads side by side along the last axis, each with several points along the sliding one.
   tile::BlockSchedule windows(int along) const {
-    tile::BlockSchedule schedule{.warps = 4};
+    tile::BlockSchedule schedule{.warps = getenv("GX_W")?atoi(getenv("GX_W")):4};
     const size_t last = common_.size() - 1, slide = static_cast<size_t>(along);
     const int64_t row = extent(last);
     int64_t vector = 16 / std::clamp<int64_t>(element_bytes(), 1, 16);
     while (row % vector != 0) vector /= 2;
-    int64_t threads = ceil_quotient(row, vector), slides = std::min(extent(slide), kMostSlides);
+    int64_t threads = ceil_quotient(row, vector), slides = std::min<int64_t>(extent(slide), getenv("GX_U")?atoi(getenv("GX_U")):kMostSlides);
     for (size_t i = 0; i < last; ++i) threads *= i == slide ? 1 : extent(i);
     while (slides > 1 && threads * ceil_quotient(extent(slide), slides) < kWindowThreads) slides /= 2;
     slides = ceil_quotient(extent(slide), ceil_quotient(extent(slide), slides));

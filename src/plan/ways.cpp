@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "fuse/contraction.h"
 #include "library/match.h"
 #include "plan/choose_schedule.h"
 #include "plan/roofline.h"
@@ -119,6 +120,21 @@ bool has_symbols(const Region& region) {
   return !symbols.empty();
 }
 
+/// Products that are no matrix's: each result folds a few elements of its own channel, as a convolution with as many
+/// groups as channels does. Memory bounds them; libraries made for matrix units take 20 to 50 times as long.
+bool folds_single_channels(const Region& region, const Bindings& typical) {
+  constexpr int64_t kFew = 64;
+  for (const Form& form : region.forms) {
+    const auto* reduce = std::get_if<Reduce>(&form);
+    const auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
+    if (!contraction || contraction->batch.empty() || (!contraction->m.empty() && !contraction->n.empty())) continue;
+    int64_t folded = 1;
+    for (const Axis& axis : contraction->k) folded *= std::max<int64_t>(1, axis.extent.evaluate(typical));
+    if (folded <= kFew) return true;
+  }
+  return false;
+}
+
 Way library_way(const RegionTask& task, std::string_view name, const BuildOptions& options) {
   const LibrarySchedule schedule = parse_library_schedule(name);
   Way way{.name = std::string(name), .schedule = print(schedule)};
@@ -163,7 +179,7 @@ std::string why_refused(const RegionTask& task, const Way& way, const Bindings& 
 
 bool is_worth_library(const Region& region, const Bindings& typical, const BuildOptions& options) {
   return options.target.kind == TargetKind::kCuda && options.libraries.source &&
-         operations_of(region).evaluate(typical) >= kWorthLibrary;
+         operations_of(region).evaluate(typical) >= kWorthLibrary && !folds_single_channels(region, typical);
 }
 
 bool library_takes(const RegionTask& task, const Bindings& typical, const BuildOptions& options) {

@@ -9,6 +9,7 @@
 #include "fuse/rewrite_region.h"
 #include "tile/block_rules.h"
 #include "tile/builder.h"
+#include "tile/exact_indices.h"
 
 namespace graft::tile {
 namespace {
@@ -203,7 +204,8 @@ class NestLowering {
       }
       return changed ? make_load(node->tensor, node->type, std::move(indices)) : Expr();
     });
-    return builder_.to_buffers(substitute(substitute(local, replacements_), own));
+    const Expr here = builder_.to_buffers(substitute(substitute(local, replacements_), own));
+    return in_order_ ? exact_indices(here) : here;
   }
 
   /// The indices of an element of a tensor whose only panel holds the whole dimension.

@@ -2,6 +2,7 @@
 #include "codegen/cuda/expression.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 namespace graft::cuda {
@@ -14,6 +15,13 @@ bool must_stay_lazy(const Expr& e) {
     found |= node->kind == ExprKind::kLoad || is_call(node, Intrinsic::kCheckIndex);
   });
   return found;
+}
+
+/// The exponent when `e` is a constant power of two, else -1.
+int power_of_two(const Expr& e) {
+  const auto value = as_integer(e);
+  if (!value || *value <= 0 || (*value & (*value - 1)) != 0) return -1;
+  return std::countr_zero(static_cast<uint64_t>(*value));
 }
 
 /// `x op y` over ints whose result fits an int.
@@ -213,6 +221,14 @@ ExpressionWriter::Term ExpressionWriter::call(const Expr& e) {
     return {local(e->type, text), {}, false};
   }
   const Range range = range_of(e->intrinsic, ranges);
+  const bool divides = e->intrinsic == Intrinsic::kFloorDiv || e->intrinsic == Intrinsic::kMod;
+  if (const int power = divides ? power_of_two(e->args[1]) : -1; power >= 0) {
+    const bool fits = narrow && range.fits_int();
+    const std::string& operand = fits ? texts[0] : wide[0];
+    return local_index(range, e->intrinsic == Intrinsic::kFloorDiv
+                                  ? fmt::format("{} >> {}", operand, power)
+                                  : fmt::format("{} & {}ll", operand, (int64_t{1} << power) - 1));
+  }
   if (narrow && range.fits_int()) {
     const bool non_negative = ranges.size() == 2 && ranges[0].low >= 0 && ranges[1].low > 0;
     return local_index(range, narrow_text(e->intrinsic, texts, non_negative));

@@ -45,6 +45,10 @@ Range range_of(Intrinsic intrinsic, const std::vector<Range>& operands) {
     return {std::min(operands[1].low, operands[2].low), std::max(operands[1].high, operands[2].high)};
   }
   if (operands.size() == 1) {
+    if (intrinsic == Intrinsic::kAbs && is_small(operands[0])) {
+      const int64_t low = operands[0].low, high = operands[0].high;
+      return {low > 0 ? low : high < 0 ? -high : 0, std::max(-low, high)};
+    }
     return intrinsic == Intrinsic::kNeg && is_small(operands[0]) ? Range{-operands[0].high, -operands[0].low} : Range{};
   }
   const Range &a = operands[0], &b = operands[1];

@@ -110,20 +110,30 @@ Size KernelNames::stride(int buffer, size_t axis) const {
   return target.scope == tile::Scope::kShared ? Size(strides[buffer][axis]) : target.strides[axis];
 }
 
-std::optional<Affine> KernelNames::address(int buffer, const std::vector<Expr>& indices) const {
-  Affine total;
+std::optional<RowAddress> KernelNames::row_address(int buffer, const std::vector<Expr>& indices, int variable) const {
+  RowAddress total;
   for (size_t axis = 0; axis < indices.size(); ++axis) {
     const auto index = affine(indices[axis]);
-    if (!index) return std::nullopt;
     const Size step = stride(buffer, axis);
-    total.offset = total.offset + index->offset * step;
-    for (const auto& [variable, coefficient] : index->coefficients) {
-      Size& sum = total.coefficients.try_emplace(variable, 0).first->second;
+    if (!index) {
+      if (uses_variable(indices[axis], variable)) return std::nullopt;
+      total.rows.emplace_back(indices[axis], step);
+      continue;
+    }
+    total.affine.offset = total.affine.offset + index->offset * step;
+    for (const auto& [each, coefficient] : index->coefficients) {
+      Size& sum = total.affine.coefficients.try_emplace(each, 0).first->second;
       sum = sum + coefficient * step;
     }
   }
-  std::erase_if(total.coefficients, [](const auto& entry) { return entry.second.is(0); });
+  std::erase_if(total.affine.coefficients, [](const auto& entry) { return entry.second.is(0); });
   return total;
+}
+
+std::optional<Affine> KernelNames::address(int buffer, const std::vector<Expr>& indices) const {
+  auto found = row_address(buffer, indices, -1);
+  if (!found || !found->rows.empty()) return std::nullopt;
+  return std::move(found->affine);
 }
 
 }  // namespace graft::cuda

@@ -78,6 +78,12 @@ enum class LayoutFor {
 /// The layout for a fragment of this shape.
 FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, LayoutFor purpose);
 
+/// An element's address in a row that is found by computing.
+struct RowAddress {
+  Affine affine;
+  std::vector<std::pair<Expr, Size>> rows;
+};
+
 /// Names and physical layouts of one kernel.
 struct KernelNames {
   const tile::Program* program = nullptr;
@@ -95,6 +101,9 @@ struct KernelNames {
   std::string affine_text(const Affine& address) const;
   /// The linear element address of indices into a global buffer, or nothing when an index is not affine.
   std::optional<Affine> address(int buffer, const std::vector<Expr>& indices) const;
+  /// The same where indices that are not affine do not use `variable`: the rest of the address, and those with what a
+  /// step of each moves.
+  std::optional<RowAddress> row_address(int buffer, const std::vector<Expr>& indices, int variable) const;
   const tile::Buffer& buffer(int index) const { return program->buffers[index]; }
   Size stride(int buffer, size_t axis) const;
   bool is_fragment(int buffer) const { return program->buffers[buffer].scope == tile::Scope::kFragment; }

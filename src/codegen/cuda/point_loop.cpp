@@ -139,16 +139,17 @@ std::vector<PointAccess> KernelWriter::accesses_of_points(const tile::Map& map) 
 /// The most elements, up to `limit`, that one access may take where the base is aligned and symbolic strides allow it.
 int KernelWriter::width_of(const PointAccess& access, int last, int limit) const {
   const DType type = names_.buffer(access.buffer).type;
-  const auto address = names_.address(access.buffer, *access.indices);
-  if (!address || !address->coefficient(last).is(1) || bit_width(type) < 8) return 1;
+  const auto address = names_.row_address(access.buffer, *access.indices, last);
+  if (!address || !address->affine.coefficient(last).is(1) || bit_width(type) < 8) return 1;
   int width = limit;
   const auto fit = [&](const Size& size) {
     while (width > 1 && size.is_constant() && !size.is_multiple_of(width)) width /= 2;
   };
-  fit(address->offset);
-  for (const auto& [variable, coefficient] : address->coefficients) {
+  fit(address->affine.offset);
+  for (const auto& [variable, coefficient] : address->affine.coefficients) {
     if (variable != last) fit(coefficient);
   }
+  for (const auto& [row, step] : address->rows) fit(step);
   return width;
 }
 
@@ -211,11 +212,12 @@ std::string KernelWriter::wide_condition(const tile::Axis& axis, const std::vect
     if (buffer.scope == tile::Scope::kGlobal) {
       add(fmt::format("aligned<{}, {}>({})", type_name(buffer.type), vector, names_.buffers[access.buffer]));
     }
-    const auto address = names_.address(access.buffer, *access.indices);
-    divides(address->offset);
-    for (const auto& [variable, coefficient] : address->coefficients) {
+    const auto address = names_.row_address(access.buffer, *access.indices, last);
+    divides(address->affine.offset);
+    for (const auto& [variable, coefficient] : address->affine.coefficients) {
       if (variable != last) divides(coefficient);
     }
+    for (const auto& [row, step] : address->rows) divides(step);
   }
   if (!is_whole(axis.extent, vector)) {
     add(fmt::format("{} % {} == 0", expressions_.value(axis.extent), vector));
@@ -224,8 +226,10 @@ std::string KernelWriter::wide_condition(const tile::Axis& axis, const std::vect
 }
 
 std::string KernelWriter::pointer_to(const PointAccess& access) {
-  return fmt::format("{} + ({})", names_.buffers[access.buffer],
-                     names_.affine_text(*names_.address(access.buffer, *access.indices)));
+  const RowAddress address = *names_.row_address(access.buffer, *access.indices, -1);
+  std::string text = fmt::format("{} + ({})", names_.buffers[access.buffer], names_.affine_text(address.affine));
+  for (const auto& [row, step] : address.rows) text += fmt::format(" + {} * {}", expressions_.value(row), names_.size(step));
+  return text;
 }
 
 /// map -> loops over what each thread is dealt; false when bounds or dependencies do not allow it.
@@ -283,7 +287,7 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   const bool known = std::all_of(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
     return names_.address(access.buffer, *access.indices).has_value();
   });
-  const int at_once = vector * bytes_of_narrowest(accesses) >= 16 && known ? 1
+  const int at_once = vector * bytes_of_narrowest(accesses) >= 16 && known ? (int)std::min<int64_t>(dealt.turns, getenv("GX_ONCE")?atoi(getenv("GX_ONCE")):1)
                                                                            : turns_at_once(dealt, nodes_of(map), bytes);
   const std::string first = code_.fresh("q");
   code_.line("#pragma unroll 1");

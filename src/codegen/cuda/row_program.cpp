@@ -106,8 +106,9 @@ bool KernelWriter::rows_lie_across(const RowPlan& plan) const {
     if (!reduce || reduce->axes.empty()) continue;
     const RowAxes axes = split_axes(plan, reduce->axes, reduce->reduced);
     for (const PointAccess& load : loads_of(*reduce)) {
+      if (names_.buffer(load.buffer).scope != tile::Scope::kGlobal) continue;
       const auto address = names_.address(load.buffer, *load.indices);
-      if (!address || names_.buffer(load.buffer).scope != tile::Scope::kGlobal) continue;
+      if (!address) continue;
       across |= address->coefficient(axes.row[0].variable->variable).is(1);
       along |= !axes.inner.empty() && address->coefficient(axes.inner.back().variable->variable).is(1);
     }
