@@ -253,8 +253,9 @@ def _image_case(e, dtype, node, torch, **more):
 def _pool(e, dtype):
     largest = e["op"] == "max_pool"
     def pool(t, x):
-        function = t.nn.functional.max_pool2d if largest else t.nn.functional.avg_pool2d
-        return function(x, e["kernel"], e["stride"], e["pad"])
+        if largest:
+            return t.nn.functional.max_pool2d(x, e["kernel"], e["stride"], e["pad"])
+        return t.nn.functional.avg_pool2d(x, e["kernel"], e["stride"], e["pad"], count_include_pad=False)
     return _image_case(e, dtype, lambda x, y, attributes: [
         _node("MaxPool" if largest else "AveragePool", x, y, **attributes)], pool)
 

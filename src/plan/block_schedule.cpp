@@ -15,6 +15,7 @@ constexpr int64_t kMostSlides = 8;        // points of a thread along an axis on
 constexpr int64_t kWindowThreads = 1 << 17;  // with fewer of them a thread makes fewer points
 constexpr int64_t kSegment = 1024;        // bytes that a tile should read in one place
 constexpr int64_t kRowPart = 32;          // elements of a row in one thread
+constexpr int64_t kLongRow = 16384;       // elements; of longer ones of halves a thread has twice as many
 constexpr int64_t kColumnElements = 8192;
 constexpr int64_t kSquareBytes = 256;     // side of a tile that is transposed
 constexpr int64_t kFewElements = 16;      // folded by one thread
@@ -53,7 +54,7 @@ class Chooser {
     if (const int along = sliding_axis(); along >= 0 && work <= kMostWindow) return windows(along);
     if (work <= kFewElements) {
       if (const int across = transposed_axis(); across >= 0 && work == 1) return square(across);
-      return map((getenv("GX_MAP")?atoi(getenv("GX_MAP")):kMapBytes) / std::max<int64_t>(element_bytes(), 2) / (work > 1 ? 2 : 1));
+      return map(kMapBytes / std::max<int64_t>(element_bytes(), 2) / (work > 1 ? 2 : 1));
     }
     return runs_down_columns() ? columns(work) : rows(work);
   }
@@ -188,7 +189,7 @@ class Chooser {
     return schedule;
   }
 
-  /// The first common axis but the last one on whose dimension of an input a folded axis moves too, or -1.
+  /// The first common axis but the last one along which the windows that are folded overlap, or -1.
   int sliding_axis() const {
     int found = -1;
     for (const Form& form : region_.forms) {
@@ -200,12 +201,14 @@ class Chooser {
           for (const Expr& arg : node->args) {
             const auto index = affine(arg);
             if (!index) continue;
-            const bool folds = std::any_of(inner.begin(), inner.end(), [&](const Axis& axis) {
-              return !index->coefficient(axis.variable->variable).is(0);
-            });
-            for (size_t i = 0; folds && i + 1 < common_.size(); ++i) {
-              const bool slides = !index->coefficient(common_[i].variable->variable).is(0);
-              if (slides && i + 3 >= common_.size() && (found < 0 || static_cast<int>(i) < found)) {
+            int64_t reach = 0;
+            for (const Axis& axis : inner) {
+              const int64_t step = index->coefficient(axis.variable->variable).as_constant().value_or(0);
+              reach += step * (at(axis.extent, typical_) - 1);
+            }
+            for (size_t i = 0; i + 1 < common_.size(); ++i) {
+              const int64_t step = index->coefficient(common_[i].variable->variable).as_constant().value_or(0);
+              if (step > 0 && step <= reach && i + 3 >= common_.size() && (found < 0 || static_cast<int>(i) < found)) {
                 found = static_cast<int>(i);
               }
             }
@@ -254,11 +257,23 @@ class Chooser {
 
   static int64_t warps_for(int64_t elements) { return elements <= 8192 ? 8 : elements <= 16384 ? 16 : 32; }
 
+  /// Whether something is computed for each element that several forms use, as softmax does.
+  bool keeps_rows() const {
+    return std::any_of(region_.forms.begin(), region_.forms.end(), [&](const Form& form) {
+      const auto* compute = std::get_if<Compute>(&form);
+      const bool is_output = compute && std::find(region_.outputs.begin(), region_.outputs.end(), compute->output) !=
+          region_.outputs.end();
+      return compute && !is_output && compute->axes.size() > common_.size();
+    });
+  }
+
   tile::BlockSchedule rows(int64_t work) const {
     tile::BlockSchedule schedule;
     // Threads enough that each holds its part of a row in registers.
     int64_t threads = 8;
-    while (threads < 1024 && threads * kRowPart < work) threads *= 2;
+    const bool halves = element_bytes() <= 2 && work > kLongRow && !keeps_rows();
+    const int64_t part = halves ? 2 * kRowPart : kRowPart;
+    while (threads < 1024 && threads * part < work) threads *= 2;
     schedule.warps = std::max<int64_t>(threads / 32, 8);
     const int64_t rows = std::max<int64_t>(1, extent(common_.size() - 1));
     schedule.x = std::clamp<int64_t>(32 * schedule.warps / threads, 1, rows);

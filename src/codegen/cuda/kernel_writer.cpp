@@ -51,14 +51,22 @@ Kernel KernelWriter::write() {
                               names_.buffers[i]);
   }
   for (size_t i = 0; i < program_.sizes.size(); ++i) parameters += fmt::format("const i64 s{}, ", i);
-  code_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}i64* status)", program_.threads,
-                         program_.name, parameters));
+  auto points = plan_points();
+  auto rows = points ? std::nullopt : plan_rows();
+  std::string bounds = std::to_string(program_.threads);
+  if (rows && rows->blocks > 1) bounds += fmt::format(", {}", rows->blocks);
+  code_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}i64* status)", bounds, program_.name,
+                         parameters));
   code_.line("extern __shared__ __align__(1024) u8 shared[];");
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp, (void)shared;");
   code_.line("Fault fault = {false, 0};");
   grid();
-  if (!point_program() && !row_program()) {
+  if (points) {
+    write_points(*points);
+  } else if (rows) {
+    write_rows(*rows);
+  } else {
     declare_memory();
     body(program_.body);
   }

@@ -144,6 +144,8 @@ struct RowPlan {
   std::set<int> scalar_buffers;   ///< with an element for every row
   std::vector<std::pair<std::string, Expr>> loads;  ///< that are made ahead, by key
   std::set<std::string> loaded;   ///< keys of those that have been made
+  std::set<size_t> late;          ///< numbers of loads that are made where they are used
+  int64_t blocks = 1;             ///< that a multiprocessor should hold at least
   std::string condition;          ///< under which pieces are aligned
 };
 
@@ -285,13 +287,16 @@ class KernelWriter {
   int bytes_of_narrowest(const std::vector<PointAccess>& accesses) const;
   void bind_index(const Expr& variable, const std::string& name, int64_t bound);
 
+  // shifted_points.cpp: rows that begin at any element
+  bool shifted_map(const tile::Map& map, const std::vector<std::string>& extents, std::vector<PointAccess> accesses);
+  void shifted_piece(const tile::Map& map, const std::vector<PointAccess>& accesses, int vector, int64_t length);
+
   // reduce_statement.cpp
   void statement(const tile::Reduce& reduce);
   void fragment_reduce(const tile::Reduce& reduce, int fragment);
   void memory_reduce(const tile::Reduce& reduce);
 
   // row_program.cpp: rows that stay in registers
-  bool row_program();
   std::optional<RowPlan> plan_rows() const;
   bool rows_lie_across(const RowPlan& plan) const;
   bool plan_statement(RowPlan& plan, const tile::Statement& statement) const;
@@ -300,14 +305,15 @@ class KernelWriter {
   void write_rows(RowPlan& plan);
   void row_map(RowPlan& plan, const tile::Map& map);
   void row_reduce(RowPlan& plan, const tile::Reduce& reduce);
-  void load_ahead(RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
+  std::vector<std::pair<size_t, Expr>> load_ahead(RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
+  void load_late(const RowPlan& plan, const std::vector<std::pair<size_t, Expr>>& late);
+  std::vector<Expr> quotients_of(const RowPlan& plan, const std::vector<Expr>& values) const;
   void open_pieces(const RowPlan& plan, const RowAxes& axes);
   void open_elements(const RowPlan& plan, const RowAxes& axes, const std::vector<Expr>& values);
   void define_row_loads(const RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
   std::string row_key(const Expr& load, const RowAxes& axes) const;
 
   // point_program.cpp: points that stay in registers
-  bool point_program();
   std::optional<PointPlan> plan_points() const;
   bool plan_point_statement(PointPlan& plan, const tile::Statement& statement) const;
   void choose_point_vector(PointPlan& plan) const;

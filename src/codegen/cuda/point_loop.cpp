@@ -24,6 +24,12 @@ void loads_at_every_point(const Expr& e, std::unordered_set<const ExprNode*>& se
   if (e->kind == ExprKind::kLoad) loads.push_back(e);
 }
 
+int bytes_of_stores(const tile::Map& map) {
+  int bytes = 1;
+  for (const tile::Store& store : map.stores) bytes = std::max(bytes, bytes_of(store.value->type));
+  return bytes;
+}
+
 int nodes_of(const tile::Map& map) {
   int nodes = 0;
   for (const tile::Store& store : map.stores) nodes += count_nodes(store.value);
@@ -245,6 +251,7 @@ bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string
   }
   std::vector<PointAccess> accesses = accesses_of_points(map);
   const int vector = map.condition ? 1 : widest_piece(map.axes.back(), accesses);
+  if (vector * bytes_of_stores(map) <= 4 && shifted_map(map, extents, accesses)) return true;
   if (vector == 1) {
     for (PointAccess& access : accesses) access.wide = false;
     dealt_points(map, extents, 1, accesses);
@@ -283,12 +290,12 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   for (const PointAccess& access : accesses) {
     bytes = std::max<int64_t>(bytes, int64_t{vector} * bytes_of(names_.buffer(access.buffer).type));
   }
-  // Whole pieces at known places: the other warps of the multiprocessor keep loads enough in flight.
+  // Whole pieces at known places: with those of the other warps a few are enough to keep loads in flight.
   const bool known = std::all_of(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
     return names_.address(access.buffer, *access.indices).has_value();
   });
-  const int at_once = vector * bytes_of_narrowest(accesses) >= 16 && known ? (int)std::min<int64_t>(dealt.turns, getenv("GX_ONCE")?atoi(getenv("GX_ONCE")):1)
-                                                                           : turns_at_once(dealt, nodes_of(map), bytes);
+  const bool whole = vector * bytes_of_narrowest(accesses) >= 16 && known;
+  const int at_once = turns_at_once(dealt, nodes_of(map), whole ? std::max<int64_t>(bytes, 16) : bytes);
   const std::string first = code_.fresh("q");
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, dealt.turns, at_once));

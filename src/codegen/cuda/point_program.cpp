@@ -340,17 +340,10 @@ std::optional<PointPlan> KernelWriter::plan_points() const {
     for (const PointWindow& window : plan.windows) {
       if (window.rows.step == 0) kept += window.kept(reduced_of(program_.body[window.statement]));
     }
-    if (kept <= (getenv("GX_KEPT")?atoi(getenv("GX_KEPT")):kMostKept) || plan.vector == 1) break;
+    if (kept <= kMostKept || plan.vector == 1) break;
     plan.vector /= 2;
   }
   return plan.windows.empty() ? std::nullopt : std::optional(plan);
-}
-
-bool KernelWriter::point_program() {
-  auto plan = plan_points();
-  if (!plan) return false;
-  write_points(*plan);
-  return true;
 }
 
 /// What must hold, for the whole block, so that pieces are aligned.

@@ -15,6 +15,43 @@ template <class T, int N> GRAFT_DEVICE Pack<T, N> read_pack(const T* from, bool 
   for (int i = 0; i < N; ++i) pack.at[i] = from[i];
   return pack;
 }
+// A divisor of many, where results are rounded to halves: IEEE quotients by its reciprocal, both scaled by a power of
+// two so that nothing is near the ends of the range of f32. What is not refined rounds to zero or infinity.
+struct Divisor { f32 value, reciprocal, scale; };
+GRAFT_DEVICE Divisor divisor(f32 x) {
+  const f32 scale = fabsf(x) < 1e-18f ? 18446744073709551616.0f : fabsf(x) > 1e18f ? 1.0f / 18446744073709551616.0f : 1.0f;
+  return {x * scale, 1.0f / (x * scale), scale};
+}
+GRAFT_DEVICE f32 divide_for_half(f32 x, const Divisor& by) {
+  x *= by.scale;
+  const f32 first = x * by.reciprocal;
+  const f32 near = __fmaf_rn(__fmaf_rn(-first, by.value, x), by.reciprocal, first);
+  const f32 exact = __fmaf_rn(__fmaf_rn(-near, by.value, x), by.reciprocal, near);
+  return fabsf(first) > 1e-9f && fabsf(first) < 1e30f ? exact : first;
+}
+// From any address: halves in words, shifted into place where they begin in the middle of one.
+template <class T, int N> GRAFT_DEVICE Pack<T, N> read_shifted(const T* from) {
+  if (aligned<T, N>(from)) return *(const Pack<T, N>*)from;
+  Pack<T, N> pack;
+  if constexpr (sizeof(T) == 2 && N % 2 == 0) {
+    const bool odd = (u64)from & 2;
+    const u32* const words = (const u32*)(from - odd);
+    u32 word[N / 2 + 1];
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) word[i] = words[i];
+    word[N / 2] = odd ? (u32)((const u16*)words)[N] : 0u;
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      const u32 pair = odd ? __funnelshift_r(word[i], word[i + 1], 16) : word[i];
+      pack.at[2 * i] = bit_cast<T>((u16)pair);
+      pack.at[2 * i + 1] = bit_cast<T>((u16)(pair >> 16));
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) pack.at[i] = from[i];
+  }
+  return pack;
+}
 template <class T, int N> GRAFT_DEVICE void write_pack(T* to, const Pack<T, N>& pack, bool wide) {
   if (wide) {
     *(Pack<T, N>*)to = pack;

@@ -8,7 +8,9 @@
 namespace graft::cuda {
 namespace {
 
-constexpr int64_t kMostElements = 40;  // of a row, in one thread
+constexpr int64_t kMostElements = 72;  // of a row, in one thread
+static const int64_t kWorking = getenv("GX_WORK") ? atoi(getenv("GX_WORK")) : 40;      // registers of a thread beside those
+constexpr int64_t kRegisters = 65536;  // of a multiprocessor
 constexpr int64_t kMostWords = 160;    // registers of a thread for what it keeps
 
 int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -132,18 +134,23 @@ std::optional<RowPlan> KernelWriter::plan_rows() const {
   for (const int buffer : plan.row_buffers) {
     if (plan.scalar_buffers.contains(buffer)) return std::nullopt;
   }
-  if (rows_lie_across(plan)) return std::nullopt;
   // A whole number of threads for each row.
   const int64_t rows = plan.row.empty() ? 1 : plan.row[0].bound;
   plan.group = 1;
   while (plan.group * 2 * rows <= program_.threads) plan.group *= 2;
   if (plan.group > 32 && program_.threads % plan.group != 0) return std::nullopt;
   if (plan.group * rows > program_.threads) return std::nullopt;
+  if (plan.group > 1 && rows_lie_across(plan)) return std::nullopt;
   plan_loads(plan);
   int64_t elements = plan.turns * plan.vector, words = 0;
   for (const int buffer : plan.row_buffers) words += elements * ceil_quotient(bytes_of(names_.buffer(buffer).type), 4);
-  for (const auto& [key, load] : plan.loads) words += ceil_quotient(elements * bytes_of(load->type), 4);
+  for (size_t i = 0; i < plan.loads.size(); ++i) {
+    if (!plan.late.contains(i)) words += ceil_quotient(elements * bytes_of(plan.loads[i].second->type), 4);
+  }
   if (elements > kMostElements || words > kMostWords) return std::nullopt;
+  // As many blocks of a multiprocessor as their registers allow, up to half of its threads.
+  const int64_t registers = ceil_quotient(words + kWorking, 8) * 8, threads = program_.threads;
+  plan.blocks = std::clamp<int64_t>(std::min(kRegisters / (registers * threads), 1024 / threads), 1, 16);
   return plan;
 }
 
@@ -190,9 +197,20 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
       const bool along = !key.empty() && names_.address(load->tensor, load->args)->coefficient(last).is(1);
       if (!along || !inner) continue;
       uses.push_back({{load->tensor, &load->args, load, false}, last});
-      const bool known =
-          std::any_of(plan.loads.begin(), plan.loads.end(), [&](const auto& entry) { return entry.first == key; });
-      if (!known) plan.loads.emplace_back(key, load);
+      const auto known =
+          std::find_if(plan.loads.begin(), plan.loads.end(), [&](const auto& entry) { return entry.first == key; });
+      if (known != plan.loads.end()) {
+        plan.late.erase(static_cast<size_t>(known - plan.loads.begin()));
+        continue;
+      }
+      // What all rows share is loaded where it is used: it is near, and registers are few.
+      const auto address = names_.address(load->tensor, load->args);
+      const bool shared = std::all_of(address->coefficients.begin(), address->coefficients.end(), [&](const auto& entry) {
+        return std::any_of(axes.inner.begin(), axes.inner.end(),
+                           [&](const tile::Axis& axis) { return axis.variable->variable == entry.first; });
+      });
+      if (shared) plan.late.insert(plan.loads.size());
+      plan.loads.emplace_back(key, load);
     }
     if (!map) continue;
     for (const tile::Store& store : map->stores) {
@@ -229,13 +247,6 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
   plan.turns = ceil_quotient(plan.pieces, plan.group);
 }
 
-bool KernelWriter::row_program() {
-  auto plan = plan_rows();
-  if (!plan) return false;
-  write_rows(*plan);
-  return true;
-}
-
 void KernelWriter::write_rows(RowPlan& plan) {
   code_.line("const int member = threadIdx.x % {}, row = threadIdx.x / {};", plan.group, plan.group);
   std::string inside = "true";
@@ -254,6 +265,7 @@ void KernelWriter::write_rows(RowPlan& plan) {
   for (const int buffer : plan.scalar_buffers)
     code_.line("{} scalar{};", type_name(names_.buffer(buffer).type), buffer);
   for (size_t i = 0; i < plan.loads.size(); ++i) {
+    if (plan.late.contains(i)) continue;
     code_.line("Pack<{}, {}> c{}[{}];", type_name(plan.loads[i].second->type), plan.vector, i, plan.turns);
   }
   for (const tile::Statement& each : program_.body) {
@@ -317,17 +329,19 @@ void KernelWriter::define_row_loads(const RowPlan& plan, const std::vector<Expr>
       if (names_.buffer(node->tensor).scope != tile::Scope::kGlobal || axes.inner.empty()) return;
       const std::string key = row_key(node, axes);
       for (size_t i = 0; i < plan.loads.size(); ++i) {
-        if (plan.loads[i].first == key && plan.loaded.contains(key)) {
-          expressions_.define(node, fmt::format("c{}[k].at[j]", i));
-        }
+        if (plan.loads[i].first != key || !plan.loaded.contains(key)) continue;
+        const bool late = plan.late.contains(i);
+        expressions_.define(node, late ? fmt::format("l{}.at[j]", i) : fmt::format("c{}[k].at[j]", i));
       }
     });
   }
 }
 
-/// Makes the loads of a statement that are not in registers yet, all of them before the first is used.
-void KernelWriter::load_ahead(RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes) {
-  std::vector<std::pair<size_t, Expr>> fresh;
+/// Makes the loads of a statement that are not in registers yet, all of them before the first is used; returns those
+/// that are left for each piece to make.
+std::vector<std::pair<size_t, Expr>> KernelWriter::load_ahead(RowPlan& plan, const std::vector<Expr>& values,
+                                                              const RowAxes& axes) {
+  std::vector<std::pair<size_t, Expr>> fresh, late;
   std::vector<Expr> loads;
   std::unordered_set<const ExprNode*> seen;
   for (const Expr& value : values) unconditional_loads(value, seen, loads);
@@ -335,10 +349,11 @@ void KernelWriter::load_ahead(RowPlan& plan, const std::vector<Expr>& values, co
     if (names_.buffer(load->tensor).scope != tile::Scope::kGlobal) continue;
     const std::string key = row_key(load, axes);
     for (size_t i = 0; i < plan.loads.size(); ++i) {
-      if (plan.loads[i].first == key && plan.loaded.insert(key).second) fresh.emplace_back(i, load);
+      if (plan.loads[i].first != key || !plan.loaded.insert(key).second) continue;
+      (plan.late.contains(i) ? late : fresh).emplace_back(i, load);
     }
   }
-  if (fresh.empty()) return;
+  if (fresh.empty()) return late;
   open_pieces(plan, axes);
   for (const auto& [i, load] : fresh) {
     code_.line("c{}[k] = read_pack<{}, {}>({}, wide);", i, type_name(load->type), plan.vector,
@@ -347,6 +362,29 @@ void KernelWriter::load_ahead(RowPlan& plan, const std::vector<Expr>& values, co
   code_.close();
   expressions_.leave();
   code_.close();
+  return late;
+}
+
+void KernelWriter::load_late(const RowPlan& plan, const std::vector<std::pair<size_t, Expr>>& late) {
+  for (const auto& [i, load] : late) {
+    code_.line("const Pack<{0}, {1}> l{2} = read_pack<{0}, {1}>({3}, wide);", type_name(load->type), plan.vector, i,
+               pointer_to({load->tensor, &load->args, load, true}));
+  }
+}
+
+/// Quotients by a scalar of the row that are rounded to halves: its reciprocal is taken once.
+std::vector<Expr> KernelWriter::quotients_of(const RowPlan& plan, const std::vector<Expr>& values) const {
+  std::vector<Expr> found;
+  for (const Expr& value : values) {
+    for_each(value, [&](const Expr& node) {
+      if (!is_call(node, Intrinsic::kCast) || node->type != DType::kFloat16) return;
+      const Expr& quotient = node->args[0];
+      if (!is_call(quotient, Intrinsic::kDiv) || quotient->type != DType::kFloat32) return;
+      const Expr& by = quotient->args[1];
+      if (by->kind == ExprKind::kLoad && plan.scalar_buffers.contains(by->tensor)) found.push_back(quotient);
+    });
+  }
+  return found;
 }
 
 void KernelWriter::row_map(RowPlan& plan, const tile::Map& map) {
@@ -370,8 +408,15 @@ void KernelWriter::row_map(RowPlan& plan, const tile::Map& map) {
     code_.close();
     return;
   }
-  load_ahead(plan, values, axes);
+  const std::vector<std::pair<size_t, Expr>> late = load_ahead(plan, values, axes);
+  const std::vector<Expr> quotients = quotients_of(plan, values);
+  std::vector<std::string> reciprocals;
+  for (const Expr& quotient : quotients) {
+    reciprocals.push_back(code_.fresh("d"));
+    code_.line("const Divisor {} = divisor(scalar{});", reciprocals.back(), quotient->args[1]->tensor);
+  }
   open_pieces(plan, axes);
+  load_late(plan, late);
   std::vector<std::string> targets;
   for (const tile::Store& store : map.stores) {
     if (plan.row_buffers.contains(store.buffer)) continue;
@@ -381,6 +426,10 @@ void KernelWriter::row_map(RowPlan& plan, const tile::Map& map) {
     code_.line("Pack<{}, {}> y{};", type_name(names_.buffer(store.buffer).type), plan.vector, targets.back());
   }
   open_elements(plan, axes, values);
+  for (size_t i = 0; i < quotients.size(); ++i) {
+    const std::string dividend = expressions_.value(quotients[i]->args[0]);
+    expressions_.define(quotients[i], fmt::format("divide_for_half({}, {})", dividend, reciprocals[i]));
+  }
   size_t target = 0;
   for (const tile::Store& store : map.stores) {
     const std::string value = expressions_.value(store.value);
@@ -407,9 +456,10 @@ void KernelWriter::row_reduce(RowPlan& plan, const tile::Reduce& reduce) {
   const RowAxes axes = split_axes(plan, reduce.axes, reduce.reduced);
   if (!axes.row.empty()) bind_index(axes.row[0].variable, "row", axes.row[0].bound);
   begin_monoid(reduce);
-  load_ahead(plan, reduce.lift, axes);
+  const std::vector<std::pair<size_t, Expr>> late = load_ahead(plan, reduce.lift, axes);
   code_.line("State state = identity;");
   open_pieces(plan, axes);
+  load_late(plan, late);
   open_elements(plan, axes, reduce.lift);
   fold_one(reduce, "state");
   expressions_.leave();
