@@ -93,8 +93,8 @@ class LayoutAssignment {
     if (load->kind != ExprKind::kLoad || load->args.size() < 3 || load->args.size() != compute->axes.size()) return -1;
     const std::vector<Expr> turned = permuted(load->args, channels_last(load->args.size()));
     for (size_t d = 0; d < turned.size(); ++d) {
-      const bool same = turned[d]->kind == ExprKind::kVariable &&
-                        turned[d]->variable == compute->axes[d].variable->variable;
+      const bool same =
+          turned[d]->kind == ExprKind::kVariable && turned[d]->variable == compute->axes[d].variable->variable;
       if (!same) return -1;
     }
     return step.inputs[0];
@@ -107,7 +107,9 @@ class LayoutAssignment {
       if (source < 0 || fixed_[source]) continue;
       int readers = 0, maker = -1;
       for (size_t other = 0; other < program_.steps.size(); ++other) {
-        const auto count = [&](const std::vector<int>& tensors) { return std::count(tensors.begin(), tensors.end(), source); };
+        const auto count = [&](const std::vector<int>& tensors) {
+          return std::count(tensors.begin(), tensors.end(), source);
+        };
         readers += static_cast<int>(count(program_.steps[other].inputs));
         if (count(program_.steps[other].outputs) > 0) maker = static_cast<int>(other);
       }

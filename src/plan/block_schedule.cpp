@@ -9,16 +9,16 @@
 namespace graft {
 namespace {
 
-constexpr int64_t kMapBytes = 16384;      // of one tile of a map
-constexpr int64_t kMostWindow = 64;       // elements of a window that one thread folds
-constexpr int64_t kMostSlides = 8;        // points of a thread along an axis on which windows overlap
+constexpr int64_t kMapBytes = 16384;         // of one tile of a map
+constexpr int64_t kMostWindow = 64;          // elements of a window that one thread folds
+constexpr int64_t kMostSlides = 8;           // points of a thread along an axis on which windows overlap
 constexpr int64_t kWindowThreads = 1 << 17;  // with fewer of them a thread makes fewer points
-constexpr int64_t kSegment = 1024;        // bytes that a tile should read in one place
-constexpr int64_t kRowPart = 32;          // elements of a row in one thread
-constexpr int64_t kLongRow = 16384;       // elements; of longer ones of halves a thread has twice as many
+constexpr int64_t kSegment = 1024;           // bytes that a tile should read in one place
+constexpr int64_t kRowPart = 32;             // elements of a row in one thread
+constexpr int64_t kLongRow = 16384;          // elements; of longer ones of halves a thread has twice as many
 constexpr int64_t kColumnElements = 8192;
-constexpr int64_t kSquareBytes = 256;     // side of a tile that is transposed
-constexpr int64_t kFewElements = 16;      // folded by one thread
+constexpr int64_t kSquareBytes = 256;  // side of a tile that is transposed
+constexpr int64_t kFewElements = 16;   // folded by one thread
 
 int64_t at(const Size& size, const Bindings& typical) { return std::max<int64_t>(1, size.evaluate(typical)); }
 
@@ -109,8 +109,8 @@ class Chooser {
   void for_each_input_load(const Form& form, const std::function<void(const Affine&)>& visit) const {
     for_each_expr(form, [&](const Expr& e) {
       for_each(e, [&](const Expr& node) {
-        const bool input = node->kind == ExprKind::kLoad &&
-            std::find(region_.inputs.begin(), region_.inputs.end(), node->tensor) != region_.inputs.end();
+        const bool input = node->kind == ExprKind::kLoad && std::find(region_.inputs.begin(), region_.inputs.end(),
+                                                                      node->tensor) != region_.inputs.end();
         if (!input) return;
         if (const auto found = address(node)) visit(*found);
       });
@@ -221,12 +221,12 @@ class Chooser {
 
   /// Threads side by side along the last axis, each with several points along the sliding one.
   tile::BlockSchedule windows(int along) const {
-    tile::BlockSchedule schedule{.warps = getenv("GX_W")?atoi(getenv("GX_W")):4};
+    tile::BlockSchedule schedule{.warps = 4};
     const size_t last = common_.size() - 1, slide = static_cast<size_t>(along);
     const int64_t row = extent(last);
     int64_t vector = 16 / std::clamp<int64_t>(element_bytes(), 1, 16);
     while (row % vector != 0) vector /= 2;
-    int64_t threads = ceil_quotient(row, vector), slides = std::min<int64_t>(extent(slide), getenv("GX_U")?atoi(getenv("GX_U")):kMostSlides);
+    int64_t threads = ceil_quotient(row, vector), slides = std::min(extent(slide), kMostSlides);
     for (size_t i = 0; i < last; ++i) threads *= i == slide ? 1 : extent(i);
     while (slides > 1 && threads * ceil_quotient(extent(slide), slides) < kWindowThreads) slides /= 2;
     slides = ceil_quotient(extent(slide), ceil_quotient(extent(slide), slides));
@@ -262,7 +262,7 @@ class Chooser {
     return std::any_of(region_.forms.begin(), region_.forms.end(), [&](const Form& form) {
       const auto* compute = std::get_if<Compute>(&form);
       const bool is_output = compute && std::find(region_.outputs.begin(), region_.outputs.end(), compute->output) !=
-          region_.outputs.end();
+                                            region_.outputs.end();
       return compute && !is_output && compute->axes.size() > common_.size();
     });
   }

@@ -81,8 +81,10 @@ int dimension_of_neighbours(const Region& region, int tensor, int variable) {
         int here = -1;
         for (size_t d = 0; d < node->args.size(); ++d) {
           const Expr& index = node->args[d];
-          if (index->kind == ExprKind::kVariable && index->variable == variable) here = static_cast<int>(d);
-          else if (uses_variable(index, variable)) everywhere = false;
+          if (index->kind == ExprKind::kVariable && index->variable == variable)
+            here = static_cast<int>(d);
+          else if (uses_variable(index, variable))
+            everywhere = false;
         }
         everywhere = everywhere && here >= 0 && (found < 0 || here == found);
         found = here;

@@ -18,9 +18,7 @@ struct Dyadic {
   bool floored = false;  ///< a floor is in it: worth an expression of its own
 };
 
-Expr scaled(const Expr& number, int shift) {
-  return shift == 0 ? number : number * make_index(int64_t{1} << shift);
-}
+Expr scaled(const Expr& number, int shift) { return shift == 0 ? number : number * make_index(int64_t{1} << shift); }
 
 class Rewriter {
  public:
@@ -40,7 +38,8 @@ class Rewriter {
       if (!from || !from->floored) return {};
       if (node->type == DType::kInt64) return from->shift == 0 ? from->number : Expr();
       return is_float(node->type) && node->type != DType::kFloat64 && bit_width(node->type) >= 32
-                 ? value_of(*from, node->type) : Expr();
+                 ? value_of(*from, node->type)
+                 : Expr();
     }
     if (node->type != DType::kFloat64) return {};
     if (const auto found = dyadic(node)) keep(node, *found);
@@ -75,10 +74,14 @@ class Rewriter {
     const Dyadic& a = args[0];
     if (args.size() == 1) {
       switch (node->intrinsic) {
-        case Intrinsic::kFloor: return Dyadic{floor_of(a), 0, true};
-        case Intrinsic::kCeil: return Dyadic{-floor_of({-a.number, a.shift}), 0, true};
-        case Intrinsic::kAbs: return Dyadic{abs(a.number), a.shift, a.floored};
-        default: return std::nullopt;
+        case Intrinsic::kFloor:
+          return Dyadic{floor_of(a), 0, true};
+        case Intrinsic::kCeil:
+          return Dyadic{-floor_of({-a.number, a.shift}), 0, true};
+        case Intrinsic::kAbs:
+          return Dyadic{abs(a.number), a.shift, a.floored};
+        default:
+          return std::nullopt;
       }
     }
     return args.size() == 2 ? combined(node->intrinsic, a, args[1]) : std::nullopt;
@@ -93,11 +96,16 @@ class Rewriter {
     const Expr left = scaled(a.number, shift - a.shift), right = scaled(b.number, shift - b.shift);
     const bool floored = a.floored || b.floored;
     switch (intrinsic) {
-      case Intrinsic::kAdd: return Dyadic{left + right, shift, floored};
-      case Intrinsic::kSub: return Dyadic{left - right, shift, floored};
-      case Intrinsic::kMin: return Dyadic{min(left, right), shift, floored};
-      case Intrinsic::kMax: return Dyadic{max(left, right), shift, floored};
-      default: break;
+      case Intrinsic::kAdd:
+        return Dyadic{left + right, shift, floored};
+      case Intrinsic::kSub:
+        return Dyadic{left - right, shift, floored};
+      case Intrinsic::kMin:
+        return Dyadic{min(left, right), shift, floored};
+      case Intrinsic::kMax:
+        return Dyadic{max(left, right), shift, floored};
+      default:
+        break;
     }
     const auto by = as_integer(b.number);
     if (intrinsic == Intrinsic::kMul && (by || as_integer(a.number)) && a.shift + b.shift <= kMostShift) {

@@ -8,14 +8,11 @@
 #include "base/error.h"
 #include "fuse/rewrite_region.h"
 #include "tile/block_rules.h"
-#include "tile/builder.h"
 #include "tile/exact_indices.h"
+#include "tile/nest_lowering.h"
 
 namespace graft::tile {
 namespace {
-
-using Replacements = std::vector<std::pair<int, Expr>>;
-
 
 /// The last dimension's stride-1 variable of a load: the index is affine with coefficient 1 there.
 bool contiguous_along(const Expr& load, int variable) {
@@ -28,538 +25,323 @@ bool contiguous_along(const Expr& load, int variable) {
   return true;
 }
 
-class NestLowering {
- public:
-  NestLowering(const Region& region, int threads, const Layouts& layouts = {})
-      : region_(region), layouts_(layouts), builder_(region, layouts) {
-    builder_.program.threads = threads;
-    common_ = common_axes(region_);
+}  // namespace
+
+NestLowering::NestLowering(const Region& region, int threads, const Layouts& layouts)
+    : region_(region), layouts_(layouts), builder_(region, layouts) {
+  builder_.program.threads = threads;
+  common_ = common_axes(region_);
+}
+
+Lowered NestLowering::run(const NestSchedule& schedule) {
+  if (is_pure_map()) {
+    split(common_.size() - 1, schedule.chunk);
+  } else if (schedule.lanes > 1 && runs_down_columns()) {
+    split(common_.size() - 1, schedule.lanes);
   }
+  return finish();
+}
 
-  /// One grid point per row, or per part of the last axis.
-  Lowered run(const NestSchedule& schedule) {
-    if (is_pure_map()) {
-      split(common_.size() - 1, schedule.chunk);
-    } else if (schedule.lanes > 1 && runs_down_columns()) {
-      split(common_.size() - 1, schedule.lanes);
-    }
-    return finish();
+Lowered NestLowering::finish() {
+  for (const graft::Axis& axis : common_) add_grid_axis(axis);
+  place_intermediates();
+  for (const Form& form : region_.forms) {
+    if (!is_folded(form)) std::visit([&](const auto& f) { lower(f); }, form);
   }
+  return builder_.finish(region_.name);
+}
 
-  /// One grid point per tile of the last axes.
-  Lowered run(const BlockSchedule& schedule) {
-    in_order_ = true;
-    find_folded_users();
-    const int64_t tiles[] = {schedule.x, schedule.y, schedule.z};
-    const size_t count = common_.size();
-    for (size_t i = 0; i < std::min<size_t>(count, 3); ++i) {
-      if (tiles[i] != 1) split(count - 1 - i, tiles[i]);
-    }
-    return finish();
-  }
+bool NestLowering::is_pure_map() const {
+  return !common_.empty() && std::all_of(region_.forms.begin(), region_.forms.end(), [&](const Form& form) {
+    return std::holds_alternative<Compute>(form) && axes_of(form).size() == common_.size();
+  });
+}
 
- private:
-  struct Tiled {
-    int variable = -1;  ///< of the region
-    Axis local;         ///< its part of a grid point
-    Expr index;         ///< the element in terms of the tile and the local variable
-    Expr tile;          ///< the tile's number: a variable until the grid has an axis for it; null: one tile
-    Size tiles;
-  };
-
-  Lowered finish() {
-    for (const graft::Axis& axis : common_) add_grid_axis(axis);
-    place_intermediates();
-    for (const Form& form : region_.forms) {
-      if (!is_folded(form)) std::visit([&](const auto& f) { lower(f); }, form);
-    }
-    return builder_.finish(region_.name);
-  }
-
-  bool is_pure_map() const {
-    return !common_.empty() && std::all_of(region_.forms.begin(), region_.forms.end(), [&](const Form& form) {
-      return std::holds_alternative<Compute>(form) && axes_of(form).size() == common_.size();
-    });
-  }
-
-  /// Reductions whose inputs are contiguous along the last common axis, and none along what it sums over.
-  bool runs_down_columns() const {
-    if (common_.empty()) return false;
-    const int column = common_.back().variable->variable;
-    bool columns = false, rows = false;
-    for (const Form& form : region_.forms) {
-      const auto inner = inner_axes_of(form);
-      if (inner.empty()) continue;
-      for_each_expr(form, [&](const Expr& e) {
-        for_each(e, [&](const Expr& node) {
-          if (node->kind != ExprKind::kLoad || !is_input(node->tensor)) return;
-          columns |= contiguous_along(node, column);
-          rows |= contiguous_along(node, inner.back().variable->variable);
-        });
+bool NestLowering::runs_down_columns() const {
+  if (common_.empty()) return false;
+  const int column = common_.back().variable->variable;
+  bool columns = false, rows = false;
+  for (const Form& form : region_.forms) {
+    const auto inner = inner_axes_of(form);
+    if (inner.empty()) continue;
+    for_each_expr(form, [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) {
+        if (node->kind != ExprKind::kLoad || !is_input(node->tensor)) return;
+        columns |= contiguous_along(node, column);
+        rows |= contiguous_along(node, inner.back().variable->variable);
       });
-    }
-    return columns && !rows;
-  }
-
-  bool is_input(int tensor) const {
-    return std::find(region_.inputs.begin(), region_.inputs.end(), tensor) != region_.inputs.end();
-  }
-
-  /// A common axis -> grid of tiles x local axis of at most `tile` elements (0: whole).
-  void split(size_t position, int64_t tile) {
-    const graft::Axis axis = common_[position];
-    common_.erase(common_.begin() + static_cast<std::ptrdiff_t>(position));
-    Tiled tiled{.variable = axis.variable->variable, .local = {}, .index = {}, .tile = {}, .tiles = 1};
-    const auto extent = axis.extent.as_constant();
-    if (tile == 0 || (extent && *extent <= tile)) {
-      tiled.local = make_axis(axis.extent);
-      tiled.index = tiled.local.variable;
-    } else {
-      tiled.tiles = ceil_div(axis.extent, tile);
-      tiled.tile = make_variable();
-      const Expr begin = tiled.tile * make_index(tile);
-      const bool whole = axis.extent.is_multiple_of(tile);
-      tiled.local = whole && in_order_ ? make_axis(Size(tile))
-                                       : make_axis(min(make_index(tile), make_size(axis.extent) - begin), tile);
-      tiled.index = begin + tiled.local.variable;
-    }
-    tiled_.insert(tiled_.begin(), std::move(tiled));
-  }
-
-  void add_grid_axis(const graft::Axis& axis) {
-    replacements_.emplace_back(axis.variable->variable, builder_.add_grid(axis.extent));
-  }
-
-  bool in_grid(int variable) const {
-    return std::any_of(common_.begin(), common_.end(),
-                       [&](const graft::Axis& axis) { return axis.variable->variable == variable; });
-  }
-
-  /// Scratch for tensors that are neither inputs nor outputs: their dimensions inside a grid point.
-  void place_intermediates() {
-    for (Tiled& tiled : tiled_) {
-      if (tiled.tile) {
-        const std::pair<int, Expr> place{tiled.tile->variable, builder_.add_grid(tiled.tiles)};
-        tiled.index = substitute(tiled.index, {place});
-        tiled.local.extent = substitute(tiled.local.extent, {place});
-      }
-      replacements_.emplace_back(tiled.variable, tiled.index);
-    }
-    for (const Form& form : region_.forms) {
-      const auto defined = defined_tensors(form);
-      for (const int tensor : defined) {
-        if (builder_.buffer_of(tensor) >= 0 || find_folded(tensor)) continue;
-        const TensorDecl& decl = region_.tensors[tensor];
-        std::vector<bool> dropped(decl.shape.size());
-        Shape shape;
-        const bool has_axes = !std::holds_alternative<Scatter>(form) && !std::holds_alternative<Compact>(form);
-        const auto& axes = axes_of(form);
-        for (size_t d = 0; d < decl.shape.size(); ++d) {
-          const bool own = !has_axes || d >= axes.size();
-          dropped[d] = !own && in_grid(axes[d].variable->variable);
-          const Tiled* tiled = own ? nullptr : find_tiled(axes[d].variable->variable);
-          if (tiled) local_dimensions_.push_back({tensor, d, tiled->local.variable});
-          if (!dropped[d]) shape.push_back(tiled && tiled->local.bound > 0 ? Size(tiled->local.bound) : decl.shape[d]);
-        }
-        builder_.bind(tensor, builder_.add_scratch(decl.name, decl.type, shape), dropped);
-      }
-    }
-  }
-
-  const Tiled* find_tiled(int variable) const {
-    const auto found = std::find_if(tiled_.begin(), tiled_.end(),
-                                    [&](const Tiled& tiled) { return tiled.variable == variable; });
-    return found == tiled_.end() ? nullptr : &*found;
-  }
-
-  /// The axes that a form runs over inside a grid point, with fresh variables in `into`; a lane axis comes last.
-  std::vector<Axis> own_axes(const std::vector<graft::Axis>& axes, Replacements& into) {
-    std::vector<Axis> own, lanes;
-    for (const graft::Axis& axis : axes) {
-      const int v = axis.variable->variable;
-      if (in_grid(v)) continue;
-      const Tiled* tiled = find_tiled(v);
-      const Axis axis_here =
-          tiled ? Axis{make_variable(), tiled->local.extent, tiled->local.bound} : make_axis(axis.extent);
-      into.emplace_back(tiled ? tiled->local.variable->variable : v, axis_here.variable);
-      (tiled && !in_order_ ? lanes : own).push_back(axis_here);
-    }
-    own.insert(own.end(), lanes.begin(), lanes.end());
-    return own;
-  }
-
-  /// Region expression -> buffer expression of this grid point. Scratch tensors are indexed by the lane within the
-  /// tile, global ones by the element.
-  Expr convert(const Expr& e, const Replacements& own) const {
-    const Expr local = transform(e, [&](const Expr& node) -> Expr {
-      if (node->kind != ExprKind::kLoad) return {};
-      std::vector<Expr> indices = node->args;
-      const bool packed = node->tensor < static_cast<int>(layouts_.size()) && layouts_[node->tensor];
-      if (packed) return make_load(node->tensor, node->type, packed_indices(*layouts_[node->tensor], indices));
-      bool changed = false;
-      for (const LocalDimension& local : local_dimensions_) {
-        if (local.tensor != node->tensor) continue;
-        indices[local.dimension] = local.variable;
-        changed = true;
-      }
-      return changed ? make_load(node->tensor, node->type, std::move(indices)) : Expr();
     });
-    const Expr here = builder_.to_buffers(substitute(substitute(local, replacements_), own));
-    return in_order_ ? exact_indices(here) : here;
   }
+  return columns && !rows;
+}
 
-  /// The indices of an element of a tensor whose only panel holds the whole dimension.
-  static std::vector<Expr> packed_indices(const PanelLayout& layout, const std::vector<Expr>& indices) {
-    std::vector<Expr> result(indices.begin(), indices.begin() + layout.keep);
-    result.push_back(make_index(0));
-    for (const int d : layout.rest) result.push_back(indices[static_cast<size_t>(d)]);
-    result.push_back(indices[static_cast<size_t>(layout.dim)]);
-    return result;
+bool NestLowering::is_input(int tensor) const {
+  return std::find(region_.inputs.begin(), region_.inputs.end(), tensor) != region_.inputs.end();
+}
+
+void NestLowering::split(size_t position, int64_t tile) {
+  const graft::Axis axis = common_[position];
+  common_.erase(common_.begin() + static_cast<std::ptrdiff_t>(position));
+  Tiled tiled{.variable = axis.variable->variable, .local = {}, .index = {}, .tile = {}, .tiles = 1};
+  const auto extent = axis.extent.as_constant();
+  if (tile == 0 || (extent && *extent <= tile)) {
+    tiled.local = make_axis(axis.extent);
+    tiled.index = tiled.local.variable;
+  } else {
+    tiled.tiles = ceil_div(axis.extent, tile);
+    tiled.tile = make_variable();
+    const Expr begin = tiled.tile * make_index(tile);
+    const bool whole = axis.extent.is_multiple_of(tile);
+    tiled.local = whole && in_order_ ? make_axis(Size(tile))
+                                     : make_axis(min(make_index(tile), make_size(axis.extent) - begin), tile);
+    tiled.index = begin + tiled.local.variable;
   }
+  tiled_.insert(tiled_.begin(), std::move(tiled));
+}
 
-  Store store_to(int tensor, const std::vector<graft::Axis>& axes, const Replacements& own, const Expr& value,
-                 const std::vector<Expr>& extra = {}) const {
-    std::vector<Expr> indices;
-    for (size_t d = 0; d < axes.size(); ++d) {
-      Expr index = axes[d].variable;
-      for (const LocalDimension& local : local_dimensions_) {
-        if (local.tensor == tensor && local.dimension == d) index = local.variable;
-      }
-      indices.push_back(substitute(substitute(index, replacements_), own));
+void NestLowering::add_grid_axis(const graft::Axis& axis) {
+  replacements_.emplace_back(axis.variable->variable, builder_.add_grid(axis.extent));
+}
+
+bool NestLowering::in_grid(int variable) const {
+  return std::any_of(common_.begin(), common_.end(),
+                     [&](const graft::Axis& axis) { return axis.variable->variable == variable; });
+}
+
+void NestLowering::place_intermediates() {
+  for (Tiled& tiled : tiled_) {
+    if (tiled.tile) {
+      const std::pair<int, Expr> place{tiled.tile->variable, builder_.add_grid(tiled.tiles)};
+      tiled.index = substitute(tiled.index, {place});
+      tiled.local.extent = substitute(tiled.local.extent, {place});
     }
-    indices.insert(indices.end(), extra.begin(), extra.end());
-    return builder_.store(tensor, indices, value);
+    replacements_.emplace_back(tiled.variable, tiled.index);
   }
+  for (const Form& form : region_.forms) {
+    const auto defined = defined_tensors(form);
+    for (const int tensor : defined) {
+      if (builder_.buffer_of(tensor) >= 0 || find_folded(tensor)) continue;
+      const TensorDecl& decl = region_.tensors[tensor];
+      std::vector<bool> dropped(decl.shape.size());
+      Shape shape;
+      const bool has_axes = !std::holds_alternative<Scatter>(form) && !std::holds_alternative<Compact>(form);
+      const auto& axes = axes_of(form);
+      for (size_t d = 0; d < decl.shape.size(); ++d) {
+        const bool own = !has_axes || d >= axes.size();
+        dropped[d] = !own && in_grid(axes[d].variable->variable);
+        const Tiled* tiled = own ? nullptr : find_tiled(axes[d].variable->variable);
+        if (tiled) local_dimensions_.push_back({tensor, d, tiled->local.variable});
+        if (!dropped[d]) shape.push_back(tiled && tiled->local.bound > 0 ? Size(tiled->local.bound) : decl.shape[d]);
+      }
+      builder_.bind(tensor, builder_.add_scratch(decl.name, decl.type, shape), dropped);
+    }
+  }
+}
 
-  void lower(const Compute& form) {
+const NestLowering::Tiled* NestLowering::find_tiled(int variable) const {
+  const auto found =
+      std::find_if(tiled_.begin(), tiled_.end(), [&](const Tiled& tiled) { return tiled.variable == variable; });
+  return found == tiled_.end() ? nullptr : &*found;
+}
+
+std::vector<Axis> NestLowering::own_axes(const std::vector<graft::Axis>& axes, Replacements& into) {
+  std::vector<Axis> own, lanes;
+  for (const graft::Axis& axis : axes) {
+    const int v = axis.variable->variable;
+    if (in_grid(v)) continue;
+    const Tiled* tiled = find_tiled(v);
+    const Axis axis_here =
+        tiled ? Axis{make_variable(), tiled->local.extent, tiled->local.bound} : make_axis(axis.extent);
+    into.emplace_back(tiled ? tiled->local.variable->variable : v, axis_here.variable);
+    (tiled && !in_order_ ? lanes : own).push_back(axis_here);
+  }
+  own.insert(own.end(), lanes.begin(), lanes.end());
+  return own;
+}
+
+Expr NestLowering::convert(const Expr& e, const Replacements& own) const {
+  const Expr local = transform(e, [&](const Expr& node) -> Expr {
+    if (node->kind != ExprKind::kLoad) return {};
+    std::vector<Expr> indices = node->args;
+    const bool packed = node->tensor < static_cast<int>(layouts_.size()) && layouts_[node->tensor];
+    if (packed) return make_load(node->tensor, node->type, packed_indices(*layouts_[node->tensor], indices));
+    bool changed = false;
+    for (const LocalDimension& local : local_dimensions_) {
+      if (local.tensor != node->tensor) continue;
+      indices[local.dimension] = local.variable;
+      changed = true;
+    }
+    return changed ? make_load(node->tensor, node->type, std::move(indices)) : Expr();
+  });
+  const Expr here = builder_.to_buffers(substitute(substitute(local, replacements_), own));
+  return in_order_ ? exact_indices(here) : here;
+}
+
+Store NestLowering::store_to(int tensor, const std::vector<graft::Axis>& axes, const Replacements& own,
+                             const Expr& value, const std::vector<Expr>& extra) const {
+  std::vector<Expr> indices;
+  for (size_t d = 0; d < axes.size(); ++d) {
+    Expr index = axes[d].variable;
+    for (const LocalDimension& local : local_dimensions_) {
+      if (local.tensor == tensor && local.dimension == d) index = local.variable;
+    }
+    indices.push_back(substitute(substitute(index, replacements_), own));
+  }
+  indices.insert(indices.end(), extra.begin(), extra.end());
+  return builder_.store(tensor, indices, value);
+}
+
+void NestLowering::lower(const Compute& form) {
+  Replacements own;
+  Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}};
+  const Expr value = convert(form.value, own);
+  map.stores.push_back(store_to(form.output, form.axes, own, in_order_ ? stage_transposed(map.axes, value) : value));
+  builder_.add({std::move(map)});
+}
+
+void NestLowering::lower(const graft::Reduce& form) {
+  Replacements own;
+  Reduce reduce;
+  reduce.axes = own_axes(form.axes, own);
+  for (const graft::Axis& axis : form.reduced) {
+    reduce.reduced.push_back(make_axis(axis.extent));
+    own.emplace_back(axis.variable->variable, reduce.reduced.back().variable);
+  }
+  for (const Expr& lift : form.lift) reduce.lift.push_back(convert(lift, own));
+  reduce.monoid = form.monoid;
+  if (in_order_) shorten_guarded(reduce);
+  for (const int tensor : form.outputs) reduce.outputs.push_back(store_to(tensor, form.axes, own, {}));
+  builder_.add({std::move(reduce)});
+}
+
+void NestLowering::lower(const graft::Scan& form) {
+  if (in_order_) return lower_as_scan(form);
+  Shape state_shape;
+  Replacements shape_own;
+  for (const Axis& axis : own_axes(form.axes, shape_own)) {
+    const auto size = axis.bound > 0 ? std::optional(Size(axis.bound)) : size_of(axis.extent);
+    state_shape.push_back(*size);
+  }
+  std::vector<int> state, next;
+  for (size_t i = 0; i < form.state.size(); ++i) {
+    state.push_back(builder_.add_scratch("state", form.state[i]->type, state_shape));
+    next.push_back(builder_.add_scratch("next", form.state[i]->type, state_shape));
+  }
+  const auto copy = [&](const std::vector<int>& to, const auto& value_of) {
     Replacements own;
     Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}};
-    const Expr value = convert(form.value, own);
-    map.stores.push_back(store_to(form.output, form.axes, own, in_order_ ? stage_transposed(map.axes, value) : value));
-    builder_.add({std::move(map)});
-  }
-
-  /// The value with loads that are contiguous along another axis than the last replaced by loads of a tile, which is
-  /// filled beforehand along the axis in which the load is contiguous.
-  Expr stage_transposed(const std::vector<Axis>& axes, const Expr& value) {
-    std::vector<std::pair<const ExprNode*, Expr>> staged;
-    for (const Expr& load : loads_at_every_point(value)) {
-      const int along = axis_of_neighbours(builder_.program, axes, load);
-      if (along >= 0) staged.emplace_back(load.get(), stage(axes, static_cast<size_t>(along), load));
+    for (size_t i = 0; i < to.size(); ++i) {
+      map.stores.push_back({to[i], variables(map.axes), value_of(i, own, variables(map.axes)), ScatterMode::kSet});
     }
-    if (staged.empty()) return value;
-    return transform(value, [&](const Expr& node) -> Expr {
-      for (const auto& [from, to] : staged) {
-        if (from == node.get()) return to;
-      }
-      return {};
-    });
-  }
-
-  /// tile[others..., last, along] = load, with the threads going along `along`; returns the load of the tile.
-  Expr stage(const std::vector<Axis>& axes, size_t along, const Expr& load) {
-    Map fill;
-    Shape shape;
-    Replacements fresh;
-    std::vector<Expr> here;
-    for (size_t i = 0; i < axes.size() + 1; ++i) {
-      const size_t axis = i < axes.size() ? i : along;
-      if (i == along) continue;
-      fill.axes.push_back({make_variable(), axes[axis].extent, axes[axis].bound});
-      fresh.emplace_back(axes[axis].variable->variable, fill.axes.back().variable);
-      shape.emplace_back(axes[axis].bound);
-      here.push_back(axes[axis].variable);
-    }
-    const int tile = builder_.add_scratch("tile", load->type, shape);
-    fill.stores.push_back({tile, variables(fill.axes), substitute(load, fresh), ScatterMode::kSet});
-    builder_.add({std::move(fill)});
-    return make_load(tile, load->type, here);
-  }
-
-  void lower(const graft::Reduce& form) {
-    Replacements own;
-    Reduce reduce;
-    reduce.axes = own_axes(form.axes, own);
-    for (const graft::Axis& axis : form.reduced) {
-      reduce.reduced.push_back(make_axis(axis.extent));
-      own.emplace_back(axis.variable->variable, reduce.reduced.back().variable);
-    }
-    for (const Expr& lift : form.lift) reduce.lift.push_back(convert(lift, own));
-    reduce.monoid = form.monoid;
-    if (in_order_) shorten_guarded(reduce);
-    for (const int tensor : form.outputs) reduce.outputs.push_back(store_to(tensor, form.axes, own, {}));
-    builder_.add({std::move(reduce)});
-  }
-
-  /// for t: new state from old; emit; old = new. Two copies of the state, so that a step reads only old values.
-  void lower(const graft::Scan& form) {
-    if (in_order_) return lower_as_scan(form);
-    Shape state_shape;
-    Replacements shape_own;
-    for (const Axis& axis : own_axes(form.axes, shape_own)) {
-      const auto size = axis.bound > 0 ? std::optional(Size(axis.bound)) : size_of(axis.extent);
-      state_shape.push_back(*size);
-    }
-    std::vector<int> state, next;
+    return Statement{std::move(map)};
+  };
+  builder_.add(copy(state, [&](size_t i, const Replacements& own, const std::vector<Expr>&) {
+    return convert(form.initial[i], own);
+  }));
+  For loop{.axis = make_axis(form.axis.extent), .stages = 1, .body = {}};
+  const Expr t = form.reverse ? make_size(form.axis.extent) - make_index(1) - loop.axis.variable : loop.axis.variable;
+  const auto in_step = [&](const Expr& e, Replacements own, const std::vector<int>& from, const std::vector<Expr>& at) {
+    own.emplace_back(form.axis.variable->variable, t);
+    Expr result = convert(e, own);
+    Replacements states;
     for (size_t i = 0; i < form.state.size(); ++i) {
-      state.push_back(builder_.add_scratch("state", form.state[i]->type, state_shape));
-      next.push_back(builder_.add_scratch("next", form.state[i]->type, state_shape));
+      states.emplace_back(form.state[i]->variable, make_load(from[i], form.state[i]->type, at));
     }
-    const auto copy = [&](const std::vector<int>& to, const auto& value_of) {
-      Replacements own;
-      Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}};
-      for (size_t i = 0; i < to.size(); ++i) {
-        map.stores.push_back({to[i], variables(map.axes), value_of(i, own, variables(map.axes)), ScatterMode::kSet});
-      }
-      return Statement{std::move(map)};
-    };
-    builder_.add(copy(state, [&](size_t i, const Replacements& own, const std::vector<Expr>&) {
-      return convert(form.initial[i], own);
-    }));
-    For loop{.axis = make_axis(form.axis.extent), .stages = 1, .body = {}};
-    const Expr t = form.reverse ? make_size(form.axis.extent) - make_index(1) - loop.axis.variable : loop.axis.variable;
-    const auto in_step = [&](const Expr& e, Replacements own, const std::vector<int>& from,
-                             const std::vector<Expr>& at) {
-      own.emplace_back(form.axis.variable->variable, t);
-      Expr result = convert(e, own);
-      Replacements states;
-      for (size_t i = 0; i < form.state.size(); ++i) {
-        states.emplace_back(form.state[i]->variable, make_load(from[i], form.state[i]->type, at));
-      }
-      return substitute(result, states);
-    };
-    const Statement step = copy(next, [&](size_t i, const Replacements& own, const std::vector<Expr>& at) {
-      return in_step(form.step[i], own, state, at);
-    });
-    Replacements own;
-    Map emit{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}};
-    for (size_t i = 0; i < form.outputs.size(); ++i) {
-      const Expr value = in_step(form.emit[i], own, form.exclusive ? state : next, variables(emit.axes));
-      emit.stores.push_back(store_to(form.outputs[i], form.axes, own, value, {t}));
-    }
-    loop.body.push_back(step);
-    loop.body.push_back({std::move(emit)});
-    loop.body.push_back(copy(state, [&](size_t i, const Replacements&, const std::vector<Expr>& at) {
-      return make_load(next[i], form.state[i]->type, at);
-    }));
-    builder_.add({std::move(loop)});
-  }
-
-  /// One statement; a map that only moves or changes what the scan gives stores in its place.
-  void lower_as_scan(const graft::Scan& form) {
-    Replacements own;
-    Scan scan{.axes = own_axes(form.axes, own), .axis = make_axis(form.axis.extent)};
-    scan.exclusive = form.exclusive, scan.reverse = form.reverse, scan.state = form.state;
-    for (const Expr& initial : form.initial) scan.initial.push_back(convert(initial, own));
-    own.emplace_back(form.axis.variable->variable, scan.axis.variable);
-    for (const Expr& step : form.step) scan.step.push_back(convert(step, own));
-    for (size_t i = 0; i < form.outputs.size(); ++i) {
-      if (const auto user = find_folded(form.outputs[i])) {
-        scan.stores.push_back(store_of_user(form, i, *user, own));
-      } else {
-        scan.stores.push_back(store_to(form.outputs[i], form.axes, own, convert(form.emit[i], own),
-                                       {scan.axis.variable}));
-      }
-    }
-    builder_.add({std::move(scan)});
-  }
-
-  struct Folded {
-    int tensor = -1;
-    const Compute* user = nullptr;
+    return substitute(result, states);
   };
-
-  std::optional<const Compute*> find_folded(int tensor) const {
-    for (const Folded& each : folded_) {
-      if (each.tensor == tensor) return each.user;
-    }
-    return std::nullopt;
+  const Statement step = copy(next, [&](size_t i, const Replacements& own, const std::vector<Expr>& at) {
+    return in_step(form.step[i], own, state, at);
+  });
+  Replacements own;
+  Map emit{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}};
+  for (size_t i = 0; i < form.outputs.size(); ++i) {
+    const Expr value = in_step(form.emit[i], own, form.exclusive ? state : next, variables(emit.axes));
+    emit.stores.push_back(store_to(form.outputs[i], form.axes, own, value, {t}));
   }
+  loop.body.push_back(step);
+  loop.body.push_back({std::move(emit)});
+  loop.body.push_back(copy(state, [&](size_t i, const Replacements&, const std::vector<Expr>& at) {
+    return make_load(next[i], form.state[i]->type, at);
+  }));
+  builder_.add({std::move(loop)});
+}
 
-  /// The user's store, at the element that the scan is at.
-  Store store_of_user(const graft::Scan& form, size_t output, const Compute* user, const Replacements& own) const {
-    const int tensor = form.outputs[output];
-    Replacements to_scan;  // variable of the user -> of the scan
-    const Expr value = transform(user->value, [&](const Expr& node) -> Expr {
-      if (node->kind != ExprKind::kLoad || node->tensor != tensor) return {};
-      for (size_t d = 0; d < node->args.size(); ++d) {
-        const Expr& scanned = d < form.axes.size() ? form.axes[d].variable : form.axis.variable;
-        to_scan.emplace_back(node->args[d]->variable, scanned);
-      }
-      return form.emit[output];
-    });
-    const auto here = [&](const Expr& e) { return convert(substitute(e, to_scan), own); };
-    std::vector<Expr> indices;
-    for (const graft::Axis& axis : user->axes) indices.push_back(here(axis.variable));
-    return builder_.store(user->output, indices, here(value));
+std::optional<Size> NestLowering::size_of(const Expr& extent) {
+  const auto a = affine(extent);
+  return a && a->coefficients.empty() ? std::optional(a->offset) : std::nullopt;
+}
+
+void NestLowering::lower(const Scatter& form) {
+  const TensorDecl& decl = region_.tensors[form.output];
+  Map copy;
+  for (const Size& extent : decl.shape) copy.axes.push_back(make_axis(extent));
+  const auto at = variables(copy.axes);
+  copy.stores.push_back(builder_.store(form.output, at, builder_.to_buffers(make_load(form.base, decl.type, at))));
+  builder_.add({std::move(copy)});
+  Replacements own;
+  Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}, .ordered = true};
+  if (form.condition) map.condition = convert(form.condition, own);
+  std::vector<Expr> indices;
+  for (const Expr& index : form.indices) indices.push_back(convert(index, own));
+  Store store = builder_.store(form.output, indices, convert(form.value, own));
+  store.mode = form.mode;
+  map.stores.push_back(std::move(store));
+  builder_.add({std::move(map)});
+}
+
+void NestLowering::lower(const Sort& form) {
+  const auto count = form.count.as_constant();
+  if (in_order_ && count && *count > 0 && *count <= kMostSelected && bit_width(form.key->type) <= 32) {
+    return lower_as_selection(form, *count);
   }
-
-  /// Tensors of scans that a single map reads, each element once where the map is at: the map becomes the scan's store.
-  void find_folded_users() {
-    for (const Form& form : region_.forms) {
-      const auto* scan = std::get_if<graft::Scan>(&form);
-      if (!scan) continue;
-      for (const int tensor : scan->outputs) {
-        if (const Compute* user = only_user(tensor, scan->axes.size() + 1)) folded_.push_back({tensor, user});
-      }
-    }
+  const int keys = builder_.add_scratch("keys", form.key->type, {form.axis.extent});
+  const int positions = builder_.add_scratch("positions", DType::kInt64, {form.axis.extent});
+  Replacements own;
+  const std::vector<Axis> axes = own_axes(form.axes, own);
+  Body body;
+  Map fill{.axes = {make_axis(form.axis.extent)}, .condition = {}, .stores = {}};
+  Replacements with_row = own;
+  with_row.emplace_back(form.axis.variable->variable, fill.axes[0].variable);
+  fill.stores.push_back({keys, {fill.axes[0].variable}, convert(form.key, with_row), ScatterMode::kSet});
+  fill.stores.push_back({positions, {fill.axes[0].variable}, fill.axes[0].variable, ScatterMode::kSet});
+  body.push_back({std::move(fill)});
+  body.push_back(
+      {SortRow{keys, positions, {make_index(0)}, {make_index(0)}, make_size(form.axis.extent), form.descending}});
+  Map out{.axes = {make_axis(form.count)}, .condition = {}, .stores = {}};
+  const Expr r = out.axes[0].variable;
+  out.stores.push_back(store_to(form.outputs[0], form.axes, own, make_load(keys, form.key->type, {r}), {r}));
+  out.stores.push_back(store_to(form.outputs[1], form.axes, own, make_load(positions, DType::kInt64, {r}), {r}));
+  body.push_back({std::move(out)});
+  for (size_t i = axes.size(); i-- > 0;) {
+    Body inner = std::move(body);
+    body.clear();
+    body.push_back({For{axes[i], 1, std::move(inner)}});
   }
+  for (Statement& statement : body) builder_.add(std::move(statement));
+}
 
-  const Compute* only_user(int tensor, size_t rank) const {
-    const auto is = [&](int t) { return t == tensor; };
-    if (std::any_of(region_.outputs.begin(), region_.outputs.end(), is)) return nullptr;
-    const Compute* user = nullptr;
-    int users = 0;
-    for (const Form& form : region_.forms) {
-      const auto reads = read_tensors(form);
-      if (std::none_of(reads.begin(), reads.end(), is)) continue;
-      ++users;
-      user = std::get_if<Compute>(&form);
-    }
-    const bool global = user && std::find(region_.outputs.begin(), region_.outputs.end(), user->output) !=
-        region_.outputs.end();
-    if (users != 1 || !global || user->axes.size() != rank) return nullptr;
-    bool plain = true;
-    int loads = 0;
-    for_each(user->value, [&](const Expr& node) {
-      if (node->kind != ExprKind::kLoad) return;
-      if (node->tensor != tensor) {
-        plain = false;  // what else it reads may not be there yet
-        return;
-      }
-      ++loads;
-      std::set<int> seen;
-      for (const Expr& index : node->args) {
-        plain = plain && index->kind == ExprKind::kVariable && seen.insert(index->variable).second;
-      }
-    });
-    return plain && loads == 1 ? user : nullptr;
+void NestLowering::lower(const Compact& form) {
+  Buffer buffer{.name = "count",
+                .type = DType::kInt64,
+                .scope = Scope::kGlobal,
+                .shape = {Size(1)},
+                .strides = {Size(1)},
+                .written = true};
+  const int count = static_cast<int>(builder_.program.buffers.size());
+  builder_.program.buffers.push_back(std::move(buffer));
+  const Expr zero = make_index(0), kept = make_load(count, DType::kInt64, {zero});
+  builder_.add({Map{.axes = {}, .condition = {}, .stores = {{count, {zero}, zero, ScatterMode::kSet}}}});
+  Replacements own;
+  Map map{.axes = own_axes(form.axes, own), .condition = convert(form.condition, own), .stores = {}, .ordered = true};
+  for (size_t i = 0; i < form.outputs.size(); ++i) {
+    map.stores.push_back(builder_.store(form.outputs[i], {kept}, convert(form.values[i], own)));
   }
-
-  bool is_folded(const Form& form) const {
-    const auto* compute = std::get_if<Compute>(&form);
-    return compute && std::any_of(folded_.begin(), folded_.end(),
-                                  [&](const Folded& each) { return each.user == compute; });
-  }
-
-  static std::optional<Size> size_of(const Expr& extent) {
-    const auto a = affine(extent);
-    return a && a->coefficients.empty() ? std::optional(a->offset) : std::nullopt;
-  }
-
-  void lower(const Scatter& form) {
-    const TensorDecl& decl = region_.tensors[form.output];
-    Map copy;
-    for (const Size& extent : decl.shape) copy.axes.push_back(make_axis(extent));
-    const auto at = variables(copy.axes);
-    copy.stores.push_back(builder_.store(form.output, at, builder_.to_buffers(make_load(form.base, decl.type, at))));
-    builder_.add({std::move(copy)});
-    Replacements own;
-    Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}, .ordered = true};
-    if (form.condition) map.condition = convert(form.condition, own);
-    std::vector<Expr> indices;
-    for (const Expr& index : form.indices) indices.push_back(convert(index, own));
-    Store store = builder_.store(form.output, indices, convert(form.value, own));
-    store.mode = form.mode;
-    map.stores.push_back(std::move(store));
-    builder_.add({std::move(map)});
-  }
-
-  /// Rows are copied to scratch with their positions, sorted there, and the kept ranks copied out.
-  void lower(const Sort& form) {
-    const auto count = form.count.as_constant();
-    if (in_order_ && count && *count > 0 && *count <= kMostSelected && bit_width(form.key->type) <= 32) {
-      return lower_as_selection(form, *count);
-    }
-    const int keys = builder_.add_scratch("keys", form.key->type, {form.axis.extent});
-    const int positions = builder_.add_scratch("positions", DType::kInt64, {form.axis.extent});
-    Replacements own;
-    const std::vector<Axis> axes = own_axes(form.axes, own);
-    Body body;
-    Map fill{.axes = {make_axis(form.axis.extent)}, .condition = {}, .stores = {}};
-    Replacements with_row = own;
-    with_row.emplace_back(form.axis.variable->variable, fill.axes[0].variable);
-    fill.stores.push_back({keys, {fill.axes[0].variable}, convert(form.key, with_row), ScatterMode::kSet});
-    fill.stores.push_back({positions, {fill.axes[0].variable}, fill.axes[0].variable, ScatterMode::kSet});
-    body.push_back({std::move(fill)});
-    body.push_back(
-        {SortRow{keys, positions, {make_index(0)}, {make_index(0)}, make_size(form.axis.extent), form.descending}});
-    Map out{.axes = {make_axis(form.count)}, .condition = {}, .stores = {}};
-    const Expr r = out.axes[0].variable;
-    out.stores.push_back(store_to(form.outputs[0], form.axes, own, make_load(keys, form.key->type, {r}), {r}));
-    out.stores.push_back(store_to(form.outputs[1], form.axes, own, make_load(positions, DType::kInt64, {r}), {r}));
-    body.push_back({std::move(out)});
-    for (size_t i = axes.size(); i-- > 0;) {
-      Body inner = std::move(body);
-      body.clear();
-      body.push_back({For{axes[i], 1, std::move(inner)}});
-    }
-    for (Statement& statement : body) builder_.add(std::move(statement));
-  }
-
-  void lower_as_selection(const Sort& form, int64_t count) {
-    Replacements own;
-    Select select{.axes = own_axes(form.axes, own), .axis = make_axis(form.axis.extent), .rank = make_variable()};
-    select.count = count, select.descending = form.descending;
-    select.keys = store_to(form.outputs[0], form.axes, own, {}, {select.rank});
-    select.positions = store_to(form.outputs[1], form.axes, own, {}, {select.rank});
-    own.emplace_back(form.axis.variable->variable, select.axis.variable);
-    select.key = convert(form.key, own);
-    builder_.add({std::move(select)});
-  }
-
-  /// The number kept goes to a further global buffer, `count`, after the region's outputs.
-  void lower(const Compact& form) {
-    Buffer buffer{.name = "count",
-                  .type = DType::kInt64,
-                  .scope = Scope::kGlobal,
-                  .shape = {Size(1)},
-                  .strides = {Size(1)},
-                  .written = true};
-    const int count = static_cast<int>(builder_.program.buffers.size());
-    builder_.program.buffers.push_back(std::move(buffer));
-    const Expr zero = make_index(0), kept = make_load(count, DType::kInt64, {zero});
-    builder_.add({Map{.axes = {}, .condition = {}, .stores = {{count, {zero}, zero, ScatterMode::kSet}}}});
-    Replacements own;
-    Map map{.axes = own_axes(form.axes, own), .condition = convert(form.condition, own), .stores = {}, .ordered = true};
-    for (size_t i = 0; i < form.outputs.size(); ++i) {
-      map.stores.push_back(builder_.store(form.outputs[i], {kept}, convert(form.values[i], own)));
-    }
-    map.stores.push_back({count, {zero}, make_index(1), ScatterMode::kAdd});
-    builder_.add({std::move(map)});
-  }
-
-  struct LocalDimension {
-    int tensor = -1;
-    size_t dimension = 0;
-    Expr variable;  ///< the local variable that indexes it
-  };
-
-  const Region& region_;
-  const Layouts layouts_;
-  ProgramBuilder builder_;
-  std::vector<graft::Axis> common_;  // the grid
-  Replacements replacements_;        // common variable -> grid expression
-  std::vector<Tiled> tiled_;         // split common axes, in order
-  bool in_order_ = false;            // local axes stand where the form has them
-  std::vector<LocalDimension> local_dimensions_;  // of scratch tensors
-  std::vector<Folded> folded_;                    // tensors that are never stored themselves
-};
-
-}  // namespace
+  map.stores.push_back({count, {zero}, make_index(1), ScatterMode::kAdd});
+  builder_.add({std::move(map)});
+}
 
 Lowered lower_nest(const Region& region, const NestSchedule& schedule, const Target& target) {
   return NestLowering(region, target.kind == TargetKind::kCuda ? 256 : 0).run(schedule);
-}
-
-Lowered lower_block(const Region& region, const Layouts& layouts, const BlockSchedule& schedule, const Target& target) {
-  if (target.kind != TargetKind::kCuda) return "tiles for the threads of a block are for GPUs";
-  for (size_t t = 0; t < layouts.size(); ++t) {
-    if (!layouts[t]) continue;
-    const auto extent = region.tensors[t].shape[static_cast<size_t>(layouts[t]->dim)].as_constant();
-    if (!extent || *extent > layouts[t]->lanes) return "'" + region.tensors[t].name + "' lies in several panels";
-  }
-  return NestLowering(region, static_cast<int>(32 * schedule.warps), layouts).run(schedule);
 }
 
 }  // namespace graft::tile

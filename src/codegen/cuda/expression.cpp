@@ -11,9 +11,8 @@ namespace {
 /// Whether evaluating `e` where nothing asked for it could be noticed: it loads or checks an index.
 bool must_stay_lazy(const Expr& e) {
   bool found = false;
-  for_each(e, [&](const Expr& node) {
-    found |= node->kind == ExprKind::kLoad || is_call(node, Intrinsic::kCheckIndex);
-  });
+  for_each(e,
+           [&](const Expr& node) { found |= node->kind == ExprKind::kLoad || is_call(node, Intrinsic::kCheckIndex); });
   return found;
 }
 
@@ -27,9 +26,12 @@ int power_of_two(const Expr& e) {
 /// `x op y` over ints whose result fits an int.
 std::string narrow_text(Intrinsic intrinsic, const std::vector<std::string>& args, bool non_negative) {
   switch (intrinsic) {
-    case Intrinsic::kAdd: return fmt::format("{} + {}", args[0], args[1]);
-    case Intrinsic::kSub: return fmt::format("{} - {}", args[0], args[1]);
-    case Intrinsic::kMul: return fmt::format("{} * {}", args[0], args[1]);
+    case Intrinsic::kAdd:
+      return fmt::format("{} + {}", args[0], args[1]);
+    case Intrinsic::kSub:
+      return fmt::format("{} - {}", args[0], args[1]);
+    case Intrinsic::kMul:
+      return fmt::format("{} * {}", args[0], args[1]);
     case Intrinsic::kFloorDiv:
     case Intrinsic::kDiv:
       if (non_negative) return fmt::format("(int)((u32){} / (u32){})", args[0], args[1]);
@@ -38,7 +40,8 @@ std::string narrow_text(Intrinsic intrinsic, const std::vector<std::string>& arg
     case Intrinsic::kRem:
       if (non_negative) return fmt::format("(int)((u32){} % (u32){})", args[0], args[1]);
       break;
-    default: break;
+    default:
+      break;
   }
   return intrinsic_text(intrinsic, DType::kInt32, args);
 }
@@ -67,14 +70,16 @@ ExpressionWriter::Term ExpressionWriter::term(const Expr& e) {
       if (!range.fits_int() || e->integer == INT32_MIN) return {literal(*e), range, false};
       return {e->integer < 0 ? fmt::format("({})", e->integer) : std::to_string(e->integer), range, true};
     }
-    case ExprKind::kSize: return {names_.size(e->size), {}, false};
+    case ExprKind::kSize:
+      return {names_.size(e->size), {}, false};
     case ExprKind::kVariable: {
       const std::string& name = names_.variables.at(e->variable);
       const auto range = names_.ranges.find(e->variable);
       if (range != names_.ranges.end()) return {name, range->second, true};
       return {e->type == DType::kInt64 ? "(i64)" + name : name, {}, false};
     }
-    default: break;
+    default:
+      break;
   }
   if (const Term* known = find(e.get())) return *known;
   Term made = compute(e);
@@ -152,8 +157,9 @@ std::string ExpressionWriter::offset_of(int buffer, const std::vector<Expr>& ind
     if (!offset.empty()) offset += " + ";
     const int64_t reach = std::max(std::abs(each.range.low / 2), std::abs(each.range.high / 2)) + 1;
     const bool fits = each.narrow && step && *step <= INT32_MAX / 16 / reach;
-    offset += shared && !fits ? fmt::format("(int)({})", each.text)
-              : each.narrow && !fits ? "(i64)" + each.text : each.text;
+    offset += shared && !fits        ? fmt::format("(int)({})", each.text)
+              : each.narrow && !fits ? "(i64)" + each.text
+                                     : each.text;
     if (!stride.is(1)) offset += " * " + (shared || fits ? stride.to_string() : names_.size(stride));
   }
   std::erase_if(plain.coefficients, [](const auto& entry) { return entry.second.is(0); });

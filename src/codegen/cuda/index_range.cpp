@@ -21,9 +21,12 @@ int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a 
 /// Of operands that are all small.
 Range range_of_small(Intrinsic intrinsic, const Range& a, const Range& b) {
   switch (intrinsic) {
-    case Intrinsic::kAdd: return {a.low + b.low, a.high + b.high};
-    case Intrinsic::kSub: return {a.low - b.high, a.high - b.low};
-    case Intrinsic::kMul: return product(a, b);
+    case Intrinsic::kAdd:
+      return {a.low + b.low, a.high + b.high};
+    case Intrinsic::kSub:
+      return {a.low - b.high, a.high - b.low};
+    case Intrinsic::kMul:
+      return product(a, b);
     case Intrinsic::kFloorDiv:
       if (b.low <= 0) return {};
       return {std::min(floor_quotient(a.low, b.low), floor_quotient(a.low, b.high)),
@@ -34,7 +37,8 @@ Range range_of_small(Intrinsic intrinsic, const Range& a, const Range& b) {
     case Intrinsic::kRem:
       if (b.low <= 0 || a.low < 0) return {};
       return {0, std::min(a.high, b.high - 1)};
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -53,11 +57,16 @@ Range range_of(Intrinsic intrinsic, const std::vector<Range>& operands) {
   }
   const Range &a = operands[0], &b = operands[1];
   switch (intrinsic) {
-    case Intrinsic::kMin: return {std::min(a.low, b.low), std::min(a.high, b.high)};
-    case Intrinsic::kMax: return {std::max(a.low, b.low), std::max(a.high, b.high)};
-    case Intrinsic::kCheckIndex: return b.high < kMost ? Range{0, std::max<int64_t>(b.high - 1, 0)} : Range{};
-    case Intrinsic::kMod: return b.low > 0 && b.high < kMost ? Range{0, b.high - 1} : Range{};
-    default: return is_small(a) && is_small(b) ? range_of_small(intrinsic, a, b) : Range{};
+    case Intrinsic::kMin:
+      return {std::min(a.low, b.low), std::min(a.high, b.high)};
+    case Intrinsic::kMax:
+      return {std::max(a.low, b.low), std::max(a.high, b.high)};
+    case Intrinsic::kCheckIndex:
+      return b.high < kMost ? Range{0, std::max<int64_t>(b.high - 1, 0)} : Range{};
+    case Intrinsic::kMod:
+      return b.low > 0 && b.high < kMost ? Range{0, b.high - 1} : Range{};
+    default:
+      return is_small(a) && is_small(b) ? range_of_small(intrinsic, a, b) : Range{};
   }
 }
 

@@ -8,17 +8,23 @@ namespace graft::cuda {
 
 std::string type_name(DType type) {
   switch (type) {
-    case DType::kBool: return "bool";
+    case DType::kBool:
+      return "bool";
     case DType::kUint4:
-    case DType::kUint2: return "u8";
+    case DType::kUint2:
+      return "u8";
     case DType::kInt4:
-    case DType::kInt2: return "i8";
+    case DType::kInt2:
+      return "i8";
     case DType::kFloat16:
     case DType::kBFloat16:
     case DType::kFloat32:
-    case DType::kFloat64: return std::string(name_of(type));
-    case DType::kString: return "u64";
-    default: break;
+    case DType::kFloat64:
+      return std::string(name_of(type));
+    case DType::kString:
+      return "u64";
+    default:
+      break;
   }
   if (is_integer(type)) return std::string(name_of(type));
   throw Unsupported{fmt::format("elements of type {} are not supported in CUDA kernels yet", name_of(type))};

@@ -54,7 +54,7 @@ class CodeText {
 /// take turns: tile m of all warps, then tile m + 1; so four neighbouring warps have 64 rows together, as wgmma wants.
 struct FragmentLayout {
   int warps_m = 1, warps_n = 1, m_tiles = 1, n_tiles = 2;
-  int rows = 0, columns = 0;  ///< of the fragment itself; the warps' tiles may reach beyond
+  int rows = 0, columns = 0;                     ///< of the fragment itself; the warps' tiles may reach beyond
   int row_step() const { return warps_m * 16; }  ///< from tile m to tile m + 1 of a warp
   int tile_columns() const { return n_tiles * 8; }
   int padded_rows() const { return m_tiles * row_step(); }
@@ -87,13 +87,13 @@ struct RowAddress {
 /// Names and physical layouts of one kernel.
 struct KernelNames {
   const tile::Program* program = nullptr;
-  std::vector<std::string> buffers;            ///< C++ names
-  std::vector<std::vector<int64_t>> strides;   ///< kShared: in shared memory, padded against bank conflicts
+  std::vector<std::string> buffers;                ///< C++ names
+  std::vector<std::vector<int64_t>> strides;       ///< kShared: in shared memory, padded against bank conflicts
   std::map<std::string, Size, std::less<>> sizes;  ///< symbol -> parameter name
   std::unordered_map<int, std::string> variables;
-  std::set<int> crossed;                       ///< kShared buffers that are walked down their columns
-  std::unordered_map<int, Range> ranges;       ///< of the variables that are held in an int
-  std::set<int> uniform;                       ///< variables with one value for all threads of a block
+  std::set<int> crossed;                              ///< kShared buffers that are walked down their columns
+  std::unordered_map<int, Range> ranges;              ///< of the variables that are held in an int
+  std::set<int> uniform;                              ///< variables with one value for all threads of a block
   std::unordered_map<int, FragmentLayout> fragments;  ///< by buffer
 
   std::string size(const Size& size) const;

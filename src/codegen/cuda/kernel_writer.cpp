@@ -47,8 +47,8 @@ Kernel KernelWriter::write() {
     const tile::Buffer& buffer = program_.buffers[i];
     if (buffer.scope != tile::Scope::kGlobal) continue;
     const std::string type = type_name(buffer.type);
-    parameters += fmt::format("{} {}, ", buffer.written ? type + "*" : "const " + type + "* __restrict__",
-                              names_.buffers[i]);
+    parameters +=
+        fmt::format("{} {}, ", buffer.written ? type + "*" : "const " + type + "* __restrict__", names_.buffers[i]);
   }
   for (size_t i = 0; i < program_.sizes.size(); ++i) parameters += fmt::format("const i64 s{}, ", i);
   auto points = plan_points();
@@ -90,9 +90,8 @@ void KernelWriter::choose_layouts() {
   std::unordered_map<int, bool> halves;  // by fragment: all its products are of 16-bit operands
   for_each_leaf(program_.body, [&](const tile::Statement& each) {
     const auto loads_fragment = [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        keep_rows |= node->kind == ExprKind::kLoad && names_.is_fragment(node->tensor);
-      });
+      for_each(
+          e, [&](const Expr& node) { keep_rows |= node->kind == ExprKind::kLoad && names_.is_fragment(node->tensor); });
     };
     if (const auto* reduce = std::get_if<tile::Reduce>(&each.node)) {
       for (const Expr& lift : reduce->lift) loads_fragment(lift);

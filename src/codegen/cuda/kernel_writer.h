@@ -58,23 +58,23 @@ struct Operand {
   Source source = Source::kStaged;
   int buffer = -1;  ///< kShared, kFragment, kSpilled
   DType type = DType::kUndefined;
-  bool transposed = false;       ///< a: lines run along k; b: lines run along n
-  int lines = 0, columns = 0;    ///< of the tile as it lies in shared memory
-  int leading = 0;               ///< elements from line to line; of a swizzled tile inside one block of its columns
-  int swizzle = 0;               ///< bytes of a line of a swizzled block; 0: lines are padded instead
-  bool repeats = false;          ///< does not change in the loops that stage it
-  int slots = 1;                 ///< copies in shared memory, for copies that run ahead
-  int64_t offset = -1;           ///< of the staged copies in shared memory
-  int id = 0;                    ///< identifies the staged copies for hazards: below -1
-  Affine address;                ///< kShared: of the tile's first element; kStaged and copied: of an element
+  bool transposed = false;     ///< a: lines run along k; b: lines run along n
+  int lines = 0, columns = 0;  ///< of the tile as it lies in shared memory
+  int leading = 0;             ///< elements from line to line; of a swizzled tile inside one block of its columns
+  int swizzle = 0;             ///< bytes of a line of a swizzled block; 0: lines are padded instead
+  bool repeats = false;        ///< does not change in the loops that stage it
+  int slots = 1;               ///< copies in shared memory, for copies that run ahead
+  int64_t offset = -1;         ///< of the staged copies in shared memory
+  int id = 0;                  ///< identifies the staged copies for hazards: below -1
+  Affine address;              ///< kShared: of the tile's first element; kStaged and copied: of an element
   // kStaged: what is copied
-  Expr value;                    ///< of an element
-  int copy_bytes = 0;            ///< of one asynchronous copy; 0: elements are computed one by one
+  Expr value;                                ///< of an element
+  int copy_bytes = 0;                        ///< of one asynchronous copy; 0: elements are computed one by one
   std::vector<std::string> copy_conditions;  ///< C++ that must hold at run time for such copies, besides alignment
-  Hoisted atoms, guards;         ///< named parts of the address and of the condition
-  Expr guard;                    ///< what is left of the condition in the loops; null: nothing
-  bool guard_is_narrow = false;  ///< it can be computed in 32 bits
-  int vector() const { return 128 / bit_width(type); }  ///< elements of a piece of 16 bytes
+  Hoisted atoms, guards;                     ///< named parts of the address and of the condition
+  Expr guard;                                ///< what is left of the condition in the loops; null: nothing
+  bool guard_is_narrow = false;              ///< it can be computed in 32 bits
+  int vector() const { return 128 / bit_width(type); }                             ///< elements of a piece of 16 bytes
   int line_pieces() const { return swizzle ? swizzle / 16 : columns / vector(); }  ///< of a block
   int pieces() const { return lines * (columns / vector()); }
   int64_t slot_bytes() const;
@@ -119,10 +119,10 @@ struct RunningFold {
 struct RowScan {
   const tile::Scan* scan = nullptr;
   const RunningFold* fold = nullptr;
-  std::string length, along;     ///< of the row; the index of an element
+  std::string length, along;  ///< of the row; the index of an element
   std::string index_type = {}, identity = {};
   int64_t group = 32, bound = 0;  ///< of the length, 0 when it has none
-  bool block = false;            ///< the group is the whole block
+  bool block = false;             ///< the group is the whole block
   int width = 1;
   std::vector<PointAccess> accesses = {};  ///< the scan's stores, then the loads of what is folded
 };
@@ -137,16 +137,16 @@ struct RowAxes {
 /// elements: what one statement leaves for another stays in registers, and memory is read once.
 struct RowPlan {
   std::vector<tile::Axis> row;
-  std::vector<int64_t> bounds;    ///< of the inner axes, the last one in pieces
+  std::vector<int64_t> bounds;  ///< of the inner axes, the last one in pieces
   int64_t group = 1, pieces = 1, turns = 1;
   int vector = 1;
-  std::set<int> row_buffers;      ///< with an element for every element of a row
-  std::set<int> scalar_buffers;   ///< with an element for every row
+  std::set<int> row_buffers;                        ///< with an element for every element of a row
+  std::set<int> scalar_buffers;                     ///< with an element for every row
   std::vector<std::pair<std::string, Expr>> loads;  ///< that are made ahead, by key
-  std::set<std::string> loaded;   ///< keys of those that have been made
-  std::set<size_t> late;          ///< numbers of loads that are made where they are used
-  int64_t blocks = 1;             ///< that a multiprocessor should hold at least
-  std::string condition;          ///< under which pieces are aligned
+  std::set<std::string> loaded;                     ///< keys of those that have been made
+  std::set<size_t> late;                            ///< numbers of loads that are made where they are used
+  int64_t blocks = 1;                               ///< that a multiprocessor should hold at least
+  std::string condition;                            ///< under which pieces are aligned
 };
 
 /// The places of a window along one axis: step * (point) + spread * (element of the reduced axis `folded`).
@@ -160,13 +160,13 @@ struct WindowSide {
 /// A load of a point program, made ahead for all points of a thread: its places form a box.
 struct PointWindow {
   Expr load;
-  Expr value;        ///< what is kept of it: the load, or select(guard, load or a cast of it, constant)
-  Expr guard;        ///< where there is something to load; null: everywhere
+  Expr value;  ///< what is kept of it: the load, or select(guard, load or a cast of it, constant)
+  Expr guard;  ///< where there is something to load; null: everywhere
   size_t statement = 0;
   WindowSide rows = {}, elements = {};  ///< along the sliding axis and along the last one
   std::vector<size_t> boxes = {};       ///< other reduced axes
-  int width = 1;     ///< elements of an aligned piece
-  int first = 0;     ///< where in a piece the first element lies
+  int width = 1;                        ///< elements of an aligned piece
+  int first = 0;                        ///< where in a piece the first element lies
   int64_t kept(const std::vector<tile::Axis>& reduced) const;
 };
 
@@ -174,12 +174,12 @@ struct PointWindow {
 /// neighbours along the last axis and all points of the axis `slide`, and keeps what passes between statements.
 struct PointPlan {
   std::vector<tile::Axis> axes;
-  int slide = -1;       ///< an axis with few points along which windows overlap, or -1
-  int64_t slides = 1;   ///< its points
+  int slide = -1;      ///< an axis with few points along which windows overlap, or -1
+  int64_t slides = 1;  ///< its points
   int vector = 1;
   std::set<int> buffers;  ///< of the block's memory, in registers instead
   std::vector<PointWindow> windows;
-  std::string start;    ///< name of the last axis' first index
+  std::string start;  ///< name of the last axis' first index
 };
 
 /// How one contraction is carried out.
@@ -267,8 +267,8 @@ class KernelWriter {
   void stores_at_point(const tile::Map& map);
   void store(const tile::Store& store, const std::string& value, bool ordered);
   std::vector<std::string> extents_of(const std::vector<tile::Axis>& axes);
-  void decompose(const std::vector<tile::Axis>& axes, const std::vector<std::string>& extents,
-                 const std::string& point, const std::string& type);
+  void decompose(const std::vector<tile::Axis>& axes, const std::vector<std::string>& extents, const std::string& point,
+                 const std::string& type);
 
   // point_loop.cpp: points dealt to threads
   bool dealt_map(const tile::Map& map, const std::vector<std::string>& extents);
@@ -396,7 +396,7 @@ class KernelWriter {
   KernelNames names_;
   CodeText code_;
   ExpressionWriter expressions_;
-  Accesses pending_;                 ///< since the last barrier
+  Accesses pending_;  ///< since the last barrier
   int64_t shared_end_ = 0;
   int next_staged_ = -2;
   std::set<WarpgroupProduct> warpgroup_products_;

@@ -98,8 +98,8 @@ std::string KernelWriter::open_turn(const PointDeal& deal, const std::vector<til
         several ? fmt::format(" + (u32){} % {}u * {}", turn, deal.turns_across, deal.across) : "";
     const std::string turns_down = several ? fmt::format("(u32){} / {}u", turn, deal.turns_across) : turn;
     const bool one_row = deal.down == 1, all_across = deal.across == threads;
-    code_.line("const int {} = threadIdx.x{}{};", piece, all_across || (one_row && deal.across == pieces) ? "" :
-               fmt::format(" % {}", deal.across), across);
+    code_.line("const int {} = threadIdx.x{}{};", piece,
+               all_across || (one_row && deal.across == pieces) ? "" : fmt::format(" % {}", deal.across), across);
     code_.line("const int {} = {}{} * {};", row, one_row ? "" : fmt::format("threadIdx.x / {} + ", deal.across),
                turns_down, deal.down);
     if (deal.across * deal.down < threads) {
@@ -234,7 +234,8 @@ std::string KernelWriter::wide_condition(const tile::Axis& axis, const std::vect
 std::string KernelWriter::pointer_to(const PointAccess& access) {
   const RowAddress address = *names_.row_address(access.buffer, *access.indices, -1);
   std::string text = fmt::format("{} + ({})", names_.buffers[access.buffer], names_.affine_text(address.affine));
-  for (const auto& [row, step] : address.rows) text += fmt::format(" + {} * {}", expressions_.value(row), names_.size(step));
+  for (const auto& [row, step] : address.rows)
+    text += fmt::format(" + {} * {}", expressions_.value(row), names_.size(step));
   return text;
 }
 
@@ -320,8 +321,10 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   }
   for (size_t s = 0; s < map.stores.size(); ++s) {
     const tile::Store& store = map.stores[s];
-    if (vector > 1) code_.line("to{}[u] = {};", s, pointer_to(accesses[s]));
-    else code_.line("to{}[u] = &{};", s, expressions_.element(store.buffer, store.indices));
+    if (vector > 1)
+      code_.line("to{}[u] = {};", s, pointer_to(accesses[s]));
+    else
+      code_.line("to{}[u] = &{};", s, expressions_.element(store.buffer, store.indices));
   }
   if (vector > 1) {
     const std::string point = code_.fresh("i");

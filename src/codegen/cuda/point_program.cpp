@@ -9,10 +9,10 @@
 namespace graft::cuda {
 namespace {
 
-constexpr int64_t kMostFolded = 64;    // elements of one window
-constexpr int64_t kMostSlides = 16;    // points of a thread along the axis on which windows slide
-constexpr int64_t kMostKept = 112;     // elements that a thread keeps of what does not slide
-constexpr int64_t kMostStep = 4;       // of a window
+constexpr int64_t kMostFolded = 64;  // elements of one window
+constexpr int64_t kMostSlides = 16;  // points of a thread along the axis on which windows slide
+constexpr int64_t kMostKept = 112;   // elements that a thread keeps of what does not slide
+constexpr int64_t kMostStep = 4;     // of a window
 
 int64_t bound_of(const tile::Axis& axis) { return as_integer(axis.extent).value_or(axis.bound); }
 
@@ -103,7 +103,8 @@ bool depends_on_elements(const PointWindow& window, const std::vector<tile::Axis
          (folded >= 0 && uses_variable(window.guard, reduced[folded].variable->variable));
 }
 
-/// Whether the condition holds for all or none of `width` elements from `begin` on; `last` and `folded` move along them.
+/// Whether the condition holds for all or none of `width` elements from `begin` on; `last` and `folded` move along
+/// them.
 bool holds_for_pieces(const Expr& e, int last, int folded, int64_t begin, int width) {
   if (is_call(e, Intrinsic::kAnd)) {
     return holds_for_pieces(e->args[0], last, folded, begin, width) &&
@@ -176,13 +177,13 @@ bool KernelWriter::shape_window(const PointPlan& plan, const tile::Statement& st
     if (window.rows.step == 0 && slide >= 0 && decides(axes[plan.slide])) return false;
     for (size_t k = 0; k < reduced.size(); ++k) {
       const bool placed = static_cast<int>(k) == window.rows.folded || static_cast<int>(k) == window.elements.folded ||
-          std::find(window.boxes.begin(), window.boxes.end(), k) != window.boxes.end();
+                          std::find(window.boxes.begin(), window.boxes.end(), k) != window.boxes.end();
       if (!placed && decides(reduced[k])) return false;
     }
   }
   for (const WindowSide* side : {&window.rows, &window.elements}) {
-    const bool twice = side->folded >= 0 &&
-        std::find(window.boxes.begin(), window.boxes.end(), static_cast<size_t>(side->folded)) != window.boxes.end();
+    const bool twice = side->folded >= 0 && std::find(window.boxes.begin(), window.boxes.end(),
+                                                      static_cast<size_t>(side->folded)) != window.boxes.end();
     if (twice) return false;
   }
   if (window.rows.folded >= 0 && window.rows.folded == window.elements.folded) return false;
@@ -195,8 +196,7 @@ bool KernelWriter::place_pieces(const PointPlan& plan, const tile::Statement& st
   if (!address) return false;
   const std::vector<tile::Axis> reduced = reduced_of(statement);
   const int last = axes_of(statement).back().variable->variable;
-  const int beside =
-      window.elements.folded >= 0 ? reduced[window.elements.folded].variable->variable : -1;
+  const int beside = window.elements.folded >= 0 ? reduced[window.elements.folded].variable->variable : -1;
   int width = window.elements.step > 0 ? std::min(plan.vector, 16 / bytes_of(window.load->type)) : 1;
   const auto offset = address->offset.as_constant();
   if (!offset) width = 1;
@@ -271,8 +271,8 @@ void KernelWriter::choose_point_vector(PointPlan& plan) const {
     }
   }
   plan.vector = 16 / narrowest;
-  while (plan.vector > 1 && (bound_of(plan.axes.back()) % plan.vector != 0 ||
-                             !is_whole(plan.axes.back().extent, plan.vector))) {
+  while (plan.vector > 1 &&
+         (bound_of(plan.axes.back()) % plan.vector != 0 || !is_whole(plan.axes.back().extent, plan.vector))) {
     plan.vector /= 2;
   }
   for (const tile::Statement& statement : program_.body) {
@@ -351,8 +351,8 @@ std::string KernelWriter::point_condition(const PointPlan& plan) const {
   std::set<std::string> conditions;
   const auto add = [&](int buffer, int width) {
     if (width == 1) return;
-    conditions.insert(fmt::format("aligned<{}, {}>({})", type_name(names_.buffer(buffer).type), width,
-                                  names_.buffers[buffer]));
+    conditions.insert(
+        fmt::format("aligned<{}, {}>({})", type_name(names_.buffer(buffer).type), width, names_.buffers[buffer]));
   };
   for (const PointWindow& window : plan.windows) add(window.load->tensor, window.width);
   for (const tile::Statement& each : program_.body) {
@@ -458,8 +458,8 @@ void KernelWriter::load_window(const PointPlan& plan, size_t number, int64_t fro
   }
   const std::string start = names_.variables.at(axes.back().variable->variable);
   for (int64_t piece = 0; piece * window.width - window.first < window.elements.count; ++piece) {
-    load_piece(plan, number, fmt::format("{} * {}", place, window.elements.count),
-               piece * window.width - window.first, by_elements);
+    load_piece(plan, number, fmt::format("{} * {}", place, window.elements.count), piece * window.width - window.first,
+               by_elements);
   }
   if (window.guard && !by_elements) {
     code_.close();
@@ -507,7 +507,7 @@ void KernelWriter::load_piece(const PointPlan& plan, size_t number, const std::s
   const bool whole = window.width > 1 && ((low == begin && high == end) || by_elements);
   const int folded = side.folded >= 0 ? reduced[side.folded].variable->variable : -1;
   const bool all_or_none = whole && by_elements &&
-      holds_for_pieces(window.guard, axes.back().variable->variable, folded, begin, window.width);
+                           holds_for_pieces(window.guard, axes.back().variable->variable, folded, begin, window.width);
   code_.open("");
   if (whole) {
     if (by_elements) {
@@ -515,7 +515,8 @@ void KernelWriter::load_piece(const PointPlan& plan, size_t number, const std::s
       code_.open(all_or_none ? fmt::format("if ({})", first) : fmt::format("if ({} && {})", first, is_there(end - 1)));
     }
     code_.line("const Pack<{0}, {1}> v = read_pack<{0}, {1}>({2}, wide);", type, window.width, pointer(begin));
-    for (int64_t e = low; e < high; ++e) code_.line("w{}[{} + {}] = {};", number, place, e, kept(fmt::format("v.at[{}]", e - begin)));
+    for (int64_t e = low; e < high; ++e)
+      code_.line("w{}[{} + {}] = {};", number, place, e, kept(fmt::format("v.at[{}]", e - begin)));
     if (by_elements) {
       code_.close();
       code_.open("else");

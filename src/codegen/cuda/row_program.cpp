@@ -9,7 +9,8 @@ namespace graft::cuda {
 namespace {
 
 constexpr int64_t kMostElements = 72;  // of a row, in one thread
-static const int64_t kWorking = getenv("GX_WORK") ? atoi(getenv("GX_WORK")) : 40;      // registers of a thread beside those
+constexpr int64_t kManyElements = 40;  // more of them only where registers are known to do
+constexpr int64_t kWorking = 40;       // registers of a thread beside those
 constexpr int64_t kRegisters = 65536;  // of a multiprocessor
 constexpr int64_t kMostWords = 160;    // registers of a thread for what it keeps
 
@@ -148,6 +149,7 @@ std::optional<RowPlan> KernelWriter::plan_rows() const {
     if (!plan.late.contains(i)) words += ceil_quotient(elements * bytes_of(plan.loads[i].second->type), 4);
   }
   if (elements > kMostElements || words > kMostWords) return std::nullopt;
+  if (elements > kManyElements && words + kWorking / 2 > kRegisters / program_.threads) return std::nullopt;
   // As many blocks of a multiprocessor as their registers allow, up to half of its threads.
   const int64_t registers = ceil_quotient(words + kWorking, 8) * 8, threads = program_.threads;
   plan.blocks = std::clamp<int64_t>(std::min(kRegisters / (registers * threads), 1024 / threads), 1, 16);
@@ -205,10 +207,11 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
       }
       // What all rows share is loaded where it is used: it is near, and registers are few.
       const auto address = names_.address(load->tensor, load->args);
-      const bool shared = std::all_of(address->coefficients.begin(), address->coefficients.end(), [&](const auto& entry) {
-        return std::any_of(axes.inner.begin(), axes.inner.end(),
-                           [&](const tile::Axis& axis) { return axis.variable->variable == entry.first; });
-      });
+      const bool shared =
+          std::all_of(address->coefficients.begin(), address->coefficients.end(), [&](const auto& entry) {
+            return std::any_of(axes.inner.begin(), axes.inner.end(),
+                               [&](const tile::Axis& axis) { return axis.variable->variable == entry.first; });
+          });
       if (shared) plan.late.insert(plan.loads.size());
       plan.loads.emplace_back(key, load);
     }

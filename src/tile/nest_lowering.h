@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a region becomes a grid of points that run its forms one after the other: shared by the general strategy
+// (lower_nest.cpp) and by tiles for the threads of a block (lower_block.cpp).
+#pragma once
+
+#include "tile/builder.h"
+
+namespace graft::tile {
+
+using Replacements = std::vector<std::pair<int, Expr>>;
+
+/// One region on its way; run() once.
+class NestLowering {
+ public:
+  NestLowering(const Region& region, int threads, const Layouts& layouts = {});
+  /// One grid point per row, or per part of the last axis.
+  Lowered run(const NestSchedule& schedule);
+  /// One grid point per tile of the last axes.
+  Lowered run(const BlockSchedule& schedule);
+
+ private:
+  struct Tiled {
+    int variable = -1;  ///< of the region
+    Axis local;         ///< its part of a grid point
+    Expr index;         ///< the element in terms of the tile and the local variable
+    Expr tile;          ///< the tile's number: a variable until the grid has an axis for it; null: one tile
+    Size tiles;
+  };
+  Lowered finish();
+  bool is_pure_map() const;
+  /// Reductions whose inputs are contiguous along the last common axis, and none along what it sums over.
+  bool runs_down_columns() const;
+  bool is_input(int tensor) const;
+  /// A common axis -> grid of tiles x local axis of at most `tile` elements (0: whole).
+  void split(size_t position, int64_t tile);
+  void add_grid_axis(const graft::Axis& axis);
+  bool in_grid(int variable) const;
+  /// Scratch for tensors that are neither inputs nor outputs: their dimensions inside a grid point.
+  void place_intermediates();
+  const Tiled* find_tiled(int variable) const;
+  /// The axes that a form runs over inside a grid point, with fresh variables in `into`; a lane axis comes last.
+  std::vector<Axis> own_axes(const std::vector<graft::Axis>& axes, Replacements& into);
+  /// Region expression -> buffer expression of this grid point. Scratch tensors are indexed by the lane within the
+  /// tile, global ones by the element.
+  Expr convert(const Expr& e, const Replacements& own) const;
+  /// The indices of an element of a tensor whose only panel holds the whole dimension.
+  static std::vector<Expr> packed_indices(const PanelLayout& layout, const std::vector<Expr>& indices);
+  Store store_to(int tensor, const std::vector<graft::Axis>& axes, const Replacements& own, const Expr& value,
+                 const std::vector<Expr>& extra = {}) const;
+  void lower(const Compute& form);
+  /// The value with loads that are contiguous along another axis than the last replaced by loads of a tile, which is
+  /// filled beforehand along the axis in which the load is contiguous.
+  Expr stage_transposed(const std::vector<Axis>& axes, const Expr& value);
+  /// tile[others..., last, along] = load, with the threads going along `along`; returns the load of the tile.
+  Expr stage(const std::vector<Axis>& axes, size_t along, const Expr& load);
+  void lower(const graft::Reduce& form);
+  /// for t: new state from old; emit; old = new. Two copies of the state, so that a step reads only old values.
+  void lower(const graft::Scan& form);
+  /// One statement; a map that only moves or changes what the scan gives stores in its place.
+  void lower_as_scan(const graft::Scan& form);
+  struct Folded {
+    int tensor = -1;
+    const Compute* user = nullptr;
+  };
+  std::optional<const Compute*> find_folded(int tensor) const;
+  /// The user's store, at the element that the scan is at.
+  Store store_of_user(const graft::Scan& form, size_t output, const Compute* user, const Replacements& own) const;
+  /// Tensors of scans that a single map reads, each element once where the map is at: the map becomes the scan's store.
+  void find_folded_users();
+  const Compute* only_user(int tensor, size_t rank) const;
+  bool is_folded(const Form& form) const;
+  static std::optional<Size> size_of(const Expr& extent);
+  void lower(const Scatter& form);
+  /// Rows are copied to scratch with their positions, sorted there, and the kept ranks copied out.
+  void lower(const Sort& form);
+  void lower_as_selection(const Sort& form, int64_t count);
+  /// The number kept goes to a further global buffer, `count`, after the region's outputs.
+  void lower(const Compact& form);
+  struct LocalDimension {
+    int tensor = -1;
+    size_t dimension = 0;
+    Expr variable;  ///< the local variable that indexes it
+  };
+  const Region& region_;
+  const Layouts layouts_;
+  ProgramBuilder builder_;
+  std::vector<graft::Axis> common_;               // the grid
+  Replacements replacements_;                     // common variable -> grid expression
+  std::vector<Tiled> tiled_;                      // split common axes, in order
+  bool in_order_ = false;                         // local axes stand where the form has them
+  std::vector<LocalDimension> local_dimensions_;  // of scratch tensors
+  std::vector<Folded> folded_;                    // tensors that are never stored themselves
+};
+
+}  // namespace graft::tile
