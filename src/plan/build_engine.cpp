@@ -12,6 +12,7 @@
 #include "fuse/rewrite_region.h"
 #include "fuse/split_step.h"
 #include "plan/kernel_table.h"
+#include "plan/pack_channels.h"
 #include "plan/roofline.h"
 #include "plan/split_for_library.h"
 #include "plan/spread_reduction.h"
@@ -54,10 +55,9 @@ class EngineBuilder {
   BuiltEngine run() {
     engine_.threads = std::max(1, options_.target.threads);
     engine_.target = built_.record.target = print(options_.target);
-    split_steps();
+    divide_steps([&](FusedStep step) { return split_step(std::move(step), program_.tensors); });
     set_symbols();
-    split_for_libraries();
-    spread_reductions();
+    divide_for_gpu();
     make_tensors();
     choose_ways();
     for (size_t s = 0; s < program_.steps.size(); ++s) {
@@ -75,34 +75,25 @@ class EngineBuilder {
   }
 
  private:
-  void split_steps() {
+  /// Each step becomes what `divide` makes of it.
+  template <class Divide>
+  void divide_steps(const Divide& divide) {
     std::vector<FusedStep> steps;
     for (FusedStep& step : program_.steps) {
-      for (FusedStep& part : split_step(std::move(step), program_.tensors)) steps.push_back(std::move(part));
+      for (FusedStep& part : divide(std::move(step))) steps.push_back(std::move(part));
     }
     program_.steps = std::move(steps);
   }
 
-  void split_for_libraries() {
-    if (options_.target.kind != TargetKind::kCuda || !options_.compile_kernels) return;
-    std::vector<FusedStep> steps;
-    for (FusedStep& step : program_.steps) {
-      for (FusedStep& part : split_for_library(std::move(step), program_.tensors, typical_, options_)) {
-        steps.push_back(std::move(part));
-      }
-    }
-    program_.steps = std::move(steps);
-  }
-
-  void spread_reductions() {
+  /// Steps that a GPU does better as several.
+  void divide_for_gpu() {
     if (options_.target.kind != TargetKind::kCuda) return;
-    std::vector<FusedStep> steps;
-    for (FusedStep& step : program_.steps) {
-      for (FusedStep& part : spread_reduction(std::move(step), program_.tensors, typical_, options_.target)) {
-        steps.push_back(std::move(part));
-      }
+    std::vector<FusedTensor>& tensors = program_.tensors;
+    if (options_.compile_kernels) {
+      divide_steps([&](FusedStep step) { return pack_channels(std::move(step), tensors, options_.target); });
+      divide_steps([&](FusedStep step) { return split_for_library(std::move(step), tensors, typical_, options_); });
     }
-    program_.steps = std::move(steps);
+    divide_steps([&](FusedStep step) { return spread_reduction(std::move(step), tensors, typical_, options_.target); });
   }
 
   void set_symbols() {
