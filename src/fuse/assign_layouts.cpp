@@ -2,6 +2,7 @@
 #include "fuse/assign_layouts.h"
 
 #include <algorithm>
+#include <map>
 
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
@@ -71,17 +72,27 @@ class LayoutAssignment {
     fixed_.assign(program_.tensors.size(), false);
     for (const int tensor : program_.inputs) fixed_[tensor] = true;
     for (const int tensor : program_.outputs) fixed_[tensor] = true;
-    for (size_t t = 0; t < program_.tensors.size(); ++t) {
-      const FusedTensor& tensor = program_.tensors[t];
-      fixed_[t] = fixed_[t] || tensor.constant || tensor.shape.size() < 4;
-      if (tensor.alias_of < 0) continue;
-      fixed_[t] = true;
-      fixed_[tensor.alias_of] = true;
-    }
     for (const FusedStep& step : program_.steps) {
       for (const SymbolSource& source : step.sources) fixed_[source.tensor] = true;
       for (const int tensor : step.outputs) fixed_[tensor] = fixed_[tensor] || !is_plain(step.region);
     }
+    for (size_t t = 0; t < program_.tensors.size(); ++t) {
+      const FusedTensor& tensor = program_.tensors[t];
+      const int root = tensor.alias_of;
+      if (root < 0) {
+        fixed_[t] = fixed_[t] || tensor.constant || tensor.shape.size() < 4;
+      } else if (fixed_[t] || !keeps_channels(tensor, program_.tensors[root])) {
+        fixed_[root] = true;
+      } else {
+        views_[root].push_back(static_cast<int>(t));
+      }
+    }
+  }
+
+  /// Whether a view joins or divides nothing but what lies behind the channels: then it is turned with its tensor.
+  static bool keeps_channels(const FusedTensor& view, const FusedTensor& of) {
+    return of.alias_of < 0 && view.shape.size() >= 3 && of.shape.size() >= 3 && view.shape[0] == of.shape[0] &&
+           view.shape[1] == of.shape[1];
   }
 
   /// What a step puts the channels last of, doing nothing else; -1 when it does not.
@@ -104,7 +115,7 @@ class LayoutAssignment {
   void find_absorbed() {
     for (size_t s = 0; s < program_.steps.size(); ++s) {
       const int source = source_of_turn(program_.steps[s]);
-      if (source < 0 || fixed_[source]) continue;
+      if (source < 0 || fixed_[source] || program_.tensors[source].alias_of >= 0 || views_.contains(source)) continue;
       int readers = 0, maker = -1;
       for (size_t other = 0; other < program_.steps.size(); ++other) {
         const auto count = [&](const std::vector<int>& tensors) {
@@ -136,7 +147,10 @@ class LayoutAssignment {
     bool follows = is_convolution(step.region);
     for (const int tensor : step.inputs) follows |= turned_[tensor];
     if (!follows) return;
-    for (const int tensor : step.outputs) turned_[tensor] = turned_[tensor] || !fixed_[tensor];
+    for (const int tensor : step.outputs) {
+      turned_[tensor] = turned_[tensor] || !fixed_[tensor];
+      for (const int view : views_[tensor]) turned_[view] = turned_[tensor];
+    }
   }
 
   void turn(FusedStep& step) {
@@ -176,7 +190,8 @@ class LayoutAssignment {
 
   FusedProgram& program_;
   std::vector<bool> turned_, fixed_;
-  std::vector<std::pair<size_t, size_t>> absorbed_;  // steps: the one that turns, the one that made what it turns
+  std::map<int, std::vector<int>> views_;            ///< of a tensor, that are turned when it is
+  std::vector<std::pair<size_t, size_t>> absorbed_;  ///< steps: the one that turns, the one that made what it turns
 };
 
 }  // namespace
