@@ -112,9 +112,9 @@ class Rewriter {
       return Dyadic{a.number * b.number, a.shift + b.shift, floored};
     }
     if (intrinsic != Intrinsic::kDiv || !by || *by <= 0 || (*by & (*by - 1)) != 0) return std::nullopt;
-    const int more = std::countr_zero(static_cast<uint64_t>(*by)) - b.shift;
-    if (a.shift + more > kMostShift || more < 0) return std::nullopt;
-    return Dyadic{a.number, a.shift + more, floored};
+    const int left_over = a.shift + std::countr_zero(static_cast<uint64_t>(*by)) - b.shift;
+    if (left_over > kMostShift) return std::nullopt;
+    return Dyadic{scaled(a.number, std::max(-left_over, 0)), std::max(left_over, 0), floored};
   }
 
   static Expr value_of(const Dyadic& dyadic, DType type) {

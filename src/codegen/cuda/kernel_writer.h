@@ -313,13 +313,15 @@ class KernelWriter {
   void define_row_loads(const RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
   std::string row_key(const Expr& load, const RowAxes& axes) const;
 
-  // point_program.cpp: points that stay in registers
+  // point_plan.cpp: points that stay in registers
   std::optional<PointPlan> plan_points() const;
   bool plan_point_statement(PointPlan& plan, const tile::Statement& statement) const;
   void choose_point_vector(PointPlan& plan) const;
   void find_point_windows(PointPlan& plan) const;
   bool shape_window(const PointPlan& plan, const tile::Statement& statement, PointWindow& window) const;
   bool place_pieces(const PointPlan& plan, const tile::Statement& statement, PointWindow& window) const;
+
+  // point_program.cpp
   std::string point_condition(const PointPlan& plan) const;
   void write_points(PointPlan& plan);
   void name_point_axes(const PointPlan& plan);

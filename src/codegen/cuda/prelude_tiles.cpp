@@ -19,7 +19,8 @@ template <class T, int N> GRAFT_DEVICE Pack<T, N> read_pack(const T* from, bool 
 // two so that nothing is near the ends of the range of f32. What is not refined rounds to zero or infinity.
 struct Divisor { f32 value, reciprocal, scale; };
 GRAFT_DEVICE Divisor divisor(f32 x) {
-  const f32 scale = fabsf(x) < 1e-18f ? 18446744073709551616.0f : fabsf(x) > 1e18f ? 1.0f / 18446744073709551616.0f : 1.0f;
+  const f32 large = 18446744073709551616.0f;  // 2^64
+  const f32 scale = fabsf(x) < 1e-18f ? large : fabsf(x) > 1e18f ? 1.0f / large : 1.0f;
   return {x * scale, 1.0f / (x * scale), scale};
 }
 GRAFT_DEVICE f32 divide_for_half(f32 x, const Divisor& by) {
