@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a plan for a GPU chooses between libraries and generated kernels. The libraries are asked through functions, so
 // that no GPU is needed.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -52,6 +53,21 @@ TEST(GpuLibraries, a_large_product_is_a_librarys_without_being_measured) {
 
 TEST(GpuLibraries, a_small_product_is_generated) {
   EXPECT_EQ(plan_of(product_graph("8", 64, 64, {}, {}), options_with(refuse_nothing)), "generated\n");
+}
+
+TEST(GpuLibraries, a_convolution_of_single_channels_is_generated_and_one_of_groups_is_a_librarys) {
+  const auto graph = [](int group) {
+    return fmt::format(R"(graph "main" {{
+  opset "" 28
+  input %x: f32[8, 128, 56, 56]
+  input %w: f32[128, {}, 3, 3]
+  %y: ? = Conv "c" (%x, %w) {{group = {}, pads = [1, 1, 1, 1]}}
+  output %y
+}})",
+                       128 / group, group);
+  };
+  EXPECT_EQ(plan_of(graph(128), options_with(refuse_nothing)).substr(0, 10), "generated\n");
+  EXPECT_NE(plan_of(graph(4), options_with(refuse_nothing)).substr(0, 10), "generated\n");
 }
 
 TEST(GpuLibraries, a_refusal_is_a_reason_on_record) {

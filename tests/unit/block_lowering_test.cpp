@@ -66,6 +66,21 @@ TEST(BlockLowering, what_is_read_across_goes_through_a_tile) {
   EXPECT_EQ(count_buffers(program, tile::Scope::kShared), 1);
 }
 
+TEST(BlockLowering, windows_slide_over_a_few_rows_of_all_channels) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat16, {32, 58, 58, 64});
+  const Tensor most = b.reduce("most", Intrinsic::kMax, {32, 56, 56, 64}, {3, 3},
+                               [&](const Indices& i, const Indices& k) {
+                                 return x({i[0], i[1] + k[0], i[2] + k[1], i[3]});
+                               });
+  const tile::Program program = lowered(b.finish("windows", {most}));
+  ASSERT_EQ(count<tile::Reduce>(program), 1);
+  const auto& axes = std::get<tile::Reduce>(program.body[0].node).axes;
+  ASSERT_EQ(axes.size(), 3u);
+  EXPECT_EQ(axes[0].bound, 8);
+  EXPECT_EQ(axes[2].bound, 64);
+}
+
 TEST(BlockLowering, several_short_rows_share_a_block) {
   const tile::Program program = lowered(softmax(128));
   ASSERT_EQ(program.grid.size(), 1u);
