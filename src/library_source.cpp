@@ -157,8 +157,8 @@ SymbolicCall symbolic_call(const EngineStep& step) {
 
 /// Throws unless every operand lies inside its tensor.
 void check_bounds(const Engine& engine, const EngineStep& step, const LibraryCall& call, const Bindings& bindings) {
-  const int64_t width = bit_width(call.type) / 8;
   for (const auto& [role, operand] : call.operands()) {
+    const int64_t width = bit_width(operand->wide ? DType::kFloat32 : call.type) / 8;
     const bool known = operand->argument >= 0 && operand->argument < static_cast<int>(step.tensors.size());
     const int64_t bytes = known ? engine.tensors[step.tensors[operand->argument]].bytes.evaluate(bindings) : -1;
     GRAFT_USER_CHECK(

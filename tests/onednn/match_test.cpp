@@ -275,6 +275,28 @@ TEST(LibraryCandidates, of_a_gpu_may_round_where_the_region_may) {
   EXPECT_EQ(call_text(region, kPlain).rfind("product f32 batch []", 0), 0u) << "oneDNN never does";
 }
 
+TEST(LibraryCandidates, of_a_gpu_take_attention_of_narrow_floats) {
+  const auto call_of = [](const std::string& type, const char* mask) {
+    const std::string tensor = type + "[2, 3, length, 64]";
+    const std::string graph =
+        graph_text({"%q: " + tensor, "%k: " + tensor, "%v: " + tensor, "%m: " + type + "[2, 1, 1, length]"},
+                   {fmt::format("%y: ? = Attention \"a\" (%q, %k, %v{}) {{scale = 0.125}}", mask)});
+    return call_text(region_of(graph, "a"), "cudnn choice=0 panel=0");
+  };
+  const std::string text = call_of("f16", ", %m");
+  EXPECT_EQ(text,
+            "product f16 batch [2, 3], rows length, columns length, depth 64\n"
+            "source 0 offset 0, strides [192*length, 64*length, 64, 1]\n"
+            "weights 1 offset 0, strides [192*length, 64*length, 1, 64]\n"
+            "result 4 offset 0, strides [192*length, 64*length, 64, 1]\n"
+            "post linear 0.125:f32 0:f32\n"
+            "post add 3 offset 0, strides [length, 0, 0, 1]\n"
+            "values width 64, 2 offset 0, strides [192*length, 64*length, 64, 1]\n");
+  EXPECT_EQ(print(parse_library_call(text)), text);
+  EXPECT_EQ(call_of("bf16", "").rfind("product bf16 batch", 0), 0u) << call_of("bf16", "");
+  EXPECT_EQ(call_of("f32", ", %m"), "no: it has no attention of f32");
+}
+
 TEST(LibraryCandidates, of_a_gpu_take_narrow_floats) {
   const std::string graph =
       product_graph("5", 64, 32, {"%b: f16[64]"}, {"%q: ? = Add \"a\" (%p, %b)", "%y: ? = Relu \"r\" (%q)"}, "f16");

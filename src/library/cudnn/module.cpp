@@ -14,8 +14,10 @@ using graft::cudnn::Plan;
 namespace {
 
 std::unique_ptr<Plan> make_plan(const graft::LibraryCall& call, int choice, void* stream) {
-  const graft::cudnn::ConvolutionForm form = graft::cudnn::convolution_form(call);
-  const auto make = [&](cudnnHandle_t handle) { return graft::cudnn::operation_graph(form, handle); };
+  const auto make = [&](cudnnHandle_t handle) {
+    return call.is_attention() ? graft::cudnn::operation_graph(graft::cudnn::attention_form(call), handle)
+                               : graft::cudnn::operation_graph(graft::cudnn::convolution_form(call), handle);
+  };
   return std::make_unique<Plan>(make, call.type, call.tf32, choice, stream);
 }
 

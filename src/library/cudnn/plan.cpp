@@ -105,8 +105,9 @@ struct Tally {
 Plan::Plan(const MakeGraph& make, DType type, bool tf32, int choice, void* stream)
     : handle_(handle_of(stream)), graph_(make(handle_.get())) {
   choose(choice, type == DType::kFloat32 && !tf32);
-  const int64_t width = bit_width(type) / 8;
-  for (const TensorForm& tensor : graph_.tensors) places_.push_back({tensor.buffer, tensor.offset * width});
+  for (const TensorForm& tensor : graph_.tensors) {
+    places_.push_back({tensor.buffer, tensor.offset * bit_width(tensor.type) / 8});
+  }
   addresses_.resize(places_.size());
 }
 
@@ -137,7 +138,8 @@ int Plan::run(void* const* buffers, void* workspace) {
   bool same = addresses_pack_ && packed_workspace_ == workspace;
   for (size_t i = 0; i < places_.size(); ++i) {
     const Place& place = places_[i];
-    void* address = static_cast<char*>(buffers[place.buffer]) + place.bytes;
+    void* const number = &graph_.numbers[i];
+    void* address = place.buffer < 0 ? number : static_cast<char*>(buffers[place.buffer]) + place.bytes;
     same &= address == addresses_[i];
     addresses_[i] = address;
   }
