@@ -81,8 +81,14 @@ class AttentionMatcher {
     if (!is_load_of(divisor, sum) && !guarded) return kReason;
     std::vector<Expr> point;
     for (const Axis& axis : result.axes) point.push_back(axis.variable);
-    const Expr& width = result.axes.back().variable;
-    if (!equal(quotient->args[0]->args.back(), width)) return kReason;
+    // The sum is read at the point that is stored, whichever way round its axes are.
+    const std::vector<Expr>& at = quotient->args[0]->args;
+    const Expr& width = at.back();
+    bool good = width->kind == ExprKind::kVariable && result.axes.size() == at.size();
+    for (size_t i = 0; good && i + 1 < at.size(); ++i) good = equal(at[i], forms_.common[i].variable);
+    for (const Expr& axis : at)
+      good &= std::any_of(point.begin(), point.end(), [&](auto& e) { return equal(e, axis); });
+    if (!good) return "attention is stored in another order";
     call.result = operand_of(store_access(region_, result.output, point), {row(), width->variable});
     return "";
   }

@@ -107,7 +107,10 @@ TEST_F(CudnnProposals, of_attention_with_masks_that_are_added) {
   EXPECT_GT(of(packed("f16", 32, 128, 12, 64, mask("[128, 0, 0, 1]") + "causal\n")), 0) << "before what lies ahead";
 }
 
-TEST_F(CudnnProposals, of_attention_are_none_for_heads_of_odd_sizes) { EXPECT_EQ(of(packed("f16", 1, 64, 8, 20)), 0); }
+TEST_F(CudnnProposals, of_attention_are_none_for_heads_of_odd_sizes) {
+  EXPECT_EQ(of(packed("f16", 1, 64, 8, 20)), 0);
+  EXPECT_NE(first_reason().find("multiple of 8"), std::string::npos) << first_reason();
+}
 
 TEST_F(CudnnProposals, of_convolutions) {
   for (const char* type : {"f32", "f16", "bf16"}) {

@@ -93,10 +93,15 @@ int64_t workspace_of(const Descriptor& plan) {
 /// Counts why plans were left out.
 struct Tally {
   int proposed = 0, inexact = 0, unsupported = 0, large = 0;
+  std::string reason;  ///< cuDNN's own for the first that it does not support
 
+  void note(const std::string& found) {
+    if (reason.empty()) reason = found;
+  }
   std::string text() const {
     return fmt::format("of {} plans {} change the numbers, {} are not supported, {} need more than {} bytes", proposed,
-                       inexact, unsupported, large, kMostWorkspace);
+                       inexact, unsupported, large, kMostWorkspace) +
+           (reason.empty() ? "" : "; " + reason);
   }
 };
 
@@ -115,12 +120,15 @@ void Plan::choose(int choice, bool strict) {
   Tally tally;
   int left = choice;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (const auto& configuration : configurations(*graph_.graph, mode)) {
+    const auto proposed = configurations(*graph_.graph, mode);
+    if (proposed.empty()) tally.note(first_reason());
+    for (const auto& configuration : proposed) {
       ++tally.proposed;
       if (!keeps_numbers(*configuration, strict)) {
         ++tally.inexact;
       } else if (auto plan = plan_of(*configuration, handle_.get()); !plan) {
         ++tally.unsupported;
+        tally.note(first_reason());
       } else if (workspace_ = workspace_of(*plan); workspace_ > kMostWorkspace) {
         ++tally.large;
       } else if (left-- == 0) {
