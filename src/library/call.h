@@ -87,6 +87,8 @@ struct LibraryCall {
 
 /// A call with more posts than this is refused.
 constexpr size_t kMostPosts = 8;
+/// Of operands: source, weights, result, one of each post, values.
+constexpr size_t kMostOperands = kMostPosts + 4;
 
 /// Extents of the dimensions of a role, in the order of its strides.
 std::vector<Size> extents_of(const LibraryCall& call, CallRole role);
