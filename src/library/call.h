@@ -61,7 +61,8 @@ struct PostOperation {
 /// d: depth, or input channels of a group; o, k: one index per window. Strides are in the order of these indices.
 /// Attention: source are the queries, weights the keys, posts make logits of their products, and
 /// result[b, r, w] = sum over c of softmax over c(posts[b, r, c]) * values[b, c, w]; where it is causal, only over the
-/// columns c <= r.
+/// columns c <= r. A row of which every column is hidden is 0; a library may hide those below -2.3e38 too, as it
+/// counts in powers of two.
 /// Weights in panels lie as [panels][k...][d][panel], where panels count the columns of all groups one after the other
 /// and the last one is padded with zeros.
 struct LibraryCall {
