@@ -2,6 +2,7 @@
 #include "plan/tuner.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <thread>
 
@@ -45,13 +46,20 @@ Effort effort_of(const BuildOptions& options) {
   return {.ways = {1, libraries, options}, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
 }
 
+/// Random values, which repeat in large tensors.
 TensorData sample(DType type, const std::vector<int64_t>& shape, uint64_t seed) {
+  constexpr int64_t kDifferent = 1 << 16;
   TensorData data = TensorData::zeros(type, shape);
   if (!is_float(type)) return data;  // integers may be indices: 0 is one of all tensors
   Random random(seed);
-  std::vector<double> values(static_cast<size_t>(data.element_count()));
+  std::vector<double> values(static_cast<size_t>(std::min(data.element_count(), kDifferent)));
   for (double& value : values) value = random.uniform(-1, 1);
   data.write_doubles(0, values);
+  const std::span<std::byte> bytes = data.mutable_bytes();
+  const size_t period = kDifferent * static_cast<size_t>(bit_width(type)) / 8;
+  for (size_t at = period; at < bytes.size(); at += period) {
+    std::memcpy(&bytes[at], bytes.data(), std::min(period, bytes.size() - at));
+  }
   return data;
 }
 
@@ -183,7 +191,7 @@ void run_in_turn(std::vector<Runner>& runners, JobData& data, const Effort& effo
 }  // namespace
 
 void Tuner::consider(const std::string& key, const RegionTask& task, const FusedStep& step,
-                     const std::vector<FusedTensor>& tensors, RegionChoice& choice) {
+                     const std::vector<FusedTensor>& tensors, bool compared, RegionChoice& choice) {
   choice.way = "interpreter";
   std::vector<std::string> names;
   for (Way& way : ways_of(task, typical_, effort_of(options_).ways)) {
@@ -196,8 +204,9 @@ void Tuner::consider(const std::string& key, const RegionTask& task, const Fused
   if (names.empty()) return;
   choice.way = names[0];
   const bool fixed = !step.count_symbol.empty();
-  if (options_.tuning == Tuning::kOff || names.size() < 2 || fixed) return;
+  if (options_.tuning == Tuning::kOff || (names.size() < 2 && !compared) || fixed) return;
   Job job = make_job(key, step, tensors);
+  job.compared = compared;
   job.ways = std::move(names);
   by_key_[key] = jobs_.size();
   jobs_.push_back(std::move(job));
@@ -264,7 +273,7 @@ void Tuner::run(Record& record) {
       options_.progress("measure " + choice.step, static_cast<int>(j), static_cast<int>(jobs_.size()));
     }
     const bool late = milliseconds_since(begin) > effort.seconds * 1e3;
-    if (!late && work(job) >= effort.share * whole) {
+    if (!late && (job.compared || work(job) >= effort.share * whole)) {
       measure(job, choice);
       continue;
     }
@@ -296,7 +305,9 @@ void Tuner::measure(const Job& job, RegionChoice& choice) const {
     return decide(job, *known, std::vector<std::string>(known->size()), choice);
   }
   std::vector<Runner> runners(job.ways.size());
-  in_parallel(runners.size(), options_.target.threads, [&](size_t w) {
+  // A GPU's kernels are compiled here.
+  const int threads = options_.device ? static_cast<int>(std::thread::hardware_concurrency()) : options_.target.threads;
+  in_parallel(runners.size(), threads, [&](size_t w) {
     Record record{.target = "", .regions = {}};
     record.regions[job.key].way = job.ways[w];
     build_runner(runners[w], job.program, record, options_);
