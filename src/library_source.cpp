@@ -251,6 +251,7 @@ LibraryRefusal library_refusal(std::shared_ptr<DeviceStream> stream) {
   return [asked](const LibrarySchedule& schedule, const LibraryCall& call) -> std::string {
     const std::lock_guard lock(asked->mutex);
     try {
+      const auto scope = asked->stream->enter();
       Module& module = module_of(schedule.library);
       module.open();
       if (sums_nothing(call)) return "it has nothing to sum";

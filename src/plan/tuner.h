@@ -44,9 +44,14 @@ class Tuner {
   };
   using Clock = std::chrono::steady_clock;
 
+  struct Runners;
+
   Job make_job(const std::string& key, const FusedStep& step, const std::vector<FusedTensor>& tensors) const;
   std::optional<std::vector<double>> known_times(const Job& job) const;
-  void measure(const Job& job, RegionChoice& choice) const;
+  /// Makes the candidates of the chosen jobs ready to run, in their order, until the time is over.
+  std::vector<Runners> build(const std::vector<const Job*>& chosen, Clock::time_point end) const;
+  void measure(const Job& job, Runners& runners, RegionChoice& choice) const;
+  static void leave(const Job& job, const std::string& reason, RegionChoice& choice);
   void decide(const Job& job, const std::vector<double>& milliseconds, const std::vector<std::string>& failures,
               RegionChoice& choice) const;
   std::string timing_key(const Job& job, const std::string& way) const;

@@ -56,6 +56,14 @@ class CudaGraph : public DeviceGraph {
   Handle context_, ready_ = nullptr;
 };
 
+class CudaScope : public DeviceScope {
+ public:
+  explicit CudaScope(Handle context) : current_(context) {}
+
+ private:
+  Current current_;
+};
+
 class CudaStream : public DeviceStream {
  public:
   CudaStream(Handle context, bool overlaps) : context_(context), overlaps_(overlaps) {
@@ -74,10 +82,8 @@ class CudaStream : public DeviceStream {
   CudaStream& operator=(const CudaStream&) = delete;
 
   void use(void* native) override { callers_ = native; }
-  void* native() override {
-    enter();
-    return stream_;
-  }
+  void* native() override { return stream_; }
+  std::unique_ptr<DeviceScope> enter() override { return std::make_unique<CudaScope>(context_); }
   void begin_run() override {
     if (callers_) follow(stream_, callers_);
   }
@@ -177,11 +183,6 @@ class CudaStream : public DeviceStream {
     const Current current(context_);
     check(driver().event_record(fence_, before), "noting a place in a stream");
     check(driver().stream_wait_event(after, fence_, 0), "waiting for another stream");
-  }
-  /// For callers of the driver beside this class; the context stays this thread's.
-  void enter() const {
-    Handle now = nullptr;
-    if (driver().current_context(&now) != 0 || now != context_) check(driver().push_context(context_), "a context");
   }
 
   Handle context_, stream_ = nullptr, callers_ = nullptr, fence_ = nullptr;
