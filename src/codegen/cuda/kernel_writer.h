@@ -323,6 +323,7 @@ class KernelWriter {
 
   // point_program.cpp
   std::string point_condition(const PointPlan& plan) const;
+  int64_t points_together(const PointPlan& plan) const;
   void write_points(PointPlan& plan);
   void name_point_axes(const PointPlan& plan);
   void bind_constant(const Expr& variable, int64_t value);

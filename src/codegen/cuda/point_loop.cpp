@@ -24,10 +24,16 @@ void loads_at_every_point(const Expr& e, std::unordered_set<const ExprNode*>& se
   if (e->kind == ExprKind::kLoad) loads.push_back(e);
 }
 
-int bytes_of_stores(const tile::Map& map) {
-  int bytes = 1;
-  for (const tile::Store& store : map.stores) bytes = std::max(bytes, bytes_of(store.value->type));
-  return bytes;
+/// Whether elements are copied, chosen or converted, and nothing is computed with them.
+bool only_moves(const tile::Map& map) {
+  bool moves = true;
+  for (const tile::Store& store : map.stores) {
+    for_each(store.value, [&](const Expr& node) {
+      const bool plain = is_call(node, Intrinsic::kSelect) || is_call(node, Intrinsic::kCast);
+      moves = moves && (node->kind != ExprKind::kCall || !is_float(node->type) || plain);
+    });
+  }
+  return moves;
 }
 
 int nodes_of(const tile::Map& map) {
@@ -252,7 +258,7 @@ bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string
   }
   std::vector<PointAccess> accesses = accesses_of_points(map);
   const int vector = map.condition ? 1 : widest_piece(map.axes.back(), accesses);
-  if (vector * bytes_of_stores(map) <= 4 && shifted_map(map, extents, accesses)) return true;
+  if (vector == 1 && shifted_map(map, extents, accesses)) return true;
   if (vector == 1) {
     for (PointAccess& access : accesses) access.wide = false;
     dealt_points(map, extents, 1, accesses);
@@ -291,12 +297,13 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   for (const PointAccess& access : accesses) {
     bytes = std::max<int64_t>(bytes, int64_t{vector} * bytes_of(names_.buffer(access.buffer).type));
   }
-  // Whole pieces at known places: with those of the other warps a few are enough to keep loads in flight.
+  // Whole pieces at known places that are computed with: the other warps of the multiprocessor keep loads enough in
+  // flight.
   const bool known = std::all_of(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
     return names_.address(access.buffer, *access.indices).has_value();
   });
   const bool whole = vector * bytes_of_narrowest(accesses) >= 16 && known;
-  const int at_once = turns_at_once(dealt, nodes_of(map), whole ? std::max<int64_t>(bytes, 16) : bytes);
+  const int at_once = whole && !only_moves(map) ? 1 : turns_at_once(dealt, nodes_of(map), bytes);
   const std::string first = code_.fresh("q");
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, dealt.turns, at_once));

@@ -13,7 +13,9 @@ namespace {
 constexpr int64_t kMostFolded = 64;  // elements of one window
 constexpr int64_t kMostSlides = 16;  // points of a thread along the axis on which windows slide
 constexpr int64_t kMostKept = 112;   // elements that a thread keeps of what does not slide
-constexpr int64_t kMostStep = 4;     // of a window
+constexpr int64_t kManyKept = 48;    // and for which it makes fewer neighbours, down to kLeastNeighbours
+constexpr int kLeastNeighbours = 4;
+constexpr int64_t kMostStep = 4;  // of a window
 
 /// Comparisons of affine expressions, and conjunctions of such.
 bool is_range(const Expr& e) {
@@ -170,7 +172,7 @@ bool KernelWriter::plan_point_statement(PointPlan& plan, const tile::Statement& 
   }
   int64_t folded = 1;
   for (const tile::Axis& axis : reduced_of(statement)) folded *= as_integer(axis.extent).value_or(kMostFolded + 1);
-  if (folded > kMostFolded) return false;
+  if (folded < 1 || folded > kMostFolded) return false;
   const auto own = [&](int buffer, const std::vector<Expr>& indices) {
     if (names_.buffer(buffer).scope == tile::Scope::kGlobal) return true;
     if (names_.buffer(buffer).scope != tile::Scope::kShared || indices.size() != axes.size()) return false;
@@ -280,7 +282,8 @@ std::optional<PointPlan> KernelWriter::plan_points() const {
     for (const PointWindow& window : plan.windows) {
       if (window.rows.step == 0) kept += window.kept(reduced_of(program_.body[window.statement]));
     }
-    if (kept <= kMostKept || plan.vector == 1) break;
+    const bool enough = kept <= kManyKept || (plan.vector <= kLeastNeighbours && kept <= kMostKept);
+    if (enough || plan.vector == 1) break;
     plan.vector /= 2;
   }
   return plan.windows.empty() ? std::nullopt : std::optional(plan);

@@ -64,6 +64,24 @@ std::string KernelWriter::point_condition(const PointPlan& plan) const {
   return conditions.empty() ? "true" : fmt::format("{}", fmt::join(conditions, " && "));
 }
 
+/// How many points have their rows loaded at once, so that many loads are on their way: as many as registers hold.
+int64_t KernelWriter::points_together(const PointPlan& plan) const {
+  constexpr int64_t kMostAhead = 112;  // elements
+  const bool exact = plan.slide < 0 || as_integer(plan.axes[plan.slide].extent) == plan.slides;
+  if (!exact) return 1;  // rows beyond the last point may not be there
+  int64_t together = 1;
+  for (int64_t wanted = 2; wanted <= plan.slides; wanted *= 2) {
+    int64_t elements = 0;
+    for (const PointWindow& window : plan.windows) {
+      if (window.rows.step == 0) continue;
+      const int64_t row = window.kept(reduced_of(program_.body[window.statement])) / window.rows.count;
+      elements += row * (window.rows.count - window.rows.step * (plan.slides - wanted));
+    }
+    if (elements <= kMostAhead) together = wanted;
+  }
+  return together;
+}
+
 void KernelWriter::write_points(PointPlan& plan) {
   const std::vector<std::string> extents = extents_of(plan.axes);
   std::vector<tile::Axis> dealt_axes;
@@ -94,14 +112,16 @@ void KernelWriter::write_points(PointPlan& plan) {
     if (window.rows.step == 0) load_window(plan, w, 0, 1);
   }
   const bool exact = plan.slide < 0 || as_integer(plan.axes[plan.slide].extent) == plan.slides;
+  const int64_t together = points_together(plan);
   for (int64_t u = 0; u < plan.slides; ++u) {
     code_.open(exact ? "" : fmt::format("if ({} < {})", u, extents[plan.slide]));
-    for (size_t w = 0; w < plan.windows.size(); ++w) {
+    // The rows of this point, or of several, that no earlier one has had.
+    const int64_t last = std::min(u + together, plan.slides) - 1;
+    for (size_t w = 0; w < plan.windows.size() && u % together == 0; ++w) {
       const WindowSide& rows = plan.windows[w].rows;
       if (rows.step == 0) continue;
-      // The rows of this point that no earlier one has had.
-      const int64_t reach = rows.count - rows.step * (plan.slides - 1), end = rows.step * u + reach;
-      load_window(plan, w, u == 0 ? 0 : std::max(end - rows.step, rows.step * u), end);
+      const int64_t reach = rows.count - rows.step * (plan.slides - 1), begin = rows.step * u;
+      load_window(plan, w, u == 0 ? 0 : std::max(begin - rows.step + reach, begin), rows.step * last + reach);
     }
     point_statements(plan, u);
     code_.close();

@@ -150,7 +150,8 @@ std::optional<RowPlan> KernelWriter::plan_rows() const {
   }
   if (elements > kMostElements || words > kMostWords) return std::nullopt;
   if (elements > kManyElements && words + kWorking / 2 > kRegisters / program_.threads) return std::nullopt;
-  // As many blocks of a multiprocessor as their registers allow, up to half of its threads.
+  // The compiler would make late loads early, for all pieces of a row: a bound on registers keeps it from that.
+  if (plan.late.empty()) return plan;
   const int64_t registers = ceil_quotient(words + kWorking, 8) * 8, threads = program_.threads;
   plan.blocks = std::clamp<int64_t>(std::min(kRegisters / (registers * threads), 1024 / threads), 1, 16);
   return plan;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps over rows that begin at any element: pieces are counted from the last whole address before a row, so that what
-// is stored goes to memory 16 bytes at a time; the ends of a row go one by one.
+// Maps of gathered rows that begin at any element: pieces are counted from the last whole address before a row, so that
+// what is stored goes to memory 16 bytes at a time; the ends of a row go one by one.
 #include <algorithm>
 
 #include "codegen/cuda/kernel_writer.h"
@@ -14,7 +14,7 @@ int bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
 
 }  // namespace
 
-/// map -> pieces that begin before their rows; false when rows are short or nothing would be gained.
+/// map of gathered rows -> pieces that begin before their rows; false when rows are short or nothing would be gained.
 bool KernelWriter::shifted_map(const tile::Map& map, const std::vector<std::string>& extents,
                                std::vector<PointAccess> accesses) {
   const tile::Axis& last = map.axes.back();
@@ -26,13 +26,17 @@ bool KernelWriter::shifted_map(const tile::Map& map, const std::vector<std::stri
   const int vector = 16 / bytes_of(target.type);
   if (target.scope != tile::Scope::kGlobal || !address || !address->coefficient(variable).is(1)) return false;
   if (vector < 4 || *length < kLeastPieces * vector) return false;
-  // What is read along the row is read in pieces too, but for what lies elsewhere than in global memory.
+  // What is read along the row is read in pieces too, but for what lies elsewhere than in global memory. It pays where
+  // the place of a row takes computing, as that of a gathered one does.
+  bool found_rows = false;
   for (PointAccess& access : accesses) {
     const auto place = names_.row_address(access.buffer, *access.indices, variable);
     const int bits = bit_width(names_.buffer(access.buffer).type);
     access.wide = access.load && place && place->affine.coefficient(variable).is(1) && bits >= 8 &&
                   names_.buffer(access.buffer).scope == tile::Scope::kGlobal;
+    found_rows |= access.wide && !place->rows.empty();
   }
+  if (!found_rows) return false;
   std::vector<tile::Axis> axes = map.axes;
   const int64_t pieces = (*length + 2 * vector - 2) / vector;
   axes.back().extent = make_index(pieces), axes.back().bound = 0;
