@@ -325,6 +325,8 @@ class KernelWriter {
   std::string point_condition(const PointPlan& plan) const;
   int64_t points_together(const PointPlan& plan) const;
   void write_points(PointPlan& plan);
+  void write_turns(PointPlan& plan, const std::vector<std::string>& extents, const std::vector<tile::Axis>& dealt_axes,
+                   const std::vector<std::string>& dealt_extents);
   void name_point_axes(const PointPlan& plan);
   void bind_constant(const Expr& variable, int64_t value);
   void load_window(const PointPlan& plan, size_t number, int64_t from, int64_t to);

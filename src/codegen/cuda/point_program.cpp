@@ -38,6 +38,13 @@ bool holds_for_pieces(const Expr& e, int last, int folded, int64_t begin, int wi
   return right.coefficients.empty() && place.is_multiple_of(width);
 }
 
+/// An element as the window keeps it.
+std::string widened_element(const PointWindow& window, const std::string& element) {
+  const Expr& kept = window.guard ? window.value->args[1] : window.value;
+  const bool same = kept.get() == window.load.get();
+  return same ? element : fmt::format("convert<{}>({})", type_name(kept->type), element);
+}
+
 bool is_product(const Expr& e) { return is_call(e, Intrinsic::kMul) && e->type == DType::kFloat32; }
 
 /// A sum of products, which are added without being rounded.
@@ -90,13 +97,30 @@ void KernelWriter::write_points(PointPlan& plan) {
     if (static_cast<int>(i) == plan.slide) continue;
     dealt_axes.push_back(plan.axes[i]), dealt_extents.push_back(extents[i]);
   }
-  code_.line("const bool wide = {};", point_condition(plan));
-  code_.line("(void)wide;");
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     const PointWindow& window = plan.windows[w];
     if (!window.guard) continue;
-    code_.line("const {} fill{} = {};", type_name(window.value->type), w, literal(*window.value->args[2]));
+    const std::string fill = literal(*window.value->args[2]), type = type_name(window.load->type);
+    code_.line("const {} fill{} = {};", type_name(window.value->type), w, fill);
+    code_.line("const {0} empty{1} = convert<{0}>({2});", type, w, fill);
+    code_.line("(void)fill{0}, (void)empty{0};", w);
   }
+  // One body for aligned pieces and one for others: no branches stand between the loads of either.
+  const std::string condition = point_condition(plan);
+  for (const bool wide : {true, false}) {
+    if (!wide && condition == "true") break;
+    code_.open(wide ? fmt::format("if ({})", condition) : "else");
+    code_.line("constexpr bool wide = {};", wide);
+    code_.line("(void)wide;");
+    write_turns(plan, extents, dealt_axes, dealt_extents);
+    code_.close();
+  }
+}
+
+/// The loop over the points of a thread, with those of the sliding axis written out.
+void KernelWriter::write_turns(PointPlan& plan, const std::vector<std::string>& extents,
+                               const std::vector<tile::Axis>& dealt_axes,
+                               const std::vector<std::string>& dealt_extents) {
   const PointDeal dealt = deal(dealt_axes, plan.vector);
   const std::string turn = code_.fresh("q");
   code_.line("#pragma unroll 1");
@@ -155,8 +179,12 @@ void KernelWriter::load_window(const PointPlan& plan, size_t number, int64_t fro
   const std::vector<tile::Axis> reduced = reduced_of(statement);
   for (const tile::Axis& axis : reduced) bind_constant(axis.variable, 0);
   if (plan.slide >= 0) bind_constant(axes[plan.slide].variable, 0);
+  const bool by_elements = window.guard && depends_on_elements(window, axes, reduced);
   const std::string row = code_.fresh("r");
   std::string place = row;
+  const int64_t row_elements = window.kept(reduced) / window.rows.count, count = (to - from) * row_elements;
+  code_.open("");
+  if (!by_elements) code_.line("{} raw[{}];", type_name(window.load->type), count);
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", row, from, to));
   if (window.rows.step > 0) {
@@ -172,26 +200,33 @@ void KernelWriter::load_window(const PointPlan& plan, size_t number, int64_t fro
     place = fmt::format("({} * {} + {})", place, bound, name);
   }
   expressions_.enter();
-  const bool by_elements = window.guard && depends_on_elements(window, axes, reduced);
   if (window.guard && !by_elements) {
     code_.line("const bool there = {};", expressions_.value(window.guard));
     code_.open("if (there)");
   }
   const std::string start = names_.variables.at(axes.back().variable->variable);
+  place = fmt::format("{} * {}", place, window.elements.count);
+  if (!by_elements) place += fmt::format(" - {}", from * row_elements);
   for (int64_t piece = 0; piece * window.width - window.first < window.elements.count; ++piece) {
-    load_piece(plan, number, fmt::format("{} * {}", place, window.elements.count), piece * window.width - window.first,
-               by_elements);
+    load_piece(plan, number, place, piece * window.width - window.first, by_elements);
   }
   if (window.guard && !by_elements) {
     code_.close();
     code_.open("else");
     code_.line("#pragma unroll");
-    code_.line("for (int e = 0; e < {0}; ++e) w{1}[{2} * {0} + e] = fill{1};", window.elements.count, number, place);
+    code_.line("for (int e = 0; e < {}; ++e) raw[{} + e] = empty{};", window.elements.count, place, number);
     code_.close();
   }
   bind_index(axes.back().variable, start, bound_of(axes.back()));
   expressions_.leave();
   for (size_t i = 0; i < window.boxes.size() + 1; ++i) code_.close();
+  if (!by_elements) {
+    // All are loaded before the first is widened, and each is widened once, however many windows it lies in.
+    code_.line("#pragma unroll");
+    code_.line("for (int e = 0; e < {}; ++e) w{}[{} + e] = {};", count, number, from * row_elements,
+               widened_element(window, "raw[e]"));
+  }
+  code_.close();
 }
 
 /// The elements from `begin` on, an aligned piece of them at once where all are there.
@@ -203,10 +238,9 @@ void KernelWriter::load_piece(const PointPlan& plan, size_t number, const std::s
   const std::vector<tile::Axis> reduced = reduced_of(statement);
   const WindowSide& side = window.elements;
   const std::string start = names_.variables.at(axes.back().variable->variable), type = type_name(window.load->type);
-  const Expr inner = window.guard ? window.value->args[1] : window.value;
-  // Each element is widened once, however many windows it lies in.
+  const std::string target = by_elements ? fmt::format("w{}", number) : "raw";
   const auto kept = [&](const std::string& element) {
-    return inner.get() == window.load.get() ? element : fmt::format("convert<{}>({})", type_name(inner->type), element);
+    return by_elements ? widened_element(window, element) : element;
   };
   const auto stand_at = [&](int64_t element) {
     if (side.step == 0) return;
@@ -237,7 +271,7 @@ void KernelWriter::load_piece(const PointPlan& plan, size_t number, const std::s
     }
     code_.line("const Pack<{0}, {1}> v = read_pack<{0}, {1}>({2}, wide);", type, window.width, pointer(begin));
     for (int64_t e = low; e < high; ++e)
-      code_.line("w{}[{} + {}] = {};", number, place, e, kept(fmt::format("v.at[{}]", e - begin)));
+      code_.line("{}[{} + {}] = {};", target, place, e, kept(fmt::format("v.at[{}]", e - begin)));
     if (by_elements) {
       code_.close();
       code_.open("else");
@@ -246,7 +280,7 @@ void KernelWriter::load_piece(const PointPlan& plan, size_t number, const std::s
   if (!whole || by_elements) {
     for (int64_t e = low; e < high; ++e) {
       if (!by_elements) {
-        code_.line("w{}[{} + {}] = {};", number, place, e, kept(fmt::format("*({})", pointer(e))));
+        code_.line("{}[{} + {}] = {};", target, place, e, kept(fmt::format("*({})", pointer(e))));
         continue;
       }
       if (all_or_none) {
