@@ -53,9 +53,20 @@ template <class T, int N> GRAFT_DEVICE Pack<T, N> read_shifted(const T* from) {
   }
   return pack;
 }
+// To global memory.
 template <class T, int N> GRAFT_DEVICE void write_pack(T* to, const Pack<T, N>& pack, bool wide) {
   if (wide) {
-    *(Pack<T, N>*)to = pack;
+    // As one word or vector of words: what was computed one by one would go one by one.
+    if constexpr (sizeof(pack) == 16) {
+      const uint4 w = bit_cast<uint4>(pack);
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+                   ::"l"(to), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w) : "memory");
+    } else if constexpr (sizeof(pack) == 8) {
+      const uint2 w = bit_cast<uint2>(pack);
+      asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(w.x), "r"(w.y) : "memory");
+    } else {
+      *(Pack<T, N>*)to = pack;
+    }
     return;
   }
 #pragma unroll
