@@ -114,6 +114,10 @@ void KernelWriter::fragment_points(const tile::Map& map, int fragment, size_t ro
   const auto middle = map.axes.begin() + static_cast<std::ptrdiff_t>(row_axes);
   name_points(names_, {map.axes.begin(), middle}, row);
   name_points(names_, {middle, map.axes.end()}, column);
+  if (row_axes == 1 && map.axes.size() == 2) {
+    bind_index(map.axes[0].variable, row, layout.padded_rows());
+    bind_index(map.axes[1].variable, column, layout.padded_columns());
+  }
   std::string inside = fmt::format("{} < {} && {} < {}", row, layout.rows, column, layout.columns);
   for (size_t i = 0; i < map.axes.size(); ++i) {
     inside += fmt::format(" && {} < {}", names_.variables.at(map.axes[i].variable->variable), extents[i]);

@@ -31,6 +31,8 @@ struct Accesses {
   std::set<int> reads, writes;
 };
 Accesses accesses_of(const tile::Program& program, const tile::Statement& statement);
+/// The fragments among them.
+Accesses fragments_of(const tile::Program& program, const tile::Statement& statement);
 
 /// Whether the order of elements does not matter, as far as the combination's form shows it.
 bool is_commutative(const Monoid& monoid);
@@ -316,6 +318,9 @@ class KernelWriter {
   void statement(const tile::Contract& contract);
   void contract_in_memory(const tile::Contract& contract);
   void multiply(const ContractPlan& plan, const std::string& slot, bool leave_running);
+  void settle(const tile::Statement& statement);
+  void settle(size_t count);
+  void settle_all() { settle(running_.size()); }
   std::string shared_operand(const ContractPlan& plan, const Operand& operand, const std::string& slot);
   std::string swizzled_operand(const ContractPlan& plan, const Operand& operand, const std::string& slot);
   bool pipelined(const tile::For& loop, std::vector<ContractPlan>& plans);
@@ -340,6 +345,12 @@ class KernelWriter {
     bool leave_running = false;  ///< its result is not waited for
   };
   std::unordered_map<const tile::Contract*, Planned> planned_;
+  /// A product of warpgroups that has been started and not yet waited for.
+  struct Running {
+    int c = -1, a = -1;   ///< the fragments that it writes and reads; a: -1 when it reads shared memory
+    bool certain = true;  ///< started on every way to the present place
+  };
+  std::vector<Running> running_;
 };
 
 }  // namespace graft::cuda
