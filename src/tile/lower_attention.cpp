@@ -116,7 +116,13 @@ class AttentionLowering {
     const Size rows = common.back().extent;
     const Size tiles = max(ceil_div(rows, schedule_.queries), Size(1));
     row_step_ = on_gpu_ ? Size(schedule_.queries) : ceil_div(rows, tiles);
-    row_begin_ = (tiles.is(1) ? make_index(0) : builder_.add_grid(tiles)) * make_size(row_step_);
+    Expr tile = tiles.is(1) ? make_index(0) : builder_.add_grid(tiles);
+    // Where later queries see more keys, they come first: short blocks fill up the end.
+    row_begin_ = tile * make_size(row_step_);
+    if (on_gpu_ && !tiles.is(1) && keys_seen(row_begin_)) {
+      tile = make_size(tiles - 1) - tile;
+      row_begin_ = tile * make_size(row_step_);
+    }
     rows_ = rows;
   }
 

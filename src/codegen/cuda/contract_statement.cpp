@@ -189,12 +189,14 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
   const std::vector<const tile::For*> loops = plans[0].loops;
   const tile::For& innermost = *loops.back();
   constexpr int kUnasked = 3;  // where the schedule leaves it to us
-  const int slots = std::clamp(innermost.stages > 1 ? innermost.stages : kUnasked, 2, std::max(max_stages_, 2));
+  const bool once = loops.size() == 1 && innermost.axis.bound == 1;
+  const int slots =
+      once ? 1 : std::clamp(innermost.stages > 1 ? innermost.stages : kUnasked, 2, std::max(max_stages_, 2));
   bool warpgroups = false;
   for (const ContractPlan& plan : plans) warpgroups |= plan.warpgroups;
   // Products that nothing else waits for overlap with the next one; the slot they read is free one iteration later.
   const bool overlaps = warpgroups && innermost.body.size() == 1 && slots >= 3;
-  const int ahead = overlaps ? slots - 2 : slots - 1;
+  const int ahead = once ? 1 : overlaps ? slots - 2 : slots - 1;
 
   std::vector<std::string> extents, copied;
   for (const tile::For* each : loops) {
