@@ -252,12 +252,13 @@ class AttentionLowering {
   }
 
   void add_row_map(Body& body, int buffer, const std::function<Expr(const std::vector<Expr>&)>& value) const {
-    const Axis i = row_axis();
+    const Axis i = weights_ >= 0 ? whole_rows() : row_axis();
     body.push_back({Map{{i}, {}, {{buffer, {i.variable}, value({i.variable}), ScatterMode::kSet}}}});
   }
 
   void add_row_reduce(Body& body, int buffer, Intrinsic combine) const {
-    const Axis i = row_axis(), j = column_axis();
+    const bool whole = weights_ >= 0;
+    const Axis i = whole ? whole_rows() : row_axis(), j = whole ? whole_columns() : column_axis();
     Reduce reduce;
     reduce.axes = {i}, reduce.reduced = {j};
     reduce.lift = {load(scores_, {i.variable, j.variable})};
@@ -432,13 +433,10 @@ class AttentionLowering {
   }
 
   void add_exponentials(Body& body) const {
-    if (computes_logits_) {
-      const Axis i = row_axis(), j = column_axis();
-      const Expr value = convert(logits_, at(i.variable, forms_.logits_key, j.variable), i.variable, j.variable);
-      body.push_back({Map{{i, j}, {}, {{scores_, {i.variable, j.variable}, value}}}});
-    }
+    add_logits(body);
     add_masking(body);
-    const Expr scale = make_constant(type_, scale_), nothing = make_constant(type_, -std::numeric_limits<double>::infinity());
+    const Expr scale = make_constant(type_, scale_);
+    const Expr nothing = make_constant(type_, -std::numeric_limits<double>::infinity());
     add_row_reduce(body, tile_largest_, Intrinsic::kMax);
     add_row_map(body, tile_largest_,
                 [&](const auto& i) { return max(load(tile_largest_, i) * scale, load(largest_, i)); });
@@ -456,16 +454,42 @@ class AttentionLowering {
                 [&](const auto& row) { return load(sum_, row) * load(rescale_, row) + load(tile_sum_, row); });
   }
 
+  /// Whether column j of a tile is a key: j is compared with a number that is known to be small.
+  Expr is_key(const Expr& j) const {
+    const Expr left = make_size(key_axis().extent) - key_begin_;
+    return lt(j, max(min(left, make_index(schedule_.keys)), make_index(0)));
+  }
+
+  /// What the logits are beyond a product with the scores; where it loads anything, rows and keys must be there.
+  void add_logits(Body& body) const {
+    if (!computes_logits_) return;
+    const Axis i = reads_rows() ? row_axis() : whole_rows(), j = whole_columns();
+    Expr value = convert(logits_, at(i.variable, forms_.logits_key, j.variable), i.variable, j.variable);
+    if (!has_whole_tiles()) {
+      const Expr nothing = make_constant(type_, -std::numeric_limits<double>::infinity());
+      value = select(is_key(j.variable), value, nothing);
+    }
+    body.push_back({Map{{i, j}, {}, {{scores_, {i.variable, j.variable}, value}}}});
+  }
+  /// Whether the logits load other values of the query than its scores.
+  bool reads_rows() const {
+    bool found = false;
+    for_each(logits_, [&](const Expr& node) {
+      if (node->kind != ExprKind::kLoad || is_score_tensor(node->tensor)) return;
+      for (const Expr& index : node->args) found |= uses_variable(index, forms_.common.back().variable->variable);
+    });
+    return found;
+  }
+
   /// Minus infinity for keys that do not count, in the tiles that have some.
   void add_masking(Body& body) const {
     Expr counts, needed;
     const auto also = [](Expr& all, const Expr& one, bool both) { all = !all ? one : both ? all && one : all || one; };
     const Expr end = key_begin_ + make_index(schedule_.keys);
     const Axis i = whole_rows(), j = whole_columns();
-    if (!has_whole_tiles()) {
-      const Expr keys = make_size(key_axis().extent);
-      also(counts, lt(key_begin_ + j.variable, keys), true);
-      also(needed, gt(end, keys), false);
+    if (!has_whole_tiles() && !computes_logits_) {
+      also(counts, is_key(j.variable), true);
+      also(needed, gt(end, make_size(key_axis().extent)), false);
     }
     const Replacements where = at(i.variable, forms_.logits_key, j.variable);
     for (const Expr& condition : conditions_) {

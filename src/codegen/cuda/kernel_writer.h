@@ -210,6 +210,7 @@ class KernelWriter {
   void fragment_map(const tile::Map& map, int fragment);
   bool stays_in_registers(const tile::Map& map) const;
   void row_map(const tile::Map& map, const FragmentLayout& layout);
+  std::vector<Expr> load_columns(const tile::Map& map, const FragmentLayout& layout, const std::string& columns);
   void fragment_points(const tile::Map& map, int fragment, size_t row_axes);
   bool fragment_rows(const tile::Map& map, int fragment);
   bool fragment_pieces(const tile::Map& map, int fragment);
