@@ -47,6 +47,7 @@ class AttentionLowering {
       add_weighted(loop.body);
     }
     builder_.add({std::move(loop)});
+    if (weights_ >= 0) add_sum();
     if (inverse_ >= 0) {
       add_row_map(builder_.program.body, inverse_, [&](const auto& i) {
         return make_constant(type_, 1) / convert(divisor_, at(i[0]), i[0], {});
@@ -143,7 +144,7 @@ class AttentionLowering {
     tile_largest_ = builder_.add_scratch("tile_largest", type, {queries}, row_scope);
     rescale_ = builder_.add_scratch("rescale", type, {queries}, row_scope);
     sum_ = builder_.add_scratch("sum", type, {queries}, row_scope);
-    tile_sum_ = builder_.add_scratch("tile_sum", type, {queries}, row_scope);
+    if (weights_ < 0) tile_sum_ = builder_.add_scratch("tile_sum", type, {queries}, row_scope);
     weighted_ = builder_.add_scratch("weighted", type, {queries, value_axis().extent}, Scope::kFragment);
   }
 
@@ -205,6 +206,10 @@ class AttentionLowering {
     builder_.add(
         {Map{{row, e}, {}, {{weighted_, {row.variable, e.variable}, make_constant(type_, 0), ScatterMode::kSet}}}});
     if (wide_queries_ >= 0) widen_queries();
+    if (weight_sums_ >= 0) {
+      const Axis i = whole_rows(), j = make_axis(Size(kSumColumns));
+      builder_.add({Map{{i, j}, {}, {{weight_sums_, {i.variable, j.variable}, make_constant(type_, 0)}}}});
+    }
   }
 
   void widen_queries() {
@@ -334,6 +339,8 @@ class AttentionLowering {
   void make_block_scratch() {
     weights_ = builder_.add_scratch("weights", forms_.values->type, {Size(schedule_.queries), Size(schedule_.keys)},
                                     Scope::kFragment);
+    weight_sums_ = builder_.add_scratch("weight_sums", type_, {Size(schedule_.queries), Size(kSumColumns)},
+                                        Scope::kFragment);
     shift_ = builder_.add_scratch("shift", type_, {Size(schedule_.queries)}, Scope::kFragment);
     logits_ = forms_.logits;
     for (const Expr& condition : take_conditions(logits_)) {
@@ -449,9 +456,6 @@ class AttentionLowering {
     const std::vector<Expr> point = {i.variable, j.variable};
     const Expr power = make_call(Intrinsic::kFma, {load(scores_, point), scale, -load(shift_, {i.variable})});
     body.push_back({Map{{i, j}, {}, {{scores_, point, exp2(power)}}}});
-    add_row_reduce(body, tile_sum_, Intrinsic::kAdd);
-    add_row_map(body, sum_,
-                [&](const auto& row) { return load(sum_, row) * load(rescale_, row) + load(tile_sum_, row); });
   }
 
   /// Whether column j of a tile is a key: j is compared with a number that is known to be small.
@@ -506,11 +510,13 @@ class AttentionLowering {
   }
 
   /// What was summed under an earlier maximum counts less; the exponentials become weights, rounded as the values are, so
-  /// that matrix units can multiply the two; the sum of weights is that of the exact ones.
+  /// that matrix units can multiply the two.
   void add_rescaling(Body& body) const {
-    const Axis i = whole_rows(), e = make_axis(value_axis().extent);
-    const std::vector<Expr> point = {i.variable, e.variable};
-    body.push_back({Map{{i, e}, {}, {{weighted_, point, load(weighted_, point) * load(rescale_, {i.variable})}}}});
+    for (const int sums : {weighted_, weight_sums_}) {
+      const Axis i = whole_rows(), e = make_axis(sums == weighted_ ? value_axis().extent : Size(kSumColumns));
+      const std::vector<Expr> point = {i.variable, e.variable};
+      body.push_back({Map{{i, e}, {}, {{sums, point, load(sums, point) * load(rescale_, {i.variable})}}}});
+    }
     const Axis row = whole_rows(), j = whole_columns();
     const std::vector<Expr> at_key = {row.variable, j.variable};
     const Expr rounded = make_cast(forms_.values->type, load(scores_, at_key));
@@ -538,8 +544,35 @@ class AttentionLowering {
     contract.c_indices = {i.variable, e.variable};
     contract.accumulate = true;
     body.push_back({std::move(contract)});
+    add_weight_sums(body);
   }
 
+  /// The sum that divides is that of the rounded weights: they add up to one, whatever rounding did to them. Matrix units
+  /// add them, as a product with ones.
+  void add_weight_sums(Body& body) const {
+    Contract contract;
+    const Axis i = row_axis(), e = make_axis(Size(kSumColumns)), j = whole_columns();
+    contract.m = {i}, contract.n = {e}, contract.k = {j};
+    contract.a = make_load(weights_, forms_.values->type, {i.variable, j.variable});
+    contract.b = make_constant(forms_.values->type, 1);
+    contract.c = weight_sums_;
+    contract.c_indices = {i.variable, e.variable};
+    contract.accumulate = true;
+    body.push_back({std::move(contract)});
+  }
+
+  /// All columns of the sums are equal.
+  void add_sum() {
+    const Axis i = whole_rows(), e = make_axis(Size(kSumColumns));
+    Reduce reduce;
+    reduce.axes = {i}, reduce.reduced = {e};
+    reduce.lift = {load(weight_sums_, {i.variable, e.variable})};
+    reduce.monoid = make_monoid(Intrinsic::kMax, type_);
+    reduce.outputs = {{sum_, {i.variable}, {}, ScatterMode::kSet}};
+    builder_.add({std::move(reduce)});
+  }
+
+  static constexpr int64_t kSumColumns = 16;  ///< the fewest that a product has
   static constexpr int kInverse = -1000000;  ///< stands for the row's inverse until it has become a buffer
   const Region& region_;
   const AttentionForms& forms_;
@@ -556,7 +589,7 @@ class AttentionLowering {
   int wide_queries_ = -1, wide_values_ = -1;  ///< copies in the type of the scores
   // Of blocks:
   int weights_ = -1;  ///< the exponentials in the type of the values
-  int shift_ = -1, inverse_ = -1;
+  int weight_sums_ = -1, shift_ = -1, inverse_ = -1;
   double scale_ = 1;              ///< of what the scores' buffer holds, to logits in units of log 2
   Expr logits_, divisor_;         ///< without conditions; of the weighted sum
   bool computes_logits_ = false;  ///< they are more than the scores

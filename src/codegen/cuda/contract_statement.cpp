@@ -140,8 +140,8 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
 }
 
 /// Waits for the products whose fragments the statement reads or writes. Products into one fragment follow each other
-/// by themselves. A branch sees to what its later statements use; ptxas lets products run beside other instructions only
-/// where it finds a wait for each fragment that these use on the way there.
+/// by themselves. A branch sees to what its later statements use; there all are waited for, since ptxas runs one product
+/// after the other where some are awaited in a branch and some are not.
 void KernelWriter::settle(const tile::Statement& statement) {
   if (running_.empty() || std::holds_alternative<tile::For>(statement.node)) return;
   if (const auto* branch = std::get_if<tile::If>(&statement.node)) {
@@ -157,7 +157,7 @@ void KernelWriter::settle(const tile::Statement& statement) {
     const Running& each = running_[i];
     if (used.reads.contains(each.c) || used.writes.contains(each.c) || used.writes.contains(each.a)) needed = i + 1;
   }
-  settle(needed);
+  settle(needed > 0 && in_branch_ ? running_.size() : needed);
 }
 
 /// Waits for the first `count` of the running products.

@@ -2,6 +2,7 @@
 #include "codegen/cuda/kernel_writer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -246,9 +247,11 @@ void KernelWriter::statement(const tile::If& branch) {
   const std::string condition = uniform_value(branch.condition);
   const Accesses skipped = pending_;
   std::vector<Running> running = running_;
+  const bool was_in_branch = std::exchange(in_branch_, true);
   code_.open(fmt::format("if ({})", condition));
   expressions_.enter();
   body(branch.body);
+  in_branch_ = was_in_branch;
   expressions_.leave();
   code_.close();
   merge(pending_, skipped);

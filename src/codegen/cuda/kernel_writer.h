@@ -352,6 +352,7 @@ class KernelWriter {
     bool certain = true;  ///< started on every way to the present place
   };
   std::vector<Running> running_;
+  bool in_branch_ = false;
 };
 
 }  // namespace graft::cuda
