@@ -140,8 +140,8 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
 }
 
 /// Waits for the products whose fragments the statement reads or writes. Products into one fragment follow each other
-/// by themselves. A branch sees to what its later statements use; there all are waited for, since ptxas runs one product
-/// after the other where some are awaited in a branch and some are not.
+/// by themselves. A branch sees to what its later statements use; there all are waited for, since ptxas runs one
+/// product after the other where some are awaited in a branch and some are not.
 void KernelWriter::settle(const tile::Statement& statement) {
   if (running_.empty() || std::holds_alternative<tile::For>(statement.node)) return;
   if (const auto* branch = std::get_if<tile::If>(&statement.node)) {

@@ -127,7 +127,8 @@ std::vector<Expr> KernelWriter::load_columns(const tile::Map& map, const Fragmen
   unconditional_loads(value, seen, all);
   for (const Expr& load : all) {
     const bool shared = !names_.is_fragment(load->tensor) && !uses_variable(load, row) && bit_width(load->type) >= 8;
-    const bool stays = names_.buffer(load->tensor).scope == tile::Scope::kGlobal && !names_.buffer(load->tensor).written;
+    const bool stays =
+        names_.buffer(load->tensor).scope == tile::Scope::kGlobal && !names_.buffer(load->tensor).written;
     bool plain = true;
     for (const Expr& index : load->args) {
       for_each(index, [&](const Expr& node) { plain &= node->kind != ExprKind::kLoad; });
@@ -146,7 +147,8 @@ std::vector<Expr> KernelWriter::load_columns(const tile::Map& map, const Fragmen
   expressions_.enter();
   std::string present = fmt::format("{} < {}", name, columns);
   for (const Expr& condition : conditions) present += " && " + expressions_.value(condition);
-  for (size_t i = 0; i < loads.size(); ++i) code_.line("x{}[p / 2][p % 2] = zero_of<{}>();", i, type_name(loads[i]->type));
+  for (size_t i = 0; i < loads.size(); ++i)
+    code_.line("x{}[p / 2][p % 2] = zero_of<{}>();", i, type_name(loads[i]->type));
   code_.open(fmt::format("if ({})", present));
   expressions_.enter();
   for (size_t i = 0; i < loads.size(); ++i) code_.line("x{}[p / 2][p % 2] = {};", i, expressions_.value(loads[i]));

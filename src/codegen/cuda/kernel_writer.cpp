@@ -257,7 +257,8 @@ void KernelWriter::statement(const tile::If& branch) {
   merge(pending_, skipped);
   // On the other way all that ran before still runs, and what the branch started does not.
   for (const Running& each : running_) {
-    const bool before = std::any_of(running.begin(), running.end(), [&](const Running& old) { return old.c == each.c; });
+    const bool before =
+        std::any_of(running.begin(), running.end(), [&](const Running& old) { return old.c == each.c; });
     if (!before) running.push_back({each.c, each.a, false});
   }
   running_ = std::move(running);
