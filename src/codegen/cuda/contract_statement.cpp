@@ -184,6 +184,16 @@ void KernelWriter::advance(const std::vector<const tile::For*>& loops, const std
   for (size_t i = 1; i < loops.size(); ++i) code_.close();
 }
 
+/// Room for the tiles of a loop's products, and what their copies need.
+void KernelWriter::prepare_tiles(std::vector<ContractPlan>& plans, int slots) {
+  for (ContractPlan& plan : plans) {
+    for (Operand* operand : {&plan.a, &plan.b}) {
+      reserve(*operand, operand->repeats ? 1 : slots);
+      prepare_copies(plan, *operand);
+    }
+  }
+}
+
 /// for -> for with the tiles of later iterations on their way: one barrier per iteration.
 void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPlan>& plans) {
   const std::vector<const tile::For*> loops = plans[0].loops;
@@ -206,12 +216,7 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
   }
   const std::string slot = code_.fresh("slot"), next = code_.fresh("next"), round = code_.fresh("round");
   barrier();
-  for (ContractPlan& plan : plans) {
-    for (Operand* operand : {&plan.a, &plan.b}) {
-      reserve(*operand, operand->repeats ? 1 : slots);
-      prepare_copies(plan, *operand);
-    }
-  }
+  prepare_tiles(plans, slots);
   for (const tile::For* each : loops) {
     copied.push_back(bind(each->axis.variable, "i"));
     code_.line("int {} = 0;", copied.back());

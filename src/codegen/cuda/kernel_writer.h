@@ -325,6 +325,7 @@ class KernelWriter {
   std::string shared_operand(const ContractPlan& plan, const Operand& operand, const std::string& slot);
   std::string swizzled_operand(const ContractPlan& plan, const Operand& operand, const std::string& slot);
   bool pipelined(const tile::For& loop, std::vector<ContractPlan>& plans);
+  void prepare_tiles(std::vector<ContractPlan>& plans, int slots);
   void pipelined_loop(const tile::For& loop, std::vector<ContractPlan>& plans);
   void advance(const std::vector<const tile::For*>& loops, const std::vector<std::string>& names,
                const std::vector<std::string>& extents);

@@ -20,9 +20,8 @@ std::string function(int columns, const std::string& type, bool from_registers) 
   const int b = count + (from_registers ? 4 : 1);
   const std::string layouts = from_registers ? fmt::format("%{}", b + 2) : fmt::format("%{}, %{}", b + 2, b + 3);
   return fmt::format(
-      "  template <{}bool BTransposed> static __device__ __forceinline__ void apply(f32 (&d)[{}][4], {}, u64 b, int "
-      "add) "
-      "{{\n"
+      "  template <{}bool BTransposed> static __device__ __forceinline__ void apply(f32 (&d)[{}][4], {}, u64 b, "
+      "int add) {{\n"
       "    asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n"
       "                 \"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {}, {}, %{}, p, 1, 1, {};\\n}}\"\n"
       "                 : {}\n                 : {}, \"l\"(b), \"r\"(add), {}\"n\"((int)BTransposed));\n  }}\n",
