@@ -100,8 +100,7 @@ Axis AttentionTile::row_axis() const {
 }
 Axis AttentionTile::column_axis() const {
   const auto extent = key_axis().extent.as_constant();
-  // Scores that are made ahead are made once more than there are tiles.
-  if (extent && *extent % schedule_.keys == 0 && !schedule_.ahead) return make_axis(Size(schedule_.keys));
+  if (extent && *extent % schedule_.keys == 0) return make_axis(Size(schedule_.keys));
   return make_axis(min(make_index(schedule_.keys), make_size(key_axis().extent) - key_begin_), schedule_.keys);
 }
 

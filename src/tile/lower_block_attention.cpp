@@ -20,7 +20,10 @@ class BlockAttention : AttentionTile {
     make_scratch();
     initialise();
     For loop = key_loop();
-    add_steps(loop);
+    add_scores(loop.body);
+    add_exponentials(loop.body);
+    add_rescaling(loop.body);
+    add_weighted(loop.body);
     builder_.add({std::move(loop)});
     add_sum();
     add_results();
@@ -51,7 +54,6 @@ class BlockAttention : AttentionTile {
     builder_.add({Map{{i}, {}, {{largest_, {i.variable}, minus_infinity()}}}});
     add_constant(whole_rows(), make_axis(value_axis().extent), weighted_, type_, 0);
     add_constant(whole_rows(), make_axis(Size(kSumColumns)), weight_sums_, type_, 0);
-    if (schedule_.ahead) add_constant(whole_rows(), whole_columns(), weights_, forms_.values->type, 0);
   }
 
   /// Logits as conditions, a factor, and what the buffer of scores will hold.
@@ -132,27 +134,6 @@ class BlockAttention : AttentionTile {
   Axis whole_rows() const { return make_axis(Size(schedule_.queries)); }
   Axis whole_columns() const { return make_axis(Size(schedule_.keys)); }
   bool has_whole_tiles() const { return key_axis().extent.is_multiple_of(schedule_.keys); }
-
-  /// The scores of tile t, their exponentials and the sum that they weigh: one after the other, or, when the schedule
-  /// asks for it, the scores of tile t before the sum of tile t - 1, so that a product runs beside the exponentials.
-  void add_steps(For& loop) {
-    const Expr tiles = loop.axis.extent, tile = loop.axis.variable;
-    if (!schedule_.ahead) {
-      add_scores(loop.body);
-      add_exponentials(loop.body);
-      add_rescaling(loop.body);
-      add_weighted(loop.body, key_begin_);
-      return;
-    }
-    loop.axis.extent = tiles + make_index(1);
-    if (loop.axis.bound > 0) ++loop.axis.bound;
-    add_scores(loop.body);
-    add_weighted(loop.body, (tile - make_index(1)) * make_index(schedule_.keys));
-    If present{lt(tile, tiles), {}};
-    add_exponentials(present.body);
-    add_rescaling(present.body);
-    loop.body.push_back({std::move(present)});
-  }
 
   void add_scores(Body& body) const {
     const graft::Reduce& form = *forms_.scores;
@@ -255,23 +236,20 @@ class BlockAttention : AttentionTile {
     body.push_back({Map{{row, j}, {}, {{weights_, at_key, rounded}}}});
   }
 
-  /// weighted += weights * values, of the keys from `begin`; there are none before the first and beyond the last.
-  void add_weighted(Body& body, const Expr& begin) const {
+  /// weighted += weights * values; there are none beyond the last key.
+  void add_weighted(Body& body) const {
     Contract contract;
     const Axis i = row_axis(), e = make_axis(value_axis().extent), j = whole_columns();
     contract.m = {i}, contract.n = {e}, contract.k = {j};
     contract.a = make_load(weights_, forms_.values->type, {i.variable, j.variable});
     Replacements where = at(make_index(0));
-    where.emplace_back(key_axis().variable->variable, begin + j.variable);
+    where.emplace_back(key_axis().variable->variable, key_begin_ + j.variable);
     where.emplace_back(value_axis().variable->variable, e.variable);
     contract.b = convert(forms_.values, where, {}, {});
-    Expr inside;
-    if (schedule_.ahead) inside = ge(begin + j.variable, make_index(0));
     if (!has_whole_tiles()) {
-      const Expr before_end = lt(begin + j.variable, make_size(key_axis().extent));
-      inside = inside ? inside && before_end : before_end;
+      const Expr inside = lt(key_begin_ + j.variable, make_size(key_axis().extent));
+      contract.b = select(inside, contract.b, make_constant(forms_.values->type, 0));
     }
-    if (inside) contract.b = select(inside, contract.b, make_constant(forms_.values->type, 0));
     contract.c = weighted_;
     contract.c_indices = {i.variable, e.variable};
     contract.accumulate = true;

@@ -29,7 +29,6 @@ template <class Visitor>
 void fields(AttentionSchedule& s, Visitor visit) {
   visit("queries", s.queries, 1, 512);
   visit("keys", s.keys, 1, 1024);
-  visit("ahead", s.ahead, 0, 1);
 }
 template <class Visitor>
 void fields(BlockSchedule& s, Visitor visit) {

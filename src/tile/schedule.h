@@ -32,7 +32,6 @@ struct ContractSchedule {
 struct AttentionSchedule {
   int64_t queries = 32;
   int64_t keys = 64;
-  bool ahead = false;  ///< GPU: the scores of a tile before the weighted sum of the tile before it
   bool operator==(const AttentionSchedule&) const = default;
 };
 

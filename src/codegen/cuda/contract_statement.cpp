@@ -140,32 +140,25 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
 }
 
 /// Waits for the products whose fragments the statement reads or writes. Products into one fragment follow each other
-/// by themselves. A branch sees to what its later statements use; there all are waited for, since ptxas runs one
-/// product after the other where some are awaited in a branch and some are not.
+/// by themselves.
 void KernelWriter::settle(const tile::Statement& statement) {
-  if (running_.empty() || std::holds_alternative<tile::For>(statement.node)) return;
-  if (const auto* branch = std::get_if<tile::If>(&statement.node)) {
-    if (!branch->body.empty()) settle(branch->body.front());
-    return;
-  }
+  if (running_.empty()) return;
+  const auto* contract = std::get_if<tile::Contract>(&statement.node);
   Accesses used = fragments_of(program_, statement);
-  if (const auto* contract = std::get_if<tile::Contract>(&statement.node); contract && contract->accumulate) {
-    used.reads.erase(contract->c), used.writes.erase(contract->c);
-  }
+  if (contract && contract->accumulate) used.reads.erase(contract->c), used.writes.erase(contract->c);
   size_t needed = 0;
   for (size_t i = 0; i < running_.size(); ++i) {
     const Running& each = running_[i];
     if (used.reads.contains(each.c) || used.writes.contains(each.c) || used.writes.contains(each.a)) needed = i + 1;
   }
-  settle(needed > 0 && in_branch_ ? running_.size() : needed);
+  settle(needed);
 }
 
 /// Waits for the first `count` of the running products.
 void KernelWriter::settle(size_t count) {
   if (count == 0) return;
+  code_.line("wait_for_warpgroups<{}>();", running_.size() - count);
   const auto middle = running_.begin() + static_cast<std::ptrdiff_t>(count);
-  const auto later = std::count_if(middle, running_.end(), [](const Running& each) { return each.certain; });
-  code_.line("wait_for_warpgroups<{}>();", later);
   std::set<int> done;
   for (auto each = running_.begin(); each != middle; ++each) done.insert(each->c);
   for (auto each = middle; each != running_.end(); ++each) done.erase(each->c);

@@ -2,7 +2,6 @@
 #include "codegen/cuda/kernel_writer.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/error.h"
 
@@ -246,22 +245,14 @@ void KernelWriter::statement(const tile::For& loop) {
 void KernelWriter::statement(const tile::If& branch) {
   const std::string condition = uniform_value(branch.condition);
   const Accesses skipped = pending_;
-  std::vector<Running> running = running_;
-  const bool was_in_branch = std::exchange(in_branch_, true);
+  settle_all();
   code_.open(fmt::format("if ({})", condition));
   expressions_.enter();
   body(branch.body);
-  in_branch_ = was_in_branch;
+  settle_all();
   expressions_.leave();
   code_.close();
   merge(pending_, skipped);
-  // On the other way all that ran before still runs, and what the branch started does not.
-  for (const Running& each : running_) {
-    const bool before =
-        std::any_of(running.begin(), running.end(), [&](const Running& old) { return old.c == each.c; });
-    if (!before) running.push_back({each.c, each.a, false});
-  }
-  running_ = std::move(running);
 }
 
 void KernelWriter::statement(const tile::SortRow& sort) {

@@ -349,11 +349,9 @@ class KernelWriter {
   std::unordered_map<const tile::Contract*, Planned> planned_;
   /// A product of warpgroups that has been started and not yet waited for.
   struct Running {
-    int c = -1, a = -1;   ///< the fragments that it writes and reads; a: -1 when it reads shared memory
-    bool certain = true;  ///< started on every way to the present place
+    int c = -1, a = -1;  ///< the fragments that it writes and reads; a: -1 when it reads shared memory
   };
   std::vector<Running> running_;
-  bool in_branch_ = false;
 };
 
 }  // namespace graft::cuda
