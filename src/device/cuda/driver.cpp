@@ -61,7 +61,7 @@ Driver open_driver() {
   find(d.module_unload, "cuModuleUnload");
   find(d.module_function, "cuModuleGetFunction");
   find(d.set_function_attribute, "cuFuncSetAttribute");
-  find(d.launch, "cuLaunchKernel");
+  find(d.launch, "cuLaunchKernelEx");
   if (!d.missing.empty()) return d;
   const Result result = d.init(0);
   const char* reason = nullptr;

@@ -8,8 +8,25 @@
 namespace graft::cuda {
 
 using Result = int;
-using Handle = void*;            ///< context, module, function, stream, graph, event
+using Handle = void*;  ///< context, module, function, stream, graph, event
 using Address = unsigned long long;
+
+/// CUlaunchAttribute, of those whose value is one number.
+struct LaunchAttribute {
+  int id = 0, padding = 0;
+  union {
+    int number = 0;
+    char rest[64];
+  };
+};
+
+/// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared_bytes = 0;
+  Handle stream = nullptr;
+  const LaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
 
 /// The driver's entry points; `missing` says why there are none.
 struct Driver {
@@ -52,8 +69,7 @@ struct Driver {
   Result (*module_unload)(Handle) = nullptr;
   Result (*module_function)(Handle*, Handle, const char*) = nullptr;
   Result (*set_function_attribute)(Handle, int, int) = nullptr;
-  Result (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**,
-                   void**) = nullptr;
+  Result (*launch)(const LaunchConfig*, Handle, void**, void**) = nullptr;
 };
 
 /// Opened and initialised once per process.
