@@ -264,8 +264,8 @@ void add_block_attention(std::vector<tile::Schedule>& schedules, const Attention
     const bool known = std::find(schedules.begin(), schedules.end(), tile::Schedule(schedule)) != schedules.end();
     if (fits && !known) schedules.emplace_back(schedule);
   };
-  // Of 16-bit values a multiprocessor holds two blocks with rows of 64, one with rows of 128: several blocks overlap the
-  // products of one with the exponentials of another, and one wants longer products.
+  // Of 16-bit values a multiprocessor holds two blocks with rows of 64, one with rows of 128: two overlap the products
+  // of one with the exponentials of the other, and one alone wants longer products.
   const bool longer = element_bytes > 2 ? values <= 64 && keys > 64 : values > 64 && values <= 128;
   add({.queries = many ? 128 : 64, .keys = longer ? 128 : 64});
   for (const int64_t queries : {64, 128, 32, 16}) {
