@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/cuda/cuda_stream.h"
 
+#include <algorithm>
 #include <climits>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 #include "base/error.h"
 #include "device/cuda/driver.h"
+#include "device/cuda/launch_rule.h"
 
 namespace graft {
 namespace {
@@ -121,6 +123,15 @@ class CudaStream : public DeviceStream {
     check(driver().fill(address(memory), 0, bytes, stream_), "clearing memory");
   }
   void launch(const DeviceKernel& kernel, int64_t grid, void** arguments) override {
+    std::vector<TensorMap> maps;
+    if (const LaunchRule* rule = kernel.rule.get()) {
+      const int64_t cluster = rule->cluster, most = rule->most_blocks / cluster * cluster;
+      grid = most > 0 ? std::min((grid + cluster - 1) / cluster * cluster, most) : grid * cluster;
+      maps = tensor_maps(*rule, arguments);
+      arguments_.assign(arguments, arguments + rule->buffers + rule->sizes + 1);
+      for (TensorMap& map : maps) arguments_.push_back(&map);
+      arguments = arguments_.data();
+    }
     GRAFT_USER_CHECK(grid <= INT_MAX, kUnsupported, fmt::format("a launch of {} blocks", grid), "GPU");
     const Current current(context_);
     check(driver().launch(kernel.function, static_cast<unsigned>(grid), 1, 1, static_cast<unsigned>(kernel.threads), 1,
@@ -179,6 +190,7 @@ class CudaStream : public DeviceStream {
 
   Handle context_, stream_ = nullptr, callers_ = nullptr, fence_ = nullptr;
   std::vector<Handle> marks_;
+  std::vector<void*> arguments_;  ///< of a launch with a rule
 };
 
 }  // namespace
