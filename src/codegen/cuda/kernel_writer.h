@@ -393,7 +393,7 @@ class KernelWriter {
     const tile::For* loop = nullptr;
     int slots = 0, producers = 0, resident = 1;
     int share = 1;  ///< blocks of a cluster that bring the right operand together
-    int producer_registers = 24, consumer_registers = 24;
+    int producer_registers = 24, consumer_registers = 0;  ///< of a thread; 0: the same for all
     int64_t barriers = 0, area = 0;  ///< in shared memory: of barriers, of a tile to be summed over a cluster
   };
   std::optional<RolePlan> roles_;

@@ -72,6 +72,10 @@ void KernelWriter::share_registers() {
   if (!copies && roles.resident == 1) roles.producer_registers = 40;
   const int groups = (program_.threads + roles.producers) / kWarpgroup;
   const int each = std::min(kRegisters / roles.resident / (groups * kWarpgroup) / kStep * kStep, kMostRegisters);
+  if (wanted <= each || roles.producer_registers >= each) {
+    roles.consumer_registers = 0;  // as all threads begin
+    return;
+  }
   const int left = each * groups - roles.producer_registers * roles.producers / kWarpgroup;
   roles.consumer_registers = std::min(left / (program_.threads / kWarpgroup) / kStep * kStep, kMostRegisters);
 }
@@ -128,13 +132,13 @@ Kernel KernelWriter::role_kernel(const std::string& parameters) {
   make_barriers();
   code_.open(fmt::format("if (warp >= {})", program_.threads / 32));
   expressions_.enter();
-  code_.line("keep_registers<{}>();", roles_->producer_registers);
+  if (roles_->consumer_registers > 0) code_.line("keep_registers<{}>();", roles_->producer_registers);
   produce();
   expressions_.leave();
   code_.close();
   code_.open("else");
   expressions_.enter();
-  code_.line("take_registers<{}>();", roles_->consumer_registers);
+  if (roles_->consumer_registers > 0) code_.line("take_registers<{}>();", roles_->consumer_registers);
   consume();
   expressions_.leave();
   code_.close();
