@@ -190,10 +190,10 @@ double role_cost(const tile::ProductSchedule& schedule, const ContractionSizes& 
   const int64_t points = tiles(sizes.rows, schedule.m) * tiles(sizes.columns, schedule.n) * sizes.batch;
   const auto area = static_cast<double>(schedule.m * schedule.n);
   const int64_t step_bytes = (schedule.m + schedule.n) * schedule.k * sizes.element_bytes;
-  const int64_t registers = static_cast<int64_t>(area) / schedule.threads + 40;
+  const int64_t registers = static_cast<int64_t>(area) / schedule.threads + 32;
   const int64_t resident =
       std::clamp<int64_t>(std::min<int64_t>(target.shared_bytes / (step_bytes * schedule.stages),
-                                            65536 / (registers * schedule.threads + 24 * schedule.producers)), 1, 4);
+                                            65536 / (registers * (schedule.threads + schedule.producers))), 1, 4);
   constexpr double kRate = 2.9e12, kCopyRate = 60e9, kLeastStep = 0.12e-6, kStart = 1.5e-6, kStore = 0.06e-9;
   const double share = static_cast<double>(points * schedule.split) / target.multiprocessors;
   const double at_once = std::max(1.0, std::min(static_cast<double>(resident), std::ceil(share)));

@@ -22,6 +22,15 @@ struct BoxedTensor {
   int element_bytes = 2, swizzle = 0;
   std::vector<Axis> axes;
   int copies = 1;  ///< side by side along the contiguous axis
+  /// Of an image [image, row, column, channel] whose pixels a window goes over: along columns and rows the first and
+  /// the last place of its corner, the latter counted from the image's last pixel, its steps, and where in it this
+  /// copy reads.
+  struct Window {
+    int lower[2], upper[2], step[2];
+    int64_t pixels = 0;
+    Expr offset[2];
+  };
+  std::optional<Window> window = {};
   int part_axis = -1;  ///< along which each of `parts` copies brings a box; -1: the copies themselves are shared out
   int parts = 1;
   int number = -1;  ///< of the kernel's parameter
@@ -61,6 +70,10 @@ bool is_commutative(const Monoid& monoid);
 bool counts_points(const Expr& index, const std::vector<tile::Axis>& axes);
 /// Names the value of each axis at the row-major point called `point`.
 void name_points(KernelNames& names, const std::vector<tile::Axis>& axes, const std::string& point);
+
+/// Whether what a tile holds of the axis beyond its extent lies outside of the tensor: an index `start + axis` whose
+/// axis ends with the tensor's, or with the tile.
+bool ends_with_tensor(const tile::Axis& axis, const Expr& index, const Size& extent);
 
 // What maps have in common (map_statement.cpp).
 /// Every expression of a map.
@@ -351,6 +364,7 @@ class KernelWriter {
   // boxed_tensor.cpp: operands that the copy engine can bring
   void plan_boxes(Operand& operand, const ContractPlan& plan, bool is_a) const;
   std::vector<BoxedTensor::Axis> merged_axes(const Operand& operand) const;
+  bool plan_window(Operand& operand, const ContractPlan& plan) const;
 
   // role_kernel.cpp: warps that copy and warps that multiply
   bool plan_roles();
@@ -394,7 +408,7 @@ class KernelWriter {
     int slots = 0, producers = 0, resident = 1;
     int share = 1;  ///< blocks of a cluster that bring the right operand together
     int producer_registers = 24, consumer_registers = 0;  ///< of a thread; 0: the same for all
-    int64_t barriers = 0, area = 0;  ///< in shared memory: of barriers, of a tile to be summed over a cluster
+    int64_t barriers = 0;  ///< in shared memory
   };
   std::optional<RolePlan> roles_;
 };

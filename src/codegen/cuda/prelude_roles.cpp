@@ -114,6 +114,17 @@ GRAFT_DEVICE void copy_box(void* to, const TensorMap& map, u64* barrier, int c0,
 #endif
 }
 
+// Pixels of images from one on, at which a window's corner stands one after the other: the channels from `c` on at a
+// place in the window.
+GRAFT_DEVICE void copy_window(void* to, const TensorMap& map, u64* barrier, int c, int column, int row, int image,
+                              u16 right, u16 down) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};"
+               ::"r"(shared_address(to)), "l"(&map), "r"(shared_address(barrier)), "r"(c), "r"(column), "r"(row),
+               "r"(image), "h"(right), "h"(down) : "memory");
+#endif
+}
 // The same box for all blocks of the cluster whose bits are set, each at its own barrier.
 template <int Blocks> GRAFT_DEVICE void copy_box_to(void* to, const TensorMap& map, u64* barrier, int c0, int c1) {
 #if __CUDA_ARCH__ >= 900
@@ -174,7 +185,7 @@ template <int Threads, int Blocks, int Tiles> GRAFT_DEVICE void sum_over_cluster
   }
   cluster_barrier();
   if (block == 0) {
-#pragma unroll
+#pragma unroll 1
     for (int b = 1; b < Blocks; ++b) {
 #pragma unroll
       for (int i = 0; i < Tiles; ++i) {

@@ -47,8 +47,9 @@ bool KernelWriter::plan_roles() {
   }
   plan.producers = roles.producers;
   if (roles.share > 1 && contraction.a.boxed && share_boxes(contraction.b)) plan.share = roles.share;
-  if (roles.split > 1) plan.area = reserve_shared(int64_t{contraction.layout.padded_rows()} *
-                                                  contraction.layout.padded_columns() * 4);
+  // The sum passes through the operands' memory when these are done with.
+  const int64_t tile_bytes = int64_t{contraction.layout.padded_rows()} * contraction.layout.padded_columns() * 4;
+  if (roles.split > 1) shared_end_ = std::max(shared_end_, tile_bytes);
   plan.barriers = reserve_shared(2 * plan.slots * 8);
   roles_ = std::move(plan);
   share_registers();
@@ -59,24 +60,23 @@ bool KernelWriter::plan_roles() {
 void KernelWriter::share_registers() {
   RolePlan& roles = *roles_;
   const FragmentLayout& layout = roles.contraction.layout;
-  constexpr int kBesides = 40;  // registers of a thread besides the accumulators
+  constexpr int kLeast = 32, kComfortable = 64;  // registers of a thread besides the accumulators
   constexpr int64_t kMost = 4;
   constexpr int kMostRegisters = 240, kStep = 8, kWarpgroup = 128;
   const bool copies = !roles.contraction.a.boxed || !roles.contraction.b.boxed;
-  roles.producer_registers = copies ? 88 : 24;
-  const int wanted = layout.m_tiles * layout.n_tiles * 4 + kBesides;
-  const int block = wanted * program_.threads + roles.producer_registers * roles.producers;
-  const int64_t by_memory = kSharedOfMultiprocessor / (shared_end_ + kSharedOfSystem);
-  roles.resident = static_cast<int>(std::clamp<int64_t>(std::min<int64_t>(by_memory, kRegisters / block), 1, kMost));
-  // All threads begin with the same number of registers.
-  if (!copies && roles.resident == 1) roles.producer_registers = 40;
+  const int accumulators = layout.m_tiles * layout.n_tiles * 4;
   const int groups = (program_.threads + roles.producers) / kWarpgroup;
-  const int each = std::min(kRegisters / roles.resident / (groups * kWarpgroup) / kStep * kStep, kMostRegisters);
-  if (wanted <= each || roles.producer_registers >= each) {
-    roles.consumer_registers = 0;  // as all threads begin
-    return;
-  }
-  const int left = each * groups - roles.producer_registers * roles.producers / kWarpgroup;
+  // All threads begin with the same number of registers, which has to do for the product.
+  const auto each = [&] {
+    return std::min(kRegisters / roles.resident / (groups * kWarpgroup) / kStep * kStep, kMostRegisters);
+  };
+  const int64_t by_memory = kSharedOfMultiprocessor / (shared_end_ + kSharedOfSystem);
+  roles.resident = static_cast<int>(std::clamp<int64_t>(by_memory, 1, kMost));
+  while (roles.resident > 1 && each() < std::max(accumulators + kLeast, copies ? 96 : 0)) --roles.resident;
+  roles.producer_registers = copies ? 88 : 40;
+  roles.consumer_registers = 0;
+  if (accumulators + kComfortable <= each() || roles.producer_registers >= each()) return;
+  const int left = each() * groups - roles.producer_registers * roles.producers / kWarpgroup;
   roles.consumer_registers = std::min(left / (program_.threads / kWarpgroup) / kStep * kStep, kMostRegisters);
 }
 
@@ -320,7 +320,10 @@ void KernelWriter::copy_boxes(const Operand& operand, bool together) {
       if (by_axis) at[boxed.part_axis] += fmt::format(" + {} * {}", number, boxed.axes[boxed.part_axis].box);
       std::string to = fmt::format("shared + {} + {} * slot", operand.offset + copy * block_bytes, operand.slot_bytes());
       if (boxed.parts > 1) to += fmt::format(" + {} * {}", number, tile_bytes / boxed.parts);
-      code_.line("{}({}, box{}, full + slot, {});", together ? fmt::format("copy_box_to<{}>", (1 << boxed.parts) - 1)
+      if (boxed.window) {
+        for (const Expr& offset : boxed.window->offset) at.push_back(fmt::format("(u16)({})", expressions_.value(offset)));
+      }
+      code_.line("{}({}, box{}, full + slot, {});", boxed.window ? "copy_window" : together ? fmt::format("copy_box_to<{}>", (1 << boxed.parts) - 1)
                                                              : std::string("copy_box"),
                  to, boxed.number, fmt::join(at, ", "));
     }
@@ -403,8 +406,9 @@ void KernelWriter::consume_rounds(const tile::For& loop) {
   code_.line("wait_for_warpgroups<0>();");
   code_.line("if (last > first{}", release);
   if (program_.roles.split > 1) {
-    code_.line("sum_over_cluster<{}, {}, {}>(&{}[0][0][0], shared + {}, block);", program_.threads,
-               program_.roles.split, layout.m_tiles * layout.n_tiles, names_.buffers[contract.c], roles_->area);
+    barrier();
+    code_.line("sum_over_cluster<{}, {}, {}>(&{}[0][0][0], shared, block);", program_.threads, program_.roles.split,
+               layout.m_tiles * layout.n_tiles, names_.buffers[contract.c]);
   }
   expressions_.leave();
   code_.close();

@@ -56,6 +56,8 @@ struct Driver {
   /// Null before CUDA 12.
   Result (*encode_tiled)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*,
                          const uint32_t*, int, int, int, int) = nullptr;
+  Result (*encode_window)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const int*, const int*, uint32_t,
+                          uint32_t, const uint32_t*, int, int, int, int) = nullptr;
   Result (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**,
                    void**) = nullptr;
 };

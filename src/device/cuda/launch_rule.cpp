@@ -53,6 +53,15 @@ BoxRule parse_box(Words& words) {
     const Size extent = parse_size(words.next()), stride = parse_size(words.next());
     box.axes.push_back({extent, stride, words.number()});
   }
+  if (words.accept("window")) {
+    BoxRule::Window window;
+    for (int(*pair)[2] : {&window.lower, &window.upper, &window.step}) {
+      for (int& value : *pair) value = static_cast<int>(words.number());
+    }
+    Words::check(words.accept("pixels") && box.axes.size() == 4);
+    window.pixels = words.number();
+    box.window = window;
+  }
   Words::check(box.axes.size() >= 2 && box.axes.size() <= 5);
   return box;
 }
@@ -65,18 +74,27 @@ int swizzle_of(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes ==
 TensorMap encode(const BoxRule& box, void* address, const Bindings& sizes) {
   uint64_t extents[5], strides[5];
   uint32_t boxes[5], steps[5];
-  const size_t rank = box.axes.size();
+  const auto rank = static_cast<unsigned>(box.axes.size());
   for (size_t i = 0; i < rank; ++i) {
     extents[i] = static_cast<uint64_t>(std::max<int64_t>(box.axes[i].extent.evaluate(sizes), 1));
     if (i > 0) strides[i - 1] = static_cast<uint64_t>(box.axes[i].stride.evaluate(sizes) * box.element_bytes);
     boxes[i] = static_cast<uint32_t>(box.axes[i].box), steps[i] = 1;
   }
-  TensorMap map;
-  GRAFT_USER_CHECK(cuda::driver().encode_tiled, kDevice,
+  const cuda::Driver& driver = cuda::driver();
+  GRAFT_USER_CHECK(driver.encode_tiled && driver.encode_window, kDevice,
                    "the NVIDIA driver has no cuTensorMapEncodeTiled: install one of CUDA 12 or newer", "CUDA");
-  cuda::check(cuda::driver().encode_tiled(&map, kFloat16, static_cast<unsigned>(rank), address, extents, strides, boxes,
-                                          steps, 0, swizzle_of(box.swizzle), kPromotion, 0),
-              fmt::format("describing a tensor of {} axes for copies", rank));
+  TensorMap map;
+  cuda::Result result = 0;
+  if (const auto& window = box.window) {
+    for (int i = 0; i < 2; ++i) steps[i + 1] = static_cast<uint32_t>(window->step[i]);
+    result = driver.encode_window(&map, kFloat16, rank, address, extents, strides, window->lower, window->upper,
+                                  boxes[0], static_cast<uint32_t>(window->pixels), steps, 0, swizzle_of(box.swizzle),
+                                  kPromotion, 0);
+  } else {
+    result = driver.encode_tiled(&map, kFloat16, rank, address, extents, strides, boxes, steps, 0,
+                                 swizzle_of(box.swizzle), kPromotion, 0);
+  }
+  cuda::check(result, fmt::format("describing a tensor of {} axes for copies", rank));
   return map;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,13 @@ struct BoxRule {
     int64_t box = 1;
   };
   std::vector<Axis> axes;  ///< the contiguous one first
+  /// Of images [image, row, column, channel]: `pixels` at which a window's corner stands one after the other.
+  struct Window {
+    int lower[2] = {}, upper[2] = {};  ///< of columns and rows: first place, and last one from the image's last pixel
+    int step[2] = {1, 1};
+    int64_t pixels = 0;
+  };
+  std::optional<Window> window = {};
 };
 
 /// How blocks of a kernel are launched.
