@@ -234,7 +234,8 @@ template <bool LinesAreK, int Width, int Lines, int RowStep> struct SwizzledOper
     const u32 at = (u32)__cvta_generic_to_shared(tile);
     constexpr u64 kLeading = LinesAreK ? Lines * Width : 16, kStride = 8 * Width;
     constexpr u64 kSwizzle = Width == 128 ? 1 : Width == 64 ? 2 : 3;
-    first = (u64)(at >> 4) | kLeading >> 4 << 16 | kStride >> 4 << 32 | kSwizzle << 62;
+    // In a cluster an address also names its block.
+    first = (u64)((at & 0x3ffffu) >> 4) | kLeading >> 4 << 16 | kStride >> 4 << 32 | kSwizzle << 62;
   }
   __device__ __forceinline__ u64 at(int m, int k) const {
     const int rows = LinesAreK ? m * RowStep / (Width / 2) * (Lines * Width) : m * RowStep * Width;
