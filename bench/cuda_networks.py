@@ -4,6 +4,7 @@
     python bench/run.py cuda
     python bench/run.py cuda --cases 'resnet50' --precision tf32 --json rows.json
     python bench/run.py cuda --record                 # all peers of all cases, into bench/results
+    python bench/run.py cuda --compile --cases 'resnet50'
 
 The peers' times come from bench/results where they were recorded for this GPU and version of torch, and cases without
 such are measured. The fastest peer of three cases is measured again in every run: a drift over 3 % is printed, and the
@@ -18,6 +19,7 @@ import statistics
 import sys
 
 import cases
+import compile_times
 import cuda_peers
 import cuda_records
 import run as bench
@@ -44,6 +46,8 @@ def parse_options(arguments):
     parser.add_argument("--build", default=os.environ.get("GRAFT_BUILD"),
                         help="Graft's build folder (GRAFT_BUILD, or build)")
     parser.add_argument("--tune", default="fast", choices=["off", "fast", "full"], help="how hard Graft tunes (fast)")
+    parser.add_argument("--compile", action="store_true",
+                        help="instead: how long compiling, loading and a first answer take, batch 1")
     parser.add_argument("--json", metavar="FILE", help="also write the rows here")
     options = parser.parse_args(arguments)
     options.bench = "cuda"
@@ -171,6 +175,12 @@ def main(arguments):
     graft = cuda_peers.GraftRunner(options)
     if graft.unavailable():
         raise SystemExit(f"bench cuda: {graft.unavailable()}")
+    if options.compile:
+        # Plans of other processes: this one only starts them.
+        rows = compile_times.measure(options, graft.peer, "cuda", [case for case in chosen if case.batch == 1])
+        if options.json:
+            bench.write_json(options.json, rows)
+        return 0
     records = cuda_records.Records(torch.cuda.get_device_name(), torch.__version__)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {options.precision}; inputs on the device, "
           f"{options.rounds} turns each\n  graft: {graft.settings}\n  peers recorded in {records.path}: "

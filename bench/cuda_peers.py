@@ -84,7 +84,11 @@ class GraphPeer(EagerPeer):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             run()
-        return graph.replay, results
+
+        def replay(_held=run):  # the graph reads the weights and inputs of the module, which must stay where they are
+            graph.replay()
+
+        return replay, results
 
 
 class CompilePeer(EagerPeer):

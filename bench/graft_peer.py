@@ -174,6 +174,11 @@ class GraftPeer:
         """The path of the graft command."""
         return self.command_
 
+    @property
+    def arguments(self):
+        """What the command gets beside the model and its sizes."""
+        return self.arguments_
+
     def open_library(self):
         """Opens libgraft.so, once."""
         if self.library_ is None:

@@ -98,10 +98,10 @@ class LibraryCallSlices : public ReadyLibraryCall {
 
   void add(LibraryCall call) {
     Slice slice;
-    const int64_t bytes = bit_width(call.type) / 8;
     // Slices that differ only in where they begin are the same call, as long as they are as well aligned.
-    const int64_t boundary = stream_ ? kDeviceAlignment / bytes : 1;
     for (auto& [role, operand] : call.operands()) {
+      const int64_t bytes = bit_width(operand->wide ? DType::kFloat32 : call.type) / 8;
+      const int64_t boundary = stream_ ? kDeviceAlignment / bytes : 1;
       const int64_t offset = operand->offset.constant();
       slice.operands.emplace_back(operand->argument, (offset - offset % boundary) * bytes);
       operand->offset = offset % boundary;
@@ -120,7 +120,7 @@ class LibraryCallSlices : public ReadyLibraryCall {
 
   int run(int64_t index, void* const* buffers, void* scratch) const override {
     const Slice& slice = slices_[static_cast<size_t>(index)];
-    void* operands[3 + kMostPosts];
+    void* operands[kMostOperands];
     size_t count = 0;
     for (const auto& [argument, offset] : slice.operands) {
       operands[count++] = static_cast<char*>(buffers[argument]) + offset;
@@ -157,8 +157,8 @@ SymbolicCall symbolic_call(const EngineStep& step) {
 
 /// Throws unless every operand lies inside its tensor.
 void check_bounds(const Engine& engine, const EngineStep& step, const LibraryCall& call, const Bindings& bindings) {
-  const int64_t width = bit_width(call.type) / 8;
   for (const auto& [role, operand] : call.operands()) {
+    const int64_t width = bit_width(operand->wide ? DType::kFloat32 : call.type) / 8;
     const bool known = operand->argument >= 0 && operand->argument < static_cast<int>(step.tensors.size());
     const int64_t bytes = known ? engine.tensors[step.tensors[operand->argument]].bytes.evaluate(bindings) : -1;
     GRAFT_USER_CHECK(
@@ -251,6 +251,7 @@ LibraryRefusal library_refusal(std::shared_ptr<DeviceStream> stream) {
   return [asked](const LibrarySchedule& schedule, const LibraryCall& call) -> std::string {
     const std::lock_guard lock(asked->mutex);
     try {
+      const auto scope = asked->stream->enter();
       Module& module = module_of(schedule.library);
       module.open();
       if (sums_nothing(call)) return "it has nothing to sum";

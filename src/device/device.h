@@ -37,6 +37,12 @@ class DeviceGraph {
   virtual ~DeviceGraph() = default;
 };
 
+/// The time in which a thread works on a device.
+class DeviceScope {
+ public:
+  virtual ~DeviceScope() = default;
+};
+
 /// Work in order on a device: what one session has. Used by one thread at a time. Functions throw Error{device} with
 /// the driver's words; what a kernel broke may be told by a later call.
 class DeviceStream {
@@ -45,9 +51,11 @@ class DeviceStream {
   /// Runs from now on stand in the order of a stream of the caller's (CUDA: a CUstream), which has to live as long;
   /// null: in the order of this one alone.
   virtual void use(void* callers) = 0;
-  /// The driver's own handle of this stream (a CUstream), for libraries that put work into it; its context is made this
-  /// thread's. Never null for a GPU.
+  /// The driver's own handle of this stream (a CUstream), for libraries that put work into it from inside of enter().
+  /// Never null for a GPU.
   virtual void* native() = 0;
+  /// While the result lives, the device is this thread's own; then what the caller had comes back (CUDA: contexts).
+  virtual std::unique_ptr<DeviceScope> enter() = 0;
   /// A run's work waits for what the caller's stream holds so far, and the caller's stream for the run's.
   virtual void begin_run() = 0;
   virtual void end_run() = 0;

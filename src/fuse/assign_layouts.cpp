@@ -2,6 +2,7 @@
 #include "fuse/assign_layouts.h"
 
 #include <algorithm>
+#include <map>
 
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
@@ -69,17 +70,27 @@ class LayoutAssignment {
     fixed_.assign(program_.tensors.size(), false);
     for (const int tensor : program_.inputs) fixed_[tensor] = true;
     for (const int tensor : program_.outputs) fixed_[tensor] = true;
-    for (size_t t = 0; t < program_.tensors.size(); ++t) {
-      const FusedTensor& tensor = program_.tensors[t];
-      fixed_[t] = fixed_[t] || tensor.constant || tensor.shape.size() < 4;
-      if (tensor.alias_of < 0) continue;
-      fixed_[t] = true;
-      fixed_[tensor.alias_of] = true;
-    }
     for (const FusedStep& step : program_.steps) {
       for (const SymbolSource& source : step.sources) fixed_[source.tensor] = true;
       for (const int tensor : step.outputs) fixed_[tensor] = fixed_[tensor] || !is_plain(step.region);
     }
+    for (size_t t = 0; t < program_.tensors.size(); ++t) {
+      const FusedTensor& tensor = program_.tensors[t];
+      const int root = tensor.alias_of;
+      if (root < 0) {
+        fixed_[t] = fixed_[t] || tensor.constant || tensor.shape.size() < 4;
+      } else if (fixed_[t] || !keeps_channels(tensor, program_.tensors[root])) {
+        fixed_[root] = true;
+      } else {
+        views_[root].push_back(static_cast<int>(t));
+      }
+    }
+  }
+
+  /// Whether a view joins or divides nothing but what lies behind the channels: then it is turned with its tensor.
+  static bool keeps_channels(const FusedTensor& view, const FusedTensor& of) {
+    return of.alias_of < 0 && view.shape.size() >= 3 && of.shape.size() >= 3 && view.shape[0] == of.shape[0] &&
+           view.shape[1] == of.shape[1];
   }
 
   /// A convolution's results are turned; so are those of a step that reads a turned tensor of their rank.
@@ -87,7 +98,10 @@ class LayoutAssignment {
     bool follows = is_convolution(step.region);
     for (const int tensor : step.inputs) follows |= turned_[tensor];
     if (!follows) return;
-    for (const int tensor : step.outputs) turned_[tensor] = !fixed_[tensor];
+    for (const int tensor : step.outputs) {
+      turned_[tensor] = !fixed_[tensor];
+      for (const int view : views_[tensor]) turned_[view] = turned_[tensor];
+    }
   }
 
   void turn(FusedStep& step) {
@@ -127,6 +141,7 @@ class LayoutAssignment {
 
   FusedProgram& program_;
   std::vector<bool> turned_, fixed_;
+  std::map<int, std::vector<int>> views_;  ///< of a tensor, that are turned when it is
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr PostInfo kPosts[] = {
 /// Calls `visit` on every size of the call that is a count or position.
 void for_each_size(LibraryCall& call, const std::function<void(Size&)>& visit) {
   for (Size& size : call.batch) visit(size);
-  for (Size* size : {&call.rows, &call.columns, &call.depth}) visit(*size);
+  for (Size* size : {&call.rows, &call.columns, &call.depth, &call.width}) visit(*size);
   for (CallWindow& window : call.windows) {
     for (Size* size : {&window.input, &window.output, &window.kernel, &window.before}) visit(*size);
   }
@@ -54,8 +54,9 @@ std::vector<std::pair<CallRole, CallOperand*>> LibraryCall::operands() {
   std::vector<std::pair<CallRole, CallOperand*>> all = {
       {CallRole::kSource, &source}, {CallRole::kWeights, &weights}, {CallRole::kResult, &result}};
   for (PostOperation& post : posts) {
-    if (info(post.kind).operand) all.emplace_back(CallRole::kResult, &post.operand);
+    if (info(post.kind).operand) all.emplace_back(CallRole::kPost, &post.operand);
   }
+  if (values) all.emplace_back(CallRole::kValues, &*values);
   return all;
 }
 
@@ -81,8 +82,17 @@ std::vector<Size> extents_of(const LibraryCall& call, CallRole role) {
       for (const CallWindow& window : call.windows) extents.push_back(window.kernel);
       break;
     case CallRole::kResult:
+      if (call.is_attention()) {
+        extents.insert(extents.end(), {call.rows, call.width});
+        break;
+      }
+      [[fallthrough]];
+    case CallRole::kPost:
       extents.insert(extents.end(), {call.rows, call.columns});
       for (const CallWindow& window : call.windows) extents.push_back(window.output);
+      break;
+    case CallRole::kValues:
+      extents.insert(extents.end(), {call.columns, call.width});
       break;
   }
   return extents;
@@ -91,7 +101,7 @@ std::vector<Size> extents_of(const LibraryCall& call, CallRole role) {
 LibraryCall evaluate(const LibraryCall& call, const Bindings& bindings) {
   LibraryCall concrete = call;
   for_each_size(concrete, [&](Size& size) { size = size.evaluate(bindings); });
-  for (const CallRole role : {CallRole::kSource, CallRole::kWeights, CallRole::kResult}) {
+  for (const CallRole role : {CallRole::kSource, CallRole::kWeights, CallRole::kResult, CallRole::kValues}) {
     for (const Size& extent : extents_of(concrete, role)) {
       GRAFT_USER_CHECK(extent.constant() >= 0, kInvalidArgument, "a size is below zero", "library call");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library call: one product (of matrices, or a convolution) and what follows it element by element, in the library's
-// own vocabulary. Sizes may be symbols; a call whose sizes are numbers is what a library module is given.
+// A library call: one product (of matrices, or a convolution) and what follows it element by element, or attention, in
+// the library's own vocabulary. Sizes may be symbols; a call whose sizes are numbers is what a library module is given.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct CallWindow {
 };
 
 /// Which dimensions an operand has.
-enum class CallRole : uint8_t { kSource, kWeights, kResult };
+enum class CallRole : uint8_t { kSource, kWeights, kResult, kPost, kValues };
 
 /// A strided view of one of the step's tensors. All counts are elements.
 struct CallOperand {
@@ -32,6 +32,7 @@ struct CallOperand {
   Size offset = 0;
   std::vector<Size> strides;  ///< by dimension of its role; 0 where it does not vary
   int64_t panel = 0;          ///< weights only, see LibraryCall; 0: `strides` say where they are
+  bool wide = false;          ///< of f32 though the call's type is narrower; operands of posts only
 };
 
 /// What a post operation does with the value so far.
@@ -52,12 +53,16 @@ std::optional<PostKind> parse_post(std::string_view name);
 struct PostOperation {
   PostKind kind{};
   float alpha = 0, beta = 0;
-  CallOperand operand{};  ///< strides like the result's
+  CallOperand operand{};  ///< strides like those of what it is applied to
 };
 
 /// result[b, r, c, o] = posts(sum over d, k of source[b, r, d, o * stride + k - before] * weights[b, d, c, k]).
 /// b: batch axes, or the groups of a convolution; r: rows, or images; c: columns, or output channels of a group;
 /// d: depth, or input channels of a group; o, k: one index per window. Strides are in the order of these indices.
+/// Attention: source are the queries, weights the keys, posts make logits of their products, and
+/// result[b, r, w] = sum over c of softmax over c(posts[b, r, c]) * values[b, c, w]; where it is causal, only over the
+/// columns c <= r. A row of which every column is hidden is 0; a library may hide those below -2.3e38 too, as it
+/// counts in powers of two.
 /// Weights in panels lie as [panels][k...][d][panel], where panels count the columns of all groups one after the other
 /// and the last one is padded with zeros.
 struct LibraryCall {
@@ -68,9 +73,13 @@ struct LibraryCall {
   std::vector<CallWindow> windows;  ///< none: a product of matrices
   CallOperand source, weights, result;
   std::vector<PostOperation> posts;
+  std::optional<CallOperand> values;  ///< of attention
+  Size width = 1;                     ///< of the values
+  bool causal = false;                ///< attention only
 
   bool is_convolution() const { return !windows.empty(); }
-  /// Source, weights, result, then the operands of posts: the order of the buffers of a run.
+  bool is_attention() const { return values.has_value(); }
+  /// Source, weights, result, then the operands of posts, then values: the order of the buffers of a run.
   std::vector<std::pair<CallRole, CallOperand*>> operands();
   std::vector<std::pair<CallRole, const CallOperand*>> operands() const;
   /// Whether every number is as accurate as strict fp32 asks.
@@ -79,6 +88,8 @@ struct LibraryCall {
 
 /// A call with more posts than this is refused.
 constexpr size_t kMostPosts = 8;
+/// Of operands: source, weights, result, one of each post, values.
+constexpr size_t kMostOperands = kMostPosts + 4;
 
 /// Extents of the dimensions of a role, in the order of its strides.
 std::vector<Size> extents_of(const LibraryCall& call, CallRole role);

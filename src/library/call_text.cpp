@@ -7,6 +7,10 @@
 //   result 3 offset 0, strides [64*length, 64, 1]
 //   post add 2 offset 0, strides [0, 0, 1]
 //   post clip 0:f32 6:f32
+// Attention ends with
+//   causal
+//   values width 64, 2 offset 0, strides [64*length, 64, 1]
+// where `causal` may be left out. Behind the number of an argument, f32 says that it is wider than the call's type.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -21,7 +25,8 @@ namespace {
 constexpr size_t kMostDimensions = 12;
 
 std::string print(const CallOperand& operand) {
-  const std::string begin = fmt::format("{} offset {}, ", operand.argument, operand.offset.to_string());
+  const std::string begin =
+      fmt::format("{}{} offset {}, ", operand.argument, operand.wide ? " f32" : "", operand.offset.to_string());
   if (operand.panel > 0) return begin + fmt::format("panel {}", operand.panel);
   return begin + "strides " + to_string(operand.strides);
 }
@@ -50,6 +55,13 @@ class CallReader {
     lexer_.expect("result");
     call_.result = read_operand(CallRole::kResult);
     while (lexer_.accept("post")) call_.posts.push_back(read_post());
+    call_.causal = lexer_.accept("causal");
+    if (lexer_.accept("values")) {
+      call_.width = size("width");
+      lexer_.expect(",");
+      call_.values = read_operand(CallRole::kValues);
+    }
+    if (call_.causal && !call_.values) lexer_.fail("only attention is causal");
     if (!lexer_.at_end()) lexer_.fail("unknown part");
     return std::move(call_);
   }
@@ -100,6 +112,7 @@ class CallReader {
   CallOperand read_operand(CallRole role) {
     CallOperand operand;
     operand.argument = static_cast<int>(lexer_.integer("a number of an argument"));
+    operand.wide = lexer_.accept("f32");
     operand.offset = size("offset");
     lexer_.expect(",");
     if (role == CallRole::kWeights && lexer_.is("panel")) {
@@ -117,7 +130,7 @@ class CallReader {
     if (call_.posts.size() == kMostPosts) lexer_.fail(fmt::format("there are more than {} posts", kMostPosts));
     PostOperation post;
     post.kind = read_kind();
-    if (info(post.kind).operand) post.operand = read_operand(CallRole::kResult);
+    if (info(post.kind).operand) post.operand = read_operand(CallRole::kPost);
     float* const values[] = {&post.alpha, &post.beta};
     for (int i = 0; i < info(post.kind).parameters; ++i) *values[i] = read_number();
     return post;
@@ -155,6 +168,10 @@ std::string print(const LibraryCall& call) {
   text +=
       fmt::format("source {}\nweights {}\nresult {}\n", print(call.source), print(call.weights), print(call.result));
   for (const PostOperation& post : call.posts) text += print(post);
+  if (call.causal) text += "causal\n";
+  if (call.is_attention()) {
+    text += fmt::format("values width {}, {}\n", call.width.to_string(), print(*call.values));
+  }
   return text;
 }
 

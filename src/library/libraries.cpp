@@ -5,7 +5,8 @@ namespace graft {
 namespace {
 
 constexpr LibraryInfo kLibraries[] = {
-#define GRAFT_LIBRARY(name, target, most_choices, meaning) {#name, TargetKind::target, most_choices, meaning},
+#define GRAFT_LIBRARY(name, target, attention, most_choices, meaning) \
+  {#name, TargetKind::target, attention, most_choices, meaning},
 #include "library/libraries.inc"
 #undef GRAFT_LIBRARY
 };

@@ -12,6 +12,7 @@ namespace graft {
 struct LibraryInfo {
   std::string_view name;
   TargetKind target = TargetKind::kCpu;
+  bool attention = false;
   int most_choices = 1;  ///< of the library's own ways of one call
   std::string_view meaning;
 };

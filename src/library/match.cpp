@@ -17,6 +17,11 @@ class LibraryMatcher {
   LibraryMatcher(const Region& region, const LibrarySchedule& schedule) : region_(region), schedule_(schedule) {}
 
   std::variant<LibraryMatch, std::string> run() {
+    const LibraryInfo* library = find_library(schedule_.library);
+    if (const auto reason = match_attention(region_, match_)) {
+      if (!library || !library->attention) return fmt::format("{} does no attention", schedule_.library);
+      return reason->empty() ? std::variant<LibraryMatch, std::string>(std::move(match_)) : *reason;
+    }
     std::string reason = find_contraction();
     if (reason.empty()) reason = read_operands();
     if (reason.empty()) reason = match_product(region_, contraction_, accesses_, product_);

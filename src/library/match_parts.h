@@ -9,6 +9,7 @@
 
 #include "fuse/contraction.h"
 #include "library/call.h"
+#include "library/match.h"
 
 namespace graft {
 
@@ -86,5 +87,9 @@ struct MatchedProduct {
 /// operand a as source and operand b as weights; they are exchanged where a convolution has them the other way round.
 std::string match_product(const Region& region, const Contraction& contraction, MatchedAccesses& accesses,
                           MatchedProduct& product);
+
+/// Nothing when the region is not attention; an empty text when it is a call, else why it is none. Only attention of
+/// narrow floats is: a library rounds the weights of the sum to the type of its operands.
+std::optional<std::string> match_attention(const Region& region, LibraryMatch& match);
 
 }  // namespace graft

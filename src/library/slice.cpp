@@ -37,7 +37,7 @@ void advance(CallOperand& operand, size_t dimension, int64_t steps) {
 /// Moves the result, and whatever is added to it, to position `begin` of a dimension.
 void advance_results(LibraryCall& call, size_t dimension, int64_t begin) {
   for (auto& [role, operand] : call.operands()) {
-    if (role == CallRole::kResult) advance(*operand, dimension, begin);
+    if (role == CallRole::kResult || role == CallRole::kPost) advance(*operand, dimension, begin);
   }
 }
 

@@ -8,15 +8,13 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "fuse/rewrite_region.h"
 #include "fuse/split_step.h"
+#include "plan/choose_ways.h"
 #include "plan/kernel_table.h"
+#include "plan/pack_channels.h"
 #include "plan/roofline.h"
-#include "plan/split_for_library.h"
 #include "plan/spread_reduction.h"
-#include "plan/tuner.h"
-#include "plan/ways.h"
 #include "runtime/session.h"
 
 namespace graft {
@@ -54,12 +52,11 @@ class EngineBuilder {
   BuiltEngine run() {
     engine_.threads = std::max(1, options_.target.threads);
     engine_.target = built_.record.target = print(options_.target);
-    split_steps();
+    divide_steps([&](FusedStep step) { return split_step(std::move(step), program_.tensors); });
     set_symbols();
-    split_for_libraries();
-    spread_reductions();
+    divide_for_gpu();
+    if (options_.compile_kernels) choose_ways(program_, typical_, options_, built_.record);
     make_tensors();
-    choose_ways();
     for (size_t s = 0; s < program_.steps.size(); ++s) {
       const FusedStep& step = program_.steps[s];
       if (options_.progress) options_.progress(step.name, static_cast<int>(s), static_cast<int>(program_.steps.size()));
@@ -75,34 +72,24 @@ class EngineBuilder {
   }
 
  private:
-  void split_steps() {
+  /// Each step becomes what `divide` makes of it.
+  template <class Divide>
+  void divide_steps(const Divide& divide) {
     std::vector<FusedStep> steps;
     for (FusedStep& step : program_.steps) {
-      for (FusedStep& part : split_step(std::move(step), program_.tensors)) steps.push_back(std::move(part));
+      for (FusedStep& part : divide(std::move(step))) steps.push_back(std::move(part));
     }
     program_.steps = std::move(steps);
   }
 
-  void split_for_libraries() {
-    if (options_.target.kind != TargetKind::kCuda || !options_.compile_kernels) return;
-    std::vector<FusedStep> steps;
-    for (FusedStep& step : program_.steps) {
-      for (FusedStep& part : split_for_library(std::move(step), program_.tensors, typical_, options_)) {
-        steps.push_back(std::move(part));
-      }
-    }
-    program_.steps = std::move(steps);
-  }
-
-  void spread_reductions() {
+  /// Steps that a GPU does better as several.
+  void divide_for_gpu() {
     if (options_.target.kind != TargetKind::kCuda) return;
-    std::vector<FusedStep> steps;
-    for (FusedStep& step : program_.steps) {
-      for (FusedStep& part : spread_reduction(std::move(step), program_.tensors, typical_, options_.target)) {
-        steps.push_back(std::move(part));
-      }
+    std::vector<FusedTensor>& tensors = program_.tensors;
+    if (options_.compile_kernels) {
+      divide_steps([&](FusedStep step) { return pack_channels(std::move(step), tensors, options_.target); });
     }
-    program_.steps = std::move(steps);
+    divide_steps([&](FusedStep step) { return spread_reduction(std::move(step), tensors, typical_, options_.target); });
   }
 
   void set_symbols() {
@@ -203,57 +190,10 @@ class EngineBuilder {
     engine_.steps.push_back(std::move(step));
   }
 
-  RegionTask task_of(const Region& region, const FusedStep& fused) const {
-    RegionTask task{.region = &region, .constant = std::vector<bool>(region.tensors.size())};
-    for (size_t i = 0; i < region.inputs.size(); ++i) {
-      task.constant[region.inputs[i]] = program_.tensors[fused.inputs[i]].constant.has_value();
-    }
-    return task;
-  }
-
-  /// Decides how each different region is done: as the record says, or by measuring, or as the cost model prefers.
-  void choose_ways() {
-    if (!options_.compile_kernels) return;
-    Tuner tuner(options_, typical_);
-    for (const FusedStep& fused : program_.steps) {
-      if (fused.region.forms.empty()) continue;
-      Region region = fused.region;
-      normalise(region);
-      const RegionTask task = task_of(region, fused);
-      const std::string key = region_key(task, typical_);
-      if (built_.record.regions.contains(key)) {
-        tuner.count_again(key);
-        continue;
-      }
-      RegionChoice& choice = built_.record.regions[key];
-      choice.step = fused.name;
-      if (use_record(key, task, choice)) continue;
-      tuner.consider(key, task, fused, program_.tensors, choice);
-    }
-    tuner.run(built_.record);
-  }
-
-  /// Whether the record names a way that is still one.
-  bool use_record(const std::string& key, const RegionTask& task, RegionChoice& choice) const {
-    if (!options_.record) return false;
-    const auto known = options_.record->regions.find(key);
-    if (known == options_.record->regions.end()) return false;
-    const Way way = find_way(task, known->second.way, options_);
-    const std::string reason = way.reason.empty() ? why_refused(task, way, typical_, options_) : way.reason;
-    if (!reason.empty()) {
-      log(LogLevel::kReason, "{}: the recorded way '{}' is not taken: {}", choice.step, way.name, reason);
-      return false;
-    }
-    const std::string step = choice.step;
-    choice = known->second;
-    choice.step = step;
-    return true;
-  }
-
   void take_way(const Region& region, const FusedStep& fused, EngineStep& step) {
     step.kind = StepKind::kInterpreter;
     if (!options_.compile_kernels) return;
-    const RegionTask task = task_of(region, fused);
+    const RegionTask task = task_of(region, fused, program_.tensors);
     const RegionChoice& choice = built_.record.regions.at(region_key(task, typical_));
     step.candidates = choice.lost;
     step.milliseconds = choice.milliseconds;

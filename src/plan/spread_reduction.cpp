@@ -5,6 +5,7 @@
 
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
+#include "plan/step_maker.h"
 
 namespace graft {
 namespace {
@@ -53,60 +54,6 @@ int64_t parts_of(const Reduce& reduce, const Bindings& typical, const Target& ta
   const int64_t most = std::min(first / 2, columns ? folded / 32 : folded / kLeastPart);
   return std::clamp<int64_t>(std::min(wanted / blocks, most), 1, kMostParts);
 }
-
-/// Steps made of some forms of one region.
-class StepMaker {
- public:
-  StepMaker(const FusedStep& step, const Region& region, std::vector<FusedTensor>& tensors)
-      : step_(step), region_(region), tensors_(tensors), memory_(region.tensors.size(), -1) {
-    for (size_t i = 0; i < step.inputs.size(); ++i) memory_[step.region.inputs[i]] = step.inputs[i];
-    for (size_t i = 0; i < step.outputs.size(); ++i) memory_[step.region.outputs[i]] = step.outputs[i];
-  }
-
-  FusedStep make(const std::vector<Form>& forms, const std::vector<int>& outputs) {
-    FusedStep made;
-    made.name = step_.name, made.nodes = step_.nodes, made.operators = step_.operators;
-    made.region.name = region_.name;
-    std::vector<int> mapped(region_.tensors.size(), -1);
-    const auto keep = [&](int tensor) {
-      if (mapped[tensor] >= 0) return;
-      mapped[tensor] = static_cast<int>(made.region.tensors.size());
-      made.region.tensors.push_back(region_.tensors[tensor]);
-    };
-    std::set<int> defined;
-    for (const Form& form : forms) {
-      for (const int tensor : read_tensors(form)) {
-        if (!defined.contains(tensor) && mapped[tensor] < 0) {
-          keep(tensor);
-          made.region.inputs.push_back(mapped[tensor]);
-          made.inputs.push_back(memory_of(tensor));
-        }
-      }
-      for (const int tensor : defined_tensors(form)) keep(tensor), defined.insert(tensor);
-    }
-    for (const int tensor : outputs) {
-      made.region.outputs.push_back(mapped[tensor]);
-      made.outputs.push_back(memory_of(tensor));
-    }
-    for (const Form& form : forms) made.region.forms.push_back(renumber_tensors(form, mapped));
-    return made;
-  }
-
- private:
-  int memory_of(int tensor) {
-    if (memory_[tensor] < 0) {
-      const TensorDecl& decl = region_.tensors[tensor];
-      memory_[tensor] = static_cast<int>(tensors_.size());
-      tensors_.push_back({step_.name + "/" + decl.name, decl.type, decl.shape, {}, -1});
-    }
-    return memory_[tensor];
-  }
-
-  const FusedStep& step_;
-  const Region& region_;
-  std::vector<FusedTensor>& tensors_;
-  std::vector<int> memory_;
-};
 
 }  // namespace
 

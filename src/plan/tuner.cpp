@@ -2,6 +2,8 @@
 #include "plan/tuner.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <set>
 #include <thread>
 
@@ -36,7 +38,11 @@ Effort effort_of(const BuildOptions& options) {
     case Tuning::kOff:
       break;
     case Tuning::kFast:
-      return {.ways = {4, 2, options}, .rounds = 15, .region_seconds = 0.2, .seconds = 5, .share = 0.005};
+      return {.ways = {4, 2, options},
+              .rounds = 15,
+              .region_seconds = 0.2,
+              .seconds = options.device ? 10.0 : 5.0,
+              .share = 0.005};
     case Tuning::kFull:
       return {.ways = {64, 16, options}, .rounds = 100, .region_seconds = 3, .seconds = 300, .share = 0};
   }
@@ -45,13 +51,20 @@ Effort effort_of(const BuildOptions& options) {
   return {.ways = {1, libraries, options}, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
 }
 
+/// Random values, which repeat in large tensors.
 TensorData sample(DType type, const std::vector<int64_t>& shape, uint64_t seed) {
+  constexpr int64_t kDifferent = 1 << 16;
   TensorData data = TensorData::zeros(type, shape);
   if (!is_float(type)) return data;  // integers may be indices: 0 is one of all tensors
   Random random(seed);
-  std::vector<double> values(static_cast<size_t>(data.element_count()));
+  std::vector<double> values(static_cast<size_t>(std::min(data.element_count(), kDifferent)));
   for (double& value : values) value = random.uniform(-1, 1);
   data.write_doubles(0, values);
+  const std::span<std::byte> bytes = data.mutable_bytes();
+  const size_t period = kDifferent * static_cast<size_t>(bit_width(type)) / 8;
+  for (size_t at = period; at < bytes.size(); at += period) {
+    std::memcpy(&bytes[at], bytes.data(), std::min(period, bytes.size() - at));
+  }
   return data;
 }
 
@@ -183,7 +196,7 @@ void run_in_turn(std::vector<Runner>& runners, JobData& data, const Effort& effo
 }  // namespace
 
 void Tuner::consider(const std::string& key, const RegionTask& task, const FusedStep& step,
-                     const std::vector<FusedTensor>& tensors, RegionChoice& choice) {
+                     const std::vector<FusedTensor>& tensors, bool compared, RegionChoice& choice) {
   choice.way = "interpreter";
   std::vector<std::string> names;
   for (Way& way : ways_of(task, typical_, effort_of(options_).ways)) {
@@ -196,8 +209,9 @@ void Tuner::consider(const std::string& key, const RegionTask& task, const Fused
   if (names.empty()) return;
   choice.way = names[0];
   const bool fixed = !step.count_symbol.empty();
-  if (options_.tuning == Tuning::kOff || names.size() < 2 || fixed) return;
+  if (options_.tuning == Tuning::kOff || (names.size() < 2 && !compared) || fixed) return;
   Job job = make_job(key, step, tensors);
+  job.compared = compared;
   job.ways = std::move(names);
   by_key_[key] = jobs_.size();
   jobs_.push_back(std::move(job));
@@ -249,6 +263,36 @@ Tuner::Job Tuner::make_job(const std::string& key, const FusedStep& step,
   return job;
 }
 
+/// The candidates of one job.
+struct Tuner::Runners {
+  std::vector<Runner> ways;
+  std::atomic<size_t> built{0};
+
+  bool ready() const { return !ways.empty() && built == ways.size(); }
+};
+
+std::vector<Tuner::Runners> Tuner::build(const std::vector<const Job*>& chosen, Clock::time_point end) const {
+  std::vector<Runners> all(chosen.size());
+  std::vector<std::pair<size_t, size_t>> tasks;  // job, way
+  for (size_t j = 0; j < chosen.size(); ++j) {
+    if (known_times(*chosen[j])) continue;
+    all[j].ways = std::vector<Runner>(chosen[j]->ways.size());
+    for (size_t w = 0; w < chosen[j]->ways.size(); ++w) tasks.emplace_back(j, w);
+  }
+  // A GPU's kernels are compiled here.
+  const int threads = options_.device ? static_cast<int>(std::thread::hardware_concurrency()) : options_.target.threads;
+  in_parallel(tasks.size(), threads, [&](size_t task) {
+    const auto [j, w] = tasks[task];
+    if (Clock::now() > end) return;
+    const Job& job = *chosen[j];
+    Record record{.target = "", .regions = {}};
+    record.regions[job.key].way = job.ways[w];
+    build_runner(all[j].ways[w], job.program, record, options_);
+    ++all[j].built;
+  });
+  return all;
+}
+
 void Tuner::run(Record& record) {
   const Effort effort = effort_of(options_);
   // Roughly: a core does ten operations in the time in which it moves a byte.
@@ -256,25 +300,40 @@ void Tuner::run(Record& record) {
   double whole = 0;
   for (const Job& job : jobs_) whole += work(job);
   std::stable_sort(jobs_.begin(), jobs_.end(), [&](const Job& a, const Job& b) { return work(a) > work(b); });
+  const auto matters = [&](const Job& job) { return job.compared || work(job) >= effort.share * whole; };
   const auto begin = Clock::now();
-  for (size_t j = 0; j < jobs_.size(); ++j) {
-    const Job& job = jobs_[j];
-    RegionChoice& choice = record.regions[job.key];
-    if (options_.progress) {
-      options_.progress("measure " + choice.step, static_cast<int>(j), static_cast<int>(jobs_.size()));
+  const auto after = [&](double seconds) {
+    return begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  };
+  const auto end = after(effort.seconds);
+  // On a device that is not this CPU, all candidates are compiled first and at once.
+  const size_t together = options_.device ? jobs_.size() : 1;
+  for (size_t first = 0; first < jobs_.size(); first += together) {
+    std::vector<const Job*> chosen;
+    for (size_t j = first; j < std::min(first + together, jobs_.size()); ++j) {
+      if (matters(jobs_[j])) chosen.push_back(&jobs_[j]);
     }
-    const bool late = milliseconds_since(begin) > effort.seconds * 1e3;
-    if (!late && work(job) >= effort.share * whole) {
-      measure(job, choice);
-      continue;
-    }
-    for (size_t w = 1; w < job.ways.size(); ++w) {
-      choice.lost.push_back(
-          {job.ways[w], 0,
-           late ? "not measured: the time for tuning was over" : "not measured: too small a part of the work"});
+    std::vector<Runners> runners = build(chosen, options_.device ? after(effort.seconds / 2) : end);
+    for (size_t c = 0; c < chosen.size(); ++c) {
+      RegionChoice& choice = record.regions[chosen[c]->key];
+      const auto done = static_cast<int>(chosen[c] - jobs_.data());
+      if (options_.progress) options_.progress("measure " + choice.step, done, static_cast<int>(jobs_.size()));
+      if (known_times(*chosen[c]) || (runners[c].ready() && Clock::now() < end)) {
+        measure(*chosen[c], runners[c], choice);
+      } else {
+        leave(*chosen[c], "not measured: the time for tuning was over", choice);
+      }
+      runners[c].ways.clear();  // and the memory that they hold
     }
   }
+  for (const Job& job : jobs_) {
+    if (!matters(job)) leave(job, "not measured: too small a part of the work", record.regions[job.key]);
+  }
   jobs_.clear();
+}
+
+void Tuner::leave(const Job& job, const std::string& reason, RegionChoice& choice) {
+  for (size_t w = 1; w < job.ways.size(); ++w) choice.lost.push_back({job.ways[w], 0, reason});
 }
 
 std::string Tuner::timing_key(const Job& job, const std::string& way) const {
@@ -291,16 +350,11 @@ std::optional<std::vector<double>> Tuner::known_times(const Job& job) const {
   return known;
 }
 
-void Tuner::measure(const Job& job, RegionChoice& choice) const {
+void Tuner::measure(const Job& job, Runners& built, RegionChoice& choice) const {
   if (const auto known = known_times(job)) {
     return decide(job, *known, std::vector<std::string>(known->size()), choice);
   }
-  std::vector<Runner> runners(job.ways.size());
-  in_parallel(runners.size(), options_.target.threads, [&](size_t w) {
-    Record record{.target = "", .regions = {}};
-    record.regions[job.key].way = job.ways[w];
-    build_runner(runners[w], job.program, record, options_);
-  });
+  std::vector<Runner>& runners = built.ways;
   JobData data(job.program, job.sizes, typical_);
   run_in_turn(runners, data, effort_of(options_), options_.device != nullptr);
   std::vector<double> milliseconds;

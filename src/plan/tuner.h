@@ -16,16 +16,17 @@ namespace graft {
 /// Collects regions, then measures them within the time that the tuning level allows, the costliest first.
 ///
 ///   Tuner tuner(options, typical);
-///   tuner.consider(key, task, step, tensors, choice);   // choice: the cost model's, for now
+///   tuner.consider(key, task, step, tensors, false, choice);   // choice: the cost model's, for now
 ///   tuner.run(record);                                  // record.regions[key]: the measured one
 class Tuner {
  public:
   /// Both are kept by reference.
   Tuner(const BuildOptions& options, const Bindings& typical) : options_(options), typical_(typical) {}
 
-  /// Sets `choice` to the cost model's favourite and, when tuning, remembers the region to be measured.
+  /// Sets `choice` to the cost model's favourite and, when tuning, remembers the region to be measured. `compared`: its
+  /// time decides about more than its own ways, so it is wanted for a single way and a small region too.
   void consider(const std::string& key, const RegionTask& task, const FusedStep& step,
-                const std::vector<FusedTensor>& tensors, RegionChoice& choice);
+                const std::vector<FusedTensor>& tensors, bool compared, RegionChoice& choice);
   /// Another step has the same region: it matters more.
   void count_again(const std::string& key);
   /// Measures. A way that fails or cannot be built loses, with the reason.
@@ -39,12 +40,18 @@ class Tuner {
     std::vector<std::string> ways;  ///< the cost model's favourite first
     double operations = 0, bytes = 0;
     int count = 1;
+    bool compared = false;
   };
   using Clock = std::chrono::steady_clock;
 
+  struct Runners;
+
   Job make_job(const std::string& key, const FusedStep& step, const std::vector<FusedTensor>& tensors) const;
   std::optional<std::vector<double>> known_times(const Job& job) const;
-  void measure(const Job& job, RegionChoice& choice) const;
+  /// Makes the candidates of the chosen jobs ready to run, in their order, until the time is over.
+  std::vector<Runners> build(const std::vector<const Job*>& chosen, Clock::time_point end) const;
+  void measure(const Job& job, Runners& runners, RegionChoice& choice) const;
+  static void leave(const Job& job, const std::string& reason, RegionChoice& choice);
   void decide(const Job& job, const std::vector<double>& milliseconds, const std::vector<std::string>& failures,
               RegionChoice& choice) const;
   std::string timing_key(const Job& job, const std::string& way) const;

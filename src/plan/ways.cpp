@@ -18,6 +18,8 @@ namespace {
 constexpr std::string_view kGenerated = "generated ";
 /// From this many operations on a library is taken on a GPU without being measured.
 constexpr int64_t kWorthLibrary = 10'000'000;
+/// Operations for each byte from which on another pass over the result costs less than a slower contraction.
+constexpr int64_t kWorthSplitting = 64;
 
 Way generated(const RegionTask& task, const Choice& choice, const Target& target) {
   Way way{.name = {}, .schedule = tile::print(choice.schedule), .layouts = choice.layouts};
@@ -164,6 +166,10 @@ std::string why_refused(const RegionTask& task, const Way& way, const Bindings& 
 bool is_worth_library(const Region& region, const Bindings& typical, const BuildOptions& options) {
   return options.target.kind == TargetKind::kCuda && options.libraries.source &&
          operations_of(region).evaluate(typical) >= kWorthLibrary;
+}
+
+bool is_worth_splitting(const Region& region, const Bindings& typical) {
+  return operations_of(region).evaluate(typical) >= kWorthSplitting * bytes_of(region).evaluate(typical);
 }
 
 bool library_takes(const RegionTask& task, const Bindings& typical, const BuildOptions& options) {

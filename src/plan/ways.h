@@ -37,6 +37,9 @@ std::string region_key(const RegionTask& task, const Bindings& typical);
 /// Whether a contraction is so large that a library of the target is taken without being measured: on GPUs, until
 /// generated kernels are shown to be faster there.
 bool is_worth_library(const Region& region, const Bindings& typical, const BuildOptions& options);
+/// Whether what follows a contraction is worth a step of its own, without being measured, so that a library does the
+/// contraction: where arithmetic and not memory takes the time.
+bool is_worth_splitting(const Region& region, const Bindings& typical);
 /// Whether some library of the target does the region at typical sizes.
 bool library_takes(const RegionTask& task, const Bindings& typical, const BuildOptions& options);
 

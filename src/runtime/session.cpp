@@ -109,7 +109,10 @@ Status guarded(const Body& body) {
 
 Status Session::run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate,
                     void* context) {
-  return guarded([&] { state_->run(inputs, outputs, allocate, context); });
+  return guarded([&] {
+    const auto scope = state_->stream ? state_->stream->enter() : nullptr;
+    state_->run(inputs, outputs, allocate, context);
+  });
 }
 
 Status Session::set_stream(void* native) {
@@ -129,7 +132,10 @@ Status Session::wait() {
 void Session::set_memory_limit(int64_t bytes) { state_->session_memory.limit = bytes; }
 
 Status Session::time_steps(int repetitions, double& milliseconds) {
-  return guarded([&] { milliseconds = state_->time_steps(repetitions); });
+  return guarded([&] {
+    const auto scope = state_->stream ? state_->stream->enter() : nullptr;
+    milliseconds = state_->time_steps(repetitions);
+  });
 }
 
 Status Session::output_shapes(std::span<const std::vector<int64_t>> inputs,

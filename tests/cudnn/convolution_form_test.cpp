@@ -89,7 +89,7 @@ TEST(ConvolutionForm, other_operations_and_products_are_refused_by_name) {
                     "source 0 offset 0, strides [32, 1]\n"
                     "weights 1 offset 4, strides [64, 1]\n"
                     "result 2 offset 0, strides [64, 1]\n"),
-            "no: it does convolutions only");
+            "no: it does convolutions and attention only");
 }
 
 }  // namespace

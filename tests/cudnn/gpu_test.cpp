@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions in cuDNN against their definitions in the interpreter, in each of its plans. Skipped
+// Convolutions and attention in cuDNN against their definitions in the interpreter, in each of its plans. Skipped
 // without a GPU.
+#include <fmt/format.h>
+
 #include "support/gpu_case.h"
 #include "support/library_graphs.h"
 
@@ -55,6 +57,41 @@ TEST_P(CudnnOnGpu, rounds_to_tf32_where_it_may) {
   Region region = region_of(graph.text(), "conv");
   region.tf32 = true;
   EXPECT_GT(expect_all_ways(region, "cudnn", 1, "tf32"), 0);
+}
+
+/// Attention over two of a batch and two heads; `mask`: the type and shape of one that is added, or empty.
+struct AttentionGraph {
+  int queries = 128, keys = 128, depth = 64;
+  std::string mask = "", attributes = "";
+
+  Region region(const std::string& type) const {
+    const auto tensor = [&](const char* name, int rows) {
+      return fmt::format("%{}: {}[2, 2, {}, {}]", name, type, rows, depth);
+    };
+    const std::string made = mask.empty() ? "%m: f32[1]" : "%m: " + mask;
+    const std::string node = fmt::format("%y: ? = Attention \"attention\" (%q, %k, %v{}) {{scale = 0.125{}}}",
+                                         mask.empty() ? "" : ", %m", attributes);
+    return region_of(graph_text({tensor("q", queries), tensor("k", keys), tensor("v", keys), made}, {node}),
+                     "attention");
+  }
+};
+
+TEST_P(CudnnOnGpu, attention) {
+  if (type() == "f32") GTEST_SKIP() << "it has none";
+  const auto ways = [&](const AttentionGraph& graph) {
+    printf("  %s %d queries, %d keys of %d %s %s\n", GetParam(), graph.queries, graph.keys, graph.depth,
+           graph.mask.c_str(), graph.attributes.c_str());
+    return expect_all_ways(graph.region(type()), "cudnn", 0, GetParam());
+  };
+  for (const auto& [queries, keys, depth] : {std::tuple{64, 64, 64}, {33, 71, 64}, {9, 130, 40}, {20, 40, 128}}) {
+    EXPECT_GT(ways({queries, keys, depth}), 0);
+    EXPECT_GT(ways({queries, keys, depth, fmt::format("f32[2, 1, 1, {}]", keys)}), 0);
+    EXPECT_GT(ways({queries, keys, depth, fmt::format("{}[2, 1, 1, {}]", type(), keys)}), 0);
+    EXPECT_GT(ways({queries, keys, depth, fmt::format("f32[1, 2, {}, {}]", queries, keys)}), 0);
+  }
+  EXPECT_GT(ways({64, 64, 64, "", ", is_causal = 1"}), 0);
+  EXPECT_GT(ways({90, 90, 64, "f32[2, 1, 1, 90]", ", is_causal = 1"}), 0);
+  EXPECT_EQ(ways({64, 64, 20}), 0) << "heads of a size that no vector divides";
 }
 
 TEST_P(CudnnOnGpu, odd_channels_and_groups_are_right_or_refused) {

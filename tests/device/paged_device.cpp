@@ -53,6 +53,7 @@ class PagedStream : public graft::DeviceStream {
   explicit PagedStream(std::shared_ptr<Pages> pages) : pages_(std::move(pages)) {}
   void use(void*) override {}
   void* native() override { return nullptr; }
+  std::unique_ptr<graft::DeviceScope> enter() override { return nullptr; }
   void begin_run() override {}
   void end_run() override {}
   void* allocate(int64_t bytes) override { return pages_->allocate(static_cast<size_t>(std::max<int64_t>(bytes, 1))); }

@@ -275,6 +275,47 @@ TEST(LibraryCandidates, of_a_gpu_may_round_where_the_region_may) {
   EXPECT_EQ(call_text(region, kPlain).rfind("product f32 batch []", 0), 0u) << "oneDNN never does";
 }
 
+/// The call of attention over [2, 3, length, 64] in cuDNN; `mask`: the type and shape of one, or empty.
+std::string attention_call(const std::string& type, const std::string& mask, const char* attributes = "") {
+  const std::string tensor = type + "[2, 3, length, 64]";
+  const std::string graph =
+      graph_text({"%q: " + tensor, "%k: " + tensor, "%v: " + tensor, "%m: " + (mask.empty() ? "f32[1]" : mask)},
+                 {fmt::format("%y: ? = Attention \"a\" (%q, %k, %v{}) {{scale = 0.125{}}}", mask.empty() ? "" : ", %m",
+                              attributes)});
+  return call_text(region_of(graph, "a"), "cudnn choice=0 panel=0");
+}
+
+TEST(LibraryCandidates, of_a_gpu_take_attention_of_narrow_floats) {
+  const std::string text = attention_call("f16", "f16[2, 1, 1, length]");
+  EXPECT_EQ(text,
+            "product f16 batch [2, 3], rows length, columns length, depth 64\n"
+            "source 0 offset 0, strides [192*length, 64*length, 64, 1]\n"
+            "weights 1 offset 0, strides [192*length, 64*length, 1, 64]\n"
+            "result 4 offset 0, strides [192*length, 64*length, 64, 1]\n"
+            "post linear 0.125:f32 0:f32\n"
+            "post add 3 offset 0, strides [length, 0, 0, 1]\n"
+            "values width 64, 2 offset 0, strides [192*length, 64*length, 64, 1]\n");
+  EXPECT_EQ(print(parse_library_call(text)), text);
+  EXPECT_EQ(attention_call("bf16", "").rfind("product bf16 batch", 0), 0u) << attention_call("bf16", "");
+  EXPECT_EQ(attention_call("f32", "f32[length]"), "no: it has no attention of f32");
+}
+
+TEST(LibraryCandidates, of_a_gpu_take_attention_with_wide_masks_and_what_lies_ahead_hidden) {
+  const std::string text = attention_call("f16", "f32[3, length, length]", ", is_causal = 1");
+  EXPECT_NE(text.find("post add 3 f32 offset 0, strides [0, length*length, length, 1]\n"
+                      "causal\n"
+                      "values width 64, 2"),
+            text.npos)
+      << text;
+  EXPECT_EQ(print(parse_library_call(text)), text);
+}
+
+TEST(LibraryCandidates, of_a_gpu_leave_attention_whose_mask_chooses) {
+  EXPECT_EQ(attention_call("f16", "bool[length]"), "no: a mask of attention chooses rather than adds");
+  EXPECT_EQ(attention_call("f16", "", ", softcap = 30.0"),
+            "no: between the scores and the softmax of attention no post operation does this div");
+}
+
 TEST(LibraryCandidates, of_a_gpu_take_narrow_floats) {
   const std::string graph =
       product_graph("5", 64, 32, {"%b: f16[64]"}, {"%q: ? = Add \"a\" (%p, %b)", "%y: ? = Relu \"r\" (%q)"}, "f16");

@@ -75,6 +75,49 @@ TEST(GpuLibraries, what_the_library_does_not_know_becomes_a_map_behind_it) {
   EXPECT_EQ(plan_of(graph, options_with(refuse_nothing)).substr(0, 36), "cublaslt choice=0 panel=0\ngenerated\n");
 }
 
+/// Times that were measured before: of libraries, of generated products and of generated maps.
+TimingCache times_of(double library, double product, double map) {
+  TimingCache times;
+  times.find = [=](const std::string& key) -> std::optional<double> {
+    if (key.find("generated") == std::string::npos) return library;
+    return key.find("generated product") == std::string::npos ? map : product;
+  };
+  return times;
+}
+
+BuiltEngine build(const std::string& text, const BuildOptions& options) {
+  Graph graph = parse_graph(text);
+  infer_types(graph);
+  return build_engine(fuse(graph), options);
+}
+
+TEST(GpuLibraries, a_whole_kernel_is_taken_when_it_is_faster_than_its_parts) {
+  const std::string graph =
+      product_graph("512", 512, 512, {"%b: f32[512]"}, {"%q: ? = Add \"a\" (%p, %b)", "%y: ? = Gelu \"g\" (%q)"});
+  for (const auto& [product, steps] : {std::pair<double, size_t>{1.4, 1}, {1.6, 2}}) {
+    BuildOptions options = options_with(refuse_nothing);
+    options.tuning = Tuning::kFast;
+    options.timings = times_of(1.0, product, 0.5);
+    const BuiltEngine tuned = build(graph, options);
+    ASSERT_EQ(tuned.engine.steps.size(), steps) << product;
+    EXPECT_EQ(tuned.engine.steps[0].library.empty(), steps == 1);
+    // A plan that was made so stays so.
+    options.tuning = Tuning::kOff;
+    const Record record = parse_record(print(tuned.record));
+    options.record = &record;
+    const BuiltEngine again = build(graph, options);
+    ASSERT_EQ(again.engine.steps.size(), steps);
+    EXPECT_EQ(again.engine.steps[0].schedule, tuned.engine.steps[0].schedule);
+    EXPECT_EQ(print(again.record), print(record));
+  }
+}
+
+TEST(GpuLibraries, what_moves_more_than_it_computes_is_not_cut) {
+  // 2 * 16 operations for each of 17 elements.
+  const std::string graph = product_graph("100000", 16, 16, {}, {"%y: ? = Gelu \"g\" (%p)"});
+  EXPECT_EQ(build(graph, options_with(refuse_nothing)).engine.steps.size(), 1u);
+}
+
 TEST(SplitRegion, the_product_keeps_the_first_operations) {
   const Region region =
       region_of(product_graph("7", 64, 32, {"%b: f32[64]", "%r: f32[7, 64]"},

@@ -126,4 +126,11 @@ const char* const kPositives = R"(graph "positives" {
   output %values
 })";
 
+const std::vector<TextNetwork> kTextNetworks = {
+    {kMlp, {{1, 48}, {7, 48}, {64, 48}}, {"y"}},
+    {kConvolutions, {{1, 3, 12, 12}, {3, 3, 12, 12}, {8, 3, 12, 12}}, {"y"}},
+    {kAttention, {{1, 1, 32}, {1, 12, 32}, {2, 33, 32}, {4, 40, 32}}, {"y"}},
+    {kPositives, {{0}, {1}, {100}, {4096}}, {"where", "values"}},
+};
+
 }  // namespace graft_test

@@ -2,8 +2,11 @@
 // Networks that tests write down in the graph's text form, as engines of the public API.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "graft/graft_c.h"
 
@@ -23,5 +26,14 @@ extern const char* const kConvolutions;
 extern const char* const kAttention;
 /// The positive elements and where they are: x f32[count] -> where i64[1, kept], values f32[kept].
 extern const char* const kPositives;
+
+/// A network and shapes of its input x that differ in what they ask of memory.
+struct TextNetwork {
+  const char* text;
+  std::vector<std::vector<int64_t>> shapes;
+  std::vector<std::string> outputs;
+};
+/// All of the above, in that order.
+extern const std::vector<TextNetwork> kTextNetworks;
 
 }  // namespace graft_test

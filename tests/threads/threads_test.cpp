@@ -32,19 +32,8 @@ using graft::Session;
 constexpr int kSessions = 8;
 constexpr int kRuns = 24;
 
-/// A network and the shapes of x that it is run with.
-struct Network {
-  const char* text;
-  std::vector<Shape> shapes;
-  std::vector<std::string> outputs = {"y"};
-};
-
-const Network kNetworks[] = {
-    {graft_test::kMlp, {{1, 48}, {7, 48}, {64, 48}}},
-    {graft_test::kConvolutions, {{1, 3, 12, 12}, {3, 3, 12, 12}, {8, 3, 12, 12}}},
-    {graft_test::kAttention, {{1, 1, 32}, {1, 12, 32}, {2, 33, 32}, {4, 40, 32}}},
-    {graft_test::kPositives, {{0}, {1}, {100}, {4096}}, {"where", "values"}},
-};
+using Network = graft_test::TextNetwork;
+const std::vector<Network>& kNetworks = graft_test::kTextNetworks;
 
 /// The cache of the whole process, in a folder that goes with it.
 class OwnKernelCache : public testing::Environment {

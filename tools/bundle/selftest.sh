@@ -14,6 +14,7 @@ graft-selftest [--device cpu|cuda] [PART [ARG...]]
   conformance     the node cases of ONNX on the device; needs a python3 with numpy and onnx
   bench           ./dev bench of the checkout; needs a python3 with numpy, onnx and, as a peer, torch
   sanitize        the operator samples under compute-sanitizer, where that is on the PATH
+  soak            ARGs are SECONDS (480) and plans: mixed requests of 8 threads, results to the bit, and memory
 
 Without --device it is cuda where `graft env` sees a GPU, else cpu. PYTHON names another python3.
 TEXT
@@ -123,6 +124,9 @@ case $part in
     wrapper=(compute-sanitizer --error-exitcode 9 --print-limit 5)
     run_tests '*GeneratedSample*' graft_op_tests "$@"
     summary
+    ;;
+  soak)
+    GRAFT_SOAK_SECONDS=${1:-480} GRAFT_SOAK_PLANS=$(IFS=:; echo "${*:2}") exec "$root/libexec/graft_soak_tests"
     ;;
   *) help >&2; exit 2 ;;
 esac

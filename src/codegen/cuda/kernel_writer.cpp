@@ -58,6 +58,7 @@ Kernel KernelWriter::write() {
   code_.line("extern __shared__ __align__(1024) u8 shared[];");
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp, (void)shared;");
+  code_.line("follow_earlier_kernels();");
   code_.line("Fault fault = {false, 0};");
   grid();
   if (!row_program()) {

@@ -13,6 +13,14 @@ struct f16 { u16 bits; };
 struct bf16 { u16 bits; };
 #define GRAFT_DEVICE static __device__ __forceinline__
 
+// Kernels come to the multiprocessors while those before them end; what those wrote is there from here on.
+GRAFT_DEVICE void follow_earlier_kernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 template <class T> struct Limits;
 #define GRAFT_LIMITS(T, U, low, high) \
   template <> struct Limits<T> { \

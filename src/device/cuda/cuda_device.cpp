@@ -89,7 +89,10 @@ class CudaDevice : public Device {
   }
 
   const std::string& name() const override { return name_; }
-  std::unique_ptr<DeviceStream> make_stream() override { return make_cuda_stream(context_); }
+  std::unique_ptr<DeviceStream> make_stream() override {
+    constexpr int kOverlaps = 9;  // the first generation whose kernels can wait for others
+    return make_cuda_stream(context_, attribute(kComputeMajor) >= kOverlaps);
+  }
   std::shared_ptr<const DeviceModule> load(std::span<const std::byte> code) override {
     return std::make_shared<CudaModule>(context_, attribute(kMultiprocessors), code);
   }

@@ -21,10 +21,11 @@ using cuda::driver;
 using cuda::Handle;
 
 // Numbers of the driver API.
-constexpr unsigned kNonBlocking = 1;      // CU_STREAM_NON_BLOCKING
-constexpr unsigned kDisableTiming = 2;    // CU_EVENT_DISABLE_TIMING
-constexpr int kThreadLocal = 1;           // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-constexpr cuda::Result kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+constexpr unsigned kNonBlocking = 1;                 // CU_STREAM_NON_BLOCKING
+constexpr unsigned kDisableTiming = 2;               // CU_EVENT_DISABLE_TIMING
+constexpr int kThreadLocal = 1;                      // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr cuda::Result kOutOfMemory = 2;             // CUDA_ERROR_OUT_OF_MEMORY
+constexpr int kProgrammaticStreamSerialization = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 Address address(const void* memory) { return reinterpret_cast<Address>(memory); }
 
@@ -57,9 +58,17 @@ class CudaGraph : public DeviceGraph {
   Handle context_, ready_ = nullptr;
 };
 
+class CudaScope : public DeviceScope {
+ public:
+  explicit CudaScope(Handle context) : current_(context) {}
+
+ private:
+  Current current_;
+};
+
 class CudaStream : public DeviceStream {
  public:
-  explicit CudaStream(Handle context) : context_(context) {
+  CudaStream(Handle context, bool overlaps) : context_(context), overlaps_(overlaps) {
     const Current current(context_);
     check(driver().stream_create(&stream_, kNonBlocking), "a stream cannot be made");
     check(driver().event_create(&fence_, kDisableTiming), "an event cannot be made");
@@ -75,10 +84,8 @@ class CudaStream : public DeviceStream {
   CudaStream& operator=(const CudaStream&) = delete;
 
   void use(void* native) override { callers_ = native; }
-  void* native() override {
-    enter();
-    return stream_;
-  }
+  void* native() override { return stream_; }
+  std::unique_ptr<DeviceScope> enter() override { return std::make_unique<CudaScope>(context_); }
   void begin_run() override {
     if (callers_) follow(stream_, callers_);
   }
@@ -134,9 +141,15 @@ class CudaStream : public DeviceStream {
     }
     GRAFT_USER_CHECK(grid <= INT_MAX, kUnsupported, fmt::format("a launch of {} blocks", grid), "GPU");
     const Current current(context_);
-    check(driver().launch(kernel.function, static_cast<unsigned>(grid), 1, 1, static_cast<unsigned>(kernel.threads), 1,
-                          1, static_cast<unsigned>(kernel.shared_bytes), stream_, arguments, nullptr),
-          "launching a kernel");
+    cuda::LaunchAttribute early{.id = kProgrammaticStreamSerialization};
+    early.number = 1;
+    const cuda::LaunchConfig config{.grid = {static_cast<unsigned>(grid), 1, 1},
+                                    .block = {static_cast<unsigned>(kernel.threads), 1, 1},
+                                    .shared_bytes = static_cast<unsigned>(kernel.shared_bytes),
+                                    .stream = stream_,
+                                    .attributes = &early,
+                                    .attribute_count = overlaps_ ? 1U : 0U};
+    check(driver().launch(&config, kernel.function, arguments, nullptr), "launching a kernel");
   }
   void wait() override {
     const Current current(context_);
@@ -182,19 +195,17 @@ class CudaStream : public DeviceStream {
     check(driver().event_record(fence_, before), "noting a place in a stream");
     check(driver().stream_wait_event(after, fence_, 0), "waiting for another stream");
   }
-  /// For callers of the driver beside this class; the context stays this thread's.
-  void enter() const {
-    Handle now = nullptr;
-    if (driver().current_context(&now) != 0 || now != context_) check(driver().push_context(context_), "a context");
-  }
 
   Handle context_, stream_ = nullptr, callers_ = nullptr, fence_ = nullptr;
   std::vector<Handle> marks_;
   std::vector<void*> arguments_;  ///< of a launch with a rule
+  bool overlaps_;
 };
 
 }  // namespace
 
-std::unique_ptr<DeviceStream> make_cuda_stream(void* context) { return std::make_unique<CudaStream>(context); }
+std::unique_ptr<DeviceStream> make_cuda_stream(void* context, bool overlaps) {
+  return std::make_unique<CudaStream>(context, overlaps);
+}
 
 }  // namespace graft

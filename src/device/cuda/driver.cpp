@@ -61,7 +61,7 @@ Driver open_driver() {
   find(d.module_unload, "cuModuleUnload");
   find(d.module_function, "cuModuleGetFunction");
   find(d.set_function_attribute, "cuFuncSetAttribute");
-  find(d.launch, "cuLaunchKernel");
+  find(d.launch, "cuLaunchKernelEx");
   if (!d.missing.empty()) return d;
   find(d.encode_tiled, "cuTensorMapEncodeTiled");
   find(d.encode_window, "cuTensorMapEncodeIm2col");

@@ -9,8 +9,25 @@
 namespace graft::cuda {
 
 using Result = int;
-using Handle = void*;            ///< context, module, function, stream, graph, event
+using Handle = void*;  ///< context, module, function, stream, graph, event
 using Address = unsigned long long;
+
+/// CUlaunchAttribute, of those whose value is one number.
+struct LaunchAttribute {
+  int id = 0, padding = 0;
+  union {
+    int number = 0;
+    char rest[64];
+  };
+};
+
+/// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared_bytes = 0;
+  Handle stream = nullptr;
+  const LaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
 
 /// The driver's entry points; `missing` says why there are none.
 struct Driver {
@@ -58,8 +75,7 @@ struct Driver {
                          const uint32_t*, int, int, int, int) = nullptr;
   Result (*encode_window)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const int*, const int*, uint32_t,
                           uint32_t, const uint32_t*, int, int, int, int) = nullptr;
-  Result (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**,
-                   void**) = nullptr;
+  Result (*launch)(const LaunchConfig*, Handle, void**, void**) = nullptr;
 };
 
 /// Opened and initialised once per process.

@@ -37,7 +37,7 @@ Matrix lying(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_s
 class FormMaker {
  public:
   explicit FormMaker(const LibraryCall& call) : call_(call), batches_(call.batch.size()) {
-    if (call.is_convolution()) refuse("it does products of matrices only");
+    if (call.is_convolution() || call.is_attention()) refuse("it does products of matrices only");
     if (call.weights.panel != 0) refuse("it reads no weights in panels");
     const int64_t rows = call.rows.constant(), columns = call.columns.constant();
     by_rows_ = columns > 1 && stride(call.result, 1) != 1;

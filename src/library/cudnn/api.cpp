@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "library/cudnn/api.h"
 
+#include <algorithm>
+#include <string_view>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -50,6 +52,17 @@ void check(cudnnStatus_t status, const char* what) {
   api().last_error(detail, sizeof detail);
   throw Error(ErrorKind::kUnsupported,
               fmt::format("{}: {}{}{}", what, api().status_text(status), *detail ? ": " : "", detail), "cuDNN");
+}
+
+std::string first_reason() {
+  char account[4096] = "";
+  api().last_error(account, sizeof account);
+  constexpr std::string_view kBegin = "Reason: ";
+  std::string_view text = account;
+  const size_t begin = text.find(kBegin);
+  if (begin == text.npos) return "";
+  text.remove_prefix(begin + kBegin.size());
+  return std::string(text.substr(0, std::min(text.find('\n'), text.find(" at: "))));
 }
 
 Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {

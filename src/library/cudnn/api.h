@@ -33,6 +33,9 @@ const Api& api();
 /// Throws Error{unsupported} naming `what` and cuDNN's own words when `status` is not success.
 void check(cudnnStatus_t status, const char* what);
 
+/// The first reason in cuDNN's account of what this thread could not have last; empty when it gives none.
+std::string first_reason();
+
 /// One of cuDNN's descriptors.
 class Descriptor {
  public:

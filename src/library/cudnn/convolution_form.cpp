@@ -33,7 +33,7 @@ class FormMaker {
   explicit FormMaker(const LibraryCall& call) : call_(call), groups_(call.batch.size()) {}
 
   ConvolutionForm run() {
-    if (!call_.is_convolution()) refuse("it does convolutions only");
+    if (!call_.is_convolution()) refuse("it does convolutions and attention only");
     form_.type = call_.type;
     form_.tf32 = call_.tf32;
     form_.source = image(call_.source, CallRole::kSource, 0);
@@ -58,7 +58,7 @@ class FormMaker {
   /// Channels of all groups lie one after the other.
   TensorForm image(const CallOperand& operand, CallRole role, int buffer) const {
     const std::vector<Size> extents = extents_of(call_, role);
-    TensorForm tensor{.buffer = buffer, .offset = operand.offset.constant()};
+    TensorForm tensor{.buffer = buffer, .type = call_.type, .offset = operand.offset.constant()};
     const auto dimension = [&](const Size& extent, const Size& stride) {
       tensor.extents.push_back(extent.constant());
       tensor.strides.push_back(stride.constant());
@@ -73,7 +73,7 @@ class FormMaker {
 
   TensorForm weights() const {
     const CallOperand& operand = call_.weights;
-    TensorForm tensor{.buffer = 1, .offset = operand.offset.constant()};
+    TensorForm tensor{.buffer = 1, .type = call_.type, .offset = operand.offset.constant()};
     const int64_t groups = groups_ > 0 ? call_.batch[0].constant() : 1;
     const int64_t inputs = call_.depth.constant(), outputs = call_.columns.constant();
     tensor.extents = {groups * outputs, inputs};

@@ -13,6 +13,7 @@ namespace graft::cudnn {
 /// [images, channels, positions...]; of weights [outputs, inputs of a group, kernel...]. All count elements.
 struct TensorForm {
   int buffer = -1;  ///< which buffer of a run
+  DType type = DType::kFloat32;
   int64_t offset = 0;
   std::vector<int64_t> extents, strides;
 };

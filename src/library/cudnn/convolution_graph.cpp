@@ -6,7 +6,7 @@ namespace {
 
 class ConvolutionMaker : GraphMaker {
  public:
-  ConvolutionMaker(const ConvolutionForm& form, cudnnHandle_t handle) : GraphMaker(form.type, handle), form_(form) {}
+  ConvolutionMaker(const ConvolutionForm& form, cudnnHandle_t handle) : GraphMaker(handle), form_(form) {}
 
   OperationGraph run() {
     const Descriptor& source = tensor(form_.source);
@@ -17,9 +17,9 @@ class ConvolutionMaker : GraphMaker {
     for (const PointwiseForm& operation : form_.operations) {
       const Descriptor* next = &operation == &form_.operations.back() ? &result : &intermediate(form_.result);
       if (operation.kind == Pointwise::kAdd) {
-        apply(CUDNN_POINTWISE_ADD, *value, &tensor(operation.operand), *next);
+        apply({.mode = CUDNN_POINTWISE_ADD, .operand = &tensor(operation.operand)}, *value, *next);
       } else {
-        apply(CUDNN_POINTWISE_RELU_FWD, *value, nullptr, *next, operation.largest);
+        apply({.mode = CUDNN_POINTWISE_RELU_FWD, .largest = operation.largest}, *value, *next);
       }
       value = next;
     }

@@ -47,31 +47,51 @@ Descriptor& GraphMaker::described(const TensorForm& form, cudnnDataType_t type, 
 
 Descriptor& GraphMaker::tensor(const TensorForm& form) {
   made_.tensors.push_back(form);
-  const int64_t alignment = std::gcd(kAlignment, form.offset * bit_width(type_) / 8);
-  Descriptor& made = described(form, type_of(type_), static_cast<int64_t>(made_.tensors.size()), alignment);
+  made_.numbers.push_back(0);
+  const int64_t alignment = std::gcd(kAlignment, form.offset * bit_width(form.type) / 8);
+  Descriptor& made = described(form, type_of(form.type), static_cast<int64_t>(made_.tensors.size()), alignment);
   made.finalize("a tensor cannot be described");
   return made;
 }
 
-Descriptor& GraphMaker::intermediate(const TensorForm& form) {
-  Descriptor& made = described(form, CUDNN_DATA_FLOAT, kFirstIntermediate + intermediates_++, kAlignment);
+Descriptor& GraphMaker::number(float value) {
+  made_.tensors.push_back({.extents = {1, 1, 1, 1}, .strides = {1, 1, 1, 1}});
+  made_.numbers.push_back(value);
+  Descriptor& made = described(made_.tensors.back(), CUDNN_DATA_FLOAT, static_cast<int64_t>(made_.tensors.size()),
+                               static_cast<int64_t>(sizeof value));
+  const bool by_value = true;
+  made.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value);
+  made.finalize("a number cannot be described");
+  return made;
+}
+
+Descriptor& GraphMaker::intermediate(const TensorForm& form, cudnnDataType_t type) {
+  TensorForm lying = form;
+  if (lying.strides.empty()) {
+    lying.strides.resize(form.extents.size(), 1);
+    for (size_t d = form.extents.size(); d-- > 1;) lying.strides[d - 1] = lying.strides[d] * form.extents[d];
+  }
+  Descriptor& made = described(lying, type, kFirstIntermediate + intermediates_++, kAlignment);
   const bool is_virtual = true;
   made.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
   made.finalize("a tensor cannot be described");
   return made;
 }
 
-void GraphMaker::apply(cudnnPointwiseMode_t mode, const Descriptor& value, const Descriptor* operand,
-                       const Descriptor& result, double largest) {
+void GraphMaker::apply(const PerElement& wanted, const Descriptor& value, const Descriptor& result) {
   Descriptor& pointwise = part(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  pointwise.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-  pointwise.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-  if (largest > 0) pointwise.set(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, &largest);
+  pointwise.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &wanted.mode);
+  pointwise.set(CUDNN_ATTR_POINTWISE_MATH_PREC, wanted.type);
+  if (wanted.largest > 0) {
+    pointwise.set(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, &wanted.largest);
+  }
+  if (wanted.axis >= 0) pointwise.set(CUDNN_ATTR_POINTWISE_AXIS, wanted.axis);
   pointwise.finalize("an operation cannot be described");
   Descriptor& operation = part(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise);
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, value);
-  if (operand) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *operand);
+  if (wanted.operand) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *wanted.operand);
+  if (wanted.condition) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *wanted.condition);
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, result);
   finish(operation);
 }
@@ -85,7 +105,7 @@ OperationGraph GraphMaker::make_graph() {
   made_.graph = std::make_unique<Descriptor>(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   made_.graph->set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                    static_cast<int64_t>(operations_.size()), operations_.data());
-  made_.graph->set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle_);
+  if (handle_) made_.graph->set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle_);
   made_.graph->finalize("it does not know this graph of operations");
   return std::move(made_);
 }

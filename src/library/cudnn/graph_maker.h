@@ -13,21 +13,29 @@ namespace graft::cudnn {
 /// Owns a graph under construction.
 class GraphMaker {
  public:
-  GraphMaker(DType type, cudnnHandle_t handle) : type_(type), handle_(handle) {}
+  /// Without a handle the graph is for questions only: it belongs to no device.
+  explicit GraphMaker(cudnnHandle_t handle) : handle_(handle) {}
 
  protected:
   Descriptor& part(cudnnBackendDescriptorType_t type);
   /// A tensor that a run gives.
   Descriptor& tensor(const TensorForm& form);
-  /// A value between two operations, in f32.
-  Descriptor& intermediate(const TensorForm& form);
-  /// result = mode(value, operand); `operand` may be null. `largest` above 0 bounds an activation.
-  void apply(cudnnPointwiseMode_t mode, const Descriptor& value, const Descriptor* operand, const Descriptor& result,
-             double largest = 0);
+  /// A number that is given on the host.
+  Descriptor& number(float value);
+  /// A value between two operations; dense where the form has no strides.
+  Descriptor& intermediate(const TensorForm& form, cudnnDataType_t type = CUDNN_DATA_FLOAT);
+  struct PerElement {
+    cudnnPointwiseMode_t mode{};
+    const Descriptor* operand = nullptr;
+    const Descriptor* condition = nullptr;    ///< of a choice between value and operand
+    double largest = 0;                       ///< above 0: bounds an activation
+    int64_t axis = -1;                        ///< of an index
+    cudnnDataType_t type = CUDNN_DATA_FLOAT;  ///< that it computes in
+  };
+  /// result = wanted(value, operand).
+  void apply(const PerElement& wanted, const Descriptor& value, const Descriptor& result);
   void finish(Descriptor& operation);
   OperationGraph make_graph();
-
-  DType type_;
 
  private:
   Descriptor& described(const TensorForm& form, cudnnDataType_t type, int64_t identity, int64_t alignment);

@@ -5,21 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "library/cudnn/plan.h"
 #include "library/library.h"
 
 using graft::cudnn::Plan;
-
-namespace {
-
-std::unique_ptr<Plan> make_plan(const graft::LibraryCall& call, int choice, void* stream) {
-  const graft::cudnn::ConvolutionForm form = graft::cudnn::convolution_form(call);
-  const auto make = [&](cudnnHandle_t handle) { return graft::cudnn::operation_graph(form, handle); };
-  return std::make_unique<Plan>(make, call.type, call.tf32, choice, stream);
-}
-
-}  // namespace
 
 void* graft_library_create(const char* call, size_t bytes, int choice, void* stream, graft_library_sink sink,
                            void* context) {
@@ -27,7 +16,7 @@ void* graft_library_create(const char* call, size_t bytes, int choice, void* str
     if (sink) sink(context, kind, text.data(), text.size());
   };
   try {
-    auto made = make_plan(graft::parse_library_call({call, bytes}), choice, stream);
+    auto made = std::make_unique<Plan>(graft::cudnn::choose_plan({call, bytes}, choice, stream));
     send("implementation", made->implementation());
     return made.release();
   } catch (const std::exception& error) {

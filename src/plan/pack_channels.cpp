@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/pack_channels.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "fuse/contraction.h"
+#include "fuse/rewrite_region.h"
+#include "plan/step_maker.h"
+
+namespace graft {
+namespace {
+
+constexpr int kVectorBits = 128;
+
+/// A reduced axis that the source walks together with a row axis: it reads at row * stride + kernel * dilation.
+struct Window {
+  Axis row, kernel;
+  int64_t stride = 1, dilation = 1;
+
+  bool moves_into_channels() const { return stride > 1; }
+  /// How many neighbouring elements become channels.
+  int64_t depth() const { return moves_into_channels() ? std::min(stride, kernel.extent.constant()) : 1; }
+  /// The kernel's extent over what remains.
+  int64_t taps() const {
+    const int64_t extent = kernel.extent.constant();
+    return moves_into_channels() ? (extent + stride - 1) / stride : extent;
+  }
+  int64_t step() const { return moves_into_channels() ? 1 : dilation; }
+  Size positions() const { return row.extent + Size((taps() - 1) * step()); }
+};
+
+int variable_of(const Axis& axis) { return axis.variable->variable; }
+
+Axis fresh_axis(const Size& extent) { return {make_variable(), extent}; }
+
+/// The same value, whichever way its indices are written.
+bool same_value(const Expr& a, const Expr& b) {
+  if (equal(a, b)) return true;
+  if (a->type == DType::kInt64 && b->type == DType::kInt64) {
+    const auto x = affine(a), y = affine(b);
+    if (x && y) return x->offset == y->offset && x->coefficients == y->coefficients;
+  }
+  if (a->kind != b->kind || a->type != b->type || a->args.size() != b->args.size()) return false;
+  if (a->kind == ExprKind::kCall ? a->intrinsic != b->intrinsic
+                                 : a->kind != ExprKind::kLoad || a->tensor != b->tensor) {
+    return false;
+  }
+  for (size_t i = 0; i < a->args.size(); ++i) {
+    if (!same_value(a->args[i], b->args[i])) return false;
+  }
+  return true;
+}
+
+Expr moved(const Expr& e, const Axis& axis, int64_t by) {
+  return substitute(e, {{variable_of(axis), axis.variable + make_index(by)}});
+}
+
+class ChannelPacking {
+ public:
+  ChannelPacking(const FusedStep& step, const Region& region, std::vector<FusedTensor>& tensors)
+      : step_(step), region_(region), tensors_(tensors) {}
+
+  /// Whether the region is such a convolution.
+  bool find() {
+    const auto* reduce = region_.forms.empty() ? nullptr : std::get_if<Reduce>(&region_.forms[0]);
+    const bool maps = std::all_of(region_.forms.begin() + 1, region_.forms.end(),
+                                  [](const Form& form) { return std::holds_alternative<Compute>(form); });
+    const auto contraction = reduce && maps ? find_contraction(*reduce) : std::nullopt;
+    if (!contraction || !contraction->batch.empty()) return false;
+    reduce_ = reduce;
+    contraction_ = *contraction;
+    if (is_constant(unwidened(contraction_.a))) {
+      std::swap(contraction_.a, contraction_.b);
+      std::swap(contraction_.m, contraction_.n);
+    }
+    source_ = unwidened(contraction_.a), weights_ = unwidened(contraction_.b);
+    const bool halves = bit_width(source_->type) == 16 && source_->type == weights_->type && is_float(source_->type);
+    const bool tf32 = region_.tf32 && source_->type == DType::kFloat32 && weights_->type == DType::kFloat32;
+    return (halves || tf32) && has_constant_weights() && find_windows() && has_few_channels();
+  }
+
+  std::vector<FusedStep> run() {
+    Region region = region_;
+    const int packed = declare(region, "packed", packed_shape()), weights = declare(region, "weights", weights_shape());
+    StepMaker maker(step_, region, tensors_);
+    maker.place(weights, add_weights(region.tensors[weights]));
+    std::vector<FusedStep> steps;
+    steps.push_back(maker.make({packing(packed)}, {packed}));
+    std::vector<Form> forms{product(packed, weights)};
+    forms.insert(forms.end(), region_.forms.begin() + 1, region_.forms.end());
+    steps.push_back(maker.make(forms, region_.outputs));
+    steps[0].sources = step_.sources, steps[0].checks = step_.checks;
+    return steps;
+  }
+
+ private:
+  /// The program's tensor that a load of an input reads, or null.
+  const FusedTensor* tensor_of(const Expr& load) const {
+    if (load->kind != ExprKind::kLoad) return nullptr;
+    const auto input = std::find(region_.inputs.begin(), region_.inputs.end(), load->tensor);
+    if (input == region_.inputs.end()) return nullptr;
+    return &tensors_[step_.inputs[static_cast<size_t>(input - region_.inputs.begin())]];
+  }
+  bool is_constant(const Expr& operand) const {
+    const FusedTensor* tensor = tensor_of(operand);
+    return tensor && tensor->constant;
+  }
+
+  /// The weights are read at one plain axis in each dimension.
+  bool has_constant_weights() const {
+    if (!is_constant(weights_) || weights_->args.size() != contraction_.n.size() + contraction_.k.size()) return false;
+    return std::all_of(weights_->args.begin(), weights_->args.end(),
+                       [](const Expr& index) { return index->kind == ExprKind::kVariable; });
+  }
+
+  bool find_windows() {
+    for (const Axis& kernel : contraction_.k) {
+      if (!kernel.extent.is_constant()) return false;
+      const auto window = window_of(kernel);
+      if (!window) {
+        channels_.push_back(kernel);
+        continue;
+      }
+      // What the source reads must depend on nothing but the place in it.
+      if (window->stride > 1 && window->dilation > 1) return false;
+      if (!same_value(moved(source_, window->row, window->dilation), moved(source_, window->kernel, window->stride))) {
+        return false;
+      }
+      windows_.push_back(*window);
+    }
+    return !windows_.empty();
+  }
+
+  std::optional<Window> window_of(const Axis& kernel) const {
+    std::optional<Window> found;
+    for_each(source_, [&](const Expr& node) {
+      if (found || node->type != DType::kInt64) return;
+      const auto index = affine(node);
+      if (!index) return;
+      const auto dilation = index->coefficient(variable_of(kernel)).as_constant();
+      if (!dilation || *dilation < 1) return;
+      for (const Axis& row : contraction_.m) {
+        const auto stride = index->coefficient(variable_of(row)).as_constant();
+        if (stride && *stride >= 1) found = Window{row, kernel, *stride, *dilation};
+      }
+    });
+    return found;
+  }
+
+  int64_t vector() const { return kVectorBits / bit_width(source_->type); }
+  int64_t depth() const {
+    int64_t depth = 1;
+    for (const Window& window : windows_) depth *= window.depth();
+    return depth;
+  }
+  int64_t channels() const {
+    int64_t channels = 1;
+    for (const Axis& axis : channels_) channels *= axis.extent.constant();
+    return channels;
+  }
+  /// Elements of the packed axis: whole vectors.
+  int64_t packed_channels() const { return (channels() * depth() + vector() - 1) / vector() * vector(); }
+  bool has_few_channels() const { return channels_.size() <= 1 && channels() < vector(); }
+
+  const Window* window_at(const Axis& row) const {
+    for (const Window& window : windows_) {
+      if (variable_of(window.row) == variable_of(row)) return &window;
+    }
+    return nullptr;
+  }
+
+  int declare(Region& region, std::string name, Shape shape) const {
+    region.tensors.push_back({std::move(name), source_->type, std::move(shape)});
+    return static_cast<int>(region.tensors.size()) - 1;
+  }
+
+  /// [rows..., (channel, a place within each window that moves)].
+  Shape packed_shape() const {
+    Shape shape;
+    for (const Axis& row : contraction_.m) {
+      const Window* window = window_at(row);
+      shape.push_back(window ? window->positions() : row.extent);
+    }
+    shape.push_back(Size(packed_channels()));
+    return shape;
+  }
+
+  /// [columns..., (channel, a place within each window that moves), kernel...].
+  Shape weights_shape() const {
+    Shape shape;
+    for (const Axis& column : contraction_.n) shape.push_back(column.extent);
+    shape.push_back(Size(packed_channels()));
+    for (const Window& window : windows_) shape.push_back(Size(window.taps()));
+    return shape;
+  }
+
+  /// packed[p, (c, r)] = source at row p, channel c, kernel r; zero beyond the last place that the convolution reads
+  /// and beyond the channels.
+  Compute packing(int packed) const {
+    Compute form{.axes = {}, .value = source_, .output = packed};
+    for (const Size& extent : packed_shape()) form.axes.push_back(fresh_axis(extent));
+    const Expr number = form.axes.back().variable;
+    std::vector<std::pair<int, Expr>> at;
+    std::vector<Expr> conditions;
+    int64_t inner = depth();
+    const Expr channel = floor_div(number, make_index(inner));
+    for (const Axis& axis : channels_) at.emplace_back(variable_of(axis), channel);
+    if (packed_channels() > channels() * inner) conditions.push_back(lt(channel, make_index(channels())));
+    for (const Window& window : windows_) {
+      inner /= window.depth();
+      const Expr within = mod(floor_div(number, make_index(inner)), make_index(window.depth()));
+      at.emplace_back(variable_of(window.kernel), within);
+      if (!window.moves_into_channels()) continue;
+      const Size reach = (window.row.extent - Size(1)) * Size(window.stride) + window.kernel.extent;
+      const Size made = (window.positions() - Size(1)) * Size(window.stride) + Size(window.depth());
+      if (reach == made) continue;
+      const Expr place = position(form, window) * make_index(window.stride) + within;
+      conditions.push_back(lt(place, make_size(reach)));
+    }
+    for (size_t i = 0; i < contraction_.m.size(); ++i) {
+      at.emplace_back(variable_of(contraction_.m[i]), form.axes[i].variable);
+    }
+    form.value = substitute(source_, at);
+    for (const Expr& condition : conditions) {
+      form.value = select(condition, form.value, make_constant(source_->type, 0));
+    }
+    return form;
+  }
+
+  /// The axis of the packed tensor that stands for a window's rows.
+  Expr position(const Compute& packing, const Window& window) const {
+    for (size_t i = 0; i < contraction_.m.size(); ++i) {
+      if (variable_of(contraction_.m[i]) == variable_of(window.row)) return packing.axes[i].variable;
+    }
+    return {};
+  }
+
+  /// sum over [kernel..., channels] of packed[row + kernel, channel] * weights[column, channel, kernel].
+  Reduce product(int packed, int weights) const {
+    Reduce form = *reduce_;
+    form.reduced.clear();
+    std::vector<Expr> packed_at, weights_at;
+    std::vector<Axis> taps;
+    for (const Window& window : windows_) taps.push_back(fresh_axis(Size(window.taps())));
+    const Axis channel = fresh_axis(Size(packed_channels()));
+    for (const Axis& row : contraction_.m) {
+      Expr place = row.variable;
+      for (size_t w = 0; w < windows_.size(); ++w) {
+        if (variable_of(windows_[w].row) == variable_of(row)) {
+          place = place + taps[w].variable * make_index(windows_[w].step());
+        }
+      }
+      packed_at.push_back(place);
+    }
+    packed_at.push_back(channel.variable);
+    for (const Axis& column : contraction_.n) weights_at.push_back(column.variable);
+    weights_at.push_back(channel.variable);
+    for (const Axis& tap : taps) weights_at.push_back(tap.variable);
+    form.reduced = {channel};
+    form.reduced.insert(form.reduced.end(), taps.begin(), taps.end());
+    const DType type = reduce_->lift[0]->type;
+    form.lift = {make_cast(type, make_load(packed, source_->type, packed_at)) *
+                 make_cast(type, make_load(weights, source_->type, weights_at))};
+    return form;
+  }
+
+  /// Appends the constant of the new weights to the program, zero where the old ones end.
+  int add_weights(const TensorDecl& decl) {
+    const FusedTensor& old = *tensor_of(weights_);
+    std::vector<int64_t> shape;
+    for (const Size& size : decl.shape) shape.push_back(size.constant());
+    TensorData data = TensorData::zeros(decl.type, shape);
+    copy_weights(old.constant->bytes(), data);
+    const std::string name = old.name + "/packed";
+    tensors_.push_back({name, decl.type, decl.shape, std::move(data), -1});
+    return static_cast<int>(tensors_.size()) - 1;
+  }
+
+  /// The distance in elements between neighbours of the old weights along an axis.
+  int64_t weight_stride(const Axis& axis) const {
+    const Shape& shape = region_.tensors[weights_->tensor].shape;
+    int64_t stride = 1, found = 0;
+    for (size_t d = shape.size(); d-- > 0;) {
+      if (weights_->args[d]->variable == variable_of(axis)) found = stride;
+      stride *= shape[d].constant();
+    }
+    return found;
+  }
+
+  void copy_weights(std::span<const std::byte> from, TensorData& data) const {
+    const int64_t width = bit_width(data.type()) / 8, packed = packed_channels();
+    const std::span<std::byte> to = data.mutable_bytes();
+    for (int64_t element = 0; element < data.element_count(); ++element) {
+      int64_t rest = element, source = 0;
+      bool inside = true;
+      std::vector<int64_t> kernel(windows_.size());
+      for (size_t w = windows_.size(); w-- > 0;) {
+        const int64_t taps = windows_[w].taps();
+        kernel[w] = rest % taps * (windows_[w].moves_into_channels() ? windows_[w].stride : 1);
+        rest /= taps;
+      }
+      int64_t number = rest % packed;
+      rest /= packed;
+      for (size_t w = windows_.size(); w-- > 0;) {
+        const int64_t depth = windows_[w].depth();
+        kernel[w] += number % depth;
+        number /= depth;
+        inside &= kernel[w] < windows_[w].kernel.extent.constant();
+        source += kernel[w] * weight_stride(windows_[w].kernel);
+      }
+      for (size_t c = contraction_.n.size(); c-- > 0;) {
+        const int64_t extent = contraction_.n[c].extent.constant();
+        source += rest % extent * weight_stride(contraction_.n[c]);
+        rest /= extent;
+      }
+      if (!inside || number >= channels()) continue;
+      for (const Axis& axis : channels_) source += number * weight_stride(axis);
+      std::memcpy(to.data() + element * width, from.data() + source * width, static_cast<size_t>(width));
+    }
+  }
+
+  const FusedStep& step_;
+  const Region& region_;
+  std::vector<FusedTensor>& tensors_;
+  const Reduce* reduce_ = nullptr;
+  Contraction contraction_;  ///< its `a` is the source and its `b` the weights
+  Expr source_, weights_;
+  std::vector<Window> windows_;
+  std::vector<Axis> channels_;  ///< one, or none where there is a single channel
+};
+
+}  // namespace
+
+std::vector<FusedStep> pack_channels(FusedStep step, std::vector<FusedTensor>& tensors, const Target& target) {
+  if (target.kind != TargetKind::kCuda || step.region.forms.empty()) return {std::move(step)};
+  FusedStep normalised = step;
+  normalise(normalised.region);
+  const Region region = normalised.region;
+  ChannelPacking packing(normalised, region, tensors);
+  if (!packing.find()) return {std::move(step)};
+  return packing.run();
+  return packing.run();
+}
+
+}  // namespace graft
