@@ -184,59 +184,59 @@ double product_cost(const tile::ProductSchedule& schedule, const ContractionSize
 
 using Rated = std::vector<std::pair<double, tile::ProductSchedule>>;
 
-/// Seconds that a product takes in blocks whose warps have roles.
+/// Seconds that a product takes in blocks whose warps have roles: rounds of tiles over the multiprocessors, each at the
+/// rate that an H200 gave such tiles (564 TFLOP/s of 128 x 256, 530 of 128 x 128).
 double role_cost(const tile::ProductSchedule& schedule, const ContractionSizes& sizes, const Target& target) {
   const auto tiles = [](int64_t extent, int64_t step) { return (extent + step - 1) / step; };
   const int64_t points = tiles(sizes.rows, schedule.m) * tiles(sizes.columns, schedule.n) * sizes.batch;
   const auto area = static_cast<double>(schedule.m * schedule.n);
-  const int64_t step_bytes = (schedule.m + schedule.n) * schedule.k * sizes.element_bytes;
-  const int64_t registers = static_cast<int64_t>(area) / schedule.threads + 32;
-  const int64_t resident =
-      std::clamp<int64_t>(std::min<int64_t>(target.shared_bytes / (step_bytes * schedule.stages),
-                                            65536 / (registers * (schedule.threads + schedule.producers))), 1, 4);
-  constexpr double kRate = 2.9e12, kCopyRate = 60e9, kLeastStep = 0.12e-6, kStart = 1.5e-6, kStore = 0.06e-9;
-  const double share = static_cast<double>(points * schedule.split) / target.multiprocessors;
-  const double at_once = std::max(1.0, std::min(static_cast<double>(resident), std::ceil(share)));
-  const double rounds = std::ceil(share / at_once);
-  const double steps = std::ceil(static_cast<double>(tiles(sizes.depth, schedule.k)) / static_cast<double>(schedule.split));
-  const double products = area * static_cast<double>(schedule.k) / kRate;
-  const double copies = static_cast<double>(step_bytes) / kCopyRate;
-  const double step = std::max(at_once * std::max(products, copies), kLeastStep + products / 2);
-  const double sum = schedule.split > 1 ? 1e-6 + static_cast<double>(schedule.split) * area * 0.1e-9 : 0;
-  return kStart + rounds * (steps * step + area * kStore) + sum;
+  const double rate = area > 128 * 128 ? 2.2e12 : 2.05e12;  // multiplications of one multiprocessor in a second
+  constexpr double kStart = 3e-6, kStore = 0.06e-9;
+  const double rounds = std::ceil(static_cast<double>(points) / target.multiprocessors);
+  const double steps = static_cast<double>(tiles(sizes.depth, schedule.k));
+  return kStart + rounds * (steps * area * static_cast<double>(schedule.k) / rate + area * kStore);
 }
 
-/// Schedules with producers for 16-bit operands: large tiles, small ones of which a multiprocessor holds several, and
-/// for few tiles with long sums several blocks to a tile.
+/// Schedules with producers for 16-bit operands: of sums that are long, where the tiles fill the GPU.
 void add_roles(Rated& rated, const ContractionSizes& sizes, bool is_packed, const Target& target) {
   struct Shape {
-    int64_t m, n, threads, stages;
+    int64_t m, n, stages;
   };
-  constexpr Shape kShapes[] = {{128, 256, 256, 4}, {256, 128, 256, 4}, {128, 192, 256, 4}, {128, 128, 256, 6},
-                               {128, 128, 256, 3}, {128, 64, 256, 4},  {64, 256, 256, 5},  {64, 128, 128, 4},
-                               {64, 64, 128, 6},   {64, 32, 128, 8}};
-  constexpr int64_t kDepth = 64, kPanel = 64;
+  constexpr Shape kShapes[] = {{128, 256, 4}, {256, 128, 4}, {128, 128, 6}};
+  constexpr int64_t kDepth = 64, kPanel = 64, kLeastDepth = 256, kGroup = 8;
+  if (sizes.is_window || sizes.depth < kLeastDepth) return;
   for (const Shape& shape : kShapes) {
-    if (shape.m >= 2 * std::max<int64_t>(sizes.rows, 16) && shape.m > 64) continue;
-    if (shape.n >= 2 * std::max<int64_t>(sizes.columns, 32)) continue;
-    const int64_t row_tiles = (sizes.rows + shape.m - 1) / shape.m;
-    const int64_t column_tiles = (sizes.columns + shape.n - 1) / shape.n;
-    for (const int64_t split : {1, 2, 4, 8}) {
-      // Only where the blocks do not fill the GPU, and each part has something to do.
-      const int64_t blocks = row_tiles * column_tiles * sizes.batch * split;
-      if (split > 1 && (blocks > target.multiprocessors || sizes.depth < 4 * split * kDepth)) continue;
-      const int64_t group = shape.m > shape.n ? 8 : 16;
-      tile::ProductSchedule schedule{.m = shape.m,
-                                     .n = shape.n,
-                                     .k = kDepth,
-                                     .threads = shape.threads,
-                                     .stages = shape.stages,
-                                     .panel = is_packed ? std::min(kPanel, shape.n) : 0,
-                                     .producers = 128,
-                                     .group = row_tiles > 1 && column_tiles > 1 ? group : 1,
-                                     .split = split};
-      rated.emplace_back(role_cost(schedule, sizes, target), schedule);
-    }
+    const int64_t rows = (sizes.rows + shape.m - 1) / shape.m, columns = (sizes.columns + shape.n - 1) / shape.n;
+    if (rows * columns * sizes.batch < target.multiprocessors) continue;
+    if (shape.n >= 2 * sizes.columns || shape.m >= 2 * sizes.rows) continue;
+    tile::ProductSchedule schedule{.m = shape.m,
+                                   .n = shape.n,
+                                   .k = kDepth,
+                                   .threads = 256,
+                                   .stages = shape.stages,
+                                   .panel = is_packed ? kPanel : 0,
+                                   .producers = 128,
+                                   .group = rows > 1 && columns > 1 ? kGroup : 1};
+    rated.emplace_back(role_cost(schedule, sizes, target), schedule);
+  }
+}
+
+/// Of few tiles with long sums several blocks make one: for the tuner to try.
+void add_splits(std::vector<tile::ProductSchedule>& schedules, const ContractionSizes& sizes, bool is_packed,
+                const Target& target) {
+  constexpr int64_t kDepth = 64, kSide = 64, kLeastDepth = 1536;
+  if (sizes.is_window || sizes.depth < kLeastDepth || sizes.rows < kSide || sizes.columns < kSide) return;
+  const int64_t tiles = (sizes.rows + kSide - 1) / kSide * ((sizes.columns + kSide - 1) / kSide) * sizes.batch;
+  for (const int64_t split : {4, 2}) {
+    if (tiles * split > target.multiprocessors) continue;
+    schedules.push_back({.m = kSide,
+                         .n = kSide,
+                         .k = kDepth,
+                         .threads = 128,
+                         .stages = 6,
+                         .panel = is_packed ? kSide : 0,
+                         .producers = 128,
+                         .split = split});
   }
 }
 
@@ -268,10 +268,12 @@ std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& siz
       rated.emplace_back(product_cost(schedule, sizes, is_half, target), schedule);
     }
   }
-  if (is_half && target.features.find("+wgmma") != std::string::npos) add_roles(rated, sizes, is_packed, target);
+  const bool has_roles = is_half && target.features.find("+wgmma") != std::string::npos;
+  if (has_roles) add_roles(rated, sizes, is_packed, target);
   std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<tile::ProductSchedule> schedules;
   for (const auto& [cost, schedule] : rated) schedules.push_back(schedule);
+  if (has_roles) add_splits(schedules, sizes, is_packed, target);
   return schedules;
 }
 

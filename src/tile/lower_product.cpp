@@ -37,8 +37,7 @@ class ProductLowering {
     builder_.program.threads = static_cast<int>(schedule.threads);
     builder_.program.roles = {.producers = static_cast<int>(schedule.producers),
                               .group = static_cast<int>(schedule.group),
-                              .split = static_cast<int>(schedule.split),
-                              .share = static_cast<int>(schedule.share)};
+                              .split = static_cast<int>(schedule.split)};
   }
 
   Lowered run() {
@@ -56,7 +55,6 @@ class ProductLowering {
   std::string analyse() {
     if (schedule_.threads % 32 != 0) return "a block's threads are not whole warps";
     if (schedule_.producers != 0 && schedule_.producers != 128) return "the producers are not one warpgroup";
-    if (schedule_.split > 1 && schedule_.share > 1) return "blocks share a tile or its columns, not both";
     if (schedule_.split > 1 && schedule_.producers == 0) return "only blocks with producers share a tile";
     for (const Form& form : region_.forms) {
       const auto* reduce = std::get_if<graft::Reduce>(&form);

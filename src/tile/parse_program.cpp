@@ -25,7 +25,6 @@ class Parser {
       if (lexer_.accept("producers")) roles.producers = small_number("the number of producers", 128);
       if (lexer_.accept("group")) roles.group = small_number("the points of a group", 1 << 10);
       if (lexer_.accept("split")) roles.split = small_number("the parts of a loop", 8);
-      if (lexer_.accept("share")) roles.share = small_number("the blocks that share", 4);
     }
     if (lexer_.accept("sizes")) sizes();
     while (buffer()) {

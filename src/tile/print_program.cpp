@@ -67,11 +67,10 @@ class Printer {
  private:
   std::string roles() const {
     std::string text;
-    const auto [producers, group, split, share] = program_.roles;
+    const auto [producers, group, split] = program_.roles;
     if (producers > 0) text += fmt::format(" producers {}", producers);
     if (group > 1) text += fmt::format(" group {}", group);
     if (split > 1) text += fmt::format(" split {}", split);
-    if (share > 1) text += fmt::format(" share {}", share);
     return text;
   }
 

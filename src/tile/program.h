@@ -147,7 +147,6 @@ struct Roles {
                       ///< stay for all grid points that fall to them
   int group = 1;      ///< of the last two grid axes, so many points of the first go with each of the last
   int split = 1;      ///< blocks of one grid point: each takes a part of the contraction's loop
-  int share = 1;      ///< blocks of neighbours along the first of those axes, which bring in their right operand together
   bool operator==(const Roles&) const = default;
 };
 

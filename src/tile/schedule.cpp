@@ -48,7 +48,6 @@ void fields(ProductSchedule& s, Visitor visit) {
   visit("producers", s.producers, 0, 128);
   visit("group", s.group, 1, 64);
   visit("split", s.split, 1, 8);
-  visit("share", s.share, 1, 4);
 }
 
 constexpr std::string_view kNames[] = {"nest", "contract", "attention", "block", "product"};

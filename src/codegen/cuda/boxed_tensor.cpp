@@ -26,14 +26,8 @@ Expr numbered_through(const Expr& outer, const Expr& inner, const Size& extent) 
   return outer->args[0];
 }
 
-int64_t points_of(const std::vector<tile::Axis>& axes) {
-  int64_t product = 1;
-  for (const tile::Axis& axis : axes) product *= axis.bound;
-  return product;
-}
-
-}  // namespace
-
+/// Whether what a tile holds of the axis beyond its extent lies outside of the tensor: an index `start + axis` whose
+/// axis ends with the tensor's, or with the tile.
 bool ends_with_tensor(const tile::Axis& axis, const Expr& index, const Size& extent) {
   const auto all = affine(axis.extent);
   if (all && all->coefficients.empty() && all->offset.is(axis.bound)) return true;
@@ -53,6 +47,14 @@ bool ends_with_tensor(const tile::Axis& axis, const Expr& index, const Size& ext
   }
   return false;
 }
+
+int64_t points_of(const std::vector<tile::Axis>& axes) {
+  int64_t product = 1;
+  for (const tile::Axis& axis : axes) product *= axis.bound;
+  return product;
+}
+
+}  // namespace
 
 /// The axes of the tensor that an operand loads, those that are numbered through as one; `start` is the index.
 std::vector<BoxedTensor::Axis> KernelWriter::merged_axes(const Operand& operand) const {
@@ -74,7 +76,6 @@ std::vector<BoxedTensor::Axis> KernelWriter::merged_axes(const Operand& operand)
 
 void KernelWriter::plan_boxes(Operand& operand, const ContractPlan& plan, bool is_a) const {
   const auto guarded = guarded_load(operand.value);
-  if (is_a && plan_window(operand, plan)) return;
   if (!guarded || guarded->condition || operand.source != Operand::Source::kStaged || !operand.swizzle) return;
   const tile::Buffer& buffer = names_.buffer(operand.buffer);
   if (buffer.scope != tile::Scope::kGlobal || buffer.written || bit_width(buffer.type) != 16) return;
@@ -148,11 +149,6 @@ std::string launch_line(const tile::Program& program, const Kernel& kernel) {
     line += fmt::format(" boxed {} bytes {} swizzle {}", boxed.buffer, boxed.element_bytes, boxed.swizzle);
     for (const BoxedTensor::Axis& axis : boxed.axes) {
       line += fmt::format(" axis {} {} {}", text(axis.extent), text(axis.stride), axis.box);
-    }
-    if (const auto& window = boxed.window) {
-      const auto& [lower, upper, step, pixels, offset] = *window;
-      line += fmt::format(" window {} {} {} {} {} {} pixels {}", lower[0], lower[1], upper[0], upper[1], step[0],
-                          step[1], pixels);
     }
   }
   return line;

@@ -177,21 +177,13 @@ void KernelWriter::grid() {
 /// Names the grid's axes at the point of that number. A launch has fewer than 2^31 points, so each axis fits an int.
 void KernelWriter::name_grid(std::string point) {
   size_t axes = program_.grid.size();
-  const int share = roles_ ? roles_->share : 1;
-  if ((program_.roles.group > 1 || share > 1) && axes >= 2) {
-    const std::string rows = names_.size(ceil_div(program_.grid[axes - 2].extent, share));
+  if (program_.roles.group > 1 && axes >= 2) {
+    const std::string rows = names_.size(program_.grid[axes - 2].extent);
     const std::string columns = names_.size(program_.grid[axes - 1].extent);
     const std::string rest = code_.fresh("q"), row = code_.fresh("g"), column = code_.fresh("g");
     code_.line("int {}, {};", row, column);
     code_.line("const u32 {0} = in_groups<{1}>({2}, {3}, {4}, {5}, {6});", rest, program_.roles.group, point, rows,
                columns, row, column);
-    if (share > 1) {
-      // The last rows may have no neighbour: a block repeats them, and keeps the result to itself.
-      const std::string all = names_.size(program_.grid[axes - 2].extent);
-      code_.line("{0} = {0} * {1} + (int)block;", row, share);
-      code_.line("const bool repeats = {} >= {};", row, all);
-      code_.line("if (repeats) {} = (int){} - 1;", row, all);
-    }
     for (const auto& [axis, name] : {std::pair{axes - 2, row}, std::pair{axes - 1, column}}) {
       const graft::Axis& each = program_.grid[axis];
       bind_index(each.variable, name, each.extent.as_constant().value_or(INT32_MAX));

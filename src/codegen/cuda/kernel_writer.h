@@ -22,17 +22,6 @@ struct BoxedTensor {
   int element_bytes = 2, swizzle = 0;
   std::vector<Axis> axes;
   int copies = 1;  ///< side by side along the contiguous axis
-  /// Of an image [image, row, column, channel] whose pixels a window goes over: along columns and rows the first and
-  /// the last place of its corner, the latter counted from the image's last pixel, its steps, and where in it this
-  /// copy reads.
-  struct Window {
-    int lower[2], upper[2], step[2];
-    int64_t pixels = 0;
-    Expr offset[2];
-  };
-  std::optional<Window> window = {};
-  int part_axis = -1;  ///< along which each of `parts` copies brings a box; -1: the copies themselves are shared out
-  int parts = 1;
   int number = -1;  ///< of the kernel's parameter
 };
 
@@ -70,10 +59,6 @@ bool is_commutative(const Monoid& monoid);
 bool counts_points(const Expr& index, const std::vector<tile::Axis>& axes);
 /// Names the value of each axis at the row-major point called `point`.
 void name_points(KernelNames& names, const std::vector<tile::Axis>& axes, const std::string& point);
-
-/// Whether what a tile holds of the axis beyond its extent lies outside of the tensor: an index `start + axis` whose
-/// axis ends with the tensor's, or with the tile.
-bool ends_with_tensor(const tile::Axis& axis, const Expr& index, const Size& extent);
 
 // What maps have in common (map_statement.cpp).
 /// Every expression of a map.
@@ -364,20 +349,17 @@ class KernelWriter {
   // boxed_tensor.cpp: operands that the copy engine can bring
   void plan_boxes(Operand& operand, const ContractPlan& plan, bool is_a) const;
   std::vector<BoxedTensor::Axis> merged_axes(const Operand& operand) const;
-  bool plan_window(Operand& operand, const ContractPlan& plan) const;
 
   // role_kernel.cpp: warps that copy and warps that multiply
   bool plan_roles();
   Kernel role_kernel(const std::string& parameters);
-  void share_registers();
+  int resident_blocks() const;
   void make_barriers();
   void open_points();
   void count_rounds(const std::vector<const tile::For*>& loops);
   void produce();
   void produce_round();
-  bool share_boxes(Operand& operand) const;
-  void copy_boxes(const Operand& operand, bool together);
-  void arrive_after_copies();
+  void copy_boxes(const Operand& operand);
   void consume();
   void consume_rounds(const tile::For& loop);
 
@@ -406,8 +388,6 @@ class KernelWriter {
     ContractPlan contraction;
     const tile::For* loop = nullptr;
     int slots = 0, producers = 0, resident = 1;
-    int share = 1;  ///< blocks of a cluster that bring the right operand together
-    int producer_registers = 24, consumer_registers = 0;  ///< of a thread; 0: the same for all
     int64_t barriers = 0;  ///< in shared memory
   };
   std::optional<RolePlan> roles_;

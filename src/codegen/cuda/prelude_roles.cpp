@@ -41,43 +41,11 @@ GRAFT_DEVICE void barrier_expect(u64* barrier, u32 bytes) {
                : "memory");
 #endif
 }
-// Arrives when the asynchronous copies that this thread has begun are done.
-GRAFT_DEVICE void barrier_arrive_after_copies(u64* barrier) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
-#endif
-}
-// Arrives at the same barrier of another block of the cluster.
-GRAFT_DEVICE void barrier_arrive_at(u64* barrier, u32 block) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("{\n.reg .b32 at;\nmapa.shared::cluster.u32 at, %0, %1;\n"
-               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [at];\n}"
-               ::"r"(shared_address(barrier)), "r"(block) : "memory");
-#endif
-}
-// Lets the barrier wait for so many more bytes, without arriving.
-GRAFT_DEVICE void barrier_expect_more(u64* barrier, u32 bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
-               : "memory");
-#endif
-}
 // Barriers that were made are seen by all, by the copy engine too.
 GRAFT_DEVICE void barriers_made() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-}
-// Registers of each thread of a warpgroup from here on: fewer, or more.
-template <int Registers> GRAFT_DEVICE void keep_registers() {
-#if __CUDA_ARCH__ == 900
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
-#endif
-}
-template <int Registers> GRAFT_DEVICE void take_registers() {
-#if __CUDA_ARCH__ == 900
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 #endif
 }
 // A barrier of the first Threads threads of a block.
@@ -111,51 +79,6 @@ GRAFT_DEVICE void copy_box(void* to, const TensorMap& map, u64* barrier, int c0,
   asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
                "%6, %7}], [%2];" ::"r"(shared_address(to)), "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1),
                "r"(c2), "r"(c3), "r"(c4) : "memory");
-#endif
-}
-
-// Pixels of images from one on, at which a window's corner stands one after the other: the channels from `c` on at a
-// place in the window.
-GRAFT_DEVICE void copy_window(void* to, const TensorMap& map, u64* barrier, int c, int column, int row, int image,
-                              u16 right, u16 down) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
-               "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};"
-               ::"r"(shared_address(to)), "l"(&map), "r"(shared_address(barrier)), "r"(c), "r"(column), "r"(row),
-               "r"(image), "h"(right), "h"(down) : "memory");
-#endif
-}
-// The same box for all blocks of the cluster whose bits are set, each at its own barrier.
-template <int Blocks> GRAFT_DEVICE void copy_box_to(void* to, const TensorMap& map, u64* barrier, int c0, int c1) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-               "[%0], [%1, {%3, %4}], [%2], %5;"
-               ::"r"(shared_address(to)), "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1),
-               "h"((u16)Blocks) : "memory");
-#endif
-}
-template <int Blocks> GRAFT_DEVICE void copy_box_to(void* to, const TensorMap& map, u64* barrier, int c0, int c1, int c2) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-               "[%0], [%1, {%3, %4, %5}], [%2], %6;"
-               ::"r"(shared_address(to)), "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2),
-               "h"((u16)Blocks) : "memory");
-#endif
-}
-template <int Blocks> GRAFT_DEVICE void copy_box_to(void* to, const TensorMap& map, u64* barrier, int c0, int c1, int c2, int c3) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-               "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;"
-               ::"r"(shared_address(to)), "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3),
-               "h"((u16)Blocks) : "memory");
-#endif
-}
-template <int Blocks> GRAFT_DEVICE void copy_box_to(void* to, const TensorMap& map, u64* barrier, int c0, int c1, int c2, int c3, int c4) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-               "[%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;"
-               ::"r"(shared_address(to)), "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4),
-               "h"((u16)Blocks) : "memory");
 #endif
 }
 

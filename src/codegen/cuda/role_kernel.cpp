@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products in blocks whose warps have roles: producers bring tiles of the operands into shared memory, by boxes of the
-// copy engine where the tensors allow it; the others multiply them with wgmma and run the maps that follow. Barriers in
+// Products in blocks whose warps have roles: producers bring tiles of the operands into shared memory by boxes of the
+// copy engine; the others multiply them with wgmma and run the maps that follow. Barriers in
 // shared memory tell which tiles are full and which are free. Such blocks stay for all grid points that fall to them,
 // so that the tiles of the next one are on their way while the maps of the last one run; or several blocks share the
 // loop of one point and add up in the order of their numbers.
@@ -19,7 +19,8 @@ constexpr int kRegisters = 65536;
 /// Whether the program is of the kind: maps over fragments and one loop around one product of warpgroups.
 bool KernelWriter::plan_roles() {
   const tile::Roles& roles = program_.roles;
-  if (roles.producers != 128 || program_.threads % 128 != 0 || target_.features.find("+wgmma") == std::string::npos) return false;
+  if (roles.producers != 128 || program_.threads % 128 != 0) return false;
+  if (target_.features.find("+wgmma") == std::string::npos) return false;
   const tile::For* loop = nullptr;
   for (const tile::Statement& each : program_.body) {
     if (const auto* found = std::get_if<tile::For>(&each.node)) {
@@ -43,62 +44,32 @@ bool KernelWriter::plan_roles() {
     if (operand->source != Operand::Source::kStaged) return false;
     operand->repeats = false;
     plan_boxes(*operand, contraction, operand == &contraction.a);
+    if (!operand->boxed) return false;
+  }
+  for (Operand* operand : {&contraction.a, &contraction.b}) {
+    operand->copy_bytes = 0;  // where a tensor begins at an odd place, its elements are copied one by one
     reserve(*operand, plan.slots);
   }
   plan.producers = roles.producers;
-  if (roles.share > 1 && contraction.a.boxed && share_boxes(contraction.b)) plan.share = roles.share;
   // The sum passes through the operands' memory when these are done with.
   const int64_t tile_bytes = int64_t{contraction.layout.padded_rows()} * contraction.layout.padded_columns() * 4;
   if (roles.split > 1) shared_end_ = std::max(shared_end_, tile_bytes);
   plan.barriers = reserve_shared(2 * plan.slots * 8);
   roles_ = std::move(plan);
-  share_registers();
+  roles_->resident = resident_blocks();
   return true;
 }
 
-/// How many blocks a multiprocessor holds at a time, and the registers of a thread of either role.
-void KernelWriter::share_registers() {
-  RolePlan& roles = *roles_;
-  const FragmentLayout& layout = roles.contraction.layout;
-  constexpr int kLeast = 32, kComfortable = 64;  // registers of a thread besides the accumulators
+/// Blocks that a multiprocessor holds at a time, as its memory and registers allow.
+int KernelWriter::resident_blocks() const {
+  const FragmentLayout& layout = roles_->contraction.layout;
+  constexpr int kBesides = 32;  // registers of a thread besides the accumulators, at least
   constexpr int64_t kMost = 4;
-  constexpr int kMostRegisters = 240, kStep = 8, kWarpgroup = 128;
-  const bool copies = !roles.contraction.a.boxed || !roles.contraction.b.boxed;
-  const int accumulators = layout.m_tiles * layout.n_tiles * 4;
-  const int groups = (program_.threads + roles.producers) / kWarpgroup;
-  // All threads begin with the same number of registers, which has to do for the product.
-  const auto each = [&] {
-    return std::min(kRegisters / roles.resident / (groups * kWarpgroup) / kStep * kStep, kMostRegisters);
-  };
+  const int threads = program_.threads + roles_->producers;
+  const int registers = layout.m_tiles * layout.n_tiles * 4 + kBesides;
   const int64_t by_memory = kSharedOfMultiprocessor / (shared_end_ + kSharedOfSystem);
-  roles.resident = static_cast<int>(std::clamp<int64_t>(by_memory, 1, kMost));
-  while (roles.resident > 1 && each() < std::max(accumulators + kLeast, copies ? 96 : 0)) --roles.resident;
-  roles.producer_registers = copies ? 88 : 40;
-  roles.consumer_registers = 0;
-  if (accumulators + kComfortable <= each() || roles.producer_registers >= each()) return;
-  const int left = each() * groups - roles.producer_registers * roles.producers / kWarpgroup;
-  roles.consumer_registers = std::min(left / (program_.threads / kWarpgroup) / kStep * kStep, kMostRegisters);
-}
-
-/// Cuts the box of the right operand into parts, one for each block that shares it; false where that cannot be.
-bool KernelWriter::share_boxes(Operand& operand) const {
-  const size_t axes = program_.grid.size();
-  if (!operand.boxed || axes < 2) return false;
-  BoxedTensor& boxed = *operand.boxed;
-  const int rows = program_.grid[axes - 2].variable->variable, share = program_.roles.share;
-  int part_axis = -1;
-  for (size_t i = 0; i < boxed.axes.size(); ++i) {
-    if (uses_variable(boxed.axes[i].start, rows)) return false;
-    if (boxed.axes[i].box > 1) part_axis = static_cast<int>(i);
-  }
-  // What parts bring lies one part after the other in shared memory, each a whole number of swizzled groups of lines.
-  if (boxed.copies % share != 0 || boxed.copies == 1) {
-    const int64_t part = operand.lines * operand.columns / share * 2;
-    if (boxed.copies > 1 || part_axis < 1 || boxed.axes[part_axis].box % share != 0 || part % 1024 != 0) return false;
-    boxed.axes[part_axis].box /= share, boxed.part_axis = part_axis;
-  }
-  boxed.parts = share;
-  return true;
+  const int64_t by_registers = kRegisters / (threads * registers);
+  return static_cast<int>(std::clamp<int64_t>(std::min(by_memory, by_registers), 1, kMost));
 }
 
 Kernel KernelWriter::role_kernel(const std::string& parameters) {
@@ -106,7 +77,6 @@ Kernel KernelWriter::role_kernel(const std::string& parameters) {
   std::vector<BoxedTensor> boxed;
   std::string maps;
   for (Operand* operand : {&roles_->contraction.a, &roles_->contraction.b}) {
-    if (!operand->boxed) continue;
     operand->boxed->number = static_cast<int>(boxed.size());
     maps += fmt::format(", const __grid_constant__ TensorMap box{}", boxed.size());
     boxed.push_back(*operand->boxed);
@@ -114,8 +84,7 @@ Kernel KernelWriter::role_kernel(const std::string& parameters) {
       axis.extent = axis.extent.substitute(names_.sizes), axis.stride = axis.stride.substitute(names_.sizes);
     }
   }
-  const int blocks = std::max(split, roles_->share);
-  const std::string cluster = blocks > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", blocks) : "";
+  const std::string cluster = split > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", split) : "";
   code_.open(fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}({}i64* status{})", cluster,
                          program_.threads + producers, roles_->resident, program_.name, parameters, maps));
   code_.line("extern __shared__ __align__(1024) u8 shared[];");
@@ -123,29 +92,23 @@ Kernel KernelWriter::role_kernel(const std::string& parameters) {
   code_.line("(void)lane, (void)warp;");
   code_.line("Fault fault = {false, 0};");
   std::string total = "1ll";
-  for (size_t i = 0; i < program_.grid.size(); ++i) {
-    const Size& extent = program_.grid[i].extent;
-    const bool shared = roles_->share > 1 && i + 2 == program_.grid.size();
-    total += " * " + names_.size(shared ? ceil_div(extent, roles_->share) : extent);
-  }
+  for (const graft::Axis& axis : program_.grid) total += " * " + names_.size(axis.extent);
   code_.line("const u32 points = (u32)({});", total);
   make_barriers();
   code_.open(fmt::format("if (warp >= {})", program_.threads / 32));
   expressions_.enter();
-  if (roles_->consumer_registers > 0) code_.line("keep_registers<{}>();", roles_->producer_registers);
   produce();
   expressions_.leave();
   code_.close();
   code_.open("else");
   expressions_.enter();
-  if (roles_->consumer_registers > 0) code_.line("take_registers<{}>();", roles_->consumer_registers);
   consume();
   expressions_.leave();
   code_.close();
   code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
   code_.close();
-  return {code_.text(), program_.threads + producers, shared_end_, warpgroup_products_, split,
-          split > 1 ? 0 : roles_->resident, std::move(boxed)};
+  return {code_.text(), program_.threads + producers,     shared_end_,     warpgroup_products_,
+          split,        split > 1 ? 0 : roles_->resident, std::move(boxed)};
 }
 
 /// Barriers of the slots: full ones are arrived at by whoever copies, empty ones by each warp that multiplies.
@@ -153,10 +116,6 @@ void KernelWriter::make_barriers() {
   const RolePlan& roles = *roles_;
   std::string all = "true";
   for (const Operand* operand : {&roles.contraction.a, &roles.contraction.b}) {
-    if (!operand->boxed) {
-      all = "false";
-      continue;
-    }
     const int number = operand->boxed->number;
     code_.line("const bool boxed{} = (u64){} % 16 == 0;", number, names_.buffers[operand->buffer]);
     all += fmt::format(" && boxed{}", number);
@@ -167,11 +126,12 @@ void KernelWriter::make_barriers() {
   code_.open("if (threadIdx.x == 0)");
   code_.open(fmt::format("for (int i = 0; i < {}; ++i)", roles.slots));
   code_.line("barrier_init(full + i, boxed ? 1 : {});", roles_->producers);
-  code_.line("barrier_init(empty + i, {});", program_.threads / 32 * roles.share);
+  code_.line("barrier_init(empty + i, {});", program_.threads / 32);
   code_.close();
   code_.line("barriers_made();");
   code_.close();
-  code_.line(roles.share > 1 ? "cluster_barrier();" : "__syncthreads();");
+  code_.line("__syncthreads();");
+  code_.line("follow_earlier_kernels();");
 }
 
 /// The grid points that fall to this block.
@@ -182,10 +142,6 @@ void KernelWriter::open_points() {
   if (split > 1) {
     code_.line("const u32 block = blockIdx.x % {0}, point = blockIdx.x / {0};", split);
     code_.open("if (point < points)");
-  } else if (roles_->share > 1) {
-    code_.line("const u32 block = blockIdx.x % {};", roles_->share);
-    code_.line("#pragma unroll 1");
-    code_.open(fmt::format("for (u32 point = blockIdx.x / {0}; point < points; point += gridDim.x / {0})", roles_->share));
   } else {
     code_.line("#pragma unroll 1");
     code_.open("for (u32 point = blockIdx.x; point < points; point += gridDim.x)");
@@ -220,13 +176,6 @@ void KernelWriter::produce() {
   open_points();
   const std::vector<const tile::For*>& loops = plan.loops;
   count_rounds(loops);
-  for (Operand* operand : {&plan.a, &plan.b}) {
-    if (operand->boxed) {
-      operand->copy_bytes = 0;  // where boxes cannot be had, elements are copied one by one
-    } else {
-      prepare_copies(plan, *operand);
-    }
-  }
   std::vector<std::string> at, extents;
   std::string rest = "first";
   for (size_t i = 0; i < loops.size(); ++i) {
@@ -259,101 +208,41 @@ void KernelWriter::produce() {
 void KernelWriter::produce_round() {
   const ContractPlan& plan = roles_->contraction;
   const std::string lead = copying_thread_ + " == 0";
-  std::string bytes;
-  bool all_boxed = true;
-  for (const Operand* operand : {&plan.a, &plan.b}) {
-    all_boxed &= operand->boxed.has_value();
-    if (!operand->boxed) continue;
-    bytes += fmt::format("{}(boxed{} ? {} : 0)", bytes.empty() ? "" : " + ", operand->boxed->number,
-                         operand->lines * operand->columns * 2);
-  }
-  if (all_boxed) {
-    code_.open("if (boxed)");
-    code_.open(fmt::format("if ({})", lead));
-    expressions_.enter();
-    code_.line("barrier_expect(full + slot, {});",
-               (plan.a.lines * plan.a.columns + plan.b.lines * plan.b.columns) * 2);
-    copy_boxes(plan.a, false);
-    copy_boxes(plan.b, roles_->share > 1);
-    expressions_.leave();
-    code_.close();
-    code_.close();
+  code_.open("if (boxed)");
+  code_.open(fmt::format("if ({})", lead));
+  expressions_.enter();
+  code_.line("barrier_expect(full + slot, {});", (plan.a.lines * plan.a.columns + plan.b.lines * plan.b.columns) * 2);
+  copy_boxes(plan.a);
+  copy_boxes(plan.b);
+  expressions_.leave();
+  code_.close();
+  code_.close();
   code_.open("else");
-  }
-  if (!bytes.empty()) code_.line("if ({}) barrier_expect_more(full + slot, {});", lead, bytes);
   for (const Operand* operand : {&plan.a, &plan.b}) {
-    code_.open(operand->boxed ? fmt::format("if (boxed{})", operand->boxed->number) : "");
+    code_.open("");
     expressions_.enter();
-    if (operand->boxed) {
-      code_.open(fmt::format("if ({})", lead));
-      copy_boxes(*operand, false);
-      code_.close();
-      code_.close();
-  code_.open("else");
-      expressions_.leave();
-      expressions_.enter();
-    }
     stage(plan, *operand, "slot");
     expressions_.leave();
     code_.close();
   }
-  arrive_after_copies();
-  if (all_boxed) code_.close();
-}
-
-/// The copies of one operand's boxes, by one thread; `together` with the other blocks of the cluster: one part, for all.
-void KernelWriter::copy_boxes(const Operand& operand, bool together) {
-  const BoxedTensor& boxed = *operand.boxed;
-  std::vector<std::string> first;
-  for (const BoxedTensor::Axis& axis : boxed.axes) {
-    first.push_back(fmt::format("(int)({})", expressions_.value(axis.start)));
-  }
-  const bool by_axis = boxed.part_axis >= 0;
-  const int block_bytes = operand.lines * operand.swizzle, tile_bytes = operand.lines * operand.columns * 2;
-  const int mine = boxed.copies / (by_axis ? 1 : boxed.parts);  // copies of each part
-  for (int part = 0; part < (together ? 1 : boxed.parts); ++part) {
-    const std::string number = together ? "(int)block" : fmt::format("{}", part);
-    for (int copy = 0; copy < mine; ++copy) {
-      std::vector<std::string> at = first;
-      if (copy > 0) at[0] += fmt::format(" + {}", copy * boxed.axes[0].box);
-      if (boxed.parts > 1 && !by_axis) at[0] += fmt::format(" + {} * {}", number, mine * boxed.axes[0].box);
-      if (by_axis) at[boxed.part_axis] += fmt::format(" + {} * {}", number, boxed.axes[boxed.part_axis].box);
-      std::string to = fmt::format("shared + {} + {} * slot", operand.offset + copy * block_bytes, operand.slot_bytes());
-      if (boxed.parts > 1) to += fmt::format(" + {} * {}", number, tile_bytes / boxed.parts);
-      if (boxed.window) {
-        for (const Expr& offset : boxed.window->offset) at.push_back(fmt::format("(u16)({})", expressions_.value(offset)));
-      }
-      code_.line("{}({}, box{}, full + slot, {});", boxed.window ? "copy_window" : together ? fmt::format("copy_box_to<{}>", (1 << boxed.parts) - 1)
-                                                             : std::string("copy_box"),
-                 to, boxed.number, fmt::join(at, ", "));
-    }
-  }
-}
-
-/// Each thread that copies arrives when its copies are there.
-void KernelWriter::arrive_after_copies() {
-  std::string whole;
-  bool waits = false;
-  for (const Operand* operand : {&roles_->contraction.a, &roles_->contraction.b}) {
-    if (operand->boxed) {
-      whole += fmt::format("{}boxed{}", whole.empty() ? "" : " && ", operand->boxed->number);
-    } else if (operand->copy_bytes > 0) {
-      whole += fmt::format("{}whole{}", whole.empty() ? "" : " && ", -operand->id);
-    } else {
-      waits = true;
-    }
-  }
-  if (!waits) {
-    code_.open(fmt::format("if ({})", whole));
-    code_.line("barrier_arrive_after_copies(full + slot);");
-    code_.close();
-  code_.open("else");
-  }
-  code_.line("copy_commit();");
-  code_.line("copy_wait<0>();");
-  code_.line("show_to_warpgroups();");
   code_.line("barrier_arrive(full + slot);");
-  if (!waits) code_.close();
+  code_.close();
+}
+
+/// The copies of one operand's boxes, by one thread.
+void KernelWriter::copy_boxes(const Operand& operand) {
+  const BoxedTensor& boxed = *operand.boxed;
+  std::vector<std::string> at;
+  for (const BoxedTensor::Axis& axis : boxed.axes) {
+    at.push_back(fmt::format("(int)({})", expressions_.value(axis.start)));
+  }
+  const std::string first = at[0];
+  const int block_bytes = operand.lines * operand.swizzle;
+  for (int copy = 0; copy < boxed.copies; ++copy) {
+    if (copy > 0) at[0] = fmt::format("{} + {}", first, copy * boxed.axes[0].box);
+    code_.line("copy_box(shared + {} + {} * slot, box{}, full + slot, {});", operand.offset + copy * block_bytes,
+               operand.slot_bytes(), boxed.number, fmt::join(at, ", "));
+  }
 }
 
 /// The program's statements, for each grid point.
@@ -365,12 +254,8 @@ void KernelWriter::consume() {
   for (const tile::Statement& each : program_.body) {
     std::visit([&](const auto& node) { this->statement(node); }, each.node);
     const auto* loop = std::get_if<tile::For>(&each.node);
-    if (loop != roles_->loop || program_.roles.split * roles_->share == 1) continue;
-    if (program_.roles.split > 1) {
-      code_.open("if (block == 0)");
-    } else {
-      code_.open("if (!repeats)");
-    }
+    if (loop != roles_->loop || program_.roles.split == 1) continue;
+    code_.open("if (block == 0)");
     expressions_.enter();
     in_first = true;
   }
@@ -391,20 +276,17 @@ void KernelWriter::consume_rounds(const tile::For& loop) {
   expressions_.enter();
   count_rounds(plan.loops);
   code_.line("int before = 0;");
-  const std::string release =
-      roles_->share > 1 ? fmt::format(" && lane < {}) barrier_arrive_at(empty + before, lane);", roles_->share)
-                        : std::string(" && lane == 0) barrier_arrive(empty + before);");
   code_.line("#pragma unroll 1");
   code_.open("for (int round = first; round < last; ++round)");
   code_.line("barrier_wait(full + slot, parity);");
   multiply(plan, "slot", true);
   code_.line("wait_for_warpgroups<1>();");
-  code_.line("if (round > first{}", release);
+  code_.line("if (round > first && lane == 0) barrier_arrive(empty + before);");
   code_.line("before = slot;");
   code_.line("if (++slot == {}) slot = 0, parity ^= 1;", roles_->slots);
   code_.close();
   code_.line("wait_for_warpgroups<0>();");
-  code_.line("if (last > first{}", release);
+  code_.line("if (last > first && lane == 0) barrier_arrive(empty + before);");
   if (program_.roles.split > 1) {
     barrier();
     code_.line("sum_over_cluster<{}, {}, {}>(&{}[0][0][0], shared, block);", program_.threads, program_.roles.split,

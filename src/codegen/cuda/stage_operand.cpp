@@ -183,7 +183,8 @@ void KernelWriter::stage_elements(const ContractPlan& plan, const Operand& opera
   code_.line("u8* const to = shared + {} + {} * {};", operand.offset, slot, operand.slot_bytes());
   expressions_.enter();
   code_.line("#pragma unroll 1");
-  code_.open(fmt::format("for (int piece = {}; piece < {}; piece += {})", copying_thread_, operand.pieces(), copying_threads_));
+  code_.open(fmt::format("for (int piece = {}; piece < {}; piece += {})", copying_thread_, operand.pieces(),
+                         copying_threads_));
   const auto [line, column] = position_of_piece(operand);
   code_.line("const int line = {}, first = {};", line, column);
   code_.line("Pack<{}, {}> values;", type, vector);

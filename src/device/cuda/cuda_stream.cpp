@@ -132,8 +132,8 @@ class CudaStream : public DeviceStream {
   void launch(const DeviceKernel& kernel, int64_t grid, void** arguments) override {
     std::vector<TensorMap> maps;
     if (const LaunchRule* rule = kernel.rule.get()) {
-      const int64_t cluster = rule->cluster, most = rule->most_blocks / cluster * cluster;
-      grid = most > 0 ? std::min((grid + cluster - 1) / cluster * cluster, most) : grid * cluster;
+      if (rule->most_blocks > 0) grid = std::min(grid, rule->most_blocks);
+      grid *= rule->cluster;
       maps = tensor_maps(*rule, arguments);
       arguments_.assign(arguments, arguments + rule->buffers + rule->sizes + 1);
       for (TensorMap& map : maps) arguments_.push_back(&map);

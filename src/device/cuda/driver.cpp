@@ -64,7 +64,6 @@ Driver open_driver() {
   find(d.launch, "cuLaunchKernelEx");
   if (!d.missing.empty()) return d;
   find(d.encode_tiled, "cuTensorMapEncodeTiled");
-  find(d.encode_window, "cuTensorMapEncodeIm2col");
   d.missing.clear();  // older drivers do without
   const Result result = d.init(0);
   const char* reason = nullptr;

@@ -73,8 +73,6 @@ struct Driver {
   /// Null before CUDA 12.
   Result (*encode_tiled)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*,
                          const uint32_t*, int, int, int, int) = nullptr;
-  Result (*encode_window)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const int*, const int*, uint32_t,
-                          uint32_t, const uint32_t*, int, int, int, int) = nullptr;
   Result (*launch)(const LaunchConfig*, Handle, void**, void**) = nullptr;
 };
 

@@ -53,23 +53,15 @@ BoxRule parse_box(Words& words) {
     const Size extent = parse_size(words.next()), stride = parse_size(words.next());
     box.axes.push_back({extent, stride, words.number()});
   }
-  if (words.accept("window")) {
-    BoxRule::Window window;
-    for (int(*pair)[2] : {&window.lower, &window.upper, &window.step}) {
-      for (int& value : *pair) value = static_cast<int>(words.number());
-    }
-    Words::check(words.accept("pixels") && box.axes.size() == 4);
-    window.pixels = words.number();
-    box.window = window;
-  }
   Words::check(box.axes.size() >= 2 && box.axes.size() <= 5);
   return box;
 }
 
 // Numbers of the driver API.
-constexpr int kFloat16 = 6;     // CU_TENSOR_MAP_DATA_TYPE_FLOAT16: bits are only moved
-constexpr int kPromotion = 2;   // CU_TENSOR_MAP_L2_PROMOTION_L2_128B
-int swizzle_of(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; }  // CU_TENSOR_MAP_SWIZZLE_*
+constexpr int kFloat16 = 6;    // CU_TENSOR_MAP_DATA_TYPE_FLOAT16: bits are only moved
+constexpr int kPromotion = 2;  // CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+/// CU_TENSOR_MAP_SWIZZLE_*
+int swizzle_of(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; }
 
 TensorMap encode(const BoxRule& box, void* address, const Bindings& sizes) {
   uint64_t extents[5], strides[5];
@@ -81,19 +73,11 @@ TensorMap encode(const BoxRule& box, void* address, const Bindings& sizes) {
     boxes[i] = static_cast<uint32_t>(box.axes[i].box), steps[i] = 1;
   }
   const cuda::Driver& driver = cuda::driver();
-  GRAFT_USER_CHECK(driver.encode_tiled && driver.encode_window, kDevice,
+  GRAFT_USER_CHECK(driver.encode_tiled, kDevice,
                    "the NVIDIA driver has no cuTensorMapEncodeTiled: install one of CUDA 12 or newer", "CUDA");
   TensorMap map;
-  cuda::Result result = 0;
-  if (const auto& window = box.window) {
-    for (int i = 0; i < 2; ++i) steps[i + 1] = static_cast<uint32_t>(window->step[i]);
-    result = driver.encode_window(&map, kFloat16, rank, address, extents, strides, window->lower, window->upper,
-                                  boxes[0], static_cast<uint32_t>(window->pixels), steps, 0, swizzle_of(box.swizzle),
-                                  kPromotion, 0);
-  } else {
-    result = driver.encode_tiled(&map, kFloat16, rank, address, extents, strides, boxes, steps, 0,
-                                 swizzle_of(box.swizzle), kPromotion, 0);
-  }
+  const cuda::Result result = driver.encode_tiled(&map, kFloat16, rank, address, extents, strides, boxes, steps, 0,
+                                                  swizzle_of(box.swizzle), kPromotion, 0);
   cuda::check(result, fmt::format("describing a tensor of {} axes for copies", rank));
   return map;
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -14,27 +13,20 @@ namespace graft {
 
 /// A tensor of which the kernel's copies bring boxes: sizes s0, s1 ... are the kernel's parameters after its buffers.
 struct BoxRule {
-  int buffer = 0;         ///< the parameter that holds its address
+  int buffer = 0;  ///< the parameter that holds its address
   int element_bytes = 2;
-  int swizzle = 0;        ///< bytes of a line that is swizzled: 32, 64 or 128
+  int swizzle = 0;  ///< bytes of a line that is swizzled: 32, 64 or 128
   struct Axis {
     Size extent, stride;  ///< in elements
     int64_t box = 1;
   };
   std::vector<Axis> axes;  ///< the contiguous one first
-  /// Of images [image, row, column, channel]: `pixels` at which a window's corner stands one after the other.
-  struct Window {
-    int lower[2] = {}, upper[2] = {};  ///< of columns and rows: first place, and last one from the image's last pixel
-    int step[2] = {1, 1};
-    int64_t pixels = 0;
-  };
-  std::optional<Window> window = {};
 };
 
 /// How blocks of a kernel are launched.
 struct LaunchRule {
-  int cluster = 1;        ///< blocks that are launched together: of one grid point, or of neighbours where they stay
-  int64_t most_blocks = 0;  ///< of one launch, each of which goes on to further grid points; 0: any number
+  int cluster = 1;             ///< blocks of one grid point
+  int64_t most_blocks = 0;     ///< of one launch, each of which goes on to further grid points; 0: any number
   int buffers = 0, sizes = 0;  ///< parameters: buffers, then sizes, then the status, then one for each of:
   std::vector<BoxRule> boxes;
 };
