@@ -63,7 +63,7 @@ bool KernelWriter::plan_roles() {
 /// Blocks that a multiprocessor holds at a time, as its memory and registers allow.
 int KernelWriter::resident_blocks() const {
   const FragmentLayout& layout = roles_->contraction.layout;
-  constexpr int kBesides = 32;  // registers of a thread besides the accumulators, at least
+  constexpr int kBesides = 40;  // registers of a thread besides the accumulators, at least
   constexpr int64_t kMost = 4;
   const int threads = program_.threads + roles_->producers;
   const int registers = layout.m_tiles * layout.n_tiles * 4 + kBesides;
