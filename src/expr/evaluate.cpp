@@ -199,6 +199,7 @@ GRAFT_ROW(kAbs) {
 }
 GRAFT_REAL(kSqrt, std::sqrt(x))
 GRAFT_REAL(kExp, std::exp(x))
+GRAFT_REAL(kExp2, std::exp2(x))
 GRAFT_REAL(kLog, std::log(x))
 GRAFT_REAL(kLog1p, std::log1p(x))
 GRAFT_REAL(kExpm1, std::expm1(x))

@@ -124,6 +124,7 @@ GRAFT_UNARY(logical_not, kNot)  // `!e` asks whether e is null
 GRAFT_UNARY(abs, kAbs)
 GRAFT_UNARY(sqrt, kSqrt)
 GRAFT_UNARY(exp, kExp)
+GRAFT_UNARY(exp2, kExp2)
 GRAFT_UNARY(log, kLog)
 GRAFT_UNARY(log1p, kLog1p)
 GRAFT_UNARY(expm1, kExpm1)

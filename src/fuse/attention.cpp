@@ -42,6 +42,12 @@ class Finder {
     if (!find_scores(f)) return "the scores are not a product of queries and keys";
     f.common = common_axes(region_);
     if (f.common.empty()) return "the forms share no axis";
+    // In the order of the scores, whatever that of the results is: the queries come last.
+    const auto place = [&](const Axis& axis) {
+      const auto same = [&](const Axis& other) { return other.variable->variable == axis.variable->variable; };
+      return std::find_if(f.scores->axes.begin(), f.scores->axes.end(), same) - f.scores->axes.begin();
+    };
+    std::sort(f.common.begin(), f.common.end(), [&](const Axis& a, const Axis& b) { return place(a) < place(b); });
     return check_axes(f);
   }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "fuse/attention.h"
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
 
@@ -53,6 +54,26 @@ bool reads_in_place(const Region& region, int tensor) {
   return in_place;
 }
 
+/// Whether the region is one attention, whose strategy stores whole rows wherever they belong.
+bool is_attention(Region region) {
+  std::string reason;
+  normalise(region);
+  return find_attention(region, reason).has_value();
+}
+
+/// Whether a view does nothing but reorder axes, and leaves the last one where it is.
+bool reorders_rows(const Region& region) {
+  if (region.forms.size() != 1) return false;
+  const auto* compute = std::get_if<Compute>(&region.forms[0]);
+  if (!compute || compute->value->kind != ExprKind::kLoad || compute->axes.empty()) return false;
+  const std::vector<Expr>& from = compute->value->args;
+  if (from.size() != compute->axes.size() || !equal(from.back(), compute->axes.back().variable)) return false;
+  return std::all_of(compute->axes.begin(), compute->axes.end(), [&](const Axis& axis) {
+    const auto is_axis = [&](const Expr& index) { return equal(index, axis.variable); };
+    return std::count_if(from.begin(), from.end(), is_axis) == 1;
+  });
+}
+
 constexpr std::string_view kAlone = "scans, sorts, scatters and chains of products run alone";
 
 class Clustering {
@@ -74,6 +95,7 @@ class Clustering {
       }
       if (anchor == NodeKind::kRows) absorb_producers();
     }
+    absorb_reordering();
     drop_empty();
     for (size_t n = 0; n < nodes_.size(); ++n) {
       if (result_.of_node[n] >= 0) note_refusals(static_cast<int>(n));
@@ -136,6 +158,19 @@ class Clustering {
         if (only_consumer(value) != reader || graph_.nodes[p].outputs.size() != 1) continue;
         join(result_.of_node[n], p);
       }
+    }
+  }
+
+  /// attention -> view that reorders rows, when nothing else reads the result: the rows are stored in that order.
+  void absorb_reordering() {
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      if (nodes_[n].kind != NodeKind::kOther || !alone(static_cast<int>(n))) continue;
+      const Node& node = graph_.nodes[n];
+      const int next = node.outputs.size() == 1 ? only_consumer(node.outputs[0]) : -1;
+      if (next < 0 || nodes_[next].kind != NodeKind::kView) continue;
+      if (!reorders_rows(nodes_[next].definition.region) || !is_attention(nodes_[n].definition.region)) continue;
+      result_.of_node[next] = result_.of_node[n];
+      result_.nodes[result_.of_node[n]].push_back(next);
     }
   }
 

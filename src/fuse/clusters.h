@@ -28,7 +28,8 @@ struct DefinedNode {
 /// Runs the definition of every node.
 std::vector<DefinedNode> define_nodes(const Graph& graph);
 
-/// For each node the number of its cluster; views have -1: they belong to whoever reads them.
+/// For each node the number of its cluster; views have -1: they belong to whoever reads them. But a view that reorders
+/// the rows of an attention is part of it.
 struct Clusters {
   std::vector<int> of_node;
   std::vector<std::vector<int>> nodes;  ///< of each cluster, in graph order

@@ -62,7 +62,7 @@ class Fusion {
     if (tensor_of_[id] >= 0) return tensor_of_[id];
     const int producer = graph_.value(id).producer;
     if (producer < 0) return new_tensor(id);
-    if (nodes_[producer].kind != NodeKind::kView) {
+    if (clusters_.of_node[producer] >= 0) {
       emit_cluster(clusters_.of_node[producer]);
       GRAFT_CHECK(tensor_of_[id] >= 0, "value " + graph_.value(id).name + " was not made by its cluster");
       return tensor_of_[id];
@@ -145,7 +145,7 @@ class Fusion {
     int& tensor = assembly.region_tensor[value];
     if (tensor >= 0) return tensor;
     const int producer = graph_.value(value).producer;
-    const bool view = producer >= 0 && nodes_[producer].kind == NodeKind::kView && tensor_of_[value] < 0;
+    const bool view = producer >= 0 && clusters_.of_node[producer] < 0 && tensor_of_[value] < 0;
     if (view) {
       const DefinedNode& node = nodes_[producer];
       const bool affine = has_affine_loads(node.definition.region);

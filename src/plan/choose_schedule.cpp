@@ -304,10 +304,12 @@ void add_contractions(std::vector<tile::Schedule>& schedules, const Region& regi
 }
 
 /// Bytes of a block's memory that attention takes on a GPU at most: the queries, two tiles each of keys and values,
-/// lines 16 bytes further apart than they are long, and the weights where they leave the registers.
+/// lines 16 bytes further apart than they are long, and the weights where they leave the registers, or ones that are
+/// multiplied with them.
 int64_t attention_bytes(const tile::AttentionSchedule& schedule, int64_t width, int64_t element_bytes) {
   const int64_t line = width * element_bytes + 16;
-  return schedule.queries * (line + schedule.keys * 4 + 16) + 4 * schedule.keys * line;
+  const int64_t weights = element_bytes > 2 ? schedule.queries * (schedule.keys * 4 + 16) : schedule.keys * 48;
+  return schedule.queries * line + 4 * schedule.keys * line + weights;
 }
 
 void add_block_attention(std::vector<tile::Schedule>& schedules, const AttentionForms& attention,
@@ -323,7 +325,10 @@ void add_block_attention(std::vector<tile::Schedule>& schedules, const Attention
     const bool known = std::find(schedules.begin(), schedules.end(), tile::Schedule(schedule)) != schedules.end();
     if (fits && !known) schedules.emplace_back(schedule);
   };
-  add({.queries = many ? 128 : 64, .keys = values <= 64 && keys > 64 ? 128 : 64});
+  // Of 16-bit values a multiprocessor holds two blocks with rows of 64, one with rows of 128: two overlap the products
+  // of one with the exponentials of the other, and one alone wants longer products.
+  const bool longer = element_bytes > 2 ? values <= 64 && keys > 64 : values > 64 && values <= 128;
+  add({.queries = many ? 128 : 64, .keys = longer ? 128 : 64});
   for (const int64_t queries : {64, 128, 32, 16}) {
     for (const int64_t width_of_keys : {64, 128, 32, 16}) add({.queries = queries, .keys = width_of_keys});
   }

@@ -158,7 +158,7 @@ TEST(CodegenCuda, long_contractions_are_split_and_copied_ahead) {
 
 TEST(CodegenCuda, products_of_warpgroups_overlap_with_the_next) {
   const std::string text = kernel_of(kMatmulF16);
-  EXPECT_NE(text.find("multiply_groups<f16, 32, false>("), text.npos) << text;
+  EXPECT_NE(text.find("multiply_groups<f16, 32, false, true>("), text.npos) << text;
   EXPECT_NE(text.find("SwizzledOperand<false, 64, 128, 128>"), text.npos) << "a's lines of 32 elements run along k";
   EXPECT_NE(text.find("SwizzledOperand<true, 128, 32, 128>"), text.npos) << "b's lines of 64 elements run along n";
   // Of four slots one is being read and one may still be.
@@ -177,6 +177,32 @@ TEST(CodegenCuda, invariant_operands_are_staged_once) {
   const std::string loop = text.substr(ahead);
   EXPECT_EQ(loop.find("b0["), text.npos) << "and not in it";
   EXPECT_NE(text.find("FragmentOperand<f16, 1, 8>"), text.npos) << "probabilities stay in registers";
+}
+
+TEST(CodegenCuda, products_of_warpgroups_are_awaited_where_their_results_are_used) {
+  const std::string_view two = R"(program two {
+    threads 128
+    global a: f16[64, 64] strides [64, 1]
+    global b: f16[64, 64] strides [64, 1]
+    global bias: f32[50] strides [1]
+    global y: f32[64, 64] strides [64, 1] written
+    fragment p: f32[64, 64] strides [64, 1]
+    fragment q: f32[64, 64] strides [64, 1]
+    body {
+      contract m [i0 < 64 bound 64] n [i1 < 64 bound 64] k [i2 < 64 bound 64] { p[i0, i1] = a[i0, i2] * b[i2, i1] }
+      contract m [i0 < 64 bound 64] n [i1 < 64 bound 64] k [i2 < 64 bound 64] { q[i0, i1] = b[i0, i2] * a[i2, i1] }
+      map [i0 < 64 bound 64, i1 < 64 bound 64] { p[i0, i1] = select(lt(i1, 50), add(p[i0, i1], bias[i1]), 0:f32) }
+      map [i0 < 64 bound 64, i1 < 64 bound 64] { y[i0, i1] = add(p[i0, i1], q[i0, i1]) }
+    }
+  })";
+  const std::string text = kernel_of(two);
+  // Before the tiles of the second product go where those of the first were, and before its own result is used.
+  EXPECT_EQ(occurrences(text, "wait_for_warpgroups<0>();"), 2) << text;
+  EXPECT_EQ(occurrences(text, "hold("), 2) << text;
+  const size_t load = text.find("x0[p / 2][p % 2] = t"), use = text.find("+ x0[n][e % 2]");
+  EXPECT_LT(load, use) << "what the rows of a column share is loaded once\n" << text;
+  if (compiler_is_missing()) GTEST_SKIP();
+  EXPECT_TRUE(compile(std::string(two), "sm_90a", "").contains("cubin"));
 }
 
 TEST(CodegenCuda, borders_are_zeros_that_copies_fill_in) {

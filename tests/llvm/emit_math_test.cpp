@@ -15,10 +15,11 @@ struct Function {
 };
 
 const Function kFunctions[] = {
-    {Intrinsic::kExp, std::exp, 2},     {Intrinsic::kLog, std::log, 2},     {Intrinsic::kLog1p, std::log1p, 2},
-    {Intrinsic::kExpm1, std::expm1, 2}, {Intrinsic::kErf, std::erf, 2},     {Intrinsic::kTanh, std::tanh, 2},
-    {Intrinsic::kSin, std::sin, 2},     {Intrinsic::kCos, std::cos, 2},     {Intrinsic::kTan, std::tan, 4},
-    {Intrinsic::kAtan, std::atan, 2},   {Intrinsic::kAsinh, std::asinh, 4}, {Intrinsic::kSqrt, std::sqrt, 0.5},
+    {Intrinsic::kExp, std::exp, 2},     {Intrinsic::kExp2, std::exp2, 2},   {Intrinsic::kLog, std::log, 2},
+    {Intrinsic::kLog1p, std::log1p, 2}, {Intrinsic::kExpm1, std::expm1, 2}, {Intrinsic::kErf, std::erf, 2},
+    {Intrinsic::kTanh, std::tanh, 2},   {Intrinsic::kSin, std::sin, 2},     {Intrinsic::kCos, std::cos, 2},
+    {Intrinsic::kTan, std::tan, 4},     {Intrinsic::kAtan, std::atan, 2},   {Intrinsic::kAsinh, std::asinh, 4},
+    {Intrinsic::kSqrt, std::sqrt, 0.5},
 };
 
 /// Floats of every exponent and sign, and the special ones.

@@ -310,6 +310,15 @@ TEST(LibraryCandidates, of_a_gpu_take_attention_with_wide_masks_and_what_lies_ah
   EXPECT_EQ(print(parse_library_call(text)), text);
 }
 
+TEST(LibraryCandidates, of_a_gpu_take_attention_whose_rows_are_stored_in_another_order) {
+  const std::string tensor = "f16[2, 3, length, 64]";
+  const std::string graph = graph_text({"%q: " + tensor, "%k: " + tensor, "%v: " + tensor},
+                                       {"%a: ? = Attention \"a\" (%q, %k, %v) {scale = 0.125}",
+                                        "%y: ? = Transpose \"heads_last\" (%a) {perm = [0, 2, 1, 3]}"});
+  const std::string text = call_text(region_of(graph, "a"), "cudnn choice=0 panel=0");
+  EXPECT_NE(text.find("result 3 offset 0, strides [192*length, 64, 192, 1]\n"), text.npos) << text;
+}
+
 TEST(LibraryCandidates, of_a_gpu_leave_attention_whose_mask_chooses) {
   EXPECT_EQ(attention_call("f16", "bool[length]"), "no: a mask of attention chooses rather than adds");
   EXPECT_EQ(attention_call("f16", "", ", softcap = 30.0"),

@@ -199,6 +199,7 @@ const Case kCases[] = {
     {Intrinsic::kAbs, DType::kFloat32, {-0.3141592}, 0.3141592},
     {Intrinsic::kSqrt, DType::kFloat32, {0.7182818}, 0.8475150736122632},
     {Intrinsic::kExp, DType::kFloat32, {0.7182818}, 2.050906314325665},
+    {Intrinsic::kExp2, DType::kFloat32, {0.7182818}, 1.6452214653003363},
     {Intrinsic::kLog, DType::kFloat32, {0.7182818}, -0.3308933078250566},
     {Intrinsic::kLog1p, DType::kFloat32, {0.7182818}, 0.5413248380504165},
     {Intrinsic::kExpm1, DType::kFloat32, {0.7182818}, 1.050906314325665},

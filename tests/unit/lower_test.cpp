@@ -156,6 +156,18 @@ TEST(Lower, attention_over_halves_widens_on_a_cpu_and_narrows_its_weights_on_a_g
     EXPECT_NE(on_gpu.find(part), std::string::npos) << part << " is not in\n" << on_gpu;
   }
   EXPECT_EQ(on_gpu.find("shared wide"), std::string::npos);
+  // 70 keys are two tiles: only the second has columns that are no keys.
+  for (const char* part : {"exp2(fma(scores[", "] * 1:f16", "if gt("}) {
+    EXPECT_NE(on_gpu.find(part), std::string::npos) << part << " is not in\n" << on_gpu;
+  }
+  EXPECT_EQ(on_gpu.find("exp(sub("), std::string::npos) << on_gpu;
+}
+
+TEST(Lower, attention_on_a_gpu_takes_tiles_of_whole_steps) {
+  const Region region = attention_of_halves();
+  const tile::Lowered lowered =
+      lower(region, {}, tile::AttentionSchedule{.queries = 64, .keys = 40}, find_target("sm_90a"));
+  EXPECT_EQ(std::get<std::string>(lowered), "a tile of keys is not whole steps of 16");
 }
 
 TEST(Lower, what_is_no_contraction_gives_the_reason) {

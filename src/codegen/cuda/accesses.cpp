@@ -7,7 +7,7 @@ namespace {
 /// Collects the accesses of a statement and of all inside it.
 class Collector {
  public:
-  explicit Collector(const tile::Program& program) : program_(program) {}
+  Collector(const tile::Program& program, bool fragments) : program_(program), fragments_(fragments) {}
 
   void body(const tile::Body& statements) {
     for (const tile::Statement& each : statements) std::visit([&](const auto& node) { add(node); }, each.node);
@@ -67,17 +67,24 @@ class Collector {
   void note(int buffer, std::set<int>& into) {
     const tile::Buffer& target = program_.buffers[buffer];
     const bool constant = target.scope == tile::Scope::kGlobal && !target.written;
-    if (target.scope != tile::Scope::kFragment && !constant) into.insert(buffer);
+    if ((target.scope == tile::Scope::kFragment) == fragments_ && !constant) into.insert(buffer);
   }
 
   const tile::Program& program_;
+  bool fragments_;
   Accesses result_;
 };
 
 }  // namespace
 
 Accesses accesses_of(const tile::Program& program, const tile::Statement& statement) {
-  Collector collector(program);
+  Collector collector(program, false);
+  std::visit([&](const auto& node) { collector.add(node); }, statement.node);
+  return collector.take();
+}
+
+Accesses fragments_of(const tile::Program& program, const tile::Statement& statement) {
+  Collector collector(program, true);
   std::visit([&](const auto& node) { collector.add(node); }, statement.node);
   return collector.take();
 }

@@ -89,7 +89,7 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
   const std::string c = names_.buffers[contract.c];
   code_.open("");
   expressions_.enter();
-  if (!contract.accumulate) {
+  if (!contract.accumulate && !plan.warpgroups) {
     code_.line("#pragma unroll");
     code_.line("for (int i = 0; i < {}; ++i) (&{}[0][0][0])[i] = 0;", layout.m_tiles * layout.n_tiles * 4, c);
   }
@@ -116,9 +116,10 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
   const std::string valid = masked ? expressions_.value(contract.k[0].extent) : "0";
   if (plan.warpgroups) {
     warpgroup_products_.emplace(layout.tile_columns(), plan.a.type);
-    code_.line("multiply_groups<{}, {}, {}>({}, {}, {}, {});", type_name(plan.a.type), plan.k, masked, c, operands[0],
-               operands[1], valid);
-    if (!leave_running) code_.line("wait_for_warpgroups<0>();");
+    code_.line("multiply_groups<{}, {}, {}, {}>({}, {}, {}, {});", type_name(plan.a.type), plan.k, masked,
+               contract.accumulate, c, operands[0], operands[1], valid);
+    const bool from_registers = plan.a.source == Operand::Source::kFragment;
+    if (!leave_running) running_.push_back({contract.c, from_registers ? plan.a.buffer : -1});
   } else if (plan.tensor_cores) {
     code_.line("multiply_tiles<{}, {}, {}, {}, {}, {}>({}, {}, {}, {});", plan.k, masked, plan.b.transposed, leading[1],
                layout.m_tiles, layout.n_tiles, c, operands[0], operands[1], valid);
@@ -138,6 +139,33 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
   }
 }
 
+/// Waits for the products whose fragments the statement reads or writes. Products into one fragment follow each other
+/// by themselves.
+void KernelWriter::settle(const tile::Statement& statement) {
+  if (running_.empty()) return;
+  const auto* contract = std::get_if<tile::Contract>(&statement.node);
+  Accesses used = fragments_of(program_, statement);
+  if (contract && contract->accumulate) used.reads.erase(contract->c), used.writes.erase(contract->c);
+  size_t needed = 0;
+  for (size_t i = 0; i < running_.size(); ++i) {
+    const Running& each = running_[i];
+    if (used.reads.contains(each.c) || used.writes.contains(each.c) || used.writes.contains(each.a)) needed = i + 1;
+  }
+  settle(needed);
+}
+
+/// Waits for the first `count` of the running products.
+void KernelWriter::settle(size_t count) {
+  if (count == 0) return;
+  code_.line("wait_for_warpgroups<{}>();", running_.size() - count);
+  const auto middle = running_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::set<int> done;
+  for (auto each = running_.begin(); each != middle; ++each) done.insert(each->c);
+  for (auto each = middle; each != running_.end(); ++each) done.erase(each->c);
+  for (const int fragment : done) code_.line("hold({});", names_.buffers[fragment]);
+  running_.erase(running_.begin(), middle);
+}
+
 /// The next iteration of loops that are one inside the other.
 void KernelWriter::advance(const std::vector<const tile::For*>& loops, const std::vector<std::string>& names,
                            const std::vector<std::string>& extents) {
@@ -149,17 +177,29 @@ void KernelWriter::advance(const std::vector<const tile::For*>& loops, const std
   for (size_t i = 1; i < loops.size(); ++i) code_.close();
 }
 
+/// Room for the tiles of a loop's products, and what their copies need.
+void KernelWriter::prepare_tiles(std::vector<ContractPlan>& plans, int slots) {
+  for (ContractPlan& plan : plans) {
+    for (Operand* operand : {&plan.a, &plan.b}) {
+      reserve(*operand, operand->repeats ? 1 : slots);
+      prepare_copies(plan, *operand);
+    }
+  }
+}
+
 /// for -> for with the tiles of later iterations on their way: one barrier per iteration.
 void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPlan>& plans) {
   const std::vector<const tile::For*> loops = plans[0].loops;
   const tile::For& innermost = *loops.back();
   constexpr int kUnasked = 3;  // where the schedule leaves it to us
-  const int slots = std::clamp(innermost.stages > 1 ? innermost.stages : kUnasked, 2, std::max(max_stages_, 2));
+  const bool once = loops.size() == 1 && innermost.axis.bound == 1;
+  const int slots =
+      once ? 1 : std::clamp(innermost.stages > 1 ? innermost.stages : kUnasked, 2, std::max(max_stages_, 2));
   bool warpgroups = false;
   for (const ContractPlan& plan : plans) warpgroups |= plan.warpgroups;
   // Products that nothing else waits for overlap with the next one; the slot they read is free one iteration later.
   const bool overlaps = warpgroups && innermost.body.size() == 1 && slots >= 3;
-  const int ahead = overlaps ? slots - 2 : slots - 1;
+  const int ahead = once ? 1 : overlaps ? slots - 2 : slots - 1;
 
   std::vector<std::string> extents, copied;
   for (const tile::For* each : loops) {
@@ -169,12 +209,7 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
   }
   const std::string slot = code_.fresh("slot"), next = code_.fresh("next"), round = code_.fresh("round");
   barrier();
-  for (ContractPlan& plan : plans) {
-    for (Operand* operand : {&plan.a, &plan.b}) {
-      reserve(*operand, operand->repeats ? 1 : slots);
-      prepare_copies(plan, *operand);
-    }
-  }
+  prepare_tiles(plans, slots);
   for (const tile::For* each : loops) {
     copied.push_back(bind(each->axis.variable, "i"));
     code_.line("int {} = 0;", copied.back());
@@ -211,10 +246,14 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
   code_.line("copy_wait<{}>();", ahead - 1);
   barrier();
   if (!overlaps) copy_ahead(fmt::format("{} + {}", round, ahead));
-  names_.variables[loops[0]->axis.variable->variable] = round;  // of several loops none is used by the products
+  // Of several loops none is used by the products.
+  const int64_t bound = loops[0]->axis.bound;
+  bind_index(loops[0]->axis.variable, round, bound > 0 ? bound : INT32_MAX);
+  names_.uniform.insert(loops[0]->axis.variable->variable);
   for (const ContractPlan& plan : plans) planned_[plan.contract] = {plan, slot, overlaps};
   expressions_.enter();
   body(innermost.body);
+  settle_all();  // the tiles that they read are overwritten next
   expressions_.leave();
   if (overlaps) {
     copy_ahead(fmt::format("{} + {}", round, ahead));

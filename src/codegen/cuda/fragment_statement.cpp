@@ -106,14 +106,73 @@ void KernelWriter::row_map(const tile::Map& map, const FragmentLayout& layout) {
   code_.close();
 }
 
+/// Loads once, and before anything waits for them, what the elements of a column share: where every store's value is
+/// that of the same condition on the column, under this condition. Gives the loads, that of number i in x<i>[n][e].
+std::vector<Expr> KernelWriter::load_columns(const tile::Map& map, const FragmentLayout& layout,
+                                             const std::string& columns) {
+  const int row = map.axes[0].variable->variable;
+  const Expr column = map.axes[1].variable;
+  if (map.condition || map.stores.size() != 1) return {};
+  Expr value = map.stores[0].value;
+  std::vector<Expr> conditions, loads;
+  while (is_call(value, Intrinsic::kSelect) && !uses_variable(value->args[0], row)) {
+    bool plain = true;
+    for_each(value->args[0], [&](const Expr& node) { plain &= node->kind != ExprKind::kLoad; });
+    if (!plain) break;
+    conditions.push_back(value->args[0]);
+    value = Expr(value->args[1]);
+  }
+  std::vector<Expr> all;
+  std::unordered_set<const ExprNode*> seen;
+  unconditional_loads(value, seen, all);
+  for (const Expr& load : all) {
+    const bool shared = !names_.is_fragment(load->tensor) && !uses_variable(load, row) && bit_width(load->type) >= 8;
+    const bool stays =
+        names_.buffer(load->tensor).scope == tile::Scope::kGlobal && !names_.buffer(load->tensor).written;
+    bool plain = true;
+    for (const Expr& index : load->args) {
+      for_each(index, [&](const Expr& node) { plain &= node->kind != ExprKind::kLoad; });
+    }
+    if (shared && stays && plain) loads.push_back(load);
+  }
+  for (size_t i = 0; i < loads.size(); ++i) {
+    code_.line("{} x{}[{}][2];", type_name(loads[i]->type), i, layout.n_tiles);
+  }
+  if (loads.empty()) return loads;
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int p = 0; p < {}; ++p)", 2 * layout.n_tiles));
+  const std::string name = code_.fresh("c");
+  code_.line("const int {} = {} + p / 2 * 8 + p % 2;", name, layout.first_column());
+  bind_index(column, name, layout.padded_columns());
+  expressions_.enter();
+  std::string present = fmt::format("{} < {}", name, columns);
+  for (const Expr& condition : conditions) present += " && " + expressions_.value(condition);
+  for (size_t i = 0; i < loads.size(); ++i)
+    code_.line("x{}[p / 2][p % 2] = zero_of<{}>();", i, type_name(loads[i]->type));
+  code_.open(fmt::format("if ({})", present));
+  expressions_.enter();
+  for (size_t i = 0; i < loads.size(); ++i) code_.line("x{}[p / 2][p % 2] = {};", i, expressions_.value(loads[i]));
+  expressions_.leave();
+  code_.close();
+  expressions_.leave();
+  code_.close();
+  return loads;
+}
+
 /// One element after the other: what stores to fragments, in any mode or under a condition.
 void KernelWriter::fragment_points(const tile::Map& map, int fragment, size_t row_axes) {
   const FragmentLayout& layout = names_.fragments.at(fragment);
   const std::vector<std::string> extents = extents_of(map.axes);
+  const bool plain = row_axes == 1 && map.axes.size() == 2;
+  const std::vector<Expr> ahead = plain ? load_columns(map, layout, extents[1]) : std::vector<Expr>();
   const std::string row = code_.fresh("r"), column = code_.fresh("c");
   const auto middle = map.axes.begin() + static_cast<std::ptrdiff_t>(row_axes);
   name_points(names_, {map.axes.begin(), middle}, row);
   name_points(names_, {middle, map.axes.end()}, column);
+  if (plain) {
+    bind_index(map.axes[0].variable, row, layout.padded_rows());
+    bind_index(map.axes[1].variable, column, layout.padded_columns());
+  }
   std::string inside = fmt::format("{} < {} && {} < {}", row, layout.rows, column, layout.columns);
   for (size_t i = 0; i < map.axes.size(); ++i) {
     inside += fmt::format(" && {} < {}", names_.variables.at(map.axes[i].variable->variable), extents[i]);
@@ -129,6 +188,7 @@ void KernelWriter::fragment_points(const tile::Map& map, int fragment, size_t ro
   // What only computes on registers may do so beyond the extents too: nothing reads that.
   code_.open(stays_in_registers(map) ? "" : fmt::format("if ({})", inside));
   expressions_.enter();
+  for (size_t i = 0; i < ahead.size(); ++i) expressions_.define(ahead[i], fmt::format("x{}[n][e % 2]", i));
   expressions_.set_fragment_position("[m][n][e]", "[m * 2 + e / 2]");
   stores_at_point(map);
   expressions_.set_fragment_position("", "");

@@ -88,6 +88,7 @@ std::string intrinsic_text(Intrinsic intrinsic, DType type, const std::vector<st
     case Intrinsic::kAbs: return floats ? math("fabs", type, args) : function("absolute", args);
     case Intrinsic::kSqrt: return math("sqrt", type, args);
     case Intrinsic::kExp: return math("exp", type, args);
+    case Intrinsic::kExp2: return function("power_of_two", args);
     case Intrinsic::kLog: return math("log", type, args);
     case Intrinsic::kLog1p: return math("log1p", type, args);
     case Intrinsic::kExpm1: return math("expm1", type, args);

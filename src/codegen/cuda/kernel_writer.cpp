@@ -215,6 +215,7 @@ std::string KernelWriter::bind(const Expr& variable, std::string_view stem) {
 }
 
 void KernelWriter::barrier() {
+  settle_all();
   if (roles_) {
     code_.line("barrier_of_threads<{}>();", program_.threads);
   } else {
@@ -233,6 +234,7 @@ void KernelWriter::before(const Accesses& accesses) {
 
 void KernelWriter::body(const tile::Body& statements) {
   for (const tile::Statement& each : statements) {
+    settle(each);
     std::visit([&](const auto& node) { this->statement(node); }, each.node);
   }
 }
@@ -257,9 +259,11 @@ void KernelWriter::statement(const tile::For& loop) {
   const std::string name = bind(loop.axis.variable, "i");
   // What the end of the body leaves pending meets its beginning again.
   merge(pending_, accesses_of(program_, {loop}));
+  settle_all();
   code_.open(fmt::format("for (i64 {0} = 0; {0} < {1}; ++{0})", name, extent));
   expressions_.enter();
   body(loop.body);
+  settle_all();
   expressions_.leave();
   code_.close();
   merge(pending_, accesses_of(program_, {loop}));
@@ -268,9 +272,11 @@ void KernelWriter::statement(const tile::For& loop) {
 void KernelWriter::statement(const tile::If& branch) {
   const std::string condition = uniform_value(branch.condition);
   const Accesses skipped = pending_;
+  settle_all();
   code_.open(fmt::format("if ({})", condition));
   expressions_.enter();
   body(branch.body);
+  settle_all();
   expressions_.leave();
   code_.close();
   merge(pending_, skipped);

@@ -51,6 +51,8 @@ struct Accesses {
   std::set<int> reads, writes;
 };
 Accesses accesses_of(const tile::Program& program, const tile::Statement& statement);
+/// The fragments among them.
+Accesses fragments_of(const tile::Program& program, const tile::Statement& statement);
 
 /// Whether the order of elements does not matter, as far as the combination's form shows it.
 bool is_commutative(const Monoid& monoid);
@@ -230,6 +232,7 @@ class KernelWriter {
   void fragment_map(const tile::Map& map, int fragment);
   bool stays_in_registers(const tile::Map& map) const;
   void row_map(const tile::Map& map, const FragmentLayout& layout);
+  std::vector<Expr> load_columns(const tile::Map& map, const FragmentLayout& layout, const std::string& columns);
   void fragment_points(const tile::Map& map, int fragment, size_t row_axes);
   bool fragment_rows(const tile::Map& map, int fragment);
   bool fragment_pieces(const tile::Map& map, int fragment);
@@ -339,9 +342,13 @@ class KernelWriter {
   void statement(const tile::Contract& contract);
   void contract_in_memory(const tile::Contract& contract);
   void multiply(const ContractPlan& plan, const std::string& slot, bool leave_running);
+  void settle(const tile::Statement& statement);
+  void settle(size_t count);
+  void settle_all() { settle(running_.size()); }
   std::string shared_operand(const ContractPlan& plan, const Operand& operand, const std::string& slot);
   std::string swizzled_operand(const ContractPlan& plan, const Operand& operand, const std::string& slot);
   bool pipelined(const tile::For& loop, std::vector<ContractPlan>& plans);
+  void prepare_tiles(std::vector<ContractPlan>& plans, int slots);
   void pipelined_loop(const tile::For& loop, std::vector<ContractPlan>& plans);
   void advance(const std::vector<const tile::For*>& loops, const std::vector<std::string>& names,
                const std::vector<std::string>& extents);
@@ -391,6 +398,11 @@ class KernelWriter {
     int64_t barriers = 0;  ///< in shared memory
   };
   std::optional<RolePlan> roles_;
+  /// A product of warpgroups that has been started and not yet waited for.
+  struct Running {
+    int c = -1, a = -1;  ///< the fragments that it writes and reads; a: -1 when it reads shared memory
+  };
+  std::vector<Running> running_;
 };
 
 }  // namespace graft::cuda

@@ -138,6 +138,8 @@ template <class T> GRAFT_DEVICE T float_mod(T a, T b) {
 // powf is within 4 ulp only
 GRAFT_DEVICE f32 power_of(f32 a, f32 b) { return (f32)pow((f64)a, (f64)b); }
 GRAFT_DEVICE f64 power_of(f64 a, f64 b) { return pow(a, b); }
+GRAFT_DEVICE f32 power_of_two(f32 x) { f32 r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+GRAFT_DEVICE f64 power_of_two(f64 x) { return exp2(x); }
 GRAFT_DEVICE bool is_inf_of(f32 x) { return fabsf(x) == __int_as_float(0x7f800000); }
 GRAFT_DEVICE bool is_inf_of(f64 x) { return fabs(x) == __longlong_as_double(0x7ff0000000000000ll); }
 // What a thread found wrong; told once at its end, so that no store stands between its loads.

@@ -243,8 +243,13 @@ template <bool LinesAreK, int Width, int Lines, int RowStep> struct SwizzledOper
     return first + (u64)((rows + depth) >> 4);
   }
 };
-// acc += A * B over K, started but not waited for; each warpgroup makes 64 rows per tile of A.
-template <class T, int K, bool Masked, int MTiles, int NTiles, class A, class B>
+// Registers whose values are to be had only from here on.
+template <int MTiles, int NTiles> GRAFT_DEVICE void hold(f32 (&acc)[MTiles][NTiles][4]) {
+#pragma unroll
+  for (int i = 0; i < MTiles * NTiles * 4; ++i) asm volatile("" : "+f"((&acc[0][0][0])[i]) :: "memory");
+}
+// acc = A * B over K, or acc += A * B; started but not waited for. Each warpgroup makes 64 rows per tile of A.
+template <class T, int K, bool Masked, bool Accumulate, int MTiles, int NTiles, class A, class B>
 GRAFT_DEVICE void multiply_groups(f32 (&acc)[MTiles][NTiles][4], const A& a, const B& b, i64) {
 #if __CUDA_ARCH__ == 900
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -252,14 +257,15 @@ GRAFT_DEVICE void multiply_groups(f32 (&acc)[MTiles][NTiles][4], const A& a, con
   for (int k = 0; k < K; k += 16) {
 #pragma unroll
     for (int m = 0; m < MTiles; ++m) {
-      WarpgroupProduct<NTiles * 8, T>::template apply<A::kTransposed, B::kTransposed>(acc[m], a.at(m, k), b.at(0, k));
+      WarpgroupProduct<NTiles * 8, T>::template apply<A::kTransposed, B::kTransposed>(acc[m], a.at(m, k), b.at(0, k),
+                                                                                      Accumulate || k > 0);
     }
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
 // The same with A in registers.
-template <class T, int K, bool Masked, int MTiles, int NTiles, int KTiles, class B>
+template <class T, int K, bool Masked, bool Accumulate, int MTiles, int NTiles, int KTiles, class B>
 GRAFT_DEVICE void multiply_groups(f32 (&acc)[MTiles][NTiles][4], const FragmentOperand<T, MTiles, KTiles>& a,
                                   const B& b, i64 valid) {
 #if __CUDA_ARCH__ == 900
@@ -280,7 +286,8 @@ GRAFT_DEVICE void multiply_groups(f32 (&acc)[MTiles][NTiles][4], const FragmentO
   for (int k = 0; k < K; k += 16) {
 #pragma unroll
     for (int m = 0; m < MTiles; ++m) {
-      WarpgroupProduct<NTiles * 8, T>::template apply<B::kTransposed>(acc[m], ra[k / 16][m], b.at(0, k));
+      WarpgroupProduct<NTiles * 8, T>::template apply<B::kTransposed>(acc[m], ra[k / 16][m], b.at(0, k),
+                                                                      Accumulate || k > 0);
     }
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");

@@ -206,7 +206,8 @@ void KernelWriter::fragment_reduce(const tile::Reduce& reduce, int fragment) {
   if (layout.warps_n == 1) {
     // Each of the four threads keeps a row's value in a fragment; one of them writes to memory.
     const bool to_fragment = names_.is_fragment(reduce.outputs[0].buffer);
-    code_.open(fmt::format("if ({}row < {})", to_fragment ? "" : "lane % 4 == 0 && ", rows[0]));
+    const bool keeps = to_fragment && in_registers;  // rows beyond the extent may hold anything
+    code_.open(keeps ? "" : fmt::format("if ({}row < {})", to_fragment ? "" : "lane % 4 == 0 && ", rows[0]));
     expressions_.set_fragment_position("", "[h]");
     write_outputs(reduce, "state");
     expressions_.set_fragment_position("", "");

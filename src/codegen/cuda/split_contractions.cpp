@@ -41,6 +41,9 @@ class Splitter {
 
   bool splits(const tile::Contract& contract) const {
     if (program_.buffers[contract.c].scope != tile::Scope::kFragment) return false;
+    const bool in_registers =
+        contract.a->kind == ExprKind::kLoad && program_.buffers[contract.a->tensor].scope == tile::Scope::kFragment;
+    if (in_registers) return false;
     const int64_t bound = contract.k[0].bound;
     return contract.k.size() > 1 || bound == 0 || bound > kWholeTile;
   }

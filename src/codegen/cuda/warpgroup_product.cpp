@@ -18,13 +18,15 @@ std::string function(int columns, const std::string& type, bool from_registers) 
   for (int i = 0; i < count; ++i) outputs += fmt::format("{}\"+f\"(d[{}][{}])", i ? ", " : "", i / 4, i % 4);
   const std::string a = from_registers ? operands(count, 4) : fmt::format("%{}", count);
   const int b = count + (from_registers ? 4 : 1);
-  const std::string layouts = from_registers ? fmt::format("%{}", b + 1) : fmt::format("%{}, %{}", b + 1, b + 2);
+  const std::string layouts = from_registers ? fmt::format("%{}", b + 2) : fmt::format("%{}, %{}", b + 2, b + 3);
   return fmt::format(
-      "  template <{}bool BTransposed> static __device__ __forceinline__ void apply(f32 (&d)[{}][4], {}, u64 b) {{\n"
-      "    asm volatile(\"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {}, {}, %{}, 1, 1, 1, {};\"\n"
-      "                 : {}\n                 : {}, \"l\"(b), {}\"n\"((int)BTransposed));\n  }}\n",
-      from_registers ? "" : "bool ATransposed, ", columns / 8, from_registers ? "const u32 (&a)[4]" : "u64 a", columns,
-      type, type, operands(0, count), a, b, layouts, outputs,
+      "  template <{}bool BTransposed> static __device__ __forceinline__ void apply(f32 (&d)[{}][4], {}, u64 b, "
+      "int add) {{\n"
+      "    asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n"
+      "                 \"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {}, {}, %{}, p, 1, 1, {};\\n}}\"\n"
+      "                 : {}\n                 : {}, \"l\"(b), \"r\"(add), {}\"n\"((int)BTransposed));\n  }}\n",
+      from_registers ? "" : "bool ATransposed, ", columns / 8, from_registers ? "const u32 (&a)[4]" : "u64 a", b + 1,
+      columns, type, type, operands(0, count), a, b, layouts, outputs,
       from_registers ? "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])" : "\"l\"(a)",
       from_registers ? "" : "\"n\"((int)ATransposed), ");
 }

@@ -41,6 +41,7 @@ const HostFunction kFunctions[] = {
     {"graft_host_sort", address_of(graft_host_sort)},
     GRAFT_HOST_MATH1(sqrt),
     GRAFT_HOST_MATH1(exp),
+    GRAFT_HOST_MATH1(exp2),
     GRAFT_HOST_MATH1(log),
     GRAFT_HOST_MATH1(log1p),
     GRAFT_HOST_MATH1(expm1),
