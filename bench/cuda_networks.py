@@ -11,9 +11,7 @@ such are measured. The fastest peer of three cases is measured again in every ru
 run is repeated once. A ratio above 1 is faster than the fastest peer.
 """
 
-import argparse
 import math
-import os
 import re
 import statistics
 import sys
@@ -22,6 +20,7 @@ import cases
 import compile_times
 import cuda_peers
 import cuda_records
+import gpu_options
 import run as bench
 import torch
 from rows import errors, row_of
@@ -31,53 +30,16 @@ DTYPES = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "bf16": "bfloat1
 TOLERANCES = {"fp32": 1e-4, "tf32": 3e-2, "fp16": 5e-2, "bf16": 2e-1}
 CHECKED = ("bert_base/l128/b1", "mobilenet_v2/b32", "resnet50/b128")
 MOST_DRIFT = 0.03
-TURN_MS = 4.0
 
 
 def parse_options(arguments):
     """Reads the command line after the bench's name."""
-    parser = argparse.ArgumentParser(prog="./dev bench cuda", description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", default="", metavar="REGEX", help="only cases that match")
-    parser.add_argument("--peers", default="", metavar="REGEX", help="only peers that match, of "
-                        + ", ".join(peer.name for peer in cuda_peers.PEERS))
+    parser = gpu_options.parser_of("cuda", __doc__.splitlines()[0], [peer.name for peer in cuda_peers.PEERS], "fast")
     parser.add_argument("--precision", default="fp16", choices=list(DTYPES), help="of all runners (fp16)")
     parser.add_argument("--record", action="store_true", help="measure the peers of every case, and keep their times")
-    parser.add_argument("--rounds", type=int, default=20, help="turns of each runner (20)")
-    parser.add_argument("--build", default=os.environ.get("GRAFT_BUILD"),
-                        help="Graft's build folder (GRAFT_BUILD, or build)")
-    parser.add_argument("--tune", default="fast", choices=["off", "fast", "full"], help="how hard Graft tunes (fast)")
     parser.add_argument("--compile", action="store_true",
                         help="instead: how long compiling, loading and a first answer take, batch 1")
-    parser.add_argument("--json", metavar="FILE", help="also write the rows here")
-    options = parser.parse_args(arguments)
-    options.bench = "cuda"
-    if options.rounds < 2:
-        parser.error("--rounds: at least 2")
-    return options
-
-
-def milliseconds(run, times):
-    """The time of one of several runs that are queued together, by the device's own clock."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    for _ in range(times):
-        run()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / times
-
-
-def interleaved(runners, rounds):
-    """Runs A, B, C, A, B, C ...; gives the median milliseconds by name."""
-    repeats, samples = {}, {name: [] for name in runners}
-    for name, run in runners.items():
-        milliseconds(run, 2)
-        repeats[name] = max(2, min(50, math.ceil(TURN_MS / milliseconds(run, 2))))
-    for _ in range(rounds):
-        for name, run in runners.items():
-            run()  # brings its weights back into the cache
-            samples[name].append(milliseconds(run, repeats[name]))
-    return {name: statistics.median(values) for name, values in samples.items()}
+    return gpu_options.parse(parser, "cuda", arguments)
 
 
 def reference_of(case, inputs):
@@ -136,7 +98,7 @@ def measure(all_cases, graft, records, options):
         known = records.peers(case, dtype)
         ready, failures = prepare(case, graft, peers_for(case, known, options), options)
         failed += failures
-        medians = interleaved(ready, options.rounds)
+        medians = gpu_options.interleaved(ready, options.rounds)
         mine = medians.pop(graft.name, None)
         if not options.record:
             drifted += [(case.label, *drift) for drift in cuda_records.drifts(known, medians, MOST_DRIFT)]

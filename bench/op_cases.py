@@ -30,6 +30,7 @@ class OpCase:
     constants: dict    # name -> array
     torch: Callable    # (torch module, *inputs) -> output or tuple of outputs
     bytes_moved: int
+    opset: int = 21
 
     @property
     def label(self):
@@ -60,7 +61,7 @@ class OpCase:
         graph = helper.make_graph(
             self.nodes, self.name, given, [value(name, *spec) for name, spec in self.outputs.items()],
             [numpy_helper.from_array(array, name) for name, array in self.constants.items()])
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
         onnx.save(model, path)
 
 

@@ -10,12 +10,11 @@ faster). What falls below its bar is marked: 85 % of copying for what only moves
 0.95 of torch.compile for all.
 """
 
-import argparse
 import os
 import re
 import tempfile
 
-import cuda_networks
+import gpu_options
 import graft_peer
 import numpy as np
 import op_cases
@@ -31,19 +30,8 @@ DTYPES = {"fp32": "float32", "fp16": "float16"}
 
 def parse_options(arguments):
     """Reads the command line after the bench's name."""
-    parser = argparse.ArgumentParser(prog="./dev bench ops", description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", default="", metavar="REGEX", help="only cases that match")
-    parser.add_argument("--peers", default="", metavar="REGEX", help="only peers that match, of compile, eager")
-    parser.add_argument("--rounds", type=int, default=20, help="turns of each runner (20)")
-    parser.add_argument("--build", default=os.environ.get("GRAFT_BUILD"),
-                        help="Graft's build folder (GRAFT_BUILD, or build)")
-    parser.add_argument("--tune", default="off", choices=["off", "fast", "full"], help="how hard Graft tunes (off)")
-    parser.add_argument("--json", metavar="FILE", help="also write the rows here")
-    options = parser.parse_args(arguments)
-    options.bench = "ops"
-    if options.rounds < 2:
-        parser.error("--rounds: at least 2")
-    return options
+    parser = gpu_options.parser_of("ops", __doc__.splitlines()[0], ("compile", "eager"), "off")
+    return gpu_options.parse(parser, "ops", arguments)
 
 
 def tensors_of(case, seed=1):
@@ -60,29 +48,16 @@ def tensors_of(case, seed=1):
     return made
 
 
-def replayed(run):
-    """The function captured as a CUDA graph; gives its replay and what it fills."""
-    run()
-    results = []
-    stream = torch.cuda.current_stream()
-    stream.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        made = run()
-        results += made if isinstance(made, tuple) else (made,)
-    return graph.replay, results
-
-
 def eager(case, inputs):
     """torch's own kernels."""
-    return replayed(lambda: case.torch(torch, *inputs.values()))
+    return gpu_options.replayed(lambda: case.torch(torch, *inputs.values()))
 
 
 def compiled(case, inputs):
     """What torch.compile makes of the function for these sizes."""
     torch._dynamo.reset()
     function = torch.compile(case.torch, dynamic=False)
-    return replayed(lambda: function(torch, *inputs.values()))
+    return gpu_options.replayed(lambda: function(torch, *inputs.values()))
 
 
 class GraftOps:
@@ -149,15 +124,15 @@ def measure(case, graft, options):
             failed.append((case.label, name))
             continue
         runs[name] = run
-    return cuda_networks.interleaved(runs, options.rounds), failed
+    return gpu_options.interleaved(runs, options.rounds), failed
 
 
 def copy_bandwidth(rounds):
     """GB/s of reading and writing a gigabyte each."""
     source = torch.randn(1 << 28, device="cuda")
     target = torch.empty_like(source)
-    replay, _ = replayed(lambda: torch.mul(source, 1, out=target))
-    return 2 * source.numel() * 4 / cuda_networks.interleaved({"copy": replay}, rounds)["copy"] / 1e6
+    replay, _ = gpu_options.replayed(lambda: torch.mul(source, 1, out=target))
+    return 2 * source.numel() * 4 / gpu_options.interleaved({"copy": replay}, rounds)["copy"] / 1e6
 
 
 def line_of(case, medians, copy):

@@ -7,6 +7,7 @@
     python bench/run.py cpu --only matmul
     python bench/run.py cuda --help            # networks on a GPU: see cuda_networks.py
     python bench/run.py ops --help             # operators that move memory, on a GPU: see ops.py
+    python bench/run.py products --help        # products, convolutions, attention on a GPU: see products.py
 
 The parts are `peers`, `lengths` (one plan for all lengths against fixed ones), `targets` (plans made
 for a lesser machine) and `compile` (times and memory of compiling and loading). In the table of peers
@@ -31,8 +32,8 @@ PARTS = ("peers", "matmul", "lengths", "targets", "compile")
 def parse_options():
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("bench", nargs="?", default="cpu", choices=["cpu", "cuda", "ops"],
-                        help="which bench to run (cpu); cuda and ops have options of their own")
+    parser.add_argument("bench", nargs="?", default="cpu", choices=["cpu", "cuda", "ops", "products"],
+                        help="which bench to run (cpu); the others have options of their own")
     parser.add_argument("--only", default="", metavar="PARTS",
                         help="of " + ",".join(PARTS) + " (all; with --cases: peers)")
     parser.add_argument("--cases", default="", metavar="REGEX", help="only cases that match")
@@ -207,6 +208,9 @@ def main():
     if sys.argv[1:2] == ["ops"]:
         import ops
         return ops.main(sys.argv[2:])
+    if sys.argv[1:2] == ["products"]:
+        import products
+        return products.main(sys.argv[2:])
     options = parse_options()
     os.environ[THREADS_VARIABLE] = str(options.threads)
     import compile_times

@@ -12,11 +12,15 @@
 
 namespace graft {
 
+/// What a device's launches of one kernel need besides; known to the device alone.
+struct LaunchRule;
+
 /// A kernel in the device's code memory.
 struct DeviceKernel {
   void* function = nullptr;
   int threads = 1;           ///< of a block
   int64_t shared_bytes = 0;  ///< of a block, beyond what its code declares
+  std::shared_ptr<const LaunchRule> rule = nullptr;  ///< null: a block for each grid point, and nothing else
 };
 
 /// Loaded code; kernels live as long as it does. Immutable.

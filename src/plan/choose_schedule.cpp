@@ -229,6 +229,64 @@ double product_cost(const tile::ProductSchedule& schedule, const ContractionSize
   return rounds * (steps * step + kStart + area * kStore);
 }
 
+using Rated = std::vector<std::pair<double, tile::ProductSchedule>>;
+
+/// Seconds that a product takes in blocks whose warps have roles, on the scale of product_cost, by which large products
+/// take two thirds of the time that they take on an H200: there tiles of 128 x 256 gave 564 TFLOP/s, of 128 x 128 530.
+double role_cost(const tile::ProductSchedule& schedule, const ContractionSizes& sizes, const Target& target) {
+  const auto tiles = [](int64_t extent, int64_t step) { return (extent + step - 1) / step; };
+  const int64_t points = tiles(sizes.rows, schedule.m) * tiles(sizes.columns, schedule.n) * sizes.batch;
+  const auto area = static_cast<double>(schedule.m * schedule.n);
+  const double rate = area > 128 * 128 ? 3.3e12 : 3.1e12;  // multiplications of one multiprocessor in a second
+  constexpr double kStart = 3e-6, kStore = 0.06e-9;
+  const double rounds = std::ceil(static_cast<double>(points) / target.multiprocessors);
+  const double steps = static_cast<double>(tiles(sizes.depth, schedule.k));
+  return kStart + rounds * (steps * area * static_cast<double>(schedule.k) / rate + area * kStore);
+}
+
+/// Schedules with producers for 16-bit operands: of sums that are long, where the tiles fill the GPU.
+void add_roles(Rated& rated, const ContractionSizes& sizes, bool is_packed, const Target& target) {
+  struct Shape {
+    int64_t m, n, stages;
+  };
+  constexpr Shape kShapes[] = {{128, 256, 4}, {256, 128, 4}, {128, 128, 6}};
+  constexpr int64_t kDepth = 64, kPanel = 64, kLeastDepth = 256, kGroup = 8;
+  if (sizes.is_window || sizes.depth < kLeastDepth) return;
+  for (const Shape& shape : kShapes) {
+    const int64_t rows = (sizes.rows + shape.m - 1) / shape.m, columns = (sizes.columns + shape.n - 1) / shape.n;
+    if (rows * columns * sizes.batch < target.multiprocessors) continue;
+    if (shape.n >= 2 * sizes.columns || shape.m >= 2 * sizes.rows) continue;
+    tile::ProductSchedule schedule{.m = shape.m,
+                                   .n = shape.n,
+                                   .k = kDepth,
+                                   .threads = 256,
+                                   .stages = shape.stages,
+                                   .panel = is_packed ? kPanel : 0,
+                                   .producers = 128,
+                                   .group = rows > 1 && columns > 1 ? kGroup : 1};
+    rated.emplace_back(role_cost(schedule, sizes, target), schedule);
+  }
+}
+
+/// Of few tiles with long sums several blocks make one: for the tuner to try.
+void add_splits(std::vector<tile::ProductSchedule>& schedules, const ContractionSizes& sizes, bool is_packed,
+                const Target& target) {
+  constexpr int64_t kDepth = 64, kSide = 64, kLeastDepth = 1536;
+  if (sizes.is_window || sizes.depth < kLeastDepth || sizes.rows < kSide || sizes.columns < kSide) return;
+  const int64_t tiles = (sizes.rows + kSide - 1) / kSide * ((sizes.columns + kSide - 1) / kSide) * sizes.batch;
+  for (const int64_t split : {4, 2}) {
+    if (tiles * split > target.multiprocessors) continue;
+    schedules.push_back({.m = kSide,
+                         .n = kSide,
+                         .k = kDepth,
+                         .threads = 128,
+                         .stages = 6,
+                         .panel = is_packed ? kSide : 0,
+                         .producers = 128,
+                         .split = split});
+  }
+}
+
 /// Schedules for the blocks of a GPU, the cost model's favourite first.
 std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& sizes, bool is_half, bool is_packed,
                                                      const Target& target) {
@@ -240,7 +298,7 @@ std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& siz
   constexpr Shape kSingle[] = {{128, 128, 256}, {128, 64, 128}, {64, 128, 128}, {64, 64, 128},
                                {64, 32, 64},    {32, 64, 64},   {32, 32, 64},   {16, 32, 32}};
   const int64_t depth = is_half ? 64 : 16, line = 128 / sizes.element_bytes;
-  std::vector<std::pair<double, tile::ProductSchedule>> rated;
+  Rated rated;
   for (const Shape& shape : is_half ? std::span<const Shape>(kHalf) : std::span<const Shape>(kSingle)) {
     // A tile may be twice as large as the product, not more.
     if (shape.m >= 2 * std::max<int64_t>(sizes.rows, 16) && shape.m > 64) continue;
@@ -257,9 +315,12 @@ std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& siz
       rated.emplace_back(product_cost(schedule, sizes, is_half, target), schedule);
     }
   }
+  const bool has_roles = is_half && target.features.find("+wgmma") != std::string::npos;
+  if (has_roles) add_roles(rated, sizes, is_packed, target);
   std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<tile::ProductSchedule> schedules;
   for (const auto& [cost, schedule] : rated) schedules.push_back(schedule);
+  if (has_roles) add_splits(schedules, sizes, is_packed, target);
   return schedules;
 }
 

@@ -35,6 +35,9 @@ class ProductLowering {
   ProductLowering(const Region& region, const Layouts& layouts, const ProductSchedule& schedule, const Target& target)
       : region_(region), layouts_(layouts), schedule_(schedule), target_(target), builder_(region, layouts) {
     builder_.program.threads = static_cast<int>(schedule.threads);
+    builder_.program.roles = {.producers = static_cast<int>(schedule.producers),
+                              .group = static_cast<int>(schedule.group),
+                              .split = static_cast<int>(schedule.split)};
   }
 
   Lowered run() {
@@ -51,6 +54,8 @@ class ProductLowering {
  private:
   std::string analyse() {
     if (schedule_.threads % 32 != 0) return "a block's threads are not whole warps";
+    if (schedule_.producers != 0 && schedule_.producers != 128) return "the producers are not one warpgroup";
+    if (schedule_.split > 1 && schedule_.producers == 0) return "only blocks with producers share a tile";
     for (const Form& form : region_.forms) {
       const auto* reduce = std::get_if<graft::Reduce>(&form);
       if (!reduce) {

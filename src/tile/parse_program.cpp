@@ -19,7 +19,13 @@ class Parser {
     lexer_.expect("program");
     program_.name = std::string(lexer_.name("the program's name"));
     lexer_.expect("{");
-    if (lexer_.accept("threads")) program_.threads = small_number("the number of threads", 1024);
+    if (lexer_.accept("threads")) {
+      program_.threads = small_number("the number of threads", 1024);
+      Roles& roles = program_.roles;
+      if (lexer_.accept("producers")) roles.producers = small_number("the number of producers", 128);
+      if (lexer_.accept("group")) roles.group = small_number("the points of a group", 1 << 10);
+      if (lexer_.accept("split")) roles.split = small_number("the parts of a loop", 8);
+    }
     if (lexer_.accept("sizes")) sizes();
     while (buffer()) {
     }

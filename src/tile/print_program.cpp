@@ -52,7 +52,7 @@ class Printer {
   std::string print() {
     line(fmt::format("program {} {{", program_.name));
     ++indent_;
-    if (program_.threads) line(fmt::format("threads {}", program_.threads));
+    if (program_.threads) line(fmt::format("threads {}", program_.threads) + roles());
     if (!program_.sizes.empty()) line(fmt::format("sizes {}", fmt::join(program_.sizes, ", ")));
     for (size_t i = 0; i < program_.buffers.size(); ++i) buffer(program_.buffers[i], buffers_[i]);
     if (!program_.grid.empty()) grid();
@@ -65,6 +65,15 @@ class Printer {
   }
 
  private:
+  std::string roles() const {
+    std::string text;
+    const auto [producers, group, split] = program_.roles;
+    if (producers > 0) text += fmt::format(" producers {}", producers);
+    if (group > 1) text += fmt::format(" group {}", group);
+    if (split > 1) text += fmt::format(" split {}", split);
+    return text;
+  }
+
   void line(std::string_view content) {
     text_.append(2 * static_cast<size_t>(indent_), ' ').append(content).append("\n");
   }

@@ -140,6 +140,16 @@ struct Statement {
   std::variant<For, If, Map, Reduce, Contract, SortRow, Scan, Select> node;
 };
 
+/// How a GPU's blocks share the work of one program out; results do not depend on it, and a code generator that cannot
+/// follow it may leave it.
+struct Roles {
+  int producers = 0;  ///< threads beside the program's, which bring the operands of its only contraction; such blocks
+                      ///< stay for all grid points that fall to them
+  int group = 1;      ///< of the last two grid axes, so many points of the first go with each of the last
+  int split = 1;      ///< blocks of one grid point: each takes a part of the contraction's loop
+  bool operator==(const Roles&) const = default;
+};
+
 /// One kernel. In every expression, kLoad's `tensor` is an index into `buffers`.
 struct Program {
   std::string name;                ///< a C identifier, unique in an engine
@@ -147,6 +157,7 @@ struct Program {
   std::vector<std::string> sizes;  ///< the symbols used anywhere, sorted: passed by value as int64
   std::vector<graft::Axis> grid;   ///< outermost first; flattened row-major to one launch index
   int threads = 0;                 ///< GPU: threads per block; 0 on a CPU
+  Roles roles;
   Body body;
 };
 

@@ -45,6 +45,9 @@ void fields(ProductSchedule& s, Visitor visit) {
   visit("threads", s.threads, 32, 1024);
   visit("stages", s.stages, 2, 8);
   visit("panel", s.panel, 0, 256);
+  visit("producers", s.producers, 0, 128);
+  visit("group", s.group, 1, 64);
+  visit("split", s.split, 1, 8);
 }
 
 constexpr std::string_view kNames[] = {"nest", "contract", "attention", "block", "product"};

@@ -53,7 +53,10 @@ struct ProductSchedule {
   int64_t k = 64;
   int64_t threads = 256;
   int64_t stages = 4;
-  int64_t panel = 64;  ///< lanes of one packed panel of a constant right operand; 0: it stays as it is
+  int64_t panel = 64;     ///< lanes of one packed panel of a constant right operand; 0: it stays as it is
+  int64_t producers = 0;  ///< threads beside those, which only copy; 0: all threads do both
+  int64_t group = 1;      ///< rows of tiles whose columns are made together, so that their operands stay in a cache
+  int64_t split = 1;      ///< blocks that share the reduction of one tile, where there are producers
   bool operator==(const ProductSchedule&) const = default;
 };
 

@@ -86,6 +86,10 @@ class Verifier {
           "sizes are not sorted and unique");
     check(program_.threads >= 0 && program_.threads <= 1024 && program_.threads % 32 == 0,
           "threads is not a multiple of 32 up to 1024");
+    const auto [producers, group, split] = program_.roles;
+    check((producers == 0 || producers == 128) && program_.threads + producers <= 1024,
+          "producers are not one warpgroup that fits a block");
+    check(group >= 1 && split >= 1 && split <= 8, "a group or a split is out of range");
   }
 
   void buffers() const {

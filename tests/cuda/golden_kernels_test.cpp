@@ -29,8 +29,10 @@ std::string kernel_of(const golden::File&, const golden::Case& c) {
   const tile::Program program = tile::parse_program(program_of(c));
   try {
     const Kernel kernel = write_kernel(program, find_target("sm_90a"));
+    const bool has_roles = kernel.cluster > 1 || kernel.resident > 0;
     return kernel.text + "// threads " + std::to_string(kernel.threads) + ", shared memory " +
-           std::to_string(kernel.shared_bytes) + " bytes\n";
+           std::to_string(kernel.shared_bytes) + " bytes\n" +
+           (has_roles ? "// launch: " + launch_line(program, kernel) + "\n" : "");
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnsupported) throw;
     return "// refused: " + error.message() + "\n";
@@ -46,6 +48,7 @@ TEST(GoldenKernels, are_written_as_the_files_show) {
 TEST(GoldenKernels, are_accepted_by_the_compiler) {
   if (!nvrtc_problem().empty()) GTEST_SKIP() << nvrtc_problem();
   std::string source(prelude());
+  for (const int columns : {64, 128}) source += warpgroup_product({columns, DType::kFloat16});
   for (const golden::File& file : golden::read_folder("cuda")) {
     if (file.path.stem() == "proof_programs") continue;  // those are compiled for every architecture elsewhere
     for (const golden::Case& c : file.cases) source += "\n" + kernel_of(file, c);

@@ -281,10 +281,7 @@ bool KernelWriter::fragment_pieces(const tile::Map& map, int fragment) {
   for (const tile::Store& store : map.stores) unconditional_loads(store.value, seen, loads);
   for (const Expr& load : loads) {
     if (names_.is_fragment(load->tensor) || bit_width(load->type) < 8 || bit_width(load->type) > 64) continue;
-    const auto condition = run_alignment(load->tensor, load->args, column, 2);
-    if (!condition) continue;
-    pairs.push_back(load);
-    whole += " && " + *condition;
+    if (run_alignment(load->tensor, load->args, column, 2)) pairs.push_back(load);
   }
   // Of a whole row at most 32 registers are loaded ahead.
   std::vector<bool> of_row, of_all_rows;
@@ -293,10 +290,12 @@ bool KernelWriter::fragment_pieces(const tile::Map& map, int fragment) {
         std::any_of(load->args.begin(), load->args.end(), [&](const Expr& index) { return uses_variable(index, row); });
     of_row.push_back(changes || layout.n_tiles * bit_width(load->type) > 32 * 16);
     of_all_rows.push_back(!of_row.back());
+    whole += " && " + *run_alignment(load->tensor, load->args, column, of_row.back() ? run_of(load, column) : 2);
   }
   const std::vector<std::string> extents = extents_of(map.axes);
-  code_.open(fmt::format("if ({})", whole));
+  code_.open("");
   expressions_.enter();
+  code_.line("const bool whole = {};", whole);
   // What does not change with the row is loaded at once, before stores that it might wait for.
   code_.line("const int all = {};", layout.first_column());
   load_pairs(map, pairs, of_all_rows, "all", layout.n_tiles, extents[1]);
@@ -315,28 +314,39 @@ bool KernelWriter::fragment_pieces(const tile::Map& map, int fragment) {
   code_.close();
   expressions_.leave();
   code_.close();
-  code_.open("else");
-  expressions_.enter();
-  if (!fragment_rows(map, fragment)) fragment_points(map, fragment, 1);
-  expressions_.leave();
-  code_.close();
   return true;
 }
 
-/// Loads two columns of each of `tiles` tiles that begin at the column called `first`.
+/// How many columns a thread loads at once of a value that changes with the row.
+int KernelWriter::run_of(const Expr& load, int column) const {
+  return bit_width(load->type) == 16 && run_alignment(load->tensor, load->args, column, 8) ? 8 : 2;
+}
+
+/// Loads two columns of each of `tiles` tiles that begin at the column called `first`; of rows of four tiles 16 bytes
+/// at once, which the four threads of a row exchange.
 void KernelWriter::load_pairs(const tile::Map& map, const std::vector<Expr>& pairs, const std::vector<bool>& chosen,
                               const std::string& first, int tiles, const std::string& columns) {
   for (size_t i = 0; i < pairs.size(); ++i) {
     if (!chosen[i]) continue;
     const Expr& load = pairs[i];
-    const std::string pack = fmt::format("Pack<{}, 2>", type_name(load->type));
-    code_.line("{} x{}[{}];", pack, i, tiles);
+    const std::string type = type_name(load->type);
+    code_.line("Pack<{}, 2> x{}[{}];", type, i, tiles);
+    names_.variables[map.axes[1].variable->variable] = "column";
+    const std::string place = fmt::format("{} + ({})", names_.buffers[load->tensor],
+                                          names_.affine_text(*names_.address(load->tensor, load->args)));
+    if (tiles == 4 && first == "first" && run_of(load, map.axes[1].variable->variable) == 8) {
+      code_.open("");
+      code_.line("const int column = first + lane % 4 * 6;");
+      code_.line("Pack<{}, 8> row_piece = {{}};", type);
+      code_.line("if (column < {}) row_piece = read_pack<{}, 8>({}, whole);", columns, type, place);
+      code_.line("spread_in_quad(row_piece, x{});", i);
+      code_.close();
+      continue;
+    }
     code_.line("#pragma unroll");
     code_.open(fmt::format("for (int p = 0; p < {}; ++p)", tiles));
     code_.line("const int column = {} + p * 8;", first);
-    names_.variables[map.axes[1].variable->variable] = "column";
-    code_.line("if (column < {}) x{}[p] = *(const {}*)({} + ({}));", columns, i, pack, names_.buffers[load->tensor],
-               names_.affine_text(*names_.address(load->tensor, load->args)));
+    code_.line("if (column < {}) x{}[p] = read_pack<{}, 2>({}, whole);", columns, i, type, place);
     code_.close();
   }
 }
@@ -376,13 +386,13 @@ void KernelWriter::store_pieces(const tile::Map& map, size_t i, const std::strin
   if (bit_width(names_.buffer(store.buffer).type) == 16) {
     code_.line("const Pack<{}, 8> piece = exchange_in_quad(v{});", type, i);
     code_.line("const int column = first + lane % 4 * 6;");
-    code_.line("if (inside && column < {}) *(Pack<{}, 8>*)({} + ({})) = piece;", columns, type,
+    code_.line("if (inside && column < {}) write_pack<{}, 8>({} + ({}), piece, whole);", columns, type,
                names_.buffers[store.buffer], place);
   } else {
     code_.line("#pragma unroll");
     code_.open("for (int p = 0; p < 4; ++p)");
     code_.line("const int column = first + p * 8;");
-    code_.line("if (inside && column < {}) *(Pack<{}, 2>*)({} + ({})) = v{}[p];", columns, type,
+    code_.line("if (inside && column < {}) write_pack<{}, 2>({} + ({}), v{}[p], whole);", columns, type,
                names_.buffers[store.buffer], place, i);
     code_.close();
   }

@@ -36,6 +36,7 @@ void for_each_leaf(const tile::Body& body, const Visit& visit) {
 KernelWriter::KernelWriter(const tile::Program& program, const Target& target, int max_stages)
     : program_(program), target_(target), max_stages_(max_stages), expressions_(code_, names_) {
   names_.program = &program;
+  copying_threads_ = program.threads;
 }
 
 Kernel KernelWriter::write() {
@@ -51,6 +52,7 @@ Kernel KernelWriter::write() {
         fmt::format("{} {}, ", buffer.written ? type + "*" : "const " + type + "* __restrict__", names_.buffers[i]);
   }
   for (size_t i = 0; i < program_.sizes.size(); ++i) parameters += fmt::format("const i64 s{}, ", i);
+  if (plan_roles()) return role_kernel(parameters);
   auto points = plan_points();
   auto rows = points ? std::nullopt : plan_rows();
   std::string bounds = std::to_string(program_.threads);
@@ -73,7 +75,7 @@ Kernel KernelWriter::write() {
   }
   code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
   code_.close();
-  return {code_.text(), program_.threads, shared_end_, warpgroup_products_};
+  return {code_.text(), program_.threads, shared_end_, warpgroup_products_, 1, 0, {}};
 }
 
 void KernelWriter::declare_names() {
@@ -176,9 +178,28 @@ void KernelWriter::grid() {
   std::string total = "1ll";
   for (const graft::Axis& axis : program_.grid) total += " * " + names_.size(axis.extent);
   code_.line("if ((i64)blockIdx.x >= {}) return;", total);
-  // A launch has fewer than 2^31 blocks, so each axis of its grid fits an int.
-  std::string point = "blockIdx.x";
-  for (size_t i = program_.grid.size(); i-- > 0;) {
+  name_grid("blockIdx.x");
+}
+
+/// Names the grid's axes at the point of that number. A launch has fewer than 2^31 points, so each axis fits an int.
+void KernelWriter::name_grid(std::string point) {
+  size_t axes = program_.grid.size();
+  if (program_.roles.group > 1 && axes >= 2) {
+    const std::string rows = names_.size(program_.grid[axes - 2].extent);
+    const std::string columns = names_.size(program_.grid[axes - 1].extent);
+    const std::string rest = code_.fresh("q"), row = code_.fresh("g"), column = code_.fresh("g");
+    code_.line("int {}, {};", row, column);
+    code_.line("const u32 {0} = in_groups<{1}>({2}, {3}, {4}, {5}, {6});", rest, program_.roles.group, point, rows,
+               columns, row, column);
+    for (const auto& [axis, name] : {std::pair{axes - 2, row}, std::pair{axes - 1, column}}) {
+      const graft::Axis& each = program_.grid[axis];
+      bind_index(each.variable, name, each.extent.as_constant().value_or(INT32_MAX));
+      names_.uniform.insert(each.variable->variable);
+    }
+    point = rest;
+    axes -= 2;
+  }
+  for (size_t i = axes; i-- > 0;) {
     const graft::Axis& axis = program_.grid[i];
     const std::string name = code_.fresh("g");
     if (i == 0) {
@@ -202,7 +223,11 @@ std::string KernelWriter::bind(const Expr& variable, std::string_view stem) {
 
 void KernelWriter::barrier() {
   settle_all();
-  code_.line("__syncthreads();");
+  if (roles_) {
+    code_.line("barrier_of_threads<{}>();", program_.threads);
+  } else {
+    code_.line("__syncthreads();");
+  }
   pending_ = {};
 }
 
@@ -235,6 +260,7 @@ std::string KernelWriter::uniform_value(const Expr& e) {
 
 void KernelWriter::statement(const tile::For& loop) {
   std::vector<ContractPlan> plans;
+  if (roles_ && roles_->loop == &loop) return consume_rounds(loop);
   if (pipelined(loop, plans)) return pipelined_loop(loop, plans);
   const std::string extent = uniform_value(loop.axis.extent);
   const std::string name = bind(loop.axis.variable, "i");

@@ -11,13 +11,33 @@
 
 namespace graft::cuda {
 
+/// A tensor as the copy engine sees it, and the box of it that one copy brings: the contiguous axis first.
+struct BoxedTensor {
+  struct Axis {
+    Size extent, stride;  ///< in elements
+    int64_t box = 1;
+    Expr start = {};      ///< of the box: over what the kernel names
+  };
+  int buffer = -1;
+  int element_bytes = 2, swizzle = 0;
+  std::vector<Axis> axes;
+  int copies = 1;  ///< side by side along the contiguous axis
+  int number = -1;  ///< of the kernel's parameter
+};
+
 /// A kernel's text and what a launch needs to know of it.
 struct Kernel {
   std::string text;
   int threads = 0;
   int64_t shared_bytes = 0;
   std::set<std::pair<int, DType>> warpgroup_products;  ///< whose functions the text calls
+  int cluster = 1;                                     ///< blocks of one grid point
+  int resident = 0;                                    ///< blocks of each multiprocessor; 0: one for every grid point
+  std::vector<BoxedTensor> boxed;                      ///< the parameters after the status, sizes s0, s1 ...
 };
+
+/// `name threads 288 shared 147456`, and for a kernel whose warps have roles its cluster, its blocks and its boxes.
+std::string launch_line(const tile::Program& program, const Kernel& kernel);
 
 /// Writes the kernel; throws unsupported, naming the program, when it needs what CUDA cannot do yet.
 Kernel write_kernel(const tile::Program& program, const Target& target);
@@ -76,6 +96,7 @@ struct Operand {
   Hoisted atoms, guards;                     ///< named parts of the address and of the condition
   Expr guard;                                ///< what is left of the condition in the loops; null: nothing
   bool guard_is_narrow = false;              ///< it can be computed in 32 bits
+  std::optional<BoxedTensor> boxed = {};     ///< how the copy engine can bring it
   int vector() const { return 128 / bit_width(type); }                             ///< elements of a piece of 16 bytes
   int line_pieces() const { return swizzle ? swizzle / 16 : columns / vector(); }  ///< of a block
   int pieces() const { return lines * (columns / vector()); }
@@ -217,6 +238,7 @@ class KernelWriter {
   void find_crossed(const tile::Map& map);
   void declare_memory();
   void grid();
+  void name_grid(std::string point);
   void body(const tile::Body& statements);
   void statement(const tile::For& loop);
   void statement(const tile::If& branch);
@@ -253,6 +275,7 @@ class KernelWriter {
   bool fragment_rows(const tile::Map& map, int fragment);
   bool fragment_pieces(const tile::Map& map, int fragment);
   std::optional<std::string> run_alignment(int buffer, const std::vector<Expr>& indices, int column, int run) const;
+  int run_of(const Expr& load, int column) const;
   void load_pairs(const tile::Map& map, const std::vector<Expr>& pairs, const std::vector<bool>& chosen,
                   const std::string& first, int tiles, const std::string& columns);
   void fragment_values(const tile::Map& map, const std::vector<Expr>& pairs, const std::vector<bool>& of_row,
@@ -402,6 +425,23 @@ class KernelWriter {
   void advance(const std::vector<const tile::For*>& loops, const std::vector<std::string>& names,
                const std::vector<std::string>& extents);
 
+  // boxed_tensor.cpp: operands that the copy engine can bring
+  void plan_boxes(Operand& operand, const ContractPlan& plan, bool is_a) const;
+  std::vector<BoxedTensor::Axis> merged_axes(const Operand& operand) const;
+
+  // role_kernel.cpp: warps that copy and warps that multiply
+  bool plan_roles();
+  Kernel role_kernel(const std::string& parameters);
+  int resident_blocks() const;
+  void make_barriers();
+  void open_points();
+  void count_rounds(const std::vector<const tile::For*>& loops);
+  void produce();
+  void produce_round();
+  void copy_boxes(const Operand& operand);
+  void consume();
+  void consume_rounds(const tile::For& loop);
+
   const tile::Program& program_;
   const Target& target_;
   int max_stages_;
@@ -419,6 +459,17 @@ class KernelWriter {
     bool leave_running = false;  ///< its result is not waited for
   };
   std::unordered_map<const tile::Contract*, Planned> planned_;
+  /// Which threads copy operands: number `copying_thread_` of `copying_threads_`.
+  std::string copying_thread_ = "threadIdx.x";
+  int copying_threads_ = 0;
+  /// The only contraction of a block whose warps have roles, and how many of its tiles are on their way.
+  struct RolePlan {
+    ContractPlan contraction;
+    const tile::For* loop = nullptr;
+    int slots = 0, producers = 0, resident = 1;
+    int64_t barriers = 0;  ///< in shared memory
+  };
+  std::optional<RolePlan> roles_;
   /// A product of warpgroups that has been started and not yet waited for.
   struct Running {
     int c = -1, a = -1;  ///< the fragments that it writes and reads; a: -1 when it reads shared memory

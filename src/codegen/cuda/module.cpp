@@ -20,7 +20,7 @@
 namespace graft::cuda {
 namespace {
 
-constexpr const char* kGenerator = "graft-cuda 3";
+constexpr const char* kGenerator = "graft-cuda 4";
 
 bool has_word(std::string_view options, std::string_view word) {
   while (!options.empty()) {
@@ -43,7 +43,7 @@ void compile(std::string_view programs, const Target& target, std::string_view o
     progress.check();
     kernels += "\n" + kernel.text;
     products.insert(kernel.warpgroup_products.begin(), kernel.warpgroup_products.end());
-    launches += fmt::format("{} threads {} shared {}\n", program.name, kernel.threads, kernel.shared_bytes);
+    launches += launch_line(program, kernel) + "\n";
   }
   std::string source = prelude();
   for (const WarpgroupProduct& product : products) source += warpgroup_product(product);

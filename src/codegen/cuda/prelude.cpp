@@ -399,7 +399,7 @@ GRAFT_DEVICE void sort_row(K* keys, i64 key_stride, P* positions, i64 position_s
 }  // namespace
 
 std::string prelude() {
-  return std::string(kScalars) + kCollectives + prelude_of_tiles() + prelude_of_tf32();
+  return std::string(kScalars) + kCollectives + prelude_of_tiles() + prelude_of_tf32() + prelude_of_roles();
 }
 
 }  // namespace graft::cuda

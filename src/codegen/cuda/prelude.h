@@ -11,7 +11,9 @@ namespace graft::cuda {
 std::string prelude();
 /// Its part about tiles: vector access, copies into shared memory, matrix fragments and products.
 std::string prelude_of_tiles();
-/// Its last part: products of f32 tiles in tf32.
+/// Its part about products of f32 tiles in tf32.
 std::string prelude_of_tf32();
+/// Its last part: barriers, copies and sums of blocks whose warps have roles.
+std::string prelude_of_roles();
 
 }  // namespace graft::cuda

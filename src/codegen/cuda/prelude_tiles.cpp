@@ -85,6 +85,13 @@ template <class T> GRAFT_DEVICE Pack<T, 8> exchange_in_quad(const Pack<T, 2> (&r
   const Pack<u32, 4> words = {high ? c : x0, high ? d : x1, high ? x2 : c, high ? x3 : d};
   return bit_cast<Pack<T, 8>>(words);
 }
+// The other way round: each thread has one row of 8, and gets two neighbouring elements of all four.
+template <class T> GRAFT_DEVICE void spread_in_quad(const Pack<T, 8>& row, Pack<T, 2> (&pairs)[4]) {
+  const Pack<Pack<T, 2>, 4> mine = bit_cast<Pack<Pack<T, 2>, 4>>(row);
+  const Pack<Pack<T, 2>, 4> all = bit_cast<Pack<Pack<T, 2>, 4>>(exchange_in_quad(mine.at));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) pairs[i] = all.at[i];
+}
 template <class T> GRAFT_DEVICE T zero_of() { return bit_cast<T>(Pack<u8, sizeof(T)>{}); }
 
 GRAFT_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -276,7 +283,8 @@ template <bool LinesAreK, int Width, int Lines, int RowStep> struct SwizzledOper
     const u32 at = (u32)__cvta_generic_to_shared(tile);
     constexpr u64 kLeading = LinesAreK ? Lines * Width : 16, kStride = 8 * Width;
     constexpr u64 kSwizzle = Width == 128 ? 1 : Width == 64 ? 2 : 3;
-    first = (u64)(at >> 4) | kLeading >> 4 << 16 | kStride >> 4 << 32 | kSwizzle << 62;
+    // In a cluster an address also names its block.
+    first = (u64)((at & 0x3ffffu) >> 4) | kLeading >> 4 << 16 | kStride >> 4 << 32 | kSwizzle << 62;
   }
   __device__ __forceinline__ u64 at(int m, int k) const {
     const int rows = LinesAreK ? m * RowStep / (Width / 2) * (Lines * Width) : m * RowStep * Width;

@@ -84,7 +84,7 @@ void KernelWriter::spill(const ContractPlan& plan, const Operand& operand) {
 void KernelWriter::prepare_copies(const ContractPlan& plan, const Operand& operand) {
   if (operand.source != Operand::Source::kStaged || operand.copy_bytes == 0) return;
   const std::string type = type_name(operand.type), base = names_.buffers[operand.buffer];
-  const int n = -operand.id, threads = program_.threads, count = (operand.pieces() + threads - 1) / threads;
+  const int n = -operand.id, threads = copying_threads_, count = (operand.pieces() + threads - 1) / threads;
   std::string whole = fmt::format("(u64){} % {} == 0", base, operand.copy_bytes);
   for (const std::string& condition : operand.copy_conditions) whole += " && " + condition;
   code_.line("const bool whole{} = {};", n, whole);
@@ -99,7 +99,7 @@ void KernelWriter::prepare_copies(const ContractPlan& plan, const Operand& opera
   code_.open(fmt::format("for (int s = 0; s < {}; ++s)", count));
   expressions_.enter();
   const auto [line, column] = position_of_piece(operand);
-  code_.line("const int piece = threadIdx.x + s * {}, line = {}, column = {};", threads, line, column);
+  code_.line("const int piece = {} + s * {}, line = {}, column = {};", copying_thread_, threads, line, column);
   const std::vector<tile::Axis>&lines = line_axes(plan, operand), &columns = column_axes(plan, operand);
   name_points(names_, lines, "line"), name_points(names_, columns, "column");
   std::string inside = operand.pieces() % threads ? fmt::format("piece < {}", operand.pieces()) : "true";
@@ -139,7 +139,7 @@ void KernelWriter::prepare_copies(const ContractPlan& plan, const Operand& opera
 
 /// The copies of one operand's tile into its slot; a wait and a barrier make them visible.
 void KernelWriter::stage_copies(const ContractPlan& plan, const Operand& operand, const std::string& slot) {
-  const int n = -operand.id, threads = program_.threads, count = (operand.pieces() + threads - 1) / threads;
+  const int n = -operand.id, threads = copying_threads_, count = (operand.pieces() + threads - 1) / threads;
   Affine moved;
   for (const tile::For* loop : plan.loops) {
     const int variable = loop->axis.variable->variable;
@@ -157,7 +157,7 @@ void KernelWriter::stage_copies(const ContractPlan& plan, const Operand& operand
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int s = 0; s < {}; ++s)", count));
   const auto [line, column] = position_of_piece(operand);
-  code_.line("const int piece = threadIdx.x + s * {};", threads);
+  code_.line("const int piece = {} + s * {};", copying_thread_, threads);
   if (operand.pieces() % threads) code_.line("if (piece >= {}) break;", operand.pieces());
   std::string present;
   for (size_t g = 0; g < operand.guards.named.size(); ++g) {
@@ -183,7 +183,8 @@ void KernelWriter::stage_elements(const ContractPlan& plan, const Operand& opera
   code_.line("u8* const to = shared + {} + {} * {};", operand.offset, slot, operand.slot_bytes());
   expressions_.enter();
   code_.line("#pragma unroll 1");
-  code_.open(fmt::format("for (int piece = threadIdx.x; piece < {}; piece += {})", operand.pieces(), program_.threads));
+  code_.open(fmt::format("for (int piece = {}; piece < {}; piece += {})", copying_thread_, operand.pieces(),
+                         copying_threads_));
   const auto [line, column] = position_of_piece(operand);
   code_.line("const int line = {}, first = {};", line, column);
   code_.line("Pack<{}, {}> values;", type, vector);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/cuda/cuda_device.h"
 
-#include <charconv>
 #include <map>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "base/error.h"
 #include "device/cuda/cuda_stream.h"
 #include "device/cuda/driver.h"
+#include "device/cuda/launch_rule.h"
 
 namespace graft {
 namespace {
@@ -26,8 +26,9 @@ constexpr int kMaxDynamicShared = 8;                   // CU_FUNC_ATTRIBUTE_MAX_
 
 class CudaModule : public DeviceModule {
  public:
-  /// `code`: lines `name threads N shared BYTES`, an empty line, and the cubin.
-  CudaModule(Handle context, std::span<const std::byte> code) : context_(context) {
+  /// `code`: lines as parse_launch_line reads them, an empty line, and the cubin.
+  CudaModule(Handle context, int multiprocessors, std::span<const std::byte> code)
+      : context_(context), multiprocessors_(multiprocessors) {
     const std::string_view text(reinterpret_cast<const char*>(code.data()), code.size());
     const size_t end = text.find("\n\n");
     GRAFT_USER_CHECK(end != text.npos, kDevice, "the code of a unit has no list of kernels", "CUDA");
@@ -59,24 +60,15 @@ class CudaModule : public DeviceModule {
 
  private:
   void add(std::string_view line) {
-    const size_t name_end = line.find(" threads "), threads_end = line.find(" shared ");
-    GRAFT_USER_CHECK(name_end != line.npos && threads_end != line.npos, kDevice, "the list of kernels is damaged",
-                     "CUDA");
-    const auto number = [](std::string_view text) {
-      int64_t value = 0;
-      std::from_chars(text.data(), text.data() + text.size(), value);
-      return value;
-    };
-    const std::string name(line.substr(0, name_end));
-    DeviceKernel kernel{.threads = static_cast<int>(number(line.substr(name_end + 9))),
-                        .shared_bytes = number(line.substr(threads_end + 8))};
+    auto [name, kernel] = parse_launch_line(line, multiprocessors_);
     check(driver().module_function(&kernel.function, module_, name.c_str()), "kernel " + name);
     check(driver().set_function_attribute(kernel.function, kMaxDynamicShared, static_cast<int>(kernel.shared_bytes)),
           "shared memory of kernel " + name);
-    kernels_.emplace(name, kernel);
+    kernels_.emplace(name, std::move(kernel));
   }
 
   Handle context_, module_ = nullptr;
+  int multiprocessors_;
   std::map<std::string, DeviceKernel, std::less<>> kernels_;
 };
 
@@ -102,7 +94,7 @@ class CudaDevice : public Device {
     return make_cuda_stream(context_, attribute(kComputeMajor) >= kOverlaps);
   }
   std::shared_ptr<const DeviceModule> load(std::span<const std::byte> code) override {
-    return std::make_shared<CudaModule>(context_, code);
+    return std::make_shared<CudaModule>(context_, attribute(kMultiprocessors), code);
   }
 
   double peak_gflops(bool half) const override {

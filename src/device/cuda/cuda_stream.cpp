@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/cuda/cuda_stream.h"
 
+#include <algorithm>
 #include <climits>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 #include "base/error.h"
 #include "device/cuda/driver.h"
+#include "device/cuda/launch_rule.h"
 
 namespace graft {
 namespace {
@@ -128,6 +130,15 @@ class CudaStream : public DeviceStream {
     check(driver().fill(address(memory), 0, bytes, stream_), "clearing memory");
   }
   void launch(const DeviceKernel& kernel, int64_t grid, void** arguments) override {
+    std::vector<TensorMap> maps;
+    if (const LaunchRule* rule = kernel.rule.get()) {
+      if (rule->most_blocks > 0) grid = std::min(grid, rule->most_blocks);
+      grid *= rule->cluster;
+      maps = tensor_maps(*rule, arguments);
+      arguments_.assign(arguments, arguments + rule->buffers + rule->sizes + 1);
+      for (TensorMap& map : maps) arguments_.push_back(&map);
+      arguments = arguments_.data();
+    }
     GRAFT_USER_CHECK(grid <= INT_MAX, kUnsupported, fmt::format("a launch of {} blocks", grid), "GPU");
     const Current current(context_);
     cuda::LaunchAttribute early{.id = kProgrammaticStreamSerialization};
@@ -187,6 +198,7 @@ class CudaStream : public DeviceStream {
 
   Handle context_, stream_ = nullptr, callers_ = nullptr, fence_ = nullptr;
   std::vector<Handle> marks_;
+  std::vector<void*> arguments_;  ///< of a launch with a rule
   bool overlaps_;
 };
 

@@ -63,6 +63,8 @@ Driver open_driver() {
   find(d.set_function_attribute, "cuFuncSetAttribute");
   find(d.launch, "cuLaunchKernelEx");
   if (!d.missing.empty()) return d;
+  find(d.encode_tiled, "cuTensorMapEncodeTiled");
+  d.missing.clear();  // older drivers do without
   const Result result = d.init(0);
   const char* reason = nullptr;
   if (result != 0) d.error_string(result, &reason);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace graft::cuda {
@@ -69,6 +70,9 @@ struct Driver {
   Result (*module_unload)(Handle) = nullptr;
   Result (*module_function)(Handle*, Handle, const char*) = nullptr;
   Result (*set_function_attribute)(Handle, int, int) = nullptr;
+  /// Null before CUDA 12.
+  Result (*encode_tiled)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*,
+                         const uint32_t*, int, int, int, int) = nullptr;
   Result (*launch)(const LaunchConfig*, Handle, void**, void**) = nullptr;
 };
 

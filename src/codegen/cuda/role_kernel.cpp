@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products in blocks whose warps have roles: producers bring tiles of the operands into shared memory by boxes of the
+// copy engine; the others multiply them with wgmma and run the maps that follow. Barriers in
+// shared memory tell which tiles are full and which are free. Such blocks stay for all grid points that fall to them,
+// so that the tiles of the next one are on their way while the maps of the last one run; or several blocks share the
+// loop of one point and add up in the order of their numbers.
+#include <algorithm>
+
+#include "codegen/cuda/kernel_writer.h"
+
+namespace graft::cuda {
+namespace {
+
+constexpr int64_t kSharedOfMultiprocessor = 228 << 10, kSharedOfSystem = 1 << 10;  // the latter for each block
+constexpr int kRegisters = 65536;
+
+}  // namespace
+
+/// Whether the program is of the kind: maps over fragments and one loop around one product of warpgroups.
+bool KernelWriter::plan_roles() {
+  const tile::Roles& roles = program_.roles;
+  if (roles.producers != 128 || program_.threads % 128 != 0) return false;
+  if (target_.features.find("+wgmma") == std::string::npos) return false;
+  const tile::For* loop = nullptr;
+  for (const tile::Statement& each : program_.body) {
+    if (const auto* found = std::get_if<tile::For>(&each.node)) {
+      if (loop) return false;
+      loop = found;
+    } else if (const auto* map = std::get_if<tile::Map>(&each.node); !map || fragment_of(*map) < 0) {
+      return false;
+    }
+  }
+  for (const tile::Buffer& buffer : program_.buffers) {
+    if (buffer.scope == tile::Scope::kShared) return false;
+  }
+  std::vector<ContractPlan> plans;
+  if (!loop || !pipelined(*loop, plans) || plans.size() != 1 || !plans[0].warpgroups) return false;
+  RolePlan plan{.contraction = std::move(plans[0]), .loop = loop};
+  ContractPlan& contraction = plan.contraction;
+  const tile::For& innermost = *contraction.loops.back();
+  if (innermost.body.size() != 1) return false;
+  plan.slots = std::clamp(innermost.stages, 2, std::max(max_stages_, 2));
+  for (Operand* operand : {&contraction.a, &contraction.b}) {
+    if (operand->source != Operand::Source::kStaged) return false;
+    operand->repeats = false;
+    plan_boxes(*operand, contraction, operand == &contraction.a);
+    if (!operand->boxed) return false;
+  }
+  for (Operand* operand : {&contraction.a, &contraction.b}) {
+    operand->copy_bytes = 0;  // where a tensor begins at an odd place, its elements are copied one by one
+    reserve(*operand, plan.slots);
+  }
+  plan.producers = roles.producers;
+  // The sum passes through the operands' memory when these are done with.
+  const int64_t tile_bytes = int64_t{contraction.layout.padded_rows()} * contraction.layout.padded_columns() * 4;
+  if (roles.split > 1) shared_end_ = std::max(shared_end_, tile_bytes);
+  plan.barriers = reserve_shared(2 * plan.slots * 8);
+  roles_ = std::move(plan);
+  roles_->resident = resident_blocks();
+  return true;
+}
+
+/// Blocks that a multiprocessor holds at a time, as its memory and registers allow.
+int KernelWriter::resident_blocks() const {
+  const FragmentLayout& layout = roles_->contraction.layout;
+  constexpr int kBesides = 40;  // registers of a thread besides the accumulators, at least
+  constexpr int64_t kMost = 4;
+  const int threads = program_.threads + roles_->producers;
+  const int registers = layout.m_tiles * layout.n_tiles * 4 + kBesides;
+  const int64_t by_memory = kSharedOfMultiprocessor / (shared_end_ + kSharedOfSystem);
+  const int64_t by_registers = kRegisters / (threads * registers);
+  return static_cast<int>(std::clamp<int64_t>(std::min(by_memory, by_registers), 1, kMost));
+}
+
+Kernel KernelWriter::role_kernel(const std::string& parameters) {
+  const int producers = roles_->producers, split = program_.roles.split;
+  std::vector<BoxedTensor> boxed;
+  std::string maps;
+  for (Operand* operand : {&roles_->contraction.a, &roles_->contraction.b}) {
+    operand->boxed->number = static_cast<int>(boxed.size());
+    maps += fmt::format(", const __grid_constant__ TensorMap box{}", boxed.size());
+    boxed.push_back(*operand->boxed);
+    for (BoxedTensor::Axis& axis : boxed.back().axes) {
+      axis.extent = axis.extent.substitute(names_.sizes), axis.stride = axis.stride.substitute(names_.sizes);
+    }
+  }
+  const std::string cluster = split > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", split) : "";
+  code_.open(fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}({}i64* status{})", cluster,
+                         program_.threads + producers, roles_->resident, program_.name, parameters, maps));
+  code_.line("extern __shared__ __align__(1024) u8 shared[];");
+  code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
+  code_.line("(void)lane, (void)warp;");
+  code_.line("Fault fault = {false, 0};");
+  std::string total = "1ll";
+  for (const graft::Axis& axis : program_.grid) total += " * " + names_.size(axis.extent);
+  code_.line("const u32 points = (u32)({});", total);
+  make_barriers();
+  code_.open(fmt::format("if (warp >= {})", program_.threads / 32));
+  expressions_.enter();
+  produce();
+  expressions_.leave();
+  code_.close();
+  code_.open("else");
+  expressions_.enter();
+  consume();
+  expressions_.leave();
+  code_.close();
+  code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
+  code_.close();
+  return {code_.text(), program_.threads + producers,     shared_end_,     warpgroup_products_,
+          split,        split > 1 ? 0 : roles_->resident, std::move(boxed)};
+}
+
+/// Barriers of the slots: full ones are arrived at by whoever copies, empty ones by each warp that multiplies.
+void KernelWriter::make_barriers() {
+  const RolePlan& roles = *roles_;
+  std::string all = "true";
+  for (const Operand* operand : {&roles.contraction.a, &roles.contraction.b}) {
+    const int number = operand->boxed->number;
+    code_.line("const bool boxed{} = (u64){} % 16 == 0;", number, names_.buffers[operand->buffer]);
+    all += fmt::format(" && boxed{}", number);
+  }
+  code_.line("const bool boxed = {};", all);
+  code_.line("u64* const full = (u64*)(shared + {});", roles.barriers);
+  code_.line("u64* const empty = full + {};", roles.slots);
+  code_.open("if (threadIdx.x == 0)");
+  code_.open(fmt::format("for (int i = 0; i < {}; ++i)", roles.slots));
+  code_.line("barrier_init(full + i, boxed ? 1 : {});", roles_->producers);
+  code_.line("barrier_init(empty + i, {});", program_.threads / 32);
+  code_.close();
+  code_.line("barriers_made();");
+  code_.close();
+  code_.line("__syncthreads();");
+  code_.line("follow_earlier_kernels();");
+}
+
+/// The grid points that fall to this block.
+void KernelWriter::open_points() {
+  const int split = program_.roles.split;
+  code_.line("int slot = 0;");
+  code_.line("u32 parity = 0;");
+  if (split > 1) {
+    code_.line("const u32 block = blockIdx.x % {0}, point = blockIdx.x / {0};", split);
+    code_.open("if (point < points)");
+  } else {
+    code_.line("#pragma unroll 1");
+    code_.open("for (u32 point = blockIdx.x; point < points; point += gridDim.x)");
+  }
+  expressions_.enter();
+  name_grid("point");
+}
+
+/// Names `first` and `last`, the rounds of the loops that fall to this block.
+void KernelWriter::count_rounds(const std::vector<const tile::For*>& loops) {
+  std::string total;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    code_.line("const int loop{} = (int){};", i, expressions_.value(loops[i]->axis.extent));
+    total += fmt::format("{}loop{}", i ? " * " : "", i);
+  }
+  const int split = program_.roles.split;
+  if (split > 1) {
+    code_.line("const int rounds = {0}, first = rounds * block / {1}, last = rounds * (block + 1) / {1};", total,
+               split);
+  } else {
+    code_.line("const int first = 0, last = {};", total);
+  }
+}
+
+void KernelWriter::produce() {
+  ContractPlan& plan = roles_->contraction;
+  copying_thread_ = fmt::format("(int)(threadIdx.x - {})", program_.threads);
+  copying_threads_ = roles_->producers;
+  // One warp is enough to ask for boxes.
+  code_.open(fmt::format("if (!boxed || warp == {})", program_.threads / 32));
+  expressions_.enter();
+  open_points();
+  const std::vector<const tile::For*>& loops = plan.loops;
+  count_rounds(loops);
+  std::vector<std::string> at, extents;
+  std::string rest = "first";
+  for (size_t i = 0; i < loops.size(); ++i) {
+    at.push_back(bind(loops[i]->axis.variable, "i"));
+    extents.push_back(fmt::format("loop{}", i));
+  }
+  for (size_t i = loops.size(); i-- > 1;) {
+    const std::string next = fmt::format("first{}", i);
+    code_.line("const int {} = {} / {};", next, rest, extents[i]);
+    code_.line("int {} = {} - {} * {};", at[i], rest, next, extents[i]);
+    rest = next;
+  }
+  code_.line("int {} = {};", at[0], rest);
+  code_.line("#pragma unroll 1");
+  code_.open("for (int round = first; round < last; ++round)");
+  expressions_.enter();
+  code_.line("barrier_wait(empty + slot, parity ^ 1);");
+  produce_round();
+  expressions_.leave();
+  code_.line("if (++slot == {}) slot = 0, parity ^= 1;", roles_->slots);
+  advance(loops, at, extents);
+  code_.close();
+  for (int i = 0; i < 2; ++i) {
+    expressions_.leave();
+    code_.close();
+  }
+}
+
+/// Brings both tiles of one round into their slot.
+void KernelWriter::produce_round() {
+  const ContractPlan& plan = roles_->contraction;
+  const std::string lead = copying_thread_ + " == 0";
+  code_.open("if (boxed)");
+  code_.open(fmt::format("if ({})", lead));
+  expressions_.enter();
+  code_.line("barrier_expect(full + slot, {});", (plan.a.lines * plan.a.columns + plan.b.lines * plan.b.columns) * 2);
+  copy_boxes(plan.a);
+  copy_boxes(plan.b);
+  expressions_.leave();
+  code_.close();
+  code_.close();
+  code_.open("else");
+  for (const Operand* operand : {&plan.a, &plan.b}) {
+    code_.open("");
+    expressions_.enter();
+    stage(plan, *operand, "slot");
+    expressions_.leave();
+    code_.close();
+  }
+  code_.line("barrier_arrive(full + slot);");
+  code_.close();
+}
+
+/// The copies of one operand's boxes, by one thread.
+void KernelWriter::copy_boxes(const Operand& operand) {
+  const BoxedTensor& boxed = *operand.boxed;
+  std::vector<std::string> at;
+  for (const BoxedTensor::Axis& axis : boxed.axes) {
+    at.push_back(fmt::format("(int)({})", expressions_.value(axis.start)));
+  }
+  const std::string first = at[0];
+  const int block_bytes = operand.lines * operand.swizzle;
+  for (int copy = 0; copy < boxed.copies; ++copy) {
+    if (copy > 0) at[0] = fmt::format("{} + {}", first, copy * boxed.axes[0].box);
+    code_.line("copy_box(shared + {} + {} * slot, box{}, full + slot, {});", operand.offset + copy * block_bytes,
+               operand.slot_bytes(), boxed.number, fmt::join(at, ", "));
+  }
+}
+
+/// The program's statements, for each grid point.
+void KernelWriter::consume() {
+  copying_thread_ = "threadIdx.x", copying_threads_ = program_.threads;
+  open_points();
+  declare_memory();
+  bool in_first = false;
+  for (const tile::Statement& each : program_.body) {
+    std::visit([&](const auto& node) { this->statement(node); }, each.node);
+    const auto* loop = std::get_if<tile::For>(&each.node);
+    if (loop != roles_->loop || program_.roles.split == 1) continue;
+    code_.open("if (block == 0)");
+    expressions_.enter();
+    in_first = true;
+  }
+  if (in_first) {
+    expressions_.leave();
+    code_.close();
+  }
+  expressions_.leave();
+  code_.close();
+}
+
+/// Each round's product runs while the next one's tiles are waited for; a slot is free when the round after it began.
+void KernelWriter::consume_rounds(const tile::For& loop) {
+  const ContractPlan& plan = roles_->contraction;
+  const FragmentLayout& layout = plan.layout;
+  const tile::Contract& contract = *plan.contract;
+  code_.open("");
+  expressions_.enter();
+  count_rounds(plan.loops);
+  code_.line("int before = 0;");
+  code_.line("#pragma unroll 1");
+  code_.open("for (int round = first; round < last; ++round)");
+  code_.line("barrier_wait(full + slot, parity);");
+  multiply(plan, "slot", true);
+  code_.line("wait_for_warpgroups<1>();");
+  code_.line("if (round > first && lane == 0) barrier_arrive(empty + before);");
+  code_.line("before = slot;");
+  code_.line("if (++slot == {}) slot = 0, parity ^= 1;", roles_->slots);
+  code_.close();
+  code_.line("wait_for_warpgroups<0>();");
+  code_.line("if (last > first && lane == 0) barrier_arrive(empty + before);");
+  if (program_.roles.split > 1) {
+    barrier();
+    code_.line("sum_over_cluster<{}, {}, {}>(&{}[0][0][0], shared, block);", program_.threads, program_.roles.split,
+               layout.m_tiles * layout.n_tiles, names_.buffers[contract.c]);
+  }
+  expressions_.leave();
+  code_.close();
+  const Accesses inside = accesses_of(program_, {loop});
+  pending_.reads.insert(inside.reads.begin(), inside.reads.end());
+}
+
+}  // namespace graft::cuda
