@@ -245,6 +245,15 @@ LibraryRefusal library_refusal(std::shared_ptr<DeviceStream> stream) {
     std::mutex mutex;
     std::shared_ptr<DeviceStream> stream;
     std::shared_ptr<LibraryCallSlices> last;  // keeps what its library has for the stream
+
+    ~Asked() {
+      try {
+        const auto scope = stream->enter();
+        last = nullptr;
+      } catch (const Error&) {
+        // The driver is gone, and what it held with it.
+      }
+    }
   };
   auto asked = std::make_shared<Asked>();
   asked->stream = std::move(stream);

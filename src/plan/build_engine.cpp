@@ -197,7 +197,7 @@ class EngineBuilder {
     const RegionChoice& choice = built_.record.regions.at(region_key(task, typical_));
     step.candidates = choice.lost;
     step.milliseconds = choice.milliseconds;
-    Way way = find_way(task, choice.way, options_);
+    Way way = find_way(task, choice.way, typical_, options_);
     if (!way.reason.empty()) return;
     step.schedule = way.schedule;
     step.library = way.library;

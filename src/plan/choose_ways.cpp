@@ -95,7 +95,7 @@ class WayChooser {
     if (!options_.record) return false;
     const auto known = options_.record->regions.find(judged.key);
     if (known == options_.record->regions.end()) return false;
-    const Way way = find_way(judged.task, known->second.way, options_);
+    const Way way = find_way(judged.task, known->second.way, typical_, options_);
     const std::string reason = way.reason.empty() ? why_refused(judged.task, way, typical_, options_) : way.reason;
     if (!reason.empty()) {
       log(LogLevel::kReason, "{}: the recorded way '{}' is not taken: {}", choice.step, way.name, reason);

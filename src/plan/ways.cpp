@@ -88,9 +88,10 @@ tile::Layouts in_any_order(tile::Layouts layouts) {
 }
 
 /// A kernel that reads constants as the library does, for sizes that the library refuses; not the fastest one.
-std::optional<tile::Program> kernel_beside(const RegionTask& task, const tile::Layouts& layouts, const Target& target) {
+std::optional<tile::Program> kernel_beside(const RegionTask& task, const tile::Layouts& layouts,
+                                           const Bindings& typical, const Target& target) {
   if (target.kind == TargetKind::kCuda) {
-    for (const Choice& choice : schedule_candidates(*task.region, task.constant, {}, target)) {
+    for (const Choice& choice : schedule_candidates(*task.region, task.constant, typical, target)) {
       tile::Lowered lowered = tile::lower(*task.region, layouts, choice.schedule, target);
       if (auto* program = std::get_if<tile::Program>(&lowered)) return std::move(*program);
     }
@@ -137,7 +138,7 @@ bool folds_single_channels(const Region& region, const Bindings& typical) {
   return false;
 }
 
-Way library_way(const RegionTask& task, std::string_view name, const BuildOptions& options) {
+Way library_way(const RegionTask& task, std::string_view name, const Bindings& typical, const BuildOptions& options) {
   const LibrarySchedule schedule = parse_library_schedule(name);
   Way way{.name = std::string(name), .schedule = print(schedule)};
   way.reason = why_no_library(*find_library(schedule.library), options);
@@ -150,7 +151,7 @@ Way library_way(const RegionTask& task, std::string_view name, const BuildOption
   for (size_t t = 0; t < way.layouts.size(); ++t) {
     if (way.layouts[t] && !task.constant[t]) return {.name = way.name, .reason = "its weights are not constant"};
   }
-  if (has_symbols(*task.region)) way.program = kernel_beside(task, way.layouts, options.target);
+  if (has_symbols(*task.region)) way.program = kernel_beside(task, way.layouts, typical, options.target);
   return way;
 }
 
@@ -219,9 +220,9 @@ std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const 
   return ways;
 }
 
-Way find_way(const RegionTask& task, std::string_view name, const BuildOptions& options) {
+Way find_way(const RegionTask& task, std::string_view name, const Bindings& typical, const BuildOptions& options) {
   try {
-    if (find_library(name.substr(0, name.find(' ')))) return library_way(task, name, options);
+    if (find_library(name.substr(0, name.find(' ')))) return library_way(task, name, typical, options);
     if (name.starts_with(kGenerated)) {
       const tile::Schedule schedule = tile::parse_schedule(name.substr(kGenerated.size()));
       return generated(task, choice_of(*task.region, task.constant, schedule), options.target);

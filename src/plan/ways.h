@@ -16,12 +16,12 @@ namespace graft {
 
 /// One way to do a region: a program, a library, or the reason why it cannot be.
 struct Way {
-  std::string name;       ///< `generated contract m=56 ...`, `onednn cut=rows ...`: what a record keeps
-  std::string schedule;   ///< the record behind the name
-  tile::Layouts layouts;  ///< by region tensor, of constants
+  std::string name;                      ///< `generated contract m=56 ...`, `onednn cut=rows ...`: what a record keeps
+  std::string schedule;                  ///< the record behind the name
+  tile::Layouts layouts;                 ///< by region tensor, of constants
   std::optional<tile::Program> program;  ///< of a library: for sizes that it refuses
-  std::string library;  ///< `onednn`
-  std::string reason;   ///< why there is neither
+  std::string library;                   ///< `onednn`
+  std::string reason;                    ///< why there is neither
 };
 
 /// A normalised region in the context that decides how it is done.
@@ -57,6 +57,6 @@ struct WayLimits {
 /// that cannot be taken say why.
 std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const WayLimits& limits);
 /// The way of that name, or a way that cannot be taken and the reason: names come from files.
-Way find_way(const RegionTask& task, std::string_view name, const BuildOptions& options);
+Way find_way(const RegionTask& task, std::string_view name, const Bindings& typical, const BuildOptions& options);
 
 }  // namespace graft

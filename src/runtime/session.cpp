@@ -80,7 +80,16 @@ void Session::State::study_engine() {
 
 Session::~Session() {
   // Memory may not go while runs that the caller has not waited for still use it.
-  if (state_->stream) (void)wait();
+  if (!state_->stream) return;
+  (void)wait();
+  try {
+    // Libraries give back what they made from inside of the device too.
+    const auto scope = state_->stream->enter();
+    state_->prepared.clear();
+    state_->last_calls.clear();
+  } catch (const Error&) {
+    // The driver is gone, and what it held with it.
+  }
 }
 const Engine& Session::engine() const { return *state_->engine; }
 void Session::set_profiling(bool on) { state_->profiling = on; }

@@ -46,9 +46,25 @@ std::string plan_of(const std::string& text, const BuildOptions& options) {
 
 std::string refuse_nothing(const LibrarySchedule&, const LibraryCall&) { return ""; }
 
+BuiltEngine build(const std::string& text, const BuildOptions& options) {
+  Graph graph = parse_graph(text);
+  infer_types(graph);
+  return build_engine(fuse(graph), options);
+}
+
 TEST(GpuLibraries, a_large_product_is_a_librarys_without_being_measured) {
   EXPECT_EQ(plan_of(product_graph("512", 512, 512, {}, {"%y: ? = Relu \"r\" (%p)"}), options_with(refuse_nothing)),
             "cublaslt choice=0 panel=0\n");
+}
+
+TEST(GpuLibraries, one_whose_rows_are_open_has_a_kernel_beside_it) {
+  for (const char* type : {"f32", "f16"}) {
+    const BuiltEngine built = build(product_graph("length", 4096, 2048, {}, {}, type), options_with(refuse_nothing));
+    ASSERT_EQ(built.engine.steps.size(), 1u) << type;
+    EXPECT_EQ(built.engine.steps[0].library, "cublaslt") << type;
+    EXPECT_EQ(built.engine.steps[0].kind, StepKind::kLibrary) << type;
+    EXPECT_GE(built.engine.steps[0].kernel, 0) << type;
+  }
 }
 
 TEST(GpuLibraries, a_small_product_is_generated) {
@@ -99,12 +115,6 @@ TimingCache times_of(double library, double product, double map) {
     return key.find("generated product") == std::string::npos ? map : product;
   };
   return times;
-}
-
-BuiltEngine build(const std::string& text, const BuildOptions& options) {
-  Graph graph = parse_graph(text);
-  infer_types(graph);
-  return build_engine(fuse(graph), options);
 }
 
 TEST(GpuLibraries, a_whole_kernel_is_taken_when_it_is_faster_than_its_parts) {
