@@ -28,7 +28,8 @@ CPU_MODULES = ("libgraft_llvm.so", "libgraft_onednn.so")
 CPU_TESTS = ("graft_llvm_tests", "graft_onednn_tests")
 # Folders of the checkout whose files of these kinds travel; caches do not.
 DATA = {"models": (".py",), "bench": (".py", ".json"), "tests/conformance": (".py", ".txt"), "tests/ops": (".py",),
-        "tests/device": (".py",), "tests/cudnn": (".json",), "tests/golden": (".graft",), "examples/embed": (".cpp", ".txt")}
+        "tests/device": (".py",), "tests/cudnn": (".json",), "tests/golden": (".graft",),
+        "examples/embed": (".cpp", ".txt")}
 
 
 def build_folder():
