@@ -35,8 +35,10 @@ int KernelTable::add(tile::Program program) {
 void KernelTable::compile(const BuildOptions& options, Engine& engine) {
   engine.kernels = kernels_;
   if (kernels_.empty()) return;
-  // Units of nearly equal text, one per thread, so that all cores compile.
-  const size_t threads = std::max(1, options.target.threads);
+  // Units of nearly equal text, one per thread, so that all cores compile; a GPU's kernels are compiled here too.
+  const bool elsewhere = options.target.kind == TargetKind::kCuda;
+  const size_t threads = std::max<size_t>(
+      1, elsewhere ? std::thread::hardware_concurrency() : static_cast<size_t>(std::max(1, options.target.threads)));
   const size_t count = std::min(kernels_.size(), threads);
   std::vector<Unit> units(count);
   std::vector<int> order(kernels_.size());
