@@ -48,12 +48,6 @@ bool ends_with_tensor(const tile::Axis& axis, const Expr& index, const Size& ext
   return false;
 }
 
-int64_t points_of(const std::vector<tile::Axis>& axes) {
-  int64_t product = 1;
-  for (const tile::Axis& axis : axes) product *= axis.bound;
-  return product;
-}
-
 }  // namespace
 
 /// The axes of the tensor that an operand loads, those that are numbered through as one; `start` is the index.
@@ -82,7 +76,7 @@ void KernelWriter::plan_boxes(Operand& operand, const ContractPlan& plan, bool i
   const bool lines_are_k = is_a == operand.transposed;
   const std::vector<tile::Axis>&outer = is_a ? plan.contract->m : plan.contract->n, &k = plan.contract->k;
   const std::vector<tile::Axis>&lines = lines_are_k ? k : outer, &columns = lines_are_k ? outer : k;
-  if (points_of(lines) != operand.lines || points_of(columns) != operand.columns) return;
+  if (tile_points(lines) != operand.lines || tile_points(columns) != operand.columns) return;
 
   // From the contiguous axis outwards, as a box lies in shared memory: columns of a block, lines, further blocks.
   std::vector<const tile::Axis*> order = {&columns.back()};
@@ -109,7 +103,7 @@ void KernelWriter::plan_boxes(Operand& operand, const ContractPlan& plan, bool i
     if (boxed.axes.empty()) {
       boxed.copies = static_cast<int>(axis->bound / width);
       if (axis->bound % width != 0 || !placed.stride.is(1)) return;
-      if (boxed.copies > 1 && points_of(columns) != axis->bound) return;
+      if (boxed.copies > 1 && tile_points(columns) != axis->bound) return;
       placed.box = width;
     }
     boxed.axes.push_back(std::move(placed));

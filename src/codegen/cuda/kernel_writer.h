@@ -61,6 +61,8 @@ bool is_commutative(const Monoid& monoid);
 bool counts_points(const Expr& index, const std::vector<tile::Axis>& axes);
 /// Names the value of each axis at the row-major point called `point`.
 void name_points(KernelNames& names, const std::vector<tile::Axis>& axes, const std::string& point);
+/// How many points a tile has along axes, by their bounds.
+int64_t tile_points(const std::vector<tile::Axis>& axes);
 
 // What maps have in common (map_statement.cpp).
 /// Every expression of a map.

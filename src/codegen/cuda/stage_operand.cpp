@@ -49,13 +49,13 @@ bool changes(const Expr& e, const ContractPlan& plan) {
   return false;
 }
 
-int64_t points_of(const std::vector<tile::Axis>& axes) {
+}  // namespace
+
+int64_t tile_points(const std::vector<tile::Axis>& axes) {
   int64_t product = 1;
   for (const tile::Axis& axis : axes) product *= axis.bound;
   return product;
 }
-
-}  // namespace
 
 /// Writes a fragment to its place in shared memory, with zeros where k ends.
 void KernelWriter::spill(const ContractPlan& plan, const Operand& operand) {
@@ -109,7 +109,7 @@ void KernelWriter::prepare_copies(const ContractPlan& plan, const Operand& opera
       inside +=
           fmt::format(" && {} < {}", names_.variables.at(axis.variable->variable), expressions_.value(axis.extent));
     }
-    if (axes.size() > 1 && points_of(axes) < points) inside += fmt::format(" && {} < {}", name, points_of(axes));
+    if (axes.size() > 1 && tile_points(axes) < points) inside += fmt::format(" && {} < {}", name, tile_points(axes));
   };
   within(lines, operand.lines, "line"), within(columns, operand.columns, "column");
   // A last piece may be cut short; where the loops change the extent, they see to that.
@@ -200,7 +200,7 @@ void KernelWriter::stage_elements(const ContractPlan& plan, const Operand& opera
       inside +=
           fmt::format(" && {} < {}", names_.variables.at(axis.variable->variable), expressions_.value(axis.extent));
     }
-    if (axes.size() > 1 && points_of(axes) < points) inside += fmt::format(" && {} < {}", name, points_of(axes));
+    if (axes.size() > 1 && tile_points(axes) < points) inside += fmt::format(" && {} < {}", name, tile_points(axes));
   };
   within(lines, operand.lines, "line"), within(columns, operand.columns, "column");
   code_.line("values.at[j] = zero_of<{}>();", type);
