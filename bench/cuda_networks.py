@@ -95,7 +95,7 @@ def measure(all_cases, graft, records, options):
     device, dtype = torch.cuda.get_device_name(), DTYPES[options.precision]
     rows, failed, drifted = [], [], []
     for case in all_cases:
-        known = records.peers(case, dtype)
+        known = records.peers(case.name, case.batch, dtype)
         ready, failures = prepare(case, graft, peers_for(case, known, options), options)
         failed += failures
         medians = gpu_options.interleaved(ready, options.rounds)

@@ -20,9 +20,9 @@ class Records:
             with open(self.path, encoding="utf-8") as file:
                 self.rows = {(row["case"], row["batch"], row["dtype"]): row for row in json.load(file)}
 
-    def peers(self, case, dtype):
-        """The recorded times of a case."""
-        row = self.rows.get((case.name, case.batch, dtype))
+    def peers(self, case, batch, dtype):
+        """The recorded times of a case, by its name."""
+        row = self.rows.get((case, batch, dtype))
         return dict(row["peers"]) if row else {}
 
     def keep(self, row):

@@ -6,19 +6,18 @@
 
 Each case is a small ONNX graph of bench/shapes/ops.json. The table gives the bytes that must move over the median
 time, as a share of what copying a large tensor reaches in the same run, and the ratio to torch.compile (above 1 is
-faster). What falls below its bar is marked: 85 % of copying for what only moves elements, 80 % for the others, and
-0.95 of torch.compile for all.
+faster), whose times come from bench/results where they were recorded for this GPU and version of torch. What falls
+below its bar is marked: 85 % of copying for what only moves elements, 80 % for the others, and 0.95 of torch.compile
+for all.
 """
 
-import os
 import re
-import tempfile
 
+import cuda_records
 import gpu_options
-import graft_peer
-import numpy as np
 import op_cases
 import torch
+from graft_cases import GraftCases
 from rows import row_of
 
 BARS = {"mover": 0.85, "other": 0.80}
@@ -30,7 +29,8 @@ DTYPES = {"fp32": "float32", "fp16": "float16"}
 
 def parse_options(arguments):
     """Reads the command line after the bench's name."""
-    parser = gpu_options.parser_of("ops", __doc__.splitlines()[0], ("compile", "eager"), "off")
+    parser = gpu_options.parser_of("ops", __doc__.splitlines()[0], list(PEERS), "off")
+    parser.add_argument("--record", action="store_true", help="measure the peers of every case, and keep their times")
     return gpu_options.parse(parser, "ops", arguments)
 
 
@@ -60,30 +60,7 @@ def compiled(case, inputs):
     return gpu_options.replayed(lambda: function(torch, *inputs.values()))
 
 
-class GraftOps:
-    """Graft: a plan for each case, inputs and outputs on the device, replayed."""
-
-    def __init__(self, options):
-        self.peer = graft_peer.GraftPeer(0, options.build, tune=options.tune, arguments=["--device", "cuda"])
-        self.folder = tempfile.TemporaryDirectory(prefix="graft-bench-")
-
-    def prepare(self, case, inputs):
-        """Gives a function that queues one run, and the tensors that it fills."""
-        model, plan = (os.path.join(self.folder.name, case.label.replace("/", "-") + end) for end in (".onnx", ""))
-        case.save(model)
-        self.peer.compile(model, (), plan)
-        library = self.peer.open_library()
-        session = library.create_session(library.load(plan, "cuda"))
-        library.set_stream(session, torch.cuda.current_stream().cuda_stream)
-        results = {name: torch.empty(shape, device="cuda", dtype=getattr(torch, np.dtype(kind).name))
-                   for name, (shape, kind) in case.outputs.items()}
-        for result in results.values():
-            result.fill_(7)
-        run = library.device_runner(session, inputs, results)
-        for _ in range(3):  # the second run records, later ones replay
-            run()
-        library.wait(session)
-        return run, list(results.values())
+PEERS = {"compile": compiled, "eager": eager}
 
 
 def difference(expected, got):
@@ -101,12 +78,12 @@ def difference(expected, got):
     return worst
 
 
-def measure(case, graft, options):
-    """The medians in ms by name, and what failed or was wrong."""
+def measure(case, graft, known, options):
+    """The medians in ms by name, and what failed or was wrong; peers whose time is known are not run."""
     inputs = tensors_of(case)
     runs, failed = {}, []
-    peers = {name: prepare for name, prepare in (("compile", compiled), ("eager", eager))
-             if re.search(options.peers, name)}
+    peers = {name: prepare for name, prepare in PEERS.items()
+             if re.search(options.peers, name) and (options.record or name not in known)}
     reference = case.torch(torch, *inputs.values())
     expected = reference if isinstance(reference, tuple) else (reference,)
     for name, prepare in {"graft": graft.prepare, **peers}.items():
@@ -157,22 +134,30 @@ def main(arguments):
     chosen = [case for case in all_cases if re.search(options.cases, case.label)]
     if not chosen:
         raise SystemExit(f"--cases {options.cases!r} matches none of " + ", ".join(c.label for c in all_cases))
-    graft = GraftOps(options)
+    graft = GraftCases(options, options.tune)
     if graft.peer.unavailable():
         raise SystemExit(f"bench ops: {graft.peer.unavailable()}")
     device = torch.cuda.get_device_name()
+    records = cuda_records.Records(device, torch.__version__)
     rows, failed = [], []
     with torch.cuda.stream(torch.cuda.Stream()):
         copy = copy_bandwidth(options.rounds)
         print(f"{device}, torch {torch.__version__}; copying reaches {copy:.0f} GB/s (read + write)\n"
               f"{'case':32}{'MB':>7}{'graft':>8}{'compile':>8}{'eager':>8}{'of copy':>8}{'ratio':>8}")
         for case in chosen:
-            medians, failures = measure(case, graft, options)
+            dtype = DTYPES[case.dtype]
+            known = records.peers(case.name, 1, dtype)
+            medians, failures = measure(case, graft, known, options)
             failed += failures
-            print(line_of(case, medians, copy), flush=True)
+            print(line_of(case, {**known, **medians}, copy), flush=True)
             mine = medians.pop("graft", None)
-            rows.append(row_of(options, case.name, 1, mine, medians, device, DTYPES[case.dtype]))
+            rows.append(row_of(options, case.name, 1, mine, {**known, **medians}, device, dtype))
+            if medians:
+                records.keep(row_of(options, case.name, 1, None, medians, device, dtype))
             torch.cuda.empty_cache()
+    if records.changed:
+        records.write()
+        print(f"the peers' times are in {records.path}")
     if options.json:
         import run as bench
         bench.write_json(options.json, rows)

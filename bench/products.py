@@ -9,20 +9,18 @@ tuner finds among generated kernels, `all` with libraries. torch is cuBLASLt or 
 backends. The ratio is torch's time over `best`, above 1 is faster; what falls below the bar of 0.70 is marked.
 """
 
-import os
 import re
-import tempfile
 
 import gpu_options
-import graft_peer
-import numpy as np
 import ops
 import product_cases
 import torch
+from graft_cases import GraftCases
 from rows import row_of
 
 LEAST_RATIO = 0.70
 TOLERANCE = 5e-3  # of the output's range, beside fp32
+UNCHECKED = ["--error-limit", "0"]  # results are compared here
 GENERATED = ["--disable", "cublaslt,cudnn"]
 BACKENDS = ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "MATH")
 
@@ -31,31 +29,6 @@ def parse_options(arguments):
     """Reads the command line after the bench's name."""
     parser = gpu_options.parser_of("products", __doc__.splitlines()[0], ("torch",), "full")
     return gpu_options.parse(parser, "products", arguments)
-
-
-class GraftProducts:
-    """Graft in one way of choosing kernels: a plan for each case, inputs and outputs on the device, replayed."""
-
-    def __init__(self, options, tune, arguments):
-        self.peer = graft_peer.GraftPeer(0, options.build, tune=tune,
-                                         arguments=["--device", "cuda", "--error-limit", "0", *arguments])
-        self.folder = tempfile.TemporaryDirectory(prefix="graft-bench-")
-
-    def prepare(self, case, inputs):
-        """Gives a function that queues one run, and the tensors that it fills."""
-        model, plan = (os.path.join(self.folder.name, case.label.replace("/", "-") + end) for end in (".onnx", ""))
-        case.save(model)
-        self.peer.compile(model, (), plan)
-        library = self.peer.open_library()
-        session = library.create_session(library.load(plan, "cuda"))
-        library.set_stream(session, torch.cuda.current_stream().cuda_stream)
-        results = {name: torch.full(shape, 7, device="cuda", dtype=getattr(torch, np.dtype(kind).name))
-                   for name, (shape, kind) in case.outputs.items()}
-        run = library.device_runner(session, inputs, results)
-        for _ in range(3):  # the second run records, later ones replay
-            run()
-        library.wait(session)
-        return run, list(results.values())
 
 
 def torch_runners(case, inputs):
@@ -134,8 +107,9 @@ def main(arguments):
     chosen = [case for case in all_cases if re.search(options.cases, case.label)]
     if not chosen:
         raise SystemExit(f"--cases {options.cases!r} matches none of " + ", ".join(c.label for c in all_cases))
-    ways = {"generated": GraftProducts(options, "off", GENERATED),
-            "best": GraftProducts(options, options.tune, GENERATED), "all": GraftProducts(options, options.tune, [])}
+    ways = {"generated": GraftCases(options, "off", [*UNCHECKED, *GENERATED]),
+            "best": GraftCases(options, options.tune, [*UNCHECKED, *GENERATED]),
+            "all": GraftCases(options, options.tune, UNCHECKED)}
     if reason := ways["all"].peer.unavailable():
         raise SystemExit(f"bench products: {reason}")
     device, rows, failed = torch.cuda.get_device_name(), [], []

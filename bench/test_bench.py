@@ -223,18 +223,17 @@ class Cuda(unittest.TestCase):
         return result_rows.row_of(options, "net", batch, None, peers, "GPU X", "float16")
 
     def test_recorded_times_are_found_again_and_added_to(self):
-        case = types.SimpleNamespace(name="net", batch=2)
         with tempfile.TemporaryDirectory() as folder:
             records = cuda_records.Records("GPU X", "2.11.0+cu130", folder)
-            self.assertEqual(records.peers(case, "float16"), {})
+            self.assertEqual(records.peers("net", 2, "float16"), {})
             records.keep(self.row(2, {"eager": 3.0, "compile": 2.0}))
             records.keep(self.row(2, {"compile": 1.5}))
             records.keep(self.row(1, {"eager": 1.0}))
             records.write()
             again = cuda_records.Records("GPU X", "2.11.0", folder)
             self.assertEqual(os.listdir(folder), ["gpu-x-torch-2.11.0.json"])
-        self.assertEqual(again.peers(case, "float16"), {"eager": 3.0, "compile": 1.5})
-        self.assertEqual(again.peers(case, "float32"), {})
+        self.assertEqual(again.peers("net", 2, "float16"), {"eager": 3.0, "compile": 1.5})
+        self.assertEqual(again.peers("net", 2, "float32"), {})
 
     def test_a_drift_is_a_time_that_left_what_was_recorded(self):
         found = cuda_records.drifts({"eager": 1.0, "compile": 2.0}, {"eager": 1.02, "compile": 1.9, "graph": 9.0}, 0.03)
