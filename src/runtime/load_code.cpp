@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "device/cpu/load_object.h"
+#include "runtime/session_state.h"
+
+namespace graft {
+
+std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries,
+                                              std::shared_ptr<Device> device) {
+  auto loaded = std::make_shared<LoadedEngine>();
+  loaded->libraries = std::move(libraries);
+  if (device) {
+    loaded->device = std::make_shared<const DeviceCode>(*engine, std::move(device));
+    loaded->engine = std::move(engine);
+    return loaded;
+  }
+  for (const auto& bytes : engine->objects) {
+    auto object = std::make_shared<LoadedObject>();
+    const Status status =
+        LoadedObject::load({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, object.get());
+    GRAFT_USER_CHECK(status.ok(), kDevice, status.message(), "kernel object");
+    loaded->objects.push_back(std::move(object));
+  }
+  std::vector<bool> wanted(engine->kernels.size());
+  for (const EngineStep& step : engine->steps) {
+    if (step.kind == StepKind::kKernel) wanted[step.kernel] = true;
+  }
+  for (size_t k = 0; k < engine->kernels.size(); ++k) {
+    const EngineKernel& kernel = engine->kernels[k];
+    const bool known = kernel.object >= 0 && kernel.object < static_cast<int>(loaded->objects.size());
+    void* entry = known ? loaded->objects[kernel.object]->find(kernel.name) : nullptr;
+    GRAFT_USER_CHECK(entry || !wanted[k], kInvalidModel, "its object does not define it",
+                     fmt::format("kernel '{}'", kernel.name));
+    loaded->kernels.push_back(reinterpret_cast<KernelFunction>(entry));
+  }
+  loaded->engine = std::move(engine);
+  return loaded;
+}
+
+}  // namespace graft

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a shape signature needs before it can run: sizes, the arena's plan, what each launch takes.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "engine/memory_plan.h"
+#include "runtime/bind.h"
+#include "runtime/session_state.h"
+#include "runtime/strided_copy.h"
+
+namespace graft {
+
+/// The value that a symbol takes from the caller's memory.
+int64_t Session::State::read_input(const InputRead& read, std::span<const BufferView> inputs) const {
+  const BufferView& view = inputs[read.input];
+  const int64_t count = element_count(view);
+  GRAFT_USER_CHECK(read.element < count, kInvalidArgument,
+                   fmt::format("it has {} elements, element {} is needed", count, read.element),
+                   fmt::format("input '{}'", engine->tensors[engine->inputs[read.input]].name));
+  const int64_t offset = element_offset(view, read.element);
+  if (!view.on_device || !stream) return read_element(view.data, view.type, offset);
+  int64_t value = 0;
+  const int64_t bytes = bit_width(view.type) / 8;
+  stream->download(&value, static_cast<const char*>(view.data) + offset * bytes, static_cast<size_t>(bytes));
+  return read_element(&value, view.type, 0);
+}
+
+Prepared& Session::State::prepare(std::span<const BufferView> inputs) {
+  // The signature: all extents, then the integers that become symbols.
+  key.clear();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const BufferView& input = inputs[i];
+    key.push_back(static_cast<int64_t>(input.shape.size()) << 8 | static_cast<int64_t>(input.type));
+    key.insert(key.end(), input.shape.begin(), input.shape.end());
+    GRAFT_USER_CHECK(input.data || element_count(input) == 0 || i >= engine->inputs.size(), kInvalidArgument,
+                     "its data pointer is null", fmt::format("input '{}'", engine->tensors[engine->inputs[i]].name));
+  }
+  if (!input_reads.empty()) {
+    if (known_shapes.find(key) == known_shapes.end()) {
+      bind_inputs(*engine, inputs);
+      if (known_shapes.size() >= kMostPrepared) known_shapes.clear();
+      known_shapes.insert(key);
+    }
+    for (const InputRead& read : input_reads) key.push_back(read_input(read, inputs));
+  }
+  if (const auto it = prepared.find(key); it != prepared.end()) return it->second;
+  Prepared fresh = make_prepared(inputs);
+  if (prepared.size() >= kMostPrepared) prepared.clear();
+  return prepared.emplace(key, std::move(fresh)).first->second;
+}
+
+Prepared Session::State::make_prepared(std::span<const BufferView> inputs) const {
+  Prepared p;
+  p.bindings = bind_inputs(*engine, inputs);
+  for (const InputRead& read : input_reads) p.bindings[read.symbol] = read_input(read, inputs);
+  check_inputs(*engine, inputs, p.bindings);
+  p.steps.resize(engine->steps.size());
+  p.sizes.resize(size_count);
+  if (engine->has_computed_symbols) return p;
+  for (const EngineTensor& tensor : engine->tensors) concrete_shape(tensor, p.bindings);  // refuses impossible sizes
+  for (const int output : engine->outputs) p.shapes.push_back(concrete_shape(engine->tensors[output], p.bindings));
+  std::vector<Lifetime> lifetimes;
+  for (const int t : arena_tensors) {
+    const EngineTensor& tensor = engine->tensors[t];
+    lifetimes.push_back({tensor.bytes.evaluate(p.bindings), tensor.first_step, tensor.last_step});
+  }
+  MemoryPlan plan = plan_memory(lifetimes);
+  p.offsets = std::move(plan.offsets);
+  p.arena_bytes = plan.bytes;
+  for (size_t s = 0; s < engine->steps.size(); ++s) {
+    run_checks(engine->steps[s], p.bindings);
+    ready(static_cast<int>(s), p);
+    p.scratch_bytes = std::max(p.scratch_bytes, scratch_of(p.steps[s]));
+  }
+  return p;
+}
+
+/// Evaluates what a launch of the step needs.
+void Session::State::ready(int step, Prepared& p) const {
+  const EngineStep& s = engine->steps[step];
+  ReadyStep& ready = p.steps[step];
+  if (s.kind != StepKind::kKernel && s.kind != StepKind::kLibrary) return;
+  // Below a few microseconds of work waking another thread costs more than it brings.
+  constexpr int64_t kWorthSharing = 60'000;
+  ready.parallel = threads > 1 && s.operations.evaluate(p.bindings) / 8 + s.bytes.evaluate(p.bindings) > kWorthSharing;
+  if (s.kind == StepKind::kLibrary && ready_library(step, ready, p.bindings)) return;
+  const EngineKernel& kernel = engine->kernels[s.kernel];
+  int64_t* size = p.sizes.data() + work[step].first_size;
+  for (const std::string& symbol : kernel.sizes) *size++ = Size::symbol(symbol).evaluate(p.bindings);
+  ready.grid = kernel.grid.evaluate(p.bindings);
+  ready.scratch = (kernel.scratch.evaluate(p.bindings) + 63) / 64 * 64;
+}
+
+bool Session::State::has_code(int step) const {
+  const int kernel = engine->steps[step].kernel;
+  return stream ? kernel >= 0 && loaded->device->kernels[kernel].function : work[step].kernel != nullptr;
+}
+
+/// Makes the step's library call ready. False when the library cannot do it for these sizes, or is missing, and the
+/// step has a kernel to run instead.
+bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& bindings) const {
+  const EngineStep& s = engine->steps[step];
+  try {
+    GRAFT_USER_CHECK(loaded->libraries, kDevice, "no library was given to this run", s.library);
+    auto& [sizes, last] = last_calls[step];
+    const LibraryPlace place{.threads = ready.parallel ? threads : 1, .stream = stream ? stream->native() : nullptr};
+    if (!last || sizes != bindings) last = loaded->libraries(*engine, s, bindings, place);
+    sizes = bindings;
+    ready.library = engine->has_computed_symbols ? last : std::move(last);
+    ready.scratch = (ready.library->scratch_bytes() + 63) / 64 * 64;
+    return true;
+  } catch (const Error& error) {
+    const bool replaceable = error.kind() == ErrorKind::kDevice || error.kind() == ErrorKind::kUnsupported;
+    if (replaceable && has_code(step)) {
+      log(LogLevel::kReason, "node '{}' runs as a kernel: {}", s.name, error.what());
+      ready.library = nullptr;
+      return false;
+    }
+    throw Error(error.kind(), error.what(), fmt::format("node '{}'", s.name));
+  }
+}
+
+/// Bytes of scratch memory of all that run the step at the same time. Kernels of a device have theirs in their blocks.
+int64_t Session::State::scratch_of(const ReadyStep& ready) const {
+  if (stream) return ready.library ? ready.scratch : 0;
+  return ready.scratch * threads;
+}
+
+}  // namespace graft

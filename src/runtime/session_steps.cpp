@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running the steps of an engine.
+#include <atomic>
+
+#include <fmt/format.h>
+
+#include "base/thread_team.h"
+#include "runtime/bind.h"
+#include "runtime/session_state.h"
+
+namespace graft {
+
+void Session::State::run_planned(Prepared& p) {
+  if (can_record && !profiling && !validating) return run_recorded(p);
+  for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
+}
+
+/// Sizes become known step by step: each tensor has a buffer of its own that only grows.
+void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, OutputAllocator allocate, void* context) {
+  for (size_t s = 0; s < engine->steps.size(); ++s) {
+    const EngineStep& step = engine->steps[s];
+    for (const SymbolRead& read : step.reads) {
+      p.bindings[read.symbol] = read_computed(read.tensor, read.element);
+    }
+    run_checks(step, p.bindings);
+    for (size_t a = static_cast<size_t>(step.input_count); a < step.tensors.size(); ++a) {
+      const int t = step.tensors[a];
+      const EngineTensor& tensor = engine->tensors[t];
+      if (tensor.storage != Storage::kArena && tensor.storage != Storage::kOutput) continue;
+      Bindings bounds = p.bindings;
+      if (!step.count_symbol.empty()) bounds.emplace(step.count_symbol, compact_bound(*engine, step, p.bindings));
+      memory[t] = own[t].reserve(tensor.bytes.evaluate(bounds), session_memory, "tensor ", tensor.name);
+    }
+    Bindings kernel_sizes = p.bindings;
+    if (!step.count_symbol.empty()) {
+      kernel_sizes.emplace(step.count_symbol, compact_bound(*engine, step, p.bindings));
+    }
+    std::swap(kernel_sizes, p.bindings);
+    ready(static_cast<int>(s), p);
+    std::swap(kernel_sizes, p.bindings);
+    scratch.reserve(scratch_of(p.steps[s]), session_memory, "scratch memory");
+    run_step(static_cast<int>(s), p);
+    if (!step.count_symbol.empty() && step.kind == StepKind::kKernel) {
+      const int64_t count = read_computed(step.tensors.back(), 0);
+      GRAFT_USER_CHECK(count >= 0 && count <= kernel_sizes.at(step.count_symbol), kInvalidModel,
+                       fmt::format("its kernel counts {} elements, more than there are", count),
+                       fmt::format("node '{}'", step.name));
+      p.bindings[step.count_symbol] = count;
+    } else if (!step.count_symbol.empty()) {
+      p.bindings[step.count_symbol] = references.at(static_cast<int>(s)).last_count;
+    }
+  }
+  for (const int output : engine->outputs) p.shapes.push_back(concrete_shape(engine->tensors[output], p.bindings));
+  for (size_t i = 0; i < outputs.size(); ++i) bind_output(i, outputs, p, allocate, context);
+}
+
+void Session::State::run_step(int index, const Prepared& p) {
+  const auto start = profiling ? Clock::now() : Clock::time_point();
+  const StepWork& step = work[index];
+  for (uint32_t a = 0; a < step.argument_count; ++a) buffers[a] = memory[arguments[step.first_argument + a]];
+  const std::span<void* const> given(buffers.data(), step.argument_count);
+  switch (step.kind) {
+    case StepKind::kNone:
+      break;
+    case StepKind::kKernel:
+    case StepKind::kLibrary:
+      if (p.steps[index].library) {
+        launch_library(index, p.steps[index]);
+      } else if (stream) {
+        launch_on_device(index, p.steps[index], p.sizes.data() + step.first_size);
+      } else {
+        launch(step, p.steps[index], p.sizes.data() + step.first_size);
+      }
+      break;
+    case StepKind::kInterpreter:
+      if (stream) {
+        interpret_on_host(index, p.bindings);
+      } else {
+        interpret(index, given, p.bindings);
+      }
+      break;
+  }
+  if (stream && profiling) stream->mark(index + 1);
+  if (status[0] != 0) {
+    throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", status[1]),
+                fmt::format("node '{}'", engine->steps[index].name));
+  }
+  if (validating && !stream && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary))
+    validate(index, given, p.bindings);
+  if (!profiling || stream) return;
+  const auto us = [&](Clock::time_point t) { return std::chrono::duration<double, std::micro>(t - begin).count(); };
+  times.push_back({index, us(start), us(Clock::now())});
+}
+
+/// Errors of the interpreter speak of regions; the user knows the node.
+void Session::State::interpret(int index, std::span<void* const> given, const Bindings& bindings) {
+  try {
+    interpret_step(*engine, index, given, bindings, references);
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.what(), fmt::format("node '{}'", engine->steps[index].name));
+  }
+}
+
+/// Compares with the interpreter, which takes inputs row-major where the kernel has packed ones.
+void Session::State::validate(int index, std::span<void* const> given, const Bindings& bindings) {
+  std::vector<void*> reference(given.begin(), given.end());
+  const std::vector<int>& row_major = engine->steps[index].reference_inputs;
+  for (size_t a = 0; a < row_major.size(); ++a) reference[a] = pointer(row_major[a]);
+  validate_step(*engine, index, reference, bindings, references);
+}
+
+void Session::State::launch(const StepWork& step, const ReadyStep& ready, const int64_t* sizes) {
+  char* base = scratch.data();
+  const auto piece = [&](int64_t first, int64_t last, int thread) {
+    const KernelArguments given{buffers.data(), sizes, base + thread * ready.scratch, status};
+    step.kernel(&given, first, last);
+  };
+  parallel_for(ready.parallel ? threads : 1, ready.grid, piece);
+}
+
+void Session::State::launch_library(int step, const ReadyStep& ready) const {
+  std::atomic<int> failure{0};
+  const auto piece = [&](int64_t first, int64_t last, int thread) {
+    for (int64_t slice = first; slice < last; ++slice) {
+      const int code = ready.library->run(slice, buffers.data(), scratch.data() + thread * ready.scratch);
+      if (code != 0) failure = code;
+    }
+  };
+  parallel_for(ready.parallel && !stream ? threads : 1, ready.library->slices(), piece);
+  GRAFT_USER_CHECK(failure == 0, kDevice,
+                   fmt::format("{} failed with code {}", engine->steps[step].library, failure.load()),
+                   fmt::format("node '{}'", engine->steps[step].name));
+}
+
+}  // namespace graft
