@@ -44,6 +44,12 @@ void* open_module(const std::string& name, const std::string& path) {
   void* module = dlopen(path.c_str(), RTLD_LOCAL | RTLD_NOW);
   const char* fault = module ? nullptr : dlerror();
   GRAFT_USER_CHECK(module, kDevice, fmt::format("cannot be opened: {}", fault ? fault : "no reason given"), path);
+  using VersionFunction = const char* (*)();
+  const auto version = reinterpret_cast<VersionFunction>(dlsym(module, "graft_module_version"));
+  const std::string_view found = version ? version() : "another version";
+  GRAFT_USER_CHECK(
+      found == GRAFT_VERSION, kDevice,
+      fmt::format("it is of {}, this is {}: install the library and its modules together", found, GRAFT_VERSION), path);
   return module;
 }
 

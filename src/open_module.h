@@ -13,8 +13,8 @@ std::string own_path();
 /// there is none.
 std::string find_module(const std::string& name);
 
-/// Opens a module with its symbols hidden; it stays open. Throws Error{device} with the reason; `path` may be empty, as
-/// find_module gave it.
+/// Opens a module with its symbols hidden; it stays open. Throws Error{device} with the reason, which may be that it is
+/// of another version of Graft; `path` may be empty, as find_module gave it.
 void* open_module(const std::string& name, const std::string& path);
 
 /// The address of a module's function, or null.
