@@ -22,7 +22,7 @@ Session::Session(std::shared_ptr<const LoadedEngine> engine, int threads) : stat
 /// Everything about a run that needs no request.
 void Session::State::study_engine() {
   const size_t count = engine->tensors.size();
-  memory.resize(count);
+  memory.resize(count + 1);
   own.resize(count);
   for (size_t t = 0; t < count; ++t) {
     const EngineTensor& tensor = engine->tensors[t];

@@ -16,7 +16,7 @@ constexpr const char* kNoDevice =
 
 }  // namespace
 
-/// Arena addresses for this run.
+/// Addresses in the arena and of scratch memory for this run.
 void Session::State::place(const Prepared& p) {
   std::string largest;
   if (arena.bytes() < p.arena_bytes) {
@@ -28,7 +28,7 @@ void Session::State::place(const Prepared& p) {
     }
   }
   char* base = static_cast<char*>(arena.reserve(p.arena_bytes, session_memory, "intermediate tensors", largest));
-  scratch.reserve(p.scratch_bytes, session_memory, "scratch memory");
+  memory.back() = scratch.reserve(p.scratch_bytes, session_memory, "scratch memory");
   last_arena = p.arena_bytes;
   for (size_t i = 0; i < arena_tensors.size(); ++i) memory[arena_tensors[i]] = base + p.offsets[i];
 }

@@ -34,7 +34,7 @@ struct ReadyStep {
 
 /// The launches of a signature with all memory where it was then.
 struct Recording {
-  std::vector<void*> places;  ///< of all tensors
+  std::vector<void*> places;  ///< State::memory
   std::shared_ptr<DeviceGraph> graph;
 };
 
@@ -91,7 +91,7 @@ struct Session::State {
   Prepared* last = nullptr;  // of the last run
   // The current run; kept, so that a run allocates nothing.
   std::vector<int64_t> key;
-  std::vector<void*> memory;    // by tensor
+  std::vector<void*> memory;    // by tensor, then that of `scratch`: all that launches of planned runs depend on
   std::vector<void*> buffers;   // of the current step
   std::vector<Extent> read;     // by input: the caller's memory that steps read
   std::vector<Extent> written;  // by output: the caller's memory that steps write

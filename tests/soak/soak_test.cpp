@@ -172,22 +172,29 @@ struct Soak {
   std::atomic<int64_t> runs{0}, wrong{0};
   std::mutex mutex;
   std::string first_failure;
+
+  bool failed() const { return wrong > 0; }
+
+  void fail(const std::string& what) {
+    ++wrong;
+    const std::lock_guard lock(mutex);
+    if (first_failure.empty()) first_failure = what;
+  }
 };
 
 void client(Soak& soak, uint64_t seed) {
   Random random(seed);
   std::vector<graft::Session> sessions;
   for (const Subject& subject : soak.all) sessions.emplace_back(subject.engine, 1);
-  while (Clock::now() < soak.end) {
+  while (Clock::now() < soak.end && !soak.failed()) {
     const auto s = static_cast<size_t>(random.integer(0, static_cast<int64_t>(soak.all.size()) - 1));
     const Subject& subject = soak.all[s];
     const auto r = static_cast<size_t>(random.integer(0, static_cast<int64_t>(subject.requests.size()) - 1));
     const std::string got = answer(sessions[s], subject, subject.requests[r]);
     ++soak.runs;
-    if (got == subject.expected[r]) continue;
-    ++soak.wrong;
-    const std::lock_guard lock(soak.mutex);
-    if (soak.first_failure.empty()) soak.first_failure = fmt::format("network {}, request {}: {}", s, r, got);
+    if (got != subject.expected[r]) {
+      soak.fail(fmt::format("network {}, request {} after {} runs: {}", s, r, soak.runs.load(), got));
+    }
   }
 }
 
@@ -206,14 +213,20 @@ TEST(Soak, mixed_requests_of_many_threads_keep_results_and_memory) {
   soak.all = subjects();
   const auto begin = Clock::now();
   soak.end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds()));
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) threads.emplace_back(client, std::ref(soak), static_cast<uint64_t>(t) + 1);
   std::vector<Usage> samples;
-  while (Clock::now() < soak.end) {
-    samples.push_back(usage());
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) threads.emplace_back(client, std::ref(soak), static_cast<uint64_t>(t) + 1);
+    while (Clock::now() < soak.end && !soak.failed()) {
+      try {
+        samples.push_back(usage());
+      } catch (const std::exception& error) {
+        soak.fail(error.what());
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
   }
-  for (std::thread& thread : threads) thread.join();
+  ASSERT_FALSE(soak.failed()) << soak.first_failure;
   // In the first half every session meets every shape.
   const Usage before = largest(samples, 0.4, 0.5), after = largest(samples, 0.9, 1.0);
   fmt::print(
@@ -221,7 +234,6 @@ TEST(Soak, mixed_requests_of_many_threads_keep_results_and_memory) {
       "{:.1f} MB\n",
       soak.runs.load(), soak.all.size(), kThreads, seconds(), soak.wrong.load(), before.host / 1e6, after.host / 1e6,
       before.device / 1e6, after.device / 1e6);
-  EXPECT_EQ(soak.wrong, 0) << soak.first_failure;
   EXPECT_LE(after.host, before.host * (1 + kMostGrowth));
   EXPECT_LE(after.device, before.device * (1 + kMostGrowth));
 }
