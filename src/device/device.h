@@ -5,10 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "device/activity.h"
 
 namespace graft {
 
@@ -94,6 +98,9 @@ class Device {
   virtual std::unique_ptr<DeviceStream> make_stream() = 0;
   /// Loads what the code generator made for this device.
   virtual std::shared_ptr<const DeviceModule> load(std::span<const std::byte> code) = 0;
+  /// What this process ran on the device while `work`, which waits for it, was at it, in the order of the begin. Throws
+  /// Error{device} where that cannot be told.
+  virtual std::vector<DeviceActivity> trace(const std::function<void()>& work) = 0;
 };
 
 }  // namespace graft

@@ -132,6 +132,13 @@ Status Session::time_steps(int repetitions, double& milliseconds) {
   });
 }
 
+Status Session::trace_steps(std::vector<DeviceActivity>& activities) {
+  return guarded([&] {
+    const auto scope = state_->stream ? state_->stream->enter() : nullptr;
+    activities = state_->trace_steps();
+  });
+}
+
 Status Session::output_shapes(std::span<const std::vector<int64_t>> inputs,
                               std::vector<std::vector<int64_t>>& outputs) {
   return guarded([&] {

@@ -17,6 +17,7 @@
 namespace graft {
 
 class Device;
+struct DeviceActivity;
 struct DeviceCode;
 class LoadedObject;
 
@@ -83,6 +84,9 @@ class Session {
   /// copies of inputs and outputs, the mean of so many replays. Fails on a CPU, before a run, and where a step cannot
   /// be recorded (it runs in the interpreter, or its sizes are computed by the run).
   Status time_steps(int repetitions, double& milliseconds);
+  /// What the device runs in one replay of these steps, in the order of the begin, each kernel with its time. Fails
+  /// where time_steps() does, and where the device cannot tell.
+  Status trace_steps(std::vector<DeviceActivity>& activities);
 
   /// The output shapes that inputs of these shapes give (only when no size is computed by the run).
   Status output_shapes(std::span<const std::vector<int64_t>> inputs, std::vector<std::vector<int64_t>>& outputs);

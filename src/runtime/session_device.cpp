@@ -197,17 +197,32 @@ void Session::State::interpret_on_host(int index, const Bindings& bindings) {
   }
 }
 
-double Session::State::time_steps(int repetitions) {
+/// The steps of the last run as a graph.
+std::shared_ptr<DeviceGraph> Session::State::record_last() {
   GRAFT_USER_CHECK(stream && last && can_record, kInvalidArgument,
                    "only the steps of a finished run on a device, with sizes known before it and none in the "
                    "interpreter, can be replayed",
                    "run");
-  const std::shared_ptr<DeviceGraph> graph = record(*last);
+  return record(*last);
+}
+
+double Session::State::time_steps(int repetitions) {
+  const std::shared_ptr<DeviceGraph> graph = record_last();
   stream->replay(*graph);
   stream->mark(0);
   for (int i = 0; i < repetitions; ++i) stream->replay(*graph);
   stream->mark(1);
   return stream->elapsed_us(0, 1) * 1e-3 / repetitions;
+}
+
+std::vector<DeviceActivity> Session::State::trace_steps() {
+  const std::shared_ptr<DeviceGraph> graph = record_last();
+  stream->replay(*graph);
+  stream->wait();
+  return loaded->device->device->trace([&] {
+    stream->replay(*graph);
+    stream->wait();
+  });
 }
 
 }  // namespace graft

@@ -149,7 +149,9 @@ struct Session::State {
   void launch_on_device(int step, const ReadyStep& ready, const int64_t* sizes);
   void interpret_on_host(int step, const Bindings& bindings);
   std::shared_ptr<DeviceGraph> record(const Prepared& p);
+  std::shared_ptr<DeviceGraph> record_last();
   double time_steps(int repetitions);
+  std::vector<DeviceActivity> trace_steps();
   void* pointer(int tensor) const { return memory[roots[tensor]]; }
 };
 

@@ -89,6 +89,9 @@ class PagedDevice : public graft::Device {
   std::shared_ptr<const graft::DeviceModule> load(std::span<const std::byte>) override {
     throw graft::Error(graft::ErrorKind::kInternal, "it loads no kernels", "paged device");
   }
+  std::vector<graft::DeviceActivity> trace(const std::function<void()>&) override {
+    throw graft::Error(graft::ErrorKind::kDevice, "it runs no kernels", "paged device");
+  }
 
  private:
   std::string name_ = "paged memory";

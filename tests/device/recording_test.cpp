@@ -71,6 +71,10 @@ class HostDevice : public Device {
   double peak_gflops(bool) const override { return 0; }
   std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<HostStream>(replays); }
   std::shared_ptr<const DeviceModule> load(std::span<const std::byte>) override { return nullptr; }
+  std::vector<DeviceActivity> trace(const std::function<void()>& work) override {
+    work();
+    return {{"work", 1, 2}};
+  }
   int replays = 0;
 
  private:

@@ -204,6 +204,29 @@ TEST_P(OnDevice, a_memory_limit_names_the_tensor_and_the_session_stays_usable) {
   expect_close(to.read(), expected(x));
 }
 
+TEST_P(OnDevice, a_replay_is_told_kernel_by_kernel) {
+  std::vector<DeviceActivity> activities;
+  EXPECT_NE(session_->trace_steps(activities).message().find("only the steps of a finished run"), std::string::npos);
+  expected(seeded(1));
+  const Status status = session_->trace_steps(activities);
+  if (!is_gpu()) {
+    EXPECT_FALSE(status.ok());
+    return;
+  }
+  if (!status.ok() && status.message().find("CUPTI") != std::string::npos) GTEST_SKIP() << status.message();
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_GE(activities.size(), session_->engine().kernels.size());
+  double begin = 0;
+  for (const DeviceActivity& activity : activities) {
+    EXPECT_GE(activity.begin_us, begin);
+    EXPECT_GT(activity.end_us, activity.begin_us) << activity.name;
+    begin = activity.begin_us;
+  }
+  const std::string& kernel = session_->engine().kernels[0].name;
+  const auto is_it = [&](const DeviceActivity& activity) { return activity.name == kernel; };
+  EXPECT_TRUE(std::any_of(activities.begin(), activities.end(), is_it)) << kernel;
+}
+
 TEST_P(OnDevice, sizes_that_the_run_computes_may_lie_there_too) {
   Session session(load(graft_test::kPositives), 1);
   const std::vector<float> values = {1, -2, 3, -4, 5};

@@ -17,6 +17,7 @@
 #include "commands.h"
 #include "compile.h"
 #include "console.h"
+#include "device/activity.h"
 #include "machine_peak.h"
 #include "model_options.h"
 #include "runtime/bind.h"
@@ -42,6 +43,8 @@ struct Measurement {
   std::vector<StepTime> last;        ///< of the last run
   double total = 0;                  ///< of the medians
   size_t arena_bytes = 0;
+  std::vector<DeviceActivity> activities;  ///< of one replay on a device
+  std::string untraced;                    ///< why there are none
 };
 
 double median(std::vector<double> values) {
@@ -74,6 +77,10 @@ Measurement measure(const std::shared_ptr<const LoadedEngine>& engine, std::vect
   result.total = std::accumulate(result.milliseconds.begin(), result.milliseconds.end(), 0.0);
   result.last = session.profile();
   result.arena_bytes = session.arena_bytes();
+  if (on_device) {
+    const Status status = session.trace_steps(result.activities);
+    if (!status.ok()) result.untraced = status.message();
+  }
   return result;
 }
 
@@ -155,6 +162,20 @@ void print_steps(const LoadedEngine& loaded, const Measurement* measured, const 
   }
 }
 
+/// Steps are timed one by one above; what a replayed run adds between kernels, or saves, shows here.
+void print_replay(const Measurement& measured) {
+  if (!measured.untraced.empty()) fmt::print("time between kernels: not known, {}\n", measured.untraced);
+  if (measured.activities.empty()) return;
+  const ActivitySummary summary = summarize(measured.activities);
+  fmt::print("replayed: {} kernels, copies and fills in {:.3f} ms, {:.3f} ms of it between them ({:.1f} %)",
+             measured.activities.size(), summary.whole_us / 1000, summary.idle_us / 1000,
+             100 * summary.idle_us / summary.whole_us);
+  if (!summary.after_longest.empty()) {
+    fmt::print("; the longest pause, {:.1f} us, is before {}", summary.longest_idle_us, summary.after_longest);
+  }
+  fmt::print("\n");
+}
+
 /// What each kernel's region was done with, and what lost against it; equal steps are told once.
 void print_candidates(const Engine& engine) {
   Table table("rlrl");
@@ -212,6 +233,15 @@ void write_trace(const std::string& path, const Engine& engine, const Measuremen
                       {"dur", time.end_us - time.begin_us},
                       {"args", {{"operators", step.operators}, {"nodes", step.nodes}, {"schedule", step.schedule}}}});
   }
+  for (const DeviceActivity& activity : measured.activities) {
+    events.push_back({{"name", activity.name},
+                      {"cat", "replay"},
+                      {"ph", "X"},
+                      {"pid", 2},
+                      {"tid", 1},
+                      {"ts", activity.begin_us - measured.activities[0].begin_us},
+                      {"dur", activity.end_us - activity.begin_us}});
+  }
   const nlohmann::json trace = {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
   write_file(path, trace.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
@@ -235,6 +265,7 @@ int InspectCommand::run() const {
   }
   const Measurement* shown = measured ? &*measured : nullptr;
   print_steps(*loaded, shown, bindings, before);
+  if (shown) print_replay(*shown);
   print_candidates(engine);
   print_memory(engine, shown, bindings);
   if (!trace.empty() && measured) write_trace(trace, engine, *measured);
@@ -252,7 +283,8 @@ void add_inspect(CLI::App& app, Action& action) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   const auto quiet = sub->add_flag("--no-run", command->no_run, "only show what is there; measure nothing");
-  sub->add_option("--trace", command->trace, "write the steps of a run for ui.perfetto.dev or chrome://tracing")
+  sub->add_option("--trace", command->trace,
+                  "write the steps of a run, and a GPU's kernels, for ui.perfetto.dev or chrome://tracing")
       ->type_name("FILE")
       ->excludes(quiet);
   sub->add_flag("--text", command->text, "print the whole plan as text instead");

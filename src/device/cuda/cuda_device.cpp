@@ -10,6 +10,7 @@
 #include "device/cuda/cuda_stream.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch_rule.h"
+#include "device/cuda/trace.h"
 
 namespace graft {
 namespace {
@@ -96,6 +97,7 @@ class CudaDevice : public Device {
   std::shared_ptr<const DeviceModule> load(std::span<const std::byte> code) override {
     return std::make_shared<CudaModule>(context_, attribute(kMultiprocessors), code);
   }
+  std::vector<DeviceActivity> trace(const std::function<void()>& work) override { return trace_cuda(work); }
 
   double peak_gflops(bool half) const override {
     // Operations of a multiprocessor in a clock, from NVIDIA's tables of arithmetic throughput.
