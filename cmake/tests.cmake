@@ -8,7 +8,7 @@ endif()
 enable_testing()
 graft_require(GTest)
 include(GoogleTest)
-set(graft_core_kinds unit golden plan ops llvm cuda device onednn)
+set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator)
 set(graft_own_commands bench mutate replay)  # their run.py is a command of ./dev, not a test
 
 graft_sources(support_sources tests/support)
@@ -38,9 +38,15 @@ function(graft_add_tests kind label)
   if(TARGET graft_${kind}_objects)
     target_link_libraries(${name} PRIVATE graft_${kind}_objects)
   endif()
+  if(kind STREQUAL "emulator")
+    target_link_libraries(${name} PRIVATE
+      graft_cuda_objects -Wl,--no-as-needed graft_emulated_cuda graft_emulated_nvrtc)
+  endif()
   # `./dev bundle` takes them along; `cmake --install` does not unless it is asked for the component.
   set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
-  install(TARGETS ${name} RUNTIME DESTINATION libexec COMPONENT tests EXCLUDE_FROM_ALL)
+  if(NOT kind STREQUAL "emulator")  # which needs the sources and a compiler
+    install(TARGETS ${name} RUNTIME DESTINATION libexec COMPONENT tests EXCLUDE_FROM_ALL)
+  endif()
   if(kind STREQUAL "ops")
     add_test(NAME ops COMMAND ${name})
     set_tests_properties(ops PROPERTIES LABELS ${label} TIMEOUT 1200)
@@ -49,6 +55,30 @@ function(graft_add_tests kind label)
       PROPERTIES LABELS ${label} TIMEOUT 600)
   endif()
 endfunction()
+
+# An emulated GPU: libraries with the names and functions of NVIDIA's driver and NVRTC that compile
+# kernels for the host and run them there. They lie in a folder of their own, and are found only by
+# whom they are loaded in front of.
+set(emulator_folder ${CMAKE_BINARY_DIR}/emulator)
+function(graft_emulated name version)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/tests/emulator/library/)
+  add_library(graft_emulated_${name} SHARED ${ARGN}
+    ${CMAKE_SOURCE_DIR}/src/base/error.cpp ${CMAKE_SOURCE_DIR}/src/base/hash.cpp)
+  target_include_directories(graft_emulated_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src
+    ${CMAKE_SOURCE_DIR}/tests/emulator)
+  target_compile_features(graft_emulated_${name} PRIVATE cxx_std_20)
+  target_compile_definitions(graft_emulated_${name} PRIVATE
+    GRAFT_EMULATOR_DEVICE="${CMAKE_SOURCE_DIR}/tests/emulator/device"
+    GRAFT_EMULATOR_FOLDER="${emulator_folder}" GRAFT_EMULATOR_COMPILER="${CMAKE_CXX_COMPILER}")
+  target_link_libraries(graft_emulated_${name} PRIVATE graft_warnings ${GRAFT_XXHASH_LIBRARY})
+  set_target_properties(graft_emulated_${name} PROPERTIES OUTPUT_NAME ${name}
+    SOVERSION ${version} LIBRARY_OUTPUT_DIRECTORY ${emulator_folder})
+endfunction()
+if(NOT GRAFT_SANITIZE)
+  graft_emulated(cuda 1 barriers.cpp cluster.cpp copies.cpp driver.cpp fiber.cpp host_compiler.cpp
+    memory.cpp shared_memory.cpp trap.cpp warpgroups.cpp warps.cpp)
+  graft_emulated(nvrtc 13 host_compiler.cpp nvrtc.cpp ptx_text.cpp translate.cpp)
+endif()
 
 # The Python side of a folder: pytest for test_*.py, and run.py as a program of its own.
 function(graft_add_python_tests kind folder label)
@@ -71,6 +101,9 @@ endfunction()
 
 file(GLOB folders CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/tests/*)
 list(REMOVE_ITEM folders fuzz support)
+if(GRAFT_SANITIZE)
+  list(REMOVE_ITEM folders emulator)  # its threads change stacks
+endif()
 foreach(kind ${folders})
   if(IS_DIRECTORY ${CMAKE_SOURCE_DIR}/tests/${kind})
     set(label all)
@@ -81,6 +114,26 @@ foreach(kind ${folders})
     graft_add_python_tests(${kind} ${CMAKE_SOURCE_DIR}/tests/${kind} ${label})
   endif()
 endforeach()
+
+# graft_add_emulated(NAME LABEL BINARY FILTER [VARIABLE=VALUE...]): a test binary whose GPU is emulated. Its kernels
+# are kept apart from a real one's, by the emulator, which knows what goes into them.
+function(graft_add_emulated name label binary filter)
+  add_test(NAME emulated-${name} COMMAND ${binary} --gtest_brief=1 --gtest_filter=${filter})
+  set(preload LD_PRELOAD=${emulator_folder}/libcuda.so.1:${emulator_folder}/libnvrtc.so.13)
+  set_tests_properties(emulated-${name} PROPERTIES LABELS ${label} TIMEOUT 1200
+    ENVIRONMENT "${preload};GRAFT_TEST_DEVICE=cuda;GRAFT_DISABLE=cublaslt,cudnn;GRAFT_CACHE=/dev/null;${ARGN}")
+endfunction()
+if(NOT GRAFT_SANITIZE)
+  graft_add_emulated(device core graft_device_tests * GRAFT_EMULATED_GPU=sm_90a,sm_90a)
+  foreach(shard RANGE 3)
+    graft_add_emulated(ops-${shard} all graft_op_tests *GeneratedSample*
+      GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=${shard})
+  endforeach()
+  # What other instructions are used for where there are no warpgroups.
+  graft_add_emulated(ops-sm_80 all graft_op_tests
+    *GeneratedSample*MatMul*:*GeneratedSample*Gemm*:*GeneratedSample*Conv*:*GeneratedSample*Attention*
+    GRAFT_EMULATED_GPU=sm_80)
+endif()
 
 graft_add_python_tests(models ${CMAKE_SOURCE_DIR}/models all)
 graft_add_python_tests(bench ${CMAKE_SOURCE_DIR}/bench all)

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/describe_gpus.h"
 #include "fuse/fused_program.h"
 #include "kernel_source.h"
 #include "plan/build_engine.h"
 #include "runtime/session.h"
+#include "target/target.h"
 
 namespace graft {
 namespace {
@@ -23,6 +25,15 @@ void* allocate_result(void* context, int output, DType type, std::span<const int
   return results.tensors[output].mutable_bytes().data();
 }
 
+/// The first GPU of the target's architecture; the first one where there is none.
+std::shared_ptr<Device> gpu_for(const Target& target) {
+  const int count = static_cast<int>(describe_gpus().size());
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    if (cuda_architecture(ordinal) == target.architecture) return open_cuda_device(ordinal);
+  }
+  return open_cuda_device(0);
+}
+
 }  // namespace
 
 Engine engine_for(const Graph& graph, const std::string& target) {
@@ -32,8 +43,9 @@ Engine engine_for(const Graph& graph, const std::string& target) {
 }
 
 std::vector<TensorData> run_engine(Engine engine, const std::map<std::string, TensorData>& inputs) {
-  const bool on_gpu = parse_target(engine.target).kind == TargetKind::kCuda;
-  auto code = load_code(std::make_shared<const Engine>(std::move(engine)), {}, on_gpu ? open_cuda_device(0) : nullptr);
+  const Target target = parse_target(engine.target);
+  const bool on_gpu = target.kind == TargetKind::kCuda;
+  auto code = load_code(std::make_shared<const Engine>(std::move(engine)), {}, on_gpu ? gpu_for(target) : nullptr);
   Session session(std::move(code), 2);
   std::vector<BufferView> views;
   for (const int tensor : session.engine().inputs) {

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the lanes of a warp do together: exchanges, loads of matrices, products of fragments.
+#include <cstring>
+#include <string>
+
+#include "cluster.h"
+#include "device/interface.h"
+#include "elements.h"
+
+namespace graft::emulator {
+namespace {
+
+void require_all(unsigned mask) {
+  if (mask != 0xffffffffu) fail("lanes of part of a warp meet: not emulated");
+}
+
+struct Exchange {
+  unsigned value, result;
+  int lane, width;
+  graft_shuffle_mode mode;
+};
+
+/// The lane that a lane reads, itself when that would lie beyond its group of `width`.
+int source_of(const Exchange& own, int lane) {
+  const int first = lane / own.width * own.width;
+  switch (own.mode) {
+    case graft_shuffle_from:
+      return first + ((own.lane % own.width) + own.width) % own.width;
+    case graft_shuffle_up:
+      return lane - own.lane >= first ? lane - own.lane : lane;
+    case graft_shuffle_down:
+      return lane + own.lane < first + own.width ? lane + own.lane : lane;
+    case graft_shuffle_xor:
+      break;
+  }
+  return (lane ^ own.lane) < first + own.width ? lane ^ own.lane : lane;
+}
+
+void exchange(Warp& warp) {
+  const int lanes = static_cast<int>(warp.lanes.size());
+  for (int lane = 0; lane < lanes; ++lane) {
+    auto& own = *static_cast<Exchange*>(warp.own[lane]);
+    const int source = source_of(own, lane);
+    if (source >= lanes) fail("a lane reads one that is not there");
+    own.result = static_cast<Exchange*>(warp.own[source])->value;
+  }
+}
+
+struct Vote {
+  bool value;
+  unsigned result;
+};
+
+void vote(Warp& warp) {
+  unsigned result = 0;
+  const size_t lanes = warp.lanes.size();
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    result |= static_cast<unsigned>(static_cast<Vote*>(warp.own[lane])->value) << lane;
+  }
+  for (size_t lane = 0; lane < lanes; ++lane) static_cast<Vote*>(warp.own[lane])->result = result;
+}
+
+struct Rows {
+  unsigned* const* registers;
+  const uint16_t* row;
+  int count;
+  bool transposed;
+};
+
+/// Lane l of matrix m gets the elements (l / 4, l % 4 * 2) and its right neighbour, or those of the transposed one.
+void load_matrices(Warp& warp) {
+  uint16_t rows[4][8][8];
+  const int count = static_cast<Rows*>(warp.own[0])->count;
+  for (int lane = 0; lane < count * 8; ++lane) {
+    std::memcpy(rows[lane / 8][lane % 8], static_cast<Rows*>(warp.own[lane])->row, sizeof rows[0][0]);
+  }
+  for (int lane = 0; lane < 32; ++lane) {
+    const Rows& own = *static_cast<Rows*>(warp.own[lane]);
+    const int row = lane / 4, column = lane % 4 * 2;
+    for (int m = 0; m < count; ++m) {
+      const unsigned low = own.transposed ? rows[m][column][row] : rows[m][row][column];
+      const unsigned high = own.transposed ? rows[m][column + 1][row] : rows[m][row][column + 1];
+      *own.registers[m] = low | high << 16;
+    }
+  }
+}
+
+struct Product {
+  graft_element type;
+  float* const* d;
+  const unsigned* const* a;
+  const unsigned* const* b;
+};
+
+/// The element of A or B that half `half` of register `i` of a lane holds: (outer, depth), of B (column, depth).
+void place(graft_element type, int lane, int i, int half, bool is_b, int& outer, int& depth) {
+  const int group = lane / 4, pair = lane % 4;
+  const int step = is_b ? i : i / 2;  // along the depth
+  outer = group + (is_b ? 0 : i % 2 * 8);
+  depth = type == graft_tf32 ? step * 4 + pair : step * 8 + pair * 2 + half;
+}
+
+void gather(const Warp& warp, graft_element type, bool is_b, float (&to)[16][16]) {
+  const int registers = is_b ? 2 : 4, halves = type == graft_tf32 ? 1 : 2;
+  for (int lane = 0; lane < 32; ++lane) {
+    const auto& own = *static_cast<Product*>(warp.own[lane]);
+    for (int i = 0; i < registers; ++i) {
+      const unsigned bits = *(is_b ? own.b : own.a)[i];
+      for (int half = 0; half < halves; ++half) {
+        int outer, depth;
+        place(type, lane, i, half, is_b, outer, depth);
+        to[outer][depth] = element_value(type, bits >> 16 * half);
+      }
+    }
+  }
+}
+
+void multiply(Warp& warp) {
+  const graft_element type = static_cast<Product*>(warp.own[0])->type;
+  const int depth = type == graft_tf32 ? 8 : 16;
+  float a[16][16], b[16][16];
+  gather(warp, type, false, a);
+  gather(warp, type, true, b);
+  for (int lane = 0; lane < 32; ++lane) {
+    const auto& own = *static_cast<Product*>(warp.own[lane]);
+    for (int e = 0; e < 4; ++e) {
+      const int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+      float sum = *own.d[e];
+      for (int k = 0; k < depth; ++k) sum += a[row][k] * b[column][k];
+      *own.d[e] = sum;
+    }
+  }
+}
+
+}  // namespace
+
+float element_value(graft_element type, unsigned bits) {
+  if (type == graft_f16) return graft_f16_value(static_cast<uint16_t>(bits));
+  bits = type == graft_bf16 ? bits << 16 : bits & 0xffffe000u;  // a unit reads 19 bits of a tf32
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+}  // namespace graft::emulator
+
+using namespace graft::emulator;
+
+unsigned graft_shuffle(unsigned mask, unsigned value, int lane, int width, graft_shuffle_mode mode) {
+  require_all(mask);
+  Exchange own{value, 0, lane, width, mode};
+  meet("a shuffle", &own, &exchange);
+  return own.result;
+}
+
+unsigned graft_ballot(unsigned mask, bool value) {
+  require_all(mask);
+  Vote own{value, 0};
+  meet("a vote", &own, &vote);
+  return own.result;
+}
+
+void graft_warp_barrier(unsigned mask) {
+  require_all(mask);
+  meet("a barrier of the warp", nullptr, [](Warp&) {});
+}
+
+void graft_load_matrices(unsigned* const* registers, int count, bool transposed, unsigned row) {
+  constexpr unsigned kRowBytes = 16;
+  const bool reads = cluster().current()->lane < count * 8;
+  const void* elements = reads ? graft_shared_pointer(row, kRowBytes) : nullptr;
+  Rows own{registers, static_cast<const uint16_t*>(elements), count, transposed};
+  meet(transposed ? "a load of transposed matrices" : "a load of matrices", &own, &load_matrices);
+}
+
+void graft_multiply(graft_element type, float* const* d, const unsigned* const* a, const unsigned* const* b) {
+  Product own{type, d, a, b};
+  meet("a product of fragments", &own, &multiply);
+}
+
+unsigned short graft_f16_bits(float value) {
+  const _Float16 half = static_cast<_Float16>(value);
+  unsigned short bits;
+  std::memcpy(&bits, &half, sizeof bits);
+  return value != value ? 0x7fff : bits;  // a GPU's NaN
+}
+
+float graft_f16_value(unsigned short bits) {
+  _Float16 half;
+  std::memcpy(&half, &bits, sizeof half);
+  return static_cast<float>(half);
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products, convolutions and attention by many schedules, in sizes that no tile fits, on emulated GPUs of two kinds.
+#include <cmath>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "emulator/gpu_run.h"
+#include "support/library_graphs.h"
+
+namespace graft {
+namespace {
+
+/// A step of a graph and the schedules to do it by.
+struct ScheduledCase {
+  std::string name, target, type, graph, step;
+  std::vector<std::string> schedules;
+  Bindings sizes = {};
+  std::string precision = "";
+};
+
+void PrintTo(const ScheduledCase& c, std::ostream* stream) { *stream << c.name; }
+
+class Schedules : public testing::TestWithParam<ScheduledCase> {};
+
+TEST_P(Schedules, give_what_the_interpreter_gives) {
+  const ScheduledCase& c = GetParam();
+  const GpuCase on_gpu(c.graph, c.sizes, c.precision);
+  for (const std::string& schedule : c.schedules) {
+    SCOPED_TRACE(schedule);
+    EXPECT_LT(on_gpu.difference(on_gpu.run(c.target, c.step, schedule)), tolerance_on_gpu(c.type));
+  }
+}
+
+std::string product(int m, int n, int k, int threads, int stages, int panel, const std::string& more = "") {
+  const std::string roles = more.empty() ? "producers=0 group=1 split=1" : more;
+  return fmt::format("product m={} n={} k={} threads={} stages={} panel={} {}", m, n, k, threads, stages, panel, roles);
+}
+
+/// [m, k] times [k, n] with a bias and a residual.
+std::string product_with_tail(const std::string& m, int n, const std::string& k, const char* type, bool constant) {
+  const std::string weights = constant ? fmt::format("  constant %w: {0}[{1}, {2}] = all 0.25\n", type, k, n)
+                                       : fmt::format("  input %w: {0}[{1}, {2}]\n", type, k, n);
+  return fmt::format(R"(graph "main" {{
+  opset "" 28
+  input %x: {0}[{1}, {3}]
+{4}  input %bias: {0}[{2}]
+  input %residual: {0}[{1}, {2}]
+  %p: ? = MatMul "product" (%x, %w)
+  %b: ? = Add "with_bias" (%p, %bias)
+  %r: ? = Add "with_residual" (%b, %residual)
+  %y: ? = Relu "clamp" (%r)
+  output %y
+}})",
+                     type, m, n, k, weights);
+}
+
+const std::vector<std::string> kHalfSchedules = {product(128, 128, 64, 256, 3, 0), product(64, 64, 64, 128, 4, 0),
+                                                 product(64, 32, 64, 128, 2, 0), product(128, 64, 32, 128, 3, 0)};
+const std::vector<std::string> kHopperSchedules = {product(128, 128, 64, 256, 3, 0),
+                                                   product(64, 64, 64, 128, 4, 0),
+                                                   product(64, 64, 64, 128, 2, 0),
+                                                   product(128, 128, 64, 256, 4, 0, "producers=128 group=1 split=1"),
+                                                   product(128, 128, 64, 256, 2, 0, "producers=128 group=2 split=1"),
+                                                   product(64, 64, 64, 128, 3, 0, "producers=128 group=1 split=2")};
+const std::vector<std::string> kSingleSchedules = {product(64, 64, 16, 128, 3, 0), product(32, 32, 16, 64, 4, 0),
+                                                   product(16, 32, 16, 32, 2, 0), product(128, 64, 16, 128, 3, 0)};
+
+ScheduledCase product_case(std::string name, const char* target, const char* type, const std::string& m, int n,
+                           const std::string& k, const std::vector<std::string>& schedules, Bindings sizes = {}) {
+  const std::string graph = product_with_tail(m, n, k, type, false);
+  return {std::move(name), target, type, graph, "product", schedules, std::move(sizes)};
+}
+
+ScheduledCase in_tf32(ScheduledCase c) {
+  c.precision = c.type = "tf32";
+  return c;
+}
+
+std::vector<ScheduledCase> products() {
+  return {
+      product_case("f32_odd", "sm_80", "f32", "67", 45, "83", kSingleSchedules),
+      product_case("f32_even", "sm_90a", "f32", "72", 64, "96", kSingleSchedules),
+      product_case("f32_open", "sm_90a", "f32", "m", 40, "k", kSingleSchedules, {{"m", 33}, {"k", 50}}),
+      in_tf32(product_case("tf32_odd", "sm_80", "f32", "67", 45, "83", kSingleSchedules)),
+      in_tf32(product_case("tf32_even", "sm_90a", "f32", "72", 64, "96", kSingleSchedules)),
+      product_case("f16_odd", "sm_80", "f16", "131", 77, "93", kHalfSchedules),
+      product_case("f16_even", "sm_80", "f16", "136", 80, "160", kHalfSchedules),
+      product_case("bf16_odd", "sm_80", "bf16", "67", 45, "83", kHalfSchedules),
+      product_case("f16_odd_on_hopper", "sm_90a", "f16", "131", 77, "93", kHopperSchedules),
+      product_case("f16_even_on_hopper", "sm_90a", "f16", "136", 200, "264", kHopperSchedules),
+      product_case("bf16_even_on_hopper", "sm_90a", "bf16", "72", 136, "192", kHopperSchedules),
+      product_case("f16_open_on_hopper", "sm_90a", "f16", "m", 136, "200", kHopperSchedules, {{"m", 150}}),
+  };
+}
+
+/// Weights that are known are packed into panels.
+std::vector<ScheduledCase> packed_products() {
+  const auto packed = [](std::string name, const char* target, const char* type, std::vector<std::string> schedules) {
+    return ScheduledCase{std::move(name),     target, type, product_with_tail("70", 100, "130", type, true), "product",
+                         std::move(schedules)};
+  };
+  const std::string roles = "producers=128 group=1 split=1";
+  return {packed("f32_in_panels", "sm_80", "f32", {product(64, 64, 16, 128, 3, 32), product(32, 32, 16, 64, 4, 32)}),
+          packed("f16_in_panels", "sm_80", "f16", {product(64, 64, 64, 128, 3, 64), product(64, 32, 64, 128, 3, 32)}),
+          packed("f16_in_panels_on_hopper", "sm_90a", "f16",
+                 {product(64, 64, 64, 128, 3, 64), product(128, 128, 64, 256, 3, 64, roles)})};
+}
+
+/// Batches, transposed operands, and operands that broadcast.
+std::vector<ScheduledCase> batched_products() {
+  const auto batched = [](std::string name, const char* target, const char* type, std::vector<std::string> schedules) {
+    const std::string graph = fmt::format(R"(graph "main" {{
+  opset "" 28
+  input %x: {0}[2, 3, 37, 50]
+  input %w: {0}[2, 3, 70, 50]
+  %t: ? = Transpose "turn" (%w) {{perm = [0, 1, 3, 2]}}
+  %y: ? = MatMul "product" (%x, %t)
+  output %y
+}})",
+                                          type);
+    return ScheduledCase{std::move(name), target, type, graph, "product", std::move(schedules)};
+  };
+  return {batched("f32_batched", "sm_80", "f32", {product(32, 32, 16, 64, 3, 0), product(64, 64, 16, 128, 3, 0)}),
+          batched("f16_batched", "sm_80", "f16", {product(64, 64, 64, 128, 3, 0), product(64, 32, 64, 128, 2, 0)}),
+          batched("bf16_batched_on_hopper", "sm_90a", "bf16", {product(64, 64, 64, 128, 3, 0)})};
+}
+
+ScheduledCase convolution(std::string name, const char* target, const char* type, const char* sizes,
+                          const char* weights, const char* attributes, int in, int out,
+                          std::vector<std::string> schedules) {
+  ConvolutionGraph graph{sizes, weights, attributes, in, out};
+  graph.type = type;
+  graph.inputs = fmt::format("  input %bias: {}[1, {}, 1, 1]\n", type, out);
+  graph.after = "  %d: ? = Add \"bias\" (%c, %bias)\n  %z: ? = Relu \"clamp\" (%d)\n";
+  return {std::move(name), target, type, graph.text(), "conv", std::move(schedules)};
+}
+
+std::vector<ScheduledCase> convolutions() {
+  const char* padded = "pads = [1, 1, 1, 1]";
+  const char* strided = "pads = [1, 0, 1, 0], strides = [2, 1]";
+  const std::vector<std::string> single = {product(32, 32, 16, 64, 3, 0), product(64, 32, 16, 64, 4, 0)};
+  const std::vector<std::string> half = {product(64, 32, 64, 128, 3, 0), product(64, 64, 64, 128, 2, 0)};
+  return {convolution("f32_padded", "sm_80", "f32", "2, 8, 7, 9", "24, 8, 3, 3", padded, 8, 24, single),
+          convolution("f32_strided", "sm_90a", "f32", "2, 12, 9, 7", "20, 12, 3, 3", strided, 12, 20, single),
+          convolution("f16_padded", "sm_80", "f16", "2, 16, 7, 9", "24, 16, 3, 3", padded, 16, 24, half),
+          convolution("f16_of_many_channels", "sm_90a", "f16", "1, 64, 6, 7", "64, 64, 3, 3", padded, 64, 64, half),
+          convolution("f16_strided", "sm_90a", "f16", "1, 64, 9, 7", "40, 64, 3, 3", strided, 64, 40, half)};
+}
+
+/// Convolutions of single channels, which are no products: by the cost model's schedule.
+std::vector<ScheduledCase> channelwise() {
+  const auto of = [](std::string name, const char* target, const char* type, const char* sizes, const char* weights,
+                     const char* attributes, int channels) {
+    return convolution(std::move(name), target, type, sizes, weights, attributes, channels, channels, {""});
+  };
+  return {of("f32_channelwise", "sm_80", "f32", "2, 16, 9, 11", "16, 1, 3, 3", "group = 16, pads = [1, 1, 1, 1]", 16),
+          of("f16_channelwise", "sm_90a", "f16", "2, 24, 9, 11", "24, 1, 3, 3", "group = 24, pads = [1, 1, 1, 1]", 24),
+          of("f16_channelwise_rows", "sm_90a", "f16", "1, 16, 12, 10", "16, 1, 5, 1", "group = 16", 16),
+          of("f32_channelwise_strided", "sm_90a", "f32", "1, 12, 11, 9", "12, 1, 3, 3",
+             "group = 12, strides = [2, 2], pads = [1, 1, 1, 1]", 12)};
+}
+
+ScheduledCase attention(std::string name, const char* target, const char* type, int queries, int keys, int width,
+                        std::vector<std::string> schedules, bool open = false) {
+  const std::string rows = open ? "queries" : std::to_string(queries), columns = open ? "keys" : std::to_string(keys);
+  const std::string graph = fmt::format(R"(graph "main" {{
+  opset "" 28
+  input %q: {0}[1, 2, {1}, {3}]
+  input %k: {0}[1, 2, {2}, {3}]
+  input %v: {0}[1, 2, {2}, {3}]
+  input %mask: {0}[1, 1, {1}, {2}]
+  %y: ? = Attention "attention" (%q, %k, %v, %mask) {{scale = 0.5}}
+  output %y
+}})",
+                                        type, rows, columns, width);
+  const Bindings sizes = {{"queries", queries}, {"keys", keys}};
+  return {std::move(name), target, type, graph, "attention", std::move(schedules), sizes};
+}
+
+/// Keys behind a query do not count, and the last tile of keys is not whole.
+ScheduledCase causal_attention(std::string name, const char* target, const char* type, int length, int width) {
+  const std::string graph = fmt::format(R"(graph "main" {{
+  opset "" 28
+  input %q: {0}[1, 2, {1}, {2}]
+  input %k: {0}[1, 2, {1}, {2}]
+  input %v: {0}[1, 2, {1}, {2}]
+  %y: ? = Attention "attention" (%q, %k, %v) {{is_causal = 1, scale = 0.5}}
+  output %y
+}})",
+                                        type, length, width);
+  return {std::move(name), target, type, graph, "attention",
+          {"attention queries=64 keys=64", "attention queries=32 keys=32"}};
+}
+
+std::vector<ScheduledCase> attentions() {
+  const std::vector<std::string> schedules = {"attention queries=64 keys=64", "attention queries=128 keys=64",
+                                              "attention queries=32 keys=32", "attention queries=64 keys=128"};
+  return {attention("f32", "sm_80", "f32", 37, 75, 24, {schedules[0], schedules[2]}),
+          attention("f16", "sm_80", "f16", 70, 131, 40, schedules),
+          attention("bf16", "sm_80", "bf16", 33, 65, 64, {schedules[0]}),
+          attention("f16_on_hopper", "sm_90a", "f16", 70, 131, 64, schedules),
+          attention("bf16_open_on_hopper", "sm_90a", "bf16", 45, 90, 64, {schedules[0], schedules[3]}, true),
+          causal_attention("f32_causal", "sm_90a", "f32", 83, 24),
+          causal_attention("f16_causal", "sm_80", "f16", 131, 40),
+          causal_attention("f16_causal_on_hopper", "sm_90a", "f16", 131, 64),
+          attention("f16_wide_on_hopper", "sm_90a", "f16", 66, 129, 128, {schedules[0], schedules[3]})};
+}
+
+const auto kCaseName = [](const testing::TestParamInfo<ScheduledCase>& row) { return row.param.name; };
+
+INSTANTIATE_TEST_SUITE_P(packed_products, Schedules, testing::ValuesIn(packed_products()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(batched_products, Schedules, testing::ValuesIn(batched_products()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(convolutions, Schedules, testing::ValuesIn(convolutions()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(channelwise, Schedules, testing::ValuesIn(channelwise()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(attention, Schedules, testing::ValuesIn(attentions()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(products, Schedules, testing::ValuesIn(products()), kCaseName);
+
+}  // namespace
+}  // namespace graft
