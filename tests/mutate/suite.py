@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from tree import KINDS
 
-SHARDS = {"ops": 8}
+SHARDS = {"ops": 8, "gpu": 4}
+FILTERS = {"gpu": "*GeneratedSample*"}
 MEMORY = 8 << 30
 CHUNK_SECONDS = (2, 20, float("inf"))  # a fault is first tried with seconds of tests, then with all
 
@@ -45,11 +46,11 @@ class Suite:
         self.tree = tree
         self.tests = {}  # kind -> [(name, seconds, reached faults)]
 
-    def _environment(self, folder, **more):
+    def _environment(self, kind, folder, **more):
         cache = os.path.join(folder, "cache")
         os.makedirs(cache, mode=0o700, exist_ok=True)
         return {**os.environ, "TMPDIR": folder, "GRAFT_CACHE": cache, "GTEST_BRIEF": "1",
-                "GRAFT_FAULT_REFERENCES": str(self.tree.work / "references"), **more}
+                "GRAFT_FAULT_REFERENCES": str(self.tree.work / "references"), **self.tree.variables(kind), **more}
 
     def _run(self, kind, environment, folder, cpu_seconds, arguments=()):
         """Gives (exit code or None when it took too long, output)."""
@@ -87,11 +88,12 @@ class Suite:
     def _record_part(self, kind, shard):
         with tempfile.TemporaryDirectory(prefix="graft-mutate-") as folder:
             reach = os.path.join(folder, "reach")
-            environment = self._environment(folder, GRAFT_FAULT_REACH=reach, GTEST_SHARD_INDEX=str(shard),
+            environment = self._environment(kind, folder, GRAFT_FAULT_REACH=reach, GTEST_SHARD_INDEX=str(shard),
                                             GTEST_TOTAL_SHARDS=str(SHARDS.get(kind, 1)))
             # A folder that others may write to is no cache: each test then generates its kernels itself.
             os.chmod(environment["GRAFT_CACHE"], 0o777)
-            code, output = self._run(kind, environment, folder, 3600)
+            filters = [f"--gtest_filter={FILTERS[kind]}"] if kind in FILTERS else []
+            code, output = self._run(kind, environment, folder, 3600, filters)
             if code != 0:
                 raise SystemExit(f"mutate: {KINDS[kind]} fails without a fault ({code}):\n{output[-4000:]}")
             with open(reach + ".txt", encoding="utf-8") as file:
@@ -143,7 +145,7 @@ class Suite:
         flags = os.path.join(folder, "flags.txt")
         with open(flags, "w", encoding="utf-8") as file:
             file.write("--gtest_filter=" + ":".join(name.replace("-", "?") for name in names) + "\n")
-        environment = self._environment(folder, GRAFT_FAULT=str(fault.number), GTEST_FAIL_FAST="1")
+        environment = self._environment(kind, folder, GRAFT_FAULT=str(fault.number), GTEST_FAIL_FAST="1")
         code, output = self._run(kind, environment, folder, int(20 + 10 * seconds), [f"--gtest_flagfile={flags}"])
         if code == 0:
             return None

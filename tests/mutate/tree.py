@@ -14,7 +14,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 COPIED = ("CMakeLists.txt", "cmake", "docs", "examples", "include", "models", "src", "tests", "tools", "LICENSE",
           "THIRD_PARTY_NOTICES.md", "README.md")
 KINDS = {"unit": "graft_unit_tests", "golden": "graft_golden_tests", "llvm": "graft_llvm_tests",
-         "cuda": "graft_cuda_tests", "plan": "graft_plan_tests", "ops": "graft_op_tests"}
+         "cuda": "graft_cuda_tests", "plan": "graft_plan_tests", "emulator": "graft_emulator_tests",
+         "gpu": "graft_op_tests", "ops": "graft_op_tests"}  # gpu: the samples as kernels of the emulated GPU
+LIBRARIES = ("libcuda.so.1", "libnvrtc.so.13")
 ROUNDS = 12
 
 
@@ -69,7 +71,7 @@ class Tree:
         switch = HERE / "switch"
         wanted["src/base/fault_switch.h"] = (switch / "fault_switch.h").read_bytes()
         wanted["src/base/fault_switch.cpp"] = (switch / "fault_switch.cpp").read_bytes()
-        for kind in KINDS:
+        for kind in KINDS.keys() - {"gpu"}:
             wanted[f"tests/{kind}/reach_listener.cpp"] = (switch / "reach_listener.cpp").read_bytes()
         wanted["tests/ops/solve_reference.py"] = wanted["tests/ops/reference.py"]
         wanted["tests/ops/reference.py"] = (switch / "reference.py").read_bytes()
@@ -89,6 +91,13 @@ class Tree:
                 if path.is_file() and "__pycache__" not in path.parts and HERE not in path.parents:
                     yield path
 
+    def variables(self, kind):
+        """What a kind of tests wants in its environment."""
+        if kind != "gpu":
+            return {}
+        preload = ":".join(str(self.build / "emulator" / name) for name in LIBRARIES)
+        return {"LD_PRELOAD": preload, "GRAFT_TEST_DEVICE": "cuda"}
+
     def _configure(self):
         if (self.build / "build.ninja").exists():
             return
@@ -102,8 +111,8 @@ class Tree:
 
     def _compile(self):
         """The places (path, line) of the compiler's errors, none when all is built."""
-        command = ["cmake", "--build", self.build, "-j", str(os.cpu_count()), "--target", *KINDS.values(), "modules",
-                   "--", "-k", "0"]
+        targets = [*dict.fromkeys(KINDS.values()), "graft_emulated_cuda", "graft_emulated_nvrtc", "modules"]
+        command = ["cmake", "--build", self.build, "-j", str(os.cpu_count()), "--target", *targets, "--", "-k", "0"]
         with open(self.work / "build.log", "w", encoding="utf-8") as log:
             done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False)
         if done.returncode == 0:
