@@ -8,6 +8,7 @@
 #include "fuse/rewrite_region.h"
 #include "plan/block_schedule.h"
 #include "plan/spread_reduction.h"
+#include "tile/block_rules.h"
 #include "tile/lower.h"
 
 namespace graft {
@@ -162,6 +163,29 @@ Region mean_of(const Size& rows, const Size& columns) {
   return b.finish("mean", {b.compute("y", DType::kFloat32, {columns}, [&](const Indices& i) {
     return sum(i) * make_constant(DType::kFloat32, 0.5);
   })});
+}
+
+/// over k < 8: select(offset + k < 5, x[k], 0)
+tile::Reduce guarded(const Expr& offset, const tile::Axis& kept) {
+  const tile::Axis k{make_variable(), make_index(8), 8};
+  const Expr inside = lt(offset + k.variable, make_index(5));
+  const Expr x = make_load(0, DType::kFloat32, {k.variable});
+  return {.axes = {kept},
+          .reduced = {k},
+          .lift = {select(inside, x, make_constant(DType::kFloat32, 0))},
+          .monoid = make_monoid(Intrinsic::kAdd, DType::kFloat32),
+          .outputs = {{1, {kept.variable}, {}, ScatterMode::kSet}}};
+}
+
+TEST(BlockRules, a_sum_ends_where_its_guard_does_unless_each_result_has_its_own) {
+  const tile::Axis kept{make_variable(), make_index(4), 4};
+  tile::Reduce common = guarded(make_index(2), kept), own = guarded(kept.variable, kept);
+  tile::shorten_guarded(common);
+  EXPECT_EQ(common.lift[0]->kind, ExprKind::kLoad);
+  EXPECT_EQ(common.reduced[0].extent->integer, 3) << "5 - 2 of them";
+  tile::shorten_guarded(own);
+  EXPECT_NE(own.lift[0]->kind, ExprKind::kLoad);
+  EXPECT_EQ(own.reduced[0].extent->integer, 8);
 }
 
 TEST(SpreadReduction, few_results_of_many_elements_come_in_two_steps) {

@@ -44,6 +44,13 @@ constexpr std::string_view kEverything = R"(program everything {
       combine max(a0, b0), select(lt(a0, b0), b1, a1)
       into best[i6], where_2[i6]
     }
+    scan [i8 < 64] along i9 < 64 exclusive reverse {
+      state (a2: f32)
+      let t1 = exp(row[i8, i9])
+      initial 0:f32
+      step add(a2, mul(t1, t1))
+      row[i8, i9] = add(a2, t1)
+    }
     sort y[g0, 0] positions rank[g0, 0] length size(length) descending
     map [] {
       y[g0, check_index(index[g0], size(length))] min= best[0]
@@ -78,7 +85,7 @@ TEST(TileText, prints_what_it_read) {
         "fragment acc: f32[64, 64] strides [64, 1]", "stages 3", "map [i1 <", "ordered {",
         "where lt(add(i1, i2), size(length))", "y[g0, i1] += x[g0, i2]", "y[g0, i2] max= 0:f32",
         "acc[i3, i4] += row[i3, i5] * row[i5, i4]", "accumulate sequential {",
-        "combine max(a0, b0), select(lt(a0, b0), b1, a1)", "into best[i6], where_2[i6]",
+        "combine max(a0, b0), select(lt(a0, b0), b1, a1)", "into best[i6], where_2[i6]", "exclusive reverse {",
         "sort y[g0, 0] positions rank[g0, 0] length size(length) descending", "map [] {",
         "y[g0, 0] *= 2:f32"}) {
     EXPECT_NE(once.find(part), once.npos) << part << "\n" << once;
@@ -92,6 +99,14 @@ TEST(TileText, separates_programs_printed_one_after_the_other) {
   EXPECT_EQ(print(programs[0]), one);
   EXPECT_EQ(programs[1].name, "second");
   EXPECT_TRUE(parse_programs("  # nothing\n").empty());
+}
+
+TEST(TileText, names_roles_where_there_are_some) {
+  for (const char* threads : {"threads 128", "threads 128 producers 128", "threads 256 producers 128 group 4",
+                              "threads 128 producers 128 split 2"}) {
+    const std::string text = replaced(std::string(kEverything), "threads 128", threads);
+    EXPECT_NE(print(parse_program(text)).find(std::string("  ") + threads + "\n"), text.npos) << threads;
+  }
 }
 
 TEST(TileText, makes_identifiers_of_buffer_names) {
