@@ -312,6 +312,30 @@ TEST(CodegenCuda, contiguous_maps_use_wide_accesses) {
   EXPECT_EQ(text.find("Pack<f32, 8> x2"), text.npos) << "the gather stays scalar";
 }
 
+/// y = `value` of x, an element of a type that is read as f32.
+std::string map_kernel(std::string_view type, const std::string& value) {
+  std::string text = "program k {\n  threads 256\n  global b0: T[4096] strides [1]\n"
+                     "  global b1: T[4096] strides [1] written\n  grid [g0 < 2]\n  body {\n"
+                     "    map [i0 < 2048 bound 2048] {\n      let x = cast<f32>(b0[add(mul(g0, 2048), i0)])\n"
+                     "      b1[add(mul(g0, 2048), i0)] = cast<T>(" + value + ")\n    }\n  }\n}\n";
+  for (size_t at = text.find('T'); at != text.npos; at = text.find('T', at)) text.replace(at, 1, type);
+  return kernel_of(text);
+}
+
+TEST(CodegenCuda, results_of_16_bits_do_without_the_full_accuracy_of_f32) {
+  const std::string gelu = "mul(mul(x, 0.5:f32), add(1:f32, erf(mul(x, 0.70710677:f32))))";
+  EXPECT_NE(map_kernel("f16", gelu).find("raised_erf("), std::string::npos);
+  EXPECT_NE(map_kernel("bf16", "div(1:f32, add(1:f32, exp(neg(x))))").find("near_exp("), std::string::npos);
+  EXPECT_NE(map_kernel("f32", gelu).find("erff("), std::string::npos);
+}
+
+TEST(CodegenCuda, what_jumps_wants_exact_values_whatever_the_result_is) {
+  EXPECT_NE(map_kernel("f16", "div(x, 3:f32)").find("near_quotient("), std::string::npos);
+  EXPECT_EQ(map_kernel("f16", "floor(div(x, 3:f32))").find("near_quotient("), std::string::npos);
+  EXPECT_EQ(map_kernel("f16", "select(lt(exp(x), 1:f32), x, 0:f32)").find("near_exp("), std::string::npos);
+  EXPECT_NE(map_kernel("f16", "select(lt(x, 0:f32), exp(x), 0:f32)").find("near_exp("), std::string::npos);
+}
+
 TEST(CodegenCuda, refuses_tiles_beyond_shared_memory_with_a_reason) {
   const std::string_view large = R"(program large {
     threads 64

@@ -102,7 +102,16 @@ ExpressionWriter::Term ExpressionWriter::local_index(const Range& range, const s
 ExpressionWriter::Term ExpressionWriter::compute(const Expr& e) {
   if (e->kind == ExprKind::kLoad) return {load(e), {}, false};
   if (e->intrinsic == Intrinsic::kSelect) return select(e);
+  if (const auto narrow = names_.narrow_results ? narrow_spelling(e) : std::nullopt) {
+    return narrow_call(narrow->function, narrow->args);
+  }
   return call(e);
+}
+
+ExpressionWriter::Term ExpressionWriter::narrow_call(std::string_view function, const std::vector<Expr>& args) {
+  std::vector<std::string> texts;
+  for (const Expr& arg : args) texts.push_back(value(arg));
+  return {local(DType::kFloat32, fmt::format("{}({})", function, fmt::join(texts, ", "))), {}, false};
 }
 
 std::string ExpressionWriter::load(const Expr& e) {

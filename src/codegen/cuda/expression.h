@@ -2,6 +2,7 @@
 // Scalar expressions as CUDA C++ statements: one named value per node, shared nodes once, selects lazy.
 #pragma once
 
+#include <optional>
 #include <unordered_set>
 
 #include "codegen/cuda/kernel_text.h"
@@ -39,6 +40,7 @@ class ExpressionWriter {
   Term term(const Expr& e);
   Term compute(const Expr& e);
   Term call(const Expr& e);
+  Term narrow_call(std::string_view function, const std::vector<Expr>& args);
   Term select(const Expr& e);
   Term local_index(const Range& range, const std::string& text);
   std::string load(const Expr& e);
@@ -57,5 +59,17 @@ class ExpressionWriter {
 std::string literal(const ExprNode& constant);
 /// Spelling of an intrinsic over operands that are names, for operands of `type`.
 std::string intrinsic_text(Intrinsic intrinsic, DType type, const std::vector<std::string>& args);
+
+
+/// A function of the prelude, and what it is called with.
+struct NarrowSpelling {
+  std::string function;
+  std::vector<Expr> args;
+};
+/// Whether all that the program leaves in memory are floats of 16 bits, and nothing on the way to them jumps (floor,
+/// say, or a choice), so that f32 values which are nearly right serve.
+bool has_narrow_results(const tile::Program& program);
+/// A cheaper spelling of a call of f32 that serves where results are rounded to 16 bits; nothing where there is none.
+std::optional<NarrowSpelling> narrow_spelling(const Expr& e);
 
 }  // namespace graft::cuda

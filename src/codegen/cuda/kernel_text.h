@@ -95,6 +95,7 @@ struct KernelNames {
   std::unordered_map<int, Range> ranges;              ///< of the variables that are held in an int
   std::set<int> uniform;                              ///< variables with one value for all threads of a block
   std::unordered_map<int, FragmentLayout> fragments;  ///< by buffer
+  bool narrow_results = false;                        ///< all that is left in memory is rounded to 16 bits
 
   std::string size(const Size& size) const;
   /// `base + offset` of an affine element address whose variables have names; elements, i64, but for what fits an int.

@@ -79,6 +79,7 @@ Kernel KernelWriter::write() {
 }
 
 void KernelWriter::declare_names() {
+  names_.narrow_results = has_narrow_results(program_);
   for (size_t i = 0; i < program_.sizes.size(); ++i) {
     names_.sizes.emplace(program_.sizes[i], Size::symbol(fmt::format("s{}", i)));
   }

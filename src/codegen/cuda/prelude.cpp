@@ -140,6 +140,24 @@ GRAFT_DEVICE f32 power_of(f32 a, f32 b) { return (f32)pow((f64)a, (f64)b); }
 GRAFT_DEVICE f64 power_of(f64 a, f64 b) { return pow(a, b); }
 GRAFT_DEVICE f32 power_of_two(f32 x) { f32 r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 GRAFT_DEVICE f64 power_of_two(f64 x) { return exp2(x); }
+// What results of 16 bits need. The quotient is within 2 ulp whatever its operands are.
+GRAFT_DEVICE f32 near_exp(f32 x) { return power_of_two(x * 1.44269504f); }
+GRAFT_DEVICE f32 near_quotient(f32 a, f32 b) {
+  f32 r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
+}
+GRAFT_DEVICE f32 near_sqrt(f32 x) { f32 r; asm("sqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+// 1 + erf(x) = erfc(-x). The logarithm of erfc on 0..4.15 is a polynomial to 4e-6, and falls faster beyond.
+GRAFT_DEVICE f32 raised_erf(f32 x) {
+  const f32 t = fabsf(x);
+  f32 p = fmaf(-2.02273077e-05f, t, 0.000485001685f);
+  p = fmaf(p, t, -0.00521859247f);
+  p = fmaf(p, t, 0.0338990837f);
+  p = fmaf(p, t, -0.152417496f);
+  p = fmaf(p, t, -0.917087615f);
+  p = fmaf(p, t, -1.62806225f);
+  const f32 tail = power_of_two(p * t);
+  return x < 0 ? tail : 2.0f - tail;
+}
 GRAFT_DEVICE bool is_inf_of(f32 x) { return fabsf(x) == __int_as_float(0x7f800000); }
 GRAFT_DEVICE bool is_inf_of(f64 x) { return fabs(x) == __longlong_as_double(0x7ff0000000000000ll); }
 // What a thread found wrong; told once at its end, so that no store stands between its loads.
