@@ -60,9 +60,12 @@ class DeviceStream {
   virtual void* native() = 0;
   /// While the result lives, the device is this thread's own; then what the caller had comes back (CUDA: contexts).
   virtual std::unique_ptr<DeviceScope> enter() = 0;
-  /// A run's work waits for what the caller's stream holds so far, and the caller's stream for the run's.
+  /// A run's work waits for what the caller's stream holds so far, and the caller's stream for the run's. A run that
+  /// only replays a graph does so in the caller's stream, which costs no waiting of one stream for another.
   virtual void begin_run() = 0;
   virtual void end_run() = 0;
+  /// What a library puts into native() from now on comes after all that the session has queued.
+  virtual void catch_up() = 0;
   /// Memory of the device, a multiple of 256 bytes; throws out_of_memory saying how much is free.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;

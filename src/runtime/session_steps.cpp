@@ -119,6 +119,7 @@ void Session::State::launch(const StepWork& step, const ReadyStep& ready, const 
 }
 
 void Session::State::launch_library(int step, const ReadyStep& ready) const {
+  if (stream) stream->catch_up();
   std::atomic<int> failure{0};
   const auto piece = [&](int64_t first, int64_t last, int thread) {
     for (int64_t slice = first; slice < last; ++slice) {

@@ -56,6 +56,7 @@ class PagedStream : public graft::DeviceStream {
   std::unique_ptr<graft::DeviceScope> enter() override { return nullptr; }
   void begin_run() override {}
   void end_run() override {}
+  void catch_up() override {}
   void* allocate(int64_t bytes) override { return pages_->allocate(static_cast<size_t>(std::max<int64_t>(bytes, 1))); }
   void release(void* memory) noexcept override { pages_->release(memory); }
   void upload(void* to, const void* from, size_t bytes) override {

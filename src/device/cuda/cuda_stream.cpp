@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -83,14 +84,18 @@ class CudaStream : public DeviceStream {
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  void use(void* native) override { callers_ = native; }
+  void use(void* native) override {
+    catch_up();
+    callers_ = native;
+  }
   void* native() override { return stream_; }
   std::unique_ptr<DeviceScope> enter() override { return std::make_unique<CudaScope>(context_); }
-  void begin_run() override {
-    if (callers_) follow(stream_, callers_);
-  }
+  void begin_run() override { behind_ = callers_ != nullptr; }
   void end_run() override {
-    if (callers_) follow(callers_, stream_);
+    if (callers_ && !behind_) follow(callers_, stream_);
+  }
+  void catch_up() override {
+    if (std::exchange(behind_, false)) follow(stream_, callers_);
   }
 
   void* allocate(int64_t bytes) override {
@@ -112,20 +117,24 @@ class CudaStream : public DeviceStream {
     quietly(context_, [&] { driver().release(address(memory)); });
   }
   void upload(void* to, const void* from, size_t bytes) override {
+    catch_up();
     const Current current(context_);
     if (bytes > 0) check(driver().upload(address(to), from, bytes, stream_), "copying to the GPU");
     wait();
   }
   void download(void* to, const void* from, size_t bytes) override {
+    catch_up();
     const Current current(context_);
     if (bytes > 0) check(driver().download(to, address(from), bytes, stream_), "copying from the GPU");
     wait();
   }
   void copy(void* to, const void* from, size_t bytes) override {
+    catch_up();
     const Current current(context_);
     if (bytes > 0) check(driver().copy(address(to), address(from), bytes, stream_), "copying on the GPU");
   }
   void clear(void* memory, size_t bytes) override {
+    catch_up();
     const Current current(context_);
     check(driver().fill(address(memory), 0, bytes, stream_), "clearing memory");
   }
@@ -140,6 +149,7 @@ class CudaStream : public DeviceStream {
       arguments = arguments_.data();
     }
     GRAFT_USER_CHECK(grid <= INT_MAX, kUnsupported, fmt::format("a launch of {} blocks", grid), "GPU");
+    catch_up();
     const Current current(context_);
     cuda::LaunchAttribute early{.id = kProgrammaticStreamSerialization};
     early.number = 1;
@@ -152,11 +162,13 @@ class CudaStream : public DeviceStream {
     check(driver().launch(&config, kernel.function, arguments, nullptr), "launching a kernel");
   }
   void wait() override {
+    catch_up();
     const Current current(context_);
     check(driver().stream_wait(stream_), "waiting for the GPU");
   }
 
   void begin_recording() override {
+    catch_up();
     const Current current(context_);
     check(driver().begin_capture(stream_, kThreadLocal), "recording launches");
   }
@@ -168,10 +180,12 @@ class CudaStream : public DeviceStream {
   }
   void replay(const DeviceGraph& graph) override {
     const Current current(context_);
-    check(driver().graph_launch(static_cast<const CudaGraph&>(graph).ready(), stream_), "launching a graph");
+    const Handle stream = behind_ ? callers_ : stream_;
+    check(driver().graph_launch(static_cast<const CudaGraph&>(graph).ready(), stream), "launching a graph");
   }
 
   void mark(int number) override {
+    catch_up();
     const Current current(context_);
     while (static_cast<int>(marks_.size()) <= number) {
       Handle event = nullptr;
@@ -197,6 +211,7 @@ class CudaStream : public DeviceStream {
   }
 
   Handle context_, stream_ = nullptr, callers_ = nullptr, fence_ = nullptr;
+  bool behind_ = false;  ///< the caller's stream may hold work that this one's has to wait for
   std::vector<Handle> marks_;
   std::vector<void*> arguments_;  ///< of a launch with a rule
   bool overlaps_;
