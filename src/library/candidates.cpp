@@ -39,12 +39,15 @@ std::vector<LibrarySchedule> sliced(const LibraryInfo& library, const LibraryCal
 }
 
 /// The whole call in each of the library's own ways. Constant weights of a convolution lie like its images, with the
-/// input channels last: in panels of one column.
+/// input channels last: in panels of one column; those of a product of matrices in either way.
 std::vector<LibrarySchedule> chosen(const LibraryInfo& library, const LibraryCall& call, bool constant) {
+  std::vector<int64_t> panels = {call.is_convolution() && constant ? 1 : 0};
+  if (!call.is_convolution() && !call.is_attention() && constant && call.batch.empty()) panels = {0, 1};
   std::vector<LibrarySchedule> schedules;
   for (int choice = 0; choice < library.most_choices; ++choice) {
-    schedules.push_back(
-        {.library = std::string(library.name), .choice = choice, .panel = call.is_convolution() && constant ? 1 : 0});
+    for (const int64_t panel : panels) {
+      schedules.push_back({.library = std::string(library.name), .choice = choice, .panel = panel});
+    }
   }
   return schedules;
 }

@@ -5,8 +5,8 @@ namespace graft {
 namespace {
 
 constexpr LibraryInfo kLibraries[] = {
-#define GRAFT_LIBRARY(name, target, attention, most_choices, meaning) \
-  {#name, TargetKind::target, attention, most_choices, meaning},
+#define GRAFT_LIBRARY(name, target, attention, most_choices, ready, meaning) \
+  {#name, TargetKind::target, attention, most_choices, ready, meaning},
 #include "library/libraries.inc"
 #undef GRAFT_LIBRARY
 };

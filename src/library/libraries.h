@@ -14,6 +14,7 @@ struct LibraryInfo {
   TargetKind target = TargetKind::kCpu;
   bool attention = false;
   int most_choices = 1;  ///< of the library's own ways of one call
+  bool ready = false;    ///< its ways compile nothing
   std::string_view meaning;
 };
 

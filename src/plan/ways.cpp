@@ -68,8 +68,9 @@ void add_library_ways(std::vector<Way>& ways, const LibraryInfo& library, const 
     candidates = library_candidates(library, *task.region, task.constant, typical, limits.options.target, reason);
   }
   size_t taken = 0;
+  const size_t most = limits.library * (library.ready && limits.library > 1 ? 4 : 1);
   for (const LibraryCandidate& candidate : candidates) {
-    if (taken == limits.library) break;
+    if (taken == most) break;
     reason = why_refused(*task.region, candidate.schedule, typical, limits.options);
     if (!reason.empty()) break;  // what cannot be done in one of the library's ways cannot be done in a later one
     const std::string schedule = print(candidate.schedule);

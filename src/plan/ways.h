@@ -49,7 +49,7 @@ std::string why_refused(const RegionTask& task, const Way& way, const Bindings& 
 /// Which ways may be taken, and how many.
 struct WayLimits {
   size_t generated = 1;  ///< ways with a program at most
-  size_t library = 0;    ///< ways of each library at most
+  size_t library = 0;    ///< ways of each library at most; of one whose ways compile nothing, four times as many
   const BuildOptions& options;
 };
 

@@ -56,6 +56,17 @@ TEST(ProductForm, transposed_operands_are_told_by_their_strides) {
             "d 2+0 64x5 ld 64 batch 0\n");
 }
 
+TEST(ProductForm, weights_in_panels_of_one_column_are_columns_one_after_the_other) {
+  EXPECT_EQ(form_of("product f16 batch [], rows 5, columns 64, depth 32\n"
+                    "source 0 offset 0, strides [32, 1]\n"
+                    "weights 1 offset 0, panel 1\n"
+                    "result 2 offset 0, strides [64, 1]\n"),
+            "f16 batch 1 alpha 1\n"
+            "a 1+0 T 32x64 ld 32 batch 0\n"
+            "b 0+0 32x5 ld 32 batch 0\n"
+            "d 2+0 64x5 ld 64 batch 0\n");
+}
+
 TEST(ProductForm, a_result_by_columns_exchanges_the_operands) {
   EXPECT_EQ(form_of("product f32 batch [], rows 5, columns 64, depth 32\n"
                     "source 0 offset 0, strides [32, 1]\n"

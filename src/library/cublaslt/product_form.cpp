@@ -36,9 +36,9 @@ Matrix lying(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_s
 /// or its rows when it lies transposed.
 class FormMaker {
  public:
-  explicit FormMaker(const LibraryCall& call) : call_(call), batches_(call.batch.size()) {
+  explicit FormMaker(const LibraryCall& call) : call_(without_panels(call)), batches_(call.batch.size()) {
     if (call.is_convolution() || call.is_attention()) refuse("it does products of matrices only");
-    if (call.weights.panel != 0) refuse("it reads no weights in panels");
+    if (call_.weights.panel != 0) refuse("it reads no weights in panels of several columns");
     const int64_t rows = call.rows.constant(), columns = call.columns.constant();
     by_rows_ = columns > 1 && stride(call.result, 1) != 1;
     m_ = by_rows_ ? rows : columns;
@@ -69,6 +69,15 @@ class FormMaker {
   }
 
  private:
+  /// Panels of one column are columns one after the other.
+  static LibraryCall without_panels(LibraryCall call) {
+    if (call.weights.panel != 1 || call.is_convolution()) return call;
+    call.weights.panel = 0;
+    call.weights.strides.assign(call.batch.size(), Size(0));
+    call.weights.strides.insert(call.weights.strides.end(), {Size(1), call.depth});
+    return call;
+  }
+
   int64_t stride(const CallOperand& operand, size_t dimension) const {
     return operand.strides[batches_ + dimension].constant();
   }
@@ -162,7 +171,7 @@ class FormMaker {
     if (form_.added) form_.added->batch_stride = axis.added;
   }
 
-  const LibraryCall& call_;
+  LibraryCall call_;
   size_t batches_;
   bool by_rows_ = false;
   int64_t m_ = 1, n_ = 1;
