@@ -10,6 +10,8 @@ namespace graft {
 namespace {
 
 constexpr int64_t kMapBytes = 16384;         // of one tile of a map
+constexpr int64_t kFewTiles = 512;           // with fewer of them, a map's are smaller, and rows have more threads
+constexpr int64_t kThreadBytes = 16;         // that a thread stores at least
 constexpr int64_t kMostWindow = 64;          // elements of a window that one thread folds
 constexpr int64_t kMostSlides = 8;           // points of a thread along an axis on which windows overlap
 constexpr int64_t kWindowThreads = 1 << 17;  // with fewer of them a thread makes fewer points
@@ -169,8 +171,17 @@ class Chooser {
     return found == next || found + 3 < static_cast<int>(common_.size()) ? -1 : found;
   }
 
+  /// The points of all tiles.
+  int64_t points() const {
+    int64_t product = 1;
+    for (size_t i = 0; i < common_.size(); ++i) product *= extent(i);
+    return product;
+  }
+
   tile::BlockSchedule map(int64_t most) const {
     tile::BlockSchedule schedule;
+    const int64_t least = 256 * kThreadBytes / std::max<int64_t>(element_bytes(), 2);
+    most = std::max(std::min(most, least), std::min(most, points() / kFewTiles));
     const int64_t row = tile_of(extent(common_.size() - 1), most);
     const int reading = row * element_bytes() < kSegment ? reading_axis() : -1;
     if (reading >= 0) {
@@ -275,6 +286,10 @@ class Chooser {
     const int64_t part = halves ? 2 * kRowPart : kRowPart;
     while (threads < 1024 && threads * part < work) threads *= 2;
     schedule.warps = std::max<int64_t>(threads / 32, 8);
+    // Few rows leave most multiprocessors idle: then each has more threads, in blocks of their own.
+    const int64_t least = kThreadBytes / std::max<int64_t>(element_bytes(), 2);
+    while (threads < 128 && threads * least < work && points() * threads < kFewTiles * 32) threads *= 2;
+    if (points() * threads < kFewTiles * 256) schedule.warps = std::max<int64_t>(threads / 32, 4);
     const int64_t rows = std::max<int64_t>(1, extent(common_.size() - 1));
     schedule.x = std::clamp<int64_t>(32 * schedule.warps / threads, 1, rows);
     return schedule;

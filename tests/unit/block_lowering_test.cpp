@@ -89,6 +89,34 @@ TEST(BlockLowering, several_short_rows_share_a_block) {
   EXPECT_EQ(count_buffers(program, tile::Scope::kGlobal), 2);
 }
 
+Region row_sums(int64_t rows, int64_t length) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat16, {rows, length});
+  const Tensor sum = b.reduce("sum", Intrinsic::kAdd, {rows}, {length},
+                              [&](const Indices& i, const Indices& k) { return x.wide({i[0], k[0]}); });
+  return b.finish("rows", {b.compute("y", DType::kFloat16, {rows, length},
+                                     [&](const Indices& i) { return x.wide(i) - sum({i[0]}); })});
+}
+
+TEST(BlockLowering, few_rows_have_more_threads_and_blocks_of_their_own) {
+  const tile::Program few = lowered(row_sums(128, 768)), many = lowered(row_sums(16384, 768));
+  EXPECT_EQ(tile::grid_size(few).constant(), 128);
+  EXPECT_EQ(few.threads, 128);
+  EXPECT_EQ(tile::grid_size(many).constant(), 2048);
+  EXPECT_EQ(many.threads, 256);
+}
+
+TEST(BlockLowering, a_small_map_is_dealt_to_many_blocks) {
+  const auto tiles = [](int64_t rows) {
+    RegionBuilder b;
+    const Tensor x = b.input("x", DType::kFloat16, {rows, 3072});
+    const Tensor y = b.compute("y", DType::kFloat16, {rows, 3072}, [&](const Indices& i) { return exp(x.wide(i)); });
+    return tile::grid_size(lowered(b.finish("map", {y}))).constant();
+  };
+  EXPECT_EQ(tiles(128), 192);
+  EXPECT_EQ(tiles(16384), 6144);
+}
+
 TEST(BlockLowering, scratch_of_open_size_lies_in_a_workspace) {
   const tile::Program program = lowered(softmax(Size::symbol("n")));
   ASSERT_EQ(count_buffers(program, tile::Scope::kGlobal), 3);
