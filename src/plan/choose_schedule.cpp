@@ -94,9 +94,10 @@ int dimension_of_neighbours(const Region& region, int tensor, int variable) {
   return everywhere ? found : -1;
 }
 
-/// Weights of single channels lie so that what neighbouring threads read lies side by side.
+/// Weights of single channels lie so that what neighbouring threads read lies side by side. Constants of which a thread
+/// group reads a whole row stay as they are: neighbours go along the row.
 void lay_along_threads(const Region& region, const std::vector<bool>& constant, tile::Layouts& layouts) {
-  constexpr int64_t kMostLanes = 4096;
+  constexpr int64_t kMostLanes = 4096, kMostWindow = 64;
   const std::vector<Axis> common = common_axes(region);
   if (common.empty()) return;
   const bool folds = std::any_of(region.forms.begin(), region.forms.end(),
@@ -108,6 +109,8 @@ void lay_along_threads(const Region& region, const std::vector<bool>& constant, 
     if (d < 0 || d + 1 == static_cast<int>(shape.size())) continue;
     const auto lanes = shape[static_cast<size_t>(d)].as_constant();
     if (!lanes || *lanes < 1 || *lanes > kMostLanes) continue;
+    const auto elements = element_count(shape).as_constant();
+    if (!elements || *elements > *lanes * kMostWindow) continue;
     tile::PanelLayout layout{.dim = d, .lanes = *lanes, .keep = 0, .rest = {}};
     for (int other = 0; other < static_cast<int>(shape.size()); ++other) {
       if (other != d) layout.rest.push_back(other);

@@ -7,6 +7,7 @@
 #include "expr/build.h"
 #include "fuse/rewrite_region.h"
 #include "plan/block_schedule.h"
+#include "plan/choose_schedule.h"
 #include "plan/spread_reduction.h"
 #include "tile/block_rules.h"
 #include "tile/lower.h"
@@ -115,6 +116,23 @@ TEST(BlockLowering, a_small_map_is_dealt_to_many_blocks) {
   };
   EXPECT_EQ(tiles(128), 192);
   EXPECT_EQ(tiles(16384), 6144);
+}
+
+TEST(BlockLowering, constants_lie_along_the_threads_that_read_them) {
+  const auto layout_of = [](int64_t window, int64_t columns) {
+    RegionBuilder b;
+    const Tensor x = b.input("x", DType::kFloat32, {8, columns, window});
+    const Tensor w = b.input("w", DType::kFloat32, {columns, window});
+    Region region = b.finish("sums", {b.reduce("sum", Intrinsic::kAdd, {8, columns}, {window},
+                                               [&](const Indices& i, const Indices& k) {
+                                                 return x({i[0], i[1], k[0]}) * w({i[1], k[0]});
+                                               })});
+    return choice_of(region, {false, true, false}, tile::BlockSchedule{}).layouts[1];
+  };
+  const auto short_windows = layout_of(9, 64);
+  ASSERT_TRUE(short_windows.has_value());
+  EXPECT_EQ(short_windows->dim, 0);
+  EXPECT_FALSE(layout_of(768, 128).has_value()) << "a group of threads reads a whole row";
 }
 
 TEST(BlockLowering, scratch_of_open_size_lies_in_a_workspace) {
