@@ -147,17 +147,22 @@ class Clustering {
     return "";
   }
 
-  /// Element-wise producers whose only reader is a row reduction join it.
+  /// Element-wise producers whose only reader is a row reduction join it, and those that only they read at their own
+  /// points.
   void absorb_producers() {
     for (size_t n = nodes_.size(); n-- > 0;) {
-      if (nodes_[n].kind != NodeKind::kRows) continue;
-      int reader = static_cast<int>(n);
-      for (const ValueId value : graph_.nodes[reader].inputs) {
-        const int p = value == kNoValue ? -1 : graph_.value(value).producer;
-        if (p < 0 || nodes_[p].kind != NodeKind::kMap || !alone(p)) continue;
-        if (only_consumer(value) != reader || graph_.nodes[p].outputs.size() != 1) continue;
-        join(result_.of_node[n], p);
-      }
+      if (nodes_[n].kind == NodeKind::kRows) absorb_producers_of(static_cast<int>(n));
+    }
+  }
+
+  void absorb_producers_of(int reader) {
+    for (const ValueId value : graph_.nodes[reader].inputs) {
+      const int p = value == kNoValue ? -1 : graph_.value(value).producer;
+      if (p < 0 || nodes_[p].kind != NodeKind::kMap || !alone(p)) continue;
+      if (only_consumer(value) != reader || graph_.nodes[p].outputs.size() != 1) continue;
+      if (nodes_[reader].kind == NodeKind::kMap && !why_read_elsewhere(p, reader).empty()) continue;
+      join(result_.of_node[reader], p);
+      absorb_producers_of(p);
     }
   }
 
