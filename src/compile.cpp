@@ -134,13 +134,21 @@ void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   dump("graph", "passes", print(graph));
 }
 
-FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* notes) {
+namespace {
+
+FusedProgram fuse_for(const Target& target, const Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   report(options, name_of(Stage::kFuse), fmt::format("{} nodes", graph.nodes.size()));
-  FusedProgram program = fuse(graph);
+  FusedProgram program = fuse(graph, {.sums_with_rows = target.kind == TargetKind::kCuda});
   if (options.precision == Precision::kTf32) allow_tf32(program);
   if (notes) notes->reasons.insert(notes->reasons.end(), program.notes.begin(), program.notes.end());
   if (environment().wants_dump("region", "fuse")) write_dump(environment(), "region", "fuse", print(program));
   return program;
+}
+
+}  // namespace
+
+FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* notes) {
+  return fuse_for(targets_of(options)[0], graph, options, notes);
 }
 
 BuiltEngine plan(FusedProgram program, const Target& target, const CompileOptions& options, const Plan* known) {
@@ -204,7 +212,7 @@ Engine build(const Plan& plan, const Target& target, const CompileOptions& optio
     for (const Record& record : plan.records) names.push_back(parse_target(record.target).name);
     log(LogLevel::kStep, "the plan was made for {}: planning anew for {}", fmt::join(names, ", "), target.name);
   }
-  Engine engine = graft::plan(fuse(plan.graph, chosen), target, chosen, &plan).engine;
+  Engine engine = graft::plan(fuse_for(target, plan.graph, chosen, nullptr), target, chosen, &plan).engine;
   engine.name = plan.graph.name;
   engine.options = plan.options;
   return engine;
@@ -220,7 +228,7 @@ Compiled compile_from(Graph graph, Stage done, const CompileOptions& options) {
   infer_types(graph);
   bool first = true;
   for (const Target& target : targets_of(options)) {
-    BuiltEngine built = plan(fuse(graph, options), target, options, &known);
+    BuiltEngine built = plan(fuse_for(target, graph, options, nullptr), target, options, &known);
     compiled.plan.records.push_back(std::move(built.record));
     for (PackedConstant& packed : built.packed) compiled.plan.packed.push_back(std::move(packed));
     if (first) compiled.engine = std::move(built.engine);

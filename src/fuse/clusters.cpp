@@ -78,8 +78,8 @@ constexpr std::string_view kAlone = "scans, sorts, scatters and chains of produc
 
 class Clustering {
  public:
-  Clustering(const Graph& graph, const std::vector<DefinedNode>& nodes)
-      : graph_(graph), nodes_(nodes), consumers_(graph.consumers()) {
+  Clustering(const Graph& graph, const std::vector<DefinedNode>& nodes, const FusionChoices& choices)
+      : graph_(graph), nodes_(nodes), choices_(choices), consumers_(graph.consumers()) {
     result_.of_node.assign(nodes.size(), -1);
     for (size_t n = 0; n < nodes.size(); ++n) {
       if (nodes[n].kind == NodeKind::kView) continue;
@@ -107,12 +107,25 @@ class Clustering {
   /// n's chain of element-wise consumers joins n's cluster. No value of the chain has a reader outside of it, so that
   /// no way around leads back into the cluster.
   void absorb_consumers(int n) {
+    const bool product = nodes_[n].kind == NodeKind::kContraction;
     while (graph_.nodes[n].outputs.size() == 1) {
       const int next = only_consumer(graph_.nodes[n].outputs[0]);
       if (next < 0 || nodes_[next].kind != NodeKind::kMap || !why_map_is_apart(n, next).empty()) return;
+      if (product && choices_.sums_with_rows && is_sum_for_rows(next)) return;
       join(result_.of_node[n], next);
       n = next;
     }
+  }
+
+  /// Whether a map reads two or more tensors of its result's size, and only a reduction of rows reads that.
+  bool is_sum_for_rows(int map) const {
+    const ValueId result = graph_.nodes[map].outputs[0];
+    const int reader = graph_.nodes[map].outputs.size() == 1 ? only_consumer(result) : -1;
+    if (reader < 0 || nodes_[reader].kind != NodeKind::kRows) return false;
+    return std::count_if(graph_.nodes[map].inputs.begin(), graph_.nodes[map].inputs.end(), [&](ValueId value) {
+             return value != kNoValue && !graph_.value(value).constant &&
+                    graph_.value(value).shape == graph_.value(result).shape;
+           }) >= 2;
   }
 
   /// Why the map `consumer` does not join the cluster of `producer`, the only maker of one of its inputs; or nothing.
@@ -255,6 +268,7 @@ class Clustering {
 
   const Graph& graph_;
   const std::vector<DefinedNode>& nodes_;
+  FusionChoices choices_;
   std::vector<std::vector<int>> consumers_;
   Clusters result_;
 };
@@ -279,8 +293,8 @@ std::vector<DefinedNode> define_nodes(const Graph& graph) {
   return nodes;
 }
 
-Clusters cluster_nodes(const Graph& graph, const std::vector<DefinedNode>& nodes) {
-  return Clustering(graph, nodes).run();
+Clusters cluster_nodes(const Graph& graph, const std::vector<DefinedNode>& nodes, const FusionChoices& choices) {
+  return Clustering(graph, nodes, choices).run();
 }
 
 }  // namespace graft

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fuse/fused_program.h"
 #include "graph/op_def.h"
 
 namespace graft {
@@ -39,6 +40,6 @@ struct Clusters {
 /// `fuse: 'a' (MatMul) and 'b' (Softmax) run apart: reason`, the line for people.
 std::string apart_note(const Node& producer, const Node& consumer, std::string_view reason);
 
-Clusters cluster_nodes(const Graph& graph, const std::vector<DefinedNode>& nodes);
+Clusters cluster_nodes(const Graph& graph, const std::vector<DefinedNode>& nodes, const FusionChoices& choices);
 
 }  // namespace graft

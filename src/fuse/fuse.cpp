@@ -29,10 +29,10 @@ bool has_affine_loads(const Region& region) {
 
 class Fusion {
  public:
-  explicit Fusion(const Graph& graph)
+  Fusion(const Graph& graph, const FusionChoices& choices)
       : graph_(graph),
         nodes_(define_nodes(graph)),
-        clusters_(cluster_nodes(graph, nodes_)),
+        clusters_(cluster_nodes(graph, nodes_, choices)),
         tensor_of_(graph.values.size(), -1),
         emitted_(clusters_.nodes.size()),
         consumers_(graph.consumers()) {}
@@ -210,8 +210,8 @@ class Fusion {
 
 }  // namespace
 
-FusedProgram fuse(const Graph& graph) {
-  FusedProgram program = Fusion(graph).run();
+FusedProgram fuse(const Graph& graph, const FusionChoices& choices) {
+  FusedProgram program = Fusion(graph, choices).run();
   assign_layouts(program);
   for (const std::string& note : program.notes) log(LogLevel::kReason, "{}", note);
   return program;

@@ -49,9 +49,16 @@ struct FusedProgram {
   std::vector<std::string> notes;  ///< why something was not fused, for `graft check`
 };
 
+/// What is better depends on the machine.
+struct FusionChoices {
+  /// The sum of a product and another tensor of its size is taken where rows of it are reduced, if nowhere else: a
+  /// library's products are faster alone, and the rows are read either way.
+  bool sums_with_rows = false;
+};
+
 /// Groups the nodes of a graph into regions: maps go with the contraction, reduction or map that makes their input,
 /// views are read through. Throws unsupported naming the node when one has no definition.
-FusedProgram fuse(const Graph& graph);
+FusedProgram fuse(const Graph& graph, const FusionChoices& choices = {});
 
 /// Lets the products of contractions round their operands to tf32, where a machine has units for that.
 void allow_tf32(FusedProgram& program);

@@ -83,5 +83,33 @@ TEST(FuseNotes, a_view_between_is_named_and_its_makers_once) {
 )"), Notes{"fuse: 'clamp' (Relu) and 'square' (Mul) run apart: 'turn' (Transpose) lies between"});
 }
 
+/// The operators of each step.
+std::vector<std::vector<std::string>> steps_of(const std::string& nodes, const FusionChoices& choices) {
+  Graph graph = parse_graph("graph \"main\" {\n  opset \"\" 28\n" + nodes + "}\n");
+  infer_types(graph);
+  std::vector<std::vector<std::string>> steps;
+  for (const FusedStep& step : fuse(graph, choices).steps) steps.push_back(step.operators);
+  return steps;
+}
+
+TEST(FusionChoices, a_sum_goes_with_the_rows_that_alone_read_it_where_that_is_better) {
+  const std::string nodes = R"(
+    input %x: f32[2, 3]
+    input %r: f32[2, 3]
+    constant %w: f32[3, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9}
+    constant %b: f32[3] = {1, 2, 3}
+    %p: ? = MatMul "product" (%x, %w)
+    %q: ? = Add "bias" (%p, %b)
+    %t: ? = Add "residual" (%q, %r)
+    %y: ? = Softmax "normalise" (%t)
+    output %y
+)";
+  using Steps = std::vector<std::vector<std::string>>;
+  EXPECT_EQ(steps_of(nodes, {}), (Steps{{"MatMul", "Add", "Add"}, {"Softmax"}}));
+  EXPECT_EQ(steps_of(nodes, {.sums_with_rows = true}), (Steps{{"MatMul", "Add"}, {"Add", "Softmax"}}));
+  const std::string shown = nodes + "    output %t\n";
+  EXPECT_EQ(steps_of(shown, {.sums_with_rows = true}), (Steps{{"MatMul", "Add", "Add"}, {"Softmax"}}));
+}
+
 }  // namespace
 }  // namespace graft
