@@ -221,6 +221,8 @@ ExpressionWriter::Term ExpressionWriter::call(const Expr& e) {
   if (e->intrinsic == Intrinsic::kBitcast) {
     return {local(e->type, fmt::format("bit_cast<{}>({})", type_name(e->type), wide[0])), {}, false};
   }
+  const bool is_exp = e->intrinsic == Intrinsic::kExp && e->type == DType::kFloat32;
+  if (is_exp && for_halves_) return {local(e->type, fmt::format("exp_for_half({})", wide[0])), {}, false};
   if (!indices) return {local(e->type, intrinsic_text(e->intrinsic, e->args[0]->type, wide)), {}, false};
   if (e->type != DType::kInt64) {
     const std::string text = intrinsic_text(e->intrinsic, DType::kInt64, narrow ? texts : wide);

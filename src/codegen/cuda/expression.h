@@ -24,6 +24,8 @@ class ExpressionWriter {
   /// From now on `e` is read from `text` (a vector load made beforehand).
   void define(const Expr& e, std::string text) { scopes_.back()[e.get()] = {std::move(text), {}, false}; }
   /// The register of a fragment that stands for its element at the current point: "[m][n][e]"; and for its row: "[h]".
+  /// Everything that is written ends in halves.
+  void set_for_halves() { for_halves_ = true; }
   void set_fragment_position(std::string text, std::string row) {
     fragment_position_ = std::move(text), row_position_ = std::move(row);
   }
@@ -51,6 +53,7 @@ class ExpressionWriter {
   const KernelNames& names_;
   std::vector<std::unordered_map<const ExprNode*, Term>> scopes_;
   std::string fragment_position_, row_position_;
+  bool for_halves_ = false;
 };
 
 /// A literal of the constant's type.
