@@ -73,13 +73,24 @@ class Splitter {
   std::vector<int> memory_;
 };
 
+/// A tensor folded to a scalar, and what is computed from that: there is no axis that could be shared.
+bool is_one_scalar(const Region& region) {
+  const bool scalars = std::all_of(region.forms.begin(), region.forms.end(), [](const Form& form) {
+    return axes_of(form).empty() && (std::holds_alternative<Compute>(form) || std::holds_alternative<Reduce>(form));
+  });
+  return scalars && std::count_if(region.forms.begin(), region.forms.end(), [](const Form& form) {
+                      return std::holds_alternative<Reduce>(form);
+                    }) <= 1;
+}
+
 }  // namespace
 
 std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tensors) {
   if (step.region.forms.empty()) return {std::move(step)};
   FusedStep normalised = step;
   normalise(normalised.region);
-  const bool apart = normalised.region.forms.size() > 1 && common_axes(normalised.region).empty();
+  const bool apart =
+      normalised.region.forms.size() > 1 && !is_one_scalar(normalised.region) && common_axes(normalised.region).empty();
   if (!apart) return {std::move(step)};
   return Splitter(normalised, tensors).run();
 }

@@ -19,8 +19,11 @@ constexpr int64_t kSegment = 1024;           // bytes that a tile should read in
 constexpr int64_t kRowPart = 32;             // elements of a row in one thread
 constexpr int64_t kLongRow = 16384;          // elements; of longer ones of halves a thread has twice as many
 constexpr int64_t kColumnElements = 8192;
-constexpr int64_t kSquareBytes = 256;  // side of a tile that is transposed
-constexpr int64_t kFewElements = 16;   // folded by one thread
+constexpr int64_t kColumnBytes = 512;         // of columns that one thread keeps
+constexpr int64_t kLine = 128;                // bytes that a tile of columns should have side by side
+constexpr int64_t kWarpsOfDevice = 8192;      // that keep the memory of a large one busy
+constexpr int64_t kSquareBytes = 256;         // side of a tile that is transposed
+constexpr int64_t kFewElements = 16;          // folded by one thread
 
 int64_t at(const Size& size, const Bindings& typical) { return std::max<int64_t>(1, size.evaluate(typical)); }
 
@@ -89,6 +92,18 @@ class Chooser {
     int bytes = 1;
     for (const int tensor : region_.outputs) bytes = std::max(bytes, bit_width(region_.tensors[tensor].type) / 8);
     return bytes;
+  }
+
+  int64_t read_bytes() const {
+    int bytes = 1;
+    for (const int tensor : region_.inputs) bytes = std::max(bytes, bit_width(region_.tensors[tensor].type) / 8);
+    return bytes;
+  }
+
+  int64_t points() const {
+    int64_t points = 1;
+    for (size_t i = 0; i < common_.size(); ++i) points *= extent(i);
+    return points;
   }
 
   /// The row-major address of a load, or nothing.
@@ -169,13 +184,6 @@ class Chooser {
     }
     const int next = static_cast<int>(common_.size()) - 2;
     return found == next || found + 3 < static_cast<int>(common_.size()) ? -1 : found;
-  }
-
-  /// The points of all tiles.
-  int64_t points() const {
-    int64_t product = 1;
-    for (size_t i = 0; i < common_.size(); ++i) product *= extent(i);
-    return product;
   }
 
   tile::BlockSchedule map(int64_t most) const {
@@ -266,7 +274,13 @@ class Chooser {
     return schedule;
   }
 
-  static int64_t warps_for(int64_t elements) { return elements <= 8192 ? 8 : elements <= 16384 ? 16 : 32; }
+  /// Warps of one of so many blocks, each of which folds so many elements: enough that all blocks together keep the
+  /// memory of a large device busy, and no more, so that several blocks of a multiprocessor overlap.
+  static int64_t warps_for(int64_t blocks, int64_t elements) {
+    int64_t warps = elements < 32768 ? 8 : 16;
+    while (warps < 32 && warps * 1024 < elements && blocks * warps < kWarpsOfDevice) warps *= 2;
+    return warps;
+  }
 
   /// Whether something is computed for each element that several forms use, as softmax does.
   bool keeps_rows() const {
@@ -276,6 +290,13 @@ class Chooser {
                                             region_.outputs.end();
       return compute && !is_output && compute->axes.size() > common_.size();
     });
+  }
+
+  /// Whether the elements of a row are folded by one form and used by no other.
+  bool folds_once() const {
+    return std::count_if(region_.forms.begin(), region_.forms.end(), [&](const Form& form) {
+             return !inner_axes_of(form).empty() || axes_of(form).size() > common_.size();
+           }) == 1;
   }
 
   tile::BlockSchedule rows(int64_t work) const {
@@ -295,13 +316,25 @@ class Chooser {
     return schedule;
   }
 
+  /// Neighbouring columns that one thread holds in registers, what is read and what is computed from it; 0 when they
+  /// are too long.
+  int64_t columns_of_thread(int64_t work) const {
+    int64_t columns = 16 / read_bytes();
+    const int64_t bytes = work * (read_bytes() + 4);
+    while (columns > 1 && (columns * bytes > kColumnBytes || extent(common_.size() - 1) % columns != 0)) columns /= 2;
+    return columns * bytes > kColumnBytes ? 0 : columns;
+  }
+
   tile::BlockSchedule columns(int64_t work) const {
     tile::BlockSchedule schedule;
-    const int64_t least = 128 / std::min<int64_t>(element_bytes(), 4);
+    const int64_t together = folds_once() ? 0 : columns_of_thread(work);
+    if (together > 0 && extent(common_.size() - 1) >= 128 * together) return {.x = 128 * together, .warps = 4};
+    const int64_t least = kLine / std::min<int64_t>(read_bytes(), 4);
     int64_t lanes = least;
     while (lanes < 256 && lanes * 2 * work <= kColumnElements) lanes *= 2;
-    schedule.x = std::min(lanes, extent(common_.size() - 1));
-    schedule.warps = warps_for(schedule.x * work);
+    const int64_t last = extent(common_.size() - 1);
+    schedule.x = std::min(lanes, last);
+    schedule.warps = warps_for(points() / last * ceil_quotient(last, schedule.x), schedule.x * work);
     return schedule;
   }
 
@@ -310,8 +343,8 @@ class Chooser {
     tile::BlockSchedule schedule;
     const int64_t last = extent(common_.size() - 1);
     if (runs_down_columns()) {
-      schedule.x = std::min<int64_t>(element_bytes() < 4 ? 64 : 32, last);
-      schedule.warps = element_bytes() < 4 ? 32 : 16;
+      schedule.x = std::min<int64_t>(kLine / std::min<int64_t>(element_bytes(), 4), last);
+      schedule.warps = 16;
     } else if (last >= 1024) {
       schedule.x = 8;
     }

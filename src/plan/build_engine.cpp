@@ -15,6 +15,7 @@
 #include "plan/pack_channels.h"
 #include "plan/roofline.h"
 #include "plan/spread_reduction.h"
+#include "plan/spread_scatter.h"
 #include "runtime/session.h"
 
 namespace graft {
@@ -90,6 +91,7 @@ class EngineBuilder {
       divide_steps([&](FusedStep step) { return pack_channels(std::move(step), tensors, options_.target); });
     }
     divide_steps([&](FusedStep step) { return spread_reduction(std::move(step), tensors, typical_, options_.target); });
+    divide_steps([&](FusedStep step) { return spread_scatter(std::move(step), tensors, typical_); });
   }
 
   void set_symbols() {

@@ -11,7 +11,7 @@ namespace graft {
 namespace {
 
 constexpr int64_t kBlocks = 4;             // for each multiprocessor
-constexpr int64_t kColumns = 32;           // that one block handles
+constexpr int64_t kColumnBytes = 128;      // of what one block reads side by side
 constexpr int64_t kLeastPart = 512;        // elements of one part
 constexpr int64_t kLeastElements = 1 << 18;  // to be folded at all
 constexpr int64_t kMostParts = 1024;
@@ -42,12 +42,15 @@ bool runs_down_columns(const Reduce& reduce) {
 }
 
 /// Into how many parts the first folded axis is cut; 1: not at all.
-int64_t parts_of(const Reduce& reduce, const Bindings& typical, const Target& target) {
+int64_t parts_of(const Region& region, const Reduce& reduce, const Bindings& typical, const Target& target) {
   if (find_contraction(reduce)) return 1;
   const int64_t kept = product(reduce.axes, typical), folded = product(reduce.reduced, typical);
   if (!reduce.monoid.associative || kept * folded < kLeastElements) return 1;
   const bool columns = runs_down_columns(reduce);
-  const int64_t blocks = columns ? (kept + kColumns - 1) / kColumns : kept;
+  int64_t bytes = 1;
+  for (const int tensor : region.inputs) bytes = std::max<int64_t>(bytes, bit_width(region.tensors[tensor].type) / 8);
+  const int64_t together = kColumnBytes / std::min<int64_t>(bytes, 4);
+  const int64_t blocks = columns ? (kept + together - 1) / together : kept;
   const int64_t wanted = kBlocks * std::max(target.multiprocessors, 1);
   if (4 * blocks >= wanted) return 1;
   const int64_t first = at(reduce.reduced[0].extent, typical);
@@ -66,7 +69,7 @@ std::vector<FusedStep> spread_reduction(FusedStep step, std::vector<FusedTensor>
   const auto* whole = std::get_if<Reduce>(&region.forms[0]);
   const bool maps = std::all_of(region.forms.begin() + 1, region.forms.end(),
                                 [](const Form& form) { return std::holds_alternative<Compute>(form); });
-  const int64_t parts = whole && maps ? parts_of(*whole, typical, target) : 1;
+  const int64_t parts = whole && maps ? parts_of(region, *whole, typical, target) : 1;
   if (parts <= 1) return {std::move(step)};
 
   Reduce first = *whole, second = *whole;

@@ -25,6 +25,18 @@ bool contiguous_along(const Expr& load, int variable) {
   return true;
 }
 
+/// Whether the result is the same, to the last bit, in whatever order the updates come.
+bool takes_any_order(const Scatter& form) {
+  if (form.mode == ScatterMode::kSet) return false;
+  return form.mode == ScatterMode::kMin || form.mode == ScatterMode::kMax || is_integer(form.value->type);
+}
+
+constexpr int kThreads = 256, kThreadsOfScatter = 1024;  // of a block on a GPU
+
+// Blocks among which the rows of a scatter's result are shared out, each of which goes over all updates; and elements
+// of the result that one block should have at least.
+constexpr int64_t kMostOwners = 128, kLeastOwned = 1024;
+
 }  // namespace
 
 NestLowering::NestLowering(const Region& region, int threads, const Layouts& layouts)
@@ -44,6 +56,7 @@ Lowered NestLowering::run(const NestSchedule& schedule) {
 
 Lowered NestLowering::finish() {
   for (const graft::Axis& axis : common_) add_grid_axis(axis);
+  find_folded_bases();
   place_intermediates();
   for (const Form& form : region_.forms) {
     if (!is_folded(form)) std::visit([&](const auto& f) { lower(f); }, form);
@@ -271,18 +284,64 @@ std::optional<Size> NestLowering::size_of(const Expr& extent) {
   return a && a->coefficients.empty() ? std::optional(a->offset) : std::nullopt;
 }
 
-void NestLowering::lower(const Scatter& form) {
+void NestLowering::find_folded_bases() {
+  for (const Form& form : region_.forms) {
+    const auto* scatter = std::get_if<Scatter>(&form);
+    if (!scatter || builder_.buffer_of(scatter->base) >= 0) continue;
+    size_t users = 0;
+    for (const Form& each : region_.forms) {
+      const auto reads = read_tensors(each);
+      users += static_cast<size_t>(std::count(reads.begin(), reads.end(), scatter->base));
+    }
+    for (const Form& each : region_.forms) {
+      const auto* compute = std::get_if<Compute>(&each);
+      if (users == 1 && compute && compute->output == scatter->base) folded_.push_back({scatter->base, compute});
+    }
+  }
+}
+
+std::optional<NestLowering::OwnedRows> NestLowering::share_rows(const Scatter& form) {
+  const Shape& shape = region_.tensors[form.output].shape;
+  const auto elements = element_count(shape).as_constant();
+  if (builder_.program.threads == 0 || !takes_any_order(form) || !elements || shape.empty()) return std::nullopt;
+  const int64_t rows = shape[0].constant(), least = kLeastOwned * rows / std::max<int64_t>(*elements, 1);
+  const int64_t owned = std::max({(rows + kMostOwners - 1) / kMostOwners, least, int64_t{1}});
+  if (owned >= rows) return std::nullopt;
+  const Expr begin = builder_.add_grid(ceil_div(shape[0], owned)) * make_index(owned);
+  const Expr end = min(begin + make_index(owned), make_size(shape[0]));
+  return OwnedRows{.begin = begin, .end = end, .most = owned};
+}
+
+void NestLowering::copy_base(const Scatter& form, const std::optional<OwnedRows>& owned) {
   const TensorDecl& decl = region_.tensors[form.output];
   Map copy;
   for (const Size& extent : decl.shape) copy.axes.push_back(make_axis(extent));
-  const auto at = variables(copy.axes);
-  copy.stores.push_back(builder_.store(form.output, at, builder_.to_buffers(make_load(form.base, decl.type, at))));
+  if (owned) copy.axes[0] = make_axis(owned->end - owned->begin, owned->most);
+  std::vector<Expr> at = variables(copy.axes);
+  if (owned) at[0] = owned->begin + at[0];
+  Expr value = make_load(form.base, decl.type, at);
+  if (const auto compute = find_folded(form.base)) {
+    Replacements here;
+    for (size_t d = 0; d < at.size(); ++d) here.emplace_back((*compute)->axes[d].variable->variable, at[d]);
+    value = substitute((*compute)->value, here);
+  }
+  copy.stores.push_back(builder_.store(form.output, at, builder_.to_buffers(value)));
   builder_.add({std::move(copy)});
+}
+
+void NestLowering::lower(const Scatter& form) {
+  const std::optional<OwnedRows> owned = share_rows(form);
+  copy_base(form, owned);
   Replacements own;
-  Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}, .ordered = true};
+  const bool ordered = builder_.program.threads == 0 || !takes_any_order(form);
+  Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}, .ordered = ordered};
   if (form.condition) map.condition = convert(form.condition, own);
   std::vector<Expr> indices;
   for (const Expr& index : form.indices) indices.push_back(convert(index, own));
+  if (owned) {
+    const Expr is_own = ge(indices[0], owned->begin) && lt(indices[0], owned->end);
+    map.condition = map.condition ? map.condition && is_own : is_own;
+  }
   Store store = builder_.store(form.output, indices, convert(form.value, own));
   store.mode = form.mode;
   map.stores.push_back(std::move(store));
@@ -341,7 +400,10 @@ void NestLowering::lower(const Compact& form) {
 }
 
 Lowered lower_nest(const Region& region, const NestSchedule& schedule, const Target& target) {
-  return NestLowering(region, target.kind == TargetKind::kCuda ? 256 : 0).run(schedule);
+  const bool scatters = std::any_of(region.forms.begin(), region.forms.end(),
+                                    [](const Form& form) { return std::holds_alternative<Scatter>(form); });
+  const int threads = scatters ? kThreadsOfScatter : kThreads;
+  return NestLowering(region, target.kind == TargetKind::kCuda ? threads : 0).run(schedule);
 }
 
 }  // namespace graft::tile

@@ -71,6 +71,16 @@ class NestLowering {
   bool is_folded(const Form& form) const;
   static std::optional<Size> size_of(const Expr& extent);
   void lower(const Scatter& form);
+  /// The rows of a scatter's result that one grid point makes: where updates may come in any order, each grid point
+  /// goes over all of them and takes those of its own rows.
+  struct OwnedRows {
+    Expr begin, end;
+    int64_t most = 0;
+  };
+  std::optional<OwnedRows> share_rows(const Scatter& form);
+  void copy_base(const Scatter& form, const std::optional<OwnedRows>& owned);
+  /// Maps that only make what a scatter begins with are stored where its result goes.
+  void find_folded_bases();
   /// Rows are copied to scratch with their positions, sorted there, and the kept ranks copied out.
   void lower(const Sort& form);
   void lower_as_selection(const Sort& form, int64_t count);

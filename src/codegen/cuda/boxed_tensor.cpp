@@ -130,7 +130,7 @@ std::string launch_line(const tile::Program& program, const Kernel& kernel) {
   std::string line = fmt::format("{} threads {} shared {}", program.name, kernel.threads, kernel.shared_bytes);
   if (kernel.cluster > 1) line += fmt::format(" cluster {}", kernel.cluster);
   if (kernel.resident > 0) line += fmt::format(" resident {}", kernel.resident);
-  if (kernel.boxed.empty()) return line;
+  if (kernel.boxed.empty() && kernel.cluster == 1 && kernel.resident == 0) return line;
   const auto is_global = [](const tile::Buffer& buffer) { return buffer.scope == tile::Scope::kGlobal; };
   const auto buffers = std::count_if(program.buffers.begin(), program.buffers.end(), is_global);
   line += fmt::format(" buffers {} sizes {}", buffers, program.sizes.size());

@@ -54,7 +54,8 @@ Kernel KernelWriter::write() {
   for (size_t i = 0; i < program_.sizes.size(); ++i) parameters += fmt::format("const i64 s{}, ", i);
   if (plan_roles()) return role_kernel(parameters);
   auto points = plan_points();
-  auto rows = points ? std::nullopt : plan_rows();
+  auto columns = points ? std::nullopt : plan_columns();
+  auto rows = points || columns ? std::nullopt : plan_rows();
   std::string bounds = std::to_string(program_.threads);
   if (rows && rows->blocks > 1) bounds += fmt::format(", {}", rows->blocks);
   code_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}i64* status)", bounds, program_.name,
@@ -64,9 +65,11 @@ Kernel KernelWriter::write() {
   code_.line("(void)lane, (void)warp, (void)shared;");
   code_.line("follow_earlier_kernels();");
   code_.line("Fault fault = {false, 0};");
-  grid();
+  if (!rows || !rows->streams) grid();
   if (points) {
     write_points(*points);
+  } else if (columns) {
+    write_columns(*columns);
   } else if (rows) {
     write_rows(*rows);
   } else {
@@ -75,7 +78,7 @@ Kernel KernelWriter::write() {
   }
   code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
   code_.close();
-  return {code_.text(), program_.threads, shared_end_, warpgroup_products_, 1, 0, {}};
+  return {code_.text(), program_.threads, shared_end_, warpgroup_products_, 1, rows && rows->streams ? 1 : 0, {}};
 }
 
 void KernelWriter::declare_names() {

@@ -73,6 +73,10 @@ void unconditional_loads(const Expr& e, std::unordered_set<const ExprNode*>& see
 bool reads_own_stores(const tile::Map& map);
 bool only_sets(const tile::Map& map);
 
+/// Quotients by a scalar, a load of one of `scalars`, that are rounded to halves (row_program.cpp): its reciprocal is
+/// taken once.
+std::vector<Expr> quotients_by(const std::set<int>& scalars, const std::vector<Expr>& values);
+
 /// Whether an extent is always a whole number of pieces (point_loop.cpp).
 bool is_whole(const Expr& extent, int vector);
 
@@ -123,6 +127,7 @@ struct PointAccess {
   const std::vector<Expr>* indices = nullptr;
   Expr load;  ///< null: a store
   bool wide = false;
+  std::vector<std::pair<Expr, bool>> guards = {};  ///< conditions with the values under which it is made
 };
 
 /// How one thread folds elements: number `member` of `group` takes every group-th piece.
@@ -132,6 +137,14 @@ struct FoldDeal {
   int vector = 1;
   std::vector<int64_t> bounds = {};  ///< of the folded axes, in pieces
   Expr across = {};  ///< columns: the axis of which a piece holds neighbours, each with a state of its own; null: rows
+};
+
+/// How a block folds columns: `across` threads side by side, each with `width` neighbours, and `parts` of those, which
+/// leave rows of results that are `stride` apart; one for each part or, where `lanes` fold theirs first, for each warp.
+struct ColumnDeal {
+  int64_t width = 1, across = 1, parts = 1, stride = 1;
+  bool lanes = false;
+  int64_t rows(int64_t threads) const { return lanes ? threads / 32 : parts; }
 };
 
 /// A scan whose state is the fold of what came: parts of it may be folded first.
@@ -152,6 +165,17 @@ struct RowScan {
   std::vector<PointAccess> accesses = {};  ///< the scan's stores, then the loads of what is folded
 };
 
+/// How a running fold goes down columns: a thread has `width` neighbours of the scan's only axis.
+struct ColumnScan {
+  const tile::Scan* scan = nullptr;
+  const RunningFold* fold = nullptr;
+  std::string length;  ///< of a column
+  std::string index_type = {};
+  int64_t bound = 0;   ///< of the length, 0 when it has none
+  int width = 1;
+  std::vector<PointAccess> accesses = {};  ///< the scan's stores, then the loads of what is folded
+};
+
 /// The axes of a statement of a row program: the row, when a block has several, and what a row consists of.
 struct RowAxes {
   std::vector<tile::Axis> row;  ///< one or none
@@ -163,6 +187,7 @@ struct RowAxes {
 struct RowPlan {
   std::vector<tile::Axis> row;
   std::vector<int64_t> bounds;  ///< of the inner axes, the last one in pieces
+  std::set<size_t> merged;      ///< numbers of inner axes that the next one counts along with its own
   int64_t group = 1, pieces = 1, turns = 1;
   int vector = 1;
   std::set<int> row_buffers;                        ///< with an element for every element of a row
@@ -172,6 +197,25 @@ struct RowPlan {
   std::set<size_t> late;                            ///< numbers of loads that are made where they are used
   int64_t blocks = 1;                               ///< that a multiprocessor should hold at least
   std::string condition;                            ///< under which pieces are aligned
+  bool streams = false;                             ///< rows come through the block's memory, ahead of time
+  size_t stream = 0;                                ///< the load that does
+};
+
+/// The axes of a statement as the plan has them.
+RowAxes axes_in_row(const RowPlan& plan, const tile::Statement& statement);
+
+/// A program whose statements all go over the same columns, which lie side by side: a thread has `vector` of them.
+struct ColumnPlan {
+  tile::Axis column;
+  std::vector<int64_t> bounds = {};  ///< of the axes along a column
+  int64_t elements = 1;              ///< of a column
+  int vector = 1;
+  std::set<int> element_buffers = {};                    ///< with an element for every element of a column
+  std::set<int> scalar_buffers = {};                     ///< with an element for every column
+  std::vector<std::pair<std::string, Expr>> loads = {};  ///< that are made ahead, by key
+  std::set<std::string> loaded = {};                     ///< keys of those that have been made
+  std::string condition = {};                            ///< under which neighbouring columns are aligned
+  std::vector<tile::Axis> axes_of(const tile::Statement& statement) const;
 };
 
 /// The places of a window along one axis: step * (point) + spread * (element of the reduced axis `folded`).
@@ -248,6 +292,9 @@ class KernelWriter {
 
   // select_statement.cpp
   void statement(const tile::Select& select);
+  void select_in_registers(const tile::Select& select, int64_t length);
+  void select_by_insertion(const tile::Select& select, const std::string& length);
+  void give_ranked(const tile::Select& select, const std::string& rank, const std::string& at);
 
   // scan_statement.cpp
   void statement(const tile::Scan& scan);
@@ -260,6 +307,14 @@ class KernelWriter {
   void load_row_piece(const RowScan& row);
   void store_row_piece(const RowScan& row);
   void scan_columns(const tile::Scan& scan, const RunningFold& fold);
+  void scan_parts(const ColumnScan& columns, const std::string& extent);
+  void open_columns(const ColumnScan& columns, const std::string& start);
+  void close_columns(const ColumnScan& columns, const std::string& start);
+  void open_column_row(const ColumnScan& columns);
+  void close_column_row();
+  void load_column_rows(const ColumnScan& columns, const std::string& column, const std::string& identity);
+  void store_column_rows(const ColumnScan& columns, const std::string& column);
+  int narrowest_bytes(const std::vector<PointAccess>& accesses) const;
   void emit_scan_stores(const tile::Scan& scan);
   std::string uniform_value(const Expr& e);
   int64_t reserve_shared(int64_t bytes, int64_t alignment = 128);
@@ -294,6 +349,7 @@ class KernelWriter {
   bool vector_points(const tile::Map& map, const std::vector<std::string>& extents);
   void stores_at_point(const tile::Map& map);
   void store(const tile::Store& store, const std::string& value, bool ordered);
+  void update(const tile::Store& store, const std::string& to, const std::string& value, bool ordered);
   std::vector<std::string> extents_of(const std::vector<tile::Axis>& axes);
   void decompose(const std::vector<tile::Axis>& axes, const std::vector<std::string>& extents, const std::string& point,
                  const std::string& type);
@@ -304,6 +360,7 @@ class KernelWriter {
                     const std::vector<PointAccess>& accesses);
   void store_points(const tile::Map& map, int vector, int at_once, const std::vector<PointAccess>& accesses);
   std::vector<PointAccess> accesses_of_points(const tile::Map& map) const;
+  void load_pieces(const std::vector<PointAccess>& accesses, int vector);
   int widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses) const;
   int width_of(const PointAccess& access, int last, int limit) const;
   std::string wide_condition(const tile::Axis& axis, const std::vector<PointAccess>& accesses, int vector);
@@ -330,16 +387,37 @@ class KernelWriter {
   bool plan_statement(RowPlan& plan, const tile::Statement& statement) const;
   bool plan_buffer(RowPlan& plan, int buffer, const std::vector<Expr>& indices, const RowAxes& axes) const;
   void plan_loads(RowPlan& plan) const;
+  void merge_inner_axes(RowPlan& plan) const;
+  bool runs_on(const tile::Statement& statement, const RowPlan& plan, size_t axis) const;
+  int width_in_row(const PointAccess& access, const RowAxes& axes, const RowPlan& plan, int limit) const;
   void write_rows(RowPlan& plan);
+  void write_row(RowPlan& plan);
   void row_map(RowPlan& plan, const tile::Map& map);
   void row_reduce(RowPlan& plan, const tile::Reduce& reduce);
   std::vector<std::pair<size_t, Expr>> load_ahead(RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
   void load_late(const RowPlan& plan, const std::vector<std::pair<size_t, Expr>>& late);
-  std::vector<Expr> quotients_of(const RowPlan& plan, const std::vector<Expr>& values) const;
   void open_pieces(const RowPlan& plan, const RowAxes& axes);
   void open_elements(const RowPlan& plan, const RowAxes& axes, const std::vector<Expr>& values);
   void define_row_loads(const RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
   std::string row_key(const Expr& load, const RowAxes& axes) const;
+
+  // row_stream.cpp: rows that are brought ahead of time
+  bool plan_stream(RowPlan& plan) const;
+  bool runs_in_order(const RowPlan& plan, const Expr& load) const;
+  void stream_rows(RowPlan& plan);
+
+  // column_program.cpp: columns that stay in registers
+  std::optional<ColumnPlan> plan_columns() const;
+  bool plan_column_statement(ColumnPlan& plan, const tile::Statement& statement) const;
+  std::string column_key(const Expr& load, const std::vector<tile::Axis>& axes) const;
+  void plan_column_loads(ColumnPlan& plan) const;
+  void write_columns(ColumnPlan& plan);
+  void open_column_elements(const ColumnPlan& plan, const std::vector<tile::Axis>& axes);
+  void open_neighbour_columns(const ColumnPlan& plan, const tile::Statement& statement);
+  void close_neighbour_columns(const ColumnPlan& plan, const tile::Statement& statement);
+  void load_columns_ahead(ColumnPlan& plan, const tile::Statement& statement);
+  void column_map(const ColumnPlan& plan, const tile::Map& map);
+  void column_reduce(const ColumnPlan& plan, const tile::Reduce& reduce);
 
   // point_plan.cpp: points that stay in registers
   std::optional<PointPlan> plan_points() const;
@@ -378,11 +456,19 @@ class KernelWriter {
                    const std::vector<std::string>& reduced);
   void reduce_columns(const tile::Reduce& reduce, const std::vector<std::string>& kept,
                       const std::vector<std::string>& reduced);
+  void fold_columns(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                    const std::vector<std::string>& reduced, const std::vector<PointAccess>& loads,
+                    const ColumnDeal& deal);
+  int widest_fold(const tile::Axis& axis, std::vector<PointAccess>& loads) const;
   std::vector<PointAccess> loads_of(const tile::Reduce& reduce) const;
   void open_piece(const tile::Reduce& reduce, const std::vector<std::string>& reduced, const FoldDeal& deal,
                   const std::string& first, int64_t at_once);
+  std::string count_pieces(const tile::Reduce& reduce, const std::vector<std::string>& reduced, const FoldDeal& deal);
   void fold_pieces(const tile::Reduce& reduce, const std::vector<std::string>& reduced,
                    const std::vector<PointAccess>& loads, FoldDeal deal);
+  void fold_batch(const tile::Reduce& reduce, const std::vector<std::string>& reduced,
+                  const std::vector<PointAccess>& loads, const FoldDeal& deal, const std::string& first,
+                  int64_t at_once);
 
   void reduce_thread_per_point(const tile::Reduce& reduce, const std::vector<std::string>& kept,
                                const std::vector<std::string>& reduced);

@@ -71,7 +71,11 @@ std::vector<std::string> KernelWriter::extents_of(const std::vector<tile::Axis>&
 }
 
 void KernelWriter::store(const tile::Store& store, const std::string& value, bool ordered) {
-  const std::string to = expressions_.element(store.buffer, store.indices);
+  update(store, expressions_.element(store.buffer, store.indices), value, ordered);
+}
+
+/// `to`, an element of the store's buffer, takes the value as the store says.
+void KernelWriter::update(const tile::Store& store, const std::string& to, const std::string& value, bool ordered) {
   const tile::Buffer& buffer = names_.buffer(store.buffer);
   if (store.mode == ScatterMode::kSet) return code_.line("{} = {};", to, value);
   const DType type = buffer.type;
@@ -91,6 +95,8 @@ void KernelWriter::store(const tile::Store& store, const std::string& value, boo
       type == DType::kInt32 || type == DType::kUint32 || type == DType::kInt64);
   if (ordered) return code_.line("{} = {};", to, updated(to));
   if (native) return code_.line("atomic_add(&{}, {});", to, value);
+  const bool native_max = store.mode == ScatterMode::kMax && (type == DType::kInt32 || type == DType::kInt64);
+  if (native_max) return code_.line("atomicMax(&{}, {});", to, value);
   code_.line("atomic_update(&{}, [&](const {} old) {{ return ({})({}); }});", to, type_name(type), type_name(type),
              updated("old"));
 }

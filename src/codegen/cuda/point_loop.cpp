@@ -24,6 +24,27 @@ void loads_at_every_point(const Expr& e, std::unordered_set<const ExprNode*>& se
   if (e->kind == ExprKind::kLoad) loads.push_back(e);
 }
 
+/// Appends the loads in branches of selects whose conditions are the same for all points along `last`.
+void add_guarded_loads(const Expr& e, int last, const std::vector<std::pair<Expr, bool>>& guards,
+                       std::vector<PointAccess>& accesses) {
+  if (is_call(e, Intrinsic::kSelect)) {
+    if (uses_variable(e->args[0], last)) return;
+    for (const bool holds : {true, false}) {
+      std::vector<std::pair<Expr, bool>> inner = guards;
+      inner.emplace_back(e->args[0], holds);
+      add_guarded_loads(e->args[holds ? 1 : 2], last, inner, accesses);
+    }
+    return;
+  }
+  if (e->kind == ExprKind::kLoad) {
+    const bool known = std::any_of(accesses.begin(), accesses.end(),
+                                   [&](const PointAccess& access) { return access.load.get() == e.get(); });
+    if (!guards.empty() && !known) accesses.push_back({e->tensor, &e->args, e, false, guards});
+    return;
+  }
+  for (const Expr& arg : e->args) add_guarded_loads(arg, last, guards, accesses);
+}
+
 /// Whether elements are copied, chosen or converted, and nothing is computed with them.
 bool only_moves(const tile::Map& map) {
   bool moves = true;
@@ -254,11 +275,15 @@ bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string
     points *= bound;
   }
   for (const tile::Store& store : map.stores) {
-    if (store.mode != ScatterMode::kSet || bit_width(names_.buffer(store.buffer).type) < 8) return false;
+    if (bit_width(names_.buffer(store.buffer).type) < 8) return false;
   }
-  std::vector<PointAccess> accesses = accesses_of_points(map);
-  const int vector = map.condition ? 1 : widest_piece(map.axes.back(), accesses);
-  if (vector == 1 && shifted_map(map, extents, accesses)) return true;
+  const std::vector<PointAccess> everywhere = accesses_of_points(map);
+  std::vector<PointAccess> accesses = everywhere;
+  const int last = map.axes.back().variable->variable;
+  for (const tile::Store& store : map.stores) add_guarded_loads(store.value, last, {}, accesses);
+  const bool sets = only_sets(map);
+  const int vector = map.condition || !sets ? 1 : widest_piece(map.axes.back(), accesses);
+  if (vector == 1 && sets && shifted_map(map, extents, everywhere)) return true;
   if (vector == 1) {
     for (PointAccess& access : accesses) access.wide = false;
     dealt_points(map, extents, 1, accesses);
@@ -321,11 +346,7 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   if (map.condition) code_.open(fmt::format("if ({})", expressions_.value(map.condition)));
   expressions_.enter();
   const std::string start = names_.variables.at(last);
-  for (size_t i = 0; i < accesses.size(); ++i) {
-    if (!accesses[i].load || !accesses[i].wide) continue;
-    const std::string pack = fmt::format("Pack<{}, {}>", type_name(accesses[i].load->type), vector);
-    code_.line("const {0} v{1} = *(const {0}*)({2});", pack, i, pointer_to(accesses[i]));
-  }
+  load_pieces(accesses, vector);
   for (size_t s = 0; s < map.stores.size(); ++s) {
     const tile::Store& store = map.stores[s];
     if (vector > 1)
@@ -360,6 +381,30 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   code_.close();
 }
 
+/// v0, v1 ... = the wide loads of one piece, each where there is something to load.
+void KernelWriter::load_pieces(const std::vector<PointAccess>& accesses, int vector) {
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    const PointAccess& access = accesses[i];
+    if (!access.load || !access.wide) continue;
+    const std::string pack = fmt::format("Pack<{}, {}>", type_name(access.load->type), vector);
+    if (access.guards.empty()) {
+      code_.line("const {0} v{1} = *(const {0}*)({2});", pack, i, pointer_to(access));
+      continue;
+    }
+    code_.line("{} v{};", pack, i);
+    for (const auto& [condition, holds] : access.guards) {
+      const std::string value = expressions_.value(condition);
+      code_.open(fmt::format("if ({}{})", holds ? "" : "!", value));
+      expressions_.enter();
+    }
+    code_.line("v{1} = *(const {0}*)({2});", pack, i, pointer_to(access));
+    for (size_t k = 0; k < access.guards.size(); ++k) {
+      expressions_.leave();
+      code_.close();
+    }
+  }
+}
+
 /// Stores what dealt_points has computed, to where it has said.
 void KernelWriter::store_points(const tile::Map& map, int vector, int at_once,
                                 const std::vector<PointAccess>& accesses) {
@@ -369,7 +414,12 @@ void KernelWriter::store_points(const tile::Map& map, int vector, int at_once,
   for (size_t s = 0; s < map.stores.size(); ++s) {
     const std::string type = type_name(names_.buffer(map.stores[s].buffer).type);
     if (vector == 1) {
-      code_.line("if (to{0}[u]) *to{0}[u] = y{0}[u].at[0];", s);
+      const bool sets = map.stores[s].mode == ScatterMode::kSet;
+      if (sets) code_.line("if (to{0}[u]) *to{0}[u] = y{0}[u].at[0];", s);
+      if (sets) continue;
+      code_.open(fmt::format("if (to{}[u])", s));
+      update(map.stores[s], fmt::format("*to{}[u]", s), fmt::format("y{}[u].at[0]", s), false);
+      code_.close();
     } else if (accesses[s].wide) {
       code_.line("if (to{0}[u]) *(Pack<{1}, {2}>*)to{0}[u] = y{0}[u];", s, type, vector);
     } else {

@@ -327,59 +327,6 @@ GRAFT_DEVICE void atomic_add(i32* address, i32 value) { atomicAdd(address, value
 GRAFT_DEVICE void atomic_add(u32* address, u32 value) { atomicAdd(address, value); }
 GRAFT_DEVICE void atomic_add(i64* address, i64 value) { atomicAdd((u64*)address, (u64)value); }
 
-// Keys as integers of the same order: NaN largest, -0 as 0.
-GRAFT_DEVICE u32 ordered(f32 x) {
-  if (x != x) return 0xffffffffu;
-  const u32 bits = __float_as_uint(x == 0 ? 0.0f : x);
-  return bits ^ ((bits >> 31) ? 0xffffffffu : 0x80000000u);
-}
-GRAFT_DEVICE u32 ordered(f16 x) { return ordered(f16_value(x.bits)); }
-GRAFT_DEVICE u32 ordered(bf16 x) { return ordered(bf16_value(x.bits)); }
-GRAFT_DEVICE u32 ordered(bool x) { return x; }
-template <class T> GRAFT_DEVICE u32 ordered(T x) { return (u32)((i64)x - (i64)Limits<T>::lowest); }
-// What comes first has the larger word: the key, then the place, the smaller the better.
-template <class T> GRAFT_DEVICE u64 rank_word(T key, u32 place, bool descending) {
-  const u32 order = ordered(key);
-  return (u64)(descending ? order : ~order) << 32 | (u32)~place;
-}
-// The best words that a warp has seen, in order: that of rank r in slot r / 32 of lane r % 32.
-template <int Slots> struct Best {
-  u64 slots[Slots];
-  u64 least;  // what a word must exceed to be kept
-  __device__ Best() {
-    least = 0;
-#pragma unroll
-    for (int m = 0; m < Slots; ++m) slots[m] = 0;
-  }
-  __device__ __forceinline__ void insert(u64 word) {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int m = 0; m < Slots; ++m) {
-      const int place = __popc(__ballot_sync(0xffffffffu, slots[m] > word));
-      const u64 above = __shfl_up_sync(0xffffffffu, slots[m], 1), last = __shfl_sync(0xffffffffu, slots[m], 31);
-      if (place == 32) continue;
-      if (lane >= place) slots[m] = lane == place ? word : above;
-      word = last;
-    }
-  }
-  // Takes in a word of each lane (0 for none); `kept` ranks matter.
-  __device__ __forceinline__ void take(u64 word, int kept) {
-    u32 better = __ballot_sync(0xffffffffu, word > least);
-    while (better) {
-      const int source = __ffs(better) - 1;
-      insert(__shfl_sync(0xffffffffu, word, source));
-      u64 weakest = 0;
-#pragma unroll
-      for (int m = 0; m < Slots; ++m) {
-        const u64 there = __shfl_sync(0xffffffffu, slots[m], (kept - 1) % 32);
-        if (m == (kept - 1) / 32) weakest = there;
-      }
-      least = weakest;
-      better &= ~(1u << source) & __ballot_sync(0xffffffffu, word > least);
-    }
-  }
-};
-
 template <class T> GRAFT_DEVICE bool sorts_before(T a, i64 pa, T b, i64 pb, bool descending) {
   const bool a_nan = a != a, b_nan = b != b;
   const bool less = a_nan ? false : b_nan ? true : a < b;
@@ -417,7 +364,8 @@ GRAFT_DEVICE void sort_row(K* keys, i64 key_stride, P* positions, i64 position_s
 }  // namespace
 
 std::string prelude() {
-  return std::string(kScalars) + kCollectives + prelude_of_tiles() + prelude_of_tf32() + prelude_of_roles();
+  return std::string(kScalars) + kCollectives + prelude_of_tiles() + prelude_of_selections() + prelude_of_tf32() +
+         prelude_of_roles();
 }
 
 }  // namespace graft::cuda

@@ -9,6 +9,8 @@ namespace graft::cuda {
 
 /// The text that stands in front of the kernels of a compilation unit.
 std::string prelude();
+/// Its part about the first ranks of rows.
+std::string prelude_of_selections();
 /// Its part about tiles: vector access, copies into shared memory, matrix fragments and products.
 std::string prelude_of_tiles();
 /// Its part about products of f32 tiles in tf32.

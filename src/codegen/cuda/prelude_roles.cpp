@@ -53,6 +53,13 @@ template <int Threads> GRAFT_DEVICE void barrier_of_threads() {
   asm volatile("bar.sync 1, %0;" ::"n"(Threads) : "memory");
 }
 
+// Neighbours in memory, a multiple of 16 bytes from and to such.
+GRAFT_DEVICE void copy_run(void* to, const void* from, u64* barrier, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+#endif
+}
 // A box of a tensor, zero beyond its borders; its coordinates from the contiguous one outwards.
 GRAFT_DEVICE void copy_box(void* to, const TensorMap& map, u64* barrier, int c0, int c1) {
 #if __CUDA_ARCH__ >= 900

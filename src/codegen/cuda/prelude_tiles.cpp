@@ -15,8 +15,8 @@ template <class T, int N> GRAFT_DEVICE Pack<T, N> read_pack(const T* from, bool 
   for (int i = 0; i < N; ++i) pack.at[i] = from[i];
   return pack;
 }
-// A divisor of many, where results are rounded to halves: IEEE quotients by its reciprocal, both scaled by a power of
-// two so that nothing is near the ends of the range of f32. What is not refined rounds to zero or infinity.
+// A divisor of many, where results are rounded to halves: quotients by its reciprocal, refined once, both scaled by a
+// power of two so that nothing is near the ends of the range of f32. What is not refined rounds to infinity.
 struct Divisor { f32 value, reciprocal, scale; };
 GRAFT_DEVICE Divisor divisor(f32 x) {
   const f32 large = 18446744073709551616.0f;  // 2^64
@@ -27,8 +27,7 @@ GRAFT_DEVICE f32 divide_for_half(f32 x, const Divisor& by) {
   x *= by.scale;
   const f32 first = x * by.reciprocal;
   const f32 near = __fmaf_rn(__fmaf_rn(-first, by.value, x), by.reciprocal, first);
-  const f32 exact = __fmaf_rn(__fmaf_rn(-near, by.value, x), by.reciprocal, near);
-  return fabsf(first) > 1e-9f && fabsf(first) < 1e30f ? exact : first;
+  return fabsf(first) < 1e30f ? near : first;
 }
 // From any address: halves in words, shifted into place where they begin in the middle of one.
 template <class T, int N> GRAFT_DEVICE Pack<T, N> read_shifted(const T* from) {

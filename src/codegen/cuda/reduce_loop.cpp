@@ -56,6 +56,13 @@ std::vector<PointAccess> KernelWriter::loads_of(const tile::Reduce& reduce) cons
   return loads;
 }
 
+/// The elements of a piece of what is folded; 1 when no load takes a whole piece.
+int KernelWriter::widest_fold(const tile::Axis& axis, std::vector<PointAccess>& loads) const {
+  const int vector = widest_piece(axis, loads);
+  const bool wide = std::any_of(loads.begin(), loads.end(), [](const PointAccess& load) { return load.wide; });
+  return wide ? vector : 1;
+}
+
 bool KernelWriter::dealt_reduce(const tile::Reduce& reduce, const std::vector<std::string>& kept,
                                 const std::vector<std::string>& reduced) {
   const int64_t points = points_of(reduce.axes), elements = points_of(reduce.reduced);
@@ -128,7 +135,7 @@ void KernelWriter::reduce_points(const tile::Reduce& reduce, const std::vector<s
   code_.close();
 }
 
-/// for (u: the turns at once) if (there is a piece): the indices of its first element.
+/// for (u: the turns at once) if (there is a piece): the indices of its first element. No extents: all are there.
 void KernelWriter::open_piece(const tile::Reduce& reduce, const std::vector<std::string>& reduced, const FoldDeal& deal,
                               const std::string& first, int64_t at_once) {
   code_.line("#pragma unroll");
@@ -138,7 +145,7 @@ void KernelWriter::open_piece(const tile::Reduce& reduce, const std::vector<std:
   int64_t pieces = 1;
   for (const int64_t bound : deal.bounds) pieces *= bound;
   code_.line("const int {} = {} + u * {};", rest, first, deal.group);
-  if (at_once > 1) inside.push_back(fmt::format("{} < {}", rest, pieces));
+  if (at_once > 1 && !reduced.empty()) inside.push_back(fmt::format("{} < {}", rest, pieces));
   for (size_t i = deal.bounds.size(); i-- > 0;) {
     const std::string name = code_.fresh("i");
     const int64_t step = i + 1 == deal.bounds.size() && !deal.across ? deal.vector : 1;
@@ -153,29 +160,62 @@ void KernelWriter::open_piece(const tile::Reduce& reduce, const std::vector<std:
     }
     bind_index(reduce.reduced[i].variable, name, deal.bounds[i] * step);
     const auto exact = as_integer(reduce.reduced[i].extent);
-    if (!exact || *exact != deal.bounds[i] * step) inside.push_back(fmt::format("{} < {}", name, reduced[i]));
+    const bool covers = exact && *exact == deal.bounds[i] * step;
+    if (!covers && !reduced.empty()) inside.push_back(fmt::format("{} < {}", name, reduced[i]));
   }
   code_.open(inside.empty() ? "" : fmt::format("if ({})", fmt::join(inside, " && ")));
 }
 
+/// The pieces of the folded axes that are there, as C++; empty when several axes end early.
+std::string KernelWriter::count_pieces(const tile::Reduce& reduce, const std::vector<std::string>& reduced,
+                                       const FoldDeal& deal) {
+  int64_t pieces = 1;
+  for (const int64_t bound : deal.bounds) pieces *= bound;
+  const bool exact = std::all_of(reduce.reduced.begin(), reduce.reduced.end(),
+                                 [](const tile::Axis& axis) { return as_integer(axis.extent).has_value(); });
+  if (exact) return std::to_string(pieces);
+  if (reduce.reduced.size() > 1) return "";
+  if (deal.across || deal.vector == 1) return reduced[0];
+  return fmt::format("({} + {}) / {}", reduced[0], deal.vector - 1, deal.vector);
+}
+
 /// state (of a row) or states[j] (of columns) = the fold of this thread's pieces of the reduced axes, with the loads of
-/// several pieces made before the first is folded.
+/// several pieces made before the first is folded: as long as all of them are there no condition stands between.
 void KernelWriter::fold_pieces(const tile::Reduce& reduce, const std::vector<std::string>& reduced,
                                const std::vector<PointAccess>& loads, FoldDeal deal) {
-  const bool columns = static_cast<bool>(deal.across);
+  constexpr int64_t kMostAtOnce = 16, kMostGuarded = 8;
   int64_t pieces = 1, bytes = 4;
   for (const tile::Axis& axis : reduce.reduced) deal.bounds.push_back(bound_of(axis));
-  if (!columns) deal.bounds.back() = ceil_quotient(deal.bounds.back(), deal.vector);
+  if (!deal.across) deal.bounds.back() = ceil_quotient(deal.bounds.back(), deal.vector);
   for (const int64_t bound : deal.bounds) pieces *= bound;
   for (const PointAccess& load : loads) {
     bytes = std::max<int64_t>(bytes, (load.wide ? deal.vector : 1) * bytes_of(load.load->type));
   }
   const int64_t turns = ceil_quotient(pieces, deal.group);
-  const int64_t at_once = std::clamp<int64_t>(std::min(64 / bytes, turns), 1, 8);
-  const std::string first = code_.fresh("x");
+  const int64_t at_once = std::clamp<int64_t>(std::min(64 / bytes, turns), 1, kMostAtOnce);
+  const std::string first = code_.fresh("x"), count = count_pieces(reduce, reduced, deal);
+  code_.line("int {} = {};", first, deal.member);
+  const bool many = !count.empty() && pieces >= deal.group * at_once;
+  if (many) {
+    code_.line("#pragma unroll 1");
+    code_.open(fmt::format("for (; {0} + {1} < {2}; {0} += {3})", first, deal.group * (at_once - 1), count,
+                           deal.group * at_once));
+    fold_batch(reduce, {}, loads, deal, first, at_once);
+    code_.close();
+  }
+  if (many && count == std::to_string(pieces) && pieces % (deal.group * at_once) == 0) return;
+  const int64_t guarded = std::min(at_once, kMostGuarded);
   code_.line("#pragma unroll 1");
-  code_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3})", first, deal.member, pieces,
-                         deal.group * at_once));
+  code_.open(fmt::format("for (; {0} < {1}; {0} += {2})", first, pieces, deal.group * guarded));
+  fold_batch(reduce, reduced, loads, deal, first, guarded);
+  code_.close();
+}
+
+/// Loads `at_once` pieces from `first` on, then folds them.
+void KernelWriter::fold_batch(const tile::Reduce& reduce, const std::vector<std::string>& reduced,
+                              const std::vector<PointAccess>& loads, const FoldDeal& deal, const std::string& first,
+                              int64_t at_once) {
+  const bool columns = static_cast<bool>(deal.across);
   const auto is_made_first = [&](const PointAccess& load) {
     return load.wide || (deal.vector == 1 && !load.indices->empty());
   };
@@ -222,14 +262,13 @@ void KernelWriter::fold_pieces(const tile::Reduce& reduce, const std::vector<std
   code_.close();
   code_.close();
   expressions_.leave();
-  code_.close();
 }
 
 /// A power of two of threads for each point.
 void KernelWriter::reduce_rows(const tile::Reduce& reduce, const std::vector<std::string>& kept,
                                const std::vector<std::string>& reduced) {
   std::vector<PointAccess> loads = loads_of(reduce), single = loads;
-  const int vector = widest_piece(reduce.reduced.back(), loads);
+  const int vector = widest_fold(reduce.reduced.back(), loads);
   const int64_t threads = program_.threads, points = points_of(reduce.axes);
   const int64_t pieces = ceil_quotient(points_of(reduce.reduced), vector);
   int64_t group = power_of_two_from(ceil_quotient(threads, points) / 2 + 1);
@@ -294,55 +333,78 @@ void KernelWriter::reduce_columns(const tile::Reduce& reduce, const std::vector<
   const tile::Axis& axis = reduce.axes.back();
   std::vector<PointAccess> loads = loads_of(reduce), single = loads;
   const int64_t threads = program_.threads, points = bound_of(axis), elements = points_of(reduce.reduced);
-  const int vector = widest_piece(axis, loads);
+  const int vector = widest_fold(axis, loads);
   const std::string condition = vector > 1 ? wide_condition(axis, loads, vector) : "";
   const int64_t most_parts = std::max<int64_t>(1, std::min<int64_t>(elements, threads));
   const int64_t stride = ceil_quotient(points, 16) * 16;
-  const int64_t parts_wide = std::min(most_parts, std::max<int64_t>(1, threads / ceil_quotient(points, vector)));
-  const int64_t parts_single = std::min(most_parts, std::max<int64_t>(1, threads / points));
-  code_.line("State* const partial = (State*)(shared + {});",
-             reserve_shared(state_bytes(reduce) * stride *
-                            std::max(parts_wide, condition.empty() ? 1 : parts_single)));
-  barrier();  // an earlier reduction may still read its partial results
-  if (!condition.empty()) code_.line("const bool wide = {};", condition);
-  const auto fold = [&](const std::vector<PointAccess>& each_loads, int width, int64_t parts) {
-    const int64_t across = ceil_quotient(points, width);
-    const std::string name = code_.fresh("i");
-    expressions_.enter();
-    code_.line("const int {} = threadIdx.x % {} * {}, part = threadIdx.x / {};", name, across, width, across);
-    bind_index(axis.variable, name, across * width);
-    code_.open(fmt::format("if (part < {} && {} < {})", parts, name, kept[0]));
-    code_.line("State states[{}];", width);
-    code_.line("#pragma unroll");
-    code_.line("for (int j = 0; j < {}; ++j) states[j] = identity;", width);
-    fold_pieces(reduce, reduced, each_loads,
-                {.member = "part", .group = parts, .vector = width, .across = axis.variable});
-    code_.line("#pragma unroll");
-    code_.line("for (int j = 0; j < {}; ++j) partial[part * {} + {} + j] = states[j];", width, stride, name);
-    code_.close();
-    expressions_.leave();
+  const auto deal_of = [&](int64_t width) {
+    ColumnDeal deal{.width = width, .across = ceil_quotient(points, width), .stride = stride};
+    deal.parts = std::min(most_parts, std::max<int64_t>(1, threads / deal.across));
+    // The parts of a warp are folded by its lanes.
+    deal.lanes = deal.across < 32 && 32 % deal.across == 0 && threads % 32 == 0;
+    return deal;
   };
-  if (!condition.empty()) code_.open("if (wide)");
-  fold(loads, vector, parts_wide);
+  const ColumnDeal wide = deal_of(vector), narrow = deal_of(1);
+  const int64_t rows = std::max(wide.rows(threads), condition.empty() ? 1 : narrow.rows(threads));
+  code_.line("State* const partial = (State*)(shared + {});", reserve_shared(state_bytes(reduce) * stride * rows));
+  barrier();  // an earlier reduction may still read its partial results
+  if (!condition.empty()) {
+    code_.line("const bool wide = {};", condition);
+    code_.open("if (wide)");
+  }
+  fold_columns(reduce, kept, reduced, loads, wide);
   if (!condition.empty()) {
     code_.close();
     code_.open("else");
-    fold(single, 1, parts_single);
+    fold_columns(reduce, kept, reduced, single, narrow);
     code_.close();
   }
   barrier();
-  code_.line("const int parts = {};", condition.empty() ? std::to_string(parts_wide) :
-             fmt::format("wide ? {} : {}", parts_wide, parts_single));
+  code_.line("const int parts = {};", condition.empty() ? std::to_string(wide.rows(threads)) :
+             fmt::format("wide ? {} : {}", wide.rows(threads), narrow.rows(threads)));
   const std::string name = code_.fresh("i");
   code_.open(fmt::format("for (int {0} = threadIdx.x; {0} < {1}; {0} += {2})", name, kept[0], threads));
   expressions_.enter();
   bind_index(axis.variable, name, points);
   code_.line("State state = partial[{}];", name);
+  code_.line("#pragma unroll 8");
   code_.line("for (int part = 1; part < parts; ++part) state = combine(state, partial[part * {} + {}]);", stride, name);
   write_outputs(reduce, "state");
   expressions_.leave();
   code_.close();
   pending_ = accesses_of(program_, {reduce});
+}
+
+/// partial[row] = what each thread, or each warp, folds of its columns.
+void KernelWriter::fold_columns(const tile::Reduce& reduce, const std::vector<std::string>& kept,
+                                const std::vector<std::string>& reduced, const std::vector<PointAccess>& loads,
+                                const ColumnDeal& deal) {
+  const tile::Axis& axis = reduce.axes.back();
+  const std::string name = code_.fresh("i");
+  expressions_.enter();
+  code_.line("const int {} = threadIdx.x % {} * {}, part = threadIdx.x / {};", name, deal.across, deal.width,
+             deal.across);
+  bind_index(axis.variable, name, deal.across * deal.width);
+  code_.line("const bool inside = part < {} && {} < {};", deal.parts, name, kept[0]);
+  code_.line("State states[{}];", deal.width);
+  code_.line("#pragma unroll");
+  code_.line("for (int j = 0; j < {}; ++j) states[j] = identity;", deal.width);
+  code_.open("if (inside)");
+  fold_pieces(reduce, reduced, loads,
+              {.member = "part", .group = deal.parts, .vector = static_cast<int>(deal.width), .across = axis.variable});
+  code_.close();
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int j = 0; j < {}; ++j)", deal.width));
+  if (deal.lanes) {
+    code_.line("#pragma unroll");
+    code_.line("for (int distance = {}; distance < 32; distance *= 2)", deal.across);
+    code_.line("  states[j] = combine(states[j], shuffle(states[j], distance, false));");
+    code_.line("if (lane < {}) partial[warp * {} + {} + j] = states[j];", deal.across, deal.stride, name);
+  } else {
+    code_.line("if (inside) partial[part * {} + {} + j] = states[j];", deal.stride, name);
+  }
+  code_.close();
+  expressions_.leave();
 }
 
 }  // namespace graft::cuda

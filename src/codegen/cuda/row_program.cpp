@@ -2,6 +2,7 @@
 // Rows in registers: softmax, normalisations and what is fused with them. A group of threads has a row, each thread the
 // same elements in every statement, so that tensors between the statements need no memory and inputs are read once.
 #include <algorithm>
+#include <utility>
 
 #include "codegen/cuda/kernel_writer.h"
 
@@ -11,6 +12,7 @@ namespace {
 constexpr int64_t kMostElements = 72;  // of a row, in one thread
 constexpr int64_t kManyElements = 40;  // more of them only where registers are known to do
 constexpr int64_t kWorking = 40;       // registers of a thread beside those
+constexpr int64_t kLeastWorking = 28;  // with which it can do
 constexpr int64_t kRegisters = 65536;  // of a multiprocessor
 constexpr int64_t kMostWords = 160;    // registers of a thread for what it keeps
 
@@ -32,6 +34,11 @@ RowAxes split_axes(const RowPlan& plan, const std::vector<tile::Axis>& axes, con
   return result;
 }
 
+bool is_merged(const RowPlan& plan, const RowAxes& axes, int variable) {
+  return std::any_of(plan.merged.begin(), plan.merged.end(),
+                     [&](size_t axis) { return axes.inner[axis].variable->variable == variable; });
+}
+
 std::vector<Expr> values_of(const tile::Map& map) {
   std::vector<Expr> values;
   for (const tile::Store& store : map.stores) values.push_back(store.value);
@@ -39,6 +46,27 @@ std::vector<Expr> values_of(const tile::Map& map) {
 }
 
 }  // namespace
+
+RowAxes axes_in_row(const RowPlan& plan, const tile::Statement& statement) {
+  const auto* map = std::get_if<tile::Map>(&statement.node);
+  if (map) return split_axes(plan, map->axes, {});
+  const auto& reduce = std::get<tile::Reduce>(statement.node);
+  return split_axes(plan, reduce.axes, reduce.reduced);
+}
+
+std::vector<Expr> quotients_by(const std::set<int>& scalars, const std::vector<Expr>& values) {
+  std::vector<Expr> found;
+  for (const Expr& value : values) {
+    for_each(value, [&](const Expr& node) {
+      if (!is_call(node, Intrinsic::kCast) || node->type != DType::kFloat16) return;
+      const Expr& quotient = node->args[0];
+      if (!is_call(quotient, Intrinsic::kDiv) || quotient->type != DType::kFloat32) return;
+      const Expr& by = quotient->args[1];
+      if (by->kind == ExprKind::kLoad && scalars.contains(by->tensor)) found.push_back(quotient);
+    });
+  }
+  return found;
+}
 
 /// Whether a buffer of the block's memory is used at the statement's own point only.
 bool KernelWriter::plan_buffer(RowPlan& plan, int buffer, const std::vector<Expr>& indices, const RowAxes& axes) const {
@@ -132,6 +160,7 @@ std::optional<RowPlan> KernelWriter::plan_rows() const {
     if (!plan_statement(plan, each)) return std::nullopt;
   }
   if (plan.bounds.empty()) return std::nullopt;
+  merge_inner_axes(plan);
   for (const int buffer : plan.row_buffers) {
     if (plan.scalar_buffers.contains(buffer)) return std::nullopt;
   }
@@ -150,11 +179,69 @@ std::optional<RowPlan> KernelWriter::plan_rows() const {
   }
   if (elements > kMostElements || words > kMostWords) return std::nullopt;
   if (elements > kManyElements && words + kWorking / 2 > kRegisters / program_.threads) return std::nullopt;
-  // The compiler would make late loads early, for all pieces of a row: a bound on registers keeps it from that.
-  if (plan.late.empty()) return plan;
-  const int64_t registers = ceil_quotient(words + kWorking, 8) * 8, threads = program_.threads;
+  // The compiler would make late loads early, for all pieces of a row: a bound on registers keeps it from that. And
+  // where blocks are large, it is to leave room for a second one, whose loads overlap what this one computes.
+  const int64_t threads = program_.threads;
+  const bool pairs = threads >= 512 && 2 * threads * (words + kLeastWorking) <= kRegisters;
+  if (plan.late.empty() && pairs) plan.blocks = 2;
+  plan.streams = plan_stream(plan);
+  if (plan.late.empty() || plan.streams) return plan;
+  const int64_t registers = ceil_quotient(words + kWorking, 8) * 8;
   plan.blocks = std::clamp<int64_t>(std::min(kRegisters / (registers * threads), 1024 / threads), 1, 16);
   return plan;
+}
+
+/// Whether a step along an inner axis leads, in all that the statement reads and writes, to where the next axis would
+/// come behind its end; and nothing else uses either.
+bool KernelWriter::runs_on(const tile::Statement& statement, const RowPlan& plan, size_t axis) const {
+  const RowAxes axes = axes_in_row(plan, statement);
+  if (axes.inner.empty()) return true;
+  const int outer = axes.inner[axis].variable->variable, inner = axes.inner[axis + 1].variable->variable;
+  const Size bound = *as_integer(axes.inner[axis + 1].extent);
+  const auto agrees = [&](int buffer, const std::vector<Expr>& indices) {
+    if (names_.buffer(buffer).scope != tile::Scope::kGlobal) return true;
+    const auto address = names_.address(buffer, indices);
+    return address && address->coefficient(outer) == address->coefficient(inner) * bound;
+  };
+  const std::function<bool(const Expr&)> good = [&](const Expr& e) {
+    if (e->kind == ExprKind::kLoad) return agrees(e->tensor, e->args);
+    if (e->kind == ExprKind::kVariable) return e->variable != outer && e->variable != inner;
+    return std::all_of(e->args.begin(), e->args.end(), good);
+  };
+  const auto* map = std::get_if<tile::Map>(&statement.node);
+  const auto* reduce = std::get_if<tile::Reduce>(&statement.node);
+  const std::vector<Expr> values = map ? values_of(*map) : reduce->lift;
+  const std::vector<tile::Store>& stores = map ? map->stores : reduce->outputs;
+  return std::all_of(values.begin(), values.end(), good) &&
+         std::all_of(stores.begin(), stores.end(),
+                     [&](const tile::Store& store) { return agrees(store.buffer, store.indices); });
+}
+
+/// Inner axes that lie behind one another in memory become one: no division is left for them.
+void KernelWriter::merge_inner_axes(RowPlan& plan) const {
+  for (size_t axis = 0; axis + 1 < plan.bounds.size(); ++axis) {
+    const bool merges = std::all_of(program_.body.begin(), program_.body.end(), [&](const tile::Statement& each) {
+      return runs_on(each, plan, axis);
+    });
+    if (merges) plan.merged.insert(axis);
+  }
+  for (const size_t axis : plan.merged) plan.bounds[axis + 1] *= std::exchange(plan.bounds[axis], 1);
+}
+
+/// The most elements, up to `limit`, that one access may take along a row where the base is aligned.
+int KernelWriter::width_in_row(const PointAccess& access, const RowAxes& axes, const RowPlan& plan, int limit) const {
+  const auto address = names_.address(access.buffer, *access.indices);
+  const int last = axes.inner.back().variable->variable;
+  if (!address || !address->coefficient(last).is(1) || bit_width(names_.buffer(access.buffer).type) < 8) return 1;
+  int width = limit;
+  const auto fit = [&](const Size& size) {
+    while (width > 1 && size.is_constant() && !size.is_multiple_of(width)) width /= 2;
+  };
+  fit(address->offset);
+  for (const auto& [variable, coefficient] : address->coefficients) {
+    if (variable != last && !is_merged(plan, axes, variable)) fit(coefficient);
+  }
+  return width;
 }
 
 /// A load with the names of the statement's axes taken out.
@@ -177,13 +264,14 @@ std::string KernelWriter::row_key(const Expr& load, const RowAxes& axes) const {
 void KernelWriter::plan_loads(RowPlan& plan) const {
   struct Use {
     PointAccess access;
-    int last = -1;
+    RowAxes axes;
+    int last() const { return axes.inner.back().variable->variable; }
   };
   std::vector<Use> uses;
   for (const tile::Statement& each : program_.body) {
     const auto* map = std::get_if<tile::Map>(&each.node);
     const auto* reduce = std::get_if<tile::Reduce>(&each.node);
-    const RowAxes axes = map ? split_axes(plan, map->axes, {}) : split_axes(plan, reduce->axes, reduce->reduced);
+    const RowAxes axes = axes_in_row(plan, each);
     if (axes.inner.empty()) continue;
     const int last = axes.inner.back().variable->variable;
     std::vector<Expr> loads;
@@ -199,7 +287,7 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
       // What changes elsewhere only is loaded where it is used.
       const bool along = !key.empty() && names_.address(load->tensor, load->args)->coefficient(last).is(1);
       if (!along || !inner) continue;
-      uses.push_back({{load->tensor, &load->args, load, false}, last});
+      uses.push_back({{load->tensor, &load->args, load, false}, axes});
       const auto known =
           std::find_if(plan.loads.begin(), plan.loads.end(), [&](const auto& entry) { return entry.first == key; });
       if (known != plan.loads.end()) {
@@ -219,7 +307,7 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
     if (!map) continue;
     for (const tile::Store& store : map->stores) {
       if (names_.buffer(store.buffer).scope == tile::Scope::kGlobal) {
-        uses.push_back({{store.buffer, &store.indices, {}, false}, last});
+        uses.push_back({{store.buffer, &store.indices, {}, false}, axes});
       }
     }
   }
@@ -227,7 +315,7 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
   for (const Use& use : uses) narrowest = std::min(narrowest, bytes_of(names_.buffer(use.access.buffer).type));
   int vector = 16 / narrowest;
   while (vector > 1 && (plan.bounds.back() % vector != 0 || plan.bounds.back() / vector < 2)) vector /= 2;
-  for (const Use& use : uses) vector = std::min(vector, width_of(use.access, use.last, vector));
+  for (const Use& use : uses) vector = std::min(vector, width_in_row(use.access, use.axes, plan, vector));
   std::set<std::string> conditions;
   for (const Use& use : uses) {
     if (vector == 1) break;
@@ -240,7 +328,7 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
     };
     divides(address->offset);
     for (const auto& [variable, coefficient] : address->coefficients) {
-      if (variable != use.last) divides(coefficient);
+      if (variable != use.last() && !is_merged(plan, use.axes, variable)) divides(coefficient);
     }
   }
   plan.condition = fmt::format("{}", fmt::join(conditions, " && "));
@@ -252,6 +340,14 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
 }
 
 void KernelWriter::write_rows(RowPlan& plan) {
+  if (plan.streams) {
+    stream_rows(plan);
+  } else {
+    write_row(plan);
+  }
+}
+
+void KernelWriter::write_row(RowPlan& plan) {
   code_.line("const int member = threadIdx.x % {}, row = threadIdx.x / {};", plan.group, plan.group);
   std::string inside = "true";
   if (!plan.row.empty()) {
@@ -294,9 +390,15 @@ void KernelWriter::open_pieces(const RowPlan& plan, const RowAxes& axes) {
   code_.line("const int {} = k * {} + member;", rest, plan.group);
   const std::string piece = rest;
   for (size_t i = axes.inner.size(); i-- > 0;) {
+    if (plan.merged.contains(i)) {
+      bind_constant(axes.inner[i].variable, 0);
+      continue;
+    }
     const std::string name = code_.fresh("i");
     const std::string step = i + 1 == axes.inner.size() && plan.vector > 1 ? fmt::format(" * {}", plan.vector) : "";
-    if (i == 0) {
+    int64_t before = 1;
+    for (size_t k = 0; k < i; ++k) before *= plan.bounds[k];
+    if (before == 1) {
       code_.line("const int {} = {}{};", name, rest, step);
     } else {
       const std::string next = code_.fresh("q");
@@ -360,7 +462,13 @@ std::vector<std::pair<size_t, Expr>> KernelWriter::load_ahead(RowPlan& plan, con
   if (fresh.empty()) return late;
   open_pieces(plan, axes);
   for (const auto& [i, load] : fresh) {
-    code_.line("c{}[k] = read_pack<{}, {}>({}, wide);", i, type_name(load->type), plan.vector,
+    const std::string type = type_name(load->type);
+    std::string slot;
+    if (plan.streams && i == plan.stream) {
+      slot = fmt::format("streams ? *(const Pack<{0}, {1}>*)(slots + (slot * {2} + k * {3} + member) * {1}) : ", type,
+                         plan.vector, plan.pieces, plan.group);
+    }
+    code_.line("c{}[k] = {}read_pack<{}, {}>({}, wide);", i, slot, type, plan.vector,
                pointer_to({load->tensor, &load->args, load, true}));
   }
   code_.close();
@@ -374,21 +482,6 @@ void KernelWriter::load_late(const RowPlan& plan, const std::vector<std::pair<si
     code_.line("const Pack<{0}, {1}> l{2} = read_pack<{0}, {1}>({3}, wide);", type_name(load->type), plan.vector, i,
                pointer_to({load->tensor, &load->args, load, true}));
   }
-}
-
-/// Quotients by a scalar of the row that are rounded to halves: its reciprocal is taken once.
-std::vector<Expr> KernelWriter::quotients_of(const RowPlan& plan, const std::vector<Expr>& values) const {
-  std::vector<Expr> found;
-  for (const Expr& value : values) {
-    for_each(value, [&](const Expr& node) {
-      if (!is_call(node, Intrinsic::kCast) || node->type != DType::kFloat16) return;
-      const Expr& quotient = node->args[0];
-      if (!is_call(quotient, Intrinsic::kDiv) || quotient->type != DType::kFloat32) return;
-      const Expr& by = quotient->args[1];
-      if (by->kind == ExprKind::kLoad && plan.scalar_buffers.contains(by->tensor)) found.push_back(quotient);
-    });
-  }
-  return found;
 }
 
 void KernelWriter::row_map(RowPlan& plan, const tile::Map& map) {
@@ -413,7 +506,7 @@ void KernelWriter::row_map(RowPlan& plan, const tile::Map& map) {
     return;
   }
   const std::vector<std::pair<size_t, Expr>> late = load_ahead(plan, values, axes);
-  const std::vector<Expr> quotients = quotients_of(plan, values);
+  const std::vector<Expr> quotients = quotients_by(plan.scalar_buffers, values);
   std::vector<std::string> reciprocals;
   for (const Expr& quotient : quotients) {
     reciprocals.push_back(code_.fresh("d"));

@@ -8,7 +8,7 @@
 namespace graft::cuda {
 namespace {
 
-constexpr int kRowsOfAPart = 8;
+constexpr int kRowsOfAPart = 16;
 
 /// state = op(state, lift) with a lift that does not depend on the state, or nothing.
 std::optional<RunningFold> running_fold(const tile::Scan& scan) {
@@ -254,68 +254,186 @@ void KernelWriter::store_row_piece(const RowScan& row) {
   code_.close();
 }
 
-/// Threads across the points, which are neighbours in memory; several threads take parts of the axis in turn.
+/// Threads across the points, which are neighbours in memory, each with `width` of them; several threads take parts of
+/// the axis in turn.
 void KernelWriter::scan_columns(const tile::Scan& scan, const RunningFold& fold) {
-  const std::vector<std::string> extents = extents_of(scan.axes), length = extents_of({scan.axis});
-  const int64_t across = points_of(scan.axes), parts = program_.threads / across;
-  const DType type = scan.state[0]->type;
-  const std::string word = type_name(type), column = code_.fresh("i"), at = code_.fresh("i");
-  const std::string identity = literal(*make_monoid(fold.combine, type).identity[0]);
+  const tile::Axis& axis = scan.axes[0];
+  ColumnScan columns{.scan = &scan, .fold = &fold, .length = extents_of({scan.axis})[0]};
+  const std::string extent = extents_of(scan.axes)[0];
+  for (const tile::Store& store : scan.stores) columns.accesses.push_back({store.buffer, &store.indices, {}, false});
+  tile::Map lifted{.axes = scan.axes, .condition = {}, .stores = {{-1, {}, fold.lift, ScatterMode::kSet}}};
+  for (const PointAccess& access : accesses_of_points(lifted)) {
+    if (access.load) columns.accesses.push_back(access);
+  }
+  ColumnScan single = columns;
+  columns.width = std::min(widest_piece(axis, columns.accesses), std::max(4 / narrowest_bytes(columns.accesses), 1));
+  for (PointAccess& access : columns.accesses) {
+    access.wide = columns.width > 1 && width_of(access, axis.variable->variable, columns.width) == columns.width;
+  }
+  const std::string word = type_name(scan.state[0]->type);
+  columns.bound = single.bound = as_integer(scan.axis.extent).value_or(scan.axis.bound);
+  columns.index_type = single.index_type = columns.bound > 0 && columns.bound < (int64_t{1} << 30) ? "int" : "i64";
   code_.line("const auto combine = [](const {0} a, const {0} b) -> {0} {{ return {1}; }};", word,
-             intrinsic_text(fold.combine, type, {"a", "b"}));
+             intrinsic_text(fold.combine, scan.state[0]->type, {"a", "b"}));
   code_.line("{0}* const totals = ({0}*)(shared + {1});", word,
-             reserve_shared(across * parts * std::max(bit_width(type) / 8, 1)));
-  code_.line("const int {} = threadIdx.x % {}, part = threadIdx.x / {};", column, across, across);
-  code_.line("const bool inside = part < {} && {} < {};", parts, column, extents[0]);
-  bind_index(scan.axes[0].variable, column, across);
-  names_.variables[scan.axis.variable->variable] = at;
+             reserve_shared(program_.threads * columns.width * std::max(bit_width(scan.state[0]->type) / 8, 1)));
+  const std::string condition = columns.width > 1 ? wide_condition(axis, columns.accesses, columns.width) : "";
+  if (!condition.empty()) code_.open(fmt::format("if ({})", condition));
+  scan_parts(columns, extent);
+  if (condition.empty()) return;
+  code_.close();
+  code_.open("else");
+  scan_parts(single, extent);
+  code_.close();
+}
+
+int KernelWriter::narrowest_bytes(const std::vector<PointAccess>& accesses) const {
+  int bytes = 8;
+  for (const PointAccess& access : accesses) {
+    bytes = std::min(bytes, std::max(bit_width(names_.buffer(access.buffer).type) / 8, 1));
+  }
+  return bytes;
+}
+
+/// All of the columns of a block, in rounds of a few rows for each part.
+void KernelWriter::scan_parts(const ColumnScan& columns, const std::string& extent) {
+  const tile::Scan& scan = *columns.scan;
+  const int64_t points = points_of(scan.axes), across = (points + columns.width - 1) / columns.width;
+  const int64_t parts = program_.threads / across;
+  const DType type = scan.state[0]->type;
+  const std::string word = type_name(type), column = code_.fresh("i");
+  const std::string identity = literal(*make_monoid(columns.fold->combine, type).identity[0]);
+  code_.line("const int {0} = threadIdx.x % {1} * {2}, part = threadIdx.x / {1};", column, across, columns.width);
+  code_.line("const bool inside = part < {} && {} < {};", parts, column, extent);
+  bind_index(scan.axes[0].variable, column, across * columns.width);
   expressions_.enter();
-  code_.line("{} carry = {};", word, identity);
+  code_.line("{} carry[{}];", word, columns.width);
+  open_columns(columns, column);
+  code_.line("carry[j] = {};", identity);
   code_.open("if (inside)");
   expressions_.enter();
-  code_.line("carry = {};", expressions_.value(scan.initial[0]));
+  code_.line("carry[j] = {};", expressions_.value(scan.initial[0]));
   expressions_.leave();
   code_.close();
+  close_columns(columns, column);
   code_.line("#pragma unroll 1");
-  code_.open(fmt::format("for (i64 first = 0; first < {}; first += {})", length[0], parts * kRowsOfAPart));
-  const auto begin = [&] {
-    code_.line("#pragma unroll");
-    code_.open(fmt::format("for (int u = 0; u < {}; ++u)", kRowsOfAPart));
-    code_.line("const i64 {}s = first + part * {} + u;", at, kRowsOfAPart);
-    code_.line("const i64 {} = {}{}s;", at, scan.reverse ? length[0] + " - 1 - " : "", at);
-    code_.open(fmt::format("if (inside && {}s < {})", at, length[0]));
-    expressions_.enter();
-  };
-  const auto end = [&] {
-    expressions_.leave();
-    code_.close();
-    code_.close();
-  };
-  code_.line("{} x[{}];", word, kRowsOfAPart);
+  code_.open(fmt::format("for ({0} first = 0; first < {1}; first += {2})", columns.index_type, columns.length,
+                         parts * kRowsOfAPart));
+  code_.line("{} x[{}][{}];", word, kRowsOfAPart, columns.width);
+  load_column_rows(columns, column, identity);
   code_.line("#pragma unroll");
-  code_.line("for (int u = 0; u < {}; ++u) x[u] = {};", kRowsOfAPart, identity);
-  begin();
-  code_.line("x[u] = {};", expressions_.value(fold.lift));
-  end();
-  code_.line("{} own = x[0];", word);
+  code_.open(fmt::format("for (int j = 0; j < {}; ++j)", columns.width));
+  code_.line("{} own = x[0][j];", word);
   code_.line("#pragma unroll");
-  code_.line("for (int u = 1; u < {}; ++u) own = combine(own, x[u]);", kRowsOfAPart);
-  code_.line("if (part < {}) totals[threadIdx.x] = own;", parts);
-  code_.line("__syncthreads();");
-  code_.line("{} state = carry;", word);
-  code_.open(fmt::format("for (int i = 0; i < {}; ++i)", parts));
-  code_.line("if (i == part) state = carry;");
-  code_.line("carry = combine(carry, totals[i * {} + {}]);", across, column);
+  code_.line("for (int u = 1; u < {}; ++u) own = combine(own, x[u][j]);", kRowsOfAPart);
+  code_.line("if (part < {}) totals[threadIdx.x * {} + j] = own;", parts, columns.width);
   code_.close();
   code_.line("__syncthreads();");
-  begin();
-  names_.variables[scan.state[0]->variable] = "state";
-  if (!scan.exclusive) code_.line("state = combine(state, x[u]);");
-  for (const tile::Store& each : scan.stores) store(each, expressions_.value(each.value), true);
-  if (scan.exclusive) code_.line("state = combine(state, x[u]);");
-  end();
+  code_.line("{} state[{}];", word, columns.width);
+  code_.line("#pragma unroll");
+  code_.line("for (int j = 0; j < {}; ++j) state[j] = carry[j];", columns.width);
+  code_.line("#pragma unroll 8");
+  code_.open(fmt::format("for (int i = 0; i < {}; ++i)", parts));
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int j = 0; j < {}; ++j)", columns.width));
+  code_.line("if (i == part) state[j] = carry[j];");
+  code_.line("carry[j] = combine(carry[j], totals[i * {} + {} + j]);", across * columns.width, column);
+  code_.close();
+  code_.close();
+  code_.line("__syncthreads();");
+  store_column_rows(columns, column);
   code_.close();
   expressions_.leave();
+}
+
+/// for (j: the neighbours of a thread)
+void KernelWriter::open_columns(const ColumnScan& columns, const std::string& start) {
+  const tile::Axis& axis = columns.scan->axes[0];
+  const std::string name = code_.fresh("i");
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int j = 0; j < {}; ++j)", columns.width));
+  code_.line("const int {} = {} + j;", name, start);
+  names_.variables[axis.variable->variable] = name;
+  expressions_.enter();
+}
+
+void KernelWriter::close_columns(const ColumnScan& columns, const std::string& start) {
+  expressions_.leave();
+  code_.close();
+  names_.variables[columns.scan->axes[0].variable->variable] = start;
+}
+
+/// for (u: the rows of a part in one round) if (there is a row)
+void KernelWriter::open_column_row(const ColumnScan& columns) {
+  const std::string turn = code_.fresh("i"), at = code_.fresh("i");
+  const int variable = columns.scan->axis.variable->variable;
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int u = 0; u < {}; ++u)", kRowsOfAPart));
+  code_.line("const {} {} = first + part * {} + u;", columns.index_type, turn, kRowsOfAPart);
+  const std::string from = columns.scan->reverse ? columns.length + " - 1 - " : "";
+  code_.line("const {} {} = {}{};", columns.index_type, at, from, turn);
+  names_.variables[variable] = at;
+  if (columns.index_type == "int") names_.ranges[variable] = {0, std::max<int64_t>(columns.bound - 1, 0)};
+  code_.open(fmt::format("if (inside && {} < {})", turn, columns.length));
+  expressions_.enter();
+}
+
+void KernelWriter::close_column_row() {
+  expressions_.leave();
+  code_.close();
+  code_.close();
+}
+
+/// x[u][j] = the lifted elements, the identity where there is none.
+void KernelWriter::load_column_rows(const ColumnScan& columns, const std::string& column, const std::string& identity) {
+  const std::vector<PointAccess>& accesses = columns.accesses;
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int u = 0; u < {}; ++u)", kRowsOfAPart));
+  code_.line("#pragma unroll");
+  code_.line("for (int j = 0; j < {}; ++j) x[u][j] = {};", columns.width, identity);
+  code_.close();
+  open_column_row(columns);
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    if (!accesses[i].load || !accesses[i].wide) continue;
+    const std::string pack = fmt::format("Pack<{}, {}>", type_name(accesses[i].load->type), columns.width);
+    code_.line("const {0} v{1} = *(const {0}*)({2});", pack, i, pointer_to(accesses[i]));
+  }
+  open_columns(columns, column);
+  for (size_t i = 0; i < accesses.size(); ++i) {
+    if (accesses[i].load && accesses[i].wide) expressions_.define(accesses[i].load, fmt::format("v{}.at[j]", i));
+  }
+  code_.line("x[u][j] = {};", expressions_.value(columns.fold->lift));
+  close_columns(columns, column);
+  close_column_row();
+}
+
+/// The stores of a part's rows, with `state` going down them.
+void KernelWriter::store_column_rows(const ColumnScan& columns, const std::string& column) {
+  const std::vector<tile::Store>& stores = columns.scan->stores;
+  const auto pack = [&](size_t s) {
+    return fmt::format("Pack<{}, {}>", type_name(names_.buffer(stores[s].buffer).type), columns.width);
+  };
+  open_column_row(columns);
+  for (size_t s = 0; s < stores.size(); ++s) {
+    if (columns.accesses[s].wide) code_.line("{} y{};", pack(s), s);
+  }
+  open_columns(columns, column);
+  names_.variables[columns.scan->state[0]->variable] = "state[j]";
+  if (!columns.scan->exclusive) code_.line("state[j] = combine(state[j], x[u][j]);");
+  for (size_t s = 0; s < stores.size(); ++s) {
+    const std::string value = expressions_.value(stores[s].value);
+    if (columns.accesses[s].wide) {
+      code_.line("y{}.at[j] = {};", s, value);
+    } else {
+      store(stores[s], value, true);
+    }
+  }
+  if (columns.scan->exclusive) code_.line("state[j] = combine(state[j], x[u][j]);");
+  close_columns(columns, column);
+  for (size_t s = 0; s < stores.size(); ++s) {
+    if (columns.accesses[s].wide) code_.line("*({}*)({}) = y{};", pack(s), pointer_to(columns.accesses[s]), s);
+  }
+  close_column_row();
 }
 
 }  // namespace graft::cuda
