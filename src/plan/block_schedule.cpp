@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "fuse/rewrite_region.h"
+#include "tile/block_rules.h"
 #include "tile/program.h"
 
 namespace graft {
@@ -14,7 +15,7 @@ constexpr int64_t kFewTiles = 512;           // with fewer of them, a map's are 
 constexpr int64_t kThreadBytes = 16;         // that a thread stores at least
 constexpr int64_t kMostWindow = 64;          // elements of a window that one thread folds
 constexpr int64_t kMostSlides = 8;           // points of a thread along an axis on which windows overlap
-constexpr int64_t kWindowThreads = 1 << 17;  // with fewer of them a thread makes fewer points
+constexpr int64_t kWindowThreads = 1 << 16;  // with fewer of them a thread makes fewer points
 constexpr int64_t kSegment = 1024;           // bytes that a tile should read in one place
 constexpr int64_t kRowPart = 32;             // elements of a row in one thread
 constexpr int64_t kLongRow = 16384;          // elements; of longer ones of halves a thread has twice as many
@@ -208,8 +209,8 @@ class Chooser {
     return schedule;
   }
 
-  /// The first common axis but the last one along which the windows that are folded overlap, or -1.
-  int sliding_axis() const {
+  /// The first common axis but the last one and `taken` along which the windows that are folded overlap, or -1.
+  int sliding_axis(int taken = -1) const {
     int found = -1;
     for (const Form& form : region_.forms) {
       const auto inner = inner_axes_of(form);
@@ -226,6 +227,7 @@ class Chooser {
               reach += step * (at(axis.extent, typical_) - 1);
             }
             for (size_t i = 0; i + 1 < common_.size(); ++i) {
+              if (static_cast<int>(i) == taken) continue;
               const int64_t step = index->coefficient(common_[i].variable->variable).as_constant().value_or(0);
               if (step > 0 && step <= reach && i + 3 >= common_.size() && (found < 0 || static_cast<int>(i) < found)) {
                 found = static_cast<int>(i);
@@ -238,29 +240,106 @@ class Chooser {
     return found;
   }
 
-  /// Threads side by side along the last axis, each with several points along the sliding one.
+  /// Adds what a load of a reduction reads for windows that go along two axes.
+  void add_reads(tile::WindowReads& reads, const Expr& load, const std::vector<Axis>& inner, int slide,
+                 int beside) const {
+    tile::WindowReads own;
+    bool slides = false;
+    int64_t boxes = 1;
+    for (const Expr& arg : load->args) {
+      const auto index = affine(arg);
+      if (!index) return;
+      const auto step = [&](int axis) {
+        if (axis < 0) return int64_t{0};
+        const int variable = common_[static_cast<size_t>(axis)].variable->variable;
+        return index->coefficient(variable).as_constant().value_or(0);
+      };
+      int64_t count = 1;
+      for (const Axis& axis : inner) {
+        const int64_t by = index->coefficient(axis.variable->variable).as_constant().value_or(0);
+        count += by * (at(axis.extent, typical_) - 1);
+      }
+      if (const int64_t by = step(static_cast<int>(common_.size()) - 1); by > 0) {
+        own.places = count, own.places_step = by;
+      } else if (const int64_t down = step(slide); down > 0) {
+        own.rows = count, own.rows_step = down, slides = true;
+      } else if (const int64_t across = step(beside); across > 0) {
+        own.columns = count, own.columns_step = across, slides = true;
+      } else {
+        boxes *= count;
+      }
+    }
+    own.columns *= boxes;
+    const int64_t all = own.rows * own.columns * own.places;
+    if (!slides && all > 1) reads.kept += all;
+    if (!slides || all < reads.rows * reads.columns * reads.places) return;
+    own.kept = reads.kept, own.converts = bit_width(region_.tensors[load->tensor].type) < 32;
+    reads = own;
+  }
+
+  tile::WindowReads reads_of_windows(int slide, int beside) const {
+    tile::WindowReads reads;
+    for (const Form& form : region_.forms) {
+      if (!std::holds_alternative<Reduce>(form)) continue;
+      for_each_expr(form, [&](const Expr& e) {
+        for_each(e, [&](const Expr& node) {
+          if (node->kind == ExprKind::kLoad) add_reads(reads, node, inner_axes_of(form), slide, beside);
+        });
+      });
+    }
+    return reads;
+  }
+
+  /// How many of `parts` groups of `threads` make up a block: as few threads idle as may be, those among them that do
+  /// not fit a multiprocessor beside its other blocks.
+  static int64_t parts_of_block(int64_t parts, int64_t threads) {
+    constexpr int64_t kMostThreads = 256, kResident = 640;  // with 96 registers each
+    int64_t best = 1;
+    double most = 0;
+    for (int64_t count = 1; count <= parts && (count == 1 || count * threads <= kMostThreads); ++count) {
+      const int64_t block = ceil_quotient(count * threads, 32) * 32;
+      const double used = static_cast<double>(parts) / static_cast<double>(ceil_quotient(parts, count) * count);
+      const double busy = used * static_cast<double>(std::max<int64_t>(kResident / block, 1) * count * threads);
+      if (busy >= most) most = busy, best = count;
+    }
+    return best;
+  }
+
+  /// Threads side by side along the last axis, each with several points along the sliding one and the one beside it.
   tile::BlockSchedule windows(int along) const {
-    tile::BlockSchedule schedule{.warps = 4};
+    constexpr int64_t kMostAcross = 256;  // threads
     const size_t last = common_.size() - 1, slide = static_cast<size_t>(along);
     const int64_t row = extent(last);
     int64_t vector = 16 / std::clamp<int64_t>(element_bytes(), 1, 16);
     while (row % vector != 0) vector /= 2;
-    int64_t threads = ceil_quotient(row, vector), slides = std::min(extent(slide), kMostSlides);
-    for (size_t i = 0; i < last; ++i) threads *= i == slide ? 1 : extent(i);
-    while (slides > 1 && threads * ceil_quotient(extent(slide), slides) < kWindowThreads) slides /= 2;
-    slides = ceil_quotient(extent(slide), ceil_quotient(extent(slide), slides));
-    const int64_t block = 32 * schedule.warps;
-    const int64_t across = tile_of(row, block * vector);
-    set(schedule, last, across);
-    set(schedule, slide, slides);
-    int64_t beside = std::max<int64_t>(1, block * vector / across);
+    const int beside = sliding_axis(along);
+    const int64_t bound = beside >= 0 ? extent(static_cast<size_t>(beside)) : 1;
+    const tile::ThreadPoints points = points_of_thread(reads_of_windows(along, beside), bound, vector);
+    const int64_t across = ceil_quotient(row, points.vector);
+    int64_t besides = points.besides, slides = std::min(extent(slide), kMostSlides);
+    const auto are_few = [&] {
+      int64_t threads = across * ceil_quotient(extent(slide), slides);
+      for (size_t i = 0; i < last; ++i) {
+        if (i != slide) threads *= static_cast<int>(i) == beside ? ceil_quotient(extent(i), besides) : extent(i);
+      }
+      return threads < kWindowThreads;
+    };
+    while (slides > 1 && are_few()) slides = (slides + 1) / 2;
+    while (besides > 1 && are_few()) besides = (besides + 1) / 2;
+    tile::BlockSchedule schedule;
+    set(schedule, slide, ceil_quotient(extent(slide), ceil_quotient(extent(slide), slides)));
+    const int64_t part = ceil_quotient(across, ceil_quotient(across, kMostAcross));
+    set(schedule, last, part * points.vector);
+    int64_t parts = 1;
     for (size_t i = last; i-- > 0 && i + 3 > last;) {
-      if (i == slide) continue;
-      // All tiles about equally long.
-      const int64_t tile = ceil_quotient(extent(i), ceil_quotient(extent(i), beside));
-      set(schedule, i, tile);
+      if (i == slide || (beside >= 0 && static_cast<int>(i) != beside)) continue;
+      const int64_t each = static_cast<int>(i) == beside ? besides : 1;
+      // A thread makes fewer points than it could where a block has no more of them.
+      parts = besides < points.besides ? 1 : parts_of_block(ceil_quotient(extent(i), each), part);
+      set(schedule, i, parts * each);
       break;
     }
+    schedule.warps = ceil_quotient(part * parts, 32);
     return schedule;
   }
 

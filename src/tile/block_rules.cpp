@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tile/block_rules.h"
 
+#include <algorithm>
 #include <set>
 
 namespace graft::tile {
@@ -77,6 +78,29 @@ void shorten_guarded(Reduce& reduce) {
   const Expr start = substitute(condition->args[0], {{variable, make_index(0)}});
   axis.extent = max(min(axis.extent, condition->args[1] - start), make_index(0));
   for (Expr& lift : reduce.lift) lift = lift->args[1];
+}
+
+ThreadPoints points_of_thread(const WindowReads& reads, int64_t bound, int64_t vector) {
+  constexpr int64_t kMostBesides = 8, kMostLive = 72;  // elements in registers
+  constexpr double kLoad = 3, kLive = 0.05, kOthers = 6;  // instructions of a load; for a register; for a result
+  ThreadPoints best;
+  double least = 0;
+  for (int64_t besides = 1; besides <= std::min(bound, kMostBesides); ++besides) {
+    for (int64_t width = vector; width >= 1; width /= 2) {
+      const int64_t columns = reads.columns + (besides - 1) * reads.columns_step;
+      const int64_t places = columns * (reads.places + (width - 1) * reads.places_step);
+      const int64_t live = reads.rows * places + reads.kept * width;
+      if (live > kMostLive && besides * width > 1) continue;
+      const double read = static_cast<double>(reads.rows_step * places) / static_cast<double>(besides * width);
+      const double instructions = read * (kLoad / static_cast<double>(width) + (reads.converts ? 1 : 0)) +
+                                  static_cast<double>(reads.rows * reads.columns * reads.places) + kOthers;
+      const auto points = static_cast<double>((bound + besides - 1) / besides * besides);
+      const double cost = instructions * points / static_cast<double>(bound) + kLive * static_cast<double>(live);
+      if (least != 0 && cost >= least) continue;
+      least = cost, best = {besides, width};
+    }
+  }
+  return best;
 }
 
 }  // namespace graft::tile

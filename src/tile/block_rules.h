@@ -18,4 +18,22 @@ int axis_of_neighbours(const Program& program, const std::vector<Axis>& axes, co
 /// reduce over i < n: select(e + i < m, x, identity) -> over i < min(n, m - e): x, for the first reduced axis.
 void shorten_guarded(Reduce& reduce);
 
+/// What a thread reads of windows that overlap along two axes, the sliding one and the one beside it.
+struct WindowReads {
+  int64_t rows = 1, rows_step = 1;        ///< of a window along the sliding axis, and from one window to the next
+  int64_t columns = 1, columns_step = 1;  ///< and along the axis beside it
+  int64_t places = 1, places_step = 1;    ///< and along the last axis
+  int64_t kept = 0;                       ///< elements that all points share for each neighbour, as weights
+  bool converts = false;                  ///< elements are narrower than what is computed with
+};
+
+/// The points that a thread makes at each place of the sliding axis: along the axis beside it, and along the last one.
+struct ThreadPoints {
+  int64_t besides = 1, vector = 1;
+};
+
+/// The points with the fewest instructions for each, as far as registers hold what is read; `bound` points lie along
+/// the axis beside, and at most `vector` neighbours can be read at once.
+ThreadPoints points_of_thread(const WindowReads& reads, int64_t bound, int64_t vector);
+
 }  // namespace graft::tile

@@ -70,8 +70,8 @@ TEST(BlockLowering, what_is_read_across_goes_through_a_tile) {
 
 TEST(BlockLowering, windows_slide_over_a_few_rows_of_all_channels) {
   RegionBuilder b;
-  const Tensor x = b.input("x", DType::kFloat16, {32, 58, 58, 64});
-  const Tensor most = b.reduce("most", Intrinsic::kMax, {32, 56, 56, 64}, {3, 3},
+  const Tensor x = b.input("x", DType::kFloat16, {128, 58, 58, 64});
+  const Tensor most = b.reduce("most", Intrinsic::kMax, {128, 56, 56, 64}, {3, 3},
                                [&](const Indices& i, const Indices& k) {
                                  return x({i[0], i[1] + k[0], i[2] + k[1], i[3]});
                                });
@@ -81,6 +81,18 @@ TEST(BlockLowering, windows_slide_over_a_few_rows_of_all_channels) {
   ASSERT_EQ(axes.size(), 3u);
   EXPECT_EQ(axes[0].bound, 8);
   EXPECT_EQ(axes[2].bound, 64);
+}
+
+TEST(BlockLowering, threads_make_as_many_points_of_windows_as_registers_hold) {
+  for (const int64_t side : {3, 5}) {
+    tile::WindowReads reads{.rows = side, .columns = side, .kept = side * side, .converts = true};
+    reads.columns_step = reads.rows_step = 1;
+    const tile::ThreadPoints points = tile::points_of_thread(reads, 56, 8);
+    EXPECT_GT(points.besides, 1);
+    EXPECT_LE((side * (points.besides + side - 1) + side * side) * points.vector, 72);
+  }
+  const tile::WindowReads apart{.rows = 2, .rows_step = 2, .columns = 2, .columns_step = 2};
+  EXPECT_EQ(tile::points_of_thread(apart, 56, 4).besides, 1) << "windows that do not overlap share nothing";
 }
 
 TEST(BlockLowering, several_short_rows_share_a_block) {

@@ -148,6 +148,10 @@ std::string ExpressionWriter::element(int buffer, const std::vector<Expr>& indic
 std::string ExpressionWriter::offset_of(int buffer, const std::vector<Expr>& indices) {
   const bool shared = names_.buffer(buffer).scope == tile::Scope::kShared;
   std::string offset;
+  if (names_.padded.contains(buffer)) {
+    const int64_t piece = 128 / bit_width(names_.buffer(buffer).type);
+    offset = fmt::format("(int)({}) / {} * {}", value(indices.back()), piece, piece);
+  }
   Affine plain;
   for (size_t i = 0; i < indices.size(); ++i) {
     const Size stride = names_.stride(buffer, i);

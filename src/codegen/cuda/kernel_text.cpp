@@ -133,6 +133,11 @@ std::optional<RowAddress> KernelNames::row_address(int buffer, const std::vector
     }
   }
   std::erase_if(total.affine.coefficients, [](const auto& entry) { return entry.second.is(0); });
+  if (padded.contains(buffer)) {
+    if (uses_variable(indices.back(), variable)) return std::nullopt;
+    const int64_t piece = 128 / bit_width(this->buffer(buffer).type);
+    total.rows.emplace_back(floor_div(indices.back(), make_index(piece)), Size(piece));
+  }
   return total;
 }
 

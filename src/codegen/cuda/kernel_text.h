@@ -92,6 +92,7 @@ struct KernelNames {
   std::map<std::string, Size, std::less<>> sizes;  ///< symbol -> parameter name
   std::unordered_map<int, std::string> variables;
   std::set<int> crossed;                              ///< kShared buffers that are walked down their columns
+  std::set<int> padded;                               ///< kShared: columns contiguous, 16 bytes free after 16 of a row
   std::unordered_map<int, Range> ranges;              ///< of the variables that are held in an int
   std::set<int> uniform;                              ///< variables with one value for all threads of a block
   std::unordered_map<int, FragmentLayout> fragments;  ///< by buffer

@@ -139,6 +139,7 @@ void KernelWriter::choose_layouts() {
     const auto* map = std::get_if<tile::Map>(&each.node);
     if (map && !map->axes.empty()) find_crossed(*map);
   });
+  find_padded();
 }
 
 int64_t KernelWriter::reserve_shared(int64_t bytes, int64_t alignment) {
@@ -172,6 +173,7 @@ void KernelWriter::declare_memory() {
       const bool row = axis + 1 == buffer.shape.size() && axis > 0 && elements * width >= 32;
       if (row) elements = crossed ? elements | 1 : ((elements * width + 15) / 16 | 1) * 16 / width;
     }
+    if (names_.padded.contains(static_cast<int>(i))) lay_padded(static_cast<int>(i), strides, elements);
     names_.strides[i] = std::move(strides);
     code_.line("{0}* const {1} = ({0}*)(shared + {2});", type_name(buffer.type), names_.buffers[i],
                reserve_shared(elements * width));

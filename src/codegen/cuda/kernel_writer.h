@@ -2,6 +2,7 @@
 // Turns one tile program into the text of one CUDA kernel. Statements are written by the file named after them.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -130,6 +131,23 @@ struct PointAccess {
   std::vector<std::pair<Expr, bool>> guards = {};  ///< conditions with the values under which it is made
 };
 
+/// A load that goes along the rows of a map, and the condition under which it happens; null: always.
+struct ShiftedLoad {
+  Expr load, condition;
+};
+
+/// Points of a block that are stored one after the other, from the axis `first` of a map on.
+struct ShiftedRun {
+  size_t first = 0;
+  int vector = 1;                        ///< elements of 16 bytes
+  int64_t length = 0;                    ///< points of the last axis
+  int64_t inner = 1;                     ///< points of the axes behind `first`
+  std::optional<graft::Axis> grid = {};  ///< along which the next block's points follow
+  std::string count = {}, rest = {};     ///< names of its points, and of those up to the run's end
+  std::string before = {};               ///< and of whether other blocks' points lie before
+  std::string piece = {};                ///< the number of the current piece
+};
+
 /// How one thread folds elements: number `member` of `group` takes every group-th piece.
 struct FoldDeal {
   std::string member;
@@ -232,23 +250,36 @@ struct PointWindow {
   Expr value;  ///< what is kept of it: the load, or select(guard, load or a cast of it, constant)
   Expr guard;  ///< where there is something to load; null: everywhere
   size_t statement = 0;
-  WindowSide rows = {}, elements = {};  ///< along the sliding axis and along the last one
-  std::vector<size_t> boxes = {};       ///< other reduced axes
-  int width = 1;                        ///< elements of an aligned piece
-  int first = 0;                        ///< where in a piece the first element lies
+  WindowSide rows = {}, columns = {};  ///< along the sliding axis and along the one beside it
+  WindowSide elements = {};            ///< along the last axis
+  std::vector<size_t> boxes = {};      ///< other reduced axes
+  int width = 1;                       ///< elements of an aligned piece
+  int first = 0;                       ///< where in a piece the first element lies
   int64_t kept(const std::vector<tile::Axis>& reduced) const;
 };
 
 /// A program whose statements all go over the same points and fold few elements each: a thread makes `vector`
-/// neighbours along the last axis and all points of the axis `slide`, and keeps what passes between statements.
+/// neighbours along the last axis, `besides` points along the axis `beside` and all points of the axis `slide`, and
+/// keeps what passes between statements.
 struct PointPlan {
   std::vector<tile::Axis> axes;
-  int slide = -1;      ///< an axis with few points along which windows overlap, or -1
-  int64_t slides = 1;  ///< its points
+  int slide = -1;       ///< an axis with few points along which windows overlap, or -1
+  int64_t slides = 1;   ///< its points
+  int beside = -1;      ///< another axis along which windows overlap, or -1
+  int64_t besides = 1;  ///< of its points that a thread makes
   int vector = 1;
   std::set<int> buffers;  ///< of the block's memory, in registers instead
   std::vector<PointWindow> windows;
-  std::string start;  ///< name of the last axis' first index
+  std::string start;   ///< name of the last axis' first index
+  std::string column;  ///< name of the first index along `beside`
+  std::string columns;      ///< how many points there are from it on; empty: always `besides`
+  bool only_stores = false;  ///< points that are not there are computed, and not stored
+};
+
+/// A point of a thread: its number along the sliding axis, and the name of its number along the one beside it.
+struct PointPlace {
+  int64_t slide = 0;
+  std::string beside;
 };
 
 /// How one contraction is carried out.
@@ -359,10 +390,14 @@ class KernelWriter {
   void dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
                     const std::vector<PointAccess>& accesses);
   void store_points(const tile::Map& map, int vector, int at_once, const std::vector<PointAccess>& accesses);
+  void write_elements(const tile::Map& map, int vector, const std::string& start,
+                      const std::vector<PointAccess>& accesses);
+  std::string whole_store(int buffer, int vector, const std::string& to, const std::string& piece) const;
   std::vector<PointAccess> accesses_of_points(const tile::Map& map) const;
   void load_pieces(const std::vector<PointAccess>& accesses, int vector);
   int widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses) const;
   int width_of(const PointAccess& access, int last, int limit) const;
+  bool has_narrow_accesses(const tile::Map& map, const std::vector<PointAccess>& accesses, int vector) const;
   std::string wide_condition(const tile::Axis& axis, const std::vector<PointAccess>& accesses, int vector);
   PointDeal deal(const std::vector<tile::Axis>& axes, int vector) const;
   std::string open_turn(const PointDeal& deal, const std::vector<tile::Axis>& axes,
@@ -372,9 +407,32 @@ class KernelWriter {
   int bytes_of_narrowest(const std::vector<PointAccess>& accesses) const;
   void bind_index(const Expr& variable, const std::string& name, int64_t bound);
 
+  // piece_elements.cpp: pieces each of whose elements has an expression of its own
+  bool has_phases(const tile::Map& map, int vector) const;
+  void write_phases(const tile::Map& map, int vector, const std::string& start,
+                    const std::vector<PointAccess>& accesses);
+
   // shifted_points.cpp: rows that begin at any element
-  bool shifted_map(const tile::Map& map, const std::vector<std::string>& extents, std::vector<PointAccess> accesses);
-  void shifted_piece(const tile::Map& map, const std::vector<PointAccess>& accesses, int vector, int64_t length);
+  std::optional<ShiftedRun> run_of_points(const tile::Map& map) const;
+  std::optional<std::vector<ShiftedLoad>> shifted_loads(const tile::Map& map, const ShiftedRun& run) const;
+  bool shifted_map(const tile::Map& map, const std::vector<std::string>& extents);
+  void count_run(const tile::Map& map, const std::vector<std::string>& extents, ShiftedRun& run);
+  void name_run_point(const tile::Map& map, const ShiftedRun& run, const std::string& point, const std::string& shift);
+  void open_shifted_piece(const tile::Map& map, const ShiftedRun& run);
+  std::vector<std::string> name_needed(const tile::Map& map, const ShiftedRun& run,
+                                       const std::vector<ShiftedLoad>& loads);
+  void request_shifted(const tile::Map& map, const ShiftedRun& run, const std::vector<ShiftedLoad>& loads);
+  void store_shifted(const tile::Map& map, const ShiftedRun& run, const std::vector<ShiftedLoad>& loads);
+  void open_shifted(const tile::Map& map, const ShiftedRun& run);
+  void close_shifted();
+
+  // transposed_points.cpp: tiles that lie in shared memory the other way round
+  bool fills_transposed(const tile::Map& map) const;
+  void find_padded();
+  void lay_padded(int buffer, std::vector<int64_t>& strides, int64_t& elements) const;
+  void transposed_fill(const tile::Map& map, const std::vector<std::string>& extents);
+  void write_transposed(const tile::Map& map, const std::vector<std::string>& extents, bool whole);
+  std::string open_transposed(const tile::Map& map, const std::vector<std::string>& extents, const std::string& item);
 
   // reduce_statement.cpp
   void statement(const tile::Reduce& reduce);
@@ -424,7 +482,11 @@ class KernelWriter {
   bool plan_point_statement(PointPlan& plan, const tile::Statement& statement) const;
   void choose_point_vector(PointPlan& plan) const;
   void find_point_windows(PointPlan& plan) const;
+  void find_slides(PointPlan& plan) const;
+  void choose_thread_points(PointPlan& plan) const;
   bool shape_window(const PointPlan& plan, const tile::Statement& statement, PointWindow& window) const;
+  static bool is_placed_by_guard(const PointPlan& plan, const tile::Statement& statement, const PointWindow& window);
+  static bool has_own_sides(const PointWindow& window);
   bool place_pieces(const PointPlan& plan, const tile::Statement& statement, PointWindow& window) const;
 
   // point_program.cpp
@@ -433,17 +495,31 @@ class KernelWriter {
   void write_points(PointPlan& plan);
   void write_turns(PointPlan& plan, const std::vector<std::string>& extents, const std::vector<tile::Axis>& dealt_axes,
                    const std::vector<std::string>& dealt_extents);
+  void begin_columns(PointPlan& plan, const std::vector<std::string>& extents);
   void name_point_axes(const PointPlan& plan);
   void bind_constant(const Expr& variable, int64_t value);
-  void load_window(const PointPlan& plan, size_t number, int64_t from, int64_t to);
-  void load_piece(const PointPlan& plan, size_t number, const std::string& place, int64_t begin, bool by_elements);
+  void write_slides(const PointPlan& plan, const std::vector<std::string>& extents);
+  void each_new_rows(const PointPlan& plan, int64_t first, int64_t count,
+                     const std::function<void(size_t, int64_t, int64_t)>& visit) const;
+  void request_rows(const PointPlan& plan, size_t number, int64_t from, int64_t to);
+  void keep_rows(const PointPlan& plan, size_t number, int64_t from, int64_t to);
+  static std::string raw_rows(size_t number, int64_t from);
+  std::pair<std::string, std::string> open_places(const PointPlan& plan, const PointWindow& window, int64_t from,
+                                                  int64_t to);
+  void close_places(const PointPlan& plan, const PointWindow& window);
+  std::string presence(const PointPlan& plan, const PointWindow& window, const std::string& column, bool by_elements);
+  bool keeps_pairs(const PointWindow& window) const;
+  void load_piece(const PointPlan& plan, size_t number, const std::string& target, const std::string& place,
+                  int64_t begin);
   void point_statements(const PointPlan& plan, int64_t slide);
-  void define_point_loads(const PointPlan& plan, size_t statement, int64_t slide);
-  void point_reduce(const PointPlan& plan, size_t statement, int64_t slide);
-  void point_map(const PointPlan& plan, size_t statement, int64_t slide);
+  void define_point_loads(const PointPlan& plan, size_t statement, const PointPlace& at);
+  void point_reduce(const PointPlan& plan, size_t statement, const PointPlace& at);
+  void point_map(const PointPlan& plan, size_t statement, const PointPlace& at);
   std::vector<std::pair<int, std::string>> begin_targets(const PointPlan& plan, const std::vector<tile::Store>& stores);
   static std::string point_target(const PointPlan& plan, const tile::Store& store, size_t number);
-  void store_neighbours(const PointPlan& plan, const std::vector<std::pair<int, std::string>>& targets);
+  void store_neighbours(const PointPlan& plan, const std::vector<std::pair<int, std::string>>& targets,
+                        const PointPlace& at);
+  bool reads_windows_beside(const PointPlan& plan) const;
   void open_neighbours(const PointPlan& plan, size_t statement);
   void close_neighbours(const PointPlan& plan, size_t statement);
 

@@ -151,6 +151,7 @@ void KernelWriter::decompose(const std::vector<tile::Axis>& axes, const std::vec
 
 void KernelWriter::flat_map(const tile::Map& map) {
   const std::vector<std::string> extents = extents_of(map.axes);
+  if (names_.padded.contains(map.stores[0].buffer)) return transposed_fill(map, extents);
   if (!reads_own_stores(map) && dealt_map(map, extents)) return;
   if (!vector_points(map, extents)) scalar_points(map, extents);
 }
@@ -246,7 +247,7 @@ bool KernelWriter::vector_points(const tile::Map& map, const std::vector<std::st
   }
   code_.close();
   for (size_t i = 0; i < map.stores.size(); ++i) {
-    code_.line("*(Pack<{}, {}>*){} = y{};", type_name(names_.buffer(map.stores[i].buffer).type), vector, targets[i], i);
+    code_.line("{};", whole_store(map.stores[i].buffer, vector, targets[i], fmt::format("y{}", i)));
   }
   expressions_.leave();
   code_.close();

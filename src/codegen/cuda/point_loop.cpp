@@ -266,6 +266,18 @@ std::string KernelWriter::pointer_to(const PointAccess& access) {
   return text;
 }
 
+/// Whether what is contiguous in global memory is stored or read in less than 16 bytes.
+bool KernelWriter::has_narrow_accesses(const tile::Map& map, const std::vector<PointAccess>& accesses,
+                                       int vector) const {
+  const int last = map.axes.back().variable->variable;
+  return std::any_of(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
+    const tile::Buffer& buffer = names_.buffer(access.buffer);
+    const auto place = names_.row_address(access.buffer, *access.indices, last);
+    if (buffer.scope != tile::Scope::kGlobal || !place || !place->affine.coefficient(last).is(1)) return false;
+    return !access.wide || vector * bytes_of(buffer.type) < 16;
+  });
+}
+
 /// map -> loops over what each thread is dealt; false when bounds or dependencies do not allow it.
 bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string>& extents) {
   int64_t points = 1;
@@ -277,13 +289,14 @@ bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string
   for (const tile::Store& store : map.stores) {
     if (bit_width(names_.buffer(store.buffer).type) < 8) return false;
   }
-  const std::vector<PointAccess> everywhere = accesses_of_points(map);
-  std::vector<PointAccess> accesses = everywhere;
+  const bool sets = only_sets(map);
+  std::vector<PointAccess> accesses = accesses_of_points(map);
+  std::vector<PointAccess> everywhere = accesses;
+  const int plain = map.condition ? 1 : widest_piece(map.axes.back(), everywhere);
+  if (sets && has_narrow_accesses(map, everywhere, plain) && shifted_map(map, extents)) return true;
   const int last = map.axes.back().variable->variable;
   for (const tile::Store& store : map.stores) add_guarded_loads(store.value, last, {}, accesses);
-  const bool sets = only_sets(map);
   const int vector = map.condition || !sets ? 1 : widest_piece(map.axes.back(), accesses);
-  if (vector == 1 && sets && shifted_map(map, extents, everywhere)) return true;
   if (vector == 1) {
     for (PointAccess& access : accesses) access.wide = false;
     dealt_points(map, extents, 1, accesses);
@@ -354,12 +367,29 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
     else
       code_.line("to{}[u] = &{};", s, expressions_.element(store.buffer, store.indices));
   }
+  if (has_phases(map, vector)) {
+    write_phases(map, vector, start, accesses);
+  } else {
+    write_elements(map, vector, start, accesses);
+  }
+  expressions_.leave();
+  if (map.condition) code_.close();
+  code_.close();
+  expressions_.leave();
+  code_.close();
+  store_points(map, vector, at_once, accesses);
+  code_.close();
+}
+
+/// y[u] = the elements of the piece that begins at `start`
+void KernelWriter::write_elements(const tile::Map& map, int vector, const std::string& start,
+                                  const std::vector<PointAccess>& accesses) {
   if (vector > 1) {
     const std::string point = code_.fresh("i");
     code_.line("#pragma unroll");
     code_.open(fmt::format("for (int j = 0; j < {}; ++j)", vector));
     code_.line("const int {} = {} + j;", point, start);
-    names_.variables[last] = point;
+    names_.variables[map.axes.back().variable->variable] = point;
     expressions_.enter();
   }
   for (size_t i = 0; i < accesses.size(); ++i) {
@@ -372,13 +402,15 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
     expressions_.leave();
     code_.close();
   }
-  expressions_.leave();
-  if (map.condition) code_.close();
-  code_.close();
-  expressions_.leave();
-  code_.close();
-  store_points(map, vector, at_once, accesses);
-  code_.close();
+}
+
+/// The C++ that stores a piece at once.
+std::string KernelWriter::whole_store(int buffer, int vector, const std::string& to, const std::string& piece) const {
+  const std::string type = type_name(names_.buffer(buffer).type);
+  if (names_.buffer(buffer).scope != tile::Scope::kGlobal) {
+    return fmt::format("*(Pack<{}, {}>*){} = {}", type, vector, to, piece);
+  }
+  return fmt::format("write_pack<{}, {}>({}, {}, true)", type, vector, to, piece);
 }
 
 /// v0, v1 ... = the wide loads of one piece, each where there is something to load.
@@ -421,7 +453,8 @@ void KernelWriter::store_points(const tile::Map& map, int vector, int at_once,
       update(map.stores[s], fmt::format("*to{}[u]", s), fmt::format("y{}[u].at[0]", s), false);
       code_.close();
     } else if (accesses[s].wide) {
-      code_.line("if (to{0}[u]) *(Pack<{1}, {2}>*)to{0}[u] = y{0}[u];", s, type, vector);
+      code_.line("if (to{0}[u]) {1};", s,
+                 whole_store(map.stores[s].buffer, vector, fmt::format("to{}[u]", s), fmt::format("y{}[u]", s)));
     } else {
       const Size step = names_.address(map.stores[s].buffer, map.stores[s].indices)->coefficient(last);
       code_.line("if (to{0}[u])", s);

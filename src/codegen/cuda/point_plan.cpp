@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/point_statement.h"
+#include "tile/block_rules.h"
 
 namespace graft::cuda {
 
@@ -12,9 +13,6 @@ namespace {
 
 constexpr int64_t kMostFolded = 64;  // elements of one window
 constexpr int64_t kMostSlides = 16;  // points of a thread along the axis on which windows slide
-constexpr int64_t kMostKept = 112;   // elements that a thread keeps of what does not slide
-constexpr int64_t kManyKept = 48;    // and for which it makes fewer neighbours, down to kLeastNeighbours
-constexpr int kLeastNeighbours = 4;
 constexpr int64_t kMostStep = 4;  // of a window
 
 /// Comparisons of affine expressions, and conjunctions of such.
@@ -80,7 +78,8 @@ bool KernelWriter::shape_window(const PointPlan& plan, const tile::Statement& st
   const std::vector<tile::Axis> reduced = reduced_of(statement);
   if (buffer.scope != tile::Scope::kGlobal || buffer.written || bit_width(buffer.type) < 8) return false;
   const int last = axes.back().variable->variable;
-  const int slide = plan.slide >= 0 ? axes[plan.slide].variable->variable : -1;
+  const auto variable_of = [&](int axis) { return axis >= 0 ? axes[axis].variable->variable : -1; };
+  const int slide = variable_of(plan.slide), beside = variable_of(plan.beside);
   for (size_t d = 0; d < window.load->args.size(); ++d) {
     const auto index = affine(window.load->args[d]);
     if (!index) return false;
@@ -90,46 +89,60 @@ bool KernelWriter::shape_window(const PointPlan& plan, const tile::Statement& st
       if (step_of(reduced[k].variable->variable) != 0) folded.push_back(k);
     }
     const bool along = step_of(last) != 0, slides = slide >= 0 && step_of(slide) != 0;
-    if (!along && !slides) {
+    const bool besides = beside >= 0 && step_of(beside) != 0;
+    if (!along && !slides && !besides) {
       for (const size_t k : folded) {
         if (std::find(window.boxes.begin(), window.boxes.end(), k) == window.boxes.end()) window.boxes.push_back(k);
       }
       continue;
     }
-    WindowSide& side = along ? window.elements : window.rows;
-    if (side.step > 0 || (along && slides) || folded.size() > 1) return false;
+    WindowSide& side = along ? window.elements : slides ? window.rows : window.columns;
+    const int variable = along ? last : slides ? slide : beside;
+    if (side.step > 0 || along + slides + besides > 1 || folded.size() > 1) return false;
     if (along && !names_.stride(window.load->tensor, d).is(1)) return false;
-    side.step = step_of(along ? last : slide);
+    side.step = step_of(variable);
     side.folded = folded.empty() ? -1 : static_cast<int>(folded[0]);
     side.spread = folded.empty() ? 0 : step_of(reduced[folded[0]].variable->variable);
     if (side.step < 1 || side.step > kMostStep || side.spread < 0 || side.spread > kMostStep) return false;
     // Each place is that of some point and some element.
     if (side.step != 1 && side.spread != 1) return false;
     const int64_t reach = folded.empty() ? 0 : side.spread * (bound_of(reduced[folded[0]]) - 1);
-    side.count = side.step * ((along ? plan.vector : plan.slides) - 1) + reach + 1;
+    side.count = side.step * ((along ? plan.vector : slides ? plan.slides : plan.besides) - 1) + reach + 1;
     if (window.guard && side.folded >= 0) {
       const int other = reduced[folded[0]].variable->variable;
-      if (!moves_together(window.guard, along ? last : slide, side.step, other, side.spread)) return false;
+      if (!moves_together(window.guard, variable, side.step, other, side.spread)) return false;
     }
   }
-  if (window.guard) {
-    // What decides whether there is an element decides where it lies.
-    const auto decides = [&](const tile::Axis& axis) { return uses_variable(window.guard, axis.variable->variable); };
-    if (window.elements.step == 0 && decides(axes.back())) return false;
-    if (window.rows.step == 0 && slide >= 0 && decides(axes[plan.slide])) return false;
-    for (size_t k = 0; k < reduced.size(); ++k) {
-      const bool placed = static_cast<int>(k) == window.rows.folded || static_cast<int>(k) == window.elements.folded ||
-                          std::find(window.boxes.begin(), window.boxes.end(), k) != window.boxes.end();
-      if (!placed && decides(reduced[k])) return false;
-    }
+  return is_placed_by_guard(plan, statement, window) && has_own_sides(window) && place_pieces(plan, statement, window);
+}
+
+/// Whether what decides if there is an element decides where it lies.
+bool KernelWriter::is_placed_by_guard(const PointPlan& plan, const tile::Statement& statement,
+                                      const PointWindow& window) {
+  if (!window.guard) return true;
+  const std::vector<tile::Axis>& axes = axes_of(statement);
+  const auto decides = [&](const tile::Axis& axis) { return uses_variable(window.guard, axis.variable->variable); };
+  if (window.elements.step == 0 && decides(axes.back())) return false;
+  if (window.rows.step == 0 && plan.slide >= 0 && decides(axes[plan.slide])) return false;
+  if (window.columns.step == 0 && plan.beside >= 0 && decides(axes[plan.beside])) return false;
+  const std::vector<tile::Axis> reduced = reduced_of(statement);
+  for (size_t k = 0; k < reduced.size(); ++k) {
+    const int number = static_cast<int>(k);
+    const bool placed = number == window.rows.folded || number == window.columns.folded ||
+                        number == window.elements.folded ||
+                        std::find(window.boxes.begin(), window.boxes.end(), k) != window.boxes.end();
+    if (!placed && decides(reduced[k])) return false;
   }
-  for (const WindowSide* side : {&window.rows, &window.elements}) {
-    const bool twice = side->folded >= 0 && std::find(window.boxes.begin(), window.boxes.end(),
-                                                      static_cast<size_t>(side->folded)) != window.boxes.end();
-    if (twice) return false;
+  return true;
+}
+
+/// Whether each reduced axis goes along one side at most.
+bool KernelWriter::has_own_sides(const PointWindow& window) {
+  std::set<int> seen(window.boxes.begin(), window.boxes.end());
+  for (const WindowSide* side : {&window.rows, &window.columns, &window.elements}) {
+    if (side->folded >= 0 && !seen.insert(side->folded).second) return false;
   }
-  if (window.rows.folded >= 0 && window.rows.folded == window.elements.folded) return false;
-  return place_pieces(plan, statement, window);
+  return true;
 }
 
 /// Into which aligned pieces a row of the window falls.
@@ -153,7 +166,7 @@ bool KernelWriter::place_pieces(const PointPlan& plan, const tile::Statement& st
 
 /// What a thread keeps of the window over all its points.
 int64_t PointWindow::kept(const std::vector<tile::Axis>& reduced) const {
-  int64_t count = rows.count * elements.count;
+  int64_t count = rows.count * columns.count * elements.count;
   for (const size_t k : boxes) count *= bound_of(reduced[k]);
   return count;
 }
@@ -240,10 +253,56 @@ void KernelWriter::find_point_windows(PointPlan& plan) const {
     for (PointWindow& window : found) {
       window.statement = s;
       const bool along = shape_window(plan, program_.body[s], window);
+      // Single elements wait in registers where several points read the same one.
       const bool is_scalar = window.kept(reduced_of(program_.body[s])) == 1;
-      if (along && !is_scalar) plan.windows.push_back(std::move(window));
+      const bool repeats = plan.slides * plan.besides > 1 && window.rows.step + window.columns.step == 0;
+      if (along && (!is_scalar || (repeats && !window.guard))) plan.windows.push_back(std::move(window));
     }
   }
+}
+
+/// A thread has all points along an axis on which a window slides when they are few, and some along another.
+void KernelWriter::find_slides(PointPlan& plan) const {
+  const auto overlaps = [&](WindowSide PointWindow::* side) {
+    find_point_windows(plan);
+    return std::any_of(plan.windows.begin(), plan.windows.end(),
+                       [&](const PointWindow& window) { return (window.*side).folded >= 0; });
+  };
+  for (size_t i = 0; i + 1 < plan.axes.size() && plan.slide < 0; ++i) {
+    const int64_t bound = bound_of(plan.axes[i]);
+    if (bound < 2 || bound > kMostSlides) continue;
+    plan.slide = static_cast<int>(i), plan.slides = bound;
+    if (!overlaps(&PointWindow::rows)) plan.slide = -1, plan.slides = 1;
+  }
+  for (size_t i = 0; i + 1 < plan.axes.size() && plan.beside < 0; ++i) {
+    if (static_cast<int>(i) == plan.slide || bound_of(plan.axes[i]) < 2) continue;
+    plan.beside = static_cast<int>(i);
+    if (!overlaps(&PointWindow::columns)) plan.beside = -1;
+  }
+}
+
+/// The points that a thread makes along the axis beside the sliding one, and its neighbours along the last one.
+void KernelWriter::choose_thread_points(PointPlan& plan) const {
+  const int most = plan.vector;
+  plan.vector = 1;
+  find_point_windows(plan);
+  tile::WindowReads reads;
+  for (const PointWindow& window : plan.windows) {
+    const int64_t all = window.kept(reduced_of(program_.body[window.statement]));
+    if (all == 1 || std::holds_alternative<tile::Map>(program_.body[window.statement].node)) continue;
+    const bool slides = window.rows.step > 0 || window.columns.step > 0;
+    if (!slides) reads.kept += all;
+    const int64_t rows = window.rows.count - window.rows.step * (plan.slides - 1), columns = all / window.rows.count;
+    if (!slides || rows * columns < reads.rows * reads.columns * reads.places) continue;
+    reads.rows = rows, reads.rows_step = std::max<int64_t>(window.rows.step, 1);
+    reads.columns = columns / window.elements.count, reads.columns_step = window.columns.step;
+    reads.places = window.elements.count, reads.places_step = window.elements.step;
+    reads.converts = bit_width(window.load->type) < 32;
+  }
+  const int64_t bound = plan.beside >= 0 ? bound_of(plan.axes[plan.beside]) : 1;
+  const tile::ThreadPoints points = tile::points_of_thread(reads, bound, most);
+  plan.besides = points.besides, plan.vector = static_cast<int>(points.vector);
+  if (plan.besides == 1) plan.beside = -1;
 }
 
 std::optional<PointPlan> KernelWriter::plan_points() const {
@@ -266,26 +325,9 @@ std::optional<PointPlan> KernelWriter::plan_points() const {
     if (!plan_point_statement(plan, each)) return std::nullopt;
   }
   choose_point_vector(plan);
-  // A thread has the points along which a window slides when they are few.
-  for (size_t i = 0; i + 1 < plan.axes.size() && plan.slide < 0; ++i) {
-    const int64_t bound = bound_of(plan.axes[i]);
-    if (bound < 2 || bound > kMostSlides) continue;
-    plan.slide = static_cast<int>(i), plan.slides = bound;
-    find_point_windows(plan);
-    const bool slides = std::any_of(plan.windows.begin(), plan.windows.end(),
-                                    [](const PointWindow& window) { return window.rows.folded >= 0; });
-    if (!slides) plan.slide = -1, plan.slides = 1;
-  }
-  while (true) {
-    find_point_windows(plan);
-    int64_t kept = 0;
-    for (const PointWindow& window : plan.windows) {
-      if (window.rows.step == 0) kept += window.kept(reduced_of(program_.body[window.statement]));
-    }
-    const bool enough = kept <= kManyKept || (plan.vector <= kLeastNeighbours && kept <= kMostKept);
-    if (enough || plan.vector == 1) break;
-    plan.vector /= 2;
-  }
+  find_slides(plan);
+  choose_thread_points(plan);
+  find_point_windows(plan);
   return plan.windows.empty() ? std::nullopt : std::optional(plan);
 }
 

@@ -10,42 +10,26 @@ using namespace points;
 
 namespace {
 
-/// Whether it differs within a piece whether there is something to load.
-bool depends_on_elements(const PointWindow& window, const std::vector<tile::Axis>& axes,
-                         const std::vector<tile::Axis>& reduced) {
-  if (window.elements.step == 0) return false;
-  const int folded = window.elements.folded;
-  return uses_variable(window.guard, axes.back().variable->variable) ||
-         (folded >= 0 && uses_variable(window.guard, reduced[folded].variable->variable));
-}
-
-/// Whether the condition holds for all or none of `width` elements from `begin` on; `last` and `folded` move along
-/// them.
-bool holds_for_pieces(const Expr& e, int last, int folded, int64_t begin, int width) {
-  if (is_call(e, Intrinsic::kAnd)) {
-    return holds_for_pieces(e->args[0], last, folded, begin, width) &&
-           holds_for_pieces(e->args[1], last, folded, begin, width);
-  }
-  if (!uses_variable(e, last) && (folded < 0 || !uses_variable(e, folded))) return true;
-  const Affine left = *affine(e->args[0]), right = *affine(e->args[1]);
-  const bool is_whole_below = is_call(e, Intrinsic::kLt) || is_call(e, Intrinsic::kGe);
-  if (uses_variable(e->args[1], last) || (folded >= 0 && uses_variable(e->args[1], folded))) return false;
-  if (!left.coefficient(folded >= 0 ? folded : last).is(1)) return false;
-  for (const auto& [variable, coefficient] : left.coefficients) {
-    if (variable != last && variable != folded && !coefficient.is_multiple_of(width)) return false;
-  }
-  const Size place = left.offset + Size(begin) - right.offset - Size(is_whole_below ? 0 : 1);
-  return right.coefficients.empty() && place.is_multiple_of(width);
-}
-
-/// An element as the window keeps it.
-std::string widened_element(const PointWindow& window, const std::string& element) {
-  const Expr& kept = window.guard ? window.value->args[1] : window.value;
-  const bool same = kept.get() == window.load.get();
-  return same ? element : fmt::format("convert<{}>({})", type_name(kept->type), element);
-}
+int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool is_product(const Expr& e) { return is_call(e, Intrinsic::kMul) && e->type == DType::kFloat32; }
+
+/// Quotients rounded to halves by what all neighbours share.
+std::vector<Expr> shared_quotients(const tile::Map& map) {
+  const int last = map.axes.back().variable->variable;
+  std::vector<Expr> found;
+  for (const tile::Store& store : map.stores) {
+    for_each(store.value, [&](const Expr& node) {
+      if (!is_call(node, Intrinsic::kCast) || node->type != DType::kFloat16) return;
+      const Expr& quotient = node->args[0];
+      if (!is_call(quotient, Intrinsic::kDiv) || quotient->type != DType::kFloat32) return;
+      bool shared = !uses_variable(quotient->args[1], last);
+      for_each(quotient->args[1], [&](const Expr& each) { shared = shared && each->kind != ExprKind::kLoad; });
+      if (shared) found.push_back(quotient);
+    });
+  }
+  return found;
+}
 
 /// A sum of products, which are added without being rounded.
 bool is_sum_of_products(const tile::Reduce& reduce) {
@@ -71,24 +55,6 @@ std::string KernelWriter::point_condition(const PointPlan& plan) const {
   return conditions.empty() ? "true" : fmt::format("{}", fmt::join(conditions, " && "));
 }
 
-/// How many points have their rows loaded at once, so that many loads are on their way: as many as registers hold.
-int64_t KernelWriter::points_together(const PointPlan& plan) const {
-  constexpr int64_t kMostAhead = 112;  // elements
-  const bool exact = plan.slide < 0 || as_integer(plan.axes[plan.slide].extent) == plan.slides;
-  if (!exact) return 1;  // rows beyond the last point may not be there
-  int64_t together = 1;
-  for (int64_t wanted = 2; wanted <= plan.slides; wanted *= 2) {
-    int64_t elements = 0;
-    for (const PointWindow& window : plan.windows) {
-      if (window.rows.step == 0) continue;
-      const int64_t row = window.kept(reduced_of(program_.body[window.statement])) / window.rows.count;
-      elements += row * (window.rows.count - window.rows.step * (plan.slides - wanted));
-    }
-    if (elements <= kMostAhead) together = wanted;
-  }
-  return together;
-}
-
 void KernelWriter::write_points(PointPlan& plan) {
   const std::vector<std::string> extents = extents_of(plan.axes);
   std::vector<tile::Axis> dealt_axes;
@@ -96,13 +62,20 @@ void KernelWriter::write_points(PointPlan& plan) {
   for (size_t i = 0; i < plan.axes.size(); ++i) {
     if (static_cast<int>(i) == plan.slide) continue;
     dealt_axes.push_back(plan.axes[i]), dealt_extents.push_back(extents[i]);
+    if (static_cast<int>(i) != plan.beside) continue;
+    const int64_t bound = ceil_quotient(bound_of(plan.axes[i]), plan.besides);
+    const bool constant = as_integer(plan.axes[i].extent).has_value();
+    dealt_axes.back() = {plan.axes[i].variable, constant ? make_index(bound) : plan.axes[i].extent, bound};
+    dealt_extents.back() = fmt::format("({} + {}) / {}", extents[i], plan.besides - 1, plan.besides);
   }
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     const PointWindow& window = plan.windows[w];
     if (!window.guard) continue;
     const std::string fill = literal(*window.value->args[2]), type = type_name(window.load->type);
+    const std::string empty = fmt::format("convert<{}>({})", type, fill);
     code_.line("const {} fill{} = {};", type_name(window.value->type), w, fill);
-    code_.line("const {0} empty{1} = convert<{0}>({2});", type, w, fill);
+    code_.line("const {} empty{} = {};", keeps_pairs(window) ? "u32" : type, w,
+               keeps_pairs(window) ? fmt::format("pair_of({0}, {0})", empty) : empty);
     code_.line("(void)fill{0}, (void)empty{0};", w);
   }
   // One body for aligned pieces and one for others: no branches stand between the loads of either.
@@ -128,31 +101,72 @@ void KernelWriter::write_turns(PointPlan& plan, const std::vector<std::string>& 
   expressions_.enter();
   code_.open(fmt::format("if ({})", open_turn(dealt, dealt_axes, dealt_extents, turn)));
   plan.start = names_.variables.at(plan.axes.back().variable->variable);
+  begin_columns(plan, extents);
   name_point_axes(plan);
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     const PointWindow& window = plan.windows[w];
     const std::vector<tile::Axis> reduced = reduced_of(program_.body[window.statement]);
     code_.line("{} w{}[{}];", type_name(window.value->type), w, window.kept(reduced));
-    if (window.rows.step == 0) load_window(plan, w, 0, 1);
-  }
-  const bool exact = plan.slide < 0 || as_integer(plan.axes[plan.slide].extent) == plan.slides;
-  const int64_t together = points_together(plan);
-  for (int64_t u = 0; u < plan.slides; ++u) {
-    code_.open(exact ? "" : fmt::format("if ({} < {})", u, extents[plan.slide]));
-    // The rows of this point, or of several, that no earlier one has had.
-    const int64_t last = std::min(u + together, plan.slides) - 1;
-    for (size_t w = 0; w < plan.windows.size() && u % together == 0; ++w) {
-      const WindowSide& rows = plan.windows[w].rows;
-      if (rows.step == 0) continue;
-      const int64_t reach = rows.count - rows.step * (plan.slides - 1), begin = rows.step * u;
-      load_window(plan, w, u == 0 ? 0 : std::max(begin - rows.step + reach, begin), rows.step * last + reach);
-    }
-    point_statements(plan, u);
+    if (window.rows.step > 0) continue;
+    code_.open("");
+    request_rows(plan, w, 0, 1), keep_rows(plan, w, 0, 1);
     code_.close();
   }
+  write_slides(plan, extents);
   code_.close();
   expressions_.leave();
   code_.close();
+}
+
+/// All points along the sliding axis, several at a time: while they are computed, the next ones' rows are on their way.
+void KernelWriter::write_slides(const PointPlan& plan, const std::vector<std::string>& extents) {
+  const bool exact = plan.slide < 0 || as_integer(plan.axes[plan.slide].extent) == plan.slides;
+  const int64_t together = points_together(plan);
+  const bool ahead = together > 0;
+  const int64_t step = std::max<int64_t>(together, 1);
+  if (ahead) each_new_rows(plan, 0, step, [&](size_t w, int64_t from, int64_t to) { request_rows(plan, w, from, to); });
+  for (int64_t u = 0; u < plan.slides; ++u) {
+    const auto keep = [&](size_t w, int64_t from, int64_t to) { keep_rows(plan, w, from, to); };
+    const auto request = [&](size_t w, int64_t from, int64_t to) { request_rows(plan, w, from, to); };
+    if (ahead && u % step == 0) {
+      each_new_rows(plan, u, step, keep);
+      if (u + step < plan.slides) each_new_rows(plan, u + step, step, request);
+    }
+    code_.open(exact ? "" : fmt::format("if ({} < {})", u, extents[plan.slide]));
+    if (!ahead) each_new_rows(plan, u, step, request), each_new_rows(plan, u, step, keep);
+    point_statements(plan, u);
+    code_.close();
+  }
+}
+
+/// Names the first point of a thread along the axis beside the sliding one, and how many there are.
+void KernelWriter::begin_columns(PointPlan& plan, const std::vector<std::string>& extents) {
+  if (plan.beside < 0) return;
+  const tile::Axis& axis = plan.axes[plan.beside];
+  plan.column = code_.fresh("c");
+  code_.line("const int {} = {} * {};", plan.column, names_.variables.at(axis.variable->variable), plan.besides);
+  bind_index(axis.variable, plan.column, bound_of(axis));
+  const auto exact = as_integer(axis.extent);
+  plan.columns = exact && *exact % plan.besides == 0 ? "" : fmt::format("({} - {})", extents[plan.beside], plan.column);
+  plan.only_stores = !plan.columns.empty() && reads_windows_beside(plan);
+}
+
+/// Whether all that is read at places beside is read as windows, which are there or filled.
+bool KernelWriter::reads_windows_beside(const PointPlan& plan) const {
+  bool windows = true;
+  for (const tile::Statement& each : program_.body) {
+    const int beside = axes_of(each)[plan.beside].variable->variable;
+    for (const Expr& value : values_of(each)) {
+      for_each(value, [&](const Expr& node) {
+        if (node->kind != ExprKind::kLoad || plan.buffers.contains(node->tensor)) return;
+        if (!uses_variable(node, beside)) return;
+        windows = windows && std::any_of(plan.windows.begin(), plan.windows.end(), [&](const PointWindow& window) {
+          return window.load.get() == node.get();
+        });
+      });
+    }
+  }
+  return windows;
 }
 
 /// All statements have the same names for their points.
@@ -171,154 +185,45 @@ void KernelWriter::bind_constant(const Expr& variable, int64_t value) {
   names_.ranges[variable->variable] = {value, value};
 }
 
-/// w[...] = rows from..to of the window.
-void KernelWriter::load_window(const PointPlan& plan, size_t number, int64_t from, int64_t to) {
-  const PointWindow& window = plan.windows[number];
-  const tile::Statement& statement = program_.body[window.statement];
-  const std::vector<tile::Axis>& axes = axes_of(statement);
-  const std::vector<tile::Axis> reduced = reduced_of(statement);
-  for (const tile::Axis& axis : reduced) bind_constant(axis.variable, 0);
-  if (plan.slide >= 0) bind_constant(axes[plan.slide].variable, 0);
-  const bool by_elements = window.guard && depends_on_elements(window, axes, reduced);
-  const std::string row = code_.fresh("r");
-  std::string place = row;
-  const int64_t row_elements = window.kept(reduced) / window.rows.count, count = (to - from) * row_elements;
-  code_.open("");
-  if (!by_elements) code_.line("{} raw[{}];", type_name(window.load->type), count);
-  code_.line("#pragma unroll");
-  code_.open(fmt::format("for (int {0} = {1}; {0} < {2}; ++{0})", row, from, to));
-  if (window.rows.step > 0) {
-    const bool by_element = window.rows.folded >= 0 && window.rows.spread == 1;
-    bind_index(by_element ? reduced[window.rows.folded].variable : axes[plan.slide].variable, row, window.rows.count);
-  }
-  for (const size_t k : window.boxes) {
-    const std::string name = code_.fresh("k");
-    const int64_t bound = bound_of(reduced[k]);
-    code_.line("#pragma unroll");
-    code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, bound));
-    bind_index(reduced[k].variable, name, bound);
-    place = fmt::format("({} * {} + {})", place, bound, name);
-  }
-  expressions_.enter();
-  if (window.guard && !by_elements) {
-    code_.line("const bool there = {};", expressions_.value(window.guard));
-    code_.open("if (there)");
-  }
-  const std::string start = names_.variables.at(axes.back().variable->variable);
-  place = fmt::format("{} * {}", place, window.elements.count);
-  if (!by_elements) place += fmt::format(" - {}", from * row_elements);
-  for (int64_t piece = 0; piece * window.width - window.first < window.elements.count; ++piece) {
-    load_piece(plan, number, place, piece * window.width - window.first, by_elements);
-  }
-  if (window.guard && !by_elements) {
-    code_.close();
-    code_.open("else");
-    code_.line("#pragma unroll");
-    code_.line("for (int e = 0; e < {}; ++e) raw[{} + e] = empty{};", window.elements.count, place, number);
-    code_.close();
-  }
-  bind_index(axes.back().variable, start, bound_of(axes.back()));
-  expressions_.leave();
-  for (size_t i = 0; i < window.boxes.size() + 1; ++i) code_.close();
-  if (!by_elements) {
-    // All are loaded before the first is widened, and each is widened once, however many windows it lies in.
-    code_.line("#pragma unroll");
-    code_.line("for (int e = 0; e < {}; ++e) w{}[{} + e] = {};", count, number, from * row_elements,
-               widened_element(window, "raw[e]"));
-  }
-  code_.close();
-}
-
-/// The elements from `begin` on, an aligned piece of them at once where all are there.
-void KernelWriter::load_piece(const PointPlan& plan, size_t number, const std::string& place, int64_t begin,
-                              bool by_elements) {
-  const PointWindow& window = plan.windows[number];
-  const tile::Statement& statement = program_.body[window.statement];
-  const std::vector<tile::Axis>& axes = axes_of(statement);
-  const std::vector<tile::Axis> reduced = reduced_of(statement);
-  const WindowSide& side = window.elements;
-  const std::string start = names_.variables.at(axes.back().variable->variable), type = type_name(window.load->type);
-  const std::string target = by_elements ? fmt::format("w{}", number) : "raw";
-  const auto kept = [&](const std::string& element) {
-    return by_elements ? widened_element(window, element) : element;
-  };
-  const auto stand_at = [&](int64_t element) {
-    if (side.step == 0) return;
-    if (side.folded >= 0 && side.spread == 1) return bind_constant(reduced[side.folded].variable, element);
-    names_.variables[axes.back().variable->variable] = element == 0 ? start : fmt::format("({} + {})", start, element);
-  };
-  const auto pointer = [&](int64_t element) {
-    stand_at(element);
-    return pointer_to({window.load->tensor, &window.load->args, window.load, true});
-  };
-  const auto is_there = [&](int64_t element) {
-    stand_at(element);
-    expressions_.enter();
-    const std::string value = expressions_.value(window.guard);
-    expressions_.leave();
-    return value;
-  };
-  const int64_t end = begin + window.width, low = std::max<int64_t>(begin, 0), high = std::min(end, side.count);
-  const bool whole = window.width > 1 && ((low == begin && high == end) || by_elements);
-  const int folded = side.folded >= 0 ? reduced[side.folded].variable->variable : -1;
-  const bool all_or_none = whole && by_elements &&
-                           holds_for_pieces(window.guard, axes.back().variable->variable, folded, begin, window.width);
-  code_.open("");
-  if (whole) {
-    if (by_elements) {
-      const std::string first = is_there(begin);
-      code_.open(all_or_none ? fmt::format("if ({})", first) : fmt::format("if ({} && {})", first, is_there(end - 1)));
-    }
-    code_.line("const Pack<{0}, {1}> v = read_pack<{0}, {1}>({2}, wide);", type, window.width, pointer(begin));
-    for (int64_t e = low; e < high; ++e)
-      code_.line("{}[{} + {}] = {};", target, place, e, kept(fmt::format("v.at[{}]", e - begin)));
-    if (by_elements) {
-      code_.close();
-      code_.open("else");
-    }
-  }
-  if (!whole || by_elements) {
-    for (int64_t e = low; e < high; ++e) {
-      if (!by_elements) {
-        code_.line("{}[{} + {}] = {};", target, place, e, kept(fmt::format("*({})", pointer(e))));
-        continue;
-      }
-      if (all_or_none) {
-        code_.line("w{0}[{1} + {2}] = fill{0};", number, place, e);
-        continue;
-      }
-      code_.line("if ({}) w{}[{} + {}] = {};", is_there(e), number, place, e, kept(fmt::format("*({})", pointer(e))));
-      code_.line("else w{0}[{1} + {2}] = fill{0};", number, place, e);
-    }
-  }
-  if (whole && by_elements) code_.close();
-  code_.close();
-  stand_at(0);
-  names_.variables[axes.back().variable->variable] = start;
-}
-
-/// All statements at point `slide` of the sliding axis.
+/// All statements at point `slide` of the sliding axis, for all points beside it.
 void KernelWriter::point_statements(const PointPlan& plan, int64_t slide) {
+  const std::string beside = plan.beside >= 0 ? code_.fresh("b") : "";
+  if (plan.beside >= 0) {
+    code_.line("#pragma unroll");
+    code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", beside, plan.besides));
+    if (!plan.columns.empty() && !plan.only_stores) code_.open(fmt::format("if ({} < {})", beside, plan.columns));
+  }
   for (const int buffer : plan.buffers) {
     code_.line("{} r{}[{}];", type_name(names_.buffer(buffer).type), buffer, plan.vector);
   }
   for (size_t s = 0; s < program_.body.size(); ++s) {
     const std::vector<tile::Axis>& axes = axes_of(program_.body[s]);
     if (plan.slide >= 0) bind_constant(axes[plan.slide].variable, slide);
+    if (plan.beside >= 0) {
+      bind_index(axes[plan.beside].variable, fmt::format("({} + {})", plan.column, beside),
+                 bound_of(axes[plan.beside]));
+    }
     expressions_.enter();
     code_.open("");
     if (std::holds_alternative<tile::Reduce>(program_.body[s].node)) {
-      point_reduce(plan, s, slide);
+      point_reduce(plan, s, {slide, beside});
     } else {
-      point_map(plan, s, slide);
+      point_map(plan, s, {slide, beside});
     }
     code_.close();
     expressions_.leave();
   }
+  if (plan.beside < 0) return;
+  if (!plan.columns.empty() && !plan.only_stores) code_.close();
+  code_.close();
+  for (const tile::Statement& each : program_.body) {
+    const tile::Axis& axis = axes_of(each)[plan.beside];
+    bind_index(axis.variable, plan.column, bound_of(axis));
+  }
 }
 
 /// Names what is in registers at this point, with the neighbour called j.
-void KernelWriter::define_point_loads(const PointPlan& plan, size_t statement, int64_t slide) {
+void KernelWriter::define_point_loads(const PointPlan& plan, size_t statement, const PointPlace& at) {
   for (const Expr& value : values_of(program_.body[statement])) {
     for_each(value, [&](const Expr& node) {
       const bool kept = node->kind == ExprKind::kLoad && plan.buffers.contains(node->tensor);
@@ -330,8 +235,13 @@ void KernelWriter::define_point_loads(const PointPlan& plan, size_t statement, i
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     const PointWindow& window = plan.windows[w];
     if (window.statement != statement) continue;
-    std::string place = window.rows.step > 0 ? std::to_string(window.rows.step * slide) : "0";
+    std::string place = window.rows.step > 0 ? std::to_string(window.rows.step * at.slide) : "0";
     if (window.rows.folded >= 0) place += fmt::format(" + {} * {}", name(window.rows.folded), window.rows.spread);
+    if (window.columns.step > 0) {
+      const WindowSide& side = window.columns;
+      place = fmt::format("({}) * {} + {} * {}", place, side.count, at.beside, side.step);
+      if (side.folded >= 0) place += fmt::format(" + {} * {}", name(side.folded), side.spread);
+    }
     for (const size_t k : window.boxes) place = fmt::format("({}) * {} + {}", place, bound_of(reduced[k]), name(k));
     place = fmt::format("({}) * {}", place, window.elements.count);
     if (window.elements.step > 0) place += fmt::format(" + j * {}", window.elements.step);
@@ -342,7 +252,7 @@ void KernelWriter::define_point_loads(const PointPlan& plan, size_t statement, i
   }
 }
 
-void KernelWriter::point_reduce(const PointPlan& plan, size_t statement, int64_t slide) {
+void KernelWriter::point_reduce(const PointPlan& plan, size_t statement, const PointPlace& at) {
   const auto& reduce = std::get<tile::Reduce>(program_.body[statement].node);
   const std::vector<std::pair<int, std::string>> targets = begin_targets(plan, reduce.outputs);
   begin_monoid(reduce);
@@ -355,7 +265,7 @@ void KernelWriter::point_reduce(const PointPlan& plan, size_t statement, int64_t
     bind_index(axis.variable, name, bound_of(axis));
   }
   expressions_.enter();
-  define_point_loads(plan, statement, slide);
+  define_point_loads(plan, statement, at);
   if (is_sum_of_products(reduce)) {
     const std::string a = expressions_.value(reduce.lift[0]->args[0]), b = expressions_.value(reduce.lift[0]->args[1]);
     code_.line("state.s0 = __fmaf_rn({}, {}, state.s0);", a, b);
@@ -368,20 +278,30 @@ void KernelWriter::point_reduce(const PointPlan& plan, size_t statement, int64_t
     code_.line("{} = state.s{};", point_target(plan, reduce.outputs[i], i), i);
   }
   close_neighbours(plan, statement);
-  store_neighbours(plan, targets);
+  store_neighbours(plan, targets, at);
 }
 
-void KernelWriter::point_map(const PointPlan& plan, size_t statement, int64_t slide) {
+void KernelWriter::point_map(const PointPlan& plan, size_t statement, const PointPlace& at) {
   const auto& map = std::get<tile::Map>(program_.body[statement].node);
   const std::vector<std::pair<int, std::string>> targets = begin_targets(plan, map.stores);
+  const std::vector<Expr> quotients = shared_quotients(map);
+  std::vector<std::string> divisors;
+  for (const Expr& quotient : quotients) {
+    divisors.push_back(code_.fresh("d"));
+    code_.line("const Divisor {} = divisor({});", divisors.back(), expressions_.value(quotient->args[1]));
+  }
   open_neighbours(plan, statement);
-  define_point_loads(plan, statement, slide);
+  define_point_loads(plan, statement, at);
+  for (size_t i = 0; i < quotients.size(); ++i) {
+    const std::string dividend = expressions_.value(quotients[i]->args[0]);
+    expressions_.define(quotients[i], fmt::format("divide_for_half({}, {})", dividend, divisors[i]));
+  }
   for (size_t s = 0; s < map.stores.size(); ++s) {
     const std::string value = expressions_.value(map.stores[s].value);
     code_.line("{} = {};", point_target(plan, map.stores[s], s), value);
   }
   close_neighbours(plan, statement);
-  store_neighbours(plan, targets);
+  store_neighbours(plan, targets, at);
 }
 
 /// Declares a pack for each store to memory; its buffer and the address of the first neighbour.
@@ -400,11 +320,14 @@ std::string KernelWriter::point_target(const PointPlan& plan, const tile::Store&
   return plan.buffers.contains(store.buffer) ? fmt::format("r{}[j]", store.buffer) : fmt::format("y{}.at[j]", number);
 }
 
-void KernelWriter::store_neighbours(const PointPlan& plan, const std::vector<std::pair<int, std::string>>& targets) {
+void KernelWriter::store_neighbours(const PointPlan& plan, const std::vector<std::pair<int, std::string>>& targets,
+                                    const PointPlace& at) {
+  const std::string there = plan.only_stores ? fmt::format("if ({} < {}) ", at.beside, plan.columns) : "";
   for (size_t s = 0; s < targets.size(); ++s) {
     const auto& [buffer, address] = targets[s];
     if (address.empty()) continue;
-    code_.line("write_pack<{}, {}>({}, y{}, wide);", type_name(names_.buffer(buffer).type), plan.vector, address, s);
+    code_.line("{}write_pack<{}, {}>({}, y{}, wide);", there, type_name(names_.buffer(buffer).type), plan.vector,
+               address, s);
   }
 }
 

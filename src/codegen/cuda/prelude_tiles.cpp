@@ -15,13 +15,30 @@ template <class T, int N> GRAFT_DEVICE Pack<T, N> read_pack(const T* from, bool 
   for (int i = 0; i < N; ++i) pack.at[i] = from[i];
   return pack;
 }
+// Words of two neighbouring halves: what widens one reads it in its word.
+template <class T> GRAFT_DEVICE u32 pair_of(T low, T high) {
+  return (u32)bit_cast<u16>(low) | (u32)bit_cast<u16>(high) << 16;
+}
+template <class T> GRAFT_DEVICE T half_of(u32 pair, int i) { return bit_cast<T>((u16)(i ? pair >> 16 : pair)); }
+template <class T, int N> GRAFT_DEVICE Pack<u32, N / 2> read_pairs(const T* from, bool wide) {
+  if (wide) return *(const Pack<u32, N / 2>*)from;
+  Pack<u32, N / 2> pairs;
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) pairs.at[i] = pair_of(from[2 * i], from[2 * i + 1]);
+  return pairs;
+}
 // A divisor of many, where results are rounded to halves: quotients by its reciprocal, refined once, both scaled by a
 // power of two so that nothing is near the ends of the range of f32. What is not refined rounds to infinity.
 struct Divisor { f32 value, reciprocal, scale; };
 GRAFT_DEVICE Divisor divisor(f32 x) {
   const f32 large = 18446744073709551616.0f;  // 2^64
   const f32 scale = fabsf(x) < 1e-18f ? large : fabsf(x) > 1e18f ? 1.0f / large : 1.0f;
-  return {x * scale, 1.0f / (x * scale), scale};
+  const f32 scaled = x * scale;
+  f32 near;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(scaled));
+  const f32 refined = __fmaf_rn(__fmaf_rn(-scaled, near, 1.0f), near, near);
+  // Nothing is refined of zero, infinity and NaN.
+  return {scaled, fabsf(near) > 0 && fabsf(near) < 1e30f ? refined : near, scale};
 }
 GRAFT_DEVICE f32 divide_for_half(f32 x, const Divisor& by) {
   x *= by.scale;
@@ -29,28 +46,42 @@ GRAFT_DEVICE f32 divide_for_half(f32 x, const Divisor& by) {
   const f32 near = __fmaf_rn(__fmaf_rn(-first, by.value, x), by.reciprocal, first);
   return fabsf(first) < 1e30f ? near : first;
 }
-// From any address: halves in words, shifted into place where they begin in the middle of one.
-template <class T, int N> GRAFT_DEVICE Pack<T, N> read_shifted(const T* from) {
-  if (aligned<T, N>(from)) return *(const Pack<T, N>*)from;
-  Pack<T, N> pack;
-  if constexpr (sizeof(T) == 2 && N % 2 == 0) {
-    const bool odd = (u64)from & 2;
-    const u32* const words = (const u32*)(from - odd);
-    u32 word[N / 2 + 1];
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) word[i] = words[i];
-    word[N / 2] = odd ? (u32)((const u16*)words)[N] : 0u;
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-      const u32 pair = odd ? __funnelshift_r(word[i], word[i + 1], 16) : word[i];
-      pack.at[2 * i] = bit_cast<T>((u16)pair);
-      pack.at[2 * i + 1] = bit_cast<T>((u16)(pair >> 16));
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) pack.at[i] = from[i];
+// Sixteen bytes from the address of any element: the aligned pieces that they lie in, of which those are read that hold
+// something needed, one bit for each element.
+struct Shifted { Pack<u32, 4> low, high; u32 skipped; };
+template <bool Whole, class T> GRAFT_DEVICE void request_shifted(Shifted& piece, const T* from, u32 needed) {
+  piece.low = {};
+  if constexpr (Whole) {
+    if (needed) piece.low = *(const Pack<u32, 4>*)from;
+    return;
   }
-  return pack;
+  piece.skipped = (u32)(u64)from & 15u;
+  const Pack<u32, 4>* const whole = (const Pack<u32, 4>*)((const char*)from - piece.skipped);
+  const u32 below = (16u - piece.skipped) / sizeof(T);
+  piece.high = {};
+  if (needed & ((1u << below) - 1)) piece.low = whole[0];
+  if (needed >> below) piece.high = whole[1];
+}
+template <class T, int N, bool Whole> GRAFT_DEVICE Pack<T, N> shifted(const Shifted& piece) {
+  static_assert(sizeof(Pack<T, N>) == 16, "a piece is 16 bytes");
+  if constexpr (Whole) return bit_cast<Pack<T, N>>(piece.low);
+  u32 word[8];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) word[i] = piece.low.at[i], word[i + 4] = piece.high.at[i];
+  const bool by_two = piece.skipped & 8, by_one = piece.skipped & 4;
+#pragma unroll
+  for (int i = 0; i < 6; ++i) word[i] = by_two ? word[i + 2] : word[i];
+#pragma unroll
+  for (int i = 0; i < 5; ++i) word[i] = by_one ? word[i + 1] : word[i];
+  if constexpr (sizeof(T) < 4) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) word[i] = __funnelshift_r(word[i], word[i + 1], piece.skipped % 4 * 8);
+  }
+  return bit_cast<Pack<T, N>>(Pack<u32, 4>{word[0], word[1], word[2], word[3]});
+}
+template <class T, int N> GRAFT_DEVICE void take_rest(Pack<T, N>& piece, const Pack<T, N>& rest, int from) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) piece.at[i] = i < from ? piece.at[i] : rest.at[i];
 }
 // To global memory.
 template <class T, int N> GRAFT_DEVICE void write_pack(T* to, const Pack<T, N>& pack, bool wide) {
@@ -63,6 +94,8 @@ template <class T, int N> GRAFT_DEVICE void write_pack(T* to, const Pack<T, N>& 
     } else if constexpr (sizeof(pack) == 8) {
       const uint2 w = bit_cast<uint2>(pack);
       asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(w.x), "r"(w.y) : "memory");
+    } else if constexpr (sizeof(pack) == 4) {
+      *(u32*)to = bit_cast<u32>(pack);
     } else {
       *(Pack<T, N>*)to = pack;
     }
@@ -92,6 +125,27 @@ template <class T> GRAFT_DEVICE void spread_in_quad(const Pack<T, 8>& row, Pack<
   for (int i = 0; i < 4; ++i) pairs[i] = all.at[i];
 }
 template <class T> GRAFT_DEVICE T zero_of() { return bit_cast<T>(Pack<u8, sizeof(T)>{}); }
+
+// Elements low to high of a piece, to global memory in words where both halves are there.
+template <class T, int N> GRAFT_DEVICE void write_part(T* to, const Pack<T, N>& pack, int low, int high) {
+  if constexpr (sizeof(T) == 2) {
+    const Pack<u32, N / 2> words = bit_cast<Pack<u32, N / 2>>(pack);
+    u32 first = 0, last = 0;
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      if (2 * i >= low && 2 * i + 1 < high) ((u32*)to)[i] = words.at[i];
+      if (low == 2 * i + 1) first = words.at[i];
+      if (high == 2 * i + 1) last = words.at[i];
+    }
+    if (low % 2 && low < high) to[low] = half_of<T>(first, 1);
+    if (high % 2 && low < high) to[high - 1] = half_of<T>(last, 0);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (i >= low && i < high) to[i] = pack.at[i];
+    }
+  }
+}
 
 GRAFT_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int Pending> GRAFT_DEVICE void copy_wait() {
