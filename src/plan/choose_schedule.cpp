@@ -273,8 +273,8 @@ void add_roles(Rated& rated, const ContractionSizes& sizes, bool is_packed, cons
     int64_t m, n, threads, teams, stages;
   };
   constexpr Shape kShapes[] = {{128, 256, 256, 1, 4}, {128, 192, 256, 1, 5}, {128, 128, 256, 1, 6},
-                               {128, 128, 128, 2, 6}, {64, 256, 128, 2, 5},  {64, 128, 128, 1, 8},
-                               {64, 64, 128, 1, 12}};
+                               {128, 128, 128, 2, 6}, {64, 192, 128, 2, 6},  {64, 256, 128, 2, 5},
+                               {64, 128, 128, 1, 8},  {64, 64, 128, 1, 12}};
   constexpr int64_t kDepth = 64, kPanel = 64, kLeastDepth = 256, kGroup = 16, kLeastSteps = 4;
   if (sizes.is_window || sizes.depth < kLeastDepth) return;
   const int64_t steps = (sizes.depth + kDepth - 1) / kDepth;
