@@ -234,60 +234,95 @@ double product_cost(const tile::ProductSchedule& schedule, const ContractionSize
 
 using Rated = std::vector<std::pair<double, tile::ProductSchedule>>;
 
-/// Seconds that a product takes in blocks whose warps have roles, on the scale of product_cost, by which large products
-/// take two thirds of the time that they take on an H200: there tiles of 128 x 256 gave 564 TFLOP/s, of 128 x 128 530.
+/// Bytes of a block's memory that a product with producers takes: tiles on their way, and parts of sums.
+int64_t role_bytes(const tile::ProductSchedule& schedule) {
+  constexpr int64_t kBarriers = 1 << 10;
+  const int64_t tiles = (schedule.m + schedule.n) * schedule.k * 2 * schedule.stages;
+  return tiles + (schedule.split - 1) * schedule.m * schedule.n * 4 + kBarriers;
+}
+
+/// Seconds that a product takes in blocks whose warps have roles. The rates are those measured on an H200.
 double role_cost(const tile::ProductSchedule& schedule, const ContractionSizes& sizes, const Target& target) {
   const auto tiles = [](int64_t extent, int64_t step) { return (extent + step - 1) / step; };
+  constexpr double kMost = 3.3e12;  // multiplications of one multiprocessor in a second
+  constexpr double kStart = 1.5e-6, kStore = 20e-9, kSum = 1e-6;
   const int64_t points = tiles(sizes.rows, schedule.m) * tiles(sizes.columns, schedule.n) * sizes.batch;
   const auto area = static_cast<double>(schedule.m * schedule.n);
-  const double rate = area > 128 * 128 ? 3.3e12 : 3.1e12;  // multiplications of one multiprocessor in a second
-  constexpr double kStart = 3e-6, kStore = 0.06e-9;
-  const double rounds = std::ceil(static_cast<double>(points) / target.multiprocessors);
-  const double steps = static_cast<double>(tiles(sizes.depth, schedule.k));
-  return kStart + rounds * (steps * area * static_cast<double>(schedule.k) / rate + area * kStore);
+  // Narrow tiles are bound by what they read of shared memory, others far from square by what they copy.
+  constexpr int64_t kLarge = 128 * 128, kUses = 72;
+  const bool copies_much =
+      schedule.m * schedule.n >= kLarge && schedule.m * schedule.n < kUses * (schedule.m + schedule.n);
+  const double rate = schedule.n <= 64 ? 2e12 : copies_much ? 2.7e12 : 3e12;
+  const int64_t of_thread = schedule.m * schedule.n / schedule.threads + 104;
+  const int64_t registers = of_thread * schedule.threads * schedule.teams + 5120;
+  const auto resident = static_cast<double>(
+      std::max<int64_t>(1, std::min(target.shared_bytes / role_bytes(schedule), 65536 / registers)));
+  const double share = static_cast<double>(points * schedule.split) / target.multiprocessors;
+  const double at_once = std::max(1.0, std::min(resident, std::ceil(share)));
+  const double products = area * static_cast<double>(schedule.k);
+  const double step = std::max(products / rate, at_once * products / kMost);
+  const double loop = static_cast<double>(tiles(sizes.depth, schedule.k * schedule.split)) * step;
+  const double maps = area / static_cast<double>(schedule.threads) * kStore;
+  const double sum = schedule.split > 1 ? kSum : 0;
+  const double rounds = std::ceil(share / at_once);
+  if (schedule.teams == 1) return kStart + sum + rounds * (loop + maps);
+  return kStart + rounds * std::max(loop, (loop + maps) / static_cast<double>(schedule.teams)) + maps;
 }
 
-/// Schedules with producers for 16-bit operands: of sums that are long, where the tiles fill the GPU.
+/// Schedules with producers for 16-bit operands and sums that are long: large tiles, by teams too where there are many,
+/// and small ones of which several blocks may share the sum where there are few.
 void add_roles(Rated& rated, const ContractionSizes& sizes, bool is_packed, const Target& target) {
   struct Shape {
-    int64_t m, n, stages;
+    int64_t m, n, threads, teams, stages;
   };
-  constexpr Shape kShapes[] = {{128, 256, 4}, {256, 128, 4}, {128, 128, 6}};
-  constexpr int64_t kDepth = 64, kPanel = 64, kLeastDepth = 256, kGroup = 8;
+  constexpr Shape kShapes[] = {{128, 256, 256, 1, 4}, {128, 192, 256, 1, 5}, {128, 128, 256, 1, 6},
+                               {128, 128, 128, 2, 6}, {64, 192, 128, 2, 6},  {64, 256, 128, 2, 5},
+                               {64, 128, 128, 1, 8},  {64, 64, 128, 1, 12}};
+  constexpr int64_t kDepth = 64, kPanel = 64, kLeastDepth = 256, kGroup = 16, kLeastSteps = 4;
   if (sizes.is_window || sizes.depth < kLeastDepth) return;
+  const int64_t steps = (sizes.depth + kDepth - 1) / kDepth;
   for (const Shape& shape : kShapes) {
     const int64_t rows = (sizes.rows + shape.m - 1) / shape.m, columns = (sizes.columns + shape.n - 1) / shape.n;
-    if (rows * columns * sizes.batch < target.multiprocessors) continue;
+    const int64_t points = rows * columns * sizes.batch;
     if (shape.n >= 2 * sizes.columns || shape.m >= 2 * sizes.rows) continue;
-    tile::ProductSchedule schedule{.m = shape.m,
-                                   .n = shape.n,
-                                   .k = kDepth,
-                                   .threads = 256,
-                                   .stages = shape.stages,
-                                   .panel = is_packed ? kPanel : 0,
-                                   .producers = 128,
-                                   .group = rows > 1 && columns > 1 ? kGroup : 1};
-    rated.emplace_back(role_cost(schedule, sizes, target), schedule);
+    if (shape.teams > 1 && points <= target.multiprocessors) continue;
+    for (const int64_t split : {1, 2, 4}) {
+      if (split > 1 && (shape.m > 64 || points * split > target.multiprocessors || steps < kLeastSteps * split)) break;
+      tile::ProductSchedule schedule{.m = shape.m,
+                                     .n = shape.n,
+                                     .k = kDepth,
+                                     .threads = shape.threads,
+                                     .stages = std::clamp<int64_t>(steps / split, kLeastSteps, shape.stages),
+                                     .panel = is_packed ? kPanel : 0,
+                                     .producers = 128,
+                                     .teams = shape.teams,
+                                     .group = rows > 1 && columns > 1 && split == 1 ? kGroup : 1,
+                                     .split = split};
+      if (role_bytes(schedule) > target.shared_bytes) continue;
+      rated.emplace_back(role_cost(schedule, sizes, target), schedule);
+    }
   }
 }
 
-/// Of few tiles with long sums several blocks make one: for the tuner to try.
-void add_splits(std::vector<tile::ProductSchedule>& schedules, const ContractionSizes& sizes, bool is_packed,
-                const Target& target) {
-  constexpr int64_t kDepth = 64, kSide = 64, kLeastDepth = 1536;
-  if (sizes.is_window || sizes.depth < kLeastDepth || sizes.rows < kSide || sizes.columns < kSide) return;
-  const int64_t tiles = (sizes.rows + kSide - 1) / kSide * ((sizes.columns + kSide - 1) / kSide) * sizes.batch;
-  for (const int64_t split : {4, 2}) {
-    if (tiles * split > target.multiprocessors) continue;
-    schedules.push_back({.m = kSide,
-                         .n = kSide,
-                         .k = kDepth,
-                         .threads = 128,
-                         .stages = 6,
-                         .panel = is_packed ? kSide : 0,
-                         .producers = 128,
-                         .split = split});
-  }
+/// Schedules with producers for many rows with short sums, which memory bounds: whole rows of few columns by teams, one
+/// of which stores while tiles of another come.
+void add_streams(Rated& rated, const ContractionSizes& sizes, bool is_packed, const Target& target) {
+  constexpr int64_t kMostDepth = 256, kMostColumns = 192, kWide = 128, kTeams = 2, kStages = 4;
+  if (sizes.is_window || sizes.depth >= kMostDepth || sizes.depth % 8 != 0 || sizes.columns % 16 != 0) return;
+  int64_t n = sizes.columns;
+  for (int64_t parts = 2; n > kMostColumns || n % 16 != 0; ++parts) n = (sizes.columns + parts - 1) / parts;
+  const int64_t m = n > kWide ? 64 : 128;
+  const int64_t points = sizes.rows / m * (sizes.columns / n) * sizes.batch;
+  if (points < 2 * kTeams * target.multiprocessors) return;
+  const tile::ProductSchedule schedule{.m = m,
+                                       .n = n,
+                                       .k = std::min<int64_t>(64, (sizes.depth + 15) / 16 * 16),
+                                       .threads = 128,
+                                       .stages = kStages,
+                                       .panel = !is_packed ? 0 : n % 64 == 0 ? 64 : n % 32 == 0 ? 32 : 16,
+                                       .producers = 128,
+                                       .teams = kTeams};
+  rated.emplace_back(role_cost(schedule, sizes, target), schedule);
 }
 
 /// Schedules for the blocks of a GPU, the cost model's favourite first.
@@ -319,11 +354,14 @@ std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& siz
     }
   }
   const bool has_roles = is_half && target.features.find("+wgmma") != std::string::npos;
+  // What product_cost leaves out of blocks whose threads all copy and multiply: large products take this much longer.
+  constexpr double kWithoutRoles = 1.5;
+  for (auto& [cost, schedule] : rated) cost *= has_roles ? kWithoutRoles : 1;
   if (has_roles) add_roles(rated, sizes, is_packed, target);
+  if (has_roles) add_streams(rated, sizes, is_packed, target);
   std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<tile::ProductSchedule> schedules;
   for (const auto& [cost, schedule] : rated) schedules.push_back(schedule);
-  if (has_roles) add_splits(schedules, sizes, is_packed, target);
   return schedules;
 }
 

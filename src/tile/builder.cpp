@@ -43,6 +43,8 @@ ProgramBuilder::ProgramBuilder(const Region& region, const Layouts& layouts)
                   .strides = {},
                   .written = written};
     const bool packed = tensor < static_cast<int>(layouts.size()) && layouts[tensor].has_value();
+    // What lies in panels was packed when the engine was made.
+    buffer.constant = packed && !written;
     if (packed) buffer.shape = physical_shape(*layouts[tensor], decl.shape);
     buffer.strides = row_major(buffer.shape);
     buffer_of_[tensor] = static_cast<int>(program.buffers.size());
@@ -53,7 +55,7 @@ ProgramBuilder::ProgramBuilder(const Region& region, const Layouts& layouts)
 }
 
 int ProgramBuilder::add_scratch(const std::string& name, DType type, const Shape& shape, Scope scope) {
-  program.buffers.push_back({name, type, scope, shape, row_major(shape), false});
+  program.buffers.push_back({.name = name, .type = type, .scope = scope, .shape = shape, .strides = row_major(shape)});
   return static_cast<int>(program.buffers.size()) - 1;
 }
 

@@ -36,6 +36,7 @@ class ProductLowering {
       : region_(region), layouts_(layouts), schedule_(schedule), target_(target), builder_(region, layouts) {
     builder_.program.threads = static_cast<int>(schedule.threads);
     builder_.program.roles = {.producers = static_cast<int>(schedule.producers),
+                              .teams = static_cast<int>(schedule.teams),
                               .group = static_cast<int>(schedule.group),
                               .split = static_cast<int>(schedule.split)};
   }
@@ -56,6 +57,9 @@ class ProductLowering {
     if (schedule_.threads % 32 != 0) return "a block's threads are not whole warps";
     if (schedule_.producers != 0 && schedule_.producers != 128) return "the producers are not one warpgroup";
     if (schedule_.split > 1 && schedule_.producers == 0) return "only blocks with producers share a tile";
+    if (schedule_.teams > 1 && schedule_.producers == 0) return "only blocks with producers have teams";
+    if (schedule_.teams > 1 && schedule_.split > 1) return "blocks that share a tile have no teams";
+    if (schedule_.teams * schedule_.threads + schedule_.producers > 1024) return "a block has more than 1024 threads";
     for (const Form& form : region_.forms) {
       const auto* reduce = std::get_if<graft::Reduce>(&form);
       if (!reduce) {

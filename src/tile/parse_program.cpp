@@ -23,6 +23,7 @@ class Parser {
       program_.threads = small_number("the number of threads", 1024);
       Roles& roles = program_.roles;
       if (lexer_.accept("producers")) roles.producers = small_number("the number of producers", 128);
+      if (lexer_.accept("teams")) roles.teams = small_number("the number of teams", 8);
       if (lexer_.accept("group")) roles.group = small_number("the points of a group", 1 << 10);
       if (lexer_.accept("split")) roles.split = small_number("the parts of a loop", 8);
     }
@@ -70,6 +71,7 @@ class Parser {
     lexer_.expect("strides");
     buffer.strides = lexer_.shape();
     buffer.written = lexer_.accept("written");
+    buffer.constant = lexer_.accept("constant");
     if (!by_name_.emplace(buffer.name, static_cast<int>(program_.buffers.size())).second) {
       lexer_.fail(fmt::format("buffer '{}' is declared twice", buffer.name));
     }
@@ -155,7 +157,7 @@ class Parser {
     For loop;
     ExprScope inner = scope;
     loop.axis = axis(head, inner);
-    if (lexer_.accept("stages")) loop.stages = small_number("the number of stages", 8);
+    if (lexer_.accept("stages")) loop.stages = small_number("the number of stages", 16);
     loop.body = body(inner, depth + 1);
     return loop;
   }

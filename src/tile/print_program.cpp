@@ -67,8 +67,9 @@ class Printer {
  private:
   std::string roles() const {
     std::string text;
-    const auto [producers, group, split] = program_.roles;
+    const auto [producers, teams, group, split] = program_.roles;
     if (producers > 0) text += fmt::format(" producers {}", producers);
+    if (teams > 1) text += fmt::format(" teams {}", teams);
     if (group > 1) text += fmt::format(" group {}", group);
     if (split > 1) text += fmt::format(" split {}", split);
     return text;
@@ -79,8 +80,9 @@ class Printer {
   }
 
   void buffer(const Buffer& buffer, const std::string& name) {
-    line(fmt::format("{} {}: {}{} strides {}{}", word_of(buffer.scope), name, name_of(buffer.type),
-                     to_string(buffer.shape), to_string(buffer.strides), buffer.written ? " written" : ""));
+    line(fmt::format("{} {}: {}{} strides {}{}{}", word_of(buffer.scope), name, name_of(buffer.type),
+                     to_string(buffer.shape), to_string(buffer.strides), buffer.written ? " written" : "",
+                     buffer.constant ? " constant" : ""));
   }
 
   void grid() {

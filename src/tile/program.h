@@ -27,7 +27,8 @@ struct Buffer {
   Scope scope = Scope::kGlobal;
   Shape shape;           ///< kShared, kFragment: constants on a GPU; on a CPU sizes of the run are allowed
   Shape strides;         ///< in elements; row-major unless a layout says otherwise
-  bool written = false;  ///< kGlobal: the kernel writes it
+  bool written = false;   ///< kGlobal: the kernel writes it
+  bool constant = false;  ///< kGlobal: no kernel writes it, so that it is there before earlier kernels have ended
 };
 
 /// A loop axis inside a grid point. The extent may depend on outer variables (a tail: min(64, n - 64 * t));
@@ -145,6 +146,7 @@ struct Statement {
 struct Roles {
   int producers = 0;  ///< threads beside the program's, which bring the operands of its only contraction; such blocks
                       ///< stay for all grid points that fall to them
+  int teams = 1;      ///< of the program's threads beside those: they take the block's grid points by turns
   int group = 1;      ///< of the last two grid axes, so many points of the first go with each of the last
   int split = 1;      ///< blocks of one grid point: each takes a part of the contraction's loop
   bool operator==(const Roles&) const = default;

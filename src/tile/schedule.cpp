@@ -43,9 +43,10 @@ void fields(ProductSchedule& s, Visitor visit) {
   visit("n", s.n, 16, 512);
   visit("k", s.k, 8, 128);
   visit("threads", s.threads, 32, 1024);
-  visit("stages", s.stages, 2, 8);
+  visit("stages", s.stages, 2, 16);
   visit("panel", s.panel, 0, 256);
   visit("producers", s.producers, 0, 128);
+  visit("teams", s.teams, 1, 4);
   visit("group", s.group, 1, 64);
   visit("split", s.split, 1, 8);
 }

@@ -55,6 +55,7 @@ struct ProductSchedule {
   int64_t stages = 4;
   int64_t panel = 64;     ///< lanes of one packed panel of a constant right operand; 0: it stays as it is
   int64_t producers = 0;  ///< threads beside those, which only copy; 0: all threads do both
+  int64_t teams = 1;      ///< of `threads` that make tiles by turns, where there are producers
   int64_t group = 1;      ///< rows of tiles whose columns are made together, so that their operands stay in a cache
   int64_t split = 1;      ///< blocks that share the reduction of one tile, where there are producers
   bool operator==(const ProductSchedule&) const = default;

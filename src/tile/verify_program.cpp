@@ -86,8 +86,9 @@ class Verifier {
           "sizes are not sorted and unique");
     check(program_.threads >= 0 && program_.threads <= 1024 && program_.threads % 32 == 0,
           "threads is not a multiple of 32 up to 1024");
-    const auto [producers, group, split] = program_.roles;
-    check((producers == 0 || producers == 128) && program_.threads + producers <= 1024,
+    const auto [producers, teams, group, split] = program_.roles;
+    check(teams == 1 || (teams > 1 && producers > 0 && split == 1), "teams go with producers and without a split");
+    check((producers == 0 || producers == 128) && teams * program_.threads + producers <= 1024,
           "producers are not one warpgroup that fits a block");
     check(group >= 1 && split >= 1 && split <= 8, "a group or a split is out of range");
   }
@@ -101,6 +102,7 @@ class Verifier {
       check(buffer.type != DType::kUndefined, "buffer '" + buffer.name + "' has no type");
       check(buffer.shape.size() == buffer.strides.size(), "buffer '" + buffer.name + "' has not one stride per axis");
       const bool global = buffer.scope == Scope::kGlobal;
+      check(!buffer.constant || (global && !buffer.written), "buffer '" + buffer.name + "' is no constant");
       check(!(global && local_seen), "global buffer '" + buffer.name + "' follows a local one");
       local_seen |= !global;
       for (const Shape* shape : {&buffer.shape, &buffer.strides}) {
@@ -195,7 +197,7 @@ class Verifier {
   }
 
   void statement(const For& loop) {
-    check(loop.stages >= 1 && loop.stages <= 8, "stages is not between 1 and 8");
+    check(loop.stages >= 1 && loop.stages <= 16, "stages is not between 1 and 16");
     bind_axes({loop.axis});
     body(loop.body);
     unbind(loop.axis.variable);

@@ -123,6 +123,19 @@ TEST(Lower, blocks_of_a_gpu_have_threads) {
   EXPECT_FALSE(program(lower(region, {}, schedule, find_target("x86-64-v3", 1))));
 }
 
+TEST(Lower, teams_of_a_block_want_producers_and_a_tile_of_their_own) {
+  const Region region = product(512, 512, 512, true);
+  const Target target = find_target("sm_90a", 1);
+  tile::ProductSchedule schedule{.threads = 128, .panel = 0, .producers = 128, .teams = 2};
+  const tile::Lowered teams = lower(region, {}, schedule, target);
+  ASSERT_TRUE(program(teams)) << std::get<std::string>(teams);
+  EXPECT_EQ(program(teams)->roles.teams, 2);
+  schedule.split = 2;
+  EXPECT_FALSE(program(lower(region, {}, schedule, target)));
+  schedule.split = 1, schedule.producers = 0;
+  EXPECT_FALSE(program(lower(region, {}, schedule, target)));
+}
+
 /// softmax(q k^T) v over f16 operands.
 Region attention_of_halves() {
   Graph graph = parse_graph(R"(graph "main" {

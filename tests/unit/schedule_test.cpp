@@ -16,6 +16,7 @@ TEST(Schedule, every_record_reads_back_as_printed) {
             tile::ContractSchedule{.m = 5, .n = 96, .k = 7, .m_chunk = 8, .panel = 16, .columns_outer = false}),
         tile::Schedule(tile::BlockSchedule{.z = 2, .y = 0, .x = 77, .warps = 4}),
         tile::Schedule(tile::AttentionSchedule{.queries = 9, .keys = 11}),
+        tile::Schedule(tile::ProductSchedule{.producers = 128, .teams = 2, .group = 16}),
         tile::Schedule(tile::ProductSchedule{.m = 64, .n = 32, .k = 16, .threads = 64, .stages = 3, .panel = 32})}) {
     EXPECT_EQ(tile::parse_schedule(tile::print(schedule)), schedule) << tile::print(schedule);
   }

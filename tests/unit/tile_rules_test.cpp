@@ -120,8 +120,10 @@ std::vector<Break> breaks_of_the_header() {
 /// Of loops, branches and maps.
 std::vector<Break> breaks_of_maps() {
   return {
-      {"stages is not between 1 and 8", [](Program& p) { loop_of(p).stages = 0; }},
-      {"stages is not between 1 and 8", [](Program& p) { loop_of(p).stages = 9; }},
+      {"teams go with producers and without a split", [](Program& p) { p.roles.teams = 2; }},
+      {"buffer 'y' is no constant", [](Program& p) { p.buffers[1].constant = true; }},
+      {"stages is not between 1 and 16", [](Program& p) { loop_of(p).stages = 0; }},
+      {"stages is not between 1 and 16", [](Program& p) { loop_of(p).stages = 17; }},
       {"statement 1: a condition is missing", [](Program& p) { branch_of(p).condition = {}; }},
       {"statement 1: a condition is not bool", [](Program& p) { branch_of(p).condition = zero(); }},
       {"statement 0.0: a condition is not bool", [](Program& p) { map_of(p).condition = zero(); }},

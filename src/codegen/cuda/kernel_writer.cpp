@@ -230,7 +230,7 @@ std::string KernelWriter::bind(const Expr& variable, std::string_view stem) {
 void KernelWriter::barrier() {
   settle_all();
   if (roles_) {
-    code_.line("barrier_of_threads<{}>();", program_.threads);
+    code_.line("barrier_of_threads<{}>({});", program_.threads, roles_->teams > 1 ? "1 + team" : "1");
   } else {
     code_.line("__syncthreads();");
   }
@@ -315,10 +315,11 @@ Kernel write_kernel(const tile::Program& program, const Target& target) {
   const auto fail = [&](const std::string& reason) -> Kernel {
     throw Error(ErrorKind::kUnsupported, reason, fmt::format("kernel '{}' for {}", program.name, target.name));
   };
+  constexpr int kMostStages = 16;
   try {
     const tile::Program split = split_contractions(program);
     const int64_t limit = target.shared_bytes > 0 ? target.shared_bytes : 48 << 10;
-    for (int stages = 8; stages >= 1; --stages) {
+    for (int stages = kMostStages; stages >= 1; --stages) {
       Kernel kernel = KernelWriter(split, target, stages).write();
       if (kernel.shared_bytes <= limit) return kernel;
       if (stages == 1) {

@@ -148,6 +148,21 @@ struct ShiftedRun {
   std::string piece = {};                ///< the number of the current piece
 };
 
+/// A map from a fragment to memory, in pieces of 16 bytes that the four threads of a row make of four tiles.
+struct PieceMap {
+  struct Load {
+    Expr load;
+    bool of_row = false;  ///< changes with the row
+    int run = 2;          ///< elements that a thread loads at once
+  };
+  const tile::Map* map = nullptr;
+  const FragmentLayout* layout = nullptr;
+  std::vector<std::string> extents;
+  std::vector<Load> loads;
+  int groups = 1;              ///< of four tiles each, made together
+  std::string whole = "true";  ///< C++ for whether all accesses are aligned
+};
+
 /// How one thread folds elements: number `member` of `group` takes every group-th piece.
 struct FoldDeal {
   std::string member;
@@ -363,12 +378,13 @@ class KernelWriter {
   bool fragment_rows(const tile::Map& map, int fragment);
   bool fragment_pieces(const tile::Map& map, int fragment);
   std::optional<std::string> run_alignment(int buffer, const std::vector<Expr>& indices, int column, int run) const;
-  int run_of(const Expr& load, int column) const;
-  void load_pairs(const tile::Map& map, const std::vector<Expr>& pairs, const std::vector<bool>& chosen,
-                  const std::string& first, int tiles, const std::string& columns);
-  void fragment_values(const tile::Map& map, const std::vector<Expr>& pairs, const std::vector<bool>& of_row,
-                       const std::string& columns);
-  void store_pieces(const tile::Map& map, size_t i, const std::string& columns);
+  void plan_piece_loads(PieceMap& pieces) const;
+  void open_piece_rows(const PieceMap& pieces);
+  void open_piece_groups(const PieceMap& pieces);
+  void load_pieces(const PieceMap& pieces);
+  void load_piece_of(const PieceMap& pieces, size_t i, bool wide);
+  void compute_pieces(const PieceMap& pieces);
+  void store_pieces(const PieceMap& pieces);
   void check_fragment_indices(int fragment, const std::vector<tile::Axis>& rows, const std::vector<tile::Axis>& columns,
                               const std::vector<const std::vector<Expr>*>& uses) const;
 
@@ -596,12 +612,17 @@ class KernelWriter {
   // role_kernel.cpp: warps that copy and warps that multiply
   bool plan_roles();
   Kernel role_kernel(const std::string& parameters);
-  int resident_blocks() const;
+  int consumers() const;
+  void share_registers();
   void make_barriers();
-  void open_points();
+  void open_points(bool only_first);
+  void open_points_of_team();
   void count_rounds(const std::vector<const tile::For*>& loops);
   void produce();
+  void produce_points(bool early);
+  void produce_constants();
   void produce_round();
+  int64_t round_bytes() const;
   void copy_boxes(const Operand& operand);
   void consume();
   void consume_rounds(const tile::For& loop);
@@ -630,8 +651,10 @@ class KernelWriter {
   struct RolePlan {
     ContractPlan contraction;
     const tile::For* loop = nullptr;
-    int slots = 0, producers = 0, resident = 1;
-    int64_t barriers = 0;  ///< in shared memory
+    int slots = 0, producers = 0, teams = 1, resident = 1;
+    int registers = 0;           ///< of a thread that multiplies; 0: as at the start
+    bool has_constants = false;  ///< among the operands
+    int64_t barriers = 0, sums = 0;  ///< in shared memory
   };
   std::optional<RolePlan> roles_;
   /// A product of warpgroups that has been started and not yet waited for.

@@ -14,6 +14,11 @@ struct bf16 { u16 bits; };
 #define GRAFT_DEVICE static __device__ __forceinline__
 
 // Kernels come to the multiprocessors while those before them end; what those wrote is there from here on.
+GRAFT_DEVICE void let_later_kernels_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
 GRAFT_DEVICE void follow_earlier_kernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

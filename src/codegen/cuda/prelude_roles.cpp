@@ -48,9 +48,20 @@ GRAFT_DEVICE void barriers_made() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
-// A barrier of the first Threads threads of a block.
-template <int Threads> GRAFT_DEVICE void barrier_of_threads() {
-  asm volatile("bar.sync 1, %0;" ::"n"(Threads) : "memory");
+// A barrier of Threads threads of a block; number 0 is that of all.
+template <int Threads> GRAFT_DEVICE void barrier_of_threads(u32 number) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(Threads) : "memory");
+}
+// Warpgroups pass on registers: so many has each thread from here on.
+template <int Registers> GRAFT_DEVICE void give_registers() {
+#if __CUDA_ARCH__ == 900
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+#endif
+}
+template <int Registers> GRAFT_DEVICE void take_registers() {
+#if __CUDA_ARCH__ == 900
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+#endif
 }
 
 // Neighbours in memory, a multiple of 16 bytes from and to such.
@@ -58,6 +69,12 @@ GRAFT_DEVICE void copy_run(void* to, const void* from, u64* barrier, u32 bytes) 
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+#endif
+}
+// The description of a tensor is on its way to the copy engine.
+GRAFT_DEVICE void prefetch_map(const TensorMap& map) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 #endif
 }
 // A box of a tensor, zero beyond its borders; its coordinates from the contiguous one outwards.
@@ -90,42 +107,45 @@ GRAFT_DEVICE void copy_box(void* to, const TensorMap& map, u64* barrier, int c0,
 }
 
 // --- clusters: blocks that share the sum of one tile ---
-GRAFT_DEVICE void cluster_barrier() {
+// What a thread of a cluster does before it arrives is seen by all after they have waited.
+GRAFT_DEVICE void cluster_arrive() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
 #endif
 }
-GRAFT_DEVICE Pack<f32, 4> read_of_block(const void* shared, u32 block) {
-  Pack<f32, 4> v = {};
+GRAFT_DEVICE void cluster_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
+GRAFT_DEVICE void write_to_block(void* shared, u32 block, const f32* v) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("{\n.reg .u32 at;\nmapa.shared::cluster.u32 at, %4, %5;\n"
-               "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [at];\n}"
-               : "=f"(v.at[0]), "=f"(v.at[1]), "=f"(v.at[2]), "=f"(v.at[3]) : "r"(shared_address(shared)), "r"(block)
-               : "memory");
+               "st.shared::cluster.v4.f32 [at], {%0, %1, %2, %3};\n}"
+               ::"f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(shared_address(shared)), "r"(block) : "memory");
 #endif
-  return v;
 }
 // The sum over the blocks of a cluster, in the order of their numbers, in the first one; `area` is shared memory for
-// the tile. All Threads threads of each block take part.
+// the tiles of the others. All Threads threads of each block take part, and all of the cluster have arrived before.
 template <int Threads, int Blocks, int Tiles> GRAFT_DEVICE void sum_over_cluster(f32* acc, void* area, u32 block) {
   Pack<f32, 4>* const mine = (Pack<f32, 4>*)area + threadIdx.x;
+  cluster_wait();
   if (block > 0) {
 #pragma unroll
-    for (int i = 0; i < Tiles; ++i) mine[i * Threads] = {acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
+    for (int i = 0; i < Tiles; ++i) write_to_block(mine + ((block - 1) * Tiles + i) * Threads, 0, acc + 4 * i);
   }
-  cluster_barrier();
-  if (block == 0) {
-#pragma unroll 1
-    for (int b = 1; b < Blocks; ++b) {
+  cluster_arrive();
+  cluster_wait();
+  if (block > 0) return;
 #pragma unroll
-      for (int i = 0; i < Tiles; ++i) {
-        const Pack<f32, 4> other = read_of_block(mine + i * Threads, b);
+  for (int b = 1; b < Blocks; ++b) {
 #pragma unroll
-        for (int j = 0; j < 4; ++j) acc[4 * i + j] += other.at[j];
-      }
+    for (int i = 0; i < Tiles; ++i) {
+      const Pack<f32, 4> other = mine[((b - 1) * Tiles + i) * Threads];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) acc[4 * i + j] += other.at[j];
     }
   }
-  cluster_barrier();
 }
 )cuda";
 

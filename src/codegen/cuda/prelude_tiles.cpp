@@ -104,6 +104,12 @@ template <class T, int N> GRAFT_DEVICE void write_pack(T* to, const Pack<T, N>& 
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = pack.at[i];
 }
+// Packs of narrow elements, where they are kept: as words, in half as many registers.
+template <int Bytes> struct WordsOf { typedef Pack<u32, Bytes / 4> Type; };
+template <> struct WordsOf<2> { typedef u16 Type; };
+template <> struct WordsOf<4> { typedef u32 Type; };
+template <class P> using Words = typename WordsOf<sizeof(P)>::Type;
+template <class P> GRAFT_DEVICE Words<P> words_of(const P& pack) { return bit_cast<Words<P>>(pack); }
 // Four threads hold two neighbouring elements each of four rows of 8; each gets one whole row: thread i the row i.
 template <class T> GRAFT_DEVICE Pack<T, 8> exchange_in_quad(const Pack<T, 2> (&rows)[4]) {
   static_assert(sizeof(T) == 2, "a pair is one word");

@@ -2,8 +2,9 @@
 // Products in blocks whose warps have roles: producers bring tiles of the operands into shared memory by boxes of the
 // copy engine; the others multiply them with wgmma and run the maps that follow. Barriers in
 // shared memory tell which tiles are full and which are free. Such blocks stay for all grid points that fall to them,
-// so that the tiles of the next one are on their way while the maps of the last one run; or several blocks share the
-// loop of one point and add up in the order of their numbers.
+// so that the tiles of the next one are on their way while the maps of the last one run; teams take them by turns, so
+// that one multiplies while the maps of another run; or several blocks share the loop of one point and add up in the
+// order of their numbers. What is constant is asked for before earlier kernels have ended.
 #include <algorithm>
 
 #include "codegen/cuda/kernel_writer.h"
@@ -13,6 +14,12 @@ namespace {
 
 constexpr int64_t kSharedOfMultiprocessor = 228 << 10, kSharedOfSystem = 1 << 10;  // the latter for each block
 constexpr int kRegisters = 65536;
+constexpr int kOfProducer = 40;      // registers of a thread that copies
+constexpr int kMostOfThread = 240;   // and of one that multiplies, with those that the former gave back
+constexpr int kBesides = 104;         // which are wanted besides the accumulators
+
+int round_down(int value) { return value / 8 * 8; }
+int round_up(int value) { return (value + 7) / 8 * 8; }
 
 }  // namespace
 
@@ -50,26 +57,36 @@ bool KernelWriter::plan_roles() {
     operand->copy_bytes = 0;  // where a tensor begins at an odd place, its elements are copied one by one
     reserve(*operand, plan.slots);
   }
-  plan.producers = roles.producers;
-  // The sum passes through the operands' memory when these are done with.
+  plan.producers = roles.producers, plan.teams = roles.teams;
+  for (const tile::For* each : contraction.loops) {
+    for (const graft::Axis& axis : program_.grid) {
+      if (plan.teams > 1 && uses_variable(each->axis.extent, axis.variable->variable)) return false;
+    }
+  }
   const int64_t tile_bytes = int64_t{contraction.layout.padded_rows()} * contraction.layout.padded_columns() * 4;
-  if (roles.split > 1) shared_end_ = std::max(shared_end_, tile_bytes);
-  plan.barriers = reserve_shared(2 * plan.slots * 8);
+  if (roles.split > 1) plan.sums = reserve_shared((roles.split - 1) * tile_bytes);
+  plan.barriers = reserve_shared((2 * plan.slots + plan.teams) * 8);
   roles_ = std::move(plan);
-  roles_->resident = resident_blocks();
+  share_registers();
   return true;
 }
 
-/// Blocks that a multiprocessor holds at a time, as its memory and registers allow.
-int KernelWriter::resident_blocks() const {
+/// Threads of a block that multiply.
+int KernelWriter::consumers() const { return program_.threads * roles_->teams; }
+
+/// How many blocks a multiprocessor holds at a time, as its memory and registers allow, and the registers that threads
+/// which multiply take over from those which copy.
+void KernelWriter::share_registers() {
   const FragmentLayout& layout = roles_->contraction.layout;
-  constexpr int kBesides = 40;  // registers of a thread besides the accumulators, at least
   constexpr int64_t kMost = 4;
-  const int threads = program_.threads + roles_->producers;
-  const int registers = layout.m_tiles * layout.n_tiles * 4 + kBesides;
+  const int wanted = std::min(round_up(layout.m_tiles * layout.n_tiles * 4 + kBesides), kMostOfThread);
   const int64_t by_memory = kSharedOfMultiprocessor / (shared_end_ + kSharedOfSystem);
-  const int64_t by_registers = kRegisters / (threads * registers);
-  return static_cast<int>(std::clamp<int64_t>(std::min(by_memory, by_registers), 1, kMost));
+  const int64_t by_registers = kRegisters / (consumers() * wanted + roles_->producers * kOfProducer);
+  roles_->resident = static_cast<int>(std::clamp<int64_t>(std::min(by_memory, by_registers), 1, kMost));
+  const int of_block = kRegisters / roles_->resident;
+  const int at_start = round_down(of_block / (consumers() + roles_->producers));
+  const int most = round_down((of_block - roles_->producers * kOfProducer) / consumers());
+  roles_->registers = wanted > at_start ? std::min(most, kMostOfThread) : 0;
 }
 
 Kernel KernelWriter::role_kernel(const std::string& parameters) {
@@ -86,7 +103,7 @@ Kernel KernelWriter::role_kernel(const std::string& parameters) {
   }
   const std::string cluster = split > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", split) : "";
   code_.open(fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}({}i64* status{})", cluster,
-                         program_.threads + producers, roles_->resident, program_.name, parameters, maps));
+                         consumers() + producers, roles_->resident, program_.name, parameters, maps));
   code_.line("extern __shared__ __align__(1024) u8 shared[];");
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp;");
@@ -95,7 +112,7 @@ Kernel KernelWriter::role_kernel(const std::string& parameters) {
   for (const graft::Axis& axis : program_.grid) total += " * " + names_.size(axis.extent);
   code_.line("const u32 points = (u32)({});", total);
   make_barriers();
-  code_.open(fmt::format("if (warp >= {})", program_.threads / 32));
+  code_.open(fmt::format("if (warp >= {})", consumers() / 32));
   expressions_.enter();
   produce();
   expressions_.leave();
@@ -107,11 +124,12 @@ Kernel KernelWriter::role_kernel(const std::string& parameters) {
   code_.close();
   code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
   code_.close();
-  return {code_.text(), program_.threads + producers,     shared_end_,     warpgroup_products_,
+  return {code_.text(), consumers() + producers,          shared_end_,     warpgroup_products_,
           split,        split > 1 ? 0 : roles_->resident, std::move(boxed)};
 }
 
-/// Barriers of the slots: full ones are arrived at by whoever copies, empty ones by each warp that multiplies.
+/// Barriers of the slots: full ones are arrived at by whoever copies, empty ones by each warp that multiplies. And of
+/// the teams: for what a team waits before it looks for its tiles, which are behind those of the one before.
 void KernelWriter::make_barriers() {
   const RolePlan& roles = *roles_;
   std::string all = "true";
@@ -123,29 +141,44 @@ void KernelWriter::make_barriers() {
   code_.line("const bool boxed = {};", all);
   code_.line("u64* const full = (u64*)(shared + {});", roles.barriers);
   code_.line("u64* const empty = full + {};", roles.slots);
+  if (roles.teams > 1) code_.line("u64* const turns = empty + {};", roles.slots);
   code_.open("if (threadIdx.x == 0)");
+  for (int i = 0; i < 2; ++i) code_.line("prefetch_map(box{});", i);
   code_.open(fmt::format("for (int i = 0; i < {}; ++i)", roles.slots));
   code_.line("barrier_init(full + i, boxed ? 1 : {});", roles_->producers);
   code_.line("barrier_init(empty + i, {});", program_.threads / 32);
   code_.close();
+  if (roles.teams > 1) code_.line("for (int i = 0; i < {}; ++i) barrier_init(turns + i, 1);", roles.teams);
   code_.line("barriers_made();");
   code_.close();
   code_.line("__syncthreads();");
-  code_.line("follow_earlier_kernels();");
+  if (program_.roles.split > 1) code_.line("cluster_arrive();");
+  code_.line("let_later_kernels_begin();");
 }
 
-/// The grid points that fall to this block.
-void KernelWriter::open_points() {
+/// The grid points that fall to this block, or only the first.
+void KernelWriter::open_points(bool only_first) {
   const int split = program_.roles.split;
-  code_.line("int slot = 0;");
-  code_.line("u32 parity = 0;");
-  if (split > 1) {
-    code_.line("const u32 block = blockIdx.x % {0}, point = blockIdx.x / {0};", split);
+  if (split > 1) code_.line("const u32 block = blockIdx.x % {0}, point = blockIdx.x / {0};", split);
+  if (split == 1 && only_first) code_.line("const u32 point = blockIdx.x;");
+  if (split > 1 || only_first) {
     code_.open("if (point < points)");
   } else {
     code_.line("#pragma unroll 1");
     code_.open("for (u32 point = blockIdx.x; point < points; point += gridDim.x)");
   }
+  expressions_.enter();
+  name_grid("point");
+}
+
+/// The same for each team in its turn; `visit` counts the block's points.
+void KernelWriter::open_points_of_team() {
+  const int teams = roles_->teams;
+  if (teams == 1) return open_points(false);
+  code_.line("u32 visit = team;");
+  code_.line("#pragma unroll 1");
+  code_.open(fmt::format("for (u32 point = blockIdx.x + team * gridDim.x; point < points; "
+                         "point += {0} * gridDim.x, visit += {0})", teams));
   expressions_.enter();
   name_grid("point");
 }
@@ -166,15 +199,36 @@ void KernelWriter::count_rounds(const std::vector<const tile::For*>& loops) {
   }
 }
 
+/// The warps that copy. One of them is enough to ask for boxes.
 void KernelWriter::produce() {
-  ContractPlan& plan = roles_->contraction;
-  copying_thread_ = fmt::format("(int)(threadIdx.x - {})", program_.threads);
+  if (roles_->registers > 0) code_.line("give_registers<{}>();", kOfProducer);
+  copying_thread_ = fmt::format("(int)(threadIdx.x - {})", consumers());
   copying_threads_ = roles_->producers;
-  // One warp is enough to ask for boxes.
-  code_.open(fmt::format("if (!boxed || warp == {})", program_.threads / 32));
+  code_.open(fmt::format("if (!boxed || warp == {})", consumers() / 32));
   expressions_.enter();
-  open_points();
-  const std::vector<const tile::For*>& loops = plan.loops;
+  for (const Operand* operand : {&roles_->contraction.a, &roles_->contraction.b}) {
+    roles_->has_constants |= names_.buffer(operand->buffer).constant;
+  }
+  if (roles_->has_constants) {
+    code_.line("int early = 0;");
+    code_.open(fmt::format("if (boxed && {} == 0)", copying_thread_));
+    produce_points(true);
+    code_.close();
+  }
+  code_.line("follow_earlier_kernels();");
+  produce_points(false);
+  expressions_.leave();
+  code_.close();
+  if (program_.roles.split > 1) code_.line("cluster_wait();");
+}
+
+/// Brings the tiles of all points; or, before earlier kernels have ended, what is constant of the first ones.
+void KernelWriter::produce_points(bool early) {
+  const std::vector<const tile::For*>& loops = roles_->contraction.loops;
+  expressions_.enter();
+  code_.line("int slot = 0;");
+  if (!early) code_.line("u32 parity = 0;");
+  open_points(early);
   count_rounds(loops);
   std::vector<std::string> at, extents;
   std::string rest = "first";
@@ -190,30 +244,59 @@ void KernelWriter::produce() {
   }
   code_.line("int {} = {};", at[0], rest);
   code_.line("#pragma unroll 1");
-  code_.open("for (int round = first; round < last; ++round)");
+  code_.open(fmt::format("for (int round = first; round < last{}; ++round)",
+                         early ? fmt::format(" && slot < {}", roles_->slots) : ""));
   expressions_.enter();
-  code_.line("barrier_wait(empty + slot, parity ^ 1);");
-  produce_round();
+  early ? produce_constants() : produce_round();
   expressions_.leave();
-  code_.line("if (++slot == {}) slot = 0, parity ^= 1;", roles_->slots);
+  if (early) {
+    code_.line("++slot, ++early;");
+  } else {
+    code_.line("if (++slot == {}) slot = 0, parity ^= 1;", roles_->slots);
+  }
   advance(loops, at, extents);
   code_.close();
-  for (int i = 0; i < 2; ++i) {
-    expressions_.leave();
-    code_.close();
+  expressions_.leave();
+  code_.close();
+  expressions_.leave();
+}
+
+int64_t KernelWriter::round_bytes() const {
+  const ContractPlan& plan = roles_->contraction;
+  return int64_t{2} * (plan.a.lines * plan.a.columns + plan.b.lines * plan.b.columns);
+}
+
+/// Asks for the constant tiles of one round, and lets its barrier wait for the others too.
+void KernelWriter::produce_constants() {
+  const ContractPlan& plan = roles_->contraction;
+  code_.line("barrier_expect(full + slot, {});", round_bytes());
+  for (const Operand* operand : {&plan.a, &plan.b}) {
+    if (names_.buffer(operand->buffer).constant) copy_boxes(*operand);
   }
 }
 
 /// Brings both tiles of one round into their slot.
 void KernelWriter::produce_round() {
   const ContractPlan& plan = roles_->contraction;
-  const std::string lead = copying_thread_ + " == 0";
+  code_.line("barrier_wait(empty + slot, parity ^ 1);");
   code_.open("if (boxed)");
-  code_.open(fmt::format("if ({})", lead));
+  code_.open(fmt::format("if ({} == 0)", copying_thread_));
   expressions_.enter();
-  code_.line("barrier_expect(full + slot, {});", (plan.a.lines * plan.a.columns + plan.b.lines * plan.b.columns) * 2);
-  copy_boxes(plan.a);
-  copy_boxes(plan.b);
+  if (roles_->has_constants) {
+    code_.open("if (early == 0)");
+    expressions_.enter();
+    produce_constants();
+    expressions_.leave();
+    code_.close();
+    code_.open("else");
+    code_.line("--early;");
+    code_.close();
+  } else {
+    code_.line("barrier_expect(full + slot, {});", round_bytes());
+  }
+  for (const Operand* operand : {&plan.a, &plan.b}) {
+    if (!names_.buffer(operand->buffer).constant) copy_boxes(*operand);
+  }
   expressions_.leave();
   code_.close();
   code_.close();
@@ -248,7 +331,17 @@ void KernelWriter::copy_boxes(const Operand& operand) {
 /// The program's statements, for each grid point.
 void KernelWriter::consume() {
   copying_thread_ = "threadIdx.x", copying_threads_ = program_.threads;
-  open_points();
+  if (roles_->registers > 0) code_.line("take_registers<{}>();", roles_->registers);
+  code_.line("follow_earlier_kernels();");
+  if (roles_->teams > 1) {
+    // From here on a team's warps are numbered by themselves.
+    code_.line("const u32 team = threadIdx.x / {};", program_.threads);
+    code_.line("const int warp = threadIdx.x / 32 % {};", program_.threads / 32);
+  } else {
+    code_.line("int slot = 0;");
+    code_.line("u32 parity = 0;");
+  }
+  open_points_of_team();
   declare_memory();
   bool in_first = false;
   for (const tile::Statement& each : program_.body) {
@@ -275,10 +368,22 @@ void KernelWriter::consume_rounds(const tile::For& loop) {
   code_.open("");
   expressions_.enter();
   count_rounds(plan.loops);
+  if (roles_->teams > 1) {
+    code_.line("const u32 passed = visit * last;");
+    code_.line("int slot = passed % {};", roles_->slots);
+    code_.line("u32 parity = passed / {} & 1;", roles_->slots);
+    // A barrier tells only one round from the next: the team before has seen all its tiles when this one looks.
+    code_.line("barrier_wait(turns + team, (visit / {} & 1) ^ (team == 0));", roles_->teams);
+    code_.line("u64* const next_turn = turns + (team + 1) % {};", roles_->teams);
+    code_.line("if (first == last && warp == 0 && lane == 0) barrier_arrive(next_turn);");
+  }
   code_.line("int before = 0;");
   code_.line("#pragma unroll 1");
   code_.open("for (int round = first; round < last; ++round)");
   code_.line("barrier_wait(full + slot, parity);");
+  if (roles_->teams > 1) {
+    code_.line("if (round + 1 == last && warp == 0 && lane == 0) barrier_arrive(next_turn);");
+  }
   multiply(plan, "slot", true);
   code_.line("wait_for_warpgroups<1>();");
   code_.line("if (round > first && lane == 0) barrier_arrive(empty + before);");
@@ -288,9 +393,8 @@ void KernelWriter::consume_rounds(const tile::For& loop) {
   code_.line("wait_for_warpgroups<0>();");
   code_.line("if (last > first && lane == 0) barrier_arrive(empty + before);");
   if (program_.roles.split > 1) {
-    barrier();
-    code_.line("sum_over_cluster<{}, {}, {}>(&{}[0][0][0], shared, block);", program_.threads, program_.roles.split,
-               layout.m_tiles * layout.n_tiles, names_.buffers[contract.c]);
+    code_.line("sum_over_cluster<{}, {}, {}>(&{}[0][0][0], shared + {}, block);", program_.threads,
+               program_.roles.split, layout.m_tiles * layout.n_tiles, names_.buffers[contract.c], roles_->sums);
   }
   expressions_.leave();
   code_.close();

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fragments on their way to memory: they are exchanged between the four threads of a row first, so that each stores 16
+// bytes, and what is read there is exchanged the other way.
+#include <algorithm>
+
+#include "codegen/cuda/kernel_writer.h"
+
+namespace graft::cuda {
+
+/// The condition under which an element address stays aligned to `run` elements of its buffer where the column is a
+/// multiple of `run`, or nothing when that cannot be had or the columns are not contiguous.
+std::optional<std::string> KernelWriter::run_alignment(int buffer, const std::vector<Expr>& indices, int column,
+                                                       int run) const {
+  const auto address = names_.address(buffer, indices);
+  const int bytes = run * bit_width(names_.buffer(buffer).type) / 8;
+  if (!address || !address->coefficient(column).is(1) || bytes < 1) return std::nullopt;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (divisor_of(indices[d], column, run) * divisor_of(names_.stride(buffer, d), run) < run) return std::nullopt;
+  }
+  return fmt::format("(u64){} % {} == 0", names_.buffers[buffer], bytes);
+}
+
+/// fragment -> memory in pieces: 16 bytes of two-byte elements, made by an exchange, or two larger elements. Everything
+/// that many pieces read is asked for before the first of them is computed.
+bool KernelWriter::fragment_pieces(const tile::Map& map, int fragment) {
+  if (map.condition || !only_sets(map) || reads_own_stores(map)) return false;
+  const FragmentLayout& layout = names_.fragments.at(fragment);
+  const int column = map.axes[1].variable->variable;
+  if (layout.n_tiles % 4 != 0 || divisor_of(map.axes[1].extent, -1, 8) < 8) return false;
+  PieceMap pieces{.map = &map, .layout = &layout, .extents = {}, .loads = {}};
+  for (const tile::Store& store : map.stores) {
+    const int width = bit_width(names_.buffer(store.buffer).type) / 8;
+    if (names_.is_fragment(store.buffer) || (width != 2 && width != 4)) return false;
+    const auto condition = run_alignment(store.buffer, store.indices, column, width == 2 ? 8 : 2);
+    if (!condition) return false;
+    pieces.whole += " && " + *condition;
+  }
+  plan_piece_loads(pieces);
+  pieces.extents = extents_of(map.axes);
+  code_.open("");
+  expressions_.enter();
+  code_.line("const bool whole = {};", pieces.whole);
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int g = 0; g < {}; g += {})", layout.n_tiles, 4 * pieces.groups));
+  code_.line("const int first = {} + g * 8;", layout.first_column());
+  load_pieces(pieces);
+  compute_pieces(pieces);
+  store_pieces(pieces);
+  code_.close();
+  expressions_.leave();
+  code_.close();
+  return true;
+}
+
+/// What pieces load, and how many of them are made together: as registers allow.
+void KernelWriter::plan_piece_loads(PieceMap& pieces) const {
+  const tile::Map& map = *pieces.map;
+  const int row = map.axes[0].variable->variable, column = map.axes[1].variable->variable;
+  std::vector<Expr> loads;
+  std::unordered_set<const ExprNode*> seen;
+  for (const tile::Store& store : map.stores) unconditional_loads(store.value, seen, loads);
+  int loaded = 0, stored = 0;  // registers of one piece
+  for (const tile::Store& store : map.stores) stored += bit_width(names_.buffer(store.buffer).type) / 4;
+  for (const Expr& load : loads) {
+    if (names_.is_fragment(load->tensor) || bit_width(load->type) < 8 || bit_width(load->type) > 64) continue;
+    if (!run_alignment(load->tensor, load->args, column, 2)) continue;
+    const bool of_row =
+        std::any_of(load->args.begin(), load->args.end(), [&](const Expr& index) { return uses_variable(index, row); });
+    const int run = of_row && bit_width(load->type) == 16 && run_alignment(load->tensor, load->args, column, 8) ? 8 : 2;
+    pieces.whole += " && " + *run_alignment(load->tensor, load->args, column, run);
+    pieces.loads.push_back({load, of_row, run});
+    if (of_row) loaded += std::max(bit_width(load->type) / 4, 2);
+  }
+  constexpr int kRegisters = 48;  // beside the fragment
+  const int all = pieces.layout->n_tiles / 4, of_group = 2 * pieces.layout->m_tiles * std::max(loaded, stored);
+  pieces.groups = all;
+  while (pieces.groups > 1 && (all % pieces.groups != 0 || pieces.groups * of_group > kRegisters)) --pieces.groups;
+}
+
+/// C++ loops over the groups at hand, and over a thread's rows of them.
+void KernelWriter::open_piece_rows(const PieceMap& pieces) {
+  const FragmentLayout& layout = *pieces.layout;
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int h = 0; h < {}; ++h)", 2 * layout.m_tiles));
+  code_.line("const int row = {} + h / 2 * {} + h % 2 * 8;", layout.first_row(), layout.row_step());
+  code_.line("const bool inside = row < {};", pieces.extents[0]);
+  names_.variables[pieces.map->axes[0].variable->variable] = "row";
+  open_piece_groups(pieces);
+}
+void KernelWriter::open_piece_groups(const PieceMap& pieces) {
+  names_.variables[pieces.map->axes[1].variable->variable] = "column";
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int q = 0; q < {}; ++q)", pieces.groups));
+}
+
+/// Loads what the groups at hand need: rows of four tiles 16 bytes at once, which their four threads then exchange.
+void KernelWriter::load_pieces(const PieceMap& pieces) {
+  if (pieces.loads.empty()) return;
+  const int rows = 2 * pieces.layout->m_tiles;
+  for (size_t i = 0; i < pieces.loads.size(); ++i) {
+    const auto& [load, of_row, run] = pieces.loads[i];
+    const std::string type = type_name(load->type), of_rows = of_row ? fmt::format("[{}]", rows) : "";
+    if (run == 8) {
+      code_.line("Pack<{}, 2> x{}{}[{}][4];", type, i, of_rows, pieces.groups);
+      code_.line("Words<Pack<{}, 8>> r{}{}[{}];", type, i, of_rows, pieces.groups);
+    } else {
+      code_.line("Words<Pack<{}, 2>> x{}{}[{}][4];", type, i, of_rows, pieces.groups);
+    }
+  }
+  for (const bool wide : {true, false}) {
+    code_.open(wide ? "if (whole)" : "else");
+    for (const bool of_row : {false, true}) {
+      if (std::none_of(pieces.loads.begin(), pieces.loads.end(), [&](const auto& e) { return e.of_row == of_row; })) {
+        continue;
+      }
+      of_row ? open_piece_rows(pieces) : open_piece_groups(pieces);
+      for (size_t i = 0; i < pieces.loads.size(); ++i) {
+        if (pieces.loads[i].of_row == of_row) load_piece_of(pieces, i, wide);
+      }
+      for (int i = 0; i < (of_row ? 2 : 1); ++i) code_.close();
+    }
+    code_.close();
+  }
+  for (size_t i = 0; i < pieces.loads.size(); ++i) {
+    if (pieces.loads[i].run != 8) continue;
+    code_.line("#pragma unroll");
+    code_.open(fmt::format("for (int i = 0; i < {}; ++i)", rows * pieces.groups));
+    code_.line("spread_in_quad(bit_cast<Pack<{0}, 8>>(r{1}[i / {2}][i % {2}]), x{1}[i / {2}][i % {2}]);",
+               type_name(pieces.loads[i].load->type), i, pieces.groups);
+    code_.close();
+  }
+}
+
+/// One load of the group at hand.
+void KernelWriter::load_piece_of(const PieceMap& pieces, size_t i, bool wide) {
+  const auto& [load, of_row, run] = pieces.loads[i];
+  const std::string type = type_name(load->type), at = of_row ? "[h][q]" : "[q]";
+  const std::string place = fmt::format("{} + ({})", names_.buffers[load->tensor],
+                                        names_.affine_text(*names_.address(load->tensor, load->args)));
+  const std::string inside = fmt::format("{}column < {}", of_row ? "inside && " : "", pieces.extents[1]);
+  code_.open("");
+  if (run == 8) {
+    code_.line("const int column = first + q * 32 + lane % 4 * 6;");
+    code_.line("r{}{} = {{}};", i, at);
+    code_.line("if ({}) r{}{} = words_of(read_pack<{}, 8>({}, {}));", inside, i, at, type, place, wide);
+  } else {
+    code_.line("#pragma unroll");
+    code_.open("for (int p = 0; p < 4; ++p)");
+    code_.line("const int column = first + q * 32 + p * 8;");
+    code_.line("if ({}) x{}{}[p] = words_of(read_pack<{}, 2>({}, {}));", inside, i, at, type, place, wide);
+    code_.close();
+  }
+  code_.close();
+}
+
+/// Computes the values that are stored, two columns of each of four tiles in a group, and exchanges halves.
+void KernelWriter::compute_pieces(const PieceMap& pieces) {
+  const tile::Map& map = *pieces.map;
+  const int rows = 2 * pieces.layout->m_tiles;
+  const auto is_half = [&](size_t i) { return bit_width(names_.buffer(map.stores[i].buffer).type) == 16; };
+  const auto type = [&](size_t i) { return type_name(names_.buffer(map.stores[i].buffer).type); };
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    if (is_half(i)) code_.line("Words<Pack<{}, 8>> v{}[{}][{}];", type(i), i, rows, pieces.groups);
+    if (!is_half(i)) code_.line("Pack<{}, 2> v{}[{}][{}][4];", type(i), i, rows, pieces.groups);
+  }
+  open_piece_rows(pieces);
+  for (size_t i = 0; i < map.stores.size(); ++i) code_.line("Pack<{}, 2> pairs{}[4];", type(i), i);
+  code_.line("#pragma unroll");
+  code_.open("for (int p = 0; p < 4; ++p)");
+  code_.line("#pragma unroll");
+  code_.open("for (int e = 0; e < 2; ++e)");
+  code_.line("const int column = first + q * 32 + p * 8 + e;");
+  code_.open(fmt::format("if (inside && column < {})", pieces.extents[1]));
+  expressions_.enter();
+  for (size_t i = 0; i < pieces.loads.size(); ++i) {
+    const auto& [load, of_row, run] = pieces.loads[i];
+    const std::string pair = fmt::format("x{}{}[q][p]", i, of_row ? "[h]" : "");
+    const std::string of_words = fmt::format("bit_cast<Pack<{}, 2>>({})", type_name(load->type), pair);
+    expressions_.define(load, (run == 8 ? pair : of_words) + ".at[e]");
+  }
+  expressions_.set_fragment_position("[h / 2][g + q * 4 + p][h % 2 * 2 + e]", "[h]");
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    code_.line("pairs{}[p].at[e] = {};", i, expressions_.value(map.stores[i].value));
+  }
+  expressions_.set_fragment_position("", "");
+  expressions_.leave();
+  for (int i = 0; i < 3; ++i) code_.close();
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    if (is_half(i)) {
+      code_.line("v{0}[h][q] = words_of(exchange_in_quad(pairs{0}));", i);
+    } else {
+      code_.line("for (int p = 0; p < 4; ++p) v{0}[h][q][p] = pairs{0}[p];", i);
+    }
+  }
+  for (int i = 0; i < 2; ++i) code_.close();
+}
+
+/// Stores the groups at hand of all results.
+void KernelWriter::store_pieces(const PieceMap& pieces) {
+  for (const bool wide : {true, false}) {
+    code_.open(wide ? "if (whole)" : "else");
+    open_piece_rows(pieces);
+    for (size_t i = 0; i < pieces.map->stores.size(); ++i) {
+      const tile::Store& store = pieces.map->stores[i];
+      const std::string type = type_name(names_.buffer(store.buffer).type);
+      const std::string place = fmt::format("{} + ({})", names_.buffers[store.buffer],
+                                            names_.affine_text(*names_.address(store.buffer, store.indices)));
+      code_.open("");
+      if (bit_width(names_.buffer(store.buffer).type) == 16) {
+        code_.line("const Pack<{0}, 8> piece = bit_cast<Pack<{0}, 8>>(v{1}[h][q]);", type, i);
+        code_.line("const int column = first + q * 32 + lane % 4 * 6;");
+        code_.line("if (inside && column < {}) write_pack<{}, 8>({}, piece, {});", pieces.extents[1], type, place,
+                   wide);
+      } else {
+        code_.line("#pragma unroll");
+        code_.open("for (int p = 0; p < 4; ++p)");
+        code_.line("const int column = first + q * 32 + p * 8;");
+        code_.line("if (inside && column < {}) write_pack<{}, 2>({}, v{}[h][q][p], {});", pieces.extents[1], type,
+                   place, i, wide);
+        code_.close();
+      }
+      code_.close();
+    }
+    for (int i = 0; i < 3; ++i) code_.close();
+  }
+}
+
+}  // namespace graft::cuda
