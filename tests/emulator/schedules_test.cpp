@@ -57,12 +57,13 @@ std::string product_with_tail(const std::string& m, int n, const std::string& k,
 
 const std::vector<std::string> kHalfSchedules = {product(128, 128, 64, 256, 3, 0), product(64, 64, 64, 128, 4, 0),
                                                  product(64, 32, 64, 128, 2, 0), product(128, 64, 32, 128, 3, 0)};
-const std::vector<std::string> kHopperSchedules = {product(128, 128, 64, 256, 3, 0),
-                                                   product(64, 64, 64, 128, 4, 0),
+const std::vector<std::string> kHopperSchedules = {product(128, 128, 64, 256, 3, 0), product(64, 64, 64, 128, 4, 0),
                                                    product(64, 64, 64, 128, 2, 0),
                                                    product(128, 128, 64, 256, 4, 0, "producers=128 group=1 split=1"),
                                                    product(128, 128, 64, 256, 2, 0, "producers=128 group=2 split=1"),
-                                                   product(64, 64, 64, 128, 3, 0, "producers=128 group=1 split=2")};
+                                                   product(64, 64, 64, 128, 3, 0, "producers=128 group=1 split=2"),
+                                                   // The sum of a tile wants more memory than the operands.
+                                                   product(64, 64, 16, 128, 2, 0, "producers=128 group=1 split=2")};
 const std::vector<std::string> kSingleSchedules = {product(64, 64, 16, 128, 3, 0), product(32, 32, 16, 64, 4, 0),
                                                    product(16, 32, 16, 32, 2, 0), product(128, 64, 16, 128, 3, 0)};
 
@@ -189,8 +190,8 @@ ScheduledCase causal_attention(std::string name, const char* target, const char*
   output %y
 }})",
                                         type, length, width);
-  return {std::move(name), target, type, graph, "attention",
-          {"attention queries=64 keys=64", "attention queries=32 keys=32"}};
+  return {std::move(name), target,      type,
+          graph,           "attention", {"attention queries=64 keys=64", "attention queries=32 keys=32"}};
 }
 
 std::vector<ScheduledCase> attentions() {

@@ -20,7 +20,7 @@
 namespace graft::cuda {
 namespace {
 
-constexpr const char* kGenerator = "graft-cuda 5";
+constexpr const char* kGenerator = "graft-cuda 6";
 
 bool has_word(std::string_view options, std::string_view word) {
   while (!options.empty()) {

@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
+#include <new>
 
 #include "device/interface.h"
+#include "memory.h"
 #include "trap.h"
 
 graft_index graft_thread_index, graft_block_index, graft_block_size, graft_grid_size;
@@ -16,7 +17,7 @@ graft_index graft_thread_index, graft_block_index, graft_block_size, graft_grid_
 namespace graft::emulator {
 namespace {
 
-constexpr size_t kRedZone = 1024;     ///< around the shared memory of a block; swizzles want whole multiples of it
+constexpr size_t kRedZone = 1024;     ///< before the shared memory of a block; swizzles want whole multiples of it
 constexpr unsigned char kRed = 0xff;  ///< all bits set is a NaN of every type of float
 
 sigjmp_buf launch_end;  // where abandon() leads
@@ -40,6 +41,8 @@ void run_thread(void*) {
 std::string number(size_t value) { return std::to_string(value); }
 
 }  // namespace
+
+void Release::operator()(char* memory) const { release(memory); }
 
 void fail(const std::string& what) { cluster().abandon(what); }
 
@@ -93,13 +96,14 @@ void Cluster::prepare(unsigned first_block) {
 
 void Cluster::prepare_block(Block& block, unsigned rank, unsigned first_block) {
   block.rank = rank, block.index = first_block + rank, block.ended = 0;
-  if (block.shared_bytes != launch_->shared_bytes || !block.memory) {
-    block.shared_bytes = launch_->shared_bytes;
-    block.memory.reset(new char[block.shared_bytes + 3 * kRedZone]);
-    const auto address = reinterpret_cast<uintptr_t>(block.memory.get());
-    block.shared = reinterpret_cast<char*>((address + 2 * kRedZone - 1) / kRedZone * kRedZone);
+  block.shared_bytes = launch_->shared_bytes;
+  const size_t bytes = kRedZone + (block.shared_bytes + kRedZone - 1) / kRedZone * kRedZone;
+  if (bytes != block.memory_bytes) {
+    block.memory.reset(static_cast<char*>(allocate(bytes)));
+    if (!block.memory) throw std::bad_alloc();
+    block.memory_bytes = bytes, block.shared = block.memory.get() + kRedZone;
   }
-  std::memset(block.memory.get(), kRed, block.shared_bytes + 3 * kRedZone);
+  std::memset(block.memory.get(), kRed, bytes);
   for (Barrier& barrier : block.barriers) barrier.waiting.clear(), barrier.arrived = 0;
   block.threads.clear();
   block.warps.assign((launch_->threads + 31) / 32, {});
@@ -199,7 +203,7 @@ void Cluster::check_ends() {
     for (const Barrier& barrier : block.barriers) {
       if (barrier.arrived > 0) fail("a block ends while threads wait at a barrier");
     }
-    const char *begin = block.memory.get(), *end = begin + block.shared_bytes + 3 * kRedZone, *shared = block.shared;
+    const char *begin = block.memory.get(), *end = begin + block.memory_bytes, *shared = block.shared;
     const auto red = [](char c) { return static_cast<unsigned char>(c) == kRed; };
     if (!std::all_of(begin, shared, red) || !std::all_of(shared + block.shared_bytes, end, red)) {
       fail("block " + number(block.index) + " wrote outside of its " + number(block.shared_bytes) +

@@ -63,7 +63,12 @@ struct Barrier {
   size_t arrived = 0;
 };
 
-/// A block, its threads and its shared memory.
+/// Memory that goes back where it came from.
+struct Release {
+  void operator()(char* memory) const;
+};
+
+/// A block, its threads and its shared memory: in pages of its own, behind bytes that nothing may write.
 struct Block {
   unsigned rank = 0;  ///< in its cluster
   unsigned index = 0;
@@ -71,7 +76,8 @@ struct Block {
   std::vector<Warp> warps;
   Barrier barriers[16];
   size_t ended = 0;
-  std::unique_ptr<char[]> memory;
+  std::unique_ptr<char, Release> memory;
+  size_t memory_bytes = 0;
   char* shared = nullptr;
   size_t shared_bytes = 0;
 };
