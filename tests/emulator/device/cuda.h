@@ -101,6 +101,14 @@ template <class T> inline T __shfl_down_sync(unsigned mask, T value, int distanc
 template <class T> inline T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32) {
   return graft_shuffle_words(mask, value, distance, width, graft_shuffle_xor);
 }
+inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
+  unsigned sum = 0;
+  for (int lane = 0; lane < 32; ++lane) {
+    const unsigned theirs = __shfl_sync(mask, value, lane);
+    if (mask >> lane & 1) sum += theirs;
+  }
+  return sum;
+}
 
 // Threads change only where they wait, so that what lies between is one step.
 template <class T> inline T atomicAdd(T* address, T value) {
