@@ -33,7 +33,7 @@ TEST_P(Schedules, give_what_the_interpreter_gives) {
 }
 
 std::string product(int m, int n, int k, int threads, int stages, int panel, const std::string& more = "") {
-  const std::string roles = more.empty() ? "producers=0 group=1 split=1" : more;
+  const std::string roles = more.empty() ? "producers=0 teams=1 group=1 split=1" : more;
   return fmt::format("product m={} n={} k={} threads={} stages={} panel={} {}", m, n, k, threads, stages, panel, roles);
 }
 
@@ -59,11 +59,11 @@ const std::vector<std::string> kHalfSchedules = {product(128, 128, 64, 256, 3, 0
                                                  product(64, 32, 64, 128, 2, 0), product(128, 64, 32, 128, 3, 0)};
 const std::vector<std::string> kHopperSchedules = {product(128, 128, 64, 256, 3, 0), product(64, 64, 64, 128, 4, 0),
                                                    product(64, 64, 64, 128, 2, 0),
-                                                   product(128, 128, 64, 256, 4, 0, "producers=128 group=1 split=1"),
-                                                   product(128, 128, 64, 256, 2, 0, "producers=128 group=2 split=1"),
-                                                   product(64, 64, 64, 128, 3, 0, "producers=128 group=1 split=2"),
+                                                   product(128, 128, 64, 256, 4, 0, "producers=128 teams=1 group=1 split=1"),
+                                                   product(128, 128, 64, 256, 2, 0, "producers=128 teams=1 group=2 split=1"),
+                                                   product(64, 64, 64, 128, 3, 0, "producers=128 teams=1 group=1 split=2"),
                                                    // The sum of a tile wants more memory than the operands.
-                                                   product(64, 64, 16, 128, 2, 0, "producers=128 group=1 split=2")};
+                                                   product(64, 64, 16, 128, 2, 0, "producers=128 teams=1 group=1 split=2")};
 const std::vector<std::string> kSingleSchedules = {product(64, 64, 16, 128, 3, 0), product(32, 32, 16, 64, 4, 0),
                                                    product(16, 32, 16, 32, 2, 0), product(128, 64, 16, 128, 3, 0)};
 
@@ -101,7 +101,7 @@ std::vector<ScheduledCase> packed_products() {
     return ScheduledCase{std::move(name),     target, type, product_with_tail("70", 100, "130", type, true), "product",
                          std::move(schedules)};
   };
-  const std::string roles = "producers=128 group=1 split=1";
+  const std::string roles = "producers=128 teams=1 group=1 split=1";
   return {packed("f32_in_panels", "sm_80", "f32", {product(64, 64, 16, 128, 3, 32), product(32, 32, 16, 64, 4, 32)}),
           packed("f16_in_panels", "sm_80", "f16", {product(64, 64, 64, 128, 3, 64), product(64, 32, 64, 128, 3, 32)}),
           packed("f16_in_panels_on_hopper", "sm_90a", "f16",
