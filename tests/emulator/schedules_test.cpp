@@ -37,6 +37,11 @@ std::string product(int m, int n, int k, int threads, int stages, int panel, con
   return fmt::format("product m={} n={} k={} threads={} stages={} panel={} {}", m, n, k, threads, stages, panel, roles);
 }
 
+/// What is added for blocks with a warpgroup that only copies.
+std::string producing(int group, int split, int teams = 1) {
+  return fmt::format("producers=128 teams={} group={} split={}", teams, group, split);
+}
+
 /// [m, k] times [k, n] with a bias and a residual.
 std::string product_with_tail(const std::string& m, int n, const std::string& k, const char* type, bool constant) {
   const std::string weights = constant ? fmt::format("  constant %w: {0}[{1}, {2}] = all 0.25\n", type, k, n)
@@ -59,11 +64,12 @@ const std::vector<std::string> kHalfSchedules = {product(128, 128, 64, 256, 3, 0
                                                  product(64, 32, 64, 128, 2, 0), product(128, 64, 32, 128, 3, 0)};
 const std::vector<std::string> kHopperSchedules = {product(128, 128, 64, 256, 3, 0), product(64, 64, 64, 128, 4, 0),
                                                    product(64, 64, 64, 128, 2, 0),
-                                                   product(128, 128, 64, 256, 4, 0, "producers=128 teams=1 group=1 split=1"),
-                                                   product(128, 128, 64, 256, 2, 0, "producers=128 teams=1 group=2 split=1"),
-                                                   product(64, 64, 64, 128, 3, 0, "producers=128 teams=1 group=1 split=2"),
+                                                   product(128, 128, 64, 256, 4, 0, producing(1, 1)),
+                                                   product(128, 128, 64, 256, 2, 0, producing(2, 1)),
+                                                   product(64, 64, 64, 128, 3, 0, producing(1, 2)),
+                                                   product(64, 64, 64, 128, 4, 0, producing(1, 1, 2)),
                                                    // The sum of a tile wants more memory than the operands.
-                                                   product(64, 64, 16, 128, 2, 0, "producers=128 teams=1 group=1 split=2")};
+                                                   product(64, 64, 16, 128, 2, 0, producing(1, 2))};
 const std::vector<std::string> kSingleSchedules = {product(64, 64, 16, 128, 3, 0), product(32, 32, 16, 64, 4, 0),
                                                    product(16, 32, 16, 32, 2, 0), product(128, 64, 16, 128, 3, 0)};
 
@@ -101,7 +107,7 @@ std::vector<ScheduledCase> packed_products() {
     return ScheduledCase{std::move(name),     target, type, product_with_tail("70", 100, "130", type, true), "product",
                          std::move(schedules)};
   };
-  const std::string roles = "producers=128 teams=1 group=1 split=1";
+  const std::string roles = producing(1, 1);
   return {packed("f32_in_panels", "sm_80", "f32", {product(64, 64, 16, 128, 3, 32), product(32, 32, 16, 64, 4, 32)}),
           packed("f16_in_panels", "sm_80", "f16", {product(64, 64, 64, 128, 3, 64), product(64, 32, 64, 128, 3, 32)}),
           packed("f16_in_panels_on_hopper", "sm_90a", "f16",
