@@ -2,6 +2,8 @@
 // Steps in oneDNN against their definitions in the interpreter.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "expr/build.h"
 #include "fuse/rewrite_region.h"
@@ -11,21 +13,6 @@
 
 namespace graft {
 namespace {
-
-/// Runs under a schedule on one and on two threads: the same (to the bit but for `apart`), and close to the
-/// interpreter.
-void expect_same(const Region& region, std::string_view schedule, const Bindings& bindings = {}, double apart = 0) {
-  SCOPED_TRACE(std::string(schedule));
-  const LibraryCase c(region, schedule, bindings);
-  const TensorData expected = c.expected();
-  Status status;
-  const TensorData alone = c.run(1, status, library_source());
-  ASSERT_TRUE(status.ok()) << status.message() << "\n" << call_text(region, schedule);
-  EXPECT_LT(LibraryCase::difference(expected, alone), 3e-6) << call_text(region, schedule);
-  const TensorData shared = c.run(2, status, library_source());
-  ASSERT_TRUE(status.ok()) << status.message();
-  EXPECT_LE(LibraryCase::difference(alone, shared), apart) << "two threads give other bits than one";
-}
 
 /// Whether oneDNN takes the region under this schedule; it has few formats of weights for each shape.
 bool is_taken(const Region& region, const std::string& schedule, const Bindings& bindings) {
@@ -39,6 +26,29 @@ bool is_taken(const Region& region, const std::string& schedule, const Bindings&
     EXPECT_EQ(error.kind(), ErrorKind::kUnsupported) << error.what();
     return false;
   }
+}
+
+/// Whether oneDNN has its kernels of AVX-512 here. They add up a row in one order however many rows there are, and take
+/// weights in panels; those for lesser machines do neither for every shape.
+bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
+
+/// Runs under a schedule on one and on two threads: the same (to the bit but for `apart`), and close to the
+/// interpreter.
+void expect_same(const Region& region, std::string_view schedule, const Bindings& bindings = {}, double apart = 0) {
+  SCOPED_TRACE(std::string(schedule));
+  if (!has_avx512()) {
+    if (!is_taken(region, std::string(schedule), bindings)) return;
+    apart = std::max(apart, 1e-6);
+  }
+  const LibraryCase c(region, schedule, bindings);
+  const TensorData expected = c.expected();
+  Status status;
+  const TensorData alone = c.run(1, status, library_source());
+  ASSERT_TRUE(status.ok()) << status.message() << "\n" << call_text(region, schedule);
+  EXPECT_LT(LibraryCase::difference(expected, alone), 3e-6) << call_text(region, schedule);
+  const TensorData shared = c.run(2, status, library_source());
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_LE(LibraryCase::difference(alone, shared), apart) << "two threads give other bits than one";
 }
 
 const char* const kPlain[] = {"onednn cut=rows pieces=2 panel=0", "onednn cut=columns pieces=1 panel=0"};

@@ -111,23 +111,6 @@ struct PointAccess {
   std::vector<std::pair<Expr, bool>> guards = {};  ///< conditions with the values under which it is made
 };
 
-/// A load that goes along the rows of a map, and the condition under which it happens; null: always.
-struct ShiftedLoad {
-  Expr load, condition;
-};
-
-/// Points of a block that are stored one after the other, from the axis `first` of a map on.
-struct ShiftedRun {
-  size_t first = 0;
-  int vector = 1;                        ///< elements of 16 bytes
-  int64_t length = 0;                    ///< points of the last axis
-  int64_t inner = 1;                     ///< points of the axes behind `first`
-  std::optional<graft::Axis> grid = {};  ///< along which the next block's points follow
-  std::string count = {}, rest = {};     ///< names of its points, and of those up to the run's end
-  std::string before = {};               ///< and of whether other blocks' points lie before
-  std::string piece = {};                ///< the number of the current piece
-};
-
 /// A map from a fragment to memory, in pieces of 16 bytes that the four threads of a row make of four tiles.
 struct PieceMap {
   struct Load {

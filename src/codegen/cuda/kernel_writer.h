@@ -132,7 +132,6 @@ class KernelWriter {
   void load_pieces(const std::vector<PointAccess>& accesses, int vector);
   int widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses) const;
   int width_of(const PointAccess& access, int last, int limit) const;
-  bool has_narrow_accesses(const tile::Map& map, const std::vector<PointAccess>& accesses, int vector) const;
   std::string wide_condition(const tile::Axis& axis, const std::vector<PointAccess>& accesses, int vector);
   PointDeal deal(const std::vector<tile::Axis>& axes, int vector) const;
   std::string open_turn(const PointDeal& deal, const std::vector<tile::Axis>& axes,
@@ -146,20 +145,6 @@ class KernelWriter {
   bool has_phases(const tile::Map& map, int vector) const;
   void write_phases(const tile::Map& map, int vector, const std::string& start,
                     const std::vector<PointAccess>& accesses);
-
-  // shifted_points.cpp: rows that begin at any element
-  std::optional<ShiftedRun> run_of_points(const tile::Map& map) const;
-  std::optional<std::vector<ShiftedLoad>> shifted_loads(const tile::Map& map, const ShiftedRun& run) const;
-  bool shifted_map(const tile::Map& map, const std::vector<std::string>& extents);
-  void count_run(const tile::Map& map, const std::vector<std::string>& extents, ShiftedRun& run);
-  void name_run_point(const tile::Map& map, const ShiftedRun& run, const std::string& point, const std::string& shift);
-  void open_shifted_piece(const tile::Map& map, const ShiftedRun& run);
-  std::vector<std::string> name_needed(const tile::Map& map, const ShiftedRun& run,
-                                       const std::vector<ShiftedLoad>& loads);
-  void request_shifted(const tile::Map& map, const ShiftedRun& run, const std::vector<ShiftedLoad>& loads);
-  void store_shifted(const tile::Map& map, const ShiftedRun& run, const std::vector<ShiftedLoad>& loads);
-  void open_shifted(const tile::Map& map, const ShiftedRun& run);
-  void close_shifted();
 
   // transposed_points.cpp: tiles that lie in shared memory the other way round
   bool fills_transposed(const tile::Map& map) const;

@@ -266,18 +266,6 @@ std::string KernelWriter::pointer_to(const PointAccess& access) {
   return text;
 }
 
-/// Whether what is contiguous in global memory is stored or read in less than 16 bytes.
-bool KernelWriter::has_narrow_accesses(const tile::Map& map, const std::vector<PointAccess>& accesses,
-                                       int vector) const {
-  const int last = map.axes.back().variable->variable;
-  return std::any_of(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
-    const tile::Buffer& buffer = names_.buffer(access.buffer);
-    const auto place = names_.row_address(access.buffer, *access.indices, last);
-    if (buffer.scope != tile::Scope::kGlobal || !place || !place->affine.coefficient(last).is(1)) return false;
-    return !access.wide || vector * bytes_of(buffer.type) < 16;
-  });
-}
-
 /// map -> loops over what each thread is dealt; false when bounds or dependencies do not allow it.
 bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string>& extents) {
   int64_t points = 1;
@@ -291,9 +279,6 @@ bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string
   }
   const bool sets = only_sets(map);
   std::vector<PointAccess> accesses = accesses_of_points(map);
-  std::vector<PointAccess> everywhere = accesses;
-  const int plain = map.condition ? 1 : widest_piece(map.axes.back(), everywhere);
-  if (sets && has_narrow_accesses(map, everywhere, plain) && shifted_map(map, extents)) return true;
   const int last = map.axes.back().variable->variable;
   for (const tile::Store& store : map.stores) add_guarded_loads(store.value, last, {}, accesses);
   const int vector = map.condition || !sets ? 1 : widest_piece(map.axes.back(), accesses);
