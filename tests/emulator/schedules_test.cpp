@@ -114,6 +114,19 @@ std::vector<ScheduledCase> packed_products() {
                  {product(64, 64, 64, 128, 3, 64), product(128, 128, 64, 256, 3, 64, roles)})};
 }
 
+/// Many rows and one round of the sum: a team has done with a tile as soon as it looks for it.
+std::vector<ScheduledCase> short_products() {
+  const auto rows = [](std::string name, const char* type, const char* k, std::vector<std::string> schedules) {
+    return ScheduledCase{std::move(name),     "sm_90a", type, product_with_tail("3000", 32, k, type, true), "product",
+                         std::move(schedules)};
+  };
+  return {rows("f16_of_one_round", "f16", "16", {product(128, 32, 16, 128, 4, 32, producing(1, 1, 2)),
+                                                 product(64, 32, 16, 128, 2, 32, producing(1, 1, 3)),
+                                                 product(128, 32, 16, 256, 3, 32, producing(1, 1, 2))}),
+          rows("bf16_of_two_rounds", "bf16", "32", {product(64, 32, 16, 128, 4, 32, producing(1, 1, 2)),
+                                                    product(64, 16, 16, 128, 2, 16, producing(1, 1, 1))})};
+}
+
 /// Batches, transposed operands, and operands that broadcast.
 std::vector<ScheduledCase> batched_products() {
   const auto batched = [](std::string name, const char* target, const char* type, std::vector<std::string> schedules) {
@@ -217,6 +230,7 @@ std::vector<ScheduledCase> attentions() {
 const auto kCaseName = [](const testing::TestParamInfo<ScheduledCase>& row) { return row.param.name; };
 
 INSTANTIATE_TEST_SUITE_P(packed_products, Schedules, testing::ValuesIn(packed_products()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(short_products, Schedules, testing::ValuesIn(short_products()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(batched_products, Schedules, testing::ValuesIn(batched_products()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(convolutions, Schedules, testing::ValuesIn(convolutions()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(channelwise, Schedules, testing::ValuesIn(channelwise()), kCaseName);

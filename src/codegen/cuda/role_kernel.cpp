@@ -83,9 +83,10 @@ void KernelWriter::share_registers() {
   const int64_t by_memory = kSharedOfMultiprocessor / (shared_end_ + kSharedOfSystem);
   const int64_t by_registers = kRegisters / (consumers() * wanted + roles_->producers * kOfProducer);
   roles_->resident = static_cast<int>(std::clamp<int64_t>(std::min(by_memory, by_registers), 1, kMost));
-  const int of_block = kRegisters / roles_->resident;
-  const int at_start = round_down(of_block / (consumers() + roles_->producers));
-  const int most = round_down((of_block - roles_->producers * kOfProducer) / consumers());
+  // A block starts with as many for each thread as launch bounds leave, by eights; only those can be passed on.
+  const int threads = consumers() + roles_->producers;
+  const int at_start = round_down(kRegisters / (roles_->resident * threads));
+  const int most = round_down((at_start * threads - roles_->producers * kOfProducer) / consumers());
   roles_->registers = wanted > at_start ? std::min(most, kMostOfThread) : 0;
 }
 
@@ -148,7 +149,9 @@ void KernelWriter::make_barriers() {
   code_.line("barrier_init(full + i, boxed ? 1 : {});", roles_->producers);
   code_.line("barrier_init(empty + i, {});", program_.threads / 32);
   code_.close();
-  if (roles.teams > 1) code_.line("for (int i = 0; i < {}; ++i) barrier_init(turns + i, 1);", roles.teams);
+  if (roles.teams > 1) {
+    code_.line("for (int i = 0; i < {}; ++i) barrier_init(turns + i, {});", roles.teams, program_.threads / 32);
+  }
   code_.line("barriers_made();");
   code_.close();
   code_.line("__syncthreads();");
@@ -372,17 +375,18 @@ void KernelWriter::consume_rounds(const tile::For& loop) {
     code_.line("const u32 passed = visit * last;");
     code_.line("int slot = passed % {};", roles_->slots);
     code_.line("u32 parity = passed / {} & 1;", roles_->slots);
-    // A barrier tells only one round from the next: the team before has seen all its tiles when this one looks.
+    // A barrier tells only one round from the next: all warps of the team before have seen all their tiles when this
+    // one looks, and it cannot have its next turn while one of this team's warps still waits for this one.
     code_.line("barrier_wait(turns + team, (visit / {} & 1) ^ (team == 0));", roles_->teams);
     code_.line("u64* const next_turn = turns + (team + 1) % {};", roles_->teams);
-    code_.line("if (first == last && warp == 0 && lane == 0) barrier_arrive(next_turn);");
+    code_.line("if (first == last && lane == 0) barrier_arrive(next_turn);");
   }
   code_.line("int before = 0;");
   code_.line("#pragma unroll 1");
   code_.open("for (int round = first; round < last; ++round)");
   code_.line("barrier_wait(full + slot, parity);");
   if (roles_->teams > 1) {
-    code_.line("if (round + 1 == last && warp == 0 && lane == 0) barrier_arrive(next_turn);");
+    code_.line("if (round + 1 == last && lane == 0) barrier_arrive(next_turn);");
   }
   multiply(plan, "slot", true);
   code_.line("wait_for_warpgroups<1>();");

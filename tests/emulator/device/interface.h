@@ -25,6 +25,9 @@ unsigned graft_shared_of_block(unsigned address, unsigned block);
 /// Waits until `threads` threads of the block are here; 0: all of them.
 void graft_barrier_wait(unsigned barrier, unsigned threads);
 void graft_barrier_arrive(unsigned barrier, unsigned threads);
+/// The current thread's warp has so many registers for each thread from now on; more when others of the block have
+/// given up as many.
+void graft_have_registers(unsigned count);
 void graft_cluster_arrive();
 void graft_cluster_wait();
 void graft_mbarrier_init(unsigned address, unsigned arrivals);
@@ -77,7 +80,7 @@ struct graft_parameters {
 };
 struct graft_kernel {
   void (*entry)(void** arguments);
-  unsigned most_threads, cluster;
+  unsigned most_threads, least_blocks, cluster;  ///< the first two are those of its launch bounds
   graft_parameters parameters;
 };
 }

@@ -141,9 +141,9 @@ inline void cp_async_bulk_shared_cluster_global_mbarrier_complete_tx_bytes(
     const Address<0>& to, const Address<0>& from, u32 bytes, const Address<0>& barrier) {
   graft_copy_bytes(shared_of(to), (const void*)from.value, bytes, shared_of(barrier));
 }
-// Registers are as many as the host's compiler wants.
-inline void setmaxnreg_inc_sync_aligned_u32(int) {}
-inline void setmaxnreg_dec_sync_aligned_u32(int) {}
+// Kernels use as many as the host's compiler wants; who has them is counted all the same.
+inline void setmaxnreg_inc_sync_aligned_u32(int count) { graft_have_registers((unsigned)count); }
+inline void setmaxnreg_dec_sync_aligned_u32(int count) { graft_have_registers((unsigned)count); }
 
 inline void barrier_cluster_arrive_release() { graft_cluster_arrive(); }
 inline void barrier_cluster_wait_acquire() { graft_cluster_wait(); }

@@ -105,6 +105,22 @@ void graft_barrier_arrive(unsigned number, unsigned threads) {
   arrive(barrier_of_block(number), threads_of(block, threads));
 }
 
+void graft_have_registers(unsigned count) {
+  constexpr unsigned kStep = 8, kLeast = 24, kMost = 256;
+  if (count % kStep != 0 || count < kLeast || count > kMost) fail("so many registers cannot be had");
+  meet("a change of its registers", nullptr, [](Warp&) {});
+  Thread& thread = *cluster().current();
+  if (thread.lane == 0) {
+    Block& block = *thread.block;
+    Warp& warp = *thread.warp;
+    while (warp.registers + block.registers < count) cluster().poll();
+    block.registers += warp.registers - count;  // modulo 2^32 where it takes
+    warp.registers = count;
+    cluster().notify();
+  }
+  meet("a change of its registers", nullptr, [](Warp&) {});
+}
+
 void graft_cluster_arrive() {
   Thread& thread = *cluster().current();
   thread.cluster_phase = cluster().phase();

@@ -20,6 +20,9 @@ namespace {
 constexpr size_t kRedZone = 1024;     ///< before the shared memory of a block; swizzles want whole multiples of it
 constexpr unsigned char kRed = 0xff;  ///< all bits set is a NaN of every type of float
 
+constexpr uint32_t kOneInRests = 16;  ///< of the warps that could go on,
+constexpr uint32_t kMostRounds = 64;  ///< for so long at most
+
 sigjmp_buf launch_end;  // where abandon() leads
 
 uint32_t seed() {
@@ -53,7 +56,10 @@ Cluster& cluster() {
 
 std::string Cluster::run(const Launch& launch) {
   launch_ = &launch;
-  random_ = seed();
+  random_ = seed() + launches_++ * 747796405u;
+  if (random_ == 0) random_ = 1;
+  draw();
+  warpgroups_meet_ = draw() % 2 == 0;
   blocks_.resize(launch.cluster);
   while (threads_.size() < size_t{launch.cluster} * launch.threads) threads_.push_back(std::make_unique<Thread>());
   graft_block_size = {launch.threads, 1, 1}, graft_grid_size = {launch.grid, 1, 1};
@@ -95,7 +101,7 @@ void Cluster::prepare(unsigned first_block) {
 }
 
 void Cluster::prepare_block(Block& block, unsigned rank, unsigned first_block) {
-  block.rank = rank, block.index = first_block + rank, block.ended = 0;
+  block.rank = rank, block.index = first_block + rank, block.ended = 0, block.registers = 0;
   block.shared_bytes = launch_->shared_bytes;
   const size_t bytes = kRedZone + (block.shared_bytes + kRedZone - 1) / kRedZone * kRedZone;
   if (bytes != block.memory_bytes) {
@@ -107,6 +113,7 @@ void Cluster::prepare_block(Block& block, unsigned rank, unsigned first_block) {
   for (Barrier& barrier : block.barriers) barrier.waiting.clear(), barrier.arrived = 0;
   block.threads.clear();
   block.warps.assign((launch_->threads + 31) / 32, {});
+  for (Warp& warp : block.warps) warp.registers = launch_->registers;
   for (unsigned i = 0; i < launch_->threads; ++i) {
     Thread& thread = *threads_[rank * launch_->threads + i];
     thread.block = &block, thread.warp = &block.warps[i / 32];
@@ -133,7 +140,15 @@ void Cluster::run_blocks() {
   }
 }
 
-/// Lets each warp go as far as it can; false when none could do anything.
+/// Whether a warp is left behind in this round.
+bool Cluster::rests(Warp& warp) {
+  if (warp.resting == 0 && draw() % kOneInRests == 0) warp.resting = draw() % kMostRounds;
+  if (warp.resting == 0) return false;
+  --warp.resting;
+  return true;
+}
+
+/// Lets each warp go as far as it can, but for those that rest; false when none could do anything.
 bool Cluster::run_round() {
   std::vector<Warp*> order;
   for (Block& block : blocks_) {
@@ -141,7 +156,17 @@ bool Cluster::run_round() {
   }
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw() % i]);
   bool any = false;
-  for (Warp* warp : order) any |= run_warp(*warp);
+  std::vector<Warp*> left;
+  for (Warp* warp : order) {
+    if (rests(*warp)) {
+      left.push_back(warp);
+    } else {
+      any |= run_warp(*warp);
+    }
+  }
+  for (Warp* warp : left) {
+    if (!any) any = run_warp(*warp);
+  }
   return any;
 }
 

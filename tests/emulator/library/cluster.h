@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cluster of blocks (mostly one) while it runs: its threads take turns on one processor and change only where they
-// wait for each other. Which warp goes first is drawn anew each round, so that what misses a barrier reads too early.
+// wait for each other. Which warp goes first is drawn anew each round, and some are left behind for long, so that what
+// misses a barrier reads too early or waits for ever.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,10 @@ struct Warp {
   std::vector<Thread*> lanes;
   const char* operation = nullptr;  ///< that the lanes are meeting for
   size_t arrived = 0;
-  void* own[32] = {};  ///< what each lane brought
+  unsigned registers = 0;  ///< of each thread
+  unsigned resting = 0;    ///< rounds in which it is left behind
+  void* own[32] = {};      ///< what each lane brought
+  unsigned started = 0;  ///< products of its warpgroup
   std::vector<std::shared_ptr<PendingProduct>> open_products;
   std::deque<std::vector<std::shared_ptr<PendingProduct>>> products;
 };
@@ -76,6 +80,7 @@ struct Block {
   std::vector<Warp> warps;
   Barrier barriers[16];
   size_t ended = 0;
+  unsigned registers = 0;  ///< that warps gave up, for each of their threads
   std::unique_ptr<char, Release> memory;
   size_t memory_bytes = 0;
   char* shared = nullptr;
@@ -88,6 +93,7 @@ struct Launch {
   void** arguments = nullptr;
   std::string name;
   unsigned grid = 1, threads = 1, cluster = 1;
+  unsigned registers = 0;  ///< of each thread at its start
   size_t shared_bytes = 0;
 };
 
@@ -124,6 +130,8 @@ class Cluster {
   std::map<const void*, int64_t>& bytes_to_come() { return bytes_to_come_; }
   /// A number drawn by the seed (GRAFT_EMULATOR_SEED).
   uint32_t draw();
+  /// Whether the warps of a warpgroup wait for each other where they start a product: a GPU may do either.
+  bool warpgroups_meet() const { return warpgroups_meet_; }
   /// `kernel NAME, block 3, thread 5`, of the current thread.
   std::string place() const;
   /// Ends the launch with this reason; from the inside of a thread.
@@ -134,6 +142,7 @@ class Cluster {
   void prepare_block(Block& block, unsigned rank, unsigned first_block);
   void run_blocks();
   bool run_round();
+  bool rests(Warp& warp);
   bool run_warp(Warp& warp);
   bool is_ready(const Thread& thread) const;
   void resume(Thread& thread);
@@ -151,7 +160,8 @@ class Cluster {
   size_t at_barrier_ = 0;
   size_t unfinished_ = 0;
   uint64_t happened_ = 0;
-  uint32_t random_ = 1;
+  uint32_t random_ = 1, launches_ = 0;
+  bool warpgroups_meet_ = false;
   std::string reason_;
 };
 

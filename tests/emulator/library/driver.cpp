@@ -4,6 +4,7 @@
 // default), `sm_80,sm_80`. What NVIDIA's driver leaves undefined is an error here where it can be noticed.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -162,6 +163,13 @@ int check_launch(const LaunchConfig& config, const Function& function) {
   return kSuccess;
 }
 
+/// What ptxas gives each thread of a kernel that passes registers on: all that its launch bounds leave, by eights.
+unsigned registers_of(const graft_kernel& kernel) {
+  constexpr unsigned kAll = 65536, kStep = 8, kMost = 255;
+  const unsigned share = kAll / (kernel.most_threads * kernel.least_blocks);
+  return std::min(share / kStep * kStep, kMost);
+}
+
 int launch(const LaunchConfig& config, const Function& function, void** arguments) {
   if (!current_gpu()) return kInvalidContext;
   if (const int refused = check_launch(config, function)) return refused;
@@ -172,6 +180,7 @@ int launch(const LaunchConfig& config, const Function& function, void** argument
                     .grid = config.grid[0],
                     .threads = config.block[0],
                     .cluster = function.kernel->cluster,
+                    .registers = registers_of(*function.kernel),
                     .shared_bytes = config.shared_bytes};
   return submit(config.stream, [what, kept] {
     const std::string reason = cluster().run(what);

@@ -152,7 +152,7 @@ std::string shared_declaration(Walk& walk) {
 }
 
 struct Kernel {
-  std::string name, most_threads = "1024", cluster = "1";
+  std::string name, most_threads = "1024", least_blocks = "1", cluster = "1";
 };
 
 /// Reads on from behind `__global__`, and leaves the walk where it was.
@@ -166,8 +166,9 @@ Kernel kernel_at(Walk walk) {
     if (walk.now() != '(') throw std::runtime_error("the head of a kernel is not understood");
     kernel.name = token;
     if (token != "__launch_bounds__" && token != "__cluster_dims__") return kernel;
-    const std::string first(split(walk.group(), ',')[0]);
-    (token == "__cluster_dims__" ? kernel.cluster : kernel.most_threads) = first;
+    const std::vector<std::string_view> values = split(walk.group(), ',');
+    (token == "__cluster_dims__" ? kernel.cluster : kernel.most_threads) = values[0];
+    if (token == "__launch_bounds__" && values.size() > 1) kernel.least_blocks = values[1];
   }
 }
 
@@ -184,10 +185,10 @@ template <class... A> void graft_call(void (*kernel)(A...), void** a) {
 template <class... A> constexpr graft_parameters graft_parameters_of(void (*)(A...)) {
   return {sizeof...(A), {sizeof(A)...}};
 }
-#define GRAFT_ENTRY(name, threads, cluster) \
+#define GRAFT_ENTRY(name, threads, blocks, cluster) \
   static void graft_enter_##name(void** a) { graft_call(&name, a); } \
   extern "C" const graft_kernel graft_kernel_##name; \
-  const graft_kernel graft_kernel_##name = {&graft_enter_##name, threads, cluster, graft_parameters_of(&name)};
+  const graft_kernel graft_kernel_##name = {&graft_enter_##name, threads, blocks, cluster, graft_parameters_of(&name)};
 )";
 
 }  // namespace
@@ -209,7 +210,8 @@ std::string translate(const std::string& source) {
     }
     if (token == "__global__") {
       const Kernel kernel = kernel_at(walk);
-      entries += "GRAFT_ENTRY(" + kernel.name + ", " + kernel.most_threads + ", " + kernel.cluster + ")\n";
+      entries += "GRAFT_ENTRY(" + kernel.name + ", " + kernel.most_threads + ", " + kernel.least_blocks + ", " +
+                 kernel.cluster + ")\n";
     }
   }
   return text + kEntries + entries;

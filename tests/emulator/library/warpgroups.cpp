@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of warpgroups (wgmma): operands in shared memory that a descriptor of 64 bits names. A warp computes its 16
 // rows when it waits for them, so that what reads sums or overwrites operands before that shows.
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -104,7 +105,19 @@ void start(Warp& warp) {
     }
   }
   product->warp = warp.lanes[0]->number / 32 % 4;
+  ++warp.started;
   warp.open_products.push_back(std::move(product));
+}
+
+/// The current thread waits until all four warps have started as many products as its own.
+void wait_for_warpgroup() {
+  const Thread& thread = *cluster().current();
+  const size_t first = static_cast<size_t>(thread.number) / 128 * 4;
+  const std::vector<Warp>& warps = thread.block->warps;
+  if (first + 4 > warps.size()) fail("a product of less than a warpgroup");
+  const unsigned own = thread.warp->started;
+  const auto is_behind = [&](const Warp& warp) { return warp.started < own; };
+  while (std::any_of(&warps[first], &warps[first] + 4, is_behind)) cluster().poll();
 }
 
 void commit(Warp& warp) {
@@ -129,6 +142,9 @@ void graft_warpgroup_start(const graft_warpgroup_product* product) {
   if (product->columns > kMostColumns || product->columns % 8 != 0) fail("a product of a warpgroup of odd width");
   graft_warpgroup_product own = *product;
   meet("a product of a warpgroup", &own, &start);
+  if (!cluster().warpgroups_meet()) return;
+  cluster().notify();
+  wait_for_warpgroup();
 }
 
 void graft_warpgroup_commit() { meet("the end of a group of products", nullptr, &commit); }
