@@ -28,18 +28,45 @@ int receive(void* context, const char* kind, const void* data, size_t bytes) {
   return 0;
 }
 
-/// The spills that a report names: lines `Compiling entry function 'NAME'`, then `N bytes spill stores, M bytes ...`.
-std::vector<Spill> spills_of(const std::string& report) {
+/// What the assembler says of a kernel.
+struct Use {
+  Spill spill;
+  int registers = 0;  ///< of each thread at its start
+};
+
+/// By kernel, from lines `Compiling entry function 'NAME'`, `N bytes spill stores, M bytes ...`, `Used N registers`.
+std::map<std::string, Use> uses_of(const std::string& report) {
   static const std::regex entry("Compiling entry function '([^']*)'");
   static const std::regex spills("([0-9]+) bytes spill stores, ([0-9]+) bytes spill loads");
-  std::vector<Spill> found;
+  static const std::regex registers("Used ([0-9]+) registers");
+  std::map<std::string, Use> uses;
   std::istringstream lines(report);
   std::string kernel;
   for (std::string line; std::getline(lines, line);) {
     std::smatch match;
     if (std::regex_search(line, match, entry)) kernel = match[1];
-    if (!std::regex_search(line, match, spills) || match[1] == "0") continue;
-    found.push_back({kernel, std::stoi(match[1]), std::stoi(match[2])});
+    if (std::regex_search(line, match, spills)) uses[kernel].spill = {kernel, std::stoi(match[1]), std::stoi(match[2])};
+    if (std::regex_search(line, match, registers)) uses[kernel].registers = std::stoi(match[1]);
+  }
+  return uses;
+}
+
+/// The kernels of a source in which a warpgroup gives up registers and all others take some, but not so many.
+std::vector<Starved> starved_in(const std::string& source, const std::map<std::string, Use>& uses) {
+  constexpr int kWarpgroup = 128;
+  static const std::regex head("__launch_bounds__\\(([0-9]+), [0-9]+\\) (\\w+)\\(");
+  static const std::regex given("give_registers<([0-9]+)>"), taken("take_registers<([0-9]+)>");
+  std::vector<Starved> found;
+  const std::sregex_iterator end;
+  for (std::sregex_iterator at(source.begin(), source.end(), head); at != end; ++at) {
+    const auto next = std::next(at);
+    const std::string body(at->suffix().first, next == end ? source.end() : (*next)[0].first);
+    std::smatch few, many;
+    if (!std::regex_search(body, few, given) || !std::regex_search(body, many, taken)) continue;
+    const int threads = std::stoi((*at)[1]);
+    const int has = threads * uses.at((*at)[2]).registers;
+    const int wants = (threads - kWarpgroup) * std::stoi(many[1]) + kWarpgroup * std::stoi(few[1]);
+    if (wants > has) found.push_back({(*at)[2], has, wants});
   }
   return found;
 }
@@ -79,8 +106,13 @@ bool Compiler::run(const std::string& text, const std::string& target, const cha
 
 void Compiler::compile_unit(const Unit& unit, const std::string& target, bool quick, Outcome& outcome) const {
   Sent sent;
-  if (run(unit.text, target, quick ? "quick" : "report", sent)) {
-    for (Spill& spill : spills_of(sent["report"])) outcome.spills.push_back(std::move(spill));
+  if (run(unit.text, target, quick ? "quick" : "report source", sent)) {
+    if (quick) return;
+    const std::map<std::string, Use> uses = uses_of(sent["report"]);
+    for (const auto& [kernel, use] : uses) {
+      if (use.spill.stored_bytes > 0) outcome.spills.push_back(use.spill);
+    }
+    for (Starved& kernel : starved_in(sent["source"], uses)) outcome.starved.push_back(std::move(kernel));
     return;
   }
   if (unit.programs.size() == 1) {
@@ -122,6 +154,7 @@ Outcome Compiler::compile(const Programs& programs, const std::string& target, b
     for (size_t u = next++; u < units.size(); u = next++) compile_unit(units[u], target, quick, part);
     const std::lock_guard lock(mutex);
     whole.spills.insert(whole.spills.end(), part.spills.begin(), part.spills.end());
+    whole.starved.insert(whole.starved.end(), part.starved.begin(), part.starved.end());
     whole.rejected.insert(whole.rejected.end(), part.rejected.begin(), part.rejected.end());
   };
   std::vector<std::thread> workers(std::max(1u, std::thread::hardware_concurrency()));

@@ -27,11 +27,18 @@ struct Rejected {
   bool by_generator = false;  ///< no CUDA C++ is written for it, so that a step says why it has no kernel
 };
 
+/// A kernel whose warps ask for more registers than their block starts with, and would wait for them for ever.
+struct Starved {
+  std::string kernel;
+  int has = 0, wants = 0;  ///< of a block
+};
+
 /// What compiling gave.
 struct Outcome {
   int kernels = 0, units = 0;
   double seconds = 0;
   std::vector<Spill> spills;
+  std::vector<Starved> starved;
   std::vector<Rejected> rejected;
 };
 

@@ -44,6 +44,10 @@ void compile(const Compiler& compiler, const Programs& programs, const std::stri
     EXPECT_TRUE(expected) << kernel.kernel << " of " << program.origin << ": " << kernel.reason << "\n" << program.text;
     refused += expected;
   }
+  for (const Starved& kernel : outcome.starved) {
+    ADD_FAILURE() << kernel.kernel << " of " << programs.by_name.at(kernel.kernel).origin << ": a block has "
+                  << kernel.has << " registers, its warps want " << kernel.wants;
+  }
   fmt::print(
       "{}, {} for {}: {} kernels ({} before equal ones are one) in {} units, {:.1f} s; {} rejected, {} have no "
       "CUDA form (floats of a byte), {}\n",
