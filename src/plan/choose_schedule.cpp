@@ -304,6 +304,27 @@ void add_roles(Rated& rated, const ContractionSizes& sizes, bool is_packed, cons
   }
 }
 
+/// Schedules with producers for many rows with short sums, which memory bounds: whole rows of few columns by teams, one
+/// of which stores while tiles of another come.
+void add_streams(Rated& rated, const ContractionSizes& sizes, bool is_packed, const Target& target) {
+  constexpr int64_t kMostDepth = 256, kMostColumns = 192, kWide = 128, kTeams = 2, kStages = 4;
+  if (sizes.is_window || sizes.depth >= kMostDepth || sizes.depth % 8 != 0 || sizes.columns % 16 != 0) return;
+  int64_t n = sizes.columns;
+  for (int64_t parts = 2; n > kMostColumns || n % 16 != 0; ++parts) n = (sizes.columns + parts - 1) / parts;
+  const int64_t m = n > kWide ? 64 : 128;
+  const int64_t points = sizes.rows / m * (sizes.columns / n) * sizes.batch;
+  if (points < 2 * kTeams * target.multiprocessors) return;
+  const tile::ProductSchedule schedule{.m = m,
+                                       .n = n,
+                                       .k = std::min<int64_t>(64, (sizes.depth + 15) / 16 * 16),
+                                       .threads = 128,
+                                       .stages = kStages,
+                                       .panel = !is_packed ? 0 : n % 64 == 0 ? 64 : n % 32 == 0 ? 32 : 16,
+                                       .producers = 128,
+                                       .teams = kTeams};
+  rated.emplace_back(role_cost(schedule, sizes, target), schedule);
+}
+
 /// Schedules for the blocks of a GPU, the cost model's favourite first.
 std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& sizes, bool is_half, bool is_packed,
                                                      const Target& target) {
@@ -337,6 +358,7 @@ std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& siz
   constexpr double kWithoutRoles = 1.5;
   for (auto& [cost, schedule] : rated) cost *= has_roles ? kWithoutRoles : 1;
   if (has_roles) add_roles(rated, sizes, is_packed, target);
+  if (has_roles) add_streams(rated, sizes, is_packed, target);
   std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<tile::ProductSchedule> schedules;
   for (const auto& [cost, schedule] : rated) schedules.push_back(schedule);
