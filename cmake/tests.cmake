@@ -60,6 +60,17 @@ endfunction()
 # kernels for the host and run them there. They lie in a folder of their own, and are found only by
 # whom they are loaded in front of.
 set(emulator_folder ${CMAKE_BINARY_DIR}/emulator)
+# A call before each access to memory, as the sanitizer of a kernel has it made: what is called, the emulator defines.
+set(emulator_checks -fsanitize=kernel-address)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  foreach(parameter stack=0 globals=0 instrumentation-with-call-threshold=0)
+    string(APPEND emulator_checks " --param asan-${parameter}")
+  endforeach()
+else()
+  foreach(parameter stack=0 globals=0 instrumentation-with-call-threshold=0)
+    string(APPEND emulator_checks " -mllvm -asan-${parameter}")
+  endforeach()
+endif()
 function(graft_emulated name version)
   list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/tests/emulator/library/)
   add_library(graft_emulated_${name} SHARED ${ARGN}
@@ -69,14 +80,15 @@ function(graft_emulated name version)
   target_compile_features(graft_emulated_${name} PRIVATE cxx_std_20)
   target_compile_definitions(graft_emulated_${name} PRIVATE
     GRAFT_EMULATOR_DEVICE="${CMAKE_SOURCE_DIR}/tests/emulator/device"
-    GRAFT_EMULATOR_FOLDER="${emulator_folder}" GRAFT_EMULATOR_COMPILER="${CMAKE_CXX_COMPILER}")
+    GRAFT_EMULATOR_FOLDER="${emulator_folder}" GRAFT_EMULATOR_CHECKS="${emulator_checks}"
+    GRAFT_EMULATOR_COMPILER="${CMAKE_CXX_COMPILER}")
   target_link_libraries(graft_emulated_${name} PRIVATE graft_warnings ${GRAFT_XXHASH_LIBRARY})
   set_target_properties(graft_emulated_${name} PROPERTIES OUTPUT_NAME ${name}
     SOVERSION ${version} LIBRARY_OUTPUT_DIRECTORY ${emulator_folder})
 endfunction()
 if(NOT GRAFT_SANITIZE)
   graft_emulated(cuda 1 barriers.cpp cluster.cpp copies.cpp driver.cpp fiber.cpp host_compiler.cpp
-    memory.cpp shared_memory.cpp trap.cpp warpgroups.cpp warps.cpp)
+    memory.cpp memory_check.cpp shared_memory.cpp trap.cpp warpgroups.cpp warps.cpp)
   graft_emulated(nvrtc 13 host_compiler.cpp nvrtc.cpp ptx_text.cpp translate.cpp)
 endif()
 

@@ -79,10 +79,12 @@ TEST(EmulatedGpu, stops_at_memory_that_is_not_there) {
   expect_fault("x[t + 1000000] = 1;", "an illegal memory access");
   expect_fault("x[t] = x[t + 128];", " bytes into an allocation of 512 bytes");
   expect_fault("x[t] = x[t - 5000];", "an illegal memory access");
+  expect_fault("char* c = (char*)x; c[511 + t] = 1;", " bytes into an allocation of 512 bytes");
 }
 
 TEST(EmulatedGpu, stops_at_shared_memory_beyond_what_was_asked_for) {
-  expect_fault("shared[t + 1] = x[t];", "outside of its 512 bytes of shared memory");
+  expect_fault("shared[t + 1] = x[t];", "byte 512 of shared memory of 512");
+  expect_fault("x[t] = shared[(int)t - 1];", "byte -4 of shared memory of 512");
   expect_fault("u32 a; asm volatile(\"mapa.shared::cluster.u32 %0, %1, 1;\" : \"=r\"(a) : \"r\"(shared_at(shared)));",
                "a cluster has no block 1");
 }

@@ -23,6 +23,8 @@ class Fiber {
   void resume();
   /// Back to where resume() was called; called on the fiber's own stack.
   void pause();
+  /// Whether an address lies in the stack.
+  bool holds(const void* address) const { return address >= memory_ && address < memory_ + kStackBytes; }
   /// Whether an address lies in the page that says that the stack is too small.
   bool overflows_at(const void* address) const;
 

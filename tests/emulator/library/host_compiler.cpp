@@ -24,11 +24,12 @@ namespace graft::emulator {
 namespace {
 
 // -O1 compiles about as fast as -O0 here, and runs several times faster. What a kernel leaves unset is not zero; what
-// lies at a wrong address or beyond an array traps. A product and a sum stay two roundings.
+// lies at a wrong address or beyond an array traps, and each access is checked (memory_check.cpp). A product and a sum
+// stay two roundings.
 constexpr const char* kFlags =
     "-O1 -w -std=c++17 -fPIC -shared -nostdlib -ffp-contract=off -fwrapv -fno-strict-aliasing -fno-exceptions "
     "-fno-asynchronous-unwind-tables -ftrivial-auto-var-init=pattern -fsanitize=alignment,bounds "
-    "-fsanitize-undefined-trap-on-error -fno-math-errno";
+    "-fsanitize-undefined-trap-on-error -fno-math-errno " GRAFT_EMULATOR_CHECKS;
 
 std::string variable(const char* name, const std::string& otherwise) {
   const char* text = std::getenv(name);

@@ -22,6 +22,9 @@ struct Allocation {
 
 std::mutex mutex;
 size_t used = 0;
+thread_local struct {
+  const char *begin, *end;
+} last_found = {};  ///< where the last bytes lay that were asked for
 
 std::map<uintptr_t, Allocation>& allocations() {
   static auto* all = new std::map<uintptr_t, Allocation>;  // outlives what the process still frees at its end
@@ -53,6 +56,7 @@ bool release(void* memory) {
   const std::lock_guard lock(mutex);
   const auto it = allocations().find(number(memory));
   if (it == allocations().end()) return false;
+  last_found = {};
   used -= it->second.bytes;
   munmap(it->second.pages, it->second.page_bytes);
   allocations().erase(it);
@@ -60,11 +64,16 @@ bool release(void* memory) {
 }
 
 bool holds(const void* memory, size_t bytes) {
+  const char* first = static_cast<const char*>(memory);
+  if (first >= last_found.begin && first + bytes <= last_found.end) return true;
   const std::lock_guard lock(mutex);
   auto it = allocations().upper_bound(number(memory));
   if (it == allocations().begin()) return false;
   --it;
-  return number(memory) + bytes <= it->first + it->second.bytes;
+  if (number(memory) + bytes > it->first + it->second.bytes) return false;
+  last_found.begin = first - (number(memory) - it->first);
+  last_found.end = last_found.begin + it->second.bytes;
+  return true;
 }
 
 size_t memory_free() {

@@ -176,7 +176,8 @@ constexpr const char* kEntries = R"(
 template <int... I> struct GraftIndices {};
 template <int N, int... I> struct GraftCount : GraftCount<N - 1, N - 1, I...> {};
 template <int... I> struct GraftCount<0, I...> { typedef GraftIndices<I...> type; };
-template <class... A, int... I> void graft_call(void (*kernel)(A...), void** a, GraftIndices<I...>) {
+template <class... A, int... I>
+__attribute__((no_sanitize("kernel-address"))) void graft_call(void (*kernel)(A...), void** a, GraftIndices<I...>) {
   kernel(*(A*)a[I]...);
 }
 template <class... A> void graft_call(void (*kernel)(A...), void** a) {
