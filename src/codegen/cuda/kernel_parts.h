@@ -60,6 +60,8 @@ std::vector<Expr> quotients_by(const std::set<int>& scalars, const std::vector<E
 
 /// Whether an extent is always a whole number of pieces (point_loop.cpp).
 bool is_whole(const Expr& extent, int vector);
+/// C++ that says that all hold.
+std::string all_of(const std::vector<std::string>& conditions);
 
 /// One operand of a contraction on its way into registers.
 struct Operand {
@@ -102,6 +104,20 @@ struct PointDeal {
   int64_t rows() const;
 };
 
+/// How rows of points are walked: by `across` threads each, `down` of them beside each other.
+struct RowWalk {
+  std::vector<int64_t> bounds;  ///< of the axes but the last one
+  int vector = 1;
+  int64_t pieces = 0;  ///< of a row
+  int bytes = 1;       ///< of the widest access that goes along a row
+  int64_t rows = 1;    ///< that are dealt at a time: all, or those of the last axis but one
+  int64_t across = 1, down = 1;
+  int64_t steps_at_once = 1, rows_at_once = 1;  ///< of a thread; loaded before they are stored
+  // Names: the thread's place in a row and its row, those of the loops over the axes outside of the rows, over rows and
+  // along them.
+  std::string column = {}, line = {}, outer = {}, first = {}, step = {};
+};
+
 /// One store of a map, or a load that it needs at every point, in pieces of several elements where `wide`.
 struct PointAccess {
   int buffer = -1;
@@ -109,6 +125,7 @@ struct PointAccess {
   Expr load;  ///< null: a store
   bool wide = false;
   std::vector<std::pair<Expr, bool>> guards = {};  ///< conditions with the values under which it is made
+  std::string name = {};                           ///< of the piece, once it was loaded
 };
 
 /// A map from a fragment to memory, in pieces of 16 bytes that the four threads of a row make of four tiles.

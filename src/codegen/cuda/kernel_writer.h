@@ -124,6 +124,10 @@ class KernelWriter {
   bool dealt_map(const tile::Map& map, const std::vector<std::string>& extents);
   void dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
                     const std::vector<PointAccess>& accesses);
+  void compute_piece(const tile::Map& map, int vector, std::vector<PointAccess> accesses);
+  void choose_piece(const Expr& choice, int vector, std::vector<PointAccess>& accesses);
+  void load_choice(const Expr& e, int vector, const std::string& piece, const std::vector<PointAccess>& accesses);
+  void store_piece(const tile::Map& map, size_t number, int vector, const std::string& to, const PointAccess& access);
   void store_points(const tile::Map& map, int vector, int at_once, const std::vector<PointAccess>& accesses);
   void write_elements(const tile::Map& map, int vector, const std::string& start,
                       const std::vector<PointAccess>& accesses);
@@ -134,6 +138,9 @@ class KernelWriter {
   int width_of(const PointAccess& access, int last, int limit) const;
   std::string wide_condition(const tile::Axis& axis, const std::vector<PointAccess>& accesses, int vector);
   PointDeal deal(const std::vector<tile::Axis>& axes, int vector) const;
+  void name_indices(const std::vector<tile::Axis>& axes, const std::vector<int64_t>& bounds,
+                    const std::vector<std::string>& extents, const std::string& point,
+                    std::vector<std::string>& conditions);
   std::string open_turn(const PointDeal& deal, const std::vector<tile::Axis>& axes,
                         const std::vector<std::string>& extents, const std::string& turn);
   int turns_at_once(const PointDeal& deal, int64_t nodes, int64_t bytes) const;
@@ -145,6 +152,21 @@ class KernelWriter {
   bool has_phases(const tile::Map& map, int vector) const;
   void write_phases(const tile::Map& map, int vector, const std::string& start,
                     const std::vector<PointAccess>& accesses);
+
+  // walked_points.cpp: rows that are moved in few bytes at a time
+  std::optional<RowWalk> walk_of_rows(const tile::Map& map, int vector,
+                                      const std::vector<PointAccess>& accesses) const;
+  void name_common(const Expr& e, int last);
+  void point_at_row(const tile::Map& map, const RowWalk& walk, const Expr& row,
+                    const std::vector<PointAccess>& accesses, bool only_stores = false);
+  Expr axis_of_rows(const tile::Map& map, const RowWalk& walk) const;
+  void define_walked(const tile::Map& map, const std::string& j);
+  void name_rows(const tile::Map& map, const std::vector<std::string>& extents, const RowWalk& walk,
+                 const std::string& row, std::vector<std::string>& conditions);
+  void walked_points(const tile::Map& map, const std::vector<std::string>& extents, RowWalk walk,
+                     const std::vector<PointAccess>& accesses);
+  void walk_rows(const tile::Map& map, const std::vector<std::string>& extents, const RowWalk& walk,
+                 const std::vector<PointAccess>& accesses, bool stores);
 
   // transposed_points.cpp: tiles that lie in shared memory the other way round
   bool fills_transposed(const tile::Map& map) const;
@@ -348,6 +370,7 @@ class KernelWriter {
     bool leave_running = false;  ///< its result is not waited for
   };
   std::unordered_map<const tile::Contract*, Planned> planned_;
+  std::map<const std::vector<Expr>*, std::string> walked_;  ///< indices -> the piece's place, from where its row begins
   /// Which threads copy operands: number `copying_thread_` of `copying_threads_`.
   std::string copying_thread_ = "threadIdx.x";
   int copying_threads_ = 0;

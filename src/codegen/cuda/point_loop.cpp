@@ -9,6 +9,7 @@ namespace graft::cuda {
 namespace {
 
 constexpr int64_t kMostPoints = int64_t{1} << 30;
+constexpr int64_t kFewTurns = 4, kFewNodes = 24;
 
 int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -63,6 +64,22 @@ int nodes_of(const tile::Map& map) {
   return nodes;
 }
 
+/// The wide access that a load is; null when there is none.
+const PointAccess* wide_access(const Expr& load, const std::vector<PointAccess>& accesses) {
+  const auto found = std::find_if(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
+    return access.wide && access.load.get() == load.get();
+  });
+  return found == accesses.end() ? nullptr : &*found;
+}
+
+/// Whether a value is one of several wide loads, and the same one for a whole piece.
+bool is_choice(const Expr& e, int last, const std::vector<PointAccess>& accesses) {
+  if (!is_call(e, Intrinsic::kSelect) || uses_variable(e->args[0], last)) return false;
+  return std::all_of(e->args.begin() + 1, e->args.end(), [&](const Expr& branch) {
+    return wide_access(branch, accesses) || is_choice(branch, last, accesses);
+  });
+}
+
 }  // namespace
 
 bool is_whole(const Expr& extent, int vector) {
@@ -73,6 +90,10 @@ bool is_whole(const Expr& extent, int vector) {
   if (!sum || !sum->offset.is_multiple_of(vector)) return false;
   return std::all_of(sum->coefficients.begin(), sum->coefficients.end(),
                      [&](const auto& entry) { return entry.second.is_multiple_of(vector); });
+}
+
+std::string all_of(const std::vector<std::string>& conditions) {
+  return conditions.empty() ? "true" : fmt::format("{}", fmt::join(conditions, " && "));
 }
 
 int64_t PointDeal::rows() const {
@@ -135,26 +156,34 @@ std::string KernelWriter::open_turn(const PointDeal& deal, const std::vector<til
     if (deal.turns_across * deal.across > pieces) conditions.push_back(fmt::format("{} < {}", piece, pieces));
     if (deal.turns / deal.turns_across * deal.down > rows) conditions.push_back(fmt::format("{} < {}", row, rows));
   }
-  std::string rest = row;
+  if (axes.empty()) return all_of(conditions);
+  const std::string start = code_.fresh("i");
+  code_.line("const int {} = {}{};", start, piece, deal.vector > 1 ? fmt::format(" * {}", deal.vector) : "");
+  const int64_t bound = pieces * deal.vector;
+  bind_index(axes.back().variable, start, bound);
+  if (as_integer(axes.back().extent) != bound) conditions.push_back(fmt::format("{} < {}", start, extents.back()));
+  const std::vector<tile::Axis> of_row(axes.begin(), axes.end() - 1);
+  name_indices(of_row, deal.bounds, extents, row, conditions);
+  return all_of(conditions);
+}
+
+/// The axes' indices at a point; `conditions` learns when they are inside.
+void KernelWriter::name_indices(const std::vector<tile::Axis>& axes, const std::vector<int64_t>& bounds,
+                                const std::vector<std::string>& extents, const std::string& point,
+                                std::vector<std::string>& conditions) {
+  std::string rest = point;
   for (size_t i = axes.size(); i-- > 0;) {
     const std::string name = code_.fresh("i");
-    const bool last = i + 1 == axes.size();
-    if (last) {
-      code_.line("const int {} = {}{};", name, piece, deal.vector > 1 ? fmt::format(" * {}", deal.vector) : "");
-    } else if (i == 0) {
+    if (i == 0) {
       code_.line("const int {} = {};", name, rest);
     } else {
       const std::string next = code_.fresh("q");
-      code_.line("const int {} = (u32){} % {}u, {} = (u32){} / {}u;", name, rest, deal.bounds[i], next, rest,
-                 deal.bounds[i]);
+      code_.line("const int {0} = (u32){1} % {2}u, {3} = (u32){1} / {2}u;", name, rest, bounds[i], next);
       rest = next;
     }
-    bind_index(axes[i].variable, name, last ? deal.bounds[i] * deal.vector : deal.bounds[i]);
-    const auto exact = as_integer(axes[i].extent);
-    const bool covered = exact && *exact == (last ? deal.bounds[i] * deal.vector : deal.bounds[i]);
-    if (!covered) conditions.push_back(fmt::format("{} < {}", name, extents[i]));
+    bind_index(axes[i].variable, name, bounds[i]);
+    if (as_integer(axes[i].extent) != bounds[i]) conditions.push_back(fmt::format("{} < {}", name, extents[i]));
   }
-  return conditions.empty() ? "true" : fmt::format("{}", fmt::join(conditions, " && "));
 }
 
 std::vector<PointAccess> KernelWriter::accesses_of_points(const tile::Map& map) const {
@@ -259,6 +288,7 @@ std::string KernelWriter::wide_condition(const tile::Axis& axis, const std::vect
 }
 
 std::string KernelWriter::pointer_to(const PointAccess& access) {
+  if (const auto place = walked_.find(access.indices); place != walked_.end()) return place->second;
   const RowAddress address = *names_.row_address(access.buffer, *access.indices, -1);
   std::string text = fmt::format("{} + ({})", names_.buffers[access.buffer], names_.affine_text(address.affine));
   for (const auto& [row, step] : address.rows)
@@ -314,8 +344,8 @@ int KernelWriter::bytes_of_narrowest(const std::vector<PointAccess>& accesses) c
 
 void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
                                 const std::vector<PointAccess>& accesses) {
+  if (const auto walk = walk_of_rows(map, vector, accesses)) return walked_points(map, extents, *walk, accesses);
   const PointDeal dealt = deal(map.axes, vector);
-  const int last = map.axes.back().variable->variable;
   int64_t bytes = 0;
   for (const PointAccess& access : accesses) {
     bytes = std::max<int64_t>(bytes, int64_t{vector} * bytes_of(names_.buffer(access.buffer).type));
@@ -326,7 +356,10 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
     return names_.address(access.buffer, *access.indices).has_value();
   });
   const bool whole = vector * bytes_of_narrowest(accesses) >= 16 && known;
-  const int at_once = whole && !only_moves(map) ? 1 : turns_at_once(dealt, nodes_of(map), bytes);
+  // But for few turns of which the last is of few threads: then its load does not wait for the others' ends.
+  const int64_t points = dealt.pieces() * dealt.rows(), reach = dealt.turns * program_.threads;
+  const bool uneven = dealt.turns <= kFewTurns && 8 * reach > 9 * points && nodes_of(map) <= kFewNodes;
+  const int at_once = whole && !only_moves(map) && !uneven ? 1 : turns_at_once(dealt, nodes_of(map), bytes);
   const std::string first = code_.fresh("q");
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, dealt.turns, at_once));
@@ -334,29 +367,23 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
     const std::string type = type_name(names_.buffer(map.stores[s].buffer).type);
     code_.line("Pack<{0}, {1}> y{2}[{3}]; {0}* to{2}[{3}];", type, vector, s, at_once);
   }
+  code_.line("bool there[{}];", at_once);
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int u = 0; u < {}; ++u)", at_once));
-  for (size_t s = 0; s < map.stores.size(); ++s) code_.line("to{}[u] = 0;", s);
+  code_.line("there[u] = false;");
   expressions_.enter();
   std::string inside = open_turn(dealt, map.axes, extents, fmt::format("({} + u)", first));
   if (dealt.turns % at_once != 0) inside = fmt::format("{} + u < {} && {}", first, dealt.turns, inside);
   code_.open(fmt::format("if ({})", inside));
   if (map.condition) code_.open(fmt::format("if ({})", expressions_.value(map.condition)));
   expressions_.enter();
-  const std::string start = names_.variables.at(last);
-  load_pieces(accesses, vector);
-  for (size_t s = 0; s < map.stores.size(); ++s) {
-    const tile::Store& store = map.stores[s];
-    if (vector > 1)
-      code_.line("to{}[u] = {};", s, pointer_to(accesses[s]));
-    else
-      code_.line("to{}[u] = &{};", s, expressions_.element(store.buffer, store.indices));
+  code_.line("there[u] = true;");
+  for (size_t i = 0; i < map.stores.size(); ++i) {
+    const tile::Store& store = map.stores[i];
+    code_.line("to{}[u] = {};", i,
+               vector > 1 ? pointer_to(accesses[i]) : "&" + expressions_.element(store.buffer, store.indices));
   }
-  if (has_phases(map, vector)) {
-    write_phases(map, vector, start, accesses);
-  } else {
-    write_elements(map, vector, start, accesses);
-  }
+  compute_piece(map, vector, accesses);
   expressions_.leave();
   if (map.condition) code_.close();
   code_.close();
@@ -364,6 +391,48 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   code_.close();
   store_points(map, vector, at_once, accesses);
   code_.close();
+}
+
+/// y[u] = the piece at the named indices
+void KernelWriter::compute_piece(const tile::Map& map, int vector, std::vector<PointAccess> accesses) {
+  const int last = map.axes.back().variable->variable;
+  const std::string start = names_.variables.at(last);
+  const bool phases = has_phases(map, vector);
+  for (const tile::Store& store : map.stores) {
+    if (!phases && is_choice(store.value, last, accesses)) choose_piece(store.value, vector, accesses);
+  }
+  load_pieces(accesses, vector);
+  if (phases) {
+    write_phases(map, vector, start, accesses);
+  } else {
+    write_elements(map, vector, start, accesses);
+  }
+}
+
+/// Loads the piece that is chosen, instead of those accesses.
+void KernelWriter::choose_piece(const Expr& choice, int vector, std::vector<PointAccess>& accesses) {
+  const std::string piece = code_.fresh("v");
+  code_.line("Pack<{}, {}> {};", type_name(choice->type), vector, piece);
+  load_choice(choice, vector, piece, accesses);
+  for_each(choice, [&](const Expr& node) {
+    std::erase_if(accesses, [&](const PointAccess& access) { return access.load.get() == node.get(); });
+  });
+  accesses.push_back({.load = choice, .wide = true, .name = piece});
+}
+
+void KernelWriter::load_choice(const Expr& e, int vector, const std::string& piece,
+                               const std::vector<PointAccess>& accesses) {
+  if (const PointAccess* access = wide_access(e, accesses)) {
+    return code_.line("{} = *(const Pack<{}, {}>*)({});", piece, type_name(e->type), vector, pointer_to(*access));
+  }
+  const std::string condition = expressions_.value(e->args[0]);
+  for (const size_t branch : {1, 2}) {
+    code_.open(branch == 1 ? fmt::format("if ({})", condition) : "else");
+    expressions_.enter();
+    load_choice(e->args[branch], vector, piece, accesses);
+    expressions_.leave();
+    code_.close();
+  }
 }
 
 /// y[u] = the elements of the piece that begins at `start`
@@ -377,8 +446,11 @@ void KernelWriter::write_elements(const tile::Map& map, int vector, const std::s
     names_.variables[map.axes.back().variable->variable] = point;
     expressions_.enter();
   }
+  define_walked(map, vector > 1 ? "j" : "0");
   for (size_t i = 0; i < accesses.size(); ++i) {
-    if (accesses[i].load && accesses[i].wide) expressions_.define(accesses[i].load, fmt::format("v{}.at[j]", i));
+    const PointAccess& access = accesses[i];
+    const std::string piece = access.name.empty() ? fmt::format("v{}", i) : access.name;
+    if (access.load && access.wide) expressions_.define(access.load, piece + ".at[j]");
   }
   for (size_t s = 0; s < map.stores.size(); ++s) {
     code_.line("y{}[u].at[{}] = {};", s, vector > 1 ? "j" : "0", expressions_.value(map.stores[s].value));
@@ -402,7 +474,7 @@ std::string KernelWriter::whole_store(int buffer, int vector, const std::string&
 void KernelWriter::load_pieces(const std::vector<PointAccess>& accesses, int vector) {
   for (size_t i = 0; i < accesses.size(); ++i) {
     const PointAccess& access = accesses[i];
-    if (!access.load || !access.wide) continue;
+    if (!access.load || !access.wide || !access.name.empty()) continue;
     const std::string pack = fmt::format("Pack<{}, {}>", type_name(access.load->type), vector);
     if (access.guards.empty()) {
       code_.line("const {0} v{1} = *(const {0}*)({2});", pack, i, pointer_to(access));
@@ -422,32 +494,32 @@ void KernelWriter::load_pieces(const std::vector<PointAccess>& accesses, int vec
   }
 }
 
-/// Stores what dealt_points has computed, to where it has said.
+/// Stores the pieces that there are.
 void KernelWriter::store_points(const tile::Map& map, int vector, int at_once,
                                 const std::vector<PointAccess>& accesses) {
-  const int last = map.axes.back().variable->variable;
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int u = 0; u < {}; ++u)", at_once));
-  for (size_t s = 0; s < map.stores.size(); ++s) {
-    const std::string type = type_name(names_.buffer(map.stores[s].buffer).type);
-    if (vector == 1) {
-      const bool sets = map.stores[s].mode == ScatterMode::kSet;
-      if (sets) code_.line("if (to{0}[u]) *to{0}[u] = y{0}[u].at[0];", s);
-      if (sets) continue;
-      code_.open(fmt::format("if (to{}[u])", s));
-      update(map.stores[s], fmt::format("*to{}[u]", s), fmt::format("y{}[u].at[0]", s), false);
-      code_.close();
-    } else if (accesses[s].wide) {
-      code_.line("if (to{0}[u]) {1};", s,
-                 whole_store(map.stores[s].buffer, vector, fmt::format("to{}[u]", s), fmt::format("y{}[u]", s)));
-    } else {
-      const Size step = names_.address(map.stores[s].buffer, map.stores[s].indices)->coefficient(last);
-      code_.line("if (to{0}[u])", s);
-      code_.line("#pragma unroll");
-      code_.line("  for (int j = 0; j < {0}; ++j) to{1}[u][j * {2}] = y{1}[u].at[j];", vector, s, names_.size(step));
-    }
-  }
+  code_.open("if (there[u])");
+  for (size_t s = 0; s < map.stores.size(); ++s) store_piece(map, s, vector, fmt::format("to{}[u]", s), accesses[s]);
   code_.close();
+  code_.close();
+}
+
+/// y[u] of one store goes to where `to` points.
+void KernelWriter::store_piece(const tile::Map& map, size_t number, int vector, const std::string& to,
+                               const PointAccess& access) {
+  const tile::Store& store = map.stores[number];
+  const std::string piece = fmt::format("y{}[u]", number);
+  if (vector == 1) {
+    update(store, "*" + to, piece + ".at[0]", false);
+  } else if (access.wide) {
+    code_.line("{};", whole_store(store.buffer, vector, to, piece));
+  } else {
+    const Size step =
+        names_.address(store.buffer, store.indices)->coefficient(map.axes.back().variable->variable);
+    code_.line("#pragma unroll");
+    code_.line("for (int j = 0; j < {}; ++j) {}[j * {}] = {}.at[j];", vector, to, names_.size(step), piece);
+  }
 }
 
 }  // namespace graft::cuda
