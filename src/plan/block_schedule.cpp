@@ -62,6 +62,7 @@ class Chooser {
       if (const int across = transposed_axis(); across >= 0 && work == 1) return square(across);
       return map(kMapBytes / std::max<int64_t>(element_bytes(), 2) / (work > 1 ? 2 : 1));
     }
+    if (only_maps()) return rows_of_maps(work);
     return runs_down_columns() ? columns(work) : rows(work);
   }
 
@@ -393,6 +394,18 @@ class Chooser {
     const int64_t rows = std::max<int64_t>(1, extent(common_.size() - 1));
     schedule.x = std::clamp<int64_t>(32 * schedule.warps / threads, 1, rows);
     return schedule;
+  }
+
+  bool only_maps() const {
+    return std::all_of(region_.forms.begin(), region_.forms.end(), [](const Form& form) {
+      return std::holds_alternative<Compute>(form) && inner_axes_of(form).empty();
+    });
+  }
+
+  /// Rows of maps that one reads of another, in tiles of equally many.
+  tile::BlockSchedule rows_of_maps(int64_t work) const {
+    const int64_t rows = extent(common_.size() - 1), most = std::max<int64_t>(kMapBytes / (work * element_bytes()), 1);
+    return {.x = ceil_quotient(rows, ceil_quotient(rows, most))};
   }
 
   /// Neighbouring columns that one thread holds in registers, what is read and what is computed from it; 0 when they

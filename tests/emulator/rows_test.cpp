@@ -46,6 +46,15 @@ std::vector<RowCase> row_cases() {
   %y: ? = Gather "look_up" (%x, %rows))"},
       {"turned", R"(  input %x: TYPE[5, 4, 63]
   %y: ? = Transpose "turn" (%x) {perm = [1, 0, 2]})"},
+      {"turned_over", R"(  input %x: TYPE[133, 201]
+  %y: ? = Transpose "turn" (%x) {perm = [1, 0]})"},
+      {"turned_over_open", R"(  input %x: TYPE[2, n, 77]
+  %y: ? = Transpose "turn" (%x) {perm = [0, 2, 1]})",
+       {{"n", 141}}},
+      {"resized", R"(  input %x: TYPE[1, 2, 29, 31]
+  constant %roi: TYPE[0] = {}
+  constant %scales: f32[4] = {1, 1, 2, 2}
+  %y: ? = Resize "resize" (%x, %roi, %scales) {mode = "linear"})"},
       {"upper", R"(  input %x: TYPE[3, 45, 67]
   %y: ? = Trilu "upper" (%x) {upper = 1})"},
       {"computed_with", R"(  input %x: TYPE[6, 19, 45]

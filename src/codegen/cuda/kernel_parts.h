@@ -108,7 +108,8 @@ struct PointDeal {
 struct RowWalk {
   std::vector<int64_t> bounds;  ///< of the axes but the last one
   int vector = 1;
-  int64_t pieces = 0;  ///< of a row
+  int64_t pieces = 0;  ///< of a row, at most
+  bool exact = false;  ///< so many in each
   int bytes = 1;       ///< of the widest access that goes along a row
   int64_t rows = 1;    ///< that are dealt at a time: all, or those of the last axis but one
   int64_t across = 1, down = 1;

@@ -8,6 +8,8 @@
 namespace graft::cuda {
 namespace {
 
+constexpr int kMostThreads = 2048;  // of a multiprocessor
+
 bool overlaps(const std::set<int>& a, const std::set<int>& b) {
   return std::any_of(a.begin(), a.end(), [&](int each) { return b.contains(each); });
 }
@@ -58,6 +60,13 @@ Kernel KernelWriter::write() {
   auto rows = points || columns ? std::nullopt : plan_rows();
   std::string bounds = std::to_string(program_.threads);
   if (rows && rows->blocks > 1) bounds += fmt::format(", {}", rows->blocks);
+  // Parts of a reduction are as many as a GPU holds blocks of them, in which no thread needs many registers.
+  const bool reduces = std::all_of(program_.body.begin(), program_.body.end(), [](const tile::Statement& each) {
+    return std::holds_alternative<tile::Reduce>(each.node);
+  });
+  if (reduces && !rows && !columns && !points && program_.threads >= kMostThreads / 4) {
+    bounds += fmt::format(", {}", kMostThreads / program_.threads);
+  }
   code_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}i64* status)", bounds, program_.name,
                          parameters));
   code_.line("extern __shared__ __align__(1024) u8 shared[];");

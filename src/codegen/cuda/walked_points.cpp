@@ -21,6 +21,16 @@ int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
 
+/// When a piece is inside of its row, where that is not always so.
+void add_end(const RowWalk& walk, const std::string& piece, const std::string& extent, std::vector<std::string>& to) {
+  const int64_t steps = ceil_quotient(walk.pieces, walk.across);
+  const int64_t reach = ceil_quotient(steps, walk.steps_at_once) * walk.steps_at_once * walk.across;
+  if (walk.exact && reach > walk.pieces) to.push_back(fmt::format("{} < {}", piece, walk.pieces));
+  if (walk.exact) return;
+  to.push_back(walk.vector == 1 ? fmt::format("{} < {}", piece, extent)
+                                : fmt::format("{} * {} < {}", piece, walk.vector, extent));
+}
+
 }  // namespace
 
 /// How rows are walked; nothing where another way is better.
@@ -28,12 +38,15 @@ std::optional<RowWalk> KernelWriter::walk_of_rows(const tile::Map& map, int vect
                                                   const std::vector<PointAccess>& accesses) const {
   const auto length = as_integer(map.axes.back().extent);
   const int last = map.axes.back().variable->variable;
-  if (!only_sets(map) || map.condition || !length || program_.threads < kLeast) return std::nullopt;
-  RowWalk walk{.bounds = {}, .vector = vector, .pieces = *length / vector};
+  if (!only_sets(map) || map.condition || program_.threads < kLeast) return std::nullopt;
+  RowWalk walk{.bounds = {}, .vector = vector, .pieces = ceil_quotient(length.value_or(map.axes.back().bound), vector)};
+  walk.exact = length.has_value();
   bool narrow = false;
   for (const PointAccess& access : accesses) {
     const tile::Buffer& buffer = names_.buffer(access.buffer);
-    if (buffer.scope != tile::Scope::kGlobal || bit_width(buffer.type) < 8) return std::nullopt;
+    if (bit_width(buffer.type) < 8 || names_.is_fragment(access.buffer)) return std::nullopt;
+    if (buffer.scope == tile::Scope::kShared && access.load && !names_.crossed.contains(access.buffer)) continue;
+    if (buffer.scope != tile::Scope::kGlobal) return std::nullopt;
     const auto place = names_.row_address(access.buffer, *access.indices, last);
     const bool along = place && place->affine.coefficient(last).is(1);
     const int bytes = (access.wide ? vector : 1) * bytes_of(buffer.type);
@@ -104,7 +117,8 @@ void KernelWriter::point_at_row(const tile::Map& map, const RowWalk& walk, const
     for_each(store.value, [&](const Expr& load) {
       if (load->kind != ExprKind::kLoad) return;
       const tile::Buffer& buffer = names_.buffer(load->tensor);
-      if (buffer.scope != tile::Scope::kGlobal || bit_width(buffer.type) < 8) return;
+      const bool shared = buffer.scope == tile::Scope::kShared && !names_.crossed.contains(load->tensor);
+      if ((buffer.scope != tile::Scope::kGlobal && !shared) || bit_width(buffer.type) < 8) return;
       const bool is_certain = std::any_of(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
         return access.load.get() == load.get() && access.guards.empty();
       });
@@ -138,7 +152,7 @@ void KernelWriter::walked_points(const tile::Map& map, const std::vector<std::st
              std::bit_ceil(static_cast<uint64_t>(program_.threads)), walk.across);
   std::vector<std::string> threads;
   if (walk.across * walk.down < program_.threads) threads.push_back(fmt::format("{} < {}", walk.line, walk.down));
-  if (steps == 1 && walk.across > walk.pieces) threads.push_back(fmt::format("{} < {}", walk.column, walk.pieces));
+  if (steps == 1) add_end(walk, walk.column, extents.back(), threads);
   code_.open(threads.empty() ? "" : fmt::format("if ({})", all_of(threads)));
   walk.outer = code_.fresh("r"), walk.first = code_.fresh("r"), walk.step = code_.fresh("q");
   unroll(false);
@@ -192,8 +206,9 @@ void KernelWriter::walk_rows(const tile::Map& map, const std::vector<std::string
   const std::string piece = code_.fresh("x");
   code_.line("const int u = k * {} + v, {} = {} + ({} + v) * {};", walk.steps_at_once, piece, walk.column, walk.step,
              walk.across);
-  const int64_t last = ceil_quotient(steps, walk.steps_at_once) * walk.steps_at_once * walk.across;
-  code_.open(steps == 1 || last == walk.pieces ? "" : fmt::format("if ({} < {})", piece, walk.pieces));
+  std::vector<std::string> ends;
+  if (steps > 1) add_end(walk, piece, extents.back(), ends);
+  code_.open(ends.empty() ? "" : fmt::format("if ({})", ends[0]));
   expressions_.enter();
   if (stores) {
     for (size_t s = 0; s < map.stores.size(); ++s) {
