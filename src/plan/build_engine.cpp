@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
 #include "fuse/rewrite_region.h"
 #include "fuse/split_step.h"
 #include "plan/choose_ways.h"
@@ -16,6 +18,7 @@
 #include "plan/roofline.h"
 #include "plan/spread_reduction.h"
 #include "plan/spread_scatter.h"
+#include "plan/whole_network.h"
 #include "runtime/session.h"
 
 namespace graft {
@@ -50,13 +53,21 @@ class EngineBuilder {
  public:
   EngineBuilder(FusedProgram program, const BuildOptions& options) : program_(std::move(program)), options_(options) {}
 
-  BuiltEngine run() {
+  /// Chooses the ways of all regions.
+  void judge() {
     engine_.threads = std::max(1, options_.target.threads);
     engine_.target = built_.record.target = print(options_.target);
     divide_steps([&](FusedStep step) { return split_step(std::move(step), program_.tensors); });
     set_symbols();
     divide_for_gpu();
     if (options_.compile_kernels) choose_ways(program_, typical_, options_, built_.record);
+  }
+  const Record& record() const { return built_.record; }
+  /// The steps that a record has choices for, with its names of their regions.
+  const std::vector<std::pair<size_t, std::string>>& keys() const { return keys_; }
+
+  /// Builds what was judged.
+  BuiltEngine build() {
     make_tensors();
     for (size_t s = 0; s < program_.steps.size(); ++s) {
       const FusedStep& step = program_.steps[s];
@@ -196,7 +207,9 @@ class EngineBuilder {
     step.kind = StepKind::kInterpreter;
     if (!options_.compile_kernels) return;
     const RegionTask task = task_of(region, fused, program_.tensors);
-    const RegionChoice& choice = built_.record.regions.at(region_key(task, typical_));
+    const std::string key = region_key(task, typical_);
+    const RegionChoice& choice = built_.record.regions.at(key);
+    keys_.emplace_back(engine_.steps.size(), key);
     step.candidates = choice.lost;
     step.milliseconds = choice.milliseconds;
     Way way = find_way(task, choice.way, typical_, options_);
@@ -408,13 +421,95 @@ class EngineBuilder {
   KernelTable kernels_;
   Bindings typical_;
   std::vector<Packing> packings_;
+  std::vector<std::pair<size_t, std::string>> keys_;
   BuiltEngine built_;
 };
+
+constexpr int64_t kMostCompared = int64_t{1} << 30;  // bytes of constants: of more, two copies cost too much
+constexpr double kWinningWhole = 0.99;               // of the time of the measured choices, which others then replace
+
+int64_t bytes_of_constants(const FusedProgram& program) {
+  int64_t bytes = 0;
+  for (const FusedTensor& tensor : program.tensors) {
+    if (tensor.constant) bytes += tensor.constant->byte_count();
+  }
+  return bytes;
+}
+
+/// The choices of a record, for a comparison.
+std::string ways_of(const Record& record) {
+  std::string text = record.target + "\n";
+  for (const auto& [key, choice] : record.regions) text += key + " " + choice.way + "\n";
+  return text;
+}
+
+/// Notes beside the cost model's choices what was measured of their regions alone.
+void note_times(const Record& measured, const std::string& reason, const EngineBuilder& builder, BuiltEngine& built) {
+  for (auto& [key, choice] : built.record.regions) {
+    const auto known = measured.regions.find(key);
+    if (known == measured.regions.end()) continue;
+    const RegionChoice& alone = known->second;
+    if (alone.way == choice.way) {
+      choice = alone;
+      continue;
+    }
+    for (const Candidate& each : alone.lost) {
+      if (each.name == choice.way) choice.milliseconds = each.milliseconds;
+      if (each.name != choice.way) choice.lost.push_back(each);
+    }
+    choice.lost.push_back({alone.way, alone.milliseconds, reason});
+  }
+  for (const auto& [step, key] : builder.keys()) {
+    const RegionChoice& choice = built.record.regions.at(key);
+    built.engine.steps[step].candidates = choice.lost;
+    built.engine.steps[step].milliseconds = choice.milliseconds;
+  }
+}
+
+/// The engine of the measured choices, or that of the cost model's where the whole network is faster by them.
+BuiltEngine faster_whole(BuiltEngine measured, EngineBuilder& modelled, const BuildOptions& options) {
+  if (measured.engine.has_computed_symbols) return measured;
+  std::vector<std::string> keys;
+  for (const std::string& chosen : {ways_of(measured.record), ways_of(modelled.record())}) {
+    const Hash128 ways = hash128(measured.engine.name + chosen);
+    keys.push_back(fmt::format("whole {} {}", static_cast<int>(options.tuning), ways.to_string()));
+  }
+  try {
+    const auto known = known_times(keys, options);
+    if (known && (*known)[1] >= kWinningWhole * (*known)[0]) return measured;
+    BuiltEngine other = modelled.build();
+    const std::vector<double> times =
+        known ? *known : time_engines({std::make_shared<const Engine>(measured.engine),
+                                       std::make_shared<const Engine>(other.engine)}, keys, options);
+    log(LogLevel::kChoice, "the whole network: {:.4f} ms as measured step by step, {:.4f} ms as the cost model chose",
+        times[0], times[1]);
+    if (times[1] >= kWinningWhole * times[0]) return measured;
+    const std::string reason = fmt::format(
+        "the whole network is slower by what is fastest alone: {:.4f} against {:.4f} ms", times[0], times[1]);
+    note_times(measured.record, reason, modelled, other);
+    return other;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kCancelled) throw;
+    log(LogLevel::kReason, "the whole network is not compared: {}", error.what());
+    return measured;
+  }
+}
 
 }  // namespace
 
 BuiltEngine build_engine(FusedProgram program, const BuildOptions& options) {
-  return EngineBuilder(std::move(program), options).run();
+  if (!options.device || options.tuning == Tuning::kOff || bytes_of_constants(program) > kMostCompared) {
+    EngineBuilder builder(std::move(program), options);
+    builder.judge();
+    return builder.build();
+  }
+  BuildOptions untuned = options;
+  untuned.tuning = Tuning::kOff;
+  EngineBuilder measured(program, options), modelled(std::move(program), untuned);
+  measured.judge(), modelled.judge();
+  const bool same = ways_of(measured.record()) == ways_of(modelled.record());
+  BuiltEngine built = measured.build();
+  return same ? std::move(built) : faster_whole(std::move(built), modelled, options);
 }
 
 }  // namespace graft

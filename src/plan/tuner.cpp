@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <set>
 #include <thread>
 
@@ -11,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "plan/roofline.h"
+#include "plan/sample_tensors.h"
 #include "runtime/session.h"
 
 namespace graft {
@@ -51,23 +50,6 @@ Effort effort_of(const BuildOptions& options) {
   return {.ways = {1, libraries, options}, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
 }
 
-/// Random values, which repeat in large tensors.
-TensorData sample(DType type, const std::vector<int64_t>& shape, uint64_t seed) {
-  constexpr int64_t kDifferent = 1 << 16;
-  TensorData data = TensorData::zeros(type, shape);
-  if (!is_float(type)) return data;  // integers may be indices: 0 is one of all tensors
-  Random random(seed);
-  std::vector<double> values(static_cast<size_t>(std::min(data.element_count(), kDifferent)));
-  for (double& value : values) value = random.uniform(-1, 1);
-  data.write_doubles(0, values);
-  const std::span<std::byte> bytes = data.mutable_bytes();
-  const size_t period = kDifferent * static_cast<size_t>(bit_width(type)) / 8;
-  for (size_t at = period; at < bytes.size(); at += period) {
-    std::memcpy(&bytes[at], bytes.data(), std::min(period, bytes.size() - at));
-  }
-  return data;
-}
-
 /// One way of a job, ready to run.
 struct Runner {
   std::unique_ptr<Session> session;
@@ -89,27 +71,22 @@ double milliseconds_since(std::chrono::steady_clock::time_point begin) {
 class JobData {
  public:
   JobData(const FusedProgram& program, const std::vector<int64_t>& sizes, const Bindings& typical) {
-    data_.reserve(program.inputs.size() + program.outputs.size());
     const auto make = [&](int tensor, uint64_t seed) {
       const FusedTensor& decl = program.tensors[static_cast<size_t>(tensor)];
       std::vector<int64_t> shape;
       for (const Size& size : decl.shape) shape.push_back(size.evaluate(typical));
-      return view(sample(decl.type, shape, seed));
+      return data_.add(decl.type, shape, seed);
     };
     for (size_t i = 0; i + 1 < program.inputs.size(); ++i) inputs.push_back(make(program.inputs[i], i + 1));
     const auto count = static_cast<int64_t>(sizes.size());
-    inputs.push_back(view(TensorData::from_values(DType::kInt64, {count}, sizes)));
+    inputs.push_back(data_.add(TensorData::from_values(DType::kInt64, {count}, sizes)));
     for (const int tensor : program.outputs) outputs.push_back(make(tensor, 0));
   }
 
   std::vector<BufferView> inputs, outputs;
 
  private:
-  BufferView view(TensorData made) {
-    data_.push_back(std::move(made));
-    return {data_.back().mutable_bytes().data(), data_.back().type(), data_.back().shape(), {}};
-  }
-  std::vector<TensorData> data_;
+  SampleTensors data_;
 };
 
 /// Builds the job's program in one way; what goes wrong is the way's failure.
