@@ -358,6 +358,12 @@ Size element_count(const Shape& shape) {
   return product;
 }
 
+std::vector<int64_t> concrete(const Shape& shape) {
+  std::vector<int64_t> extents;
+  for (const Size& size : shape) extents.push_back(size.constant());
+  return extents;
+}
+
 std::string to_string(const Shape& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + shape[i].to_string();

@@ -104,6 +104,8 @@ using Shape = std::vector<Size>;
 
 /// Product of all sizes (1 for rank 0).
 Size element_count(const Shape& shape);
+/// The extents of a shape in which all sizes are constant.
+std::vector<int64_t> concrete(const Shape& shape);
 /// `[batch, length, 384]`
 std::string to_string(const Shape& shape);
 

@@ -149,7 +149,6 @@ std::vector<TensorData> evaluate(const Graph& graph, const NamedTensors& inputs)
 }
 
 NamedTensors random_inputs(const Graph& graph, uint64_t seed) {
-  Random random(seed);
   std::set<std::string, std::less<>> names;
   for (const ValueId id : graph.inputs) {
     if (!graph.value(id).shape) continue;
@@ -160,6 +159,11 @@ NamedTensors random_inputs(const Graph& graph, uint64_t seed) {
     const auto range = graph.symbol_ranges.find(symbol);
     symbols[symbol] = range == graph.symbol_ranges.end() ? 3 : range->second.opt;
   }
+  return random_inputs(graph, symbols, seed);
+}
+
+NamedTensors random_inputs(const Graph& graph, const Bindings& symbols, uint64_t seed) {
+  Random random(seed);
   NamedTensors tensors;
   for (const ValueId id : graph.inputs) {
     tensors[graph.value(id).name] = random_tensor(graph.value(id), symbols, random);

@@ -32,6 +32,8 @@ std::vector<TensorData> evaluate_ordered(const Graph& graph, std::span<const Ten
 
 /// Inputs for a trial: symbols take the middle of their range, floats lie in [-1, 1], integers and bools are 0 or 1.
 NamedTensors random_inputs(const Graph& graph, uint64_t seed);
+/// The same with these sizes.
+NamedTensors random_inputs(const Graph& graph, const Bindings& symbols, uint64_t seed);
 
 /// The first element where `actual` departs from `expected` by more than `tolerance` times the largest magnitude
 /// expected, as a sentence; nothing when they agree. NaN agrees with NaN, and equal infinities agree.

@@ -32,12 +32,6 @@ struct Packing {
   int engine_tensor = -1;
 };
 
-std::vector<int64_t> concrete(const Shape& shape) {
-  std::vector<int64_t> extents;
-  for (const Size& size : shape) extents.push_back(size.constant());
-  return extents;
-}
-
 /// A tensor in memory that vectors can be loaded from without crossing cache lines.
 TensorData aligned_tensor(DType type, const std::vector<int64_t>& shape) {
   const int64_t bytes = packed_bytes(type, checked_element_count(type, shape));
@@ -475,7 +469,7 @@ BuiltEngine faster_whole(BuiltEngine measured, EngineBuilder& modelled, const Bu
     keys.push_back(fmt::format("whole {} {}", static_cast<int>(options.tuning), ways.to_string()));
   }
   try {
-    const auto known = known_times(keys, options);
+    const auto known = options.timings.find_all(keys);
     if (known && (*known)[1] >= kWinningWhole * (*known)[0]) return measured;
     BuiltEngine other = modelled.build();
     const std::vector<double> times =
@@ -496,6 +490,16 @@ BuiltEngine faster_whole(BuiltEngine measured, EngineBuilder& modelled, const Bu
 }
 
 }  // namespace
+
+std::optional<std::vector<double>> TimingCache::find_all(const std::vector<std::string>& keys) const {
+  std::vector<double> times;
+  for (const std::string& key : keys) {
+    const auto time = find ? find(key) : std::nullopt;
+    if (!time) return std::nullopt;
+    times.push_back(*time);
+  }
+  return times;
+}
 
 BuiltEngine build_engine(FusedProgram program, const BuildOptions& options) {
   if (!options.device || options.tuning == Tuning::kOff || bytes_of_constants(program) > kMostCompared) {

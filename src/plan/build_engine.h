@@ -39,6 +39,9 @@ struct PackedConstant {
 struct TimingCache {
   std::function<std::optional<double>(const std::string& key)> find;
   std::function<void(const std::string& key, double milliseconds)> store;
+
+  /// The times of all keys; nothing where one is missing.
+  std::optional<std::vector<double>> find_all(const std::vector<std::string>& keys) const;
 };
 
 /// The libraries that may compete with generated kernels, as the driver hands them in.

@@ -268,9 +268,7 @@ class ChannelPacking {
   /// Appends the constant of the new weights to the program, zero where the old ones end.
   int add_weights(const TensorDecl& decl) {
     const FusedTensor& old = *tensor_of(weights_);
-    std::vector<int64_t> shape;
-    for (const Size& size : decl.shape) shape.push_back(size.constant());
-    TensorData data = TensorData::zeros(decl.type, shape);
+    TensorData data = TensorData::zeros(decl.type, concrete(decl.shape));
     copy_weights(old.constant->bytes(), data);
     const std::string name = old.name + "/packed";
     tensors_.push_back({name, decl.type, decl.shape, std::move(data), -1});

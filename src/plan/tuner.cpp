@@ -318,13 +318,9 @@ std::string Tuner::timing_key(const Job& job, const std::string& way) const {
 }
 
 std::optional<std::vector<double>> Tuner::known_times(const Job& job) const {
-  std::vector<double> known;
-  for (const std::string& way : job.ways) {
-    const auto time = options_.timings.find ? options_.timings.find(timing_key(job, way)) : std::nullopt;
-    if (!time) return std::nullopt;
-    known.push_back(*time);
-  }
-  return known;
+  std::vector<std::string> keys;
+  for (const std::string& way : job.ways) keys.push_back(timing_key(job, way));
+  return options_.timings.find_all(keys);
 }
 
 void Tuner::measure(const Job& job, Runners& built, RegionChoice& choice) const {

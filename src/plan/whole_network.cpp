@@ -54,16 +54,6 @@ class Whole {
 
 }  // namespace
 
-std::optional<std::vector<double>> known_times(const std::vector<std::string>& keys, const BuildOptions& options) {
-  std::vector<double> known;
-  for (const std::string& key : keys) {
-    const auto time = options.timings.find ? options.timings.find(key) : std::nullopt;
-    if (!time) return std::nullopt;
-    known.push_back(*time);
-  }
-  return known;
-}
-
 std::vector<double> time_engines(const std::vector<std::shared_ptr<const Engine>>& engines,
                                  const std::vector<std::string>& keys, const BuildOptions& options) {
   std::vector<std::unique_ptr<Whole>> wholes;

@@ -4,16 +4,12 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "plan/build_engine.h"
 
 namespace graft {
-
-/// The times of engines as an earlier measurement left them under `keys`; nothing where one is missing.
-std::optional<std::vector<double>> known_times(const std::vector<std::string>& keys, const BuildOptions& options);
 
 /// The median milliseconds of each engine, run in turns at usual sizes on the device of the options, which remember
 /// them by `keys`. Throws Error where one cannot be measured (a step runs in the interpreter, sizes are computed by the

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/random.h"
 #include "fuse/fused_program.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
@@ -24,20 +23,6 @@ namespace {
 [[maybe_unused]] const int gpus_are_named = setenv("GRAFT_EMULATED_GPU", "sm_90a,sm_80", 0);
 [[maybe_unused]] const int cache_is_off = setenv("GRAFT_CACHE", "/dev/null", 1);
 
-TensorData draw(const Value& value, const Bindings& sizes, Random& random) {
-  std::vector<int64_t> extents;
-  for (const Size& size : *value.shape) extents.push_back(size.evaluate(sizes));
-  TensorData data = TensorData::zeros(value.type, extents);
-  for (int64_t i = 0; i < data.element_count(); ++i) {
-    if (is_float(value.type)) {
-      data.write_double(i, random.uniform(-1, 1));
-    } else {
-      data.write_integer(i, random.integer(0, 1));
-    }
-  }
-  return data;
-}
-
 }  // namespace
 
 double tolerance_on_gpu(std::string_view type) {
@@ -49,12 +34,9 @@ double tolerance_on_gpu(std::string_view type) {
 GpuCase::GpuCase(std::string_view text, Bindings sizes, const std::string& precision)
     : graph_(parse_graph(text)), sizes_(std::move(sizes)) {
   infer_types(graph_);
-  Random random(11);
-  for (const ValueId input : graph_.inputs) {
-    const Value& value = graph_.value(input);
-    inputs_[value.name] = draw(value, sizes_, random);
-  }
-  expected_ = evaluate(graph_, {inputs_.begin(), inputs_.end()});
+  const NamedTensors inputs = random_inputs(graph_, sizes_, 11);
+  inputs_ = {inputs.begin(), inputs.end()};
+  expected_ = evaluate(graph_, inputs);
   if (!precision.empty()) set_option(options_, {"precision", precision});
   rewrite(graph_, options_);
 }

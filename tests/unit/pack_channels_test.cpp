@@ -44,12 +44,6 @@ Region convolution(const Stem& s, DType multiplied, bool channels_last = true) {
                   })});
 }
 
-std::vector<int64_t> concrete(const Shape& shape) {
-  std::vector<int64_t> extents;
-  for (const Size& size : shape) extents.push_back(size.constant());
-  return extents;
-}
-
 TensorData filled(const TensorDecl& decl) {
   TensorData data = TensorData::zeros(decl.type, concrete(decl.shape));
   // Small numbers whose products and sums are exact.

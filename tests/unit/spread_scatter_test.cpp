@@ -10,12 +10,6 @@
 namespace graft {
 namespace {
 
-std::vector<int64_t> concrete(const Shape& shape) {
-  std::vector<int64_t> extents;
-  for (const Size& size : shape) extents.push_back(size.constant());
-  return extents;
-}
-
 /// Numbers that are all different, and for integers indices below 5 that often repeat.
 TensorData filled(const TensorDecl& decl) {
   TensorData data = TensorData::zeros(decl.type, concrete(decl.shape));

@@ -2,7 +2,10 @@
 // What the parts of a kernel's writer tell each other: how threads share out points, rows, columns and products.
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,6 +15,12 @@
 #include "codegen/cuda/operand_address.h"
 
 namespace graft::cuda {
+
+inline int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// Of an element in memory; those narrower than a byte count as one.
+inline int bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
+/// The most points of an axis; 0 where that is not known.
+inline int64_t bound_of(const tile::Axis& axis) { return as_integer(axis.extent).value_or(axis.bound); }
 
 /// A tensor as the copy engine sees it, and the box of it that one copy brings: the contiguous axis first.
 struct BoxedTensor {
@@ -114,6 +123,9 @@ struct RowWalk {
   int64_t rows = 1;    ///< that are dealt at a time: all, or those of the last axis but one
   int64_t across = 1, down = 1;
   int64_t steps_at_once = 1, rows_at_once = 1;  ///< of a thread; loaded before they are stored
+  int64_t all_rows() const { return std::accumulate(bounds.begin(), bounds.end(), int64_t{1}, std::multiplies<>()); }
+  int64_t steps() const { return ceil_quotient(pieces, across); }  ///< of a thread along a row
+  int64_t turns() const { return ceil_quotient(rows, down); }      ///< of a thread, over rows
   // Names: the thread's place in a row and its row, those of the loops over the axes outside of the rows, over rows and
   // along them.
   std::string column = {}, line = {}, outer = {}, first = {}, step = {};

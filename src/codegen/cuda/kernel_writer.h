@@ -66,6 +66,7 @@ class KernelWriter {
   void scan_points(const tile::Scan& scan);
   void scan_rows(const tile::Scan& scan, const RunningFold& fold);
   void scan_row(const RowScan& row);
+  void scan_element(const tile::Scan& scan, const std::vector<PointAccess>& accesses, const std::string& state);
   void name_row_axis(const RowScan& row, const std::string& name);
   void open_row_piece(const RowScan& row);
   void open_row_element(const RowScan& row);
@@ -145,6 +146,7 @@ class KernelWriter {
                         const std::vector<std::string>& extents, const std::string& turn);
   int turns_at_once(const PointDeal& deal, int64_t nodes, int64_t bytes) const;
   std::string pointer_to(const PointAccess& access);
+  std::string pointer_text(int buffer, const RowAddress& address);
   int bytes_of_narrowest(const std::vector<PointAccess>& accesses) const;
   void bind_index(const Expr& variable, const std::string& name, int64_t bound);
 

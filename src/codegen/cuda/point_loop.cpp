@@ -11,12 +11,6 @@ namespace {
 constexpr int64_t kMostPoints = int64_t{1} << 30;
 constexpr int64_t kFewTurns = 4, kFewNodes = 24;
 
-int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int64_t bound_of(const tile::Axis& axis) { return as_integer(axis.extent).value_or(axis.bound); }
-
-int bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
-
 /// Loads that happen at every point: not inside a select's branch.
 void loads_at_every_point(const Expr& e, std::unordered_set<const ExprNode*>& seen, std::vector<Expr>& loads) {
   if (!seen.insert(e.get()).second) return;
@@ -289,10 +283,14 @@ std::string KernelWriter::wide_condition(const tile::Axis& axis, const std::vect
 
 std::string KernelWriter::pointer_to(const PointAccess& access) {
   if (const auto place = walked_.find(access.indices); place != walked_.end()) return place->second;
-  const RowAddress address = *names_.row_address(access.buffer, *access.indices, -1);
-  std::string text = fmt::format("{} + ({})", names_.buffers[access.buffer], names_.affine_text(address.affine));
-  for (const auto& [row, step] : address.rows)
+  return pointer_text(access.buffer, *names_.row_address(access.buffer, *access.indices, -1));
+}
+
+std::string KernelWriter::pointer_text(int buffer, const RowAddress& address) {
+  std::string text = fmt::format("{} + ({})", names_.buffers[buffer], names_.affine_text(address.affine));
+  for (const auto& [row, step] : address.rows) {
     text += fmt::format(" + {} * {}", expressions_.value(row), names_.size(step));
+  }
   return text;
 }
 

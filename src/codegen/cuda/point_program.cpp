@@ -10,8 +10,6 @@ using namespace points;
 
 namespace {
 
-int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 bool is_product(const Expr& e) { return is_call(e, Intrinsic::kMul) && e->type == DType::kFloat32; }
 
 /// Quotients rounded to halves by what all neighbours share.

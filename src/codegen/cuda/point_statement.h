@@ -8,10 +8,6 @@
 
 namespace graft::cuda::points {
 
-inline int64_t bound_of(const tile::Axis& axis) { return as_integer(axis.extent).value_or(axis.bound); }
-
-inline int bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
-
 inline const std::vector<tile::Axis>& axes_of(const tile::Statement& statement) {
   if (const auto* map = std::get_if<tile::Map>(&statement.node)) return map->axes;
   return std::get<tile::Reduce>(statement.node).axes;

@@ -10,10 +10,6 @@ namespace {
 
 constexpr int64_t kFewElements = 16;
 
-int64_t bound_of(const tile::Axis& axis) { return as_integer(axis.extent).value_or(axis.bound); }
-
-int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// The product of the bounds; 0 when one is not known or the product is large.
 int64_t points_of(const std::vector<tile::Axis>& axes) {
   int64_t points = 1;
@@ -41,8 +37,6 @@ int64_t state_bytes(const tile::Reduce& reduce) {
   }
   return ceil_quotient(bytes, alignment) * alignment;
 }
-
-int bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
 
 }  // namespace
 

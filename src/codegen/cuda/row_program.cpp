@@ -16,10 +16,6 @@ constexpr int64_t kLeastWorking = 28;  // with which it can do
 constexpr int64_t kRegisters = 65536;  // of a multiprocessor
 constexpr int64_t kMostWords = 160;    // registers of a thread for what it keeps
 
-int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
-
 bool is_variable(const Expr& e, const tile::Axis& axis) {
   return e->kind == ExprKind::kVariable && e->variable == axis.variable->variable;
 }

@@ -11,8 +11,6 @@ namespace {
 constexpr int64_t kStreamSlack = 8192;  // bytes of a block's memory beside two rows
 constexpr int64_t kLeastThreads = 512;  // of a block that is alone on its multiprocessor
 
-int64_t bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
-
 }  // namespace
 
 /// Whether a block has room for one row in registers and for two in its memory: then the copy engine brings the next

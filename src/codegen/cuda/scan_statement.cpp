@@ -222,6 +222,22 @@ void KernelWriter::load_row_piece(const RowScan& row) {
   }
 }
 
+/// The results at element j, and the state that takes it in, before or behind them.
+void KernelWriter::scan_element(const tile::Scan& scan, const std::vector<PointAccess>& accesses,
+                                const std::string& state) {
+  names_.variables[scan.state[0]->variable] = state;
+  if (!scan.exclusive) code_.line("{0} = combine({0}, x[u][j]);", state);
+  for (size_t s = 0; s < scan.stores.size(); ++s) {
+    const std::string value = expressions_.value(scan.stores[s].value);
+    if (accesses[s].wide) {
+      code_.line("y{}.at[j] = {};", s, value);
+    } else {
+      store(scan.stores[s], value, true);
+    }
+  }
+  if (scan.exclusive) code_.line("{0} = combine({0}, x[u][j]);", state);
+}
+
 /// The stores of piece u, with `state` going through it.
 void KernelWriter::store_row_piece(const RowScan& row) {
   const std::vector<tile::Store>& stores = row.scan->stores;
@@ -233,17 +249,7 @@ void KernelWriter::store_row_piece(const RowScan& row) {
     if (row.accesses[s].wide) code_.line("{} y{};", pack(s), s);
   }
   open_row_element(row);
-  names_.variables[row.scan->state[0]->variable] = "state";
-  if (!row.scan->exclusive) code_.line("state = combine(state, x[u][j]);");
-  for (size_t s = 0; s < stores.size(); ++s) {
-    const std::string value = expressions_.value(stores[s].value);
-    if (row.accesses[s].wide) {
-      code_.line("y{}.at[j] = {};", s, value);
-    } else {
-      store(stores[s], value, true);
-    }
-  }
-  if (row.scan->exclusive) code_.line("state = combine(state, x[u][j]);");
+  scan_element(*row.scan, row.accesses, "state");
   expressions_.leave();
   code_.close();
   name_row_axis(row, row.along + "s");
@@ -418,17 +424,7 @@ void KernelWriter::store_column_rows(const ColumnScan& columns, const std::strin
     if (columns.accesses[s].wide) code_.line("{} y{};", pack(s), s);
   }
   open_columns(columns, column);
-  names_.variables[columns.scan->state[0]->variable] = "state[j]";
-  if (!columns.scan->exclusive) code_.line("state[j] = combine(state[j], x[u][j]);");
-  for (size_t s = 0; s < stores.size(); ++s) {
-    const std::string value = expressions_.value(stores[s].value);
-    if (columns.accesses[s].wide) {
-      code_.line("y{}.at[j] = {};", s, value);
-    } else {
-      store(stores[s], value, true);
-    }
-  }
-  if (columns.scan->exclusive) code_.line("state[j] = combine(state[j], x[u][j]);");
+  scan_element(*columns.scan, columns.accesses, "state[j]");
   close_columns(columns, column);
   for (size_t s = 0; s < stores.size(); ++s) {
     if (columns.accesses[s].wide) code_.line("*({}*)({}) = y{};", pack(s), pointer_to(columns.accesses[s]), s);

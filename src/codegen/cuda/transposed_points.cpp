@@ -14,8 +14,6 @@ namespace {
 
 constexpr int64_t kWarp = 32;
 
-int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// How the pieces of a tile are dealt to the lanes of warps: `columns` x `rows` of them, one piece or pair each.
 struct TileDeal {
   int64_t vector = 4, pair = 1;           ///< elements of 16 bytes; rows in one word

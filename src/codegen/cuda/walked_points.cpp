@@ -4,8 +4,6 @@
 // offset from the row's, and conditions on it are known for most steps when the kernel is compiled.
 #include <algorithm>
 #include <bit>
-#include <functional>
-#include <numeric>
 
 #include "codegen/cuda/kernel_writer.h"
 
@@ -17,14 +15,9 @@ constexpr int64_t kMostUnrolled = 32;        // steps along a row, of which each
 constexpr int kWhole = 16;                   // bytes with which other ways do as well
 constexpr int64_t kAtOnce = 16, kBytes = 64;  // pieces of a thread that are on their way, and their bytes
 
-int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
-
 /// When a piece is inside of its row, where that is not always so.
 void add_end(const RowWalk& walk, const std::string& piece, const std::string& extent, std::vector<std::string>& to) {
-  const int64_t steps = ceil_quotient(walk.pieces, walk.across);
-  const int64_t reach = ceil_quotient(steps, walk.steps_at_once) * walk.steps_at_once * walk.across;
+  const int64_t reach = ceil_quotient(walk.steps(), walk.steps_at_once) * walk.steps_at_once * walk.across;
   if (walk.exact && reach > walk.pieces) to.push_back(fmt::format("{} < {}", piece, walk.pieces));
   if (walk.exact) return;
   to.push_back(walk.vector == 1 ? fmt::format("{} < {}", piece, extent)
@@ -60,8 +53,7 @@ std::optional<RowWalk> KernelWriter::walk_of_rows(const tile::Map& map, int vect
   }
   // The rows of the last axis but one by themselves where few threads are left idle by that: their places are known
   // then for each step.
-  const int64_t all = std::accumulate(walk.bounds.begin(), walk.bounds.end(), int64_t{1}, std::multiplies<>());
-  const int64_t inner = walk.bounds.empty() ? 1 : walk.bounds.back();
+  const int64_t all = walk.all_rows(), inner = walk.bounds.empty() ? 1 : walk.bounds.back();
   int64_t least = INT64_MAX;
   for (const int64_t rows : {inner, all}) {
     for (int64_t across = kLeast; across <= std::min<int64_t>(kMost, program_.threads); across *= 2) {
@@ -103,10 +95,7 @@ void KernelWriter::point_at_row(const tile::Map& map, const RowWalk& walk, const
       rows = fmt::format(" + k * {}", *step * walk.down);
     }
     address->affine.coefficients.erase(last);
-    std::string text = fmt::format("{} + ({})", names_.buffers[buffer], names_.affine_text(address->affine));
-    for (const auto& [each, step] : address->rows) {
-      text += fmt::format(" + {} * {}", expressions_.value(each), names_.size(step));
-    }
+    const std::string text = pointer_text(buffer, *address);
     const std::string name = code_.fresh("w"), type = type_name(names_.buffer(buffer).type);
     code_.line("{}{}* const {} = {} + {} * {};", is_store ? "" : "const ", type, name, text, walk.column, walk.vector);
     walked_[&indices] = fmt::format("{}{} + ({} + v) * {}", name, rows, walk.step, walk.across * walk.vector);
@@ -140,8 +129,7 @@ void KernelWriter::define_walked(const tile::Map& map, const std::string& j) {
 /// map -> for each row of this thread's warps, steps along it; short rows several at a time.
 void KernelWriter::walked_points(const tile::Map& map, const std::vector<std::string>& extents, RowWalk walk,
                                  const std::vector<PointAccess>& accesses) {
-  const int64_t all = std::accumulate(walk.bounds.begin(), walk.bounds.end(), int64_t{1}, std::multiplies<>());
-  const int64_t steps = ceil_quotient(walk.pieces, walk.across), turns = ceil_quotient(walk.rows, walk.down);
+  const int64_t steps = walk.steps(), turns = walk.turns();
   const int64_t at_once = std::clamp<int64_t>(kBytes / walk.bytes, 1, kAtOnce);
   walk.steps_at_once = ceil_quotient(steps, ceil_quotient(steps, at_once));
   walk.rows_at_once = std::clamp<int64_t>(at_once / steps, 1, turns);
@@ -156,7 +144,7 @@ void KernelWriter::walked_points(const tile::Map& map, const std::vector<std::st
   code_.open(threads.empty() ? "" : fmt::format("if ({})", all_of(threads)));
   walk.outer = code_.fresh("r"), walk.first = code_.fresh("r"), walk.step = code_.fresh("q");
   unroll(false);
-  code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", walk.outer, all / walk.rows));
+  code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", walk.outer, walk.all_rows() / walk.rows));
   unroll(turns * steps <= kMostUnrolled);
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", walk.first, turns, walk.rows_at_once));
   unroll(steps <= kMostUnrolled);
@@ -183,7 +171,6 @@ void KernelWriter::walked_points(const tile::Map& map, const std::vector<std::st
 /// y[u] = the pieces of some rows; or stores them.
 void KernelWriter::walk_rows(const tile::Map& map, const std::vector<std::string>& extents, const RowWalk& walk,
                              const std::vector<PointAccess>& accesses, bool stores) {
-  const int64_t steps = ceil_quotient(walk.pieces, walk.across), turns = ceil_quotient(walk.rows, walk.down);
   const auto ahead = walked_;
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int k = 0; k < {}; ++k)", walk.rows_at_once));
@@ -191,7 +178,7 @@ void KernelWriter::walk_rows(const tile::Map& map, const std::vector<std::string
   const std::string row = code_.fresh("y");
   code_.line("const int {} = {} + ({} + k) * {};", row, walk.line, walk.first, walk.down);
   std::vector<std::string> conditions;
-  if (ceil_quotient(turns, walk.rows_at_once) * walk.rows_at_once * walk.down > walk.rows) {
+  if (ceil_quotient(walk.turns(), walk.rows_at_once) * walk.rows_at_once * walk.down > walk.rows) {
     conditions.push_back(fmt::format("{} < {}", row, walk.rows));
   }
   name_rows(map, extents, walk, row, conditions);
@@ -207,7 +194,7 @@ void KernelWriter::walk_rows(const tile::Map& map, const std::vector<std::string
   code_.line("const int u = k * {} + v, {} = {} + ({} + v) * {};", walk.steps_at_once, piece, walk.column, walk.step,
              walk.across);
   std::vector<std::string> ends;
-  if (steps > 1) add_end(walk, piece, extents.back(), ends);
+  if (walk.steps() > 1) add_end(walk, piece, extents.back(), ends);
   code_.open(ends.empty() ? "" : fmt::format("if ({})", ends[0]));
   expressions_.enter();
   if (stores) {
