@@ -124,11 +124,13 @@ struct RowWalk {
   int64_t across = 1, down = 1;
   int64_t steps_at_once = 1, rows_at_once = 1;  ///< of a thread; loaded before they are stored
   int64_t all_rows() const { return std::accumulate(bounds.begin(), bounds.end(), int64_t{1}, std::multiplies<>()); }
-  int64_t steps() const { return ceil_quotient(pieces, across); }  ///< of a thread along a row
+  int64_t line = 0;  ///< elements of a line of memory, where steps begin at lines and not where the row does; or 0
+  int64_t steps() const { return steps_of(across); }  ///< of a thread along a row
+  int64_t steps_of(int64_t threads) const { return ceil_quotient(pieces + (line > 0 ? line / vector - 1 : 0), threads); }
   int64_t turns() const { return ceil_quotient(rows, down); }      ///< of a thread, over rows
-  // Names: the thread's place in a row and its row, those of the loops over the axes outside of the rows, over rows and
-  // along them.
-  std::string column = {}, line = {}, outer = {}, first = {}, step = {};
+  // Names: the thread's place in a row and its first row, its first element of a row, those of the loops over the axes
+  // outside of the rows, over rows and along them.
+  std::string column = {}, own_row = {}, start = {}, outer = {}, first = {}, step = {};
 };
 
 /// One store of a map, or a load that it needs at every point, in pieces of several elements where `wide`.

@@ -124,9 +124,10 @@ class KernelWriter {
   // point_loop.cpp: points dealt to threads
   bool dealt_map(const tile::Map& map, const std::vector<std::string>& extents);
   void dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
-                    const std::vector<PointAccess>& accesses);
+                    std::vector<PointAccess> accesses);
   void compute_piece(const tile::Map& map, int vector, std::vector<PointAccess> accesses);
   void choose_piece(const Expr& choice, int vector, std::vector<PointAccess>& accesses);
+  std::optional<std::string> chosen_place(const Expr& e, const std::vector<PointAccess>& accesses);
   void load_choice(const Expr& e, int vector, const std::string& piece, const std::vector<PointAccess>& accesses);
   void store_piece(const tile::Map& map, size_t number, int vector, const std::string& to, const PointAccess& access);
   void store_points(const tile::Map& map, int vector, int at_once, const std::vector<PointAccess>& accesses);
@@ -148,6 +149,13 @@ class KernelWriter {
   std::string pointer_to(const PointAccess& access);
   std::string pointer_text(int buffer, const RowAddress& address);
   int bytes_of_narrowest(const std::vector<PointAccess>& accesses) const;
+
+  // streamed_points.cpp: operands of several points loaded ahead
+  bool is_read_once(const tile::Map& map, const PointAccess& access) const;
+  int stream_loads(const tile::Map& map, const PointDeal& deal, int vector, int64_t nodes,
+                   std::vector<PointAccess>& accesses) const;
+  void streamed_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
+                       const PointDeal& dealt, int at_once, std::vector<PointAccess> accesses);
   void bind_index(const Expr& variable, const std::string& name, int64_t bound);
 
   // piece_elements.cpp: pieces each of whose elements has an expression of its own
@@ -167,8 +175,10 @@ class KernelWriter {
                  const std::string& row, std::vector<std::string>& conditions);
   void walked_points(const tile::Map& map, const std::vector<std::string>& extents, RowWalk walk,
                      const std::vector<PointAccess>& accesses);
-  void walk_rows(const tile::Map& map, const std::vector<std::string>& extents, const RowWalk& walk,
+  void walk_rows(const tile::Map& map, const std::vector<std::string>& extents, RowWalk walk,
                  const std::vector<PointAccess>& accesses, bool stores);
+  int64_t line_of_rows(const tile::Map& map, const RowWalk& walk) const;
+  void begin_at_line(const tile::Map& map, RowWalk& walk);
 
   // transposed_points.cpp: tiles that lie in shared memory the other way round
   bool fills_transposed(const tile::Map& map) const;

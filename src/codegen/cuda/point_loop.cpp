@@ -341,15 +341,14 @@ int KernelWriter::bytes_of_narrowest(const std::vector<PointAccess>& accesses) c
 }
 
 void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
-                                const std::vector<PointAccess>& accesses) {
+                                std::vector<PointAccess> accesses) {
   if (const auto walk = walk_of_rows(map, vector, accesses)) return walked_points(map, extents, *walk, accesses);
   const PointDeal dealt = deal(map.axes, vector);
   int64_t bytes = 0;
   for (const PointAccess& access : accesses) {
     bytes = std::max<int64_t>(bytes, int64_t{vector} * bytes_of(names_.buffer(access.buffer).type));
   }
-  // Whole pieces at known places that are computed with: the other warps of the multiprocessor keep loads enough in
-  // flight.
+  // Whole pieces at known places that are computed with: operands wait in registers, not results.
   const bool known = std::all_of(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
     return names_.address(access.buffer, *access.indices).has_value();
   });
@@ -357,7 +356,12 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   // But for few turns of which the last is of few threads: then its load does not wait for the others' ends.
   const int64_t points = dealt.pieces() * dealt.rows(), reach = dealt.turns * program_.threads;
   const bool uneven = dealt.turns <= kFewTurns && 8 * reach > 9 * points && nodes_of(map) <= kFewNodes;
-  const int at_once = whole && !only_moves(map) && !uneven ? 1 : turns_at_once(dealt, nodes_of(map), bytes);
+  const bool streams = whole && !only_moves(map) && !uneven && !map.condition;
+  if (streams && !has_phases(map, vector)) {
+    const int at_once = stream_loads(map, dealt, vector, nodes_of(map), accesses);
+    return streamed_points(map, extents, vector, dealt, at_once, accesses);
+  }
+  const int at_once = streams ? 1 : turns_at_once(dealt, nodes_of(map), bytes);
   const std::string first = code_.fresh("q");
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, dealt.turns, at_once));
@@ -409,13 +413,34 @@ void KernelWriter::compute_piece(const tile::Map& map, int vector, std::vector<P
 
 /// Loads the piece that is chosen, instead of those accesses.
 void KernelWriter::choose_piece(const Expr& choice, int vector, std::vector<PointAccess>& accesses) {
-  const std::string piece = code_.fresh("v");
-  code_.line("Pack<{}, {}> {};", type_name(choice->type), vector, piece);
-  load_choice(choice, vector, piece, accesses);
+  const std::string piece = code_.fresh("c");
+  const std::string pack = fmt::format("Pack<{}, {}>", type_name(choice->type), vector);
+  if (const auto place = chosen_place(choice, accesses)) {
+    code_.line("const {0} {1} = *(const {0}*)({2});", pack, piece, *place);
+  } else {
+    code_.line("{} {};", pack, piece);
+    load_choice(choice, vector, piece, accesses);
+  }
   for_each(choice, [&](const Expr& node) {
     std::erase_if(accesses, [&](const PointAccess& access) { return access.load.get() == node.get(); });
   });
   accesses.push_back({.load = choice, .wide = true, .name = piece});
+}
+
+/// C++ for where the chosen piece lies, so that one load does for all branches; nothing where conditions or places load
+/// what the branch not taken guards.
+std::optional<std::string> KernelWriter::chosen_place(const Expr& e, const std::vector<PointAccess>& accesses) {
+  if (const PointAccess* access = wide_access(e, accesses)) {
+    if (!names_.address(access->buffer, *access->indices)) return std::nullopt;
+    return fmt::format("({})", pointer_to(*access));
+  }
+  bool loads = false;
+  for_each(e->args[0], [&](const Expr& node) { loads |= node->kind == ExprKind::kLoad; });
+  if (loads) return std::nullopt;
+  const std::string condition = expressions_.value(e->args[0]);
+  const auto taken = chosen_place(e->args[1], accesses), other = chosen_place(e->args[2], accesses);
+  if (!taken || !other) return std::nullopt;
+  return fmt::format("({} ? {} : {})", condition, *taken, *other);
 }
 
 void KernelWriter::load_choice(const Expr& e, int vector, const std::string& piece,

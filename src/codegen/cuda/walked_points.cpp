@@ -14,14 +14,25 @@ constexpr int64_t kLeast = 32, kMost = 256;  // threads of a row
 constexpr int64_t kMostUnrolled = 32;        // steps along a row, of which each has code of its own
 constexpr int kWhole = 16;                   // bytes with which other ways do as well
 constexpr int64_t kAtOnce = 16, kBytes = 64;  // pieces of a thread that are on their way, and their bytes
+constexpr int64_t kLine = 128, kLeastLines = 4;  // bytes of a line of memory; lines of a row whose steps begin at them
 
-/// When a piece is inside of its row, where that is not always so.
-void add_end(const RowWalk& walk, const std::string& piece, const std::string& extent, std::vector<std::string>& to) {
-  const int64_t reach = ceil_quotient(walk.steps(), walk.steps_at_once) * walk.steps_at_once * walk.across;
-  if (walk.exact && reach > walk.pieces) to.push_back(fmt::format("{} < {}", piece, walk.pieces));
-  if (walk.exact) return;
-  to.push_back(walk.vector == 1 ? fmt::format("{} < {}", piece, extent)
-                                : fmt::format("{} * {} < {}", piece, walk.vector, extent));
+/// When the elements from `start` on are inside of their row, where that is not always so: at some step, or at any.
+std::vector<std::string> insides(const RowWalk& walk, const std::string& start, const std::string& extent) {
+  const int64_t stride = walk.across * walk.vector, length = walk.pieces * walk.vector;
+  const int64_t reach = ceil_quotient(walk.steps(), walk.steps_at_once) * walk.steps_at_once * stride;
+  std::vector<std::string> conditions;
+  const std::string step = fmt::format("{} + v", walk.step);
+  if (walk.line > 0) {
+    conditions.push_back(fmt::format("({} >= {} || {} >= 0)", step, ceil_quotient(walk.line, stride), start));
+  }
+  if (!walk.exact) {
+    conditions.push_back(fmt::format("{} < {}", start, extent));
+  } else if (walk.line > 0) {
+    conditions.push_back(fmt::format("({} < {} || {} < {})", step, length / stride, start, length));
+  } else if (reach > length) {
+    conditions.push_back(fmt::format("{} < {}", start, length));
+  }
+  return conditions;
 }
 
 }  // namespace
@@ -48,6 +59,7 @@ std::optional<RowWalk> KernelWriter::walk_of_rows(const tile::Map& map, int vect
     if (!place || !place->affine.coefficient(last).is(0)) walk.bytes = std::max(walk.bytes, bytes);
   }
   if (!narrow || 4 * walk.pieces < 3 * kLeast) return std::nullopt;
+  walk.line = line_of_rows(map, walk);
   for (size_t i = 0; i + 1 < map.axes.size(); ++i) {
     walk.bounds.push_back(as_integer(map.axes[i].extent).value_or(map.axes[i].bound));
   }
@@ -58,13 +70,28 @@ std::optional<RowWalk> KernelWriter::walk_of_rows(const tile::Map& map, int vect
   for (const int64_t rows : {inner, all}) {
     for (int64_t across = kLeast; across <= std::min<int64_t>(kMost, program_.threads); across *= 2) {
       const int64_t down = program_.threads / across;
-      const int64_t turns = ceil_quotient(walk.pieces, across) * ceil_quotient(rows, down) * (all / rows);
+      const int64_t turns = walk.steps_of(across) * ceil_quotient(rows, down) * (all / rows);
       if (8 * turns > 7 * least && (rows != inner || turns > least)) continue;
       least = std::min(least, turns);
       walk.rows = rows, walk.across = across, walk.down = down;
     }
   }
   return walk;
+}
+
+/// The elements of a line of memory where it pays that a warp's stores fill lines: long rows that begin inside of any.
+int64_t KernelWriter::line_of_rows(const tile::Map& map, const RowWalk& walk) const {
+  const int last = map.axes.back().variable->variable;
+  if (map.stores.size() != 1) return 0;
+  const tile::Store& store = map.stores[0];
+  const int64_t bytes = bytes_of(names_.buffer(store.buffer).type), line = kLine / bytes;
+  auto place = names_.row_address(store.buffer, store.indices, last);
+  if (!place || !place->rows.empty() || walk.pieces * walk.vector * bytes < kLeastLines * kLine) return 0;
+  bool begin_at_lines = place->affine.offset.is_multiple_of(line);
+  for (const auto& [variable, step] : place->affine.coefficients) {
+    begin_at_lines = begin_at_lines && (variable == last || step.is_multiple_of(line));
+  }
+  return begin_at_lines ? 0 : line;
 }
 
 /// Names what the elements of a row have in common, as far as it is computed at each.
@@ -97,7 +124,7 @@ void KernelWriter::point_at_row(const tile::Map& map, const RowWalk& walk, const
     address->affine.coefficients.erase(last);
     const std::string text = pointer_text(buffer, *address);
     const std::string name = code_.fresh("w"), type = type_name(names_.buffer(buffer).type);
-    code_.line("{}{}* const {} = {} + {} * {};", is_store ? "" : "const ", type, name, text, walk.column, walk.vector);
+    code_.line("{}{}* const {} = {} + {};", is_store ? "" : "const ", type, name, text, walk.start);
     walked_[&indices] = fmt::format("{}{} + ({} + v) * {}", name, rows, walk.step, walk.across * walk.vector);
   };
   for (const tile::Store& store : map.stores) {
@@ -134,13 +161,16 @@ void KernelWriter::walked_points(const tile::Map& map, const std::vector<std::st
   walk.steps_at_once = ceil_quotient(steps, ceil_quotient(steps, at_once));
   walk.rows_at_once = std::clamp<int64_t>(at_once / steps, 1, turns);
   const auto unroll = [&](bool all_of_it) { code_.line("#pragma unroll{}", all_of_it ? "" : " 1"); };
-  walk.column = code_.fresh("x"), walk.line = code_.fresh("y");
+  walk.column = code_.fresh("x"), walk.own_row = code_.fresh("y");
   // A remainder by a power of two tells the compiler how large these are.
-  code_.line("const int {} = threadIdx.x % {}, {} = threadIdx.x % {} / {};", walk.column, walk.across, walk.line,
+  code_.line("const int {} = threadIdx.x % {}, {} = threadIdx.x % {} / {};", walk.column, walk.across, walk.own_row,
              std::bit_ceil(static_cast<uint64_t>(program_.threads)), walk.across);
   std::vector<std::string> threads;
-  if (walk.across * walk.down < program_.threads) threads.push_back(fmt::format("{} < {}", walk.line, walk.down));
-  if (steps == 1) add_end(walk, walk.column, extents.back(), threads);
+  if (walk.across * walk.down < program_.threads) threads.push_back(fmt::format("{} < {}", walk.own_row, walk.down));
+  walk.start = walk.vector == 1 ? walk.column : fmt::format("{} * {}", walk.column, walk.vector);
+  if (steps == 1 && walk.line == 0) {
+    for (const std::string& inside : insides(walk, walk.start, extents.back())) threads.push_back(inside);
+  }
   code_.open(threads.empty() ? "" : fmt::format("if ({})", all_of(threads)));
   walk.outer = code_.fresh("r"), walk.first = code_.fresh("r"), walk.step = code_.fresh("q");
   unroll(false);
@@ -154,10 +184,10 @@ void KernelWriter::walked_points(const tile::Map& map, const std::vector<std::st
                walk.rows_at_once * walk.steps_at_once);
   }
   expressions_.enter();
-  if (const Expr row = axis_of_rows(map, walk)) {
+  if (const Expr row = axis_of_rows(map, walk); row && walk.line == 0) {
     std::vector<std::string> ignored;
     const std::string start = code_.fresh("y");
-    code_.line("const int {} = {} + {} * {};", start, walk.line, walk.first, walk.down);
+    code_.line("const int {} = {} + {} * {};", start, walk.own_row, walk.first, walk.down);
     name_rows(map, extents, walk, start, ignored);
     point_at_row(map, walk, row, accesses);
   }
@@ -169,14 +199,14 @@ void KernelWriter::walked_points(const tile::Map& map, const std::vector<std::st
 }
 
 /// y[u] = the pieces of some rows; or stores them.
-void KernelWriter::walk_rows(const tile::Map& map, const std::vector<std::string>& extents, const RowWalk& walk,
+void KernelWriter::walk_rows(const tile::Map& map, const std::vector<std::string>& extents, RowWalk walk,
                              const std::vector<PointAccess>& accesses, bool stores) {
   const auto ahead = walked_;
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int k = 0; k < {}; ++k)", walk.rows_at_once));
   expressions_.enter();
   const std::string row = code_.fresh("y");
-  code_.line("const int {} = {} + ({} + k) * {};", row, walk.line, walk.first, walk.down);
+  code_.line("const int {} = {} + ({} + k) * {};", row, walk.own_row, walk.first, walk.down);
   std::vector<std::string> conditions;
   if (ceil_quotient(walk.turns(), walk.rows_at_once) * walk.rows_at_once * walk.down > walk.rows) {
     conditions.push_back(fmt::format("{} < {}", row, walk.rows));
@@ -187,23 +217,22 @@ void KernelWriter::walk_rows(const tile::Map& map, const std::vector<std::string
   for (const tile::Store& store : map.stores) {
     if (!stores) name_common(store.value, map.axes.back().variable->variable);
   }
+  if (walk.line > 0) begin_at_line(map, walk);
   point_at_row(map, walk, {}, accesses, stores);
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int v = 0; v < {}; ++v)", walk.steps_at_once));
-  const std::string piece = code_.fresh("x");
-  code_.line("const int u = k * {} + v, {} = {} + ({} + v) * {};", walk.steps_at_once, piece, walk.column, walk.step,
-             walk.across);
-  std::vector<std::string> ends;
-  if (walk.steps() > 1) add_end(walk, piece, extents.back(), ends);
-  code_.open(ends.empty() ? "" : fmt::format("if ({})", ends[0]));
+  const std::string start = code_.fresh("x");
+  code_.line("const int u = k * {} + v, {} = {} + ({} + v) * {};", walk.steps_at_once, start, walk.start, walk.step,
+             walk.across * walk.vector);
+  std::vector<std::string> inside;
+  if (walk.steps() > 1 || walk.line > 0) inside = insides(walk, start, extents.back());
+  code_.open(inside.empty() ? "" : fmt::format("if ({})", all_of(inside)));
   expressions_.enter();
   if (stores) {
     for (size_t s = 0; s < map.stores.size(); ++s) {
       store_piece(map, s, walk.vector, fmt::format("({})", walked_.at(&map.stores[s].indices)), accesses[s]);
     }
   } else {
-    const std::string start = walk.vector == 1 ? piece : code_.fresh("i");
-    if (walk.vector > 1) code_.line("const int {} = {} * {};", start, piece, walk.vector);
     bind_index(map.axes.back().variable, start, walk.pieces * walk.vector);
     compute_piece(map, walk.vector, accesses);
   }
@@ -215,6 +244,17 @@ void KernelWriter::walk_rows(const tile::Map& map, const std::vector<std::string
   expressions_.leave();
   code_.close();
   walked_ = ahead;
+}
+
+/// The thread's first element of the current row: before the row's beginning where that lies inside of a line.
+void KernelWriter::begin_at_line(const tile::Map& map, RowWalk& walk) {
+  const tile::Store& store = map.stores[0];
+  auto address = names_.row_address(store.buffer, store.indices, map.axes.back().variable->variable);
+  address->affine.coefficients.erase(map.axes.back().variable->variable);
+  const std::string first = code_.fresh("i");
+  code_.line("const int {} = {} - (int)((u64)({}) / {}u % {}u);", first, walk.start, pointer_text(store.buffer, *address),
+             bytes_of(names_.buffer(store.buffer).type), walk.line);
+  walk.start = first;
 }
 
 /// The axis whose points are the rows, where they are those of one axis.
