@@ -10,7 +10,8 @@
 namespace graft {
 namespace {
 
-constexpr int64_t kMapBytes = 16384;         // of one tile of a map
+constexpr int64_t kMapBytes = 8192;          // of one tile of a map: two pieces of a thread
+constexpr int64_t kRowsBytes = 16384;        // of one tile of maps of rows, and of rows that are shorter than lines
 constexpr int64_t kFewTiles = 512;           // with fewer of them, a map's are smaller, and rows have more threads
 constexpr int64_t kThreadBytes = 16;         // that a thread stores at least
 constexpr int64_t kMostWindow = 64;          // elements of a window that one thread folds
@@ -24,6 +25,8 @@ constexpr int64_t kColumnBytes = 512;         // of columns that one thread keep
 constexpr int64_t kLine = 128;                // bytes that a tile of columns should have side by side
 constexpr int64_t kWarpsOfDevice = 8192;      // that keep the memory of a large one busy
 constexpr int64_t kSquareBytes = 256;         // side of a tile that is transposed
+constexpr int64_t kPieceBytes = 16;           // that one access moves at most
+constexpr int64_t kLongRun = 4 * kLine;       // bytes that rows which begin inside of lines should have side by side
 constexpr int64_t kFewElements = 16;          // folded by one thread
 
 int64_t at(const Size& size, const Bindings& typical) { return std::max<int64_t>(1, size.evaluate(typical)); }
@@ -60,7 +63,7 @@ class Chooser {
     if (const int along = sliding_axis(); along >= 0 && work <= kMostWindow) return windows(along);
     if (work <= kFewElements) {
       if (const int across = transposed_axis(); across >= 0 && work == 1) return square(across);
-      return map(kMapBytes / std::max<int64_t>(element_bytes(), 2) / (work > 1 ? 2 : 1));
+      return map();
     }
     if (only_maps()) return rows_of_maps(work);
     return runs_down_columns() ? columns(work) : rows(work);
@@ -107,6 +110,11 @@ class Chooser {
     for (size_t i = 0; i < common_.size(); ++i) points *= extent(i);
     return points;
   }
+
+  int64_t row_bytes() const { return extent(common_.size() - 1) * element_bytes(); }
+
+  /// Whether rows of results begin at any element, and not at pieces that one access moves.
+  bool begins_anywhere() const { return row_bytes() % kPieceBytes != 0; }
 
   /// The row-major address of a load, or nothing.
   std::optional<Affine> address(const Expr& load) const {
@@ -188,9 +196,10 @@ class Chooser {
     return found == next || found + 3 < static_cast<int>(common_.size()) ? -1 : found;
   }
 
-  tile::BlockSchedule map(int64_t most) const {
+  tile::BlockSchedule map() const {
     tile::BlockSchedule schedule;
-    const int64_t least = 256 * kThreadBytes / std::max<int64_t>(element_bytes(), 2);
+    const int64_t bytes = std::max<int64_t>(element_bytes(), 2), least = 256 * kThreadBytes / bytes;
+    int64_t most = (begins_anywhere() && row_bytes() < kLongRun ? kRowsBytes : kMapBytes) / bytes;
     most = std::max(std::min(most, least), std::min(most, points() / kFewTiles));
     const int64_t row = tile_of(extent(common_.size() - 1), most);
     const int reading = row * element_bytes() < kSegment ? reading_axis() : -1;
@@ -347,7 +356,11 @@ class Chooser {
   tile::BlockSchedule square(int across) const {
     tile::BlockSchedule schedule;
     const size_t last = common_.size() - 1, other = static_cast<size_t>(across);
-    const int64_t side = kSquareBytes / std::clamp<int64_t>(element_bytes(), 2, 8), area = side * side;
+    const int64_t bytes = std::clamp<int64_t>(element_bytes(), 2, 8), side = kSquareBytes / bytes, area = side * side;
+    if (begins_anywhere() && row_bytes() >= 2 * kLongRun && extent(other) >= side) {
+      set(schedule, last, kLongRun / bytes), set(schedule, other, 64);
+      return schedule;
+    }
     const int64_t columns = std::min(extent(last), side), rows = std::min(extent(other), side);
     set(schedule, last, tile_of(extent(last), rows < side ? area / rows : side));
     set(schedule, other, tile_of(extent(other), columns < side ? area / columns : side));
@@ -404,7 +417,7 @@ class Chooser {
 
   /// Rows of maps that one reads of another, in tiles of equally many.
   tile::BlockSchedule rows_of_maps(int64_t work) const {
-    const int64_t rows = extent(common_.size() - 1), most = std::max<int64_t>(kMapBytes / (work * element_bytes()), 1);
+    const int64_t rows = extent(common_.size() - 1), most = std::max<int64_t>(kRowsBytes / (work * element_bytes()), 1);
     return {.x = ceil_quotient(rows, ceil_quotient(rows, most))};
   }
 

@@ -44,6 +44,37 @@ std::vector<RowCase> row_cases() {
       {"looked_up", R"(  input %x: TYPE[50, 77]
   constant %rows: i64[3, 5] = {0, 49, -1, 7, 7, 3, 2, 1, 0, -50, 10, 20, 30, 40, 41}
   %y: ? = Gather "look_up" (%x, %rows))"},
+      {"looked_up_long", R"(  input %x: TYPE[20, 613]
+  constant %rows: i64[7] = {0, 19, -1, 7, 7, 3, -20}
+  %y: ? = Gather "look_up" (%x, %rows))"},
+      {"joined_open_long", R"(  input %a: TYPE[5, n]
+  input %b: TYPE[5, 1001]
+  %y: ? = Concat "join" (%a, %b) {axis = -1})",
+       {{"n", 1507}}},
+      {"joined_channels", R"(  input %a: TYPE[2, 5, 8, 16]
+  input %b: TYPE[2, 2, 8, 16]
+  input %c: TYPE[2, 1, 8, 16]
+  %y: ? = Concat "join" (%a, %b, %c) {axis = 1})"},
+      {"padded_small_images", R"(  input %x: TYPE[9, 5, 7, 7]
+  constant %pads: i64[8] = {0, 0, 1, 1, 0, 0, 1, 1}
+  %y: ? = Pad "pad" (%x, %pads))"},
+      {"joined_short", R"(  input %a: TYPE[40, 6, 11]
+  input %b: TYPE[40, 6, 2]
+  %y: ? = Concat "join" (%a, %b) {axis = 2})"},
+      {"cut_out_and_computed_with", R"(  input %x: TYPE[6, 30, 31]
+  input %s: TYPE[29]
+  constant %from: i64[2] = {1, 1}
+  constant %to: i64[2] = {29, 30}
+  constant %axes: i64[2] = {1, 2}
+  %m: ? = Slice "cut" (%x, %from, %to, %axes)
+  %y: ? = Mul "scale" (%m, %s))"},
+      {"activated", R"(  input %x: TYPE[37, 2048]
+  input %b: TYPE[2048]
+  %m: ? = Add "bias" (%x, %b)
+  %r: ? = Relu "clamp" (%m)
+  %y: ? = Mul "square" (%r, %m))"},
+      {"turned_over_long", R"(  input %x: TYPE[1033, 67]
+  %y: ? = Transpose "turn" (%x) {perm = [1, 0]})"},
       {"turned", R"(  input %x: TYPE[5, 4, 63]
   %y: ? = Transpose "turn" (%x) {perm = [1, 0, 2]})"},
       {"turned_over", R"(  input %x: TYPE[133, 201]

@@ -147,10 +147,10 @@ std::string ExpressionWriter::element(int buffer, const std::vector<Expr>& indic
 /// The number of an element: what is affine in one sum, the other indices times their strides.
 std::string ExpressionWriter::offset_of(int buffer, const std::vector<Expr>& indices) {
   const bool shared = names_.buffer(buffer).scope == tile::Scope::kShared;
-  std::string offset;
+  std::vector<std::string> wide, narrow;  // terms; of those that are summed in an int
   if (names_.padded.contains(buffer)) {
     const int64_t piece = 128 / bit_width(names_.buffer(buffer).type);
-    offset = fmt::format("(int)({}) / {} * {}", value(indices.back()), piece, piece);
+    narrow.push_back(fmt::format("(int)({}) / {} * {}", value(indices.back()), piece, piece));
   }
   Affine plain;
   for (size_t i = 0; i < indices.size(); ++i) {
@@ -167,21 +167,24 @@ std::string ExpressionWriter::offset_of(int buffer, const std::vector<Expr>& ind
     }
     const Term each = term(indices[i]);
     const auto step = stride.as_constant();
-    if (!offset.empty()) offset += " + ";
     const int64_t reach = std::max(std::abs(each.range.low / 2), std::abs(each.range.high / 2)) + 1;
     const bool fits = each.narrow && step && *step <= INT32_MAX / 16 / reach;
-    offset += shared && !fits        ? fmt::format("(int)({})", each.text)
-              : each.narrow && !fits ? "(i64)" + each.text
-                                     : each.text;
-    if (!stride.is(1)) offset += " * " + (shared || fits ? stride.to_string() : names_.size(stride));
+    std::string text = each.text;
+    if (shared && !fits) text = fmt::format("(int)({})", text);
+    if (!shared && each.narrow && !fits) text = "(i64)" + text;
+    if (!stride.is(1)) text += " * " + (shared || fits ? stride.to_string() : names_.size(stride));
+    (shared || fits ? narrow : wide).push_back(text);
   }
   std::erase_if(plain.coefficients, [](const auto& entry) { return entry.second.is(0); });
-  const bool nothing = plain.coefficients.empty() && plain.offset.is(0);
-  if (nothing) return offset.empty() ? "0" : offset;
-  std::string text = names_.affine_text(plain);
-  if (shared) text = fmt::format("(int)({})", text);
-  if (offset.empty()) return text;
-  return fmt::format("{}({}) + {}", shared ? "" : "(i64)", text, offset);
+  if (!plain.coefficients.empty() || !plain.offset.is(0)) {
+    const std::string text = names_.affine_text(plain);
+    if (shared) narrow.insert(narrow.begin(), fmt::format("(int)({})", text));
+    if (!shared) wide.insert(wide.begin(), wide.empty() && narrow.empty() ? text : fmt::format("(i64)({})", text));
+  }
+  if (wide.empty()) return narrow.empty() ? "0" : fmt::format("{}", fmt::join(narrow, " + "));
+  if (narrow.size() > 1) narrow = {fmt::format("({})", fmt::join(narrow, " + "))};
+  wide.insert(wide.end(), narrow.begin(), narrow.end());
+  return fmt::format("{}", fmt::join(wide, " + "));
 }
 
 ExpressionWriter::Term ExpressionWriter::select(const Expr& e) {

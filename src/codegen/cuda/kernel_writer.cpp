@@ -33,6 +33,33 @@ void for_each_leaf(const tile::Body& body, const Visit& visit) {
   }
 }
 
+/// Whether a value takes little more than its operands' registers.
+bool is_light(const Expr& value) {
+  constexpr int kMostNodes = 28;
+  bool light = count_nodes(value) <= kMostNodes;
+  for_each(value, [&](const Expr& node) {
+    const bool heavy = node->kind == ExprKind::kCall && is_float(node->type) &&
+                       (node->intrinsic == Intrinsic::kPow || node->intrinsic == Intrinsic::kRem ||
+                        node->intrinsic == Intrinsic::kMod || node->intrinsic == Intrinsic::kFloorDiv ||
+                        (node->intrinsic >= Intrinsic::kSin && node->intrinsic <= Intrinsic::kAtanh));
+    light = light && !heavy && (node->type == DType::kInt64 || bit_width(node->type) <= 32);
+  });
+  return light;
+}
+
+/// Whether the program computes elements of global memory one by one, and as many warps as a multiprocessor holds at
+/// most, with the registers that this leaves each, hide the memory's latency best.
+bool is_light_map(const tile::Program& program) {
+  const bool global = std::all_of(program.buffers.begin(), program.buffers.end(), [](const tile::Buffer& buffer) {
+    return buffer.scope == tile::Scope::kGlobal;
+  });
+  return global && std::all_of(program.body.begin(), program.body.end(), [](const tile::Statement& each) {
+           const auto* map = std::get_if<tile::Map>(&each.node);
+           return map && std::all_of(map->stores.begin(), map->stores.end(),
+                                     [](const tile::Store& store) { return is_light(store.value); });
+         });
+}
+
 }  // namespace
 
 KernelWriter::KernelWriter(const tile::Program& program, const Target& target, int max_stages)
@@ -64,7 +91,7 @@ Kernel KernelWriter::write() {
   const bool reduces = std::all_of(program_.body.begin(), program_.body.end(), [](const tile::Statement& each) {
     return std::holds_alternative<tile::Reduce>(each.node);
   });
-  if (reduces && !rows && !columns && !points && program_.threads >= kMostThreads / 4) {
+  if ((reduces && !rows && !columns && !points && program_.threads >= kMostThreads / 4) || is_light_map(program_)) {
     bounds += fmt::format(", {}", kMostThreads / program_.threads);
   }
   code_.open(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}i64* status)", bounds, program_.name,

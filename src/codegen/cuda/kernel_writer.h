@@ -180,6 +180,10 @@ class KernelWriter {
   int64_t line_of_rows(const tile::Map& map, const RowWalk& walk) const;
   void begin_at_line(const tile::Map& map, RowWalk& walk);
 
+  // joined_rows.cpp: short rows that lie one after the other, as one
+  std::optional<tile::Map> join_rows(const tile::Map& map) const;
+  bool is_joinable(const tile::Map& map, int64_t length) const;
+
   // transposed_points.cpp: tiles that lie in shared memory the other way round
   bool fills_transposed(const tile::Map& map) const;
   void find_padded();

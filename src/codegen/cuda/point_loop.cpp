@@ -296,6 +296,7 @@ std::string KernelWriter::pointer_text(int buffer, const RowAddress& address) {
 
 /// map -> loops over what each thread is dealt; false when bounds or dependencies do not allow it.
 bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string>& extents) {
+  if (const auto joined = join_rows(map)) return dealt_map(*joined, extents_of(joined->axes));
   int64_t points = 1;
   for (const tile::Axis& axis : map.axes) {
     const int64_t bound = bound_of(axis);
