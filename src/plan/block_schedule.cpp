@@ -11,7 +11,7 @@ namespace graft {
 namespace {
 
 constexpr int64_t kMapBytes = 8192;          // of one tile of a map: two pieces of a thread
-constexpr int64_t kRowsBytes = 16384;        // of one tile of maps of rows, and of rows that are shorter than lines
+constexpr int64_t kRowsBytes = 16384;        // of one tile of rows that are looked up, shorter than lines, or maps' of maps
 constexpr int64_t kFewTiles = 512;           // with fewer of them, a map's are smaller, and rows have more threads
 constexpr int64_t kThreadBytes = 16;         // that a thread stores at least
 constexpr int64_t kMostWindow = 64;          // elements of a window that one thread folds
@@ -116,6 +116,22 @@ class Chooser {
   /// Whether rows of results begin at any element, and not at pieces that one access moves.
   bool begins_anywhere() const { return row_bytes() % kPieceBytes != 0; }
 
+  /// Whether what is read decides where something else is.
+  bool looks_up() const {
+    bool found = false;
+    for (const Form& form : region_.forms) {
+      for_each_expr(form, [&](const Expr& e) {
+        for_each(e, [&](const Expr& node) {
+          if (node->kind != ExprKind::kLoad) return;
+          for (const Expr& index : node->args) {
+            for_each(index, [&](const Expr& inner) { found |= inner->kind == ExprKind::kLoad; });
+          }
+        });
+      });
+    }
+    return found;
+  }
+
   /// The row-major address of a load, or nothing.
   std::optional<Affine> address(const Expr& load) const {
     Affine total;
@@ -199,7 +215,8 @@ class Chooser {
   tile::BlockSchedule map() const {
     tile::BlockSchedule schedule;
     const int64_t bytes = std::max<int64_t>(element_bytes(), 2), least = 256 * kThreadBytes / bytes;
-    int64_t most = (begins_anywhere() && row_bytes() < kLongRun ? kRowsBytes : kMapBytes) / bytes;
+    const bool large = looks_up() || (begins_anywhere() && row_bytes() < kLongRun);
+    int64_t most = (large ? kRowsBytes : kMapBytes) / bytes;
     most = std::max(std::min(most, least), std::min(most, points() / kFewTiles));
     const int64_t row = tile_of(extent(common_.size() - 1), most);
     const int reading = row * element_bytes() < kSegment ? reading_axis() : -1;

@@ -238,6 +238,10 @@ ExpressionWriter::Term ExpressionWriter::call(const Expr& e) {
     return {local(e->type, fmt::format("bit_cast<{}>({})", type_name(e->type), wide[0])), {}, false};
   }
   if (!indices) return {local(e->type, intrinsic_text(e->intrinsic, e->args[0]->type, wide)), {}, false};
+  for (size_t i = 0; i < 2 && e->intrinsic == Intrinsic::kEq && !narrow; ++i) {
+    if (!terms[i].narrow || terms[i].range.low < 0) continue;
+    return {local(e->type, fmt::format("{} == int_or_negative({})", texts[i], wide[1 - i])), {}, false};
+  }
   if (e->type != DType::kInt64) {
     const std::string text = intrinsic_text(e->intrinsic, DType::kInt64, narrow ? texts : wide);
     return {local(e->type, text), {}, false};

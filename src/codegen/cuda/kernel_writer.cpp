@@ -50,13 +50,14 @@ bool is_light(const Expr& value) {
 /// Whether the program computes elements of global memory one by one, and as many warps as a multiprocessor holds at
 /// most, with the registers that this leaves each, hide the memory's latency best.
 bool is_light_map(const tile::Program& program) {
-  const bool global = std::all_of(program.buffers.begin(), program.buffers.end(), [](const tile::Buffer& buffer) {
+  constexpr int kMostOfBlock = 256;
+  const bool global = program.threads <= kMostOfBlock && std::all_of(program.buffers.begin(), program.buffers.end(), [](const tile::Buffer& buffer) {
     return buffer.scope == tile::Scope::kGlobal;
   });
   return global && std::all_of(program.body.begin(), program.body.end(), [](const tile::Statement& each) {
            const auto* map = std::get_if<tile::Map>(&each.node);
-           return map && std::all_of(map->stores.begin(), map->stores.end(),
-                                     [](const tile::Store& store) { return is_light(store.value); });
+           return map && only_sets(*map) && std::all_of(map->stores.begin(), map->stores.end(),
+                                                        [](const tile::Store& store) { return is_light(store.value); });
          });
 }
 

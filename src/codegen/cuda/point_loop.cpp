@@ -9,7 +9,8 @@ namespace graft::cuda {
 namespace {
 
 constexpr int64_t kMostPoints = int64_t{1} << 30;
-constexpr int64_t kFewTurns = 4, kFewNodes = 24;
+constexpr int64_t kFewTurns = 4;
+constexpr int kFewNodes = 24;
 
 /// Loads that happen at every point: not inside a select's branch.
 void loads_at_every_point(const Expr& e, std::unordered_set<const ExprNode*>& seen, std::vector<Expr>& loads) {
@@ -347,7 +348,8 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   const PointDeal dealt = deal(map.axes, vector);
   int64_t bytes = 0;
   for (const PointAccess& access : accesses) {
-    bytes = std::max<int64_t>(bytes, int64_t{vector} * bytes_of(names_.buffer(access.buffer).type));
+    const int along = access.wide || !access.load ? vector : 1;
+    bytes = std::max<int64_t>(bytes, int64_t{along} * bytes_of(names_.buffer(access.buffer).type));
   }
   // Whole pieces at known places that are computed with: operands wait in registers, not results.
   const bool known = std::all_of(accesses.begin(), accesses.end(), [&](const PointAccess& access) {
@@ -362,7 +364,9 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
     const int at_once = stream_loads(map, dealt, vector, nodes_of(map), accesses);
     return streamed_points(map, extents, vector, dealt, at_once, accesses);
   }
-  const int at_once = streams ? 1 : turns_at_once(dealt, nodes_of(map), bytes);
+  // What only moves takes few registers, however it is chosen.
+  const int64_t nodes = only_moves(map) ? std::min(nodes_of(map), kFewNodes) : nodes_of(map);
+  const int at_once = streams ? 1 : turns_at_once(dealt, nodes, bytes);
   const std::string first = code_.fresh("q");
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, dealt.turns, at_once));

@@ -126,6 +126,8 @@ template <class T> GRAFT_DEVICE T power(T a, T b) {
 }
 template <class T> GRAFT_DEVICE T least(T a, T b) { return b < a ? b : a; }
 template <class T> GRAFT_DEVICE T greatest(T a, T b) { return a < b ? b : a; }
+// Equal to the indices that an int holds only where the number is one of them.
+GRAFT_DEVICE int int_or_negative(i64 x) { return (u64)x <= 0x7fffffffull ? (int)x : -1; }
 GRAFT_DEVICE i64 size_floor_div(i64 a, i64 b) { return floor_divide(a, b); }
 GRAFT_DEVICE i64 size_mod(i64 a, i64 b) { return modulo(a, b); }
 GRAFT_DEVICE i64 size_min(i64 a, i64 b) { return a < b ? a : b; }
