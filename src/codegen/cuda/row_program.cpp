@@ -9,13 +9,6 @@
 namespace graft::cuda {
 namespace {
 
-constexpr int64_t kMostElements = 72;  // of a row, in one thread
-constexpr int64_t kManyElements = 40;  // more of them only where registers are known to do
-constexpr int64_t kWorking = 40;       // registers of a thread beside those
-constexpr int64_t kLeastWorking = 28;  // with which it can do
-constexpr int64_t kRegisters = 65536;  // of a multiprocessor
-constexpr int64_t kMostWords = 160;    // registers of a thread for what it keeps
-
 bool is_variable(const Expr& e, const tile::Axis& axis) {
   return e->kind == ExprKind::kVariable && e->variable == axis.variable->variable;
 }
@@ -168,22 +161,7 @@ std::optional<RowPlan> KernelWriter::plan_rows() const {
   if (plan.group * rows > program_.threads) return std::nullopt;
   if (plan.group > 1 && rows_lie_across(plan)) return std::nullopt;
   plan_loads(plan);
-  int64_t elements = plan.turns * plan.vector, words = 0;
-  for (const int buffer : plan.row_buffers) words += elements * ceil_quotient(bytes_of(names_.buffer(buffer).type), 4);
-  for (size_t i = 0; i < plan.loads.size(); ++i) {
-    if (!plan.late.contains(i)) words += ceil_quotient(elements * bytes_of(plan.loads[i].second->type), 4);
-  }
-  if (elements > kMostElements || words > kMostWords) return std::nullopt;
-  if (elements > kManyElements && words + kWorking / 2 > kRegisters / program_.threads) return std::nullopt;
-  // The compiler would make late loads early, for all pieces of a row: a bound on registers keeps it from that. And
-  // where blocks are large, it is to leave room for a second one, whose loads overlap what this one computes.
-  const int64_t threads = program_.threads;
-  const bool pairs = threads >= 512 && 2 * threads * (words + kLeastWorking) <= kRegisters;
-  if (plan.late.empty() && pairs) plan.blocks = 2;
-  plan.streams = plan_stream(plan);
-  if (plan.late.empty() || plan.streams) return plan;
-  const int64_t registers = ceil_quotient(words + kWorking, 8) * 8;
-  plan.blocks = std::clamp<int64_t>(std::min(kRegisters / (registers * threads), 1024 / threads), 1, 16);
+  if (!plan_row_registers(plan)) return std::nullopt;
   return plan;
 }
 
