@@ -227,6 +227,9 @@ struct RowPlan {
   std::string condition;                            ///< under which pieces are aligned
   bool streams = false;                             ///< rows come through the block's memory, ahead of time
   size_t stream = 0;                                ///< the load that does
+  bool apart = false;                               ///< each piece is a branch, and its halves stay as they are
+  /// Whether what is loaded ahead of this type is kept as words of two elements.
+  bool in_pairs(DType type) const;
 };
 
 /// The axes of a statement as the plan has them.

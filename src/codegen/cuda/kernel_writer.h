@@ -217,8 +217,9 @@ class KernelWriter {
   void define_row_loads(const RowPlan& plan, const std::vector<Expr>& values, const RowAxes& axes);
   std::string row_key(const Expr& load, const RowAxes& axes) const;
 
-  // row_registers.cpp: how many blocks have room
+  // row_registers.cpp: how many blocks have room, and what rows are kept as
   bool plan_row_registers(RowPlan& plan) const;
+  bool lies_apart(const RowPlan& plan) const;
   int64_t least_words_of_row(const RowPlan& plan) const;
 
   // row_stream.cpp: rows that are brought ahead of time

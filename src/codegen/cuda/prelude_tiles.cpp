@@ -27,6 +27,8 @@ template <class T, int N> GRAFT_DEVICE Pack<u32, N / 2> read_pairs(const T* from
   for (int i = 0; i < N / 2; ++i) pairs.at[i] = pair_of(from[2 * i], from[2 * i + 1]);
   return pairs;
 }
+// A number of which the compiler knows nothing more: what is computed under a condition on it stays there.
+GRAFT_DEVICE int unknown(int x) { asm volatile("" : "+r"(x)); return x; }
 // A divisor of many, where results are rounded to halves: quotients by its reciprocal, refined once, both scaled by a
 // power of two so that nothing is near the ends of the range of f32. What is not refined rounds to infinity.
 struct Divisor { f32 value, reciprocal, scale; };

@@ -322,7 +322,8 @@ void KernelWriter::write_rows(RowPlan& plan) {
 }
 
 void KernelWriter::write_row(RowPlan& plan) {
-  code_.line("const int member = threadIdx.x % {}, row = threadIdx.x / {};", plan.group, plan.group);
+  const std::string member = plan.apart ? "unknown(threadIdx.x)" : fmt::format("threadIdx.x % {}", plan.group);
+  code_.line("const int member = {}, row = threadIdx.x / {};", member, plan.group);
   std::string inside = "true";
   if (!plan.row.empty()) {
     const auto exact = as_integer(plan.row[0].extent);
@@ -340,7 +341,12 @@ void KernelWriter::write_row(RowPlan& plan) {
     code_.line("{} scalar{};", type_name(names_.buffer(buffer).type), buffer);
   for (size_t i = 0; i < plan.loads.size(); ++i) {
     if (plan.late.contains(i)) continue;
-    code_.line("Pack<{}, {}> c{}[{}];", type_name(plan.loads[i].second->type), plan.vector, i, plan.turns);
+    const DType type = plan.loads[i].second->type;
+    if (plan.in_pairs(type)) {
+      code_.line("Pack<u32, {}> c{}[{}];", plan.vector / 2, i, plan.turns);
+    } else {
+      code_.line("Pack<{}, {}> c{}[{}];", type_name(type), plan.vector, i, plan.turns);
+    }
   }
   for (const tile::Statement& each : program_.body) {
     expressions_.enter();
@@ -382,7 +388,7 @@ void KernelWriter::open_pieces(const RowPlan& plan, const RowAxes& axes) {
     }
     bind_index(axes.inner[i].variable, name, plan.bounds[i] * (step.empty() ? 1 : plan.vector));
   }
-  const bool whole = plan.turns * plan.group == plan.pieces;
+  const bool whole = plan.turns * plan.group == plan.pieces && !plan.apart;
   code_.open(whole ? "if (inside)" : fmt::format("if (inside && {} < {})", piece, plan.pieces));
 }
 
@@ -410,8 +416,13 @@ void KernelWriter::define_row_loads(const RowPlan& plan, const std::vector<Expr>
       const std::string key = row_key(node, axes);
       for (size_t i = 0; i < plan.loads.size(); ++i) {
         if (plan.loads[i].first != key || !plan.loaded.contains(key)) continue;
-        const bool late = plan.late.contains(i);
-        expressions_.define(node, late ? fmt::format("l{}.at[j]", i) : fmt::format("c{}[k].at[j]", i));
+        if (plan.late.contains(i)) {
+          expressions_.define(node, fmt::format("l{}.at[j]", i));
+        } else if (plan.in_pairs(node->type)) {
+          expressions_.define(node, fmt::format("half_of<{}>(c{}[k].at[j / 2], j % 2)", type_name(node->type), i));
+        } else {
+          expressions_.define(node, fmt::format("c{}[k].at[j]", i));
+        }
       }
     });
   }
@@ -442,8 +453,8 @@ std::vector<std::pair<size_t, Expr>> KernelWriter::load_ahead(RowPlan& plan, con
       slot = fmt::format("streams ? *(const Pack<{0}, {1}>*)(slots + (slot * {2} + k * {3} + member) * {1}) : ", type,
                          plan.vector, plan.pieces, plan.group);
     }
-    code_.line("c{}[k] = {}read_pack<{}, {}>({}, wide);", i, slot, type, plan.vector,
-               pointer_to({load->tensor, &load->args, load, true}));
+    code_.line("c{}[k] = {}{}<{}, {}>({}, wide);", i, slot, plan.in_pairs(load->type) ? "read_pairs" : "read_pack", type,
+               plan.vector, pointer_to({load->tensor, &load->args, load, true}));
   }
   code_.close();
   expressions_.leave();

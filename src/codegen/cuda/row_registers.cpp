@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rows of a row program take of a multiprocessor's registers: whether they fit, and how many blocks then do.
+// What the rows of a row program take of a multiprocessor's registers: whether they fit, how many blocks then do, and
+// in which form rows of halves are kept.
 #include <algorithm>
 
 #include "codegen/cuda/kernel_writer.h"
@@ -16,6 +17,8 @@ constexpr int64_t kRegisters = 65536;   // of a multiprocessor
 constexpr int64_t kMostWords = 160;     // registers of a thread for what it keeps
 constexpr int64_t kMostThreads = 1536;  // of a multiprocessor: with more it reads no faster
 
+bool is_half(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
+
 /// How many blocks have `words` registers for each thread.
 int64_t blocks_with(int64_t words, int64_t threads) {
   const int64_t registers = ceil_quotient(words, 8) * 8;
@@ -23,6 +26,8 @@ int64_t blocks_with(int64_t words, int64_t threads) {
 }
 
 }  // namespace
+
+bool RowPlan::in_pairs(DType type) const { return apart && vector % 2 == 0 && is_half(type); }
 
 /// Registers of a row and of the piece at work where no more than those is kept: what is loaded late, what is stored,
 /// and the widened halves.
@@ -42,6 +47,17 @@ int64_t KernelWriter::least_words_of_row(const RowPlan& plan) const {
   return result + widened;
 }
 
+/// Whether the row of a block is kept as the halves that were read, and several blocks find room by it. The compiler
+/// would keep what it widens from one pass to the next, unless each piece's part of a pass is a branch.
+bool KernelWriter::lies_apart(const RowPlan& plan) const {
+  const bool row_of_block = plan.group == program_.threads && plan.turns > 1;
+  if (!row_of_block || plan.vector % 2 != 0 || !plan.row_buffers.empty()) return false;
+  for (size_t i = 0; i < plan.loads.size(); ++i) {
+    if (!plan.late.contains(i) && !is_half(plan.loads[i].second->type)) return false;
+  }
+  return plan.late.size() < plan.loads.size() && blocks_with(least_words_of_row(plan), program_.threads) > 2;
+}
+
 /// Whether rows fit, and how many blocks a multiprocessor should hold.
 bool KernelWriter::plan_row_registers(RowPlan& plan) const {
   int64_t elements = plan.turns * plan.vector, words = 0;
@@ -52,6 +68,11 @@ bool KernelWriter::plan_row_registers(RowPlan& plan) const {
   const int64_t threads = program_.threads;
   if (elements > kMostElements || words > kMostWords) return false;
   if (elements > kManyElements && words + kWorking / 2 > kRegisters / threads) return false;
+  plan.apart = lies_apart(plan);
+  if (plan.apart) {
+    plan.blocks = blocks_with(least_words_of_row(plan), threads);
+    return true;
+  }
   // The compiler would make late loads early, for all pieces of a row: a bound on registers keeps it from that. And
   // where blocks are large, it is to leave room for a second one, whose loads overlap what this one computes.
   const bool pairs = threads >= 512 && 2 * threads * (words + kLeastWorking) <= kRegisters;
