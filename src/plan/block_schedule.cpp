@@ -5,6 +5,8 @@
 
 #include "fuse/rewrite_region.h"
 #include "tile/block_rules.h"
+#include "tile/enlarged_maps.h"
+#include "tile/exact_indices.h"
 #include "tile/program.h"
 
 namespace graft {
@@ -63,6 +65,7 @@ class Chooser {
     if (const int along = sliding_axis(); along >= 0 && work <= kMostWindow) return windows(along);
     if (work <= kFewElements) {
       if (const int across = transposed_axis(); across >= 0 && work == 1) return square(across);
+      if (const auto schedule = enlarged()) return schedule;
       return map();
     }
     if (only_maps()) return rows_of_maps(work);
@@ -232,6 +235,33 @@ class Chooser {
       set(schedule, i, tile);
       most /= tile;
       if (most <= 1) break;
+    }
+    return schedule;
+  }
+
+  /// A map that enlarges along its last two axes: a thread makes the rows of a period in one piece, and each thread of
+  /// a block one such group, as few threads idle as may be.
+  std::optional<tile::BlockSchedule> enlarged() const {
+    constexpr int64_t kLeast = 64, kMost = 256;  // threads
+    constexpr double kEven = 1.05;               // for tiles that are all alike
+    const auto* map = region_.forms.size() == 1 ? std::get_if<Compute>(&region_.forms[0]) : nullptr;
+    if (!map || common_.size() < 2 || map->axes.size() != common_.size()) return std::nullopt;
+    const Axis &row = common_[common_.size() - 2], &column = common_.back();
+    const Expr value = tile::exact_indices(map->value);
+    const int64_t rows = tile::period_of(value, row.variable->variable), piece = kThreadBytes / element_bytes();
+    const int64_t columns = tile::period_of(value, column.variable->variable);
+    if (rows < 2 || rows > tile::kMostPhases || columns < 2 || piece % columns != 0) return std::nullopt;
+    if (!row.extent.is_multiple_of(rows) || !column.extent.is_multiple_of(piece)) return std::nullopt;
+    const int64_t groups = extent(common_.size() - 2) / rows, across = extent(common_.size() - 1) / piece;
+    const int64_t most = std::clamp(points() / (rows * piece) / kFewTiles, kLeast, kMost);
+    if (across > most || groups * across < kLeast) return std::nullopt;
+    tile::BlockSchedule schedule{.x = across * piece};
+    double best = 0;
+    for (int64_t count = 1; count * across <= most && count <= groups; ++count) {
+      const int64_t tiles = ceil_quotient(groups, count), warps = ceil_quotient(count * across, 32);
+      const double busy = static_cast<double>(groups * across) / static_cast<double>(tiles * warps * 32);
+      const double rated = tiles * count == groups ? busy * kEven : busy;
+      if (rated >= best) best = rated, schedule.y = count * rows, schedule.warps = warps;
     }
     return schedule;
   }

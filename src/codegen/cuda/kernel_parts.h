@@ -143,6 +143,28 @@ struct PointAccess {
   std::string name = {};                           ///< of the piece, once it was loaded
 };
 
+/// Pieces each of whose elements has an expression of its own; what elements have in common is one node.
+struct PiecePhases {
+  /// An element of what an access loads.
+  struct Taken {
+    Expr variable;
+    size_t access = 0;
+    int element = 0;
+  };
+  /// Loads side by side in memory, from the address on.
+  struct Neighbours {
+    int buffer = -1;
+    RowAddress address;
+    std::vector<Expr> loads;
+  };
+  Expr number;                              ///< of a piece along the last axis
+  std::vector<std::vector<Expr>> elements;  ///< by store
+  std::vector<Taken> taken;
+  std::vector<Neighbours> neighbours;
+  /// The variable that stands for an element of what an access loads.
+  Expr take(size_t access, int element, const Expr& load);
+};
+
 /// A map from a fragment to memory, in pieces of 16 bytes that the four threads of a row make of four tiles.
 struct PieceMap {
   struct Load {

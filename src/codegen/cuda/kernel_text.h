@@ -2,6 +2,7 @@
 // What the parts of the CUDA generator share: the lines of a kernel and the names that expressions use in it.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -41,6 +42,8 @@ class CodeText {
     while (next_ == 8 || next_ == 16 || next_ == 32 || next_ == 64) ++next_;
     return fmt::format("{}{}", stem, next_++);
   }
+  /// Fresh names have at least this number from here on.
+  void leave_numbers_below(size_t number) { next_ = std::max(next_, static_cast<int>(number)); }
   const std::string& text() const { return text_; }
 
  private:

@@ -124,7 +124,7 @@ class KernelWriter {
   // point_loop.cpp: points dealt to threads
   bool dealt_map(const tile::Map& map, const std::vector<std::string>& extents);
   void dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
-                    std::vector<PointAccess> accesses);
+                    std::vector<PointAccess> accesses, bool rarely = false);
   void compute_piece(const tile::Map& map, int vector, std::vector<PointAccess> accesses);
   void choose_piece(const Expr& choice, int vector, std::vector<PointAccess>& accesses);
   std::optional<std::string> chosen_place(const Expr& e, const std::vector<PointAccess>& accesses);
@@ -135,6 +135,7 @@ class KernelWriter {
                       const std::vector<PointAccess>& accesses);
   std::string whole_store(int buffer, int vector, const std::string& to, const std::string& piece) const;
   std::vector<PointAccess> accesses_of_points(const tile::Map& map) const;
+  std::vector<PointAccess> all_accesses(const tile::Map& map) const;
   void load_pieces(const std::vector<PointAccess>& accesses, int vector);
   int widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses) const;
   int width_of(const PointAccess& access, int last, int limit) const;
@@ -160,8 +161,19 @@ class KernelWriter {
 
   // piece_elements.cpp: pieces each of whose elements has an expression of its own
   bool has_phases(const tile::Map& map, int vector) const;
+  PiecePhases plan_phases(const tile::Map& map, int vector, const std::vector<PointAccess>& accesses) const;
   void write_phases(const tile::Map& map, int vector, const std::string& start,
                     const std::vector<PointAccess>& accesses);
+
+  // neighbour_loads.cpp: loads of elements that lie side by side
+  std::vector<PiecePhases::Neighbours> neighbours_among(const std::vector<std::vector<Expr>>& elements) const;
+  std::vector<std::string> alignment_of(const std::vector<PiecePhases::Neighbours>& neighbours) const;
+  void load_neighbours(const std::vector<PiecePhases::Neighbours>& neighbours);
+
+  // phased_rows.cpp: rows that repeat
+  std::optional<tile::Map> phased_rows(const tile::Map& map, int vector) const;
+  void phased_map(const tile::Map& map, const std::vector<std::string>& extents, int vector,
+                  const std::vector<PointAccess>& accesses);
 
   // walked_points.cpp: rows that are moved in few bytes at a time
   std::optional<RowWalk> walk_of_rows(const tile::Map& map, int vector,

@@ -193,6 +193,14 @@ std::vector<PointAccess> KernelWriter::accesses_of_points(const tile::Map& map) 
   return accesses;
 }
 
+/// Those of accesses_of_points, and the loads of branches that are the same for a whole piece.
+std::vector<PointAccess> KernelWriter::all_accesses(const tile::Map& map) const {
+  std::vector<PointAccess> accesses = accesses_of_points(map);
+  const int last = map.axes.back().variable->variable;
+  for (const tile::Store& store : map.stores) add_guarded_loads(store.value, last, {}, accesses);
+  return accesses;
+}
+
 /// The most elements, up to `limit`, that one access may take where the base is aligned and symbolic strides allow it.
 int KernelWriter::width_of(const PointAccess& access, int last, int limit) const {
   const DType type = names_.buffer(access.buffer).type;
@@ -308,13 +316,15 @@ bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string
     if (bit_width(names_.buffer(store.buffer).type) < 8) return false;
   }
   const bool sets = only_sets(map);
-  std::vector<PointAccess> accesses = accesses_of_points(map);
-  const int last = map.axes.back().variable->variable;
-  for (const tile::Store& store : map.stores) add_guarded_loads(store.value, last, {}, accesses);
+  std::vector<PointAccess> accesses = all_accesses(map);
   const int vector = map.condition || !sets ? 1 : widest_piece(map.axes.back(), accesses);
   if (vector == 1) {
     for (PointAccess& access : accesses) access.wide = false;
     dealt_points(map, extents, 1, accesses);
+    return true;
+  }
+  if (has_phases(map, vector)) {
+    phased_map(map, extents, vector, accesses);
     return true;
   }
   const std::string condition = wide_condition(map.axes.back(), accesses, vector);
@@ -342,9 +352,12 @@ int KernelWriter::bytes_of_narrowest(const std::vector<PointAccess>& accesses) c
   return bytes;
 }
 
+/// What runs `rarely` takes few registers.
 void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
-                                std::vector<PointAccess> accesses) {
-  if (const auto walk = walk_of_rows(map, vector, accesses)) return walked_points(map, extents, *walk, accesses);
+                                std::vector<PointAccess> accesses, bool rarely) {
+  if (map.stores.size() > 2) code_.leave_numbers_below(map.stores.size());  // y0, y1 ... are the pieces to be stored
+  const auto walk = rarely ? std::nullopt : walk_of_rows(map, vector, accesses);
+  if (walk) return walked_points(map, extents, *walk, accesses);
   const PointDeal dealt = deal(map.axes, vector);
   int64_t bytes = 0;
   for (const PointAccess& access : accesses) {
@@ -366,7 +379,7 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   }
   // What only moves takes few registers, however it is chosen.
   const int64_t nodes = only_moves(map) ? std::min(nodes_of(map), kFewNodes) : nodes_of(map);
-  const int at_once = streams ? 1 : turns_at_once(dealt, nodes, bytes);
+  const int at_once = streams || rarely ? 1 : turns_at_once(dealt, nodes, bytes);
   const std::string first = code_.fresh("q");
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, dealt.turns, at_once));
