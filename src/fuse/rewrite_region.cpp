@@ -105,6 +105,8 @@ bool worth_inlining(const Region& region, const Compute& compute, const std::vec
   return points == element_count(region.tensors[compute.output].shape);
 }
 
+}  // namespace
+
 Expr inlined(const Expr& e, const Compute& compute) {
   std::vector<std::pair<Expr, Expr>> done;  // load -> value: equal loads share one expression
   return transform(e, [&](const Expr& node) -> Expr {
@@ -120,8 +122,6 @@ Expr inlined(const Expr& e, const Compute& compute) {
     return done.back().second;
   });
 }
-
-}  // namespace
 
 void inline_computes(Region& region) {
   const std::vector<bool> is_output = output_flags(region);

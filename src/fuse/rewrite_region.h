@@ -14,6 +14,8 @@ const std::vector<Axis>& axes_of(const Form& form);
 /// The variables a form sums or scans over.
 std::vector<Axis> inner_axes_of(const Form& form);
 
+/// The expression with loads of what `compute` makes replaced by what they are.
+Expr inlined(const Expr& e, const Compute& compute);
 /// x computed once and loaded elsewhere -> its expression in place of the loads, where that repeats no costly work.
 void inline_computes(Region& region);
 /// Forms whose tensors nothing reads -> gone; tensors nothing names -> gone.

@@ -511,7 +511,8 @@ class Chooser {
 }  // namespace
 
 std::optional<tile::BlockSchedule> block_schedule(const Region& region, const Bindings& typical) {
-  return Chooser(region, typical).run();
+  const Region inlined = tile::inline_enlarged(region);
+  return Chooser(inlined, typical).run();
 }
 
 }  // namespace graft

@@ -3,7 +3,7 @@
 // with weights that repeat.
 #pragma once
 
-#include "expr/expr.h"
+#include "expr/region.h"
 
 namespace graft::tile {
 
@@ -14,5 +14,10 @@ int64_t period_of(const Expr& e, int variable);
 /// The most rows of a period that one thread makes, and of the expressions of all that it makes.
 inline constexpr int64_t kMostPhases = 4;
 inline constexpr int kMostPieceNodes = 4096;
+
+/// t[i, j] = f(x[i, j]); y[i, k] = g(t[i, k / 2]) -> y[i, k] = g(f(x[i, k / 2])): a map of few elements of inputs that
+/// one map enlarges along its last axis is computed where it is read. A thread has neighbours, which read most of it
+/// together, so that this costs little beside memory that a block shares and waits for. Bits stay the same.
+Region inline_enlarged(const Region& region);
 
 }  // namespace graft::tile

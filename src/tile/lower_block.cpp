@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tile/block_rules.h"
+#include "tile/enlarged_maps.h"
 #include "tile/nest_lowering.h"
 
 namespace graft::tile {
@@ -170,7 +171,8 @@ Lowered lower_block(const Region& region, const Layouts& layouts, const BlockSch
     const auto extent = region.tensors[t].shape[static_cast<size_t>(layouts[t]->dim)].as_constant();
     if (!extent || *extent > layouts[t]->lanes) return "'" + region.tensors[t].name + "' lies in several panels";
   }
-  return NestLowering(region, static_cast<int>(32 * schedule.warps), layouts).run(schedule);
+  const Region inlined = inline_enlarged(region);
+  return NestLowering(inlined, static_cast<int>(32 * schedule.warps), layouts).run(schedule);
 }
 
 }  // namespace graft::tile

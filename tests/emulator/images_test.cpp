@@ -47,6 +47,11 @@ std::vector<ImageCase> image_cases() {
       {"linear_then_abs", "[2, 3, 10, 16]", "1, 1, 2, 2", kLinear, R"(  %y: ? = Abs "magnitude" (%r))"},
       {"linear_then_added", "[2, 3, 8, 16]", "1, 1, 2, 2", kLinear, R"(  input %s: TYPE[2, 3, 16, 32]
   %y: ? = Add "add" (%r, %s))"},
+      {"linear_then_joined", "[2, 3, 8, 16]", "1, 1, 2, 2", kLinear, R"(  input %s: TYPE[2, 5, 16, 32]
+  %y: ? = Concat "join" (%r, %s) {axis = 1})"},
+      {"linear_then_padded", "[2, 3, 8, 16]", "1, 1, 2, 2", kLinear,
+       R"(  constant %pads: i64[8] = {0, 1, 2, 8, 0, 0, 2, 8}
+  %y: ? = Pad "pad" (%r, %pads))"},
       {"linear_open", "[n, 3, h, w]", "1, 1, 2, 2", kLinear, "", {{"n", 2}, {"h", 9}, {"w", 12}}},
       {"linear_open_odd", "[n, 3, h, w]", "1, 1, 2, 2", kLinear, "", {{"n", 2}, {"h", 9}, {"w", 13}}},
       {"linear_open_batch", "[n, 3, 10, 16]", "1, 1, 2, 2", kLinear, "", {{"n", 5}}},
@@ -63,6 +68,10 @@ std::vector<ImageCase> image_cases() {
       {"nearest_odd", "[2, 3, 7, 13]", "1, 1, 2, 2", kNearest},
       {"nearest_then_added", "[2, 3, 8, 16]", "1, 1, 2, 2", kNearest, R"(  input %s: TYPE[2, 3, 16, 32]
   %y: ? = Add "add" (%r, %s))"},
+      {"nearest_then_joined", "[2, 3, 8, 16]", "1, 1, 2, 2", kNearest, R"(  input %s: TYPE[2, 5, 16, 32]
+  %y: ? = Concat "join" (%r, %s) {axis = 1})"},
+      {"nearest_then_turned", "[2, 3, 8, 16]", "1, 1, 2, 2", kNearest,
+       R"(  %y: ? = Transpose "turn" (%r) {perm = [0, 2, 3, 1]})"},
       {"nearest_open", "[n, 3, h, w]", "1, 1, 2, 2", kNearest, "", {{"n", 2}, {"h", 9}, {"w", 12}}},
   };
 }

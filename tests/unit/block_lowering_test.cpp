@@ -119,6 +119,38 @@ TEST(BlockLowering, few_rows_have_more_threads_and_blocks_of_their_own) {
   EXPECT_EQ(many.threads, 256);
 }
 
+/// An image of halves, enlarged along both axes by sums of two neighbours each, rows first.
+tile::Program enlarged(int64_t factor, int64_t columns) {
+  constexpr int64_t kImages = 512, kRows = 32;
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat16, {kImages, kRows, columns});
+  const auto neighbours = [&](const Tensor& from, const Indices& i, size_t axis, int64_t last) {
+    Indices at = i, next = i;
+    at[axis] = floor_div(i[axis], make_index(factor));
+    next[axis] = min(at[axis] + make_index(1), make_index(last));
+    const Expr weight = make_cast(DType::kFloat32, mod(i[axis], make_index(factor)));
+    return from.wide(at) * weight + from.wide(next) * (make_constant(DType::kFloat32, 1) - weight);
+  };
+  const Tensor t = b.compute("t", DType::kFloat32, {kImages, factor * kRows, columns},
+                             [&](const Indices& i) { return neighbours(x, i, 1, kRows - 1); });
+  return lowered(b.finish("enlarged", {b.compute("y", DType::kFloat16, {kImages, factor * kRows, factor * columns},
+                                                 [&](const Indices& i) { return neighbours(t, i, 2, columns - 1); })}));
+}
+
+TEST(BlockLowering, rows_of_what_is_enlarged_are_computed_where_they_are_read) {
+  const tile::Program doubled = enlarged(2, 32);
+  EXPECT_EQ(count<tile::Map>(doubled), 1);
+  EXPECT_EQ(count_buffers(doubled, tile::Scope::kShared), 0);
+  EXPECT_EQ(doubled.threads, 256);  // 8 side by side, 32 groups of two rows
+  EXPECT_EQ(tile::grid_size(doubled).constant(), 512);
+}
+
+TEST(BlockLowering, rows_of_what_is_enlarged_stay_where_pieces_begin_inside_of_elements) {
+  for (const auto& [factor, columns] : {std::pair{3, 32}, {2, 31}, {16, 32}}) {
+    EXPECT_EQ(count<tile::Map>(enlarged(factor, columns)), 2) << factor << " times " << columns;
+  }
+}
+
 TEST(BlockLowering, a_small_map_is_dealt_to_many_blocks) {
   const auto tiles = [](int64_t rows) {
     RegionBuilder b;
