@@ -30,6 +30,8 @@ constexpr int64_t kSquareBytes = 256;         // side of a tile that is transpos
 constexpr int64_t kPieceBytes = 16;           // that one access moves at most
 constexpr int64_t kLongRun = 4 * kLine;       // bytes that rows which begin inside of lines should have side by side
 constexpr int64_t kFewElements = 16;          // folded by one thread
+constexpr int64_t kSelectedBytes = 4096;      // of a row: longer ones fill the registers of a warp that selects
+constexpr int64_t kSelectedKeys = 3072;       // of the longest row that a warp holds
 
 int64_t at(const Size& size, const Bindings& typical) { return std::max<int64_t>(1, size.evaluate(typical)); }
 
@@ -49,17 +51,18 @@ class Chooser {
 
   std::optional<tile::BlockSchedule> run() const {
     if (common_.empty()) return std::nullopt;
-    bool scans = false, selects = false;
+    bool scans = false;
+    const Sort* selects = nullptr;
     for (const Form& form : region_.forms) {
       scans |= std::holds_alternative<Scan>(form);
       if (const auto* sort = std::get_if<Sort>(&form)) {
         const auto count = sort->count.as_constant();
         if (!count || *count > tile::kMostSelected || bit_width(sort->key->type) > 32) return std::nullopt;
-        selects = true;
+        selects = sort;
       }
       if (std::holds_alternative<Scatter>(form) || std::holds_alternative<Compact>(form)) return std::nullopt;
     }
-    if (selects) return tile::BlockSchedule{.x = std::min<int64_t>(extent(common_.size() - 1), 8)};
+    if (selects) return selection(*selects);
     if (scans) return scan();
     const int64_t work = work_of_a_point();
     if (const int along = sliding_axis(); along >= 0 && work <= kMostWindow) return windows(along);
@@ -487,6 +490,16 @@ class Chooser {
     const int64_t last = extent(common_.size() - 1);
     schedule.x = std::min(lanes, last);
     schedule.warps = warps_for(points() / last * ceil_quotient(last, schedule.x), schedule.x * work);
+    return schedule;
+  }
+
+  /// A warp for each row; where that fills its registers, two of them in a block, so that the next comes sooner.
+  tile::BlockSchedule selection(const Sort& sort) const {
+    const int64_t keys = at(sort.axis.extent, typical_), bytes = std::max(bit_width(sort.key->type) / 8, 1);
+    tile::BlockSchedule schedule;
+    const bool fills = keys * bytes > kSelectedBytes && keys <= kSelectedKeys;
+    schedule.warps = fills ? 2 : 8;
+    schedule.x = std::min<int64_t>(extent(common_.size() - 1), schedule.warps);
     return schedule;
   }
 

@@ -2,14 +2,53 @@
 // The first ranks of rows, a warp for each row. One that fits the registers of a warp is read once, and only the few
 // elements that may be among the best are ranked; over longer ones, and over rows of nearly equal keys, the warp goes
 // with the best that it has seen.
+#include "codegen/cuda/selection.h"
+
+#include <algorithm>
+#include <functional>
+
 #include "codegen/cuda/kernel_writer.h"
 
 namespace graft::cuda {
 namespace {
 
 constexpr int64_t kMostElements = 96;  // of a row, in one lane
+constexpr int64_t kFewWords = 32;      // of a row, in one lane: with more the compiler needs a bound
+constexpr int64_t kWorking = 32;       // registers of a lane beside those
+constexpr int64_t kRegisters = 65536;  // of a multiprocessor
+
+bool is_in_registers(const tile::Select& select) {
+  const auto exact = as_integer(select.axis.extent);
+  return exact && *exact > 0 && *exact <= 32 * kMostElements;
+}
+
+/// Keys that a lane holds in a register.
+int64_t keys_of_word(const tile::Select& select) { return select.key->type == DType::kFloat16 ? 2 : 1; }
+
+/// Whether a key is computed of one load and of nothing else that changes along the row.
+bool is_of_one_load(const tile::Select& select) {
+  int loads = 0;
+  const std::function<bool(const Expr&)> good = [&](const Expr& e) {
+    if (e->kind == ExprKind::kLoad) return ++loads == 1;
+    if (e->kind == ExprKind::kVariable) return e->variable != select.axis.variable->variable;
+    return std::all_of(e->args.begin(), e->args.end(), good);
+  };
+  return good(select.key) && loads == 1;
+}
 
 }  // namespace
+
+int64_t blocks_of_selections(const tile::Program& program) {
+  int64_t words = 0;
+  for (const tile::Statement& each : program.body) {
+    const auto* select = std::get_if<tile::Select>(&each.node);
+    if (!select || !is_in_registers(*select)) continue;
+    words = std::max(words, ceil_quotient(*as_integer(select->axis.extent), 32 * keys_of_word(*select)));
+  }
+  if (words <= kFewWords) return 1;
+  const int64_t registers = ceil_quotient(words + kWorking, 8) * 8;
+  return std::clamp<int64_t>(kRegisters / (registers * program.threads), 1, 32);
+}
 
 void KernelWriter::statement(const tile::Select& select) {
   before(accesses_of(program_, {select}));
@@ -17,8 +56,7 @@ void KernelWriter::statement(const tile::Select& select) {
   expressions_.enter();
   const std::vector<std::string> extents = extents_of(select.axes), length = extents_of({select.axis});
   const std::string points = fmt::format("1ll{}{}", extents.empty() ? "" : " * ", fmt::join(extents, " * "));
-  const auto exact = as_integer(select.axis.extent);
-  const bool in_registers = exact && *exact > 0 && *exact <= 32 * kMostElements;
+  const bool in_registers = is_in_registers(select);
   const int64_t parts = (5 * select.count / 2 + 31) / 32;
   if (in_registers) {
     code_.line("u64* const words = (u64*)(shared + {}) + warp * {};",
@@ -28,7 +66,7 @@ void KernelWriter::statement(const tile::Select& select) {
   code_.open(fmt::format("for (i64 p = warp; p < {}; p += {})", points, program_.threads / 32));
   expressions_.enter();
   decompose(select.axes, extents, "p", "i64");
-  if (in_registers) select_in_registers(select, *exact);
+  if (in_registers) select_in_registers(select, *as_integer(select.axis.extent));
   select_by_insertion(select, length[0]);
   expressions_.leave();
   code_.close();
@@ -47,47 +85,81 @@ void KernelWriter::give_ranked(const tile::Select& select, const std::string& ra
   expressions_.leave();
 }
 
-/// Reads the row into registers and goes on with the next one when its best were found there.
+/// Reads the row into registers and goes on with the next one when its best were found there. A row that may begin
+/// anywhere is read by the aligned pieces that it lies in, each of which has an element of it.
 void KernelWriter::select_in_registers(const tile::Select& select, int64_t length) {
   const std::string type = type_name(select.key->type), at = code_.fresh("i"), rank = code_.fresh("r");
+  const int variable = select.axis.variable->variable;
   tile::Map keys{.axes = {select.axis}, .condition = {}, .stores = {{-1, {}, select.key, ScatterMode::kSet}}};
   std::vector<PointAccess> loads;
   for (const PointAccess& access : accesses_of_points(keys)) {
     if (access.load) loads.push_back(access);
   }
-  const int vector = widest_fold(select.axis, loads);
-  const int64_t turns = (length + 32 * vector - 1) / (32 * vector);
+  int vector = widest_fold(select.axis, loads);
   const std::string condition = vector > 1 ? wide_condition(select.axis, loads, vector) : "";
+  const int64_t together = keys_of_word(select);
+  bool shifted = false;
+  if (vector == 1 && loads.size() == 1 && is_of_one_load(select)) {
+    const tile::Buffer& buffer = names_.buffer(loads[0].buffer);
+    const auto address = names_.address(loads[0].buffer, *loads[0].indices);
+    const int pieces = bit_width(buffer.type) >= 16 ? 16 / bytes_of(buffer.type) : 1;
+    shifted = buffer.scope == tile::Scope::kGlobal && address && address->coefficient(variable).is(1) && pieces > 1 &&
+              length >= 32 * pieces;
+    if (shifted) vector = pieces, loads[0].wide = true;
+  }
+  const bool single = vector < together;  // elements of a word are loaded one by one
+  if (single) vector = static_cast<int>(together);
+  const int64_t turns = ceil_quotient(length + (shifted ? vector - 1 : 0), 32 * vector);
   code_.open(condition.empty() ? "" : fmt::format("if ({})", condition));
   const std::string seek = fmt::format("Seek<{}, {}>", type, select.descending);
-  code_.line("{}::Held held[{}];", seek, turns * vector);
+  std::string skipped = "0", row;
+  if (shifted) {
+    skipped = code_.fresh("n"), row = code_.fresh("w");
+    expressions_.enter();
+    bind_constant(select.axis.variable, 0);
+    const std::string element = type_name(loads[0].load->type);
+    code_.line("const {}* const {} = {};", element, row, pointer_to(loads[0]));
+    code_.line("const int {} = (int)((u64){} / {}u % {}u);", skipped, row, bytes_of(loads[0].load->type), vector);
+    expressions_.leave();
+  }
+  code_.line("{}::Held held[{}];", seek, turns * vector / together);
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int u = 0; u < {}; ++u)", turns));
-  code_.line("const int {} = (u * 32 + lane) * {};", at, vector);
+  code_.line("const int {} = (u * 32 + lane) * {}{};", at, vector, shifted ? " - " + skipped : "");
   bind_index(select.axis.variable, at, turns * 32 * vector);
+  code_.line("{}::Part parts[{}];", seek, vector);
   code_.line("#pragma unroll");
-  code_.line("for (int j = 0; j < {0}; ++j) held[u * {0} + j] = {1}::none();", vector, seek);
+  code_.line("for (int j = 0; j < {}; ++j) parts[j] = {}::nothing();", vector, seek);
   code_.open(fmt::format("if ((u + 1) * {} <= {} || {} < {})", 32 * vector, length, at, length));
   expressions_.enter();
   for (size_t i = 0; i < loads.size(); ++i) {
     if (!loads[i].wide) continue;
     const std::string pack = fmt::format("Pack<{}, {}>", type_name(loads[i].load->type), vector);
-    code_.line("const {0} v{1} = *(const {0}*)({2});", pack, i, pointer_to(loads[i]));
+    code_.line("const {0} v{1} = *(const {0}*)({2});", pack, i,
+               shifted ? fmt::format("{} + {}", row, at) : pointer_to(loads[i]));
   }
   const std::string point = code_.fresh("i");
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int j = 0; j < {}; ++j)", vector));
   code_.line("const int {} = {} + j;", point, at);
-  names_.variables[select.axis.variable->variable] = point;
+  if (shifted) {
+    code_.line("if ((u == 0 || (u + 1) * {0} > {1}) && (u32){2} >= {1}u) continue;", 32 * vector, length, point);
+  } else if (single && length % vector != 0) {
+    code_.line("if ({} >= {}) continue;", point, length);
+  }
+  names_.variables[variable] = point;
   expressions_.enter();
   for (size_t i = 0; i < loads.size(); ++i) {
     if (loads[i].wide) expressions_.define(loads[i].load, fmt::format("v{}.at[j]", i));
   }
-  code_.line("held[u * {} + j] = {}::hold({});", vector, seek, expressions_.value(select.key));
+  code_.line("parts[j] = {}::part({});", seek, expressions_.value(select.key));
   for (int i = 0; i < 2; ++i) {
     expressions_.leave();
     code_.close();
   }
+  code_.line("#pragma unroll");
+  code_.line("for (int j = 0; j < {0}; ++j) held[u * {0} + j] = {1}::join(parts + j * {2});", vector / together, seek,
+             together);
   code_.close();
   code_.open(fmt::format("const auto key_at = [&](const int {}) -> {}", at, type));
   bind_index(select.axis.variable, at, length);
@@ -99,8 +171,8 @@ void KernelWriter::select_in_registers(const tile::Select& select, int64_t lengt
   names_.ranges[select.rank->variable] = {0, select.count - 1};
   give_ranked(select, rank, at);
   code_.close(";");
-  code_.line("if (select_best<{}, {}, {}, {}, {}>(held, words, key_at, give)) continue;", type, select.descending,
-             select.count, length, vector);
+  code_.line("if (select_best<{}, {}, {}, {}, {}>(held, {}, words, key_at, give)) continue;", type,
+             select.descending, select.count, length, vector, skipped);
   code_.close();
   names_.ranges.erase(select.axis.variable->variable);
   names_.ranges.erase(select.rank->variable);

@@ -101,13 +101,21 @@ template <class T> inline T __shfl_down_sync(unsigned mask, T value, int distanc
 template <class T> inline T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32) {
   return graft_shuffle_words(mask, value, distance, width, graft_shuffle_xor);
 }
-inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
-  unsigned sum = 0;
+template <class F> inline unsigned graft_reduce(unsigned mask, unsigned value, unsigned result, F combine) {
   for (int lane = 0; lane < 32; ++lane) {
     const unsigned theirs = __shfl_sync(mask, value, lane);
-    if (mask >> lane & 1) sum += theirs;
+    if (mask >> lane & 1) result = combine(result, theirs);
   }
-  return sum;
+  return result;
+}
+inline unsigned __reduce_add_sync(unsigned mask, unsigned value) {
+  return graft_reduce(mask, value, 0, [](unsigned a, unsigned b) { return a + b; });
+}
+inline unsigned __reduce_min_sync(unsigned mask, unsigned value) {
+  return graft_reduce(mask, value, ~0u, [](unsigned a, unsigned b) { return b < a ? b : a; });
+}
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+  return graft_reduce(mask, value, 0, [](unsigned a, unsigned b) { return a < b ? b : a; });
 }
 
 // Threads change only where they wait, so that what lies between is one step.

@@ -53,6 +53,29 @@ inline void max_NaN_f32(float& to, float a, float b) {
   const float equal = __uint_as_float(__float_as_uint(a) & __float_as_uint(b));
   to = a != a || b != b ? __uint_as_float(0x7fffffff) : a == b ? equal : a > b ? a : b;
 }
+// Halves in pairs, the lower one first. Of NaN and a number min gives the number.
+template <class F> inline u32 of_halves(u32 a, u32 b, F function) {
+  return (u32)function((u16)a, (u16)b) | (u32)function((u16)(a >> 16), (u16)(b >> 16)) << 16;
+}
+inline void max_NaN_f16x2(u32& to, u32 a, u32 b) {
+  to = of_halves(a, b, [](u16 x, u16 y) {
+    float greater;
+    max_NaN_f32(greater, graft_f16_value(x), graft_f16_value(y));
+    return greater != greater ? (u16)0x7fff : graft_f16_bits(greater);
+  });
+}
+inline void min_f16x2(u32& to, u32 a, u32 b) {
+  to = of_halves(a, b, [](u16 x, u16 y) {
+    const float less = fminf(graft_f16_value(x), graft_f16_value(y));
+    return less != less ? (u16)0x7fff : graft_f16_bits(less);
+  });
+}
+inline void set_geu_u32_f16x2(u32& to, u32 a, u32 b) {
+  to = of_halves(a, b, [](u16 x, u16 y) { return (u16)(graft_f16_value(x) < graft_f16_value(y) ? 0 : 0xffff); });
+}
+inline void set_leu_u32_f16x2(u32& to, u32 a, u32 b) {
+  to = of_halves(a, b, [](u16 x, u16 y) { return (u16)(graft_f16_value(x) > graft_f16_value(y) ? 0 : 0xffff); });
+}
 
 // Approximations: of the exact value, to the nearest.
 inline void div_full_f32(float& to, float a, float b) { to = a / b; }
