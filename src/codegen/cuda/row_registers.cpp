@@ -16,6 +16,7 @@ constexpr int64_t kAddressing = 16;     // those of them that are not of the pie
 constexpr int64_t kRegisters = 65536;   // of a multiprocessor
 constexpr int64_t kMostWords = 160;     // registers of a thread for what it keeps
 constexpr int64_t kMostThreads = 1536;  // of a multiprocessor: with more it reads no faster
+constexpr int64_t kFewBlocks = 1024;    // that have room on a large GPU however many registers they take
 
 bool is_half(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 
@@ -80,8 +81,14 @@ bool KernelWriter::plan_row_registers(RowPlan& plan) const {
   plan.streams = plan_stream(plan);
   if (plan.late.empty() || plan.streams) return true;
   plan.blocks = std::min(blocks_with(words + kWorking, threads), std::max<int64_t>(1024 / threads, 1));
-  // Of a single tensor's row the compiler keeps no more than it must.
-  const bool single = plan.loads.size() == plan.late.size() + 1 && plan.row_buffers.empty();
+  // Of a single tensor's row the compiler keeps no more than it must. Few blocks load early what they can.
+  std::optional<int64_t> blocks = 1;
+  for (const graft::Axis& axis : program_.grid) {
+    const auto extent = axis.extent.as_constant();
+    blocks = blocks && extent ? std::optional(*blocks * *extent) : std::nullopt;
+  }
+  const bool few = blocks && *blocks <= kFewBlocks;
+  const bool single = !few && plan.loads.size() == plan.late.size() + 1 && plan.row_buffers.empty();
   if (single) plan.blocks = std::max(plan.blocks, blocks_with(least_words_of_row(plan) + kAddressing, threads));
   return true;
 }
