@@ -19,6 +19,9 @@ constexpr int64_t kThreadBytes = 16;         // that a thread stores at least
 constexpr int64_t kMostWindow = 64;          // elements of a window that one thread folds
 constexpr int64_t kMostSlides = 8;           // points of a thread along an axis on which windows overlap
 constexpr int64_t kWindowThreads = 1 << 16;  // with fewer of them a thread makes fewer points
+constexpr int64_t kRegisters = 1 << 16;      // of a multiprocessor
+constexpr int64_t kLeastRegisters = 64;      // of a thread that streams, which few warps need less of
+constexpr int64_t kStreamRegisters = 1 << 24;  // of all threads that stream, twice those of a large device
 constexpr int64_t kSegment = 1024;           // bytes that a tile should read in one place
 constexpr int64_t kRowPart = 32;             // elements of a row in one thread
 constexpr int64_t kLongRow = 16384;          // elements; of longer ones of halves a thread has twice as many
@@ -334,6 +337,7 @@ class Chooser {
     if (!slides && all > 1) reads.kept += all;
     if (!slides || all < reads.rows * reads.columns * reads.places) return;
     own.kept = reads.kept, own.converts = bit_width(region_.tensors[load->tensor].type) < 32;
+    own.streams = boxes == 1 && own.places == 1 && own.places_step == 1 && own.rows > own.rows_step;
     reads = own;
   }
 
@@ -351,22 +355,23 @@ class Chooser {
   }
 
   /// How many of `parts` groups of `threads` make up a block: as few threads idle as may be, those among them that do
-  /// not fit a multiprocessor beside its other blocks.
-  static int64_t parts_of_block(int64_t parts, int64_t threads) {
-    constexpr int64_t kMostThreads = 256, kResident = 640;  // with 96 registers each
+  /// not fit a multiprocessor beside its other blocks. Threads have so many registers; 0: about 100.
+  static int64_t parts_of_block(int64_t parts, int64_t threads, int64_t registers) {
+    const int64_t most_threads = registers > 0 ? 512 : 256;
+    const int64_t resident = registers > 0 ? kRegisters / (ceil_quotient(registers, 8) * 8) : 640;
     int64_t best = 1;
     double most = 0;
-    for (int64_t count = 1; count <= parts && (count == 1 || count * threads <= kMostThreads); ++count) {
+    for (int64_t count = 1; count <= parts && (count == 1 || count * threads <= most_threads); ++count) {
       const int64_t block = ceil_quotient(count * threads, 32) * 32;
       const double used = static_cast<double>(parts) / static_cast<double>(ceil_quotient(parts, count) * count);
-      const double busy = used * static_cast<double>(std::max<int64_t>(kResident / block, 1) * count * threads);
+      const double busy = used * static_cast<double>(std::max<int64_t>(resident / block, 1) * count * threads);
       if (busy >= most) most = busy, best = count;
     }
     return best;
   }
 
   /// Threads side by side along the last axis, each with several points along the sliding one and the one beside it.
-  tile::BlockSchedule windows(int along) const {
+  tile::BlockSchedule windows(int along, bool may_stream = true) const {
     constexpr int64_t kMostAcross = 256;  // threads
     const size_t last = common_.size() - 1, slide = static_cast<size_t>(along);
     const int64_t row = extent(last);
@@ -374,18 +379,34 @@ class Chooser {
     while (row % vector != 0) vector /= 2;
     const int beside = sliding_axis(along);
     const int64_t bound = beside >= 0 ? extent(static_cast<size_t>(beside)) : 1;
-    const tile::ThreadPoints points = points_of_thread(reads_of_windows(along, beside), bound, vector);
+    tile::WindowReads reads = reads_of_windows(along, beside);
+    reads.streams = reads.streams && may_stream;
+    const tile::ThreadPoints points = points_of_thread(reads, bound, vector);
     const int64_t across = ceil_quotient(row, points.vector);
-    int64_t besides = points.besides, slides = std::min(extent(slide), kMostSlides);
-    const auto are_few = [&] {
+    int64_t besides = points.besides;
+    int64_t slides = std::min(extent(slide), kMostSlides);
+    if (reads.streams) slides = points_down(reads, points, extent(slide), extent(slide));
+    const auto threads = [&] {
       int64_t threads = across * ceil_quotient(extent(slide), slides);
       for (size_t i = 0; i < last; ++i) {
         if (i != slide) threads *= static_cast<int>(i) == beside ? ceil_quotient(extent(i), besides) : extent(i);
       }
-      return threads < kWindowThreads;
+      return threads;
     };
+    const auto are_few = [&] { return threads() < kWindowThreads; };
+    const auto registers = [&] {
+      if (!reads.streams) return int64_t{0};
+      return std::max(registers_of_stream(reads, {besides, points.vector}, 1), kLeastRegisters);
+    };
+    // Where streams fill the device hardly once they are shorter, and narrower rather than quite short.
+    const auto fill_little = [&] { return reads.streams && threads() * registers() < kStreamRegisters; };
+    while (slides > kMostSlides && fill_little()) {
+      slides = points_down(reads, points, extent(slide), std::max(slides * 3 / 4, kMostSlides));
+    }
+    while (besides > 1 && fill_little()) besides = (besides + 1) / 2;
     while (slides > 1 && are_few()) slides = (slides + 1) / 2;
     while (besides > 1 && are_few()) besides = (besides + 1) / 2;
+    if (slides == 1 && reads.streams) return windows(along, false);
     tile::BlockSchedule schedule;
     set(schedule, slide, ceil_quotient(extent(slide), ceil_quotient(extent(slide), slides)));
     const int64_t part = ceil_quotient(across, ceil_quotient(across, kMostAcross));
@@ -394,8 +415,9 @@ class Chooser {
     for (size_t i = last; i-- > 0 && i + 3 > last;) {
       if (i == slide || (beside >= 0 && static_cast<int>(i) != beside)) continue;
       const int64_t each = static_cast<int>(i) == beside ? besides : 1;
-      // A thread makes fewer points than it could where a block has no more of them.
-      parts = besides < points.besides ? 1 : parts_of_block(ceil_quotient(extent(i), each), part);
+      // A thread that does not stream makes fewer points than it could where a block has no more of them.
+      const bool fewer = besides < points.besides && !reads.streams;
+      parts = fewer ? 1 : parts_of_block(ceil_quotient(extent(i), each), part, registers());
       set(schedule, i, parts * each);
       break;
     }

@@ -2,6 +2,7 @@
 #include "tile/block_rules.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace graft::tile {
@@ -9,6 +10,7 @@ namespace {
 
 constexpr int64_t kMostStaged = 64 << 10;  // bytes of a tile
 constexpr int64_t kLeastSide = 4;
+constexpr int64_t kMostBesides = 8;  // points of a thread beside each other
 
 void collect_loads(const Expr& e, std::set<const ExprNode*>& seen, std::vector<Expr>& loads) {
   if (!seen.insert(e.get()).second) return;
@@ -27,6 +29,79 @@ bool uses_other_axes(const Reduce& reduce, const Expr& condition) {
   }
   return false;
 }
+
+/// The most points of a stream's thread down the sliding axis: they are written out.
+int64_t most_down(const ThreadPoints& points) {
+  constexpr int64_t kMostDown = 16, kMostPoints = 64;
+  return std::clamp<int64_t>(kMostPoints / (points.besides * points.vector), 1, kMostDown);
+}
+
+/// Finds the points with the fewest instructions for each, as far as registers hold what is read.
+class Cheapest {
+ public:
+  /// Of `bound` points, in blocks of so many threads; 0: it is open how many.
+  Cheapest(const WindowReads& reads, int64_t bound, int64_t threads = 0)
+      : reads_(reads), bound_(bound), threads_(threads) {}
+
+  void consider(const ThreadPoints& points) {
+    const int64_t together = points.besides * points.vector;
+    const int64_t columns = reads_.columns + (points.besides - 1) * reads_.columns_step;
+    const int64_t places = columns * (reads_.places + (points.vector - 1) * reads_.places_step);
+    const int64_t kept = reads_.rows * places + reads_.kept * points.vector;
+    const int64_t registers = registers_of_stream(reads_, points, 1);
+    if (together > 1 && (reads_.streams ? registers > kMostRegisters : kept > kMostLive)) return;
+    double read = static_cast<double>(reads_.rows_step * places) / static_cast<double>(together);
+    if (reads_.streams) read *= 1 + static_cast<double>(reads_.rows - reads_.rows_step) / rows_down(points);
+    const double load = reads_.streams ? kStreamLoad : kLoad;
+    const double element = reads_.converts ? 1 : reads_.streams ? kWord : 0;
+    double stored = reads_.streams ? kStreamStore / static_cast<double>(points.vector) : 0;
+    if (reads_.streams && reads_.converts && points.vector == 1) stored += kHalfAlone;
+    const double instructions = read * (load / static_cast<double>(points.vector) + element) + stored + kOthers +
+                                static_cast<double>(reads_.rows * reads_.columns * reads_.places);
+    const auto made = static_cast<double>((bound_ + points.besides - 1) / points.besides * points.besides);
+    const double idle = made / static_cast<double>(bound_);
+    double cost = 0;
+    if (reads_.streams) {
+      const int64_t resident = std::min(resident_threads(registers), kManyThreads);
+      if (resident == 0) return;
+      // What is not there is not read either: it takes time, but no memory's.
+      cost = instructions * std::sqrt(idle) / std::pow(static_cast<double>(resident), kWaits);
+    } else {
+      cost = instructions * idle + kLive * static_cast<double>(kept);
+    }
+    if (!is_empty() && cost >= least_) return;
+    least_ = cost, best_ = points;
+  }
+
+  bool is_empty() const { return least_ == 0; }
+  const ThreadPoints& points() const { return best_; }
+
+ private:
+  /// Rows from the first row of a thread's first point to that of the point after its last one.
+  double rows_down(const ThreadPoints& points) const {
+    return static_cast<double>(reads_.rows_step * most_down(points));
+  }
+
+  /// Of a multiprocessor.
+  int64_t resident_threads(int64_t registers) const {
+    constexpr int64_t kAll = 1 << 16;
+    return threads_ > 0 ? kAll / (threads_ * ((registers + 7) / 8 * 8)) * threads_ : kAll / registers;
+  }
+
+  static constexpr int64_t kMostLive = 72;  // elements in registers
+  static constexpr int64_t kMostRegisters = 112;  // of a stream
+  static constexpr int64_t kManyThreads = 1170;   // on a multiprocessor, of which some work while others wait
+  static constexpr double kLoad = 3, kLive = 0.05, kOthers = 6;  // instructions of a load; for a register; for a result
+  static constexpr double kStreamLoad = 1.5;  // addresses are those of the row before, and only edges have conditions
+  static constexpr double kStreamStore = 2, kWord = 1;  // of a piece; for a word that is loaded
+  static constexpr double kHalfAlone = 1.5;  // for a result that is not made with its neighbour
+  static constexpr double kWaits = 0.25;  // how the time falls with the threads of a multiprocessor
+
+  const WindowReads& reads_;
+  int64_t bound_, threads_;
+  ThreadPoints best_;
+  double least_ = 0;
+};
 
 }  // namespace
 
@@ -81,26 +156,38 @@ void shorten_guarded(Reduce& reduce) {
 }
 
 ThreadPoints points_of_thread(const WindowReads& reads, int64_t bound, int64_t vector) {
-  constexpr int64_t kMostBesides = 8, kMostLive = 72;  // elements in registers
-  constexpr double kLoad = 3, kLive = 0.05, kOthers = 6;  // instructions of a load; for a register; for a result
-  ThreadPoints best;
-  double least = 0;
+  Cheapest cheapest(reads, bound);
   for (int64_t besides = 1; besides <= std::min(bound, kMostBesides); ++besides) {
-    for (int64_t width = vector; width >= 1; width /= 2) {
-      const int64_t columns = reads.columns + (besides - 1) * reads.columns_step;
-      const int64_t places = columns * (reads.places + (width - 1) * reads.places_step);
-      const int64_t live = reads.rows * places + reads.kept * width;
-      if (live > kMostLive && besides * width > 1) continue;
-      const double read = static_cast<double>(reads.rows_step * places) / static_cast<double>(besides * width);
-      const double instructions = read * (kLoad / static_cast<double>(width) + (reads.converts ? 1 : 0)) +
-                                  static_cast<double>(reads.rows * reads.columns * reads.places) + kOthers;
-      const auto points = static_cast<double>((bound + besides - 1) / besides * besides);
-      const double cost = instructions * points / static_cast<double>(bound) + kLive * static_cast<double>(live);
-      if (least != 0 && cost >= least) continue;
-      least = cost, best = {besides, width};
-    }
+    for (int64_t width = vector; width >= 1; width /= 2) cheapest.consider({besides, width});
+  }
+  return cheapest.points();
+}
+
+ThreadPoints points_of_block(const WindowReads& reads, int64_t bound, int64_t vector, int64_t row, int64_t threads) {
+  Cheapest cheapest(reads, bound, threads);
+  for (int64_t width = vector; width >= 1; width /= 2) {
+    const int64_t groups = std::min(bound, threads / ((row + width - 1) / width));
+    if (groups > 0) cheapest.consider({(bound + groups - 1) / groups, width});
+  }
+  return cheapest.is_empty() ? points_of_thread(reads, bound, vector) : cheapest.points();
+}
+
+int64_t points_down(const WindowReads& reads, const ThreadPoints& points, int64_t extent, int64_t most) {
+  int64_t best = 1, least = 0;
+  for (int64_t down = 1; down <= std::min({extent, most, most_down(points)}); ++down) {
+    const int64_t rows = (extent + down - 1) / down * (down * reads.rows_step + reads.rows - reads.rows_step);
+    if (least == 0 || rows < least) least = rows, best = down;
   }
   return best;
+}
+
+int64_t registers_of_stream(const WindowReads& reads, const ThreadPoints& points, int64_t ahead) {
+  constexpr int64_t kOthers = 16;
+  const int64_t open = (reads.rows + reads.rows_step - 1) / reads.rows_step;  // windows that a row lies in
+  const int64_t kept = reads.kept > 0 ? reads.kept + 1 : 0;
+  const int64_t columns = reads.columns + (points.besides - 1) * reads.columns_step;
+  const int64_t words = reads.converts ? (points.vector + 1) / 2 : points.vector;
+  return (open * points.besides + kept) * points.vector + columns * (points.vector + ahead * words) + kOthers;
 }
 
 }  // namespace graft::tile

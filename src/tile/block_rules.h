@@ -25,6 +25,7 @@ struct WindowReads {
   int64_t places = 1, places_step = 1;    ///< and along the last axis
   int64_t kept = 0;                       ///< elements that all points share for each neighbour, as weights
   bool converts = false;                  ///< elements are narrower than what is computed with
+  bool streams = false;                   ///< a row is folded into all windows that it lies in, and not kept for them
 };
 
 /// The points that a thread makes at each place of the sliding axis: along the axis beside it, and along the last one.
@@ -35,5 +36,15 @@ struct ThreadPoints {
 /// The points with the fewest instructions for each, as far as registers hold what is read; `bound` points lie along
 /// the axis beside, and at most `vector` neighbours can be read at once.
 ThreadPoints points_of_thread(const WindowReads& reads, int64_t bound, int64_t vector);
+
+/// The same for streams in a block of so many threads, which make all `bound` points of all `row` elements at once.
+ThreadPoints points_of_block(const WindowReads& reads, int64_t bound, int64_t vector, int64_t row, int64_t threads);
+
+/// The points of a thread down the sliding axis of `extent` points, along which it streams, at most `most`: few rows
+/// are read twice and few points lie beyond the end, as far as its instructions, written out, stay few.
+int64_t points_down(const WindowReads& reads, const ThreadPoints& points, int64_t extent, int64_t most);
+
+/// Registers of a thread that streams, with so many rows on their way.
+int64_t registers_of_stream(const WindowReads& reads, const ThreadPoints& points, int64_t ahead);
 
 }  // namespace graft::tile

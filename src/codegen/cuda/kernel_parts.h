@@ -309,6 +309,9 @@ struct PointPlan {
   std::string column;  ///< name of the first index along `beside`
   std::string columns;      ///< how many points there are from it on; empty: always `besides`
   bool only_stores = false;  ///< points that are not there are computed, and not stored
+  int stream = -1;           ///< the window whose rows are folded as they come, or -1
+  int64_t ahead = 1;         ///< rows of it that are on their way
+  int64_t blocks = 1;        ///< that a multiprocessor should hold at least
 };
 
 /// A point of a thread: its number along the sliding axis, and the name of its number along the one beside it.

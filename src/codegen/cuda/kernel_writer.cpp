@@ -90,6 +90,7 @@ Kernel KernelWriter::write() {
   std::string bounds = std::to_string(program_.threads);
   if (rows && rows->blocks > 1) bounds += fmt::format(", {}", rows->blocks);
   if (const int64_t blocks = blocks_of_selections(program_); blocks > 1) bounds += fmt::format(", {}", blocks);
+  if (points && points->blocks > 1) bounds += fmt::format(", {}", points->blocks);
   // Parts of a reduction are as many as a GPU holds blocks of them, in which no thread needs many registers.
   const bool reduces = std::all_of(program_.body.begin(), program_.body.end(), [](const tile::Statement& each) {
     return std::holds_alternative<tile::Reduce>(each.node);

@@ -8,6 +8,7 @@
 
 #include "codegen/cuda/kernel_parts.h"
 #include "target/target.h"
+#include "tile/block_rules.h"
 
 namespace graft::cuda {
 
@@ -258,11 +259,21 @@ class KernelWriter {
   void choose_point_vector(PointPlan& plan) const;
   void find_point_windows(PointPlan& plan) const;
   void find_slides(PointPlan& plan) const;
-  void choose_thread_points(PointPlan& plan) const;
+  tile::WindowReads choose_thread_points(PointPlan& plan) const;
   bool shape_window(const PointPlan& plan, const tile::Statement& statement, PointWindow& window) const;
   static bool is_placed_by_guard(const PointPlan& plan, const tile::Statement& statement, const PointWindow& window);
   static bool has_own_sides(const PointWindow& window);
   bool place_pieces(const PointPlan& plan, const tile::Statement& statement, PointWindow& window) const;
+  tile::WindowReads reads_of_points(const PointPlan& plan) const;
+
+  // streamed_windows.cpp: windows whose rows are folded as they come
+  int find_stream(const PointPlan& plan) const;
+  void plan_windows_stream(PointPlan& plan, const tile::WindowReads& reads) const;
+  void stream_windows(const PointPlan& plan, const std::vector<std::string>& extents);
+  void request_stream_row(const PointPlan& plan, int64_t row);
+  void request_stream_place(const PointPlan& plan, const std::string& raw, int64_t place, const std::string& column);
+  void keep_stream_row(const PointPlan& plan, int64_t row);
+  void fold_stream_row(const PointPlan& plan, int64_t slide, int64_t row);
 
   // point_program.cpp
   std::string point_condition(const PointPlan& plan) const;
@@ -283,10 +294,15 @@ class KernelWriter {
                                                   int64_t to);
   void close_places(const PointPlan& plan, const PointWindow& window);
   std::string presence(const PointPlan& plan, const PointWindow& window, const std::string& column, bool by_elements);
+  std::string open_conditions(const Expr& guard);
+  bool holds_always(const Expr& condition) const;
+  std::string pair_element(const PointWindow& window, const std::string& raw) const;
   bool keeps_pairs(const PointWindow& window) const;
   void load_piece(const PointPlan& plan, size_t number, const std::string& target, const std::string& place,
                   int64_t begin);
   void point_statements(const PointPlan& plan, int64_t slide);
+  void statements_at(const PointPlan& plan, const PointPlace& at, const Range& range);
+  std::string name_divisor(const Expr& divisor);
   void define_point_loads(const PointPlan& plan, size_t statement, const PointPlace& at);
   void point_reduce(const PointPlan& plan, size_t statement, const PointPlace& at);
   void point_map(const PointPlan& plan, size_t statement, const PointPlace& at);
@@ -295,6 +311,9 @@ class KernelWriter {
   void store_neighbours(const PointPlan& plan, const std::vector<std::pair<int, std::string>>& targets,
                         const PointPlace& at);
   bool reads_windows_beside(const PointPlan& plan) const;
+  void fold_window(const PointPlan& plan, size_t statement, const PointPlace& at, const std::string& state,
+                   size_t first = 0);
+  void open_besides(const PointPlan& plan, const std::string& beside);
   void open_neighbours(const PointPlan& plan, size_t statement);
   void close_neighbours(const PointPlan& plan, size_t statement);
 

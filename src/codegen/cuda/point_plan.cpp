@@ -281,11 +281,8 @@ void KernelWriter::find_slides(PointPlan& plan) const {
   }
 }
 
-/// The points that a thread makes along the axis beside the sliding one, and its neighbours along the last one.
-void KernelWriter::choose_thread_points(PointPlan& plan) const {
-  const int most = plan.vector;
-  plan.vector = 1;
-  find_point_windows(plan);
+/// What a thread with one neighbour along the last axis reads of the windows that overlap.
+tile::WindowReads KernelWriter::reads_of_points(const PointPlan& plan) const {
   tile::WindowReads reads;
   for (const PointWindow& window : plan.windows) {
     const int64_t all = window.kept(reduced_of(program_.body[window.statement]));
@@ -299,10 +296,27 @@ void KernelWriter::choose_thread_points(PointPlan& plan) const {
     reads.places = window.elements.count, reads.places_step = window.elements.step;
     reads.converts = bit_width(window.load->type) < 32;
   }
+  reads.streams = find_stream(plan) >= 0;
+  return reads;
+}
+
+/// The points that a thread makes along the axis beside the sliding one, and its neighbours along the last one.
+tile::WindowReads KernelWriter::choose_thread_points(PointPlan& plan) const {
+  const int most = plan.vector;
+  plan.vector = 1;
+  find_point_windows(plan);
+  const tile::WindowReads reads = reads_of_points(plan);
   const int64_t bound = plan.beside >= 0 ? bound_of(plan.axes[plan.beside]) : 1;
-  const tile::ThreadPoints points = tile::points_of_thread(reads, bound, most);
+  int64_t others = 1;
+  for (size_t i = 0; i + 1 < plan.axes.size(); ++i) {
+    if (static_cast<int>(i) != plan.slide && static_cast<int>(i) != plan.beside) others *= bound_of(plan.axes[i]);
+  }
+  const tile::ThreadPoints points =
+      reads.streams ? tile::points_of_block(reads, bound, most, bound_of(plan.axes.back()), program_.threads / others)
+                    : tile::points_of_thread(reads, bound, most);
   plan.besides = points.besides, plan.vector = static_cast<int>(points.vector);
-  if (plan.besides == 1) plan.beside = -1;
+  if (plan.besides == 1 && !reads.streams) plan.beside = -1;
+  return reads;
 }
 
 std::optional<PointPlan> KernelWriter::plan_points() const {
@@ -326,8 +340,9 @@ std::optional<PointPlan> KernelWriter::plan_points() const {
   }
   choose_point_vector(plan);
   find_slides(plan);
-  choose_thread_points(plan);
+  const tile::WindowReads reads = choose_thread_points(plan);
   find_point_windows(plan);
+  plan_windows_stream(plan, reads);
   return plan.windows.empty() ? std::nullopt : std::optional(plan);
 }
 

@@ -2,6 +2,9 @@
 // Points in registers: pooling, convolutions of single channels and what follows them. A thread makes neighbours along
 // the last axis and all points of one axis along which windows slide, so that what it reads is read once; nothing that
 // one statement leaves for another goes through memory.
+#include <cmath>
+
+#include "codegen/cuda/bounded_half.h"
 #include "codegen/cuda/point_statement.h"
 
 namespace graft::cuda {
@@ -27,6 +30,32 @@ std::vector<Expr> shared_quotients(const tile::Map& map) {
     });
   }
   return found;
+}
+
+/// What an index can be, given what its variables can be.
+Range range_within(const Expr& e, const std::unordered_map<int, Range>& ranges) {
+  if (const auto constant = as_integer(e)) return {*constant, *constant};
+  if (e->kind == ExprKind::kVariable) {
+    const auto found = ranges.find(e->variable);
+    return found == ranges.end() ? Range{} : found->second;
+  }
+  if (e->kind != ExprKind::kCall || e->type != DType::kInt64) return {};
+  std::vector<Range> operands;
+  for (const Expr& arg : e->args) {
+    if (arg->type != DType::kInt64) return {};
+    operands.push_back(range_within(arg, ranges));
+  }
+  return range_of(e->intrinsic, operands);
+}
+
+/// C++ of the reciprocal of a number as the prelude has it.
+std::string reciprocal_literal(int64_t number) {
+  const auto by = static_cast<double>(number);
+  auto high = static_cast<float>(1 / by);
+  while (static_cast<double>(high) * by >= 1) high = std::nextafterf(high, 0);
+  const double low = (1 - static_cast<double>(high) * by) / by;
+  const auto text = [](double value) { return literal(*make_constant(DType::kFloat32, value)); };
+  return fmt::format("{{{}, {}}}", text(static_cast<double>(high)), text(static_cast<double>(static_cast<float>(low))));
 }
 
 /// A sum of products, which are added without being rounded.
@@ -104,13 +133,18 @@ void KernelWriter::write_turns(PointPlan& plan, const std::vector<std::string>& 
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     const PointWindow& window = plan.windows[w];
     const std::vector<tile::Axis> reduced = reduced_of(program_.body[window.statement]);
+    if (static_cast<int>(w) == plan.stream) continue;
     code_.line("{} w{}[{}];", type_name(window.value->type), w, window.kept(reduced));
     if (window.rows.step > 0) continue;
     code_.open("");
     request_rows(plan, w, 0, 1), keep_rows(plan, w, 0, 1);
     code_.close();
   }
-  write_slides(plan, extents);
+  if (plan.stream >= 0) {
+    stream_windows(plan, extents);
+  } else {
+    write_slides(plan, extents);
+  }
   code_.close();
   expressions_.leave();
   code_.close();
@@ -183,41 +217,62 @@ void KernelWriter::bind_constant(const Expr& variable, int64_t value) {
   names_.ranges[variable->variable] = {value, value};
 }
 
-/// All statements at point `slide` of the sliding axis, for all points beside it.
+/// for (beside: the points of a thread beside the sliding axis)
+void KernelWriter::open_besides(const PointPlan& plan, const std::string& beside) {
+  if (plan.beside < 0) return;
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", beside, plan.besides));
+}
+
+/// All statements at point `slide` of the sliding axis, for all points beside it; those of a stream are written out, so
+/// that what differs at edges only is known at the others.
 void KernelWriter::point_statements(const PointPlan& plan, int64_t slide) {
-  const std::string beside = plan.beside >= 0 ? code_.fresh("b") : "";
-  if (plan.beside >= 0) {
-    code_.line("#pragma unroll");
-    code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", beside, plan.besides));
-    if (!plan.columns.empty() && !plan.only_stores) code_.open(fmt::format("if ({} < {})", beside, plan.columns));
+  if (plan.stream < 0 || plan.beside < 0) {
+    const std::string beside = plan.beside >= 0 ? code_.fresh("b") : "0";
+    open_besides(plan, beside);
+    statements_at(plan, {slide, beside}, {0, plan.beside >= 0 ? bound_of(plan.axes[plan.beside]) - 1 : 0});
+    if (plan.beside >= 0) code_.close();
+  } else {
+    const int64_t last = (ceil_quotient(bound_of(plan.axes[plan.beside]), plan.besides) - 1) * plan.besides;
+    for (int64_t b = 0; b < plan.besides; ++b) {
+      code_.open("");
+      statements_at(plan, {slide, std::to_string(b)}, {b, last + b});
+      code_.close();
+    }
   }
+  if (plan.beside < 0) return;
+  for (const tile::Statement& each : program_.body) {
+    const tile::Axis& axis = axes_of(each)[plan.beside];
+    bind_index(axis.variable, plan.column, bound_of(axis));
+  }
+}
+
+/// All statements at one point, whose index along the axis beside the sliding one lies in `range`.
+void KernelWriter::statements_at(const PointPlan& plan, const PointPlace& at, const Range& range) {
+  const bool may_miss = !plan.columns.empty() && !plan.only_stores;
+  if (may_miss) code_.open(fmt::format("if ({} < {})", at.beside, plan.columns));
   for (const int buffer : plan.buffers) {
     code_.line("{} r{}[{}];", type_name(names_.buffer(buffer).type), buffer, plan.vector);
   }
   for (size_t s = 0; s < program_.body.size(); ++s) {
     const std::vector<tile::Axis>& axes = axes_of(program_.body[s]);
-    if (plan.slide >= 0) bind_constant(axes[plan.slide].variable, slide);
+    if (plan.slide >= 0) bind_constant(axes[plan.slide].variable, at.slide);
     if (plan.beside >= 0) {
-      bind_index(axes[plan.beside].variable, fmt::format("({} + {})", plan.column, beside),
-                 bound_of(axes[plan.beside]));
+      const int variable = axes[plan.beside].variable->variable;
+      names_.variables[variable] = fmt::format("({} + {})", plan.column, at.beside);
+      names_.ranges[variable] = range;
     }
     expressions_.enter();
     code_.open("");
     if (std::holds_alternative<tile::Reduce>(program_.body[s].node)) {
-      point_reduce(plan, s, {slide, beside});
+      point_reduce(plan, s, at);
     } else {
-      point_map(plan, s, {slide, beside});
+      point_map(plan, s, at);
     }
     code_.close();
     expressions_.leave();
   }
-  if (plan.beside < 0) return;
-  if (!plan.columns.empty() && !plan.only_stores) code_.close();
-  code_.close();
-  for (const tile::Statement& each : program_.body) {
-    const tile::Axis& axis = axes_of(each)[plan.beside];
-    bind_index(axis.variable, plan.column, bound_of(axis));
-  }
+  if (may_miss) code_.close();
 }
 
 /// Names what is in registers at this point, with the neighbour called j.
@@ -233,8 +288,11 @@ void KernelWriter::define_point_loads(const PointPlan& plan, size_t statement, c
   for (size_t w = 0; w < plan.windows.size(); ++w) {
     const PointWindow& window = plan.windows[w];
     if (window.statement != statement) continue;
-    std::string place = window.rows.step > 0 ? std::to_string(window.rows.step * at.slide) : "0";
-    if (window.rows.folded >= 0) place += fmt::format(" + {} * {}", name(window.rows.folded), window.rows.spread);
+    const bool streams = static_cast<int>(w) == plan.stream;  // what is kept is one row
+    std::string place = window.rows.step > 0 && !streams ? std::to_string(window.rows.step * at.slide) : "0";
+    if (window.rows.folded >= 0 && !streams) {
+      place += fmt::format(" + {} * {}", name(window.rows.folded), window.rows.spread);
+    }
     if (window.columns.step > 0) {
       const WindowSide& side = window.columns;
       place = fmt::format("({}) * {} + {} * {}", place, side.count, at.beside, side.step);
@@ -253,10 +311,28 @@ void KernelWriter::define_point_loads(const PointPlan& plan, size_t statement, c
 void KernelWriter::point_reduce(const PointPlan& plan, size_t statement, const PointPlace& at) {
   const auto& reduce = std::get<tile::Reduce>(program_.body[statement].node);
   const std::vector<std::pair<int, std::string>> targets = begin_targets(plan, reduce.outputs);
-  begin_monoid(reduce);
-  open_neighbours(plan, statement);
-  code_.line("State state = identity;");
-  for (const tile::Axis& axis : reduce.reduced) {
+  if (plan.stream >= 0) {
+    open_neighbours(plan, statement);
+    code_.line("const State& state = a{}[{} * {} + j];", at.slide, at.beside, plan.vector);
+  } else {
+    begin_monoid(reduce);
+    open_neighbours(plan, statement);
+    code_.line("State state = identity;");
+    fold_window(plan, statement, at, "state");
+  }
+  for (size_t i = 0; i < reduce.outputs.size(); ++i) {
+    code_.line("{} = state.s{};", point_target(plan, reduce.outputs[i], i), i);
+  }
+  close_neighbours(plan, statement);
+  store_neighbours(plan, targets, at);
+}
+
+/// Folds the elements of a window along the reduced axes from number `first` on into a state.
+void KernelWriter::fold_window(const PointPlan& plan, size_t statement, const PointPlace& at, const std::string& state,
+                               size_t first) {
+  const auto& reduce = std::get<tile::Reduce>(program_.body[statement].node);
+  for (size_t i = first; i < reduce.reduced.size(); ++i) {
+    const tile::Axis& axis = reduce.reduced[i];
     const std::string name = code_.fresh("k");
     code_.line("#pragma unroll");
     code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, bound_of(axis)));
@@ -266,17 +342,12 @@ void KernelWriter::point_reduce(const PointPlan& plan, size_t statement, const P
   define_point_loads(plan, statement, at);
   if (is_sum_of_products(reduce)) {
     const std::string a = expressions_.value(reduce.lift[0]->args[0]), b = expressions_.value(reduce.lift[0]->args[1]);
-    code_.line("state.s0 = __fmaf_rn({}, {}, state.s0);", a, b);
+    code_.line("{0}.s0 = __fmaf_rn({1}, {2}, {0}.s0);", state, a, b);
   } else {
-    fold_one(reduce, "state");
+    fold_one(reduce, state);
   }
   expressions_.leave();
-  for (size_t i = 0; i < reduce.reduced.size(); ++i) code_.close();
-  for (size_t i = 0; i < reduce.outputs.size(); ++i) {
-    code_.line("{} = state.s{};", point_target(plan, reduce.outputs[i], i), i);
-  }
-  close_neighbours(plan, statement);
-  store_neighbours(plan, targets, at);
+  for (size_t i = first; i < reduce.reduced.size(); ++i) code_.close();
 }
 
 void KernelWriter::point_map(const PointPlan& plan, size_t statement, const PointPlace& at) {
@@ -284,9 +355,12 @@ void KernelWriter::point_map(const PointPlan& plan, size_t statement, const Poin
   const std::vector<std::pair<int, std::string>> targets = begin_targets(plan, map.stores);
   const std::vector<Expr> quotients = shared_quotients(map);
   std::vector<std::string> divisors;
-  for (const Expr& quotient : quotients) {
-    divisors.push_back(code_.fresh("d"));
-    code_.line("const Divisor {} = divisor({});", divisors.back(), expressions_.value(quotient->args[1]));
+  for (const Expr& quotient : quotients) divisors.push_back(name_divisor(quotient->args[1]));
+  std::vector<BoundedHalf> halves;
+  for (const tile::Store& store : map.stores) {
+    const bool kept = plan.buffers.contains(store.buffer);
+    const int last = map.axes.back().variable->variable;
+    halves.push_back(kept ? BoundedHalf{store.value, {}} : bounded_half(store.value, last));
   }
   open_neighbours(plan, statement);
   define_point_loads(plan, statement, at);
@@ -295,11 +369,35 @@ void KernelWriter::point_map(const PointPlan& plan, size_t statement, const Poin
     expressions_.define(quotients[i], fmt::format("divide_for_half({}, {})", dividend, divisors[i]));
   }
   for (size_t s = 0; s < map.stores.size(); ++s) {
-    const std::string value = expressions_.value(map.stores[s].value);
+    const std::string value = expressions_.value(halves[s].inner);
     code_.line("{} = {};", point_target(plan, map.stores[s], s), value);
   }
   close_neighbours(plan, statement);
+  expressions_.enter();
+  define_point_loads(plan, statement, at);
+  for (size_t s = 0; s < map.stores.size(); ++s) {
+    for (const auto& [intrinsic, bound] : halves[s].bounds) {
+      code_.line("bound_halves<{}>(y{}, convert<f16>({}));", intrinsic == Intrinsic::kMax, s,
+                 expressions_.value(bound));
+    }
+  }
+  expressions_.leave();
   store_neighbours(plan, targets, at);
+}
+
+/// What divides all neighbours: a count by its reciprocal, which is a literal where the count is known.
+std::string KernelWriter::name_divisor(const Expr& divisor) {
+  constexpr int64_t kMostCounted = 1 << 20;
+  const std::string name = code_.fresh("d");
+  const Range count = is_call(divisor, Intrinsic::kCast) ? range_within(divisor->args[0], names_.ranges) : Range{};
+  if (count.low < 1 || count.high > kMostCounted) {
+    code_.line("const Divisor {} = divisor({});", name, expressions_.value(divisor));
+  } else if (count.low == count.high) {
+    code_.line("const Reciprocal {} = {};", name, reciprocal_literal(count.low));
+  } else {
+    code_.line("const Reciprocal {} = reciprocal({});", name, expressions_.value(divisor));
+  }
+  return name;
 }
 
 /// Declares a pack for each store to memory; its buffer and the address of the first neighbour.

@@ -30,4 +30,7 @@ inline const std::vector<tile::Store>& stores_of(const tile::Statement& statemen
   return std::get<tile::Map>(statement.node).stores;
 }
 
+/// An element, which is called that, as the window keeps it.
+std::string widened_element(const PointWindow& window, const std::string& element);
+
 }  // namespace graft::cuda::points

@@ -36,13 +36,6 @@ bool holds_for_pieces(const Expr& e, int last, int folded, int64_t begin, int wi
   return right.coefficients.empty() && place.is_multiple_of(width);
 }
 
-/// An element as the window keeps it.
-std::string widened_element(const PointWindow& window, const std::string& element) {
-  const Expr& kept = window.guard ? window.value->args[1] : window.value;
-  const bool same = kept.get() == window.load.get();
-  return same ? element : fmt::format("convert<{}>({})", type_name(kept->type), element);
-}
-
 /// Whether the guard says where the tensor ends in the dimension along which `variable` goes.
 bool ends_with_guard(const PointWindow& window, int variable) {
   if (!window.guard) return false;
@@ -55,6 +48,12 @@ bool ends_with_guard(const PointWindow& window, int variable) {
 }
 
 }  // namespace
+
+std::string points::widened_element(const PointWindow& window, const std::string& element) {
+  const Expr& kept = window.guard ? window.value->args[1] : window.value;
+  const bool same = kept.get() == window.load.get();
+  return same ? element : fmt::format("convert<{}>({})", type_name(kept->type), element);
+}
 
 /// How many points have their rows loaded while those before them are computed: as many as registers hold. None where
 /// rows beyond the last point may not be there.
@@ -118,7 +117,7 @@ void KernelWriter::request_rows(const PointPlan& plan, size_t number, int64_t fr
     load_piece(plan, number, target, first, piece * window.width - window.first);
   }
   if (!there.empty()) code_.close();
-  if (window.guard && !by_elements) {
+  if (window.guard && !by_elements && !there.empty()) {
     const int64_t step = keeps_pairs(window) ? 2 : 1;
     code_.open("else");
     code_.line("#pragma unroll");
@@ -142,11 +141,16 @@ void KernelWriter::keep_rows(const PointPlan& plan, size_t number, int64_t from,
   if (window.guard && depends_on_elements(window, axes_of(statement), reduced)) return;
   const int64_t row_elements = window.kept(reduced) / window.rows.count;
   const std::string raw = raw_rows(number, from);
-  const std::string element = keeps_pairs(window)
-      ? fmt::format("half_of<{}>({}[e / 2], e % 2)", type_name(window.load->type), raw) : raw + "[e]";
+  const std::string element = pair_element(window, raw);
   code_.line("#pragma unroll");
   code_.line("for (int e = 0; e < {}; ++e) w{}[{} + e] = {};", (to - from) * row_elements, number, from * row_elements,
              widened_element(window, element));
+}
+
+/// Element e of what was loaded of a window, as C++.
+std::string KernelWriter::pair_element(const PointWindow& window, const std::string& raw) const {
+  if (!keeps_pairs(window)) return raw + "[e]";
+  return fmt::format("half_of<{}>({}[e / 2], e % 2)", type_name(window.load->type), raw);
 }
 
 /// Opens loops over the places of rows from..to of the window; the number of a place, and that of its column.
@@ -204,8 +208,49 @@ std::string KernelWriter::presence(const PointPlan& plan, const PointWindow& win
     const int64_t reach = side.count - side.step * (plan.besides - 1);
     conditions.push_back(fmt::format("{} < {} * {} + {}", column, plan.columns, side.step, reach - side.step));
   }
-  if (window.guard && !by_elements) conditions.push_back(expressions_.value(window.guard));
+  if (window.guard && !by_elements) {
+    if (const std::string open = open_conditions(window.guard); !open.empty()) conditions.push_back(open);
+  }
   return fmt::format("{}", fmt::join(conditions, " && "));
+}
+
+/// The conditions of a range that do not hold at all points; empty: all do.
+std::string KernelWriter::open_conditions(const Expr& guard) {
+  if (!is_call(guard, Intrinsic::kAnd)) return holds_always(guard) ? "" : expressions_.value(guard);
+  const std::string left = open_conditions(guard->args[0]), right = open_conditions(guard->args[1]);
+  return left.empty() || right.empty() ? left + right : left + " && " + right;
+}
+
+/// Whether a comparison holds wherever the variables are within their ranges.
+bool KernelWriter::holds_always(const Expr& condition) const {
+  const Affine left = *affine(condition->args[0]), right = *affine(condition->args[1]);
+  const auto offset = (left.offset - right.offset).as_constant();
+  if (!offset) return false;
+  Range difference{*offset, *offset};
+  std::map<int, Size> coefficients = left.coefficients;
+  for (const auto& [variable, coefficient] : right.coefficients) {
+    Size& sum = coefficients.try_emplace(variable, 0).first->second;
+    sum = sum - coefficient;
+  }
+  for (const auto& [variable, coefficient] : coefficients) {
+    const auto range = names_.ranges.find(variable);
+    const auto by = coefficient.as_constant();
+    if (!by || range == names_.ranges.end()) return false;
+    const Range term = range_of(Intrinsic::kMul, {range->second, {*by, *by}});
+    difference = range_of(Intrinsic::kAdd, {difference, term});
+  }
+  switch (condition->intrinsic) {
+    case Intrinsic::kGe:
+      return difference.low >= 0;
+    case Intrinsic::kGt:
+      return difference.low > 0;
+    case Intrinsic::kLe:
+      return difference.high <= 0;
+    case Intrinsic::kLt:
+      return difference.high < 0;
+    default:
+      return false;
+  }
 }
 
 /// Whether what is loaded waits as words of two halves, which widening reads in place.

@@ -48,6 +48,37 @@ GRAFT_DEVICE f32 divide_for_half(f32 x, const Divisor& by) {
   const f32 near = __fmaf_rn(__fmaf_rn(-first, by.value, x), by.reciprocal, first);
   return fabsf(first) < 1e30f ? near : first;
 }
+// The reciprocal of a whole number of at most 2^20 as a sum: `high` lies below it, so that products of both with an
+// infinity are infinite.
+struct Reciprocal { f32 high, low; };
+GRAFT_DEVICE Reciprocal reciprocal(f32 x) {
+  f32 near;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(x));
+  const f32 high = __fmaf_rn(__fmaf_rn(-x, near, 1.0f), near, near) * 0.99999988f;
+  return {high, __fmaf_rn(-x, high, 1.0f) * high};
+}
+GRAFT_DEVICE f32 divide_for_half(f32 x, const Reciprocal& by) { return __fmaf_rn(x, by.high, x * by.low); }
+// Halves two at a time.
+GRAFT_DEVICE u32 least_halves(u32 a, u32 b) {
+  u32 r;
+  asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+}
+GRAFT_DEVICE u32 greatest_halves(u32 a, u32 b) {
+  u32 r;
+  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+}
+template <bool Greatest, int N> GRAFT_DEVICE void bound_halves(Pack<f16, N>& pack, f16 bound) {
+  const u32 bounds = pair_of(bound, bound);
+#pragma unroll
+  for (int i = 0; i < N; i += 2) {
+    const u32 pair = pair_of(pack.at[i], pack.at[i + 1 < N ? i + 1 : i]);
+    const u32 bounded = Greatest ? greatest_halves(pair, bounds) : least_halves(pair, bounds);
+    pack.at[i] = half_of<f16>(bounded, 0);
+    if (i + 1 < N) pack.at[i + 1] = half_of<f16>(bounded, 1);
+  }
+}
 // Sixteen bytes from the address of any element: the aligned pieces that they lie in, of which those are read that hold
 // something needed, one bit for each element.
 struct Shifted { Pack<u32, 4> low, high; u32 skipped; };

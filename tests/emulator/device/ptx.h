@@ -64,6 +64,13 @@ inline void max_NaN_f16x2(u32& to, u32 a, u32 b) {
     return greater != greater ? (u16)0x7fff : graft_f16_bits(greater);
   });
 }
+inline void min_NaN_f16x2(u32& to, u32 a, u32 b) {
+  to = of_halves(a, b, [](u16 x, u16 y) {
+    float less;
+    min_NaN_f32(less, graft_f16_value(x), graft_f16_value(y));
+    return less != less ? (u16)0x7fff : graft_f16_bits(less);
+  });
+}
 inline void min_f16x2(u32& to, u32 a, u32 b) {
   to = of_halves(a, b, [](u16 x, u16 y) {
     const float less = fminf(graft_f16_value(x), graft_f16_value(y));
