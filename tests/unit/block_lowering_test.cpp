@@ -125,10 +125,11 @@ tile::Program enlarged(int64_t factor, int64_t columns) {
   RegionBuilder b;
   const Tensor x = b.input("x", DType::kFloat16, {kImages, kRows, columns});
   const auto neighbours = [&](const Tensor& from, const Indices& i, size_t axis, int64_t last) {
+    const Expr place = i[axis] * make_index(2) + make_index(1), by = make_index(2 * factor);
     Indices at = i, next = i;
-    at[axis] = floor_div(i[axis], make_index(factor));
+    at[axis] = floor_div(place, by);
     next[axis] = min(at[axis] + make_index(1), make_index(last));
-    const Expr weight = make_cast(DType::kFloat32, mod(i[axis], make_index(factor)));
+    const Expr weight = make_cast(DType::kFloat32, mod(place, by));
     return from.wide(at) * weight + from.wide(next) * (make_constant(DType::kFloat32, 1) - weight);
   };
   const Tensor t = b.compute("t", DType::kFloat32, {kImages, factor * kRows, columns},
@@ -146,7 +147,8 @@ TEST(BlockLowering, rows_of_what_is_enlarged_are_computed_where_they_are_read) {
 }
 
 TEST(BlockLowering, rows_of_what_is_enlarged_stay_where_pieces_begin_inside_of_elements) {
-  for (const auto& [factor, columns] : {std::pair{3, 32}, {2, 31}, {16, 32}}) {
+  const std::vector<std::pair<int64_t, int64_t>> sizes = {{3, 32}, {2, 31}, {16, 32}};
+  for (const auto& [factor, columns] : sizes) {
     EXPECT_EQ(count<tile::Map>(enlarged(factor, columns)), 2) << factor << " times " << columns;
   }
 }
