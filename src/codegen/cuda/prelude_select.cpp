@@ -164,8 +164,8 @@ template <int Kept, int Parts> GRAFT_DEVICE u32 reached_between(const u32 (&valu
   return bound;
 }
 // How many of the `total` words are greater than each of the first `Some` of a lane's. There is room for zeros behind.
-template <int Some, class W, int Parts> GRAFT_DEVICE void count_greater(const W* all, int total, const W (&words)[Parts],
-                                                                         int (&counts)[Parts]) {
+template <int Some, class W, int Parts>
+GRAFT_DEVICE void count_greater(const W* all, int total, const W (&words)[Parts], int (&counts)[Parts]) {
   constexpr int kAtOnce = 16 / sizeof(W);
 #pragma unroll
   for (int s = 0; s < Some; ++s) counts[s] = 0;

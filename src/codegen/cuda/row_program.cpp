@@ -453,8 +453,9 @@ std::vector<std::pair<size_t, Expr>> KernelWriter::load_ahead(RowPlan& plan, con
       slot = fmt::format("streams ? *(const Pack<{0}, {1}>*)(slots + (slot * {2} + k * {3} + member) * {1}) : ", type,
                          plan.vector, plan.pieces, plan.group);
     }
-    code_.line("c{}[k] = {}{}<{}, {}>({}, wide);", i, slot, plan.in_pairs(load->type) ? "read_pairs" : "read_pack", type,
-               plan.vector, pointer_to({load->tensor, &load->args, load, true}));
+    const char* read = plan.in_pairs(load->type) ? "read_pairs" : "read_pack";
+    code_.line("c{}[k] = {}{}<{}, {}>({}, wide);", i, slot, read, type, plan.vector,
+               pointer_to({load->tensor, &load->args, load, true}));
   }
   code_.close();
   expressions_.leave();

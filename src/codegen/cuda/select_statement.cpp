@@ -36,6 +36,13 @@ bool is_of_one_load(const tile::Select& select) {
   return good(select.key) && loads == 1;
 }
 
+/// Elements of the aligned pieces that rows are read by which may begin anywhere; 1: they are not.
+int width_of_pieces(const tile::Buffer& buffer, int64_t length) {
+  if (buffer.scope != tile::Scope::kGlobal || bit_width(buffer.type) < 16) return 1;
+  const int width = 16 / bytes_of(buffer.type);
+  return length >= 32 * width ? width : 1;
+}
+
 }  // namespace
 
 int64_t blocks_of_selections(const tile::Program& program) {
@@ -100,15 +107,13 @@ void KernelWriter::select_in_registers(const tile::Select& select, int64_t lengt
   const int64_t together = keys_of_word(select);
   bool shifted = false;
   if (vector == 1 && loads.size() == 1 && is_of_one_load(select)) {
-    const tile::Buffer& buffer = names_.buffer(loads[0].buffer);
     const auto address = names_.address(loads[0].buffer, *loads[0].indices);
-    const int pieces = bit_width(buffer.type) >= 16 ? 16 / bytes_of(buffer.type) : 1;
-    shifted = buffer.scope == tile::Scope::kGlobal && address && address->coefficient(variable).is(1) && pieces > 1 &&
-              length >= 32 * pieces;
-    if (shifted) vector = pieces, loads[0].wide = true;
+    const bool in_order = address && address->coefficient(variable).is(1);
+    if (in_order) vector = width_of_pieces(names_.buffer(loads[0].buffer), length);
+    shifted = loads[0].wide = vector > 1;
   }
   const bool single = vector < together;  // elements of a word are loaded one by one
-  if (single) vector = static_cast<int>(together);
+  vector = std::max(vector, static_cast<int>(together));
   const int64_t turns = ceil_quotient(length + (shifted ? vector - 1 : 0), 32 * vector);
   code_.open(condition.empty() ? "" : fmt::format("if ({})", condition));
   const std::string seek = fmt::format("Seek<{}, {}>", type, select.descending);
@@ -117,8 +122,7 @@ void KernelWriter::select_in_registers(const tile::Select& select, int64_t lengt
     skipped = code_.fresh("n"), row = code_.fresh("w");
     expressions_.enter();
     bind_constant(select.axis.variable, 0);
-    const std::string element = type_name(loads[0].load->type);
-    code_.line("const {}* const {} = {};", element, row, pointer_to(loads[0]));
+    code_.line("const {}* const {} = {};", type_name(loads[0].load->type), row, pointer_to(loads[0]));
     code_.line("const int {} = (int)((u64){} / {}u % {}u);", skipped, row, bytes_of(loads[0].load->type), vector);
     expressions_.leave();
   }
@@ -128,7 +132,6 @@ void KernelWriter::select_in_registers(const tile::Select& select, int64_t lengt
   code_.line("const int {} = (u * 32 + lane) * {}{};", at, vector, shifted ? " - " + skipped : "");
   bind_index(select.axis.variable, at, turns * 32 * vector);
   code_.line("{}::Part parts[{}];", seek, vector);
-  code_.line("#pragma unroll");
   code_.line("for (int j = 0; j < {}; ++j) parts[j] = {}::nothing();", vector, seek);
   code_.open(fmt::format("if ((u + 1) * {} <= {} || {} < {})", 32 * vector, length, at, length));
   expressions_.enter();
@@ -157,7 +160,6 @@ void KernelWriter::select_in_registers(const tile::Select& select, int64_t lengt
     expressions_.leave();
     code_.close();
   }
-  code_.line("#pragma unroll");
   code_.line("for (int j = 0; j < {0}; ++j) held[u * {0} + j] = {1}::join(parts + j * {2});", vector / together, seek,
              together);
   code_.close();
@@ -174,8 +176,7 @@ void KernelWriter::select_in_registers(const tile::Select& select, int64_t lengt
   code_.line("if (select_best<{}, {}, {}, {}, {}>(held, {}, words, key_at, give)) continue;", type,
              select.descending, select.count, length, vector, skipped);
   code_.close();
-  names_.ranges.erase(select.axis.variable->variable);
-  names_.ranges.erase(select.rank->variable);
+  for (const int each : {variable, select.rank->variable}) names_.ranges.erase(each);
 }
 
 /// Goes along the row with the best words so far.
