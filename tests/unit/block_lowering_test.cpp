@@ -161,7 +161,7 @@ TEST(BlockLowering, a_small_map_is_dealt_to_many_blocks) {
     return tile::grid_size(lowered(b.finish("map", {y}))).constant();
   };
   EXPECT_EQ(tiles(128), 192);
-  EXPECT_EQ(tiles(16384), 6144);
+  EXPECT_EQ(tiles(16384), 12288);
 }
 
 TEST(BlockLowering, constants_lie_along_the_threads_that_read_them) {
