@@ -13,7 +13,7 @@ namespace graft {
 namespace {
 
 constexpr int64_t kMapBytes = 8192;          // of one tile of a map: two pieces of a thread
-constexpr int64_t kRowsBytes = 16384;        // of one tile of rows that are looked up, shorter than lines, or maps' of maps
+constexpr int64_t kRowsBytes = 16384;        // of one tile of rows that are looked up, short, or of maps of maps
 constexpr int64_t kFewTiles = 512;           // with fewer of them, a map's are smaller, and rows have more threads
 constexpr int64_t kThreadBytes = 16;         // that a thread stores at least
 constexpr int64_t kMostWindow = 64;          // elements of a window that one thread folds
@@ -21,7 +21,8 @@ constexpr int64_t kMostSlides = 8;           // points of a thread along an axis
 constexpr int64_t kWindowThreads = 1 << 16;  // with fewer of them a thread makes fewer points
 constexpr int64_t kRegisters = 1 << 16;      // of a multiprocessor
 constexpr int64_t kLeastRegisters = 64;      // of a thread that streams, which few warps need less of
-constexpr int64_t kStreamRegisters = 1 << 24;  // of all threads that stream, twice those of a large device
+constexpr int64_t kStreamRegisters = 3 << 22;  // of all threads that stream, half as many again as a large device has
+constexpr int64_t kWidenedSlides = 16;         // points of a thread, where rows that are read again are widened again
 constexpr int64_t kSegment = 1024;           // bytes that a tile should read in one place
 constexpr int64_t kRowPart = 32;             // elements of a row in one thread
 constexpr int64_t kLongRow = 16384;          // elements; of longer ones of halves a thread has twice as many
@@ -357,11 +358,11 @@ class Chooser {
   /// How many of `parts` groups of `threads` make up a block: as few threads idle as may be, those among them that do
   /// not fit a multiprocessor beside its other blocks. Threads have so many registers; 0: about 100.
   static int64_t parts_of_block(int64_t parts, int64_t threads, int64_t registers) {
-    const int64_t most_threads = registers > 0 ? 512 : 256;
+    constexpr int64_t kMostThreads = 256;
     const int64_t resident = registers > 0 ? kRegisters / (ceil_quotient(registers, 8) * 8) : 640;
     int64_t best = 1;
     double most = 0;
-    for (int64_t count = 1; count <= parts && (count == 1 || count * threads <= most_threads); ++count) {
+    for (int64_t count = 1; count <= parts && (count == 1 || count * threads <= kMostThreads); ++count) {
       const int64_t block = ceil_quotient(count * threads, 32) * 32;
       const double used = static_cast<double>(parts) / static_cast<double>(ceil_quotient(parts, count) * count);
       const double busy = used * static_cast<double>(std::max<int64_t>(resident / block, 1) * count * threads);
@@ -385,7 +386,8 @@ class Chooser {
     const int64_t across = ceil_quotient(row, points.vector);
     int64_t besides = points.besides;
     int64_t slides = std::min(extent(slide), kMostSlides);
-    if (reads.streams) slides = points_down(reads, points, extent(slide), extent(slide));
+    const int64_t most = reads.converts && reads.rows_step == 1 ? kWidenedSlides : kMostSlides;
+    if (reads.streams) slides = points_down(reads, points, extent(slide), most);
     const auto threads = [&] {
       int64_t threads = across * ceil_quotient(extent(slide), slides);
       for (size_t i = 0; i < last; ++i) {

@@ -126,7 +126,9 @@ struct RowWalk {
   int64_t all_rows() const { return std::accumulate(bounds.begin(), bounds.end(), int64_t{1}, std::multiplies<>()); }
   int64_t line = 0;  ///< elements of a line of memory, where steps begin at lines and not where the row does; or 0
   int64_t steps() const { return steps_of(across); }  ///< of a thread along a row
-  int64_t steps_of(int64_t threads) const { return ceil_quotient(pieces + (line > 0 ? line / vector - 1 : 0), threads); }
+  int64_t steps_of(int64_t threads) const {
+    return ceil_quotient(pieces + (line > 0 ? line / vector - 1 : 0), threads);
+  }
   int64_t turns() const { return ceil_quotient(rows, down); }      ///< of a thread, over rows
   // Names: the thread's place in a row and its first row, its first element of a row, those of the loops over the axes
   // outside of the rows, over rows and along them.

@@ -52,7 +52,8 @@ bool is_light(const Expr& value) {
 /// most, with the registers that this leaves each, hide the memory's latency best.
 bool is_light_map(const tile::Program& program) {
   constexpr int kMostOfBlock = 256;
-  const bool global = program.threads <= kMostOfBlock && std::all_of(program.buffers.begin(), program.buffers.end(), [](const tile::Buffer& buffer) {
+  if (program.threads > kMostOfBlock) return false;
+  const bool global = std::all_of(program.buffers.begin(), program.buffers.end(), [](const tile::Buffer& buffer) {
     return buffer.scope == tile::Scope::kGlobal;
   });
   return global && std::all_of(program.body.begin(), program.body.end(), [](const tile::Statement& each) {

@@ -98,18 +98,17 @@ void KernelWriter::select_in_registers(const tile::Select& select, int64_t lengt
   const std::string type = type_name(select.key->type), at = code_.fresh("i"), rank = code_.fresh("r");
   const int variable = select.axis.variable->variable;
   tile::Map keys{.axes = {select.axis}, .condition = {}, .stores = {{-1, {}, select.key, ScatterMode::kSet}}};
-  std::vector<PointAccess> loads;
-  for (const PointAccess& access : accesses_of_points(keys)) {
-    if (access.load) loads.push_back(access);
-  }
+  std::vector<PointAccess> loads = accesses_of_points(keys);
+  std::erase_if(loads, [](const PointAccess& access) { return !access.load; });
   int vector = widest_fold(select.axis, loads);
   const std::string condition = vector > 1 ? wide_condition(select.axis, loads, vector) : "";
   const int64_t together = keys_of_word(select);
   bool shifted = false;
   if (vector == 1 && loads.size() == 1 && is_of_one_load(select)) {
     const auto address = names_.address(loads[0].buffer, *loads[0].indices);
-    const bool in_order = address && address->coefficient(variable).is(1);
-    if (in_order) vector = width_of_pieces(names_.buffer(loads[0].buffer), length);
+    if (address && address->coefficient(variable).is(1)) {
+      vector = width_of_pieces(names_.buffer(loads[0].buffer), length);
+    }
     shifted = loads[0].wide = vector > 1;
   }
   const bool single = vector < together;  // elements of a word are loaded one by one
@@ -137,9 +136,9 @@ void KernelWriter::select_in_registers(const tile::Select& select, int64_t lengt
   expressions_.enter();
   for (size_t i = 0; i < loads.size(); ++i) {
     if (!loads[i].wide) continue;
-    const std::string pack = fmt::format("Pack<{}, {}>", type_name(loads[i].load->type), vector);
-    code_.line("const {0} v{1} = *(const {0}*)({2});", pack, i,
-               shifted ? fmt::format("{} + {}", row, at) : pointer_to(loads[i]));
+    const std::string place = shifted ? fmt::format("{} + {}", row, at) : pointer_to(loads[i]);
+    code_.line("const Pack<{0}, {1}> v{2} = *(const Pack<{0}, {1}>*)({3});", type_name(loads[i].load->type), vector, i,
+               place);
   }
   const std::string point = code_.fresh("i");
   code_.line("#pragma unroll");
@@ -156,10 +155,7 @@ void KernelWriter::select_in_registers(const tile::Select& select, int64_t lengt
     if (loads[i].wide) expressions_.define(loads[i].load, fmt::format("v{}.at[j]", i));
   }
   code_.line("parts[j] = {}::part({});", seek, expressions_.value(select.key));
-  for (int i = 0; i < 2; ++i) {
-    expressions_.leave();
-    code_.close();
-  }
+  for (int i = 0; i < 2; ++i) expressions_.leave(), code_.close();
   code_.line("for (int j = 0; j < {0}; ++j) held[u * {0} + j] = {1}::join(parts + j * {2});", vector / together, seek,
              together);
   code_.close();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole pieces at known places that are computed with: what a kernel reads once is loaded for several pieces of a thread
-// before the first of them is computed. Operands take fewer registers than results that wait to be stored.
+// Whole pieces at known places that are computed with: what a kernel reads once is loaded for several pieces of a
+// thread before the first of them is computed. Operands take fewer registers than results that wait to be stored.
 #include <algorithm>
 #include <map>
 

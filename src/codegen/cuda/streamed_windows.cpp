@@ -59,11 +59,11 @@ int KernelWriter::find_stream(const PointPlan& plan) const {
 
 /// Rows are loaded as far ahead as registers hold that leave many warps to each multiprocessor.
 void KernelWriter::plan_windows_stream(PointPlan& plan, const tile::WindowReads& reads) const {
-  constexpr int64_t kMostAhead = 3, kRegisters = 1 << 16, kDivision = 16;  // of a division in f32
+  constexpr int64_t kMostAhead = 3, kRegisters = 1 << 16, kDivision = 16;
   plan.stream = find_stream(plan);
   if (plan.stream < 0) return;
   const tile::ThreadPoints points{plan.besides, plan.vector};
-  const int64_t others = names_.narrow_results || !divides(program_) ? 0 : kDivision;
+  const int64_t others = divides(program_) ? kDivision : 0;
   const auto blocks = [&](int64_t ahead) {
     const int64_t registers = std::max<int64_t>(tile::registers_of_stream(reads, points, ahead) + others, 64);
     return std::max<int64_t>(kRegisters / (program_.threads * (ceil_quotient(registers, 8) * 8)), 1);

@@ -252,8 +252,8 @@ void KernelWriter::begin_at_line(const tile::Map& map, RowWalk& walk) {
   auto address = names_.row_address(store.buffer, store.indices, map.axes.back().variable->variable);
   address->affine.coefficients.erase(map.axes.back().variable->variable);
   const std::string first = code_.fresh("i");
-  code_.line("const int {} = {} - (int)((u64)({}) / {}u % {}u);", first, walk.start, pointer_text(store.buffer, *address),
-             bytes_of(names_.buffer(store.buffer).type), walk.line);
+  code_.line("const int {} = {} - (int)((u64)({}) / {}u % {}u);", first, walk.start,
+             pointer_text(store.buffer, *address), bytes_of(names_.buffer(store.buffer).type), walk.line);
   walk.start = first;
 }
 
