@@ -98,7 +98,8 @@ std::string compile_source(const std::string& source, const std::string& archite
                                       "--device-as-default-execution-space", "--diag-suppress=177,550"};
   if (mode.report) options.push_back("--ptxas-options=-v");
   int major = 0, minor = 0;
-  if (mode.quick && api.version(&major, &minor) == 0 && major >= 13) options.push_back("--Ofast-compile=max");
+  const bool known = api.version(&major, &minor) == 0;
+  if (mode.quick) options.push_back(known && major >= 13 ? "--Ofast-compile=max" : "--ptxas-options=-O1");
   if (api.set_flow_callback) api.set_flow_callback(program, &wants_stop, &progress);
   const int outcome = api.compile(program, static_cast<int>(options.size()), options.data());
   const std::string log = outcome == 0 && !mode.report ? "" : result(program, api.log_size, api.log);

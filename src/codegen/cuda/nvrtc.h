@@ -15,7 +15,7 @@ std::string nvrtc_problem();
 /// How a unit is compiled.
 struct CompileMode {
   bool ptx = false;    ///< to PTX text, not to a cubin
-  bool quick = false;  ///< with less optimisation, where this NVRTC can (13.0 and newer): only to see that it compiles
+  bool quick = false;  ///< with less optimisation: only to see that it compiles
   std::string* report = nullptr;  ///< gets what the assembler says of each kernel: registers, stack frame and spills
 };
 
