@@ -123,8 +123,8 @@ struct RowWalk {
   int64_t rows = 1;    ///< that are dealt at a time: all, or those of the last axis but one
   int64_t across = 1, down = 1;
   int64_t steps_at_once = 1, rows_at_once = 1;  ///< of a thread; loaded before they are stored
-  int64_t all_rows() const { return std::accumulate(bounds.begin(), bounds.end(), int64_t{1}, std::multiplies<>()); }
   int64_t line = 0;  ///< elements of a line of memory, where steps begin at lines and not where the row does; or 0
+  int64_t all_rows() const { return std::accumulate(bounds.begin(), bounds.end(), int64_t{1}, std::multiplies<>()); }
   int64_t steps() const { return steps_of(across); }  ///< of a thread along a row
   int64_t steps_of(int64_t threads) const {
     return ceil_quotient(pieces + (line > 0 ? line / vector - 1 : 0), threads);

@@ -151,6 +151,7 @@ class KernelWriter {
   std::string pointer_to(const PointAccess& access);
   std::string pointer_text(int buffer, const RowAddress& address);
   int bytes_of_narrowest(const std::vector<PointAccess>& accesses) const;
+  void bind_index(const Expr& variable, const std::string& name, int64_t bound);
 
   // streamed_points.cpp: operands of several points loaded ahead
   bool is_read_once(const tile::Map& map, const PointAccess& access) const;
@@ -158,7 +159,6 @@ class KernelWriter {
                    std::vector<PointAccess>& accesses) const;
   void streamed_points(const tile::Map& map, const std::vector<std::string>& extents, int vector,
                        const PointDeal& dealt, int at_once, std::vector<PointAccess> accesses);
-  void bind_index(const Expr& variable, const std::string& name, int64_t bound);
 
   // piece_elements.cpp: pieces each of whose elements has an expression of its own
   bool has_phases(const tile::Map& map, int vector) const;
