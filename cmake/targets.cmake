@@ -87,7 +87,7 @@ function(graft_module name folder)
   target_link_libraries(graft_${name}_objects PUBLIC graft_core ${arg_LINKS} PRIVATE graft_warnings)
   target_include_directories(graft_${name}_objects SYSTEM PUBLIC ${arg_INCLUDES})
   add_library(graft_${name} SHARED $<TARGET_OBJECTS:graft_${name}_objects>
-    ${CMAKE_SOURCE_DIR}/src/module/module_version.cpp)
+    ${CMAKE_SOURCE_DIR}/src/modules/module_version.cpp)
   set_target_properties(graft_${name} PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(graft_${name} PRIVATE graft_core ${arg_LINKS})
   graft_seal(graft_${name} module_exports.map)

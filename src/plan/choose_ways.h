@@ -4,7 +4,7 @@
 
 #include "engine/record.h"
 #include "fuse/fused_program.h"
-#include "plan/build_engine.h"
+#include "plan/build_options.h"
 #include "plan/ways.h"
 
 namespace graft {

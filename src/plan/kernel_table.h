@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "plan/build_engine.h"
+#include "plan/build_options.h"
 #include "tile/program.h"
 
 namespace graft {

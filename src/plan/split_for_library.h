@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "fuse/fused_program.h"
-#include "plan/build_engine.h"
+#include "plan/build_options.h"
 
 namespace graft {
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "plan/build_engine.h"
 #include "plan/roofline.h"
 #include "plan/sample_tensors.h"
 #include "runtime/session.h"

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "plan/build_engine.h"
+#include "engine/record.h"
+#include "fuse/fused_program.h"
+#include "plan/build_options.h"
 #include "plan/ways.h"
 
 namespace graft {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "expr/region.h"
-#include "plan/build_engine.h"
+#include "plan/build_options.h"
 #include "tile/lower.h"
 #include "tile/program.h"
 

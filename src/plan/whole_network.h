@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/build_engine.h"
+#include "plan/build_options.h"
 
 namespace graft {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "api_handles.h"
+#include "api/handles.h"
 #include "base/random.h"
 #include "device/cuda/cuda_device.h"
 #include "device/paged_device.h"

@@ -10,7 +10,7 @@
 #include "fuse/fused_program.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
-#include "kernel_source.h"
+#include "modules/kernel_source.h"
 #include "support/library_case.h"
 #include "support/run_generated.h"
 #include "target/target.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/tensor_data.h"
-#include "compile.h"
+#include "driver/compile.h"
 #include "graph/graph.h"
 #include "plan/build_engine.h"
 

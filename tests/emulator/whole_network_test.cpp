@@ -8,7 +8,7 @@
 
 #include "device/cuda/cuda_device.h"
 #include "graph/infer.h"
-#include "kernel_source.h"
+#include "modules/kernel_source.h"
 #include "plan/build_engine.h"
 #include "plan/whole_network.h"
 #include "target/target.h"

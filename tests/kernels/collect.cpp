@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "compile.h"
+#include "driver/compile.h"
 #include "graph/infer.h"
 #include "plan/build_engine.h"
 #include "support/sample_case.h"

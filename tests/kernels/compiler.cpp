@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "open_module.h"
+#include "modules/open_module.h"
 
 namespace graft::kernels {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "fuse/fused_program.h"
 #include "graph/infer.h"
-#include "kernel_source.h"
-#include "library_source.h"
+#include "modules/kernel_source.h"
+#include "modules/library_source.h"
 #include "plan/build_engine.h"
 #include "support/library_case.h"
 #include "support/library_graphs.h"

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "expr/build.h"
 #include "fuse/rewrite_region.h"
-#include "library_source.h"
+#include "modules/library_source.h"
 #include "support/library_case.h"
 #include "support/library_graphs.h"
 

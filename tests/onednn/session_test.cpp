@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "kernel_source.h"
-#include "library_source.h"
+#include "modules/kernel_source.h"
+#include "modules/library_source.h"
 #include "support/library_case.h"
 #include "support/library_graphs.h"
 

@@ -6,7 +6,7 @@
 #include "base/environment.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
-#include "kernel_source.h"
+#include "modules/kernel_source.h"
 #include "support/golden_file.h"
 #include "support/random_graph.h"
 #include "support/run_generated.h"

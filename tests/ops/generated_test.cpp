@@ -11,9 +11,9 @@
 #include "device/cuda/cuda_device.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
-#include "kernel_source.h"
-#include "support/sample_case.h"
+#include "modules/kernel_source.h"
 #include "support/run_generated.h"
+#include "support/sample_case.h"
 #include "target/target.h"
 
 namespace graft {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "compile.h"
-#include "load.h"
+#include "driver/compile.h"
+#include "driver/load.h"
 #include "plan/repair_checksums.h"
 #include "runtime/session.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "library_source.h"
+#include "modules/library_source.h"
 #include "plan/repair_checksums.h"
 #include "plan/sample_plan.h"
 #include "plan/temporary_directory.h"

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "compile.h"
-#include "load.h"
+#include "driver/compile.h"
+#include "driver/load.h"
 
 namespace graft {
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "device/cuda/cuda_device.h"
-#include "library_source.h"
+#include "modules/library_source.h"
 #include "support/library_case.h"
 
 namespace graft {

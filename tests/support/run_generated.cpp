@@ -6,7 +6,7 @@
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/describe_gpus.h"
 #include "fuse/fused_program.h"
-#include "kernel_source.h"
+#include "modules/kernel_source.h"
 #include "plan/build_engine.h"
 #include "runtime/session.h"
 #include "target/target.h"

@@ -3,11 +3,11 @@
 
 #include <stdexcept>
 
-#include "api_handles.h"
+#include "api/handles.h"
 #include "base/random.h"
-#include "compile.h"
+#include "driver/compile.h"
+#include "driver/load.h"
 #include "graph/text_form.h"
-#include "load.h"
 
 namespace graft_test {
 namespace {

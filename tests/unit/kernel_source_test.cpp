@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels from the module of the code generator: a caller can stop it.
-#include "kernel_source.h"
+#include "modules/kernel_source.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A shared library that is no module of this version is refused with its path and the remedy.
-#include "open_module.h"
+#include "modules/open_module.h"
 
 #include <string>
 

@@ -58,16 +58,32 @@ def library_fault(relative, header, libraries):
     return None
 
 
+def table_faults(layers, libraries):
+    """Yields (path, line, message) for each folder that a table names and the tree lacks."""
+    for folder, seen in layers.items():
+        for name in (folder, *seen):
+            if not (ROOT / "src" / name).is_dir():
+                yield HERE / "layers.txt", 1, f"there is no src/{name}"
+    for pattern, folders in libraries:
+        for name in folders:
+            if not (ROOT / name).is_dir():
+                yield HERE / "libraries.txt", 1, f"{pattern}: there is no {name}"
+
+
 def check():
     """Yields (path, line, message) for each include that breaks a rule."""
     layers = dict(read_table("layers.txt"))
     libraries = read_table("libraries.txt")
+    yield from table_faults(layers, libraries)
     for path in cpp_files():
         relative = path.relative_to(ROOT).as_posix()
         parts = relative.split("/")
+        if parts[0] == "src" and len(parts) == 2:
+            yield path, 1, "a file of src/ lies in the folder of its layer"
+            continue
         for number, header in includes(path):
             fault = library_fault(relative, header, libraries)
-            if not fault and parts[0] == "src" and len(parts) > 2:
+            if not fault and parts[0] == "src":
                 fault = layer_fault(parts[1], header, layers)
             elif not fault and parts[0] == "include":
                 fault = public_fault(header, layers)

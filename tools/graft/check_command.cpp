@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "api/describe.h"
 #include "base/error.h"
 #include "commands.h"
-#include "compile.h"
 #include "console.h"
-#include "describe.h"
+#include "driver/compile.h"
 #include "graph/op_def.h"
 #include "model_options.h"
 

@@ -8,16 +8,16 @@
 
 #include <fmt/format.h>
 
+#include "api/describe.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "commands.h"
-#include "compile.h"
 #include "console.h"
-#include "describe.h"
-#include "load.h"
+#include "driver/compile.h"
+#include "driver/load.h"
+#include "driver/precision_error.h"
 #include "model_options.h"
 #include "npy.h"
-#include "precision_error.h"
 
 namespace graft {
 namespace {

@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
-#include "compile.h"
 #include "console.h"
-#include "load.h"
+#include "driver/compile.h"
+#include "driver/load.h"
 
 namespace graft {
 

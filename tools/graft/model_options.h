@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "compile_options.h"
+#include "driver/compile_options.h"
 #include "runtime/session.h"
 
 namespace CLI {

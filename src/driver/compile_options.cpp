@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compile_options.h"
+#include "driver/compile_options.h"
 
 #include <charconv>
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "api_handles.h"
+#include "api/handles.h"
 #include "runtime/strided_copy.h"
 
 using graft::api_detail::guarded;

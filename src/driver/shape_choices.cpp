@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shape_choices.h"
+#include "driver/shape_choices.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compile.h"
+#include "driver/compile.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,13 +9,12 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "device/cuda/cuda_device.h"
+#include "driver/shape_choices.h"
 #include "graph/infer.h"
 #include "import/onnx/import.h"
-#include "kernel_source.h"
 #include "library/libraries.h"
-#include "library_source.h"
-#include "load.h"
-#include "shape_choices.h"
+#include "modules/kernel_source.h"
+#include "modules/library_source.h"
 #include "tile/panel_layout.h"
 
 namespace graft {
@@ -104,17 +103,6 @@ void check_precision(const CompileOptions& options, Stage done) {
                                  "fp32, fp16 or bf16, or such a --target or --device",
                                  target.name), "precision");
   }
-}
-
-const Record* record_for(const std::vector<Record>& records, const Target& target) {
-  for (const Record& record : records) {
-    const Target made = parse_target(record.target);
-    if (made.kind == target.kind && made.architecture == target.architecture && made.features == target.features &&
-        made.vector_bits == target.vector_bits) {
-      return &record;
-    }
-  }
-  return nullptr;
 }
 
 Graph import_model(const ModelSource& source, const CompileOptions& options) {

@@ -2,7 +2,7 @@
 // The caller's fixed sizes and ranges, put into an imported graph.
 #pragma once
 
-#include "compile_options.h"
+#include "driver/compile_options.h"
 #include "graph/graph.h"
 
 namespace graft {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "library_source.h"
+#include "modules/library_source.h"
 
 #include <map>
 #include <mutex>
@@ -13,7 +13,7 @@
 #include "library/library.h"
 #include "library/match.h"
 #include "library/slice.h"
-#include "open_module.h"
+#include "modules/open_module.h"
 
 namespace graft {
 namespace {

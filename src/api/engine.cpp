@@ -5,12 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "api_handles.h"
+#include "api/describe.h"
+#include "api/handles.h"
 #include "base/log.h"
-#include "compile.h"
-#include "describe.h"
-#include "kernel_source.h"
-#include "load.h"
+#include "driver/compile.h"
+#include "driver/load.h"
+#include "modules/kernel_source.h"
 
 using graft::api_detail::guarded;
 

@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver of saving and loading: from a plan to its file and back, and to code that runs.
+// What a plan file holds, and the way to the file and back.
 #pragma once
 
-#include <memory>
-#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "compile.h"
 #include "engine/plan_file.h"
-#include "runtime/session.h"
+#include "engine/record.h"
+#include "graph/graph.h"
+#include "plan/build_options.h"
+#include "target/target.h"
 
 namespace graft {
+
+/// What a plan file holds: enough to build an engine for any machine, and the choices for some.
+struct Plan {
+  Graph graph;                                               ///< after the passes
+  std::vector<std::pair<std::string, std::string>> options;  ///< everything that changed the result of compiling
+  std::vector<Record> records;                               ///< one for each target
+  std::vector<PackedConstant> packed;                        ///< weights as the kernels of these targets read them
+};
+
+/// The record for machines of this kind (instruction set and vector width), or null.
+const Record* record_for(const std::vector<Record>& records, const Target& target);
 
 /// A plan as its file has it. Weights that the plan holds packed are stored in that form only.
 PlanFile to_file(const Plan& plan);
@@ -24,15 +37,5 @@ void save(const Plan& plan, const std::string& path);
 Plan open_plan(const std::string& path);
 /// Whether the file begins like a plan (rather than a model); false when it cannot be read.
 bool is_plan(const std::string& path);
-
-/// The choices that a plan was compiled with, as far as they matter to a build from it.
-CompileOptions options_of(const Plan& plan);
-
-/// The engine of a plan for this machine, with the code of its kernels, from the cache or compiled.
-/// `device` is cpu, cuda or cuda:N.
-std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& device = "cpu");
-/// An engine just compiled, with its code in executable memory. Throws unsupported when it was made for another
-/// machine.
-std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& device = "cpu");
 
 }  // namespace graft

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/build_engine.h"
+#include "plan/build_options.h"
 #include "target/target.h"
 
 namespace graft {

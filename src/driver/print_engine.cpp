@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "compile.h"
+#include "driver/compile.h"
 
 namespace graft {
 namespace {

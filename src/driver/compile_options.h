@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "plan/build_engine.h"
+#include "plan/build_options.h"
 #include "target/target.h"
 
 namespace graft {

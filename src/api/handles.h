@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "compile.h"
+#include "driver/compile.h"
 #include "graft/graft_c.h"
 #include "runtime/session.h"
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "compile_options.h"
+#include "driver/compile_options.h"
+#include "driver/plan.h"
 #include "engine/engine.h"
-#include "engine/record.h"
 #include "fuse/fused_program.h"
 #include "graph/graph.h"
 #include "passes/pass.h"
@@ -45,14 +45,6 @@ void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes = 
 /// Groups nodes into regions.
 FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* notes = nullptr);
 
-/// What a plan file holds: enough to build an engine for any machine, and the choices for some.
-struct Plan {
-  Graph graph;                                               ///< after the passes
-  std::vector<std::pair<std::string, std::string>> options;  ///< everything that changed the result of compiling
-  std::vector<Record> records;                               ///< one for each target
-  std::vector<PackedConstant> packed;                        ///< weights as the kernels of these targets read them
-};
-
 /// Chooses kernels for a target, generates them, packs weights. `known`: what earlier builds of this program chose.
 BuiltEngine plan(FusedProgram program, const Target& target, const CompileOptions& options,
                  const Plan* known = nullptr);
@@ -76,8 +68,6 @@ Compiled compile_from(Graph graph, Stage done, const CompileOptions& options);
 void check_precision(const CompileOptions& options, Stage done = Stage::kImport);
 /// The machines that the options name, with their threads.
 std::vector<Target> targets_of(const CompileOptions& options);
-/// The record for machines of this kind (instruction set and vector width), or null.
-const Record* record_for(const std::vector<Record>& records, const Target& target);
 
 /// The text of an engine, for dumps and `graft inspect --text`.
 std::string print(const Engine& engine);

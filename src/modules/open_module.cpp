@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "open_module.h"
+#include "modules/open_module.h"
 
 #include <dlfcn.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "precision_error.h"
+#include "driver/precision_error.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,8 +11,8 @@
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "driver/load.h"
 #include "graph/evaluate_graph.h"
-#include "load.h"
 
 namespace graft {
 namespace {

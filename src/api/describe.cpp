@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "describe.h"
+#include "api/describe.h"
 
 #include <fmt/format.h>
 

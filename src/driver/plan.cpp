@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "load.h"
+#include "driver/plan.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "device/cuda/cuda_device.h"
 #include "engine/plan_sections.h"
 #include "graph/infer.h"
-#include "library_source.h"
 #include "tile/panel_layout.h"
 
 namespace graft {
 namespace {
-
-constexpr size_t kMostThreads = 4096;
 
 int64_t count_of(const std::vector<int64_t>& shape, DType type) {
   return checked_element_count(type, shape, "constant");
@@ -112,36 +109,15 @@ bool is_plan(const std::string& path) {
   }
 }
 
-CompileOptions options_of(const Plan& plan) {
-  CompileOptions options;
-  options.tuning = Tuning::kOff;
-  for (const auto& [key, value] : plan.options) {
-    const bool matters = key == "mode" || key == "disable" || key == "threads" || key == "precision";
-    if (matters) set_option(options, {key, value});
+const Record* record_for(const std::vector<Record>& records, const Target& target) {
+  for (const Record& record : records) {
+    const Target made = parse_target(record.target);
+    if (made.kind == target.kind && made.architecture == target.architecture && made.features == target.features &&
+        made.vector_bits == target.vector_bits) {
+      return &record;
+    }
   }
-  return options;
-}
-
-std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& device) {
-  CompileOptions options = options_of(plan);
-  options.device = device;
-  if (options.threads == 0 && !plan.records.empty()) options.threads = parse_target(plan.records[0].target).threads;
-  options.threads = std::clamp(options.threads, 0, static_cast<int>(kMostThreads));
-  return load(build(plan, targets_of(options)[0], options), device);
-}
-
-std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& device) {
-  const int gpu = gpu_of(device);
-  if (!engine.kernels.empty()) {
-    const Target target = parse_target(engine.target);
-    const Target here = gpu >= 0 ? find_target(cuda_architecture(gpu)) : host_cpu(target.threads);
-    const std::string reason = why_not_runnable(target, here);
-    GRAFT_USER_CHECK(reason.empty(), kUnsupported,
-                     "this machine cannot run it: " + reason + "; compile the model here, or with another --target",
-                     engine.name.empty() ? "engine" : engine.name);
-  }
-  const auto on = gpu >= 0 ? open_cuda_device(gpu) : nullptr;
-  return load_code(std::make_shared<const Engine>(std::move(engine)), library_source(), on);
+  return nullptr;
 }
 
 }  // namespace graft

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel_source.h"
+#include "modules/kernel_source.h"
 
 #include <sys/stat.h>
 
@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
-#include "open_module.h"
+#include "modules/open_module.h"
 #include "runtime/kernel_cache.h"
 
 namespace graft {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver of loading: from a plan, or an engine just compiled, to code that runs.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "driver/compile.h"
+#include "runtime/session.h"
+
+namespace graft {
+
+/// The choices that a plan was compiled with, as far as they matter to a build from it.
+CompileOptions options_of(const Plan& plan);
+
+/// The engine of a plan for this machine, with the code of its kernels, from the cache or compiled.
+/// `device` is cpu, cuda or cuda:N.
+std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& device = "cpu");
+/// An engine just compiled, with its code in executable memory. Throws unsupported when it was made for another
+/// machine.
+std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& device = "cpu");
+
+}  // namespace graft
