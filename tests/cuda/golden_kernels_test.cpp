@@ -29,7 +29,7 @@ std::string kernel_of(const golden::File&, const golden::Case& c) {
   const tile::Program program = tile::parse_program(program_of(c));
   try {
     const Kernel kernel = write_kernel(program, find_target("sm_90a"));
-    const bool has_roles = kernel.cluster > 1 || kernel.resident > 0;
+    const bool has_roles = kernel.cluster > 1 || kernel.occupancy > 0;
     return kernel.text + "// threads " + std::to_string(kernel.threads) + ", shared memory " +
            std::to_string(kernel.shared_bytes) + " bytes\n" +
            (has_roles ? "// launch: " + launch_line(program, kernel) + "\n" : "");

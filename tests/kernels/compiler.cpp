@@ -55,7 +55,7 @@ std::map<std::string, Use> uses_of(const std::string& report) {
 std::vector<Starved> starved_in(const std::string& source, const std::map<std::string, Use>& uses) {
   constexpr int kWarpgroup = 128;
   static const std::regex head("__launch_bounds__\\(([0-9]+), [0-9]+\\) (\\w+)\\(");
-  static const std::regex given("give_registers<([0-9]+)>"), taken("take_registers<([0-9]+)>");
+  static const std::regex given("setmaxnreg_dec<([0-9]+)>"), taken("setmaxnreg_inc<([0-9]+)>");
   std::vector<Starved> found;
   const std::sregex_iterator end;
   for (std::sregex_iterator at(source.begin(), source.end(), head); at != end; ++at) {

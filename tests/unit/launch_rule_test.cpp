@@ -21,7 +21,7 @@ TEST(LaunchRule, a_plain_kernel_needs_threads_and_memory) {
 
 TEST(LaunchRule, boxes_have_sizes_of_the_run) {
   const auto [name, kernel] = parse_launch_line(
-      "k_2 threads 384 shared 131136 resident 2 buffers 5 sizes 2 boxed 1 bytes 2 swizzle 128 axis 8*s0+1 1 64 "
+      "k_2 threads 384 shared 131136 persistent 2 buffers 5 sizes 2 tma 1 bytes 2 swizzle 128 axis 8*s0+1 1 64 "
       "axis floor_div(s1,2) 8*s0 128",
       kMultiprocessors);
   ASSERT_NE(kernel.rule, nullptr);
@@ -46,8 +46,8 @@ TEST(LaunchRule, a_cluster_has_no_limit_of_blocks) {
 
 TEST(LaunchRule, a_damaged_line_is_refused) {
   for (const char* line :
-       {"k threads x shared 1", "k threads 1", "k threads 1 shared 2 boxed 0", "k threads 1 shared 2 3",
-        "k threads 1 shared 2 buffers 1 sizes 0 boxed 1 bytes 2 swizzle 128 axis 4 1 4 axis 4 8 4"}) {
+       {"k threads x shared 1", "k threads 1", "k threads 1 shared 2 tma 0", "k threads 1 shared 2 3",
+        "k threads 1 shared 2 buffers 1 sizes 0 tma 1 bytes 2 swizzle 128 axis 4 1 4 axis 4 8 4"}) {
     EXPECT_THROW(parse_launch_line(line, kMultiprocessors), Error) << line;
   }
 }

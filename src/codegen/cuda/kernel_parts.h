@@ -23,7 +23,7 @@ inline int bytes_of(DType type) { return std::max(bit_width(type) / 8, 1); }
 inline int64_t bound_of(const tile::Axis& axis) { return as_integer(axis.extent).value_or(axis.bound); }
 
 /// A tensor as the copy engine sees it, and the box of it that one copy brings: the contiguous axis first.
-struct BoxedTensor {
+struct TmaTensor {
   struct Axis {
     Size extent, stride;  ///< in elements
     int64_t box = 1;
@@ -94,7 +94,7 @@ struct Operand {
   Hoisted atoms, guards;                     ///< named parts of the address and of the condition
   Expr guard;                                ///< what is left of the condition in the loops; null: nothing
   bool guard_is_narrow = false;              ///< it can be computed in 32 bits
-  std::optional<BoxedTensor> boxed = {};     ///< how the copy engine can bring it
+  std::optional<TmaTensor> tma = {};         ///< how the tensor memory accelerator can bring it
   int vector() const { return 128 / bit_width(type); }                             ///< elements of a piece of 16 bytes
   int line_pieces() const { return swizzle ? swizzle / 16 : columns / vector(); }  ///< of a block
   int pieces() const { return lines * (columns / vector()); }

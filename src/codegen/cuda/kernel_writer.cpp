@@ -84,7 +84,7 @@ Kernel KernelWriter::write() {
         fmt::format("{} {}, ", buffer.written ? type + "*" : "const " + type + "* __restrict__", names_.buffers[i]);
   }
   for (size_t i = 0; i < program_.sizes.size(); ++i) parameters += fmt::format("const i64 s{}, ", i);
-  if (plan_roles()) return role_kernel(parameters);
+  if (plan_warp_specialisation()) return warp_specialised_kernel(parameters);
   auto points = plan_points();
   auto columns = points ? std::nullopt : plan_columns();
   auto rows = points || columns ? std::nullopt : plan_rows();
@@ -270,8 +270,8 @@ std::string KernelWriter::bind(const Expr& variable, std::string_view stem) {
 
 void KernelWriter::barrier() {
   settle_all();
-  if (roles_) {
-    code_.line("barrier_of_threads<{}>({});", program_.threads, roles_->teams > 1 ? "1 + team" : "1");
+  if (specialised_) {
+    code_.line("named_barrier_sync<{}>({});", program_.threads, specialised_->teams > 1 ? "1 + team" : "1");
   } else {
     code_.line("__syncthreads();");
   }
@@ -307,7 +307,7 @@ std::string KernelWriter::uniform_value(const Expr& e) {
 
 void KernelWriter::statement(const tile::For& loop) {
   std::vector<ContractPlan> plans;
-  if (roles_ && roles_->loop == &loop) return consume_rounds(loop);
+  if (specialised_ && specialised_->loop == &loop) return consume_rounds(loop);
   if (pipelined(loop, plans)) return pipelined_loop(loop, plans);
   const std::string extent = uniform_value(loop.axis.extent);
   const std::string name = bind(loop.axis.variable, "i");

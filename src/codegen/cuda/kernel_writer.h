@@ -19,11 +19,11 @@ struct Kernel {
   int64_t shared_bytes = 0;
   std::set<std::pair<int, DType>> warpgroup_products;  ///< whose functions the text calls
   int cluster = 1;                                     ///< blocks of one grid point
-  int resident = 0;                                    ///< blocks of each multiprocessor; 0: one for every grid point
-  std::vector<BoxedTensor> boxed;                      ///< the parameters after the status, sizes s0, s1 ...
+  int occupancy = 0;                                   ///< blocks of a multiprocessor if persistent; 0: a block a point
+  std::vector<TmaTensor> tma;                          ///< the parameters after the status, sizes s0, s1 ...
 };
 
-/// `name threads 288 shared 147456`, and for a kernel whose warps have roles its cluster, its blocks and its boxes.
+/// `name threads 288 shared 147456`, and for a warp-specialised kernel its cluster, occupancy and TMA tensors.
 std::string launch_line(const tile::Program& program, const Kernel& kernel);
 
 /// Writes the kernel; throws unsupported, naming the program, when it needs what CUDA cannot do yet.
@@ -383,16 +383,16 @@ class KernelWriter {
   void advance(const std::vector<const tile::For*>& loops, const std::vector<std::string>& names,
                const std::vector<std::string>& extents);
 
-  // boxed_tensor.cpp: operands that the copy engine can bring
-  void plan_boxes(Operand& operand, const ContractPlan& plan, bool is_a) const;
-  std::vector<BoxedTensor::Axis> merged_axes(const Operand& operand) const;
+  // tma_tensor.cpp: operands that the tensor memory accelerator can bring
+  void plan_tma(Operand& operand, const ContractPlan& plan, bool is_a) const;
+  std::vector<TmaTensor::Axis> merged_axes(const Operand& operand) const;
 
-  // role_kernel.cpp: warps that copy and warps that multiply
-  bool plan_roles();
-  Kernel role_kernel(const std::string& parameters);
+  // warp_specialised.cpp: producer and consumer warps
+  bool plan_warp_specialisation();
+  Kernel warp_specialised_kernel(const std::string& parameters);
   int consumers() const;
-  void share_registers();
-  void make_barriers();
+  void plan_occupancy();
+  void make_mbarriers();
   void open_points(bool only_first);
   void open_points_of_team();
   void count_rounds(const std::vector<const tile::For*>& loops);
@@ -401,7 +401,7 @@ class KernelWriter {
   void produce_constants();
   void produce_round();
   int64_t round_bytes() const;
-  void copy_boxes(const Operand& operand);
+  void tma_copies(const Operand& operand);
   void consume();
   void consume_rounds(const tile::For& loop);
 
@@ -426,16 +426,16 @@ class KernelWriter {
   /// Which threads copy operands: number `copying_thread_` of `copying_threads_`.
   std::string copying_thread_ = "threadIdx.x";
   int copying_threads_ = 0;
-  /// The only contraction of a block whose warps have roles, and how many of its tiles are on their way.
-  struct RolePlan {
+  /// The only contraction of a warp-specialised block, and how many of its tiles are on their way.
+  struct WarpSpecialisation {
     ContractPlan contraction;
     const tile::For* loop = nullptr;
-    int slots = 0, producers = 0, teams = 1, resident = 1;
+    int slots = 0, producers = 0, teams = 1, occupancy = 1;
     int registers = 0;           ///< of a thread that multiplies; 0: as at the start
     bool has_constants = false;  ///< among the operands
     int64_t barriers = 0, sums = 0;  ///< in shared memory
   };
-  std::optional<RolePlan> roles_;
+  std::optional<WarpSpecialisation> specialised_;
   /// A product of warpgroups that has been started and not yet waited for.
   struct Running {
     int c = -1, a = -1;  ///< the fragments that it writes and reads; a: -1 when it reads shared memory

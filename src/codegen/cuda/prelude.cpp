@@ -372,7 +372,7 @@ GRAFT_DEVICE void sort_row(K* keys, i64 key_stride, P* positions, i64 position_s
 
 std::string prelude() {
   return std::string(kScalars) + kCollectives + prelude_of_tiles() + prelude_of_selections() + prelude_of_tf32() +
-         prelude_of_roles();
+         prelude_of_warp_specialisation();
 }
 
 }  // namespace graft::cuda

@@ -15,7 +15,7 @@ std::string prelude_of_selections();
 std::string prelude_of_tiles();
 /// Its part about products of f32 tiles in tf32.
 std::string prelude_of_tf32();
-/// Its last part: barriers, copies and sums of blocks whose warps have roles.
-std::string prelude_of_roles();
+/// Its last part: mbarriers, TMA copies and cluster sums of warp-specialised blocks.
+std::string prelude_of_warp_specialisation();
 
 }  // namespace graft::cuda

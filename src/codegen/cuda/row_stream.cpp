@@ -57,8 +57,8 @@ void KernelWriter::stream_rows(RowPlan& plan) {
   code_.line("u64* const arrived = (u64*)(shared + {});", reserve_shared(16));
   code_.line("{0}* const slots = ({0}*)(shared + {1});", type, reserve_shared(2 * bytes));
   code_.line("const bool streams = {};", plan.condition);
-  code_.line("if (threadIdx.x < 2) barrier_init(arrived + threadIdx.x, 1);");
-  code_.line("barriers_made();");
+  code_.line("if (threadIdx.x < 2) mbarrier_init(arrived + threadIdx.x, 1);");
+  code_.line("fence_mbarrier_init();");
   code_.line("__syncthreads();");
   code_.open("const auto bring = [&](const u32 point, const int slot)");
   code_.line("if (threadIdx.x != 0 || !streams) return;");
@@ -67,8 +67,8 @@ void KernelWriter::stream_rows(RowPlan& plan) {
   for (const tile::Statement& each : program_.body) {
     for (const tile::Axis& axis : axes_in_row(plan, each).inner) bind_constant(axis.variable, 0);
   }
-  code_.line("barrier_expect(arrived + slot, {});", bytes);
-  code_.line("copy_run(slots + slot * {}, {}, arrived + slot, {});", bytes / bytes_of(load->type),
+  code_.line("mbarrier_arrive_expect_tx(arrived + slot, {});", bytes);
+  code_.line("tma_copy_bulk(slots + slot * {}, {}, arrived + slot, {});", bytes / bytes_of(load->type),
              pointer_to({load->tensor, &load->args, load, true}), bytes);
   expressions_.leave();
   code_.close(";");
@@ -80,7 +80,7 @@ void KernelWriter::stream_rows(RowPlan& plan) {
   code_.line("if (point + gridDim.x < points) bring(point + gridDim.x, slot ^ 1);");
   expressions_.enter();
   name_grid("point");
-  code_.line("if (streams) barrier_wait(arrived + slot, turn / 2 % 2);");
+  code_.line("if (streams) mbarrier_wait(arrived + slot, turn / 2 % 2);");
   write_row(plan);
   expressions_.leave();
   code_.line("__syncthreads();");

@@ -95,10 +95,10 @@ std::pair<std::string, DeviceKernel> parse_launch_line(std::string_view line, in
   if (words.at_end()) return {std::move(name), std::move(kernel)};
   auto rule = std::make_shared<LaunchRule>();
   if (words.accept("cluster")) rule->cluster = static_cast<int>(words.number());
-  if (words.accept("resident")) rule->most_blocks = words.number() * multiprocessors;
+  if (words.accept("persistent")) rule->most_blocks = words.number() * multiprocessors;
   if (words.accept("buffers")) rule->buffers = static_cast<int>(words.number());
   if (words.accept("sizes")) rule->sizes = static_cast<int>(words.number());
-  while (words.accept("boxed")) {
+  while (words.accept("tma")) {
     rule->boxes.push_back(parse_box(words));
     Words::check(rule->boxes.back().buffer < rule->buffers);
   }

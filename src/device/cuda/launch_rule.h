@@ -36,7 +36,7 @@ struct alignas(64) TensorMap {
   uint64_t words[16] = {};
 };
 
-/// Reads `NAME threads N shared BYTES [cluster N] [resident N] [buffers N sizes N boxed ...]`; gives the name, and the
+/// Reads `NAME threads N shared BYTES [cluster N] [persistent N] [buffers N sizes N tma ...]`; gives the name, and the
 /// kernel without its function. Throws Error{device} when the line is damaged.
 std::pair<std::string, DeviceKernel> parse_launch_line(std::string_view line, int multiprocessors);
 

@@ -51,7 +51,7 @@ void put(const BoxCopy& copy, int64_t offset, const char* from) {
   }
 }
 
-void copy_box(const void* data) {
+void tma_copy_tile(const void* data) {
   BoxCopy copy;
   std::memcpy(&copy, data, sizeof copy);
   const TensorMap& map = copy.map;
@@ -132,7 +132,7 @@ void graft_copy_box(unsigned to, const void* map, unsigned barrier, int rank, co
   if (to % kAlignment != 0) fail("a box goes to a misaligned address of shared memory");
   copy.to = to, copy.barrier = barrier;
   std::memcpy(copy.at, at, static_cast<size_t>(rank) * sizeof(int));
-  give_engine(&copy_box, &copy, sizeof copy);
+  give_engine(&tma_copy_tile, &copy, sizeof copy);
 }
 
 void graft_copy_bytes(unsigned to, const void* from, unsigned bytes, unsigned barrier) {

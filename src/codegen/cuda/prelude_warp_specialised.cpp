@@ -4,7 +4,7 @@
 namespace graft::cuda {
 namespace {
 
-/// Blocks whose warps have roles: barriers in shared memory, copies of boxes of tensors, sums over a cluster.
+/// Warp-specialised blocks: mbarriers, setmaxnreg, TMA copies, sums over a cluster.
 constexpr char kRoles[] = R"cuda(
 // Row and column of a point where Group rows go with each column before the next rows; the number of the whole
 // rows-by-columns area it lies in.
@@ -16,13 +16,13 @@ template <int Group> GRAFT_DEVICE u32 in_groups(u32 point, u32 rows, u32 columns
   return area;
 }
 
-// --- roles: barriers in shared memory between warps that copy and warps that multiply ---
+// --- warp specialisation: mbarriers between producer and consumer warps ---
 struct alignas(64) TensorMap { u64 words[16]; };
 GRAFT_DEVICE u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
-GRAFT_DEVICE void barrier_init(u64* barrier, u32 arrivals) {
+GRAFT_DEVICE void mbarrier_init(u64* barrier, u32 arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-GRAFT_DEVICE void barrier_wait(u64* barrier, u32 parity) {
+GRAFT_DEVICE void mbarrier_wait(u64* barrier, u32 parity) {
 #if __CUDA_ARCH__ >= 900
   u32 done;
   do {
@@ -31,74 +31,74 @@ GRAFT_DEVICE void barrier_wait(u64* barrier, u32 parity) {
   } while (!done);
 #endif
 }
-GRAFT_DEVICE void barrier_arrive(u64* barrier) {
+GRAFT_DEVICE void mbarrier_arrive(u64* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-// Arrives, and lets the barrier wait for so many bytes of copies of boxes.
-GRAFT_DEVICE void barrier_expect(u64* barrier, u32 bytes) {
+// Arrives, and lets the barrier wait for so many bytes of TMA copies.
+GRAFT_DEVICE void mbarrier_arrive_expect_tx(u64* barrier, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                : "memory");
 #endif
 }
 // Barriers that were made are seen by all, by the copy engine too.
-GRAFT_DEVICE void barriers_made() {
+GRAFT_DEVICE void fence_mbarrier_init() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
 // A barrier of Threads threads of a block; number 0 is that of all.
-template <int Threads> GRAFT_DEVICE void barrier_of_threads(u32 number) {
+template <int Threads> GRAFT_DEVICE void named_barrier_sync(u32 number) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(Threads) : "memory");
 }
 // Warpgroups pass on registers: so many has each thread from here on.
-template <int Registers> GRAFT_DEVICE void give_registers() {
+template <int Registers> GRAFT_DEVICE void setmaxnreg_dec() {
 #if __CUDA_ARCH__ == 900
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
 #endif
 }
-template <int Registers> GRAFT_DEVICE void take_registers() {
+template <int Registers> GRAFT_DEVICE void setmaxnreg_inc() {
 #if __CUDA_ARCH__ == 900
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 #endif
 }
 
 // Neighbours in memory, a multiple of 16 bytes from and to such.
-GRAFT_DEVICE void copy_run(void* to, const void* from, u64* barrier, u32 bytes) {
+GRAFT_DEVICE void tma_copy_bulk(void* to, const void* from, u64* barrier, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
 #endif
 }
 // The description of a tensor is on its way to the copy engine.
-GRAFT_DEVICE void prefetch_map(const TensorMap& map) {
+GRAFT_DEVICE void prefetch_tensor_map(const TensorMap& map) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 #endif
 }
 // A box of a tensor, zero beyond its borders; its coordinates from the contiguous one outwards.
-GRAFT_DEVICE void copy_box(void* to, const TensorMap& map, u64* barrier, int c0, int c1) {
+GRAFT_DEVICE void tma_copy_tile(void* to, const TensorMap& map, u64* barrier, int c0, int c1) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
                ::"r"(shared_address(to)), "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
 #endif
 }
-GRAFT_DEVICE void copy_box(void* to, const TensorMap& map, u64* barrier, int c0, int c1, int c2) {
+GRAFT_DEVICE void tma_copy_tile(void* to, const TensorMap& map, u64* barrier, int c0, int c1, int c2) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
                "[%2];" ::"r"(shared_address(to)), "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2)
                : "memory");
 #endif
 }
-GRAFT_DEVICE void copy_box(void* to, const TensorMap& map, u64* barrier, int c0, int c1, int c2, int c3) {
+GRAFT_DEVICE void tma_copy_tile(void* to, const TensorMap& map, u64* barrier, int c0, int c1, int c2, int c3) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
                "%6}], [%2];" ::"r"(shared_address(to)), "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1),
                "r"(c2), "r"(c3) : "memory");
 #endif
 }
-GRAFT_DEVICE void copy_box(void* to, const TensorMap& map, u64* barrier, int c0, int c1, int c2, int c3, int c4) {
+GRAFT_DEVICE void tma_copy_tile(void* to, const TensorMap& map, u64* barrier, int c0, int c1, int c2, int c3, int c4) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
                "%6, %7}], [%2];" ::"r"(shared_address(to)), "l"(&map), "r"(shared_address(barrier)), "r"(c0), "r"(c1),
@@ -151,6 +151,6 @@ template <int Threads, int Blocks, int Tiles> GRAFT_DEVICE void sum_over_cluster
 
 }  // namespace
 
-std::string prelude_of_roles() { return kRoles; }
+std::string prelude_of_warp_specialisation() { return kRoles; }
 
 }  // namespace graft::cuda

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands that the copy engine of a GPU can bring: boxes of tensors with up to five axes, zero beyond their borders.
+// Operands that the tensor memory accelerator (TMA) can bring: boxes of tensors with up to five axes, zero beyond
+// their borders.
 #include <algorithm>
 
 #include "codegen/cuda/kernel_writer.h"
@@ -51,12 +52,12 @@ bool ends_with_tensor(const tile::Axis& axis, const Expr& index, const Size& ext
 }  // namespace
 
 /// The axes of the tensor that an operand loads, those that are numbered through as one; `start` is the index.
-std::vector<BoxedTensor::Axis> KernelWriter::merged_axes(const Operand& operand) const {
+std::vector<TmaTensor::Axis> KernelWriter::merged_axes(const Operand& operand) const {
   const Expr load = guarded_load(operand.value)->load;
   const tile::Buffer& buffer = names_.buffer(operand.buffer);
-  std::vector<BoxedTensor::Axis> axes;
+  std::vector<TmaTensor::Axis> axes;
   for (size_t d = 0; d < load->args.size(); ++d) {
-    BoxedTensor::Axis axis{.extent = buffer.shape[d], .stride = buffer.strides[d], .start = load->args[d]};
+    TmaTensor::Axis axis{.extent = buffer.shape[d], .stride = buffer.strides[d], .start = load->args[d]};
     if (!axes.empty() && axes.back().stride == axis.extent * axis.stride) {
       if (const Expr whole = numbered_through(axes.back().start, axis.start, axis.extent)) {
         axis.extent = axes.back().extent * axis.extent, axis.start = whole;
@@ -68,7 +69,7 @@ std::vector<BoxedTensor::Axis> KernelWriter::merged_axes(const Operand& operand)
   return axes;
 }
 
-void KernelWriter::plan_boxes(Operand& operand, const ContractPlan& plan, bool is_a) const {
+void KernelWriter::plan_tma(Operand& operand, const ContractPlan& plan, bool is_a) const {
   const auto guarded = guarded_load(operand.value);
   if (!guarded || guarded->condition || operand.source != Operand::Source::kStaged || !operand.swizzle) return;
   const tile::Buffer& buffer = names_.buffer(operand.buffer);
@@ -82,12 +83,12 @@ void KernelWriter::plan_boxes(Operand& operand, const ContractPlan& plan, bool i
   std::vector<const tile::Axis*> order = {&columns.back()};
   for (size_t i = lines.size(); i-- > 0;) order.push_back(&lines[i]);
   for (size_t i = columns.size() - 1; i-- > 0;) order.push_back(&columns[i]);
-  std::vector<BoxedTensor::Axis> axes = merged_axes(operand);
-  BoxedTensor boxed{.buffer = operand.buffer, .swizzle = operand.swizzle};
+  std::vector<TmaTensor::Axis> axes = merged_axes(operand);
+  TmaTensor tma{.buffer = operand.buffer, .swizzle = operand.swizzle};
   const int width = operand.swizzle / 2;
   for (const tile::Axis* axis : order) {
     const int variable = axis->variable->variable;
-    const auto uses = [&](const BoxedTensor::Axis& each) { return uses_variable(each.start, variable); };
+    const auto uses = [&](const TmaTensor::Axis& each) { return uses_variable(each.start, variable); };
     const auto found = std::find_if(axes.begin(), axes.end(), uses);
     if (found == axes.end() && axis->bound == 1) continue;
     if (found == axes.end() || std::count_if(axes.begin(), axes.end(), uses) != 1) return;
@@ -95,42 +96,42 @@ void KernelWriter::plan_boxes(Operand& operand, const ContractPlan& plan, bool i
     if (!index || !index->coefficient(variable).is(1)) return;
     const bool is_k = std::any_of(k.begin(), k.end(), [&](const tile::Axis& each) { return &each == axis; });
     if (is_k && !ends_with_tensor(*axis, found->start, found->extent)) return;
-    BoxedTensor::Axis placed = *found;
+    TmaTensor::Axis placed = *found;
     axes.erase(found);
     placed.start = substitute(placed.start, {{variable, make_index(0)}});
     if (uses_any(placed.start, order)) return;
     placed.box = axis->bound;
-    if (boxed.axes.empty()) {
-      boxed.copies = static_cast<int>(axis->bound / width);
+    if (tma.axes.empty()) {
+      tma.copies = static_cast<int>(axis->bound / width);
       if (axis->bound % width != 0 || !placed.stride.is(1)) return;
-      if (boxed.copies > 1 && tile_points(columns) != axis->bound) return;
+      if (tma.copies > 1 && tile_points(columns) != axis->bound) return;
       placed.box = width;
     }
-    boxed.axes.push_back(std::move(placed));
+    tma.axes.push_back(std::move(placed));
   }
-  if (boxed.axes.empty() || !boxed.axes[0].stride.is(1) || boxed.axes[0].box != width) return;
-  for (BoxedTensor::Axis& axis : axes) {
+  if (tma.axes.empty() || !tma.axes[0].stride.is(1) || tma.axes[0].box != width) return;
+  for (TmaTensor::Axis& axis : axes) {
     if (axis.extent.is(1)) continue;
     if (uses_any(axis.start, order)) return;
-    boxed.axes.push_back(std::move(axis));
+    tma.axes.push_back(std::move(axis));
   }
-  if (boxed.axes.size() == 1) boxed.axes.push_back({.extent = 1, .stride = 8, .start = make_index(0)});
-  if (boxed.axes.size() > kMostAxes) return;
-  for (size_t i = 0; i < boxed.axes.size(); ++i) {
-    const BoxedTensor::Axis& axis = boxed.axes[i];
+  if (tma.axes.size() == 1) tma.axes.push_back({.extent = 1, .stride = 8, .start = make_index(0)});
+  if (tma.axes.size() > kMostAxes) return;
+  for (size_t i = 0; i < tma.axes.size(); ++i) {
+    const TmaTensor::Axis& axis = tma.axes[i];
     if (axis.box > kWidestBox || (i > 0 && !axis.stride.is_multiple_of(operand.vector()))) return;
     bool loads = false;
     for_each(axis.start, [&](const Expr& node) { loads |= node->kind == ExprKind::kLoad; });
     if (loads) return;
   }
-  operand.boxed = std::move(boxed);
+  operand.tma = std::move(tma);
 }
 
 std::string launch_line(const tile::Program& program, const Kernel& kernel) {
   std::string line = fmt::format("{} threads {} shared {}", program.name, kernel.threads, kernel.shared_bytes);
   if (kernel.cluster > 1) line += fmt::format(" cluster {}", kernel.cluster);
-  if (kernel.resident > 0) line += fmt::format(" resident {}", kernel.resident);
-  if (kernel.boxed.empty() && kernel.cluster == 1 && kernel.resident == 0) return line;
+  if (kernel.occupancy > 0) line += fmt::format(" persistent {}", kernel.occupancy);
+  if (kernel.tma.empty() && kernel.cluster == 1 && kernel.occupancy == 0) return line;
   const auto is_global = [](const tile::Buffer& buffer) { return buffer.scope == tile::Scope::kGlobal; };
   const auto buffers = std::count_if(program.buffers.begin(), program.buffers.end(), is_global);
   line += fmt::format(" buffers {} sizes {}", buffers, program.sizes.size());
@@ -139,9 +140,9 @@ std::string launch_line(const tile::Program& program, const Kernel& kernel) {
     std::erase(text, ' ');
     return text;
   };
-  for (const BoxedTensor& boxed : kernel.boxed) {
-    line += fmt::format(" boxed {} bytes {} swizzle {}", boxed.buffer, boxed.element_bytes, boxed.swizzle);
-    for (const BoxedTensor::Axis& axis : boxed.axes) {
+  for (const TmaTensor& tma : kernel.tma) {
+    line += fmt::format(" tma {} bytes {} swizzle {}", tma.buffer, tma.element_bytes, tma.swizzle);
+    for (const TmaTensor::Axis& axis : tma.axes) {
       line += fmt::format(" axis {} {} {}", text(axis.extent), text(axis.stride), axis.box);
     }
   }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products in blocks whose warps have roles: producers bring tiles of the operands into shared memory by boxes of the
-// copy engine; the others multiply them with wgmma and run the maps that follow. Barriers in
-// shared memory tell which tiles are full and which are free. Such blocks stay for all grid points that fall to them,
-// so that the tiles of the next one are on their way while the maps of the last one run; teams take them by turns, so
-// that one multiplies while the maps of another run; or several blocks share the loop of one point and add up in the
-// order of their numbers. What is constant is asked for before earlier kernels have ended.
+// Matrix multiplications in warp-specialised blocks: producer warps bring tiles of the operands into shared memory with
+// the tensor memory accelerator (TMA); consumer warpgroups multiply them with wgmma and run the maps that follow (the
+// epilogue). mbarriers tell which tiles are full and which are free. Blocks are persistent: they take all grid points
+// that fall to them, so that the tiles of the next one are on their way while the epilogue of the last one runs; teams
+// of consumers take points by turns (ping-pong), so that one multiplies while the epilogue of another runs; or the
+// blocks of a cluster share the loop of one point (split-k) and add up in the order of their numbers. Constant operands
+// are prefetched before earlier kernels have ended (programmatic dependent launch).
 #include <algorithm>
 
 #include "codegen/cuda/kernel_writer.h"
@@ -23,8 +24,8 @@ int round_up(int value) { return (value + 7) / 8 * 8; }
 
 }  // namespace
 
-/// Whether the program is of the kind: maps over fragments and one loop around one product of warpgroups.
-bool KernelWriter::plan_roles() {
+/// Whether the program is of the kind: maps over fragments and one loop around one wgmma product.
+bool KernelWriter::plan_warp_specialisation() {
   const tile::Roles& roles = program_.roles;
   if (roles.producers != 128 || program_.threads % 128 != 0) return false;
   if (target_.features.find("+wgmma") == std::string::npos) return false;
@@ -42,7 +43,7 @@ bool KernelWriter::plan_roles() {
   }
   std::vector<ContractPlan> plans;
   if (!loop || !pipelined(*loop, plans) || plans.size() != 1 || !plans[0].warpgroups) return false;
-  RolePlan plan{.contraction = std::move(plans[0]), .loop = loop};
+  WarpSpecialisation plan{.contraction = std::move(plans[0]), .loop = loop};
   ContractPlan& contraction = plan.contraction;
   const tile::For& innermost = *contraction.loops.back();
   if (innermost.body.size() != 1) return false;
@@ -50,8 +51,8 @@ bool KernelWriter::plan_roles() {
   for (Operand* operand : {&contraction.a, &contraction.b}) {
     if (operand->source != Operand::Source::kStaged) return false;
     operand->repeats = false;
-    plan_boxes(*operand, contraction, operand == &contraction.a);
-    if (!operand->boxed) return false;
+    plan_tma(*operand, contraction, operand == &contraction.a);
+    if (!operand->tma) return false;
   }
   for (Operand* operand : {&contraction.a, &contraction.b}) {
     operand->copy_bytes = 0;  // where a tensor begins at an odd place, its elements are copied one by one
@@ -66,45 +67,45 @@ bool KernelWriter::plan_roles() {
   const int64_t tile_bytes = int64_t{contraction.layout.padded_rows()} * contraction.layout.padded_columns() * 4;
   if (roles.split > 1) plan.sums = reserve_shared((roles.split - 1) * tile_bytes);
   plan.barriers = reserve_shared((2 * plan.slots + plan.teams) * 8);
-  roles_ = std::move(plan);
-  share_registers();
+  specialised_ = std::move(plan);
+  plan_occupancy();
   return true;
 }
 
 /// Threads of a block that multiply.
-int KernelWriter::consumers() const { return program_.threads * roles_->teams; }
+int KernelWriter::consumers() const { return program_.threads * specialised_->teams; }
 
-/// How many blocks a multiprocessor holds at a time, as its memory and registers allow, and the registers that threads
-/// which multiply take over from those which copy.
-void KernelWriter::share_registers() {
-  const FragmentLayout& layout = roles_->contraction.layout;
+/// The occupancy: how many blocks a multiprocessor holds at a time, as its memory and registers allow; and the
+/// registers that consumers take over from producers (setmaxnreg).
+void KernelWriter::plan_occupancy() {
+  const FragmentLayout& layout = specialised_->contraction.layout;
   constexpr int64_t kMost = 4;
   const int wanted = std::min(round_up(layout.m_tiles * layout.n_tiles * 4 + kBesides), kMostOfThread);
   const int64_t by_memory = kSharedOfMultiprocessor / (shared_end_ + kSharedOfSystem);
-  const int64_t by_registers = kRegisters / (consumers() * wanted + roles_->producers * kOfProducer);
-  roles_->resident = static_cast<int>(std::clamp<int64_t>(std::min(by_memory, by_registers), 1, kMost));
+  const int64_t by_registers = kRegisters / (consumers() * wanted + specialised_->producers * kOfProducer);
+  specialised_->occupancy = static_cast<int>(std::clamp<int64_t>(std::min(by_memory, by_registers), 1, kMost));
   // A block starts with as many for each thread as launch bounds leave, by eights; only those can be passed on.
-  const int threads = consumers() + roles_->producers;
-  const int at_start = round_down(kRegisters / (roles_->resident * threads));
-  const int most = round_down((at_start * threads - roles_->producers * kOfProducer) / consumers());
-  roles_->registers = wanted > at_start ? std::min(most, kMostOfThread) : 0;
+  const int threads = consumers() + specialised_->producers;
+  const int at_start = round_down(kRegisters / (specialised_->occupancy * threads));
+  const int most = round_down((at_start * threads - specialised_->producers * kOfProducer) / consumers());
+  specialised_->registers = wanted > at_start ? std::min(most, kMostOfThread) : 0;
 }
 
-Kernel KernelWriter::role_kernel(const std::string& parameters) {
-  const int producers = roles_->producers, split = program_.roles.split;
-  std::vector<BoxedTensor> boxed;
+Kernel KernelWriter::warp_specialised_kernel(const std::string& parameters) {
+  const int producers = specialised_->producers, split = program_.roles.split;
+  std::vector<TmaTensor> tma;
   std::string maps;
-  for (Operand* operand : {&roles_->contraction.a, &roles_->contraction.b}) {
-    operand->boxed->number = static_cast<int>(boxed.size());
-    maps += fmt::format(", const __grid_constant__ TensorMap box{}", boxed.size());
-    boxed.push_back(*operand->boxed);
-    for (BoxedTensor::Axis& axis : boxed.back().axes) {
+  for (Operand* operand : {&specialised_->contraction.a, &specialised_->contraction.b}) {
+    operand->tma->number = static_cast<int>(tma.size());
+    maps += fmt::format(", const __grid_constant__ TensorMap map{}", tma.size());
+    tma.push_back(*operand->tma);
+    for (TmaTensor::Axis& axis : tma.back().axes) {
       axis.extent = axis.extent.substitute(names_.sizes), axis.stride = axis.stride.substitute(names_.sizes);
     }
   }
   const std::string cluster = split > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", split) : "";
   code_.open(fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}, {}) {}({}i64* status{})", cluster,
-                         consumers() + producers, roles_->resident, program_.name, parameters, maps));
+                         consumers() + producers, specialised_->occupancy, program_.name, parameters, maps));
   code_.line("extern __shared__ __align__(1024) u8 shared[];");
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp;");
@@ -112,7 +113,7 @@ Kernel KernelWriter::role_kernel(const std::string& parameters) {
   std::string total = "1ll";
   for (const graft::Axis& axis : program_.grid) total += " * " + names_.size(axis.extent);
   code_.line("const u32 points = (u32)({});", total);
-  make_barriers();
+  make_mbarriers();
   code_.open(fmt::format("if (warp >= {})", consumers() / 32));
   expressions_.enter();
   produce();
@@ -126,33 +127,33 @@ Kernel KernelWriter::role_kernel(const std::string& parameters) {
   code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
   code_.close();
   return {code_.text(), consumers() + producers,          shared_end_,     warpgroup_products_,
-          split,        split > 1 ? 0 : roles_->resident, std::move(boxed)};
+          split,        split > 1 ? 0 : specialised_->occupancy, std::move(tma)};
 }
 
 /// Barriers of the slots: full ones are arrived at by whoever copies, empty ones by each warp that multiplies. And of
 /// the teams: for what a team waits before it looks for its tiles, which are behind those of the one before.
-void KernelWriter::make_barriers() {
-  const RolePlan& roles = *roles_;
+void KernelWriter::make_mbarriers() {
+  const WarpSpecialisation& roles = *specialised_;
   std::string all = "true";
   for (const Operand* operand : {&roles.contraction.a, &roles.contraction.b}) {
-    const int number = operand->boxed->number;
-    code_.line("const bool boxed{} = (u64){} % 16 == 0;", number, names_.buffers[operand->buffer]);
-    all += fmt::format(" && boxed{}", number);
+    const int number = operand->tma->number;
+    code_.line("const bool tma{} = (u64){} % 16 == 0;", number, names_.buffers[operand->buffer]);
+    all += fmt::format(" && tma{}", number);
   }
-  code_.line("const bool boxed = {};", all);
+  code_.line("const bool tma = {};", all);
   code_.line("u64* const full = (u64*)(shared + {});", roles.barriers);
   code_.line("u64* const empty = full + {};", roles.slots);
   if (roles.teams > 1) code_.line("u64* const turns = empty + {};", roles.slots);
   code_.open("if (threadIdx.x == 0)");
-  for (int i = 0; i < 2; ++i) code_.line("prefetch_map(box{});", i);
+  for (int i = 0; i < 2; ++i) code_.line("prefetch_tensor_map(map{});", i);
   code_.open(fmt::format("for (int i = 0; i < {}; ++i)", roles.slots));
-  code_.line("barrier_init(full + i, boxed ? 1 : {});", roles_->producers);
-  code_.line("barrier_init(empty + i, {});", program_.threads / 32);
+  code_.line("mbarrier_init(full + i, tma ? 1 : {});", specialised_->producers);
+  code_.line("mbarrier_init(empty + i, {});", program_.threads / 32);
   code_.close();
   if (roles.teams > 1) {
-    code_.line("for (int i = 0; i < {}; ++i) barrier_init(turns + i, {});", roles.teams, program_.threads / 32);
+    code_.line("for (int i = 0; i < {}; ++i) mbarrier_init(turns + i, {});", roles.teams, program_.threads / 32);
   }
-  code_.line("barriers_made();");
+  code_.line("fence_mbarrier_init();");
   code_.close();
   code_.line("__syncthreads();");
   if (program_.roles.split > 1) code_.line("cluster_arrive();");
@@ -176,7 +177,7 @@ void KernelWriter::open_points(bool only_first) {
 
 /// The same for each team in its turn; `visit` counts the block's points.
 void KernelWriter::open_points_of_team() {
-  const int teams = roles_->teams;
+  const int teams = specialised_->teams;
   if (teams == 1) return open_points(false);
   code_.line("u32 visit = team;");
   code_.line("#pragma unroll 1");
@@ -202,19 +203,19 @@ void KernelWriter::count_rounds(const std::vector<const tile::For*>& loops) {
   }
 }
 
-/// The warps that copy. One of them is enough to ask for boxes.
+/// The producer warps. One of them is enough to start TMA copies.
 void KernelWriter::produce() {
-  if (roles_->registers > 0) code_.line("give_registers<{}>();", kOfProducer);
+  if (specialised_->registers > 0) code_.line("setmaxnreg_dec<{}>();", kOfProducer);
   copying_thread_ = fmt::format("(int)(threadIdx.x - {})", consumers());
-  copying_threads_ = roles_->producers;
-  code_.open(fmt::format("if (!boxed || warp == {})", consumers() / 32));
+  copying_threads_ = specialised_->producers;
+  code_.open(fmt::format("if (!tma || warp == {})", consumers() / 32));
   expressions_.enter();
-  for (const Operand* operand : {&roles_->contraction.a, &roles_->contraction.b}) {
-    roles_->has_constants |= names_.buffer(operand->buffer).constant;
+  for (const Operand* operand : {&specialised_->contraction.a, &specialised_->contraction.b}) {
+    specialised_->has_constants |= names_.buffer(operand->buffer).constant;
   }
-  if (roles_->has_constants) {
+  if (specialised_->has_constants) {
     code_.line("int early = 0;");
-    code_.open(fmt::format("if (boxed && {} == 0)", copying_thread_));
+    code_.open(fmt::format("if (tma && {} == 0)", copying_thread_));
     produce_points(true);
     code_.close();
   }
@@ -227,7 +228,7 @@ void KernelWriter::produce() {
 
 /// Brings the tiles of all points; or, before earlier kernels have ended, what is constant of the first ones.
 void KernelWriter::produce_points(bool early) {
-  const std::vector<const tile::For*>& loops = roles_->contraction.loops;
+  const std::vector<const tile::For*>& loops = specialised_->contraction.loops;
   expressions_.enter();
   code_.line("int slot = 0;");
   if (!early) code_.line("u32 parity = 0;");
@@ -248,14 +249,14 @@ void KernelWriter::produce_points(bool early) {
   code_.line("int {} = {};", at[0], rest);
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int round = first; round < last{}; ++round)",
-                         early ? fmt::format(" && slot < {}", roles_->slots) : ""));
+                         early ? fmt::format(" && slot < {}", specialised_->slots) : ""));
   expressions_.enter();
   early ? produce_constants() : produce_round();
   expressions_.leave();
   if (early) {
     code_.line("++slot, ++early;");
   } else {
-    code_.line("if (++slot == {}) slot = 0, parity ^= 1;", roles_->slots);
+    code_.line("if (++slot == {}) slot = 0, parity ^= 1;", specialised_->slots);
   }
   advance(loops, at, extents);
   code_.close();
@@ -265,27 +266,27 @@ void KernelWriter::produce_points(bool early) {
 }
 
 int64_t KernelWriter::round_bytes() const {
-  const ContractPlan& plan = roles_->contraction;
+  const ContractPlan& plan = specialised_->contraction;
   return int64_t{2} * (plan.a.lines * plan.a.columns + plan.b.lines * plan.b.columns);
 }
 
 /// Asks for the constant tiles of one round, and lets its barrier wait for the others too.
 void KernelWriter::produce_constants() {
-  const ContractPlan& plan = roles_->contraction;
-  code_.line("barrier_expect(full + slot, {});", round_bytes());
+  const ContractPlan& plan = specialised_->contraction;
+  code_.line("mbarrier_arrive_expect_tx(full + slot, {});", round_bytes());
   for (const Operand* operand : {&plan.a, &plan.b}) {
-    if (names_.buffer(operand->buffer).constant) copy_boxes(*operand);
+    if (names_.buffer(operand->buffer).constant) tma_copies(*operand);
   }
 }
 
 /// Brings both tiles of one round into their slot.
 void KernelWriter::produce_round() {
-  const ContractPlan& plan = roles_->contraction;
-  code_.line("barrier_wait(empty + slot, parity ^ 1);");
-  code_.open("if (boxed)");
+  const ContractPlan& plan = specialised_->contraction;
+  code_.line("mbarrier_wait(empty + slot, parity ^ 1);");
+  code_.open("if (tma)");
   code_.open(fmt::format("if ({} == 0)", copying_thread_));
   expressions_.enter();
-  if (roles_->has_constants) {
+  if (specialised_->has_constants) {
     code_.open("if (early == 0)");
     expressions_.enter();
     produce_constants();
@@ -295,10 +296,10 @@ void KernelWriter::produce_round() {
     code_.line("--early;");
     code_.close();
   } else {
-    code_.line("barrier_expect(full + slot, {});", round_bytes());
+    code_.line("mbarrier_arrive_expect_tx(full + slot, {});", round_bytes());
   }
   for (const Operand* operand : {&plan.a, &plan.b}) {
-    if (!names_.buffer(operand->buffer).constant) copy_boxes(*operand);
+    if (!names_.buffer(operand->buffer).constant) tma_copies(*operand);
   }
   expressions_.leave();
   code_.close();
@@ -311,32 +312,32 @@ void KernelWriter::produce_round() {
     expressions_.leave();
     code_.close();
   }
-  code_.line("barrier_arrive(full + slot);");
+  code_.line("mbarrier_arrive(full + slot);");
   code_.close();
 }
 
-/// The copies of one operand's boxes, by one thread.
-void KernelWriter::copy_boxes(const Operand& operand) {
-  const BoxedTensor& boxed = *operand.boxed;
+/// The TMA copies of one operand's tiles, by one thread.
+void KernelWriter::tma_copies(const Operand& operand) {
+  const TmaTensor& tma = *operand.tma;
   std::vector<std::string> at;
-  for (const BoxedTensor::Axis& axis : boxed.axes) {
+  for (const TmaTensor::Axis& axis : tma.axes) {
     at.push_back(fmt::format("(int)({})", expressions_.value(axis.start)));
   }
   const std::string first = at[0];
   const int block_bytes = operand.lines * operand.swizzle;
-  for (int copy = 0; copy < boxed.copies; ++copy) {
-    if (copy > 0) at[0] = fmt::format("{} + {}", first, copy * boxed.axes[0].box);
-    code_.line("copy_box(shared + {} + {} * slot, box{}, full + slot, {});", operand.offset + copy * block_bytes,
-               operand.slot_bytes(), boxed.number, fmt::join(at, ", "));
+  for (int copy = 0; copy < tma.copies; ++copy) {
+    if (copy > 0) at[0] = fmt::format("{} + {}", first, copy * tma.axes[0].box);
+    code_.line("tma_copy_tile(shared + {} + {} * slot, map{}, full + slot, {});", operand.offset + copy * block_bytes,
+               operand.slot_bytes(), tma.number, fmt::join(at, ", "));
   }
 }
 
 /// The program's statements, for each grid point.
 void KernelWriter::consume() {
   copying_thread_ = "threadIdx.x", copying_threads_ = program_.threads;
-  if (roles_->registers > 0) code_.line("take_registers<{}>();", roles_->registers);
+  if (specialised_->registers > 0) code_.line("setmaxnreg_inc<{}>();", specialised_->registers);
   code_.line("follow_earlier_kernels();");
-  if (roles_->teams > 1) {
+  if (specialised_->teams > 1) {
     // From here on a team's warps are numbered by themselves.
     code_.line("const u32 team = threadIdx.x / {};", program_.threads);
     code_.line("const int warp = threadIdx.x / 32 % {};", program_.threads / 32);
@@ -350,7 +351,7 @@ void KernelWriter::consume() {
   for (const tile::Statement& each : program_.body) {
     std::visit([&](const auto& node) { this->statement(node); }, each.node);
     const auto* loop = std::get_if<tile::For>(&each.node);
-    if (loop != roles_->loop || program_.roles.split == 1) continue;
+    if (loop != specialised_->loop || program_.roles.split == 1) continue;
     code_.open("if (block == 0)");
     expressions_.enter();
     in_first = true;
@@ -365,40 +366,40 @@ void KernelWriter::consume() {
 
 /// Each round's product runs while the next one's tiles are waited for; a slot is free when the round after it began.
 void KernelWriter::consume_rounds(const tile::For& loop) {
-  const ContractPlan& plan = roles_->contraction;
+  const ContractPlan& plan = specialised_->contraction;
   const FragmentLayout& layout = plan.layout;
   const tile::Contract& contract = *plan.contract;
   code_.open("");
   expressions_.enter();
   count_rounds(plan.loops);
-  if (roles_->teams > 1) {
+  if (specialised_->teams > 1) {
     code_.line("const u32 passed = visit * last;");
-    code_.line("int slot = passed % {};", roles_->slots);
-    code_.line("u32 parity = passed / {} & 1;", roles_->slots);
+    code_.line("int slot = passed % {};", specialised_->slots);
+    code_.line("u32 parity = passed / {} & 1;", specialised_->slots);
     // A barrier tells only one round from the next: all warps of the team before have seen all their tiles when this
     // one looks, and it cannot have its next turn while one of this team's warps still waits for this one.
-    code_.line("barrier_wait(turns + team, (visit / {} & 1) ^ (team == 0));", roles_->teams);
-    code_.line("u64* const next_turn = turns + (team + 1) % {};", roles_->teams);
-    code_.line("if (first == last && lane == 0) barrier_arrive(next_turn);");
+    code_.line("mbarrier_wait(turns + team, (visit / {} & 1) ^ (team == 0));", specialised_->teams);
+    code_.line("u64* const next_turn = turns + (team + 1) % {};", specialised_->teams);
+    code_.line("if (first == last && lane == 0) mbarrier_arrive(next_turn);");
   }
   code_.line("int before = 0;");
   code_.line("#pragma unroll 1");
   code_.open("for (int round = first; round < last; ++round)");
-  code_.line("barrier_wait(full + slot, parity);");
-  if (roles_->teams > 1) {
-    code_.line("if (round + 1 == last && lane == 0) barrier_arrive(next_turn);");
+  code_.line("mbarrier_wait(full + slot, parity);");
+  if (specialised_->teams > 1) {
+    code_.line("if (round + 1 == last && lane == 0) mbarrier_arrive(next_turn);");
   }
   multiply(plan, "slot", true);
   code_.line("wait_for_warpgroups<1>();");
-  code_.line("if (round > first && lane == 0) barrier_arrive(empty + before);");
+  code_.line("if (round > first && lane == 0) mbarrier_arrive(empty + before);");
   code_.line("before = slot;");
-  code_.line("if (++slot == {}) slot = 0, parity ^= 1;", roles_->slots);
+  code_.line("if (++slot == {}) slot = 0, parity ^= 1;", specialised_->slots);
   code_.close();
   code_.line("wait_for_warpgroups<0>();");
-  code_.line("if (last > first && lane == 0) barrier_arrive(empty + before);");
+  code_.line("if (last > first && lane == 0) mbarrier_arrive(empty + before);");
   if (program_.roles.split > 1) {
     code_.line("sum_over_cluster<{}, {}, {}>(&{}[0][0][0], shared + {}, block);", program_.threads,
-               program_.roles.split, layout.m_tiles * layout.n_tiles, names_.buffers[contract.c], roles_->sums);
+               program_.roles.split, layout.m_tiles * layout.n_tiles, names_.buffers[contract.c], specialised_->sums);
   }
   expressions_.leave();
   code_.close();
