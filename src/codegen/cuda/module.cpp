@@ -20,7 +20,7 @@
 namespace graft::cuda {
 namespace {
 
-constexpr const char* kGenerator = "graft-cuda 6";
+constexpr const char* kGenerator = "graft-cuda 7";
 
 bool has_word(std::string_view options, std::string_view word) {
   while (!options.empty()) {
