@@ -2,10 +2,10 @@
 #include "graph/evaluate_graph.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
+#include "base/compare.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "expr/interpreter.h"
@@ -62,11 +62,6 @@ void bind_input(const Value& value, const TensorData& data, Bindings& bindings) 
                    fmt::format("a tensor {} is expected, {} was given", name_of(value.type), describe(data)),
                    fmt::format("input '{}'", value.name));
   if (value.shape) bind_shape({value.name, value.type, *value.shape}, data.type(), data.shape(), bindings);
-}
-
-bool agree(double expected, double actual, double bound) {
-  if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) && std::isnan(actual);
-  return expected == actual || std::abs(expected - actual) <= bound;
 }
 
 TensorData random_tensor(const Value& value, const Bindings& symbols, Random& random) {
@@ -178,19 +173,11 @@ std::optional<std::string> first_difference(const TensorData& expected, const Te
   if (expected.type() == DType::kString || kind_of(expected.type()) == DTypeKind::kComplex) {
     return expected == actual ? std::nullopt : std::optional<std::string>("the elements differ");
   }
-  double largest = 0;
-  for (int64_t i = 0; i < expected.element_count(); ++i) {
-    const double magnitude = std::abs(expected.read_double(i));
-    if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
-  }
-  const double bound = is_float(expected.type()) ? tolerance * largest : 0;
-  for (int64_t i = 0; i < expected.element_count(); ++i) {
-    const double wanted = expected.read_double(i), got = actual.read_double(i);
-    if (!agree(wanted, got, bound)) {
-      return fmt::format("element {} is {}, expected {} within {:.3g}", i, got, wanted, bound);
-    }
-  }
-  return std::nullopt;
+  const double bound = tolerance * largest_magnitude(expected);
+  const Comparison found = compare(actual, expected, {.absolute = bound});
+  if (found.agrees()) return std::nullopt;
+  return fmt::format("element {} is {}, expected {} within {:.3g}", found.first, show_element(actual, found.first),
+                     show_element(expected, found.first), bound);
 }
 
 double usual_tolerance(DType type) {
