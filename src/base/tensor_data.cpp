@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/tensor_data.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -17,8 +19,18 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
+/// From here on pages come from the system itself, as zeros that are made when they are touched.
+constexpr size_t kOwnPages = size_t{32} << 20;
+
+std::shared_ptr<std::byte> allocate_pages(size_t size) {
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  GRAFT_USER_CHECK(memory != MAP_FAILED, kOutOfMemory, fmt::format("cannot allocate {} bytes", size), "tensor");
+  return {static_cast<std::byte*>(memory), [size](std::byte* p) { munmap(p, size); }};
+}
+
 /// Zeroed memory with the alignment that kernels like; throws out_of_memory rather than std::bad_alloc.
 std::shared_ptr<std::byte> allocate(size_t size) {
+  if (size >= kOwnPages) return allocate_pages(size);
   const size_t rounded = std::max<size_t>((size + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
   void* memory = std::aligned_alloc(kAlignment, rounded);
   GRAFT_USER_CHECK(memory, kOutOfMemory, fmt::format("cannot allocate {} bytes", size), "tensor");

@@ -43,6 +43,11 @@ std::vector<std::pair<std::string, std::string>> recorded(const CompileOptions& 
       {"tune", std::string(kTuningNames[static_cast<int>(options.tuning)])},
       {"precision", std::string(name_of(options.precision))},
       {"mode", options.interpret ? "interpret" : "generated"}};
+  for (const auto& [name, range] : options.dims) {
+    const bool fixed = range.min == range.max;
+    rows.emplace_back("dim", fixed ? fmt::format("{}={}", name, range.min)
+                                   : fmt::format("{}={}:{}:{}", name, range.min, range.opt, range.max));
+  }
   const Environment merged = with_disabled(options);
   if (!merged.disabled.empty()) rows.emplace_back("disable", fmt::format("{}", fmt::join(merged.disabled, ",")));
   return rows;

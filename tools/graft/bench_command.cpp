@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -26,6 +28,12 @@ namespace {
 /// Above this the machine was not quiet enough to trust the figures.
 constexpr double kNoisy = 0.1;
 
+/// How many items one run does, and how that is known.
+struct Batch {
+  int64_t size = 1;
+  std::string source;  ///< "axis 0 of 'x' is named batch"; empty when no axis has such a name
+};
+
 struct BenchCommand {
   ModelOptions model;
   InputOptions inputs;
@@ -36,8 +44,36 @@ struct BenchCommand {
 
   int run() const;
   std::vector<double> measure(const std::function<void()>& run_once) const;
+  Batch find_batch(const Engine& engine, const std::vector<TensorData>& given) const;
   void report(const LoadedEngine& loaded, const std::vector<TensorData>& given, std::vector<double> times) const;
 };
+
+/// Whether exporters give the axis of independent items this name: batch, batch_size, N, ...
+bool names_batch(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name == "n" || name == "bs" || name.starts_with("batch");
+}
+
+/// The first axis of an input that is named like a batch; else a size of such a name that was fixed when compiling.
+Batch BenchCommand::find_batch(const Engine& engine, const std::vector<TensorData>& given) const {
+  for (size_t i = 0; i < given.size(); ++i) {
+    const EngineTensor& input = engine.tensors[engine.inputs[i]];
+    for (size_t axis = 0; axis < input.shape.size(); ++axis) {
+      const auto symbol = input.shape[axis].as_symbol();
+      if (!symbol || !names_batch(*symbol)) continue;
+      return {given[i].shape()[axis], fmt::format("axis {} of '{}' is named {}", axis, input.name, *symbol)};
+    }
+  }
+  for (const auto& [key, value] : engine.options) {
+    const size_t equals = value.find('=');
+    int64_t size = 0;
+    if (key != "dim" || equals == value.npos || !names_batch(value.substr(0, equals))) continue;
+    const char* end = value.data() + value.size();
+    const auto read = std::from_chars(value.data() + equals + 1, end, size);
+    if (read.ec == std::errc() && read.ptr == end) return {size, fmt::format("compiled for {}", value)};
+  }
+  return {};
+}
 
 double quantile(const std::vector<double>& sorted, double share) {
   const double at = share * static_cast<double>(sorted.size() - 1);
@@ -87,9 +123,8 @@ void BenchCommand::report(const LoadedEngine& loaded, const std::vector<TensorDa
   const double variation = std::sqrt(squares / static_cast<double>(times.size())) / mean;
   std::sort(times.begin(), times.end());
   const double median = quantile(times, 0.5);
-  const bool batched = !given.empty() && given[0].rank() > 0;
-  const int64_t batch = batched ? given[0].shape()[0] : 1;
-  const double throughput = 1000 * static_cast<double>(batch) / mean;
+  const Batch batch = find_batch(engine, given);
+  const double throughput = 1000 * static_cast<double>(batch.size) / mean;
   if (json != "-") {
     for (size_t i = 0; i < given.size(); ++i) {
       fmt::print("{}  {}\n", engine.tensors[engine.inputs[i]].name, describe(given[i]));
@@ -99,9 +134,9 @@ void BenchCommand::report(const LoadedEngine& loaded, const std::vector<TensorDa
                        : fmt::format("{}, inputs and outputs {}", device, host_io ? "on the host" : "on the device");
     fmt::print(
         "{} runs, {}: median {:.3f} ms, p90 {:.3f}, p95 {:.3f}, p99 {:.3f}, min {:.3f}\n"
-        "{:.1f} per second (batch {}), coefficient of variation {:.1f} %\n",
+        "{:.1f} items per second (items = {} per run: {}), coefficient of variation {:.1f} %\n",
         times.size(), where, median, quantile(times, 0.9), quantile(times, 0.95), quantile(times, 0.99), times.front(),
-        throughput, batch, 100 * variation);
+        throughput, batch.size, batch.source.empty() ? "no axis is named like a batch" : batch.source, 100 * variation);
     if (variation > kNoisy) {
       fmt::print("warning: the times vary by more than {:.0f} %: other work is running, or the machine throttles\n",
                  100 * kNoisy);
@@ -112,7 +147,7 @@ void BenchCommand::report(const LoadedEngine& loaded, const std::vector<TensorDa
                               {"case", model.path()},
                               {"device", device},
                               {"dtype", given.empty() ? "" : std::string(name_of(given[0].type()))},
-                              {"batch", batch},
+                              {"batch", batch.size},
                               {"graft_ms", median},
                               {"peers", nlohmann::json::object()},
                               {"ratio", nullptr},
@@ -169,6 +204,7 @@ void add_bench(CLI::App& app, Action& action) {
 Examples:
   graft bench model.graft --size batch=8 --duration 10
   graft bench model.onnx --shapes image:1x3x224x224 --iterations 200 --json row.json
+Items per second count the axis that the model names batch, batch_size or N.
 Results are compared with other runtimes, side by side in one process, by ./dev bench.)");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });
 }

@@ -1,57 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
-// .npz: the part of the zip format (PKWARE's APPNOTE 6.3) that numpy writes.
+// Reading .npz: the part of the zip format (PKWARE's APPNOTE 6.3) that numpy writes.
 #include <zlib.h>
 
-#include <charconv>
+#include <algorithm>
 #include <cstring>
+#include <set>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "npy.h"
+#include "zip_format.h"
 
 namespace graft {
 namespace {
 
-constexpr uint32_t kLocalHeader = 0x04034B50, kCentralHeader = 0x02014B50, kEndRecord = 0x06054B50;
-constexpr size_t kLocalBytes = 30, kCentralBytes = 46, kEndBytes = 22;
-/// A deflated entry may grow to this much: deflate itself cannot do better than 1032 to 1.
-constexpr uint64_t kMaxGrowth = 1032;
+/// An entry of the directory; all numbers are checked.
+struct Entry {
+  std::string name;     ///< without the ending .npy
+  std::string comment;  ///< the element type, in files that Graft wrote
+  bool deflated = false;
+  uint32_t checksum = 0;
+  uint64_t size = 0;  ///< unpacked
+  std::string_view data;
+};
 
-/// A zip archive in memory; every read is checked.
-class Archive {
+/// Unpacks one entry from its start, piece by piece.
+class EntryStream {
  public:
-  explicit Archive(std::string path) : path_(std::move(path)), file_(MappedFile::open(path_)), bytes_(file_->bytes()) {}
-
-  NamedTensors read() {
-    const size_t end = find_end_record();
-    const uint32_t count = number(end + 10, 2);
-    size_t at = number(end + 16, 4);
-    NamedTensors tensors;
-    for (uint32_t entry = 0; entry < count; ++entry) {
-      check(number(at, 4) == kCentralHeader, "the directory is damaged");
-      const uint32_t name_length = number(at + 28, 2);
-      std::string name(text(at + kCentralBytes, name_length));
-      const std::string where = fmt::format("{}: {}", path_, name);
-      const std::vector<std::byte> contents = inflate_entry(at);
-      if (name.ends_with(".npy")) name.resize(name.size() - 4);
-      tensors.emplace_back(std::move(name), parse_npy(contents, where));
-      at += kCentralBytes + name_length + number(at + 30, 2) + number(at + 32, 2);
-    }
-    return tensors;
+  EntryStream(const Entry& entry, std::string where) : entry_(entry), where_(std::move(where)) {
+    if (!entry.deflated) return;
+    stream_ = std::unique_ptr<z_stream, void (*)(z_stream*)>(new z_stream{}, [](z_stream* stream) {
+      inflateEnd(stream);
+      delete stream;
+    });
+    GRAFT_CHECK(inflateInit2(stream_.get(), -MAX_WBITS) == Z_OK, "zlib cannot start");
+    stream_->next_in = reinterpret_cast<Bytef*>(const_cast<char*>(entry.data.data()));
+    stream_->avail_in = static_cast<uInt>(entry.data.size());
   }
+
+  /// Fills `to`; with the last byte of the entry its checksum is compared.
+  void read(std::span<std::byte> to) {
+    check(to.size() <= entry_.size - done_, "the data of an entry is cut off");
+    if (to.empty()) return;
+    if (entry_.deflated) {
+      inflate_into(to);
+    } else {
+      std::memcpy(to.data(), entry_.data.data() + done_, to.size());
+    }
+    done_ += to.size();
+    checksum_ = crc32_z(checksum_, reinterpret_cast<const Bytef*>(to.data()), to.size());
+    if (done_ == entry_.size) finish();
+  }
+
+ private:
+  void check(bool good, const std::string& what) const {
+    GRAFT_USER_CHECK(good, kInvalidArgument, what + "; numpy.savez writes what can be read here", where_);
+  }
+  void inflate_into(std::span<std::byte> to) {
+    stream_->next_out = reinterpret_cast<Bytef*>(to.data());
+    stream_->avail_out = static_cast<uInt>(to.size());
+    while (stream_->avail_out > 0) {
+      const int result = inflate(stream_.get(), Z_NO_FLUSH);
+      check(result == Z_OK || (result == Z_STREAM_END && stream_->avail_out == 0),
+            "the compressed data of an entry is damaged");
+    }
+  }
+  /// Nothing may follow what the directory announces.
+  void finish() {
+    check(checksum_ == entry_.checksum, "the checksum of an entry is wrong");
+    if (!entry_.deflated) return;
+    Bytef more = 0;
+    stream_->next_out = &more;
+    stream_->avail_out = 1;
+    check(inflate(stream_.get(), Z_FINISH) == Z_STREAM_END && stream_->avail_out == 1 && stream_->avail_in == 0,
+          "an entry unpacks to another size than the directory says");
+  }
+
+  Entry entry_;
+  std::string where_;
+  std::unique_ptr<z_stream, void (*)(z_stream*)> stream_{nullptr, nullptr};
+  uint64_t done_ = 0;
+  uLong checksum_ = 0;
+};
+
+}  // namespace
+
+/// A zip archive that is mapped; every read is checked.
+class NpzFile::Archive {
+ public:
+  explicit Archive(std::string path) : path_(std::move(path)), file_(MappedFile::open(path_)), bytes_(file_->bytes()) {
+    read_directory();
+  }
+
+  const std::string& path() const { return path_; }
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::string where(const Entry& entry) const { return fmt::format("{}: {}", path_, entry.name); }
 
  private:
   void check(bool good, const std::string& what) const {
     GRAFT_USER_CHECK(good, kInvalidArgument, what + "; numpy.savez writes what can be read here", path_);
   }
-  std::string_view text(size_t at, size_t length) const {
+  std::string_view text(uint64_t at, uint64_t length) const {
     check(at <= bytes_.size() && length <= bytes_.size() - at, "the archive is cut off");
     return {reinterpret_cast<const char*>(bytes_.data()) + at, length};
   }
-  uint32_t number(size_t at, int width) const {
+  uint32_t number(uint64_t at, int width) const {
     uint32_t value = 0;
     const std::string_view digits = text(at, width);
     for (int i = width; i-- > 0;) value = value << 8 | static_cast<unsigned char>(digits[i]);
@@ -59,129 +113,100 @@ class Archive {
   }
 
   /// The end record is followed by a comment of at most 65535 bytes.
-  size_t find_end_record() const {
+  uint64_t find_end_record() const {
     check(bytes_.size() >= kEndBytes, "this is no .npz file");
-    const size_t last = bytes_.size() - kEndBytes;
-    for (size_t back = 0; back <= last && back <= 65535; ++back) {
+    const uint64_t last = bytes_.size() - kEndBytes;
+    for (uint64_t back = 0; back <= last && back <= 65535; ++back) {
       if (number(last - back, 4) == kEndRecord) return last - back;
     }
     check(false, "this is no .npz file, or it is cut off");
     return 0;
   }
 
-  std::vector<std::byte> inflate_entry(size_t central) const {
-    const uint32_t method = number(central + 10, 2), checksum = number(central + 16, 4);
-    const uint32_t packed = number(central + 20, 4), size = number(central + 24, 4);
-    const size_t local = number(central + 42, 4);
-    check(packed != UINT32_MAX && size != UINT32_MAX && local != UINT32_MAX, "an entry is 4 GiB or larger");
-    check(number(local, 4) == kLocalHeader, "the directory is damaged");
-    const size_t begin = local + kLocalBytes + number(local + 26, 2) + number(local + 28, 2);
-    const std::string_view data = text(begin, packed);
-    std::vector<std::byte> contents;
-    if (method == 0) {
-      check(packed == size, "the directory is damaged");
-      contents.resize(size);
-      std::memcpy(contents.data(), data.data(), size);
-    } else {
-      check(method == 8, fmt::format("compression method {} is unknown", method));
-      check(size <= packed * kMaxGrowth + 64, "the directory is damaged");
-      contents.resize(size);
-      inflate_into(data, contents);
+  void read_directory() {
+    const uint64_t end = find_end_record();
+    const uint32_t count = number(end + 10, 2);
+    uint64_t at = number(end + 16, 4);
+    std::vector<std::pair<uint64_t, uint64_t>> places = {{at, end}};  // from and to where something lies
+    std::set<std::string, std::less<>> names;
+    for (uint32_t i = 0; i < count; ++i) {
+      check(number(at, 4) == kCentralHeader, "the directory is damaged");
+      places.push_back(add_entry(at));
+      check(names.insert(entries_.back().name).second,
+            fmt::format("the name '{}' stands twice in the directory", entries_.back().name));
+      at += kCentralBytes + number(at + 28, 2) + number(at + 30, 2) + number(at + 32, 2);
     }
-    const uLong found = crc32_z(0, reinterpret_cast<const Bytef*>(contents.data()), contents.size());
-    check(found == checksum, "the checksum of an entry is wrong");
-    return contents;
+    check(at <= end, "the directory is damaged");
+    std::sort(places.begin(), places.end());
+    for (size_t i = 1; i < places.size(); ++i) {
+      check(places[i - 1].second <= places[i].first, "entries of the archive share bytes");
+    }
   }
 
-  void inflate_into(std::string_view data, std::vector<std::byte>& contents) const {
-    z_stream stream{};
-    GRAFT_CHECK(inflateInit2(&stream, -MAX_WBITS) == Z_OK, "zlib cannot start");
-    Bytef nothing = 0;
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
-    stream.avail_in = static_cast<uInt>(data.size());
-    stream.next_out = contents.empty() ? &nothing : reinterpret_cast<Bytef*>(contents.data());
-    stream.avail_out = static_cast<uInt>(contents.size());
-    const int result = inflate(&stream, Z_FINISH);
-    const bool whole = result == Z_STREAM_END && stream.avail_out == 0;
-    inflateEnd(&stream);
-    check(whole, "the compressed data of an entry is damaged");
+  /// The entry at `central` of the directory is noted; gives where its local header and its data lie.
+  std::pair<uint64_t, uint64_t> add_entry(uint64_t central) {
+    Entry entry;
+    const uint32_t flags = number(central + 8, 2), method = number(central + 10, 2);
+    const uint32_t packed = number(central + 20, 4), local = number(central + 42, 4);
+    const uint32_t name_length = number(central + 28, 2), extra_length = number(central + 30, 2);
+    entry.name = text(central + kCentralBytes, name_length);
+    entry.comment = text(central + kCentralBytes + name_length + extra_length, number(central + 32, 2));
+    entry.checksum = number(central + 16, 4);
+    entry.size = number(central + 24, 4);
+    check(packed != UINT32_MAX && entry.size != UINT32_MAX && local != UINT32_MAX,
+          fmt::format("the entry '{}' has 4 GiB or more: save it as .npy", entry.name));
+    check(method == 0 || method == 8, fmt::format("compression method {} is unknown", method));
+    check((flags & 1) == 0, "an entry is encrypted");
+    entry.deflated = method == 8;
+    check(entry.deflated ? entry.size <= packed * kMaxGrowth + 64 : packed == entry.size, "the directory is damaged");
+    check(number(local, 4) == kLocalHeader, "the directory is damaged");
+    const uint64_t begin = uint64_t{local} + kLocalBytes + number(local + 26, 2) + number(local + 28, 2);
+    entry.data = text(begin, packed);
+    if (entry.name.ends_with(".npy")) entry.name.resize(entry.name.size() - 4);
+    entries_.push_back(std::move(entry));
+    return {local, begin + packed};
   }
 
   std::string path_;
   std::shared_ptr<const MappedFile> file_;
   std::span<const std::byte> bytes_;
+  std::vector<Entry> entries_;
 };
 
-/// Whether .npy has a spelling for the type.
-bool is_native(DType type) {
-  return kind_of(type) != DTypeKind::kOpaque && type != DType::kBFloat16 && bit_width(type) >= 8 &&
-         !(is_float(type) && bit_width(type) == 8);
+NpzFile::NpzFile(const std::string& path) : archive_(std::make_shared<Archive>(path)) {}
+
+const std::string& NpzFile::path() const { return archive_->path(); }
+
+std::vector<std::string> NpzFile::names() const {
+  std::vector<std::string> names;
+  for (const Entry& entry : archive_->entries()) names.push_back(entry.name);
+  return names;
 }
 
-/// `weights@bf16[2,3]` and bytes -> `weights` and the tensor; anything else stays as it is.
-void restore_type(std::string& name, TensorData& tensor) {
-  const size_t mark = name.rfind('@'), bracket = name.find('[', mark == name.npos ? 0 : mark);
-  if (mark == name.npos || bracket == name.npos || !name.ends_with(']') || tensor.type() != DType::kUint8) return;
-  const auto type = parse_dtype(std::string_view(name).substr(mark + 1, bracket - mark - 1));
-  if (!type) return;
-  std::vector<int64_t> shape;
-  for (size_t at = bracket + 1; at + 1 < name.size();) {
-    int64_t size = 0;
-    const auto [end, fault] = std::from_chars(name.data() + at, name.data() + name.size() - 1, size);
-    if (fault != std::errc()) return;
-    shape.push_back(size);
-    at = end - name.data() + 1;
+PendingTensor NpzFile::find(const std::string& name, std::optional<DType> wanted) const {
+  for (const Entry& entry : archive_->entries()) {
+    if (entry.name != name) continue;
+    const std::string where = archive_->where(entry);
+    std::vector<std::byte> start(std::min<uint64_t>(entry.size, kMaxNpyHeader));
+    EntryStream(entry, where).read(start);
+    const NpyHeader header = parse_npy_header(start, where);
+    if (const auto recorded = parse_dtype(entry.comment)) wanted = recorded;
+    return pend_npy(header, element_type(header, wanted, where), entry.size, where,
+                    [archive = archive_, &entry, where, length = header.length] {
+                      const auto stream = std::make_shared<EntryStream>(entry, where);
+                      std::vector<std::byte> skipped(length);
+                      stream->read(skipped);
+                      return [archive, stream](std::span<std::byte> to) { stream->read(to); };
+                    });
   }
-  tensor = TensorData::from_bytes(*type, shape, tensor.bytes());
-  name.resize(mark);
+  return {};
 }
-
-std::string little_endian(std::initializer_list<std::pair<uint64_t, int>> fields) {
-  std::string text;
-  for (auto [value, width] : fields) {
-    for (; width-- > 0; value >>= 8) text += static_cast<char>(value & 0xFF);
-  }
-  return text;
-}
-
-}  // namespace
 
 NamedTensors read_npz(const std::string& path) {
-  NamedTensors tensors = Archive(path).read();
-  for (auto& [name, tensor] : tensors) restore_type(name, tensor);
+  const NpzFile file(path);
+  NamedTensors tensors;
+  for (const std::string& name : file.names()) tensors.emplace_back(name, file.find(name, std::nullopt).load());
   return tensors;
-}
-
-void write_npz(const std::string& path, const NamedTensors& tensors) {
-  // Neither the time nor the system is recorded: the same tensors give the same file.
-  constexpr uint64_t kVersion = 20, kUtf8 = 1 << 11, kFirstOfJanuary1980 = 0x21;
-  AtomicFile file(path);
-  std::string directory;
-  for (const auto& [name, tensor] : tensors) {
-    std::string title = name;
-    if (!is_native(tensor.type())) {
-      title += fmt::format("@{}[{}]", name_of(tensor.type()), fmt::join(tensor.shape(), ","));
-    }
-    title += ".npy";
-    const std::string contents = print_npy(tensor);
-    const size_t offset = file.size();
-    GRAFT_USER_CHECK(contents.size() < UINT32_MAX && offset < UINT32_MAX && tensors.size() < 65535, kUnsupported,
-                     "an .npz file holds at most 4 GiB", path);
-    const uint64_t checksum = crc32_z(0, reinterpret_cast<const Bytef*>(contents.data()), contents.size());
-    const std::string common =
-        little_endian({{kVersion, 2}, {kUtf8, 2}, {0, 2}, {0, 2}, {kFirstOfJanuary1980, 2}, {checksum, 4},
-                       {contents.size(), 4}, {contents.size(), 4}, {title.size(), 2}, {0, 2}});
-    file.write(little_endian({{kLocalHeader, 4}}) + common + title);
-    file.write(contents);
-    directory += little_endian({{kCentralHeader, 4}, {kVersion, 2}}) + common +
-                 little_endian({{0, 2}, {0, 2}, {0, 2}, {0, 4}, {offset, 4}}) + title;
-  }
-  const size_t start = file.size();
-  GRAFT_USER_CHECK(start < UINT32_MAX, kUnsupported, "an .npz file holds at most 4 GiB", path);
-  file.write(directory);
-  file.write(little_endian({{kEndRecord, 4}, {0, 2}, {0, 2}, {tensors.size(), 2}, {tensors.size(), 2},
-                            {directory.size(), 4}, {start, 4}, {0, 2}}));
-  file.commit();
 }
 
 }  // namespace graft

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/compare.h"
 #include "base/environment.h"
 #include "commands.h"
 #include "console.h"
@@ -21,28 +22,31 @@ struct RunCommand {
   InputOptions inputs;
   std::string output, reference, reference_model;
   std::vector<std::string> outputs;
-  double tolerance = 1e-4;
+  ToleranceOptions tolerance;
 
   int run() const;
-  NamedTensors read_reference(const Engine& engine, const std::vector<TensorData>& given) const;
+  FindTensor find_reference(const Engine& engine, const std::vector<TensorData>& given, size_t results) const;
 };
 
 /// Range and first elements of a result.
 std::string summary(const TensorData& tensor) {
   if (tensor.element_count() == 0 || kind_of(tensor.type()) == DTypeKind::kOpaque) return "";
   std::vector<std::string> first;
+  for (int64_t i = 0; i < std::min<int64_t>(tensor.element_count(), 4); ++i) first.push_back(show_element(tensor, i));
+  const std::string text = fmt::format("{}{}", fmt::join(first, " "), tensor.element_count() > 4 ? " ..." : "");
+  if (kind_of(tensor.type()) == DTypeKind::kComplex) return text;
   double low = tensor.read_double(0), high = low;
   for (int64_t i = 0; i < tensor.element_count(); ++i) {
+    if (i % (1 << 20) == 0) stop_if_interrupted();
     const double value = tensor.read_double(i);
     low = std::min(low, value), high = std::max(high, value);
-    if (i < 4) first.push_back(fmt::format("{:.5g}", value));
   }
-  return fmt::format("{:.5g} to {:.5g}: {}{}", low, high, fmt::join(first, " "),
-                     tensor.element_count() > 4 ? " ..." : "");
+  return fmt::format("{:.5g} to {:.5g}: {}", low, high, text);
 }
 
-NamedTensors RunCommand::read_reference(const Engine& engine, const std::vector<TensorData>& given) const {
-  if (reference != "onnxruntime") return read_npz(reference);
+FindTensor RunCommand::find_reference(const Engine& engine, const std::vector<TensorData>& given,
+                                      size_t results) const {
+  if (reference != "onnxruntime") return open_reference(reference, results);
   if (model.is_plan() && reference_model.empty()) {
     throw UsageError("--reference onnxruntime needs the model behind the plan: add --reference-model MODEL.onnx");
   }
@@ -63,7 +67,9 @@ int RunCommand::run() const {
   stop_if_interrupted();
   const NamedTensors results = buffers.tensors();
   if (!output.empty()) write_tensors(output, results);
-  if (!reference.empty()) return compare_tensors(results, read_reference(*engine->engine, given), tolerance) ? 0 : 1;
+  if (!reference.empty()) {
+    return compare_tensors(results, find_reference(*engine->engine, given, results.size()), tolerance) ? 0 : 1;
+  }
   for (const auto& [name, tensor] : results) fmt::print("{}  {}  {}\n", name, describe(tensor), summary(tensor));
   return 0;
 }
@@ -82,17 +88,16 @@ void add_run(CLI::App& app, Action& action) {
       ->type_name("NAME,...")->delimiter(',')->expected(1)->take_all();
   sub->add_option("--reference", command->reference,
                   "compare the results with FILE.npz, or with what `onnxruntime` gives; the exit status\n"
-                  "is 1 when they differ")->type_name("FILE|onnxruntime");
+                  "is 1 when they differ: --rtol and --atol say how much they may")->type_name("FILE|onnxruntime");
   sub->add_option("--reference-model", command->reference_model, "the ONNX file for ONNX Runtime, when MODEL is a plan")
       ->type_name("FILE");
-  sub->add_option("--tolerance", command->tolerance,
-                  "largest difference, relative to the largest magnitude of an output")->capture_default_str();
+  command->tolerance.add_to(*sub);
   sub->footer(R"(
 Examples:
   graft run model.graft --input image=cat.npy --output result.npz
   graft run model.graft --outputs logits -o logits.npy
   graft run model.onnx --size batch=4 --seed 7 --reference onnxruntime
-  graft run model.graft --input inputs.npz --reference expected.npz --tolerance 1e-5)");
+  graft run model.graft --input inputs.npz --reference expected.npz --rtol 1e-5 --atol 1e-6)");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });
 }
 

@@ -5,27 +5,21 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/available_memory.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/random.h"
+#include "console.h"
 #include "model_options.h"
+#include "random_tensor.h"
+#include "runtime/bind.h"
 #include "runtime/device_code.h"
 
 namespace graft {
 namespace {
-
-TensorData read_npy(const std::string& path) { return parse_npy(MappedFile::open(path)->bytes(), path); }
-
-/// The bits that numpy kept for an element type it lacks become that type again.
-TensorData as_type(const TensorData& tensor, DType wanted) {
-  const bool bits = is_unsigned(tensor.type()) && bit_width(tensor.type()) == bit_width(wanted) && is_float(wanted);
-  if (tensor.type() == wanted || !bits) return tensor;
-  return TensorData::from_bytes(wanted, tensor.shape(), tensor.bytes());
-}
 
 size_t find_name(const std::vector<std::string>& names, const std::string& name, const char* what,
                  const std::string& where) {
@@ -45,14 +39,45 @@ size_t find_input(const Engine& engine, const std::string& name, const std::stri
   return find_name(names_of(engine, engine.inputs), name, "input", where);
 }
 
+std::string describe(const PendingTensor& tensor) {
+  return fmt::format("{}[{}]", name_of(tensor.type), fmt::join(tensor.shape, ", "));
+}
+
+/// Refuses what the engine would refuse, by types and shapes alone.
+void check_shapes(const Engine& engine, const std::vector<PendingTensor>& tensors) {
+  std::byte somewhere{};
+  std::vector<BufferView> views;
+  for (const PendingTensor& tensor : tensors) views.push_back({&somewhere, tensor.type, tensor.shape, {}});
+  bind_inputs(engine, views);
+}
+
+/// Refuses inputs that this machine has no memory for.
+void check_memory(const Engine& engine, const std::vector<PendingTensor>& tensors) {
+  const auto available = static_cast<double>(available_memory());
+  double total = 0;
+  size_t largest = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    total += static_cast<double>(tensors[i].bytes);
+    if (tensors[i].bytes > tensors[largest].bytes) largest = i;
+  }
+  if (total <= available) return;
+  const std::string& name = engine.tensors[engine.inputs[largest]].name;
+  throw Error(ErrorKind::kOutOfMemory,
+              fmt::format("the inputs take {} ('{}' alone, {}, takes {}), and {} of memory are available; choose "
+                          "smaller sizes with --size, or give smaller files", bytes_text(total), name,
+                          describe(tensors[largest]), bytes_text(static_cast<double>(tensors[largest].bytes)),
+                          bytes_text(available)), "inputs");
+}
+
 }  // namespace
 
 void InputOptions::add_to(CLI::App& command) {
   command
       .add_option("-i,--input", inputs_,
                   "FILE.npz with tensors by name, NAME=FILE.npy, or FILE.npy in the order of the inputs;\n"
-                  "an input without a file gets random values: integers are 0 or 1, so that they are valid\n"
-                  "as indices, other numbers are normal")
+                  "bf16, 8-bit floats and narrower types as ml_dtypes saves them (docs/ARRAYS.md);\n"
+                  "an input without a file gets random values: floats are normal, integers of 32 and 64\n"
+                  "bits 0 or 1, so that they are valid as indices, narrower ones anything")
       ->type_name("FILE")
       ->group("Inputs");
   command.add_option("--size", sizes_, "a symbolic size of the random inputs: batch=4; may be repeated")
@@ -61,36 +86,8 @@ void InputOptions::add_to(CLI::App& command) {
   command.add_option("--seed", seed_, "of the random inputs")->capture_default_str()->group("Inputs");
 }
 
-int64_t InputOptions::size_of_axis(const Engine& engine, const Size& size) const {
-  std::set<std::string, std::less<>> symbols;
-  size.collect_symbols(symbols);
-  for (const std::string& symbol : symbols) {
-    const auto range = engine.symbols.find(symbol);
-    bindings_.emplace(symbol, range != engine.symbols.end() && range->second.max > 0 ? range->second.opt : 1);
-  }
-  return size.evaluate(bindings_);
-}
-
-TensorData InputOptions::random_input(const EngineTensor& input, size_t number) const {
-  std::vector<int64_t> shape;
-  for (const Size& size : input.shape) shape.push_back(size.evaluate(bindings_));
-  GRAFT_USER_CHECK(kind_of(input.type) != DTypeKind::kOpaque, kUnsupported, "there are no random texts; give a file",
-                   fmt::format("input '{}'", input.name));
-  TensorData tensor = TensorData::zeros(input.type, shape);
-  Random random(seed_ + 7919 * number);
-  const bool whole = is_integer(input.type) || input.type == DType::kBool;
-  const int64_t components = tensor.element_count();
-  for (int64_t i = 0; i < components; ++i) {
-    if (whole) {
-      tensor.write_integer(i, random.integer(0, 1));
-    } else {
-      tensor.write_double(i, random.normal());
-    }
-  }
-  return tensor;
-}
-
-std::vector<TensorData> InputOptions::read(const Engine& engine) const {
+/// What --size says.
+void InputOptions::bind_given_sizes() const {
   bindings_.clear();
   for (const std::string& text : sizes_) {
     CompileOptions parsed;
@@ -101,34 +98,68 @@ std::vector<TensorData> InputOptions::read(const Engine& engine) const {
     }
     bindings_[parsed.dims.begin()->first] = parsed.dims.begin()->second.opt;
   }
-  std::vector<TensorData> tensors(engine.inputs.size());
+}
+
+std::vector<PendingTensor> InputOptions::open_files(const Engine& engine) const {
+  std::vector<PendingTensor> tensors(engine.inputs.size());
+  const auto wanted = [&](size_t input) { return engine.tensors[engine.inputs[input]].type; };
   size_t position = 0;
   for (const std::string& text : inputs_) {
     const size_t equals = text.find('=');
     if (text.ends_with(".npz") && equals == text.npos) {
-      for (auto& [name, tensor] : read_npz(text)) tensors[find_input(engine, name, text)] = std::move(tensor);
+      const NpzFile file(text);
+      for (const std::string& name : file.names()) {
+        const size_t input = find_input(engine, name, text);
+        tensors[input] = file.find(name, wanted(input));
+      }
     } else if (equals != text.npos) {
-      TensorData& given = tensors[find_input(engine, text.substr(0, equals), "--input")];
-      given = read_npy(text.substr(equals + 1));
+      const size_t input = find_input(engine, text.substr(0, equals), "--input");
+      tensors[input] = open_npy(text.substr(equals + 1), wanted(input));
     } else {
       GRAFT_USER_CHECK(position < tensors.size(), kInvalidArgument,
                        fmt::format("more files than the engine has inputs ({})", tensors.size()), text);
-      tensors[position++] = read_npy(text);
+      tensors[position] = open_npy(text, wanted(position));
+      ++position;
     }
   }
+  return tensors;
+}
+
+/// An input without a file; a size that nothing settles is the usual one.
+PendingTensor InputOptions::random_input(const Engine& engine, size_t number) const {
+  const EngineTensor& input = engine.tensors[engine.inputs[number]];
+  GRAFT_USER_CHECK(kind_of(input.type) != DTypeKind::kOpaque, kUnsupported, "there are no random strings; give a file",
+                   fmt::format("input '{}'", input.name));
+  std::set<std::string, std::less<>> symbols;
+  for (const Size& size : input.shape) size.collect_symbols(symbols);
+  for (const std::string& symbol : symbols) {
+    const auto range = engine.symbols.find(symbol);
+    bindings_.emplace(symbol, range != engine.symbols.end() && range->second.max > 0 ? range->second.opt : 1);
+  }
+  const std::vector<int64_t> shape = concrete_shape(input, bindings_);
+  const int64_t elements = checked_element_count(input.type, shape, fmt::format("input '{}'", input.name));
+  return {input.type, shape, packed_bytes(input.type, elements),
+          [type = input.type, shape, seed = seed_ + 7919 * number] { return random_tensor(type, shape, seed); }};
+}
+
+std::vector<TensorData> InputOptions::read(const Engine& engine) const {
+  bind_given_sizes();
+  std::vector<PendingTensor> pending = open_files(engine);
   // Sizes that files settle hold for the random inputs beside them.
-  for (size_t i = 0; i < tensors.size(); ++i) {
+  for (size_t i = 0; i < pending.size(); ++i) {
     const EngineTensor& input = engine.tensors[engine.inputs[i]];
-    if (!tensors[i] || tensors[i].shape().size() != input.shape.size()) continue;
+    if (!pending[i] || pending[i].shape.size() != input.shape.size()) continue;
     for (size_t axis = 0; axis < input.shape.size(); ++axis) {
-      if (const auto symbol = input.shape[axis].as_symbol()) bindings_.emplace(*symbol, tensors[i].shape()[axis]);
+      if (const auto symbol = input.shape[axis].as_symbol()) bindings_.emplace(*symbol, pending[i].shape[axis]);
     }
   }
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const EngineTensor& input = engine.tensors[engine.inputs[i]];
-    for (const Size& size : input.shape) size_of_axis(engine, size);
-    tensors[i] = tensors[i] ? as_type(tensors[i], input.type) : random_input(input, i);
+  for (size_t i = 0; i < pending.size(); ++i) {
+    if (!pending[i]) pending[i] = random_input(engine, i);
   }
+  check_shapes(engine, pending);
+  check_memory(engine, pending);
+  std::vector<TensorData> tensors;
+  for (const PendingTensor& tensor : pending) tensors.push_back(tensor.load());
   return tensors;
 }
 
@@ -211,7 +242,7 @@ void check_path_for_tensors(const std::string& path, size_t count) {
 void write_tensors(const std::string& path, const NamedTensors& tensors) {
   check_path_for_tensors(path, tensors.size());
   if (path.ends_with(".npz")) return write_npz(path, tensors);
-  write_file(path, print_npy(tensors[0].second));
+  write_npy(path, tensors[0].second);
 }
 
 }  // namespace graft

@@ -2,7 +2,9 @@
 // The tensors of a run from the command line: inputs from files or a seed, results to files or against a reference.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,12 +23,14 @@ namespace graft {
 class InputOptions {
  public:
   void add_to(CLI::App& command);
-  /// One tensor per input of the engine, in its order. Throws invalid_argument naming file, input and remedy.
+  /// One tensor per input of the engine, in its order. Types, shapes and memory are checked before anything is read
+  /// or made up: throws invalid_argument or out_of_memory naming file, input and remedy.
   std::vector<TensorData> read(const Engine& engine) const;
 
  private:
-  TensorData random_input(const EngineTensor& input, size_t number) const;
-  int64_t size_of_axis(const Engine& engine, const Size& size) const;
+  void bind_given_sizes() const;
+  std::vector<PendingTensor> open_files(const Engine& engine) const;
+  PendingTensor random_input(const Engine& engine, size_t number) const;
 
   std::vector<std::string> inputs_;  ///< FILE.npz, FILE.npy or NAME=FILE.npy
   std::vector<std::string> sizes_;   ///< batch=4
@@ -77,11 +81,20 @@ void check_path_for_tensors(const std::string& path, size_t count);
 /// Writes tensors into such a file.
 void write_tensors(const std::string& path, const NamedTensors& tensors);
 
-/// Compares results with a reference and prints a line for each; true when all agree within `tolerance`, relative to
-/// the largest magnitude of the reference (integers must be equal).
-bool compare_tensors(const NamedTensors& results, const NamedTensors& reference, double tolerance);
+/// How far results may be from a reference, as given; the rest is the default of an element type.
+struct ToleranceOptions {
+  std::optional<double> relative, absolute;
+  void add_to(CLI::App& command);
+};
+
+/// The tensor of that name of a reference, which is expected to have this type; undefined when there is none.
+using FindTensor = std::function<PendingTensor(const std::string& name, DType type)>;
+/// The tensors of an .npz file, or that of an .npy file for a single result.
+FindTensor open_reference(const std::string& path, size_t results);
+/// Compares results with a reference and prints a line for each; true when all agree (base/compare.h).
+bool compare_tensors(const NamedTensors& results, const FindTensor& reference, const ToleranceOptions& tolerance);
 
 /// Runs the model in ONNX Runtime, through a Python that has it. Throws a device error with Python's own words.
-NamedTensors run_onnxruntime(const std::string& model, const NamedTensors& inputs);
+FindTensor run_onnxruntime(const std::string& model, const NamedTensors& inputs);
 
 }  // namespace graft

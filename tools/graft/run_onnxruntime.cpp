@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The results that ONNX Runtime gives for a model.
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "console.h"
+#include "tensor_set.h"
+
+extern char** environ;
+
+namespace graft {
+namespace {
+
+/// The Python beside the build (the project's own), or the system's.
+std::string find_python() {
+  std::error_code ignored;
+  std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  for (int level = 0; level < 4 && !folder.empty(); ++level, folder = folder.parent_path()) {
+    const std::filesystem::path candidate = folder / ".deps/venv/bin/python";
+    if (std::filesystem::exists(candidate, ignored)) return candidate;
+  }
+  return "python3";
+}
+
+constexpr const char* kScript = R"python(
+import ctypes, sys
+try:
+    import numpy, onnxruntime
+except ImportError as error:
+    sys.exit(f"{error}: pip install onnxruntime, or give --reference FILE.npz")
+model, given, results = sys.argv[1:]
+options = onnxruntime.SessionOptions()
+options.log_severity_level = 3
+session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+# Types that numpy lacks: their code in ONNX and their bits.
+foreign = {"tensor(bfloat16)": (16, numpy.uint16), "tensor(float8e4m3fn)": (17, numpy.uint8),
+           "tensor(float8e4m3fnuz)": (18, numpy.uint8), "tensor(float8e5m2)": (19, numpy.uint8),
+           "tensor(float8e5m2fnuz)": (20, numpy.uint8)}
+def value_of(name, array):
+    kind = next(value.type for value in session.get_inputs() if value.name == name)
+    if kind not in foreign:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    code, bits = foreign[kind]
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(bits), code)
+def array_of(value):
+    if value.data_type() not in foreign:
+        return value.numpy()
+    bits = numpy.dtype(foreign[value.data_type()][1])
+    count = int(numpy.prod(value.shape(), dtype=numpy.int64))
+    place = (ctypes.c_char * (count * bits.itemsize)).from_address(value.data_ptr())
+    return numpy.frombuffer(place, bits).reshape(value.shape()).copy()
+values = session.run_with_ort_values(None, {name: value_of(name, array) for name, array in numpy.load(given).items()})
+numpy.savez(results, **{out.name: array_of(value) for out, value in zip(session.get_outputs(), values)})
+)python";
+
+/// A folder that goes away with everything in it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = std::filesystem::temp_directory_path() / "graft-XXXXXX";
+    GRAFT_USER_CHECK(mkdtemp(pattern.data()), kDevice, std::strerror(errno), pattern);
+    path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  std::string operator/(const char* name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// Runs a program to its end and gives its exit status; what it prints goes where ours goes.
+int spawn_and_wait(std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  const int fault = posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ);
+  GRAFT_USER_CHECK(fault == 0, kDevice, std::strerror(fault), words[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    GRAFT_USER_CHECK(errno == EINTR, kDevice, std::strerror(errno), words[0]);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+}  // namespace
+
+FindTensor run_onnxruntime(const std::string& model, const NamedTensors& inputs) {
+  const ScratchFolder scratch;
+  const std::string given = scratch / "inputs.npz", results = scratch / "outputs.npz";
+  write_npz(given, inputs);
+  const int status = spawn_and_wait({find_python(), "-c", kScript, model, given, results});
+  stop_if_interrupted();
+  GRAFT_USER_CHECK(status == 0, kDevice, "ONNX Runtime did not give results; its message is above", model);
+  return open_reference(results, 0);  // which stays open when the folder is gone
+}
+
+}  // namespace graft
