@@ -221,17 +221,32 @@ def test_inputs_beyond_memory_are_refused_before_they_are_made(graft, tmp_path):
         done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_making_random_inputs_can_be_stopped(tmp_path, number):
-    save_model(tmp_path, TensorProto.FLOAT, ("n", 1000))
-    process = subprocess.Popen([str(COMMAND), "run", "model.onnx", "--mode", "interpret", "--size", "n=500000"],
-                               cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.5)
+def is_stopped_at_once(folder, number, *words):
+    """Sends a signal while inputs of 2 GB are made or read."""
+    process = subprocess.Popen([str(COMMAND), "run", "model.onnx", "--mode", "interpret", *words],
+                               cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1.2)
     start = time.monotonic()
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130 and "stopped" in errors
+    assert process.returncode == 130 and "stopped" in errors, errors
     assert time.monotonic() - start < 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_making_random_inputs_can_be_stopped(tmp_path, number):
+    save_model(tmp_path, TensorProto.FLOAT, ("n", 1000))
+    is_stopped_at_once(tmp_path, number, "--size", "n=500000")
+
+
+def test_reading_inputs_can_be_stopped(tmp_path):
+    save_model(tmp_path, TensorProto.FLOAT, ("n", 1000))
+    start = header("{'descr': '>f4', 'fortran_order': True, 'shape': (500000, 1000), }")
+    with open(tmp_path / "x.npy", "wb") as file:
+        file.write(start)
+        file.truncate(len(start) + 2_000_000_000)
+    is_stopped_at_once(tmp_path, signal.SIGTERM, "-i", "x.npy")
+    (tmp_path / "x.npy").unlink()
 
 
 def test_a_reference_is_compared_by_type(graft, tmp_path):
