@@ -21,15 +21,14 @@ DeviceCode::DeviceCode(const Engine& engine, std::shared_ptr<Device> on)
     GRAFT_USER_CHECK(found, kInvalidModel, "its unit does not define it", fmt::format("kernel '{}'", kernel.name));
     kernels[step.kernel] = *found;
   }
+  constants.reserve(engine.constants.size());
+  memory_.reserve(engine.constants.size());
   for (const TensorData& constant : engine.constants) {
     const auto bytes = constant.type() == DType::kString ? std::span<const std::byte>() : constant.bytes();
-    constants.push_back(stream_->allocate(static_cast<int64_t>(bytes.size())));
+    memory_.push_back({stream_->allocate(static_cast<int64_t>(bytes.size())), Release{stream_.get()}});
+    constants.push_back(memory_.back().get());
     stream_->upload(constants.back(), bytes.data(), bytes.size());
   }
-}
-
-DeviceCode::~DeviceCode() {
-  for (void* constant : constants) stream_->release(constant);
 }
 
 }  // namespace graft

@@ -12,7 +12,6 @@ namespace graft {
 
 struct DeviceCode {
   DeviceCode(const Engine& engine, std::shared_ptr<Device> on);
-  ~DeviceCode();
   DeviceCode(const DeviceCode&) = delete;
   DeviceCode& operator=(const DeviceCode&) = delete;
 
@@ -22,7 +21,13 @@ struct DeviceCode {
   std::vector<void*> constants;       ///< by Engine::constants
 
  private:
+  struct Release {
+    DeviceStream* stream;
+    void operator()(void* memory) const { stream->release(memory); }
+  };
+
   std::unique_ptr<DeviceStream> stream_;
+  std::vector<std::unique_ptr<void, Release>> memory_;  // of the constants; goes before the stream
 };
 
 }  // namespace graft

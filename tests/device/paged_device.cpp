@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -16,6 +17,7 @@ namespace {
 /// Allocations as pages that nobody may touch, each with a shadow that holds the bytes.
 class Pages {
  public:
+  explicit Pages(int good_uploads) : good_uploads_(good_uploads) {}
   ~Pages() { EXPECT_TRUE(blocks_.empty()) << blocks_.size() << " allocations were not released"; }
 
   void* allocate(size_t bytes) {
@@ -33,6 +35,9 @@ class Pages {
     munmap(memory, at->second.size());
     blocks_.erase(at);
   }
+  void count_upload() {
+    if (good_uploads_-- <= 0) throw graft::Error(graft::ErrorKind::kDevice, "the cable is out", "paged device");
+  }
   /// Where the bytes of [memory, memory + bytes) are.
   char* shadow(const void* memory, size_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -46,6 +51,7 @@ class Pages {
  private:
   std::mutex mutex_;
   std::map<char*, std::vector<char>> blocks_;
+  std::atomic<int> good_uploads_;
 };
 
 class PagedStream : public graft::DeviceStream {
@@ -60,6 +66,7 @@ class PagedStream : public graft::DeviceStream {
   void* allocate(int64_t bytes) override { return pages_->allocate(static_cast<size_t>(std::max<int64_t>(bytes, 1))); }
   void release(void* memory) noexcept override { pages_->release(memory); }
   void upload(void* to, const void* from, size_t bytes) override {
+    pages_->count_upload();
     if (bytes > 0) std::memcpy(pages_->shadow(to, bytes), from, bytes);
   }
   void download(void* to, const void* from, size_t bytes) override {
@@ -84,6 +91,7 @@ class PagedStream : public graft::DeviceStream {
 
 class PagedDevice : public graft::Device {
  public:
+  explicit PagedDevice(int good_uploads) : pages_(std::make_shared<Pages>(good_uploads)) {}
   const std::string& name() const override { return name_; }
   double peak_gflops(bool) const override { return 0; }
   std::unique_ptr<graft::DeviceStream> make_stream() override { return std::make_unique<PagedStream>(pages_); }
@@ -96,11 +104,13 @@ class PagedDevice : public graft::Device {
 
  private:
   std::string name_ = "paged memory";
-  std::shared_ptr<Pages> pages_ = std::make_shared<Pages>();
+  std::shared_ptr<Pages> pages_;
 };
 
 }  // namespace
 
-std::shared_ptr<graft::Device> make_paged_device() { return std::make_shared<PagedDevice>(); }
+std::shared_ptr<graft::Device> make_paged_device(int good_uploads) {
+  return std::make_shared<PagedDevice>(good_uploads);
+}
 
 }  // namespace graft_test
