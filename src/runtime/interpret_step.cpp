@@ -14,13 +14,13 @@ namespace graft {
 namespace {
 
 ReferenceStep& reference_of(const Engine& engine, int index, std::map<int, ReferenceStep>& references) {
-  auto [it, fresh] = references.try_emplace(index);
-  if (fresh) it->second.region = parse_region(engine.steps[index].region);
-  return it->second;
+  ReferenceStep& step = references[index];
+  if (!step.region) step.region = std::make_shared<const Region>(parse_region(engine.steps[index].region));
+  return step;
 }
 
 std::vector<TensorData> evaluate(ReferenceStep& step, std::span<void* const> buffers, Bindings& bindings) {
-  const Region& region = step.region;
+  const Region& region = *step.region;
   std::vector<TensorData> inputs;
   for (size_t i = 0; i < region.inputs.size(); ++i) {
     const TensorDecl& decl = region.tensors[region.inputs[i]];
@@ -70,16 +70,26 @@ int64_t first_difference(const TensorData& expected, const TensorData& actual) {
 
 }  // namespace
 
+ParsedRegions parse_regions(const Engine& engine) {
+  ParsedRegions regions;
+  for (size_t s = 0; s < engine.steps.size(); ++s) {
+    const EngineStep& step = engine.steps[s];
+    if (step.kind != StepKind::kInterpreter && step.count_symbol.empty()) continue;
+    regions[static_cast<int>(s)] = std::make_shared<const Region>(parse_region(step.region));
+  }
+  return regions;
+}
+
 void interpret_step(const Engine& engine, int index, std::span<void* const> buffers, const Bindings& bindings,
                     std::map<int, ReferenceStep>& references) {
   ReferenceStep& step = reference_of(engine, index, references);
   Bindings bound = bindings;
-  const std::string count = compact_symbol(step.region);
+  const std::string count = compact_symbol(*step.region);
   if (!count.empty()) bound.erase(count);
   const std::vector<TensorData> outputs = evaluate(step, buffers, bound);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto bytes = outputs[i].bytes();
-    if (!bytes.empty()) std::memcpy(buffers[step.region.inputs.size() + i], bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(buffers[step.region->inputs.size() + i], bytes.data(), bytes.size());
   }
   if (!count.empty()) step.last_count = bound.at(count);
 }
@@ -88,12 +98,12 @@ void validate_step(const Engine& engine, int index, std::span<void* const> buffe
                    std::map<int, ReferenceStep>& references) {
   ReferenceStep& step = reference_of(engine, index, references);
   Bindings bound = bindings;
-  const std::string count = compact_symbol(step.region);
+  const std::string count = compact_symbol(*step.region);
   if (!count.empty()) bound.erase(count);
   const std::vector<TensorData> outputs = evaluate(step, buffers, bound);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const TensorData& expected = outputs[i];
-    const void* data = buffers[step.region.inputs.size() + i];
+    const void* data = buffers[step.region->inputs.size() + i];
     const TensorData actual =
         TensorData::from_bytes(expected.type(), expected.shape(),
                                {static_cast<const std::byte*>(data), static_cast<size_t>(expected.byte_count())});
@@ -107,9 +117,9 @@ void validate_step(const Engine& engine, int index, std::span<void* const> buffe
   }
 }
 
-int64_t compact_bound(const Engine& engine, const EngineStep& step, const Bindings& bindings) {
-  (void)engine;
-  const Region region = parse_region(step.region);
+int64_t compact_bound(const Engine& engine, int index, const Bindings& bindings,
+                      std::map<int, ReferenceStep>& references) {
+  const Region& region = *reference_of(engine, index, references).region;
   int64_t bound = 0;
   for (const Form& form : region.forms) {
     const auto* compact = std::get_if<Compact>(&form);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,9 +12,14 @@
 
 namespace graft {
 
-/// A step's region, parsed once.
+/// The regions of an engine's steps that runs need: of those that the interpreter runs and of those that count.
+using ParsedRegions = std::map<int, std::shared_ptr<const Region>>;
+/// Reads them, once for all sessions.
+ParsedRegions parse_regions(const Engine& engine);
+
+/// A step in the interpreter.
 struct ReferenceStep {
-  Region region;
+  std::shared_ptr<const Region> region;
   int64_t last_count = 0;  ///< what the step's Compact kept
 };
 
@@ -25,6 +31,7 @@ void interpret_step(const Engine& engine, int index, std::span<void* const> buff
 void validate_step(const Engine& engine, int index, std::span<void* const> buffers, const Bindings& bindings,
                    std::map<int, ReferenceStep>& references);
 /// The most that the step's Compact can keep.
-int64_t compact_bound(const Engine& engine, const EngineStep& step, const Bindings& bindings);
+int64_t compact_bound(const Engine& engine, int index, const Bindings& bindings,
+                      std::map<int, ReferenceStep>& references);
 
 }  // namespace graft

@@ -10,6 +10,7 @@ std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engi
                                               std::shared_ptr<Device> device) {
   auto loaded = std::make_shared<LoadedEngine>();
   loaded->libraries = std::move(libraries);
+  loaded->regions = parse_regions(*engine);
   if (device) {
     loaded->device = std::make_shared<const DeviceCode>(*engine, std::move(device));
     loaded->engine = std::move(engine);

@@ -55,6 +55,7 @@ void Session::State::study_engine() {
     const EngineTensor& root = engine->tensors[roots[engine->outputs[i]]];
     in_place.push_back(root.storage == Storage::kOutput && root.index == static_cast<int>(i));
   }
+  for (const auto& [step, region] : loaded->regions) references[step].region = region;
   read.resize(engine->inputs.size());
   written.resize(engine->outputs.size());
   staging_in.resize(engine->inputs.size());

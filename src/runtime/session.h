@@ -20,6 +20,7 @@ class Device;
 struct DeviceActivity;
 struct DeviceCode;
 class LoadedObject;
+struct Region;
 
 /// An engine with its code in executable memory. Immutable, shared by sessions.
 struct LoadedEngine {
@@ -28,6 +29,7 @@ struct LoadedEngine {
   std::vector<KernelFunction> kernels;  ///< entry points, by EngineKernel; null where no step needs one
   LibrarySource libraries;              ///< needed by steps of libraries only
   std::shared_ptr<const DeviceCode> device;  ///< null on a CPU, whose kernels are `kernels`
+  std::map<int, std::shared_ptr<const Region>> regions;  ///< by step: what the interpreter runs and what counts
 };
 /// Maps the engine's objects, or loads them on `device` with the engine's constants; throws Error{device} or
 /// {invalid_model} naming the kernel that cannot be loaded.

@@ -182,7 +182,9 @@ void Session::State::launch_on_device(int index, const ReadyStep& ready, const i
 void Session::State::interpret_on_host(int index, const Bindings& bindings) {
   const EngineStep& step = engine->steps[index];
   Bindings sizes = bindings;
-  if (!step.count_symbol.empty()) sizes.emplace(step.count_symbol, compact_bound(*engine, step, bindings));
+  if (!step.count_symbol.empty()) {
+    sizes.emplace(step.count_symbol, compact_bound(*engine, index, bindings, references));
+  }
   std::vector<std::vector<char>> copies;
   std::vector<void*> given;
   for (size_t a = 0; a < step.tensors.size(); ++a) {

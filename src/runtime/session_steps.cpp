@@ -23,17 +23,15 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
       p.bindings[read.symbol] = read_computed(read.tensor, read.element);
     }
     run_checks(step, p.bindings);
+    Bindings kernel_sizes = p.bindings;
+    if (!step.count_symbol.empty()) {
+      kernel_sizes.emplace(step.count_symbol, compact_bound(*engine, static_cast<int>(s), p.bindings, references));
+    }
     for (size_t a = static_cast<size_t>(step.input_count); a < step.tensors.size(); ++a) {
       const int t = step.tensors[a];
       const EngineTensor& tensor = engine->tensors[t];
       if (tensor.storage != Storage::kArena && tensor.storage != Storage::kOutput) continue;
-      Bindings bounds = p.bindings;
-      if (!step.count_symbol.empty()) bounds.emplace(step.count_symbol, compact_bound(*engine, step, p.bindings));
-      memory[t] = own[t].reserve(tensor.bytes.evaluate(bounds), session_memory, "tensor ", tensor.name);
-    }
-    Bindings kernel_sizes = p.bindings;
-    if (!step.count_symbol.empty()) {
-      kernel_sizes.emplace(step.count_symbol, compact_bound(*engine, step, p.bindings));
+      memory[t] = own[t].reserve(tensor.bytes.evaluate(kernel_sizes), session_memory, "tensor ", tensor.name);
     }
     std::swap(kernel_sizes, p.bindings);
     ready(static_cast<int>(s), p);

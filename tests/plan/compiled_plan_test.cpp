@@ -102,5 +102,37 @@ TEST(CompiledPlan, sizes_that_are_computed) {
                          {9});
 }
 
+TEST(CompiledPlan, regions_are_read_when_an_engine_is_loaded_and_not_by_runs) {
+  CompileOptions options;
+  options.interpret = true;
+  const char* text = R"(graph "kept" {
+  opset "" 28
+  input %x: f32[n]
+  %p: f32[n] = Relu "relu" (%x)
+  %k: ? = NonZero "kept" (%p)
+  %f: ? = Cast "as_floats" (%k) {to = 1}
+  output %f
+}
+)";
+  const auto engine = std::make_shared<Engine>(compile_from(parse_graph(text), Stage::kImport, options).engine);
+  const auto loaded = load_code(engine);
+  for (EngineStep& step : engine->steps) step.region = "what nobody can read";
+  float x[] = {-1, 2, -3, 4};
+  const BufferView inputs[] = {{x, DType::kFloat32, {4}, {}}};
+  for (int session = 0; session < 2; ++session) {
+    Session runs(loaded);
+    for (int run = 0; run < 2; ++run) {
+      float kept[4] = {};
+      std::vector<BufferView> outputs = {{}};
+      const auto allocate = [](void* into, int, DType, std::span<const int64_t>, size_t) { return into; };
+      const Status status = runs.run(inputs, outputs, allocate, kept);
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(outputs[0].shape, (std::vector<int64_t>{1, 2}));
+      EXPECT_EQ(kept[0], 1);
+      EXPECT_EQ(kept[1], 3);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace graft
