@@ -44,6 +44,30 @@ TEST(LaunchRule, a_cluster_has_no_limit_of_blocks) {
   EXPECT_EQ(kernel.rule->most_blocks, 0);
 }
 
+TEST(LaunchRule, what_a_launch_before_described_is_not_described_again) {
+  const auto rule = [] {
+    return parse_launch_line("k_4 threads 128 shared 64 buffers 2 sizes 1 boxed 1 bytes 2 swizzle 128 axis s0 1 64 "
+                             "axis 8 s0 8", kMultiprocessors).second.rule;
+  };
+  const auto first = rule(), second = rule();
+  // Nothing that is not aligned is described by the driver, so that this needs none.
+  void* buffers[] = {reinterpret_cast<void*>(0x1000), reinterpret_cast<void*>(0x2008)};
+  int64_t size = 64;
+  void* arguments[] = {&buffers[0], &buffers[1], &size};
+  LaunchedMaps maps;
+  const std::span<TensorMap> known = maps.of(first, arguments);
+  ASSERT_EQ(known.size(), 1U);
+  buffers[0] = reinterpret_cast<void*>(0x3000);  // no box is of this one
+  EXPECT_EQ(maps.of(first, arguments).data(), known.data());
+  EXPECT_NE(maps.of(second, arguments).data(), known.data());
+  size = 65;
+  EXPECT_NE(maps.of(first, arguments).data(), known.data());
+  size = 64, buffers[1] = reinterpret_cast<void*>(0x2018);
+  EXPECT_NE(maps.of(first, arguments).data(), known.data());
+  buffers[1] = reinterpret_cast<void*>(0x2008);
+  EXPECT_EQ(maps.of(first, arguments).data(), known.data());
+}
+
 TEST(LaunchRule, a_damaged_line_is_refused) {
   for (const char* line :
        {"k threads x shared 1", "k threads 1", "k threads 1 shared 2 tma 0", "k threads 1 shared 2 3",

@@ -139,11 +139,10 @@ class CudaStream : public DeviceStream {
     check(driver().fill(address(memory), 0, bytes, stream_), "clearing memory");
   }
   void launch(const DeviceKernel& kernel, int64_t grid, void** arguments) override {
-    std::vector<TensorMap> maps;
     if (const LaunchRule* rule = kernel.rule.get()) {
       if (rule->most_blocks > 0) grid = std::min(grid, rule->most_blocks);
       grid *= rule->cluster;
-      maps = tensor_maps(*rule, arguments);
+      const std::span<TensorMap> maps = maps_.of(kernel.rule, arguments);
       arguments_.assign(arguments, arguments + rule->buffers + rule->sizes + 1);
       for (TensorMap& map : maps) arguments_.push_back(&map);
       arguments = arguments_.data();
@@ -214,6 +213,7 @@ class CudaStream : public DeviceStream {
   bool behind_ = false;  ///< the caller's stream may hold work that this one's has to wait for
   std::vector<Handle> marks_;
   std::vector<void*> arguments_;  ///< of a launch with a rule
+  LaunchedMaps maps_;
   bool overlaps_;
 };
 

@@ -2,7 +2,10 @@
 // What a launch of a kernel needs besides its threads and its memory, as the code generator's lines tell it.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -40,8 +43,25 @@ struct alignas(64) TensorMap {
 /// kernel without its function. Throws Error{device} when the line is damaged.
 std::pair<std::string, DeviceKernel> parse_launch_line(std::string_view line, int multiprocessors);
 
-/// The descriptors for a launch with these arguments, in the order of the rule. A tensor that does not begin at a
-/// multiple of 16 bytes gets an empty one: its kernel copies otherwise.
+/// The descriptors for a launch with these arguments, in the order of the rule, encoded anew. A tensor that does not
+/// begin at a multiple of 16 bytes gets an empty one: its kernel copies otherwise.
 std::vector<TensorMap> tensor_maps(const LaunchRule& rule, void** arguments);
+
+/// The descriptors of the launches of a stream: those of a kernel whose buffers and sizes are as in a launch before are
+/// that launch's. Some thousand launches are remembered.
+class LaunchedMaps {
+ public:
+  /// As tensor_maps() gives them; valid until the next call.
+  std::span<TensorMap> of(const std::shared_ptr<const LaunchRule>& rule, void** arguments);
+
+ private:
+  struct Known {
+    std::shared_ptr<const LaunchRule> rule;  ///< kept, so that its address stays its name
+    std::vector<TensorMap> maps;
+  };
+
+  std::map<std::vector<uint64_t>, Known> known_;  ///< by rule, addresses of the boxed buffers, sizes
+  std::vector<uint64_t> key_;
+};
 
 }  // namespace graft

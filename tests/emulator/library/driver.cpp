@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -237,6 +238,10 @@ using graft::cuda::Address;
 
 #define GRAFT_LOCK const std::lock_guard lock(mutex)
 
+namespace {
+std::atomic<int64_t> descriptions{0};
+}
+
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -426,6 +431,9 @@ int cuLaunchKernelEx(const graft::cuda::LaunchConfig* config, void* function, vo
   return launch(*config, *static_cast<Function*>(function), arguments);
 }
 
+/// For tests: how often this process has described a tensor.
+int64_t graft_emulated_descriptions() { return descriptions; }
+
 int cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* address, const uint64_t* extents,
                            const uint64_t* strides, const uint32_t* boxes, const uint32_t* steps, int interleave,
                            int swizzle, int, int out_of_bounds) {
@@ -436,6 +444,7 @@ int cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* address, co
                     is_tiled(static_cast<int>(rank), reinterpret_cast<uint64_t>(address), extents, strides, boxes,
                              steps, bytes, line);
   if (!good) return kInvalidValue;
+  ++descriptions;
   TensorMap result{.magic = TensorMap::kMagic,
                    .rank = static_cast<uint8_t>(rank),
                    .element_bytes = static_cast<uint8_t>(bytes),
