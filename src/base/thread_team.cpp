@@ -6,6 +6,8 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -73,11 +75,20 @@ class Team {
   }
 
  private:
+  /// Adds what is missing, or as many as the system gives; then it is not asked again for a while.
   void grow(int workers) {
-    while (static_cast<int>(workers_.size()) < workers) {
-      const int index = static_cast<int>(workers_.size()) + 1;
-      workers_.emplace_back([this, index] { serve(index); });
-      placements_.emplace_back();
+    if (static_cast<int>(workers_.size()) >= workers || std::chrono::steady_clock::now() < refused_until_) return;
+    try {
+      workers_.reserve(static_cast<size_t>(workers));
+      placements_.resize(static_cast<size_t>(workers));
+      while (static_cast<int>(workers_.size()) < workers) {
+        const int index = static_cast<int>(workers_.size()) + 1;
+        workers_.emplace_back([this, index] { serve(index); });
+      }
+    } catch (const std::system_error&) {
+      refused_until_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    } catch (const std::bad_alloc&) {
+      refused_until_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     }
   }
 
@@ -132,6 +143,7 @@ class Team {
   std::mutex busy_;
   std::vector<std::thread> workers_;
   std::vector<Placement> placements_;  // of the workers
+  std::chrono::steady_clock::time_point refused_until_;
   std::atomic<uint64_t> generation_{0};
   std::atomic<int> sleeping_{0}, inside_{0};
   std::atomic<bool> open_{false}, stopping_{false};
@@ -168,13 +180,6 @@ void parallel_for(int threads, int64_t count, RangeFunction f) {
   if (count <= 0) return;
   const int wanted = static_cast<int>(std::min<int64_t>(threads, count));
   if (wanted <= 1 || !team().run(wanted, count, f)) f(0, count, 0);
-}
-
-int available_threads() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
 }
 
 }  // namespace graft

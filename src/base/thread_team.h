@@ -20,11 +20,8 @@ class RangeFunction {
 };
 
 /// Splits [0, count) over up to `threads` threads of the process-wide team and waits. Threads take pieces as they
-/// become free; `thread` is below `threads`. Inline for one thread, and when another caller has the team. Safe from any
-/// thread and in a child after fork. `f` must not throw.
+/// become free; `thread` is below `threads`. Inline for one thread, and when another caller has the team; with the
+/// threads that there are when no more can be made. Safe from any thread and in a child after fork. `f` must not throw.
 void parallel_for(int threads, int64_t count, RangeFunction f);
-
-/// Cores that this process may use.
-int available_threads();
 
 }  // namespace graft

@@ -160,7 +160,9 @@ BuiltEngine plan(FusedProgram program, const Target& target, const CompileOption
     build.tuning = Tuning::kOff;
   }
   if (build.device || target.kind == TargetKind::kCpu) build.libraries = {library_source(), why_no_library};
-  if (build.device) build.libraries.refuses = library_refusal(build.device->make_stream());
+  if (build.libraries.source) {
+    build.libraries.refuses = library_refusal(build.device ? build.device->make_stream() : nullptr);
+  }
   build.disabled = with_disabled(options).disabled;
   build.timings = build.device ? timing_cache(target, machine_of(*build.device)) : timing_cache(target);
   build.keep_references = environment().validate;
@@ -203,7 +205,11 @@ Engine build(const Plan& plan, const Target& target, const CompileOptions& optio
   if (!options.interpret && !record_for(plan.records, target)) {
     std::vector<std::string> names;
     for (const Record& record : plan.records) names.push_back(parse_target(record.target).name);
-    log(LogLevel::kStep, "the plan was made for {}: planning anew for {}", fmt::join(names, ", "), target.name);
+    const bool on_gpu = target.kind == TargetKind::kCuda;
+    log(LogLevel::kWarning,
+        "the plan was made for {} only; here it runs on {}, as the cost model chooses, which can be much slower: "
+        "compile it for this machine too, or choose the device that it was made for",
+        fmt::join(names, " and "), on_gpu ? target.name : fmt::format("the CPU with {} threads", target.threads));
   }
   Engine engine = graft::plan(fuse_for(target, plan.graph, chosen, nullptr), target, chosen, &plan).engine;
   engine.name = plan.graph.name;

@@ -247,6 +247,7 @@ LibraryRefusal library_refusal(std::shared_ptr<DeviceStream> stream) {
     std::shared_ptr<LibraryCallSlices> last;  // keeps what its library has for the stream
 
     ~Asked() {
+      if (!stream) return;
       try {
         const auto scope = stream->enter();
         last = nullptr;
@@ -260,11 +261,12 @@ LibraryRefusal library_refusal(std::shared_ptr<DeviceStream> stream) {
   return [asked](const LibrarySchedule& schedule, const LibraryCall& call) -> std::string {
     const std::lock_guard lock(asked->mutex);
     try {
-      const auto scope = asked->stream->enter();
+      const auto scope = asked->stream ? asked->stream->enter() : nullptr;
       Module& module = module_of(schedule.library);
       module.open();
       if (sums_nothing(call)) return "it has nothing to sum";
-      auto made = std::make_shared<LibraryCallSlices>(module, schedule.choice, asked->stream->native());
+      void* stream = asked->stream ? asked->stream->native() : nullptr;
+      auto made = std::make_shared<LibraryCallSlices>(module, schedule.choice, stream);
       made->add(call);
       asked->last = std::move(made);
       return "";

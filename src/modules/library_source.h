@@ -22,7 +22,7 @@ std::string why_no_library(const std::string& library);
 /// Why a library does not do a call of concrete sizes in a way of its own, or an empty text: the call is made ready as
 /// for a run. Thread-safe.
 using LibraryRefusal = std::function<std::string(const LibrarySchedule& schedule, const LibraryCall& call)>;
-/// Asks for runs on this stream of a device.
+/// Asks for runs on this stream of a device; null: for runs on this CPU.
 LibraryRefusal library_refusal(std::shared_ptr<DeviceStream> stream);
 
 /// Name and version of the library; opens it. Empty when there is none.

@@ -44,6 +44,12 @@ struct TimingCache {
   std::optional<std::vector<double>> find_all(const std::vector<std::string>& keys) const;
 };
 
+/// Seconds since some moment, by which the tuner counts what it has spent: of the processor, and of the wall. Safe from
+/// any thread.
+struct TuningClock {
+  std::function<double()> processor, wall;
+};
+
 /// The libraries that may compete with generated kernels, as the driver hands them in.
 struct Libraries {
   LibrarySource source;
@@ -63,8 +69,13 @@ struct BuildOptions {
   Libraries libraries;
   std::vector<std::string> disabled;  ///< libraries by name (GRAFT_DISABLE)
   TimingCache timings;
+  TuningClock clock;  ///< without functions: that of the thread that builds
   std::function<void(const std::string& step, int done, int total)> progress;  ///< may throw Error{cancelled}
   bool keep_references = false;  ///< keep row-major constants too, so that runs can be validated
 };
+
+/// Threads of this machine that compile kernels: all for a GPU, and for a CPU as many as the target has, if they are
+/// here.
+int compiling_threads(const BuildOptions& options);
 
 }  // namespace graft

@@ -96,7 +96,9 @@ class WayChooser {
     const auto known = options_.record->regions.find(judged.key);
     if (known == options_.record->regions.end()) return false;
     const Way way = find_way(judged.task, known->second.way, typical_, options_);
-    const std::string reason = way.reason.empty() ? why_refused(judged.task, way, typical_, options_) : way.reason;
+    // A CPU's library was asked when the record was made, or it was measured.
+    const bool asks = way.reason.empty() && options_.target.kind == TargetKind::kCuda;
+    const std::string reason = asks ? why_refused(judged.task, way, typical_, options_) : way.reason;
     if (!reason.empty()) {
       log(LogLevel::kReason, "{}: the recorded way '{}' is not taken: {}", choice.step, way.name, reason);
       return false;

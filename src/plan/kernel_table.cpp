@@ -3,14 +3,20 @@
 
 #include <algorithm>
 #include <mutex>
-#include <thread>
 
 #include <fmt/format.h>
 
+#include "base/available_threads.h"
+#include "base/call_in_parallel.h"
 #include "base/error.h"
 #include "base/hash.h"
 
 namespace graft {
+
+int compiling_threads(const BuildOptions& options) {
+  if (options.target.kind == TargetKind::kCuda) return available_threads();
+  return std::clamp(options.target.threads, 1, available_threads());
+}
 
 int KernelTable::add(tile::Program program) {
   program.name = "kernel";
@@ -35,11 +41,9 @@ int KernelTable::add(tile::Program program) {
 void KernelTable::compile(const BuildOptions& options, Engine& engine) {
   engine.kernels = kernels_;
   if (kernels_.empty()) return;
-  // Units of nearly equal text, one per thread, so that all cores compile; a GPU's kernels are compiled here too.
-  const bool elsewhere = options.target.kind == TargetKind::kCuda;
-  const size_t threads = std::max<size_t>(
-      1, elsewhere ? std::thread::hardware_concurrency() : static_cast<size_t>(std::max(1, options.target.threads)));
-  const size_t count = std::min(kernels_.size(), threads);
+  // Units of nearly equal text, so that all threads compile; the same for any number of threads that a plan is run
+  // with, since the kernel cache knows units.
+  const size_t count = std::min(kernels_.size(), static_cast<size_t>(available_threads()));
   std::vector<Unit> units(count);
   std::vector<int> order(kernels_.size());
   for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int>(k);
@@ -51,29 +55,17 @@ void KernelTable::compile(const BuildOptions& options, Engine& engine) {
     smallest.kernels.push_back(k);
     smallest.text += kernels_[k].program + "\n";
   }
-  std::vector<std::thread> workers;
-  std::exception_ptr failure;
   std::mutex mutex;
-  for (size_t u = 0; u < count; ++u) {
-    const auto work = [&, u] {
-      try {
-        std::vector<std::byte> object = options.compile_kernels(units[u].text, options.target);
-        const std::lock_guard lock(mutex);
-        engine.objects.push_back(std::move(object));
-        for (const int k : units[u].kernels) engine.kernels[k].object = static_cast<int>(engine.objects.size()) - 1;
-      } catch (const Error& error) {
-        const std::lock_guard lock(mutex);
-        if (error.kind() == ErrorKind::kCancelled) failure = std::current_exception();
-      }
-    };
-    if (u + 1 == count) {
-      work();
-    } else {
-      workers.emplace_back(work);
+  call_in_parallel(count, compiling_threads(options), [&](size_t u) {
+    try {
+      std::vector<std::byte> object = options.compile_kernels(units[u].text, options.target);
+      const std::lock_guard lock(mutex);
+      engine.objects.push_back(std::move(object));
+      for (const int k : units[u].kernels) engine.kernels[k].object = static_cast<int>(engine.objects.size()) - 1;
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kCancelled) throw;  // others are found again kernel by kernel
     }
-  }
-  for (std::thread& worker : workers) worker.join();
-  if (failure) std::rethrow_exception(failure);
+  });
   for (const Unit& unit : units) compile_unit(unit, options, engine);
 }
 

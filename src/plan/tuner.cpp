@@ -3,15 +3,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <set>
-#include <thread>
 
 #include <fmt/format.h>
 
+#include "base/call_in_parallel.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "plan/build_engine.h"
-#include "plan/roofline.h"
+#include "plan/estimate_ways.h"
 #include "plan/sample_tensors.h"
 #include "runtime/session.h"
 
@@ -30,7 +31,7 @@ struct Effort {
   size_t rounds;          ///< at most, of one region
   double region_seconds;  ///< at most, of one region
   double seconds;         ///< of all regions, kernels included; a measurement that began is finished
-  double share;           ///< regions with a smaller part of the whole work are left to the cost model
+  double share;           ///< regions with a smaller part of what all may win are left to the cost model
 };
 
 Effort effort_of(const BuildOptions& options) {
@@ -38,17 +39,15 @@ Effort effort_of(const BuildOptions& options) {
     case Tuning::kOff:
       break;
     case Tuning::kFast:
-      return {.ways = {4, 2, options},
+      return {.ways = {4, 2, options, true},
               .rounds = 15,
               .region_seconds = 0.2,
               .seconds = options.device ? 10.0 : 5.0,
               .share = 0.005};
     case Tuning::kFull:
-      return {.ways = {64, 16, options}, .rounds = 100, .region_seconds = 3, .seconds = 300, .share = 0};
+      return {.ways = {64, 16, options, true}, .rounds = 100, .region_seconds = 3, .seconds = 300, .share = 0};
   }
-  // On a GPU a library may be the cost model's choice.
-  const size_t libraries = options.target.kind == TargetKind::kCuda ? 1 : 0;
-  return {.ways = {1, libraries, options}, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
+  return {.ways = {1, 1, options}, .rounds = 0, .region_seconds = 0, .seconds = 0, .share = 1};
 }
 
 /// One way of a job, ready to run.
@@ -112,19 +111,6 @@ void build_runner(Runner& runner, const FusedProgram& program, const Record& rec
   }
 }
 
-/// Calls work(0 .. count - 1) from as many threads.
-template <class Work>
-void in_parallel(size_t count, int threads, const Work& work) {
-  const size_t lanes = std::min(count, static_cast<size_t>(std::max(1, threads)));
-  const auto share = [&](size_t lane) {
-    for (size_t i = lane; i < count; i += lanes) work(i);
-  };
-  std::vector<std::thread> helpers;
-  for (size_t lane = 1; lane < lanes; ++lane) helpers.emplace_back(share, lane);
-  share(0);
-  for (std::thread& helper : helpers) helper.join();
-}
-
 /// Milliseconds of one run on this CPU.
 double run_here(Runner& runner, JobData& data) {
   const auto start = std::chrono::steady_clock::now();
@@ -145,8 +131,8 @@ double run_on_device(Runner& runner) {
 }
 
 /// Runs the candidates in turn, so that what disturbs the machine disturbs them all.
-void run_in_turn(std::vector<Runner>& runners, JobData& data, const Effort& effort, bool on_device) {
-  const auto begin = std::chrono::steady_clock::now();
+void run_in_turn(std::vector<Runner>& runners, JobData& data, const Effort& effort, TuningBudget budget,
+                 bool on_device) {
   double best = 0;  // median, or the first run
   const auto is_slow = [&](const Runner& runner) {
     const size_t runs = runner.milliseconds.size();
@@ -167,7 +153,7 @@ void run_in_turn(std::vector<Runner>& runners, JobData& data, const Effort& effo
       }
       if (runner.failure.empty()) best = best == 0 ? runner.median() : std::min(best, runner.median());
     }
-    if (round >= kFirstRounds && milliseconds_since(begin) > effort.region_seconds * 1e3) return;
+    if (round >= kFirstRounds && budget.spent_seconds() > effort.region_seconds) return;
   }
 }
 
@@ -177,10 +163,12 @@ void Tuner::consider(const std::string& key, const RegionTask& task, const Fused
                      const std::vector<FusedTensor>& tensors, bool compared, RegionChoice& choice) {
   choice.way = "interpreter";
   std::vector<std::string> names;
+  double expected = 0;  // of the favourite
   for (Way& way : ways_of(task, typical_, effort_of(options_).ways)) {
     if (!way.reason.empty()) {
       choice.lost.push_back({way.name, 0, way.reason});
     } else {
+      if (names.empty()) expected = estimated_seconds(*task.region, way, typical_, options_.target);
       names.push_back(way.name);
     }
   }
@@ -190,6 +178,8 @@ void Tuner::consider(const std::string& key, const RegionTask& task, const Fused
   if (options_.tuning == Tuning::kOff || (names.size() < 2 && !compared) || fixed) return;
   Job job = make_job(key, step, tensors);
   job.compared = compared;
+  // Among the ways of one region none is expected to take less than half of what the favourite does.
+  job.gain = std::min(expected - least_seconds(*task.region, typical_, options_.target), expected / 2);
   job.ways = std::move(names);
   by_key_[key] = jobs_.size();
   jobs_.push_back(std::move(job));
@@ -235,8 +225,6 @@ Tuner::Job Tuner::make_job(const std::string& key, const FusedStep& step,
   const Size count(static_cast<int64_t>(job.sizes.size()));
   job.program.tensors.push_back({"sizes", DType::kInt64, {count}, std::nullopt, -1});
   job.program.inputs.push_back(place);
-  job.operations = static_cast<double>(operations_of(step.region).evaluate(typical_));
-  job.bytes = static_cast<double>(bytes_of(step.region).evaluate(typical_));
   job.program.steps = {std::move(alone)};
   return job;
 }
@@ -249,7 +237,8 @@ struct Tuner::Runners {
   bool ready() const { return !ways.empty() && built == ways.size(); }
 };
 
-std::vector<Tuner::Runners> Tuner::build(const std::vector<const Job*>& chosen, Clock::time_point end) const {
+std::vector<Tuner::Runners> Tuner::build(const std::vector<const Job*>& chosen, const TuningBudget& budget,
+                                         double seconds) const {
   std::vector<Runners> all(chosen.size());
   std::vector<std::pair<size_t, size_t>> tasks;  // job, way
   for (size_t j = 0; j < chosen.size(); ++j) {
@@ -257,11 +246,9 @@ std::vector<Tuner::Runners> Tuner::build(const std::vector<const Job*>& chosen, 
     all[j].ways = std::vector<Runner>(chosen[j]->ways.size());
     for (size_t w = 0; w < chosen[j]->ways.size(); ++w) tasks.emplace_back(j, w);
   }
-  // A GPU's kernels are compiled here.
-  const int threads = options_.device ? static_cast<int>(std::thread::hardware_concurrency()) : options_.target.threads;
-  in_parallel(tasks.size(), threads, [&](size_t task) {
+  call_in_parallel(tasks.size(), compiling_threads(options_), [&](size_t task) {
     const auto [j, w] = tasks[task];
-    if (Clock::now() > end) return;
+    if (budget.spent_seconds() > seconds) return;
     const Job& job = *chosen[j];
     Record record{.target = "", .regions = {}};
     record.regions[job.key].way = job.ways[w];
@@ -273,17 +260,12 @@ std::vector<Tuner::Runners> Tuner::build(const std::vector<const Job*>& chosen, 
 
 void Tuner::run(Record& record) {
   const Effort effort = effort_of(options_);
-  // Roughly: a core does ten operations in the time in which it moves a byte.
-  const auto work = [](const Job& job) { return job.count * (job.operations / 10 + job.bytes); };
+  const auto gain = [](const Job& job) { return job.count * job.gain; };
   double whole = 0;
-  for (const Job& job : jobs_) whole += work(job);
-  std::stable_sort(jobs_.begin(), jobs_.end(), [&](const Job& a, const Job& b) { return work(a) > work(b); });
-  const auto matters = [&](const Job& job) { return job.compared || work(job) >= effort.share * whole; };
-  const auto begin = Clock::now();
-  const auto after = [&](double seconds) {
-    return begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  };
-  const auto end = after(effort.seconds);
+  for (const Job& job : jobs_) whole += gain(job);
+  std::stable_sort(jobs_.begin(), jobs_.end(), [&](const Job& a, const Job& b) { return gain(a) > gain(b); });
+  const auto matters = [&](const Job& job) { return job.compared || gain(job) >= effort.share * whole; };
+  TuningBudget budget(clock());
   // On a device that is not this CPU, all candidates are compiled first and at once.
   const size_t together = options_.device ? jobs_.size() : 1;
   for (size_t first = 0; first < jobs_.size(); first += together) {
@@ -291,12 +273,13 @@ void Tuner::run(Record& record) {
     for (size_t j = first; j < std::min(first + together, jobs_.size()); ++j) {
       if (matters(jobs_[j])) chosen.push_back(&jobs_[j]);
     }
-    std::vector<Runners> runners = build(chosen, options_.device ? after(effort.seconds / 2) : end);
+    std::vector<Runners> runners = build(chosen, budget, options_.device ? effort.seconds / 2 : effort.seconds);
+    if (options_.device) budget.count_wall();
     for (size_t c = 0; c < chosen.size(); ++c) {
       RegionChoice& choice = record.regions[chosen[c]->key];
       const auto done = static_cast<int>(chosen[c] - jobs_.data());
       if (options_.progress) options_.progress("measure " + choice.step, done, static_cast<int>(jobs_.size()));
-      if (known_times(*chosen[c]) || (runners[c].ready() && Clock::now() < end)) {
+      if (known_times(*chosen[c]) || (runners[c].ready() && budget.spent_seconds() < effort.seconds)) {
         measure(*chosen[c], runners[c], choice);
       } else {
         leave(*chosen[c], "not measured: the time for tuning was over", choice);
@@ -330,7 +313,9 @@ void Tuner::measure(const Job& job, Runners& built, RegionChoice& choice) const 
   }
   std::vector<Runner>& runners = built.ways;
   JobData data(job.program, job.sizes, typical_);
-  run_in_turn(runners, data, effort_of(options_), options_.device != nullptr);
+  TuningBudget budget(clock());
+  if (options_.device) budget.count_wall();
+  run_in_turn(runners, data, effort_of(options_), std::move(budget), options_.device != nullptr);
   std::vector<double> milliseconds;
   std::vector<std::string> failures;
   for (size_t w = 0; w < runners.size(); ++w) {

@@ -2,7 +2,6 @@
 // The tuner: measures the ways of the regions that matter and keeps the cost model's unless another is clearly faster.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,11 +10,13 @@
 #include "engine/record.h"
 #include "fuse/fused_program.h"
 #include "plan/build_options.h"
+#include "plan/tuning_budget.h"
 #include "plan/ways.h"
 
 namespace graft {
 
-/// Collects regions, then measures them within the time that the tuning level allows, the costliest first.
+/// Collects regions, then measures them within the time that the tuning level allows, each different one once, those
+/// first where the cost model leaves most to win. What is not measured stays as the cost model chose.
 ///
 ///   Tuner tuner(options, typical);
 ///   tuner.consider(key, task, step, tensors, false, choice);   // choice: the cost model's, for now
@@ -40,19 +41,19 @@ class Tuner {
     FusedProgram program;           ///< the one step, with the run's sizes as elements of its last input
     std::vector<int64_t> sizes;     ///< those elements
     std::vector<std::string> ways;  ///< the cost model's favourite first
-    double operations = 0, bytes = 0;
+    double gain = 0;                ///< seconds that measuring may win of one run, by the cost model
     int count = 1;
     bool compared = false;
   };
-  using Clock = std::chrono::steady_clock;
 
   struct Runners;
 
   Job make_job(const std::string& key, const FusedStep& step, const std::vector<FusedTensor>& tensors) const;
   std::optional<std::vector<double>> known_times(const Job& job) const;
-  /// Makes the candidates of the chosen jobs ready to run, in their order, until the time is over.
-  std::vector<Runners> build(const std::vector<const Job*>& chosen, Clock::time_point end) const;
+  /// Makes the candidates of the chosen jobs ready to run, in their order, until so many seconds are spent.
+  std::vector<Runners> build(const std::vector<const Job*>& chosen, const TuningBudget& budget, double seconds) const;
   void measure(const Job& job, Runners& runners, RegionChoice& choice) const;
+  TuningClock clock() const { return options_.clock.processor ? options_.clock : clock_of_this_thread(); }
   static void leave(const Job& job, const std::string& reason, RegionChoice& choice);
   void decide(const Job& job, const std::vector<double>& milliseconds, const std::vector<std::string>& failures,
               RegionChoice& choice) const;

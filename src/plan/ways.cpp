@@ -2,6 +2,7 @@
 #include "plan/ways.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "fuse/contraction.h"
 #include "library/match.h"
 #include "plan/choose_schedule.h"
+#include "plan/estimate_ways.h"
 #include "plan/roofline.h"
 
 namespace graft {
@@ -69,10 +71,13 @@ void add_library_ways(std::vector<Way>& ways, const LibraryInfo& library, const 
   }
   size_t taken = 0;
   const size_t most = limits.library * (library.ready && limits.library > 1 ? 4 : 1);
+  // What a CPU's library refuses fails where it is measured; a later way of it may do.
+  const bool is_gpu = library.target == TargetKind::kCuda;
   for (const LibraryCandidate& candidate : candidates) {
     if (taken == most) break;
-    reason = why_refused(*task.region, candidate.schedule, typical, limits.options);
-    if (!reason.empty()) break;  // what cannot be done in one of the library's ways cannot be done in a later one
+    if (is_gpu || !limits.measured) reason = why_refused(*task.region, candidate.schedule, typical, limits.options);
+    if (!reason.empty() && is_gpu) break;  // what cannot be done in one of its ways cannot be done in a later one
+    if (!reason.empty()) continue;
     const std::string schedule = print(candidate.schedule);
     ways.push_back({.name = schedule, .schedule = schedule, .layouts = candidate.layouts, .library = name});
     ++taken;
@@ -114,6 +119,40 @@ std::optional<tile::Program> kernel_beside(const RegionTask& task, const tile::L
   }
   auto* program = std::get_if<tile::Program>(&lowered);
   return program ? std::optional(std::move(*program)) : std::nullopt;
+}
+
+double seconds_of(const RegionTask& task, const Way& way, const Bindings& typical, const BuildOptions& options) {
+  if (!way.reason.empty()) return std::numeric_limits<double>::infinity();
+  return estimated_seconds(*task.region, way, typical, options.target);
+}
+
+/// Whether the cost model expects a library of a CPU to be faster than all of these ways.
+bool library_leads(const LibraryInfo& library, const std::vector<Way>& ways, const RegionTask& task,
+                   const Bindings& typical, const BuildOptions& options) {
+  const std::string name(library.name);
+  if (std::holds_alternative<std::string>(match_library(*task.region, {.library = name}))) return false;
+  const Way way{.name = name, .library = name};
+  const double seconds = seconds_of(task, way, typical, options);
+  return std::all_of(ways.begin(), ways.end(),
+                     [&](const Way& other) { return seconds < seconds_of(task, other, typical, options); });
+}
+
+/// The fastest first, as the cost model expects on a CPU. Where that is a library's way, it is one that the library
+/// does: it may be taken without being measured.
+void rank(std::vector<Way>& ways, const RegionTask& task, const Bindings& typical, const BuildOptions& options) {
+  std::vector<std::pair<double, Way>> rated;
+  for (Way& way : ways) {
+    const double seconds = seconds_of(task, way, typical, options);
+    rated.emplace_back(seconds, std::move(way));
+  }
+  std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [seconds, way] : rated) {
+    if (way.library.empty() || !way.reason.empty()) break;
+    way.reason = why_refused(task, way, typical, options);
+    if (way.reason.empty()) break;
+  }
+  ways.clear();
+  for (auto& [seconds, way] : rated) ways.push_back(std::move(way));
 }
 
 bool has_symbols(const Region& region) {
@@ -213,8 +252,15 @@ std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const 
   }
   if (limits.library == 0) return ways;
   for (const LibraryInfo& library : all_libraries()) {
-    if (library.target == target.kind) add_library_ways(ways, library, task, typical, limits);
+    if (library.target != target.kind) continue;
+    const bool wanted = limits.measured || target.kind == TargetKind::kCuda ||
+                        library_leads(library, ways, task, typical, limits.options);
+    // What the library cannot do, only those who measure want to know.
+    std::vector<Way> added;
+    if (wanted) add_library_ways(added, library, task, typical, limits);
+    for (Way& way : added) ways.push_back(std::move(way));
   }
+  if (target.kind == TargetKind::kCpu) rank(ways, task, typical, limits.options);
   if (is_worth_library(*task.region, typical, limits.options)) {
     std::stable_partition(ways.begin(), ways.end(), [](const Way& way) { return !way.library.empty(); });
   }

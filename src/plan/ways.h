@@ -51,10 +51,12 @@ struct WayLimits {
   size_t generated = 1;  ///< ways with a program at most
   size_t library = 0;    ///< ways of each library at most; of one whose ways compile nothing, four times as many
   const BuildOptions& options;
+  bool measured = false;  ///< otherwise a CPU's library is asked only where the cost model expects it to be the fastest
 };
 
-/// Ways by the cost model's preference: generated ones first, but on a GPU a library's for large contractions; those
-/// that cannot be taken say why.
+/// Ways by the cost model's preference: on a CPU by the time that it expects, on a GPU generated ones first, but a
+/// library's for large contractions. The first that can be taken is taken where nothing is measured. Those that cannot
+/// be taken say why.
 std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const WayLimits& limits);
 /// The way of that name, or a way that cannot be taken and the reason: names come from files.
 Way find_way(const RegionTask& task, std::string_view name, const Bindings& typical, const BuildOptions& options);

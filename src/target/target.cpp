@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/available_threads.h"
 #include "base/error.h"
-#include "base/thread_team.h"
 
 namespace graft {
 namespace {

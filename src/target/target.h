@@ -25,7 +25,7 @@ struct Target {
   int64_t shared_bytes = 0;                                              ///< CUDA: shared memory per block
 };
 
-/// The machine this process runs on, with `threads` threads (0: all cores).
+/// The machine this process runs on, with `threads` threads (0: as many as this process can use).
 Target host_cpu(int threads = 0);
 /// A built-in description by name: portable, x86-64-v2, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), native; sm_80, sm_86,
 /// sm_89, sm_90a, sm_100, sm_120; or the text of one. Throws invalid_argument listing the known names.

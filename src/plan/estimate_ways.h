@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model across ways: what a region takes by a generated kernel or in a library, before anything is measured.
+#pragma once
+
+#include "expr/region.h"
+#include "plan/ways.h"
+#include "target/target.h"
+
+namespace graft {
+
+/// Seconds that a region takes at least on the target at typical sizes: its arithmetic by all units, or its memory.
+double least_seconds(const Region& region, const Bindings& typical, const Target& target);
+/// Seconds that a way takes, roughly. On a GPU, whose ways are ranked by rules (is_worth_library), the same for all.
+double estimated_seconds(const Region& region, const Way& way, const Bindings& typical, const Target& target);
+
+}  // namespace graft
