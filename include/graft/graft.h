@@ -169,7 +169,7 @@ struct ValueInfo {
 struct CompileOptions {
   std::vector<std::string> dims = {};    ///< `batch=8`, `batch=1:8:64`: by the model's own names
   std::vector<std::string> shapes = {};  ///< `x:1x3x224x224`
-  int threads = 0;                       ///< 0: all of the machine
+  int threads = 0;                       ///< 0: all that this process can use
   std::string tune = "fast";             ///< off, fast, full
   std::string precision = "fp32";        ///< fp32, tf32 (GPUs), fp16, bf16: inputs and outputs keep their types
   std::string target = "native";
@@ -262,11 +262,13 @@ inline Engine compile(const std::string& path, const CompileOptions& options = {
 }
 
 /// Loads a plan on `cpu`, `cuda` or `cuda:1`; kernels come from the kernel cache and are compiled where it lacks them.
-/// Throws Error.
-inline Engine load(const std::string& path, const std::string& device = "cpu") {
+/// `threads` of the CPU run it; 0: as many as it was made for, and no more than the process can use. Throws Error.
+inline Engine load(const std::string& path, const std::string& device = "cpu", int threads = 0) {
+  const std::string number = std::to_string(threads);
+  const graft_option options[] = {{"device", device.c_str()}, {"threads", number.c_str()}};
   graft_engine* engine = nullptr;
   graft_error error;
-  detail::check(graft_load_on(path.c_str(), device.c_str(), &engine, &error), error);
+  detail::check(graft_load_with(path.c_str(), options, 2, &engine, &error), error);
   return Engine(engine);
 }
 
@@ -282,7 +284,7 @@ struct StepTime {
 /// What one run at a time needs. Move-only.
 class Session {
  public:
-  /// `threads` 0: as many as the engine was compiled for. Throws Error.
+  /// `threads` 0: as many as the engine was compiled or loaded with. Throws Error.
   explicit Session(const Engine& engine, int threads = 0) : handle_(nullptr, graft_session_destroy) {
     graft_session* session = nullptr;
     graft_error error;

@@ -89,7 +89,7 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *   dim      batch=8 | batch=1:8:64         a named size of the model, fixed or min:opt:max
  *   shape    x:1x3x224x224                  the shape of an input, fixed
  *   min-shape, opt-shape, max-shape x:1x16  the ranges of an input's symbolic axes
- *   threads  2                              threads that the plan is made for; 0 is all of the machine
+ *   threads  2                              threads that the plan is made for; 0: all that this process can use
  *   tune     off | fast | full              how long candidates are measured
  *   precision fp32 | tf32 | fp16 | bf16     what an f32 network computes in; its inputs and outputs stay f32
  *   target   native | x86-64-v3 | ...       the machine to compile for
@@ -121,6 +121,12 @@ GRAFT_API graft_status graft_compile_bytes(const void* bytes, size_t byte_count,
 GRAFT_API graft_status graft_load(const char* path, graft_engine** engine, graft_error* error);
 /* The same on a device: `cpu`, `cuda` or `cuda:1`, the GPU's number as the driver counts. */
 GRAFT_API graft_status graft_load_on(const char* path, const char* device, graft_engine** engine, graft_error* error);
+/* The same with choices, of which a plan takes:
+ *   device   cpu | cuda | cuda:1
+ *   threads  2                              of the CPU; 0: as many as the plan was made for, and no more than the
+ *                                           process can use (its affinity mask, its container's quota) */
+GRAFT_API graft_status graft_load_with(const char* path, const graft_option* options, size_t option_count,
+                                       graft_engine** engine, graft_error* error);
 /* Writes a plan; `path` holds the old file or the whole new one at any moment. */
 GRAFT_API graft_status graft_engine_save(const graft_engine* engine, const char* path, graft_error* error);
 
@@ -184,8 +190,8 @@ typedef struct graft_allocator {
   void* context;
 } graft_allocator;
 
-/* A session is what one run at a time needs: arena, scratch, bound sizes. `threads` 0: as many as the plan is made
- * for. */
+/* A session is what one run at a time needs: arena, scratch, bound sizes. `threads` 0: as many as the engine was
+ * compiled or loaded with. */
 GRAFT_API graft_status graft_session_create(graft_engine* engine, int32_t threads, graft_session** session,
                                             graft_error* error);
 GRAFT_API void graft_session_destroy(graft_session* session); /* NULL is allowed */

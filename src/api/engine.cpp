@@ -56,7 +56,7 @@ graft_status compile_source(const ModelSource& source, const graft_option* optio
     bool stopped = false;
     const CompileOptions made = make_options(options, option_count, progress, context, stopped);
     Compiled compiled = compile(source, made);
-    auto loaded = load(std::move(compiled.engine), made.device);
+    auto loaded = load(std::move(compiled.engine), made.device, made.threads);
     *engine = new graft_engine(std::move(compiled.plan), std::move(loaded));
   });
 }
@@ -126,11 +126,25 @@ graft_status graft_load(const char* path, graft_engine** engine, graft_error* er
 }
 
 graft_status graft_load_on(const char* path, const char* device, graft_engine** engine, graft_error* error) {
+  const graft_option option{.key = "device", .value = device};
+  return graft_load_with(path, &option, 1, engine, error);
+}
+
+graft_status graft_load_with(const char* path, const graft_option* options, size_t option_count,
+                             graft_engine** engine, graft_error* error) {
   return guarded(error, [&] {
-    GRAFT_USER_CHECK(path && device && engine, kInvalidArgument, "path, device or the place for the engine is NULL",
-                     "graft_load");
+    GRAFT_USER_CHECK(path && engine, kInvalidArgument, "path or the place for the engine is NULL", "graft_load");
+    bool stopped = false;
+    const graft::CompileOptions made =
+        graft::api_detail::make_options(options, option_count, nullptr, nullptr, stopped);
+    for (size_t i = 0; i < option_count; ++i) {
+      const std::string_view key = options[i].key;
+      GRAFT_USER_CHECK(key == "device" || key == "threads", kInvalidArgument,
+                       "it is chosen when a plan is compiled; device and threads are chosen when it is loaded",
+                       std::string(key));
+    }
     graft::Plan plan = graft::open_plan(path);
-    auto loaded = graft::load(plan, device);
+    auto loaded = graft::load(plan, made.device, made.threads);
     *engine = new graft_engine(std::move(plan), std::move(loaded));
   });
 }

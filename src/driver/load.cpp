@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/available_threads.h"
 #include "base/error.h"
 #include "device/cuda/cuda_device.h"
 #include "modules/library_source.h"
@@ -12,7 +13,19 @@
 namespace graft {
 namespace {
 
-constexpr size_t kMostThreads = 4096;
+/// The threads of a plan on a machine of this kind: chosen when it was compiled, or those of the machine it was made
+/// on; 0 where it was made for other kinds.
+int recorded_threads(const Plan& plan, const CompileOptions& options) {
+  if (options.threads > 0) return options.threads;
+  const Record* record = record_for(plan.records, targets_of(options)[0]);
+  return record ? parse_target(record->target).threads : 0;
+}
+
+/// What was recorded elsewhere need not be here: a container may have less.
+int usable_threads(int chosen, int recorded) {
+  if (chosen > 0) return chosen;
+  return recorded > 0 ? std::min(recorded, available_threads()) : available_threads();
+}
 
 }  // namespace
 
@@ -26,15 +39,14 @@ CompileOptions options_of(const Plan& plan) {
   return options;
 }
 
-std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& device) {
+std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& device, int threads) {
   CompileOptions options = options_of(plan);
   options.device = device;
-  if (options.threads == 0 && !plan.records.empty()) options.threads = parse_target(plan.records[0].target).threads;
-  options.threads = std::clamp(options.threads, 0, static_cast<int>(kMostThreads));
-  return load(build(plan, targets_of(options)[0], options), device);
+  options.threads = usable_threads(threads, recorded_threads(plan, options));
+  return load(build(plan, targets_of(options)[0], options), device, threads);
 }
 
-std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& device) {
+std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& device, int threads) {
   const int gpu = gpu_of(device);
   if (!engine.kernels.empty()) {
     const Target target = parse_target(engine.target);
@@ -44,6 +56,7 @@ std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& devic
                      "this machine cannot run it: " + reason + "; compile the model here, or with another --target",
                      engine.name.empty() ? "engine" : engine.name);
   }
+  engine.threads = usable_threads(threads, engine.threads);
   const auto on = gpu >= 0 ? open_cuda_device(gpu) : nullptr;
   return load_code(std::make_shared<const Engine>(std::move(engine)), library_source(), on);
 }

@@ -14,10 +14,11 @@ namespace graft {
 CompileOptions options_of(const Plan& plan);
 
 /// The engine of a plan for this machine, with the code of its kernels, from the cache or compiled.
-/// `device` is cpu, cuda or cuda:N.
-std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& device = "cpu");
+/// `device` is cpu, cuda or cuda:N. `threads` of a CPU run it; 0: as many as the plan was made for, and no more than
+/// this process can use. A plan that was made for other machines only is planned anew, with a warning that says so.
+std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& device = "cpu", int threads = 0);
 /// An engine just compiled, with its code in executable memory. Throws unsupported when it was made for another
 /// machine.
-std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& device = "cpu");
+std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& device = "cpu", int threads = 0);
 
 }  // namespace graft

@@ -437,3 +437,57 @@ def test_processes_share_one_cache(model, tmp_path):
             output, errors = process.communicate(timeout=120)
             assert process.returncode == 0 and not errors, (output, errors)
         subprocess.run([str(COMMAND), "cache", "clear"], env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def bench_row(graft, *words, **options):
+    """One row of bench on the plan, and what it said on standard error."""
+    done = graft("bench", "plan.graft", "--iterations", "2", "--warmup", "0", "--json", "-", *words, **options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)[0], done.stderr
+
+
+def test_threads_of_a_plan_are_chosen_when_it_runs(graft, model, tmp_path):
+    compile_plan(graft, "--threads", "1")
+    assert bench_row(graft)[0]["threads"] == 1
+    assert bench_row(graft, "--threads", "3")[0]["threads"] == 3
+    np.save(tmp_path / "x.npy", BATCH)
+    done = graft("run", "plan.graft", "--threads", "2", "-i", "x.npy", "-o", "y.npy")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(two_layers(), BATCH), atol=1e-5)
+
+
+def test_recorded_threads_are_no_more_than_the_process_can_use(graft, model):
+    processors = os.sched_getaffinity(0)
+    compile_plan(graft, "--threads", "4096")
+    assert bench_row(graft)[0]["threads"] <= len(processors)
+    compile_plan(graft)
+    one = {min(processors)}
+    assert bench_row(graft, preexec_fn=lambda: os.sched_setaffinity(0, one))[0]["threads"] == 1
+
+
+def test_a_plan_for_a_gpu_says_so_when_a_cpu_runs_it(graft, model):
+    compile_plan(graft)
+    here, silence = bench_row(graft)
+    assert "warning" not in silence
+    compile_plan(graft, "--target", "sm_90a")
+    row, warning = bench_row(graft)
+    assert row["device"] == here["device"] and row["threads"] == here["threads"]
+    assert "warning: the plan was made for sm_90a only" in warning
+    assert f"the CPU with {here['threads']} threads" in warning
+    done = graft("bench", "plan.graft", "--iterations", "2", "--warmup", "0")
+    assert f"{row['device']}, {row['threads']} threads" in done.stdout
+
+
+def test_a_gpu_that_is_not_here_is_an_error(graft, model):
+    if os.path.exists("/dev/nvidiactl"):
+        pytest.skip("there is a GPU")
+    compile_plan(graft, "--target", "sm_90a")
+    for words in (("run", "plan.graft"), ("bench", "plan.graft"), ("run", "model.onnx")):
+        done = graft(*words, "--device", "cuda", "--size", "batch=2")
+        assert done.returncode == 1 and "NVIDIA driver" in done.stderr, done.stderr
+
+
+def test_other_choices_of_a_plan_are_refused(graft, model):
+    compile_plan(graft)
+    done = graft("run", "plan.graft", "--threads", "2", "--tune", "off")
+    assert done.returncode == 2 and "--tune is chosen when a plan is compiled" in done.stderr

@@ -130,7 +130,7 @@ void BenchCommand::report(const LoadedEngine& loaded, const std::vector<TensorDa
       fmt::print("{}  {}\n", engine.tensors[engine.inputs[i]].name, describe(given[i]));
     }
     const std::string where =
-        !loaded.device ? fmt::format("{} threads", engine.threads)
+        !loaded.device ? fmt::format("{}, {} threads", device, engine.threads)
                        : fmt::format("{}, inputs and outputs {}", device, host_io ? "on the host" : "on the device");
     fmt::print(
         "{} runs, {}: median {:.3f} ms, p90 {:.3f}, p95 {:.3f}, p99 {:.3f}, min {:.3f}\n"

@@ -31,7 +31,9 @@ void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
   add_choice(command, "--opt-shapes", "opt-shape", "its usual shape (the largest where not given)");
   add_choice(command, "--max-shapes", "max-shape", "its largest shape");
   add_choice(command, "--device", "device", "what runs it: cpu, cuda or cuda:NUMBER (cpu)");
-  add_choice(command, "--threads", "threads", "threads to plan for; 0 is all of this machine");
+  add_choice(command, "--threads", "threads",
+             "threads to plan for, or to run a plan with; 0 is all that this process can use,\n"
+             "or as many of them as the plan was made for");
   add_choice(command, "--tune", "tune", "off, fast or full: how long candidates are measured (fast)");
   add_choice(command, "--precision", "precision",
              "fp32, tf32, fp16 or bf16: what an f32 network is stored in and multiplied as;\n"
@@ -73,14 +75,13 @@ CompileOptions ModelOptions::compile_options() const {
 std::shared_ptr<const LoadedEngine> ModelOptions::load_engine() const {
   const CompileOptions options = compile_options();
   if (is_plan()) {
-    const bool only_device = choices_.size() == 1 && choices_[0].first == "device";
-    if (!choices_.empty() && !only_device) {
-      throw UsageError("--" + choices_.front().first + " is chosen when a plan is compiled; " + path_ +
-                       " is a plan already");
+    for (const auto& [key, value] : choices_) {
+      if (key == "device" || key == "threads") continue;
+      throw UsageError("--" + key + " is chosen when a plan is compiled; " + path_ + " is a plan already");
     }
-    return load(open_plan(path_), options.device);
+    return load(open_plan(path_), options.device, options.threads);
   }
-  auto engine = load(compile({.path = path_}, options).engine, options.device);
+  auto engine = load(compile({.path = path_}, options).engine, options.device, options.threads);
   clear_progress();
   return engine;
 }
