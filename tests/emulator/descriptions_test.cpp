@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that copies bring boxes of are described to the driver once, not at each launch: on an emulated GPU, which
-// counts.
+// TMA descriptors are encoded by the driver once, not at each launch: on an emulated GPU, which counts.
 #include <gtest/gtest.h>
 
 #include "device/cuda/cuda_device.h"
@@ -15,7 +14,7 @@ extern "C" int64_t graft_emulated_descriptions();
 namespace graft {
 namespace {
 
-/// A product in blocks of which some warps only copy.
+/// A matrix multiplication in blocks of which some warps only copy, by TMA.
 Engine product() {
   Graph graph = parse_graph(R"(graph "main" {
   opset "" 21

@@ -46,7 +46,7 @@ TEST(LaunchRule, a_cluster_has_no_limit_of_blocks) {
 
 TEST(LaunchRule, what_a_launch_before_described_is_not_described_again) {
   const auto rule = [] {
-    return parse_launch_line("k_4 threads 128 shared 64 buffers 2 sizes 1 boxed 1 bytes 2 swizzle 128 axis s0 1 64 "
+    return parse_launch_line("k_4 threads 128 shared 64 buffers 2 sizes 1 tma 1 bytes 2 swizzle 128 axis s0 1 64 "
                              "axis 8 s0 8", kMultiprocessors).second.rule;
   };
   const auto first = rule(), second = rule();

@@ -47,8 +47,8 @@ std::pair<std::string, DeviceKernel> parse_launch_line(std::string_view line, in
 /// begin at a multiple of 16 bytes gets an empty one: its kernel copies otherwise.
 std::vector<TensorMap> tensor_maps(const LaunchRule& rule, void** arguments);
 
-/// The descriptors of the launches of a stream: those of a kernel whose buffers and sizes are as in a launch before are
-/// that launch's. Some thousand launches are remembered.
+/// The TMA descriptors of the launches of a stream: those of a kernel whose buffers and sizes are as in a launch before
+/// are that launch's. Some thousand launches are remembered.
 class LaunchedMaps {
  public:
   /// As tensor_maps() gives them; valid until the next call.

@@ -431,7 +431,7 @@ int cuLaunchKernelEx(const graft::cuda::LaunchConfig* config, void* function, vo
   return launch(*config, *static_cast<Function*>(function), arguments);
 }
 
-/// For tests: how often this process has described a tensor.
+/// For tests: how many TMA descriptors this process has encoded.
 int64_t graft_emulated_descriptions() { return descriptions; }
 
 int cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* address, const uint64_t* extents,
