@@ -57,7 +57,7 @@ typedef int32_t graft_status;
 /* Filled in by a function that fails; otherwise untouched. A long message is cut at the end. */
 typedef struct graft_error {
   graft_status status;
-  char message[2044]; /* one line, ends with a zero: where, what, and the remedy */
+  char message[2044]; /* one line, ends with a zero: where, what, the remedy; control characters of names are escaped */
 } graft_error;
 
 /* Element types: the numbers of ONNX's TensorProto.DataType. */

@@ -3,24 +3,17 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "runtime/bind.h"
 
 namespace graft {
 namespace {
 
-/// Length of the valid UTF-8 sequence at the start of `text`, or 0.
-size_t sequence_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const size_t length = first < 0x80 ? 1 : first >= 0xC2 && first < 0xE0 ? 2 : (first & 0xF0) == 0xE0 ? 3
-                        : first >= 0xF0 && first < 0xF5 ? 4 : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  const bool overlong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
-  const bool outside = (first == 0xED && byte(1) >= 0xA0) || (first == 0xF4 && byte(1) >= 0x90);
-  return overlong || outside ? 0 : length;
+/// `\u202e`; characters beyond the first 65536 are two of those.
+std::string utf16_escape(char32_t character) {
+  if (character <= 0xFFFF) return fmt::format("\\u{:04x}", static_cast<unsigned>(character));
+  const auto offset = static_cast<unsigned>(character - 0x10000);
+  return fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (offset >> 10), 0xDC00 + (offset & 0x3FF));
 }
 
 /// `[a,b]` from anything that can be walked.
@@ -57,19 +50,19 @@ std::string step_json(const Engine& engine, const EngineStep& step) {
 std::string json_text(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
-    const size_t length = sequence_length(text);
-    const char c = text[0];
-    if (length == 0) {
+    const CodePoint character = first_character(text);
+    const std::string_view bytes = text.substr(0, character.bytes);
+    text.remove_prefix(character.bytes);
+    if (!character.valid) {
       out += "\\ufffd";
-    } else if (c == '"' || c == '\\') {
+    } else if (bytes == "\"" || bytes == "\\") {
       out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<int>(c));
+      out += bytes;
+    } else if (is_shown(character.value)) {
+      out += bytes;
     } else {
-      out += text.substr(0, length);
+      out += utf16_escape(character.value);
     }
-    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return out + '"';
 }

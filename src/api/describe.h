@@ -10,7 +10,8 @@
 
 namespace graft {
 
-/// Quotes and escapes a text for JSON; bytes that are no UTF-8 become U+FFFD.
+/// Quotes and escapes a text for JSON, what does not show (base/printable.h) too; bytes that are no UTF-8 become
+/// U+FFFD.
 std::string json_text(std::string_view text);
 
 /// How many steps run which way: generated, library, host, interpreter, none; and `folded`, the outputs that were

@@ -8,6 +8,7 @@
 #include "api/describe.h"
 #include "api/handles.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "driver/compile.h"
 #include "driver/load.h"
 #include "modules/kernel_source.h"
@@ -16,14 +17,26 @@ using graft::api_detail::guarded;
 
 namespace graft::api_detail {
 
+namespace {
+
+void copy_message(std::string_view message, graft_error& error) {
+  size_t length = std::min(message.size(), sizeof error.message - 1);
+  // A cut may not leave half of a character behind.
+  while (length < message.size() && length > 0 && (message[length] & 0xC0) == 0x80) --length;
+  std::memcpy(error.message, message.data(), length);
+  error.message[length] = 0;
+}
+
+}  // namespace
+
 graft_status fail(graft_error* error, ErrorKind kind, std::string_view message) noexcept {
   if (error) {
     error->status = status_of(kind);
-    size_t length = std::min(message.size(), sizeof error->message - 1);
-    // A cut may not leave half of a character behind.
-    while (length < message.size() && length > 0 && (message[length] & 0xC0) == 0x80) --length;
-    std::memcpy(error->message, message.data(), length);
-    error->message[length] = 0;
+    try {
+      copy_message(printable(message), *error);
+    } catch (const std::bad_alloc&) {
+      copy_message("out of memory", *error);
+    }
   }
   return status_of(kind);
 }

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/printable.h"
 
 namespace graft {
 namespace {
@@ -112,10 +113,9 @@ const Environment& environment() {
 }
 
 void write_dump(const Environment& environment, std::string_view kind, std::string_view name, std::string_view text) {
-  const std::string title = fmt::format("# {} {}\n", kind, name);
   const std::string ending = text.ends_with('\n') ? "" : "\n";
   if (environment.dump_directory.empty()) {
-    fmt::print(stderr, "{}{}{}", title, text, ending);
+    fmt::print(stderr, "# {} {}\n{}{}", kind, printable(name), printable_lines(text), ending);
     return;
   }
   std::string stem(name);
@@ -126,13 +126,7 @@ void write_dump(const Environment& environment, std::string_view kind, std::stri
       std::filesystem::path(environment.dump_directory) / fmt::format("{}.{}.txt", stem, kind);
   std::error_code ignored;
   std::filesystem::create_directories(environment.dump_directory, ignored);
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  GRAFT_USER_CHECK(file, kDevice, "cannot write the dump; is GRAFT_DUMP_DIR a folder of yours?", path.string());
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() &&
-                       std::fwrite(ending.data(), 1, ending.size(), file) == ending.size();
-  const bool closed = std::fclose(file) == 0;
-  GRAFT_USER_CHECK(written && closed, kDevice, "the dump could not be written in full; is the disk full?",
-                   path.string());
+  write_file(path.string(), fmt::format("{}{}", text, ending), {.follow_links = false, .durable = false});
 }
 
 }  // namespace graft

@@ -56,7 +56,7 @@ const Environment& environment();
 std::string value_of(Variable variable);
 
 /// Writes a dump to `<dump_directory>/<name>.<kind>.txt` with unfit characters of the name replaced, or to standard
-/// error when there is no directory. Fails with a device error naming the file.
+/// error when there is no directory. Throws Error naming the file; a symbolic link of that name is refused.
 void write_dump(const Environment& environment, std::string_view kind, std::string_view name, std::string_view text);
 
 }  // namespace graft

@@ -7,36 +7,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/file_call.h"
 
 namespace graft {
 namespace {
-
-/// Closes a file descriptor on every way out.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(value_, other.value_);
-    return *this;
-  }
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
 
 /// What the user can do about a failed call.
 std::string_view remedy_for(int code) {
@@ -51,6 +37,12 @@ std::string_view remedy_for(int code) {
     case ENOSPC:
     case EDQUOT:
       return "free some space or choose another place";
+    case EISDIR:
+      return "this is a folder; name a file in it";
+    case ENAMETOOLONG:
+      return "choose a shorter name";
+    case EBADF:
+      return "the process has no such file open for writing";
     case EMFILE:
     case ENFILE:
       return "too many files are open; raise the limit with `ulimit -n`";
@@ -61,9 +53,10 @@ std::string_view remedy_for(int code) {
   }
 }
 
-[[noreturn]] void fail(std::string_view action, const std::string& path, int code) {
-  throw Error(ErrorKind::kDevice,
-              fmt::format("cannot {} the file: {}; {}", action, std::strerror(code), remedy_for(code)), path);
+/// Whether the path is at fault, which the caller can choose otherwise, rather than the machine.
+bool blames_path(int code) {
+  constexpr int kCodes[] = {ENOENT, ENOTDIR, EISDIR, EACCES, EPERM, EROFS, ELOOP, ENAMETOOLONG, EINVAL, ENXIO, EBADF};
+  return std::find(std::begin(kCodes), std::end(kCodes), code) != std::end(kCodes);
 }
 
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -82,7 +75,7 @@ Descriptor open_below(const std::string& directory, std::string_view relative) {
   if (relative.find('\0') != relative.npos) refuse(relative, "it contains a zero byte");
   if (relative.front() == '/') refuse(relative, "it is absolute");
   Descriptor at(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (at.get() < 0) fail("open", directory, errno);
+  if (at.get() < 0) fail_on_file("open", directory, errno);
   size_t begin = 0;
   while (begin <= relative.size()) {
     const size_t end = std::min(relative.find('/', begin), relative.size());
@@ -100,38 +93,60 @@ Descriptor open_below(const std::string& directory, std::string_view relative) {
       if (::fstatat(at.get(), part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode)) {
         refuse(relative, fmt::format("'{}' is a symbolic link", part));
       }
-      fail("open", fmt::format("{}/{}", directory, relative), code);
+      fail_on_file("open", fmt::format("{}/{}", directory, relative), code);
     }
     at = std::move(next);
   }
   return at;
 }
 
-void write_all(int descriptor, std::span<const std::byte> bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail("write", path, written < 0 ? errno : EIO);
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
+/// What identifies a file, whatever its names are.
+using Identity = std::pair<dev_t, ino_t>;
+
+std::optional<Identity> identity_of(const std::string& path) {
+  struct stat status;
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return Identity(status.st_dev, status.st_ino);
 }
 
-std::string temporary_name(const std::string& directory) {
-  static std::atomic<uint64_t> counter{0};
-  return fmt::format("{}/.graft-{}-{}.tmp", directory, ::getpid(), counter.fetch_add(1));
+/// A file as it was at some time: the number of one that is gone is given again.
+using Version = std::tuple<dev_t, ino_t, time_t, long>;
+
+Version version_of(const struct stat& status) {
+  return {status.st_dev, status.st_ino, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+/// The files that this process has read; never destroyed, since threads may read while the process ends.
+struct ReadFiles {
+  std::mutex mutex;
+  std::set<Version> versions;
+};
+
+ReadFiles& read_files() {
+  static ReadFiles* instance = new ReadFiles;
+  return *instance;
 }
 
 }  // namespace
 
+void fail_on_file(std::string_view action, const std::string& path, int code) {
+  throw Error(blames_path(code) ? ErrorKind::kInvalidArgument : ErrorKind::kDevice,
+              fmt::format("cannot {} the file: {}; {}", action, std::strerror(code), remedy_for(code)), path);
+}
+
 MappedFile::MappedFile(int descriptor, std::string path) : path_(std::move(path)) {
   struct stat status;
-  if (::fstat(descriptor, &status) != 0) fail("read", path_, errno);
+  if (::fstat(descriptor, &status) != 0) fail_on_file("read", path_, errno);
   GRAFT_USER_CHECK(S_ISREG(status.st_mode), kInvalidArgument,
                    "this is not a regular file; give a file that can be mapped", path_);
+  {
+    const std::lock_guard lock(read_files().mutex);
+    read_files().versions.insert(version_of(status));
+  }
   size_ = static_cast<size_t>(status.st_size);
   if (size_ == 0) return;
   void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (address == MAP_FAILED) fail("map", path_, errno);
+  if (address == MAP_FAILED) fail_on_file("map", path_, errno);
   data_ = static_cast<const std::byte*>(address);
 }
 
@@ -141,7 +156,7 @@ MappedFile::~MappedFile() {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   const Descriptor file(::open(path.c_str(), kReadFlags));
-  if (file.get() < 0) fail("open", path, errno);
+  if (file.get() < 0) fail_on_file("open", path, errno);
   return std::shared_ptr<const MappedFile>(new MappedFile(file.get(), path));
 }
 
@@ -150,66 +165,16 @@ std::shared_ptr<const MappedFile> MappedFile::open_contained(const std::string& 
   return std::shared_ptr<const MappedFile>(new MappedFile(file.get(), fmt::format("{}/{}", directory, relative)));
 }
 
-AtomicFile::AtomicFile(std::string path, unsigned mode) : path_(std::move(path)), directory_(directory_of(path_)) {
+bool is_same_file(const std::string& path, const std::string& other) {
+  const auto first = identity_of(path), second = identity_of(other);
+  return first && first == second;
+}
+
+bool was_read(const std::string& path) {
   struct stat status;
-  GRAFT_USER_CHECK(::stat(path_.c_str(), &status) != 0 || S_ISREG(status.st_mode), kInvalidArgument,
-                   "something that is not a regular file has this name; choose another", path_);
-  descriptor_ = ::open(directory_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
-  if (descriptor_ >= 0) return;
-  temporary_ = temporary_name(directory_);
-  descriptor_ = ::open(temporary_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
-  if (descriptor_ < 0) fail("create", path_, errno);
-}
-
-AtomicFile::~AtomicFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
-
-void AtomicFile::write(std::span<const std::byte> bytes) {
-  write_all(descriptor_, bytes, path_);
-  size_ += bytes.size();
-}
-
-void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-
-void AtomicFile::write_at(size_t offset, std::span<const std::byte> bytes) {
-  GRAFT_CHECK(offset <= size_ && bytes.size() <= size_ - offset, "only written bytes are replaced");
-  while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail("write", path_, written < 0 ? errno : EIO);
-    bytes = bytes.subspan(static_cast<size_t>(written));
-    offset += static_cast<size_t>(written);
-  }
-}
-
-void AtomicFile::commit() {
-  GRAFT_CHECK(descriptor_ >= 0, "a file is committed once");
-  if (::fsync(descriptor_) != 0) fail("write", path_, errno);
-  if (temporary_.empty()) {
-    const std::string name = temporary_name(directory_);
-    const std::string unnamed = fmt::format("/proc/self/fd/{}", descriptor_);
-    if (::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-      fail("create", path_, errno);
-    }
-    temporary_ = name;
-  }
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("create", path_, errno);
-  temporary_.clear();
-  ::close(std::exchange(descriptor_, -1));
-  const Descriptor directory(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() >= 0) ::fsync(directory.get());
-}
-
-void write_file(const std::string& path, std::span<const std::byte> bytes, unsigned mode) {
-  AtomicFile file(path, mode);
-  file.write(bytes);
-  file.commit();
-}
-
-void write_file(const std::string& path, std::string_view text, unsigned mode) {
-  write_file(path, std::as_bytes(std::span(text)), mode);
+  if (::stat(path.c_str(), &status) != 0) return false;
+  const std::lock_guard lock(read_files().mutex);
+  return read_files().versions.contains(version_of(status));
 }
 
 std::string read_text_file(const std::string& path) {

@@ -11,8 +11,9 @@
 namespace graft {
 
 /// A regular file mapped read-only. The bytes live as long as the object; hand the shared pointer to
-/// TensorData::borrow as keep-alive. Throws device errors naming the path and the remedy. Nobody may truncate the
-/// file meanwhile (the system then ends the process on the next access).
+/// TensorData::borrow as keep-alive. Throws Error naming the path and the remedy: invalid_argument where the path
+/// cannot be read, device where the file system fails. Nobody may truncate the file meanwhile (the system then ends the
+/// process on the next access).
 class MappedFile {
  public:
   static std::shared_ptr<const MappedFile> open(const std::string& path);
@@ -33,39 +34,60 @@ class MappedFile {
   std::string path_;
 };
 
-/// A file under construction beside its final place. Until commit() nothing is visible under `path`, and without it
-/// nothing stays behind, even when the process is killed (where the file system has unnamed files).
+/// How a file is written.
+struct WriteOptions {
+  bool follow_links = true;  ///< through symbolic links to what they name; false refuses them
+  bool durable = true;       ///< on the disk when commit() returns, even if the machine stops
+};
+
+/// A file that is being written. A regular file, or one that is not there yet, is made beside its final place: until
+/// commit() nothing is visible under its name, without commit() nothing stays behind, and of a process that is killed
+/// while it replaces a file a hidden name may stay, which the next writer of that file removes. A symbolic link stays
+/// and its target is written so. Devices, FIFOs and the open files of this process (/dev/stdout, /dev/fd/3) are written
+/// as they are, from the first write on.
 ///
-///   AtomicFile file("model.graft");
+///   OutputFile file("model.graft");
 ///   file.write(header);
 ///   file.commit();
-class AtomicFile {
+class OutputFile {
  public:
-  /// `mode` is reduced by the process's umask. Throws a device error naming path and remedy.
-  explicit AtomicFile(std::string path, unsigned mode = 0666);
-  ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
+  /// Throws Error naming the path and the remedy: invalid_argument where the path cannot be written, device where the
+  /// file system fails.
+  explicit OutputFile(std::string path, WriteOptions options = {});
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  /// Overwrites bytes at `offset`, for headers known last.
-  void write_at(size_t offset, std::span<const std::byte> bytes);
+  /// Bytes written so far.
   size_t size() const { return size_; }
   /// Makes the contents durable and gives them their name, replacing what was there.
   void commit();
 
  private:
-  std::string path_;
-  std::string directory_;
+  void open_beside();
+  void give_name();
+
+  std::string path_;       ///< as it was given
+  std::string target_;     ///< where its links lead
   std::string temporary_;  ///< empty while the file has no name
+  WriteOptions options_;
+  bool direct_ = false;
   int descriptor_ = -1;
   size_t size_ = 0;
 };
 
-/// Writes a whole file atomically.
-void write_file(const std::string& path, std::span<const std::byte> bytes, unsigned mode = 0666);
-void write_file(const std::string& path, std::string_view text, unsigned mode = 0666);
+/// Writes a whole file, as OutputFile does.
+void write_file(const std::string& path, std::string_view text, WriteOptions options = {});
+/// Throws what writing there would throw, as far as it can be known; changes nothing.
+void check_writable(const std::string& path);
+
+/// Whether both paths lead to one file: by links, symbolic or hard, or by spelling.
+bool is_same_file(const std::string& path, const std::string& other);
+/// Whether this process has read the file of that path, as it is now, as a MappedFile.
+bool was_read(const std::string& path);
+
 /// The whole file as text.
 std::string read_text_file(const std::string& path);
 /// The part before the last slash; "." when there is none.

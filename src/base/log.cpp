@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/environment.h"
+#include "base/printable.h"
 
 namespace graft {
 namespace {
@@ -58,7 +59,7 @@ void set_log_level(LogLevel level) { shown_level().store(static_cast<int>(level)
 bool log_enabled(LogLevel level) { return static_cast<int>(level) <= shown_level().load(std::memory_order_relaxed); }
 
 void write_log(LogLevel level, fmt::string_view format, fmt::format_args arguments) {
-  const std::string message = fmt::vformat(format, arguments);
+  const std::string message = printable(fmt::vformat(format, arguments));
   const std::lock_guard lock(sink().mutex);
   if (sink().callback) {
     sink().callback(level, message);

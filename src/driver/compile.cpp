@@ -6,9 +6,9 @@
 
 #include "base/environment.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "device/cuda/cuda_device.h"
+#include "driver/record_use.h"
 #include "driver/shape_choices.h"
 #include "graph/infer.h"
 #include "import/onnx/import.h"
@@ -28,6 +28,7 @@ void dump(std::string_view kind, std::string_view name, const std::string& text)
 
 /// The process's environment with the caller's own exclusions.
 Environment with_disabled(const CompileOptions& options) {
+  check_disabled(environment().disabled, "GRAFT_DISABLE");
   Environment merged = environment();
   merged.disabled.insert(merged.disabled.end(), options.disabled.begin(), options.disabled.end());
   return merged;
@@ -191,12 +192,6 @@ void share_weights(Plan& plan) {
   }
 }
 
-/// The choices that a file holds for the targets of this build.
-std::vector<Record> read_records(const std::string& path) {
-  if (is_plan(path)) return open_plan(path).records;
-  return {parse_record(read_text_file(path))};
-}
-
 }  // namespace
 
 Engine build(const Plan& plan, const Target& target, const CompileOptions& options) {
@@ -221,18 +216,19 @@ Compiled compile_from(Graph graph, Stage done, const CompileOptions& options) {
   check_precision(options, done);
   if (done < Stage::kPasses) rewrite(graph, options);
   Compiled compiled;
-  Plan known;
-  if (!options.record.empty()) known.records = read_records(options.record);
+  const std::vector<Target> targets = targets_of(options);
+  const Plan known = read_known_choices(options, targets);
   compiled.plan.options = recorded(options);
   infer_types(graph);
   bool first = true;
-  for (const Target& target : targets_of(options)) {
+  for (const Target& target : targets) {
     BuiltEngine built = plan(fuse_for(target, graph, options, nullptr), target, options, &known);
     compiled.plan.records.push_back(std::move(built.record));
     for (PackedConstant& packed : built.packed) compiled.plan.packed.push_back(std::move(packed));
     if (first) compiled.engine = std::move(built.engine);
     first = false;
   }
+  check_use(known, compiled.plan.records, options);
   compiled.engine.name = graph.name;
   compiled.engine.options = compiled.plan.options;
   compiled.plan.graph = std::move(graph);

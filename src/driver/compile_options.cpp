@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/compile_options.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/spelling.h"
+#include "library/libraries.h"
+#include "passes/pass.h"
 
 namespace graft {
 namespace {
@@ -51,7 +55,9 @@ void set_dim(CompileOptions& options, const OptionText& choice) {
     reject(choice, expected);
   }
   if (range.min > range.opt || range.opt > range.max) reject(choice, expected);
-  options.dims[std::string(choice.value.substr(0, equals))] = range;
+  const std::string name(choice.value.substr(0, equals));
+  GRAFT_USER_CHECK(options.dims.emplace(name, range).second, kInvalidArgument,
+                   fmt::format("'{}' was chosen twice; give one size or one range", name), std::string(choice.key));
 }
 
 /// `x:1x3x224x224`; a name may hold colons, so the last one separates. `x:` is the shape of a scalar.
@@ -66,7 +72,9 @@ void set_shape(InputShapes& shapes, const OptionText& choice) {
       axes.push_back(parse_number(choice, word, 0, kMaxSize, expected));
     }
   }
-  shapes[std::string(choice.value.substr(0, colon))] = std::move(axes);
+  const std::string input(choice.value.substr(0, colon));
+  GRAFT_USER_CHECK(shapes.emplace(input, std::move(axes)).second, kInvalidArgument,
+                   fmt::format("the shape of '{}' was chosen twice; give it once", input), std::string(choice.key));
 }
 
 /// A choice among words; `allowed` is parallel to the values that they stand for.
@@ -124,14 +132,30 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else if (choice.key == "mode") {
     options.interpret = choose(choice, {"generated", "interpret"}) == 1;
   } else if (choice.key == "disable") {
+    std::vector<std::string> names;
     for (const std::string_view word : split(choice.value, ',')) {
-      if (!word.empty()) options.disabled.emplace_back(word);
+      if (!word.empty()) names.emplace_back(word);
     }
+    check_disabled(names, std::string(choice.key));
+    options.disabled.insert(options.disabled.end(), names.begin(), names.end());
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
                 "precision, record, target, device, mode, disable",
                 std::string(choice.key));
+  }
+}
+
+void check_disabled(const std::vector<std::string>& names, const std::string& where) {
+  std::vector<std::string> known;
+  for (const Pass& pass : pipeline()) {
+    if (std::find(known.begin(), known.end(), pass.name) == known.end()) known.emplace_back(pass.name);
+  }
+  for (const LibraryInfo& library : all_libraries()) known.emplace_back(library.name);
+  for (const std::string& name : names) {
+    GRAFT_USER_CHECK(std::find(known.begin(), known.end(), name) != known.end(), kInvalidArgument,
+                     fmt::format("there is no '{}' to leave out; there are {}{}", name, fmt::join(known, ", "),
+                                 did_you_mean(name, known)), where);
   }
 }
 

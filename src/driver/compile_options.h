@@ -56,6 +56,9 @@ struct OptionText {
 /// Sets a choice; throws invalid_argument naming the key, the value and what is allowed.
 void set_option(CompileOptions& options, OptionText choice);
 
+/// Throws invalid_argument naming `where` unless each name is that of a pass or a library, which can be left out.
+void check_disabled(const std::vector<std::string>& names, const std::string& where);
+
 /// The number of the GPU that `cuda` or `cuda:N` names, -1 for `cpu`; throws invalid_argument for other texts.
 int gpu_of(std::string_view device);
 

@@ -34,7 +34,12 @@ CompileOptions options_of(const Plan& plan) {
   options.tuning = Tuning::kOff;
   for (const auto& [key, value] : plan.options) {
     const bool matters = key == "mode" || key == "disable" || key == "threads" || key == "precision";
-    if (matters) set_option(options, {key, value});
+    if (!matters) continue;
+    if (key == "disable") {  // another version may have had passes that this one does not
+      for (const std::string_view name : split(value, ',')) options.disabled.emplace_back(name);
+    } else {
+      set_option(options, {key, value});
+    }
   }
   return options;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/printable.h"
 #include "driver/compile.h"
 
 namespace graft {
@@ -26,8 +27,8 @@ std::string place_of(const EngineTensor& tensor) {
 }
 
 std::string step_text(const Engine& engine, const EngineStep& step, size_t number) {
-  std::string text = fmt::format("step {} \"{}\" {} of {}\n", number, step.name, name_of(step.kind),
-                                 fmt::join(step.operators, " + "));
+  std::string text = fmt::format("step {} \"{}\" {} of {}\n", number, printable(step.name), name_of(step.kind),
+                                 printable(fmt::format("{}", fmt::join(step.operators, " + "))));
   const auto tensors = std::span(step.tensors);
   text += fmt::format("  reads {} writes {}\n", fmt::join(tensors.first(step.input_count), " "),
                       fmt::join(tensors.subspan(step.input_count), " "));
@@ -39,10 +40,10 @@ std::string step_text(const Engine& engine, const EngineStep& step, size_t numbe
   }
   for (const RunCheck& check : step.checks) {
     text += fmt::format("  check {} {} 0: {}\n", check.value.to_string(), check.at_least_zero ? ">=" : "==",
-                        check.message);
+                        printable(check.message));
   }
   for (const Candidate& candidate : step.candidates) {
-    text += fmt::format("  not {}: {}\n", candidate.name, candidate.reason);
+    text += fmt::format("  not {}: {}\n", candidate.name, printable(candidate.reason));
   }
   return text;
 }
@@ -50,15 +51,18 @@ std::string step_text(const Engine& engine, const EngineStep& step, size_t numbe
 }  // namespace
 
 std::string print(const Engine& engine) {
-  std::string text = fmt::format("engine \"{}\"\ntarget {}\nthreads {}\n", engine.name, engine.target, engine.threads);
-  for (const auto& [key, value] : engine.options) text += fmt::format("option {} {}\n", key, value);
+  std::string text = fmt::format("engine \"{}\"\ntarget {}\nthreads {}\n", printable(engine.name), engine.target,
+                                 engine.threads);
+  for (const auto& [key, value] : engine.options) {
+    text += fmt::format("option {} {}\n", printable(key), printable(value));
+  }
   for (const auto& [name, range] : engine.symbols) {
-    text += fmt::format("symbol {} {}:{}:{}\n", name, range.min, range.opt, range.max);
+    text += fmt::format("symbol {} {}:{}:{}\n", printable(name), range.min, range.opt, range.max);
   }
   for (size_t t = 0; t < engine.tensors.size(); ++t) {
     const EngineTensor& tensor = engine.tensors[t];
-    text += fmt::format("tensor {} \"{}\" {}{}: {}\n", t, tensor.name, name_of(tensor.type), shape_text(tensor.shape),
-                        place_of(tensor));
+    text += fmt::format("tensor {} \"{}\" {}{}: {}\n", t, printable(tensor.name), name_of(tensor.type),
+                        printable(shape_text(tensor.shape)), place_of(tensor));
   }
   for (size_t s = 0; s < engine.steps.size(); ++s) text += step_text(engine, engine.steps[s], s);
   for (const EngineKernel& kernel : engine.kernels) {

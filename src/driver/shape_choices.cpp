@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/spelling.h"
 
 namespace graft {
 namespace {
@@ -30,7 +31,9 @@ Value& find_input(Graph& graph, const std::string& name, std::string_view option
     names.push_back(graph.value(input).name);
   }
   throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("the model has no input '{}'; it has {}", name, fmt::join(names, ", ")), std::string(option));
+              fmt::format("the model has no input '{}'; it has {}{}", name, fmt::join(names, ", "),
+                          did_you_mean(name, names)),
+              std::string(option));
 }
 
 /// Merges a wish for a symbol with what was wished before; contradictions are the caller's.
@@ -123,8 +126,9 @@ void apply_shape_choices(Graph& graph, const CompileOptions& options) {
   for (const auto& [name, range] : options.dims) {
     GRAFT_USER_CHECK(symbols.contains(name), kInvalidArgument,
                      symbols.empty() ? fmt::format("all sizes of the model's inputs are fixed; there is no '{}'", name)
-                                     : fmt::format("no input has a size named '{}'; there are {}", name,
-                                                   fmt::join(symbols, ", ")), "dim");
+                                     : fmt::format("no input has a size named '{}'; there are {}{}", name,
+                                                   fmt::join(symbols, ", "),
+                                                   did_you_mean(name, {symbols.begin(), symbols.end()})), "dim");
     ranges[name] = range;
   }
   choose_by_input(graph, options, ranges);

@@ -7,18 +7,10 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace graft {
 namespace {
-
-/// Text of one line: what would end the line, or the field before `: `, becomes a space.
-std::string line_text(std::string_view text) {
-  std::string line(text);
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  }
-  return line;
-}
 
 /// Reads lines one after the other and says where it is when one is wrong.
 class LineReader {
@@ -71,12 +63,12 @@ class LineReader {
 }  // namespace
 
 std::string print(const Record& record) {
-  std::string text = fmt::format("record {}\n", line_text(record.target));
+  std::string text = fmt::format("record {}\n", printable(record.target));
   for (const auto& [key, choice] : record.regions) {
-    text += fmt::format("region {} {}\n", key, line_text(choice.step));
-    text += fmt::format("  use {} ms: {}\n", choice.milliseconds, line_text(choice.way));
+    text += fmt::format("region {} {}\n", key, printable(choice.step));
+    text += fmt::format("  use {} ms: {}\n", choice.milliseconds, printable(choice.way));
     for (const Candidate& lost : choice.lost) {
-      text += fmt::format("  not {} ms: {}: {}\n", lost.milliseconds, line_text(lost.name), line_text(lost.reason));
+      text += fmt::format("  not {} ms: {}: {}\n", lost.milliseconds, printable(lost.name), printable(lost.reason));
     }
   }
   return text;

@@ -125,7 +125,7 @@ std::vector<std::byte> print_plan(const PlanFile& plan) {
 }
 
 void save_plan(const PlanFile& plan, const std::string& path) {
-  AtomicFile file(path);
+  OutputFile file(path);
   write_plan(plan, [&](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
 }

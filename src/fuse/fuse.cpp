@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "fuse/assign_layouts.h"
 #include "fuse/clusters.h"
 #include "fuse/contraction.h"
@@ -230,16 +231,17 @@ std::string print(const FusedProgram& program) {
   std::string text;
   const auto names = [&](const std::vector<int>& tensors) {
     std::string list;
-    for (const int t : tensors) list += (list.empty() ? "" : ", ") + program.tensors[t].name;
+    for (const int t : tensors) list += (list.empty() ? "" : ", ") + printable(program.tensors[t].name);
     return list;
   };
   text += fmt::format("inputs: {}\noutputs: {}\n", names(program.inputs), names(program.outputs));
   for (const FusedTensor& tensor : program.tensors) {
     if (tensor.alias_of < 0) continue;
-    text += fmt::format("alias {} = {}\n", tensor.name, program.tensors[tensor.alias_of].name);
+    text += fmt::format("alias {} = {}\n", printable(tensor.name),
+                        printable(program.tensors[tensor.alias_of].name));
   }
   for (const FusedStep& step : program.steps) {
-    text += fmt::format("\nstep {} ({}) -> ({})\n{}", step.name, names(step.inputs), names(step.outputs),
+    text += fmt::format("\nstep {} ({}) -> ({})\n{}", printable(step.name), names(step.inputs), names(step.outputs),
                         print(step.region));
   }
   return text;

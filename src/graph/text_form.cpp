@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace graft {
 namespace {
 
@@ -40,16 +42,19 @@ std::string complex_text(const TensorData& tensor, int64_t index) {
 
 std::string quote(std::string_view text) {
   std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
+  while (!text.empty()) {
+    const CodePoint character = first_character(text);
+    const std::string_view bytes = text.substr(0, character.bytes);
+    text.remove_prefix(character.bytes);
+    if (bytes == "\"" || bytes == "\\") {
       result += '\\';
-      result += c;
-    } else if (c == '\n') {
+      result += bytes;
+    } else if (bytes == "\n") {
       result += "\\n";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else if (character.valid && is_shown(character.value)) {
+      result += bytes;
     } else {
-      result += c;
+      for (const char byte : bytes) result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
     }
   }
   return result + '"';

@@ -21,7 +21,7 @@ inline bool is_bare_character(char c) {
          c == '/' || c == '$' || c == '-';
 }
 
-/// `"text"` with quotes, backslashes and control characters escaped.
+/// `"text"` with quotes, backslashes, what does not show (base/printable.h) and bytes that are no UTF-8 escaped.
 std::string quote(std::string_view text);
 /// The name itself, or quoted when it holds other characters than bare ones.
 std::string bare_or_quoted(std::string_view name);

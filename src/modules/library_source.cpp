@@ -110,7 +110,7 @@ class LibraryCallSlices : public ReadyLibraryCall {
     const std::string text = print(call);
     slice.handle = module_.create(text.data(), text.size(), choice_, stream_, &receive, &received);
     GRAFT_USER_CHECK(slice.handle, kUnsupported, received.error, module_.name);
-    log(LogLevel::kTrace, "{} runs as {}:\n{}", module_.name, received.implementation, text);
+    log(LogLevel::kTrace, "{} runs as {}: {}", module_.name, received.implementation, text);
     slices_.push_back(std::move(slice));
     scratch_bytes_ = std::max(scratch_bytes_, module_.scratch(slices_.back().handle));
   }

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "base/environment.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
 
@@ -320,12 +321,21 @@ int KernelCache::clear() {
   if (descriptor_ < 0) return 0;
   const std::lock_guard lock(mutex_);
   total_.reset();
-  int removed = 0;
+  int removed = 0, left = 0, failure = 0;
   for_each_file(descriptor_, [&](const std::string& name, const struct stat&) {
     const bool entry = name.ends_with(kEntrySuffix);
     const bool temporary = name.ends_with(kTemporarySuffix) && name.find(kEntrySuffix) != name.npos;
-    if ((entry || temporary) && ::unlinkat(descriptor_, name.c_str(), 0) == 0 && entry) ++removed;
+    if (!entry && !temporary) return;
+    if (::unlinkat(descriptor_, name.c_str(), 0) == 0) {
+      removed += entry;
+    } else if (errno != ENOENT) {  // which another process has removed
+      failure = errno;
+      ++left;
+    }
   });
+  GRAFT_USER_CHECK(left == 0, kDevice,
+                   fmt::format("{} files of the kernel cache could not be removed: {}; check the permissions of the "
+                               "folder and its file system", left, std::strerror(failure)), directory_);
   return removed;
 }
 

@@ -61,7 +61,8 @@ class KernelCache {
   std::vector<CacheEntry> list() const;
   /// Bytes of all entries.
   uint64_t size() const;
-  /// Removes all entries and what killed processes left; returns how many entries went.
+  /// Removes all entries and what killed processes left; returns how many entries went. Throws a device error when
+  /// some are still there.
   int clear();
 
  private:

@@ -159,11 +159,11 @@ TEST_F(Api, throws_errors_with_a_kind) {
     }
     return graft::ErrorKind::kNone;
   };
-  EXPECT_EQ(kind_of([&] { graft::compile(folder_ / "absent.onnx"); }), graft::ErrorKind::kDevice);
+  EXPECT_EQ(kind_of([&] { graft::compile(folder_ / "absent.onnx"); }), graft::ErrorKind::kInvalidArgument);
   EXPECT_EQ(kind_of([&] { graft::compile(path_, {.dims = {"height=2"}}); }), graft::ErrorKind::kInvalidArgument);
   EXPECT_EQ(kind_of([&] { graft::compile(path_, {.extra = {{"speed", "9"}}}); }), graft::ErrorKind::kInvalidArgument);
   EXPECT_EQ(kind_of([&] { graft::load(path_); }), graft::ErrorKind::kInvalidModel);
-  EXPECT_EQ(kind_of([&] { engine().save(folder_ / "absent" / "x.graft"); }), graft::ErrorKind::kDevice);
+  EXPECT_EQ(kind_of([&] { engine().save(folder_ / "absent" / "x.graft"); }), graft::ErrorKind::kInvalidArgument);
 }
 
 TEST_F(Api, stops_when_progress_says_so) {

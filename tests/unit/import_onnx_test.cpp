@@ -304,7 +304,7 @@ TEST_F(ExternalData, cannot_leave_the_models_folder) {
   EXPECT_NE(error_of(model("up/secret"), ErrorKind::kInvalidModel, folder).find("symbolic link"), std::string::npos);
   EXPECT_NE(error_of(model("."), ErrorKind::kInvalidModel, folder), "");
   EXPECT_NE(error_of(model("weights"), ErrorKind::kInvalidModel, ""), "");
-  EXPECT_NE(error_of(model("missing"), ErrorKind::kDevice, folder), "");
+  EXPECT_NE(error_of(model("missing"), ErrorKind::kInvalidModel, folder), "");
 }
 
 TEST_F(ExternalData, must_lie_inside_its_file) {

@@ -15,10 +15,10 @@
 
 #include <fmt/format.h>
 
-#include "base/file.h"
 #include "commands.h"
 #include "console.h"
 #include "model_options.h"
+#include "output.h"
 #include "runtime/device_code.h"
 #include "tensor_set.h"
 
@@ -125,21 +125,23 @@ void BenchCommand::report(const LoadedEngine& loaded, const std::vector<TensorDa
   const double median = quantile(times, 0.5);
   const Batch batch = find_batch(engine, given);
   const double throughput = 1000 * static_cast<double>(batch.size) / mean;
-  if (json != "-") {
+  if (json.empty() || message_stream(json) == stdout) {
     for (size_t i = 0; i < given.size(); ++i) {
-      fmt::print("{}  {}\n", engine.tensors[engine.inputs[i]].name, describe(given[i]));
+      print_to(stdout, "{}  {}\n", engine.tensors[engine.inputs[i]].name, describe(given[i]));
     }
     const std::string where =
         !loaded.device ? fmt::format("{}, {} threads", device, engine.threads)
                        : fmt::format("{}, inputs and outputs {}", device, host_io ? "on the host" : "on the device");
-    fmt::print(
+    print_to(
+        stdout,
         "{} runs, {}: median {:.3f} ms, p90 {:.3f}, p95 {:.3f}, p99 {:.3f}, min {:.3f}\n"
         "{:.1f} items per second (items = {} per run: {}), coefficient of variation {:.1f} %\n",
         times.size(), where, median, quantile(times, 0.9), quantile(times, 0.95), quantile(times, 0.99), times.front(),
         throughput, batch.size, batch.source.empty() ? "no axis is named like a batch" : batch.source, 100 * variation);
     if (variation > kNoisy) {
-      fmt::print("warning: the times vary by more than {:.0f} %: other work is running, or the machine throttles\n",
-                 100 * kNoisy);
+      print_to(stdout,
+               "warning: the times vary by more than {:.0f} %: other work is running, or the machine throttles\n",
+               100 * kNoisy);
     }
   }
   if (json.empty()) return;
@@ -159,16 +161,15 @@ void BenchCommand::report(const LoadedEngine& loaded, const std::vector<TensorDa
                               {"per_second", throughput},
                               {"coefficient_of_variation", variation}};
   const auto replace = nlohmann::json::error_handler_t::replace;
-  const std::string text = nlohmann::json::array({row}).dump(1, ' ', false, replace) + "\n";
-  if (json == "-") {
-    fmt::print("{}", text);
-  } else {
-    write_file(json, text);
-  }
+  write_output(json, nlohmann::json::array({row}).dump(1, ' ', true, replace) + "\n");
 }
 
 int BenchCommand::run() const {
+  std::vector<std::string> files = inputs.files();
+  files.push_back(model.path());
+  check_output("--json", json, files);
   const auto engine = model.load_engine();
+  check_output_unread("--json", json);
   std::vector<TensorData> given = inputs.read(*engine->engine);
   Session session(engine);
   if (engine->device && !host_io) {

@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "console.h"
 #include "driver/compile.h"
+#include "driver/record_use.h"
 #include "graph/op_def.h"
 #include "model_options.h"
 
@@ -55,7 +56,7 @@ bool print_obstacles(const Graph& graph) {
     table.add({node.name, full_name(node), *reason});
     ++count;
   }
-  if (count > 0) fmt::print("{}\n{} of {} nodes cannot run.\n", table.print(), count, graph.nodes.size());
+  if (count > 0) print_to(stdout, "{}\n{} of {} nodes cannot run.\n", table, count, graph.nodes.size());
   return count == 0;
 }
 
@@ -76,7 +77,7 @@ void print_operators(const Engine& engine) {
     }
     table.add({std::to_string(total), op, fmt::format("{}", fmt::join(texts, ", "))});
   }
-  fmt::print("Operators, after the passes:\n{}\n", table.print());
+  print_to(stdout, "Operators, after the passes:\n{}\n", table);
 }
 
 /// What was fused into each step, and why a step was not generated.
@@ -92,7 +93,7 @@ void print_regions(const Engine& engine) {
       table.add({"", "", "", fmt::format("  not {}: {}", candidate.name, candidate.reason)});
     }
   }
-  fmt::print("Steps:\n{}\n", table.print());
+  print_to(stdout, "Steps:\n{}\n", table);
 }
 
 int CheckCommand::run() const {
@@ -105,18 +106,26 @@ int CheckCommand::run() const {
   clear_progress();
   if (!print_obstacles(graph)) return 1;
   const size_t rewritten = graph.nodes.size();
-  const Engine engine = plan(fuse(std::move(graph), options, &notes), targets_of(options)[0], options).engine;
+  const Target target = targets_of(options)[0];
+  const Plan known = read_known_choices(options, {&target, 1});
+  const BuiltEngine built = plan(fuse(std::move(graph), options, &notes), target, options, &known);
+  check_use(known, {&built.record, 1}, options);
+  const Engine& engine = built.engine;
   clear_progress();
   print_operators(engine);
   print_regions(engine);
   if (reasons) {
-    const std::string none = notes.reasons.empty() ? "nothing" : "";
-    fmt::print("What was left as it is, and why:\n  {}{}\n\n", none, fmt::join(notes.reasons, "\n  "));
+    print_to(stdout, "What was left as it is, and why:\n");
+    if (notes.reasons.empty()) print_to(stdout, "  nothing\n");
+    for (const std::string& reason : notes.reasons) print_to(stdout, "  {}\n", reason);
+    print_to(stdout, "\n");
   }
   const auto ways = count_ways(engine);
-  fmt::print("{} nodes, {} after the passes, {} steps: {} generated, {} library, {} interpreter.\n", nodes, rewritten,
-             engine.steps.size(), ways.at("generated"), ways.at("library"), ways.at("interpreter"));
-  if (ways.at("interpreter") > 0) fmt::print("warning: the interpreter is slow; the list of steps says why it runs\n");
+  print_to(stdout, "{} nodes, {} after the passes, {} steps: {} generated, {} library, {} interpreter.\n", nodes,
+           rewritten, engine.steps.size(), ways.at("generated"), ways.at("library"), ways.at("interpreter"));
+  if (ways.at("interpreter") > 0) {
+    print_to(stdout, "warning: the interpreter is slow; the list of steps says why it runs\n");
+  }
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 namespace CLI {
 class App;
@@ -22,5 +23,10 @@ void add_opt(CLI::App& app, Action& action);
 void add_ops(CLI::App& app, Action& action);
 void add_env(CLI::App& app, Action& action);
 void add_cache(CLI::App& app, Action& action);
+void add_help(CLI::App& app, Action& action);
+
+/// Which command or option of a command line that was not understood does not exist, and which one was probably meant;
+/// empty when that is not what is wrong.
+std::string describe_misspelling(const CLI::App& app);
 
 }  // namespace graft

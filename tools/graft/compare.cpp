@@ -93,7 +93,7 @@ bool compare_tensors(const NamedTensors& results, const FindTensor& reference, c
   for (const auto& [name, result] : results) {
     good &= compare_one(name, result, reference(name, result.type()), tolerance, table);
   }
-  fmt::print("{}", table.print());
+  print_to(stdout, "{}", table);
   return good;
 }
 

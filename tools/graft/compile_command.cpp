@@ -16,8 +16,10 @@
 #include "driver/compile.h"
 #include "driver/load.h"
 #include "driver/precision_error.h"
+#include "driver/record_use.h"
 #include "model_options.h"
 #include "npy.h"
+#include "output.h"
 
 namespace graft {
 namespace {
@@ -28,9 +30,11 @@ struct CompileCommand {
   double error_limit = 60;  ///< seconds
 
   int run() const;
+  std::string destination() const;
+  bool has_weights_beside() const;
   Graph read_graph(const CompileOptions& options, Stage& done) const;
   void write_stage(Graph graph, Stage done, Stage last, const CompileOptions& options) const;
-  void write_text(const std::string& text) const;
+  void check_outputs(const std::string& destination) const;
 };
 
 Stage stage_of(const std::string& flag, const std::string& name) {
@@ -42,9 +46,15 @@ Stage stage_of(const std::string& flag, const std::string& name) {
 /// Large constants of a stage's text are beside it.
 std::string weights_path(const std::string& text_path) { return text_path + ".npz"; }
 
-/// Where the plan goes when nothing was said: the model's name, in the current folder.
-std::string default_output(const std::string& model) {
-  return std::filesystem::path(model).stem().string() + ".graft";
+/// What was said; else a plan gets the model's name, in the current folder, and a text goes to standard output.
+std::string CompileCommand::destination() const {
+  if (!output.empty()) return output;
+  return compile_to.empty() ? std::filesystem::path(model.path()).stem().string() + ".graft" : "-";
+}
+
+bool CompileCommand::has_weights_beside() const {
+  return !output.empty() && message_stream(output) == stdout &&
+         (compile_to == name_of(Stage::kImport) || compile_to == name_of(Stage::kPasses));
 }
 
 /// The graph to start from: the model, or the edited text of a stage with its weights.
@@ -61,37 +71,42 @@ Graph CompileCommand::read_graph(const CompileOptions& options, Stage& done) con
   return graph;
 }
 
-void CompileCommand::write_text(const std::string& text) const {
-  if (output.empty()) {
-    clear_progress();
-    fmt::print("{}", text);
-  } else {
-    write_file(output, text);
-  }
+/// Nothing that is read may be replaced, and what cannot be written is known before the work. A record may be: the
+/// choices that it holds are in the new plan.
+void CompileCommand::check_outputs(const std::string& destination) const {
+  const std::vector<std::string> inputs = {model.path(), weights_path(model.path())};
+  check_output("--output", destination, inputs);
+  if (compile_to.empty()) return check_no_terminal("--output", destination, "a plan");
+  if (has_weights_beside()) check_output("--output", weights_path(destination), inputs);
 }
 
 void CompileCommand::write_stage(Graph graph, Stage done, Stage last, const CompileOptions& options) const {
   if (last >= Stage::kPasses && done < Stage::kPasses) rewrite(graph, options);
   if (last <= Stage::kPasses) {
     const auto constants = large_constants(graph);
-    if (!output.empty()) write_npz(weights_path(output), {constants.begin(), constants.end()});
-    return write_text(print(graph));
+    if (has_weights_beside()) write_npz(weights_path(output), {constants.begin(), constants.end()});
+    return write_output(destination(), print(graph));
   }
   FusedProgram program = fuse(std::move(graph), options);
-  if (last == Stage::kFuse) return write_text(print(program));
-  write_text(print(plan(std::move(program), targets_of(options)[0], options).record));
+  if (last == Stage::kFuse) return write_output(destination(), print(program));
+  const Target target = targets_of(options)[0];
+  const Plan known = read_known_choices(options, {&target, 1});
+  const Record record = plan(std::move(program), target, options, &known).record;
+  check_use(known, {&record, 1}, options);
+  write_output(destination(), print(record));
 }
 
 /// What the precision costs, in one line.
-void print_error(const Graph& imported, Stage done, const Engine& engine, const CompileOptions& options, double limit) {
+void print_error(std::FILE* stream, const Graph& imported, Stage done, const Engine& engine,
+                 const CompileOptions& options, double limit) {
   report(options, "error", fmt::format("{} against fp32", name_of(options.precision)));
   const PrecisionError error = measure_precision_error(imported, done, engine, options, limit);
   clear_progress();
-  fmt::print("{} against fp32: {}\n", name_of(options.precision), print(error));
+  print_to(stream, "{} against fp32: {}\n", name_of(options.precision), print(error));
 }
 
 /// What was made, in one line.
-void print_summary(const Engine& engine, const std::string& path, double seconds) {
+void print_summary(std::FILE* stream, const Engine& engine, const std::string& path, double seconds) {
   std::string ways;
   for (const auto& [way, count] : count_ways(engine)) {
     if (count > 0 && way != "none" && way != "folded") ways += fmt::format(", {} {}", count, way);
@@ -99,28 +114,33 @@ void print_summary(const Engine& engine, const std::string& path, double seconds
   int64_t weights = 0;
   for (const TensorData& constant : engine.constants) weights += constant.byte_count();
   clear_progress();
-  fmt::print("{}: {} steps{}; {} kernels in {} units; weights {}; {:.2f} s\n", path, engine.steps.size(), ways,
-             engine.kernels.size(), engine.objects.size(), bytes_text(static_cast<double>(weights)), seconds);
+  print_to(stream, "{}: {} steps{}; {} kernels in {} units; weights {}; {:.2f} s\n", path, engine.steps.size(), ways,
+           engine.kernels.size(), engine.objects.size(), bytes_text(static_cast<double>(weights)), seconds);
 }
 
 int CompileCommand::run() const {
   const CompileOptions options = model.compile_options();
   const auto start = std::chrono::steady_clock::now();
-  const std::string destination = output.empty() ? default_output(model.path()) : output;
+  const std::string path = destination();
+  std::optional<Stage> last;
+  if (!compile_to.empty()) last = stage_of("--compile-to", compile_to);
+  check_outputs(path);
   Stage done = Stage::kImport;
   Graph graph = read_graph(options, done);
-  if (!compile_to.empty()) {
-    write_stage(std::move(graph), done, stage_of("--compile-to", compile_to), options);
+  check_output_unread("--output", path);
+  if (last) {
+    write_stage(std::move(graph), done, *last, options);
     return 0;
   }
   const bool rounds = options.precision != Precision::kFp32;
   const std::optional<Graph> imported = rounds ? std::optional(graph) : std::nullopt;
   const Compiled compiled = graft::compile_from(std::move(graph), done, options);
-  report(options, "save", destination);
-  save(compiled.plan, destination);
+  report(options, "save", path);
+  save(compiled.plan, output_path(path));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  print_summary(compiled.engine, destination, elapsed.count());
-  if (imported) print_error(*imported, done, compiled.engine, options, error_limit);
+  std::FILE* stream = message_stream(path);
+  print_summary(stream, compiled.engine, path == "-" ? "standard output" : path, elapsed.count());
+  if (imported) print_error(stream, *imported, done, compiled.engine, options, error_limit);
   return 0;
 }
 
@@ -130,7 +150,8 @@ void add_compile(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("compile", "compile a model into a plan that loads fast")->alias("build");
   const auto command = std::make_shared<CompileCommand>();
   command->model.add_to(*sub, "an ONNX file");
-  sub->add_option("-o,--output", command->output, "the plan to write (the model's name with .graft, here)")
+  sub->add_option("-o,--output", command->output,
+                  "the plan to write (the model's name with .graft, here); - is standard output")
       ->type_name("FILE");
   sub->add_option("--compile-to", command->compile_to,
                   "stop after import, passes, fuse or plan and print it (of plan: the record of\n"

@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
-
-#include <fmt/format.h>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -32,7 +32,23 @@ size_t width_of(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+/// The last place at or before `at` where a character starts.
+size_t start_of_character(std::string_view text, size_t at) {
+  while (at > 0 && (text[at] & 0xC0) == 0x80) --at;
+  return at;
+}
+
+/// A sequence of our own for the terminal behind standard error.
+void control_terminal(const char* sequence) { std::fputs(sequence, stderr); }
+
 }  // namespace
+
+void print_text(std::FILE* stream, std::string_view text) {
+  const std::string shown = printable_lines(text);
+  if (std::fwrite(shown.data(), 1, shown.size(), stream) != shown.size()) {
+    throw std::system_error(errno, std::generic_category());
+  }
+}
 
 void catch_interrupts() {
   struct sigaction action {};
@@ -57,15 +73,21 @@ void show_progress(std::string_view stage, std::string_view step, int done, int 
   std::string line = total > 0 ? fmt::format("{} {}/{}: {}", stage, done + 1, total, step)
                                : fmt::format("{}: {}", stage, step);
   const size_t width = terminal_width() - 1;
-  if (line.size() > width) line.resize(width);
-  fmt::print(stderr, "\r\033[K{}", line);
-  std::fflush(stderr);
+  line = printable(line);
+  if (line.size() > width) line.resize(start_of_character(line, width));
+  control_terminal("\r\033[K");
+  print_text(stderr, line);
   line_shown = true;
 }
 
 void clear_progress() {
-  if (line_shown) fmt::print(stderr, "\r\033[K");
+  if (line_shown) control_terminal("\r\033[K");
   line_shown = false;
+}
+
+void Table::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = printable(cell);
+  rows_.push_back(std::move(cells));
 }
 
 std::string Table::print() const {

@@ -13,13 +13,13 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "commands.h"
 #include "console.h"
 #include "device/activity.h"
 #include "driver/compile.h"
 #include "machine_peak.h"
 #include "model_options.h"
+#include "output.h"
 #include "runtime/bind.h"
 #include "runtime/device_code.h"
 #include "tensor_set.h"
@@ -97,14 +97,15 @@ void print_signature(const Engine& engine) {
   const auto line = [&](const char* what, int tensor) {
     std::vector<std::string> sizes;
     for (const Size& size : engine.tensors[tensor].shape) sizes.push_back(size.to_string());
-    fmt::print("{} {}  {}[{}]\n", what, engine.tensors[tensor].name, name_of(engine.tensors[tensor].type),
-               fmt::join(sizes, ", "));
+    print_to(stdout, "{} {}  {}[{}]\n", what, engine.tensors[tensor].name, name_of(engine.tensors[tensor].type),
+             fmt::join(sizes, ", "));
   };
-  fmt::print("{}, for {} threads of {}\n", engine.name.empty() ? "engine" : engine.name, engine.threads, engine.target);
-  for (const auto& [key, value] : engine.options) fmt::print("option {} = {}\n", key, value);
+  print_to(stdout, "{}, for {} threads of {}\n", engine.name.empty() ? "engine" : engine.name, engine.threads,
+           engine.target);
+  for (const auto& [key, value] : engine.options) print_to(stdout, "option {} = {}\n", key, value);
   for (const auto& [name, range] : engine.symbols) {
-    fmt::print("size {} = {} to {}, usually {}\n", name, range.min, range.max > 0 ? std::to_string(range.max) : "any",
-               range.opt);
+    print_to(stdout, "size {} = {} to {}, usually {}\n", name, range.min,
+             range.max > 0 ? std::to_string(range.max) : "any", range.opt);
   }
   for (const int input : engine.inputs) line("input ", input);
   for (const int output : engine.outputs) line("output", output);
@@ -153,27 +154,27 @@ void print_steps(const LoadedEngine& loaded, const Measurement* measured, const 
                std::string(name_of(step.kind)), step.kernel >= 0 ? engine.kernels[step.kernel].name : step.library,
                step.name, fmt::format("{}", fmt::join(step.operators, " + "))});
   }
-  fmt::print("\n{}", table.print());
+  print_to(stdout, "\n{}", table);
   if (measured && peak.gflops > 0) {
     const std::string half =
         peak.half_gflops > 0 ? fmt::format(", {:.0f} in products of halves", peak.half_gflops) : "";
-    fmt::print("{:.3f} ms in all; {}: {:.0f} GFLOP/s fp32{}, {:.1f} GB/s (caches may exceed it)\n", measured->total,
-               loaded.device ? "peaks" : "measured peaks", peak.gflops, half, peak.gigabytes_per_s);
+    print_to(stdout, "{:.3f} ms in all; {}: {:.0f} GFLOP/s fp32{}, {:.1f} GB/s (caches may exceed it)\n",
+             measured->total, loaded.device ? "peaks" : "measured peaks", peak.gflops, half, peak.gigabytes_per_s);
   }
 }
 
 /// Steps are timed one by one above; what a replayed run adds between kernels, or saves, shows here.
 void print_replay(const Measurement& measured) {
-  if (!measured.untraced.empty()) fmt::print("time between kernels: not known, {}\n", measured.untraced);
+  if (!measured.untraced.empty()) print_to(stdout, "time between kernels: not known, {}\n", measured.untraced);
   if (measured.activities.empty()) return;
   const ActivitySummary summary = summarize(measured.activities);
-  fmt::print("replayed: {} kernels, copies and fills in {:.3f} ms, {:.3f} ms of it between them ({:.1f} %)",
-             measured.activities.size(), summary.whole_us / 1000, summary.idle_us / 1000,
-             100 * summary.idle_us / summary.whole_us);
+  print_to(stdout, "replayed: {} kernels, copies and fills in {:.3f} ms, {:.3f} ms of it between them ({:.1f} %)",
+           measured.activities.size(), summary.whole_us / 1000, summary.idle_us / 1000,
+           100 * summary.idle_us / summary.whole_us);
   if (!summary.after_longest.empty()) {
-    fmt::print("; the longest pause, {:.1f} us, is before {}", summary.longest_idle_us, summary.after_longest);
+    print_to(stdout, "; the longest pause, {:.1f} us, is before {}", summary.longest_idle_us, summary.after_longest);
   }
-  fmt::print("\n");
+  print_to(stdout, "\n");
 }
 
 /// What each kernel's region was done with, and what lost against it; equal steps are told once.
@@ -192,16 +193,16 @@ void print_candidates(const Engine& engine) {
     table.add({std::to_string(s), way, time(step.milliseconds), "chosen"});
     for (const Candidate& lost : step.candidates) table.add({"", lost.name, time(lost.milliseconds), lost.reason});
   }
-  if (any) fmt::print("\n{}", table.print());
+  if (any) print_to(stdout, "\n{}", table);
 }
 
 /// Sizes of weights and arena, and the largest intermediate results.
 void print_memory(const Engine& engine, const Measurement* measured, const Bindings& bindings) {
   double weights = 0;
   for (const TensorData& constant : engine.constants) weights += static_cast<double>(constant.byte_count());
-  fmt::print("\nmemory: weights {}", bytes_text(weights));
-  if (measured) fmt::print(", arena {}", bytes_text(static_cast<double>(measured->arena_bytes)));
-  fmt::print(", {} kernels in {} units\n", engine.kernels.size(), engine.objects.size());
+  print_to(stdout, "\nmemory: weights {}", bytes_text(weights));
+  if (measured) print_to(stdout, ", arena {}", bytes_text(static_cast<double>(measured->arena_bytes)));
+  print_to(stdout, ", {} kernels in {} units\n", engine.kernels.size(), engine.objects.size());
   if (!measured) return;
   std::vector<std::pair<double, const EngineTensor*>> sizes;
   for (const EngineTensor& tensor : engine.tensors) {
@@ -216,7 +217,7 @@ void print_memory(const Engine& engine, const Measurement* measured, const Bindi
     const auto& [bytes, tensor] = sizes[i];
     table.add({bytes_text(bytes), fmt::format("{} to {}", tensor->first_step, tensor->last_step), tensor->name});
   }
-  fmt::print("{}", table.print());
+  print_to(stdout, "{}", table);
 }
 
 /// The Chrome trace format, which Perfetto and chrome://tracing open.
@@ -243,14 +244,18 @@ void write_trace(const std::string& path, const Engine& engine, const Measuremen
                       {"dur", activity.end_us - activity.begin_us}});
   }
   const nlohmann::json trace = {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
-  write_file(path, trace.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_output(path, trace.dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 int InspectCommand::run() const {
+  std::vector<std::string> files = inputs.files();
+  files.push_back(model.path());
+  check_output("--trace", trace, files);
   const auto loaded = model.load_engine();
+  check_output_unread("--trace", trace);
   const Engine& engine = *loaded->engine;
   if (text) {
-    fmt::print("{}", print(engine));
+    print_text(stdout, print(engine));
     return 0;
   }
   print_signature(engine);

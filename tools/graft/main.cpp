@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <sstream>
 #include <system_error>
 
 #include "base/error.h"
@@ -24,11 +25,15 @@ A first day:
   graft bench model.graft --size batch=8          how fast is it?
   graft inspect model.graft                       where does the time go?
 
-`graft COMMAND --help` explains a command. Exit status: 1 failure, 2 wrong usage.)";
+`graft help COMMAND` explains a command. Exit status: 1 failure, 2 wrong usage.)";
 
-int fail(int status, const std::string& message) {
+int fail(int status, const std::string& message) noexcept {
   clear_progress();
-  fmt::print(stderr, "graft: {}\n", message);
+  try {
+    print_to(stderr, "graft: {}\n", message);
+  } catch (const std::exception&) {
+    // Standard error is closed: the status is all that can be said.
+  }
   return status;
 }
 
@@ -53,6 +58,19 @@ int run_action(const Action& action) {
   }
 }
 
+/// What a command line that was not understood meant, or the help or version that it asked for.
+int explain(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string misspelt = error.get_exit_code() == 0 ? "" : describe_misspelling(app);
+  if (!misspelt.empty()) return fail(kUsage, misspelt);
+  std::ostringstream output, messages;
+  const bool good = app.exit(error, output, messages) == 0;
+  return run_action([&] {
+    print_text(stdout, output.str());
+    print_text(stderr, messages.str());
+    return good ? 0 : kUsage;
+  });
+}
+
 int main(int count, char** words) {
   CLI::App app("Graft compiles trained networks into engines that run fast on the machine you have.", "graft");
   app.footer(kExamples);
@@ -61,13 +79,13 @@ int main(int count, char** words) {
   app.get_formatter()->column_width(34);
   Action action;
   for (const auto add :
-       {add_compile, add_run, add_bench, add_check, add_inspect, add_opt, add_ops, add_env, add_cache}) {
+       {add_compile, add_run, add_bench, add_check, add_inspect, add_opt, add_ops, add_env, add_cache, add_help}) {
     add(app, action);
   }
   try {
     app.parse(count, words);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    return explain(app, error);
   }
   catch_interrupts();
   return run_action(action);

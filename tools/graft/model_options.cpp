@@ -3,12 +3,64 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <set>
+
 #include "base/error.h"
+#include "base/spelling.h"
 #include "console.h"
 #include "driver/compile.h"
 #include "driver/load.h"
 
 namespace graft {
+namespace {
+
+/// Choices that add up; of any other the last would silently win.
+constexpr std::string_view kRepeatable[] = {"dim", "shape", "min-shape", "opt-shape", "max-shape", "target", "disable"};
+
+/// The names of sizes that the inputs of an engine have.
+std::vector<std::string> input_symbols(const Engine& engine) {
+  std::set<std::string, std::less<>> symbols;
+  for (const int input : engine.inputs) {
+    for (const Size& size : engine.tensors[input].shape) size.collect_symbols(symbols);
+  }
+  return {symbols.begin(), symbols.end()};
+}
+
+}  // namespace
+
+Bindings chosen_sizes(const Engine& engine, const std::vector<std::string>& texts) {
+  const std::vector<std::string> names = input_symbols(engine);
+  Bindings sizes;
+  for (const std::string& text : texts) {
+    CompileOptions parsed;
+    try {
+      set_option(parsed, {"dim", text});
+    } catch (const Error&) {
+      throw UsageError(fmt::format("--size: '{}' is not NAME=SIZE with a whole size", text));
+    }
+    const auto& [name, range] = *parsed.dims.begin();
+    if (text.find(':', text.find('=')) != text.npos) {
+      throw UsageError(fmt::format("--size: '{}' is a range; a run has one size, NAME=SIZE", text));
+    }
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      throw UsageError(
+          names.empty() ? fmt::format("--size: all sizes of the inputs are fixed; there is no '{}'", name)
+                        : fmt::format("--size: no input has a size named '{}'; there are {}{}", name,
+                                      fmt::join(names, ", "), did_you_mean(name, names)));
+    }
+    if (!sizes.emplace(name, range.opt).second) throw UsageError(fmt::format("--size: '{}' was chosen twice", name));
+  }
+  return sizes;
+}
+
+void ModelOptions::check_repetition() const {
+  std::set<std::string> seen;
+  for (const auto& [key, value] : choices_) {
+    const bool adds_up = std::find(std::begin(kRepeatable), std::end(kRepeatable), key) != std::end(kRepeatable);
+    if (!seen.insert(key).second && !adds_up) throw UsageError(fmt::format("--{} was given twice; give it once", key));
+  }
+}
 
 void ModelOptions::add_choice(CLI::App& command, const std::string& flags, const std::string& key,
                               const std::string& help) {
@@ -25,7 +77,7 @@ void ModelOptions::add_choice(CLI::App& command, const std::string& flags, const
 void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
   command.add_option("MODEL", path_, model_help)->required()->type_name("FILE");
   add_choice(command, "--dim", "dim", "a size by the model's own name: batch=8, or a range batch=1:64, or with the\n"
-             "usual size batch=1:8:64; may be repeated");
+             "usual size batch=1:8:64; may be repeated for other names");
   add_choice(command, "--shapes", "shape", "the shape of an input: x:1x3x224x224; may be repeated");
   add_choice(command, "--min-shapes", "min-shape", "smallest shape of an input with symbolic axes");
   add_choice(command, "--opt-shapes", "opt-shape", "its usual shape (the largest where not given)");
@@ -43,14 +95,18 @@ void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
              "that need not be here: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (native);\n"
              "may be repeated for a plan that is ready for several");
   add_choice(command, "--record", "record", "take the choices of this plan, or of this text of a record, where they\n"
-             "fit; regions that it does not name are judged as --tune says");
+             "fit; regions that it does not name are judged as --tune says, and a warning\n"
+             "says how many it names are not used; one of which nothing fits is an error");
   add_choice(command, "--mode", "mode", "interpret: neither generated kernels nor libraries, for checking");
-  add_choice(command, "--disable", "disable", "passes and candidates to leave out, with commas between");
+  add_choice(command, "--disable", "disable",
+             "passes (`graft opt` lists them) and libraries (`graft env`) to leave out, with\n"
+             "commas between; may be repeated");
 }
 
 bool ModelOptions::is_plan() const { return path_.ends_with(".graft") || graft::is_plan(path_); }
 
 CompileOptions ModelOptions::compile_options() const {
+  check_repetition();
   CompileOptions options;
   for (const auto& [key, value] : choices_) {
     try {

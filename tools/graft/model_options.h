@@ -32,10 +32,15 @@ class ModelOptions {
 
  private:
   void add_choice(CLI::App& command, const std::string& flags, const std::string& key, const std::string& help);
+  void check_repetition() const;
 
   std::string path_;
   std::vector<std::pair<std::string, std::string>> choices_;
 };
+
+/// What --size chose, by name. Throws UsageError for a name that no input of the engine has, one that comes twice, or a
+/// text that is not NAME=SIZE.
+Bindings chosen_sizes(const Engine& engine, const std::vector<std::string>& texts);
 
 /// A fault of the command line, as opposed to one of the model or the machine: the process ends with 2.
 class UsageError : public std::runtime_error {

@@ -90,7 +90,8 @@ class NpzFile {
 
 /// All tensors of an .npz file in the types that are on record there.
 NamedTensors read_npz(const std::string& path);
-/// Writes an .npz file, whole or not at all.
+/// Writes an .npz file, whole or not at all; entries have the names of the tensors as far as these are safe
+/// (entry_name.h).
 void write_npz(const std::string& path, const NamedTensors& tensors);
 
 }  // namespace graft

@@ -132,7 +132,7 @@ PendingTensor pend_npy(const NpyHeader& header, DType type, uint64_t file_bytes,
 }
 
 void write_npy(const std::string& path, const TensorData& tensor) {
-  AtomicFile file(path);
+  OutputFile file(path);
   file.write(print_npy_header(tensor, path));
   file.write(npy_data(tensor).bytes());
   file.commit();

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "entry_name.h"
 #include "npy.h"
 #include "zip_format.h"
 
@@ -163,6 +165,7 @@ class NpzFile::Archive {
     const uint64_t begin = uint64_t{local} + kLocalBytes + number(local + 26, 2) + number(local + 28, 2);
     entry.data = text(begin, packed);
     if (entry.name.ends_with(".npy")) entry.name.resize(entry.name.size() - 4);
+    entry.name = name_of_entry(entry.name);
     entries_.push_back(std::move(entry));
     return {local, begin + packed};
   }

@@ -12,7 +12,7 @@
 #include "base/cuda_library.h"
 #include "base/environment.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/spelling.h"
 #include "commands.h"
 #include "console.h"
 #include "device/cuda/describe_gpus.h"
@@ -34,13 +34,18 @@ int list_passes() {
   Table table("ll");
   table.add({"pass", "purpose"});
   for (const Pass& pass : pipeline()) table.add({std::string(pass.name), std::string(pass.purpose)});
-  fmt::print("{}", table.print());
+  print_to(stdout, "{}", table);
   return 0;
 }
 
 int run_passes_on(const ModelOptions& model, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    if (!find_pass(name)) throw UsageError(fmt::format("--pass: there is no pass '{}'; `graft opt` lists them", name));
+    if (find_pass(name)) continue;
+    std::vector<std::string> known;
+    for (const Pass& pass : pipeline()) known.emplace_back(pass.name);
+    const std::string meant = did_you_mean(name, known);
+    throw UsageError(
+        fmt::format("--pass: there is no pass '{}'{} `graft opt` lists them", name, meant.empty() ? ";" : meant));
   }
   const CompileOptions options = model.compile_options();
   Graph graph = import_model({.path = model.path()}, options);
@@ -49,9 +54,9 @@ int run_passes_on(const ModelOptions& model, const std::vector<std::string>& nam
   run_pass(graph, *find_pass("infer"), context);
   for (const std::string& name : names) {
     const bool changed = run_pass(graph, *find_pass(name), context);
-    fmt::print(stderr, "{}{}\n", name, changed ? "" : " (unchanged)");
+    print_to(stderr, "{}{}\n", name, changed ? "" : " (unchanged)");
   }
-  fmt::print("{}", print(graph));
+  print_text(stdout, print(graph));
   return 0;
 }
 
@@ -65,20 +70,20 @@ int list_operators(const std::string& part) {
     table.add({name, std::to_string(op.since), std::string(op.doc)});
     ++count;
   }
-  fmt::print("{}{} operators\n", table.print(), count);
+  print_to(stdout, "{}{} operators\n", table, count);
   return count > 0 ? 0 : 1;
 }
 
 /// The GPUs with what compiles for them, or in one sentence why there are none.
 void print_gpus() {
-  fmt::print("GPU driver       {}\n", describe_cuda_driver());
-  for (const std::string& gpu : describe_gpus()) fmt::print("GPU              {}\n", gpu);
+  print_to(stdout, "GPU driver       {}\n", describe_cuda_driver());
+  for (const std::string& gpu : describe_gpus()) print_to(stdout, "GPU              {}\n", gpu);
   const Target target = find_target("sm_90a");
   const std::string missing = why_no_generator(target);
   const CudaLibrary compiler = open_cuda_library("nvrtc", {13, 12});  // the generator looks in the same places
   const std::string where = compiler.handle ? compiler.path : compiler.missing;
-  fmt::print("CUDA generator   {}\n",
-             missing.empty() ? fmt::format("{} ({})", generator_version(target), where) : "none: " + missing);
+  print_to(stdout, "CUDA generator   {}\n",
+           missing.empty() ? fmt::format("{} ({})", generator_version(target), where) : "none: " + missing);
 }
 
 int print_environment() {
@@ -87,25 +92,25 @@ int print_environment() {
   for (const VariableInfo& row : all_variables()) {
     table.add({std::string(row.name), value_of(row.variable), std::string(row.meaning)});
   }
-  fmt::print("graft {}\n\n{}\n", GRAFT_VERSION, table.print());
+  print_to(stdout, "graft {}\n\n{}\n", GRAFT_VERSION, table);
   const Target machine = host_cpu();
   const std::string missing = why_no_generator(machine);
   const KernelCache cache;
-  fmt::print("machine          {}\n", print(machine));
-  fmt::print("code generator   {}\n", missing.empty() ? generator_version(machine) : "none: " + missing);
+  print_to(stdout, "machine          {}\n", print(machine));
+  print_to(stdout, "code generator   {}\n", missing.empty() ? generator_version(machine) : "none: " + missing);
   for (const LibraryInfo& library : all_libraries()) {
     const std::string name(library.name), no_library = why_no_library(name);
-    fmt::print("{:<16} {}\n", name, no_library.empty() ? library_version(name) : "none: " + no_library);
+    print_to(stdout, "{:<16} {}\n", name, no_library.empty() ? library_version(name) : "none: " + no_library);
   }
-  fmt::print("kernel cache     {}{}\n", cache.directory(),
-             cache.problem().empty() ? "" : fmt::format(" (not used: {})", cache.problem()));
+  print_to(stdout, "kernel cache     {}{}\n", cache.directory(),
+           cache.problem().empty() ? "" : fmt::format(" (not used: {})", cache.problem()));
   print_gpus();
   return 0;
 }
 
 /// The cache, or the reason why there is none.
 void check_cache(const KernelCache& cache) {
-  if (!cache.problem().empty()) throw Error(ErrorKind::kDevice, cache.problem());
+  if (!cache.problem().empty()) throw Error(ErrorKind::kDevice, cache.problem(), cache.directory());
 }
 
 int list_cache() {
@@ -120,7 +125,7 @@ int list_cache() {
     if (localtime_r(&seconds, &local)) std::strftime(text, sizeof text, "%F %T", &local);
     table.add({entry.name, std::to_string(entry.bytes), text});
   }
-  fmt::print("{}{}: {}\n", table.print(), cache.directory(), bytes_text(static_cast<double>(cache.size())));
+  print_to(stdout, "{}{}: {}\n", table, cache.directory(), bytes_text(static_cast<double>(cache.size())));
   return 0;
 }
 
@@ -148,7 +153,7 @@ void add_ops(CLI::App& app, Action& action) {
   sub->callback([=, &action] {
     action = [=] {
       if (!*as_json) return list_operators(*part);
-      fmt::print("{}", operators_json());
+      print_text(stdout, operators_json());
       return 0;
     };
   });
@@ -169,7 +174,7 @@ void add_cache(CLI::App& app, Action& action) {
     action = [] {
       const KernelCache cache;
       check_cache(cache);
-      fmt::print("{} in {}\n", bytes_text(static_cast<double>(cache.size())), cache.directory());
+      print_to(stdout, "{} in {}\n", bytes_text(static_cast<double>(cache.size())), cache.directory());
       return 0;
     };
   });
@@ -177,7 +182,7 @@ void add_cache(CLI::App& app, Action& action) {
     action = [] {
       KernelCache cache;
       check_cache(cache);
-      fmt::print("removed {} entries\n", cache.clear());
+      print_to(stdout, "removed {} entries\n", cache.clear());
       return 0;
     };
   });

@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "console.h"
 #include "model_options.h"
+#include "output.h"
 #include "tensor_set.h"
 
 namespace graft {
@@ -25,6 +26,7 @@ struct RunCommand {
   ToleranceOptions tolerance;
 
   int run() const;
+  std::vector<std::string> files_read() const;
   FindTensor find_reference(const Engine& engine, const std::vector<TensorData>& given, size_t results) const;
 };
 
@@ -44,6 +46,13 @@ std::string summary(const TensorData& tensor) {
   return fmt::format("{:.5g} to {:.5g}: {}", low, high, text);
 }
 
+/// What may not be replaced by the results.
+std::vector<std::string> RunCommand::files_read() const {
+  std::vector<std::string> files = inputs.files();
+  for (const std::string& file : {model.path(), reference, reference_model}) files.push_back(file);
+  return files;
+}
+
 FindTensor RunCommand::find_reference(const Engine& engine, const std::vector<TensorData>& given,
                                       size_t results) const {
   if (reference != "onnxruntime") return open_reference(reference, results);
@@ -56,7 +65,10 @@ FindTensor RunCommand::find_reference(const Engine& engine, const std::vector<Te
 }
 
 int RunCommand::run() const {
+  check_output("--output", output, files_read());
+  check_no_terminal("--output", output, "an .npz file");
   const auto engine = model.load_engine();
+  check_output_unread("--output", output);
   OutputBuffers buffers(*engine->engine);
   if (!outputs.empty()) buffers.select(outputs);
   if (!output.empty()) check_path_for_tensors(output, buffers.count());
@@ -70,7 +82,9 @@ int RunCommand::run() const {
   if (!reference.empty()) {
     return compare_tensors(results, find_reference(*engine->engine, given, results.size()), tolerance) ? 0 : 1;
   }
-  for (const auto& [name, tensor] : results) fmt::print("{}  {}  {}\n", name, describe(tensor), summary(tensor));
+  for (const auto& [name, tensor] : results) {
+    print_to(message_stream(output), "{}  {}  {}\n", name, describe(tensor), summary(tensor));
+  }
   return 0;
 }
 
@@ -81,7 +95,8 @@ void add_run(CLI::App& app, Action& action) {
   const auto command = std::make_shared<RunCommand>();
   command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
   command->inputs.add_to(*sub);
-  sub->add_option("-o,--output", command->output, "where the results go: FILE.npz, or FILE.npy for one output")
+  sub->add_option("-o,--output", command->output,
+                  "where the results go: FILE.npz, or FILE.npy for one output; - is standard output, as .npz")
       ->type_name("FILE");
   sub->add_option("--outputs", command->outputs,
                   "which results to print, save and compare, by name: logits,hidden (all of them)")

@@ -28,14 +28,18 @@ std::string find_python() {
 }
 
 constexpr const char* kScript = R"python(
-import ctypes, sys
+import ctypes, sys, urllib.parse
 try:
     import numpy, onnxruntime
 except ImportError as error:
     sys.exit(f"{error}: pip install onnxruntime, or give --reference FILE.npz")
+# Names of the model may be in messages; the logger would print them as they are.
+def shown(text):
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+sys.excepthook = lambda kind, error, trace: print("onnxruntime:", shown(str(error)), file=sys.stderr)
 model, given, results = sys.argv[1:]
 options = onnxruntime.SessionOptions()
-options.log_severity_level = 3
+options.log_severity_level = 4
 session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 # Types that numpy lacks: their code in ONNX and their bits.
 foreign = {"tensor(bfloat16)": (16, numpy.uint16), "tensor(float8e4m3fn)": (17, numpy.uint8),
@@ -54,7 +58,8 @@ def array_of(value):
     count = int(numpy.prod(value.shape(), dtype=numpy.int64))
     place = (ctypes.c_char * (count * bits.itemsize)).from_address(value.data_ptr())
     return numpy.frombuffer(place, bits).reshape(value.shape()).copy()
-values = session.run_with_ort_values(None, {name: value_of(name, array) for name, array in numpy.load(given).items()})
+inputs = {urllib.parse.unquote(name): array for name, array in numpy.load(given).items()}
+values = session.run_with_ort_values(None, {name: value_of(name, array) for name, array in inputs.items()})
 numpy.savez(results, **{out.name: array_of(value) for out, value in zip(session.get_outputs(), values)})
 )python";
 

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "console.h"
 #include "model_options.h"
+#include "output.h"
 #include "random_tensor.h"
 #include "runtime/bind.h"
 #include "runtime/device_code.h"
@@ -86,18 +87,13 @@ void InputOptions::add_to(CLI::App& command) {
   command.add_option("--seed", seed_, "of the random inputs")->capture_default_str()->group("Inputs");
 }
 
-/// What --size says.
-void InputOptions::bind_given_sizes() const {
-  bindings_.clear();
-  for (const std::string& text : sizes_) {
-    CompileOptions parsed;
-    try {
-      set_option(parsed, {"dim", text});
-    } catch (const Error&) {
-      throw UsageError(fmt::format("--size: '{}' is not NAME=SIZE", text));
-    }
-    bindings_[parsed.dims.begin()->first] = parsed.dims.begin()->second.opt;
+std::vector<std::string> InputOptions::files() const {
+  std::vector<std::string> paths;
+  for (const std::string& text : inputs_) {
+    const size_t equals = text.ends_with(".npz") ? text.npos : text.find('=');
+    paths.push_back(equals == text.npos ? text : text.substr(equals + 1));
   }
+  return paths;
 }
 
 std::vector<PendingTensor> InputOptions::open_files(const Engine& engine) const {
@@ -143,14 +139,20 @@ PendingTensor InputOptions::random_input(const Engine& engine, size_t number) co
 }
 
 std::vector<TensorData> InputOptions::read(const Engine& engine) const {
-  bind_given_sizes();
+  bindings_ = chosen_sizes(engine, sizes_);
   std::vector<PendingTensor> pending = open_files(engine);
   // Sizes that files settle hold for the random inputs beside them.
   for (size_t i = 0; i < pending.size(); ++i) {
     const EngineTensor& input = engine.tensors[engine.inputs[i]];
     if (!pending[i] || pending[i].shape.size() != input.shape.size()) continue;
     for (size_t axis = 0; axis < input.shape.size(); ++axis) {
-      if (const auto symbol = input.shape[axis].as_symbol()) bindings_.emplace(*symbol, pending[i].shape[axis]);
+      const auto symbol = input.shape[axis].as_symbol();
+      if (!symbol) continue;
+      const auto [known, fresh] = bindings_.emplace(*symbol, pending[i].shape[axis]);
+      GRAFT_USER_CHECK(fresh || known->second == pending[i].shape[axis], kInvalidArgument,
+                       fmt::format("axis {} is {} in its file, and '{}' is {} by --size or another file", axis,
+                                   pending[i].shape[axis], *symbol, known->second),
+                       fmt::format("input '{}'", input.name));
     }
   }
   for (size_t i = 0; i < pending.size(); ++i) {
@@ -235,13 +237,13 @@ void DeviceTensors::run(Session& session) {
 }
 
 void check_path_for_tensors(const std::string& path, size_t count) {
-  GRAFT_USER_CHECK(path.ends_with(".npz") || (path.ends_with(".npy") && count == 1), kInvalidArgument,
+  GRAFT_USER_CHECK(path == "-" || path.ends_with(".npz") || (path.ends_with(".npy") && count == 1), kInvalidArgument,
                    fmt::format("{} outputs go into an .npz file, one alone also into .npy", count), path);
 }
 
 void write_tensors(const std::string& path, const NamedTensors& tensors) {
   check_path_for_tensors(path, tensors.size());
-  if (path.ends_with(".npz")) return write_npz(path, tensors);
+  if (path == "-" || path.ends_with(".npz")) return write_npz(output_path(path), tensors);
   write_npy(path, tensors[0].second);
 }
 

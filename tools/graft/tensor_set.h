@@ -26,9 +26,10 @@ class InputOptions {
   /// One tensor per input of the engine, in its order. Types, shapes and memory are checked before anything is read
   /// or made up: throws invalid_argument or out_of_memory naming file, input and remedy.
   std::vector<TensorData> read(const Engine& engine) const;
+  /// The files that were named.
+  std::vector<std::string> files() const;
 
  private:
-  void bind_given_sizes() const;
   std::vector<PendingTensor> open_files(const Engine& engine) const;
   PendingTensor random_input(const Engine& engine, size_t number) const;
 
@@ -76,7 +77,8 @@ class DeviceTensors {
   std::vector<BufferView> inputs_, outputs_;
 };
 
-/// Throws invalid_argument unless the path ends like a file for `count` tensors: .npz, or .npy for one.
+/// Throws invalid_argument unless the path ends like a file for `count` tensors: .npz, or .npy for one; `-` is
+/// standard output, in the form of .npz.
 void check_path_for_tensors(const std::string& path, size_t count);
 /// Writes tensors into such a file.
 void write_tensors(const std::string& path, const NamedTensors& tensors);

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "entry_name.h"
 #include "npy.h"
 #include "zip_format.h"
 
@@ -35,10 +37,13 @@ std::string type_comment(const TensorData& tensor, std::string_view header) {
 void write_npz(const std::string& path, const NamedTensors& tensors) {
   // Neither the time nor the system is recorded: the same tensors give the same file.
   constexpr uint64_t kVersion = 20, kUtf8 = 1 << 11, kFirstOfJanuary1980 = 0x21;
-  AtomicFile file(path);
+  OutputFile file(path);
   std::string directory;
   for (const auto& [name, tensor] : tensors) {
-    const std::string title = name + ".npy", header = print_npy_header(tensor, fmt::format("{}: {}", path, name));
+    const std::string title = entry_name(name) + ".npy";
+    const std::string header = print_npy_header(tensor, fmt::format("{}: {}", path, name));
+    GRAFT_USER_CHECK(title.size() <= UINT16_MAX, kUnsupported, "the name of a tensor is too long for an .npz file",
+                     path);
     const std::string comment = type_comment(tensor, header);
     const TensorData data = npy_data(tensor);
     const uint64_t size = header.size() + data.bytes().size(), offset = file.size();
