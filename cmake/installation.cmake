@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cmake --install build`: a tree that can be moved, with find_package(graft) and what the modules
 # need beside them.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/graft)
 
@@ -15,9 +14,11 @@ if(TARGET graft_command)
   install(TARGETS graft_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 if(TARGET graft_onednn)
-  get_target_property(library DNNL::dnnl IMPORTED_LOCATION_RELEASE)
-  get_target_property(soname DNNL::dnnl IMPORTED_SONAME_RELEASE)
-  install(PROGRAMS ${library} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME ${soname})
+  set(onednn_users graft_onednn)
+  if(TARGET graft_onednn_tests)
+    list(APPEND onednn_users graft_onednn_tests)
+  endif()
+  graft_carry(DNNL::dnnl ${onednn_users})
 endif()
 
 install(EXPORT graft-targets NAMESPACE graft:: FILE graft-targets.cmake

@@ -3,6 +3,10 @@
 set(GRAFT_SANITIZE "" CACHE STRING "Sanitizers for the whole build: address,undefined or thread")
 option(GRAFT_FUZZ "Build the fuzz targets of tests/fuzz (needs clang)" OFF)
 option(GRAFT_TESTS "Build the tests" ON)
+# What a machine may lack can be hidden, to build what such a machine builds: tests/hidden does.
+option(GRAFT_CUDA_TOOLKIT "Use the headers of a CUDA toolkit: cuBLASLt and cuDNN as candidates" ON)
+option(GRAFT_LLVM "Use LLVM: CPU kernels are generated" ON)
+option(GRAFT_ONEDNN "Use oneDNN as a candidate on CPUs" ON)
 set(GRAFT_PYTHON_PREFIX ${CMAKE_SOURCE_DIR}/.deps/venv CACHE PATH
   "The project's Python folder, made by ./dev; oneDNN and the Python tests are found here")
 
@@ -31,6 +35,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   target_compile_options(graft_warnings INTERFACE -Wno-restrict)
 endif()
 
+# The build tree has the layout of an installed one, and its programs and modules look for libraries at the same places:
+# what CMake would edit on installation is padded with empty entries, which are the current folder.
+set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib")
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)  # what lies outside the project and outside the system's folders
 # Where a library looks for its own libraries also holds for what those need in turn: an installed tree, and
 # the bundle, find everything inside themselves. (DT_RPATH; the newer DT_RUNPATH reaches one step only.)
 add_link_options(-Wl,--disable-new-dtags)

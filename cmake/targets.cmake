@@ -75,12 +75,14 @@ function(graft_public_library name)
   graft_seal(${name} public_exports.map)
 endfunction()
 
-# graft_module(NAME FOLDER [LINKS ...] [INCLUDES ...]): libgraft_NAME.so from FOLDER, opened at run
-# time, with its own hidden copy of the core. Its objects are also a library, for the module's tests.
+# graft_module(NAME FOLDER [WHEN VARIABLE] [LINKS ...] [INCLUDES ...]): libgraft_NAME.so from FOLDER, opened at run
+# time, with its own hidden copy of the core. Its objects are also a library, for the module's tests. It is left out
+# where the variable is false, and its name is known all the same: tests of that name are left out with it.
 function(graft_module name folder)
-  cmake_parse_arguments(arg "" "" "LINKS;INCLUDES" ${ARGN})
+  cmake_parse_arguments(arg "" "WHEN" "LINKS;INCLUDES" ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY graft_module_names ${name})
   graft_sources(sources ${folder})
-  if(NOT sources)
+  if(NOT sources OR (arg_WHEN AND NOT ${arg_WHEN}))
     return()
   endif()
   add_library(graft_${name}_objects OBJECT ${sources})
@@ -92,4 +94,15 @@ function(graft_module name folder)
   target_link_libraries(graft_${name} PRIVATE graft_core ${arg_LINKS})
   graft_seal(graft_${name} module_exports.map)
   set_property(GLOBAL APPEND PROPERTY graft_modules graft_${name})
+endfunction()
+
+# graft_carry(LIBRARY TARGET...): the library lies beside ours, in the build tree as in an installed one, and the
+# targets look for it nowhere else.
+function(graft_carry library)
+  get_target_property(file ${library} IMPORTED_LOCATION_RELEASE)
+  get_target_property(soname ${library} IMPORTED_SONAME_RELEASE)
+  file(MAKE_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+  file(CREATE_LINK ${file} ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/${soname} SYMBOLIC)
+  install(PROGRAMS ${file} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME ${soname})
+  set_target_properties(${ARGN} PROPERTIES INSTALL_RPATH_USE_LINK_PATH OFF)
 endfunction()

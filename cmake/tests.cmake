@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/<kind>/*.cpp becomes the binary graft_<kind>_tests (graft_op_tests for tests/ops); test_*.py
-# and run.py become ctest entries. The label `core` is what `./dev test` runs, `all` what
-# `./dev test all` adds.
+# tests/<kind>/*.cpp becomes the binary graft_<kind>_tests (graft_op_tests for tests/ops), except where the module of
+# that name is not built; test_*.py and run.py become ctest entries. The label `core` is what `./dev test` runs, `all`
+# what `./dev test all` adds.
 if(NOT GRAFT_TESTS)
   return()
 endif()
@@ -23,10 +23,21 @@ if(support_sources)
   target_link_libraries(graft_test_support INTERFACE graft_test_support_objects)
 endif()
 
-# One binary per kind; a kind named like a module is linked with that module's objects.
+# A ctest entry that is skipped and says why in one line.
+function(graft_add_skipped name label reason)
+  add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "SKIPPED: ${reason}")
+  set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_REGULAR_EXPRESSION "^SKIPPED")
+endfunction()
+
+# One binary per kind. A kind named like a module is linked with that module's objects, and skipped without them.
+get_property(module_names GLOBAL PROPERTY graft_module_names)
 function(graft_add_tests kind label)
   graft_sources(sources tests/${kind})
   if(NOT sources)
+    return()
+  endif()
+  if(kind IN_LIST module_names AND NOT TARGET graft_${kind}_objects)
+    graft_add_skipped(${kind} ${label} "this build has no libgraft_${kind}")
     return()
   endif()
   string(REGEX REPLACE "^ops$" "op" stem ${kind})
@@ -41,9 +52,9 @@ function(graft_add_tests kind label)
   if(kind STREQUAL "emulator")
     target_link_libraries(${name} PRIVATE
       graft_cuda_objects -Wl,--no-as-needed graft_emulated_cuda graft_emulated_nvrtc)
+    set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../emulator")
   endif()
   # `./dev bundle` takes them along; `cmake --install` does not unless it is asked for the component.
-  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
   if(NOT kind STREQUAL "emulator")  # which needs the sources and a compiler
     install(TARGETS ${name} RUNTIME DESTINATION libexec COMPONENT tests EXCLUDE_FROM_ALL)
   endif()

@@ -15,6 +15,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/own_path.h"
+
 namespace graft {
 namespace {
 
@@ -70,11 +72,9 @@ std::vector<std::string> places() {
   const auto add_python = [&](const std::string& root) {
     folders.push_back(root + "/lib/python3*/site-packages/nvidia/*/lib");
   };
-  Dl_info self{};
-  if (dladdr(reinterpret_cast<const void*>(&matching_files), &self) && self.dli_fname) {
+  if (const std::string self = own_path(); !self.empty()) {
     // <site-packages>/graft/lib/libgraft.so, or <project>/build/lib/libgraft.so beside <project>/.deps
-    const std::string path(self.dli_fname);
-    const std::string folder = path.find('/') == path.npos ? "." : path.substr(0, path.rfind('/'));
+    const std::string folder = self.substr(0, self.rfind('/'));
     for (const char* up : {"/..", "/../.."}) folders.push_back(folder + up + "/nvidia/*/lib");
     add_python(folder + "/../../.deps/venv");
   }
@@ -103,11 +103,19 @@ CudaLibrary already_open(const std::string& name) {
   return library;
 }
 
-}  // namespace
+/// Opens what the library opens later by its bare name, and which no path of the loader's leads to where the library
+/// comes from a package of Python's: libnvrtc-builtins beside libnvrtc. A library that is open is found by its name.
+void open_companions(const CudaLibrary& library, std::string_view stem) {
+  const size_t end = library.path.rfind('/');
+  if (!library.handle || end == library.path.npos) return;
+  const std::string folder = library.path.substr(0, end);
+  for (const std::string& file : matching_files(fmt::format("{}/lib{}-builtins.so*", folder, stem))) {
+    dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);  // one that does not open is the library's to report
+  }
+}
 
-void* CudaLibrary::find(const char* function) const { return handle ? dlsym(handle, function) : nullptr; }
-
-CudaLibrary open_cuda_library(std::string_view stem, std::initializer_list<int> versions) {
+/// As open_cuda_library, without the companions.
+CudaLibrary open_alone(std::string_view stem, std::initializer_list<int> versions) {
   CudaLibrary library;
   std::string fault;
   const auto open = [&](const std::string& path) {
@@ -138,6 +146,16 @@ CudaLibrary open_cuda_library(std::string_view stem, std::initializer_list<int> 
                                         "pip's NVIDIA package of it",
                                         fmt::join(names, " or "))
                                   : fmt::format("{} does not open: {}", names.front(), fault);
+  return library;
+}
+
+}  // namespace
+
+void* CudaLibrary::find(const char* function) const { return handle ? dlsym(handle, function) : nullptr; }
+
+CudaLibrary open_cuda_library(std::string_view stem, std::initializer_list<int> versions) {
+  CudaLibrary library = open_alone(stem, versions);
+  open_companions(library, stem);
   return library;
 }
 

@@ -21,7 +21,8 @@ struct CudaLibrary {
 /// Opens libSTEM.so of the first of these major versions that is found: the one that the process has open already; in
 /// the folders of pip's packages (`nvidia/*/lib` beside this code, below the project's .deps, VIRTUAL_ENV,
 /// CONDA_PREFIX, the environment of the first python3 in PATH and the system's Python); in a CUDA toolkit (CUDA_HOME,
-/// CUDA_PATH, /usr/local/cuda); along the loader's own paths. Thread-safe.
+/// CUDA_PATH, /usr/local/cuda); along the loader's own paths. libSTEM-builtins beside it is opened with it, since NVRTC
+/// looks for its own only along the loader's paths. Thread-safe.
 ///
 ///   const CudaLibrary library = open_cuda_library("cublasLt", {13, 12});
 ///   if (!library.handle) throw Error(ErrorKind::kDevice, library.missing);

@@ -4,27 +4,15 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/own_path.h"
 
 namespace graft {
-
-std::string own_path() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_path), &info) && info.dli_fname &&
-      std::string_view(info.dli_fname).find('/') != std::string_view::npos) {
-    return info.dli_fname;
-  }
-  char* resolved = realpath("/proc/self/exe", nullptr);
-  std::string path = resolved ? resolved : "";
-  std::free(resolved);
-  return path;
-}
 
 std::string find_module(const std::string& name) {
   const std::string folder = directory_of(own_path());

@@ -6,9 +6,6 @@
 
 namespace graft {
 
-/// The file that holds this code: libgraft.so or the program.
-std::string own_path();
-
 /// The path of libgraft_NAME.so beside this code or in ../lib of it, never along the system's search path. Empty when
 /// there is none.
 std::string find_module(const std::string& name);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening NVIDIA's libraries: where they are looked for, and what is said when they are not there.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -144,6 +145,30 @@ TEST(CudaLibrary, the_virtual_environment_that_is_active_comes_first) {
   const Variable variable("VIRTUAL_ENV", active.string());
   EXPECT_EQ(open_cuda_library("graftactive", {13}).path,
             active / "lib/python3.12/site-packages/nvidia/some/lib/libgraftactive.so.13");
+}
+
+TEST(CudaLibrary, what_it_opens_later_by_name_is_opened_from_its_folder) {
+  // Stands for libnvrtc-builtins: a part of glibc that this program does without.
+  constexpr const char* kCompanion = "libanl.so.1";
+  const fs::path companion = file_of("libc.so.6").parent_path() / kCompanion;
+  if (!fs::exists(companion)) GTEST_SKIP() << companion << " is not installed";
+  ASSERT_EQ(dlopen(kCompanion, RTLD_NOW | RTLD_NOLOAD), nullptr);
+  const CudaHome home;
+  put_library(home.library("libgraftwhole.so.13"));
+  fs::create_symlink(companion, home.library("libgraftwhole-builtins.so.13.0"));
+  ASSERT_NE(open_cuda_library("graftwhole", {13}).handle, nullptr);
+  EXPECT_NE(dlopen(kCompanion, RTLD_NOW | RTLD_NOLOAD), nullptr);
+}
+
+TEST(CudaLibrary, one_beside_the_current_folder_is_not_taken) {
+  const Folder folder("graft-current-");
+  put_library(folder.path() / "nvidia/some/lib/libgraftstray.so.13");
+  fs::create_directories(folder.path() / "bin");
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path() / "bin");
+  const CudaLibrary library = open_cuda_library("graftstray", {13});
+  fs::current_path(before);
+  EXPECT_EQ(library.handle, nullptr) << library.path;
 }
 
 TEST(CudaLibrary, one_that_the_process_has_open_is_taken_as_it_is) {
