@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/<kind>/*.cpp becomes the binary graft_<kind>_tests (graft_op_tests for tests/ops), except where the module of
 # that name is not built; test_*.py and run.py become ctest entries. The label `core` is what `./dev test` runs, `all`
-# what `./dev test all` adds.
+# what `./dev test all` adds; each test also has its kind as a label, by which ctest sums up the seconds.
 if(NOT GRAFT_TESTS)
   return()
 endif()
 enable_testing()
 graft_require(GTest)
 include(GoogleTest)
-set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator)
+set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator rpath)
 set(graft_own_commands bench mutate replay)  # their run.py is a command of ./dev, not a test
 
 graft_sources(support_sources tests/support)
@@ -26,7 +26,7 @@ endif()
 # A ctest entry that is skipped and says why in one line.
 function(graft_add_skipped name label reason)
   add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "SKIPPED: ${reason}")
-  set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_REGULAR_EXPRESSION "^SKIPPED")
+  set_tests_properties(${name} PROPERTIES LABELS "${label};${name}" SKIP_REGULAR_EXPRESSION "^SKIPPED")
 endfunction()
 
 # One binary per kind. A kind named like a module is linked with that module's objects, and skipped without them.
@@ -60,10 +60,10 @@ function(graft_add_tests kind label)
   endif()
   if(kind STREQUAL "ops")
     add_test(NAME ops COMMAND ${name})
-    set_tests_properties(ops PROPERTIES LABELS ${label} TIMEOUT 1200)
+    set_tests_properties(ops PROPERTIES LABELS "${label};ops" TIMEOUT 1200)
   else()
     gtest_discover_tests(${name} TEST_PREFIX "${kind}: " DISCOVERY_MODE PRE_TEST
-      PROPERTIES LABELS ${label} TIMEOUT 600)
+      PROPERTIES LABELS "${label}\\;${kind}" TIMEOUT 600)
   endif()
 endfunction()
 
@@ -117,7 +117,7 @@ function(graft_add_python_tests kind folder label)
     list(APPEND added ${kind})
   endif()
   if(added)
-    set_tests_properties(${added} PROPERTIES LABELS ${label} TIMEOUT 3600
+    set_tests_properties(${added} PROPERTIES LABELS "${label};${kind}" TIMEOUT 3600
       ENVIRONMENT "GRAFT_BUILD=${CMAKE_BINARY_DIR}")
   endif()
 endfunction()
@@ -143,7 +143,7 @@ endforeach()
 function(graft_add_emulated name label binary filter)
   add_test(NAME emulated-${name} COMMAND ${binary} --gtest_brief=1 --gtest_filter=${filter})
   set(preload LD_PRELOAD=${emulator_folder}/libcuda.so.1:${emulator_folder}/libnvrtc.so.13)
-  set_tests_properties(emulated-${name} PROPERTIES LABELS ${label} TIMEOUT 1200
+  set_tests_properties(emulated-${name} PROPERTIES LABELS "${label};emulated" TIMEOUT 1200
     ENVIRONMENT "${preload};GRAFT_TEST_DEVICE=cuda;GRAFT_DISABLE=cublaslt,cudnn;GRAFT_CACHE=/dev/null;${ARGN}")
 endfunction()
 if(NOT GRAFT_SANITIZE)
@@ -164,7 +164,7 @@ graft_add_python_tests(bench ${CMAKE_SOURCE_DIR}/bench all)
 # The pages that `./dev docs` writes are those that this build would write.
 if(TARGET graft_command)
   add_test(NAME docs COMMAND ${GRAFT_PYTHON_PREFIX}/bin/python ${CMAKE_SOURCE_DIR}/tools/docs/run.py --check)
-  set_tests_properties(docs PROPERTIES LABELS all ENVIRONMENT "GRAFT_BUILD=${CMAKE_BINARY_DIR}")
+  set_tests_properties(docs PROPERTIES LABELS "all;docs" ENVIRONMENT "GRAFT_BUILD=${CMAKE_BINARY_DIR}")
 endif()
 
 # Tests that need a build of their own: ./dev makes it, the first time in minutes.
@@ -172,7 +172,7 @@ function(graft_add_own_build name folder)
   graft_sources(sources ${folder})
   if(sources AND NOT GRAFT_SANITIZE)
     add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/dev ${ARGN})
-    set_tests_properties(${name} PROPERTIES LABELS all TIMEOUT 3600 RUN_SERIAL ON)
+    set_tests_properties(${name} PROPERTIES LABELS "all;${name}" TIMEOUT 3600 RUN_SERIAL ON)
   endif()
 endfunction()
 graft_add_own_build(fuzz tests/fuzz fuzz 30)

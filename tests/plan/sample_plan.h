@@ -6,6 +6,7 @@
 
 #include "driver/compile.h"
 #include "driver/load.h"
+#include "modules/kernel_source.h"
 
 namespace graft {
 
@@ -49,6 +50,9 @@ inline Compiled sample_compiled(int64_t columns = 40, std::vector<std::string> t
   options.targets = std::move(targets);
   return compile_from(sample_graph(columns), Stage::kImport, options);
 }
+
+/// Why kernels are not generated for the sample, and its weights not packed for them; "" when they are.
+inline std::string why_no_sample_kernels() { return why_no_generator(find_target("native", 2)); }
 
 inline PlanFile sample_plan(int64_t columns = 40) { return to_file(sample_compiled(columns).plan); }
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine builds that lacks something: the whole tree is configured and linked without a CUDA toolkit, and
+without anything but the interpreter, and the tests that need nothing more pass there.
+
+    python tests/hidden/run.py                # both
+    python tests/hidden/run.py interpreter    # one of them
+
+Each has a build folder of its own, build-without-*, with the compiler and the cache of the build under test: nearly all
+objects are the same, and that they are is checked."""
+
+import filecmp
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# What is hidden, and the modules that are then not built.
+VARIANTS = {
+    "cuda": (["GRAFT_CUDA_TOOLKIT"], ["cublaslt", "cudnn"]),
+    "interpreter": (["GRAFT_CUDA_TOOLKIT", "GRAFT_LLVM", "GRAFT_ONEDNN"], ["cublaslt", "cudnn", "llvm", "onednn"]),
+}
+# The emulator and NVRTC need nothing of what is hidden, and are tested where nothing is.
+LEFT_OUT = "^(emulator|emulated|cuda)"
+COMMAND_TESTS = "a_plan_computes_what_the_model_means or inputs_come_from_archives or outputs_are_selected_by_name"
+KEPT = ("CMAKE_CXX_COMPILER", "CMAKE_CXX_COMPILER_LAUNCHER", "CMAKE_BUILD_TYPE", "GRAFT_SANITIZE",
+        "GRAFT_PYTHON_PREFIX")
+
+
+def run(*command, environment=None):
+    """Runs a command and returns what it prints; its failure is the test's."""
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          cwd=ROOT, env={**os.environ, **(environment or {})}, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout[-8000:]}")
+    return done.stdout
+
+
+def kept_settings(build):
+    """How the build under test is configured, as arguments of cmake."""
+    cache = (build / "CMakeCache.txt").read_text()
+    found = (re.search(rf"^{name}:\w+=(.+)$", cache, re.MULTILINE) for name in KEPT)
+    return [f"-D{match[0]}" for match in found if match]
+
+
+def differing_objects(build, hidden):
+    """The objects of the core that are not those of the build under test."""
+    folder = pathlib.Path("CMakeFiles/graft_core.dir")
+    objects = [path.relative_to(hidden) for path in (hidden / folder).rglob("*.o")]
+    if not objects:
+        sys.exit(f"hidden: {hidden / folder} holds no objects")
+    return [path for path in objects
+            if (build / path).exists() and not filecmp.cmp(build / path, hidden / path, shallow=False)]
+
+
+def build_without(name, build):
+    """Configures and links everything without what the variant hides; gives the build folder."""
+    options, modules = VARIANTS[name]
+    hidden = ROOT / f"build-without-{name}"
+    run("cmake", "-G", "Ninja", "-S", ROOT, "-B", hidden, *kept_settings(build), *[f"-D{o}=OFF" for o in options])
+    run("cmake", "--build", hidden, environment={"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"})
+    if present := [module for module in modules if (hidden / f"lib/libgraft_{module}.so").exists()]:
+        sys.exit(f"hidden: without {name} these modules were built all the same: {', '.join(present)}")
+    if different := differing_objects(build, hidden):
+        sys.exit(f"hidden: without {name} objects of the core differ from those of {build}:\n"
+                 + "\n".join(map(str, different)))
+    return hidden
+
+
+def main():
+    """Builds and tests each variant."""
+    build = pathlib.Path(os.environ.get("GRAFT_BUILD", ROOT / "build")).resolve()
+    for name in sys.argv[1:] or VARIANTS:
+        start = time.monotonic()
+        hidden = build_without(name, build)
+        built = time.monotonic()
+        text = run("ctest", "--test-dir", hidden, "--output-on-failure", "--no-tests=error", "-L", "^core$",
+                   "-E", LEFT_OUT, "-j", len(os.sched_getaffinity(0)))
+        run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests/cli/test_cli.py", "-k",
+            COMMAND_TESTS, environment={"GRAFT_BUILD": str(hidden)})
+        summary = re.search(r"\d+% tests passed.*", text)[0]
+        print(f"without {name}: built in {built - start:.0f} s, tested in {time.monotonic() - built:.0f} s; {summary}, "
+              f"{text.count('***Skipped')} of them skipped")
+
+
+if __name__ == "__main__":
+    main()
