@@ -26,8 +26,7 @@ VARIANTS = {
 # same objects as in the build under test.
 KINDS = ["unit", "golden", "plan", "device", "rpath"]
 COMMAND_TESTS = "a_plan_computes_what_the_model_means or inputs_come_from_archives or outputs_are_selected_by_name"
-KEPT = ("CMAKE_CXX_COMPILER", "CMAKE_CXX_COMPILER_LAUNCHER", "CMAKE_BUILD_TYPE", "GRAFT_SANITIZE",
-        "GRAFT_PYTHON_PREFIX")
+KEPT = ("CMAKE_CXX_COMPILER", "CMAKE_CXX_COMPILER_LAUNCHER", "CMAKE_BUILD_TYPE", "GRAFT_PYTHON_PREFIX")
 
 
 def run(*command, environment=None):
@@ -65,8 +64,8 @@ def build_without(name, build):
     if present := [module for module in modules if (hidden / f"lib/libgraft_{module}.so").exists()]:
         sys.exit(f"hidden: without {name} these modules were built all the same: {', '.join(present)}")
     if different := differing_objects(build, hidden):
-        sys.exit(f"hidden: without {name} objects of the core differ from those of {build}:\n"
-                 + "\n".join(map(str, different)))
+        sys.exit(f"hidden: without {name} objects of the core differ from those of {build}, "
+                 "made by ./dev build:\n" + "\n".join(map(str, different)))
     return hidden
 
 
