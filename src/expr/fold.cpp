@@ -53,6 +53,7 @@ Expr fold_logic(Intrinsic intrinsic, const std::vector<Expr>& args) {
   if (intrinsic == Intrinsic::kNot) {
     return args[0]->kind == ExprKind::kConstant ? make_integer(DType::kBool, !args[0]->integer) : Expr();
   }
+  if (args.size() != 2) return {};
   for (int i = 0; i < 2; ++i) {
     if (args[i]->kind != ExprKind::kConstant) continue;
     const bool value = args[i]->integer != 0;

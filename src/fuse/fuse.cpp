@@ -52,7 +52,10 @@ class Fusion {
  private:
   int new_tensor(ValueId id) {
     const Value& value = graph_.value(id);
-    GRAFT_CHECK(value.shape.has_value(), "value " + value.name + " has no shape after inference");
+    GRAFT_USER_CHECK(value.shape && value.type != DType::kUndefined, kUnsupported,
+                     value.dynamic_type.empty() ? "its type or rank is not known; give the shapes of the model's inputs"
+                                                : fmt::format("it is {}, not a tensor", value.dynamic_type),
+                     fmt::format("value '{}'", value.name));
     program_.tensors.push_back({value.name, value.type, *value.shape, value.constant, -1});
     tensor_of_[id] = static_cast<int>(program_.tensors.size()) - 1;
     return tensor_of_[id];

@@ -15,23 +15,6 @@
 namespace graft {
 namespace {
 
-/// The points of one form, or nothing when an extent is open or the product overflows.
-std::optional<int64_t> points_of(const Form& form) {
-  int64_t points = 1;
-  bool known = true;
-  const auto count = [&](const Axis& axis) {
-    known = known && axis.extent.is_constant() && !__builtin_mul_overflow(points, axis.extent.constant(), &points);
-  };
-  std::visit(
-      [&](const auto& f) {
-        std::for_each(f.axes.begin(), f.axes.end(), count);
-        if constexpr (requires { f.reduced; }) std::for_each(f.reduced.begin(), f.reduced.end(), count);
-        if constexpr (requires { f.axis; }) count(f.axis);
-      },
-      form);
-  return known ? std::optional(points) : std::nullopt;
-}
-
 void check_sizes(const Node& node, const NodeDefinition& definition, const Bindings& bindings) {
   for (const SizeCheck& check : definition.checks) {
     const int64_t value = check.value.evaluate(bindings);
@@ -81,16 +64,6 @@ TensorData random_tensor(const Value& value, const Bindings& symbols, Random& ra
 }
 
 }  // namespace
-
-std::optional<int64_t> steps_of(const Node& node, const Graph& graph) {
-  if (!find_op(node.domain, node.op)) return std::nullopt;
-  int64_t steps = 0;
-  for (const Form& form : define(node, graph).region.forms) {
-    const auto points = points_of(form);
-    if (!points || __builtin_add_overflow(steps, *points, &steps)) return std::nullopt;
-  }
-  return steps;
-}
 
 std::vector<TensorData> evaluate_node(const Node& node, std::span<const TensorData> inputs) {
   GRAFT_CHECK(inputs.size() == node.inputs.size(), "one tensor per input of the node");

@@ -15,10 +15,6 @@ namespace graft {
 /// Tensors by the name of a graph's input.
 using NamedTensors = std::map<std::string, TensorData, std::less<>>;
 
-/// Elementary steps (elements of all forms, with their reductions) that the node takes when its shapes are constant;
-/// nothing when it has no definition or its shapes are open.
-std::optional<int64_t> steps_of(const Node& node, const Graph& graph);
-
 /// The node's outputs (an empty tensor for one left out) for inputs that are all known (empty: left out). Shapes come
 /// from the inputs, so nothing is symbolic. Throws what `define` and `interpret` throw.
 std::vector<TensorData> evaluate_node(const Node& node, std::span<const TensorData> inputs);

@@ -166,7 +166,12 @@ std::optional<std::vector<Size>> known_content(const Value& value) {
 std::optional<std::string> infer_node(Graph& graph, int index) {
   const Node& node = graph.nodes[static_cast<size_t>(index)];
   if (infer_shape_operator(graph, node) || infer_control_flow(graph, node)) return std::nullopt;
-  if (auto reason = missing_knowledge(graph, node)) return reason;
+  if (auto reason = missing_knowledge(graph, node)) {
+    const OpDef* op = find_op(node.domain, node.op);
+    const std::string fault = op ? operand_fault(*op, node, graph) : "";
+    if (fault.empty()) return reason;
+    throw Error(ErrorKind::kInvalidModel, fault, fmt::format("node '{}' ({})", node.name, node.op));
+  }
   return run_definition(graph, node);
 }
 

@@ -152,6 +152,11 @@ class Definition : public RegionBuilder {
 const OpDef* find_op(std::string_view domain, std::string_view name);
 /// All operators, in the order of all_ops.inc.
 const std::vector<OpDef>& all_ops();
+/// The name of an operator's input or output without the marks of optional and variadic ones: `x`, `inputs_2`.
+std::string operand_name(const std::vector<std::string_view>& names, size_t index);
+/// Why a node does not fit its operator (the number of its inputs and outputs, the element types of those whose type is
+/// known, names of attributes), with the remedy; an empty text when it does.
+std::string operand_fault(const OpDef& op, const Node& node, const Graph& graph);
 /// Runs the definition of a node whose inputs have known types and ranks.
 /// Throws invalid_model or unsupported, naming the node.
 NodeDefinition define(const Node& node, const Graph& graph);

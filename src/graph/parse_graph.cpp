@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
+#include "graph/symbols.h"
 #include "graph/text_form.h"
 #include "graph/text_reader.h"
 
@@ -43,6 +44,11 @@ class GraphParser {
   Graph parse_body(const std::string& prefix, int depth);
   void parse_statement(Graph& graph, const std::string& prefix, int depth);
   void parse_range(Graph& graph);
+  [[noreturn]] void refuse_reserved(const std::string& symbol) const {
+    reader_.fail(fmt::format("the dimension {} has a name that is kept for sizes found while running; names have "
+                             "neither '$' nor ':'",
+                             quote(symbol)));
+  }
   void parse_constant(Graph& graph, const std::string& prefix);
   void parse_node(Graph& graph, const std::string& prefix, int depth);
   void parse_attributes(Node& node, const std::string& prefix, int depth);
@@ -85,6 +91,13 @@ void GraphParser::parse_statement(Graph& graph, const std::string& prefix, int d
   } else if (reader_.accept_word("input")) {
     graph.inputs.push_back(parse_declaration(graph));
     if (graph.inputs.back() == kNoValue) reader_.fail("an input has a name");
+    // What the body of a loop or branch captures may have sizes that were inferred outside of it.
+    const Value& input = graph.value(graph.inputs.back());
+    Shape sizes = input.shape.value_or(Shape());
+    if (input.content) sizes.insert(sizes.end(), input.content->begin(), input.content->end());
+    if (const std::string symbol = depth == 0 ? reserved_symbol_of(sizes) : ""; !symbol.empty()) {
+      refuse_reserved(symbol);
+    }
   } else if (reader_.accept_word("constant")) {
     parse_constant(graph, prefix);
   } else if (reader_.accept_word("output")) {
@@ -100,6 +113,7 @@ void GraphParser::parse_statement(Graph& graph, const std::string& prefix, int d
 
 void GraphParser::parse_range(Graph& graph) {
   const std::string symbol = reader_.name("a dimension");
+  if (is_reserved_symbol(symbol)) refuse_reserved(symbol);
   Graph::Range range;
   range.min = reader_.integer("the least size");
   range.opt = reader_.integer("the usual size");

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "graph/graph.h"
+#include "graph/op_def.h"
+#include "graph/symbols.h"
 
 namespace graft {
 namespace {
@@ -19,6 +21,55 @@ std::optional<int64_t> known_count(const Value& value) {
     if (!size.is_constant() || __builtin_mul_overflow(count, size.constant(), &count)) return std::nullopt;
   }
   return count;
+}
+
+/// Why the graphs in a node's attributes do not fit its inputs and outputs, or nothing.
+std::string bodies_fault(const Node& node) {
+  std::vector<const Graph*> bodies;
+  for (const auto& [name, attribute] : node.attributes) {
+    if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attribute)) bodies.push_back(body->get());
+  }
+  const auto it = node.attributes.find("captures");
+  const auto* captures = it == node.attributes.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
+  const std::vector<int64_t> counts = captures ? *captures : std::vector<int64_t>();
+  if (counts.size() > bodies.size()) return "it captures values for more graphs than it has";
+  size_t own = node.inputs.size();
+  for (const int64_t count : counts) {
+    if (count < 0 || static_cast<size_t>(count) > own) return "its graphs capture more values than it has inputs";
+    own -= static_cast<size_t>(count);
+  }
+  const bool branches = node.domain.empty() && node.op == "If", loops = node.domain.empty() && node.op == "Loop";
+  if (!branches && !loops) return "";
+  const std::vector<std::string_view> names =
+      branches ? std::vector<std::string_view>{"else_branch", "then_branch"} : std::vector<std::string_view>{"body"};
+  for (const std::string_view name : names) {
+    const auto attribute = node.attributes.find(name);
+    const bool there = attribute != node.attributes.end() &&
+                       std::holds_alternative<std::shared_ptr<const Graph>>(attribute->second);
+    if (!there) return fmt::format("its graph '{}' is missing", name);
+  }
+  if (bodies.size() != names.size()) return "it has graphs that its operator does not know";
+  if (branches && (own != 1 || node.inputs[0] == kNoValue)) return "it takes one input, the condition";
+  if (loops && own < 2) return "it takes a limit and a condition, both of which may be left out";
+  for (size_t i = loops ? 2 : 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == kNoValue) return fmt::format("its input {} is missing", i);
+  }
+  for (size_t k = 0; k < bodies.size(); ++k) {
+    const size_t captured = k < counts.size() ? static_cast<size_t>(counts[k]) : 0;
+    const size_t inputs = captured + (loops ? own : 0);
+    if (bodies[k]->inputs.size() != inputs) {
+      return fmt::format("its graph '{}' takes {} inputs, but is given {}", names[k],
+                         bodies[k]->inputs.size() - std::min(captured, bodies[k]->inputs.size()), inputs - captured);
+    }
+    // A loop's body gives the condition first, then what is carried on, then what is collected.
+    const size_t outputs = node.outputs.size() + (loops ? 1 : 0);
+    const bool fits = loops ? bodies[k]->outputs.size() >= std::max(outputs, own - 1)
+                            : bodies[k]->outputs.size() == outputs;
+    if (!fits) {
+      return fmt::format("its graph '{}' gives {} outputs, not {}", names[k], bodies[k]->outputs.size(), outputs);
+    }
+  }
+  return "";
 }
 
 /// Checks one graph, then those in its attributes.
@@ -78,6 +129,21 @@ class GraphVerifier {
     }
   }
 
+  /// The elements of a tensor of known extents can be counted in bits: sizes of memory are computed from there.
+  static void verify_size(const Value& value) {
+    const Shape& shape = *value.shape;
+    if (std::any_of(shape.begin(), shape.end(), [](const Size& size) { return size.is(0); })) return;
+    int64_t bits = 8;
+    if (value.type != DType::kUndefined) bits = std::max(bits, int64_t{bit_width(value.type)});
+    for (const Size& size : shape) {
+      const bool fits = !size.is_constant() || !__builtin_mul_overflow(bits, size.constant(), &bits);
+      GRAFT_USER_CHECK(fits, kInvalidModel,
+                       fmt::format("its size overflows 64 bits: {}; correct or export the model again",
+                                   to_string(*value.shape)),
+                       fmt::format("value '{}'", value.name));
+    }
+  }
+
   void verify_value(ValueId id) {
     const Value& value = graph_.value(id);
     check(value.dynamic_type.empty() || (value.type == DType::kUndefined && !value.constant),
@@ -87,6 +153,7 @@ class GraphVerifier {
         check(!size.is_constant() || size.constant() >= 0,
               fmt::format("the value '{}' has a negative size in {}", value.name, to_string(*value.shape)), "");
       }
+      verify_size(value);
     }
     if (value.content) {
       check(is_integer(value.type) || value.type == DType::kBool,
@@ -133,6 +200,19 @@ class GraphVerifier {
       check(*body != nullptr, fmt::format("the attribute '{}' holds no graph", name), node.name);
       GraphVerifier(**body, trusted_).verify();
     }
+    verify_operands(node);
+  }
+
+  /// The inputs and outputs are those of the operator, so that nobody behind need count them.
+  void verify_operands(const Node& node) const {
+    const std::string fault = bodies_fault(node);
+    check(fault.empty(), fault, node.name);
+    const OpDef* op = find_op(node.domain, node.op);
+    if (!op) return;
+    const std::string mismatch = operand_fault(*op, node, graph_);
+    if (mismatch.empty()) return;
+    throw Error(trusted_ ? ErrorKind::kInternal : ErrorKind::kInvalidModel, mismatch,
+                fmt::format("node '{}' ({})", node.name, node.op));
   }
 
   const Graph& graph_;

@@ -132,7 +132,9 @@ class AttentionDefinition {
     };
     const Tensor weighted = d_.reduce(
         "weighted", Intrinsic::kAdd, {q_.batch, q_.heads, q_.length, v_.now.size}, {k_.length},
-        [&](const Indices& i, const Indices& j) { return weight(i, j[0]) * v_(i[0], group(i[1]), j[0], i[3]); });
+        [&](const Indices& i, const Indices& j) {
+          return weight(i, j[0]) * make_cast(type_, v_(i[0], group(i[1]), j[0], i[3]));
+        });
     result(weighted, divisor);
     present(1, k_);
     present(2, v_);

@@ -7,6 +7,7 @@
 #include "base/convert.h"
 #include "base/error.h"
 #include "graph/op_def.h"
+#include "graph/symbols.h"
 
 namespace graft {
 
@@ -14,56 +15,9 @@ namespace graft {
 #include "ops/all_ops.inc"
 #undef GRAFT_OPS
 
-namespace {
-
-/// A size symbol's name from a value's or node's: other characters than the text form of sizes allows become `_`,
-/// and a hash then keeps different names apart. `$` marks numbers that may be negative, `:` sizes.
-std::string symbol_name(char mark, std::string_view name, std::string_view suffix) {
-  std::string text(1, mark);
-  uint32_t hash = 2166136261u;
-  bool changed = false;
-  for (const char c : name) {
-    const bool allowed =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '/';
-    text += allowed ? c : '_';
-    changed |= !allowed;
-    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  }
-  return fmt::format("{}{}:{}", text, changed ? fmt::format("${:08x}", hash) : "", suffix);
-}
-
-/// An operator's input name without the marks of optional and variadic ones.
-std::string bare_name(std::string_view name) {
-  while (!name.empty() && (name.back() == '?' || name.back() == '*')) name.remove_suffix(1);
-  return std::string(name);
-}
-
-/// Why a node's inputs or outputs do not fit the operator's list, or nothing.
-std::string arity_fault(std::string_view what, const std::vector<std::string_view>& names,
-                        const std::vector<ValueId>& values) {
-  const bool variadic = !names.empty() && names.back().ends_with('*');
-  if (!variadic && values.size() > names.size()) {
-    return fmt::format("it has {} {}s, at most {} are allowed", values.size(), what, names.size());
-  }
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i].ends_with('?') || names[i].ends_with('*')) continue;
-    if (i >= values.size() || values[i] == kNoValue) return fmt::format("its {} '{}' is missing", what, names[i]);
-  }
-  return "";
-}
-
-}  // namespace
-
 Definition::Definition(const OpDef& op, const Node& node, const Graph& graph)
     : op_(op), node_(node), graph_(graph), input_tensors_(node.inputs.size()), output_tensors_(node.outputs.size()) {
-  if (const auto fault = arity_fault("input", op.inputs, node.inputs); !fault.empty()) reject(fault);
-  if (const auto fault = arity_fault("output", op.outputs, node.outputs); !fault.empty()) reject(fault);
-  for (const auto& attribute : node.attributes) {
-    const std::string& name = attribute.first;
-    const bool known = std::any_of(op.attributes.begin(), op.attributes.end(),
-                                   [&](const AttributeSpec& spec) { return spec.name == name; });
-    if (!known) reject(fmt::format("it has no attribute '{}'", name));
-  }
+  if (const auto fault = operand_fault(op, node, graph); !fault.empty()) reject(fault);
 }
 
 bool Definition::has_input(int index) const { return index < input_count() && node_.inputs[index] != kNoValue; }
@@ -86,10 +40,7 @@ Tensor Definition::in(int index) {
   GRAFT_CHECK(has_input(index), "the input is absent");
   Tensor& tensor = input_tensors_[index];
   if (!tensor) {
-    const int named = std::min(index, static_cast<int>(op_.inputs.size()) - 1);
-    std::string name = bare_name(op_.inputs[named]);
-    if (op_.inputs[named].ends_with('*')) name += "_" + std::to_string(index - named);
-    tensor = input(name, input_type(index), input_shape(index));
+    tensor = input(operand_name(op_.inputs, static_cast<size_t>(index)), input_type(index), input_shape(index));
     result_.inputs.push_back(index);
   }
   return tensor;
@@ -173,6 +124,12 @@ std::vector<Size> Definition::sizes_of(int index) {
   const int64_t count = knows(index) && value.content ? static_cast<int64_t>(value.content->size())
                         : value.constant              ? value.constant->element_count()
                                                       : element_count(shape).constant();
+  // Each element that only a run knows is a symbol; what decides ranks has no more of them than shapes have axes.
+  constexpr int64_t kMostSymbols = 256;
+  if (!knows(index) && count > kMostSymbols) {
+    unsupported(fmt::format("'{}' has {} elements, more than {} that are known only while running", value.name, count,
+                            kMostSymbols));
+  }
   std::vector<Size> sizes;
   for (int64_t i = 0; i < count; ++i) sizes.push_back(size_of(index, i));
   return sizes;
@@ -198,7 +155,7 @@ Size Definition::size_of(int index, int64_t element) {
   }
   require_at_least(element_count(input_shape(index)), Size(element + 1),
                    fmt::format("its input '{}' is too short", value.name));
-  const std::string symbol = symbol_name('$', value.name, std::to_string(element));
+  const std::string symbol = number_symbol(value.name, element);
   const auto& sources = result_.size_sources;
   if (std::none_of(sources.begin(), sources.end(), [&](const SizeSource& s) { return s.symbol == symbol; })) {
     result_.size_sources.push_back({symbol, index, element});
@@ -206,7 +163,7 @@ Size Definition::size_of(int index, int64_t element) {
   return Size::symbol(symbol);
 }
 
-std::string Definition::fresh_symbol(std::string_view hint) { return symbol_name(':', node_.name, hint); }
+std::string Definition::fresh_symbol(std::string_view hint) { return count_symbol(node_.name, hint); }
 
 int Definition::axis(int64_t value, int rank) const {
   if (value < -rank || value >= rank) {

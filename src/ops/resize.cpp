@@ -187,6 +187,8 @@ void define_resize(Definition& d) {
   std::vector<ResizedAxis> axes = read_axes(d, x);
   const bool crops = m.coordinates == "tf_crop_and_resize";
   if (crops && !d.has_input(1)) d.reject("tf_crop_and_resize needs the input 'roi'");
+  const Size bounds = 2 * static_cast<int64_t>(axes.size());
+  if (crops) d.require_shape(d.in(1), {bounds}, "its input 'roi' is not a start and an end for each axis");
   Tensor value = x;
   std::vector<ResizedAxis> resized;
   for (size_t k = 0; k < axes.size(); ++k) {

@@ -49,16 +49,49 @@ bool fold_content(Graph& graph, int index) {
   return true;
 }
 
-/// Bytes of a node's outputs by their inferred shapes, or -1.
-int64_t result_bytes(const Graph& graph, const Node& node) {
-  int64_t bytes = 0;
-  for (const ValueId output : node.outputs) {
-    if (output == kNoValue) continue;
-    const auto shape = constant_shape(graph, output);
-    if (!shape || graph.value(output).type == DType::kUndefined) return -1;
-    bytes += packed_bytes(graph.value(output).type, checked_element_count(graph.value(output).type, *shape));
-  }
+/// What computing a node of constants takes, with everything that it counts at its largest.
+struct FoldingCost {
+  double result_bytes = 0;   ///< of its outputs
+  double working_bytes = 0;  ///< of all tensors that it computes
+  double steps = 0;          ///< in the interpreter
+};
+
+/// The extents of a form's loops, all of them known but for what the region counts.
+double points_of(const Form& form, const Bindings& counts) {
+  double points = 1;
+  const auto multiply = [&](const Axis& axis) { points *= static_cast<double>(axis.extent.evaluate(counts)); };
+  std::visit(
+      [&](const auto& f) {
+        std::for_each(f.axes.begin(), f.axes.end(), multiply);
+        if constexpr (requires { f.reduced; }) std::for_each(f.reduced.begin(), f.reduced.end(), multiply);
+        if constexpr (requires { f.axis; }) multiply(f.axis);
+      },
+      form);
+  return points;
+}
+
+double bytes_of(const TensorDecl& tensor, const Bindings& counts) {
+  double bytes = bit_width(tensor.type) / 8.0;
+  for (const Size& size : tensor.shape) bytes *= static_cast<double>(size.evaluate(counts));
   return bytes;
+}
+
+/// Throws when a size is not known although all inputs are.
+FoldingCost cost_of(const Node& node, const Graph& graph) {
+  const Region region = define(node, graph).region;
+  FoldingCost cost;
+  Bindings counts;
+  for (const Form& form : region.forms) {
+    const double points = points_of(form, counts);
+    cost.steps += points;
+    constexpr double kMost = 1e18;
+    if (const auto* compact = std::get_if<Compact>(&form)) {
+      counts[compact->count] = static_cast<int64_t>(std::min(points, kMost));
+    }
+    for (const int tensor : defined_tensors(form)) cost.working_bytes += bytes_of(region.tensors[tensor], counts);
+  }
+  for (const int tensor : region.outputs) cost.result_bytes += bytes_of(region.tensors[tensor], counts);
+  return cost;
 }
 
 /// Why a node over constants is not folded, or an empty text.
@@ -66,10 +99,13 @@ std::string_view folding_fault(const Graph& graph, const Node& node, const PassC
   if (!find_op(node.domain, node.op)) return "it has no definition";
   int64_t given = 0;
   for (const ValueId id : node.inputs) given += id == kNoValue ? 0 : graph.value(id).constant->byte_count();
-  const int64_t bytes = result_bytes(graph, node);
-  if (bytes > std::max(context.max_folded_bytes, given)) return "the result is larger than the limit and the inputs";
-  const auto steps = steps_of(node, graph);
-  return steps && *steps > context.max_folded_steps ? "it takes too many steps in the interpreter" : "";
+  const FoldingCost cost = cost_of(node, graph);
+  const auto most = static_cast<double>(std::max(context.max_folded_bytes, given));
+  constexpr double kWorkingShare = 16;  // the interpreter's tensors may be wider and more than the result
+  if (cost.result_bytes > most) return "the result is larger than the limit and the inputs";
+  if (cost.working_bytes > kWorkingShare * most) return "computing it takes more memory than the limit";
+  const bool quick = cost.steps <= static_cast<double>(context.max_folded_steps);
+  return quick ? "" : "it takes too many steps in the interpreter";
 }
 
 bool fold_node(Graph& graph, int index, const PassContext& context) {

@@ -81,6 +81,12 @@ void check_inputs(const Engine& engine, std::span<const BufferView> inputs, cons
   }
 }
 
+void bind_symbol(Bindings& bindings, const std::string& symbol, int64_t value, const std::string& where) {
+  const auto [it, fresh] = bindings.emplace(symbol, value);
+  GRAFT_USER_CHECK(fresh || it->second == value, kInvalidArgument,
+                   fmt::format("the size {} is {} here and {} elsewhere", symbol, value, it->second), where);
+}
+
 void run_checks(const EngineStep& step, const Bindings& bindings) {
   for (const RunCheck& check : step.checks) {
     const int64_t value = check.value.evaluate(bindings);

@@ -16,6 +16,8 @@ int root_of(const Engine& engine, int tensor);
 Bindings bind_inputs(const Engine& engine, std::span<const BufferView> inputs);
 /// Checks extents that are expressions, once all symbols are known.
 void check_inputs(const Engine& engine, std::span<const BufferView> inputs, const Bindings& bindings);
+/// Gives a symbol its value; throws invalid_argument when it has another one already.
+void bind_symbol(Bindings& bindings, const std::string& symbol, int64_t value, const std::string& where);
 /// Throws invalid_argument when a check of the step fails.
 void run_checks(const EngineStep& step, const Bindings& bindings);
 /// The concrete shape; throws invalid_argument naming the tensor for negative or overflowing sizes.

@@ -150,6 +150,7 @@ Status Session::output_shapes(std::span<const std::vector<int64_t>> inputs,
       views.push_back({&nothing, engine.tensors[engine.inputs[i]].type, inputs[i], {}});
     }
     const Bindings bindings = bind_inputs(engine, views);
+    check_inputs(engine, views, bindings);
     outputs.clear();
     for (const int tensor : engine.outputs) outputs.push_back(concrete_shape(engine.tensors[tensor], bindings));
   });

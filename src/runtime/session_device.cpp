@@ -183,7 +183,7 @@ void Session::State::interpret_on_host(int index, const Bindings& bindings) {
   const EngineStep& step = engine->steps[index];
   Bindings sizes = bindings;
   if (!step.count_symbol.empty()) {
-    sizes.emplace(step.count_symbol, compact_bound(*engine, index, bindings, references));
+    sizes[step.count_symbol] = compact_bound(*engine, index, bindings, references);
   }
   std::vector<std::vector<char>> copies;
   std::vector<void*> given;

@@ -54,7 +54,10 @@ Prepared& Session::State::prepare(std::span<const BufferView> inputs) {
 Prepared Session::State::make_prepared(std::span<const BufferView> inputs) const {
   Prepared p;
   p.bindings = bind_inputs(*engine, inputs);
-  for (const InputRead& read : input_reads) p.bindings[read.symbol] = read_input(read, inputs);
+  for (const InputRead& read : input_reads) {
+    bind_symbol(p.bindings, read.symbol, read_input(read, inputs),
+                fmt::format("input '{}'", engine->tensors[engine->inputs[read.input]].name));
+  }
   check_inputs(*engine, inputs, p.bindings);
   p.steps.resize(engine->steps.size());
   p.sizes.resize(size_count);

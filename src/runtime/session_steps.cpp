@@ -19,13 +19,20 @@ void Session::State::run_planned(Prepared& p) {
 void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, OutputAllocator allocate, void* context) {
   for (size_t s = 0; s < engine->steps.size(); ++s) {
     const EngineStep& step = engine->steps[s];
+    const std::string where = fmt::format("node '{}'", step.name);
     for (const SymbolRead& read : step.reads) {
-      p.bindings[read.symbol] = read_computed(read.tensor, read.element);
+      const EngineTensor& from = engine->tensors[read.tensor];
+      const int64_t count = element_count(from.shape).evaluate(p.bindings);
+      GRAFT_USER_CHECK(read.element < count, kInvalidArgument,
+                       fmt::format("'{}' has {} elements, element {} is needed", from.name, count, read.element),
+                       where);
+      bind_symbol(p.bindings, read.symbol, read_computed(read.tensor, read.element), where);
     }
     run_checks(step, p.bindings);
+    // What a step counts is not known before it has run: there is room for all that it may count.
     Bindings kernel_sizes = p.bindings;
     if (!step.count_symbol.empty()) {
-      kernel_sizes.emplace(step.count_symbol, compact_bound(*engine, static_cast<int>(s), p.bindings, references));
+      kernel_sizes[step.count_symbol] = compact_bound(*engine, static_cast<int>(s), p.bindings, references);
     }
     for (size_t a = static_cast<size_t>(step.input_count); a < step.tensors.size(); ++a) {
       const int t = step.tensors[a];
@@ -41,11 +48,10 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
     if (!step.count_symbol.empty() && step.kind == StepKind::kKernel) {
       const int64_t count = read_computed(step.tensors.back(), 0);
       GRAFT_USER_CHECK(count >= 0 && count <= kernel_sizes.at(step.count_symbol), kInvalidModel,
-                       fmt::format("its kernel counts {} elements, more than there are", count),
-                       fmt::format("node '{}'", step.name));
-      p.bindings[step.count_symbol] = count;
+                       fmt::format("its kernel counts {} elements, more than there are", count), where);
+      bind_symbol(p.bindings, step.count_symbol, count, where);
     } else if (!step.count_symbol.empty()) {
-      p.bindings[step.count_symbol] = references.at(static_cast<int>(s)).last_count;
+      bind_symbol(p.bindings, step.count_symbol, references.at(static_cast<int>(s)).last_count, where);
     }
   }
   for (const int output : engine->outputs) p.shapes.push_back(concrete_shape(engine->tensors[output], p.bindings));
