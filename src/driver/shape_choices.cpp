@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/shape_choices.h"
 
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/spelling.h"
+#include "graph/symbols.h"
 
 namespace graft {
 namespace {
@@ -59,7 +63,7 @@ void choose_axes(Value& input, const ShapeChoice& choice, Ranges& ranges) {
   if (!input.shape) {
     input.shape.emplace();
     for (size_t axis = 0; axis < rank; ++axis) {
-      input.shape->push_back(Size::symbol(fmt::format("{}_{}", input.name, axis)));
+      input.shape->push_back(Size::symbol(dimension_symbol(fmt::format("{}_{}", input.name, axis))));
     }
   }
   GRAFT_USER_CHECK(input.shape->size() == rank, kInvalidArgument,
@@ -72,7 +76,7 @@ void choose_axes(Value& input, const ShapeChoice& choice, Ranges& ranges) {
     const Size& size = (*input.shape)[axis];
     if (const std::optional<std::string> symbol = size.as_symbol()) {
       merge(ranges, *symbol, range, fmt::format("{}, axis {}", where, axis));
-    } else {
+    } else if (size.is_constant()) {
       GRAFT_USER_CHECK(size.is(range.min) && size.is(range.max), kInvalidArgument,
                        fmt::format("axis {} is {} in the model and cannot become {}", axis, size.to_string(),
                                    range.min == range.max ? std::to_string(range.min)
@@ -81,9 +85,47 @@ void choose_axes(Value& input, const ShapeChoice& choice, Ranges& ranges) {
   }
 }
 
+/// The value of a size with every symbol at one end of its range; nothing when a symbol has no range.
+std::optional<int64_t> size_at(const Size& size, const Ranges& ranges, int64_t Graph::Range::*end) {
+  std::set<std::string, std::less<>> symbols;
+  size.collect_symbols(symbols);
+  Bindings bindings;
+  for (const std::string& symbol : symbols) {
+    const auto it = ranges.find(symbol);
+    if (it == ranges.end()) return std::nullopt;
+    bindings[symbol] = it->second.*end;
+  }
+  return size.evaluate(bindings);
+}
+
+/// An axis that is an expression of others (`past + length`) has the size that follows from theirs.
+void check_expressions(const Value& input, const ShapeChoice& choice, const Ranges& ranges) {
+  for (size_t axis = 0; axis < input.shape->size(); ++axis) {
+    const Size& size = (*input.shape)[axis];
+    if (size.is_constant() || size.as_symbol()) continue;
+    const std::string where = fmt::format("input '{}', axis {}", input.name, axis);
+    const std::pair<const std::vector<int64_t>*, int64_t Graph::Range::*> ends[] = {
+        {choice.min, &Graph::Range::min}, {choice.opt, &Graph::Range::opt}, {choice.max, &Graph::Range::max}};
+    for (const auto& [shape, end] : ends) {
+      const auto value = size_at(size, ranges, end);
+      GRAFT_USER_CHECK(value, kInvalidArgument,
+                       fmt::format("it is {}, of which not every size is chosen; give their ranges as --dim",
+                                   size.to_string()), where);
+      GRAFT_USER_CHECK(*value == (*shape)[axis], kInvalidArgument,
+                       fmt::format("it is {}, which is {} for the sizes chosen, not {}", size.to_string(), *value,
+                                   (*shape)[axis]), where);
+    }
+  }
+}
+
 void choose_by_input(Graph& graph, const CompileOptions& options, Ranges& ranges) {
+  std::vector<std::pair<const Value*, ShapeChoice>> chosen;
+  const auto choose = [&](Value& input, const ShapeChoice& choice) {
+    choose_axes(input, choice, ranges);
+    chosen.emplace_back(&input, choice);
+  };
   for (const auto& [name, shape] : options.shapes) {
-    choose_axes(find_input(graph, name, "shape"), {&shape, &shape, &shape}, ranges);
+    choose(find_input(graph, name, "shape"), {&shape, &shape, &shape});
   }
   std::map<std::string, ShapeChoice> bounded;
   for (const auto& [name, shape] : options.min_shapes) bounded[name].min = &shape;
@@ -93,8 +135,9 @@ void choose_by_input(Graph& graph, const CompileOptions& options, Ranges& ranges
     GRAFT_USER_CHECK(choice.min && choice.max, kInvalidArgument,
                      fmt::format("input '{}' needs both its smallest and its largest shape", name), "min-shape");
     if (!choice.opt) choice.opt = choice.max;
-    choose_axes(find_input(graph, name, "min-shape"), choice, ranges);
+    choose(find_input(graph, name, "min-shape"), choice);
   }
+  for (const auto& [input, choice] : chosen) check_expressions(*input, choice, ranges);
 }
 
 /// Replaces symbols in every known shape and content, also in bodies of control flow.

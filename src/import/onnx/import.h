@@ -10,7 +10,8 @@
 //   operator has `inputs.size() - sum(captures)` inputs of its own.
 // - A TypeProto attribute becomes its text: `f32[2, n]`, `seq(i64)`, `optional(seq(f32))`, `map(i64, f32)`.
 // - Named dimensions become symbols of the same name, with characters outside [A-Za-z0-9_] replaced by `_`; an unknown
-//   dimension gets the symbol INPUT_AXIS.
+//   dimension gets the symbol INPUT_AXIS. An expression of dimensions that inputs have alone on an axis
+//   (`past_sequence_length + sequence_length`) becomes that size.
 #pragma once
 
 #include <cstddef>

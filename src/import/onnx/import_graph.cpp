@@ -212,6 +212,7 @@ Graph ModelImporter::import() {
   ImportScope scope;
   scope.graph = &graph;
   scope.opsets = &opsets_;
+  for (const auto& input : proto.input()) types_.learn_names(input.type());
   import_initializers(proto, scope);
   import_inputs(proto, scope, options_);
   check_overrides(options_, graph);
@@ -252,6 +253,9 @@ void ModelImporter::import_inputs(GraphProto& proto, ImportScope& scope, const I
     const ValueId id = scope.graph->add_value(input.name(), type.type, std::move(type.shape));
     Value& value = scope.graph->value(id);
     value.dynamic_type = std::move(type.dynamic_type);
+    if (!scope.outer && value.type == DType::kUndefined && value.dynamic_type.empty()) {
+      fail("it has no element type; export the model again with typed inputs", where);
+    }
     const auto given = options.input_shapes.find(input.name());
     if (given != options.input_shapes.end()) value.shape = checked_override(given->second, value);
     scope.names[input.name()] = id;
@@ -320,6 +324,8 @@ void ModelImporter::import_node(NodeProto& proto, ImportScope& scope) {
   node.op = proto.op_type();
   for (const std::string& input : proto.input()) node.inputs.push_back(find_input(scope, input, where));
   while (!node.inputs.empty() && node.inputs.back() == kNoValue) node.inputs.pop_back();
+  // What a body captures comes behind the node's own inputs, so a limit and a condition that are left out count.
+  if (domain.empty() && node.op == "Loop") node.inputs.resize(std::max<size_t>(node.inputs.size(), 2), kNoValue);
   import_attributes(proto, node, scope);
   for (const std::string& output : proto.output()) node.outputs.push_back(define(scope, output, where));
   const std::vector<ValueId> outputs = node.outputs;

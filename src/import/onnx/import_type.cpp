@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/symbols.h"
+#include "import/onnx/dimension_expression.h"
 #include "import/onnx/onnx.pb.h"
 
 namespace graft {
@@ -13,18 +15,6 @@ using graft_onnx::TensorShapeProto;
 using graft_onnx::TypeProto;
 
 constexpr int kHighestRank = 64;
-
-/// A name that the text of sizes can hold: `batch size` -> `batch_size`, `2nd` -> `_2nd`.
-std::string sanitised(std::string_view name) {
-  std::string text;
-  for (const char c : name) {
-    const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    text += allowed ? c : '_';
-  }
-  const bool function = text == "floor_div" || text == "mod" || text == "min" || text == "max";
-  if (text.empty() || (text[0] >= '0' && text[0] <= '9') || function) text.insert(text.begin(), '_');
-  return text;
-}
 
 /// Spellings by which exporters say "unknown" rather than name a dimension.
 bool is_unknown(std::string_view name) { return name.empty() || name == "?" || name == "-1" || name == "None"; }
@@ -42,7 +32,7 @@ DType element_type(int code, std::string_view value) {
 }  // namespace
 
 std::string TypeImporter::fresh_symbol(std::string_view wanted) {
-  const std::string base = sanitised(wanted);
+  const std::string base = dimension_symbol(wanted);
   std::string name = base;
   for (int k = 1; !symbols_.insert(name).second; ++k) name = fmt::format("{}_{}", base, k);
   return name;
@@ -59,7 +49,20 @@ Size TypeImporter::named(const std::string& name, const std::string& fallback) {
     symbols_.insert(used.begin(), used.end());
     return names_.emplace(name, replaced->second).first->second;
   }
+  const auto lookup = [&](std::string_view part) -> std::optional<Size> {
+    if (!plain_.contains(part)) return std::nullopt;
+    return named(std::string(part), fallback);
+  };
+  if (!is_dimension_name(name)) {
+    if (const auto expression = parse_dimension(name, lookup)) return names_.emplace(name, *expression).first->second;
+  }
   return names_.emplace(name, Size::symbol(fresh_symbol(name))).first->second;
+}
+
+void TypeImporter::learn_names(const TypeProto& proto) {
+  for (const auto& dim : proto.tensor_type().shape().dim()) {
+    if (is_dimension_name(dim.dim_param()) && !is_unknown(dim.dim_param())) plain_.insert(dim.dim_param());
+  }
 }
 
 Shape TypeImporter::import_shape(const TensorShapeProto& proto, std::string_view value) {
@@ -67,6 +70,8 @@ Shape TypeImporter::import_shape(const TensorShapeProto& proto, std::string_view
   GRAFT_USER_CHECK(proto.dim_size() <= kHighestRank, kInvalidModel,
                    fmt::format("its rank {} is too high", proto.dim_size()), where);
   Shape shape;
+  int64_t elements = 1;
+  bool fits = true, empty = false;
   for (int axis = 0; axis < proto.dim_size(); ++axis) {
     const auto& dim = proto.dim(axis);
     // Some exporters write -1 for an unknown dimension.
@@ -74,11 +79,17 @@ Shape TypeImporter::import_shape(const TensorShapeProto& proto, std::string_view
       GRAFT_USER_CHECK(dim.dim_value() >= 0, kInvalidModel,
                        fmt::format("axis {} has the negative size {}; export the model again", axis, dim.dim_value()),
                        where);
+      fits = !__builtin_mul_overflow(elements, dim.dim_value(), &elements) && fits;
+      empty |= dim.dim_value() == 0;
       shape.emplace_back(dim.dim_value());
     } else {
       shape.push_back(named(dim.dim_param(), fmt::format("{}_{}", value, axis)));
     }
   }
+  GRAFT_USER_CHECK(fits || empty, kInvalidModel,
+                   fmt::format("the number of its elements overflows 64 bits: {}; export the model again",
+                               to_string(shape)),
+                   where);
   return shape;
 }
 

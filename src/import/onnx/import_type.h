@@ -33,6 +33,8 @@ class TypeImporter {
 
   /// `value` names the value, for unknown dimensions and errors.
   ImportedType import(const graft_onnx::TypeProto& proto, std::string_view value);
+  /// Notes the names that stand alone on an axis of an input: expressions of those are more than names.
+  void learn_names(const graft_onnx::TypeProto& proto);
   /// Throws invalid_argument when a replacement names a dimension that the model does not have.
   void check_replacements() const;
 
@@ -45,6 +47,7 @@ class TypeImporter {
   std::map<std::string, Size, std::less<>> replacements_;
   std::map<std::string, Size, std::less<>> names_;
   std::set<std::string, std::less<>> symbols_;
+  std::set<std::string, std::less<>> plain_;
 };
 
 }  // namespace graft
