@@ -24,6 +24,8 @@ constexpr double kWinningRatio = 0.95;
 /// A way that is this much slower than the best is not run again: at once, or when its median says so.
 constexpr double kFarTooSlow = 2.5, kTooSlow = 1.3;
 constexpr size_t kFirstRounds = 5;
+/// Regions whose tensors take more are left to the cost model: looking at a model allocates no such memory.
+constexpr double kGiB = 1 << 30, kMostSampleBytes = 2 * kGiB;
 
 /// What a tuning level may cost.
 struct Effort {
@@ -88,6 +90,20 @@ class JobData {
  private:
   SampleTensors data_;
 };
+
+/// Bytes of the tensors that are filled to measure a step.
+double sample_bytes(const FusedStep& step, const std::vector<FusedTensor>& tensors, const Bindings& typical) {
+  double total = 0;
+  for (const std::vector<int>* list : {&step.inputs, &step.outputs}) {
+    for (const int tensor : *list) {
+      const FusedTensor& decl = tensors[static_cast<size_t>(tensor)];
+      double bytes = bit_width(decl.type) / 8.0;
+      for (const Size& size : decl.shape) bytes *= static_cast<double>(size.evaluate(typical));
+      total += bytes;
+    }
+  }
+  return total;
+}
 
 /// Builds the job's program in one way; what goes wrong is the way's failure.
 void build_runner(Runner& runner, const FusedProgram& program, const Record& record, BuildOptions options) {
@@ -176,6 +192,11 @@ void Tuner::consider(const std::string& key, const RegionTask& task, const Fused
   choice.way = names[0];
   const bool fixed = !step.count_symbol.empty();
   if (options_.tuning == Tuning::kOff || (names.size() < 2 && !compared) || fixed) return;
+  if (sample_bytes(step, tensors, typical_) > kMostSampleBytes) {
+    const std::string reason = fmt::format("not measured: it would take more than {:.0f} GiB", kMostSampleBytes / kGiB);
+    for (size_t w = 1; w < names.size(); ++w) choice.lost.push_back({names[w], 0, reason});
+    return;
+  }
   Job job = make_job(key, step, tensors);
   job.compared = compared;
   // Among the ways of one region none is expected to take less than half of what the favourite does.
