@@ -250,7 +250,13 @@ NodeDefinition Definition::finish() {
   std::vector<Tensor> outputs;
   for (int i = 0; i < output_count(); ++i) {
     if (!wants_output(i)) continue;
-    GRAFT_CHECK(static_cast<bool>(output_tensors_[i]), "a definition left out an output of " + std::string(op_.name));
+    const bool given = static_cast<bool>(output_tensors_[i]);
+    const std::string_view name = op_.outputs[std::min<size_t>(i, op_.outputs.size() - 1)];
+    if (!given && (name.ends_with('?') || name.ends_with('*'))) {
+      reject(fmt::format("its output '{}' has no value with these inputs and attributes; leave it out of the model",
+                         operand_name(op_.outputs, static_cast<size_t>(i))));
+    }
+    GRAFT_CHECK(given, "a definition left out an output of " + std::string(op_.name));
     outputs.push_back(output_tensors_[i]);
     result_.outputs.push_back(i);
   }

@@ -68,6 +68,16 @@ TEST(Operands, are_counted_also_when_no_rank_is_known) {
   expect_refused("  input %x: f32[2]\n  %y: ?, %z: ? = Relu \"odd\" (%x)\n  output %y\n", {"'odd'", "2 outputs"});
 }
 
+TEST(Operands, that_an_operator_does_not_give_are_no_outputs) {
+  // Running statistics come out of training only.
+  expect_refused(R"(  input %x: f32[2, 3, 4]
+  input %c: f32[3]
+  %y: ?, %m: ?, %v: ? = BatchNormalization "odd" (%x, %c, %c, %c, %c)
+  output %m
+)",
+                 {"node 'odd'", "'running_mean' has no value", "leave it out"});
+}
+
 TEST(Operands, of_bodies_fit_their_node) {
   const std::string branch = "graph \"b\" { constant %c: f32[1] = {1} output %c }";
   const auto branches = [&](const std::string& captures) {
