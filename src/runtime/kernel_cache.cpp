@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -53,15 +54,13 @@ Hash128 checksum_of(const EntryHeader& header, std::string_view key, std::span<c
   return hasher.add(key).add(code).finish();
 }
 
-std::string entry_name(std::string_view key) { return hash128(key).to_string() + std::string(kEntrySuffix); }
-
-/// Logs a warning the first time it comes up in this process.
-void warn_once(const std::string& message) {
+/// Logs a warning the first time that `subject` comes up in this process.
+void warn_once(const std::string& subject, const std::string& message) {
   static std::mutex mutex;
   static std::set<std::string>* seen = new std::set<std::string>;
   {
     const std::lock_guard lock(mutex);
-    if (!seen->insert(message).second) return;
+    if (!seen->insert(subject).second) return;
   }
   log(LogLevel::kWarning, "{}", message);
 }
@@ -88,6 +87,16 @@ bool write_all(int descriptor, const void* from, size_t bytes) {
     bytes -= static_cast<size_t>(written);
   }
   return true;
+}
+
+/// Why the opened file is not one that only this user can have put there; empty when it is. Entries are made with mode
+/// 0600 and one name, so what came from elsewhere shows: files of others by their owner, downloads of this user that
+/// somebody moved or linked here while the directory was open to others by their mode or their second name.
+std::string why_not_ours(const struct stat& status) {
+  if (status.st_uid != ::geteuid()) return fmt::format("belongs to user {}", status.st_uid);
+  if ((status.st_mode & 07077u) != 0) return fmt::format("is open to others (mode {:04o})", status.st_mode & 07777u);
+  if (S_ISREG(status.st_mode) && status.st_nlink > 1) return "has a second name";
+  return "";
 }
 
 /// The entry's code, or nothing when the file is not a whole entry for this key. `is_other`: it is one for another.
@@ -130,6 +139,41 @@ void for_each_file(int directory, const Visit& visit) {
   ::closedir(stream);
 }
 
+/// The user that stands for all whom a user namespace does not know, as the owner of `/` may be in a container.
+uid_t unmapped_user() {
+  unsigned user = 65534;
+  if (std::FILE* file = std::fopen("/proc/sys/fs/overflowuid", "r")) {
+    if (std::fscanf(file, "%u", &user) != 1) user = 65534;
+    std::fclose(file);
+  }
+  return user;
+}
+
+/// The first directory above `path` in which others can replace what lies on the way, and why; empty when there is
+/// none. Whoever can replace a part of the way can have it lead to another directory of this user's.
+std::string open_parent(const std::string& path) {
+  for (size_t slash = path.find('/'); slash != path.npos; slash = path.find('/', slash + 1)) {
+    const std::string parent = slash == 0 ? "/" : path.substr(0, slash);
+    struct stat status;
+    if (::lstat(parent.c_str(), &status) != 0) return fmt::format("'{}': {}", parent, std::strerror(errno));
+    const bool trusted = status.st_uid == 0 || status.st_uid == ::geteuid() || status.st_uid == unmapped_user();
+    if (!trusted) return fmt::format("'{}' above it belongs to user {}", parent, status.st_uid);
+    if (S_ISLNK(status.st_mode)) continue;
+    const bool group = (status.st_mode & S_IWGRP) != 0 && status.st_gid != ::getegid();  // one's own is the user's
+    if ((group || (status.st_mode & S_IWOTH) != 0) && (status.st_mode & S_ISVTX) == 0) {
+      return fmt::format("others may write to '{}' above it (mode {:04o})", parent, status.st_mode & 07777u);
+    }
+  }
+  return "";
+}
+
+/// The path from the root on, as it is written.
+std::string from_root(const std::string& path) {
+  if (path[0] == '/') return path;
+  const std::unique_ptr<char, void (*)(void*)> here(::realpath(".", nullptr), std::free);
+  return here ? std::string(here.get()) + "/" + path : path;
+}
+
 /// Makes the directory and its parents, each for the user alone; what is there stays as it is.
 void make_directories(const std::string& path) {
   for (size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1)) {
@@ -154,6 +198,10 @@ std::string kernel_key(std::initializer_list<std::string_view> parts) {
     key += '\n';
   }
   return key;
+}
+
+std::string KernelCache::entry_name(std::string_view key) {
+  return hash128(key).to_string() + std::string(kEntrySuffix);
 }
 
 std::string KernelCache::default_directory() {
@@ -195,12 +243,21 @@ void KernelCache::open_directory() {
     return refuse(fmt::format("others may write to it (mode {:04o}); run `chmod 700 '{}'` after checking its contents",
                               status.st_mode & 07777u, directory_));
   }
+  // The way as written and the way that its links lead.
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(directory_.c_str(), nullptr), std::free);
+  for (const std::string& way : {from_root(directory_), std::string(real ? real.get() : "")}) {
+    if (const std::string open = open_parent(way); !open.empty()) {
+      return refuse(fmt::format("{}, so that they could put another in its place; set GRAFT_CACHE to a directory "
+                                "below your home", open));
+    }
+  }
   descriptor_ = std::exchange(opened.value, -1);
 }
 
 void KernelCache::refuse(std::string problem) {
   problem_ = std::move(problem);
-  warn_once(fmt::format("the kernel cache '{}' is not used: {}", directory_, problem_));
+  const std::string message = fmt::format("the kernel cache '{}' is not used: {}", directory_, problem_);
+  warn_once(message, message);
 }
 
 std::optional<std::vector<std::byte>> KernelCache::find(std::string_view key) {
@@ -210,6 +267,15 @@ std::optional<std::vector<std::byte>> KernelCache::find(std::string_view key) {
       ::openat(descriptor_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
   if (file.value < 0) {
     if (errno == ELOOP) ::unlinkat(descriptor_, name.c_str(), 0);
+    return std::nullopt;
+  }
+  struct stat status;
+  const std::string problem = ::fstat(file.value, &status) == 0 ? why_not_ours(status) : std::strerror(errno);
+  if (!problem.empty()) {
+    warn_once(directory_ + " entries",
+              fmt::format("the kernel cache '{}': the entry {} {}; such entries are removed and made anew", directory_,
+                          name, problem));
+    ::unlinkat(descriptor_, name.c_str(), 0);
     return std::nullopt;
   }
   bool is_other = false;
@@ -242,9 +308,11 @@ void KernelCache::store(std::string_view key, std::span<const std::byte> code) {
 void KernelCache::cannot_store(int code) {
   const bool forever = code == EROFS || code == EACCES || code == EPERM;
   if (forever) writable_.store(false, std::memory_order_relaxed);
-  warn_once(fmt::format("the kernel cache '{}' keeps nothing new: {}; {}", directory_, std::strerror(code),
-                        forever ? "set GRAFT_CACHE to a directory that you can write to"
-                                : "free some space or set GRAFT_CACHE to another place"));
+  const std::string message =
+      fmt::format("the kernel cache '{}' keeps nothing new: {}; {}", directory_, std::strerror(code),
+                  forever ? "set GRAFT_CACHE to a directory that you can write to"
+                          : "free some space or set GRAFT_CACHE to another place");
+  warn_once(message, message);
 }
 
 /// Writes beside the entry and renames; false with errno set, and nothing left, when that fails.

@@ -27,10 +27,14 @@ struct CacheEntry {
   int64_t last_used = 0;  ///< seconds since 1970
 };
 
-/// Code by key. A directory that others own or may write to is not used at all, since what it holds is executed: the
-/// cache then finds and stores nothing, and `problem` says why. No failure of the file system stops a run: it is logged
-/// once. Safe from any thread and with other processes on the same directory; entries are complete or absent, even when
-/// a process is killed.
+/// Code by key. What it holds is executed, so it is trusted as far as the file system vouches for it: a directory that
+/// others own or may write to, or below one in which they could replace it, is not used at all (the cache then finds
+/// and stores nothing, and `problem` says why), and of the entries only those that the opened file shows to be this
+/// user's, closed to others and of one name. So what somebody planted while a directory was open to others is not used
+/// after it was closed either. A secret to sign entries with would add nothing: whoever can read files of this user's
+/// mode 0600 can write its entries too. No failure of the file system stops a run: it is logged once. Safe from any
+/// thread and with other processes on the same directory; entries are complete or absent, even when a process is
+/// killed.
 ///
 ///   KernelCache cache;
 ///   const std::string key = kernel_key({generator, target, programs});
@@ -53,6 +57,9 @@ class KernelCache {
   /// The code stored under the key. An entry that is damaged is removed and counts as absent.
   std::optional<std::vector<std::byte>> find(std::string_view key);
   void store(std::string_view key, std::span<const std::byte> code);
+
+  /// The file of an entry, in the directory.
+  static std::string entry_name(std::string_view key);
 
   const std::string& directory() const { return directory_; }
   /// Why the cache is not used; empty when it is.

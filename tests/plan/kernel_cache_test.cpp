@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <fstream>
 #include <thread>
 
@@ -124,10 +125,10 @@ TEST(KernelCache, every_damaged_byte_is_a_miss_and_removes_the_entry) {
     std::string bad = good;
     if (at < good.size()) bad[at] = static_cast<char>(bad[at] ^ 4);
     if (at == good.size()) bad += "more";
-    write_file(file, bad);
+    write_file(file, bad, 0600);
     ASSERT_FALSE(cache.find("key")) << "byte " << at;
     ASSERT_TRUE(cache.list().empty()) << "byte " << at;
-    write_file(file, good.substr(0, at));
+    write_file(file, good.substr(0, at), 0600);
     ASSERT_EQ(cache.find("key").has_value(), at == good.size()) << "size " << at;
   }
 }
@@ -141,6 +142,49 @@ TEST(KernelCache, an_entry_under_the_name_of_another_key_is_not_used) {
   const std::string other = cache.list().at(0).name == mine ? cache.list().at(1).name : cache.list().at(0).name;
   std::filesystem::copy_file(folder / other, folder / mine, std::filesystem::copy_options::overwrite_existing);
   EXPECT_FALSE(cache.find("mine"));
+}
+
+TEST(KernelCache, what_was_planted_while_the_directory_was_open_is_not_used_after_it_was_closed) {
+  const auto own_by_another = [](const std::string& path) { return ::chown(path.c_str(), 12345, 12345) == 0; };
+  const auto link = [](const std::string& path) { return ::link(path.c_str(), (path + ".more").c_str()) == 0; };
+  const std::function<bool(const std::string&)> plants[] = {
+      own_by_another,
+      [](const std::string& path) { return ::chmod(path.c_str(), 0620) == 0; },
+      [](const std::string& path) { return ::chmod(path.c_str(), 0602) == 0; },
+      [](const std::string& path) { return ::chmod(path.c_str(), 0644) == 0; },  // as a download would be
+      link,
+  };
+  for (const auto& plant : plants) {
+    const TemporaryDirectory folder;
+    const std::string path = folder / "cache";
+    KernelCache(path).store("k", code_of("theirs"));
+    ASSERT_EQ(::chmod(path.c_str(), 0777), 0);
+    if (!plant(path + "/" + KernelCache::entry_name("k"))) continue;  // giving files away needs root
+    ASSERT_EQ(::chmod(path.c_str(), 0700), 0);
+    WarningCounter warnings;
+    KernelCache cache(path);
+    ASSERT_EQ(cache.problem(), "");
+    EXPECT_FALSE(cache.find("k"));
+    EXPECT_FALSE(cache.find("k"));
+    ASSERT_EQ(warnings.texts.size(), 1u);
+    EXPECT_NE(warnings.texts[0].find("made anew"), std::string::npos) << warnings.texts[0];
+    cache.store("k", code_of("ours"));
+    EXPECT_EQ(cache.find("k"), code_of("ours"));
+  }
+}
+
+TEST(KernelCache, a_directory_that_others_could_replace_is_refused) {
+  const TemporaryDirectory folder;
+  std::filesystem::create_directories(folder / "open/mine");
+  std::filesystem::create_directory_symlink(folder / "open/mine", folder / "link");
+  EXPECT_EQ(KernelCache(folder / "open/mine/cache").problem(), "");
+  ASSERT_EQ(::chmod((folder / "open").c_str(), 0777), 0);
+  for (const char* way : {"open/mine/cache", "link/cache"}) {
+    const KernelCache cache(folder / way);
+    EXPECT_NE(cache.problem().find("above it"), std::string::npos) << way << ": " << cache.problem();
+  }
+  ASSERT_EQ(::chmod((folder / "open").c_str(), 01777), 0);  // as /tmp: what is there stays its owner's
+  EXPECT_EQ(KernelCache(folder / "open/mine/cache").problem(), "");
 }
 
 TEST(KernelCache, the_least_recently_used_entries_make_room) {
