@@ -261,14 +261,25 @@ inline Engine compile(const std::string& path, const CompileOptions& options = {
   return Engine(engine);
 }
 
+/// Where the weights of a plan are while an engine uses them.
+enum class WeightStorage : int32_t {
+  kMapped,  ///< in the plan's file, shared with other processes
+  kCopied,  ///< in memory of this process: the file may change after loading
+};
+
 /// Loads a plan on `cpu`, `cuda` or `cuda:1`; kernels come from the kernel cache and are compiled where it lacks them.
-/// `threads` of the CPU run it; 0: as many as it was made for, and no more than the process can use. Throws Error.
-inline Engine load(const std::string& path, const std::string& device = "cpu", int threads = 0) {
+/// `threads` of the CPU run it; 0: as many as it was made for, and no more than the process can use. A mapped file must
+/// not be written to while the engine lives: replace it by renaming a new one (as Engine::save does), not by copying
+/// over it. Runs that begin after a write fail; see graft_load. Throws Error.
+inline Engine load(const std::string& path, const std::string& device = "cpu", int threads = 0,
+                   WeightStorage weights = WeightStorage::kMapped) {
   const std::string number = std::to_string(threads);
-  const graft_option options[] = {{"device", device.c_str()}, {"threads", number.c_str()}};
+  const graft_option options[] = {{"device", device.c_str()},
+                                  {"threads", number.c_str()},
+                                  {"weights", weights == WeightStorage::kCopied ? "copied" : "mapped"}};
   graft_engine* engine = nullptr;
   graft_error error;
-  detail::check(graft_load_with(path.c_str(), options, 2, &engine, &error), error);
+  detail::check(graft_load_with(path.c_str(), options, 3, &engine, &error), error);
   return Engine(engine);
 }
 
@@ -340,6 +351,15 @@ class Session {
   }
   /// The most bytes that the session may hold beside the engine's constants; 0: no limit.
   void set_memory_limit(uint64_t bytes) { graft_session_set_memory_limit(handle_.get(), bytes); }
+  /// Ends the run that is going on, which then returns `cancelled`; from any thread and from a signal handler. See
+  /// graft_session_cancel.
+  void cancel() { graft_session_cancel(handle_.get()); }
+  /// The most seconds that each following run may take before it is ended like this; 0: as long as it needs.
+  Status set_deadline(double seconds) {
+    graft_error error;
+    const graft_status status = graft_session_set_deadline(handle_.get(), seconds, &error);
+    return status == GRAFT_OK ? Status() : Status(static_cast<ErrorKind>(status), error.message);
+  }
 
   /// Records the time of each step of the following runs.
   void set_profiling(bool on) { graft_session_set_profiling(handle_.get(), on); }

@@ -7,7 +7,7 @@
  *   graft_session_create give must be handed to graft_engine_release or graft_session_destroy. A session keeps its
  *   engine alive. Texts that a function returns belong to the engine and live as long as it does.
  * Threads. An engine is immutable and may be used from any number of threads. A session is used by one thread at a
- *   time; sessions of one engine run at the same time.
+ *   time, but for graft_session_cancel; sessions of one engine run at the same time.
  * Units. Strides are in elements, shapes in elements, `bytes` in bytes; elements narrower than a byte share bytes,
  *   lowest bits first.
  *
@@ -117,14 +117,19 @@ GRAFT_API graft_status graft_compile_bytes(const void* bytes, size_t byte_count,
                                            graft_progress_function progress, void* context, graft_engine** engine,
                                            graft_error* error);
 /* Loads a plan. Kernels come from the kernel cache, and are compiled where it lacks them. The file stays mapped while
- * the engine lives and must not be truncated; replacing it is safe. */
+ * the engine lives, so it must not be written to meanwhile (`cp new.graft model.graft` does; a rename, `mv` within a
+ * file system and graft_engine_save replace it, which is safe): a run that begins after a write fails with
+ * GRAFT_DEVICE, one that goes on during it may give wrong results, and truncating the file may end the process. Load it
+ * with copied weights where that cannot be ruled out. */
 GRAFT_API graft_status graft_load(const char* path, graft_engine** engine, graft_error* error);
 /* The same on a device: `cpu`, `cuda` or `cuda:1`, the GPU's number as the driver counts. */
 GRAFT_API graft_status graft_load_on(const char* path, const char* device, graft_engine** engine, graft_error* error);
 /* The same with choices, of which a plan takes:
  *   device   cpu | cuda | cuda:1
  *   threads  2                              of the CPU; 0: as many as the plan was made for, and no more than the
- *                                           process can use (its affinity mask, its container's quota) */
+ *                                           process can use (its affinity mask, its container's quota)
+ *   weights  mapped | copied                in the file, shared with other processes, or in memory of this one: then
+ *                                           the file may change after loading */
 GRAFT_API graft_status graft_load_with(const char* path, const graft_option* options, size_t option_count,
                                        graft_engine** engine, graft_error* error);
 /* Writes a plan; `path` holds the old file or the whole new one at any moment. */
@@ -228,8 +233,16 @@ GRAFT_API graft_status graft_session_set_stream(graft_session* session, void* st
 /* Returns when all runs have finished, with the first error that their kernels found; the session stays usable. */
 GRAFT_API graft_status graft_session_wait(graft_session* session, graft_error* error);
 /* The most bytes that the session may hold beside the engine's constants: intermediate results, scratch memory, copies
- * of inputs and outputs; 0: no limit. A run that would need more fails with GRAFT_OUT_OF_MEMORY, naming what for. */
+ * of inputs and outputs, outputs that it gives, what interpreted steps compute with; 0: no limit. A run that would need
+ * more fails with GRAFT_OUT_OF_MEMORY, naming what for, how much and the limit; the session stays usable. */
 GRAFT_API void graft_session_set_memory_limit(graft_session* session, uint64_t bytes);
+/* Ends the run that is going on in the session, which returns GRAFT_CANCELLED within milliseconds on a CPU (a library's
+ * call, and on a GPU what is queued already, finishes first). What its outputs hold is undefined; the session stays
+ * usable. No effect between runs: a run that has not begun is not ended. From any thread, and from a signal handler,
+ * while the session lives. */
+GRAFT_API void graft_session_cancel(graft_session* session);
+/* The most seconds that each following run may take before it is ended like this; 0: as long as it needs. */
+GRAFT_API graft_status graft_session_set_deadline(graft_session* session, double seconds, graft_error* error);
 
 /* Turns the recording of times per step on (1) or off (0) for the following runs. */
 GRAFT_API void graft_session_set_profiling(graft_session* session, int32_t on);

@@ -61,6 +61,31 @@ CompileOptions make_options(const graft_option* options, size_t count, graft_pro
   return made;
 }
 
+/// The choices of loading; where weights are is none of the compiler's.
+CompileOptions load_options(const graft_option* options, size_t count, Weights& weights) {
+  GRAFT_USER_CHECK(options || count == 0, kInvalidArgument, "NULL with a count that is not 0", "options");
+  std::vector<graft_option> others;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view key = options[i].key ? options[i].key : "", value = options[i].value ? options[i].value : "";
+    if (key != "weights") {
+      others.push_back(options[i]);
+      continue;
+    }
+    GRAFT_USER_CHECK(value == "mapped" || value == "copied", kInvalidArgument,
+                     fmt::format("'{}' is no place for weights: mapped or copied", value), "weights");
+    weights = value == "copied" ? Weights::kCopied : Weights::kMapped;
+  }
+  bool stopped = false;
+  CompileOptions made = make_options(others.data(), others.size(), nullptr, nullptr, stopped);
+  for (const graft_option& option : others) {
+    const std::string_view key = option.key;
+    GRAFT_USER_CHECK(key == "device" || key == "threads", kInvalidArgument,
+                     "it is chosen when a plan is compiled; device, threads and weights are chosen when it is loaded",
+                     std::string(key));
+  }
+  return made;
+}
+
 graft_status compile_source(const ModelSource& source, const graft_option* options, size_t option_count,
                             graft_progress_function progress, void* context, graft_engine** engine,
                             graft_error* error) {
@@ -147,16 +172,9 @@ graft_status graft_load_with(const char* path, const graft_option* options, size
                              graft_engine** engine, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(path && engine, kInvalidArgument, "path or the place for the engine is NULL", "graft_load");
-    bool stopped = false;
-    const graft::CompileOptions made =
-        graft::api_detail::make_options(options, option_count, nullptr, nullptr, stopped);
-    for (size_t i = 0; i < option_count; ++i) {
-      const std::string_view key = options[i].key;
-      GRAFT_USER_CHECK(key == "device" || key == "threads", kInvalidArgument,
-                       "it is chosen when a plan is compiled; device and threads are chosen when it is loaded",
-                       std::string(key));
-    }
-    graft::Plan plan = graft::open_plan(path);
+    graft::Weights weights = graft::Weights::kMapped;
+    const graft::CompileOptions made = graft::api_detail::load_options(options, option_count, weights);
+    graft::Plan plan = graft::open_plan(path, weights);
     auto loaded = graft::load(plan, made.device, made.threads);
     *engine = new graft_engine(std::move(plan), std::move(loaded));
   });

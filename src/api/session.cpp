@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface: running engines.
-#include <cstdlib>
+#include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
@@ -13,32 +13,6 @@ using graft::api_detail::guarded;
 
 namespace graft::api_detail {
 
-/// Memory of the session for an output that the caller gave none for; only grows. What it outgrows lives until the next
-/// growth, since it may be an input of the run that is going on.
-struct OwnedOutput {
-  void* data = nullptr;
-  void* outgrown = nullptr;
-  size_t bytes = 0;
-
-  OwnedOutput() = default;
-  OwnedOutput(const OwnedOutput&) = delete;
-  OwnedOutput& operator=(const OwnedOutput&) = delete;
-  ~OwnedOutput() {
-    std::free(data);
-    std::free(outgrown);
-  }
-
-  void* reserve(size_t wanted) {
-    const size_t rounded = (std::max<size_t>(wanted, 1) + 63) / 64 * 64;
-    if (rounded <= bytes) return data;
-    std::free(outgrown);
-    outgrown = data;
-    data = std::aligned_alloc(64, rounded);
-    bytes = data ? rounded : 0;
-    return data;
-  }
-};
-
 constexpr int32_t kMaxRank = 64;
 
 }  // namespace graft::api_detail
@@ -50,8 +24,7 @@ struct graft_session {
         session(of->loaded, threads),
         inputs(of->inputs.size()),
         outputs(of->outputs.size()),
-        wanted(of->outputs.size()),
-        owned(of->outputs.size()) {}
+        wanted(of->outputs.size()) {}
   ~graft_session() { graft_engine_release(engine); }
 
   void take_inputs(const graft_tensor* tensors, size_t count);
@@ -63,7 +36,6 @@ struct graft_session {
   graft::Session session;
   std::vector<graft::BufferView> inputs, outputs;
   std::vector<int> wanted;  ///< by output: the position in the call, or -1
-  std::vector<graft::api_detail::OwnedOutput> owned;
   const graft_allocator* allocator = nullptr;
 };
 
@@ -220,7 +192,7 @@ void graft_session::give_outputs(graft_tensor* tensors, size_t count) {
 void* graft_session::allocate(int output, DType type, std::span<const int64_t> shape, size_t bytes) {
   const bool on_device = outputs[output].on_device;
   if (!allocator || !allocator->allocate || wanted[output] < 0)
-    return on_device ? nullptr : owned[output].reserve(bytes);
+    return on_device ? nullptr : session.give_output(output, bytes);
   void* data = allocator->allocate(allocator->context, wanted[output], graft::onnx_code(type),
                                    static_cast<int32_t>(shape.size()), shape.data(), bytes);
   GRAFT_USER_CHECK(data || !on_device || bytes == 0, kOutOfMemory, fmt::format("the allocator gave no {} bytes", bytes),
@@ -280,6 +252,20 @@ graft_status graft_session_wait(graft_session* session, graft_error* error) {
 void graft_session_set_memory_limit(graft_session* session, uint64_t bytes) {
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   if (session) session->session.set_memory_limit(static_cast<int64_t>(std::min(bytes, kMost)));
+}
+
+void graft_session_cancel(graft_session* session) {
+  if (session) session->session.cancel();
+}
+
+graft_status graft_session_set_deadline(graft_session* session, double seconds, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(session, kInvalidArgument, "the session is NULL", "graft_session_set_deadline");
+    GRAFT_USER_CHECK(seconds >= 0 && !std::isnan(seconds), kInvalidArgument,
+                     fmt::format("{} is no number of seconds; 0 means no deadline", seconds),
+                     "graft_session_set_deadline");
+    session->session.set_deadline(seconds);
+  });
 }
 
 void graft_session_set_profiling(graft_session* session, int32_t on) {

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -134,6 +136,38 @@ void fail_on_file(std::string_view action, const std::string& path, int code) {
               fmt::format("cannot {} the file: {}; {}", action, std::strerror(code), remedy_for(code)), path);
 }
 
+namespace {
+
+/// The files that are mapped, by where they begin, the last first; never destroyed, since they may outlive it.
+struct Mappings {
+  std::mutex mutex;
+  std::map<const std::byte*, std::weak_ptr<const MappedFile>, std::greater<>> by_begin;
+};
+
+Mappings& mappings() {
+  static Mappings* all = new Mappings;
+  return *all;
+}
+
+}  // namespace
+
+MappedFile::Stamp MappedFile::stamp_of(int descriptor, const std::string& path) {
+  struct stat status;
+  if (::fstat(descriptor, &status) != 0) fail_on_file("read", path, errno);
+  return {status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+bool MappedFile::was_changed() const { return data_ && stamp_of(descriptor_, path_) != stamp_; }
+
+std::shared_ptr<const MappedFile> MappedFile::find(const void* byte) {
+  const auto* at = static_cast<const std::byte*>(byte);
+  const std::lock_guard lock(mappings().mutex);
+  const auto found = mappings().by_begin.lower_bound(at);  // the last that begins at or before the byte
+  if (found == mappings().by_begin.end()) return nullptr;
+  std::shared_ptr<const MappedFile> file = found->second.lock();
+  return file && at < file->data_ + file->size_ ? file : nullptr;
+}
+
 MappedFile::MappedFile(int descriptor, std::string path) : path_(std::move(path)) {
   struct stat status;
   if (::fstat(descriptor, &status) != 0) fail_on_file("read", path_, errno);
@@ -148,21 +182,42 @@ MappedFile::MappedFile(int descriptor, std::string path) : path_(std::move(path)
   void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (address == MAP_FAILED) fail_on_file("map", path_, errno);
   data_ = static_cast<const std::byte*>(address);
+  descriptor_ = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  const int code = errno;
+  if (descriptor_ < 0) {
+    ::munmap(address, size_);
+    fail_on_file("keep open", path_, code);
+  }
+  stamp_ = {status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (!data_) return;
+  {
+    const std::lock_guard lock(mappings().mutex);
+    mappings().by_begin.erase(data_);
+  }
+  ::munmap(const_cast<std::byte*>(data_), size_);
+  ::close(descriptor_);
+}
+
+std::shared_ptr<const MappedFile> MappedFile::share(int descriptor, std::string path) {
+  std::shared_ptr<const MappedFile> file(new MappedFile(descriptor, std::move(path)));
+  if (!file->data_) return file;
+  const std::lock_guard lock(mappings().mutex);
+  mappings().by_begin[file->data_] = file;
+  return file;
 }
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
   const Descriptor file(::open(path.c_str(), kReadFlags));
   if (file.get() < 0) fail_on_file("open", path, errno);
-  return std::shared_ptr<const MappedFile>(new MappedFile(file.get(), path));
+  return share(file.get(), path);
 }
 
 std::shared_ptr<const MappedFile> MappedFile::open_contained(const std::string& directory, std::string_view relative) {
   const Descriptor file = open_below(directory, relative);
-  return std::shared_ptr<const MappedFile>(new MappedFile(file.get(), fmt::format("{}/{}", directory, relative)));
+  return share(file.get(), fmt::format("{}/{}", directory, relative));
 }
 
 bool is_same_file(const std::string& path, const std::string& other) {

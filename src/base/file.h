@@ -26,9 +26,24 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
+  /// Whether somebody has written to the file since it was mapped, so that the bytes may be others now. A new file that
+  /// was given the path is no change: the mapping keeps the old one.
+  bool was_changed() const;
+  /// The file whose mapping holds this byte, when it is one of those that are mapped; else null.
+  static std::shared_ptr<const MappedFile> find(const void* byte);
 
  private:
   MappedFile(int descriptor, std::string path);
+  static std::shared_ptr<const MappedFile> share(int descriptor, std::string path);
+  /// What a write changes.
+  struct Stamp {
+    int64_t size = 0, seconds = 0, nanoseconds = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  static Stamp stamp_of(int descriptor, const std::string& path);
+
+  int descriptor_ = -1;
+  Stamp stamp_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
   std::string path_;

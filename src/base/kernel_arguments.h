@@ -13,7 +13,8 @@ struct KernelArguments {
   const int64_t* sizes;   ///< one per Program::sizes, in order
   void* scratch;          ///< scratch bytes of this thread's own, 64-byte aligned
   int64_t* status;        ///< [0]: set to a nonzero code when an element fails (1 = index out of range),
-                          ///< [1]: the offending value; written racily, the first error is good enough
+                          ///< [1]: the offending value; written racily, the first error is good enough.
+                          ///< Whoever sets [0] meanwhile has loops of many turns end early
 };
 
 using KernelFunction = int32_t (*)(const KernelArguments*, int64_t begin, int64_t end);

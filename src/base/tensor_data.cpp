@@ -13,29 +13,50 @@
 
 #include "base/convert.h"
 #include "base/error.h"
+#include "base/run_limits.h"
 
 namespace graft {
 namespace {
 
-constexpr size_t kAlignment = 64;
+constexpr int64_t kAlignment = 64;
 
 /// From here on pages come from the system itself, as zeros that are made when they are touched.
-constexpr size_t kOwnPages = size_t{32} << 20;
+constexpr int64_t kOwnPages = int64_t{32} << 20;
 
-std::shared_ptr<std::byte> allocate_pages(size_t size) {
+void* allocate_zeros(int64_t bytes) {
+  const auto size = static_cast<size_t>(bytes);
+  if (bytes < kOwnPages) {
+    void* memory = std::aligned_alloc(kAlignment, size);
+    return memory ? std::memset(memory, 0, size) : nullptr;
+  }
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  GRAFT_USER_CHECK(memory != MAP_FAILED, kOutOfMemory, fmt::format("cannot allocate {} bytes", size), "tensor");
-  return {static_cast<std::byte*>(memory), [size](std::byte* p) { munmap(p, size); }};
+  return memory == MAP_FAILED ? nullptr : memory;
 }
 
-/// Zeroed memory with the alignment that kernels like; throws out_of_memory rather than std::bad_alloc.
+void free_zeros(void* memory, int64_t bytes) {
+  if (bytes < kOwnPages) {
+    std::free(memory);
+  } else {
+    munmap(memory, static_cast<size_t>(bytes));
+  }
+}
+
+/// Zeroed memory with the alignment that kernels like, out of the thread's budget; throws out_of_memory rather than
+/// std::bad_alloc.
 std::shared_ptr<std::byte> allocate(size_t size) {
-  if (size >= kOwnPages) return allocate_pages(size);
-  const size_t rounded = std::max<size_t>((size + kAlignment - 1) / kAlignment * kAlignment, kAlignment);
-  void* memory = std::aligned_alloc(kAlignment, rounded);
-  GRAFT_USER_CHECK(memory, kOutOfMemory, fmt::format("cannot allocate {} bytes", size), "tensor");
-  std::memset(memory, 0, rounded);
-  return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
+  constexpr std::string_view kWhat = "a tensor";
+  const int64_t bytes = checked_aligned(std::max<int64_t>(static_cast<int64_t>(size), 1), kAlignment, kWhat);
+  const std::shared_ptr<MemoryBudget> budget = current_budget();
+  if (budget) budget->take(bytes, kWhat);
+  void* memory = bytes <= machine_memory() ? allocate_zeros(bytes) : nullptr;
+  if (!memory) {
+    if (budget) budget->give(bytes);
+    throw_no_memory(bytes, kWhat);
+  }
+  return {static_cast<std::byte*>(memory), [budget, bytes](std::byte* p) {
+            free_zeros(p, bytes);
+            if (budget) budget->give(bytes);
+          }};
 }
 
 template <class T>
@@ -203,12 +224,19 @@ TensorData TensorData::deferred(DType type, std::vector<int64_t> shape, std::fun
 
 std::span<const std::byte> TensorData::deferred_bytes() const {
   std::call_once(deferred_->once, [&] {
+    const LimitScope nobodys(nullptr, nullptr);  // all copies share it, whichever run asks first
     deferred_->made = deferred_->make();
     deferred_->make = nullptr;
   });
   const TensorData& made = deferred_->made;
-  GRAFT_CHECK(made.type_ == type_ && made.shape_ == shape_, describe(*this) + " was made as " + describe(made));
+  GRAFT_CHECK(made.type_ == type_ && made.count_ == count_, describe(*this) + " was made as " + describe(made));
   return made.bytes();
+}
+
+bool TensorData::shares_bytes_with(const TensorData& other) const {
+  if (type_ != other.type_ || size_ != other.size_ || type_ == DType::kString) return false;
+  if (deferred_ || other.deferred_) return deferred_ == other.deferred_;
+  return data_ == other.data_;
 }
 
 std::span<std::byte> TensorData::mutable_bytes() {

@@ -58,6 +58,8 @@ class TensorData {
   }
   /// Whether it was made by deferred(): asking for its bytes may cost time and memory.
   bool is_deferred() const { return deferred_ != nullptr; }
+  /// Whether both have the same bytes in the same memory (or will have, when deferred), whatever their shapes.
+  bool shares_bytes_with(const TensorData& other) const;
   /// Bytes to write to, of this tensor alone: shared or borrowed ones are copied first.
   std::span<std::byte> mutable_bytes();
   const std::vector<std::string>& strings() const;

@@ -40,8 +40,42 @@ TensorData unpacked(const PackedConstant& packed, const std::vector<int64_t>& sh
   });
 }
 
+/// Constants that are stored packed become memory when they are unpacked: each byte of the file once.
+class UnpackedConstants {
+ public:
+  TensorData find(const PackedConstant& packed, const std::vector<int64_t>& shape) {
+    const std::byte* begin = packed.data.bytes().data();
+    const std::byte* end = begin + packed.data.byte_count();
+    const auto later = known_.upper_bound(begin);
+    if (later != known_.begin()) {
+      const Known& before = std::prev(later)->second;
+      if (before.packed.layout == packed.layout && before.packed.view == packed.view &&
+          before.packed.data.shares_bytes_with(packed.data)) {
+        return before.data.reshaped(shape);
+      }
+      require(before.end <= begin, packed);
+    }
+    if (begin == end) return unpacked(packed, shape);
+    require(later == known_.end() || end <= later->first, packed);
+    return known_.emplace(begin, Known{end, packed, unpacked(packed, shape)}).first->second.data;
+  }
+
+ private:
+  struct Known {
+    const std::byte* end;
+    PackedConstant packed;
+    TensorData data;
+  };
+  static void require(bool apart, const PackedConstant& packed) {
+    GRAFT_USER_CHECK(apart, kInvalidModel, "its bytes are also those of another constant, packed otherwise",
+                     fmt::format("constant '{}'", packed.name));
+  }
+  std::map<const std::byte*, Known> known_;  ///< by the first byte
+};
+
 Plan read_contents(PlanFile file) {
   Plan plan;
+  UnpackedConstants unpacked_constants;
   std::map<std::string, TensorData, std::less<>> weights;
   for (StoredConstant& stored : file.constants) {
     if (stored.layout.empty()) {
@@ -50,7 +84,7 @@ Plan read_contents(PlanFile file) {
       weights.insert_or_assign(stored.name, std::move(stored.data));
     } else {
       plan.packed.push_back(checked_packing(stored));
-      weights.try_emplace(stored.name, unpacked(plan.packed.back(), stored.shape));
+      weights.try_emplace(stored.name, unpacked_constants.find(plan.packed.back(), stored.shape));
     }
   }
   plan.graph = parse_graph(file.graph, &weights);
@@ -99,7 +133,7 @@ Plan from_file(PlanFile file, const std::string& where) {
 
 void save(const Plan& plan, const std::string& path) { save_plan(to_file(plan), path); }
 
-Plan open_plan(const std::string& path) { return from_file(read_plan(path), path); }
+Plan open_plan(const std::string& path, Weights weights) { return from_file(read_plan(path, weights), path); }
 
 bool is_plan(const std::string& path) {
   try {

@@ -34,7 +34,7 @@ Plan from_file(PlanFile file, const std::string& where);
 /// Writes a plan; a reader sees the old file or the whole new one.
 void save(const Plan& plan, const std::string& path);
 /// Reads a plan. Throws Error naming the section and the remedy for a file that is damaged or foreign.
-Plan open_plan(const std::string& path);
+Plan open_plan(const std::string& path, Weights weights = Weights::kMapped);
 /// Whether the file begins like a plan (rather than a model); false when it cannot be read.
 bool is_plan(const std::string& path);
 

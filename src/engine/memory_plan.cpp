@@ -9,14 +9,13 @@
 
 #include <fmt/format.h>
 
+#include "base/checked_size.h"
 #include "base/error.h"
 
 namespace graft {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-/// Offsets of up to 2^18 tensors of this size fit in 63 bits.
-constexpr int64_t kMostBytes = int64_t{1} << 44;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -123,7 +122,9 @@ std::optional<MemoryPlan> plan_from_both_ends(std::span<const Lifetime> lifetime
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
   for (const Lifetime& lifetime : lifetimes) {
     GRAFT_USER_CHECK(lifetime.bytes >= 0 && lifetime.bytes <= kMostBytes, kOutOfMemory,
-                     fmt::format("a tensor of {} bytes cannot be placed", lifetime.bytes), "memory plan");
+                     fmt::format("a tensor of {} bytes cannot be placed: at most {} can be had; use smaller sizes",
+                                 lifetime.bytes, kMostBytes),
+                     "memory plan");
   }
   MemoryPlan plan = plan_by_size(lifetimes);
   const int64_t least = most_live_bytes(lifetimes);

@@ -116,9 +116,13 @@ PlanFile parse_plan(std::span<const std::byte> file, std::shared_ptr<const void>
   return plan;
 }
 
-PlanFile read_plan(const std::string& path) {
+PlanFile read_plan(const std::string& path, Weights weights) {
   const auto file = MappedFile::open(path);
-  return parse_plan(file->bytes(), file, path);
+  if (weights == Weights::kMapped) return parse_plan(file->bytes(), file, path);
+  // Copied first and checked then, so that what was checked is what is used.
+  const auto copy = std::make_shared<const TensorData>(
+      TensorData::from_bytes(DType::kUint8, {static_cast<int64_t>(file->bytes().size())}, file->bytes()));
+  return parse_plan(copy->bytes(), copy, path);
 }
 
 }  // namespace graft

@@ -40,9 +40,15 @@ std::vector<std::byte> print_plan(const PlanFile& plan);
 /// then leaves nothing behind.
 void save_plan(const PlanFile& plan, const std::string& path);
 
-/// Maps a plan; constants lie in the mapping, which lives as long as they do. Throws invalid_model naming the section
-/// and the remedy for a file that is damaged or foreign.
-PlanFile read_plan(const std::string& path);
+/// Where the weights of a plan are while it is used.
+enum class Weights : uint8_t {
+  kMapped,  ///< in the file, shared with other processes: it must not be written to meanwhile
+  kCopied,  ///< in memory of this process
+};
+
+/// Reads a plan; constants lie in the file's mapping, or in a copy, which lives as long as they do. Throws
+/// invalid_model naming the section and the remedy for a file that is damaged or foreign.
+PlanFile read_plan(const std::string& path, Weights weights = Weights::kMapped);
 /// The same from memory that `keep_alive` owns, at an address that is a multiple of 64; `where` names it in errors.
 PlanFile parse_plan(std::span<const std::byte> file, std::shared_ptr<const void> keep_alive, const std::string& where);
 /// Whether the bytes begin like a plan, whatever follows.

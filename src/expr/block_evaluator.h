@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/run_limits.h"
 #include "base/tensor_data.h"
 #include "expr/evaluate.h"
 #include "expr/region.h"
@@ -35,8 +36,8 @@ class Values {
   void set(size_t to, size_t from);
 
  private:
-  std::vector<double> real_;
-  std::vector<int64_t> integer_;
+  BudgetVector<double> real_;
+  BudgetVector<int64_t> integer_;
 };
 
 /// Expressions of one form, ready to run. Elements that are not numbers (strings, complex) travel as handles, which

@@ -9,6 +9,7 @@
 
 #include "base/convert.h"
 #include "base/error.h"
+#include "base/run_limits.h"
 #include "expr/block_evaluator.h"
 
 namespace graft {
@@ -55,10 +56,11 @@ std::vector<Axis> joined(std::vector<Axis> axes, const std::vector<Axis>& more) 
   return axes;
 }
 
-/// Calls `body(first, count)` for the blocks of `total` points.
+/// Calls `body(first, count)` for the blocks of `total` points; between them the run may be ended.
 template <class Body>
 void for_blocks(int64_t total, int lanes, Body body) {
   for (int64_t first = 0; first < total; first += lanes) {
+    stop_if_requested();
     body(first, static_cast<int>(std::min<int64_t>(lanes, total - first)));
   }
 }
@@ -82,7 +84,7 @@ void copy_column(const Column& from, const Column& to, bool real, int count) {
 /// The columns of a state, one per component.
 class State {
  public:
-  State(const std::vector<Expr>& components, int lanes) {
+  State(const std::vector<Expr>& components, int64_t lanes) {
     for (const Expr& e : components) values_.emplace_back(e->type, static_cast<size_t>(lanes));
   }
   size_t size() const { return values_.size(); }
@@ -159,7 +161,11 @@ class Interpreter {
     for (const Size& size : declared.shape) shape.push_back(size.evaluate(bindings_));
     GRAFT_CHECK(shape == extents, fmt::format("the form of '{}' covers [{}], but its shape is [{}]", declared.name,
                                               fmt::join(extents, ", "), fmt::join(shape, ", ")));
-    return TensorData::zeros(declared.type, std::move(shape));
+    try {
+      return TensorData::zeros(declared.type, std::move(shape));
+    } catch (const Error& error) {
+      throw Error(error.kind(), error.message(), fmt::format("tensor '{}' of '{}'", declared.name, region_.name));
+    }
   }
   void define(int tensor, TensorData value) { tensors_[static_cast<size_t>(tensor)] = std::move(value); }
   void store(const Column& values, int64_t first, int count, TensorData& output) const {
@@ -223,6 +229,7 @@ void Interpreter::reduce_beside(const Reduce& form, std::vector<TensorData>& out
     std::fill(at.begin(), at.end(), 0);
     outer.fill(lift, first, count);
     for (int64_t step = 0; step < inner.count(); ++step) {
+      stop_if_requested();
       lift.begin(count);
       for (size_t axis = 0; axis < at.size(); ++axis) {
         fill_constant(lift.variable(form.reduced[axis].variable), false, count, at[axis]);
@@ -327,6 +334,7 @@ void Interpreter::run(const Scan& form) {
       }
     };
     for (int64_t i = 0; i < length; ++i) {
+      stop_if_requested();
       const int64_t t = form.reverse ? length - 1 - i : i;
       if (form.exclusive) write(t);
       step.begin(count);
@@ -434,7 +442,7 @@ void Interpreter::run(const Sort& form) {
   std::vector<TensorData> outputs;
   for (const int tensor : form.outputs) outputs.push_back(allocate(tensor, extents));
   BlockEvaluator key = evaluator({form.key}, domain.lanes());
-  State row({form.key}, static_cast<int>(std::min<int64_t>(length, INT32_MAX)));
+  State row({form.key}, length);
   int64_t filled = 0, point = 0;
   for_blocks(domain.count(), key.lanes(), [&](int64_t first, int count) {
     key.begin(count);
@@ -457,7 +465,7 @@ void Interpreter::run(const Sort& form) {
 void Interpreter::emit_rank_order(const Sort& form, State& row, int64_t point, int64_t length, int64_t kept,
                                   std::vector<TensorData>& outputs) const {
   const Column keys = row[0].column();
-  std::vector<int64_t> order(static_cast<size_t>(length));
+  BudgetVector<int64_t> order(static_cast<size_t>(length));
   std::iota(order.begin(), order.end(), 0);
   const auto sort = [&](auto before) {
     std::stable_sort(order.begin(), order.end(),
@@ -488,8 +496,8 @@ void Interpreter::run(const Compact& form) {
   roots.push_back(form.condition);
   BlockEvaluator evaluate = evaluator(roots, domain.lanes());
   // The number kept is known at the end, so values are kept as columns until then.
-  std::vector<std::vector<double>> reals(form.values.size());
-  std::vector<std::vector<int64_t>> integers(form.values.size());
+  std::vector<BudgetVector<double>> reals(form.values.size());
+  std::vector<BudgetVector<int64_t>> integers(form.values.size());
   int64_t kept = 0;
   for_blocks(domain.count(), evaluate.lanes(), [&](int64_t first, int count) {
     evaluate.begin(count);

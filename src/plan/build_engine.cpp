@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/run_limits.h"
 #include "fuse/rewrite_region.h"
 #include "fuse/split_step.h"
 #include "plan/choose_ways.h"
@@ -30,14 +31,15 @@ struct Packing {
   tile::PanelLayout layout;
   Shape view;  ///< the shape of the constant that the layout is of
   int engine_tensor = -1;
+  std::vector<int> others = {};  ///< tensors of the fused program that are the same weights under other names
 };
 
 /// A tensor in memory that vectors can be loaded from without crossing cache lines.
 TensorData aligned_tensor(DType type, const std::vector<int64_t>& shape) {
   const int64_t bytes = packed_bytes(type, checked_element_count(type, shape));
-  const size_t rounded = (static_cast<size_t>(std::max<int64_t>(bytes, 1)) + 63) / 64 * 64;
-  void* memory = std::aligned_alloc(64, rounded);
-  GRAFT_USER_CHECK(memory, kOutOfMemory, fmt::format("cannot allocate {} bytes for packed weights", bytes), "plan");
+  const int64_t rounded = checked_aligned(std::max<int64_t>(bytes, 1), 64, "packed weights");
+  void* memory = rounded <= machine_memory() ? std::aligned_alloc(64, static_cast<size_t>(rounded)) : nullptr;
+  if (!memory) throw_no_memory(rounded, "packed weights");
   return TensorData::borrow(
       type, shape, {static_cast<std::byte*>(memory), static_cast<size_t>(bytes)},
       std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); }));
@@ -255,9 +257,16 @@ class EngineBuilder {
     }
   }
 
+  /// Whether two tensors are the same weights, under whatever names: those are packed once.
+  bool same_constant(int a, int b) const {
+    return a == b || program_.tensors[a].constant->shares_bytes_with(*program_.tensors[b].constant);
+  }
+
   int packed(int tensor, const tile::PanelLayout& layout, const Shape& shape) {
-    for (const Packing& known : packings_) {
-      if (known.tensor == tensor && known.layout == layout) return known.engine_tensor;
+    for (Packing& known : packings_) {
+      if (known.layout != layout || known.view != shape || !same_constant(known.tensor, tensor)) continue;
+      if (known.tensor != tensor) known.others.push_back(tensor);
+      return known.engine_tensor;
     }
     const Shape physical = tile::physical_shape(layout, shape);
     EngineTensor out = engine_.tensors[tensor];
@@ -341,8 +350,12 @@ class EngineBuilder {
   }
 
   void take_packed(const Packing& packing, TensorData data) {
-    const FusedTensor& source = program_.tensors[packing.tensor];
-    built_.packed.push_back({source.name, tile::print(packing.layout), concrete(packing.view), data});
+    const std::string layout = tile::print(packing.layout);
+    const auto remember = [&](int tensor) {
+      built_.packed.push_back({program_.tensors[tensor].name, layout, concrete(packing.view), data});
+    };
+    remember(packing.tensor);
+    for (const int tensor : packing.others) remember(tensor);
     engine_.tensors[packing.engine_tensor].index = static_cast<int>(engine_.constants.size());
     engine_.constants.push_back(std::move(data));
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/checked_size.h"
 #include "base/convert.h"
 #include "base/error.h"
 
@@ -103,8 +104,30 @@ std::vector<int64_t> concrete_shape(const EngineTensor& tensor, const Bindings& 
                      fmt::format("axis {} would have the negative extent {}", shape.size() - 1, shape.back()),
                      fmt::format("tensor '{}'", tensor.name));
   }
-  checked_element_count(tensor.type, shape, fmt::format("tensor '{}'", tensor.name));
+  try {
+    checked_element_count(tensor.type, shape);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kOutOfMemory,
+                fmt::format("{}: at most {} bytes can be had; use smaller sizes", error.message(), kMostBytes),
+                fmt::format("tensor '{}'", tensor.name));
+  }
   return shape;
+}
+
+int64_t evaluate_bytes(const Size& size, const Bindings& bindings, const std::string& what) {
+  try {
+    return checked_bytes(size.evaluate(bindings), what);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kOutOfMemory, error.message(), "run");
+  }
+}
+
+int64_t concrete_bytes(const EngineTensor& tensor, const Bindings& bindings) {
+  try {
+    return checked_bytes(tensor.bytes.evaluate(bindings), "it");
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kOutOfMemory, error.message(), fmt::format("tensor '{}'", tensor.name));
+  }
 }
 
 int64_t read_element(const void* data, DType type, int64_t element) {

@@ -20,8 +20,13 @@ void check_inputs(const Engine& engine, std::span<const BufferView> inputs, cons
 void bind_symbol(Bindings& bindings, const std::string& symbol, int64_t value, const std::string& where);
 /// Throws invalid_argument when a check of the step fails.
 void run_checks(const EngineStep& step, const Bindings& bindings);
-/// The concrete shape; throws invalid_argument naming the tensor for negative or overflowing sizes.
+/// The concrete shape; throws invalid_argument naming the tensor for negative sizes, out_of_memory for those that no
+/// machine has.
 std::vector<int64_t> concrete_shape(const EngineTensor& tensor, const Bindings& bindings);
+/// The value of a size that becomes memory; throws out_of_memory naming `what` for one that no machine has.
+int64_t evaluate_bytes(const Size& size, const Bindings& bindings, const std::string& what);
+/// The bytes of a tensor in memory; throws out_of_memory naming it.
+int64_t concrete_bytes(const EngineTensor& tensor, const Bindings& bindings);
 /// One integer element of a tensor in memory.
 int64_t read_element(const void* data, DType type, int64_t element);
 

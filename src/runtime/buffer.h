@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/run_limits.h"
 #include "device/device.h"
 
 namespace graft {
@@ -18,8 +19,8 @@ namespace graft {
 /// Where a session's memory comes from, and how much it may be. Outlives the buffers.
 struct SessionMemory {
   std::unique_ptr<DeviceStream> stream;  ///< null: the host's memory
-  int64_t used = 0;
-  int64_t limit = 0;  ///< bytes; 0: what the machine has
+  /// Shared with tensors made in a run, which may outlive the session.
+  std::shared_ptr<MemoryBudget> budget = std::make_shared<MemoryBudget>();
 };
 
 /// Memory aligned to 64 bytes on the host, to 256 on a device.
@@ -35,34 +36,34 @@ class Buffer {
   }
   Buffer& operator=(Buffer&&) = delete;
 
-  /// At least `bytes`; contents are lost when it grows. Throws out_of_memory naming what it is for, and holds nothing
-  /// then.
+  /// At least `bytes`; contents are lost when it grows. Throws out_of_memory naming what it is for, how much it is, the
+  /// limit and the remedy, and holds nothing then.
   void* reserve(int64_t bytes, SessionMemory& memory, std::string_view what, std::string_view name = {}) {
     if (bytes <= bytes_ && data_) return data_;
     release();
     memory_ = &memory;
-    const int64_t rounded = (std::max<int64_t>(bytes, 1) + 63) / 64 * 64;
-    const auto why = [&](std::string_view reason) { return fmt::format("{}, for {}{}", reason, what, name); };
-    if (memory.limit > 0 && rounded > memory.limit - memory.used) {
-      const std::string reason = fmt::format("cannot take {} bytes: the session may have {} and holds {}", bytes,
-                                             memory.limit, memory.used);
-      throw Error(ErrorKind::kOutOfMemory, why(reason), "run");
-    }
+    const int64_t rounded = checked_aligned(std::max<int64_t>(bytes, 1), kAlignment, what);
+    memory.budget->take(rounded, what, name, memory.stream ? kMostBytes : machine_memory());
     try {
       data_ = static_cast<char*>(memory.stream ? memory.stream->allocate(rounded)
-                                               : std::aligned_alloc(64, static_cast<size_t>(rounded)));
+                                               : std::aligned_alloc(kAlignment, static_cast<size_t>(rounded)));
     } catch (const Error& error) {
-      throw Error(error.kind(), why(error.message()), "run");
+      memory.budget->give(rounded);
+      throw Error(error.kind(), fmt::format("{}, for {}{}", error.message(), what, name), "run");
     }
-    GRAFT_USER_CHECK(data_, kOutOfMemory, why(fmt::format("cannot allocate {} bytes", bytes)), "run");
+    if (!data_) {
+      memory.budget->give(rounded);
+      throw_no_memory(rounded, what, name);
+    }
     bytes_ = rounded;
-    memory.used += rounded;
     return data_;
   }
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
 
  private:
+  static constexpr int64_t kAlignment = 64;
+
   void release() {
     if (!data_) return;
     if (memory_->stream) {
@@ -70,7 +71,7 @@ class Buffer {
     } else {
       std::free(data_);
     }
-    memory_->used -= bytes_;
+    memory_->budget->give(bytes_);
     data_ = nullptr;
     bytes_ = 0;
   }

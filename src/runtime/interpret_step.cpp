@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checked_size.h"
 #include "base/error.h"
 #include "expr/interpreter.h"
 
@@ -125,7 +126,10 @@ int64_t compact_bound(const Engine& engine, int index, const Bindings& bindings,
     const auto* compact = std::get_if<Compact>(&form);
     if (!compact) continue;
     int64_t points = 1;
-    for (const Axis& axis : compact->axes) points *= axis.extent.evaluate(bindings);
+    for (const Axis& axis : compact->axes) {
+      const std::string what = "the points of node '" + engine.steps[index].name + "'";
+      points = checked_product(points, axis.extent.evaluate(bindings), what);
+    }
     bound = std::max(bound, points);
   }
   return bound;

@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <set>
+
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "device/cpu/load_object.h"
 #include "runtime/session_state.h"
 
 namespace graft {
+
+namespace {
+
+/// The mapped files that constants lie in.
+std::vector<std::shared_ptr<const MappedFile>> files_of(const Engine& engine) {
+  std::set<std::shared_ptr<const MappedFile>> files;
+  for (const TensorData& constant : engine.constants) {
+    if (constant.type() == DType::kString || constant.byte_count() == 0 || constant.is_deferred()) continue;
+    if (auto file = MappedFile::find(constant.bytes().data())) files.insert(std::move(file));
+  }
+  return {files.begin(), files.end()};
+}
+
+}  // namespace
 
 std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries,
                                               std::shared_ptr<Device> device) {
@@ -16,6 +33,7 @@ std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engi
     loaded->engine = std::move(engine);
     return loaded;
   }
+  loaded->files = files_of(*engine);
   for (const auto& bytes : engine->objects) {
     auto object = std::make_shared<LoadedObject>();
     const Status status =

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <new>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "base/file.h"
+#include "base/run_limits.h"
 #include "runtime/bind.h"
+#include "runtime/deadline.h"
 #include "runtime/session_state.h"
 
 namespace graft {
@@ -61,6 +66,7 @@ void Session::State::study_engine() {
   staging_in.resize(engine->inputs.size());
   staging_out.resize(engine->outputs.size());
   second_out.resize(engine->outputs.size());
+  given_out = std::vector<GivenOutput>(engine->outputs.size());
   output_data.resize(engine->outputs.size());
 }
 
@@ -94,7 +100,9 @@ Status guarded(const Body& body) {
   } catch (const Error& error) {
     return {error.kind(), error.what()};
   } catch (const std::bad_alloc&) {
-    return {ErrorKind::kOutOfMemory, "run: out of memory"};
+    return {ErrorKind::kOutOfMemory, fmt::format("run: the system gave no memory for the session's own lists (this "
+                                                 "machine has {} bytes); free some, or use smaller sizes",
+                                                 machine_memory())};
   } catch (const std::exception& error) {
     return {ErrorKind::kInternal, error.what()};
   }
@@ -106,7 +114,14 @@ Status Session::run(std::span<const BufferView> inputs, std::span<BufferView> ou
                     void* context) {
   return guarded([&] {
     const auto scope = state_->stream ? state_->stream->enter() : nullptr;
-    state_->run(inputs, outputs, allocate, context);
+    State& state = *state_;
+    state.clear_stop();
+    const LimitScope limits(state.session_memory.budget, &state.stop);
+    std::optional<Deadline> deadline;
+    if (state.deadline_seconds > 0) {
+      deadline.emplace(state.deadline_seconds, [&state] { state.request_stop(StopSignal::kDeadline); });
+    }
+    state.run(inputs, outputs, allocate, context);
   });
 }
 
@@ -124,11 +139,28 @@ Status Session::wait() {
   });
 }
 
-void Session::set_memory_limit(int64_t bytes) { state_->session_memory.limit = bytes; }
+void Session::set_memory_limit(int64_t bytes) { state_->session_memory.budget->set_limit(bytes); }
+void* Session::give_output(int output, size_t bytes) {
+  return state_->give_output(static_cast<size_t>(output), static_cast<int64_t>(bytes));
+}
+
+void Session::cancel() noexcept { state_->request_stop(StopSignal::kCancelled); }
+void Session::set_deadline(double seconds) { state_->deadline_seconds = seconds; }
+
+void Session::State::clear_stop() {
+  stop.clear();
+  std::atomic_ref<int64_t>(status[0]).store(0, std::memory_order_relaxed);
+}
+
+void Session::State::request_stop(StopSignal::Reason reason) {
+  stop.request(reason);
+  std::atomic_ref<int64_t>(status[0]).store(kStopped, std::memory_order_relaxed);
+}
 
 Status Session::time_steps(int repetitions, double& milliseconds) {
   return guarded([&] {
     const auto scope = state_->stream ? state_->stream->enter() : nullptr;
+    state_->clear_stop();
     milliseconds = state_->time_steps(repetitions);
   });
 }
@@ -136,6 +168,7 @@ Status Session::time_steps(int repetitions, double& milliseconds) {
 Status Session::trace_steps(std::vector<DeviceActivity>& activities) {
   return guarded([&] {
     const auto scope = state_->stream ? state_->stream->enter() : nullptr;
+    state_->clear_stop();
     activities = state_->trace_steps();
   });
 }
@@ -161,9 +194,14 @@ void Session::State::run(std::span<const BufferView> inputs, std::span<BufferVie
   GRAFT_USER_CHECK(outputs.size() == engine->outputs.size(), kInvalidArgument,
                    fmt::format("{} outputs are expected, {} were given", engine->outputs.size(), outputs.size()),
                    "run");
+  for (const auto& file : loaded->files) {
+    GRAFT_USER_CHECK(!file->was_changed(), kDevice,
+                     "it was written to while in use, so that the weights may be others now; load it again, replace "
+                     "plans by renaming a new file, or load them with copied weights",
+                     file->path());
+  }
   if (profiling) begin = Clock::now();
   times.clear();
-  status[0] = 0;
   if (stream) stream->begin_run();
   if (stream && profiling) stream->mark(0);
   Prepared& p = prepare(inputs);

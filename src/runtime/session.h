@@ -17,6 +17,7 @@
 namespace graft {
 
 class Device;
+class MappedFile;
 struct DeviceActivity;
 struct DeviceCode;
 class LoadedObject;
@@ -27,6 +28,8 @@ struct LoadedEngine {
   std::shared_ptr<const Engine> engine;
   std::vector<std::shared_ptr<const LoadedObject>> objects;
   std::vector<KernelFunction> kernels;  ///< entry points, by EngineKernel; null where no step needs one
+  /// Those that hold constants which runs read. Runs fail once somebody has written to one.
+  std::vector<std::shared_ptr<const MappedFile>> files;
   LibrarySource libraries;              ///< needed by steps of libraries only
   std::shared_ptr<const DeviceCode> device;  ///< null on a CPU, whose kernels are `kernels`
   std::map<int, std::shared_ptr<const Region>> regions;  ///< by step: what the interpreter runs and what counts
@@ -80,7 +83,19 @@ class Session {
   /// Returns when all runs have finished, with the first error that their kernels found.
   Status wait();
   /// The most bytes that the session may hold beside the engine's constants; 0: no limit. What it holds already stays.
+  /// Everything that a run allocates counts: intermediate tensors, scratch memory, copies, outputs that the session
+  /// gives, and what the interpreter computes with.
   void set_memory_limit(int64_t bytes);
+  /// Memory of the session for an output on the host, until the run after next; for an OutputAllocator. Throws
+  /// out_of_memory.
+  void* give_output(int output, size_t bytes);
+
+  /// Ends the run that is going on, as soon as its pieces of work do (a few milliseconds on a CPU; on a GPU, what is
+  /// queued finishes): it returns `cancelled`, what its outputs hold is undefined, and the session stays usable. Does
+  /// nothing when no run is going on. From any thread, and from a signal handler.
+  void cancel() noexcept;
+  /// The most seconds that each following run may take before it is ended as by cancel(); 0: as long as it needs.
+  void set_deadline(double seconds);
 
   /// On a device: the milliseconds that the steps of the last run take there on the data that it left, without the
   /// copies of inputs and outputs, the mean of so many replays. Fails on a CPU, before a run, and where a step cannot

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/bind.h"
 #include "runtime/session_state.h"
 #include "runtime/strided_copy.h"
 
@@ -20,7 +21,7 @@ constexpr const char* kNoDevice =
 void Session::State::place(const Prepared& p) {
   std::string largest;
   if (arena.bytes() < p.arena_bytes) {
-    const auto bytes = [&](int tensor) { return engine->tensors[tensor].bytes.evaluate(p.bindings); };
+    const auto bytes = [&](int tensor) { return concrete_bytes(engine->tensors[tensor], p.bindings); };
     const auto at =
         std::max_element(arena_tensors.begin(), arena_tensors.end(), [&](int a, int b) { return bytes(a) < bytes(b); });
     if (at != arena_tensors.end()) {
@@ -43,7 +44,8 @@ void Session::State::bind_caller_inputs(std::span<const BufferView> inputs) {
     if (stream) {
       data = bind_device_input(i, view);
     } else if (needs_copy(view)) {
-      data = staging_in[i].reserve(dense_bytes(view), session_memory, "a copy of a strided input");
+      data = staging_in[i].reserve(dense_bytes(view), session_memory, "a copy of the strided input ",
+                                   engine->tensors[engine->inputs[i]].name);
       copy_to_dense(view, data);
     } else {
       read[i] = {reinterpret_cast<uintptr_t>(data), reinterpret_cast<uintptr_t>(data) + dense_bytes(view)};
@@ -75,9 +77,19 @@ void Session::State::take_output(size_t i, BufferView& view, const std::vector<i
   if (view.on_device && !allocate) return;
   GRAFT_USER_CHECK(allocate, kInvalidArgument, "it has neither a buffer nor an allocator", where());
   const int64_t bytes = dense_bytes(view);
+  const LimitScope callers(nullptr, nullptr);  // what the caller allocates is not the session's
   view.data = allocate(context, static_cast<int>(i), tensor.type, shape, static_cast<size_t>(bytes));
   GRAFT_USER_CHECK(view.data || bytes == 0 || view.on_device, kOutOfMemory,
                    fmt::format("the allocator gave no {} bytes", bytes), where());
+}
+
+/// Memory for an output that the caller gave none for. What it outgrows stays until the next growth, since it may be an
+/// input of the run that is going on.
+void* Session::State::give_output(size_t i, int64_t bytes) {
+  GivenOutput& given = given_out[i];
+  if (given.places[given.latest].bytes() < std::max<int64_t>(bytes, 1)) given.latest = 1 - given.latest;
+  return given.places[given.latest].reserve(bytes, session_memory, "the output ",
+                                            engine->tensors[engine->outputs[i]].name);
 }
 
 /// Finds the place that steps write output `i` to: the caller's buffer, or memory of ours where that is strided,
@@ -102,7 +114,8 @@ void Session::State::bind_output(size_t i, std::span<BufferView> outputs, const 
   if (stream) {
     output_data[i] = place_device_output(i, view, bytes, staged);
   } else {
-    output_data[i] = staged ? staging_out[i].reserve(bytes, session_memory, "a copy of an output") : view.data;
+    output_data[i] =
+        staged ? staging_out[i].reserve(bytes, session_memory, "a copy of the output ", tensor.name) : view.data;
   }
 }
 

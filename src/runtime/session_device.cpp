@@ -29,6 +29,7 @@ void check_row_major(const BufferView& view, const char* what, const std::string
 void Session::State::open_device() {
   const size_t numbers = 2 * std::max<size_t>(engine->steps.size(), 1);
   host_status.resize(numbers);
+  host_copy = BudgetVector<char>(BudgetAllocator<char>(session_memory.budget));
   device_status.reserve(static_cast<int64_t>(numbers * sizeof(int64_t)), session_memory, "the errors of kernels");
   stream->clear(device_status.data(), numbers * sizeof(int64_t));
   can_record = !engine->has_computed_symbols;
@@ -43,7 +44,8 @@ void* Session::State::bind_device_input(size_t i, const BufferView& view) {
     const auto begin = reinterpret_cast<uintptr_t>(view.data);
     read[i] = {begin, begin + static_cast<uintptr_t>(bytes)};
     if (is_aligned(view.data)) return view.data;
-    void* to = staging_in[i].reserve(bytes, session_memory, "a copy of a misaligned input");
+    void* to = staging_in[i].reserve(bytes, session_memory, "a copy of the misaligned input ",
+                                      engine->tensors[engine->inputs[i]].name);
     stream->copy(to, view.data, static_cast<size_t>(bytes));
     return to;
   }
@@ -53,7 +55,7 @@ void* Session::State::bind_device_input(size_t i, const BufferView& view) {
     copy_to_dense(view, host_copy.data());
     from = host_copy.data();
   }
-  void* to = staging_in[i].reserve(bytes, session_memory, "an input");
+  void* to = staging_in[i].reserve(bytes, session_memory, "the input ", engine->tensors[engine->inputs[i]].name);
   stream->upload(to, from, static_cast<size_t>(bytes));
   return to;
 }
@@ -69,7 +71,7 @@ void* Session::State::place_device_output(size_t i, BufferView& view, int64_t by
   const Extent own_memory{begin, begin + static_cast<uintptr_t>(staging_out[i].bytes())};
   const bool taken = std::any_of(read.begin(), read.end(), [&](const Extent& e) { return e.overlaps(own_memory); });
   Buffer& place = taken ? second_out[i] : staging_out[i];
-  void* data = place.reserve(bytes, session_memory, "an output ", engine->tensors[engine->outputs[i]].name);
+  void* data = place.reserve(bytes, session_memory, "the output ", engine->tensors[engine->outputs[i]].name);
   if (view.on_device && !view.data) view.data = data;
   return data;
 }
@@ -185,10 +187,10 @@ void Session::State::interpret_on_host(int index, const Bindings& bindings) {
   if (!step.count_symbol.empty()) {
     sizes[step.count_symbol] = compact_bound(*engine, index, bindings, references);
   }
-  std::vector<std::vector<char>> copies;
+  std::vector<BudgetVector<char>> copies;
   std::vector<void*> given;
   for (size_t a = 0; a < step.tensors.size(); ++a) {
-    const auto bytes = static_cast<size_t>(engine->tensors[step.tensors[a]].bytes.evaluate(sizes));
+    const auto bytes = static_cast<size_t>(concrete_bytes(engine->tensors[step.tensors[a]], sizes));
     copies.emplace_back(bytes);
     given.push_back(copies.back().data());
     if (a < static_cast<size_t>(step.input_count)) stream->download(given[a], buffers[a], bytes);

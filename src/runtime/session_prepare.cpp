@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checked_size.h"
 #include "base/log.h"
 #include "engine/memory_plan.h"
 #include "runtime/bind.h"
@@ -63,11 +64,14 @@ Prepared Session::State::make_prepared(std::span<const BufferView> inputs) const
   p.sizes.resize(size_count);
   if (engine->has_computed_symbols) return p;
   for (const EngineTensor& tensor : engine->tensors) concrete_shape(tensor, p.bindings);  // refuses impossible sizes
-  for (const int output : engine->outputs) p.shapes.push_back(concrete_shape(engine->tensors[output], p.bindings));
+  for (const int output : engine->outputs) {
+    p.shapes.push_back(concrete_shape(engine->tensors[output], p.bindings));
+    concrete_bytes(engine->tensors[output], p.bindings);
+  }
   std::vector<Lifetime> lifetimes;
   for (const int t : arena_tensors) {
     const EngineTensor& tensor = engine->tensors[t];
-    lifetimes.push_back({tensor.bytes.evaluate(p.bindings), tensor.first_step, tensor.last_step});
+    lifetimes.push_back({concrete_bytes(tensor, p.bindings), tensor.first_step, tensor.last_step});
   }
   MemoryPlan plan = plan_memory(lifetimes);
   p.offsets = std::move(plan.offsets);
@@ -75,10 +79,29 @@ Prepared Session::State::make_prepared(std::span<const BufferView> inputs) const
   for (size_t s = 0; s < engine->steps.size(); ++s) {
     run_checks(engine->steps[s], p.bindings);
     ready(static_cast<int>(s), p);
-    p.scratch_bytes = std::max(p.scratch_bytes, scratch_of(p.steps[s]));
+    p.scratch_bytes = std::max(p.scratch_bytes, scratch_of(static_cast<int>(s), p.steps[s]));
   }
   return p;
 }
+
+namespace {
+
+constexpr int64_t kCacheLine = 64;
+
+/// About how much a step does, in bytes moved with eight operations each; the most there is where that does not fit.
+int64_t work_of(const EngineStep& step, const Bindings& bindings) {
+  try {
+    int64_t work = 0;
+    const int64_t operations = step.operations.evaluate(bindings), bytes = step.bytes.evaluate(bindings);
+    return __builtin_add_overflow(operations / 8, bytes, &work) ? INT64_MAX : work;
+  } catch (const Error&) {
+    return INT64_MAX;
+  }
+}
+
+std::string scratch_name(const EngineStep& step) { return fmt::format("scratch memory of node '{}'", step.name); }
+
+}  // namespace
 
 /// Evaluates what a launch of the step needs.
 void Session::State::ready(int step, Prepared& p) const {
@@ -87,13 +110,18 @@ void Session::State::ready(int step, Prepared& p) const {
   if (s.kind != StepKind::kKernel && s.kind != StepKind::kLibrary) return;
   // Below a few microseconds of work waking another thread costs more than it brings.
   constexpr int64_t kWorthSharing = 60'000;
-  ready.parallel = threads > 1 && s.operations.evaluate(p.bindings) / 8 + s.bytes.evaluate(p.bindings) > kWorthSharing;
+  // A few milliseconds of work: how long a run goes on at most after it was asked to end.
+  constexpr int64_t kPiece = 16'000'000;
+  const int64_t amount = work_of(s, p.bindings);
+  ready.parallel = threads > 1 && amount > kWorthSharing;
   if (s.kind == StepKind::kLibrary && ready_library(step, ready, p.bindings)) return;
   const EngineKernel& kernel = engine->kernels[s.kernel];
   int64_t* size = p.sizes.data() + work[step].first_size;
   for (const std::string& symbol : kernel.sizes) *size++ = Size::symbol(symbol).evaluate(p.bindings);
   ready.grid = kernel.grid.evaluate(p.bindings);
-  ready.scratch = (kernel.scratch.evaluate(p.bindings) + 63) / 64 * 64;
+  ready.piece = std::max<int64_t>(1, ready.grid / std::max<int64_t>(1, amount / kPiece));
+  const std::string name = scratch_name(s);
+  ready.scratch = checked_aligned(evaluate_bytes(kernel.scratch, p.bindings, name), kCacheLine, name);
 }
 
 bool Session::State::has_code(int step) const {
@@ -112,7 +140,7 @@ bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& b
     if (!last || sizes != bindings) last = loaded->libraries(*engine, s, bindings, place);
     sizes = bindings;
     ready.library = engine->has_computed_symbols ? last : std::move(last);
-    ready.scratch = (ready.library->scratch_bytes() + 63) / 64 * 64;
+    ready.scratch = checked_aligned(ready.library->scratch_bytes(), kCacheLine, scratch_name(s));
     return true;
   } catch (const Error& error) {
     const bool replaceable = error.kind() == ErrorKind::kDevice || error.kind() == ErrorKind::kUnsupported;
@@ -126,9 +154,10 @@ bool Session::State::ready_library(int step, ReadyStep& ready, const Bindings& b
 }
 
 /// Bytes of scratch memory of all that run the step at the same time. Kernels of a device have theirs in their blocks.
-int64_t Session::State::scratch_of(const ReadyStep& ready) const {
+int64_t Session::State::scratch_of(int step, const ReadyStep& ready) const {
   if (stream) return ready.library ? ready.scratch : 0;
-  return ready.scratch * threads;
+  if (ready.scratch == 0) return 0;
+  return checked_product(ready.scratch, threads, scratch_name(engine->steps[step]));
 }
 
 }  // namespace graft

@@ -28,6 +28,7 @@ struct StepWork {
 struct ReadyStep {
   int64_t grid = 0;
   int64_t scratch = 0;
+  int64_t piece = 1;  ///< points of the grid between two looks at the stop signal
   bool parallel = false;
   std::shared_ptr<const ReadyLibraryCall> library;  ///< kLibrary; null: the step runs as its kernel
 };
@@ -69,6 +70,15 @@ struct Extent {
   bool overlaps(const Extent& other) const { return std::max(begin, other.begin) < std::min(end, other.end); }
 };
 
+/// Memory that the session gives to an output of the host.
+struct GivenOutput {
+  Buffer places[2];
+  int latest = 0;
+};
+
+/// KernelArguments::status[0] of a run that is asked to end: generated loops of many turns leave early.
+constexpr int64_t kStopped = -1;
+
 using Clock = std::chrono::steady_clock;
 
 struct Session::State {
@@ -99,30 +109,36 @@ struct Session::State {
   std::vector<Buffer> own;  // by tensor, when sizes are known only while running
   std::vector<Buffer> staging_in, staging_out;
   std::vector<Buffer> second_out;  // on a device: for an output whose first memory is an input of this run
+  std::vector<GivenOutput> given_out;
   std::vector<void*> output_data;
   std::map<int, ReferenceStep> references;  // parsed regions of interpreted and validated steps
   // By step, when sizes are known only while running: the call of the last run, and the sizes it is for.
   mutable std::map<int, std::pair<Bindings, std::shared_ptr<const ReadyLibraryCall>>> last_calls;
   bool profiling = false, validating = false;
   std::vector<StepTime> times;
-  int64_t status[2] = {0, 0};
+  int64_t status[2] = {0, 0};  // [0] is written by kernels and by request_stop(), from any thread
+  StopSignal stop;
+  double deadline_seconds = 0;  // of a run; 0: none
   int64_t last_arena = 0;
   Clock::time_point begin;
   Buffer device_status;        // two numbers for each step
   bool can_record = false;     // every step is a launch
   bool status_unread = false;  // runs were queued whose errors nobody has looked at
   std::vector<int64_t> host_status;
-  std::vector<char> host_copy;    // of what goes to or comes from a device
+  BudgetVector<char> host_copy;    // of what goes to or comes from a device
   std::vector<void*> parameters;  // of a launch on a device
 
   void study_engine();
   void run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
+  void clear_stop();
+  void request_stop(StopSignal::Reason reason);
+  void* give_output(size_t i, int64_t bytes);
   int64_t read_input(const InputRead& read, std::span<const BufferView> inputs) const;
   Prepared& prepare(std::span<const BufferView> inputs);
   Prepared make_prepared(std::span<const BufferView> inputs) const;
   void ready(int step, Prepared& p) const;
   bool has_code(int step) const;
-  int64_t scratch_of(const ReadyStep& ready) const;
+  int64_t scratch_of(int step, const ReadyStep& ready) const;
   bool ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
   void place(const Prepared& p);
   void bind_caller_inputs(std::span<const BufferView> inputs);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running the steps of an engine.
+#include <algorithm>
 #include <atomic>
 
 #include <fmt/format.h>
@@ -38,12 +39,12 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
       const int t = step.tensors[a];
       const EngineTensor& tensor = engine->tensors[t];
       if (tensor.storage != Storage::kArena && tensor.storage != Storage::kOutput) continue;
-      memory[t] = own[t].reserve(tensor.bytes.evaluate(kernel_sizes), session_memory, "tensor ", tensor.name);
+      memory[t] = own[t].reserve(concrete_bytes(tensor, kernel_sizes), session_memory, "tensor ", tensor.name);
     }
     std::swap(kernel_sizes, p.bindings);
     ready(static_cast<int>(s), p);
     std::swap(kernel_sizes, p.bindings);
-    scratch.reserve(scratch_of(p.steps[s]), session_memory, "scratch memory");
+    scratch.reserve(scratch_of(static_cast<int>(s), p.steps[s]), session_memory, "scratch memory of node ", step.name);
     run_step(static_cast<int>(s), p);
     if (!step.count_symbol.empty() && step.kind == StepKind::kKernel) {
       const int64_t count = read_computed(step.tensors.back(), 0);
@@ -59,6 +60,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
 }
 
 void Session::State::run_step(int index, const Prepared& p) {
+  stop.check();
   const auto start = profiling ? Clock::now() : Clock::time_point();
   const StepWork& step = work[index];
   for (uint32_t a = 0; a < step.argument_count; ++a) buffers[a] = memory[arguments[step.first_argument + a]];
@@ -85,7 +87,8 @@ void Session::State::run_step(int index, const Prepared& p) {
       break;
   }
   if (stream && profiling) stream->mark(index + 1);
-  if (status[0] != 0) {
+  stop.check();
+  if (std::atomic_ref<int64_t>(status[0]).load(std::memory_order_relaxed) != 0) {
     throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", status[1]),
                 fmt::format("node '{}'", engine->steps[index].name));
   }
@@ -117,7 +120,9 @@ void Session::State::launch(const StepWork& step, const ReadyStep& ready, const 
   char* base = scratch.data();
   const auto piece = [&](int64_t first, int64_t last, int thread) {
     const KernelArguments given{buffers.data(), sizes, base + thread * ready.scratch, status};
-    step.kernel(&given, first, last);
+    for (int64_t at = first; at < last && !stop.requested(); at += ready.piece) {
+      step.kernel(&given, at, std::min(at + ready.piece, last));
+    }
   };
   parallel_for(ready.parallel ? threads : 1, ready.grid, piece);
 }
@@ -126,7 +131,7 @@ void Session::State::launch_library(int step, const ReadyStep& ready) const {
   if (stream) stream->catch_up();
   std::atomic<int> failure{0};
   const auto piece = [&](int64_t first, int64_t last, int thread) {
-    for (int64_t slice = first; slice < last; ++slice) {
+    for (int64_t slice = first; slice < last && !stop.requested(); ++slice) {
       const int code = ready.library->run(slice, buffers.data(), scratch.data() + thread * ready.scratch);
       if (code != 0) failure = code;
     }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/checked_size.h"
 #include "base/error.h"
 
 namespace graft {
@@ -81,7 +82,7 @@ bool needs_copy(const BufferView& view) {
 int64_t element_count(const BufferView& view) {
   if (std::find(view.shape.begin(), view.shape.end(), 0) != view.shape.end()) return 0;  // others may be of any size
   int64_t count = 1;
-  for (const int64_t extent : view.shape) count *= extent;
+  for (const int64_t extent : view.shape) count = checked_product(count, extent, "a tensor of the caller");
   return count;
 }
 

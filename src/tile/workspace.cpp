@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/checked_size.h"
 #include "tile/builder.h"
 
 namespace graft::tile {
@@ -14,7 +15,7 @@ bool is_fixed(const Buffer& buffer) {
 }
 
 int64_t bytes_of(const Buffer& buffer) {
-  return element_count(buffer.shape).constant() * std::max(bit_width(buffer.type) / 8, 1);
+  return checked_product(element_count(buffer.shape).constant(), std::max(bit_width(buffer.type) / 8, 1), buffer.name);
 }
 
 /// The buffers that move.
@@ -28,7 +29,7 @@ std::vector<bool> choose(const Program& program, int64_t limit) {
     moves[i] = !is_fixed(buffer);
     if (moves[i]) continue;
     fixed.push_back(i);
-    total += bytes_of(buffer);
+    total = checked_sum(total, bytes_of(buffer), "the memory of a block");
   }
   std::stable_sort(fixed.begin(), fixed.end(), [&](size_t a, size_t b) {
     return bytes_of(program.buffers[a]) > bytes_of(program.buffers[b]);

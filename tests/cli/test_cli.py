@@ -297,6 +297,39 @@ def test_interrupting_leaves_nothing_behind(model, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
+@pytest.fixture
+def endless(tmp_path):
+    """A plan whose one run takes hours: the sum of an element that is repeated 2^40 times."""
+    constants = [onnx.numpy_helper.from_array(np.array(values, np.int64), name)
+                 for name, values in (("shape", [1 << 40]), ("axes", [0]))]
+    nodes = [helper.make_node("Expand", ["x", "shape"], ["many"]),
+             helper.make_node("ReduceSum", ["many", "axes"], ["y"], keepdims=1)]
+    graph = helper.make_graph(nodes, "endless", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+              tmp_path / "endless.onnx")
+    done = subprocess.run([str(COMMAND), "compile", "endless.onnx", "-o", "endless.graft", "--tune", "off"],
+                          cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", [["run"], ["bench", "--warmup", "0"]])
+def test_the_first_interrupt_ends_a_run(endless, tmp_path, words):
+    process = subprocess.Popen([str(COMMAND), *words, "endless.graft"], cwd=tmp_path, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130 and "stopped" in errors
+
+
+@pytest.mark.parametrize("words", [["run"], ["bench", "--warmup", "0"]])
+def test_a_deadline_ends_a_run(graft, endless, words):
+    done = graft(*words, "endless.graft", "--deadline", "0.5")
+    assert done.returncode == 1 and "deadline" in done.stderr, done.stderr
+
+
 def test_bench_writes_rows(graft, model, tmp_path):
     done = graft("bench", "model.onnx", "--iterations", "20", "--size", "batch=2", "--json", "rows.json")
     assert done.returncode == 0, done.stderr

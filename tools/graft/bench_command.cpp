@@ -38,7 +38,7 @@ struct BenchCommand {
   ModelOptions model;
   InputOptions inputs;
   int warmup = 10, iterations = 0;
-  double duration = 3;
+  double duration = 3, deadline = 0;
   bool host_io = false;
   std::string json;
 
@@ -172,6 +172,8 @@ int BenchCommand::run() const {
   check_output_unread("--json", json);
   std::vector<TensorData> given = inputs.read(*engine->engine);
   Session session(engine);
+  session.set_deadline(deadline);
+  const InterruptibleSession interruptible(session);
   if (engine->device && !host_io) {
     DeviceTensors tensors(*engine, given);
     report(*engine, given, measure([&] { tensors.run(session); }));
@@ -201,6 +203,8 @@ void add_bench(CLI::App& app, Action& action) {
                 "on a GPU: copy inputs and outputs from and to the host in every run (they stay on the device)");
   sub->add_option("--json", command->json, "also write the figures as a list of rows; - is standard output")
       ->type_name("FILE");
+  sub->add_option("--deadline", command->deadline, "the most seconds that a run may take before it is ended")
+      ->check(CLI::PositiveNumber)->type_name("S");
   sub->footer(R"(
 Examples:
   graft bench model.graft --size batch=8 --duration 10

@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <chrono>
 #include <system_error>
+#include <thread>
 
 #include "base/error.h"
+#include "runtime/session.h"
 
 namespace graft {
 namespace {
@@ -20,7 +22,15 @@ std::atomic<bool> stop_requested{false};
 bool line_shown = false;
 std::chrono::steady_clock::time_point last_shown;
 
-extern "C" void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); }
+std::atomic<Session*> running{nullptr};
+std::atomic<int> in_handler{0};
+
+extern "C" void request_stop(int) {
+  in_handler.fetch_add(1);
+  stop_requested.store(true);
+  if (Session* session = running.load()) session->cancel();
+  in_handler.fetch_sub(1);
+}
 
 size_t terminal_width() {
   winsize size{};
@@ -59,6 +69,16 @@ void catch_interrupts() {
 }
 
 bool interrupted() { return stop_requested.load(std::memory_order_relaxed); }
+
+InterruptibleSession::InterruptibleSession(Session& session) {
+  running.store(&session);
+  if (interrupted()) throw Error(ErrorKind::kCancelled, "stopped");
+}
+
+InterruptibleSession::~InterruptibleSession() {
+  running.store(nullptr);
+  while (in_handler.load() > 0) std::this_thread::yield();
+}
 
 void stop_if_interrupted() {
   if (interrupted()) throw Error(ErrorKind::kCancelled, "stopped");

@@ -68,11 +68,22 @@ void print_to(std::FILE* stream, fmt::format_string<console::Shown<Arguments>...
   print_text(stream, fmt::vformat(format, fmt::make_format_args(console::shown(arguments)...)));
 }
 
+class Session;
+
 /// Makes Ctrl-C (and SIGTERM) ask for a stop; a second one ends the process at once.
 void catch_interrupts();
 bool interrupted();
 /// Throws `cancelled` when a stop was asked for.
 void stop_if_interrupted();
+
+/// While it lives, Ctrl-C also ends the session's run that is going on.
+class InterruptibleSession {
+ public:
+  explicit InterruptibleSession(Session& session);
+  ~InterruptibleSession();
+  InterruptibleSession(const InterruptibleSession&) = delete;
+  InterruptibleSession& operator=(const InterruptibleSession&) = delete;
+};
 
 /// Shows the current step on one line of a terminal that is rewritten; shows nothing elsewhere.
 void show_progress(std::string_view stage, std::string_view step, int done, int total);

@@ -47,7 +47,8 @@ int run_action(const Action& action) {
   } catch (const UsageError& error) {
     return fail(kUsage, error.what());
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kCancelled) return fail(kInterrupted, "stopped; nothing was left behind");
+    const bool stopped = error.kind() == ErrorKind::kCancelled && interrupted();
+    if (stopped) return fail(kInterrupted, "stopped; nothing was left behind");
     return fail(kFailure, fmt::format("{}: {}", name_of(error.kind()), error.what()));
   } catch (const std::system_error& error) {
     return fail(kFailure, fmt::format("the output could not be written: {}", error.code().message()));

@@ -24,6 +24,7 @@ struct RunCommand {
   std::string output, reference, reference_model;
   std::vector<std::string> outputs;
   ToleranceOptions tolerance;
+  double deadline = 0;
 
   int run() const;
   std::vector<std::string> files_read() const;
@@ -75,7 +76,11 @@ int RunCommand::run() const {
   std::vector<TensorData> given = inputs.read(*engine->engine);
   Session session(engine);
   session.set_validating(environment().validate);
-  buffers.run(session, given);
+  session.set_deadline(deadline);
+  {
+    const InterruptibleSession interruptible(session);
+    buffers.run(session, given);
+  }
   stop_if_interrupted();
   const NamedTensors results = buffers.tensors();
   if (!output.empty()) write_tensors(output, results);
@@ -107,6 +112,8 @@ void add_run(CLI::App& app, Action& action) {
   sub->add_option("--reference-model", command->reference_model, "the ONNX file for ONNX Runtime, when MODEL is a plan")
       ->type_name("FILE");
   command->tolerance.add_to(*sub);
+  sub->add_option("--deadline", command->deadline, "the most seconds that a run may take before it is ended")
+      ->check(CLI::PositiveNumber)->type_name("S");
   sub->footer(R"(
 Examples:
   graft run model.graft --input image=cat.npy --output result.npz

@@ -31,6 +31,13 @@ std::optional<ContractPlan> Emitter::plan_contract(const tile::Contract& contrac
   for (const tile::Axis& axis : contract.n) {
     if (uses_any(axis.extent, contract.m)) return std::nullopt;  // the columns are the outer loops
   }
+  // A fold without end is one of loops that can be left; micro-kernels cannot.
+  constexpr int64_t kLongest = int64_t{1} << 26;
+  int64_t steps = 1;
+  for (const tile::Axis& axis : contract.k) {
+    const bool wraps = __builtin_mul_overflow(steps, std::max<int64_t>(axis.bound, 1), &steps);
+    if (wraps || steps > kLongest) return std::nullopt;
+  }
   const Expr& column = contract.n.back().variable;
   for (const tile::Axis& axis : contract.k) {
     if (uses_any(axis.extent, contract.k) || uses_variable(axis.extent, column->variable)) return std::nullopt;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels as functions: arguments, grid points, loop levels and the statements that are only control flow.
+#include <algorithm>
+#include <bit>
+
 #include "base/error.h"
 #include "codegen/llvm/emitter.h"
 
@@ -117,11 +120,52 @@ void Emitter::reopen(const std::vector<size_t>& closed) {
   for (const size_t n : closed) levels_[n].open = true;
 }
 
+namespace {
+
+/// Turns of a loop whose bounds are constants; 1 where they are not.
+int64_t known_turns(const llvm::Value* begin, const llvm::Value* end, const llvm::Value* step) {
+  const auto* first = llvm::dyn_cast<llvm::ConstantInt>(begin);
+  const auto* last = llvm::dyn_cast<llvm::ConstantInt>(end);
+  const auto* by = llvm::dyn_cast<llvm::ConstantInt>(step);
+  if (!first || !last || !by) return 1;
+  return std::max<int64_t>(1, (last->getSExtValue() - first->getSExtValue()) / by->getSExtValue());
+}
+
+}  // namespace
+
+/// A grid point that takes many turns is left when the run is asked to end: whether to go on, looked at every so many
+/// turns. Null where nobody would wait for the loop: then it costs nothing.
+llvm::Value* Emitter::stop_unless_wanted(const Loop& loop, Value* next, int64_t step, int64_t turns) {
+  constexpr int64_t kMany = int64_t{1} << 24, kLeastTurns = 32, kBetween = 1024;
+  int64_t all = 0;
+  if (__builtin_mul_overflow(loop.turns, turns, &all)) all = kMany;
+  if (all < kMany || turns < kLeastTurns || !status_) return nullptr;
+  const auto between = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(turns / 2, kBetween))));
+  if ((step & (step - 1)) != 0) return nullptr;
+  llvm::BasicBlock* latch = builder_.GetInsertBlock();
+  auto* look = llvm::BasicBlock::Create(context_, "look", function_, latch->getNextNode());
+  auto* go_on = llvm::BasicBlock::Create(context_, "go_on", function_, look->getNextNode());
+  Value* due = builder_.CreateICmpEQ(builder_.CreateAnd(next, index(step * between - 1)), index(0));
+  builder_.CreateCondBr(due, look, go_on);
+  builder_.SetInsertPoint(look);
+  auto* status = builder_.CreateLoad(builder_.getInt64Ty(), status_);
+  status->setAtomic(llvm::AtomicOrdering::Monotonic);
+  status->setAlignment(llvm::Align(8));
+  Value* wanted = builder_.CreateICmpEQ(status, index(0));
+  builder_.CreateBr(go_on);
+  builder_.SetInsertPoint(go_on);
+  auto* result = builder_.CreatePHI(builder_.getInt1Ty(), 2);
+  result->addIncoming(builder_.getTrue(), latch);
+  result->addIncoming(wanted, look);
+  return result;
+}
+
 /// for (index = begin; index < end; index += step), rotated: the level before the body runs only when the body does.
 Loop Emitter::open_loop(Value* begin, Value* end, Value* step) {
   Loop loop;
   llvm::Instruction* at = top().at;
   loop.closed = close_sharing_levels();
+  loop.turns = turns_;
   llvm::BasicBlock* before = at->getParent();
   llvm::BasicBlock* after = before->splitBasicBlock(at->getIterator());
   auto* enter = llvm::BasicBlock::Create(context_, "enter", function_, after);
@@ -139,8 +183,15 @@ Loop Emitter::open_loop(Value* begin, Value* end, Value* step) {
   inner.at = builder_.CreateBr(loop.latch);
   builder_.SetInsertPoint(loop.latch);
   Value* next = builder_.CreateAdd(loop.index, step, "", true, true);
-  loop.index->addIncoming(next, loop.latch);
-  builder_.CreateCondBr(builder_.CreateICmpSLT(next, end), body, after);
+  const int64_t turns = known_turns(begin, end, step);
+  Value* more = builder_.CreateICmpSLT(next, end);
+  const auto* by = llvm::dyn_cast<llvm::ConstantInt>(step);
+  if (Value* wanted = by ? stop_unless_wanted(loop, next, by->getSExtValue(), turns) : nullptr) {
+    more = builder_.CreateAnd(more, wanted);
+  }
+  if (__builtin_mul_overflow(turns_, turns, &turns_)) turns_ = INT64_MAX;
+  loop.index->addIncoming(next, builder_.GetInsertBlock());
+  builder_.CreateCondBr(more, body, after);
   levels_.push_back(std::move(hoisted));
   levels_.push_back(std::move(inner));
   return loop;
@@ -149,6 +200,7 @@ Loop Emitter::open_loop(Value* begin, Value* end, Value* step) {
 void Emitter::close_loop(const Loop& loop) {
   levels_.pop_back();
   levels_.pop_back();
+  turns_ = loop.turns;
   reopen(loop.closed);
 }
 

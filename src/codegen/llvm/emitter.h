@@ -47,6 +47,7 @@ struct Loop {
   llvm::PHINode* index = nullptr;
   llvm::BasicBlock* latch = nullptr;
   std::vector<size_t> closed;  ///< levels that cannot take code until the loop is closed
+  int64_t turns = 1;           ///< of the loops around it for one grid point, as far as known
 };
 
 /// A place in a buffer, in elements: uniform + stride * (vectorised variable) + varying.
@@ -99,6 +100,7 @@ class Emitter {
   void reopen(const std::vector<size_t>& closed);
   Loop open_loop(Value* begin, Value* end, Value* step);
   void close_loop(const Loop& loop);
+  Value* stop_unless_wanted(const Loop& loop, Value* next, int64_t step, int64_t turns);
   std::vector<size_t> open_if(Value* condition);
   void close_if(const std::vector<size_t>& closed);
   void bind(const Expr& variable, Value* value, Value* base = nullptr);
@@ -245,6 +247,7 @@ class Emitter {
   std::vector<Value*> buffers_;
   std::map<std::string, Value*, std::less<>> sizes_;
   Value* status_ = nullptr;
+  int64_t turns_ = 1;  ///< of the loops that are open, for one grid point, as far as known
   Value* dummy_ = nullptr;  ///< zeros that masked-off scalar loads read
 
   int load_floor_ = 0;        ///< loads are not hoisted above this level
