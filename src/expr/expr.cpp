@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "expr/expr.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <unordered_map>
@@ -192,6 +193,12 @@ Expr rebuild(const Expr& e, std::vector<Expr> args) {
   return make_call(e->intrinsic, std::move(args));
 }
 
+/// Whether folding made `result` of a call with these arguments: one of them, or a constant or size.
+bool is_folded(const Expr& result, const std::vector<Expr>& args) {
+  return result->args.empty() ||
+         std::any_of(args.begin(), args.end(), [&](const Expr& arg) { return arg.get() == result.get(); });
+}
+
 Expr transform_once(const Expr& e, const std::function<Expr(const Expr&)>& rewrite,
                     std::unordered_map<const ExprNode*, Expr>& done) {
   if (!e) return e;
@@ -203,8 +210,11 @@ Expr transform_once(const Expr& e, const std::function<Expr(const Expr&)>& rewri
     args.push_back(transform_once(arg, rewrite, done));
     changed |= args.back().get() != arg.get();
   }
-  Expr result = changed ? rebuild(e, std::move(args)) : e;
-  if (Expr replaced = rewrite(result)) result = replaced;
+  Expr result = changed ? rebuild(e, args) : e;
+  // What folding left has been rewritten as an argument: a second time would renumber or substitute twice.
+  if (!changed || !is_folded(result, args)) {
+    if (Expr replaced = rewrite(result)) result = replaced;
+  }
   done.emplace(e.get(), result);
   return result;
 }

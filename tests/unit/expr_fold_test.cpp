@@ -127,5 +127,23 @@ TEST(Fold, casts_of_constants_mean_what_the_interpreter_makes_of_them) {
   }
 }
 
+TEST(Fold, what_folding_leaves_of_a_rewritten_call_is_not_rewritten_again) {
+  const std::vector<int> renumbered = {4, 3, 3, 5};
+  const Expr either = select(make_load(0, DType::kBool, {}), make_load(1, DType::kInt16, {open_integer()}),
+                             make_load(2, DType::kInt16, {open_integer()}));
+  const Expr same = transform(either, [&](const Expr& node) -> Expr {
+    if (node->kind != ExprKind::kLoad) return {};
+    return make_load(renumbered[node->tensor], node->type, node->args);
+  });
+  ASSERT_EQ(same->kind, ExprKind::kLoad);
+  EXPECT_EQ(same->tensor, 3);
+
+  const Size n = Size::symbol("n");
+  const Expr half = floor_div(make_size(n), make_size(Size::symbol("m")));
+  const Expr whole = substitute_sizes(half, {{"n", n * Size(2)}, {"m", Size(2)}});
+  ASSERT_EQ(whole->kind, ExprKind::kSize);
+  EXPECT_EQ(whole->size, n);
+}
+
 }  // namespace
 }  // namespace graft
