@@ -9,7 +9,7 @@ enable_testing()
 graft_require(GTest)
 include(GoogleTest)
 set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator rpath)
-set(graft_own_commands bench mutate replay)  # their run.py is a command of ./dev, not a test
+set(graft_own_commands bench mutate replay random_networks)  # their run.py is a command of ./dev, not a test
 
 graft_sources(support_sources tests/support)
 add_library(graft_test_support INTERFACE)
@@ -184,4 +184,10 @@ function(graft_add_own_build name folder)
   endif()
 endfunction()
 graft_add_own_build(fuzz tests/fuzz fuzz 30)
+# The same networks in every run; a slow machine does not get through all of them.
+if(NOT GRAFT_SANITIZE)
+  graft_add_python_tests(random_networks ${CMAKE_SOURCE_DIR}/tests/fuzz/random_networks all)
+  add_test(NAME fuzz-networks COMMAND ${CMAKE_SOURCE_DIR}/dev fuzz 120 nnsmith 1..250)
+  set_tests_properties(fuzz-networks PROPERTIES LABELS all TIMEOUT 3600 RUN_SERIAL ON)
+endif()
 graft_add_own_build(thread-sanitizer tests/threads sanitize thread threads)

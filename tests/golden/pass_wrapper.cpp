@@ -49,6 +49,31 @@ TEST(PassWrapper, counts_nodes_and_says_what_changed) {
   }
 }
 
+TEST(PassWrapper, takes_the_branch_of_a_condition_that_folding_finds) {
+  Graph graph = parse_graph(R"(
+graph "main" {
+  opset "" 28
+  input %x: f32[2]
+  constant %f: f32[] = {1}
+  constant %g: f32[] = {2}
+  %c: ? = Less "less" (%f, %g)
+  %y: f32[2] = If "if" (%c, %x, %x) {then_branch = graph "then" {
+    input %x: f32[2]
+    %t: f32[2] = Relu "relu" (%x)
+    output %t
+  }, else_branch = graph "else" {
+    input %x: f32[2]
+    %e: f32[2] = Neg "neg" (%x)
+    output %e
+  }, captures = [1, 1]}
+  output %y
+}
+)");
+  run_passes(graph, PassContext());
+  ASSERT_EQ(graph.nodes.size(), 1u) << print(graph);
+  EXPECT_EQ(graph.nodes[0].op, "Relu");
+}
+
 TEST(PassWrapper, leaves_out_what_the_environment_disables) {
   Graph graph = parse_graph(kText);
   const Environment environment = environment_with(Variable::kDisable, "gelu, remove_identities");

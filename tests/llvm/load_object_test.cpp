@@ -9,6 +9,7 @@
 #include <fstream>
 #include <random>
 
+#include "device/cpu/host_functions.h"
 #include "llvm/kernel_runner.h"
 
 namespace graft::codegen {
@@ -45,6 +46,11 @@ TEST(LoadObject, runs_a_kernel_that_calls_the_host) {
   const KernelArguments arguments{buffers, nullptr, nullptr, status_words};
   EXPECT_EQ(function(&arguments, 0, 1), 0);
   for (const float v : y) EXPECT_NEAR(v, std::atan(std::exp(0.5f)), 1e-6);
+}
+
+TEST(LoadObject, allows_what_llvm_makes_of_choices_and_nothing_else) {
+  for (const char* name : {"fminf", "fmaxf", "fmin", "fmax"}) EXPECT_NE(find_host_function(name), nullptr) << name;
+  EXPECT_EQ(find_host_function("system"), nullptr);
 }
 
 TEST(LoadObject, never_maps_memory_writable_and_executable) {

@@ -63,6 +63,8 @@ const HostFunction kFunctions[] = {
     GRAFT_HOST_MATH1(trunc),
     GRAFT_HOST_MATH1(rint),
     GRAFT_HOST_MATH1(roundeven),
+    GRAFT_HOST_MATH2(fmin),  // what LLVM makes of a choice between an f16 that is not NaN and a constant
+    GRAFT_HOST_MATH2(fmax),
     GRAFT_HOST_MATH2(pow),
     GRAFT_HOST_MATH2(fmod),
 };
