@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// If(constant, then, else) -> the nodes of the branch taken, named `IF/NODE`.
+// If(known, then, else) -> the nodes of the branch taken, named `IF/NODE`.
 #include <numeric>
+#include <optional>
 #include <utility>
 
+#include "graph/infer.h"
 #include "passes/edit.h"
 #include "passes/passes.h"
 
@@ -49,11 +51,20 @@ std::vector<ValueId> copy_body(Graph& graph, const Graph& body, const std::vecto
   return copies;
 }
 
+/// The condition, from a constant or from what shapes say of it.
+std::optional<bool> known_condition(const Graph& graph, ValueId id) {
+  if (const auto value = scalar_of(graph, id)) return *value != 0;
+  if (id == kNoValue) return std::nullopt;
+  const auto& content = graph.value(id).content;
+  if (!content || content->size() != 1 || !content->front().is_constant()) return std::nullopt;
+  return !content->front().is(0);
+}
+
 bool inline_branch(Graph& graph, int index) {
   const Node& node = graph.nodes[index];
-  const auto condition = is_op(node, {"If"}) ? scalar_of(graph, input(node, 0)) : std::nullopt;
+  const auto condition = is_op(node, {"If"}) ? known_condition(graph, input(node, 0)) : std::nullopt;
   if (!condition) return false;
-  const std::string_view branch = *condition != 0 ? "then_branch" : "else_branch";
+  const std::string_view branch = *condition ? "then_branch" : "else_branch";
   const auto attribute = node.attributes.find(branch);
   if (attribute == node.attributes.end()) return false;
   const auto body = std::get<std::shared_ptr<const Graph>>(attribute->second);
@@ -77,7 +88,12 @@ bool inline_branch(Graph& graph, int index) {
 }  // namespace
 
 bool inline_if(Graph& graph, const PassContext&) {
-  return rewrite_nodes(graph, [](Graph& g, const Matcher&, int index) { return inline_branch(g, index); });
+  bool changed = false;
+  while (rewrite_nodes(graph, [](Graph& g, const Matcher&, int index) { return inline_branch(g, index); })) {
+    changed = true;
+    infer_types(graph);  // the shape that a branch gives may decide the next condition
+  }
+  return changed;
 }
 
 }  // namespace graft::passes

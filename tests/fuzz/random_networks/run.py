@@ -81,6 +81,8 @@ def check_source(checker, options):
                 found.append(finding)
                 print(f"seed {seed}: {finding.kind}: {finding.text}", flush=True)
                 print(f"  again: {keep(checker, f'{source.name}-{seed}', model, inputs, target, finding)}", flush=True)
+        if (checked + missing) % 100 == 0:
+            print(f"{checked} networks, {len(found)} findings", flush=True)
     source.stop()
     for text, count in sorted(checker.notes.items()):
         print(f"{count:6} x {text}")
