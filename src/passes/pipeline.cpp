@@ -8,7 +8,7 @@ const std::vector<Pass>& pipeline() {
   using namespace passes;
   static const std::vector<Pass> rows = {
       {"infer", infer, "types, symbolic shapes and known elements, which every pass reads"},
-      {"inline_if", inline_if, "a branch whose condition is constant becomes part of the graph"},
+      {"inline_if", inline_if, "a branch whose condition is known becomes part of the graph"},
       {"fold_constants", fold_constants, "what does not depend on inputs is computed now"},
       {"inline_if", inline_if, "again: conditions and sizes that folding made known"},
       {"fold_constants", fold_constants, "again: what stood in the branches"},
