@@ -99,7 +99,8 @@ llvm::Value* Emitter::compare(Intrinsic intrinsic, DType type, Value* a, Value* 
   }
 }
 
-/// The select that x86's min and max instructions are, and the NaN of the first operand on top.
+/// LLVM's own operations: x86's min and max, and the NaN of an operand on top. Comparisons and choices would be merged
+/// by InstCombine into a choice that forgets a fabs: max(|-2|, 0) is 0 then.
 llvm::Value* Emitter::minmax(bool minimum, DType type, Value* a, Value* b) {
   if (!is_float(type)) {
     const bool without_sign = is_unsigned(type) || type == DType::kBool;
@@ -107,9 +108,10 @@ llvm::Value* Emitter::minmax(bool minimum, DType type, Value* a, Value* b) {
                           : (without_sign ? llvm::Intrinsic::umax : llvm::Intrinsic::smax);
     return builder_.CreateBinaryIntrinsic(id, a, b);
   }
-  Value* first = minimum ? builder_.CreateFCmpOLT(a, b) : builder_.CreateFCmpOGT(a, b);
-  Value* ordered = builder_.CreateSelect(first, a, b);
-  return builder_.CreateSelect(builder_.CreateFCmpUNO(a, a), a, ordered);
+  Value* extreme =
+      builder_.CreateBinaryIntrinsic(minimum ? llvm::Intrinsic::minimum : llvm::Intrinsic::maximum, a, b);
+  if (auto* call = llvm::dyn_cast<llvm::CallInst>(extreme)) call->setHasNoSignedZeros(true);
+  return extreme;
 }
 
 /// Quotients and remainders without undefined cases: x / 0 is 0, MIN / -1 is MIN.

@@ -18,6 +18,7 @@ import networks
 from worker import Failure, Worker
 
 PROBES = 8
+MOST_STEPS = 10**8  # some ten seconds of the interpreter's
 TARGETS = ("native", "x86-64-v3", "portable")  # of the generated kernels
 NEEDED_PASSES = frozenset(["infer", "inline_if", "fold_constants"])  # no If runs without them
 
@@ -52,6 +53,9 @@ class Checker:
     def check(self, model, inputs, target):
         """What is wrong, as Findings; what else is worth counting goes to the notes."""
         types = networks.value_types(model)
+        if networks.window_steps(model, types) > MOST_STEPS:
+            self.note("windows too large for the interpreter")
+            return []
         findings, values, undefined = [], None, {}
         try:
             values = {**inputs, **self.interpret(networks.exposed(model, types), inputs)}

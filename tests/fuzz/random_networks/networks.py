@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks made from a network: with every value as an output, of some nodes only, with values disturbed."""
 
+import math
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -101,6 +103,17 @@ def movement(value, generator):
     sizes = np.minimum(finite + 0.1 * finite.max(), largest)
     steps = generator.uniform(-2, 2, value.shape) * np.finfo(value.dtype).eps
     return (sizes * steps).astype(value.dtype)
+
+
+def window_steps(model, types):
+    """Elements that the windows of pooling and convolutions read, all together: what an interpreter's time goes to."""
+    steps = 0
+    for node in model.graph.node:
+        kernel = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "kernel_shape"), None)
+        if kernel and node.output[0] in types:
+            sizes = [dim.dim_value for dim in types[node.output[0]].tensor_type.shape.dim]
+            steps += math.prod(sizes) * math.prod(kernel)
+    return steps
 
 
 def random_inputs(model, seed):
