@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# The Python package: the extension module beside the package's own files, importable from the build tree
+# (PYTHONPATH=build/python), and what a wheel takes (component `python`).
+option(GRAFT_PYTHON "Build the Python package's extension module; ON: it is an error where Python or nanobind lack" OFF)
+find_package(Python 3.11 QUIET COMPONENTS Interpreter Development.Module)
+if(Python_FOUND AND NOT nanobind_ROOT)
+  execute_process(COMMAND ${GRAFT_PYTHON_PREFIX}/bin/python -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT
+    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+find_package(nanobind 3 QUIET CONFIG)
+if(NOT Python_FOUND OR NOT nanobind_FOUND)
+  if(GRAFT_PYTHON)
+    message(FATAL_ERROR "graft: the Python package needs Python's headers (python3-dev) and nanobind")
+  endif()
+  message(STATUS "graft: no Python headers or no nanobind: the Python package is left out")
+  return()
+endif()
+
+set(package ${CMAKE_BINARY_DIR}/python/graft)
+file(GLOB python_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/src/*.cpp)
+nanobind_add_module(graft_python STABLE_ABI NB_STATIC ${python_sources})
+target_link_libraries(graft_python PRIVATE graft graft_warnings)
+target_compile_features(graft_python PRIVATE cxx_std_20)
+set_target_properties(graft_python PROPERTIES OUTPUT_NAME _graft LIBRARY_OUTPUT_DIRECTORY ${package}
+  INSTALL_RPATH "$ORIGIN/lib")
+add_dependencies(graft_python modules)
+
+# The build tree's package is the source's files, linked one by one beside the extension.
+file(GLOB package_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/graft/*.py ${CMAKE_SOURCE_DIR}/python/graft/*.pyi
+  ${CMAKE_SOURCE_DIR}/python/graft/py.typed)
+file(MAKE_DIRECTORY ${package}/bin)
+foreach(file ${package_files})
+  get_filename_component(name ${file} NAME)
+  file(CREATE_LINK ${file} ${package}/${name} SYMBOLIC)
+endforeach()
+file(CREATE_LINK ${CMAKE_BINARY_DIR}/bin/graft ${package}/bin/graft SYMBOLIC)
+
+install(TARGETS graft_python LIBRARY DESTINATION graft COMPONENT python EXCLUDE_FROM_ALL)
+install(TARGETS graft ${modules} LIBRARY DESTINATION graft/lib NAMELINK_SKIP COMPONENT python EXCLUDE_FROM_ALL)
+install(TARGETS graft_command RUNTIME DESTINATION graft/bin COMPONENT python EXCLUDE_FROM_ALL)

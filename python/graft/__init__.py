@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graft compiles trained networks into engines that run faster on the machine their owner has.
+
+    engine = graft.compile("model.onnx", dims={"batch": (1, 8, 64)})
+    y = engine(x)
+    engine.save("model.graft")          # and graft.load("model.graft") in another process
+"""
+
+import atexit
+
+from . import _graft
+from .bench import bench
+from .compiling import compile, load
+from .engine import Axis, Engine, Session, StepTime, Value
+from .errors import (BY_STATUS, CancelledError, DeviceError, Error, InternalError, InvalidArgumentError,
+                     InvalidModelError, OutOfMemoryError, UnsupportedError)
+
+_graft.set_error_classes(BY_STATUS)
+atexit.register(_graft.end_of_interpreter)
+__version__ = _graft.version()
+__all__ = ["Axis", "CancelledError", "DeviceError", "Engine", "Error", "InternalError", "InvalidArgumentError",
+           "InvalidModelError", "OutOfMemoryError", "Session", "StepTime", "UnsupportedError", "Value", "bench",
+           "compile", "load"]

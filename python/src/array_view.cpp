@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "array_view.h"
+
+#include <cstring>
+
+#include "dlpack_abi.h"
+#include "failure.h"
+
+namespace nb = nanobind;
+
+namespace graft_python {
+namespace {
+
+constexpr int kMostAxes = 64;
+
+[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+  throw Failure(GRAFT_INVALID_ARGUMENT, "'" + name + "': " + why);
+}
+
+/// The element type of a format of the struct module as numpy writes it, 0 when there is none.
+int32_t type_of_format(const char* format, Py_ssize_t size) {
+  if (!format) return GRAFT_UINT8;
+  if (*format == '@' || *format == '=' || (*format == '<' && PY_LITTLE_ENDIAN)) ++format;
+  if (std::strcmp(format, "Zf") == 0) return GRAFT_COMPLEX64;
+  if (std::strcmp(format, "Zd") == 0) return GRAFT_COMPLEX128;
+  if (std::strlen(format) != 1) return 0;
+  const int log = size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : size == 8 ? 3 : -1;
+  if (log < 0) return 0;
+  constexpr int32_t kSigned[] = {GRAFT_INT8, GRAFT_INT16, GRAFT_INT32, GRAFT_INT64};
+  constexpr int32_t kUnsigned[] = {GRAFT_UINT8, GRAFT_UINT16, GRAFT_UINT32, GRAFT_UINT64};
+  if (std::strchr("bhilqn", *format)) return kSigned[log];
+  if (std::strchr("BHILQN", *format)) return kUnsigned[log];
+  switch (*format) {
+    case '?': return GRAFT_BOOL;
+    case 'e': return GRAFT_FLOAT16;
+    case 'f': return GRAFT_FLOAT32;
+    case 'd': return GRAFT_FLOAT64;
+    default: return 0;
+  }
+}
+
+/// The element type of DLPack's, 0 when ONNX has none.
+int32_t type_of_dlpack(const DlDataType& type) {
+  constexpr int32_t kSigned[] = {GRAFT_INT8, GRAFT_INT16, GRAFT_INT32, GRAFT_INT64};
+  constexpr int32_t kUnsigned[] = {GRAFT_UINT8, GRAFT_UINT16, GRAFT_UINT32, GRAFT_UINT64};
+  constexpr int32_t kFloats[] = {0, GRAFT_FLOAT16, GRAFT_FLOAT32, GRAFT_FLOAT64};
+  const int log = type.bits == 8 ? 0 : type.bits == 16 ? 1 : type.bits == 32 ? 2 : type.bits == 64 ? 3 : -1;
+  if (type.lanes != 1) return 0;
+  if (type.code == kDlComplex) return type.bits == 64 ? GRAFT_COMPLEX64 : type.bits == 128 ? GRAFT_COMPLEX128 : 0;
+  if (log < 0) return 0;
+  switch (type.code) {
+    case kDlInt: return kSigned[log];
+    case kDlUInt: return kUnsigned[log];
+    case kDlFloat: return kFloats[log];
+    case kDlBfloat: return log == 1 ? GRAFT_BFLOAT16 : 0;
+    case kDlBool: return log == 0 ? GRAFT_BOOL : 0;
+    case kDlFloat8E4M3FN: return log == 0 ? GRAFT_FLOAT8E4M3FN : 0;
+    case kDlFloat8E4M3FNUZ: return log == 0 ? GRAFT_FLOAT8E4M3FNUZ : 0;
+    case kDlFloat8E5M2: return log == 0 ? GRAFT_FLOAT8E5M2 : 0;
+    case kDlFloat8E5M2FNUZ: return log == 0 ? GRAFT_FLOAT8E5M2FNUZ : 0;
+    case kDlFloat8E8M0: return log == 0 ? GRAFT_FLOAT8E8M0 : 0;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+ArrayView::ArrayView(nb::handle array, const std::string& name, int dtype, bool writable) {
+  if (PyObject_CheckBuffer(array.ptr())) {
+    take_buffer(array, name, writable);
+  } else if (nb::hasattr(array, "__dlpack__") && nb::hasattr(array, "__dlpack_device__")) {
+    take_dlpack(array, name);
+  } else {
+    refuse(name, std::string("a ") + Py_TYPE(array.ptr())->tp_name +
+                     " is no array: give a numpy array, or anything with DLPack (a torch, CuPy or JAX tensor)");
+  }
+  if (dtype != 0) dtype_ = dtype;
+}
+
+void ArrayView::take_buffer(nb::handle array, const std::string& name, bool writable) {
+  auto buffer = std::make_unique<Py_buffer>();
+  const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+  if (PyObject_GetBuffer(array.ptr(), buffer.get(), flags) != 0) {
+    nb::python_error reason;
+    refuse(name, std::string(writable ? "its memory cannot be written: " : "its memory cannot be read: ") +
+                     nb::str(reason.value()).c_str());
+  }
+  owner_ = std::shared_ptr<Py_buffer>(buffer.release(), [](Py_buffer* held) {
+    PyBuffer_Release(held);
+    delete held;
+  });
+  const Py_buffer& view = *static_cast<const Py_buffer*>(owner_.get());
+  dtype_ = type_of_format(view.format, view.itemsize);
+  if (dtype_ == 0) {
+    refuse(name, std::string("elements of format '") + (view.format ? view.format : "?") +
+                     "' have no equal in ONNX: convert the array, or bring it into this machine's byte order");
+  }
+  shape_.assign(view.shape, view.shape + view.ndim);
+  strides_.assign(view.ndim, 0);
+  for (int axis = 0; axis < view.ndim; ++axis) {
+    if (view.strides[axis] % view.itemsize != 0) {
+      refuse(name, "its strides are no multiples of an element: copy it with numpy.ascontiguousarray");
+    }
+    strides_[axis] = view.strides[axis] / view.itemsize;
+  }
+  data_ = view.buf;
+}
+
+void ArrayView::take_dlpack(nb::handle array, const std::string& name) {
+  const nb::object place = array.attr("__dlpack_device__")();
+  const auto device = nb::cast<nb::tuple>(place);
+  if (nb::len(device) != 2) refuse(name, "its __dlpack_device__ gives no pair");
+  device_ = nb::cast<int>(nb::int_(device[0]));
+  // The session runs in the order of the stream that it was given, so the exporter need not wait for anything.
+  nb::object capsule = device_ == GRAFT_CUDA ? array.attr("__dlpack__")(nb::arg("stream") = -1)
+                                             : array.attr("__dlpack__")();
+  auto* managed = PyCapsule_IsValid(capsule.ptr(), "dltensor")
+                      ? static_cast<DlManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"))
+                      : nullptr;
+  if (!managed) refuse(name, "its __dlpack__ gives no capsule named 'dltensor'");
+  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  owner_ = std::shared_ptr<DlManagedTensor>(managed, [](DlManagedTensor* held) {
+    if (held->deleter) held->deleter(held);
+  });
+  const DlTensor& tensor = managed->tensor;
+  if (tensor.rank < 0 || tensor.rank > kMostAxes || (tensor.rank > 0 && !tensor.shape)) {
+    refuse(name, "its DLPack description has " + std::to_string(tensor.rank) + " axes and no shape for them");
+  }
+  dtype_ = type_of_dlpack(tensor.dtype);
+  if (dtype_ == 0) {
+    refuse(name, "DLPack type " + std::to_string(tensor.dtype.code) + " of " + std::to_string(tensor.dtype.bits) +
+                     " bits and " + std::to_string(tensor.dtype.lanes) + " lanes has no equal in ONNX");
+  }
+  shape_.assign(tensor.shape, tensor.shape + tensor.rank);
+  bool empty = false;
+  for (const int64_t size : shape_) {
+    if (size < 0) refuse(name, "its DLPack description has a negative size");
+    empty = empty || size == 0;
+  }
+  if (tensor.strides) strides_.assign(tensor.strides, tensor.strides + tensor.rank);
+  if (!tensor.data && !empty) refuse(name, "its DLPack description has no memory");
+  data_ = tensor.data ? static_cast<char*>(tensor.data) + tensor.byte_offset : nullptr;
+}
+
+void ArrayView::set_packed_shape(std::vector<int64_t> shape) {
+  bytes_ = 1;
+  for (const int64_t size : shape_) bytes_ *= static_cast<uint64_t>(size);
+  shape_ = std::move(shape);
+  strides_.clear();
+}
+
+graft_tensor ArrayView::tensor() const {
+  return {.name = nullptr,
+          .dtype = dtype_,
+          .rank = static_cast<int32_t>(shape_.size()),
+          .shape = shape_.data(),
+          .strides = strides_.size() == shape_.size() && !shape_.empty() ? strides_.data() : nullptr,
+          .data = data_,
+          .bytes = bytes_,
+          .device = device_};
+}
+
+}  // namespace graft_python

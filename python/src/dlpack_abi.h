@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of DLPack's stable C structures that arrays are exchanged by (dmlc.github.io/dlpack, version 1.1, the
+// unversioned capsule, which every library gives).
+#pragma once
+
+#include <cstdint>
+
+namespace graft_python {
+
+struct DlDevice {
+  int32_t type, id;
+};
+
+struct DlDataType {
+  uint8_t code, bits;
+  uint16_t lanes;
+};
+
+enum DlTypeCode : uint8_t {
+  kDlInt = 0,
+  kDlUInt = 1,
+  kDlFloat = 2,
+  kDlBfloat = 4,
+  kDlComplex = 5,
+  kDlBool = 6,
+  kDlFloat8E4M3FN = 10,
+  kDlFloat8E4M3FNUZ = 11,
+  kDlFloat8E5M2 = 12,
+  kDlFloat8E5M2FNUZ = 13,
+  kDlFloat8E8M0 = 14,
+};
+
+struct DlTensor {
+  void* data;
+  DlDevice device;
+  int32_t rank;
+  DlDataType dtype;
+  int64_t* shape;
+  int64_t* strides;  ///< null: row-major
+  uint64_t byte_offset;
+};
+
+struct DlManagedTensor {
+  DlTensor tensor;
+  void* context;
+  void (*deleter)(DlManagedTensor*);
+};
+
+}  // namespace graft_python

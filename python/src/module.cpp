@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extension module `graft._graft`: the C interface for the package's Python code, which nobody else imports.
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "failure.h"
+#include "session.h"
+#include "without_gil.h"
+
+namespace nb = nanobind;
+
+namespace graft_python {
+namespace {
+
+using Options = std::vector<std::pair<std::string, std::string>>;
+
+std::vector<graft_option> as_options(const Options& options) {
+  std::vector<graft_option> list;
+  for (const auto& [key, value] : options) list.push_back({key.c_str(), value.c_str()});
+  return list;
+}
+
+/// graft_progress_function: a Python callable, which may stop compiling with a false result, an exception, or a signal
+/// (Ctrl-C) that arrived meanwhile. The exception stays pending.
+int32_t tell_python(void* context, const char* stage, const char* step, int32_t done, int32_t total) {
+  nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) return 1;
+  const nb::handle progress(static_cast<PyObject*>(context));
+  if (progress.is_none()) return 0;
+  try {
+    const nb::object answer = progress(stage, step, done, total);
+    return answer.is(nb::bool_(false)) ? 1 : 0;
+  } catch (nb::python_error& error) {
+    error.restore();
+    return 1;
+  }
+}
+
+Engine made(graft_status status, graft_engine* engine, const graft_error& error) {
+  if (status != GRAFT_OK) check(status, error);
+  return {std::shared_ptr<graft_engine>(engine, graft_engine_release)};
+}
+
+Engine compile_file(const std::string& path, const Options& options, nb::object progress) {
+  const std::vector<graft_option> list = as_options(options);
+  graft_engine* engine = nullptr;
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  {
+    const WithoutGil without_gil;
+    status = graft_compile(path.c_str(), list.data(), list.size(), tell_python, progress.ptr(), &engine, &error);
+  }
+  return made(status, engine, error);
+}
+
+Engine compile_bytes(nb::bytes model, const nb::object& directory, const Options& options, nb::object progress) {
+  const std::vector<graft_option> list = as_options(options);
+  const std::string folder = directory.is_none() ? "" : nb::cast<std::string>(directory);
+  graft_engine* engine = nullptr;
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  {
+    const WithoutGil without_gil;
+    status = graft_compile_bytes(model.c_str(), model.size(), directory.is_none() ? nullptr : folder.c_str(),
+                                 list.data(), list.size(), tell_python, progress.ptr(), &engine, &error);
+  }
+  return made(status, engine, error);
+}
+
+Engine load(const std::string& path, const std::string& device) {
+  graft_engine* engine = nullptr;
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  {
+    const WithoutGil without_gil;
+    status = graft_load_on(path.c_str(), device.c_str(), &engine, &error);
+  }
+  return made(status, engine, error);
+}
+
+void save(const Engine& engine, const std::string& path) {
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  {
+    const WithoutGil without_gil;
+    status = graft_engine_save(engine.handle.get(), path.c_str(), &error);
+  }
+  check(status, error);
+}
+
+/// (name, dtype, ((size, text, min, opt, max), ...)) of each.
+nb::list describe_values(size_t count, const graft_engine* engine,
+                         const graft_value_info* (*get)(const graft_engine*, size_t)) {
+  nb::list values;
+  for (size_t i = 0; i < count; ++i) {
+    const graft_value_info& info = *get(engine, i);
+    nb::list axes;
+    for (int32_t axis = 0; axis < info.rank; ++axis) {
+      const graft_axis& a = info.axes[axis];
+      axes.append(nb::make_tuple(a.size, a.text, a.min, a.opt, a.max));
+    }
+    values.append(nb::make_tuple(info.name, info.dtype, nb::tuple(axes)));
+  }
+  return values;
+}
+
+/// Messages of the library on their way to Python's logging: threads that log may hold locks that a thread with the GIL
+/// waits for, so they only leave their messages here.
+struct Log {
+  std::mutex mutex;
+  std::vector<std::pair<int, std::string>> messages;
+};
+Log& log() {
+  static Log& one = *new Log;  // outlives the interpreter: threads may log while it ends
+  return one;
+}
+
+std::vector<std::pair<int, std::string>> take_messages() {
+  const std::lock_guard lock(log().mutex);
+  return std::exchange(log().messages, {});
+}
+
+void keep_message(void*, int32_t level, const char* message) {
+  const std::lock_guard lock(log().mutex);
+  log().messages.emplace_back(level, message);
+}
+
+}  // namespace
+}  // namespace graft_python
+
+NB_MODULE(_graft, module) {
+  using namespace graft_python;
+  bind_failures(module);
+  nb::class_<Engine>(module, "Engine")
+      .def("save", save)
+      .def("describe", [](const Engine& engine) { return graft_engine_describe(engine.handle.get()); })
+      .def("inputs", [](const Engine& engine) {
+        return describe_values(graft_engine_input_count(engine.handle.get()), engine.handle.get(), graft_engine_input);
+      })
+      .def("outputs", [](const Engine& engine) {
+        return describe_values(graft_engine_output_count(engine.handle.get()), engine.handle.get(),
+                               graft_engine_output);
+      });
+  bind_session(module);
+  module.def("compile_file", compile_file, nb::arg("path"), nb::arg("options"), nb::arg("progress").none());
+  module.def("compile_bytes", compile_bytes, nb::arg("model"), nb::arg("directory").none(), nb::arg("options"),
+             nb::arg("progress").none());
+  module.def("load", load);
+  module.def("version", graft_version);
+  module.def("compilation_count", graft_compilation_count);
+  module.def("end_of_interpreter", end_of_interpreter);
+  module.def("take_messages", take_messages);
+  module.def("set_log_level", [](int level) { graft_set_log(keep_message, nullptr, level); });
+}

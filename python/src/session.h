@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// `_graft.Engine` and `_graft.Session`: the C interface's handles as Python objects.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include <nanobind/nanobind.h>
+
+#include "graft/graft_c.h"
+
+namespace graft_python {
+
+/// A compiled network. Immutable, usable from any thread.
+struct Engine {
+  std::shared_ptr<graft_engine> handle;
+};
+
+/// One run at a time. A second thread that enters gets an error instead of a race.
+class Session {
+ public:
+  Session(const Engine& engine, int threads);
+
+  /// Runs once, without the GIL. `inputs`: arrays in the engine's order, or (array, dtype, shape) where its bytes stand
+  /// for elements of another type; shape None: the array's own. `outputs`: per output an array to write to, or None
+  /// for a new numpy array (of unsigned integers of the same width where numpy has no such type; (bytes, shape) where
+  /// elements share bytes). `allocate`: None, or called as allocate(output, dtype, shape) for an array that takes an
+  /// output. Gives the list of arrays.
+  nanobind::list run(const nanobind::list& inputs, const nanobind::list& outputs, const nanobind::object& allocate);
+  void set_stream(uintptr_t stream);
+  void wait();
+  void set_memory_limit(uint64_t bytes);
+  void set_profiling(bool on);
+  nanobind::list profile();
+  uint64_t arena_bytes();
+  void close();
+
+ private:
+  /// Holds the session for one call; throws Failure when another thread has it, or when it is closed.
+  class Use;
+
+  Engine engine_;  // names of outputs are its
+  std::unique_ptr<graft_session, void (*)(graft_session*)> handle_;
+  std::atomic<bool> busy_ = false;
+};
+
+void bind_session(nanobind::module_& module);
+
+}  // namespace graft_python

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiling, running and saving from Python."""
+
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import graft
+import numpy as np
+import pytest
+from conftest import BUILD, expected, layer_model, model_of
+from onnx import TensorProto, helper
+
+
+def test_computes_what_the_model_means(engine, x):
+    np.testing.assert_allclose(engine(x), expected(x), atol=1e-5)
+    np.testing.assert_allclose(engine.run({"x": x})["y"], expected(x), atol=1e-5)
+
+
+def test_takes_a_path_bytes_and_a_message(x, tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(layer_model().SerializeToString())
+    for model in (path, str(path), path.read_bytes(), layer_model()):
+        np.testing.assert_allclose(graft.compile(model, tune="off")(x), expected(x), atol=1e-5)
+
+
+def test_a_plan_is_saved_and_loaded(engine, x, tmp_path):
+    engine.save(tmp_path / "plan.graft")
+    np.testing.assert_array_equal(graft.load(tmp_path / "plan.graft")(x), engine(x))
+
+
+def test_describes_inputs_with_their_ranges(engine):
+    (value,) = engine.inputs
+    assert value.name == "x" and value.dtype == "float32" and value.shape == ("batch", 4)
+    assert value.axes[0][2:] == (1, 8, 64)
+    assert "x: float32[batch, 4]" in repr(engine)
+
+
+def test_writes_into_arrays_of_the_caller(engine, x):
+    target = np.zeros((5, 6), np.float32)[:, ::2]
+    result = engine.run({"x": x}, {"y": target})
+    assert result["y"] is target
+    np.testing.assert_allclose(target, expected(x), atol=1e-5)
+
+
+def test_inputs_of_any_strides_are_read_in_place(engine, x):
+    np.testing.assert_allclose(engine(np.asfortranarray(x)), expected(x), atol=1e-5)
+    np.testing.assert_allclose(engine(x[::-1]), expected(x[::-1]), atol=1e-5)
+
+
+def test_results_live_longer_than_the_engine(x):
+    result = graft.compile(layer_model(), tune="off")(x)
+    np.testing.assert_allclose(result, expected(x), atol=1e-5)
+
+
+def test_selected_outputs_alone_are_given(x):
+    nodes = [helper.make_node("Add", ["x", "x"], ["twice"]), helper.make_node("Neg", ["x"], ["less"])]
+    model = model_of(nodes, [("x", TensorProto.FLOAT, [5, 4])],
+                     [("twice", TensorProto.FLOAT, [5, 4]), ("less", TensorProto.FLOAT, [5, 4])])
+    both = graft.compile(model, tune="off")
+    assert list(both.run({"x": x}, ["less"])) == ["less"]
+    np.testing.assert_array_equal(both(x)[0], x + x)
+    with pytest.raises(graft.InvalidArgumentError, match="no output 'more'.*twice, less"):
+        both.run({"x": x}, ["more"])
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda x: [x, x], "has 1 inputs"),
+    (lambda x: [x.astype(np.float64)], "type is f32, f64 was given"),
+    (lambda x: [x.astype(">f4")], "byte order"),
+    (lambda x: [x[:, :3]], "axis 1"),
+    (lambda x: [np.zeros((65, 4), np.float32)], "batch"),
+    (lambda x: [object()], "no array"),
+    (lambda x: [None], "no array"),
+])
+def test_wrong_arrays_are_refused_with_what_to_change(engine, x, change, words):
+    with pytest.raises(graft.InvalidArgumentError, match=words):
+        engine(*change(x))
+
+
+def test_read_only_outputs_are_refused(engine, x):
+    target = np.zeros((5, 3), np.float32)
+    target.flags.writeable = False
+    with pytest.raises(graft.InvalidArgumentError, match="'y': its memory cannot be written"):
+        engine.run({"x": x}, {"y": target})
+
+
+def test_errors_have_classes_by_kind(tmp_path):
+    with pytest.raises(graft.Error, match="missing.onnx"):
+        graft.compile(tmp_path / "missing.onnx")
+    with pytest.raises(graft.InvalidModelError):
+        graft.compile(b"no model")
+    with pytest.raises(ValueError, match="precision"):
+        graft.compile(layer_model(), precision="fp7")
+    with pytest.raises(graft.InvalidArgumentError, match="dims\\['batch'\\]"):
+        graft.compile(layer_model(), dims={"batch": (1, 2)})
+
+
+def test_progress_is_told_and_can_stop():
+    seen = []
+    graft.compile(layer_model(), tune="off", progress=lambda *step: seen.append(step[0]))
+    assert {"import", "passes", "fuse", "plan"} <= set(seen)
+    with pytest.raises(graft.CancelledError):
+        graft.compile(layer_model(), tune="off", progress=lambda *_: False)
+
+
+def test_exceptions_of_the_progress_function_come_out():
+    def fail(*_):
+        raise KeyError("mine")
+    with pytest.raises(KeyError, match="mine"):
+        graft.compile(layer_model(), tune="off", progress=fail)
+
+
+def test_control_c_stops_compiling():
+    main = threading.get_ident()
+    with pytest.raises(KeyboardInterrupt):
+        graft.compile(layer_model(), tune="off", progress=lambda *_: signal.pthread_kill(main, signal.SIGINT))
+
+
+def test_a_closed_session_says_so(engine, x):
+    session = graft.Session(engine)
+    session.close()
+    session.close()
+    with pytest.raises(graft.InvalidArgumentError, match="closed"):
+        session.run({"x": x})
+
+
+def test_threads_run_one_engine_at_the_same_time(engine):
+    failures = []
+
+    def work(seed):
+        x = np.random.default_rng(seed).standard_normal((seed + 1, 4)).astype(np.float32)
+        for _ in range(200):
+            if not np.allclose(engine(x), expected(x), atol=1e-5):
+                failures.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.fixture(name="slow", scope="module")
+def fixture_slow():
+    """A run that takes a while."""
+    nodes = [helper.make_node("MatMul", ["x", "x"], ["a"]), helper.make_node("MatMul", ["a", "x"], ["y"])]
+    model = model_of(nodes, [("x", TensorProto.FLOAT, [1500, 1500])], [("y", TensorProto.FLOAT, [1500, 1500])])
+    return graft.compile(model, tune="off"), np.zeros((1500, 1500), np.float32)
+
+
+def test_two_threads_in_one_session_get_an_error(slow):
+    engine, x = slow
+    session, refused, started = graft.Session(engine), [], threading.Event()
+
+    def enter():
+        started.set()
+        for _ in range(20):
+            try:
+                session.run({"x": x})
+            except graft.InvalidArgumentError as error:
+                refused.append(str(error))
+
+    threads = [threading.Thread(target=enter) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert refused and all("another thread" in text for text in refused)
+
+
+def test_the_interpreter_goes_on_while_a_run_lasts(slow):
+    engine, x = slow
+    counted, done = 0, threading.Event()
+
+    def work():
+        for _ in range(5):
+            engine(x)
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not done.is_set():
+        counted += 1
+        time.sleep(0)
+    thread.join()
+    assert counted > 100
+
+
+def run_in_child(engine, x, queue):
+    """What a forked DataLoader worker does."""
+    queue.put(engine(x))
+
+
+def test_an_engine_works_after_fork(engine, x):
+    engine(x)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=run_in_child, args=(engine, x, queue))
+    child.start()
+    np.testing.assert_allclose(queue.get(timeout=60), expected(x), atol=1e-5)
+    child.join(timeout=60)
+    assert child.exitcode == 0
+
+
+def test_messages_go_to_logging(caplog):
+    with caplog.at_level(logging.INFO, logger="graft"):
+        graft.compile(layer_model(), tune="off")
+    assert any("fold_constants" in record.message for record in caplog.records)
+
+
+@pytest.mark.parametrize("order", [("graft", "onnx", "onnxruntime"), ("onnxruntime", "graft", "onnx"),
+                                   ("onnx", "onnxruntime", "graft")])
+def test_lives_beside_onnx_and_onnxruntime(order, tmp_path):
+    (tmp_path / "model.onnx").write_bytes(layer_model().SerializeToString())
+    program = "\n".join(f"import {name}" for name in order) + """
+import numpy
+x = numpy.ones((2, 4), numpy.float32)
+mine = graft.compile("model.onnx", tune="off")(x)
+theirs = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+assert abs(mine - theirs).max() < 1e-5 and onnx.load("model.onnx")
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=120,
+                   env={**os.environ, "PYTHONPATH": str(BUILD / "python")})
+
+
+def test_an_interpreter_may_end_while_a_run_goes_on(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(layer_model().SerializeToString())
+    program = """
+import threading, numpy, graft
+engine = graft.compile("model.onnx", tune="off")
+x = numpy.ones((60, 4), numpy.float32)
+def forever():
+    while True:
+        engine(x)
+for _ in range(3):
+    threading.Thread(target=forever, daemon=True).start()
+for _ in range(100):
+    engine(x)
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=120, capture_output=True,
+                              text=True, env={**os.environ, "PYTHONPATH": str(BUILD / "python")}, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_bench_and_profile_give_records(engine):
+    record = graft.bench(engine, seconds=0.05, warmup=0.01)
+    assert record["runs"] >= 3 and record["min_ms"] <= record["median_ms"] <= record["p99_ms"]
+    (step, *_) = engine.profile(runs=2)
+    assert step["way"] == "generated" and step["microseconds"] > 0
+
+
+def test_the_command_is_inside():
+    done = subprocess.run([sys.executable, "-m", "graft", "--version"], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(BUILD / "python")})
+    assert done.returncode == 0 and graft.__version__ in done.stdout
