@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontend/conversion.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "graph/infer.h"
+
+namespace graft::frontend {
+
+const Argument& Conversion::argument(std::string_view name) const {
+  const auto named = node_.attributes.find(name);
+  if (named != node_.attributes.end()) return named->second;
+  const auto& parameters = signature_.parameters;
+  const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                  [&](const Parameter& each) { return each.name == name; });
+  GRAFT_CHECK(found != parameters.end(), fmt::format("the row of {} has no argument '{}'", signature_.op, name));
+  const auto position = static_cast<size_t>(found - parameters.begin());
+  if (position < node_.arguments.size()) return node_.arguments[position];
+  if (!found->has_default) refuse(fmt::format("its argument '{}' is not given", name));
+  return found->default_value;
+}
+
+ValueId Conversion::value_of(const Argument& argument, std::string_view name) {
+  if (argument.is_none()) return kNoValue;
+  if (const auto* reference = std::get_if<Reference>(&argument.is)) {
+    const ValueId value = converted_[reference->value];
+    if (value == kNoValue) refuse(fmt::format("its argument '{}' comes from what stays in the framework", name));
+    return value;
+  }
+  if (const auto* tensor = std::get_if<TensorData>(&argument.is)) return constant(*tensor);
+  if (const auto* integer = std::get_if<int64_t>(&argument.is)) {
+    return constant(TensorData::from_values<int64_t>(DType::kInt64, {}, {*integer}));
+  }
+  if (const auto* real = std::get_if<double>(&argument.is)) return real_constant(*real, DType::kFloat32);
+  if (const auto* flag = std::get_if<bool>(&argument.is)) {
+    return constant(TensorData::from_values<uint8_t>(DType::kBool, {}, {*flag}));
+  }
+  refuse(fmt::format("its argument '{}' is no tensor", name));
+}
+
+std::vector<ValueId> Conversion::tensors(std::string_view name) {
+  const auto* list = std::get_if<Arguments>(&argument(name).is);
+  if (!list) refuse(fmt::format("its argument '{}' is no list of tensors", name));
+  std::vector<ValueId> values;
+  for (const Argument& each : *list) values.push_back(value_of(each, name));
+  return values;
+}
+
+int64_t Conversion::integer_of(const Argument& argument, std::string_view name) const {
+  if (const auto* integer = std::get_if<int64_t>(&argument.is)) return *integer;
+  if (const auto* flag = std::get_if<bool>(&argument.is)) return *flag;
+  if (const auto* reference = std::get_if<Reference>(&argument.is)) {
+    const ValueId value = converted_[reference->value];
+    const auto content = value == kNoValue ? std::nullopt : known_content(graph_.value(value));
+    if (content && content->size() == 1 && (*content)[0].is_constant()) return (*content)[0].constant();
+    refuse(fmt::format("its argument '{}' is known only while running", name));
+  }
+  refuse(fmt::format("its argument '{}' is no integer", name));
+}
+
+int64_t Conversion::integer(std::string_view name) const { return integer_of(argument(name), name); }
+
+double Conversion::real(std::string_view name) const {
+  const Argument& given = argument(name);
+  if (const auto* real = std::get_if<double>(&given.is)) return *real;
+  if (const auto* tensor = std::get_if<TensorData>(&given.is); tensor && tensor->element_count() == 1) {
+    return tensor->read_double(0);
+  }
+  return static_cast<double>(integer_of(given, name));
+}
+
+bool Conversion::flag(std::string_view name) const { return integer_of(argument(name), name) != 0; }
+
+std::string Conversion::text(std::string_view name) const {
+  if (const auto* text = std::get_if<std::string>(&argument(name).is)) return *text;
+  refuse(fmt::format("its argument '{}' is no text", name));
+}
+
+DType Conversion::type(std::string_view name) const {
+  if (const auto* type = std::get_if<DType>(&argument(name).is)) return *type;
+  refuse(fmt::format("its argument '{}' is no element type", name));
+}
+
+std::vector<int64_t> Conversion::integers(std::string_view name, size_t count) const {
+  const Argument& given = argument(name);
+  std::vector<int64_t> elements;
+  if (const auto* list = std::get_if<Arguments>(&given.is)) {
+    for (const Argument& each : *list) elements.push_back(integer_of(each, name));
+  } else if (const auto* tensor = std::get_if<TensorData>(&given.is)) {
+    for (int64_t i = 0; i < tensor->element_count(); ++i) elements.push_back(tensor->read_integer(i));
+  } else {
+    elements.push_back(integer_of(given, name));
+  }
+  if (elements.size() == 1 && count > 1) elements.assign(count, elements[0]);
+  if (count > 0 && elements.size() != count) {
+    refuse(fmt::format("its argument '{}' has {} elements, not {}", name, elements.size(), count));
+  }
+  return elements;
+}
+
+ValueId Conversion::shape_tensor(std::string_view name) {
+  const auto* list = std::get_if<Arguments>(&argument(name).is);
+  if (!list) return integers_constant({integer(name)});
+  const bool fixed = std::all_of(list->begin(), list->end(),
+                                 [](const Argument& each) { return std::holds_alternative<int64_t>(each.is); });
+  if (fixed) return integers_constant(integers(name));
+  std::vector<ValueId> parts;
+  const ValueId one = integers_constant({1});
+  for (const Argument& each : *list) {
+    parts.push_back(add("Reshape", {cast(value_of(each, name), DType::kInt64), one}));
+  }
+  return add("Concat", std::move(parts), {{"axis", int64_t{0}}});
+}
+
+const Shape& Conversion::shape_of(ValueId value) const {
+  const auto& shape = graph_.value(value).shape;
+  if (!shape) refuse(fmt::format("the rank of '{}' is unknown: give shapes of the inputs", graph_.value(value).name));
+  return *shape;
+}
+
+int64_t Conversion::axis(int64_t given, int rank) const {
+  if (given < -rank || given >= std::max(rank, 1)) refuse(fmt::format("axis {} is outside of {} axes", given, rank));
+  return given < 0 ? given + rank : given;
+}
+
+ValueId Conversion::constant(TensorData data) { return graph_.add_constant(node_.name, std::move(data)); }
+
+ValueId Conversion::integers_constant(const std::vector<int64_t>& elements) {
+  return constant(TensorData::from_values(DType::kInt64, {static_cast<int64_t>(elements.size())}, elements));
+}
+
+ValueId Conversion::real_constant(double element, DType type) {
+  TensorData data = TensorData::zeros(type, {});
+  data.write_double(0, element);
+  return constant(std::move(data));
+}
+
+std::vector<ValueId> Conversion::add_several(std::string_view op, std::vector<ValueId> inputs, Attributes attributes,
+                                             int outputs, std::string_view domain) {
+  while (!inputs.empty() && inputs.back() == kNoValue) inputs.pop_back();
+  graft::Node added{.name = node_.name,
+                    .domain = std::string(domain),
+                    .op = std::string(op),
+                    .attributes = std::move(attributes),
+                    .inputs = std::move(inputs),
+                    .outputs = {}};
+  for (int i = 0; i < outputs; ++i) added.outputs.push_back(graph_.add_value(node_.name, DType::kUndefined));
+  const std::vector<ValueId> results = added.outputs;
+  graph_.add_node(std::move(added));
+  try {
+    const auto unknown = infer_node(graph_, static_cast<int>(graph_.nodes.size()) - 1);
+    if (unknown) refuse(*unknown);
+  } catch (const Error& error) {
+    refuse(error.message());
+  }
+  return results;
+}
+
+ValueId Conversion::add(std::string_view op, std::vector<ValueId> inputs, Attributes attributes,
+                        std::string_view domain) {
+  return add_several(op, std::move(inputs), std::move(attributes), 1, domain)[0];
+}
+
+ValueId Conversion::cast(ValueId value, DType type) {
+  if (type_of(value) == type) return value;
+  return add("Cast", {value}, {{"to", int64_t{onnx_code(type)}}});
+}
+
+void Converters::add(const Row& row) {
+  Signature signature = Signature::parse(row.signature);
+  std::string op = signature.op;
+  entries_.insert_or_assign(std::move(op), Entry{std::move(signature), row.build});
+}
+
+const Converters::Entry* Converters::find(std::string_view op) const {
+  const auto found = entries_.find(op);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> Converters::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
+}
+
+namespace {
+
+/// Takes back what a row that then refused had added.
+class Attempt {
+ public:
+  explicit Attempt(Graph& graph) : graph_(graph), nodes_(graph.nodes.size()) {}
+  void undo() {
+    std::vector<bool> erased(graph_.nodes.size(), false);
+    std::fill(erased.begin() + static_cast<std::ptrdiff_t>(nodes_), erased.end(), true);
+    if (nodes_ < erased.size()) graph_.erase_nodes(erased);
+  }
+
+ private:
+  Graph& graph_;
+  size_t nodes_;
+};
+
+/// The work of one call of convert().
+class Converting {
+ public:
+  Converting(const ForeignGraph& foreign, const Converters& converters)
+      : foreign_(foreign), converters_(converters) {
+    result_.graph.name = foreign.name;
+    result_.graph.opsets[""] = kOpset;
+    result_.reasons.resize(foreign.nodes.size());
+    result_.values.assign(foreign.values.size(), kNoValue);
+  }
+
+  void take_input(int value) {
+    const ForeignValue& given = foreign_.values[value];
+    if (result_.values[value] != kNoValue) return;
+    const ValueId made = result_.graph.add_value(given.name, given.type, given.shape);
+    result_.values[value] = made;
+    result_.graph.inputs.push_back(made);
+  }
+
+  void convert_node(int index) {
+    const ForeignNode& node = foreign_.nodes[index];
+    visit_references(node, [&](int value) { take_constant(value); });
+    const Converters::Entry* entry = converters_.find(node.op);
+    std::string& reason = result_.reasons[index];
+    if (!entry) {
+      reason = fmt::format("there is no converter for {}", node.op);
+    } else {
+      reason = build(node, *entry);
+    }
+    if (reason.empty()) return;
+    for (const int output : node.outputs) {  // what the framework computes comes in, as far as it can be handed over
+      if (foreign_.values[output].tensor) take_input(output);
+    }
+  }
+
+  Converted finish(const std::vector<int>& outputs) {
+    for (const int output : outputs) {
+      take_constant(output);
+      if (result_.values[output] != kNoValue) result_.graph.outputs.push_back(result_.values[output]);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void take_constant(int value) {
+    const ForeignValue& given = foreign_.values[value];
+    if (result_.values[value] == kNoValue && given.constant) {
+      result_.values[value] = result_.graph.add_constant(given.name, given.constant);
+    }
+  }
+
+  /// Runs a row; gives its refusal.
+  std::string build(const ForeignNode& node, const Converters::Entry& entry) {
+    Attempt attempt(result_.graph);
+    try {
+      Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values);
+      entry.build(conversion);
+      const std::vector<ValueId>& results = conversion.results();
+      GRAFT_CHECK(results.size() <= node.outputs.size() || node.outputs.empty(),
+                  fmt::format("the row of {} gives {} results", node.op, results.size()));
+      for (size_t i = 0; i < results.size() && i < node.outputs.size(); ++i) {
+        result_.values[node.outputs[i]] = results[i];
+      }
+      return "";
+    } catch (const Refusal& refusal) {
+      attempt.undo();
+      return refusal.reason;
+    }
+  }
+
+  const ForeignGraph& foreign_;
+  const Converters& converters_;
+  Converted result_;
+};
+
+}  // namespace
+
+Converted convert(const ForeignGraph& foreign, const std::vector<int>& nodes, const std::vector<int>& inputs,
+                  const std::vector<int>& outputs, const Converters& converters) {
+  Converting converting(foreign, converters);
+  for (const int input : inputs) {
+    if (!foreign.values[input].constant) converting.take_input(input);
+  }
+  for (const int node : nodes) converting.convert_node(node);
+  return converting.finish(outputs);
+}
+
+Converted convert(const ForeignGraph& foreign, const Converters& converters) {
+  std::vector<int> nodes(foreign.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return convert(foreign, nodes, foreign.inputs, foreign.outputs, converters);
+}
+
+}  // namespace graft::frontend

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a framework's operators to graph operators: converter rows, and what they build with.
+//
+//   void convert_conv2d(Conversion& c) {
+//     c.give(c.add("Conv", {c.tensor("input"), c.tensor("weight"), c.tensor("bias")},
+//                  {{"strides", c.integers("stride", 2)}, ...}));
+//   }
+//   {"aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1)", convert_conv2d}
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontend/foreign_graph.h"
+#include "frontend/signature.h"
+#include "graph/graph.h"
+
+namespace graft::frontend {
+
+/// Thrown by rows and caught by convert(): the node stays with the framework, for this reason.
+struct Refusal {
+  std::string reason;
+};
+
+/// One node's conversion, as its row sees it. Types and shapes of what it has and adds are known at once, where they
+/// follow from what is known.
+class Conversion {
+ public:
+  Conversion(const ForeignGraph& foreign, const ForeignNode& node, const Signature& signature, Graph& graph,
+             std::vector<ValueId>& converted)
+      : foreign_(foreign), node_(node), signature_(signature), graph_(graph), converted_(converted) {}
+
+  const ForeignNode& node() const { return node_; }
+  Graph& graph() { return graph_; }
+
+  /// The argument of that name: as given by position or by name, else the signature's default. Refuses without either.
+  const Argument& argument(std::string_view name) const;
+  bool has(std::string_view name) const { return !argument(name).is_none(); }
+  /// A tensor; numbers become constants of rank 0. kNoValue for None.
+  ValueId tensor(std::string_view name) { return value_of(argument(name), name); }
+  std::vector<ValueId> tensors(std::string_view name);
+  /// Constants of the host language, or values whose contents are known. Refuse where they are not.
+  int64_t integer(std::string_view name) const;
+  double real(std::string_view name) const;
+  bool flag(std::string_view name) const;
+  std::string text(std::string_view name) const;
+  DType type(std::string_view name) const;
+  /// A list of integers; one integer stands for `count` of them.
+  std::vector<int64_t> integers(std::string_view name, size_t count = 0) const;
+  /// A one-dimensional i64 tensor of a list whose elements may be values.
+  ValueId shape_tensor(std::string_view name);
+
+  DType type_of(ValueId value) const { return graph_.value(value).type; }
+  /// Refuses where the rank is unknown.
+  const Shape& shape_of(ValueId value) const;
+  int rank_of(ValueId value) const { return static_cast<int>(shape_of(value).size()); }
+  /// An axis in [-rank, rank), made non-negative; refuses others.
+  int64_t axis(int64_t given, int rank) const;
+
+  ValueId constant(TensorData data);
+  ValueId integers_constant(const std::vector<int64_t>& elements);
+  ValueId real_constant(double element, DType type);
+  /// Adds operators, and infers their results. What the operator's definition rejects is a refusal.
+  ValueId add(std::string_view op, std::vector<ValueId> inputs, Attributes attributes = {},
+              std::string_view domain = "");
+  std::vector<ValueId> add_several(std::string_view op, std::vector<ValueId> inputs, Attributes attributes, int outputs,
+                                   std::string_view domain = "");
+  ValueId cast(ValueId value, DType type);
+
+  /// States the results, in the operator's order; those beyond are left out.
+  void give(ValueId result) { results_ = {result}; }
+  void give(std::vector<ValueId> results) { results_ = std::move(results); }
+  const std::vector<ValueId>& results() const { return results_; }
+
+  [[noreturn]] void refuse(const std::string& reason) const { throw Refusal{reason}; }
+
+ private:
+  ValueId value_of(const Argument& argument, std::string_view name);
+  int64_t integer_of(const Argument& argument, std::string_view name) const;
+
+  const ForeignGraph& foreign_;
+  const ForeignNode& node_;
+  const Signature& signature_;
+  Graph& graph_;
+  std::vector<ValueId>& converted_;
+  std::vector<ValueId> results_;
+};
+
+/// How one operator of a framework is converted.
+struct Row {
+  std::string_view signature;
+  std::function<void(Conversion&)> build;
+};
+
+/// The rows of a front end, by operator. Later rows of the same operator take precedence: users' come last.
+class Converters {
+ public:
+  explicit Converters(const std::vector<Row>& rows) {
+    for (const Row& row : rows) add(row);
+  }
+  void add(const Row& row);
+  struct Entry {
+    Signature signature;
+    std::function<void(Conversion&)> build;
+  };
+  const Entry* find(std::string_view op) const;
+  std::vector<std::string> names() const;
+
+ private:
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+/// What became of a foreign graph, or of a part of it.
+struct Converted {
+  Graph graph;
+  std::vector<std::string> reasons;  ///< by foreign node: why it was not converted; empty for those that were
+  std::vector<ValueId> values;       ///< by foreign value: its value in `graph`, or kNoValue
+};
+
+/// Converts what can be: results of nodes that are refused come in as inputs, with the types that the framework tells.
+/// `nodes`: those to convert, in order; the graph's inputs and outputs are then what flows in and out of them, in the
+/// order of `inputs` and `outputs`. This is also how it is found out what is supported: there is no second list.
+Converted convert(const ForeignGraph& foreign, const std::vector<int>& nodes, const std::vector<int>& inputs,
+                  const std::vector<int>& outputs, const Converters& converters);
+/// The same for the whole graph.
+Converted convert(const ForeignGraph& foreign, const Converters& converters);
+
+}  // namespace graft::frontend

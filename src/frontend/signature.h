@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a framework's operator takes, by name: the schema of a converter row.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontend/foreign_graph.h"
+
+namespace graft::frontend {
+
+/// One argument of a signature.
+struct Parameter {
+  std::string name;
+  bool has_default = false;
+  Argument default_value = {};
+};
+
+/// `aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`: types, sizes of lists, `*` and what
+/// follows `->` are read over, so that a framework's own schema can be pasted.
+struct Signature {
+  std::string op;
+  std::vector<Parameter> parameters;
+
+  /// Throws Error{internal} for texts that are no signature: rows are ours, or checked where users' come in.
+  static Signature parse(std::string_view text);
+};
+
+}  // namespace graft::frontend

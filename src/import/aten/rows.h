@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// torch's ATen operators as graph operators: one row each, for TorchScript graphs, exported programs and torch.compile.
+#pragma once
+
+#include <vector>
+
+#include "frontend/conversion.h"
+
+namespace graft::aten {
+
+/// Rows by family, each in the file of its name.
+std::vector<frontend::Row> convolution_rows();
+std::vector<frontend::Row> elementwise_rows();
+std::vector<frontend::Row> matmul_rows();
+std::vector<frontend::Row> movement_rows();
+std::vector<frontend::Row> normalization_rows();
+std::vector<frontend::Row> pooling_rows();
+
+/// All of them. Made once.
+const frontend::Converters& converters();
+
+}  // namespace graft::aten

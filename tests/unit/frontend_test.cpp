@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Foreign graphs become graphs, row by row; what cannot stays, with its reason.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "frontend/conversion.h"
+#include "import/aten/rows.h"
+
+namespace graft::frontend {
+namespace {
+
+TEST(Signature, reads_schemas_as_torch_writes_them) {
+  const Signature signature = Signature::parse(
+      "aten::f.int(Tensor self, SymInt[2] stride=1, int[] sizes=[1, -2], *, str mode=\"a, b\", float? p=None, "
+      "float eps=1e-05, bool on=True) -> (Tensor, Tensor)");
+  EXPECT_EQ(signature.op, "aten::f.int");
+  ASSERT_EQ(signature.parameters.size(), 7U);
+  EXPECT_EQ(signature.parameters[0].name, "self");
+  EXPECT_FALSE(signature.parameters[0].has_default);
+  EXPECT_EQ(std::get<int64_t>(signature.parameters[1].default_value.is), 1);
+  EXPECT_EQ(std::get<int64_t>(std::get<Arguments>(signature.parameters[2].default_value.is)[1].is), -2);
+  EXPECT_EQ(std::get<std::string>(signature.parameters[3].default_value.is), "a, b");
+  EXPECT_TRUE(signature.parameters[4].default_value.is_none());
+  EXPECT_EQ(std::get<double>(signature.parameters[5].default_value.is), 1e-5);
+  EXPECT_TRUE(std::get<bool>(signature.parameters[6].default_value.is));
+  EXPECT_THROW(Signature::parse("aten::f"), Error);
+  EXPECT_THROW(Signature::parse("aten::f(Tensor self"), Error);
+}
+
+/// A graph of torch's, node by node.
+struct Drawn {
+  ForeignGraph graph;
+  int input(const Shape& shape, DType type = DType::kFloat32) {
+    graph.inputs.push_back(value({.name = "x", .type = type, .shape = shape}));
+    return graph.inputs.back();
+  }
+  int weights(std::vector<int64_t> shape) {
+    return value({.name = "w", .constant = TensorData::zeros(DType::kFloat32, std::move(shape))});
+  }
+  int value(ForeignValue value) {
+    graph.values.push_back(std::move(value));
+    return static_cast<int>(graph.values.size()) - 1;
+  }
+  int add(const std::string& op, Arguments arguments) {
+    const int result = value({.name = op});
+    graph.nodes.push_back({.op = op, .name = op + std::to_string(graph.nodes.size()),
+                           .arguments = std::move(arguments), .outputs = {result}});
+    return result;
+  }
+  Converted convert() { return frontend::convert(graph, aten::converters()); }
+  std::string shape_of(const Converted& converted, int value) {
+    std::string text;
+    for (const Size& size : *converted.graph.value(converted.values[value]).shape) text += size.to_string() + " ";
+    return text;
+  }
+};
+
+Argument list(std::vector<int64_t> elements) {
+  Arguments list;
+  for (const int64_t element : elements) list.push_back(element);
+  return list;
+}
+
+TEST(Conversion, a_convolution_net_is_converted_with_defaults_and_shapes) {
+  Drawn net;
+  const int x = net.input({Size::symbol("batch"), 3, 32, 32}), w = net.weights({8, 3, 3, 3});
+  const int conv = net.add("aten::conv2d", {Reference{x}, Reference{w}, {}, list({2, 2}), list({1, 1})});
+  const int relu = net.add("aten::relu", {Reference{conv}});
+  const int pool = net.add("aten::max_pool2d", {Reference{relu}, list({2, 2})});
+  const int flat = net.add("aten::flatten.using_ints", {Reference{pool}, int64_t{1}});
+  net.graph.outputs = {net.add("aten::linear", {Reference{flat}, Reference{net.weights({10, 512})}})};
+  const Converted converted = net.convert();
+  for (const std::string& reason : converted.reasons) EXPECT_EQ(reason, "");
+  EXPECT_EQ(net.shape_of(converted, conv), "batch 8 16 16 ");
+  EXPECT_EQ(net.shape_of(converted, flat), "batch 512 ");
+  EXPECT_EQ(net.shape_of(converted, net.graph.outputs[0]), "batch 10 ");
+  verify(converted.graph);
+}
+
+TEST(Conversion, what_has_no_row_stays_and_its_result_comes_in) {
+  Drawn net;
+  const int x = net.input({2, 4});
+  const int odd = net.add("my::op", {Reference{net.add("aten::relu", {Reference{x}})}});
+  net.graph.values[odd].type = DType::kFloat32, net.graph.values[odd].shape = Shape{2, 4};
+  net.graph.outputs = {net.add("aten::relu", {Reference{odd}})};
+  const Converted converted = net.convert();
+  EXPECT_EQ(converted.reasons[1], "there is no converter for my::op");
+  EXPECT_EQ(converted.reasons[2], "");
+  EXPECT_EQ(converted.graph.inputs.size(), 2U);
+}
+
+TEST(Conversion, a_refusal_takes_back_what_its_row_had_added) {
+  Drawn net;
+  const int x = net.input({2, 3, 8, 8});
+  net.graph.outputs = {net.add("aten::adaptive_avg_pool2d", {Reference{x}, list({3, 3})})};
+  const Converted converted = net.convert();
+  EXPECT_NE(converted.reasons[0].find("does not divide"), std::string::npos);
+  EXPECT_TRUE(converted.graph.nodes.empty());
+}
+
+TEST(Conversion, what_a_definition_rejects_is_a_reason) {
+  Drawn net;
+  const int x = net.input({2, 4}), w = net.weights({5, 3});
+  net.graph.outputs = {net.add("aten::mm", {Reference{x}, Reference{w}})};
+  EXPECT_NE(net.convert().reasons[0], "");
+}
+
+TEST(Conversion, numbers_take_part_with_their_category_only) {
+  Drawn net;
+  const int x = net.input({2}, DType::kFloat16), i = net.input({2}, DType::kInt64);
+  const int half = net.add("aten::mul.Tensor", {Reference{x}, 2.5});
+  const int whole = net.add("aten::add.Tensor", {Reference{i}, int64_t{1}, int64_t{3}});
+  const int real = net.add("aten::mul.Tensor", {Reference{i}, 0.5});
+  const int mixed = net.add("aten::add.Tensor", {Reference{x}, Reference{i}});
+  const Converted converted = net.convert();
+  const auto type = [&](int value) { return converted.graph.value(converted.values[value]).type; };
+  EXPECT_EQ(type(half), DType::kFloat16);
+  EXPECT_EQ(type(whole), DType::kInt64);
+  EXPECT_EQ(type(real), DType::kFloat32);
+  EXPECT_EQ(type(mixed), DType::kFloat16);
+}
+
+TEST(Conversion, sizes_flow_into_shapes) {
+  Drawn net;
+  const int x = net.input({Size::symbol("batch"), 6});
+  const int batch = net.add("aten::size.int", {Reference{x}, int64_t{0}});
+  const int view = net.add("aten::view", {Reference{x}, Arguments{Reference{batch}, int64_t{2}, int64_t{3}}});
+  const Converted converted = net.convert();
+  EXPECT_EQ(converted.reasons[1], "");
+  EXPECT_EQ(net.shape_of(converted, view), "batch 2 3 ");
+}
+
+TEST(Conversion, a_part_takes_and_gives_what_crosses_its_border) {
+  Drawn net;
+  const int x = net.input({2, 4}), a = net.add("aten::relu", {Reference{x}});
+  const int b = net.add("aten::neg", {Reference{a}});
+  net.graph.values[a].type = DType::kFloat32, net.graph.values[a].shape = Shape{2, 4};
+  const Converted part = convert(net.graph, {1}, {a}, {b}, aten::converters());
+  EXPECT_EQ(part.graph.nodes.size(), 1U);
+  EXPECT_EQ(part.graph.inputs.size(), 1U);
+  EXPECT_EQ(part.graph.outputs.size(), 1U);
+}
+
+TEST(Conversion, later_rows_of_an_operator_take_precedence) {
+  Converters converters({{"my::op(Tensor self)", [](Conversion& c) { c.give(c.add("Relu", {c.tensor("self")})); }}});
+  converters.add({"my::op(Tensor self)", [](Conversion& c) { c.give(c.add("Neg", {c.tensor("self")})); }});
+  Drawn net;
+  net.graph.outputs = {net.add("my::op", {Reference{net.input({2})}})};
+  EXPECT_EQ(convert(net.graph, converters).graph.nodes[0].op, "Neg");
+}
+
+}  // namespace
+}  // namespace graft::frontend
