@@ -41,8 +41,6 @@ graft_status fail(graft_error* error, ErrorKind kind, std::string_view message) 
   return status_of(kind);
 }
 
-namespace {
-
 CompileOptions make_options(const graft_option* options, size_t count, graft_progress_function progress,
                             void* context, bool& stopped) {
   CompileOptions made;
@@ -60,6 +58,8 @@ CompileOptions make_options(const graft_option* options, size_t count, graft_pro
   }
   return made;
 }
+
+namespace {
 
 /// The choices of loading; where weights are is none of the compiler's.
 CompileOptions load_options(const graft_option* options, size_t count, Weights& weights) {

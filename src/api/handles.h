@@ -41,6 +41,10 @@ inline graft_status status_of(ErrorKind kind) { return static_cast<graft_status>
 /// Describes a failure to the caller and gives its status.
 graft_status fail(graft_error* error, ErrorKind kind, std::string_view message) noexcept;
 
+/// The choices of a C caller; `stopped` is set when `progress` asks to stop, and has to live as long as the result.
+CompileOptions make_options(const graft_option* options, size_t count, graft_progress_function progress, void* context,
+                            bool& stopped);
+
 /// Runs `body`, which may throw, behind a function that may not.
 template <class Body>
 graft_status guarded(graft_error* error, const Body& body) noexcept {

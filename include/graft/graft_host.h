@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For plug-ins of frameworks: hand in the framework's graph, learn which parts can become engines and why the others
+ * cannot, and get the engines. Beside its framework's headers a plug-in includes this and graft_c.h, and nothing else.
+ *
+ *   graft_host_graph* graph;
+ *   graft_host_graph_create("aten", &graph, &error);
+ *   graft_host_value x = {sizeof x, "x", GRAFT_FLOAT32, 4, sizes, symbols, 1};
+ *   int32_t input = graft_host_graph_add_value(graph, &x);            // and so on, then nodes in order
+ *   graft_host_graph_add_node(graph, &node, &error);
+ *   graft_host_graph_set_borders(graph, inputs, 1, outputs, 1, &error);
+ *   graft_host_partition* partition;
+ *   graft_host_partition_create(graph, options, option_count, &partition, &error);
+ *   for (size_t i = 0; i < graft_host_partition_segment_count(partition); ++i)
+ *     graft_host_partition_compile(partition, i, choices, choice_count, NULL, NULL, &engine, &error);
+ *
+ * Errors, texts and threads: as graft_c.h says. A graph and a partition are used by one thread at a time; a partition
+ *   keeps what it needs of its graph. Structures begin with their size, so that later versions can add members. */
+#ifndef GRAFT_GRAFT_HOST_H
+#define GRAFT_GRAFT_HOST_H
+
+#include "graft/graft_c.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct graft_host_graph graft_host_graph;
+typedef struct graft_host_partition graft_host_partition;
+
+/* ---- The framework's graph ---- */
+
+/* Bytes of a constant, asked for when they are needed: they stay valid until `release`, which is called once for each
+ * `fetch`, from any thread. */
+typedef struct graft_host_constant {
+  const void* (*fetch)(void* context);
+  void (*release)(void* context);
+  void* context;
+} graft_host_constant;
+
+/* What flows between nodes. */
+typedef struct graft_host_value {
+  size_t struct_size;
+  const char* name;
+  int32_t dtype;              /* 0: unknown; conversion finds out what it can */
+  int32_t rank;               /* -1: unknown */
+  const int64_t* sizes;       /* `rank` of them; -1 is symbolic */
+  const char* const* symbols; /* names of symbolic sizes, `batch`; NULL when there are none */
+  int32_t is_tensor;          /* 0: a number, list or object of the framework, which no engine takes or gives */
+  const graft_host_constant* constant; /* NULL: not a parameter. Needs dtype, rank and sizes */
+} graft_host_value;
+
+/* Kinds of an argument, and the member that holds it. */
+enum {
+  GRAFT_ARGUMENT_NONE = 0,
+  GRAFT_ARGUMENT_VALUE = 1,  /* integer: the value's index */
+  GRAFT_ARGUMENT_INTEGER = 2,
+  GRAFT_ARGUMENT_REAL = 3,
+  GRAFT_ARGUMENT_BOOL = 4,   /* integer */
+  GRAFT_ARGUMENT_TEXT = 5,
+  GRAFT_ARGUMENT_TYPE = 6,   /* integer: an element type of graft_c.h */
+  GRAFT_ARGUMENT_LIST = 7    /* list, count */
+};
+typedef struct graft_host_argument {
+  int32_t kind;
+  int64_t integer;
+  double real;
+  const char* text;
+  const struct graft_host_argument* list;
+  size_t count;
+} graft_host_argument;
+
+/* An operator, as the framework calls it. */
+typedef struct graft_host_node {
+  size_t struct_size;
+  const char* op;     /* `aten::conv2d`, `aten::add.Tensor` */
+  const char* name;   /* unique in the graph */
+  const char* scope;  /* module path or name scope; NULL: none */
+  const char* source; /* the model's own line; NULL: unknown */
+  const graft_host_argument* arguments; /* by position */
+  size_t argument_count;
+  const char* const* attribute_names;   /* arguments by name */
+  const graft_host_argument* attributes;
+  size_t attribute_count;
+  const int32_t* outputs; /* values that it makes */
+  size_t output_count;
+  const int32_t* after;   /* nodes that have to run before: side effects, writes in place, control edges */
+  size_t after_count;
+  int32_t counts;         /* 0: no real operator (packing a list, an identity) for the minimum size of a segment */
+  int32_t replicable;     /* 1: cheap and without side effects: may be copied to both sides of a border */
+} graft_host_node;
+
+/* `frontend`: whose operators these are: `aten`. */
+GRAFT_API graft_status graft_host_graph_create(const char* frontend, graft_host_graph** graph, graft_error* error);
+GRAFT_API void graft_host_graph_destroy(graft_host_graph* graph); /* NULL is allowed */
+/* Adds a value; sets `index`. */
+GRAFT_API graft_status graft_host_graph_add_value(graft_host_graph* graph, const graft_host_value* value,
+                                                  int32_t* index, graft_error* error);
+/* Adds a node; its arguments are values that exist. Nodes come in an order in which they can run. */
+GRAFT_API graft_status graft_host_graph_add_node(graft_host_graph* graph, const graft_host_node* node,
+                                                 graft_error* error);
+/* What the graph takes and gives, by values. */
+GRAFT_API graft_status graft_host_graph_set_borders(graft_host_graph* graph, const int32_t* inputs, size_t input_count,
+                                                    const int32_t* outputs, size_t output_count, graft_error* error);
+
+/* ---- Which parts become engines ---- */
+
+/* A part that runs as one engine. Its engine takes and gives the values in this order, constants left out. */
+typedef struct graft_host_segment {
+  const int32_t* nodes; /* in an order in which they can run */
+  size_t node_count;
+  const int32_t* inputs;
+  size_t input_count;
+  const int32_t* outputs;
+  size_t output_count;
+  int32_t size;         /* real operators */
+  int64_t border_bytes; /* of inputs and outputs whose sizes are known */
+} graft_host_segment;
+
+/* Finds the parts. Options:
+ *   minimum-size 3         real operators of a segment (default 1)
+ *   most-segments 20       the largest so many are kept
+ *   exclude-op aten::relu  an operator that stays with the framework; may come several times, as the next
+ *   exclude conv1          a node, or all of a scope
+ *   only backbone          a scope outside of which everything stays
+ *   join true              as few segments as possible, of nodes that nothing connects, too
+ * An option that names nothing of the graph is an error. */
+GRAFT_API graft_status graft_host_partition_create(const graft_host_graph* graph, const graft_option* options,
+                                                   size_t option_count, graft_host_partition** partition,
+                                                   graft_error* error);
+GRAFT_API void graft_host_partition_destroy(graft_host_partition* partition); /* NULL is allowed */
+GRAFT_API size_t graft_host_partition_segment_count(const graft_host_partition* partition);
+/* NULL beyond the count; lives as long as the partition. */
+GRAFT_API const graft_host_segment* graft_host_partition_segment(const graft_host_partition* partition, size_t index);
+/* Why a node stays with the framework; empty when it does not; NULL beyond the graph's nodes. */
+GRAFT_API const char* graft_host_partition_reason(const graft_host_partition* partition, size_t node);
+/* A text for people: each segment with its nodes and borders, each other node with reason and source line. */
+GRAFT_API const char* graft_host_partition_report(const graft_host_partition* partition);
+
+/* Compiles a segment; options as of graft_compile. */
+GRAFT_API graft_status graft_host_partition_compile(const graft_host_partition* partition, size_t segment,
+                                                    const graft_option* options, size_t option_count,
+                                                    graft_progress_function progress, void* context,
+                                                    graft_engine** engine, graft_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface for plug-ins of frameworks.
+#include "graft/graft_host.h"
+
+#include <fmt/format.h>
+
+#include "api/handles.h"
+#include "driver/host_graph.h"
+#include "driver/load.h"
+#include "driver/shape_choices.h"
+
+using graft::api_detail::guarded;
+using graft::frontend::Argument;
+using graft::frontend::Arguments;
+
+struct graft_host_graph {
+  graft::HostGraph graph;
+};
+
+struct graft_host_partition {
+  graft::HostPartition partition;
+  std::string report;
+  std::vector<graft_host_segment> segments;
+};
+
+namespace graft::api_detail {
+namespace {
+
+constexpr int kDeepestList = 16;
+
+void check_value(const graft_host_graph& graph, int64_t value, const std::string& where) {
+  GRAFT_USER_CHECK(value >= 0 && value < static_cast<int64_t>(graph.graph.foreign.values.size()), kInvalidArgument,
+                   fmt::format("value {} does not exist", value), where);
+}
+
+/// `size`, or the name of a symbolic one.
+Shape shape_of(const graft_host_value& value, const std::string& where) {
+  Shape shape;
+  for (int32_t axis = 0; axis < value.rank; ++axis) {
+    const int64_t size = value.sizes ? value.sizes[axis] : -1;
+    const char* symbol = value.symbols ? value.symbols[axis] : nullptr;
+    GRAFT_USER_CHECK(size >= 0 || (symbol && *symbol), kInvalidArgument,
+                     fmt::format("axis {} has neither a size nor a symbol", axis), where);
+    shape.push_back(size >= 0 ? Size(size) : Size::symbol(symbol));
+  }
+  return shape;
+}
+
+/// The bytes of a constant, fetched when somebody asks for them.
+TensorData constant_of(const graft_host_value& value, DType type, const Shape& shape, const std::string& where) {
+  std::vector<int64_t> sizes;
+  for (const Size& size : shape) {
+    GRAFT_USER_CHECK(size.is_constant(), kInvalidArgument, "a constant has a symbolic size", where);
+    sizes.push_back(size.constant());
+  }
+  const graft_host_constant source = *value.constant;
+  GRAFT_USER_CHECK(source.fetch, kInvalidArgument, "a constant has no function to fetch its bytes", where);
+  const int64_t bytes = packed_bytes(type, checked_element_count(type, sizes, where));
+  return TensorData::deferred(type, sizes, [source, type, sizes, bytes, where] {
+    const void* data = source.fetch(source.context);
+    GRAFT_USER_CHECK(data || bytes == 0, kInvalidArgument, "the framework gave no bytes for the constant", where);
+    const std::shared_ptr<const void> keep(data, [source](const void*) {
+      if (source.release) source.release(source.context);
+    });
+    return TensorData::borrow(type, sizes, {static_cast<const std::byte*>(data), static_cast<size_t>(bytes)}, keep);
+  });
+}
+
+frontend::ForeignValue value_of(const graft_host_value& given) {
+  GRAFT_USER_CHECK(given.struct_size >= sizeof given, kInvalidArgument, "its struct_size is not set", "value");
+  frontend::ForeignValue value{.name = given.name ? given.name : ""};
+  const std::string where = fmt::format("value '{}'", value.name);
+  if (given.dtype != 0) {
+    const auto type = dtype_from_onnx(given.dtype);
+    GRAFT_USER_CHECK(type, kInvalidArgument, fmt::format("there is no element type {}", given.dtype), where);
+    value.type = *type;
+  }
+  if (given.rank >= 0) value.shape = shape_of(given, where);
+  value.tensor = given.is_tensor != 0;
+  if (given.constant) {
+    GRAFT_USER_CHECK(value.shape && value.type != DType::kUndefined, kInvalidArgument,
+                     "a constant needs its type and its sizes", where);
+    value.constant = constant_of(given, value.type, *value.shape, where);
+  }
+  return value;
+}
+
+Argument argument_of(const graft_host_graph& graph, const graft_host_argument& given, const std::string& where,
+                     int depth = 0) {
+  GRAFT_USER_CHECK(depth < kDeepestList, kInvalidArgument, "lists are nested too deep", where);
+  switch (given.kind) {
+    case GRAFT_ARGUMENT_NONE: return {};
+    case GRAFT_ARGUMENT_VALUE:
+      check_value(graph, given.integer, where);
+      return frontend::Reference{static_cast<int>(given.integer)};
+    case GRAFT_ARGUMENT_INTEGER: return given.integer;
+    case GRAFT_ARGUMENT_REAL: return given.real;
+    case GRAFT_ARGUMENT_BOOL: return given.integer != 0;
+    case GRAFT_ARGUMENT_TEXT: return std::string(given.text ? given.text : "");
+    case GRAFT_ARGUMENT_TYPE: {
+      const auto type = dtype_from_onnx(static_cast<int>(given.integer));
+      GRAFT_USER_CHECK(type, kInvalidArgument, fmt::format("there is no element type {}", given.integer), where);
+      return *type;
+    }
+    case GRAFT_ARGUMENT_LIST: {
+      GRAFT_USER_CHECK(given.list || given.count == 0, kInvalidArgument, "a list is NULL", where);
+      Arguments list;
+      for (size_t i = 0; i < given.count; ++i) list.push_back(argument_of(graph, given.list[i], where, depth + 1));
+      return list;
+    }
+    default:
+      throw Error(ErrorKind::kInvalidArgument, fmt::format("there is no kind of argument {}", given.kind), where);
+  }
+}
+
+frontend::ForeignNode node_of(const graft_host_graph& graph, const graft_host_node& given) {
+  GRAFT_USER_CHECK(given.struct_size >= sizeof given, kInvalidArgument, "its struct_size is not set", "node");
+  GRAFT_USER_CHECK(given.op && given.name, kInvalidArgument, "a node has no operator or no name", "node");
+  const std::string where = fmt::format("node '{}'", given.name);
+  const auto text = [](const char* words) { return std::string(words ? words : ""); };
+  frontend::ForeignNode node{
+      .op = given.op, .name = given.name, .scope = text(given.scope), .source = text(given.source)};
+  for (size_t i = 0; i < given.argument_count; ++i) {
+    node.arguments.push_back(argument_of(graph, given.arguments[i], where));
+  }
+  for (size_t i = 0; i < given.attribute_count; ++i) {
+    node.attributes.insert_or_assign(text(given.attribute_names[i]), argument_of(graph, given.attributes[i], where));
+  }
+  for (size_t i = 0; i < given.output_count; ++i) {
+    check_value(graph, given.outputs[i], where);
+    node.outputs.push_back(given.outputs[i]);
+  }
+  for (size_t i = 0; i < given.after_count; ++i) {
+    const int32_t before = given.after[i];
+    GRAFT_USER_CHECK(before >= 0 && before < static_cast<int64_t>(graph.graph.foreign.nodes.size()), kInvalidArgument,
+                     fmt::format("node {} does not exist", before), where);
+    node.after.push_back(before);
+  }
+  return node;
+}
+
+std::vector<graft_host_segment> segments_of(const partition::Result& result) {
+  std::vector<graft_host_segment> segments;
+  for (const partition::Segment& segment : result.segments) {
+    segments.push_back({segment.nodes.data(), segment.nodes.size(), segment.inputs.data(), segment.inputs.size(),
+                        segment.outputs.data(), segment.outputs.size(), segment.size, segment.border_bytes});
+  }
+  return segments;
+}
+
+}  // namespace
+}  // namespace graft::api_detail
+
+using namespace graft;
+using namespace graft::api_detail;
+
+graft_status graft_host_graph_create(const char* frontend, graft_host_graph** graph, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(frontend && graph, kInvalidArgument, "an argument is NULL", "graft_host_graph_create");
+    auto made = std::make_unique<graft_host_graph>();
+    made->graph.converters = &find_converters(frontend);
+    *graph = made.release();
+  });
+}
+
+void graft_host_graph_destroy(graft_host_graph* graph) { delete graph; }
+
+graft_status graft_host_graph_add_value(graft_host_graph* graph, const graft_host_value* value, int32_t* index,
+                                        graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(graph && value && index, kInvalidArgument, "an argument is NULL", "graft_host_graph_add_value");
+    graph->graph.foreign.values.push_back(value_of(*value));
+    *index = static_cast<int32_t>(graph->graph.foreign.values.size()) - 1;
+  });
+}
+
+graft_status graft_host_graph_add_node(graft_host_graph* graph, const graft_host_node* node, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(graph && node, kInvalidArgument, "an argument is NULL", "graft_host_graph_add_node");
+    graph->graph.foreign.nodes.push_back(node_of(*graph, *node));
+    graph->graph.counts.push_back(node->counts != 0);
+    graph->graph.replicable.push_back(node->replicable != 0);
+  });
+}
+
+graft_status graft_host_graph_set_borders(graft_host_graph* graph, const int32_t* inputs, size_t input_count,
+                                          const int32_t* outputs, size_t output_count, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(graph && (inputs || !input_count) && (outputs || !output_count), kInvalidArgument,
+                     "an argument is NULL", "graft_host_graph_set_borders");
+    for (size_t i = 0; i < input_count; ++i) check_value(*graph, inputs[i], "inputs");
+    for (size_t i = 0; i < output_count; ++i) check_value(*graph, outputs[i], "outputs");
+    graph->graph.foreign.inputs.assign(inputs, inputs + input_count);
+    graph->graph.foreign.outputs.assign(outputs, outputs + output_count);
+  });
+}
+
+graft_status graft_host_partition_create(const graft_host_graph* graph, const graft_option* options,
+                                         size_t option_count, graft_host_partition** partition, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(graph && partition && (options || !option_count), kInvalidArgument, "an argument is NULL",
+                     "graft_host_partition_create");
+    PartitionChoices choices;
+    for (size_t i = 0; i < option_count; ++i) {
+      GRAFT_USER_CHECK(options[i].key && options[i].value, kInvalidArgument, fmt::format("number {} has a NULL", i),
+                       "options");
+      set_choice(choices, {options[i].key, options[i].value});
+    }
+    auto made = std::make_unique<graft_host_partition>();
+    made->partition = partition_host_graph(graph->graph, choices);
+    made->report = report(made->partition);
+    made->segments = segments_of(made->partition.result);
+    *partition = made.release();
+  });
+}
+
+void graft_host_partition_destroy(graft_host_partition* partition) { delete partition; }
+
+size_t graft_host_partition_segment_count(const graft_host_partition* partition) { return partition->segments.size(); }
+
+const graft_host_segment* graft_host_partition_segment(const graft_host_partition* partition, size_t index) {
+  return index < partition->segments.size() ? &partition->segments[index] : nullptr;
+}
+
+const char* graft_host_partition_reason(const graft_host_partition* partition, size_t node) {
+  const std::vector<std::string>& reasons = partition->partition.result.reasons;
+  return node < reasons.size() ? reasons[node].c_str() : nullptr;
+}
+
+const char* graft_host_partition_report(const graft_host_partition* partition) { return partition->report.c_str(); }
+
+graft_status graft_host_partition_compile(const graft_host_partition* partition, size_t segment,
+                                          const graft_option* options, size_t option_count,
+                                          graft_progress_function progress, void* context, graft_engine** engine,
+                                          graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(partition && engine, kInvalidArgument, "an argument is NULL", "graft_host_partition_compile");
+    GRAFT_USER_CHECK(segment < partition->segments.size(), kInvalidArgument,
+                     fmt::format("there is no segment {}", segment), "graft_host_partition_compile");
+    bool stopped = false;
+    const CompileOptions made = make_options(options, option_count, progress, context, stopped);
+    Graph graph = segment_graph(partition->partition, segment);
+    apply_shape_choices(graph, made);
+    Compiled compiled = compile_from(std::move(graph), Stage::kImport, made);
+    auto loaded = load(std::move(compiled.engine), made.device, made.threads);
+    *engine = new graft_engine(std::move(compiled.plan), std::move(loaded));
+  });
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/host_graph.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "import/aten/rows.h"
+
+namespace graft {
+namespace {
+
+using frontend::ForeignGraph;
+using frontend::ForeignNode;
+using frontend::ForeignValue;
+
+constexpr size_t kListed = 12;  // nodes of a segment that a report names
+
+int64_t bytes_of(const ForeignValue& value) {
+  if (!value.shape || value.type == DType::kUndefined) return 0;
+  int64_t count = 1;
+  for (const Size& size : *value.shape) {
+    const auto extent = size.as_constant();
+    if (!extent || *extent < 0 || (*extent > 0 && count > INT64_MAX / 64 / *extent)) return 0;
+    count *= *extent;
+  }
+  return packed_bytes(value.type, count);
+}
+
+partition::AbstractGraph abstract(const HostGraph& graph, const ForeignGraph& foreign) {
+  partition::AbstractGraph made;
+  for (const ForeignValue& value : foreign.values) {
+    made.values.push_back({.producer = -1, .bytes = bytes_of(value), .crosses = value.tensor});
+  }
+  for (size_t n = 0; n < foreign.nodes.size(); ++n) {
+    const ForeignNode& node = foreign.nodes[n];
+    partition::Node added{.name = node.name, .op = node.op, .scope = node.scope, .outputs = node.outputs,
+                          .after = node.after, .counts = graph.counts[n], .replicable = graph.replicable[n]};
+    frontend::visit_references(node, [&](int value) {
+      if (!foreign.values[value].constant) added.inputs.push_back(value);  // an engine has constants of its own
+    });
+    for (const int output : node.outputs) made.values[output].producer = static_cast<int>(n);
+    made.nodes.push_back(std::move(added));
+  }
+  made.inputs = foreign.inputs, made.outputs = foreign.outputs;
+  return made;
+}
+
+/// Whether a name is the prefix, or lies within it: `backbone` holds `backbone.conv1` and `backbone/conv1`.
+bool within(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return false;
+  return name.size() == prefix.size() || name[prefix.size()] == '.' || name[prefix.size()] == '/';
+}
+
+bool is_named(const ForeignNode& node, std::string_view name) {
+  return within(node.name, name) || within(node.scope, name);
+}
+
+/// Why the caller keeps a node, or nothing.
+std::string kept_by_choice(const ForeignNode& node, const PartitionChoices& choices) {
+  for (const std::string& op : choices.excluded_ops) {
+    if (node.op == op) return fmt::format("the operator {} was excluded", op);
+  }
+  for (const std::string& name : choices.excluded) {
+    if (is_named(node, name)) return fmt::format("'{}' was excluded", name);
+  }
+  if (choices.only.empty()) return "";
+  const bool wanted = std::any_of(choices.only.begin(), choices.only.end(),
+                                  [&](const std::string& name) { return is_named(node, name); });
+  return wanted ? "" : fmt::format("it is outside of {}", fmt::join(choices.only, ", "));
+}
+
+void check_choices(const ForeignGraph& foreign, const PartitionChoices& choices) {
+  const auto check = [&](const std::vector<std::string>& names, std::string_view option, const auto& fits) {
+    for (const std::string& name : names) {
+      const bool found = std::any_of(foreign.nodes.begin(), foreign.nodes.end(),
+                                     [&](const ForeignNode& node) { return fits(node, name); });
+      GRAFT_USER_CHECK(found, kInvalidArgument, fmt::format("the graph has nothing that '{}' names", name),
+                       std::string(option));
+    }
+  };
+  const auto is_op = [](const ForeignNode& node, const std::string& op) { return node.op == op; };
+  check(choices.excluded_ops, "exclude-op", is_op);
+  check(choices.excluded, "exclude", is_named);
+  check(choices.only, "only", is_named);
+}
+
+int number(OptionText choice) {
+  int value = 0;
+  const char* end = choice.value.data() + choice.value.size();
+  const auto [stop, fault] = std::from_chars(choice.value.data(), end, value);
+  GRAFT_USER_CHECK(fault == std::errc() && stop == end && value >= 0, kInvalidArgument,
+                   fmt::format("'{}' is no number of zero or more", choice.value), std::string(choice.key));
+  return value;
+}
+
+/// What conversion found out about values that the framework tells less of.
+void complete_types(ForeignGraph& foreign, const frontend::Converted& converted) {
+  for (size_t v = 0; v < foreign.values.size(); ++v) {
+    if (converted.values[v] == kNoValue) continue;
+    const Value& known = converted.graph.value(converted.values[v]);
+    if (foreign.values[v].type == DType::kUndefined) foreign.values[v].type = known.type;
+    if (known.shape) foreign.values[v].shape = known.shape;
+  }
+}
+
+}  // namespace
+
+const frontend::Converters& find_converters(std::string_view frontend) {
+  GRAFT_USER_CHECK(frontend == "aten", kInvalidArgument, fmt::format("'{}' is none of: aten", frontend), "frontend");
+  return aten::converters();
+}
+
+void set_choice(PartitionChoices& choices, OptionText choice) {
+  const std::string value(choice.value);
+  if (choice.key == "minimum-size") {
+    choices.minimum_size = number(choice);
+  } else if (choice.key == "most-segments") {
+    choices.most_segments = number(choice);
+  } else if (choice.key == "join") {
+    GRAFT_USER_CHECK(value == "true" || value == "false", kInvalidArgument,
+                     fmt::format("'{}' is neither true nor false", value), "join");
+    choices.join_independent = value == "true";
+  } else if (choice.key == "exclude-op") {
+    choices.excluded_ops.push_back(value);
+  } else if (choice.key == "exclude") {
+    choices.excluded.push_back(value);
+  } else if (choice.key == "only") {
+    choices.only.push_back(value);
+  } else {
+    throw Error(ErrorKind::kInvalidArgument,
+                "there is no such option; there are minimum-size, most-segments, exclude-op, exclude, only, join",
+                std::string(choice.key));
+  }
+}
+
+HostPartition partition_host_graph(const HostGraph& graph, const PartitionChoices& choices) {
+  check_choices(graph.foreign, choices);
+  HostPartition made{.foreign = graph.foreign, .converters = graph.converters, .result = {}};
+  const frontend::Converted converted = frontend::convert(graph.foreign, *graph.converters);
+  complete_types(made.foreign, converted);
+  const auto why_not = [&](int node) {
+    std::string reason = kept_by_choice(graph.foreign.nodes[node], choices);
+    return reason.empty() ? converted.reasons[node] : reason;
+  };
+  made.result = partition::partition(abstract(graph, made.foreign),
+                                     {.why_not = why_not,
+                                      .minimum_size = choices.minimum_size,
+                                      .most_segments = choices.most_segments,
+                                      .join_independent = choices.join_independent});
+  return made;
+}
+
+Graph segment_graph(const HostPartition& partition, size_t segment) {
+  const partition::Segment& part = partition.result.segments.at(segment);
+  frontend::Converted converted = frontend::convert(partition.foreign, part.nodes, part.inputs, part.outputs,
+                                                    *partition.converters);
+  for (const int node : part.nodes) {
+    const std::string& reason = converted.reasons[node];
+    GRAFT_CHECK(reason.empty(), fmt::format("'{}' was taken and cannot be converted: {}",
+                                            partition.foreign.nodes[node].name, reason));
+  }
+  converted.graph.name = fmt::format("{}_segment_{}", partition.foreign.name, segment);
+  return std::move(converted.graph);
+}
+
+std::string report(const HostPartition& partition) {
+  const auto names = [&](const std::vector<int>& values) {
+    std::vector<std::string> list;
+    for (const int value : values) list.push_back(partition.foreign.values[value].name);
+    return fmt::format("{}", fmt::join(list, ", "));
+  };
+  std::string text;
+  for (size_t s = 0; s < partition.result.segments.size(); ++s) {
+    const partition::Segment& segment = partition.result.segments[s];
+    text += fmt::format("segment {}: {} operators, {} -> {}, {} bytes cross\n", s, segment.size, names(segment.inputs),
+                        names(segment.outputs), segment.border_bytes);
+    for (size_t i = 0; i < std::min(segment.nodes.size(), kListed); ++i) {
+      const ForeignNode& node = partition.foreign.nodes[segment.nodes[i]];
+      text += fmt::format("  {} {}\n", node.op, node.name);
+    }
+    if (segment.nodes.size() > kListed) text += fmt::format("  and {} more\n", segment.nodes.size() - kListed);
+  }
+  for (size_t n = 0; n < partition.foreign.nodes.size(); ++n) {
+    const ForeignNode& node = partition.foreign.nodes[n];
+    if (partition.result.segment_of[n] >= 0) continue;
+    text += fmt::format("stays: {} {}: {}{}\n", node.op, node.name, partition.result.reasons[n],
+                        node.source.empty() ? "" : " (" + node.source + ")");
+  }
+  return text;
+}
+
+}  // namespace graft

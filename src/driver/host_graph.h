@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver of grafting: from a framework's graph to segments, their reasons, and their engines.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "driver/compile.h"
+#include "frontend/conversion.h"
+#include "frontend/foreign_graph.h"
+#include "partition/partition.h"
+
+namespace graft {
+
+/// A framework's graph with what partitioning needs beside it.
+struct HostGraph {
+  frontend::ForeignGraph foreign;
+  std::vector<bool> counts, replicable;  ///< by node: see partition::Node
+  const frontend::Converters* converters = nullptr;
+};
+
+/// The rows of a front end (`aten`). Throws invalid_argument naming those that there are.
+const frontend::Converters& find_converters(std::string_view frontend);
+
+/// What a caller may choose; see graft_host_partition_create.
+struct PartitionChoices {
+  int minimum_size = 1, most_segments = 0;
+  bool join_independent = false;
+  std::vector<std::string> excluded_ops, excluded, only;
+};
+/// Sets a choice; throws invalid_argument naming the key, the value and what is allowed.
+void set_choice(PartitionChoices& choices, OptionText choice);
+
+/// Segments of a framework's graph, and what it takes to compile them.
+struct HostPartition {
+  frontend::ForeignGraph foreign;  ///< with the types and shapes that conversion found out
+  const frontend::Converters* converters = nullptr;
+  partition::Result result;
+};
+
+/// Converts what can be, and finds the segments. Throws Error for choices that name nothing of the graph.
+HostPartition partition_host_graph(const HostGraph& graph, const PartitionChoices& choices);
+/// The graph of a segment: what compile_from takes after import. Inputs and outputs stand in the segment's order.
+Graph segment_graph(const HostPartition& partition, size_t segment);
+/// A text for people: segments with nodes and borders, other nodes with reason and source line.
+std::string report(const HostPartition& partition);
+
+}  // namespace graft

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interface for plug-ins of frameworks, used as one would: only graft/ is included here.
+#include "graft/graft_host.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graft/graft.h"
+
+namespace {
+
+/// Writes a graph of ATen operators through the C interface.
+struct Host {
+  Host() { EXPECT_EQ(graft_host_graph_create("aten", &graph, &error), GRAFT_OK) << error.message; }
+  ~Host() {
+    graft_host_partition_destroy(partition);
+    graft_host_graph_destroy(graph);
+  }
+
+  int32_t value(const char* name, std::vector<int64_t> sizes = {}, int32_t dtype = 0,
+                const graft_host_constant* constant = nullptr) {
+    std::vector<const char*> symbols(sizes.size(), nullptr);
+    for (size_t i = 0; i < sizes.size(); ++i) symbols[i] = sizes[i] < 0 ? "batch" : nullptr;
+    const graft_host_value added{.struct_size = sizeof added,
+                                 .name = name,
+                                 .dtype = dtype,
+                                 .rank = dtype ? static_cast<int32_t>(sizes.size()) : -1,
+                                 .sizes = sizes.data(),
+                                 .symbols = symbols.data(),
+                                 .is_tensor = 1,
+                                 .constant = constant};
+    int32_t index = -1;
+    EXPECT_EQ(graft_host_graph_add_value(graph, &added, &index, &error), GRAFT_OK) << error.message;
+    return index;
+  }
+  int32_t add(const char* op, const char* name, std::vector<graft_host_argument> arguments, int32_t result) {
+    const graft_host_node node{.struct_size = sizeof node,
+                               .op = op,
+                               .name = name,
+                               .scope = "net",
+                               .source = "model.py:7",
+                               .arguments = arguments.data(),
+                               .argument_count = arguments.size(),
+                               .attribute_names = nullptr,
+                               .attributes = nullptr,
+                               .attribute_count = 0,
+                               .outputs = &result,
+                               .output_count = 1,
+                               .after = nullptr,
+                               .after_count = 0,
+                               .counts = 1,
+                               .replicable = 0};
+    EXPECT_EQ(graft_host_graph_add_node(graph, &node, &error), GRAFT_OK) << error.message;
+    return result;
+  }
+  graft_status split(std::vector<graft_option> options = {}) {
+    graft_host_partition_destroy(std::exchange(partition, nullptr));
+    return graft_host_partition_create(graph, options.data(), options.size(), &partition, &error);
+  }
+
+  graft_host_graph* graph = nullptr;
+  graft_host_partition* partition = nullptr;
+  graft_error error = {};
+};
+
+graft_host_argument of(int32_t value) { return {GRAFT_ARGUMENT_VALUE, value, 0, nullptr, nullptr, 0}; }
+graft_host_argument none() { return {}; }
+
+/// Weights that are counted as they are asked for and given back.
+struct Weights {
+  std::vector<float> data;
+  int fetched = 0, released = 0;
+  graft_host_constant constant() {
+    return {[](void* self) -> const void* {
+              ++static_cast<Weights*>(self)->fetched;
+              return static_cast<Weights*>(self)->data.data();
+            },
+            [](void* self) { ++static_cast<Weights*>(self)->released; }, this};
+  }
+};
+
+/// x -> linear -> relu -> odd (not supported) -> neg
+struct Net : Host {
+  Net() {
+    weights.data = {1, 2, 3, 4, 5, 6};
+    x = value("x", {-1, 3}, GRAFT_FLOAT32);
+    const graft_host_constant constant = weights.constant();
+    const int32_t w = value("w", {2, 3}, GRAFT_FLOAT32, &constant);
+    const int32_t a = add("aten::linear", "fc", {of(x), of(w), none()}, value("a"));
+    const int32_t b = add("aten::relu", "act", {of(a)}, value("b"));
+    const int32_t c = add("my::odd", "odd", {of(b)}, value("c", {-1, 2}, GRAFT_FLOAT32));
+    y = add("aten::neg", "last", {of(c)}, value("y"));
+    EXPECT_EQ(graft_host_graph_set_borders(graph, &x, 1, &y, 1, &error), GRAFT_OK);
+  }
+  Weights weights;
+  int32_t x = 0, y = 0;
+};
+
+TEST(HostInterface, finds_segments_around_what_stays_and_compiles_them) {
+  Net net;
+  ASSERT_EQ(net.split(), GRAFT_OK) << net.error.message;
+  ASSERT_EQ(graft_host_partition_segment_count(net.partition), 2U);
+  const graft_host_segment& first = *graft_host_partition_segment(net.partition, 0);
+  EXPECT_EQ(std::vector<int32_t>(first.nodes, first.nodes + first.node_count), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(std::vector<int32_t>(first.inputs, first.inputs + first.input_count), (std::vector<int32_t>{net.x}));
+  EXPECT_EQ(graft_host_partition_segment(net.partition, 2), nullptr);
+  EXPECT_STREQ(graft_host_partition_reason(net.partition, 2), "there is no converter for my::odd");
+  EXPECT_NE(std::string(graft_host_partition_report(net.partition)).find("(model.py:7)"), std::string::npos);
+  EXPECT_EQ(net.weights.fetched, 0) << "weights are asked for when an engine is made of them";
+
+  const graft_option off{"tune", "off"};
+  graft_engine* handle = nullptr;
+  ASSERT_EQ(graft_host_partition_compile(net.partition, 0, &off, 1, nullptr, nullptr, &handle, &net.error), GRAFT_OK)
+      << net.error.message;
+  EXPECT_GE(net.weights.fetched, 1);
+  {
+    const graft::Engine engine(handle);
+    graft::Session session(engine);
+    std::vector<float> x = {1, 1, 1, -1, -1, -1}, y(4);
+    graft::TensorView output = graft::view("", y.data(), {2, 2});
+    const graft::Status status = session.run({graft::view("", x.data(), {2, 3})}, {&output, 1});
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(y, (std::vector<float>{6, 15, 0, 0}));
+  }
+  graft_host_partition_destroy(std::exchange(net.partition, nullptr));
+  graft_host_graph_destroy(std::exchange(net.graph, nullptr));
+  EXPECT_EQ(net.weights.fetched, net.weights.released);
+}
+
+TEST(HostInterface, options_choose_what_stays) {
+  Net net;
+  ASSERT_EQ(net.split({{"minimum-size", "2"}}), GRAFT_OK);
+  EXPECT_EQ(graft_host_partition_segment_count(net.partition), 1U);
+  ASSERT_EQ(net.split({{"exclude-op", "aten::relu"}}), GRAFT_OK);
+  EXPECT_STREQ(graft_host_partition_reason(net.partition, 1), "the operator aten::relu was excluded");
+  ASSERT_EQ(net.split({{"exclude", "net"}}), GRAFT_OK);
+  EXPECT_EQ(graft_host_partition_segment_count(net.partition), 0U);
+  ASSERT_EQ(net.split({{"only", "fc"}, {"only", "last"}}), GRAFT_OK);
+  EXPECT_STREQ(graft_host_partition_reason(net.partition, 1), "it is outside of fc, last");
+}
+
+TEST(HostInterface, choices_that_name_nothing_are_errors) {
+  Net net;
+  for (const graft_option& option : {graft_option{"exclude-op", "aten::conv9d"}, {"exclude", "backbone"},
+                                     {"only", "backbone"}, {"minimum-size", "-1"}, {"join", "maybe"}, {"other", "1"}}) {
+    EXPECT_EQ(net.split({option}), GRAFT_INVALID_ARGUMENT) << option.key;
+    EXPECT_NE(std::string(net.error.message).find(option.key), std::string::npos) << net.error.message;
+  }
+}
+
+TEST(HostInterface, wrong_graphs_are_refused) {
+  Net net;
+  graft_host_graph* other = nullptr;
+  EXPECT_EQ(graft_host_graph_create("caffe", &other, &net.error), GRAFT_INVALID_ARGUMENT);
+  const graft_host_argument far = of(77), strange{42, 0, 0, nullptr, nullptr, 0};
+  for (const graft_host_argument& argument : {far, strange}) {
+    const graft_host_node node{.struct_size = sizeof node, .op = "aten::relu", .name = "bad", .scope = nullptr,
+                               .source = nullptr, .arguments = &argument, .argument_count = 1,
+                               .attribute_names = nullptr, .attributes = nullptr, .attribute_count = 0,
+                               .outputs = nullptr, .output_count = 0, .after = nullptr, .after_count = 0, .counts = 1,
+                               .replicable = 0};
+    EXPECT_EQ(graft_host_graph_add_node(net.graph, &node, &net.error), GRAFT_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(net.error.message).find("'bad'"), std::string::npos) << net.error.message;
+  }
+  graft_host_value empty = {};
+  int32_t index = 0;
+  EXPECT_EQ(graft_host_graph_add_value(net.graph, &empty, &index, &net.error), GRAFT_INVALID_ARGUMENT);
+}
+
+}  // namespace
