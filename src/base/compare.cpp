@@ -113,7 +113,7 @@ Tolerance default_tolerance(DType type, double magnitude) {
       return {1e-9, 1e-9 * magnitude};
     case DType::kFloat32:
     case DType::kComplex64:
-      return {5e-5, 1e-5 * magnitude};
+      return {5e-5, 5e-5 * magnitude};
     case DType::kFloat16:
       return {1e-2, 1e-3 * magnitude};
     case DType::kBFloat16:
