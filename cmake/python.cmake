@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Python package: the extension module beside the package's own files, importable from the build tree
 # (PYTHONPATH=build/python), and what a wheel takes (component `python`).
-option(GRAFT_PYTHON "Build the Python package's extension module; ON: it is an error where Python or nanobind lack" OFF)
+set(GRAFT_PYTHON AUTO CACHE STRING "The Python package: AUTO where Python's headers and nanobind are there, ON, OFF")
+if(NOT GRAFT_PYTHON OR GRAFT_SANITIZE OR GRAFT_FUZZ)
+  return()
+endif()
+if(NOT Python_EXECUTABLE AND EXISTS ${GRAFT_PYTHON_PREFIX}/bin/python)
+  set(Python_EXECUTABLE ${GRAFT_PYTHON_PREFIX}/bin/python)  # the interpreter that the tests run in
+endif()
 find_package(Python 3.11 QUIET COMPONENTS Interpreter Development.Module)
 if(Python_FOUND AND NOT nanobind_ROOT)
-  execute_process(COMMAND ${GRAFT_PYTHON_PREFIX}/bin/python -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT
+  execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
 find_package(nanobind 3 QUIET CONFIG)
 if(NOT Python_FOUND OR NOT nanobind_FOUND)
-  if(GRAFT_PYTHON)
+  if(NOT GRAFT_PYTHON STREQUAL "AUTO")
     message(FATAL_ERROR "graft: the Python package needs Python's headers (python3-dev) and nanobind")
   endif()
-  message(STATUS "graft: no Python headers or no nanobind: the Python package is left out")
+  message(STATUS "graft: no Python headers or no nanobind: the Python package is left out (./dev build brings both)")
   return()
 endif()
 
@@ -22,7 +28,7 @@ nanobind_add_module(graft_python STABLE_ABI NB_STATIC ${python_sources})
 target_link_libraries(graft_python PRIVATE graft graft_warnings)
 target_compile_features(graft_python PRIVATE cxx_std_20)
 set_target_properties(graft_python PROPERTIES OUTPUT_NAME _graft LIBRARY_OUTPUT_DIRECTORY ${package}
-  INSTALL_RPATH "$ORIGIN/lib")
+  INSTALL_RPATH "$ORIGIN/lib:$ORIGIN/../../lib")  # in a wheel, in the build tree
 add_dependencies(graft_python modules)
 
 # The build tree's package is the source's files, linked one by one beside the extension.

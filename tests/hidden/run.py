@@ -59,7 +59,8 @@ def build_without(name, build):
     """Configures and links everything without what the variant hides; gives the build folder."""
     options, modules = VARIANTS[name]
     hidden = ROOT / f"build-without-{name}"
-    run("cmake", "-G", "Ninja", "-S", ROOT, "-B", hidden, *kept_settings(build), *[f"-D{o}=OFF" for o in options])
+    run("cmake", "-G", "Ninja", "-S", ROOT, "-B", hidden, *kept_settings(build),
+        *[f"-D{option}=OFF" for option in [*options, "GRAFT_PYTHON"]])
     run("cmake", "--build", hidden, environment={"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"})
     if present := [module for module in modules if (hidden / f"lib/libgraft_{module}.so").exists()]:
         sys.exit(f"hidden: without {name} these modules were built all the same: {', '.join(present)}")
