@@ -14,6 +14,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -115,6 +117,12 @@ TEST(KernelCache, without_a_directory_a_run_goes_on) {
   EXPECT_EQ(nowhere.size(), 0u);
 }
 
+/// Writes an entry as the cache does: open to this user alone.
+void write_private(const std::string& path, const std::string& text) {
+  write_file(path, text);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
 TEST(KernelCache, every_damaged_byte_is_a_miss_and_removes_the_entry) {
   const TemporaryDirectory folder;
   KernelCache cache(folder / "cache");
@@ -125,10 +133,10 @@ TEST(KernelCache, every_damaged_byte_is_a_miss_and_removes_the_entry) {
     std::string bad = good;
     if (at < good.size()) bad[at] = static_cast<char>(bad[at] ^ 4);
     if (at == good.size()) bad += "more";
-    write_file(file, bad, 0600);
+    write_private(file, bad);
     ASSERT_FALSE(cache.find("key")) << "byte " << at;
     ASSERT_TRUE(cache.list().empty()) << "byte " << at;
-    write_file(file, good.substr(0, at), 0600);
+    write_private(file, good.substr(0, at));
     ASSERT_EQ(cache.find("key").has_value(), at == good.size()) << "size " << at;
   }
 }

@@ -51,4 +51,4 @@ extern "C" int graft_codegen_compile(const char* programs, size_t program_bytes,
   return graft_codegen_failed;
 }
 
-extern "C" const char* graft_codegen_version(void) { return "graft-llvm 2, LLVM " LLVM_VERSION_STRING; }
+extern "C" const char* graft_codegen_version(void) { return "graft-llvm 3, LLVM " LLVM_VERSION_STRING; }
