@@ -87,7 +87,7 @@ TEST_P(Images, give_what_the_interpreter_gives) {
   const GpuCase on_gpu(fmt::format(R"(graph "main" {{
   opset "" 21
   input %x: {0}{1}
-  constant %roi: {0}[0] = {{}}
+  constant %roi: f32[0] = {{}}
   constant %scales: f32[{2}] = {{{3}}}
   %r: ? = Resize "resize" (%x, %roi, %scales) {{{4}}}
 {5}  output %{6}
