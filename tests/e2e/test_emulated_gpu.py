@@ -40,8 +40,8 @@ def test_gives_what_the_cpu_gives(name, precision, tolerance, tmp_path):
     words = [word for size in sizes.items() for word in ("--size", "=".join(map(str, size)))]
     known = [word for size in sizes.items() for word in ("--dim", "=".join(map(str, size)))]
     expected = tmp_path / "expected.npz"
-    run = [COMMAND, "run", model(), "--seed", "5", *words]
-    subprocess.run([*run, "--tune", "off", "-o", expected], check=True, stdout=subprocess.DEVNULL)
+    run = [COMMAND, "run", model(), "--seed", "5"]
+    subprocess.run([*run, *words, "--tune", "off", "-o", expected], check=True, stdout=subprocess.DEVNULL)
     emulated = {**os.environ, "GRAFT_CACHE": "/dev/null", "GRAFT_DISABLE": "cublaslt,cudnn",
                 "LD_PRELOAD": f"{EMULATOR}/libcuda.so.1:{EMULATOR}/libnvrtc.so.13"}
     on_gpu = [*run, *known, "--device", "cuda", "--tune", "off", "--precision", precision]

@@ -104,6 +104,7 @@ TEST(PlanInUse, many_names_for_the_same_weights_are_the_same_memory) {
 }
 
 TEST(PlanInUse, the_same_bytes_are_not_packed_in_two_ways) {
+  if (!why_no_sample_kernels().empty()) GTEST_SKIP() << why_no_sample_kernels();
   PlanFile plan = sample_plan();
   for (const StoredConstant& stored : plan.constants) {
     if (stored.layout.empty()) continue;
