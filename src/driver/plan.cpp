@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -111,12 +112,11 @@ PlanFile to_file(const Plan& plan) {
     file.constants.push_back(
         {packed.name, packed.data.type(), known->second.shape(), packed.layout, packed.view, packed.data});
   }
-  const std::vector<StoredConstant> packed = file.constants;
+  std::set<std::string> packed;
+  for (const StoredConstant& stored : file.constants) packed.insert(stored.name);
   for (const auto& entry : constants) {
     const TensorData& constant = entry.second;
-    const bool stored = std::any_of(packed.begin(), packed.end(),
-                                    [&](const StoredConstant& other) { return other.name == entry.first; });
-    if (stored && constant.is_deferred()) continue;
+    if (packed.contains(entry.first) && constant.is_deferred()) continue;
     file.constants.push_back({entry.first, constant.type(), constant.shape(), "", {}, constant});
   }
   return file;

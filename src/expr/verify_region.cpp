@@ -18,7 +18,7 @@ class RegionVerifier {
   void run() {
     where_ = fmt::format("region '{}'", region_.name);
     for (const TensorDecl& tensor : region_.tensors) {
-      require(tensor.type != DType::kUndefined, fmt::format("'{}' has no element type", tensor.name));
+      require(tensor.type != DType::kUndefined, [&] { return fmt::format("'{}' has no element type", tensor.name); });
     }
     for (const int input : region_.inputs) define(input);
     for (size_t i = 0; i < region_.forms.size(); ++i) {
@@ -32,17 +32,28 @@ class RegionVerifier {
   }
 
  private:
-  void require(bool good, const std::string& problem) const {
-    GRAFT_CHECK(good, fmt::format("{}{}{}: {}", where_, form_.empty() ? "" : ", ", form_, problem));
+  /// The problem is a text, or makes one: texts of sizes take longer than checking them.
+  template <class Problem>
+  void require(bool good, const Problem& problem) const {
+    if (good) return;
+    if constexpr (std::is_invocable_v<Problem>) {
+      fail(problem());
+    } else {
+      fail(problem);
+    }
+  }
+  void fail(const std::string& problem) const {
+    GRAFT_CHECK(false, fmt::format("{}{}{}: {}", where_, form_.empty() ? "" : ", ", form_, problem));
   }
   bool is_tensor(int tensor) const { return tensor >= 0 && tensor < static_cast<int>(region_.tensors.size()); }
   const TensorDecl& declaration(int tensor) const {
-    require(is_tensor(tensor), fmt::format("there is no tensor number {}", tensor));
+    require(is_tensor(tensor), [&] { return fmt::format("there is no tensor number {}", tensor); });
     return region_.tensors[static_cast<size_t>(tensor)];
   }
   void define(int tensor) {
     const TensorDecl& declared = declaration(tensor);
-    require(!defined_[static_cast<size_t>(tensor)], fmt::format("'{}' is defined twice", declared.name));
+    require(!defined_[static_cast<size_t>(tensor)],
+            [&] { return fmt::format("'{}' is defined twice", declared.name); });
     defined_[static_cast<size_t>(tensor)] = true;
   }
 
@@ -67,9 +78,10 @@ class RegionVerifier {
 
   /// An expression of the given type whose variables are in scope and whose nodes keep the rules of their kind.
   void check(const Expr& e, DType type, std::string_view what) const {
-    require(static_cast<bool>(e), fmt::format("there is no {}", what));
+    require(static_cast<bool>(e), [&] { return fmt::format("there is no {}", what); });
     for_each(e, [&](const Expr& node) { check_node(*node, what); });
-    require(e->type == type, fmt::format("the {} is a {}, not a {}", what, name_of(e->type), name_of(type)));
+    require(e->type == type,
+            [&] { return fmt::format("the {} is a {}, not a {}", what, name_of(e->type), name_of(type)); });
   }
 
   void check_node(const ExprNode& node, std::string_view what) const {
@@ -78,7 +90,7 @@ class RegionVerifier {
         return;
       case ExprKind::kVariable:
         return require(variables_.contains(node.variable),
-                       fmt::format("the {} uses a variable that is not in scope", what));
+                       [&] { return fmt::format("the {} uses a variable that is not in scope", what); });
       case ExprKind::kSize:
         return require(node.type == DType::kInt64, "a size is not an i64");
       case ExprKind::kLoad:
@@ -89,39 +101,45 @@ class RegionVerifier {
     std::vector<DType> types;
     for (const Expr& arg : node.args) types.push_back(arg->type);
     const auto problem = operand_error(node.intrinsic, types, node.type);
-    require(!problem, problem ? *problem : "");
+    require(!problem, [&] { return problem ? *problem : ""; });
     const IntrinsicInfo& row = info(node.intrinsic);
     if (row.result == IntrinsicResult::kCast) return;
     const DType expected = row.result == IntrinsicResult::kBool     ? DType::kBool
                            : row.result == IntrinsicResult::kSecond ? types[1]
                                                                     : types[0];
-    require(node.type == expected, fmt::format("{} gives a {}", row.name, name_of(expected)));
+    require(node.type == expected, [&] { return fmt::format("{} gives a {}", row.name, name_of(expected)); });
     require(node.intrinsic == Intrinsic::kSelect || compute_type(types[0]) == types[0],
-            fmt::format("{} computes in {}", row.name, name_of(types[0])));
+            [&] { return fmt::format("{} computes in {}", row.name, name_of(types[0])); });
   }
 
   void check_load(const ExprNode& node, std::string_view what) const {
     const TensorDecl& tensor = declaration(node.tensor);
     require(defined_[static_cast<size_t>(node.tensor)],
-            fmt::format("the {} reads '{}' before it is defined", what, tensor.name));
-    require(node.type == tensor.type, fmt::format("'{}' is loaded as another type", tensor.name));
-    require(node.args.size() == tensor.shape.size(), fmt::format("'{}' has {} axes, but {} indices are given",
-                                                                 tensor.name, tensor.shape.size(), node.args.size()));
+            [&] { return fmt::format("the {} reads '{}' before it is defined", what, tensor.name); });
+    require(node.type == tensor.type, [&] { return fmt::format("'{}' is loaded as another type", tensor.name); });
+    require(node.args.size() == tensor.shape.size(), [&] {
+      return fmt::format("'{}' has {} axes, but {} indices are given", tensor.name, tensor.shape.size(),
+                         node.args.size());
+    });
     for (const Expr& index : node.args) {
-      require(index && index->type == DType::kInt64, fmt::format("an index of '{}' is not an i64", tensor.name));
+      require(index && index->type == DType::kInt64,
+              [&] { return fmt::format("an index of '{}' is not an i64", tensor.name); });
     }
   }
 
   /// An output covers exactly the form's axes and has the type of what is stored.
   void check_output(int output, DType type, const Shape& shape) const {
     const TensorDecl& declared = declaration(output);
-    require(declared.type == type,
-            fmt::format("'{}' is {}, but {} is stored", declared.name, name_of(declared.type), name_of(type)));
-    require(declared.shape == shape, fmt::format("'{}' has the shape {}, but the form covers {}", declared.name,
-                                                 to_string(declared.shape), to_string(shape)));
+    require(declared.type == type, [&] {
+      return fmt::format("'{}' is {}, but {} is stored", declared.name, name_of(declared.type), name_of(type));
+    });
+    require(declared.shape == shape, [&] {
+      return fmt::format("'{}' has the shape {}, but the form covers {}", declared.name, to_string(declared.shape),
+                         to_string(shape));
+    });
   }
   void same_number(size_t a, size_t b, std::string_view what) const {
-    require(a == b, fmt::format("there are {} {}, but {} are expected", a, what, b));
+    require(a == b, [&] { return fmt::format("there are {} {}, but {} are expected", a, what, b); });
   }
   static Shape extents(const std::vector<Axis>& axes) {
     Shape shape;
@@ -158,7 +176,7 @@ class RegionVerifier {
     for (size_t i = 0; i < parts; ++i) {
       const DType type = form.lift[i]->type;
       require(monoid.identity[i]->type == type && monoid.left[i]->type == type && monoid.right[i]->type == type,
-              fmt::format("the state of component {} is not {}", i, name_of(type)));
+              [&] { return fmt::format("the state of component {} is not {}", i, name_of(type)); });
       check(monoid.combine[i], type, "combined value");
       check_output(form.outputs[i], type, extents(form.axes));
     }
@@ -187,7 +205,8 @@ class RegionVerifier {
 
   void verify_one(const Scatter& form) {
     const TensorDecl& base = declaration(form.base);
-    require(defined_[static_cast<size_t>(form.base)], fmt::format("'{}' is read before it is defined", base.name));
+    require(defined_[static_cast<size_t>(form.base)],
+            [&] { return fmt::format("'{}' is read before it is defined", base.name); });
     check_output(form.output, base.type, base.shape);
     declare(form.axes);
     same_number(form.indices.size(), base.shape.size(), "indices");

@@ -2,6 +2,7 @@
 // Map: nested loops whose innermost axis runs over the lanes of vectors, with a masked or scalar tail.
 #include <algorithm>
 #include <bit>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "codegen/llvm/emitter.h"
@@ -9,15 +10,20 @@
 namespace graft::codegen {
 namespace {
 
-/// The widest element that takes part in a value, index arithmetic left out.
-int widest_bits(const Expr& e) {
-  if (!e || e->kind == ExprKind::kSize) return 0;
+/// The widest element that takes part in a value, index arithmetic and what was `seen` before left out.
+int widest_bits(const Expr& e, std::unordered_set<const ExprNode*>& seen) {
+  if (!e || e->kind == ExprKind::kSize || !seen.insert(e.get()).second) return 0;
   int bits = 0;
   if (e->kind == ExprKind::kLoad) return bit_width(e->type);
   if (e->kind != ExprKind::kVariable && e->type != DType::kBool) bits = bit_width(e->type);
   if (e->kind == ExprKind::kConstant) bits = is_float(e->type) ? bits : 0;
-  for (const Expr& arg : e->args) bits = std::max(bits, widest_bits(arg));
+  for (const Expr& arg : e->args) bits = std::max(bits, widest_bits(arg, seen));
   return bits;
+}
+
+int widest_bits(const Expr& e) {
+  std::unordered_set<const ExprNode*> seen;
+  return widest_bits(e, seen);
 }
 
 }  // namespace
