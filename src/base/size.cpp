@@ -148,6 +148,7 @@ Size operator+(const Size& a, const Size& b) {
   if (a.is_constant() && b.is_constant()) return checked_add(a.constant_, b.constant_);
   Terms terms = terms_of(a, a.polynomial_.get());
   for (const auto& [monomial, c] : terms_of(b, b.polynomial_.get())) add_term(terms, monomial, c);
+  GRAFT_USER_CHECK(terms.size() <= kMaxTerms, kUnsupported, "a size has too many terms", "size");
   return make_size(std::move(terms), [](Terms t) {
     return Size(std::make_shared<const Size::Polynomial>(Size::Polynomial{std::move(t)}));
   });

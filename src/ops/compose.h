@@ -11,6 +11,9 @@
 
 namespace graft {
 
+/// The most tensors that one expression reads: of operators with more inputs, what is made of some is read next.
+inline constexpr int kMostOperands = 64;
+
 using Map = std::function<Expr(const Expr&)>;
 using Zip = std::function<Expr(const Expr&, const Expr&)>;
 

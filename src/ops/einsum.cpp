@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "ops/compose.h"
 #include "ops/samples.h"
 
@@ -42,6 +44,7 @@ Equation read_equation(Definition& d) {
   const size_t arrow = text.find("->");
   std::string left = text.substr(0, arrow);
   Equation e;
+  if (d.input_count() > kMostOperands) d.unsupported(fmt::format("it has more than {} inputs", kMostOperands));
   int widest = 0;
   std::map<int, int> uses;
   for (int k = 0; k < d.input_count(); ++k) {

@@ -95,33 +95,49 @@ void define_slice(Definition& d) {
   }));
 }
 
+/// The parts one behind the other along an axis; many are joined in groups first, so that finding an element's part
+/// takes few comparisons.
+Tensor join(Definition& d, std::vector<Tensor> parts, Shape shape, int axis) {
+  while (parts.size() > kMostOperands) {
+    std::vector<Tensor> groups;
+    for (size_t first = 0; first < parts.size(); first += kMostOperands) {
+      const size_t end = std::min(parts.size(), first + kMostOperands);
+      const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first);
+      groups.push_back(join(d, {begin, begin + static_cast<std::ptrdiff_t>(end - first)}, shape, axis));
+    }
+    parts = std::move(groups);
+  }
+  std::vector<Size> ends;
+  Size total = 0;
+  for (const Tensor& part : parts) ends.push_back(total = total + part.size(axis));
+  shape[axis] = total;
+  return d.compute("joined", parts[0].type(), shape, [&](const Indices& i) {
+    Expr value;
+    for (size_t k = parts.size(); k-- > 0;) {
+      Indices at = i;
+      if (k > 0) at[axis] = i[axis] - make_size(ends[k - 1]);
+      const Expr own = parts[k](at);
+      value = value ? select(lt(i[axis], make_size(ends[k])), own, value) : own;
+    }
+    return value;
+  });
+}
+
 void define_concat(Definition& d) {
   const int count = d.input_count(), rank = d.in(0).rank();
   const int axis = d.axis(d.integer("axis"), rank);
   Shape shape = d.in(0).shape();
-  std::vector<Size> ends;
-  Size total = 0;
+  std::vector<Tensor> parts;
   for (int k = 0; k < count; ++k) {
     const Tensor x = d.in(k);
+    parts.push_back(x);
     if (x.rank() != rank || x.type() != d.in(0).type()) d.reject("its inputs differ in rank or type");
     for (int other = 0; other < rank; ++other) {
       if (other != axis) d.require_equal(x.size(other), shape[other], "its inputs differ in another axis");
       if (other != axis && x.size(other).is_constant()) shape[other] = x.size(other);
     }
-    total = total + x.size(axis);
-    ends.push_back(total);
   }
-  shape[axis] = total;
-  d.out(0, d.compute("joined", d.in(0).type(), shape, [&](const Indices& i) {
-    Expr value;
-    for (int k = count; k-- > 0;) {
-      Indices at = i;
-      if (k > 0) at[axis] = i[axis] - make_size(ends[k - 1]);
-      const Expr own = d.in(k)(at);
-      value = value ? select(lt(i[axis], make_size(ends[k])), own, value) : own;
-    }
-    return value;
-  }));
+  d.out(0, join(d, std::move(parts), shape, axis));
 }
 
 /// The sizes of a Split's parts, from its input, or equal ones with a smaller last one.

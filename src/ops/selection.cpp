@@ -41,11 +41,20 @@ void define_variadic(Definition& d, Intrinsic combine, const Map& finish) {
     shape = d.broadcast(shape, d.input_shape(k));
   }
   for (int k = 0; k < d.input_count(); ++k) d.in(k);
-  d.out(0, d.compute("y", d.input_type(0), shape, [&](const Indices& i) {
-    Expr value = d.at(d.in(0), i);
-    for (int k = 1; k < d.input_count(); ++k) value = make_call(combine, {value, d.at(d.in(k), i)});
-    return finish(value);
-  }));
+  Tensor before = d.in(0);
+  int first = 1;
+  const auto combined = [&](const Indices& i, int end) {
+    Expr value = d.at(before, i);
+    for (int k = first; k < end; ++k) value = make_call(combine, {value, d.at(d.in(k), i)});
+    return value;
+  };
+  for (; d.input_count() - first >= kMostOperands; first += kMostOperands - 1) {
+    const int end = first + kMostOperands - 1;
+    const DType wide = compute_type(d.input_type(0));
+    before = d.compute("first_" + std::to_string(end), wide, shape, [&](const Indices& i) { return combined(i, end); });
+  }
+  d.out(0, d.compute("y", d.input_type(0), shape,
+                     [&](const Indices& i) { return finish(combined(i, d.input_count())); }));
 }
 
 Expr itself(const Expr& x) { return x; }
