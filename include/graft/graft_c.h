@@ -94,6 +94,7 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *   precision fp32 | tf32 | fp16 | bf16     what an f32 network computes in; its inputs and outputs stay f32
  *   target   native | x86-64-v3 | ...       the machine to compile for
  *   device   cpu | cuda | cuda:1            what runs the engine here
+ *   deadline 60                             seconds after which compiling stops with the error `cancelled`; 0: never
  *   mode     generated | interpret          interpret: no generated kernels and no library, for checking
  *   disable  merge_parallel_matmuls,onednn  passes and candidates to leave out
  */

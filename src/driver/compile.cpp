@@ -167,6 +167,7 @@ BuiltEngine plan(FusedProgram program, const Target& target, const CompileOption
   build.disabled = with_disabled(options).disabled;
   build.timings = build.device ? timing_cache(target, machine_of(*build.device)) : timing_cache(target);
   build.keep_references = environment().validate;
+  build.cancelled = options.cancelled;
   build.progress = [&](const std::string& step, int done, int total) {
     report(options, name_of(Stage::kPlan), step, done, total);
   };
@@ -212,7 +213,9 @@ Engine build(const Plan& plan, const Target& target, const CompileOptions& optio
   return engine;
 }
 
-Compiled compile_from(Graph graph, Stage done, const CompileOptions& options) {
+namespace {
+
+Compiled compile_stages(Graph graph, Stage done, const CompileOptions& options) {
   check_precision(options, done);
   if (done < Stage::kPasses) rewrite(graph, options);
   Compiled compiled;
@@ -236,8 +239,22 @@ Compiled compile_from(Graph graph, Stage done, const CompileOptions& options) {
   return compiled;
 }
 
+}  // namespace
+
+Compiled compile_from(Graph graph, Stage done, const CompileOptions& options) {
+  Compiled compiled;
+  run_by_deadline(options, [&](const CompileOptions& timed) {
+    compiled = compile_stages(std::move(graph), done, timed);
+  });
+  return compiled;
+}
+
 Compiled compile(const ModelSource& source, const CompileOptions& options) {
-  return compile_from(import_model(source, options), Stage::kImport, options);
+  Compiled compiled;
+  run_by_deadline(options, [&](const CompileOptions& timed) {
+    compiled = compile_stages(import_model(source, timed), Stage::kImport, timed);
+  });
+  return compiled;
 }
 
 }  // namespace graft

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/spelling.h"
+#include "fuse/rewrite_region.h"
 #include "library/libraries.h"
 #include "passes/pass.h"
 
@@ -33,6 +36,16 @@ int64_t parse_number(const OptionText& choice, std::string_view text, int64_t lo
     reject(choice, expected);
   }
   return number;
+}
+
+/// Seconds, perhaps a part of one.
+double parse_seconds(const OptionText& choice) {
+  const std::string expected = "a number of seconds from 0 to 1000000, 0 for as long as it takes";
+  double seconds = 0;
+  const auto [end, fault] = std::from_chars(choice.value.data(), choice.value.data() + choice.value.size(), seconds);
+  const bool whole = fault == std::errc() && end == choice.value.data() + choice.value.size();
+  if (!whole || !(seconds >= 0 && seconds <= 1e6)) reject(choice, expected);
+  return seconds;
 }
 
 /// `batch=8` fixes a symbol, `batch=1:64` bounds it, `batch=1:8:64` also says what to optimise for.
@@ -138,10 +151,12 @@ void set_option(CompileOptions& options, OptionText choice) {
     }
     check_disabled(names, std::string(choice.key));
     options.disabled.insert(options.disabled.end(), names.begin(), names.end());
+  } else if (choice.key == "deadline") {
+    options.deadline = parse_seconds(choice);
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
-                "precision, record, target, device, mode, disable",
+                "precision, record, target, device, mode, disable, deadline",
                 std::string(choice.key));
   }
 }
@@ -151,6 +166,7 @@ void check_disabled(const std::vector<std::string>& names, const std::string& wh
   for (const Pass& pass : pipeline()) {
     if (std::find(known.begin(), known.end(), pass.name) == known.end()) known.emplace_back(pass.name);
   }
+  for (const RegionRewrite& rewrite : region_rewrites()) known.emplace_back(rewrite.name);
   for (const LibraryInfo& library : all_libraries()) known.emplace_back(library.name);
   for (const std::string& name : names) {
     GRAFT_USER_CHECK(std::find(known.begin(), known.end(), name) != known.end(), kInvalidArgument,
@@ -172,6 +188,31 @@ void report(const CompileOptions& options, std::string_view stage, std::string_v
   if (options.progress) options.progress(stage, step, done, total);
   if (options.cancelled && options.cancelled()) {
     throw Error(ErrorKind::kCancelled, "stopped as the caller asked", std::string(stage));
+  }
+}
+
+void run_by_deadline(const CompileOptions& options, const std::function<void(const CompileOptions&)>& part) {
+  if (options.deadline <= 0) return part(options);
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() +
+                   std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.deadline));
+  const auto asked = [&] { return options.cancelled && options.cancelled(); };
+  std::string reached = "start";
+  CompileOptions timed = options;
+  timed.deadline = 0;
+  timed.cancelled = [&] { return Clock::now() >= end || asked(); };
+  timed.progress = [&](std::string_view stage, std::string_view step, int done, int total) {
+    reached = stage;
+    if (options.progress) options.progress(stage, step, done, total);
+  };
+  try {
+    part(timed);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCancelled || Clock::now() < end || asked()) throw;
+    throw Error(ErrorKind::kCancelled,
+                fmt::format("the deadline of {} seconds passed in this stage; allow more, or 0 for as long as it takes",
+                            options.deadline),
+                reached);
   }
 }
 

@@ -46,7 +46,12 @@ struct CompileOptions {
   std::vector<std::string> disabled;
   Progress progress;
   std::function<bool()> cancelled;  ///< true stops with a `cancelled` error at the next step
+  double deadline = 0;              ///< seconds after which compiling stops with a `cancelled` error; 0: never
 };
+
+/// Runs a part of compiling, whose own options have no deadline any more but are cancelled when it has passed. Throws
+/// `cancelled` naming the stage that it was in.
+void run_by_deadline(const CompileOptions& options, const std::function<void(const CompileOptions&)>& part);
 
 /// One choice in its text form (see graft_option in graft_c.h).
 struct OptionText {

@@ -59,6 +59,10 @@ std::string print(const Engine& engine) {
   for (const auto& [name, range] : engine.symbols) {
     text += fmt::format("symbol {} {}:{}:{}\n", printable(name), range.min, range.opt, range.max);
   }
+  for (const EngineSize& derived : engine.derived) {
+    text += fmt::format("size {} = {} before step {}\n", derived.size.symbol, derived.size.value.to_string(),
+                        derived.before_step);
+  }
   for (size_t t = 0; t < engine.tensors.size(); ++t) {
     const EngineTensor& tensor = engine.tensors[t];
     text += fmt::format("tensor {} \"{}\" {}{}: {}\n", t, printable(tensor.name), name_of(tensor.type),

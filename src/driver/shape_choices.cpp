@@ -141,7 +141,8 @@ void choose_by_input(Graph& graph, const CompileOptions& options, Ranges& ranges
 }
 
 /// Replaces symbols in every known shape and content, also in bodies of control flow.
-void substitute(Graph& graph, const Replacements& replacements) {
+void substitute(Graph& graph, Replacements replacements) {
+  graph.derived.substitute(replacements);
   for (Value& value : graph.values) {
     if (value.shape) {
       for (Size& size : *value.shape) size = size.substitute(replacements);

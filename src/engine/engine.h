@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/size.h"
+#include "base/derived_sizes.h"
 #include "base/tensor_data.h"
 
 namespace graft {
@@ -92,6 +92,12 @@ struct SymbolRange {
   int64_t min = 0, opt = 1, max = 0;  ///< max 0: unbounded
 };
 
+/// A derived size and the step before which it is known: after that step's reads, and after the steps before it.
+struct EngineSize {
+  DerivedSize size;
+  int before_step = 0;
+};
+
 /// A compiled network. Immutable after building; shared by any number of sessions and threads.
 struct Engine {
   std::string name;
@@ -104,6 +110,7 @@ struct Engine {
   std::vector<EngineKernel> kernels;
   std::vector<std::vector<std::byte>> objects;  ///< relocatable code, one per compilation unit
   std::map<std::string, SymbolRange, std::less<>> symbols;
+  std::vector<EngineSize> derived;  ///< by the step, then in the order in which they depend on each other
   std::vector<std::pair<std::string, std::string>> options;  ///< everything that changed the result of compiling
   bool has_computed_symbols = false;                         ///< some sizes are known only while running
 };

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/derived_sizes.h"
 #include "base/error.h"
 #include "expr/fold.h"
 
@@ -282,10 +283,14 @@ Affine sum(Affine a, const Affine& b) {
   return a;
 }
 
-std::optional<Affine> affine_call(const ExprNode& node) {
+/// Forms of shared nodes, each found once; a node without one ends the search.
+using KnownForms = std::unordered_map<const ExprNode*, Affine>;
+std::optional<Affine> affine_below(const Expr& e, KnownForms& known);
+
+std::optional<Affine> affine_call(const ExprNode& node, KnownForms& known) {
   std::vector<Affine> args;
   for (const Expr& arg : node.args) {
-    auto a = affine(arg);
+    auto a = affine_below(arg, known);
     if (!a) return std::nullopt;
     args.push_back(std::move(*a));
   }
@@ -314,18 +319,27 @@ std::optional<Affine> affine_call(const ExprNode& node) {
   }
 }
 
-}  // namespace
-
-std::optional<Affine> affine(const Expr& e) {
+std::optional<Affine> affine_below(const Expr& e, KnownForms& known) {
   if (!e || e->type != DType::kInt64) return std::nullopt;
   switch (e->kind) {
     case ExprKind::kConstant: return Affine{{}, e->integer};
     case ExprKind::kSize: return Affine{{}, e->size};
     case ExprKind::kVariable: return Affine{{{e->variable, Size(1)}}, 0};
     case ExprKind::kLoad: return std::nullopt;
-    case ExprKind::kCall: return affine_call(*e);
+    case ExprKind::kCall: break;
   }
-  return std::nullopt;
+  if (const auto it = known.find(e.get()); it != known.end()) return it->second;
+  auto form = affine_call(*e, known);
+  if (form && is_longer(form->offset, kShortInIndices)) form.reset();
+  if (form) known.emplace(e.get(), *form);
+  return form;
+}
+
+}  // namespace
+
+std::optional<Affine> affine(const Expr& e) {
+  KnownForms known;
+  return affine_below(e, known);
 }
 
 }  // namespace graft

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/derived_sizes.h"
+
 namespace graft {
 namespace {
 
@@ -20,16 +22,19 @@ std::optional<Size> as_size(const Expr& e) {
   return std::nullopt;
 }
 
+/// A size, while it is short enough to be one: products of products double with each node.
+Expr short_size(const Size& size) { return is_longer(size, kShortInIndices) ? Expr() : make_size(size); }
+
 /// Arithmetic on two sizes stays a size.
 Expr fold_sizes(Intrinsic intrinsic, const Size& a, const Size& b) {
   switch (intrinsic) {
-    case Intrinsic::kAdd: return make_size(a + b);
-    case Intrinsic::kSub: return make_size(a - b);
-    case Intrinsic::kMul: return make_size(a * b);
-    case Intrinsic::kMin: return make_size(min(a, b));
-    case Intrinsic::kMax: return make_size(max(a, b));
-    case Intrinsic::kFloorDiv: return b.is_constant() && !b.is(0) ? make_size(floor_div(a, b)) : Expr();
-    case Intrinsic::kMod: return b.is_constant() && !b.is(0) ? make_size(mod(a, b)) : Expr();
+    case Intrinsic::kAdd: return short_size(a + b);
+    case Intrinsic::kSub: return short_size(a - b);
+    case Intrinsic::kMul: return short_size(a * b);
+    case Intrinsic::kMin: return short_size(min(a, b));
+    case Intrinsic::kMax: return short_size(max(a, b));
+    case Intrinsic::kFloorDiv: return b.is_constant() && !b.is(0) ? short_size(floor_div(a, b)) : Expr();
+    case Intrinsic::kMod: return b.is_constant() && !b.is(0) ? short_size(mod(a, b)) : Expr();
     default: return {};
   }
 }

@@ -122,19 +122,23 @@ Form map_exprs(const Form& form, const Rewrite& rewrite) {
 }
 
 Form renumber_tensors(const Form& form, const std::vector<int>& mapped) {
+  return renumber_tensors(form, [&](int tensor) { return mapped[tensor]; });
+}
+
+Form renumber_tensors(const Form& form, const std::function<int(int)>& mapped) {
   Form result = map_exprs(form, [&](const Expr& e) {
     return transform(e, [&](const Expr& node) -> Expr {
-      return node->kind == ExprKind::kLoad ? make_load(mapped[node->tensor], node->type, node->args) : Expr();
+      return node->kind == ExprKind::kLoad ? make_load(mapped(node->tensor), node->type, node->args) : Expr();
     });
   });
   std::visit(
       [&](auto& f) {
         if constexpr (requires { f.outputs; }) {
-          for (int& tensor : f.outputs) tensor = mapped[tensor];
+          for (int& tensor : f.outputs) tensor = mapped(tensor);
         } else {
-          f.output = mapped[f.output];
+          f.output = mapped(f.output);
         }
-        if constexpr (requires { f.base; }) f.base = mapped[f.base];
+        if constexpr (requires { f.base; }) f.base = mapped(f.base);
       },
       result);
   return result;

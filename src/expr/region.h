@@ -125,7 +125,8 @@ std::vector<int> defined_tensors(const Form& form);
 void for_each_expr(const Form& form, const std::function<void(const Expr&)>& visit);
 /// Rebuilds a form with every expression passed through `rewrite`.
 Form map_exprs(const Form& form, const std::function<Expr(const Expr&)>& rewrite);
-/// The form with tensor t replaced by mapped[t] wherever it is read or defined.
+/// The form with tensor t replaced by mapped(t) wherever it is read or defined.
+Form renumber_tensors(const Form& form, const std::function<int(int)>& mapped);
 Form renumber_tensors(const Form& form, const std::vector<int>& mapped);
 /// The tensors that a form reads (loads and scatter bases), each once, in order of first use.
 std::vector<int> read_tensors(const Form& form);

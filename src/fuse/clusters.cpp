@@ -74,17 +74,44 @@ bool reorders_rows(const Region& region) {
   });
 }
 
+int operations_of(const Region& region) {
+  int operations = 0;
+  for (const Form& form : region.forms) {
+    for_each_expr(form, [&](const Expr& e) { operations += count_nodes(e); });
+  }
+  return operations;
+}
+
+/// A view behind too many views is computed: what reads through views has indices as long as their chain.
+void end_long_chains(const Graph& graph, std::vector<DefinedNode>& nodes) {
+  std::vector<int> views(nodes.size(), 0);  // in the longest chain up to each node
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (nodes[n].kind != NodeKind::kView) continue;
+    for (const ValueId input : graph.nodes[n].inputs) {
+      const int producer = input == kNoValue ? -1 : graph.value(input).producer;
+      if (producer >= 0) views[n] = std::max(views[n], views[producer]);
+    }
+    if (++views[n] <= RegionCeiling::kViews) continue;
+    views[n] = 0;
+    nodes[n].kind = NodeKind::kMap;
+  }
+}
+
 constexpr std::string_view kAlone = "scans, sorts, scatters and chains of products run alone";
+constexpr std::string_view kTooLarge = "together they are more than one kernel should hold";
 
 class Clustering {
  public:
   Clustering(const Graph& graph, const std::vector<DefinedNode>& nodes, const FusionChoices& choices)
       : graph_(graph), nodes_(nodes), choices_(choices), consumers_(graph.consumers()) {
     result_.of_node.assign(nodes.size(), -1);
+    is_output_.resize(graph.values.size());
+    for (const ValueId output : graph.outputs) is_output_[output] = true;
     for (size_t n = 0; n < nodes.size(); ++n) {
       if (nodes[n].kind == NodeKind::kView) continue;
       result_.of_node[n] = static_cast<int>(result_.nodes.size());
       result_.nodes.push_back({static_cast<int>(n)});
+      weights_.push_back({1, nodes[n].operations, static_cast<int>(nodes[n].definition.inputs.size())});
     }
   }
 
@@ -111,6 +138,7 @@ class Clustering {
     while (graph_.nodes[n].outputs.size() == 1) {
       const int next = only_consumer(graph_.nodes[n].outputs[0]);
       if (next < 0 || nodes_[next].kind != NodeKind::kMap || !why_map_is_apart(n, next).empty()) return;
+      if (!fits(result_.of_node[n], next)) return;
       if (product && choices_.sums_with_rows && is_sum_for_rows(next)) return;
       join(result_.of_node[n], next);
       n = next;
@@ -134,11 +162,23 @@ class Clustering {
     return why_read_elsewhere(producer, consumer);
   }
 
+  /// What a cluster holds, of that which has a ceiling.
+  struct Weight {
+    int nodes = 0, operations = 0, inputs = 0;
+  };
+
+  /// Whether the cluster stays below the ceiling when that of the node joins it.
+  bool fits(int cluster, int node) const {
+    const Weight &a = weights_[cluster], &b = weights_[result_.of_node[node]];
+    return a.nodes + b.nodes <= RegionCeiling::kNodes && a.operations + b.operations <= RegionCeiling::kOperations &&
+           a.inputs + b.inputs - 1 <= RegionCeiling::kInputs;
+  }
+
   bool alone(int n) const { return result_.nodes[result_.of_node[n]].size() == 1; }
 
   /// The consumer, when the value has exactly one and is no output of the graph.
   int only_consumer(ValueId value) const {
-    if (value == kNoValue || graph_.is_output(value) || consumers_[value].size() != 1) return -1;
+    if (value == kNoValue || is_output_[value] || consumers_[value].size() != 1) return -1;
     return consumers_[value][0];
   }
 
@@ -174,6 +214,7 @@ class Clustering {
       if (p < 0 || nodes_[p].kind != NodeKind::kMap || !alone(p)) continue;
       if (only_consumer(value) != reader || graph_.nodes[p].outputs.size() != 1) continue;
       if (nodes_[reader].kind == NodeKind::kMap && !why_read_elsewhere(p, reader).empty()) continue;
+      if (!fits(result_.of_node[reader], p)) continue;
       join(result_.of_node[reader], p);
       absorb_producers_of(p);
     }
@@ -229,10 +270,14 @@ class Clustering {
     }
     if (nodes_[producer].kind == NodeKind::kOther) return std::string(kAlone);
     if (view >= 0) return fmt::format("'{}' ({}) lies between", graph_.nodes[view].name, graph_.nodes[view].op);
-    if (graph_.is_output(value)) return "the result of the first is an output of the model";
+    if (is_output_[value]) return "the result of the first is an output of the model";
     if (consumers_[value].size() > 1) return fmt::format("{} nodes read the result", consumers_[value].size());
     if (graph_.nodes[producer].outputs.size() > 1) return "the first has several outputs";
-    if (nodes_[consumer].kind == NodeKind::kMap) return why_map_is_apart(producer, consumer);
+    if (nodes_[consumer].kind == NodeKind::kMap) {
+      const std::string reason = why_map_is_apart(producer, consumer);
+      return reason.empty() || !fits(result_.of_node[producer], consumer) ? std::string(kTooLarge) : reason;
+    }
+    if (!fits(result_.of_node[producer], consumer)) return std::string(kTooLarge);
     return fmt::format("the first runs with {}", partner(producer));
   }
 
@@ -248,6 +293,9 @@ class Clustering {
 
   void join(int cluster, int node) {
     const int old = result_.of_node[node];
+    Weight &sum = weights_[cluster], &part = weights_[old];
+    sum = {sum.nodes + part.nodes, sum.operations + part.operations, sum.inputs + part.inputs - 1};
+    part = {};
     for (const int member : result_.nodes[old]) {
       result_.of_node[member] = cluster;
       result_.nodes[cluster].push_back(member);
@@ -258,18 +306,23 @@ class Clustering {
 
   void drop_empty() {
     std::vector<std::vector<int>> kept;
-    for (auto& members : result_.nodes) {
-      if (members.empty()) continue;
-      for (const int n : members) result_.of_node[n] = static_cast<int>(kept.size());
-      kept.push_back(std::move(members));
+    std::vector<Weight> weights;
+    for (size_t c = 0; c < result_.nodes.size(); ++c) {
+      if (result_.nodes[c].empty()) continue;
+      for (const int n : result_.nodes[c]) result_.of_node[n] = static_cast<int>(kept.size());
+      kept.push_back(std::move(result_.nodes[c]));
+      weights.push_back(weights_[c]);
     }
     result_.nodes = std::move(kept);
+    weights_ = std::move(weights);
   }
 
   const Graph& graph_;
   const std::vector<DefinedNode>& nodes_;
   FusionChoices choices_;
   std::vector<std::vector<int>> consumers_;
+  std::vector<bool> is_output_;  ///< by value
+  std::vector<Weight> weights_;  ///< of each cluster
   Clusters result_;
 };
 
@@ -286,10 +339,12 @@ std::vector<DefinedNode> define_nodes(const Graph& graph) {
     DefinedNode defined;
     defined.definition = define(node, graph);
     defined.kind = kind_of(defined.definition.region);
+    defined.operations = operations_of(defined.definition.region);
     const OpDef* op = find_op(node.domain, node.op);
     defined.keeps_order = op && op->keeps_order;
     nodes.push_back(std::move(defined));
   }
+  end_long_chains(graph, nodes);
   return nodes;
 }
 

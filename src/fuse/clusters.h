@@ -24,6 +24,18 @@ struct DefinedNode {
   NodeDefinition definition;
   NodeKind kind = NodeKind::kOther;
   bool keeps_order = false;  ///< see OpDef
+  int operations = 0;        ///< nodes of its expressions
+};
+
+/// What one region holds at most. Far more than is worth a kernel, and little enough that texts, compilers and the
+/// arguments of a launch stay short; networks of any use stay below. A node that is larger alone is split by its forms.
+struct RegionCeiling {
+  static constexpr int kNodes = 128;
+  static constexpr int kOperations = 1024;
+  static constexpr int kInputs = 64;
+  static constexpr int kViews = 32;   ///< read through, one behind the other
+  static constexpr int kForms = 256;  ///< of one node
+  static constexpr int kParts = 16;   ///< of a view with several results, of which each reader takes all
 };
 
 /// Runs the definition of every node.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -11,6 +14,7 @@
 #include "fuse/contraction.h"
 #include "fuse/fused_program.h"
 #include "fuse/rewrite_region.h"
+#include "fuse/split_step.h"
 
 namespace graft {
 namespace {
@@ -28,6 +32,8 @@ bool has_affine_loads(const Region& region) {
   return all;
 }
 
+constexpr int kDeepest = 64;  // clusters that are emitted inside of each other
+
 class Fusion {
  public:
   Fusion(const Graph& graph, const FusionChoices& choices)
@@ -36,10 +42,14 @@ class Fusion {
         clusters_(cluster_nodes(graph, nodes_, choices)),
         tensor_of_(graph.values.size(), -1),
         emitted_(clusters_.nodes.size()),
-        consumers_(graph.consumers()) {}
+        consumers_(graph.consumers()),
+        is_output_(graph.values.size()) {
+    for (const ValueId output : graph.outputs) is_output_[output] = true;
+  }
 
   FusedProgram run() {
     program_.symbol_ranges = graph_.symbol_ranges;
+    program_.derived = graph_.derived.list();
     program_.notes = clusters_.notes;
     for (const ValueId input : graph_.inputs) {
       program_.inputs.push_back(new_tensor(input));
@@ -77,24 +87,71 @@ class Fusion {
   }
 
   int alias(ValueId id, int producer) {
-    const NodeDefinition& definition = nodes_[producer].definition;
     const int source = materialise(graph_.nodes[producer].inputs[0]);
-    if (!definition.size_sources.empty() || !definition.checks.empty()) {
-      FusedStep step;
-      step.name = graph_.nodes[producer].name;
-      step.region.name = step.name;
-      add_sizes(producer, step);
-      program_.steps.push_back(std::move(step));
-    }
+    emit_sizes(producer);
     const int tensor = new_tensor(id);
     program_.tensors[tensor].alias_of = source;
     return tensor;
   }
 
+  /// A step that does nothing but read and check the sizes of a node, where it has any.
+  void emit_sizes(int node) {
+    const NodeDefinition& definition = nodes_[node].definition;
+    if (definition.size_sources.empty() && definition.checks.empty()) return;
+    FusedStep step;
+    step.name = graph_.nodes[node].name;
+    step.region.name = step.name;
+    add_sizes(node, step);
+    program_.steps.push_back(std::move(step));
+  }
+
+  /// Emits a cluster after those that it reads. They follow from its inputs one by one, and those of deep ones from a
+  /// list, so that the stack stays small.
   void emit_cluster(int cluster) {
     if (emitted_[cluster]) return;
+    if (depth_ >= kDeepest) emit_read_by(cluster);
     emitted_[cluster] = true;
+    ++depth_;
     emit_step(clusters_.nodes[cluster]);
+    --depth_;
+  }
+
+  /// The clusters that a cluster reads, directly or through views, and that were not emitted yet.
+  std::vector<int> read_clusters(int cluster) const {
+    std::vector<int> found;
+    std::vector<int> pending(clusters_.nodes[cluster].rbegin(), clusters_.nodes[cluster].rend());
+    std::unordered_set<int> seen(pending.begin(), pending.end());
+    while (!pending.empty()) {
+      const int n = pending.back();
+      pending.pop_back();
+      for (const ValueId input : graph_.nodes[n].inputs) {
+        const int producer = input == kNoValue ? -1 : graph_.value(input).producer;
+        if (producer < 0 || tensor_of_[input] >= 0 || !seen.insert(producer).second) continue;
+        const int other = clusters_.of_node[producer];
+        if (other < 0) pending.push_back(producer);
+        if (other >= 0 && other != cluster && !emitted_[other]) found.push_back(other);
+      }
+    }
+    return found;
+  }
+
+  void emit_read_by(int cluster) {
+    std::vector<std::pair<int, std::vector<int>>> waiting;
+    waiting.emplace_back(cluster, read_clusters(cluster));
+    while (!waiting.empty()) {
+      auto& [waits, reads] = waiting.back();
+      while (!reads.empty() && emitted_[reads.back()]) reads.pop_back();
+      if (!reads.empty()) {
+        const int next = reads.back();
+        waiting.emplace_back(next, read_clusters(next));
+        continue;
+      }
+      const int ready = waits;
+      waiting.pop_back();
+      if (waiting.empty() || emitted_[ready]) continue;
+      emitted_[ready] = true;
+      emit_step(clusters_.nodes[ready]);
+    }
   }
 
   void add_sizes(int node, FusedStep& step) {
@@ -108,17 +165,15 @@ class Fusion {
   /// One region from the nodes (in graph order) and the views they read through.
   struct Assembly {
     FusedStep step;
-    std::vector<int> region_tensor;  ///< by value; -1
-    std::vector<bool> member;        ///< by node
+    std::unordered_map<ValueId, int> region_tensor;
+    std::unordered_set<int> member;  ///< nodes
     bool only_affine = false;
   };
 
   void emit_step(const std::vector<int>& members) {
     Assembly assembly;
-    assembly.region_tensor.assign(graph_.values.size(), -1);
-    assembly.member.assign(graph_.nodes.size(), false);
     for (const int n : members) {
-      assembly.member[n] = true;
+      assembly.member.insert(n);
       assembly.only_affine |= nodes_[n].kind == NodeKind::kContraction || nodes_[n].kind == NodeKind::kOther;
     }
     FusedStep& step = assembly.step;
@@ -131,31 +186,44 @@ class Fusion {
     step.region.name = step.name;
     for (const int n : members) {
       for (const ValueId value : graph_.nodes[n].outputs) {
-        if (value == kNoValue || assembly.region_tensor[value] < 0 || !leaves(value, assembly)) continue;
-        step.region.outputs.push_back(assembly.region_tensor[value]);
+        if (value == kNoValue || !assembly.region_tensor.contains(value) || !leaves(value, assembly)) continue;
+        step.region.outputs.push_back(assembly.region_tensor.at(value));
         step.outputs.push_back(tensor_of_[value] >= 0 ? tensor_of_[value] : new_tensor(value));
       }
     }
-    program_.steps.push_back(std::move(step));
+    verify(step.region);
+    if (is_too_large(step.region)) {
+      for (FusedStep& part : split_forms(step, program_.tensors)) program_.steps.push_back(std::move(part));
+    } else {
+      program_.steps.push_back(std::move(step));
+    }
+  }
+
+  /// Whether a single node is more than a kernel should hold.
+  static bool is_too_large(const Region& region) {
+    return region.forms.size() > 1 && (region.forms.size() > RegionCeiling::kForms ||
+                                       region.inputs.size() > 2 * static_cast<size_t>(RegionCeiling::kInputs));
   }
 
   bool leaves(ValueId value, const Assembly& assembly) const {
-    if (graph_.is_output(value)) return true;
-    return std::any_of(consumers_[value].begin(), consumers_[value].end(), [&](int n) { return !assembly.member[n]; });
+    if (is_output_[value]) return true;
+    return std::any_of(consumers_[value].begin(), consumers_[value].end(),
+                       [&](int n) { return !assembly.member.contains(n); });
   }
 
   /// The region tensor for a value that member `reader` reads.
   int resolve(ValueId value, int reader, Assembly& assembly) {
-    int& tensor = assembly.region_tensor[value];
-    if (tensor >= 0) return tensor;
+    if (const auto known = assembly.region_tensor.find(value); known != assembly.region_tensor.end()) {
+      return known->second;
+    }
     const int producer = graph_.value(value).producer;
     const bool view = producer >= 0 && clusters_.of_node[producer] < 0 && tensor_of_[value] < 0;
     if (view) {
       const DefinedNode& node = nodes_[producer];
-      const bool affine = has_affine_loads(node.definition.region);
+      const bool affine = is_affine(producer);
       if (affine || (!node.keeps_order && !assembly.only_affine)) {
-        append(producer, assembly);
-        return assembly.region_tensor[value];
+        append_view(producer, value, assembly);
+        return assembly.region_tensor.at(value);
       }
       if (!node.keeps_order) {
         program_.notes.push_back(apart_note(graph_.nodes[producer], graph_.nodes[reader],
@@ -170,6 +238,56 @@ class Fusion {
     assembly.step.inputs.push_back(input);
     assembly.region_tensor[value] = region.inputs.back();
     return region.inputs.back();
+  }
+
+  /// Whether the loads of a node are at sums of products of axes.
+  bool is_affine(int n) {
+    signed char& known = affine_.try_emplace(n, -1).first->second;
+    if (known < 0) known = has_affine_loads(nodes_[n].definition.region);
+    return known != 0;
+  }
+
+  /// Adds what makes `value`, of a view with many results, or all of a view.
+  void append_view(int n, ValueId value, Assembly& assembly) {
+    const NodeDefinition& definition = nodes_[n].definition;
+    const Region& source = definition.region;
+    const auto* form = source.forms.size() > RegionCeiling::kParts ? form_of(n, value) : nullptr;
+    if (!form) return append(n, assembly);
+    Region& region = assembly.step.region;
+    std::unordered_map<int, int> mapped;
+    for (const int tensor : read_tensors(*form)) {
+      const auto k = std::find(source.inputs.begin(), source.inputs.end(), tensor) - source.inputs.begin();
+      mapped[tensor] = resolve(graph_.nodes[n].inputs[definition.inputs[static_cast<size_t>(k)]], n, assembly);
+    }
+    const int made = defined_tensors(*form)[0];
+    mapped[made] = assembly.region_tensor[value] = static_cast<int>(region.tensors.size());
+    region.tensors.push_back(source.tensors[made]);
+    region.tensors.back().name = graph_.value(value).name;
+    region.forms.push_back(renumber_tensors(*form, [&](int tensor) { return mapped.at(tensor); }));
+  }
+
+  /// The form of the node that makes the value from nothing but inputs of the node; null when there is none.
+  const Form* form_of(int n, ValueId value) {
+    const auto [place, fresh] = forms_.try_emplace(n);
+    auto& forms = place->second;
+    if (fresh) {
+      emit_sizes(n);
+      const NodeDefinition& definition = nodes_[n].definition;
+      std::unordered_map<int, const Form*> definer;
+      const std::set<int> inputs(definition.region.inputs.begin(), definition.region.inputs.end());
+      for (const Form& form : definition.region.forms) {
+        const auto reads = read_tensors(form);
+        const bool direct =
+            std::all_of(reads.begin(), reads.end(), [&](int tensor) { return inputs.contains(tensor); });
+        if (direct && defined_tensors(form).size() == 1) definer[defined_tensors(form)[0]] = &form;
+      }
+      for (size_t k = 0; k < definition.outputs.size(); ++k) {
+        const auto form = definer.find(definition.region.outputs[k]);
+        if (form != definer.end()) forms[graph_.nodes[n].outputs[definition.outputs[k]]] = form->second;
+      }
+    }
+    const auto form = forms.find(value);
+    return form == forms.end() ? nullptr : form->second;
   }
 
   /// Adds a node's forms to the region, its tensors renumbered.
@@ -209,6 +327,10 @@ class Fusion {
   std::vector<int> tensor_of_;
   std::vector<bool> emitted_;
   std::vector<std::vector<int>> consumers_;
+  std::vector<bool> is_output_;  ///< by value
+  std::unordered_map<int, signed char> affine_;
+  std::unordered_map<int, std::unordered_map<ValueId, const Form*>> forms_;  ///< of nodes with many
+  int depth_ = 0;
   FusedProgram program_;
 };
 

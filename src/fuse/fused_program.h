@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/derived_sizes.h"
 #include "base/tensor_data.h"
 #include "graph/op_def.h"
 
@@ -46,6 +47,7 @@ struct FusedProgram {
   std::vector<FusedStep> steps;
   std::vector<int> inputs, outputs;
   std::map<std::string, Graph::Range, std::less<>> symbol_ranges;
+  std::vector<DerivedSize> derived;  ///< what shapes name beside the symbols of inputs and steps, in order
   std::vector<std::string> notes;  ///< why something was not fused, for `graft check`
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "base/error.h"
 
@@ -329,7 +330,8 @@ class Mergeable {
       if (!std::holds_alternative<Compute>(form) && !std::holds_alternative<Reduce>(form)) return false;
       if (!lists_agree(axes_of(form), u, v) || !lists_agree(inner_axes_of(form), u, v)) return false;
       bool good = true;
-      for_each_expr(form, [&](const Expr& e) { good = good && expression_agrees(e, u, v); });
+      std::unordered_set<const ExprNode*> seen;
+      for_each_expr(form, [&](const Expr& e) { good = good && expression_agrees(e, u, v, seen); });
       if (!good) return false;
     }
     return true;
@@ -345,18 +347,21 @@ class Mergeable {
     return true;
   }
 
-  /// u and v appear only as neighbouring plain indices of loads whose dimension for v has v's extent.
-  bool expression_agrees(const Expr& e, int u, int v) const {
+  /// u and v appear only as neighbouring plain indices of loads whose dimension for v has v's extent. Nodes of `seen`
+  /// agree, or the answer is known already.
+  bool expression_agrees(const Expr& e, int u, int v, std::unordered_set<const ExprNode*>& seen) const {
     if (e->kind == ExprKind::kVariable) return e->variable != u && e->variable != v;
+    if (!seen.insert(e.get()).second) return true;
     if (e->kind != ExprKind::kLoad) {
-      return std::all_of(e->args.begin(), e->args.end(), [&](const Expr& arg) { return expression_agrees(arg, u, v); });
+      return std::all_of(e->args.begin(), e->args.end(),
+                         [&](const Expr& arg) { return expression_agrees(arg, u, v, seen); });
     }
     for (size_t d = 0; d < e->args.size(); ++d) {
       if (is_variable(e->args[d], u)) {
         if (d + 1 == e->args.size() || !is_variable(e->args[d + 1], v)) return false;
         if (!(region_.tensors[e->tensor].shape[d + 1] == extent_of(v))) return false;
         ++d;
-      } else if (!expression_agrees(e->args[d], u, v)) {
+      } else if (!expression_agrees(e->args[d], u, v, seen)) {
         return false;
       }
     }
@@ -468,15 +473,6 @@ bool merge_one(Region& region) {
 void collapse_axes(Region& region) {
   while (merge_one(region)) {
   }
-}
-
-void normalise(Region& region) {
-  inline_computes(region);
-  remove_dead_forms(region);
-  drop_unit_axes(region);
-  split_divided_axes(region);
-  unify_axes(region);
-  collapse_axes(region);
 }
 
 }  // namespace graft

@@ -3,7 +3,12 @@
 #pragma once
 
 #include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "base/environment.h"
 #include "expr/region.h"
 
 namespace graft {
@@ -31,8 +36,42 @@ void unify_axes(Region& region);
 /// the row-major element order of inputs and outputs is kept.
 void collapse_axes(Region& region);
 
-/// All of the above, in order.
-void normalise(Region& region);
+/// One row of the list of rewrites that bring a region into normal form.
+struct RegionRewrite {
+  std::string_view name;
+  void (*function)(Region&);
+  std::string_view purpose;
+};
+/// The list, in order.
+const std::vector<RegionRewrite>& region_rewrites();
+/// The row of that name, or null.
+const RegionRewrite* find_region_rewrite(std::string_view name);
+
+/// What one run of a rewrite did.
+struct RewriteStatistics {
+  std::string_view rewrite{};
+  double milliseconds = 0;
+  bool disabled = false;
+  bool changed = false;
+  size_t forms_before = 0, forms_after = 0;
+};
+
+/// What steers the rewrites of a region.
+struct RewriteContext {
+  /// Names to leave out beside those of the environment.
+  std::span<const std::string> disabled = {};
+  /// Whether GRAFT_DUMP=region shows what each rewrite made.
+  bool dumps = false;
+  /// Receives one entry per rewrite, in order, when given.
+  std::vector<RewriteStatistics>* statistics = nullptr;
+  const Environment* environment = &graft::environment();
+};
+
+/// Runs one rewrite: disabled? time, run, verify (in debug builds and under GRAFT_VALIDATE), dump, count. Throws an
+/// internal error naming the rewrite when its result does not verify.
+void run_rewrite(Region& region, const RegionRewrite& rewrite, const RewriteContext& context);
+/// Runs the whole list.
+void normalise(Region& region, const RewriteContext& context = {});
 
 /// True when `e` is a load, perhaps cast, or a constant: moving it costs nothing.
 bool is_view(const Expr& e);

@@ -5,11 +5,15 @@
 #include <vector>
 
 #include "fuse/fused_program.h"
+#include "fuse/rewrite_region.h"
 
 namespace graft {
 
 /// The step with its region normalised, or one step per form when the forms have no axis in common. Intermediate
 /// tensors of the region that then need memory of their own are appended to `tensors`.
-std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tensors);
+std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tensors,
+                                  const RewriteContext& context = {});
+/// One step per form, whatever axes they have.
+std::vector<FusedStep> split_forms(const FusedStep& step, std::vector<FusedTensor>& tensors);
 
 }  // namespace graft

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/step_maker.h"
+#include "fuse/step_maker.h"
 
 #include <set>
+#include <unordered_map>
 
 namespace graft {
 
@@ -25,27 +26,28 @@ FusedStep StepMaker::make(const std::vector<Form>& forms, const std::vector<int>
   made.name = step_.name, made.nodes = step_.nodes, made.operators = step_.operators;
   made.region.name = region_.name;
   made.region.tf32 = region_.tf32;
-  std::vector<int> mapped(region_.tensors.size(), -1);
+  std::unordered_map<int, int> mapped;
   const auto keep = [&](int tensor) {
-    if (mapped[tensor] >= 0) return;
-    mapped[tensor] = static_cast<int>(made.region.tensors.size());
-    made.region.tensors.push_back(region_.tensors[tensor]);
+    const auto next = static_cast<int>(made.region.tensors.size());
+    if (mapped.emplace(tensor, next).second) made.region.tensors.push_back(region_.tensors[tensor]);
   };
   std::set<int> defined;
   for (const Form& form : forms) {
     for (const int tensor : read_tensors(form)) {
-      if (defined.contains(tensor) || mapped[tensor] >= 0) continue;
+      if (defined.contains(tensor) || mapped.contains(tensor)) continue;
       keep(tensor);
-      made.region.inputs.push_back(mapped[tensor]);
+      made.region.inputs.push_back(mapped.at(tensor));
       made.inputs.push_back(memory_of(tensor));
     }
     for (const int tensor : defined_tensors(form)) keep(tensor), defined.insert(tensor);
+    if (const auto* compact = std::get_if<Compact>(&form)) made.count_symbol = compact->count;
   }
   for (const int tensor : outputs) {
-    made.region.outputs.push_back(mapped[tensor]);
+    made.region.outputs.push_back(mapped.at(tensor));
     made.outputs.push_back(memory_of(tensor));
   }
-  for (const Form& form : forms) made.region.forms.push_back(renumber_tensors(form, mapped));
+  for (const Form& form : forms)
+    made.region.forms.push_back(renumber_tensors(form, [&](int tensor) { return mapped.at(tensor); }));
   return made;
 }
 

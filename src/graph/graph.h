@@ -8,10 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "base/size.h"
+#include "base/derived_sizes.h"
 #include "graph/attribute.h"
 
 namespace graft {
+
+/// The most axes that a tensor may have.
+inline constexpr int kHighestRank = 64;
 
 /// Index of a value in its graph; -1 stands for an input or output that is left out.
 using ValueId = int;
@@ -53,6 +56,8 @@ class Graph {
     int64_t min = 1, opt = 1, max = 0;  ///< max 0: unbounded
   };
   std::map<std::string, Range, std::less<>> symbol_ranges;
+  /// The long sizes of its shapes, which inference names.
+  DerivedSizes derived;
   std::vector<std::pair<std::string, std::string>> metadata;
 
   const Value& value(ValueId id) const { return values[id]; }

@@ -53,7 +53,7 @@ bool infer_shape_operator(Graph& graph, const Node& node) {
   if (!shape) return true;
   if (node.op == "Size") {
     result.shape = Shape{};
-    result.content = std::vector<Size>{element_count(*shape)};
+    result.content = std::vector<Size>{graph.derived.shortened(element_count(*shape))};
     return true;
   }
   const auto rank = static_cast<int64_t>(shape->size());
@@ -125,7 +125,10 @@ void infer_content(Graph& graph, const Node& node, const NodeDefinition& definit
     const TensorDecl& decl = region.tensors[region.outputs[k]];
     const auto count = small_count(decl.shape);
     if (id == kNoValue || !can_have_content(decl.type) || !count) continue;
-    if (static_cast<int64_t>((*results)[k].size()) == *count) graph.value(id).content = (*results)[k];
+    if (static_cast<int64_t>((*results)[k].size()) != *count) continue;
+    std::vector<Size> content = (*results)[k];
+    for (Size& element : content) element = graph.derived.shortened(element);
+    graph.value(id).content = std::move(content);
   }
 }
 
@@ -140,6 +143,7 @@ std::optional<std::string> run_definition(Graph& graph, const Node& node) {
       Value& value = graph.value(id);
       value.type = decl.type;
       value.shape = decl.shape;
+      for (Size& size : *value.shape) size = graph.derived.shortened(size);
       value.content.reset();
     }
     infer_content(graph, node, definition);

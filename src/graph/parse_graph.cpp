@@ -18,7 +18,6 @@ using Weights = std::map<std::string, TensorData, std::less<>>;
 
 constexpr int kDeepestGraph = 16;
 constexpr int64_t kMostUniformBytes = int64_t{1} << 30;  // of all `all X` constants together
-constexpr size_t kHighestRank = 64;
 
 /// A number of the text in the type that rounds once.
 template <class T>
@@ -49,6 +48,7 @@ class GraphParser {
                              "neither '$' nor ':'",
                              quote(symbol)));
   }
+  void parse_derived(Graph& graph);
   void parse_constant(Graph& graph, const std::string& prefix);
   void parse_node(Graph& graph, const std::string& prefix, int depth);
   void parse_attributes(Node& node, const std::string& prefix, int depth);
@@ -88,6 +88,8 @@ void GraphParser::parse_statement(Graph& graph, const std::string& prefix, int d
     graph.metadata.emplace_back(std::move(key), reader_.quoted("a value"));
   } else if (reader_.accept_word("range")) {
     parse_range(graph);
+  } else if (reader_.accept_word("derived")) {
+    parse_derived(graph);
   } else if (reader_.accept_word("input")) {
     graph.inputs.push_back(parse_declaration(graph));
     if (graph.inputs.back() == kNoValue) reader_.fail("an input has a name");
@@ -107,7 +109,8 @@ void GraphParser::parse_statement(Graph& graph, const std::string& prefix, int d
     parse_node(graph, prefix, depth);
   } else {
     reader_.fail(
-        "a statement starts with opset, metadata, range, input, constant, output, or a value such as '%x: f32[2]'");
+        "a statement starts with opset, metadata, range, derived, input, constant, output, or a value such as "
+        "'%x: f32[2]'");
   }
 }
 
@@ -119,6 +122,14 @@ void GraphParser::parse_range(Graph& graph) {
   range.opt = reader_.integer("the usual size");
   range.max = reader_.integer("the largest size");
   graph.symbol_ranges[symbol] = range;
+}
+
+void GraphParser::parse_derived(Graph& graph) {
+  const std::string symbol = reader_.name("a derived size");
+  reader_.expect("=");
+  const Shape value = reader_.sizes();
+  if (value.size() != 1) reader_.fail("a derived size has one value");
+  graph.derived.add({symbol, value[0]});
 }
 
 DType GraphParser::parse_type() {
@@ -145,7 +156,7 @@ ValueId GraphParser::parse_declaration(Graph& graph) {
   } else {
     value.type = parse_type();
     if (reader_.peek() == '[') value.shape = reader_.sizes();
-    if (value.shape && value.shape->size() > kHighestRank) reader_.fail("the rank is too high");
+    if (value.shape && value.shape->size() > static_cast<size_t>(kHighestRank)) reader_.fail("the rank is too high");
     if (reader_.accept_word("as")) value.content = reader_.sizes();
   }
   const ValueId id = graph.add_value(name, value.type, std::move(value.shape));

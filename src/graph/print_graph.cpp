@@ -4,6 +4,7 @@
 //   graph "main" {
 //     opset "" 28
 //     range batch 1 8 64
+//     derived :d0123456789abcdef = [max(0, floor_div(batch, 2) - 1)]    (long sizes of shapes)
 //     input %x: f32[batch, 4]
 //     constant %w: f32[4, 2] = {1, 2, 3, 4, 5, 6, 7, 8}
 //     %y: f32[batch, 2] = MatMul "/encoder/MatMul" (%x, %w)
@@ -121,6 +122,9 @@ void print_into(std::string& text, const Graph& graph, LargeConstants large, int
   }
   for (const auto& [symbol, range] : graph.symbol_ranges) {
     text += fmt::format("{}range {} {} {} {}\n", margin, bare_or_quoted(symbol), range.min, range.opt, range.max);
+  }
+  for (const DerivedSize& derived : graph.derived.list()) {
+    text += fmt::format("{}derived {} = [{}]\n", margin, bare_or_quoted(derived.symbol), derived.value.to_string());
   }
   for (const ValueId id : graph.inputs) {
     text += fmt::format("{}input {}\n", margin, declaration(graph, id));

@@ -15,9 +15,41 @@ namespace graft {
 #include "ops/all_ops.inc"
 #undef GRAFT_OPS
 
+namespace {
+
+/// Sizes that inference has named get their names, so that they are seen to be what other nodes' sizes are.
+void name_sizes(Region& region, const DerivedSizes& derived) {
+  if (derived.empty()) return;
+  const auto rename = [&](Axis& axis) { axis.extent = derived.named(axis.extent); };
+  for (TensorDecl& tensor : region.tensors) {
+    for (Size& size : tensor.shape) size = derived.named(size);
+  }
+  for (Form& form : region.forms) {
+    std::visit(
+        [&](auto& f) {
+          for (Axis& axis : f.axes) rename(axis);
+          if constexpr (requires { f.reduced; }) {
+            for (Axis& axis : f.reduced) rename(axis);
+          }
+          if constexpr (requires { f.axis; }) rename(f.axis);
+          if constexpr (requires { f.count.is_constant(); }) f.count = derived.named(f.count);
+        },
+        form);
+  }
+}
+
+}  // namespace
+
 Definition::Definition(const OpDef& op, const Node& node, const Graph& graph)
     : op_(op), node_(node), graph_(graph), input_tensors_(node.inputs.size()), output_tensors_(node.outputs.size()) {
   if (const auto fault = operand_fault(op, node, graph); !fault.empty()) reject(fault);
+  for (const ValueId id : node.inputs) {
+    const auto* shape = id == kNoValue || !graph.value(id).shape ? nullptr : &*graph.value(id).shape;
+    if (shape && shape->size() > kHighestRank) {
+      unsupported(fmt::format("its input '{}' has {} axes, at most {} are supported", graph.value(id).name,
+                              shape->size(), kHighestRank));
+    }
+  }
 }
 
 bool Definition::has_input(int index) const { return index < input_count() && node_.inputs[index] != kNoValue; }
@@ -130,6 +162,11 @@ std::vector<Size> Definition::sizes_of(int index) {
     unsupported(fmt::format("'{}' has {} elements, more than {} that are known only while running", value.name, count,
                             kMostSymbols));
   }
+  // Lists hold numbers of axes, two of each for pads, or, of Split, of outputs.
+  if (count > std::max(2 * kHighestRank, output_count())) {
+    unsupported(fmt::format("its input '{}' has {} elements, but tensors have at most {} axes", value.name, count,
+                            kHighestRank));
+  }
   std::vector<Size> sizes;
   for (int64_t i = 0; i < count; ++i) sizes.push_back(size_of(index, i));
   return sizes;
@@ -235,6 +272,9 @@ Expr Definition::at(const Tensor& t, const Indices& indices, bool wide) const {
 
 void Definition::out(int index, const Tensor& tensor) {
   if (!wants_output(index)) return;
+  if (tensor.rank() > kHighestRank) {
+    unsupported(fmt::format("its result has {} axes, at most {} are supported", tensor.rank(), kHighestRank));
+  }
   output_tensors_[index] = tensor;
 }
 
@@ -298,7 +338,9 @@ NodeDefinition define(const Node& node, const Graph& graph) {
       fmt::format("node '{}'", node.name));
   Definition definition(*op, node, graph);
   op->define(definition);
-  return definition.finish();
+  NodeDefinition result = definition.finish();
+  name_sizes(result.region, graph.derived);
+  return result;
 }
 
 }  // namespace graft

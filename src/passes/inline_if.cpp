@@ -31,6 +31,7 @@ std::vector<ValueId> copy_body(Graph& graph, const Graph& body, const std::vecto
                                const std::string& prefix) {
   std::vector<ValueId> copies(body.values.size(), kNoValue);
   for (size_t i = 0; i < body.inputs.size(); ++i) copies[body.inputs[i]] = arguments[i];
+  for (const DerivedSize& derived : body.derived.list()) graph.derived.add(derived);
   for (size_t i = 0; i < body.values.size(); ++i) {
     const Value& value = body.values[i];
     if (copies[i] != kNoValue) continue;

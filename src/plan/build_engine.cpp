@@ -16,6 +16,7 @@
 #include "plan/choose_ways.h"
 #include "plan/kernel_table.h"
 #include "plan/pack_channels.h"
+#include "plan/place_derived.h"
 #include "plan/roofline.h"
 #include "plan/spread_reduction.h"
 #include "plan/spread_scatter.h"
@@ -53,7 +54,7 @@ class EngineBuilder {
   void judge() {
     engine_.threads = std::max(1, options_.target.threads);
     engine_.target = built_.record.target = print(options_.target);
-    divide_steps([&](FusedStep step) { return split_step(std::move(step), program_.tensors); });
+    divide_steps([&](FusedStep step) { return split_step(std::move(step), program_.tensors, rewrites_); });
     set_symbols();
     divide_for_gpu();
     if (options_.compile_kernels) choose_ways(program_, typical_, options_, built_.record);
@@ -72,6 +73,7 @@ class EngineBuilder {
     }
     if (options_.compile_kernels) kernels_.compile(options_, engine_);
     use_interpreter_where_needed();
+    engine_.derived = place_derived(program_, engine_.steps);
     pack_constants();
     drop_unused_constants();
     set_lifetimes();
@@ -119,7 +121,10 @@ class EngineBuilder {
         for (const Size& size : decl.shape) size.collect_symbols(symbols);
       }
     }
+    for (const DerivedSize& derived : program_.derived) derived.value.collect_symbols(symbols);
+    for (const DerivedSize& derived : program_.derived) symbols.erase(derived.symbol);
     for (const std::string& symbol : symbols) typical_.emplace(symbol, kTypical);
+    add_typical(program_.derived, typical_);
   }
 
   /// Symbols that are the first axis of inputs and nothing else.
@@ -193,7 +198,9 @@ class EngineBuilder {
       step.region = print(region);
       step.operations = operations_of(region);
       step.bytes = bytes_of(region);
-      normalise(region);
+      RewriteContext rewrites = rewrites_;
+      rewrites.dumps = true;
+      normalise(region, rewrites);
       take_way(region, fused, step);
     }
     engine_.steps.push_back(std::move(step));
@@ -263,11 +270,14 @@ class EngineBuilder {
   }
 
   int packed(int tensor, const tile::PanelLayout& layout, const Shape& shape) {
-    for (Packing& known : packings_) {
-      if (known.layout != layout || known.view != shape || !same_constant(known.tensor, tensor)) continue;
+    std::vector<size_t>& alike = packings_of_[tile::print(layout) + to_string(shape)];
+    for (const size_t index : alike) {
+      Packing& known = packings_[index];
+      if (!same_constant(known.tensor, tensor)) continue;
       if (known.tensor != tensor) known.others.push_back(tensor);
       return known.engine_tensor;
     }
+    alike.push_back(packings_.size());
     const Shape physical = tile::physical_shape(layout, shape);
     EngineTensor out = engine_.tensors[tensor];
     out.shape = physical;
@@ -294,12 +304,12 @@ class EngineBuilder {
   /// On a CPU constants are packed by kernels of the same kind that run the network: a small engine of its own.
   void pack_constants() {
     std::vector<const Packing*> wanted;
+    std::vector<bool> used(engine_.tensors.size());
+    for (const EngineStep& step : engine_.steps) {
+      for (const int tensor : step.tensors) used[tensor] = true;
+    }
     for (const Packing& packing : packings_) {
-      const int tensor = packing.engine_tensor;
-      const bool used = std::any_of(engine_.steps.begin(), engine_.steps.end(), [&](const EngineStep& step) {
-        return std::find(step.tensors.begin(), step.tensors.end(), tensor) != step.tensors.end();
-      });
-      if (used && !use_packed(packing)) wanted.push_back(&packing);
+      if (used[packing.engine_tensor] && !use_packed(packing)) wanted.push_back(&packing);
     }
     if (options_.target.kind == TargetKind::kCuda) {
       // Constants are on the host now, and may be packed where there is no such device.
@@ -424,13 +434,36 @@ class EngineBuilder {
 
   FusedProgram program_;
   const BuildOptions& options_;
+  RewriteContext rewrites_{.disabled = options_.disabled};
   Engine engine_;
   KernelTable kernels_;
   Bindings typical_;
   std::vector<Packing> packings_;
+  std::map<std::string, std::vector<size_t>> packings_of_;  ///< by the texts of layout and shape
   std::vector<std::pair<size_t, std::string>> keys_;
   BuiltEngine built_;
 };
+
+/// Says which steps the interpreter runs although kernels were to be generated: it is a thousand times slower.
+void warn_of_interpreter(const Engine& engine) {
+  constexpr int kMostNamed = 3;
+  int interpreted = 0;
+  std::string named;
+  for (const EngineStep& step : engine.steps) {
+    if (step.kind != StepKind::kInterpreter || ++interpreted > kMostNamed) continue;
+    std::string reason = "no candidate";
+    for (const Candidate& candidate : step.candidates) {
+      if (!candidate.reason.empty()) reason = candidate.reason;
+    }
+    const std::string others = step.nodes.size() > 1 ? fmt::format(" and {} more", step.nodes.size() - 1) : "";
+    const std::string operation = step.operators.empty() ? "" : step.operators[0];
+    named += fmt::format("\n  '{}' ({}){}: {}", step.name, operation, others, reason);
+  }
+  if (interpreted > kMostNamed) named += fmt::format("\n  and {} more", interpreted - kMostNamed);
+  if (interpreted == 0) return;
+  log(LogLevel::kWarning, "{} of {} steps run in the interpreter, which is slow:{}", interpreted, engine.steps.size(),
+      named);
+}
 
 constexpr int64_t kMostCompared = int64_t{1} << 30;  // bytes of constants: of more, two copies cost too much
 constexpr double kWinningWhole = 0.99;               // of the time of the measured choices, which others then replace
@@ -518,7 +551,9 @@ BuiltEngine build_engine(FusedProgram program, const BuildOptions& options) {
   if (!options.device || options.tuning == Tuning::kOff || bytes_of_constants(program) > kMostCompared) {
     EngineBuilder builder(std::move(program), options);
     builder.judge();
-    return builder.build();
+    BuiltEngine built = builder.build();
+    if (options.compile_kernels) warn_of_interpreter(built.engine);
+    return built;
   }
   BuildOptions untuned = options;
   untuned.tuning = Tuning::kOff;
@@ -526,7 +561,9 @@ BuiltEngine build_engine(FusedProgram program, const BuildOptions& options) {
   measured.judge(), modelled.judge();
   const bool same = ways_of(measured.record()) == ways_of(modelled.record());
   BuiltEngine built = measured.build();
-  return same ? std::move(built) : faster_whole(std::move(built), modelled, options);
+  if (!same) built = faster_whole(std::move(built), modelled, options);
+  if (options.compile_kernels) warn_of_interpreter(built.engine);
+  return built;
 }
 
 }  // namespace graft

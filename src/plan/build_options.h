@@ -71,6 +71,7 @@ struct BuildOptions {
   TimingCache timings;
   TuningClock clock;  ///< without functions: that of the thread that builds
   std::function<void(const std::string& step, int done, int total)> progress;  ///< may throw Error{cancelled}
+  std::function<bool()> cancelled;  ///< asked at each step and region; true stops with Error{cancelled}
   bool keep_references = false;  ///< keep row-major constants too, so that runs can be validated
 };
 

@@ -3,6 +3,9 @@
 
 #include <set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "base/log.h"
 #include "fuse/rewrite_region.h"
 #include "plan/split_for_library.h"
@@ -13,9 +16,10 @@ namespace {
 
 /// The normalised region of a step, and the name that records know it by.
 struct Judged {
-  Judged(const FusedStep& step, const std::vector<FusedTensor>& tensors, const Bindings& typical)
+  Judged(const FusedStep& step, const std::vector<FusedTensor>& tensors, const Bindings& typical,
+         const BuildOptions& options)
       : region(step.region) {
-    normalise(region);
+    normalise(region, {.disabled = options.disabled});
     task = task_of(region, step, tensors);
     key = region_key(task, typical);
   }
@@ -66,7 +70,7 @@ class WayChooser {
   }
 
   bool is_cut(const FusedStep& step, const std::vector<FusedStep>& parts, size_t first) {
-    const Judged whole(step, program_.tensors, typical_);
+    const Judged whole(step, program_.tensors, typical_, options_);
     if (options_.record) {
       const auto known = options_.record->regions.find(whole.key);
       if (known != options_.record->regions.end()) {
@@ -76,13 +80,16 @@ class WayChooser {
     }
     if (options_.tuning == Tuning::kOff) return is_worth_splitting(whole.region, typical_);
     CutStep cut{.whole = step, .key = whole.key, .parts = {}, .first = first};
-    for (const FusedStep& part : parts) cut.parts.push_back(Judged(part, program_.tensors, typical_).key);
+    for (const FusedStep& part : parts) cut.parts.push_back(Judged(part, program_.tensors, typical_, options_).key);
     cuts_.push_back(std::move(cut));
     return true;
   }
 
   void consider(const FusedStep& step, bool compared) {
-    const Judged judged(step, program_.tensors, typical_);
+    if (options_.cancelled && options_.cancelled()) {
+      throw Error(ErrorKind::kCancelled, "stopped as the caller asked", fmt::format("node '{}'", step.name));
+    }
+    const Judged judged(step, program_.tensors, typical_, options_);
     if (record_.regions.contains(judged.key)) return tuner_.count_again(judged.key);
     RegionChoice& choice = record_.regions[judged.key];
     choice.step = step.name;
@@ -146,14 +153,14 @@ class WayChooser {
 
   bool is_faster_whole(const CutStep& cut, const RegionChoice& whole, double parts) const {
     if (whole.milliseconds > 0 && parts > 0) return whole.milliseconds < parts;
-    return !is_worth_splitting(Judged(cut.whole, program_.tensors, typical_).region, typical_);
+    return !is_worth_splitting(Judged(cut.whole, program_.tensors, typical_, options_).region, typical_);
   }
 
   /// Drops the choices for parts of steps that are done whole.
   void forget_unused() {
     std::set<std::string, std::less<>> used;
     for (const FusedStep& step : program_.steps) {
-      if (!step.region.forms.empty()) used.insert(Judged(step, program_.tensors, typical_).key);
+      if (!step.region.forms.empty()) used.insert(Judged(step, program_.tensors, typical_, options_).key);
     }
     std::erase_if(record_.regions,
                   [&](const auto& region) { return region.second.way != kInParts && !used.contains(region.first); });

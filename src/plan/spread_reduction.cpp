@@ -5,7 +5,7 @@
 
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
-#include "plan/step_maker.h"
+#include "fuse/step_maker.h"
 
 namespace graft {
 namespace {

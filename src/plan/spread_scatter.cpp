@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "fuse/rewrite_region.h"
-#include "plan/step_maker.h"
+#include "fuse/step_maker.h"
 
 namespace graft {
 namespace {

@@ -59,6 +59,9 @@ Prepared Session::State::make_prepared(std::span<const BufferView> inputs) const
     bind_symbol(p.bindings, read.symbol, read_input(read, inputs),
                 fmt::format("input '{}'", engine->tensors[engine->inputs[read.input]].name));
   }
+  if (!engine->has_computed_symbols) {
+    for (const EngineSize& derived : engine->derived) bind_derived({&derived.size, 1}, p.bindings);
+  }
   check_inputs(*engine, inputs, p.bindings);
   p.steps.resize(engine->steps.size());
   p.sizes.resize(size_count);

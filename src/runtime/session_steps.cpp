@@ -18,6 +18,12 @@ void Session::State::run_planned(Prepared& p) {
 
 /// Sizes become known step by step: each tensor has a buffer of its own that only grows.
 void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, OutputAllocator allocate, void* context) {
+  auto derived = engine->derived.begin();
+  const auto bind_before = [&](size_t step) {
+    for (; derived != engine->derived.end() && derived->before_step <= static_cast<int>(step); ++derived) {
+      bind_derived({&derived->size, 1}, p.bindings);
+    }
+  };
   for (size_t s = 0; s < engine->steps.size(); ++s) {
     const EngineStep& step = engine->steps[s];
     const std::string where = fmt::format("node '{}'", step.name);
@@ -29,6 +35,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
                        where);
       bind_symbol(p.bindings, read.symbol, read_computed(read.tensor, read.element), where);
     }
+    bind_before(s);
     run_checks(step, p.bindings);
     // What a step counts is not known before it has run: there is room for all that it may count.
     Bindings kernel_sizes = p.bindings;
@@ -55,6 +62,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
       bind_symbol(p.bindings, step.count_symbol, references.at(static_cast<int>(s)).last_count, where);
     }
   }
+  bind_before(engine->steps.size());
   for (const int output : engine->outputs) p.shapes.push_back(concrete_shape(engine->tensors[output], p.bindings));
   for (size_t i = 0; i < outputs.size(); ++i) bind_output(i, outputs, p, allocate, context);
 }

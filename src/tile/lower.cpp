@@ -30,6 +30,7 @@ std::string why_scratch_does_not_fit(const Program& program, const Target& targe
 }  // namespace
 
 Lowered lower(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target) {
+  graft::verify(region);
   Lowered lowered = std::visit(
       [&](const auto& record) -> Lowered {
         using Record = std::decay_t<decltype(record)>;

@@ -524,3 +524,26 @@ def test_other_choices_of_a_plan_are_refused(graft, model):
     compile_plan(graft)
     done = graft("run", "plan.graft", "--threads", "2", "--tune", "off")
     assert done.returncode == 2 and "--tune is chosen when a plan is compiled" in done.stderr
+
+
+def test_compiling_stops_at_its_deadline(graft, model, tmp_path):
+    done = graft("compile", "model.onnx", "-o", "plan.graft", "--deadline", "0.000001")
+    assert done.returncode != 0 and "deadline of 1e-06 seconds" in done.stderr, done.stderr
+    assert not (tmp_path / "plan.graft").exists()
+    assert graft("compile", "model.onnx", "-o", "plan.graft", "--tune", "off", "--deadline", "1000").returncode == 0
+
+
+def test_many_cuts_of_a_dimension_compile_and_run(graft, tmp_path):
+    bounds = [onnx.numpy_helper.from_array(np.array([value]), name) for name, value in (("a", 1), ("b", -1), ("c", 0))]
+    nodes = [helper.make_node("Slice", [f"v{i}", "a", "b", "c"], [f"v{i + 1}"]) for i in range(20)]
+    graph = helper.make_graph(nodes, "cuts", [helper.make_tensor_value_info("v0", TensorProto.FLOAT, ["n", 4])],
+                              [helper.make_tensor_value_info("v20", TensorProto.FLOAT, None)], bounds)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+              tmp_path / "cuts.onnx")
+    assert graft("compile", "cuts.onnx", "-o", "cuts.graft", "--tune", "off").returncode == 0
+    for rows in (45, 40, 41):
+        x = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
+        np.save(tmp_path / "x.npy", x)
+        done = graft("run", "cuts.graft", "-i", "x.npy", "-o", "y.npy")
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), x[20:rows - 20])

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs each golden file of passes/ and fuse/, one test per case. `graft_golden_tests --update` rewrites expectations.
+// Runs each golden file of passes/, fuse/ and regions/, one test per case. `graft_golden_tests --update` rewrites
+// expectations.
 #include <cstring>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/random.h"
+#include "expr/interpreter.h"
 #include "fuse/fused_program.h"
+#include "fuse/rewrite_region.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
 #include "passes/pass.h"
@@ -83,6 +88,51 @@ std::string fused(const golden::File&, const golden::Case& c) {
   return print(fuse(graph));
 }
 
+/// What a region makes of random inputs, its symbols all 3. Rewrites drop and merge axes: only elements compare.
+std::vector<TensorData> results_of(const Region& region) {
+  Random random(7);
+  Bindings bindings;
+  std::set<std::string, std::less<>> symbols;
+  for (const TensorDecl& tensor : region.tensors) {
+    for (const Size& size : tensor.shape) size.collect_symbols(symbols);
+  }
+  for (const std::string& symbol : symbols) bindings[symbol] = 3;
+  std::vector<TensorData> inputs;
+  for (const int input : region.inputs) {
+    std::vector<int64_t> shape;
+    for (const Size& size : region.tensors[input].shape) shape.push_back(size.evaluate(bindings));
+    inputs.push_back(TensorData::zeros(region.tensors[input].type, shape));
+    for (int64_t i = 0; i < inputs.back().element_count(); ++i) inputs.back().write_double(i, random.uniform(-1, 1));
+  }
+  std::vector<TensorData> results;
+  for (const TensorData& result : interpret(region, inputs, bindings)) {
+    results.push_back(result.reshaped({result.element_count()}));
+  }
+  return results;
+}
+
+/// What the rewrite of the file's name makes of a region: its shared axes and its text, or `unchanged`.
+std::string rewritten(const golden::File& file, const golden::Case& c) {
+  const RegionRewrite* rewrite = find_region_rewrite(file.path.stem().string());
+  if (!rewrite) throw std::runtime_error("the list has no rewrite " + file.path.stem().string());
+  Region region = parse_region(c.input);
+  verify(region);
+  const auto expected = results_of(region);
+  const auto shared = [](const Region& r) { return common_axes(r).size(); };
+  const std::string before = fmt::format("{} shared axes\n{}", shared(region), print(region));
+  const Environment plain;
+  run_rewrite(region, *rewrite, {.environment = &plain});
+  verify(region);
+  const auto actual = results_of(region);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto difference = first_difference(expected[i], actual[i], usual_tolerance(expected[i].type()));
+    EXPECT_FALSE(difference) << *difference;
+  }
+  const std::string after = fmt::format("{} shared axes\n{}", shared(region), print(region));
+  EXPECT_EQ(print(parse_region(print(region))), print(region)) << "the text form does not read back";
+  return after == before ? "unchanged\n" : after;
+}
+
 }  // namespace
 }  // namespace graft
 
@@ -93,5 +143,6 @@ int main(int argc, char** argv) {
   }
   graft::golden::register_tests("passes", graft::passed);
   graft::golden::register_tests("fuse", graft::fused);
+  graft::golden::register_tests("regions", graft::rewritten);
   return RUN_ALL_TESTS();
 }

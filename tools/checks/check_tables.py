@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables name what the folders hold: operators in all_ops.inc, passes in pipeline.cpp, each pass
-with its golden test. A file that no table names would be built and never run."""
+"""The tables name what the folders hold: operators in all_ops.inc, passes in pipeline.cpp, rewrites of regions in
+region_rewrites.cpp, each with its golden test. A file that no table names would be built and never run."""
 
 import re
 
@@ -48,6 +48,22 @@ def check_passes():
             yield path, 1, f"is a pass without a golden test: tests/golden/**/{path.stem}*"
 
 
+def check_region_rewrites():
+    """Each rewrite that rewrite_region.h declares is a row of region_rewrites.cpp and has a golden test."""
+    header = ROOT / "src/fuse/rewrite_region.h"
+    table = ROOT / "src/fuse/region_rewrites.cpp"
+    if not header.exists():
+        return
+    for number, line in enumerate(header.read_text().splitlines(), 1):
+        declared = re.match(r"void (\w+)\(Region& region\);", line)
+        if not declared:
+            continue
+        if f'"{declared[1]}"' not in table.read_text():
+            yield header, number, f"{declared[1]} is a rewrite that region_rewrites.cpp does not list"
+        if not (ROOT / f"tests/golden/regions/{declared[1]}.graft").exists():
+            yield header, number, f"{declared[1]} has no golden test: tests/golden/regions/{declared[1]}.graft"
+
+
 def is_pass(path):
     """A pass is a file whose stem is also the name of a function that it defines."""
     return re.search(rf"^\w[\w:<>&* ]*\b{path.stem}\(", path.read_text(), re.MULTILINE) is not None
@@ -57,3 +73,4 @@ def check():
     """Yields (path, line, message) for each file that no table names."""
     yield from check_operators()
     yield from check_passes()
+    yield from check_region_rewrites()

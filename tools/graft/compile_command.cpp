@@ -28,10 +28,12 @@ struct CompileCommand {
   ModelOptions model;
   std::string output, compile_to, compile_from;
   double error_limit = 60;  ///< seconds
+  double deadline = 0;      ///< seconds, 0 for none
 
   int run() const;
   std::string destination() const;
   bool has_weights_beside() const;
+  void compile(const CompileOptions& options) const;
   Graph read_graph(const CompileOptions& options, Stage& done) const;
   void write_stage(Graph graph, Stage done, Stage last, const CompileOptions& options) const;
   void check_outputs(const std::string& destination) const;
@@ -119,7 +121,13 @@ void print_summary(std::FILE* stream, const Engine& engine, const std::string& p
 }
 
 int CompileCommand::run() const {
-  const CompileOptions options = model.compile_options();
+  CompileOptions chosen = model.compile_options();
+  chosen.deadline = deadline;
+  run_by_deadline(chosen, [&](const CompileOptions& options) { compile(options); });
+  return 0;
+}
+
+void CompileCommand::compile(const CompileOptions& options) const {
   const auto start = std::chrono::steady_clock::now();
   const std::string path = destination();
   std::optional<Stage> last;
@@ -128,10 +136,7 @@ int CompileCommand::run() const {
   Stage done = Stage::kImport;
   Graph graph = read_graph(options, done);
   check_output_unread("--output", path);
-  if (last) {
-    write_stage(std::move(graph), done, *last, options);
-    return 0;
-  }
+  if (last) return write_stage(std::move(graph), done, *last, options);
   const bool rounds = options.precision != Precision::kFp32;
   const std::optional<Graph> imported = rounds ? std::optional(graph) : std::nullopt;
   const Compiled compiled = graft::compile_from(std::move(graph), done, options);
@@ -141,7 +146,6 @@ int CompileCommand::run() const {
   std::FILE* stream = message_stream(path);
   print_summary(stream, compiled.engine, path == "-" ? "standard output" : path, elapsed.count());
   if (imported) print_error(stream, *imported, done, compiled.engine, options, error_limit);
-  return 0;
 }
 
 }  // namespace
@@ -164,6 +168,8 @@ void add_compile(CLI::App& app, Action& action) {
                   "fp32, both run on the same random inputs, and a line says how far apart they are;\n"
                   "0 leaves it out")
       ->check(CLI::Range(0.0, 86400.0))->capture_default_str()->type_name("SECONDS");
+  sub->add_option("--deadline", command->deadline, "the most seconds that compiling may take; 0 is as long as it takes")
+      ->check(CLI::Range(0.0, 1e6))->capture_default_str()->type_name("SECONDS");
   sub->footer(R"(
 Examples:
   graft compile model.onnx -o model.graft --dim batch=1:8:64 --dim length=1:128:256

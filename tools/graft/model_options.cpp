@@ -99,8 +99,8 @@ void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
              "says how many it names are not used; one of which nothing fits is an error");
   add_choice(command, "--mode", "mode", "interpret: neither generated kernels nor libraries, for checking");
   add_choice(command, "--disable", "disable",
-             "passes (`graft opt` lists them) and libraries (`graft env`) to leave out, with\n"
-             "commas between; may be repeated");
+             "passes (`graft opt` lists them), rewrites of regions and libraries (`graft env`) to\n"
+             "leave out, with commas between; may be repeated");
 }
 
 bool ModelOptions::is_plan() const { return path_.ends_with(".graft") || graft::is_plan(path_); }
