@@ -88,10 +88,15 @@ class Simplifier {
       return found == ranges_.end() ? Range{} : found->second;
     }
     if (e->kind != ExprKind::kCall || e->type != DType::kInt64) return {};
+    if (const auto found = known_.find(e.get()); found != known_.end()) return found->second.second;
     std::vector<Range> operands;
     for (const Expr& arg : e->args) operands.push_back(arg->type == DType::kInt64 ? range(arg) : Range{});
-    return operands.size() <= 2 ? range_of(e->intrinsic, operands) : Range{};
+    const Range all = operands.size() <= 2 ? range_of(e->intrinsic, operands) : Range{};
+    known_.emplace(e.get(), std::pair(e, all));
+    return all;
   }
+
+  mutable std::unordered_map<const ExprNode*, std::pair<Expr, Range>> known_;  ///< the nodes are kept alive
 
   const std::unordered_map<int, Range>& ranges_;
   std::unordered_map<int, Expr> variables_;

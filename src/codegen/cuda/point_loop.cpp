@@ -20,15 +20,17 @@ void loads_at_every_point(const Expr& e, std::unordered_set<const ExprNode*>& se
   if (e->kind == ExprKind::kLoad) loads.push_back(e);
 }
 
-/// Appends the loads in branches of selects whose conditions are the same for all points along `last`.
+/// Appends the loads in branches of selects whose conditions are the same for all points along `last`. What was `seen`
+/// under guards has its loads in the list, and outside of guards has none.
 void add_guarded_loads(const Expr& e, int last, const std::vector<std::pair<Expr, bool>>& guards,
-                       std::vector<PointAccess>& accesses) {
+                       std::unordered_set<const ExprNode*> (&seen)[2], std::vector<PointAccess>& accesses) {
+  if (!seen[guards.empty() ? 0 : 1].insert(e.get()).second) return;
   if (is_call(e, Intrinsic::kSelect)) {
     if (uses_variable(e->args[0], last)) return;
     for (const bool holds : {true, false}) {
       std::vector<std::pair<Expr, bool>> inner = guards;
       inner.emplace_back(e->args[0], holds);
-      add_guarded_loads(e->args[holds ? 1 : 2], last, inner, accesses);
+      add_guarded_loads(e->args[holds ? 1 : 2], last, inner, seen, accesses);
     }
     return;
   }
@@ -38,7 +40,7 @@ void add_guarded_loads(const Expr& e, int last, const std::vector<std::pair<Expr
     if (!guards.empty() && !known) accesses.push_back({e->tensor, &e->args, e, false, guards});
     return;
   }
-  for (const Expr& arg : e->args) add_guarded_loads(arg, last, guards, accesses);
+  for (const Expr& arg : e->args) add_guarded_loads(arg, last, guards, seen, accesses);
 }
 
 /// Whether elements are copied, chosen or converted, and nothing is computed with them.
@@ -197,7 +199,8 @@ std::vector<PointAccess> KernelWriter::accesses_of_points(const tile::Map& map) 
 std::vector<PointAccess> KernelWriter::all_accesses(const tile::Map& map) const {
   std::vector<PointAccess> accesses = accesses_of_points(map);
   const int last = map.axes.back().variable->variable;
-  for (const tile::Store& store : map.stores) add_guarded_loads(store.value, last, {}, accesses);
+  std::unordered_set<const ExprNode*> seen_by_guards[2];
+  for (const tile::Store& store : map.stores) add_guarded_loads(store.value, last, {}, seen_by_guards, accesses);
   return accesses;
 }
 

@@ -32,8 +32,9 @@ std::vector<Expr> shared_quotients(const tile::Map& map) {
   return found;
 }
 
-/// What an index can be, given what its variables can be.
-Range range_within(const Expr& e, const std::unordered_map<int, Range>& ranges) {
+using KnownRanges = std::unordered_map<const ExprNode*, Range>;
+
+Range range_below(const Expr& e, const std::unordered_map<int, Range>& ranges, KnownRanges& known) {
   if (const auto constant = as_integer(e)) return {*constant, *constant};
   if (e->kind == ExprKind::kVariable) {
     const auto found = ranges.find(e->variable);
@@ -43,9 +44,16 @@ Range range_within(const Expr& e, const std::unordered_map<int, Range>& ranges) 
   std::vector<Range> operands;
   for (const Expr& arg : e->args) {
     if (arg->type != DType::kInt64) return {};
-    operands.push_back(range_within(arg, ranges));
+    const auto found = known.find(arg.get());
+    operands.push_back(found == known.end() ? range_below(arg, ranges, known) : found->second);
   }
-  return range_of(e->intrinsic, operands);
+  return known.emplace(e.get(), range_of(e->intrinsic, operands)).first->second;
+}
+
+/// What an index can be, given what its variables can be.
+Range range_within(const Expr& e, const std::unordered_map<int, Range>& ranges) {
+  KnownRanges known;
+  return range_below(e, ranges, known);
 }
 
 /// C++ of the reciprocal of a number as the prelude has it.

@@ -177,7 +177,9 @@ bool KernelWriter::runs_on(const tile::Statement& statement, const RowPlan& plan
     const auto address = names_.address(buffer, indices);
     return address && address->coefficient(outer) == address->coefficient(inner) * bound;
   };
+  std::unordered_set<const ExprNode*> seen;  // of what was bad the answer is known
   const std::function<bool(const Expr&)> good = [&](const Expr& e) {
+    if (!seen.insert(e.get()).second) return true;
     if (e->kind == ExprKind::kLoad) return agrees(e->tensor, e->args);
     if (e->kind == ExprKind::kVariable) return e->variable != outer && e->variable != inner;
     return std::all_of(e->args.begin(), e->args.end(), good);

@@ -28,9 +28,11 @@ int64_t keys_of_word(const tile::Select& select) { return select.key->type == DT
 /// Whether a key is computed of one load and of nothing else that changes along the row.
 bool is_of_one_load(const tile::Select& select) {
   int loads = 0;
+  std::unordered_set<const ExprNode*> seen;  // of what was bad the answer is known
   const std::function<bool(const Expr&)> good = [&](const Expr& e) {
     if (e->kind == ExprKind::kLoad) return ++loads == 1;
     if (e->kind == ExprKind::kVariable) return e->variable != select.axis.variable->variable;
+    if (!seen.insert(e.get()).second) return true;
     return std::all_of(e->args.begin(), e->args.end(), good);
   };
   return good(select.key) && loads == 1;

@@ -4,6 +4,8 @@
 // offset from the row's, and conditions on it are known for most steps when the kernel is compiled.
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <unordered_set>
 
 #include "codegen/cuda/kernel_writer.h"
 
@@ -96,13 +98,24 @@ int64_t KernelWriter::line_of_rows(const tile::Map& map, const RowWalk& walk) co
 
 /// Names what the elements of a row have in common, as far as it is computed at each.
 void KernelWriter::name_common(const Expr& e, int last) {
-  if (e->kind != ExprKind::kCall && e->kind != ExprKind::kLoad) return;
-  if (!uses_variable(e, last)) {
-    if (e->type != DType::kInt64 || !affine(e)) expressions_.value(e);
-    return;
-  }
-  const size_t arguments = is_call(e, Intrinsic::kSelect) ? 1 : e->args.size();
-  for (size_t i = 0; i < arguments; ++i) name_common(e->args[i], last);
+  std::unordered_set<const ExprNode*> varying, seen;
+  for_each(e, [&](const Expr& node) {
+    const bool varies = (node->kind == ExprKind::kVariable && node->variable == last) ||
+                        std::any_of(node->args.begin(), node->args.end(),
+                                    [&](const Expr& arg) { return varying.contains(arg.get()); });
+    if (varies) varying.insert(node.get());
+  });
+  const std::function<void(const Expr&)> name = [&](const Expr& node) {
+    if (node->kind != ExprKind::kCall && node->kind != ExprKind::kLoad) return;
+    if (!seen.insert(node.get()).second) return;
+    if (!varying.contains(node.get())) {
+      if (node->type != DType::kInt64 || !affine(node)) expressions_.value(node);
+      return;
+    }
+    const size_t arguments = is_call(node, Intrinsic::kSelect) ? 1 : node->args.size();
+    for (size_t i = 0; i < arguments; ++i) name(node->args[i]);
+  };
+  name(e);
 }
 
 /// Names where a row begins for this thread in each buffer that the map goes along: places are constant offsets from
