@@ -88,7 +88,7 @@ void Session::State::take_output(size_t i, BufferView& view, const std::vector<i
 void* Session::State::give_output(size_t i, int64_t bytes) {
   GivenOutput& given = given_out[i];
   if (given.places[given.latest].bytes() < std::max<int64_t>(bytes, 1)) given.latest = 1 - given.latest;
-  return given.places[given.latest].reserve(bytes, session_memory, "the output ",
+  return given.places[given.latest].reserve(bytes, host_memory, "the output ",
                                             engine->tensors[engine->outputs[i]].name);
 }
 

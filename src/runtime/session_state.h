@@ -86,6 +86,7 @@ struct Session::State {
   const Engine* engine = nullptr;
   int threads = 1;
   SessionMemory session_memory;    // before the buffers, which give back to it
+  SessionMemory host_memory{.stream = nullptr, .budget = session_memory.budget};  // the same where that is the host's
   DeviceStream* stream = nullptr;  // of session_memory; null on a CPU
   // What the engine alone decides.
   std::vector<int> roots;  // by tensor: the one that owns its memory

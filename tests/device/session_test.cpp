@@ -110,6 +110,22 @@ TEST_P(OnDevice, tensors_are_used_where_they_lie) {
   expect_close(from.read(), x);
 }
 
+TEST_P(OnDevice, what_the_session_gives_a_host_output_is_the_host_s) {
+  std::vector<float> x = seeded(8);
+  const std::vector<float> y = expected(x);
+  const auto give = [](void* of, int output, DType, std::span<const int64_t>, size_t bytes) {
+    return static_cast<Session*>(of)->give_output(output, bytes);
+  };
+  for (int i = 0; i < 3; ++i) {
+    const BufferView input = view(x.data(), false);
+    BufferView output{nullptr, DType::kFloat32, {}, {}};
+    const Status status = session_->run({&input, 1}, {&output, 1}, give, &*session_);
+    ASSERT_TRUE(status.ok()) << status.message();
+    const auto* given = static_cast<const float*>(output.data);
+    expect_close({given, given + y.size()}, y);
+  }
+}
+
 TEST_P(OnDevice, a_replay_reads_the_inputs_anew) {
   const size_t bytes = seeded(0).size() * sizeof(float);
   DeviceArray from(*device_, bytes), to(*device_, bytes);
