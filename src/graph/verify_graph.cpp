@@ -235,7 +235,8 @@ class GraphVerifier {
       const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attribute);
       if (!body) continue;
       check(
-          *body != nullptr, [&] { return fmt::format("the attribute '{}' holds no graph", name); }, node.name);
+          *body != nullptr,
+          [&, &at = name] { return fmt::format("the attribute '{}' holds no graph", at); }, node.name);
       GraphVerifier(**body, trusted_).verify();
     }
     verify_operands(node);
