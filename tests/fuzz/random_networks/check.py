@@ -25,7 +25,8 @@ NEEDED_PASSES = frozenset(["infer", "inline_if", "fold_constants"])  # no If run
 # Operators about whose NaN ONNX says nothing: the interpreter passes them on, as NumPy does, ONNX Runtime drops some,
 # by position.
 NAN_IS_OPEN = frozenset(["ArgMax", "ArgMin", "MaxPool", "ReduceMax", "ReduceMin", "Resize"])
-# Operators whose weights ONNX Runtime rounds to f32 on the way, and by how much of the inputs that moves a result.
+# Operators whose weights ONNX Runtime rounds to f32 on the way, and by how much of the inputs that moves a result. It
+# also leaves out elements of weight 0, but not everywhere: an infinity times 0 is NaN.
 WEIGHTS_IN_F32 = {"Resize": 1e-5}
 
 
@@ -162,7 +163,9 @@ def open_elements(node, inputs, expected, actual, ignored):
     """What else may be anything in the node's result, and by how much more than rounding it may differ."""
     floats = [value for value in inputs.values() if value.dtype.kind == "f"]
     ignored = np.zeros(expected.shape, bool) if ignored is None else ignored
-    if node.op_type in NAN_IS_OPEN and any(np.isnan(value).any() for value in floats):
+    is_open = node.op_type in NAN_IS_OPEN and any(np.isnan(value).any() for value in floats)
+    is_open |= node.op_type in WEIGHTS_IN_F32 and any(np.isinf(value).any() for value in floats)
+    if is_open:
         ignored = ignored | (np.isnan(expected) | np.isnan(actual) if expected.dtype.kind == "f" else True)
     largest = max((np.abs(value[np.isfinite(value)]).max(initial=0) for value in floats), default=0)
     return ignored, WEIGHTS_IN_F32.get(node.op_type, 0) * float(largest)

@@ -11,6 +11,7 @@ import os
 import pathlib
 import pickle
 import random
+import resource
 import sys
 import warnings
 
@@ -34,6 +35,7 @@ from nnsmith.util import set_seed  # noqa: E402
 SMALLEST, LARGEST = 3, 12   # nodes of a network
 LARGEST_TENSOR = 16384      # elements: the interpreter runs every network several times
 TIME_LIMIT_MS = 60000       # far from what a network takes, so that no seed depends on the machine's speed
+PROCESSOR_SECONDS = 60      # the same for what the limit above does not end
 
 
 def make(kind, operators, seed):
@@ -53,6 +55,7 @@ def apart(function, *arguments):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS))
         try:
             set_seed(0)
             reply = (function(*arguments), "")

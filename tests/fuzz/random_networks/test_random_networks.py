@@ -131,3 +131,12 @@ def test_undefined_is_what_no_integer_holds():
                                    {"i": np.int8([1, -128, 0, 0]), "y": np.int8([1, 0, 0, 0])})
     assert undefined["i"].tolist() == [False, False, True, True]
     assert undefined["y"].all()
+
+
+def test_an_infinity_of_weight_zero_is_open_and_nothing_else_of_a_resize():
+    from check import open_elements
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear")
+    expected, actual = np.float32([np.nan, -np.inf, 1]), np.float32([-np.inf, -np.inf, 2])
+    for x, differs in ((np.float32([-np.inf, 1]), "1 of 3"), (np.float32([-1, 1]), "2 of 3")):
+        ignored, allowed = open_elements(node, {"x": x}, expected, actual, None)
+        assert differs in comparison.difference(expected, actual, allowed, ignored)
