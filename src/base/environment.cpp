@@ -16,7 +16,7 @@
 namespace graft {
 namespace {
 
-constexpr std::array<std::string_view, 5> kDumpKinds = {"graph", "region", "tile", "kernels", "plan"};
+constexpr std::array<std::string_view, 6> kDumpKinds = {"graph", "region", "tile", "kernels", "plan", "record"};
 
 /// Splits at commas outside brackets, dropping blanks and empty words.
 std::vector<std::string> split_list(std::string_view text) {

@@ -56,7 +56,7 @@ void control_terminal(const char* sequence) { std::fputs(sequence, stderr); }
 void print_text(std::FILE* stream, std::string_view text) {
   const std::string shown = printable_lines(text);
   if (std::fwrite(shown.data(), 1, shown.size(), stream) != shown.size()) {
-    throw std::system_error(errno, std::generic_category());
+    throw PrintError(fmt::format("the output could not be written: {}", std::generic_category().message(errno)));
   }
 }
 

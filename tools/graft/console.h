@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdio>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -15,6 +16,11 @@
 #include "base/printable.h"
 
 namespace graft {
+
+/// Standard output or standard error could not be written: the disk is full, or a pipe closed.
+struct PrintError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// Columns padded to their widest cell, two blanks apart; the first row is the heading. Cells are printable.
 class Table {

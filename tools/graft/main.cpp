@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <sstream>
-#include <system_error>
 
 #include "base/error.h"
 #include "commands.h"
@@ -50,8 +49,8 @@ int run_action(const Action& action) {
     const bool stopped = error.kind() == ErrorKind::kCancelled && interrupted();
     if (stopped) return fail(kInterrupted, "stopped; nothing was left behind");
     return fail(kFailure, fmt::format("{}: {}", name_of(error.kind()), error.what()));
-  } catch (const std::system_error& error) {
-    return fail(kFailure, fmt::format("the output could not be written: {}", error.code().message()));
+  } catch (const PrintError& error) {
+    return fail(kFailure, error.what());
   } catch (const std::bad_alloc&) {
     return fail(kFailure, "out of memory: use smaller sizes, or free some");
   } catch (const std::exception& error) {
