@@ -10,7 +10,8 @@ function(graft_sources out)
 endfunction()
 
 # Sets OUT to what protoc and flatc make from src/**/*.proto and *.fbs. The generated headers are
-# included by the path of their source: "import/onnx/onnx.pb.h", "engine/plan_generated.h".
+# included by the path of their source: "import/onnx/onnx.pb.h", "engine/plan_generated.h". Beside them a header
+# that identifies the sources which modules share with the core.
 function(graft_generated out)
   set(root ${CMAKE_SOURCE_DIR}/src)
   set(generated ${CMAKE_BINARY_DIR}/generated)
@@ -31,6 +32,13 @@ function(graft_generated out)
       COMMAND ${GRAFT_FLATC} --cpp --scoped-enums -o ${folder} ${root}/${schema})
     list(APPEND outputs ${header})
   endforeach()
+  set(identity ${generated}/base/source_identity.h)
+  set(script ${CMAKE_SOURCE_DIR}/cmake/source_identity.cmake)
+  file(GLOB_RECURSE hashed CONFIGURE_DEPENDS LIST_DIRECTORIES false ${root}/base/* ${root}/expr/* ${root}/target/*
+    ${root}/tile/* ${root}/codegen/* ${root}/library/*)
+  add_custom_command(OUTPUT ${identity} DEPENDS ${hashed} ${script}
+    COMMAND ${CMAKE_COMMAND} -D SOURCES=${root} -D HEADER=${identity} -P ${script} VERBATIM)
+  list(APPEND outputs ${identity})
   set(${out} ${outputs} PARENT_SCOPE)
 endfunction()
 
@@ -44,7 +52,8 @@ function(graft_core name)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   target_include_directories(${name} SYSTEM PUBLIC ${CMAKE_BINARY_DIR}/generated
     ${GRAFT_FLATBUFFERS_INCLUDE} ${GRAFT_XXHASH_INCLUDE})
-  target_compile_definitions(${name} PUBLIC GRAFT_VERSION="${PROJECT_VERSION}")
+  target_compile_definitions(${name} PUBLIC GRAFT_VERSION="${PROJECT_VERSION}"
+    PRIVATE GRAFT_LIBRARY_FOLDER="${CMAKE_INSTALL_LIBDIR}")
   target_link_libraries(${name} PRIVATE graft_warnings nlohmann_json::nlohmann_json)
   target_link_libraries(${name} PUBLIC fmt::fmt spdlog::spdlog protobuf::libprotobuf-lite
     ${GRAFT_XXHASH_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})

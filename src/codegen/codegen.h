@@ -33,7 +33,7 @@ enum {
 typedef int (*graft_codegen_compile_fn)(const char* programs, size_t program_bytes, const char* target,
                                         const char* options, graft_codegen_sink sink, void* context);
 
-/// Name and version of the generator and its compiler: part of every kernel-cache key.
+/// Name, sources and compiler of the generator.
 typedef const char* (*graft_codegen_version_fn)(void);
 
 /// What each module exports.

@@ -151,8 +151,8 @@ BuiltEngine plan(FusedProgram program, const Target& target, const CompileOption
   if (!options.interpret) {
     // Asked between kernels, from any thread.
     const KernelProgress stop = [&](std::string_view) { return options.cancelled && options.cancelled(); };
-    build.compile_kernels = [stop](const std::string& programs, const Target& machine) {
-      return interruptible_kernel_code(programs, machine, stop);
+    build.compile_kernels = [stop, use = options.kernel_use](const std::string& programs, const Target& machine) {
+      return interruptible_kernel_code(programs, machine, stop, use);
     };
   }
   build.device = device_of(target, options);

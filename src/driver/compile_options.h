@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "modules/kernel_source.h"
 #include "plan/build_options.h"
 #include "target/target.h"
 
@@ -32,7 +33,7 @@ std::string_view name_of(Precision precision);
 /// The type that an f32 network is lowered to; undefined when it stays f32.
 DType low_type(Precision precision);
 
-/// Everything that changes the result of compiling, and two callbacks that do not.
+/// Everything that changes the result of compiling, and three callbacks that do not.
 struct CompileOptions {
   std::vector<std::string> targets;                      ///< names or texts of descriptions; none: this machine
   std::string device = "cpu";                            ///< what runs it here: cpu, cuda or cuda:N
@@ -45,6 +46,7 @@ struct CompileOptions {
   InputShapes shapes, min_shapes, opt_shapes, max_shapes;
   std::vector<std::string> disabled;
   Progress progress;
+  KernelUse kernel_use;             ///< told of the code of all kernels
   std::function<bool()> cancelled;  ///< true stops with a `cancelled` error at the next step
   double deadline = 0;              ///< seconds after which compiling stops with a `cancelled` error; 0: never
 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/kernel_source.h"
 
-#include <sys/stat.h>
-
 #include <atomic>
 #include <cstring>
 #include <exception>
@@ -13,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/source_identity.h"
 #include "codegen/codegen.h"
 #include "modules/open_module.h"
 #include "runtime/kernel_cache.h"
@@ -25,23 +24,14 @@ std::atomic<uint64_t> compilations{0};
 /// A code generator module: where it is, and its functions once it was opened.
 struct Generator {
   std::string name;
-  std::string path;      ///< empty when there is no file
-  std::string identity;  ///< path, size and time of the file: another build of it is another generator
+  std::string path;  ///< empty when there is no file
   std::mutex mutex;
   std::atomic<bool> told{false};  ///< that it cannot be opened
   graft_codegen_compile_fn compile = nullptr;
   graft_codegen_version_fn version = nullptr;
 
-  void find_file();
   void open();
 };
-
-void Generator::find_file() {
-  path = find_module(name);
-  struct stat status {};
-  if (path.empty() || stat(path.c_str(), &status) != 0) return;
-  identity = fmt::format("{} {} {}.{}", name, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-}
 
 /// Opens the module; throws a device error that says what is missing.
 void Generator::open() {
@@ -59,10 +49,8 @@ void Generator::open() {
 Generator& generator_for(const Target& target) {
   static Generator* generators = [] {
     auto* made = new Generator[2];
-    made[0].name = "llvm";
-    made[1].name = "cuda";
-    made[0].find_file();
-    made[1].find_file();
+    made[0].name = "llvm", made[0].path = find_module("llvm");
+    made[1].name = "cuda", made[1].path = find_module("cuda");
     return made;
   }();
   return generators[target.kind == TargetKind::kCuda ? 1 : 0];
@@ -122,10 +110,12 @@ Received generate(const std::string& programs, const Target& target, const char*
   return received;
 }
 
-/// What code depends on, beside the programs: the widths of the machine, not the size of the team.
-std::string target_key(Target target) {
+/// What code depends on, beside the programs: the generator's sources, whether its module is there or not, and the
+/// instructions of the machine. What else is known of a CPU has gone into the programs.
+std::string code_key(Target target, const std::string& programs) {
   target.threads = 1;
-  return print(target);
+  if (target.kind == TargetKind::kCpu) target.name.clear(), target.l1_bytes = target.l2_bytes = target.l3_bytes = 0;
+  return kernel_key({generator_identity(), print(target), programs});
 }
 
 /// The process's cache; a problem with it is told once.
@@ -140,21 +130,26 @@ KernelCache& cache() {
 
 }  // namespace
 
+std::string generator_identity() { return GRAFT_VERSION " " GRAFT_SOURCES; }
+
 std::vector<std::byte> kernel_code(const std::string& programs, const Target& target) {
   return interruptible_kernel_code(programs, target, {});
 }
 
 std::vector<std::byte> interruptible_kernel_code(const std::string& programs, const Target& target,
-                                                 const KernelProgress& progress) {
-  const Generator& generator = generator_for(target);
-  const std::string key = kernel_key({GRAFT_VERSION, generator.identity, target_key(target), programs});
-  if (auto known = cache().find(key)) return *std::move(known);
+                                                 const KernelProgress& progress, const KernelUse& use) {
+  const std::string key = code_key(target, programs);
+  if (auto known = cache().find(key)) {
+    if (use) use(key, *known);
+    return *std::move(known);
+  }
   const Received received = generate(programs, target, "", progress);
   // A GPU's code begins with what its launches need to know, and an empty line.
   const std::string whole = received.launch.empty() ? "" : received.launch + "\n" + received.code;
   const auto bytes = std::as_bytes(std::span(whole.empty() ? received.code : whole));
   GRAFT_CHECK(!bytes.empty(), "the code generator reported success and gave no code");
   cache().store(key, bytes);
+  if (use) use(key, bytes);
   return {bytes.begin(), bytes.end()};
 }
 
@@ -163,8 +158,8 @@ std::string kernel_source_text(const std::string& programs, const Target& target
 }
 
 TimingCache timing_cache(const Target& target, const std::string& machine) {
-  const auto key_of = [machine, identity = generator_for(target).identity](const std::string& key) {
-    return kernel_key({"timing", GRAFT_VERSION, identity, machine, key});
+  const auto key_of = [machine, kind = print(target)](const std::string& key) {
+    return kernel_key({"timing", generator_identity(), kind, machine, key});
   };
   return {.find = [key_of](const std::string& key) -> std::optional<double> {
             const auto bytes = cache().find(key_of(key));

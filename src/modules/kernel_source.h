@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,10 +23,16 @@ std::vector<std::byte> kernel_code(const std::string& programs, const Target& ta
 /// stops. Called from the thread that compiles, or on its behalf, one call at a time; may throw.
 using KernelProgress = std::function<bool(std::string_view finished)>;
 
-/// kernel_code that asks `progress` unless the code comes from the cache. Throws Error{cancelled} when that says stop,
-/// and what it throws; then nothing is in the cache.
+/// Told of all code that is used, with its key in the kernel cache; from any thread, several at a time.
+using KernelUse = std::function<void(const std::string& key, std::span<const std::byte> code)>;
+
+/// kernel_code that asks `progress` unless the code comes from the cache, and tells `use`. Throws Error{cancelled} when
+/// `progress` says stop, and what it throws; then nothing is in the cache.
 std::vector<std::byte> interruptible_kernel_code(const std::string& programs, const Target& target,
-                                                 const KernelProgress& progress);
+                                                 const KernelProgress& progress, const KernelUse& use = {});
+
+/// What made the code that kernel keys name, whether its module is there or not.
+std::string generator_identity();
 
 /// What the generator makes of the programs on the way to code, for inspection: LLVM IR or CUDA C++.
 std::string kernel_source_text(const std::string& programs, const Target& target);

@@ -11,12 +11,18 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/own_path.h"
+#include "base/source_identity.h"
 
 namespace graft {
+namespace {
+
+constexpr std::string_view kVersion = GRAFT_VERSION " " GRAFT_SOURCES;
+
+}  // namespace
 
 std::string find_module(const std::string& name) {
   const std::string folder = directory_of(own_path());
-  for (const char* place : {"", "/../lib", "/../lib64"}) {
+  for (const char* place : {"", "/../" GRAFT_LIBRARY_FOLDER, "/../lib", "/../lib64"}) {
     std::string candidate = fmt::format("{}{}/libgraft_{}.so", folder, place, name);
     struct stat status {};
     if (stat(candidate.c_str(), &status) == 0) return candidate;
@@ -36,8 +42,9 @@ void* open_module(const std::string& name, const std::string& path) {
   const auto version = reinterpret_cast<VersionFunction>(dlsym(module, "graft_module_version"));
   const std::string_view found = version ? version() : "another version";
   GRAFT_USER_CHECK(
-      found == GRAFT_VERSION, kDevice,
-      fmt::format("it is of {}, this is {}: install the library and its modules together", found, GRAFT_VERSION), path);
+      found == kVersion, kDevice,
+      fmt::format("it is of {}, this is {}: build and install the library and its modules together", found, kVersion),
+      path);
   return module;
 }
 

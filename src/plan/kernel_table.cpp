@@ -12,6 +12,11 @@
 #include "base/hash.h"
 
 namespace graft {
+namespace {
+
+constexpr size_t kKernelsOfUnit = 4, kMostUnits = 16;
+
+}  // namespace
 
 int compiling_threads(const BuildOptions& options) {
   if (options.target.kind == TargetKind::kCuda) return available_threads();
@@ -41,9 +46,9 @@ int KernelTable::add(tile::Program program) {
 void KernelTable::compile(const BuildOptions& options, Engine& engine) {
   engine.kernels = kernels_;
   if (kernels_.empty()) return;
-  // Units of nearly equal text, so that all threads compile; the same for any number of threads that a plan is run
-  // with, since the kernel cache knows units.
-  const size_t count = std::min(kernels_.size(), static_cast<size_t>(available_threads()));
+  // Units of nearly equal text, so that all threads compile; the same on every machine, since the kernel cache knows
+  // units.
+  const size_t count = std::clamp<size_t>(kernels_.size() / kKernelsOfUnit, 1, kMostUnits);
   std::vector<Unit> units(count);
   std::vector<int> order(kernels_.size());
   for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int>(k);

@@ -23,22 +23,14 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "runtime/kernel_entry.h"
 
 namespace graft {
 namespace {
 
-constexpr char kMagic[8] = {'G', 'R', 'A', 'F', 'T', 'K', 'R', '1'};
 constexpr std::string_view kEntrySuffix = ".kernel";
 constexpr std::string_view kTemporarySuffix = ".tmp";
-constexpr uint64_t kLargestEntry = uint64_t{1} << 30;
 constexpr int64_t kStaleSeconds = 3600;
-
-/// How an entry begins; key and code follow. The checksum covers the sizes, the key and the code.
-struct EntryHeader {
-  char magic[8];
-  uint64_t checksum_high, checksum_low;
-  uint64_t key_bytes, code_bytes;
-};
 
 /// Closes a file descriptor on every way out.
 struct OwnedDescriptor {
@@ -47,12 +39,6 @@ struct OwnedDescriptor {
     if (value >= 0) ::close(value);
   }
 };
-
-Hash128 checksum_of(const EntryHeader& header, std::string_view key, std::span<const std::byte> code) {
-  Hasher hasher;
-  hasher.add(static_cast<int64_t>(header.key_bytes)).add(static_cast<int64_t>(header.code_bytes));
-  return hasher.add(key).add(code).finish();
-}
 
 /// Logs a warning the first time that `subject` comes up in this process.
 void warn_once(const std::string& subject, const std::string& message) {
@@ -99,26 +85,26 @@ std::string why_not_ours(const struct stat& status) {
   return "";
 }
 
+/// The same for a directory that root shares with all users: why not only root can have put the file there.
+std::string why_not_roots(const struct stat& status) {
+  if (status.st_uid != 0) return fmt::format("belongs to user {}", status.st_uid);
+  if ((status.st_mode & 07022u) != 0) return fmt::format("others may change it (mode {:04o})", status.st_mode & 07777u);
+  if (S_ISREG(status.st_mode) && status.st_nlink > 1) return "has a second name";
+  return "";
+}
+
 /// The entry's code, or nothing when the file is not a whole entry for this key. `is_other`: it is one for another.
 std::optional<std::vector<std::byte>> read_entry(int descriptor, std::string_view key, bool& is_other) {
   struct stat status;
-  EntryHeader header;
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  if (!read_all(descriptor, &header, sizeof header)) return std::nullopt;
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) return std::nullopt;
-  if (header.key_bytes > kLargestEntry || header.code_bytes > kLargestEntry) return std::nullopt;
-  if (static_cast<uint64_t>(status.st_size) != sizeof header + header.key_bytes + header.code_bytes) {
-    return std::nullopt;
-  }
-  std::string stored(header.key_bytes, '\0');
-  std::vector<std::byte> code(header.code_bytes);
-  if (!read_all(descriptor, stored.data(), stored.size()) || !read_all(descriptor, code.data(), code.size())) {
-    return std::nullopt;
-  }
-  if (checksum_of(header, stored, code) != Hash128{header.checksum_high, header.checksum_low}) return std::nullopt;
-  is_other = stored != key;
+  if (static_cast<uint64_t>(status.st_size) > 2 * kLargestKernelEntry) return std::nullopt;
+  std::vector<std::byte> bytes(static_cast<size_t>(status.st_size));
+  if (!read_all(descriptor, bytes.data(), bytes.size())) return std::nullopt;
+  const auto entry = decode_kernel_entry(bytes);
+  if (!entry || entry->bytes != bytes.size()) return std::nullopt;
+  is_other = entry->key != key;
   if (is_other) return std::nullopt;
-  return code;
+  return std::vector<std::byte>(entry->code.begin(), entry->code.end());
 }
 
 /// Calls `visit(name, status)` for each regular file of the directory.
@@ -233,12 +219,14 @@ void KernelCache::open_directory() {
   }
   struct stat status;
   if (::fstat(opened.value, &status) != 0) return refuse(std::strerror(errno));
-  if (status.st_uid != ::geteuid()) {
+  if (status.st_uid != ::geteuid() && status.st_uid != 0) {
     return refuse(
         fmt::format("it belongs to user {}, and code in it could be anybody's; set GRAFT_CACHE to a "
                     "directory of your own",
                     status.st_uid));
   }
+  shared_ = status.st_uid == 0 && (status.st_mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH);
+  if (status.st_uid != ::geteuid()) writable_.store(false, std::memory_order_relaxed);  // for root to fill
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return refuse(fmt::format("others may write to it (mode {:04o}); run `chmod 700 '{}'` after checking its contents",
                               status.st_mode & 07777u, directory_));
@@ -270,7 +258,8 @@ std::optional<std::vector<std::byte>> KernelCache::find(std::string_view key) {
     return std::nullopt;
   }
   struct stat status;
-  const std::string problem = ::fstat(file.value, &status) == 0 ? why_not_ours(status) : std::strerror(errno);
+  const auto why_not = shared_ ? why_not_roots : why_not_ours;
+  const std::string problem = ::fstat(file.value, &status) == 0 ? why_not(status) : std::strerror(errno);
   if (!problem.empty()) {
     warn_once(directory_ + " entries",
               fmt::format("the kernel cache '{}': the entry {} {}; such entries are removed and made anew", directory_,
@@ -292,12 +281,12 @@ std::optional<std::vector<std::byte>> KernelCache::find(std::string_view key) {
 
 void KernelCache::store(std::string_view key, std::span<const std::byte> code) {
   if (descriptor_ < 0 || !writable_.load(std::memory_order_relaxed)) return;
-  const uint64_t bytes = sizeof(EntryHeader) + key.size() + code.size();
-  if (bytes > limit_ || key.size() > kLargestEntry || code.size() > kLargestEntry) return;
+  if (key.size() + code.size() > std::min<uint64_t>(limit_, kLargestKernelEntry)) return;
+  const std::vector<std::byte> entry = encode_kernel_entry(key, code);
   const std::lock_guard lock(mutex_);
-  make_room(bytes);
-  if (write_entry(entry_name(key), key, code)) {
-    *total_ += bytes;
+  make_room(entry.size());
+  if (write_entry(entry_name(key), entry)) {
+    *total_ += entry.size();
   } else if (errno == ENOENT) {
     log(LogLevel::kReason, "kernel cache '{}': somebody emptied it while an entry was being written", directory_);
   } else {
@@ -316,13 +305,8 @@ void KernelCache::cannot_store(int code) {
 }
 
 /// Writes beside the entry and renames; false with errno set, and nothing left, when that fails.
-bool KernelCache::write_entry(const std::string& name, std::string_view key, std::span<const std::byte> code) {
+bool KernelCache::write_entry(const std::string& name, std::span<const std::byte> entry) {
   static std::atomic<uint64_t> counter{0};
-  EntryHeader header{{}, 0, 0, key.size(), code.size()};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  const Hash128 checksum = checksum_of(header, key, code);
-  header.checksum_high = checksum.high;
-  header.checksum_low = checksum.low;
   const std::string temporary = fmt::format("{}-{}-{}{}", name, ::getpid(), counter.fetch_add(1), kTemporarySuffix);
   const int flags = O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW;
   OwnedDescriptor file{::openat(descriptor_, temporary.c_str(), flags, 0600)};
@@ -331,8 +315,8 @@ bool KernelCache::write_entry(const std::string& name, std::string_view key, std
     file.value = ::openat(descriptor_, temporary.c_str(), flags, 0600);
   }
   if (file.value < 0) return false;
-  const bool written = write_all(file.value, &header, sizeof header) && write_all(file.value, key.data(), key.size()) &&
-                       write_all(file.value, code.data(), code.size()) &&
+  const bool written = write_all(file.value, entry.data(), entry.size()) &&
+                       (!shared_ || ::fchmod(file.value, 0644) == 0) &&
                        ::renameat(descriptor_, temporary.c_str(), descriptor_, name.c_str()) == 0;
   if (written) return true;
   const int failure = errno;

@@ -31,7 +31,8 @@ struct CacheEntry {
 /// others own or may write to, or below one in which they could replace it, is not used at all (the cache then finds
 /// and stores nothing, and `problem` says why), and of the entries only those that the opened file shows to be this
 /// user's, closed to others and of one name. So what somebody planted while a directory was open to others is not used
-/// after it was closed either. A secret to sign entries with would add nothing: whoever can read files of this user's
+/// after it was closed either. A directory of root's that nobody else may write to is for all users: they read
+/// it, root alone stores. A secret to sign entries with would add nothing: whoever can read files of this user's
 /// mode 0600 can write its entries too. No failure of the file system stops a run: it is logged once. Safe from any
 /// thread and with other processes on the same directory; entries are complete or absent, even when a process is
 /// killed.
@@ -76,7 +77,7 @@ class KernelCache {
   void open_directory();
   void refuse(std::string problem);
   void cannot_store(int code);
-  bool write_entry(const std::string& name, std::string_view key, std::span<const std::byte> code);
+  bool write_entry(const std::string& name, std::span<const std::byte> entry);
   void make_room(uint64_t added);
   void remove_stale_temporaries() const;
 
@@ -84,6 +85,7 @@ class KernelCache {
   uint64_t limit_;
   int descriptor_ = -1;  ///< of the directory as it was checked
   std::string problem_;
+  bool shared_ = false;  ///< root's, for all users
   std::atomic<bool> writable_{true};
   std::mutex mutex_;
   std::optional<uint64_t> total_;  ///< about the bytes of all entries; counted anew when it reaches the limit

@@ -23,6 +23,7 @@ void add_opt(CLI::App& app, Action& action);
 void add_ops(CLI::App& app, Action& action);
 void add_env(CLI::App& app, Action& action);
 void add_cache(CLI::App& app, Action& action);
+void add_kernel_archives(CLI::App& cache, Action& action);  ///< of `graft cache`
 void add_help(CLI::App& app, Action& action);
 
 /// Which command or option of a command line that was not understood does not exist, and which one was probably meant;

@@ -165,8 +165,9 @@ void add_env(CLI::App& app, Action& action) {
 }
 
 void add_cache(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("cache", "the cache of compiled kernels: list, size, clear");
+  CLI::App* sub = app.add_subcommand("cache", "the cache of compiled kernels: list, size, clear, export, import");
   sub->require_subcommand(1);
+  add_kernel_archives(*sub, action);
   sub->add_subcommand("list", "its entries, the least recently used first")->callback([&action] {
     action = list_cache;
   });

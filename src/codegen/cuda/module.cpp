@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/source_identity.h"
 #include "codegen/codegen.h"
 #include "codegen/cuda/kernel_writer.h"
 #include "codegen/cuda/nvrtc.h"
@@ -20,7 +21,7 @@
 namespace graft::cuda {
 namespace {
 
-constexpr const char* kGenerator = "graft-cuda 7";
+constexpr const char* kGenerator = "graft-cuda " GRAFT_SOURCES;
 
 bool has_word(std::string_view options, std::string_view word) {
   while (!options.empty()) {

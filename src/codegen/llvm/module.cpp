@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/source_identity.h"
 #include "codegen/codegen.h"
 #include "codegen/llvm/emit_object.h"
 
@@ -51,4 +52,4 @@ extern "C" int graft_codegen_compile(const char* programs, size_t program_bytes,
   return graft_codegen_failed;
 }
 
-extern "C" const char* graft_codegen_version(void) { return "graft-llvm 3, LLVM " LLVM_VERSION_STRING; }
+extern "C" const char* graft_codegen_version(void) { return "graft-llvm " GRAFT_SOURCES ", LLVM " LLVM_VERSION_STRING; }

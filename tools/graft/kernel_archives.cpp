@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft cache export, import: the kernels of a plan, for machines without a code generator.
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <mutex>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "commands.h"
+#include "console.h"
+#include "driver/compile.h"
+#include "driver/load.h"
+#include "modules/kernel_source.h"
+#include "model_options.h"
+#include "output.h"
+#include "runtime/kernel_archive.h"
+#include "runtime/kernel_cache.h"
+
+namespace graft {
+namespace {
+
+/// The kernels that the plan's records ask for, generated for their machines as loading would; those that are in the
+/// cache are taken from there.
+KernelArchive kernels_of(const Plan& plan, std::vector<std::string>& machines) {
+  KernelArchive archive{.generator = generator_identity(), .kernels = {}};
+  std::mutex mutex;
+  CompileOptions options = options_of(plan);
+  options.cancelled = interrupted;
+  options.kernel_use = [&](const std::string& key, std::span<const std::byte> code) {
+    const std::lock_guard lock(mutex);
+    archive.kernels.emplace(key, std::vector<std::byte>(code.begin(), code.end()));
+  };
+  for (const Record& record : plan.records) {
+    const Target target = parse_target(record.target);
+    const std::string missing = why_no_generator(target);
+    GRAFT_USER_CHECK(missing.empty(), kDevice, missing, target.name);
+    build(plan, target, options);
+    machines.push_back(target.name);
+  }
+  return archive;
+}
+
+int export_kernels(const std::string& path, const std::string& output) {
+  check_output("-o", output, {path});
+  check_no_terminal("-o", output, "code");
+  std::vector<std::string> machines;
+  const KernelArchive archive = kernels_of(open_plan(path), machines);
+  const std::vector<std::byte> bytes = write_kernel_archive(archive);
+  write_output(output, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  print_to(message_stream(output), "{}: {} units of kernels, {}, for {}\n", output, archive.kernels.size(),
+           bytes_text(static_cast<double>(bytes.size())), fmt::join(machines, " and "));
+  return 0;
+}
+
+int import_kernels(const std::string& path, bool trust) {
+  if (!trust) {
+    throw UsageError(fmt::format("{} holds code that will run with your rights; give --trust if you trust whoever "
+                                 "made it and whoever could have changed it on the way", path));
+  }
+  const auto file = MappedFile::open(path);
+  const KernelArchive archive = read_kernel_archive(file->bytes(), path);
+  GRAFT_USER_CHECK(archive.generator == generator_identity(), kInvalidArgument,
+                   fmt::format("its kernels were made by graft {}, this is {}: export them with this version",
+                               archive.generator, generator_identity()), path);
+  KernelCache cache;
+  if (!cache.problem().empty()) throw Error(ErrorKind::kDevice, cache.problem(), cache.directory());
+  for (const auto& [key, code] : archive.kernels) {
+    cache.store(key, code);
+    GRAFT_USER_CHECK(cache.find(key), kDevice, "the cache keeps nothing new: set GRAFT_CACHE to a folder that you can "
+                     "write to and that has room", cache.directory());
+  }
+  print_to(stdout, "{} units of kernels are in {}\n", archive.kernels.size(), cache.directory());
+  return 0;
+}
+
+}  // namespace
+
+void add_kernel_archives(CLI::App& cache, Action& action) {
+  const auto plan = std::make_shared<std::string>(), output = std::make_shared<std::string>();
+  CLI::App* to =
+      cache.add_subcommand("export", "write the kernels of a plan to a file, for machines that cannot make them");
+  to->add_option("PLAN", *plan, "a plan")->required()->type_name("FILE");
+  to->add_option("-o,--output", *output, "where they go")->required()->type_name("FILE");
+  to->footer("\nExample: graft cache export model.graft -o model.kernels");
+  to->callback([=, &action] { action = [=] { return export_kernels(*plan, *output); }; });
+
+  const auto trust = std::make_shared<bool>(false);
+  CLI::App* from = cache.add_subcommand("import", "take exported kernels into the cache; they are code");
+  from->add_option("FILE", *plan, "what `graft cache export` wrote")->required()->type_name("FILE");
+  from->add_flag("--trust", *trust, "run this code: whoever made the file is trusted");
+  from->footer("\nExample: GRAFT_CACHE=/opt/model/kernels graft cache import model.kernels --trust");
+  from->callback([=, &action] { action = [=] { return import_kernels(*plan, *trust); }; });
+}
+
+}  // namespace graft
