@@ -97,6 +97,19 @@ def disturbed(model, types, values, generator):
     return result
 
 
+def disturbed_arguments(model, inputs, generator):
+    """A network of one node and its inputs with each floating-point element moved by at most two units in its last
+    place: for a sum of many that is what adding in another order does."""
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    for tensor in result.graph.initializer:
+        value = numpy_helper.to_array(tensor)
+        if value.dtype.kind == "f" and value.size:
+            tensor.CopyFrom(numpy_helper.from_array(value + movement(value, generator), tensor.name))
+    return result, {name: value + movement(value, generator) if value.dtype.kind == "f" and value.size else value
+                    for name, value in inputs.items()}
+
+
 def movement(value, generator):
     finite = np.where(np.isfinite(value), np.abs(value.astype(np.float64)), 0)
     largest = np.finfo(value.dtype).max

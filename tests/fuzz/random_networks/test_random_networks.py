@@ -140,3 +140,19 @@ def test_an_infinity_of_weight_zero_is_open_and_nothing_else_of_a_resize():
     for x, differs in ((np.float32([-np.inf, 1]), "1 of 3"), (np.float32([-1, 1]), "2 of 3")):
         ignored, allowed = open_elements(node, {"x": x}, expected, actual, None)
         assert differs in comparison.difference(expected, actual, allowed, ignored)
+
+
+def test_a_long_sum_may_be_added_in_another_order_and_no_more():
+    weights = np.random.default_rng(1).standard_normal(16384).astype(np.float32)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    model = network([node], [("x", TensorProto.FLOAT, [1, 16384])], [("y", TensorProto.FLOAT, [1])])
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    x, generator = np.full((1, 16384), 0.5, np.float32), np.random.default_rng(0)
+    runs = []
+    for _ in range(8):
+        moved, inputs = networks.disturbed_arguments(model, {"x": x}, generator)
+        runs.append(inputs["x"].astype(float) @ numpy_helper.to_array(moved.graph.initializer[0]))
+    expected = (x.astype(float) @ weights).astype(np.float32)
+    allowed = 4 * comparison.spread(expected, runs)
+    assert 1e-6 < allowed.max() < 1e-3
+    assert comparison.difference(expected, expected + np.float32(1e-2), allowed)
