@@ -104,7 +104,7 @@ class Tree:
         # Indices beyond the end of a vector end the run instead of reading what happens to be there.
         command = ["cmake", "-G", "Ninja", "-S", self.sources, "-B", self.build,
                    "-DCMAKE_CXX_FLAGS=-w -D_GLIBCXX_ASSERTIONS",
-                   f"-DGRAFT_PYTHON_PREFIX={self.root}/.deps/venv"]
+                   f"-DGRAFT_PYTHON_PREFIX={self.root}/.deps/venv", "-DGRAFT_PYTHON=OFF"]
         if shutil.which("ccache"):
             command.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
