@@ -74,9 +74,13 @@ std::vector<LibraryCandidate> library_candidates(const LibraryInfo& library, con
   std::vector<LibraryCandidate> candidates;
   for (const LibrarySchedule& schedule : schedules) {
     auto match = match_library(region, schedule);
-    auto* matched = std::get_if<LibraryMatch>(&match);
-    if (matched) candidates.push_back({schedule, std::move(matched->layouts)});
+    if (auto* mismatch = std::get_if<std::string>(&match)) {
+      reason = std::move(*mismatch);
+    } else {
+      candidates.push_back({schedule, std::move(std::get<LibraryMatch>(match).layouts)});
+    }
   }
+  if (!candidates.empty()) reason.clear();
   return candidates;
 }
 

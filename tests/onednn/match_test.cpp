@@ -250,6 +250,16 @@ TEST(LibraryCandidates, name_the_reason_or_several_ways) {
   EXPECT_EQ(reason, "");
 }
 
+TEST(LibraryCandidates, none_without_a_reason) {
+  const ConvolutionGraph graph{"56, 1, 8, 9", "1, 1, 2, 2", "pads = [3, 3, 3, 3]", 1, 1};
+  const Region region = region_of(graph.text(), "conv");
+  std::vector<bool> constant(region.tensors.size());
+  constant[region.inputs[1]] = true;
+  std::string reason;
+  const auto found = library_candidates(*find_library("onednn"), region, constant, {}, find_target("x86-64-v3", 2), reason);
+  EXPECT_NE(found.empty(), reason.empty()) << found.size() << " " << reason;
+}
+
 TEST(LibraryCandidates, of_a_gpu_are_the_librarys_own_ways) {
   const ConvolutionGraph graph{"batch, 8, 14, 13", "32, 8, 3, 3", "", 8, 32};
   const Region region = region_of(graph.text(), "conv");

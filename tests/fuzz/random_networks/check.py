@@ -17,7 +17,7 @@ import comparison
 import networks
 from worker import Failure, Worker
 
-PROBES = 8
+PROBES = 24
 MOST_STEPS = 10**8  # some ten seconds of the interpreter's
 TARGETS = ("native", "x86-64-v3", "portable")  # of the generated kernels
 NEEDED_PASSES = frozenset(["infer", "inline_if", "fold_constants"])  # no If runs without them
