@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+LARGEST_TENSOR = 16384  # elements: what sources of networks keep to
 # Operators whose floating-point results are exact, or decided by comparing: they add no rounding of their own.
 EXACT = frozenset("""Abs ArgMax ArgMin Cast Ceil Clip Concat Constant ConstantOfShape Expand Flatten Floor Gather
     Identity If Max MaxPool Min Neg Pad ReduceMax ReduceMin Relu Reshape Round Shape Slice Squeeze Tile Transpose Trilu
@@ -123,9 +124,10 @@ def window_steps(model, types):
     steps = 0
     for node in model.graph.node:
         kernel = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "kernel_shape"), None)
-        if kernel and node.output[0] in types:
-            sizes = [dim.dim_value for dim in types[node.output[0]].tensor_type.shape.dim]
-            steps += math.prod(sizes) * math.prod(kernel)
+        if kernel:
+            known = types.get(node.output[0])
+            sizes = [dim.dim_value for dim in known.tensor_type.shape.dim] if known else [0]
+            steps += (math.prod(sizes) or LARGEST_TENSOR) * math.prod(kernel)
     return steps
 
 
