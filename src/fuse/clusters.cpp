@@ -8,6 +8,7 @@
 
 #include "fuse/attention.h"
 #include "fuse/contraction.h"
+#include "fuse/recomputation.h"
 #include "fuse/rewrite_region.h"
 
 namespace graft {
@@ -59,19 +60,6 @@ bool is_attention(Region region) {
   std::string reason;
   normalise(region);
   return find_attention(region, reason).has_value();
-}
-
-/// Whether a view does nothing but reorder axes, and leaves the last one where it is.
-bool reorders_rows(const Region& region) {
-  if (region.forms.size() != 1) return false;
-  const auto* compute = std::get_if<Compute>(&region.forms[0]);
-  if (!compute || compute->value->kind != ExprKind::kLoad || compute->axes.empty()) return false;
-  const std::vector<Expr>& from = compute->value->args;
-  if (from.size() != compute->axes.size() || !equal(from.back(), compute->axes.back().variable)) return false;
-  return std::all_of(compute->axes.begin(), compute->axes.end(), [&](const Axis& axis) {
-    const auto is_axis = [&](const Expr& index) { return equal(index, axis.variable); };
-    return std::count_if(from.begin(), from.end(), is_axis) == 1;
-  });
 }
 
 int operations_of(const Region& region) {
@@ -131,18 +119,54 @@ class Clustering {
   }
 
  private:
-  /// n's chain of element-wise consumers joins n's cluster. No value of the chain has a reader outside of it, so that
-  /// no way around leads back into the cluster.
+  /// n's chain of element-wise consumers joins n's cluster. No value of the chain but its last has a reader outside of
+  /// it, so that no way around leads back into the cluster.
   void absorb_consumers(int n) {
     const bool product = nodes_[n].kind == NodeKind::kContraction;
-    while (graph_.nodes[n].outputs.size() == 1) {
-      const int next = only_consumer(graph_.nodes[n].outputs[0]);
-      if (next < 0 || nodes_[next].kind != NodeKind::kMap || !why_map_is_apart(n, next).empty()) return;
-      if (!fits(result_.of_node[n], next)) return;
-      if (product && choices_.sums_with_rows && is_sum_for_rows(next)) return;
-      join(result_.of_node[n], next);
-      n = next;
+    for (;;) {
+      const std::vector<int> maps = maps_behind(n);
+      if (maps.empty()) return;
+      const auto is_sum = [&](int map) { return is_sum_for_rows(map); };
+      if (product && choices_.sums_with_rows && std::any_of(maps.begin(), maps.end(), is_sum)) return;
+      for (const int map : maps) join(result_.of_node[n], map);
+      n = maps.back();
     }
+  }
+
+  /// The next link of the chain behind n: the one map that reads its result; or several that read it and one another
+  /// until one result is left, as x -> sigmoid(x), x * sigmoid(x) does. Empty where there is none.
+  std::vector<int> maps_behind(int n) const {
+    constexpr size_t kMost = 8;  // maps, and readers of one value
+    std::vector<int> maps;
+    std::set<int> readers;  // of the results of n and of the maps, the first of the graph first
+    for (int made = n;;) {
+      if (graph_.nodes[made].outputs.size() != 1) return {};
+      const ValueId result = graph_.nodes[made].outputs[0];
+      if (is_output_[result] || consumers_[result].size() > kMost) return {};
+      readers.insert(consumers_[result].begin(), consumers_[result].end());
+      if (readers.empty() || maps.size() == kMost) return {};
+      made = *readers.begin();
+      readers.erase(readers.begin());
+      if (!can_follow(n, maps, made)) return {};
+      maps.push_back(made);
+      if (readers.empty()) return maps;
+    }
+  }
+
+  /// Whether the map joins the cluster of n together with others that come before it.
+  bool can_follow(int n, const std::vector<int>& maps, int map) const {
+    if (nodes_[map].kind != NodeKind::kMap) return false;
+    const auto reads = [&](int producer) {
+      const std::vector<ValueId>& inputs = graph_.nodes[map].inputs;
+      return std::find(inputs.begin(), inputs.end(), graph_.nodes[producer].outputs[0]) != inputs.end();
+    };
+    if (reads(n) && !why_map_is_apart(n, map).empty()) return false;
+    for (const int before : maps) {
+      if (reads(before) && !why_map_is_apart(before, map).empty()) return false;
+    }
+    Weight sum = weights_[result_.of_node[n]];
+    for (const int before : maps) sum = together(sum, weights_[result_.of_node[before]]);
+    return is_below_ceiling(together(sum, weights_[result_.of_node[map]]));
   }
 
   /// Whether a map reads two or more tensors of its result's size, and only a reduction of rows reads that.
@@ -167,11 +191,17 @@ class Clustering {
     int nodes = 0, operations = 0, inputs = 0;
   };
 
+  static Weight together(const Weight& a, const Weight& b) {
+    return {a.nodes + b.nodes, a.operations + b.operations, a.inputs + b.inputs - 1};
+  }
+  static bool is_below_ceiling(const Weight& weight) {
+    return weight.nodes <= RegionCeiling::kNodes && weight.operations <= RegionCeiling::kOperations &&
+           weight.inputs <= RegionCeiling::kInputs;
+  }
+
   /// Whether the cluster stays below the ceiling when that of the node joins it.
   bool fits(int cluster, int node) const {
-    const Weight &a = weights_[cluster], &b = weights_[result_.of_node[node]];
-    return a.nodes + b.nodes <= RegionCeiling::kNodes && a.operations + b.operations <= RegionCeiling::kOperations &&
-           a.inputs + b.inputs - 1 <= RegionCeiling::kInputs;
+    return is_below_ceiling(together(weights_[cluster], weights_[result_.of_node[node]]));
   }
 
   bool alone(int n) const { return result_.nodes[result_.of_node[n]].size() == 1; }
@@ -201,23 +231,39 @@ class Clustering {
   }
 
   /// Element-wise producers whose only reader is a row reduction join it, and those that only they read at their own
-  /// points.
+  /// points, unless the reduction would compute them too often.
   void absorb_producers() {
     for (size_t n = nodes_.size(); n-- > 0;) {
-      if (nodes_[n].kind == NodeKind::kRows) absorb_producers_of(static_cast<int>(n));
+      if (nodes_[n].kind != NodeKind::kRows) continue;
+      const int reader = static_cast<int>(n);
+      for (const ValueId value : graph_.nodes[n].inputs) {
+        RepeatedWork work{.times = value == kNoValue ? 1 : times_read_by(reader, value)};
+        absorb_producer(value, reader, work);
+      }
     }
   }
 
-  void absorb_producers_of(int reader) {
-    for (const ValueId value : graph_.nodes[reader].inputs) {
-      const int p = value == kNoValue ? -1 : graph_.value(value).producer;
-      if (p < 0 || nodes_[p].kind != NodeKind::kMap || !alone(p)) continue;
-      if (only_consumer(value) != reader || graph_.nodes[p].outputs.size() != 1) continue;
-      if (nodes_[reader].kind == NodeKind::kMap && !why_read_elsewhere(p, reader).empty()) continue;
-      if (!fits(result_.of_node[reader], p)) continue;
-      join(result_.of_node[reader], p);
-      absorb_producers_of(p);
+  /// The map that makes `value` joins its reader, and then those that make what it reads. `work` is what the reduction
+  /// behind them repeats.
+  void absorb_producer(ValueId value, int reader, RepeatedWork& work) {
+    const int p = value == kNoValue ? -1 : graph_.value(value).producer;
+    if (p < 0 || nodes_[p].kind != NodeKind::kMap || !alone(p)) return;
+    if (only_consumer(value) != reader || graph_.nodes[p].outputs.size() != 1) return;
+    if (nodes_[reader].kind == NodeKind::kMap && !why_read_elsewhere(p, reader).empty()) return;
+    if (!fits(result_.of_node[reader], p) || !work.take(nodes_[p].definition.region)) return;
+    join(result_.of_node[reader], p);
+    for (const ValueId input : graph_.nodes[p].inputs) absorb_producer(input, p, work);
+  }
+
+  /// How often a node reads each element of a value.
+  double times_read_by(int reader, ValueId value) const {
+    const NodeDefinition& definition = nodes_[reader].definition;
+    double times = 1;
+    for (size_t k = 0; k < definition.inputs.size(); ++k) {
+      if (graph_.nodes[reader].inputs[definition.inputs[k]] != value) continue;
+      times = std::max(times, times_read(definition.region, definition.region.inputs[k]));
     }
+    return times;
   }
 
   /// attention -> view that reorders rows, when nothing else reads the result: the rows are stored in that order.
@@ -278,6 +324,10 @@ class Clustering {
       return reason.empty() || !fits(result_.of_node[producer], consumer) ? std::string(kTooLarge) : reason;
     }
     if (!fits(result_.of_node[producer], consumer)) return std::string(kTooLarge);
+    RepeatedWork work{.times = times_read_by(consumer, value)};
+    if (!work.take(nodes_[producer].definition.region)) {
+      return fmt::format("the second would compute the first {:.3g} times", work.times);
+    }
     return fmt::format("the first runs with {}", partner(producer));
   }
 
@@ -294,7 +344,7 @@ class Clustering {
   void join(int cluster, int node) {
     const int old = result_.of_node[node];
     Weight &sum = weights_[cluster], &part = weights_[old];
-    sum = {sum.nodes + part.nodes, sum.operations + part.operations, sum.inputs + part.inputs - 1};
+    sum = together(sum, part);
     part = {};
     for (const int member : result_.nodes[old]) {
       result_.of_node[member] = cluster;
@@ -328,9 +378,26 @@ class Clustering {
 
 }  // namespace
 
+std::string apart_note(std::string_view producer, std::string_view producer_op, std::string_view consumer,
+                       std::string_view consumer_op, std::string_view reason) {
+  return fmt::format("fuse: '{}' ({}) and '{}' ({}) run apart: {}", producer, producer_op, consumer, consumer_op,
+                     reason);
+}
+
 std::string apart_note(const Node& producer, const Node& consumer, std::string_view reason) {
-  return fmt::format("fuse: '{}' ({}) and '{}' ({}) run apart: {}", producer.name, producer.op, consumer.name,
-                     consumer.op, reason);
+  return apart_note(producer.name, producer.op, consumer.name, consumer.op, reason);
+}
+
+bool reorders_rows(const Region& region) {
+  if (region.forms.size() != 1) return false;
+  const auto* compute = std::get_if<Compute>(&region.forms[0]);
+  if (!compute || compute->value->kind != ExprKind::kLoad || compute->axes.empty()) return false;
+  const std::vector<Expr>& from = compute->value->args;
+  if (from.size() != compute->axes.size() || !equal(from.back(), compute->axes.back().variable)) return false;
+  return std::all_of(compute->axes.begin(), compute->axes.end(), [&](const Axis& axis) {
+    const auto is_axis = [&](const Expr& index) { return equal(index, axis.variable); };
+    return std::count_if(from.begin(), from.end(), is_axis) == 1;
+  });
 }
 
 std::vector<DefinedNode> define_nodes(const Graph& graph) {

@@ -51,6 +51,11 @@ struct Clusters {
 
 /// `fuse: 'a' (MatMul) and 'b' (Softmax) run apart: reason`, the line for people.
 std::string apart_note(const Node& producer, const Node& consumer, std::string_view reason);
+std::string apart_note(std::string_view producer, std::string_view producer_op, std::string_view consumer,
+                       std::string_view consumer_op, std::string_view reason);
+
+/// Whether a region does nothing but reorder axes, and leaves the last one where it is.
+bool reorders_rows(const Region& region);
 
 Clusters cluster_nodes(const Graph& graph, const std::vector<DefinedNode>& nodes, const FusionChoices& choices);
 

@@ -42,12 +42,14 @@ std::optional<Contraction> find_contraction(const Reduce& reduce) {
   for (const Axis& axis : reduce.axes) {
     const int v = axis.variable->variable;
     const bool in_a = uses_variable(result.a, v), in_b = uses_variable(result.b, v);
-    if (!in_a && !in_b) return std::nullopt;
-    (in_a && in_b ? result.batch : in_a ? result.m : result.n).push_back(axis);
+    // An axis of one point that broadcasting left behind belongs to none of them.
+    if (!in_a && !in_b && !axis.extent.is(1)) return std::nullopt;
+    (in_a == in_b ? result.batch : in_a ? result.m : result.n).push_back(axis);
   }
   for (const Axis& axis : reduce.reduced) {
     const int v = axis.variable->variable;
-    if (!uses_variable(result.a, v) || !uses_variable(result.b, v)) return std::nullopt;
+    const bool folds = uses_variable(result.a, v) && uses_variable(result.b, v);
+    if (!folds && !axis.extent.is(1)) return std::nullopt;
     result.k.push_back(axis);
   }
   if (result.k.empty() || result.n.empty()) return std::nullopt;
