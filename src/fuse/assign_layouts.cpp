@@ -51,9 +51,68 @@ bool is_plain(const Region& region) {
   });
 }
 
+/// Where the neighbours in memory of a region's tensors go: for each tensor the dimension that is innermost in memory,
+/// -1 where none is. What a form defines inherits it from the loads that use most of its axes: the axis along which
+/// they read neighbours.
+class Neighbours {
+ public:
+  /// `innermost`: of the inputs, -1 for those that should not matter.
+  Neighbours(const Region& region, const std::vector<int>& innermost)
+      : dimension_(region.tensors.size(), -1) {
+    for (size_t i = 0; i < innermost.size(); ++i) dimension_[region.inputs[i]] = innermost[i];
+    for (const Form& form : region.forms) {
+      const int inherited = inherit(form);
+      for (const int tensor : defined_tensors(form)) dimension_[tensor] = inherited;
+    }
+  }
+
+  int dimension(int tensor) const { return dimension_[tensor]; }
+
+ private:
+  int inherit(const Form& form) const {
+    int most = 0, found = -1;
+    for_each_expr(form, [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) {
+        if (node->kind != ExprKind::kLoad || dimension_[node->tensor] < 0) return;
+        const int uses = count_axes(form, node);
+        const int axis = axis_of(axes_of(form), node->args[dimension_[node->tensor]]);
+        // Among equals the channels win: that is what a convolution wants.
+        if (axis < 0 || uses < most || (uses == most && found == kChannels)) return;
+        most = uses, found = axis;
+      });
+    });
+    return found;
+  }
+
+  /// How many axes of more than one point the load varies along.
+  static int count_axes(const Form& form, const Expr& load) {
+    const std::vector<Axis>& axes = axes_of(form);
+    return static_cast<int>(std::count_if(axes.begin(), axes.end(), [&](const Axis& axis) {
+      return !axis.extent.is(1) && uses_variable(load, axis.variable->variable);
+    }));
+  }
+
+  /// The axis that an index walks in steps of one, or else the first of those that it depends on; -1 for none.
+  static int axis_of(const std::vector<Axis>& axes, const Expr& index) {
+    const auto sum = affine(index);
+    int first = -1;
+    for (size_t d = axes.size(); d-- > 0;) {
+      const int variable = axes[d].variable->variable;
+      if (axes[d].extent.is(1) || !uses_variable(index, variable)) continue;
+      first = static_cast<int>(d);
+      if (sum && sum->coefficient(variable).is(1)) return first;
+    }
+    return first;
+  }
+
+  static constexpr int kChannels = 1;
+  std::vector<int> dimension_;
+};
+
 class LayoutAssignment {
  public:
-  explicit LayoutAssignment(FusedProgram& program) : program_(program), turned_(program.tensors.size()) {}
+  explicit LayoutAssignment(FusedProgram& program)
+      : program_(program), turned_(program.tensors.size()), convolved_(program.tensors.size()) {}
 
   void run() {
     find_fixed();
@@ -142,15 +201,41 @@ class LayoutAssignment {
     }
   }
 
-  /// A convolution's results are turned; so are those of a step that reads a turned tensor of their rank.
+  /// A convolution's results are turned; so is what is computed from them where its channels run along the neighbours
+  /// in memory of what its step reads, whichever way that came to lie so.
   void choose(const FusedStep& step) {
-    bool follows = is_convolution(step.region);
-    for (const int tensor : step.inputs) follows |= turned_[tensor];
+    const bool convolves = is_convolution(step.region);
+    const bool follows =
+        convolves || std::any_of(step.inputs.begin(), step.inputs.end(), [&](int t) { return convolved_[root_of(t)]; });
     if (!follows) return;
-    for (const int tensor : step.outputs) {
-      turned_[tensor] = turned_[tensor] || !fixed_[tensor];
-      for (const int view : views_[tensor]) turned_[view] = turned_[tensor];
+    std::vector<int> innermost;
+    for (const int tensor : step.inputs) innermost.push_back(innermost_of(tensor));
+    const Neighbours neighbours(step.region, innermost);
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      const int tensor = step.outputs[i];
+      convolved_[tensor] = true;
+      if (fixed_[tensor] || (!convolves && neighbours.dimension(step.region.outputs[i]) != 1)) continue;
+      turned_[tensor] = true;
+      for (const int view : views_[tensor]) turned_[view] = true;
     }
+  }
+
+  int root_of(int tensor) const {
+    while (program_.tensors[tensor].alias_of >= 0) tensor = program_.tensors[tensor].alias_of;
+    return tensor;
+  }
+
+  /// The innermost dimension in memory that has neighbours; -1 of constants, whose order kernels choose.
+  int innermost_of(int tensor) const {
+    const Shape& shape = program_.tensors[tensor].shape;
+    if (program_.tensors[tensor].constant) return -1;
+    Order order(shape.size());
+    for (size_t d = 0; d < shape.size(); ++d) order[d] = static_cast<int>(d);
+    if (turned_[tensor]) order = channels_last(shape.size());
+    for (size_t d = order.size(); d-- > 0;) {
+      if (!shape[static_cast<size_t>(order[d])].is(1)) return order[d];
+    }
+    return -1;
   }
 
   void turn(FusedStep& step) {
@@ -190,6 +275,7 @@ class LayoutAssignment {
 
   FusedProgram& program_;
   std::vector<bool> turned_, fixed_;
+  std::vector<bool> convolved_;                      ///< computed from a convolution's results
   std::map<int, std::vector<int>> views_;            ///< of a tensor, that are turned when it is
   std::vector<std::pair<size_t, size_t>> absorbed_;  ///< steps: the one that turns, the one that made what it turns
 };
