@@ -13,6 +13,7 @@
 #include "fuse/clusters.h"
 #include "fuse/contraction.h"
 #include "fuse/fused_program.h"
+#include "fuse/merge_attention.h"
 #include "fuse/rewrite_region.h"
 #include "fuse/split_step.h"
 
@@ -338,6 +339,7 @@ class Fusion {
 
 FusedProgram fuse(const Graph& graph, const FusionChoices& choices) {
   FusedProgram program = Fusion(graph, choices).run();
+  merge_attention(program);
   assign_layouts(program);
   for (const std::string& note : program.notes) log(LogLevel::kReason, "{}", note);
   return program;
