@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "fuse/attention.h"
+#include "fuse/contraction.h"
 #include "fuse/step_maker.h"
 
 namespace graft {
@@ -15,6 +17,60 @@ bool is_one_scalar(const Region& region) {
   });
   return scalars && std::count_if(region.forms.begin(), region.forms.end(),
                                   [](const Form& form) { return std::holds_alternative<Reduce>(form); }) <= 1;
+}
+
+/// Whether the form is a product of matrices, or a convolution.
+bool is_product(const Form& form) {
+  const auto* reduce = std::get_if<Reduce>(&form);
+  const auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
+  return contraction && !contraction->m.empty();
+}
+
+/// Whether products stand beside reductions in one region, and no strategy takes them together.
+bool holds_products(const Region& region) {
+  int reductions = 0;
+  bool product = false;
+  for (const Form& form : region.forms) {
+    if (!std::holds_alternative<Compute>(form) && !std::holds_alternative<Reduce>(form)) return false;
+    reductions += std::holds_alternative<Reduce>(form);
+    product = product || is_product(form);
+  }
+  std::string reason;
+  return product && reductions > 1 && !find_attention(region, reason);
+}
+
+/// A step for each product with the maps behind it, and for what lies between two products.
+std::vector<FusedStep> split_products(const FusedStep& step, std::vector<FusedTensor>& tensors) {
+  const Region& region = step.region;
+  std::vector<std::vector<Form>> groups(1);
+  bool has_product = false;
+  for (const Form& form : region.forms) {
+    const bool begins = is_product(form) || (has_product && std::holds_alternative<Reduce>(form));
+    if (begins && !groups.back().empty()) groups.emplace_back();
+    has_product = begins ? is_product(form) : has_product;
+    groups.back().push_back(form);
+  }
+  std::vector<int> last_reader(region.tensors.size(), -1);  // group
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (const Form& form : groups[g]) {
+      for (const int tensor : read_tensors(form)) last_reader[tensor] = static_cast<int>(g);
+    }
+  }
+  for (const int tensor : region.outputs) last_reader[tensor] = static_cast<int>(groups.size());
+  StepMaker maker(step, region, tensors);
+  std::vector<FusedStep> steps;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    std::vector<int> results;
+    for (const Form& form : groups[g]) {
+      for (const int tensor : defined_tensors(form)) {
+        if (last_reader[tensor] > static_cast<int>(g)) results.push_back(tensor);
+      }
+    }
+    steps.push_back(maker.make(groups[g], results));
+  }
+  steps.front().sources = step.sources;
+  steps.front().checks = step.checks;
+  return steps;
 }
 
 }  // namespace
@@ -34,8 +90,9 @@ std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tens
   normalise(normalised.region, context);
   const bool apart =
       normalised.region.forms.size() > 1 && !is_one_scalar(normalised.region) && common_axes(normalised.region).empty();
-  if (!apart) return {std::move(step)};
-  return split_forms(normalised, tensors);
+  if (apart) return split_forms(normalised, tensors);
+  if (holds_products(normalised.region)) return split_products(normalised, tensors);
+  return {std::move(step)};
 }
 
 }  // namespace graft
