@@ -2,32 +2,83 @@
 #include "library/split_region.h"
 
 #include <algorithm>
+#include <unordered_map>
 
+#include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
 #include "library/match_parts.h"
 
 namespace graft {
 namespace {
 
-/// A product and the one map behind it.
+/// A product and the map behind it.
 struct Parts {
   const Reduce* reduce = nullptr;
-  const Compute* map = nullptr;
-  Expr value;  ///< of the map, without roundings on the way
-  std::vector<MatchedPost> posts;
+  Compute map;
+  Expr value;              ///< of the map, without roundings on the way
+  std::vector<Expr> cuts;  ///< parts of the value through which all that is made of the product passes, it first
 };
 
-std::optional<Parts> parts_of(const Region& region) {
-  if (region.forms.size() != 2 || region.outputs.size() != 1) return std::nullopt;
-  Parts parts{.reduce = std::get_if<Reduce>(&region.forms[0]), .map = std::get_if<Compute>(&region.forms[1])};
-  if (!parts.reduce || !parts.map || parts.map->output != region.outputs[0]) return std::nullopt;
-  const DType type = region.tensors[region.outputs[0]].type;
-  parts.value = without_roundings(parts.map->value, type);
-  Expr product;
-  for_each(parts.value, [&](const Expr& node) {
-    if (node->kind == ExprKind::kLoad && node->tensor == parts.reduce->outputs[0]) product = node;
+/// The maps behind the reduction as one, every value of theirs computed once; nothing when there are other forms.
+std::optional<Compute> only_map(const Region& region) {
+  std::vector<Compute> maps;
+  for (size_t f = 1; f < region.forms.size(); ++f) {
+    const auto* map = std::get_if<Compute>(&region.forms[f]);
+    if (!map) return std::nullopt;
+    maps.push_back(*map);
+  }
+  if (maps.empty() || maps.back().output != region.outputs[0]) return std::nullopt;
+  for (size_t m = maps.size() - 1; m-- > 0;) maps.back().value = inlined(maps.back().value, maps[m]);
+  return maps.back();
+}
+
+/// Nodes of `value` over the product without which nothing of the product is in it, the product first, `value` left
+/// out: those that no use of an earlier node goes past.
+std::vector<Expr> cuts_of(const Expr& value, int product) {
+  std::vector<Expr> nodes;                          // that depend on the product, arguments before users
+  std::unordered_map<const ExprNode*, size_t> place;  // in that order
+  std::vector<size_t> last_use;
+  for_each(value, [&](const Expr& node) {
+    bool depends = node->kind == ExprKind::kLoad && node->tensor == product;
+    for (const Expr& arg : node->args) {
+      const auto used = place.find(arg.get());
+      if (used == place.end()) continue;
+      depends = true;
+      last_use[used->second] = nodes.size();
+    }
+    if (!depends) return;
+    place[node.get()] = nodes.size();
+    nodes.push_back(node);
+    last_use.push_back(nodes.size());
   });
-  if (!product || !match_posts(region, type, parts.value, product, parts.posts).empty()) return std::nullopt;
+  std::vector<Expr> cuts;
+  size_t reach = 0;  // the last use of what comes before
+  for (size_t n = 0; n + 1 < nodes.size(); ++n) {
+    if (reach <= n && nodes[n]->type == DType::kFloat32) cuts.push_back(nodes[n]);
+    reach = std::max(reach, last_use[n]);
+  }
+  return cuts;
+}
+
+std::optional<Parts> parts_of(const Region& region) {
+  if (region.forms.size() < 2 || region.outputs.size() != 1) return std::nullopt;
+  const auto* reduce = std::get_if<Reduce>(&region.forms[0]);
+  if (!reduce || !find_contraction(*reduce)) return std::nullopt;
+  auto map = only_map(region);
+  if (!map) return std::nullopt;
+  Parts parts{.reduce = reduce, .map = std::move(*map), .value = {}, .cuts = {}};
+  parts.value = without_roundings(parts.map.value, region.tensors[region.outputs[0]].type);
+  // Loads of the product are one node.
+  Expr product;
+  bool same = true;
+  parts.value = transform(parts.value, [&](const Expr& node) -> Expr {
+    if (node->kind != ExprKind::kLoad || node->tensor != reduce->outputs[0]) return {};
+    if (!product) product = node;
+    same = same && equal(product, node);
+    return product;
+  });
+  if (!product || !same) return std::nullopt;
+  parts.cuts = cuts_of(parts.value, product->tensor);
   return parts;
 }
 
@@ -59,23 +110,24 @@ std::vector<size_t> keep_used(Region& region) {
 
 }  // namespace
 
-std::optional<size_t> count_posts(const Region& region) {
+size_t count_cuts(const Region& region) {
   const auto parts = parts_of(region);
-  return parts ? std::optional(parts->posts.size()) : std::nullopt;
+  return parts ? parts->cuts.size() : 0;
 }
 
-std::optional<RegionParts> split_region(const Region& region, size_t posts) {
+std::optional<RegionParts> split_region(const Region& region, size_t cut) {
   const auto parts = parts_of(region);
-  if (!parts || posts >= parts->posts.size() || !parts->posts[posts].before) return std::nullopt;
-  const Expr& between = parts->posts[posts].before;
+  if (!parts || cut >= parts->cuts.size()) return std::nullopt;
+  const Expr& between = parts->cuts[cut];
   const TensorDecl& result = region.tensors[region.outputs[0]];
   RegionParts made{.product = region, .rest = region};
-  std::get<Compute>(made.product.forms[1]).value = make_cast(result.type, between);
+  Compute map = parts->map;
+  map.value = make_cast(result.type, between);
+  made.product.forms = {*parts->reduce, map};
   made.product.tensors[region.outputs[0]].name += ".product";
   const int link = static_cast<int>(region.tensors.size());
   made.rest.tensors.push_back(made.product.tensors[region.outputs[0]]);
   made.rest.inputs.push_back(link);
-  Compute map = *parts->map;
   std::vector<Expr> point;
   for (const Axis& axis : map.axes) point.push_back(axis.variable);
   const Expr load = make_cast(between->type, make_load(link, result.type, point));

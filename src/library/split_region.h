@@ -9,9 +9,9 @@
 
 namespace graft {
 
-/// The operations that follow the product of a normalised region, as far as libraries know any of them; nothing when
-/// the region is no product followed by one map.
-std::optional<size_t> count_posts(const Region& region);
+/// In how many places a normalised region can be cut: right behind its product, and behind each operation after it
+/// through which all that is made of the product passes. 0 when it is no product followed by maps.
+size_t count_cuts(const Region& region);
 
 /// A region in two: `product` ends after the first operations, `rest` is a map that reads its result.
 struct RegionParts {
@@ -20,8 +20,7 @@ struct RegionParts {
   std::vector<size_t> product_inputs, rest_inputs;  ///< which inputs of the whole they have, that last one left out
 };
 
-/// Cuts a normalised region after `posts` of its operations, less than count_posts gave. Nothing where no value of the
-/// region is what they give.
-std::optional<RegionParts> split_region(const Region& region, size_t posts);
+/// Cuts a normalised region in one of its places, the first right behind the product; nothing where there is none.
+std::optional<RegionParts> split_region(const Region& region, size_t cut);
 
 }  // namespace graft

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/choose_ways.h"
 
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
@@ -8,8 +9,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "fuse/rewrite_region.h"
+#include "plan/estimate_ways.h"
 #include "plan/split_for_library.h"
 #include "plan/tuner.h"
+#include "plan/ways.h"
 
 namespace graft {
 namespace {
@@ -37,6 +40,7 @@ struct CutStep {
   std::string key;
   std::vector<std::string> parts;  ///< their keys
   size_t first = 0;                ///< step of the program
+  double gain = 1;                 ///< how many times faster than the whole they are, by the cost model
 };
 
 class WayChooser {
@@ -45,7 +49,7 @@ class WayChooser {
       : program_(program), typical_(typical), options_(options), record_(record), tuner_(options, typical) {}
 
   void run() {
-    if (options_.target.kind == TargetKind::kCuda) cut_steps();
+    cut_steps();
     for (const CutStep& cut : cuts_) {
       consider(cut.whole, true);
       for (size_t part = 0; part < cut.parts.size(); ++part) consider(program_.steps[cut.first + part], true);
@@ -58,31 +62,62 @@ class WayChooser {
   }
 
  private:
-  /// Cuts steps behind what libraries do of them: as the record says, or to be measured, or by their arithmetic.
+  /// Cuts steps behind what libraries do of them: as the record says, or to be measured, or as the cost model expects.
   void cut_steps() {
     std::vector<FusedStep> steps;
     for (FusedStep& step : program_.steps) {
-      std::vector<FusedStep> parts = split_for_library(step, program_.tensors, typical_, options_);
-      if (parts.size() > 1 && !is_cut(step, parts, steps.size())) parts = {std::move(step)};
-      for (FusedStep& part : parts) steps.push_back(std::move(part));
+      for (FusedStep& part : cut_step(std::move(step), steps.size())) steps.push_back(std::move(part));
     }
     program_.steps = std::move(steps);
   }
 
-  bool is_cut(const FusedStep& step, const std::vector<FusedStep>& parts, size_t first) {
+  /// The step, which will be the program's step `first`, or its parts.
+  std::vector<FusedStep> cut_step(FusedStep step, size_t first) {
+    if (step.region.forms.empty()) return {std::move(step)};
     const Judged whole(step, program_.tensors, typical_, options_);
-    if (options_.record) {
-      const auto known = options_.record->regions.find(whole.key);
-      if (known != options_.record->regions.end()) {
-        if (known->second.way == kInParts) record_.regions[whole.key] = known->second;
-        return known->second.way == kInParts;
-      }
+    const std::string known = recorded(whole.key);
+    if (!known.empty() && known != kInParts) return {std::move(step)};
+    std::vector<FusedStep> parts = split_for_library(step, program_.tensors, typical_, options_);
+    if (parts.size() == 1) return parts;
+    const double gain = cut_gain(whole, parts);
+    if (known.empty() && options_.tuning != Tuning::kOff) {
+      constexpr double kWorthMeasuring = 0.7;
+      if (gain < kWorthMeasuring) return {std::move(step)};
+      CutStep cut{.whole = step, .key = whole.key, .parts = {}, .first = first, .gain = gain};
+      for (const FusedStep& part : parts) cut.parts.push_back(Judged(part, program_.tensors, typical_, options_).key);
+      cuts_.push_back(std::move(cut));
+      return parts;
     }
-    if (options_.tuning == Tuning::kOff) return is_worth_splitting(whole.region, typical_);
-    CutStep cut{.whole = step, .key = whole.key, .parts = {}, .first = first};
-    for (const FusedStep& part : parts) cut.parts.push_back(Judged(part, program_.tensors, typical_, options_).key);
-    cuts_.push_back(std::move(cut));
-    return true;
+    if (known.empty() && gain <= 1) return {std::move(step)};
+    RegionChoice& choice = record_.regions[whole.key];
+    if (!known.empty()) choice = options_.record->regions.at(whole.key);
+    choice.step = step.name;
+    choice.way = kInParts;
+    return parts;
+  }
+
+  /// The way that the record names for a region; empty when it knows none.
+  std::string recorded(const std::string& key) const {
+    if (!options_.record) return "";
+    const auto known = options_.record->regions.find(key);
+    return known == options_.record->regions.end() ? "" : known->second.way;
+  }
+
+  /// How many times faster the cost model expects the parts to be than the whole. It knows no GPU's ways: there a rule
+  /// says whether they are.
+  double cut_gain(const Judged& whole, const std::vector<FusedStep>& parts) const {
+    if (options_.target.kind == TargetKind::kCuda) return is_worth_splitting(whole.region, typical_) ? 2 : 1;
+    double seconds = 0;
+    for (const FusedStep& part : parts) seconds += seconds_of(Judged(part, program_.tensors, typical_, options_));
+    return seconds_of(whole) / seconds;
+  }
+
+  /// What the cost model's favourite for a region takes.
+  double seconds_of(const Judged& judged) const {
+    for (const Way& way : ways_of(judged.task, typical_, {.generated = 1, .library = 1, .options = options_})) {
+      if (way.reason.empty()) return estimated_seconds(judged.region, way, typical_, options_.target);
+    }
+    return std::numeric_limits<double>::infinity();
   }
 
   void consider(const FusedStep& step, bool compared) {
@@ -153,7 +188,7 @@ class WayChooser {
 
   bool is_faster_whole(const CutStep& cut, const RegionChoice& whole, double parts) const {
     if (whole.milliseconds > 0 && parts > 0) return whole.milliseconds < parts;
-    return !is_worth_splitting(Judged(cut.whole, program_.tensors, typical_, options_).region, typical_);
+    return cut.gain <= 1;
   }
 
   /// Drops the choices for parts of steps that are done whole.

@@ -3,10 +3,14 @@
 
 #include "fuse/rewrite_region.h"
 #include "library/split_region.h"
+#include "plan/estimate_ways.h"
 #include "plan/ways.h"
 
 namespace graft {
 namespace {
+
+/// Regions of a CPU that take less, at the least, are not cut: another step costs about as much.
+constexpr double kWorthCutting = 2e-6;
 
 FusedStep step_like(const FusedStep& whole, Region region, const std::vector<size_t>& inputs) {
   FusedStep step;
@@ -32,17 +36,20 @@ bool is_taken(const FusedStep& step, const Region& region, const std::vector<siz
 
 std::vector<FusedStep> split_for_library(FusedStep step, std::vector<FusedTensor>& tensors, const Bindings& typical,
                                          const BuildOptions& options) {
-  std::vector<FusedStep> steps;
+  if (step.region.forms.empty() || !options.libraries.source) return {std::move(step)};
   Region region = step.region;
-  if (!region.forms.empty()) normalise(region);
-  const auto posts = is_worth_library(region, typical, options) ? count_posts(region) : std::nullopt;
+  normalise(region, {.disabled = options.disabled});
+  const bool on_gpu = options.target.kind == TargetKind::kCuda;
+  const bool worth = on_gpu ? is_worth_library(region, typical, options)
+                            : least_seconds(region, typical, options.target) >= kWorthCutting;
+  const size_t cuts = worth ? count_cuts(region) : 0;
   std::vector<size_t> all;
   for (size_t i = 0; i < step.inputs.size(); ++i) all.push_back(i);
-  if (!posts || is_taken(step, region, all, tensors, typical, options)) return {std::move(step)};
-  for (size_t kept = *posts; kept-- > 0;) {
-    auto parts = split_region(region, kept);
+  if (cuts == 0 || is_taken(step, region, all, tensors, typical, options)) return {std::move(step)};
+  for (size_t cut = cuts; cut-- > 0;) {
+    auto parts = split_region(region, cut);
     if (!parts) continue;
-    normalise(parts->product);
+    normalise(parts->product, {.disabled = options.disabled});
     if (!is_taken(step, parts->product, parts->product_inputs, tensors, typical, options)) continue;
     FusedStep product = step_like(step, std::move(parts->product), parts->product_inputs);
     FusedStep rest = step_like(step, std::move(parts->rest), parts->rest_inputs);

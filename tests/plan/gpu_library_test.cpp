@@ -149,7 +149,7 @@ TEST(SplitRegion, the_product_keeps_the_first_operations) {
       region_of(product_graph("7", 64, 32, {"%b: f32[64]", "%r: f32[7, 64]"},
                               {"%q: ? = Add \"a\" (%p, %b)", "%g: ? = Gelu \"g\" (%q)", "%y: ? = Add \"m\" (%g, %r)"}),
                 "product");
-  ASSERT_EQ(count_posts(region), 3u);
+  ASSERT_EQ(count_cuts(region), 3u);
   auto parts = split_region(region, 1);
   ASSERT_TRUE(parts);
   EXPECT_EQ(parts->product_inputs, (std::vector<size_t>{0, 1, 2}));
