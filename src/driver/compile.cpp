@@ -10,6 +10,7 @@
 #include "device/cuda/cuda_device.h"
 #include "driver/record_use.h"
 #include "driver/shape_choices.h"
+#include "fuse/assign_layouts.h"
 #include "graph/infer.h"
 #include "import/onnx/import.h"
 #include "library/libraries.h"
@@ -133,6 +134,7 @@ namespace {
 FusedProgram fuse_for(const Target& target, const Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   report(options, name_of(Stage::kFuse), fmt::format("{} nodes", graph.nodes.size()));
   FusedProgram program = fuse(graph, {.sums_with_rows = target.kind == TargetKind::kCuda});
+  if (target.kind == TargetKind::kCpu) turn_results(program);
   if (options.precision == Precision::kTf32) allow_tf32(program);
   if (notes) notes->reasons.insert(notes->reasons.end(), program.notes.begin(), program.notes.end());
   if (environment().wants_dump("region", "fuse")) write_dump(environment(), "region", "fuse", print(program));

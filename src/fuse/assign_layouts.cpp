@@ -51,6 +51,23 @@ bool is_plain(const Region& region) {
   });
 }
 
+/// Puts the channels last of some tensors of a region.
+void permute(Region& region, const std::vector<bool>& turn) {
+  for (Form& form : region.forms) {
+    form = map_exprs(form, [&](const Expr& e) {
+      return transform(e, [&](const Expr& node) -> Expr {
+        if (node->kind != ExprKind::kLoad || !turn[node->tensor]) return {};
+        return make_load(node->tensor, node->type, permuted(node->args, channels_last(node->args.size())));
+      });
+    });
+    if (turn[defined_tensors(form)[0]]) axes_of(form) = permuted(axes_of(form), channels_last(axes_of(form).size()));
+  }
+  for (size_t t = 0; t < turn.size(); ++t) {
+    Shape& shape = region.tensors[t].shape;
+    if (turn[t]) shape = permuted(shape, channels_last(shape.size()));
+  }
+}
+
 /// Where the neighbours in memory of a region's tensors go: for each tensor the dimension that is innermost in memory,
 /// -1 where none is. What a form defines inherits it from the loads that use most of its axes: the axis along which
 /// they read neighbours.
@@ -257,22 +274,6 @@ class LayoutAssignment {
     if (std::find(turn.begin(), turn.end(), true) != turn.end()) permute(region, turn);
   }
 
-  static void permute(Region& region, const std::vector<bool>& turn) {
-    for (Form& form : region.forms) {
-      form = map_exprs(form, [&](const Expr& e) {
-        return transform(e, [&](const Expr& node) -> Expr {
-          if (node->kind != ExprKind::kLoad || !turn[node->tensor]) return {};
-          return make_load(node->tensor, node->type, permuted(node->args, channels_last(node->args.size())));
-        });
-      });
-      if (turn[defined_tensors(form)[0]]) axes_of(form) = permuted(axes_of(form), channels_last(axes_of(form).size()));
-    }
-    for (size_t t = 0; t < turn.size(); ++t) {
-      Shape& shape = region.tensors[t].shape;
-      if (turn[t]) shape = permuted(shape, channels_last(shape.size()));
-    }
-  }
-
   FusedProgram& program_;
   std::vector<bool> turned_, fixed_;
   std::vector<bool> convolved_;                      ///< computed from a convolution's results
@@ -283,5 +284,66 @@ class LayoutAssignment {
 }  // namespace
 
 void assign_layouts(FusedProgram& program) { LayoutAssignment(program).run(); }
+
+namespace {
+
+/// Whether a convolution with a window stores its result with the channels before the positions, and has enough of them
+/// for vectors.
+bool stores_planes(const FusedStep& step) {
+  constexpr int64_t kFewChannels = 16;
+  const Region& region = step.region;
+  if (step.outputs.size() != 1 || !is_convolution(region)) return false;
+  const auto slides = [](const Form& form) {
+    const auto* reduce = std::get_if<Reduce>(&form);
+    return reduce && std::count_if(reduce->reduced.begin(), reduce->reduced.end(),
+                                   [](const Axis& axis) { return !axis.extent.is(1); }) > 1;
+  };
+  const Shape& shape = region.tensors[region.outputs[0]].shape;
+  if (shape.size() < 4 || !std::any_of(region.forms.begin(), region.forms.end(), slides)) return false;
+  const auto channels = shape[1].as_constant();
+  return channels && *channels >= kFewChannels;
+}
+
+/// [n, c, spatial...] <- [n, spatial..., c]
+Region turning_region(const TensorDecl& result) {
+  const Shape turned = permuted(result.shape, channels_last(result.shape.size()));
+  Region region{.name = "turn", .tensors = {{"turned", result.type, turned}, result}, .inputs = {0}, .outputs = {1}};
+  Compute turn{.output = 1};
+  std::vector<Expr> point;
+  for (const Size& extent : result.shape) {
+    turn.axes.push_back({make_variable(), extent});
+    point.push_back(turn.axes.back().variable);
+  }
+  turn.value = make_load(0, result.type, permuted(point, channels_last(point.size())));
+  region.forms.emplace_back(std::move(turn));
+  return region;
+}
+
+}  // namespace
+
+void turn_results(FusedProgram& program) {
+  std::vector<FusedStep> steps;
+  for (FusedStep& step : program.steps) {
+    if (!stores_planes(step)) {
+      steps.push_back(std::move(step));
+      continue;
+    }
+    Region& region = step.region;
+    const TensorDecl result = region.tensors[region.outputs[0]];
+    std::vector<bool> turn(region.tensors.size());
+    for (const Form& form : region.forms) {
+      for (const int tensor : defined_tensors(form)) turn[tensor] = region.tensors[tensor].shape == result.shape;
+    }
+    permute(region, turn);
+    FusedStep turning{.name = step.name, .nodes = step.nodes, .operators = step.operators};
+    turning.region = turning_region(result);
+    turning.outputs = step.outputs;
+    turning.inputs = step.outputs = {static_cast<int>(program.tensors.size())};
+    program.tensors.push_back({step.name + "/turned", result.type, region.tensors[region.outputs[0]].shape, {}, -1});
+    steps.push_back(std::move(step));
+    steps.push_back(std::move(turning));
+  }
+  program.steps = std::move(steps);
+}
 
 }  // namespace graft

@@ -11,4 +11,9 @@ namespace graft {
 /// tensors that share memory stay as they are; no step is added.
 void assign_layouts(FusedProgram& program);
 
+/// Convolutions that still store their channels before the positions, as results and views of other shapes want them,
+/// store them last, and a step of its own turns that: the vectors of a CPU run along channels. For after
+/// assign_layouts.
+void turn_results(FusedProgram& program);
+
 }  // namespace graft

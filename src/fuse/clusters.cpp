@@ -126,8 +126,7 @@ class Clustering {
     for (;;) {
       const std::vector<int> maps = maps_behind(n);
       if (maps.empty()) return;
-      const auto is_sum = [&](int map) { return is_sum_for_rows(map); };
-      if (product && choices_.sums_with_rows && std::any_of(maps.begin(), maps.end(), is_sum)) return;
+      if (product && choices_.sums_with_rows && is_sum_for_rows(maps)) return;
       for (const int map : maps) join(result_.of_node[n], map);
       n = maps.back();
     }
@@ -169,14 +168,16 @@ class Clustering {
     return is_below_ceiling(together(sum, weights_[result_.of_node[map]]));
   }
 
-  /// Whether a map reads two or more tensors of its result's size, and only a reduction of rows reads that.
-  bool is_sum_for_rows(int map) const {
-    const ValueId result = graph_.nodes[map].outputs[0];
-    const int reader = graph_.nodes[map].outputs.size() == 1 ? only_consumer(result) : -1;
-    if (reader < 0 || nodes_[reader].kind != NodeKind::kRows) return false;
-    return std::count_if(graph_.nodes[map].inputs.begin(), graph_.nodes[map].inputs.end(), [&](ValueId value) {
+  /// Whether the last of some maps behind a product adds another tensor of its result's size, and only a reduction of
+  /// rows reads that, each element once.
+  bool is_sum_for_rows(const std::vector<int>& maps) const {
+    const Node& map = graph_.nodes[maps.back()];
+    const int reader = map.outputs.size() == 1 ? only_consumer(map.outputs[0]) : -1;
+    if (maps.size() > 1 || reader < 0 || nodes_[reader].kind != NodeKind::kRows) return false;
+    if (times_read_by(reader, map.outputs[0]) > 1) return false;
+    return std::count_if(map.inputs.begin(), map.inputs.end(), [&](ValueId value) {
              return value != kNoValue && !graph_.value(value).constant &&
-                    graph_.value(value).shape == graph_.value(result).shape;
+                    graph_.value(value).shape == graph_.value(map.outputs[0]).shape;
            }) >= 2;
   }
 
