@@ -43,6 +43,42 @@ Expr loaded(const Expr& factor) {
   return load->kind == ExprKind::kLoad ? load : Expr();
 }
 
+/// An expression over axes first..next-1 as one over the axis that joins them. An index that walks them as one walks
+/// that; others divide it.
+Expr on_axis(const Expr& value, const std::vector<Axis>& axes, size_t first, size_t next, const Axis& joined) {
+  if (next - first == 1) return substitute(value, {{axes[first].variable->variable, joined.variable}});
+  std::vector<std::pair<int, Expr>> parts, none;
+  std::vector<Size> strides;  // of the axes within the joined one
+  Size stride = 1;
+  for (size_t d = next; d-- > first;) {
+    const Expr whole = floor_div(joined.variable, make_size(stride));
+    parts.emplace_back(axes[d].variable->variable, d == first ? whole : mod(whole, make_size(axes[d].extent)));
+    none.emplace_back(axes[d].variable->variable, make_index(0));
+    strides.push_back(stride);
+    stride = stride * axes[d].extent;
+  }
+  const auto walks = [&](const Expr& index) {
+    const auto sum = affine(index);
+    if (!sum) return false;
+    const Size step = sum->coefficient(parts[0].first);
+    for (size_t p = 0; p < parts.size(); ++p) {
+      if (!(sum->coefficient(parts[p].first) == step * strides[p])) return false;
+    }
+    return !step.is(0);
+  };
+  const Expr made = transform(value, [&](const Expr& node) -> Expr {
+    if (node->kind != ExprKind::kLoad) return {};
+    std::vector<Expr> indices = node->args;
+    for (Expr& index : indices) {
+      if (!walks(index)) continue;
+      const Size step = affine(index)->coefficient(parts[0].first);
+      index = substitute(index, none) + joined.variable * make_size(step);
+    }
+    return make_load(node->tensor, node->type, std::move(indices));
+  });
+  return substitute(made, parts);
+}
+
 bool is_load_of(const Expr& e, int tensor) { return e->kind == ExprKind::kLoad && e->tensor == tensor; }
 
 template <class T>
@@ -123,10 +159,21 @@ class AttentionMerging {
       for (const SymbolSource& source : program.steps[s].sources) read.insert(source.tensor);
       for (const int tensor : read) readers_[tensor].push_back(static_cast<int>(s));
     }
-    // What others see, or see under another shape, stays.
-    for (const int tensor : program.outputs) maker_[tensor] = -1;
+    std::vector<int> aliases(program.tensors.size());
     for (const FusedTensor& tensor : program.tensors) {
-      if (tensor.alias_of >= 0) maker_[tensor.alias_of] = -1;
+      if (tensor.alias_of >= 0) ++aliases[tensor.alias_of];
+    }
+    // What is read under one other shape alone is made in that; what is read under several stays, and what others see.
+    for (size_t t = 0; t < program.tensors.size(); ++t) {
+      const int root = program.tensors[t].alias_of;
+      if (root >= 0 && aliases[root] == 1 && readers_[root].empty() && aliases[t] == 0) maker_[t] = maker_[root];
+    }
+    for (size_t t = 0; t < program.tensors.size(); ++t) {
+      if (aliases[t] > 0 && !readers_[t].empty()) maker_[t] = -1;
+      if (aliases[t] > 1) maker_[t] = -1;
+    }
+    for (int tensor : program.outputs) {
+      for (; tensor >= 0; tensor = program.tensors[tensor].alias_of) maker_[tensor] = -1;
     }
   }
 
@@ -157,8 +204,10 @@ class AttentionMerging {
       const Region& region = program_.steps[maker].region;
       const Reduce* reduce = only_reduction(region);
       const auto product = reduce ? find_contraction(*reduce) : std::nullopt;
-      if (product && !product->m.empty()) return {maker};
+      const bool plain = program_.tensors[tensor].alias_of < 0;
+      if (product && !product->m.empty() && plain) return {maker};
       if (maps == kMostMaps || !is_map(region)) continue;
+      if (program_.tensors[tensor].alias_of >= 0 && !reshaped(program_.steps[maker], tensor)) continue;
       std::vector<int> steps = scores_before(maker, maps + 1);
       if (steps.empty()) continue;
       steps.push_back(maker);
@@ -211,6 +260,42 @@ class AttentionMerging {
     return true;
   }
 
+  /// The other shape under which `reader` reads the result of `step`; -1 where it reads that itself.
+  int alias_between(const FusedStep& step, const FusedStep& reader) const {
+    for (const int tensor : reader.inputs) {
+      if (program_.tensors[tensor].alias_of == step.outputs[0]) return tensor;
+    }
+    return -1;
+  }
+
+  /// The map as one that makes `alias`, whose axes join axes of its own: [a, b] -> [a * b]. Nothing where they do not.
+  std::optional<FusedStep> reshaped(const FusedStep& step, int alias) const {
+    FusedStep made = step;
+    Region& region = made.region;
+    inline_computes(region);
+    remove_dead_forms(region);
+    auto* map = region.forms.size() == 1 ? std::get_if<Compute>(&region.forms[0]) : nullptr;
+    if (!map || step.outputs.size() != 1) return std::nullopt;
+    const Shape& shape = program_.tensors[alias].shape;
+    std::vector<Axis> axes;
+    size_t next = 0;
+    for (const Size& extent : shape) {
+      Axis joined{make_variable(), 1};
+      const size_t first = next;
+      while (next < map->axes.size() && (next == first || !(joined.extent == extent))) {
+        joined.extent = joined.extent * map->axes[next++].extent;
+      }
+      if (!(joined.extent == extent)) return std::nullopt;
+      map->value = on_axis(map->value, map->axes, first, next, joined);
+      axes.push_back(joined);
+    }
+    if (next != map->axes.size()) return std::nullopt;
+    map->axes = axes;
+    region.tensors[map->output].shape = shape;
+    made.outputs = {alias};
+    return made;
+  }
+
   /// Several steps as one region.
   struct Joined {
     FusedStep step;
@@ -222,7 +307,11 @@ class AttentionMerging {
     Joined joined;
     joined.step.name = program_.steps[steps[0]].name;
     joined.step.region.name = program_.steps[steps[0]].region.name;
-    for (const int step : steps) add(joined, program_.steps[step]);
+    for (size_t s = 0; s < steps.size(); ++s) {
+      const FusedStep& step = program_.steps[steps[s]];
+      const int seen = s + 1 < steps.size() ? alias_between(step, program_.steps[steps[s + 1]]) : -1;
+      add(joined, seen < 0 ? step : *reshaped(step, seen));
+    }
     finish(joined, steps.back());
     return joined;
   }

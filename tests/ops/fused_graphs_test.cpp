@@ -8,6 +8,7 @@
 #include "graph/infer.h"
 #include "modules/kernel_source.h"
 #include "support/golden_file.h"
+#include "support/random_block.h"
 #include "support/random_graph.h"
 #include "support/run_generated.h"
 #include "target/target.h"
@@ -53,6 +54,16 @@ TEST_P(FusedGraph, of_random_operators_agrees_with_the_interpreter) {
   for (uint64_t seed = first; seed < first + 12; ++seed) {
     SCOPED_TRACE("GRAFT_SEED=" + std::to_string(seed));
     check_graph(random_graph(seed, 10), GetParam(), seed, 1e-4);
+  }
+}
+
+TEST_P(FusedGraph, of_random_blocks_agrees_with_the_interpreter) {
+  if (generator_is_missing()) GTEST_SKIP();
+  const uint64_t first = environment().seed;
+  for (uint64_t seed = first; seed < first + 12; ++seed) {
+    SCOPED_TRACE("GRAFT_SEED=" + std::to_string(seed));
+    check_graph(random_image_block(seed), GetParam(), seed, 1e-4);
+    check_graph(random_attention(seed), GetParam(), seed, 1e-5);
   }
 }
 

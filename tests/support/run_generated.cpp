@@ -5,6 +5,7 @@
 
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/describe_gpus.h"
+#include "fuse/assign_layouts.h"
 #include "fuse/fused_program.h"
 #include "modules/kernel_source.h"
 #include "plan/build_engine.h"
@@ -39,7 +40,9 @@ std::shared_ptr<Device> gpu_for(const Target& target) {
 Engine engine_for(const Graph& graph, const std::string& target) {
   BuildOptions options{.target = find_target(target, 2)};
   options.compile_kernels = kernel_code;
-  return build_engine(fuse(graph), options).engine;
+  FusedProgram program = fuse(graph);
+  if (options.target.kind == TargetKind::kCpu) turn_results(program);
+  return build_engine(std::move(program), options).engine;
 }
 
 std::vector<TensorData> run_engine(Engine engine, const std::map<std::string, TensorData>& inputs) {
