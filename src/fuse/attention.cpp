@@ -99,11 +99,11 @@ class Finder {
         f.sum = reduce;
       }
     }
-    if (loaded(f.logits) >= 0) {
-      // The logits are a form of their own: look through it.
-      f.biased = definer<Compute>(f.logits->tensor);
+    if (const Expr load = operand_load(f.logits)) {
+      // The logits are a form of their own, perhaps of narrower floats: look through it.
+      f.biased = definer<Compute>(load->tensor);
       if (f.biased) {
-        f.logits = f.biased->value;
+        f.logits = make_cast(f.logits->type, f.biased->value);
         f.logits_key = f.biased->axes.back().variable;
       }
     }

@@ -85,6 +85,19 @@ void end_long_chains(const Graph& graph, std::vector<DefinedNode>& nodes) {
   }
 }
 
+/// A cast to a narrower float goes behind what alone it reads, if something computes that: whoever reads the result
+/// reads fewer bytes, each cast once.
+void compute_narrowing_casts(const Graph& graph, std::vector<DefinedNode>& nodes) {
+  const std::vector<std::vector<int>> consumers = graph.consumers();
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (!is_narrowing_cast(nodes[n])) continue;
+    const ValueId input = graph.nodes[n].inputs[0];
+    const int producer = graph.value(input).producer;
+    const bool computed = producer >= 0 && nodes[producer].kind != NodeKind::kView && consumers[input].size() == 1;
+    if (computed) nodes[n].kind = NodeKind::kMap;
+  }
+}
+
 constexpr std::string_view kAlone = "scans, sorts, scatters and chains of products run alone";
 constexpr std::string_view kTooLarge = "together they are more than one kernel should hold";
 
@@ -379,6 +392,15 @@ class Clustering {
 
 }  // namespace
 
+bool is_narrowing_cast(const DefinedNode& node) {
+  const Region& region = node.definition.region;
+  const auto* compute =
+      node.kind == NodeKind::kView && region.forms.size() == 1 ? std::get_if<Compute>(&region.forms[0]) : nullptr;
+  if (!compute || !is_call(compute->value, Intrinsic::kCast)) return false;
+  const DType from = compute->value->args[0]->type, to = compute->value->type;
+  return is_float(from) && is_float(to) && bit_width(to) < bit_width(from);
+}
+
 std::string apart_note(std::string_view producer, std::string_view producer_op, std::string_view consumer,
                        std::string_view consumer_op, std::string_view reason) {
   return fmt::format("fuse: '{}' ({}) and '{}' ({}) run apart: {}", producer, producer_op, consumer, consumer_op,
@@ -413,6 +435,7 @@ std::vector<DefinedNode> define_nodes(const Graph& graph) {
     nodes.push_back(std::move(defined));
   }
   end_long_chains(graph, nodes);
+  compute_narrowing_casts(graph, nodes);
   return nodes;
 }
 

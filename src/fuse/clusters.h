@@ -38,6 +38,9 @@ struct RegionCeiling {
   static constexpr int kParts = 16;   ///< of a view with several results, of which each reader takes all
 };
 
+/// Whether a node is a view that casts to a narrower float.
+bool is_narrowing_cast(const DefinedNode& node);
+
 /// Runs the definition of every node.
 std::vector<DefinedNode> define_nodes(const Graph& graph);
 

@@ -169,6 +169,7 @@ class Fusion {
     std::unordered_map<ValueId, int> region_tensor;
     std::unordered_set<int> member;  ///< nodes
     bool only_affine = false;
+    bool reads_whole = false;  ///< operands that no cast to a narrower float is read through
   };
 
   void emit_step(const std::vector<int>& members) {
@@ -176,6 +177,7 @@ class Fusion {
     for (const int n : members) {
       assembly.member.insert(n);
       assembly.only_affine |= nodes_[n].kind == NodeKind::kContraction || nodes_[n].kind == NodeKind::kOther;
+      assembly.reads_whole |= nodes_[n].kind == NodeKind::kOther;
     }
     FusedStep& step = assembly.step;
     for (const int n : members) {
@@ -219,7 +221,7 @@ class Fusion {
     }
     const int producer = graph_.value(value).producer;
     const bool view = producer >= 0 && clusters_.of_node[producer] < 0 && tensor_of_[value] < 0;
-    if (view) {
+    if (view && !(assembly.reads_whole && is_narrowing_cast(nodes_[producer]))) {
       const DefinedNode& node = nodes_[producer];
       const bool affine = is_affine(producer);
       if (affine || (!node.keeps_order && !assembly.only_affine)) {

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "fuse/attention.h"
 #include "fuse/clusters.h"
 #include "fuse/contraction.h"
@@ -360,6 +361,7 @@ class AttentionMerging {
     normalise(region);
     std::string reason;
     const auto forms = find_attention(region, reason);
+    if (!forms) log(LogLevel::kReason, "{}: products and a softmax are no attention: {}", joined.step.name, reason);
     if (!forms) return false;
     const auto is_constant = [&](const Expr& operand) {
       const auto input = std::find(region.inputs.begin(), region.inputs.end(), operand->tensor) - region.inputs.begin();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "fuse/attention.h"
 #include "fuse/contraction.h"
 #include "fuse/step_maker.h"
@@ -35,8 +36,11 @@ bool holds_products(const Region& region) {
     reductions += std::holds_alternative<Reduce>(form);
     product = product || is_product(form);
   }
+  if (!product || reductions == 1) return false;
   std::string reason;
-  return product && reductions > 1 && !find_attention(region, reason);
+  const bool attention = find_attention(region, reason).has_value();
+  if (!attention) log(LogLevel::kReason, "{}: products and other reductions are no attention: {}", region.name, reason);
+  return !attention;
 }
 
 /// A step for each product with the maps behind it, and for what lies between two products.

@@ -32,6 +32,21 @@ std::optional<Compute> only_map(const Region& region) {
   return maps.back();
 }
 
+/// What is more than a map that follows a product is not taken apart.
+constexpr int kMostNodes = 512;
+
+Expr with_equal_nodes_once(const Expr& value) {
+  std::unordered_map<int, std::vector<Expr>> known;  // by kind and intrinsic
+  return transform(value, [&](const Expr& node) -> Expr {
+    std::vector<Expr>& alike = known[static_cast<int>(node->kind) * 1024 + static_cast<int>(node->intrinsic)];
+    for (const Expr& other : alike) {
+      if (equal(other, node)) return other;
+    }
+    alike.push_back(node);
+    return {};
+  });
+}
+
 /// Nodes of `value` over the product without which nothing of the product is in it, the product first, `value` left
 /// out: those that no use of an earlier node goes past.
 std::vector<Expr> cuts_of(const Expr& value, int product) {
@@ -68,17 +83,13 @@ std::optional<Parts> parts_of(const Region& region) {
   if (!map) return std::nullopt;
   Parts parts{.reduce = reduce, .map = std::move(*map), .value = {}, .cuts = {}};
   parts.value = without_roundings(parts.map.value, region.tensors[region.outputs[0]].type);
-  // Loads of the product are one node.
-  Expr product;
-  bool same = true;
-  parts.value = transform(parts.value, [&](const Expr& node) -> Expr {
-    if (node->kind != ExprKind::kLoad || node->tensor != reduce->outputs[0]) return {};
-    if (!product) product = node;
-    same = same && equal(product, node);
-    return product;
-  });
-  if (!product || !same) return std::nullopt;
-  parts.cuts = cuts_of(parts.value, product->tensor);
+  if (count_nodes(parts.value) > kMostNodes) return std::nullopt;
+  parts.value = with_equal_nodes_once(parts.value);
+  const int product = reduce->outputs[0];
+  int loads = 0;
+  for_each(parts.value, [&](const Expr& node) { loads += node->kind == ExprKind::kLoad && node->tensor == product; });
+  if (loads != 1) return std::nullopt;
+  parts.cuts = cuts_of(parts.value, product);
   return parts;
 }
 

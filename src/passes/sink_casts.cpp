@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Casts that lose nothing move down, over operators that only move elements, so that those move fewer bytes:
-// Reshape(Cast(x)) -> Cast(Reshape(x)); and Cast(Cast(x)) -> Cast(x) when the first loses nothing.
+// Reshape(Cast(x)) -> Cast(Reshape(x)); those to a narrower float move up, to what computes the elements, for the same
+// reason: Cast(Reshape(x)) -> Reshape(Cast(x)); and Cast(Cast(x)) -> Cast(x) when the first loses nothing.
 #include "passes/edit.h"
 #include "passes/passes.h"
 
@@ -82,11 +83,32 @@ bool sink_below_movement(Graph& graph, const Matcher& matcher, int index) {
   return true;
 }
 
+/// Cast(move(x)) -> move(Cast(x)), to a narrower float and over what moves every element
+bool raise_above_movement(Graph& graph, const Matcher& matcher, int index) {
+  const Node& cast = graph.nodes[index];
+  if (!is_op(cast, {"Cast"})) return false;
+  const ValueId wide = cast.inputs[0];
+  const Node* move = producer(graph, wide);
+  const bool moves =
+      move && is_op(*move, {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"}) && move->outputs.size() == 1;
+  if (!moves || matcher.only_consumer(wide) != index) return false;
+  const DType from = graph.value(wide).type, to = graph.value(cast.outputs[0]).type;
+  if (!is_float(from) || !is_float(to) || bit_width(to) >= bit_width(from)) return false;
+  const int move_index = graph.value(wide).producer;
+  const std::string op = move->op;
+  const Attributes attributes = move->attributes;
+  std::vector<ValueId> inputs = move->inputs;
+  inputs[0] = append_node(graph, cast.name, "Cast", {inputs[0]}, to, graph.value(inputs[0]).shape, cast.attributes);
+  replace_node(graph, index, op, std::move(inputs), attributes);
+  std::swap(graph.nodes[index].name, graph.nodes[move_index].name);
+  return true;
+}
+
 }  // namespace
 
 bool sink_casts(Graph& graph, const PassContext&) {
   return rewrite_nodes(graph, [](Graph& g, const Matcher& matcher, int index) {
-    return merge_casts(g, index) || sink_below_movement(g, matcher, index);
+    return merge_casts(g, index) || sink_below_movement(g, matcher, index) || raise_above_movement(g, matcher, index);
   });
 }
 

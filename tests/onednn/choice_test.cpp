@@ -75,6 +75,40 @@ TEST_F(Choices, a_library_is_the_best_guess_where_there_is_no_micro_kernel) {
   }
 }
 
+TEST_F(Choices, a_depthwise_convolution_is_cut_off_what_the_library_does_not_do_behind_it) {
+  Graph graph = parse_graph(R"(graph "gated" {
+  opset "" 20
+  input %x: f32[1, 96, 28, 28]
+  constant %p: f32[96, 96, 1, 1] = all 0.01
+  constant %d: f32[96, 1, 3, 3] = all 0.1
+  constant %b: f32[96] = all 0.2
+  constant %q: f32[96, 96, 1, 1] = all 0.02
+  %a: ? = Conv "widen" (%x, %p)
+  %c: ? = Conv "depthwise" (%a, %d, %b) {group = 96, pads = [1, 1, 1, 1]}
+  %s: ? = Sigmoid "sigmoid" (%c)
+  %m: ? = Mul "silu" (%c, %s)
+  %y: ? = Conv "narrow" (%m, %q)
+  output %y
+})");
+  infer_types(graph);
+  options_.tuning = Tuning::kOff;
+  const BuiltEngine built = build_engine(fuse(graph), options_);
+  ASSERT_EQ(built.engine.steps.size(), 4u);
+  EXPECT_EQ(built.engine.steps[1].kind, StepKind::kLibrary);
+  EXPECT_EQ(built.engine.steps[2].kind, StepKind::kKernel);
+  // What was chosen is taken again, without asking the library for it.
+  const Record record = parse_record(print(built.record));
+  options_.record = &record;
+  options_.libraries.refuses = library_refusal(nullptr);
+  const BuiltEngine again = build_engine(fuse(graph), options_);
+  EXPECT_EQ(again.engine.steps.size(), 4u);
+  EXPECT_EQ(print(again.record), print(record));
+  // Where there is no library, the whole is one kernel.
+  options_.record = nullptr;
+  options_.libraries = {};
+  EXPECT_EQ(build_engine(fuse(graph), options_).engine.steps.size(), 3u);
+}
+
 TEST_F(Choices, what_the_library_refuses_is_generated) {
   options_.libraries.refuses = [](const LibrarySchedule&, const LibraryCall&) { return "it does not want to"; };
   const BuiltEngine built = build(Tuning::kOff);
