@@ -25,6 +25,11 @@ std::optional<Size> as_size(const Expr& e) {
 /// A size, while it is short enough to be one: products of products double with each node.
 Expr short_size(const Size& size) { return is_longer(size, kShortInIndices) ? Expr() : make_size(size); }
 
+/// Whether an index is seen to lie inside an extent.
+bool is_within(const Size& index, const Size& extent) {
+  return index.is_constant() && extent.is_constant() && index.constant() >= 0 && index.constant() < extent.constant();
+}
+
 /// Arithmetic on two sizes stays a size.
 Expr fold_sizes(Intrinsic intrinsic, const Size& a, const Size& b) {
   switch (intrinsic) {
@@ -35,6 +40,7 @@ Expr fold_sizes(Intrinsic intrinsic, const Size& a, const Size& b) {
     case Intrinsic::kMax: return short_size(max(a, b));
     case Intrinsic::kFloorDiv: return b.is_constant() && !b.is(0) ? short_size(floor_div(a, b)) : Expr();
     case Intrinsic::kMod: return b.is_constant() && !b.is(0) ? short_size(mod(a, b)) : Expr();
+    case Intrinsic::kCheckIndex: return is_within(a, b) ? short_size(a) : Expr();
     default: return {};
   }
 }

@@ -85,6 +85,41 @@ void end_long_chains(const Graph& graph, std::vector<DefinedNode>& nodes) {
   }
 }
 
+/// The value of a constant of one integer, as indices are; null for anything else.
+Expr constant_integer(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  const bool integer = value.type == DType::kInt64 || value.type == DType::kInt32;
+  if (!integer || !value.constant || value.constant->element_count() != 1) return {};
+  return make_integer(value.type, value.constant->read_integer(0));
+}
+
+/// Integers that a definition loads from constants -> the integers: what they choose is known then, so that the choice
+/// of one part of a tensor is a view.
+void place_integers(const Graph& graph, const Node& node, NodeDefinition& definition) {
+  Region& region = definition.region;
+  for (size_t k = definition.inputs.size(); k-- > 0;) {
+    const ValueId id = node.inputs[static_cast<size_t>(definition.inputs[k])];
+    const Expr integer = id == kNoValue ? Expr() : constant_integer(graph, id);
+    const int tensor = region.inputs[k];
+    const bool is_base = std::any_of(region.forms.begin(), region.forms.end(), [&](const Form& form) {
+      const auto* scatter = std::get_if<Scatter>(&form);
+      return scatter && scatter->base == tensor;
+    });
+    const bool is_size = std::any_of(definition.size_sources.begin(), definition.size_sources.end(),
+                                     [&](const SizeSource& source) { return source.input == definition.inputs[k]; });
+    if (!integer || is_base || is_size) continue;
+    for (Form& form : region.forms) {
+      form = map_exprs(form, [&](const Expr& e) {
+        return transform(e, [&](const Expr& n) {
+          return n->kind == ExprKind::kLoad && n->tensor == tensor ? integer : Expr();
+        });
+      });
+    }
+    region.inputs.erase(region.inputs.begin() + static_cast<std::ptrdiff_t>(k));
+    definition.inputs.erase(definition.inputs.begin() + static_cast<std::ptrdiff_t>(k));
+  }
+}
+
 /// A cast to a narrower float goes behind what alone it reads, if something computes that: whoever reads the result
 /// reads fewer bytes, each cast once.
 void compute_narrowing_casts(const Graph& graph, std::vector<DefinedNode>& nodes) {
@@ -428,6 +463,7 @@ std::vector<DefinedNode> define_nodes(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     DefinedNode defined;
     defined.definition = define(node, graph);
+    place_integers(graph, node, defined.definition);
     defined.kind = kind_of(defined.definition.region);
     defined.operations = operations_of(defined.definition.region);
     const OpDef* op = find_op(node.domain, node.op);

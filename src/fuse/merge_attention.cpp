@@ -225,7 +225,7 @@ class AttentionMerging {
       const auto input = std::find(step.region.inputs.begin(), step.region.inputs.end(), tensor);
       if (input == step.region.inputs.end()) continue;
       const int weights = step.inputs[static_cast<size_t>(input - step.region.inputs.begin())];
-      const int softmax = only_maker(weights, last);
+      const int softmax = program_.tensors[weights].alias_of < 0 ? only_maker(weights, last) : -1;
       if (softmax < 0) continue;
       const Region& rows = program_.steps[softmax].region;
       if (only_reduction(rows) || is_map(rows)) continue;
@@ -311,7 +311,7 @@ class AttentionMerging {
     for (size_t s = 0; s < steps.size(); ++s) {
       const FusedStep& step = program_.steps[steps[s]];
       const int seen = s + 1 < steps.size() ? alias_between(step, program_.steps[steps[s + 1]]) : -1;
-      add(joined, seen < 0 ? step : *reshaped(step, seen));
+      add(joined, seen < 0 ? step : reshaped(step, seen).value());
     }
     finish(joined, steps.back());
     return joined;

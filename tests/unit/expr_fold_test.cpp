@@ -98,6 +98,14 @@ TEST(Fold, neutral_operands_and_decided_choices_leave_the_other_operand_itself) 
   EXPECT_EQ((n * make_index(2))->kind, ExprKind::kSize);
 }
 
+TEST(Fold, an_index_is_checked_when_it_runs_unless_it_is_seen_to_lie_inside) {
+  EXPECT_EQ(as_integer(check_index(make_index(2), make_index(3))), 2);
+  for (const int64_t outside : {-1, 3}) {
+    EXPECT_EQ(check_index(make_index(outside), make_index(3))->kind, ExprKind::kCall);
+  }
+  EXPECT_EQ(check_index(make_index(2), make_size(Size::symbol("n")))->kind, ExprKind::kCall);
+}
+
 TEST(Fold, zero_times_a_float_is_left_to_the_run) {
   const Expr x = make_variable(DType::kFloat32), zero = make_constant(DType::kFloat32, 0);
   EXPECT_EQ((x * zero)->kind, ExprKind::kCall);
