@@ -94,9 +94,9 @@ int dimension_of_neighbours(const Region& region, int tensor, int variable) {
   return everywhere ? found : -1;
 }
 
-/// Weights of single channels lie so that what neighbouring threads read lies side by side. Constants of which a thread
-/// group reads a whole row stay as they are: neighbours go along the row.
-void lay_along_threads(const Region& region, const std::vector<bool>& constant, tile::Layouts& layouts) {
+/// Weights of single channels lie so that what neighbouring threads, or the lanes of a vector, read lies side by side.
+/// Constants of which a whole row is read at once stay as they are: neighbours go along the row.
+void lay_along_neighbours(const Region& region, const std::vector<bool>& constant, tile::Layouts& layouts) {
   constexpr int64_t kMostLanes = 4096, kMostWindow = 64;
   const std::vector<Axis> common = common_axes(region);
   if (common.empty()) return;
@@ -122,7 +122,9 @@ void lay_along_threads(const Region& region, const std::vector<bool>& constant, 
 /// The layouts that a schedule asks for: constant right operands of contractions lie in panels.
 tile::Layouts layouts_for(const Region& region, const std::vector<bool>& constant, const tile::Schedule& schedule) {
   tile::Layouts layouts(region.tensors.size());
-  if (std::holds_alternative<tile::BlockSchedule>(schedule)) lay_along_threads(region, constant, layouts);
+  const bool nest =
+      std::holds_alternative<tile::BlockSchedule>(schedule) || std::holds_alternative<tile::NestSchedule>(schedule);
+  if (nest) lay_along_neighbours(region, constant, layouts);
   const auto* contract = std::get_if<tile::ContractSchedule>(&schedule);
   const auto* product = std::get_if<tile::ProductSchedule>(&schedule);
   const int64_t panel = contract ? contract->panel : product ? product->panel : 0;

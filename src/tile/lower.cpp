@@ -34,7 +34,7 @@ Lowered lower(const Region& region, const Layouts& layouts, const Schedule& sche
   Lowered lowered = std::visit(
       [&](const auto& record) -> Lowered {
         using Record = std::decay_t<decltype(record)>;
-        if constexpr (std::is_same_v<Record, NestSchedule>) return lower_nest(region, record, target);
+        if constexpr (std::is_same_v<Record, NestSchedule>) return lower_nest(region, layouts, record, target);
         if constexpr (std::is_same_v<Record, BlockSchedule>) return lower_block(region, layouts, record, target);
         if constexpr (std::is_same_v<Record, ContractSchedule>) return lower_contract(region, layouts, record, target);
         if constexpr (std::is_same_v<Record, ProductSchedule>) return lower_product(region, layouts, record, target);

@@ -25,7 +25,7 @@ using Lowered = std::variant<Program, std::string>;
 Lowered lower(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target);
 
 /// The strategies behind lower(), one file each.
-Lowered lower_nest(const Region& region, const NestSchedule& schedule, const Target& target);
+Lowered lower_nest(const Region& region, const Layouts& layouts, const NestSchedule& schedule, const Target& target);
 Lowered lower_block(const Region& region, const Layouts& layouts, const BlockSchedule& schedule, const Target& target);
 Lowered lower_contract(const Region& region, const Layouts& layouts, const ContractSchedule& schedule,
                        const Target& target);

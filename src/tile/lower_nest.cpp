@@ -73,6 +73,9 @@ bool NestLowering::is_pure_map() const {
 bool NestLowering::runs_down_columns() const {
   if (common_.empty()) return false;
   const int column = common_.back().variable->variable;
+  // What varies along most axes is what most is read of: the weights of a window, read again at every point, may lie
+  // in any way.
+  std::ptrdiff_t most = 0;
   bool columns = false, rows = false;
   for (const Form& form : region_.forms) {
     const auto inner = inner_axes_of(form);
@@ -80,6 +83,12 @@ bool NestLowering::runs_down_columns() const {
     for_each_expr(form, [&](const Expr& e) {
       for_each(e, [&](const Expr& node) {
         if (node->kind != ExprKind::kLoad || !is_input(node->tensor)) return;
+        const auto varies = std::count_if(common_.begin(), common_.end(), [&](const graft::Axis& axis) {
+          return uses_variable(node, axis.variable->variable);
+        });
+        if (varies < most) return;
+        if (varies > most) columns = rows = false;
+        most = varies;
         columns |= contiguous_along(node, column);
         rows |= contiguous_along(node, inner.back().variable->variable);
       });
@@ -399,11 +408,11 @@ void NestLowering::lower(const Compact& form) {
   builder_.add({std::move(map)});
 }
 
-Lowered lower_nest(const Region& region, const NestSchedule& schedule, const Target& target) {
+Lowered lower_nest(const Region& region, const Layouts& layouts, const NestSchedule& schedule, const Target& target) {
   const bool scatters = std::any_of(region.forms.begin(), region.forms.end(),
                                     [](const Form& form) { return std::holds_alternative<Scatter>(form); });
   const int threads = scatters ? kThreadsOfScatter : kThreads;
-  return NestLowering(region, target.kind == TargetKind::kCuda ? threads : 0).run(schedule);
+  return NestLowering(region, target.kind == TargetKind::kCuda ? threads : 0, layouts).run(schedule);
 }
 
 }  // namespace graft::tile
