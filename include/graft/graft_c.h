@@ -133,8 +133,18 @@ GRAFT_API graft_status graft_load_on(const char* path, const char* device, graft
  *                                           the file may change after loading */
 GRAFT_API graft_status graft_load_with(const char* path, const graft_option* options, size_t option_count,
                                        graft_engine** engine, graft_error* error);
+/* The same from memory, for plans that another file holds. `release`: called with `context` once nothing reads the
+ * bytes any more, from any thread, also when loading fails; they are then used where they lie if their address is a
+ * multiple of 64. With a NULL `release` they are copied. `weights` is no choice here. */
+GRAFT_API graft_status graft_load_bytes(const void* bytes, size_t byte_count, void (*release)(void* context),
+                                        void* context, const graft_option* options, size_t option_count,
+                                        graft_engine** engine, graft_error* error);
 /* Writes a plan; `path` holds the old file or the whole new one at any moment. */
 GRAFT_API graft_status graft_engine_save(const graft_engine* engine, const char* path, graft_error* error);
+/* The same to memory: `allocate` is asked once for so many bytes, which it may refuse with NULL. */
+GRAFT_API graft_status graft_engine_save_bytes(const graft_engine* engine,
+                                               void* (*allocate)(void* context, size_t bytes), void* context,
+                                               graft_error* error);
 
 GRAFT_API graft_engine* graft_engine_retain(graft_engine* engine);
 GRAFT_API void graft_engine_release(graft_engine* engine); /* NULL is allowed */

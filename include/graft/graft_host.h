@@ -14,7 +14,8 @@
  *     graft_host_partition_compile(partition, i, choices, choice_count, NULL, NULL, &engine, &error);
  *
  * Errors, texts and threads: as graft_c.h says. A graph and a partition are used by one thread at a time; a partition
- *   keeps what it needs of its graph. Structures begin with their size, so that later versions can add members. */
+ *   keeps what it needs of its graph. Structures that a plug-in fills in and that stand alone begin with their size, so
+ *   that later versions can add members. */
 #ifndef GRAFT_GRAFT_HOST_H
 #define GRAFT_GRAFT_HOST_H
 
@@ -29,11 +30,14 @@ typedef struct graft_host_partition graft_host_partition;
 
 /* ---- The framework's graph ---- */
 
-/* Bytes of a constant, asked for when they are needed: they stay valid until `release`, which is called once for each
- * `fetch`, from any thread. */
+/* Bytes of a constant, row-major, asked for when they are needed, from any thread and by several at a time, also after
+ * the graph has gone: by engines made of it. `fetch` may set `held` to what keeps the bytes; they stay valid until
+ * `release`, which is called once for each successful `fetch`. `destroy` (NULL: nothing to do) is called once, when
+ * nobody can fetch any more, also when the value was refused. */
 typedef struct graft_host_constant {
-  const void* (*fetch)(void* context);
-  void (*release)(void* context);
+  const void* (*fetch)(void* context, void** held);
+  void (*release)(void* context, void* held);
+  void (*destroy)(void* context);
   void* context;
 } graft_host_constant;
 
@@ -87,6 +91,8 @@ typedef struct graft_host_node {
   size_t after_count;
   int32_t counts;         /* 0: no real operator (packing a list, an identity) for the minimum size of a segment */
   int32_t replicable;     /* 1: cheap and without side effects: may be copied to both sides of a border */
+  const char* kept;       /* why it stays with the framework, whatever converters there are (a write that others see,
+                             control flow); NULL: the converters decide */
 } graft_host_node;
 
 /* `frontend`: whose operators these are: `aten`. */
@@ -101,6 +107,11 @@ GRAFT_API graft_status graft_host_graph_add_node(graft_host_graph* graph, const 
 /* What the graph takes and gives, by values. */
 GRAFT_API graft_status graft_host_graph_set_borders(graft_host_graph* graph, const int32_t* inputs, size_t input_count,
                                                     const int32_t* outputs, size_t output_count, graft_error* error);
+
+/* States which sizes a symbol of the values can have, and the usual one; `max` 0: no bound. Without it there is none.
+ * Engines are made for these ranges, and refuse other sizes. */
+GRAFT_API graft_status graft_host_graph_set_range(graft_host_graph* graph, const char* symbol, int64_t min, int64_t opt,
+                                                  int64_t max, graft_error* error);
 
 /* ---- Which parts become engines ---- */
 
@@ -136,11 +147,19 @@ GRAFT_API const char* graft_host_partition_reason(const graft_host_partition* pa
 /* A text for people: each segment with its nodes and borders, each other node with reason and source line. */
 GRAFT_API const char* graft_host_partition_report(const graft_host_partition* partition);
 
-/* Compiles a segment; options as of graft_compile. */
+/* Compiles a segment; options as of graft_compile, but for the sizes, which the graph states. A symbol whose range is a
+ * single size, or that no input of the segment has, is none of the engine. */
 GRAFT_API graft_status graft_host_partition_compile(const graft_host_partition* partition, size_t segment,
                                                     const graft_option* options, size_t option_count,
                                                     graft_progress_function progress, void* context,
                                                     graft_engine** engine, graft_error* error);
+
+/* ---- What runs in the framework although it was meant to be an engine ---- */
+
+/* Counts it, and says so in the log, once for each `what` (the part) and `reason`. */
+GRAFT_API void graft_host_count_fallback(const char* what, const char* reason);
+/* How often that has been in this process. */
+GRAFT_API uint64_t graft_host_fallback_count(void);
 
 #ifdef __cplusplus
 }

@@ -180,10 +180,44 @@ graft_status graft_load_with(const char* path, const graft_option* options, size
   });
 }
 
+graft_status graft_load_bytes(const void* bytes, size_t byte_count, void (*release)(void* context), void* context,
+                              const graft_option* options, size_t option_count, graft_engine** engine,
+                              graft_error* error) {
+  return guarded(error, [&] {
+    const std::shared_ptr<const void> owner(bytes, [release, context](const void*) {
+      if (release) release(context);
+    });
+    GRAFT_USER_CHECK(bytes && engine, kInvalidArgument, "bytes or the place for the engine is NULL",
+                     "graft_load_bytes");
+    for (size_t i = 0; options && i < option_count; ++i) {
+      GRAFT_USER_CHECK(!options[i].key || std::strcmp(options[i].key, "weights") != 0, kInvalidArgument,
+                       "those of a plan in memory stay in that memory", "weights");
+    }
+    graft::Weights weights = graft::Weights::kMapped;
+    const graft::CompileOptions made = graft::api_detail::load_options(options, option_count, weights);
+    const std::span file(static_cast<const std::byte*>(bytes), byte_count);
+    graft::Plan plan = graft::read_plan(file, release ? owner : nullptr);
+    auto loaded = graft::load(plan, made.device, made.threads);
+    *engine = new graft_engine(std::move(plan), std::move(loaded));
+  });
+}
+
 graft_status graft_engine_save(const graft_engine* engine, const char* path, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(engine && path, kInvalidArgument, "engine or path is NULL", "graft_engine_save");
     graft::save(engine->plan, path);
+  });
+}
+
+graft_status graft_engine_save_bytes(const graft_engine* engine, void* (*allocate)(void* context, size_t bytes),
+                                     void* context, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(engine && allocate, kInvalidArgument, "engine or allocate is NULL", "graft_engine_save_bytes");
+    const std::vector<std::byte> file = graft::print_plan(graft::to_file(engine->plan));
+    void* target = allocate(context, file.size());
+    GRAFT_USER_CHECK(target, kOutOfMemory, fmt::format("the caller has no memory for {} bytes", file.size()),
+                     "graft_engine_save_bytes");
+    std::memcpy(target, file.data(), file.size());
   });
 }
 

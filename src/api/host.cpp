@@ -2,12 +2,17 @@
 // The C interface for plug-ins of frameworks.
 #include "graft/graft_host.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "api/handles.h"
+#include "driver/fallbacks.h"
 #include "driver/host_graph.h"
 #include "driver/load.h"
-#include "driver/shape_choices.h"
+#include "graph/symbols.h"
 
 using graft::api_detail::guarded;
 using graft::frontend::Argument;
@@ -41,33 +46,53 @@ Shape shape_of(const graft_host_value& value, const std::string& where) {
     const char* symbol = value.symbols ? value.symbols[axis] : nullptr;
     GRAFT_USER_CHECK(size >= 0 || (symbol && *symbol), kInvalidArgument,
                      fmt::format("axis {} has neither a size nor a symbol", axis), where);
-    shape.push_back(size >= 0 ? Size(size) : Size::symbol(symbol));
+    shape.push_back(size >= 0 ? Size(size) : Size::symbol(dimension_symbol(symbol)));
   }
   return shape;
 }
 
+/// A constant of the caller's, told when the last copy goes.
+using Source = std::shared_ptr<const graft_host_constant>;
+
+Source source_of(const graft_host_constant& constant) {
+  return {new graft_host_constant(constant), [](const graft_host_constant* last) {
+            if (last->destroy) last->destroy(last->context);
+            delete last;
+          }};
+}
+
 /// The bytes of a constant, fetched when somebody asks for them.
-TensorData constant_of(const graft_host_value& value, DType type, const Shape& shape, const std::string& where) {
+TensorData constant_of(const Source& source, DType type, const Shape& shape, const std::string& where) {
   std::vector<int64_t> sizes;
   for (const Size& size : shape) {
     GRAFT_USER_CHECK(size.is_constant(), kInvalidArgument, "a constant has a symbolic size", where);
     sizes.push_back(size.constant());
   }
-  const graft_host_constant source = *value.constant;
-  GRAFT_USER_CHECK(source.fetch, kInvalidArgument, "a constant has no function to fetch its bytes", where);
+  GRAFT_USER_CHECK(source->fetch, kInvalidArgument, "a constant has no function to fetch its bytes", where);
   const int64_t bytes = packed_bytes(type, checked_element_count(type, sizes, where));
   return TensorData::deferred(type, sizes, [source, type, sizes, bytes, where] {
-    const void* data = source.fetch(source.context);
+    void* held = nullptr;
+    const void* data = source->fetch(source->context, &held);
     GRAFT_USER_CHECK(data || bytes == 0, kInvalidArgument, "the framework gave no bytes for the constant", where);
-    const std::shared_ptr<const void> keep(data, [source](const void*) {
-      if (source.release) source.release(source.context);
+    const std::shared_ptr<const void> keep(data, [source, held](const void*) {
+      if (source->release) source->release(source->context, held);
     });
     return TensorData::borrow(type, sizes, {static_cast<const std::byte*>(data), static_cast<size_t>(bytes)}, keep);
   });
 }
 
-frontend::ForeignValue value_of(const graft_host_value& given) {
-  GRAFT_USER_CHECK(given.struct_size >= sizeof given, kInvalidArgument, "its struct_size is not set", "value");
+/// A structure of the caller's version as this version has it; `first` is the size of the first version.
+template <class Struct>
+Struct taken(const Struct& given, size_t first, const char* where) {
+  GRAFT_USER_CHECK(given.struct_size >= first, kInvalidArgument, "its struct_size is not set", where);
+  Struct whole = {};
+  std::memcpy(&whole, &given, std::min(given.struct_size, sizeof whole));
+  return whole;
+}
+
+frontend::ForeignValue value_of(const graft_host_value& from_caller) {
+  const Source source = from_caller.constant ? source_of(*from_caller.constant) : nullptr;
+  const graft_host_value given = taken(from_caller, sizeof from_caller, "value");
   frontend::ForeignValue value{.name = given.name ? given.name : ""};
   const std::string where = fmt::format("value '{}'", value.name);
   if (given.dtype != 0) {
@@ -80,7 +105,7 @@ frontend::ForeignValue value_of(const graft_host_value& given) {
   if (given.constant) {
     GRAFT_USER_CHECK(value.shape && value.type != DType::kUndefined, kInvalidArgument,
                      "a constant needs its type and its sizes", where);
-    value.constant = constant_of(given, value.type, *value.shape, where);
+    value.constant = constant_of(source, value.type, *value.shape, where);
   }
   return value;
 }
@@ -114,12 +139,12 @@ Argument argument_of(const graft_host_graph& graph, const graft_host_argument& g
 }
 
 frontend::ForeignNode node_of(const graft_host_graph& graph, const graft_host_node& given) {
-  GRAFT_USER_CHECK(given.struct_size >= sizeof given, kInvalidArgument, "its struct_size is not set", "node");
   GRAFT_USER_CHECK(given.op && given.name, kInvalidArgument, "a node has no operator or no name", "node");
   const std::string where = fmt::format("node '{}'", given.name);
   const auto text = [](const char* words) { return std::string(words ? words : ""); };
   frontend::ForeignNode node{
       .op = given.op, .name = given.name, .scope = text(given.scope), .source = text(given.source)};
+  node.kept = text(given.kept);
   for (size_t i = 0; i < given.argument_count; ++i) {
     node.arguments.push_back(argument_of(graph, given.arguments[i], where));
   }
@@ -177,9 +202,10 @@ graft_status graft_host_graph_add_value(graft_host_graph* graph, const graft_hos
 graft_status graft_host_graph_add_node(graft_host_graph* graph, const graft_host_node* node, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(graph && node, kInvalidArgument, "an argument is NULL", "graft_host_graph_add_node");
-    graph->graph.foreign.nodes.push_back(node_of(*graph, *node));
-    graph->graph.counts.push_back(node->counts != 0);
-    graph->graph.replicable.push_back(node->replicable != 0);
+    const graft_host_node given = taken(*node, offsetof(graft_host_node, kept), "node");
+    graph->graph.foreign.nodes.push_back(node_of(*graph, given));
+    graph->graph.counts.push_back(given.counts != 0);
+    graph->graph.replicable.push_back(given.replicable != 0);
   });
 }
 
@@ -192,6 +218,16 @@ graft_status graft_host_graph_set_borders(graft_host_graph* graph, const int32_t
     for (size_t i = 0; i < output_count; ++i) check_value(*graph, outputs[i], "outputs");
     graph->graph.foreign.inputs.assign(inputs, inputs + input_count);
     graph->graph.foreign.outputs.assign(outputs, outputs + output_count);
+  });
+}
+
+graft_status graft_host_graph_set_range(graft_host_graph* graph, const char* symbol, int64_t min, int64_t opt,
+                                        int64_t max, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(graph && symbol, kInvalidArgument, "an argument is NULL", "graft_host_graph_set_range");
+    GRAFT_USER_CHECK(0 <= min && min <= opt && (max == 0 || opt <= max), kInvalidArgument,
+                     fmt::format("{}:{}:{} is no range: smallest, usual and largest size", min, opt, max), symbol);
+    graph->graph.ranges[dimension_symbol(symbol)] = {.min = min, .opt = opt, .max = max};
   });
 }
 
@@ -239,10 +275,15 @@ graft_status graft_host_partition_compile(const graft_host_partition* partition,
                      fmt::format("there is no segment {}", segment), "graft_host_partition_compile");
     bool stopped = false;
     const CompileOptions made = make_options(options, option_count, progress, context, stopped);
-    Graph graph = segment_graph(partition->partition, segment);
-    apply_shape_choices(graph, made);
+    Graph graph = segment_graph(partition->partition, segment, made);
     Compiled compiled = compile_from(std::move(graph), Stage::kImport, made);
     auto loaded = load(std::move(compiled.engine), made.device, made.threads);
     *engine = new graft_engine(std::move(compiled.plan), std::move(loaded));
   });
 }
+
+void graft_host_count_fallback(const char* what, const char* reason) {
+  guarded(nullptr, [&] { count_fallback(what ? what : "a part", reason ? reason : "no reason was given"); });
+}
+
+uint64_t graft_host_fallback_count(void) { return fallback_count(); }

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "driver/shape_choices.h"
 #include "import/aten/rows.h"
 
 namespace graft {
@@ -97,6 +98,31 @@ int number(OptionText choice) {
   return value;
 }
 
+/// By value: whether a node or the caller reads it.
+std::vector<bool> used_values(const ForeignGraph& foreign) {
+  std::vector<bool> used(foreign.values.size(), false);
+  for (const ForeignNode& node : foreign.nodes) {
+    frontend::visit_references(node, [&](int value) { used[value] = true; });
+  }
+  for (const int output : foreign.outputs) used[output] = true;
+  return used;
+}
+
+/// Why a converted node cannot be taken: a row may leave results out that are rarely wanted.
+std::string missing_result(const ForeignGraph& foreign, int node, const frontend::Converted& converted,
+                           const std::vector<bool>& used) {
+  for (const int output : foreign.nodes[node].outputs) {
+    if (!used[output] || converted.values[output] != kNoValue) continue;
+    return fmt::format("its converter does not give the result '{}', which is used", foreign.values[output].name);
+  }
+  return "";
+}
+
+/// An engine that takes nothing gives the same each time.
+std::string why_no_gain(const partition::Segment& segment) {
+  return segment.inputs.empty() ? "it depends on constants alone" : "";
+}
+
 /// What conversion found out about values that the framework tells less of.
 void complete_types(ForeignGraph& foreign, const frontend::Converted& converted) {
   for (size_t v = 0; v < foreign.values.size(); ++v) {
@@ -139,22 +165,28 @@ void set_choice(PartitionChoices& choices, OptionText choice) {
 
 HostPartition partition_host_graph(const HostGraph& graph, const PartitionChoices& choices) {
   check_choices(graph.foreign, choices);
-  HostPartition made{.foreign = graph.foreign, .converters = graph.converters, .result = {}};
+  HostPartition made{.foreign = graph.foreign, .ranges = graph.ranges, .converters = graph.converters, .result = {}};
   const frontend::Converted converted = frontend::convert(graph.foreign, *graph.converters);
   complete_types(made.foreign, converted);
+  const std::vector<bool> used = used_values(graph.foreign);
   const auto why_not = [&](int node) {
     std::string reason = kept_by_choice(graph.foreign.nodes[node], choices);
-    return reason.empty() ? converted.reasons[node] : reason;
+    if (reason.empty()) reason = converted.reasons[node];
+    return reason.empty() ? missing_result(graph.foreign, node, converted, used) : reason;
   };
   made.result = partition::partition(abstract(graph, made.foreign),
                                      {.why_not = why_not,
                                       .minimum_size = choices.minimum_size,
                                       .most_segments = choices.most_segments,
+                                      .why_no_gain = why_no_gain,
                                       .join_independent = choices.join_independent});
   return made;
 }
 
-Graph segment_graph(const HostPartition& partition, size_t segment) {
+Graph segment_graph(const HostPartition& partition, size_t segment, const CompileOptions& options) {
+  const bool sizes = !options.dims.empty() || !options.shapes.empty() || !options.min_shapes.empty() ||
+                     !options.opt_shapes.empty() || !options.max_shapes.empty();
+  GRAFT_USER_CHECK(!sizes, kInvalidArgument, "the graph states sizes and their ranges", "options");
   const partition::Segment& part = partition.result.segments.at(segment);
   frontend::Converted converted = frontend::convert(partition.foreign, part.nodes, part.inputs, part.outputs,
                                                     *partition.converters);
@@ -164,6 +196,12 @@ Graph segment_graph(const HostPartition& partition, size_t segment) {
                                             partition.foreign.nodes[node].name, reason));
   }
   converted.graph.name = fmt::format("{}_segment_{}", partition.foreign.name, segment);
+  const auto symbols = input_symbols(converted.graph);
+  CompileOptions ranges;
+  for (const auto& [symbol, range] : partition.ranges) {
+    if (symbols.contains(symbol)) ranges.dims[symbol] = range;
+  }
+  apply_shape_choices(converted.graph, ranges);
   return std::move(converted.graph);
 }
 

@@ -2,6 +2,7 @@
 // The driver of grafting: from a framework's graph to segments, their reasons, and their engines.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ namespace graft {
 struct HostGraph {
   frontend::ForeignGraph foreign;
   std::vector<bool> counts, replicable;  ///< by node: see partition::Node
+  std::map<std::string, Graph::Range, std::less<>> ranges;  ///< of symbols
   const frontend::Converters* converters = nullptr;
 };
 
@@ -36,6 +38,7 @@ void set_choice(PartitionChoices& choices, OptionText choice);
 /// Segments of a framework's graph, and what it takes to compile them.
 struct HostPartition {
   frontend::ForeignGraph foreign;  ///< with the types and shapes that conversion found out
+  std::map<std::string, Graph::Range, std::less<>> ranges;
   const frontend::Converters* converters = nullptr;
   partition::Result result;
 };
@@ -43,7 +46,8 @@ struct HostPartition {
 /// Converts what can be, and finds the segments. Throws Error for choices that name nothing of the graph.
 HostPartition partition_host_graph(const HostGraph& graph, const PartitionChoices& choices);
 /// The graph of a segment: what compile_from takes after import. Inputs and outputs stand in the segment's order.
-Graph segment_graph(const HostPartition& partition, size_t segment);
+/// Throws invalid_argument for options that choose sizes: the host's graph states them.
+Graph segment_graph(const HostPartition& partition, size_t segment, const CompileOptions& options);
 /// A text for people: segments with nodes and borders, other nodes with reason and source line.
 std::string report(const HostPartition& partition);
 

@@ -2,7 +2,9 @@
 #include "driver/plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <new>
 #include <set>
 
 #include <fmt/format.h>
@@ -15,6 +17,8 @@
 
 namespace graft {
 namespace {
+
+constexpr size_t kPlanAlignment = 64;  // of the memory that parse_plan reads
 
 int64_t count_of(const std::vector<int64_t>& shape, DType type) {
   return checked_element_count(type, shape, "constant");
@@ -134,6 +138,20 @@ Plan from_file(PlanFile file, const std::string& where) {
 void save(const Plan& plan, const std::string& path) { save_plan(to_file(plan), path); }
 
 Plan open_plan(const std::string& path, Weights weights) { return from_file(read_plan(path, weights), path); }
+
+Plan read_plan(std::span<const std::byte> file, std::shared_ptr<const void> owner) {
+  const bool aligned = reinterpret_cast<uintptr_t>(file.data()) % kPlanAlignment == 0;
+  if (!owner || !aligned) {
+    const size_t room = (file.size() / kPlanAlignment + 1) * kPlanAlignment;
+    auto* copy = static_cast<std::byte*>(std::aligned_alloc(kPlanAlignment, room));
+    if (!copy) throw std::bad_alloc();
+    owner = std::shared_ptr<const void>(copy, [](const void* memory) { std::free(const_cast<void*>(memory)); });
+    std::copy(file.begin(), file.end(), copy);
+    file = {copy, file.size()};
+  }
+  const std::string where = "plan in memory";
+  return from_file(parse_plan(file, std::move(owner), where), where);
+}
 
 bool is_plan(const std::string& path) {
   try {

@@ -2,6 +2,9 @@
 // What a plan file holds, and the way to the file and back.
 #pragma once
 
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +38,8 @@ Plan from_file(PlanFile file, const std::string& where);
 void save(const Plan& plan, const std::string& path);
 /// Reads a plan. Throws Error naming the section and the remedy for a file that is damaged or foreign.
 Plan open_plan(const std::string& path, Weights weights = Weights::kMapped);
+/// The same from memory: used where it lies where `owner` keeps it and its address is a multiple of 64, else copied.
+Plan read_plan(std::span<const std::byte> file, std::shared_ptr<const void> owner);
 /// Whether the file begins like a plan (rather than a model); false when it cannot be read.
 bool is_plan(const std::string& path);
 

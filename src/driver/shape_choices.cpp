@@ -17,16 +17,6 @@ namespace {
 using Replacements = std::map<std::string, Size, std::less<>>;
 using Ranges = std::map<std::string, Graph::Range, std::less<>>;
 
-/// The symbols of the inputs: those a caller can choose.
-std::set<std::string, std::less<>> input_symbols(const Graph& graph) {
-  std::set<std::string, std::less<>> symbols;
-  for (const ValueId input : graph.inputs) {
-    if (!graph.value(input).shape) continue;
-    for (const Size& size : *graph.value(input).shape) size.collect_symbols(symbols);
-  }
-  return symbols;
-}
-
 /// The input of that name; throws naming those there are.
 Value& find_input(Graph& graph, const std::string& name, std::string_view option) {
   std::vector<std::string> names;
@@ -163,6 +153,15 @@ void substitute(Graph& graph, Replacements replacements) {
 }
 
 }  // namespace
+
+std::set<std::string, std::less<>> input_symbols(const Graph& graph) {
+  std::set<std::string, std::less<>> symbols;
+  for (const ValueId input : graph.inputs) {
+    if (!graph.value(input).shape) continue;
+    for (const Size& size : *graph.value(input).shape) size.collect_symbols(symbols);
+  }
+  return symbols;
+}
 
 void apply_shape_choices(Graph& graph, const CompileOptions& options) {
   Ranges ranges;

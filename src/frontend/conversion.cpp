@@ -228,7 +228,9 @@ class Converting {
     visit_references(node, [&](int value) { take_constant(value); });
     const Converters::Entry* entry = converters_.find(node.op);
     std::string& reason = result_.reasons[index];
-    if (!entry) {
+    if (!node.kept.empty()) {
+      reason = node.kept;
+    } else if (!entry) {
       reason = fmt::format("there is no converter for {}", node.op);
     } else {
       reason = build(node, *entry);

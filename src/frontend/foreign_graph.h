@@ -66,6 +66,7 @@ struct ForeignNode {
   std::map<std::string, Argument, std::less<>> attributes = {};  ///< arguments by name
   std::vector<int> outputs = {};                                 ///< indices of values
   std::vector<int> after = {};                                   ///< nodes that have to run before
+  std::string kept = {};  ///< why it stays with the framework, whatever rows there are; empty: they decide
 };
 
 /// Nodes in an order in which they can run.

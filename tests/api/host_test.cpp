@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,13 +75,18 @@ graft_host_argument none() { return {}; }
 /// Weights that are counted as they are asked for and given back.
 struct Weights {
   std::vector<float> data;
-  int fetched = 0, released = 0;
+  int fetched = 0, released = 0, destroyed = 0;
   graft_host_constant constant() {
-    return {[](void* self) -> const void* {
+    return {[](void* self, void** held) -> const void* {
+              *held = &static_cast<Weights*>(self)->fetched;
               ++static_cast<Weights*>(self)->fetched;
               return static_cast<Weights*>(self)->data.data();
             },
-            [](void* self) { ++static_cast<Weights*>(self)->released; }, this};
+            [](void* self, void* held) {
+              EXPECT_EQ(held, &static_cast<Weights*>(self)->fetched);
+              ++static_cast<Weights*>(self)->released;
+            },
+            [](void* self) { ++static_cast<Weights*>(self)->destroyed; }, this};
   }
 };
 
@@ -129,6 +136,7 @@ TEST(HostInterface, finds_segments_around_what_stays_and_compiles_them) {
   graft_host_partition_destroy(std::exchange(net.partition, nullptr));
   graft_host_graph_destroy(std::exchange(net.graph, nullptr));
   EXPECT_EQ(net.weights.fetched, net.weights.released);
+  EXPECT_EQ(net.weights.destroyed, 1) << "once, when neither graph nor engine can ask any more";
 }
 
 TEST(HostInterface, options_choose_what_stays) {
@@ -141,6 +149,93 @@ TEST(HostInterface, options_choose_what_stays) {
   EXPECT_EQ(graft_host_partition_segment_count(net.partition), 0U);
   ASSERT_EQ(net.split({{"only", "fc"}, {"only", "last"}}), GRAFT_OK);
   EXPECT_STREQ(graft_host_partition_reason(net.partition, 1), "it is outside of fc, last");
+}
+
+TEST(HostInterface, what_the_host_keeps_stays_with_its_reason) {
+  Host host;
+  const int32_t x = host.value("x", {4}, GRAFT_FLOAT32), y = host.value("y"), z = host.value("z");
+  const graft_host_argument of_x = of(x);
+  graft_host_node node{.struct_size = sizeof node, .op = "aten::relu", .name = "writes", .scope = nullptr,
+                       .source = nullptr, .arguments = &of_x, .argument_count = 1, .attribute_names = nullptr,
+                       .attributes = nullptr, .attribute_count = 0, .outputs = &y, .output_count = 1, .after = nullptr,
+                       .after_count = 0, .counts = 1, .replicable = 0, .kept = "others see what it writes"};
+  ASSERT_EQ(graft_host_graph_add_node(host.graph, &node, &host.error), GRAFT_OK) << host.error.message;
+  // A plug-in of the version before `kept` says so by its struct_size; what lies behind is not read.
+  node.struct_size = offsetof(graft_host_node, kept), node.name = "older", node.outputs = &z;
+  ASSERT_EQ(graft_host_graph_add_node(host.graph, &node, &host.error), GRAFT_OK) << host.error.message;
+  const int32_t outputs[] = {y, z};
+  ASSERT_EQ(graft_host_graph_set_borders(host.graph, &x, 1, outputs, 2, &host.error), GRAFT_OK);
+  ASSERT_EQ(host.split(), GRAFT_OK) << host.error.message;
+  EXPECT_STREQ(graft_host_partition_reason(host.partition, 0), "others see what it writes");
+  EXPECT_STREQ(graft_host_partition_reason(host.partition, 1), "");
+}
+
+TEST(HostInterface, engines_are_made_for_the_ranges_of_the_graph) {
+  Net net;
+  ASSERT_EQ(graft_host_graph_set_range(net.graph, "batch", 1, 2, 3, &net.error), GRAFT_OK);
+  EXPECT_EQ(graft_host_graph_set_range(net.graph, "batch", 3, 2, 1, &net.error), GRAFT_INVALID_ARGUMENT);
+  ASSERT_EQ(graft_host_graph_set_range(net.graph, "no_one_has_it", 1, 2, 3, &net.error), GRAFT_OK);
+  ASSERT_EQ(net.split(), GRAFT_OK) << net.error.message;
+  const graft_option off{"tune", "off"}, dim{"dim", "batch=1"};
+  graft_engine* handle = nullptr;
+  EXPECT_EQ(graft_host_partition_compile(net.partition, 0, &dim, 1, nullptr, nullptr, &handle, &net.error),
+            GRAFT_INVALID_ARGUMENT) << "sizes are the graph's";
+  ASSERT_EQ(graft_host_partition_compile(net.partition, 0, &off, 1, nullptr, nullptr, &handle, &net.error), GRAFT_OK)
+      << net.error.message;
+  const graft_axis& batch = graft_engine_input(handle, 0)->axes[0];
+  EXPECT_EQ(std::string(batch.text), "batch");
+  EXPECT_EQ((std::vector<int64_t>{batch.min, batch.opt, batch.max}), (std::vector<int64_t>{1, 2, 3}));
+  graft_engine_release(handle);
+}
+
+/// Two results, of which the converter gives the first: max_pool2d_with_indices.
+TEST(HostInterface, a_result_that_a_converter_does_not_give_keeps_its_node_where_it_is_used) {
+  for (const bool used : {false, true}) {
+    Host host;
+    const int32_t x = host.value("x", {1, 1, 4, 4}, GRAFT_FLOAT32), y = host.value("y"), places = host.value("places");
+    const graft_host_argument two{.kind = GRAFT_ARGUMENT_INTEGER, .integer = 2};
+    const graft_host_argument kernel[] = {two, two}, list{.kind = GRAFT_ARGUMENT_LIST, .list = kernel, .count = 2};
+    const graft_host_argument arguments[] = {of(x), list};
+    const int32_t outputs[] = {y, places};
+    const graft_host_node node{.struct_size = sizeof node, .op = "aten::max_pool2d_with_indices", .name = "pool",
+                               .scope = nullptr, .source = nullptr, .arguments = arguments, .argument_count = 2,
+                               .attribute_names = nullptr, .attributes = nullptr, .attribute_count = 0,
+                               .outputs = outputs, .output_count = 2, .after = nullptr, .after_count = 0, .counts = 1,
+                               .replicable = 0, .kept = nullptr};
+    ASSERT_EQ(graft_host_graph_add_node(host.graph, &node, &host.error), GRAFT_OK) << host.error.message;
+    ASSERT_EQ(graft_host_graph_set_borders(host.graph, &x, 1, outputs, used ? 2 : 1, &host.error), GRAFT_OK);
+    ASSERT_EQ(host.split(), GRAFT_OK) << host.error.message;
+    EXPECT_EQ(graft_host_partition_segment_count(host.partition), used ? 0U : 1U);
+    EXPECT_EQ(std::string(graft_host_partition_reason(host.partition, 0)).find("'places'") != std::string::npos, used);
+  }
+}
+
+TEST(HostInterface, nothing_but_constants_makes_no_engine) {
+  Host host;
+  Weights weights;
+  weights.data = {1, 2, 3, 4};
+  const graft_host_constant constant = weights.constant();
+  const int32_t w = host.value("w", {4}, GRAFT_FLOAT32, &constant), x = host.value("x", {4}, GRAFT_FLOAT32);
+  const int32_t y = host.add("aten::relu", "of_constants", {of(w)}, host.value("y"));
+  ASSERT_EQ(graft_host_graph_set_borders(host.graph, &x, 1, &y, 1, &host.error), GRAFT_OK);
+  ASSERT_EQ(host.split(), GRAFT_OK) << host.error.message;
+  EXPECT_EQ(graft_host_partition_segment_count(host.partition), 0U);
+  EXPECT_NE(std::string(graft_host_partition_reason(host.partition, 0)).find("constants alone"), std::string::npos);
+}
+
+TEST(HostInterface, fallbacks_are_counted_and_said_once) {
+  std::vector<std::string> said;
+  graft_set_log([](void* context, int32_t, const char* message) {
+    static_cast<std::vector<std::string>*>(context)->emplace_back(message);
+  }, &said, 1);
+  const uint64_t before = graft_host_fallback_count();
+  graft_host_count_fallback("segment 7", "the test says so");
+  graft_host_count_fallback("segment 7", "the test says so");
+  graft_host_count_fallback("segment 8", "the test says so");
+  graft_set_log(nullptr, nullptr, 1);
+  EXPECT_EQ(graft_host_fallback_count(), before + 3);
+  EXPECT_EQ(said, (std::vector<std::string>{"segment 7 runs in the framework: the test says so",
+                                            "segment 8 runs in the framework: the test says so"}));
 }
 
 TEST(HostInterface, choices_that_name_nothing_are_errors) {
