@@ -128,6 +128,16 @@ void dropout(Conversion& c) {
 
 void same(Conversion& c) { c.give(c.tensor("self")); }
 
+/// The mean over axes; over all of them where none is named.
+void mean(Conversion& c) {
+  ValueId self = c.tensor("self");
+  if (c.has("dtype")) self = c.cast(self, c.type("dtype"));
+  if (!is_float(c.type_of(self))) c.refuse("the mean of integers");
+  const std::vector<int64_t> axes = c.has("dim") ? c.integers("dim") : std::vector<int64_t>{};
+  c.give(c.add("ReduceMean", {self, axes.empty() ? kNoValue : c.integers_constant(axes)},
+               {{"keepdims", int64_t{c.flag("keepdim")}}}));
+}
+
 void to_type(Conversion& c) {
   const ValueId self = c.tensor("self");
   c.give(c.has("dtype") ? c.cast(self, c.type("dtype")) : self);
@@ -165,6 +175,7 @@ std::vector<Row> elementwise_rows() {
       {"aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", binary("Mul")},
       {"aten::div.Tensor(Tensor self, Tensor other) -> Tensor", divide},
       {"aten::div.Scalar(Tensor self, Scalar other) -> Tensor", divide},
+      {"aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", mean},
       {"aten::dropout(Tensor input, float p, bool train) -> Tensor", dropout},
       {"aten::detach(Tensor self) -> Tensor", same},
       {"aten::alias(Tensor self) -> Tensor", same},

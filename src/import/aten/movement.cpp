@@ -88,6 +88,7 @@ std::vector<frontend::Row> movement_rows() {
       {"aten::unsqueeze(Tensor self, int dim) -> Tensor", unsqueeze},
       {"aten::squeeze.dim(Tensor self, int dim) -> Tensor", squeeze},
       {"aten::size.int(Tensor self, int dim) -> int", size_of_axis},
+      {"aten::sym_size.int(Tensor self, int dim) -> SymInt", size_of_axis},
   };
 }
 

@@ -15,8 +15,7 @@ ValueId filled(Conversion& c, ValueId input, double element) {
   return c.constant(std::move(data));
 }
 
-void batch_norm(Conversion& c) {
-  if (c.flag("training")) c.refuse("batch normalization of a module in training mode: call eval() before");
+void normalize_batch(Conversion& c) {
   const ValueId input = c.tensor("input"), mean = c.tensor("running_mean"), variance = c.tensor("running_var");
   if (mean == kNoValue || variance == kNoValue) c.refuse("batch normalization by the statistics of the batch");
   if (c.rank_of(input) < 2) c.refuse("an input without channels");
@@ -24,6 +23,11 @@ void batch_norm(Conversion& c) {
   if (weight == kNoValue) weight = filled(c, input, 1);
   if (bias == kNoValue) bias = filled(c, input, 0);
   c.give(c.add("BatchNormalization", {input, weight, bias, mean, variance}, {{"epsilon", c.real("eps")}}));
+}
+
+void batch_norm(Conversion& c) {
+  if (c.flag("training")) c.refuse("batch normalization of a module in training mode: call eval() before");
+  normalize_batch(c);
 }
 
 /// Normalization over the last axes, as many as normalized_shape has.
@@ -43,16 +47,28 @@ std::function<void(Conversion&)> softmax(std::string_view op) {
   };
 }
 
+/// As torch's decompositions spell it: the type is the operand's.
+std::function<void(Conversion&)> softmax_of(std::string_view op) {
+  return [op](Conversion& c) {
+    const ValueId self = c.tensor("self");
+    c.give(c.add(op, {c.flag("half_to_float") ? c.cast(self, DType::kFloat32) : self}, {{"axis", c.integer("dim")}}));
+  };
+}
+
 }  // namespace
 
 std::vector<frontend::Row> normalization_rows() {
   return {
       {"aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
        "bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor", batch_norm},
+      {"aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
+       "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)", normalize_batch},
       {"aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
        "float eps=1e-05, bool cudnn_enable=True) -> Tensor", layer_norm},
       {"aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax("Softmax")},
       {"aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax("LogSoftmax")},
+      {"aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax_of("Softmax")},
+      {"aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax_of("LogSoftmax")},
   };
 }
 
