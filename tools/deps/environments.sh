@@ -1,24 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by ./dev behind install.sh: NNSmith and its torch, in an environment of their own.
+# Sourced by ./dev behind install.sh: what does not go with the project's own Python packages (frameworks, and tools
+# that bring one) is installed into an environment of its own, .deps/NAME, from the list environment-NAME.txt. Its
+# comments beside packages:
+#   # download: 620 MB   what it takes to fetch, said before
+#   # uses: torch        another environment, whose packages it sees, too
+#   # then: FILE.py      run behind the installation with the folder of packages
 # shellcheck disable=SC2154
-ensure_nnsmith() {
-  local folder=$deps_folder/nnsmith list=$lists_folder/nnsmith.txt sum
-  sum=$(cat "$list" "$lists_folder/stub_libraries.py" | sha256sum)
+
+# Prints what the list says about itself, empty for nothing.
+stated() { sed -n "s/^# $2: //p" "$lists_folder/environment-$1.txt"; }
+
+# ensure_environments NAME...: in order; one ./dev at a time.
+ensure_environments() {
+  local name
   mkdir -p "$deps_folder"
-  exec 9>"$deps_folder/lock"
-  flock 9
-  if [[ ! -f $folder/.installed || $(<"$folder/.installed") != "$sum" ]]; then
-    say "installing through pip into .deps/nnsmith ($(sed -n 's/^# download: //p' "$list") to fetch):" \
-      "$(grep -v '^#' "$list" | tr '\n' ' ')"
-    rm -rf "$folder"
-    python3 -m venv "$folder"
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$list" </dev/null ||
-      fail "pip failed: is the package index reachable?"
-    "$folder/bin/python" "$lists_folder/stub_libraries.py" \
-      "$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" >/dev/null ||
-      fail "torch's CUDA libraries could not be replaced: see tools/deps/stub_libraries.py"
-    echo "$sum" >"$folder/.installed"
-  fi
-  exec 9>&-
+  for name in "$@"; do
+    # shellcheck disable=SC2046  # a list of words
+    ensure_environments $(stated "$name" uses)
+    exec 9>"$deps_folder/lock"
+    flock 9
+    install_environment "$name"
+    exec 9>&-
+  done
 }
+
+install_environment() {
+  local name=$1 folder=$deps_folder/$1 list=$lists_folder/environment-$1.txt then other packages sum
+  then=$(stated "$name" then)
+  sum=$(cat "$list" ${then:+"$lists_folder/$then"} | sha256sum)
+  [[ -f $folder/.installed && $(<"$folder/.installed") == "$sum" ]] && return 0
+  say "installing through pip into .deps/$name ($(stated "$name" download) to fetch):" \
+    "$(grep -v '^#' "$list" | tr '\n' ' ')"
+  rm -rf "$folder"
+  python3 -m venv "$folder" || fail "python3 cannot make a virtual environment: install python3-venv"
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$list" </dev/null ||
+    fail "pip failed: is the package index reachable?"
+  packages=$(packages_of "$name")
+  for other in $(stated "$name" uses); do packages_of "$other" >"$packages/$other.pth"; done
+  if [[ $then ]]; then
+    "$folder/bin/python" "$lists_folder/$then" "$packages" >/dev/null || fail "see tools/deps/$then"
+  fi
+  echo "$sum" >"$folder/.installed"
+}
+
+# The folder of an environment's packages.
+packages_of() { "$deps_folder/$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }

@@ -2,7 +2,8 @@
 """Writes networks that NNSmith makes up, one per seed: FOLDER/SEED.onnx, and `made SEED` on standard output.
 
 Runs in .deps/nnsmith, where NNSmith and the torch that it exports through are; see sources.py. Seeds come on standard
-input, one per line. A seed gives the same network wherever the versions in tools/deps/nnsmith.txt are installed.
+input, one per line. A seed gives the same network wherever the versions in tools/deps/environment-nnsmith.txt and
+environment-torch.txt are installed.
 """
 
 import functools

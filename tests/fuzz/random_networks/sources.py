@@ -55,7 +55,8 @@ class Program:
 def nnsmith():
     """NNSmith (Liu et al., ASPLOS 2023): graphs whose shapes a solver keeps valid, exported through torch."""
     return Program("nnsmith", [NNSMITH / "bin" / "python", HERE / "from_nnsmith.py"],
-                   [HERE / "from_nnsmith.py", ROOT / "tools" / "deps" / "nnsmith.txt"])
+                   [HERE / "from_nnsmith.py", *(ROOT / "tools" / "deps" / f"environment-{name}.txt"
+                                                for name in ("nnsmith", "torch"))])
 
 
 SOURCES = {"nnsmith": nnsmith}
