@@ -39,7 +39,18 @@ foreach(file ${package_files})
   get_filename_component(name ${file} NAME)
   file(CREATE_LINK ${file} ${package}/${name} SYMBOLIC)
 endforeach()
+file(GLOB parts CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/python/graft
+  ${CMAKE_SOURCE_DIR}/python/graft/*/__init__.py)
+foreach(part ${parts})
+  get_filename_component(name ${part} DIRECTORY)
+  file(CREATE_LINK ${CMAKE_SOURCE_DIR}/python/graft/${name} ${package}/${name} SYMBOLIC)
+endforeach()
 file(CREATE_LINK ${CMAKE_BINARY_DIR}/bin/graft ${package}/bin/graft SYMBOLIC)
+
+# What an installed package says of itself: torch finds the backend by its entry point.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/pyproject.toml)
+execute_process(COMMAND ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/python_metadata.py
+  ${CMAKE_SOURCE_DIR}/python/pyproject.toml ${CMAKE_BINARY_DIR}/python COMMAND_ERROR_IS_FATAL ANY)
 
 install(TARGETS graft_python LIBRARY DESTINATION graft COMPONENT python EXCLUDE_FROM_ALL)
 install(TARGETS graft ${modules} LIBRARY DESTINATION graft/lib NAMELINK_SKIP COMPONENT python EXCLUDE_FROM_ALL)

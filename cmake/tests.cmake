@@ -9,6 +9,7 @@ enable_testing()
 graft_require(GTest)
 include(GoogleTest)
 set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator rpath)
+set(graft_frameworks torch)  # tests/NAME/run.py runs them in the framework's environment, .deps/NAME
 set(graft_own_commands bench mutate replay random_networks)  # their run.py is a command of ./dev, not a test
 
 graft_sources(support_sources tests/support)
@@ -111,6 +112,17 @@ if(NOT GRAFT_SANITIZE)
   graft_emulated(nvrtc 13 host_compiler.cpp nvrtc.cpp ptx_text.cpp translate.cpp)
 endif()
 
+# Graft inside a framework: the host is built against the installed tree, and its tests run in the framework's Python.
+function(graft_add_framework_tests name)
+  if(NOT TARGET graft_python)
+    graft_add_skipped(${name} all "this build has no Python package: ./dev test all brings what it needs")
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND ${GRAFT_PYTHON_PREFIX}/bin/python ${CMAKE_SOURCE_DIR}/tests/${name}/run.py)
+  set_tests_properties(${name} PROPERTIES LABELS "all;${name}" TIMEOUT 1200 RUN_SERIAL ON
+    ENVIRONMENT "GRAFT_BUILD=${CMAKE_BINARY_DIR}" SKIP_REGULAR_EXPRESSION "^SKIPPED")
+endfunction()
+
 # The Python side of a folder: pytest for test_*.py, and run.py as a program of its own.
 function(graft_add_python_tests kind folder label)
   set(python ${GRAFT_PYTHON_PREFIX}/bin/python)
@@ -134,7 +146,12 @@ function(graft_add_python_tests kind folder label)
 endfunction()
 
 file(GLOB folders CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/tests/*)
-list(REMOVE_ITEM folders fuzz support)
+list(REMOVE_ITEM folders fuzz support ${graft_frameworks})
+foreach(framework ${graft_frameworks})
+  if(NOT GRAFT_SANITIZE)
+    graft_add_framework_tests(${framework})
+  endif()
+endforeach()
 if(GRAFT_SANITIZE)
   list(REMOVE_ITEM folders emulator hidden)  # the one's threads change stacks, the other builds the tree as it is used
 endif()

@@ -11,6 +11,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "failure.h"
+#include "host.h"
 #include "session.h"
 #include "without_gil.h"
 
@@ -149,6 +150,7 @@ NB_MODULE(_graft, module) {
                                graft_engine_output);
       });
   bind_session(module);
+  bind_host(module);
   module.def("compile_file", compile_file, nb::arg("path"), nb::arg("options"), nb::arg("progress").none());
   module.def("compile_bytes", compile_bytes, nb::arg("model"), nb::arg("directory").none(), nb::arg("options"),
              nb::arg("progress").none());

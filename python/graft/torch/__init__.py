@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines inside PyTorch.
+
+    fast = torch.compile(model, backend="graft")                  # nothing to import
+    with torch.inference_mode():
+        y = fast(x)
+
+    scripted = graft.torch.script.compile(torch.jit.script(model), [x])   # a ScriptModule, with engines
+    torch.jit.save(scripted, "fast.pt")
+
+    print(graft.torch.dry_run(model, [x]))                        # what would become engines, and why the rest not
+"""
+
+import torch
+
+from .. import _graft
+from . import dynamo, script
+from .inputs import Input
+from .library import load_library
+
+__all__ = ["Input", "dry_run", "dynamo", "fallback_count", "load_library", "script"]
+
+
+def dry_run(model, inputs, dims=None, **choices):
+    """What compiling would do, as a text: each part that would become an engine with its operators and borders, each
+    operator that would stay with torch with the reason and its source line. No engine is built.
+
+    A ScriptModule takes what graft.torch.script.compile takes; another model is called once with the tensors `inputs`,
+    with the options of `torch.compile(model, backend="graft", options={...})`.
+    """
+    if isinstance(model, torch.jit.ScriptModule):
+        return script.dry_run(model, inputs, dims, **choices).text
+    return dynamo.dry_run(model, inputs, choices)
+
+
+def fallback_count():
+    """How often something was meant to be an engine and runs in torch, in this process: each is said in the log."""
+    return _graft.fallback_count()

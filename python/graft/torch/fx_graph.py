@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A torch.fx graph of ATen operators: as the abstract graph that the partitioner reads, and with engines in it."""
+
+import heapq
+import operator
+
+import torch
+
+from .. import _graft, element_types
+
+
+def element_type(dtype):
+    """The number of a torch.dtype; 0 where Graft has none."""
+    return element_types.NUMBERS.get(str(dtype).removeprefix("torch."), 0)
+
+
+def source_of(node):
+    """`model.py:12: y = self.conv(x)`, of the innermost frame that is the model's."""
+    lines = [line.strip() for line in (node.stack_trace or "").splitlines() if line.strip()]
+    for index in range(len(lines) - 1, -1, -1):
+        if lines[index].startswith("File "):
+            place = lines[index].split('"')
+            number = lines[index].partition(", line ")[2].partition(",")[0]
+            code = lines[index + 1] if index + 1 < len(lines) else ""
+            return f"{place[1]}:{number}: {code}"
+    return ""
+
+
+def scope_of(node):
+    """The path of the innermost module that the node comes from: `layer1.0.conv1`."""
+    modules = node.meta.get("nn_module_stack") or {}
+    path = next((each[0] for each in reversed(list(modules.values()))), "")
+    return path.removeprefix("L['self'].").removeprefix("L['self']").replace("['", ".").replace("']", "").strip(".")
+
+
+class HostGraph:
+    """Both forms of a graph, by each other's indices."""
+
+    def __init__(self, graph_module, constants):
+        """`constants`: {placeholder: tensor}, parameters that become the engines' own."""
+        self.graph = graph_module.graph
+        self.module = graph_module
+        self.constants = constants
+        self.handle = _graft.HostGraph("aten")
+        self.nodes = []      # by index: the fx node, or None for one that only the partitioner knows
+        self.after = []      # by index: nodes that have to run before, data apart
+        self.values = []     # by index: what gives the value: an fx node
+        self.indices = {}    # fx node -> index of its value, or a list of them
+        self.sizes_of = {}   # text of a symbolic size -> (placeholder, axis) that has it
+        self.symbols = {}    # text of a symbolic size -> name of the symbol
+        self.writers = []
+        self.read()
+
+    def read(self):
+        """Reads all nodes, in order."""
+        inputs, outputs = [], []
+        for node in self.graph.nodes:
+            if node.op == "placeholder":
+                inputs.append(self.read_placeholder(node))
+            elif node.op == "get_attr":
+                self.read_attribute(node)
+            elif node.op == "output":
+                torch.fx.map_arg(node.args, lambda each: outputs.append(self.index_of(each)))
+            elif not self.is_item(node):
+                self.read_node(node)
+        self.handle.set_borders([each for each in inputs if each is not None], outputs)
+
+    # ---- Values ----
+
+    def add_value(self, name, like, node, constant=None):
+        """A value of the sizes that tracing found; `like`: a (fake) tensor, or anything else for what is no tensor."""
+        if isinstance(like, torch.Tensor):
+            sizes = [self.size_of(size, f"{name}_{axis}") for axis, size in enumerate(like.shape)]
+            index = self.handle.add_value(name, element_type(like.dtype), sizes, True, constant)
+        else:
+            index = self.handle.add_value(name, 0, None, False, None)
+        self.values.append(node)
+        return index
+
+    def size_of(self, size, fresh):
+        """A number, or the name of a symbol, with its range stated."""
+        if isinstance(size, int):
+            return size
+        text = str(size.node.expr)
+        if text not in self.symbols:
+            self.symbols[text] = text if text.isidentifier() else fresh
+            bounds, hint = size.node.shape_env.bound_sympy(size.node.expr), size.node.hint
+            low = int(bounds.lower) if bounds.lower.is_finite else 0
+            high = int(bounds.upper) if bounds.upper.is_Integer else 0
+            usual = max(low, hint) if isinstance(hint, int) else low
+            self.handle.set_range(self.symbols[text], low, usual, max(usual, high) if high else 0)
+        return self.symbols[text]
+
+    def read_placeholder(self, node):
+        """The index of an input's value; None for constants."""
+        like = node.meta.get("val")
+        if node in self.constants:
+            self.indices[node] = self.add_constant(node, self.constants[node])
+            return None
+        self.indices[node] = self.add_value(node.name, like, node)
+        if isinstance(like, torch.Tensor):
+            for axis, size in enumerate(like.shape):
+                if isinstance(size, torch.SymInt):
+                    self.sizes_of.setdefault(str(size.node.expr), (node, axis))
+        return self.indices[node]
+
+    def add_constant(self, node, tensor):
+        tensor = tensor.detach()
+        if element_type(tensor.dtype) and tensor.layout == torch.strided:
+            return self.add_value(node.name, tensor, node, tensor.cpu().contiguous())
+        return self.add_value(node.name, tensor, node)
+
+    def read_attribute(self, node):
+        """A constant of the traced function."""
+        value = self.module
+        for part in node.target.split("."):
+            value = getattr(value, part)
+        self.indices[node] = (self.add_constant(node, value) if isinstance(value, torch.Tensor)
+                              else self.add_value(node.name, None, node))
+
+    def index_of(self, node):
+        """The index of a node's one value."""
+        if self.is_item(node):
+            return self.indices[node.args[0]][node.args[1]]
+        index = self.indices[node]
+        return index if isinstance(index, int) else index[0]
+
+    def is_item(self, node):
+        """Whether it takes one of several results."""
+        return (node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node) and
+                isinstance(self.indices.get(node.args[0]), list))
+
+    # ---- Nodes ----
+
+    def argument(self, given):
+        """As the extension takes it."""
+        if isinstance(given, torch.fx.Node):
+            like = given.meta.get("val")
+            if given.op == "placeholder" and isinstance(like, torch.SymInt):
+                return _graft.ValueArgument(self.size_value(given, str(like.node.expr)))
+            return _graft.ValueArgument(self.index_of(given))
+        if isinstance(given, (list, tuple)):
+            return [self.argument(each) for each in given]
+        if isinstance(given, torch.dtype):
+            return _graft.TypeArgument(element_type(given))
+        return given if given is None or isinstance(given, (bool, int, float)) else str(given)
+
+    def size_value(self, placeholder, text):
+        """A size that comes in as a number is, for an engine, that of the tensor that has it."""
+        if text not in self.sizes_of:
+            return self.index_of(placeholder)
+        tensor, axis = self.sizes_of[text]
+        name = f"{tensor.name}_size_{axis}"
+        if name not in self.indices:
+            self.indices[name] = self.handle.add_value(name, 0, None, False, None)
+            self.values.append(placeholder)
+            self.add_node(None, "aten::sym_size.int", name, [_graft.ValueArgument(self.index_of(tensor)), axis], {},
+                          [self.indices[name]], counts=False, replicable=True)
+        return self.indices[name]
+
+    def read_node(self, node):
+        """One operator."""
+        like = node.meta.get("val")
+        arguments = [self.argument(each) for each in node.args]
+        attributes = {name: self.argument(each) for name, each in node.kwargs.items()}
+        if isinstance(like, (list, tuple)):
+            outputs = [self.add_value(f"{node.name}_{i}", each, node) for i, each in enumerate(like)]
+            self.indices[node] = outputs
+        else:
+            self.indices[node] = self.add_value(node.name, like, node)
+            outputs = [self.indices[node]]
+        schema = getattr(node.target, "_schema", None)
+        kept = ""
+        if schema is not None and schema.is_mutable:
+            kept = "it writes into its argument, which others see"
+        elif node.is_impure():
+            kept = "it has side effects"
+        tensors = any(isinstance(each, torch.Tensor) for each in (like if isinstance(like, (list, tuple)) else [like]))
+        named = isinstance(node.target, torch._ops.OpOverload)
+        op = node.target.name() if named else f"python::{getattr(node.target, '__name__', node.target)}"
+        self.add_node(node, op, node.name, arguments, attributes, outputs, counts=tensors and op.startswith("aten::"),
+                      replicable=not tensors and not kept, kept=kept)
+
+    def add_node(self, node, op, name, arguments, attributes, outputs, counts, replicable, kept=""):
+        """Those that write or have side effects stay where they are among all others."""
+        index = len(self.nodes)
+        after = list(range(index)) if kept else list(self.writers)
+        if kept:
+            self.writers.append(index)
+        self.handle.add_node(op, name, scope_of(node) if node else "", source_of(node) if node else "", arguments,
+                             attributes, outputs, after, counts, replicable, kept)
+        self.nodes.append(node)
+        self.after.append(after if kept or self.writers else [])
+
+    # ---- Engines ----
+
+    def write_engines(self, parts):
+        """Puts modules in place of segments: `parts` are ((nodes, inputs, outputs, ...), module that gives a tuple)."""
+        stand_for, replaced = {}, []
+        last = next(iter(reversed(self.graph.nodes)))
+        for number, (segment, module) in enumerate(parts):
+            nodes, inputs, outputs = segment[:3]
+            self.module.add_module(f"graft_engine_{number}", module)
+            with self.graph.inserting_before(last):
+                call = self.graph.call_module(f"graft_engine_{number}", tuple(self.node_of(each) for each in inputs))
+                items = [self.graph.call_function(operator.getitem, (call, i)) for i in range(len(outputs))]
+            replaced += zip(outputs, items)
+            for node in nodes:
+                stand_for.setdefault(node, []).append(call)
+        for index, item in replaced:  # only now, so that calls that take each other's results are changed, too
+            old = self.node_of(index)
+            item.meta = dict(old.meta)
+            old.replace_all_uses_with(item)
+        order = []
+        for index, before in enumerate(self.after):
+            mine = stand_for.get(index, [self.nodes[index]] if self.nodes[index] else [])
+            for other in before:
+                earlier = stand_for.get(other, [self.nodes[other]] if self.nodes[other] else [])
+                order += [(first, second) for first in earlier for second in mine]
+        sort_nodes(self.graph, order)
+        self.graph.eliminate_dead_code()
+        self.module.recompile()
+
+    def node_of(self, index):
+        """The fx node that gives a value: for one of several results the node that takes it."""
+        node = self.values[index]
+        several = self.indices.get(node)
+        if not isinstance(several, list):
+            return node
+        position = several.index(index)
+        taken = next((user for user in node.users if self.is_item(user) and user.args[1] == position), None)
+        if taken is None:
+            with self.graph.inserting_after(node):
+                taken = self.graph.call_function(operator.getitem, (node, position))
+        return taken
+
+
+def sort_nodes(graph, order):
+    """Brings nodes into an order in which they can run, as near to the old one as there is. `order`: pairs of nodes
+    whose order data does not show."""
+    nodes = list(graph.nodes)
+    position = {node: index for index, node in enumerate(nodes)}
+    followers, waits = [[] for _ in nodes], [0] * len(nodes)
+    pairs = [(position[each], index) for index, node in enumerate(nodes) for each in node.all_input_nodes]
+    pairs += [(position[first], position[second]) for first, second in order if first is not second]
+    for first, second in pairs:
+        followers[first].append(second)
+        waits[second] += 1
+    last = len(nodes) - 1  # the output stays last, placeholders first
+    ready = [index for index, count in enumerate(waits) if count == 0 and index != last]
+    heapq.heapify(ready)
+    placed = []
+    while ready:
+        index = heapq.heappop(ready)
+        placed.append(nodes[index])
+        for follower in followers[index]:
+            waits[follower] -= 1
+            if waits[follower] == 0 and follower != last:
+                heapq.heappush(ready, follower)
+    if len(placed) != last:
+        raise AssertionError("the segments have a cycle")
+    for node in placed:
+        nodes[last].prepend(node)

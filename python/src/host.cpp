@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// `_graft.HostGraph` and `_graft.HostPartition`: graft_host.h for frameworks whose graphs are Python objects.
+#include "host.h"
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "array_view.h"
+#include "failure.h"
+#include "graft/graft_host.h"
+#include "session.h"
+#include "without_gil.h"
+
+namespace nb = nanobind;
+
+namespace graft_python {
+namespace {
+
+using Options = std::vector<std::pair<std::string, std::string>>;
+
+std::vector<graft_option> as_options(const Options& options) {
+  std::vector<graft_option> list;
+  for (const auto& [key, value] : options) list.push_back({key.c_str(), value.c_str()});
+  return list;
+}
+
+/// Arguments that Python has no type of its own for: a value of the graph, an element type.
+struct ValueArgument {
+  int32_t index;
+};
+struct TypeArgument {
+  int32_t number;
+};
+
+/// Python's arguments of a node as graft_host.h has them, and what they refer to.
+class HostArguments {
+ public:
+  graft_host_argument of(nb::handle given) {
+    if (given.is_none()) return {};
+    if (nb::isinstance<nb::bool_>(given)) return with_integer(GRAFT_ARGUMENT_BOOL, nb::cast<bool>(given));
+    if (nb::isinstance<nb::int_>(given)) return with_integer(GRAFT_ARGUMENT_INTEGER, nb::cast<int64_t>(given));
+    if (nb::isinstance<nb::float_>(given)) {
+      graft_host_argument real = with_integer(GRAFT_ARGUMENT_REAL, 0);
+      real.real = nb::cast<double>(given);
+      return real;
+    }
+    if (nb::isinstance<ValueArgument>(given)) {
+      return with_integer(GRAFT_ARGUMENT_VALUE, nb::cast<ValueArgument>(given).index);
+    }
+    if (nb::isinstance<TypeArgument>(given)) {
+      return with_integer(GRAFT_ARGUMENT_TYPE, nb::cast<TypeArgument>(given).number);
+    }
+    if (nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given)) return list_of(given);
+    graft_host_argument text = with_integer(GRAFT_ARGUMENT_TEXT, 0);
+    texts_.push_back(nb::str(given).c_str());
+    text.text = texts_.back().c_str();
+    return text;
+  }
+
+ private:
+  static graft_host_argument with_integer(int32_t kind, int64_t integer) {
+    return {.kind = kind, .integer = integer, .real = 0, .text = nullptr, .list = nullptr, .count = 0};
+  }
+  graft_host_argument list_of(nb::handle given) {
+    std::vector<graft_host_argument> list;
+    for (const nb::handle each : nb::borrow<nb::object>(given)) list.push_back(of(each));
+    lists_.push_back(std::move(list));
+    graft_host_argument argument = with_integer(GRAFT_ARGUMENT_LIST, 0);
+    argument.list = lists_.back().data(), argument.count = lists_.back().size();
+    return argument;
+  }
+
+  std::deque<std::string> texts_;
+  std::deque<std::vector<graft_host_argument>> lists_;
+};
+
+/// A parameter: the array's memory, for as long as graphs and engines want it.
+graft_host_constant constant_of(nb::handle array, const std::string& name, int32_t dtype) {
+  auto* view = new ArrayView(array, name, dtype, false);
+  return {.fetch = [](void* held, void**) -> const void* { return static_cast<ArrayView*>(held)->tensor().data; },
+          .release = nullptr,
+          .destroy =
+              [](void* held) {
+                if (!Py_IsInitialized()) return;  // engines may outlive the interpreter
+                const nb::gil_scoped_acquire gil;
+                delete static_cast<ArrayView*>(held);
+              },
+          .context = view};
+}
+
+class HostPartition {
+ public:
+  explicit HostPartition(graft_host_partition* handle) : handle_(handle, graft_host_partition_destroy) {}
+
+  /// (nodes, inputs, outputs, real operators, bytes that cross) of each.
+  nb::list segments() const {
+    nb::list list;
+    for (size_t i = 0; i < graft_host_partition_segment_count(handle_.get()); ++i) {
+      const graft_host_segment& segment = *graft_host_partition_segment(handle_.get(), i);
+      list.append(nb::make_tuple(std::vector<int32_t>(segment.nodes, segment.nodes + segment.node_count),
+                                 std::vector<int32_t>(segment.inputs, segment.inputs + segment.input_count),
+                                 std::vector<int32_t>(segment.outputs, segment.outputs + segment.output_count),
+                                 segment.size, segment.border_bytes));
+    }
+    return list;
+  }
+  std::vector<std::string> reasons() const {
+    std::vector<std::string> list;
+    while (const char* reason = graft_host_partition_reason(handle_.get(), list.size())) list.emplace_back(reason);
+    return list;
+  }
+  std::string report() const { return graft_host_partition_report(handle_.get()); }
+
+  Engine compile(size_t segment, const Options& options) const {
+    const std::vector<graft_option> list = as_options(options);
+    graft_engine* engine = nullptr;
+    graft_error error;
+    graft_status status = GRAFT_OK;
+    {
+      const WithoutGil without_gil;
+      status = graft_host_partition_compile(handle_.get(), segment, list.data(), list.size(), nullptr, nullptr,
+                                            &engine, &error);
+    }
+    check(status, error);
+    return {std::shared_ptr<graft_engine>(engine, graft_engine_release)};
+  }
+
+ private:
+  std::unique_ptr<graft_host_partition, void (*)(graft_host_partition*)> handle_;
+};
+
+class HostGraph {
+ public:
+  explicit HostGraph(const std::string& frontend) : handle_(nullptr, graft_host_graph_destroy) {
+    graft_host_graph* graph = nullptr;
+    graft_error error;
+    check(graft_host_graph_create(frontend.c_str(), &graph, &error), error);
+    handle_.reset(graph);
+  }
+
+  /// `sizes`: numbers, and names of symbols; None: unknown. `constant`: an array, row-major.
+  int32_t add_value(const std::string& name, int32_t dtype, nb::handle sizes, bool is_tensor, nb::handle constant) {
+    std::vector<int64_t> numbers;
+    std::deque<std::string> names;
+    std::vector<const char*> symbols;
+    if (!sizes.is_none()) {
+      for (const nb::handle size : nb::borrow<nb::object>(sizes)) {
+        const bool named = nb::isinstance<nb::str>(size);
+        if (named) names.push_back(nb::cast<std::string>(size));
+        numbers.push_back(named ? -1 : nb::cast<int64_t>(size));
+        symbols.push_back(named ? names.back().c_str() : nullptr);
+      }
+    }
+    graft_host_constant parameter = {};
+    if (!constant.is_none()) parameter = constant_of(constant, name, dtype);
+    const graft_host_value value{.struct_size = sizeof value,
+                                 .name = name.c_str(),
+                                 .dtype = dtype,
+                                 .rank = sizes.is_none() ? -1 : static_cast<int32_t>(numbers.size()),
+                                 .sizes = numbers.data(),
+                                 .symbols = symbols.data(),
+                                 .is_tensor = is_tensor,
+                                 .constant = constant.is_none() ? nullptr : &parameter};
+    int32_t index = 0;
+    graft_error error;
+    check(graft_host_graph_add_value(handle_.get(), &value, &index, &error), error);
+    return index;
+  }
+
+  void add_node(const std::string& op, const std::string& name, const std::string& scope, const std::string& source,
+                const nb::list& arguments, const nb::dict& attributes, const std::vector<int32_t>& outputs,
+                const std::vector<int32_t>& after, bool counts, bool replicable, const std::string& kept) {
+    HostArguments converted;
+    std::vector<graft_host_argument> by_position, by_name;
+    std::deque<std::string> names;
+    std::vector<const char*> name_texts;
+    for (const nb::handle argument : arguments) by_position.push_back(converted.of(argument));
+    for (const auto& [key, argument] : attributes) {
+      names.push_back(nb::cast<std::string>(key));
+      name_texts.push_back(names.back().c_str());
+      by_name.push_back(converted.of(argument));
+    }
+    const graft_host_node node{.struct_size = sizeof node,
+                               .op = op.c_str(),
+                               .name = name.c_str(),
+                               .scope = scope.c_str(),
+                               .source = source.c_str(),
+                               .arguments = by_position.data(),
+                               .argument_count = by_position.size(),
+                               .attribute_names = name_texts.data(),
+                               .attributes = by_name.data(),
+                               .attribute_count = by_name.size(),
+                               .outputs = outputs.data(),
+                               .output_count = outputs.size(),
+                               .after = after.data(),
+                               .after_count = after.size(),
+                               .counts = counts,
+                               .replicable = replicable,
+                               .kept = kept.empty() ? nullptr : kept.c_str()};
+    graft_error error;
+    check(graft_host_graph_add_node(handle_.get(), &node, &error), error);
+  }
+
+  void set_range(const std::string& symbol, int64_t min, int64_t opt, int64_t max) {
+    graft_error error;
+    check(graft_host_graph_set_range(handle_.get(), symbol.c_str(), min, opt, max, &error), error);
+  }
+
+  void set_borders(const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs) {
+    graft_error error;
+    check(graft_host_graph_set_borders(handle_.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(),
+                                       &error),
+          error);
+  }
+
+  HostPartition partition(const Options& options) const {
+    const std::vector<graft_option> list = as_options(options);
+    graft_host_partition* partition = nullptr;
+    graft_error error;
+    check(graft_host_partition_create(handle_.get(), list.data(), list.size(), &partition, &error), error);
+    return HostPartition(partition);
+  }
+
+ private:
+  std::unique_ptr<graft_host_graph, void (*)(graft_host_graph*)> handle_;
+};
+
+}  // namespace
+
+void bind_host(nb::module_& module) {
+  nb::class_<ValueArgument>(module, "ValueArgument").def(nb::init<int32_t>(), nb::arg("index"));
+  nb::class_<TypeArgument>(module, "TypeArgument").def(nb::init<int32_t>(), nb::arg("number"));
+  nb::class_<HostPartition>(module, "HostPartition")
+      .def("segments", &HostPartition::segments)
+      .def("reasons", &HostPartition::reasons)
+      .def("report", &HostPartition::report)
+      .def("compile", &HostPartition::compile, nb::arg("segment"), nb::arg("options"));
+  nb::class_<HostGraph>(module, "HostGraph")
+      .def(nb::init<const std::string&>(), nb::arg("frontend"))
+      .def("add_value", &HostGraph::add_value, nb::arg("name"), nb::arg("dtype"), nb::arg("sizes").none(),
+           nb::arg("is_tensor"), nb::arg("constant").none())
+      .def("add_node", &HostGraph::add_node, nb::arg("op"), nb::arg("name"), nb::arg("scope"), nb::arg("source"),
+           nb::arg("arguments"), nb::arg("attributes"), nb::arg("outputs"), nb::arg("after"), nb::arg("counts"),
+           nb::arg("replicable"), nb::arg("kept"))
+      .def("set_range", &HostGraph::set_range, nb::arg("symbol"), nb::arg("min"), nb::arg("opt"), nb::arg("max"))
+      .def("set_borders", &HostGraph::set_borders, nb::arg("inputs"), nb::arg("outputs"))
+      .def("partition", &HostGraph::partition, nb::arg("options"));
+  module.def("count_fallback", [](const std::string& what, const std::string& reason) {
+    graft_host_count_fallback(what.c_str(), reason.c_str());
+  });
+  module.def("fallback_count", graft_host_fallback_count);
+}
+
+}  // namespace graft_python

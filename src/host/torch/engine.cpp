@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine.h"
+
+#include <utility>
+
+#include <ATen/Functions.h>
+#include <ATen/Version.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/headeronly/version.h>
+
+#include "element_types.h"
+#include "failure.h"
+
+namespace graft::torchscript {
+namespace {
+
+constexpr int64_t kFormat = 1;
+void* const kLegacyStream = reinterpret_cast<void*>(1);  // cudaStreamLegacy, which torch calls 0
+
+/// What graft_allocator's context is: the run's outputs.
+struct Outputs {
+  std::vector<at::Tensor> tensors;
+  c10::Device device;
+  std::string failure;
+};
+
+void* allocate_output(void* context, int32_t output, int32_t dtype, int32_t rank, const int64_t* shape, size_t) {
+  Outputs& outputs = *static_cast<Outputs*>(context);
+  try {
+    const auto type = scalar_type(dtype);
+    TORCH_CHECK(type, "torch has no element type ", dtype);
+    at::Tensor& made = outputs.tensors[static_cast<size_t>(output)];
+    made = at::empty(c10::IntArrayRef(shape, static_cast<size_t>(rank)),
+                     at::TensorOptions().dtype(*type).device(outputs.device));
+    static int64_t nothing = 0;  // of a tensor without elements, which has no memory
+    return made.numel() == 0 ? &nothing : made.data_ptr();
+  } catch (const std::exception& failure) {
+    outputs.failure = failure.what();
+    return nullptr;
+  }
+}
+
+/// The version of torch as far as its interfaces go: without what names a build.
+std::string release_of(const std::string& version) { return version.substr(0, version.find('+')); }
+
+}  // namespace
+
+void check_torch_version() {
+  const std::string configuration = at::show_config(), key = "TORCH_VERSION=";
+  const size_t begin = configuration.find(key);
+  if (begin == std::string::npos) return;
+  const size_t end = configuration.find_first_of(", \n", begin + key.size());
+  const std::string here = configuration.substr(begin + key.size(), end - begin - key.size());
+  TORCH_CHECK(release_of(here) == release_of(TORCH_VERSION), "libgraft_torch.so was built for torch ", TORCH_VERSION,
+              " and this is torch ", here, ": build it again with this version (docs/PYTORCH.md)");
+}
+
+Engine::Engine(graft_engine* handle, std::string device)
+    : handle_(handle, graft_engine_release), device_(std::move(device)) {}
+
+c10::intrusive_ptr<Engine> Engine::from_state(const State& state) {
+  const auto& [format, version, device, plan] = state;
+  TORCH_CHECK_VALUE(format == kFormat, "graft::Engine: the module's engines have format ", format,
+                    ", this version of Graft reads ", kFormat, ": compile the module again, or load it with the "
+                    "version of Graft that saved it");
+  TORCH_CHECK_VALUE(release_of(version) == release_of(TORCH_VERSION), "graft::Engine: the module was compiled with "
+                    "torch ", version, " and this is torch ", TORCH_VERSION, ": compile it again with this version");
+  const graft_option option{"device", device.c_str()};
+  graft_engine* engine = nullptr;
+  graft_error error;
+  auto* const kept = new at::Tensor(plan.contiguous());
+  check(graft_load_bytes(kept->data_ptr(), static_cast<size_t>(kept->numel()),
+                         [](void* tensor) { delete static_cast<at::Tensor*>(tensor); }, kept, &option, 1, &engine,
+                         &error),
+        error);
+  return c10::make_intrusive<Engine>(engine, device);
+}
+
+Engine::State Engine::state() const {
+  at::Tensor plan;
+  graft_error error;
+  const auto allocate = [](void* tensor, size_t bytes) -> void* {
+    try {
+      auto& made = *static_cast<at::Tensor*>(tensor);
+      made = at::empty({static_cast<int64_t>(bytes)}, at::kByte);
+      return made.data_ptr();
+    } catch (const std::exception&) {
+      return nullptr;
+    }
+  };
+  check(graft_engine_save_bytes(handle_.get(), allocate, &plan, &error), error);
+  return {kFormat, TORCH_VERSION, device_, plan};
+}
+
+Engine::Session Engine::take_session() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      Session session = std::move(free_.back());
+      free_.pop_back();
+      return session;
+    }
+  }
+  graft_session* session = nullptr;
+  graft_error error;
+  check(graft_session_create(handle_.get(), 0, &session, &error), error);
+  return {session, graft_session_destroy};
+}
+
+void Engine::give_back(Session session) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(session));
+}
+
+graft_tensor Engine::view_of(const at::Tensor& tensor, size_t index) const {
+  const graft_value_info* info = graft_engine_input(handle_.get(), index);
+  const char* name = info ? info->name : "input";
+  const int32_t type = element_type(tensor.scalar_type());
+  TORCH_CHECK_VALUE(type != 0 && tensor.layout() == c10::kStrided, "graft::execute_engine: input '", name,
+                    "' is no dense tensor of a type that Graft has, but ", tensor.toString());
+  const bool on_gpu = device_ != "cpu";
+  TORCH_CHECK_VALUE(on_gpu ? tensor.is_cuda() : tensor.is_cpu(), "graft::execute_engine: input '", name, "' lies on ",
+                    tensor.device().str(), ", the engine was made for ", device_,
+                    ": move the tensor, or compile the module with the option device");
+  return {.name = nullptr,
+          .dtype = type,
+          .rank = static_cast<int32_t>(tensor.dim()),
+          .shape = tensor.sizes().data(),
+          .strides = tensor.strides().data(),
+          .data = const_cast<void*>(tensor.const_data_ptr()),
+          .bytes = 0,
+          .device = on_gpu ? GRAFT_CUDA : GRAFT_HOST};
+}
+
+std::vector<at::Tensor> Engine::run(const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> plain;
+  std::vector<graft_tensor> given;
+  plain.reserve(inputs.size()), given.reserve(inputs.size());
+  for (const at::Tensor& input : inputs) {
+    plain.push_back(input.resolve_conj().resolve_neg());
+    given.push_back(view_of(plain.back(), given.size()));
+  }
+  const bool on_gpu = device_ != "cpu";
+  Outputs outputs{.tensors = std::vector<at::Tensor>(graft_engine_output_count(handle_.get())),
+                  .device = plain.empty() ? c10::Device(device_) : plain[0].device(),
+                  .failure = {}};
+  std::vector<graft_tensor> wanted(outputs.tensors.size());
+  for (graft_tensor& tensor : wanted) tensor.device = on_gpu ? GRAFT_CUDA : GRAFT_HOST;
+  Session session = take_session();
+  graft_error error;
+  if (on_gpu) {
+    void* stream = c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).getStream(outputs.device).native_handle();
+    check(graft_session_set_stream(session.get(), stream ? stream : kLegacyStream, &error), error);
+  }
+  const graft_allocator allocator{allocate_output, &outputs};
+  const graft_status status = graft_session_run(session.get(), given.data(), given.size(), wanted.data(),
+                                                wanted.size(), &allocator, &error);
+  TORCH_CHECK(outputs.failure.empty(), outputs.failure);
+  check(status, error);
+  give_back(std::move(session));
+  return std::move(outputs.tensors);
+}
+
+}  // namespace graft::torchscript

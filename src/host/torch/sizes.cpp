@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sizes.h"
+
+#include <array>
+#include <optional>
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/symbolic_shape_analysis.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+namespace graft::torchscript {
+namespace {
+
+namespace jit = torch::jit;
+using Values = std::unordered_map<const jit::Value*, c10::IValue>;
+
+const std::array<int64_t Range::*, 3> kEnds = {&Range::min, &Range::opt, &Range::max};
+
+const Range& range_of(const Spec& spec, const std::string& dimension, size_t input) {
+  const auto found = spec.dims.find(dimension);
+  TORCH_CHECK_VALUE(found != spec.dims.end(), "input ", input, ": the dimension '", dimension,
+                    "' has no range: state its smallest, usual and largest size in dims");
+  const Range& range = found->second;
+  TORCH_CHECK_VALUE(0 <= range.min && range.min <= range.opt && range.opt <= range.max, "dims: '", dimension, "' is ",
+                    range.min, ":", range.opt, ":", range.max, ", which is no smallest, usual and largest size");
+  return range;
+}
+
+at::Tensor without_data(c10::IntArrayRef sizes, c10::ScalarType dtype) {
+  return at::empty(sizes, at::TensorOptions().dtype(dtype).device(c10::kMeta));
+}
+
+at::Tensor input_at(const Spec& spec, size_t index, int64_t Range::*end) {
+  std::vector<int64_t> sizes;
+  for (const Axis& axis : spec.inputs[index].shape) {
+    sizes.push_back(axis.dimension.empty() ? axis.size : range_of(spec, axis.dimension, index).*end);
+  }
+  return without_data(sizes, spec.inputs[index].dtype);
+}
+
+/// Constants of tensors lose their data.
+c10::IValue constant_of(const jit::Node& node) {
+  const auto value = jit::toIValue(node.output());
+  if (!value) return {};
+  if (!value->isTensor()) return *value;
+  const at::Tensor& tensor = value->toTensor();
+  return tensor.defined() ? c10::IValue(without_data(tensor.sizes(), tensor.scalar_type())) : *value;
+}
+
+/// What the interpreter itself does rather than an operator, or nothing.
+std::optional<std::vector<c10::IValue>> packed(jit::Node& node, std::vector<c10::IValue>& inputs) {
+  switch (node.kind()) {
+    case c10::prim::ListConstruct: {
+      c10::impl::GenericList list(node.output()->type()->expectRef<c10::ListType>().getElementType());
+      for (c10::IValue& input : inputs) list.push_back(std::move(input));
+      return {{c10::IValue(std::move(list))}};
+    }
+    case c10::prim::TupleConstruct: return {{c10::ivalue::Tuple::create(std::move(inputs))}};
+    case c10::prim::TupleUnpack: {
+      const auto& elements = inputs.at(0).toTupleRef().elements();
+      return std::vector<c10::IValue>(elements.begin(), elements.end());
+    }
+    case c10::prim::ListUnpack: {
+      const auto elements = inputs.at(0).toListRef();
+      return std::vector<c10::IValue>(elements.begin(), elements.end());
+    }
+    default: return std::nullopt;
+  }
+}
+
+/// The result of an operator without a kernel for `meta`, by torch's functions of shapes; its type is that of its first
+/// tensor. Nothing where there is no such function.
+std::optional<c10::IValue> by_shape_function(jit::Node& node, const std::vector<c10::IValue>& inputs) {
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  if (!schema || node.outputs().size() != 1) return std::nullopt;
+  std::optional<c10::ScalarType> dtype;
+  std::vector<jit::SSAInput> arguments;
+  for (const c10::IValue& input : inputs) {
+    if (!input.isTensor() || !input.toTensor().defined()) {
+      arguments.emplace_back(input);
+      continue;
+    }
+    if (!dtype) dtype = input.toTensor().scalar_type();
+    arguments.emplace_back(c10::SymbolicShape(input.toTensor().sizes()));
+  }
+  const auto shapes = jit::calculateSymbolicShapesOnOp(schema, arguments);
+  if (!dtype || !shapes || shapes->size() != 1) return std::nullopt;
+  const auto axes = (*shapes)[0].sizes();
+  if (!axes) return std::nullopt;
+  std::vector<int64_t> sizes;
+  for (const c10::ShapeSymbol& axis : *axes) {
+    if (!axis.is_static()) return std::nullopt;
+    sizes.push_back(axis.static_size());
+  }
+  return c10::IValue(without_data(sizes, *dtype));
+}
+
+/// Runs an operator on tensors without data.
+void run_operator(jit::Node& node, std::vector<c10::IValue>& stack) {
+  const std::vector<c10::IValue> inputs = stack;
+  try {
+    node.getOperation()(stack);
+  } catch (const std::exception&) {
+    auto result = by_shape_function(node, inputs);
+    if (!result) throw;
+    stack = {std::move(*result)};
+  }
+}
+
+void run_node(jit::Node& node, Values& values) {
+  if (!node.blocks().empty() || node.hasSideEffects()) return;
+  std::vector<c10::IValue> stack;
+  for (const jit::Value* input : node.inputs()) {
+    const auto known = values.find(input);
+    if (known == values.end()) return;
+    stack.push_back(known->second);
+  }
+  if (const auto results = packed(node, stack)) {
+    stack = *results;
+  } else {
+    run_operator(node, stack);
+  }
+  for (size_t i = 0; i < node.outputs().size() && i < stack.size(); ++i) values[node.outputs()[i]] = stack[i];
+}
+
+/// The graph's values at one end of the ranges.
+Values run_graph(const jit::Graph& graph, const Spec& spec, int64_t Range::*end) {
+  const at::NoGradGuard no_gradients;
+  Values values;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) values[graph.inputs()[i + 1]] = input_at(spec, i, end);
+  for (const jit::Node* each : graph.nodes()) {
+    auto& node = const_cast<jit::Node&>(*each);
+    try {
+      if (node.kind() == c10::prim::Constant) {
+        values[node.output()] = constant_of(node);
+      } else {
+        run_node(node, values);
+      }
+    } catch (const std::exception&) {  // it needs data, or sizes that are none of these: its results stay unknown
+    }
+  }
+  return values;
+}
+
+/// Names of changing sizes: those that the caller gave, and new ones.
+class Symbols {
+ public:
+  explicit Symbols(const Spec& spec) {
+    for (const auto& [name, range] : spec.dims) {
+      if (range.min == range.max) continue;
+      ranges_[name] = range;
+      const auto [known, added] = by_sizes_.emplace(Sizes{range.min, range.opt, range.max}, name);
+      if (!added) known->second.clear();  // two dimensions of the same ranges cannot be told apart
+    }
+  }
+  using Sizes = std::array<int64_t, 3>;
+
+  std::string name_of(const Sizes& sizes, const jit::Value& value, size_t axis) {
+    const auto known = by_sizes_.find(sizes);
+    if (known != by_sizes_.end() && !known->second.empty()) return known->second;
+    const std::string name = value.debugName() + "_" + std::to_string(axis);
+    const bool rising = sizes[0] <= sizes[1] && sizes[1] <= sizes[2];
+    ranges_[name] = rising ? Range{sizes[0], sizes[1], sizes[2]} : Range{0, sizes[1], 0};
+    return name;
+  }
+  std::map<std::string, Range> take_ranges() { return std::move(ranges_); }
+
+ private:
+  std::map<Sizes, std::string> by_sizes_;
+  std::map<std::string, Range> ranges_;
+};
+
+/// A tensor's sizes at the three ends; nothing where its rank changes or an end is unknown.
+std::optional<KnownTensor> compare(const jit::Value& value, const std::array<Values, 3>& at, Symbols& symbols) {
+  std::array<at::Tensor, 3> tensors;
+  for (size_t end = 0; end < at.size(); ++end) {
+    const auto found = at[end].find(&value);
+    if (found == at[end].end() || !found->second.isTensor() || !found->second.toTensor().defined()) return {};
+    tensors[end] = found->second.toTensor();
+    if (tensors[end].dim() != tensors[0].dim() || tensors[end].scalar_type() != tensors[0].scalar_type()) return {};
+  }
+  KnownTensor known{.dtype = tensors[0].scalar_type(), .sizes = {}, .symbols = {}};
+  for (int64_t axis = 0; axis < tensors[0].dim(); ++axis) {
+    const Symbols::Sizes sizes = {tensors[0].size(axis), tensors[1].size(axis), tensors[2].size(axis)};
+    const bool fixed = sizes[0] == sizes[1] && sizes[1] == sizes[2];
+    known.sizes.push_back(fixed ? sizes[0] : -1);
+    known.symbols.push_back(fixed ? "" : symbols.name_of(sizes, value, static_cast<size_t>(axis)));
+  }
+  return known;
+}
+
+/// The caller names the axes of inputs itself, whatever their ranges.
+KnownTensor of_input(const Spec& spec, size_t index) {
+  KnownTensor known{.dtype = spec.inputs[index].dtype, .sizes = {}, .symbols = {}};
+  for (const Axis& axis : spec.inputs[index].shape) {
+    const Range* range = axis.dimension.empty() ? nullptr : &range_of(spec, axis.dimension, index);
+    const bool fixed = !range || range->min == range->max;
+    known.sizes.push_back(!fixed ? -1 : range ? range->min : axis.size);
+    known.symbols.push_back(fixed ? "" : axis.dimension);
+  }
+  return known;
+}
+
+}  // namespace
+
+KnownSizes known_sizes(const jit::Graph& graph, const Spec& spec) {
+  TORCH_CHECK_VALUE(graph.inputs().size() == spec.inputs.size() + 1, "inputs: forward takes ",
+                    graph.inputs().size() - 1, " arguments, ", spec.inputs.size(), " are described");
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    const jit::Value* input = graph.inputs()[i + 1];
+    TORCH_CHECK_VALUE(input->type()->isSubtypeOf(*c10::TensorType::get()), "inputs: the argument '",
+                      input->debugName(), "' of forward is no tensor but ", input->type()->repr_str(),
+                      ": give forward tensors alone");
+    for (const Axis& axis : spec.inputs[i].shape) {
+      TORCH_CHECK_VALUE(!axis.dimension.empty() || axis.size >= 0, "input ", i, ": a size is ", axis.size);
+    }
+  }
+  std::array<Values, 3> at;
+  for (size_t end = 0; end < at.size(); ++end) {
+    at[end] = end > 0 && spec.dims.empty() ? at[0] : run_graph(graph, spec, kEnds[end]);
+  }
+  Symbols symbols(spec);
+  KnownSizes known;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) known.tensors[graph.inputs()[i + 1]] = of_input(spec, i);
+  for (const jit::Node* node : graph.nodes()) {
+    if (node->kind() == c10::prim::Constant) continue;
+    for (const jit::Value* output : node->outputs()) {
+      if (auto tensor = compare(*output, at, symbols)) known.tensors[output] = std::move(*tensor);
+    }
+  }
+  known.ranges = symbols.take_ranges();
+  return known;
+}
+
+}  // namespace graft::torchscript

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile(model, backend="graft")."""
+
+import importlib.metadata
+import pathlib
+import tomllib
+
+import pytest
+import torch
+from conftest import FAST, Split, close, in_fresh_process, trained
+
+import graft
+import graft.torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def fixture_reset():
+    """What torch.compile remembers of other tests."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+
+
+def frames():
+    """How often a graph has been compiled."""
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+
+def test_torch_finds_the_backend_without_an_import():
+    print(in_fresh_process("""
+import sys, torch
+assert "graft" in torch._dynamo.list_backends()
+net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
+assert "graft" not in sys.modules
+fast = torch.compile(net, backend="graft", options={"tune": "off", "strict": True})
+x = torch.randn(2, 4)
+with torch.inference_mode():
+    torch.testing.assert_close(fast(x), net(x))
+"""))
+
+
+def test_the_build_tree_states_the_entry_points_of_the_package():
+    project = tomllib.loads((ROOT / "python" / "pyproject.toml").read_text())["project"]
+    points = importlib.metadata.distribution(project["name"]).entry_points
+    found = {point.name: point.value for point in points if point.group == "torch_dynamo_backends"}
+    assert found == project["entry-points"]["torch_dynamo_backends"]
+
+
+def test_two_engines_around_an_operator_that_stays_and_batches_without_compiling_again(split):
+    before = graft.torch.fallback_count()
+    fast = torch.compile(split, backend="graft", options={**FAST, "strict": True}, dynamic=True)
+    with torch.inference_mode():
+        for batch in (2, 3, 2, 7, 15):  # at 16 torch itself chooses another convolution
+            x = torch.randn(batch, 3, 8, 8)
+            close(fast(x), split(x))
+    assert frames() == 1
+    assert graft.torch.fallback_count() == before
+
+
+def test_dry_run_tells_segments_and_source_lines(split, image):
+    text = graft.torch.dry_run(split, [image])
+    assert "segment 0:" in text and "segment 1:" in text and "segment 2:" not in text
+    line = next(line for line in text.splitlines() if "aten::digamma" in line)
+    assert "there is no converter for aten::digamma" in line and "conftest.py:" in line
+
+
+def test_changed_parameters_and_other_models_of_the_same_code_are_seen(split, image):
+    other = trained(Split())
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(-0.7)
+    fast, fast_other = (torch.compile(net, backend="graft", options=FAST) for net in (split, other))
+    with torch.inference_mode():
+        close(fast(image), split(image))
+        close(fast_other(image), other(image))
+    with torch.no_grad():
+        split.head.bias.add_(5.0)
+        close(fast(image), split(image))
+
+
+def test_where_gradients_are_wanted_it_runs_in_torch_and_is_counted(split, image):
+    before = graft.torch.fallback_count()
+    result = torch.compile(split, backend="graft", options=FAST)(image)
+    close(result, split(image))
+    result.sum().backward()
+    assert split.head.weight.grad is not None
+    assert graft.torch.fallback_count() == before + 1
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="inference_mode"):
+        torch.compile(split, backend="graft", options={**FAST, "strict": True})(image)
+
+
+def test_choices_are_passed_on_and_wrong_ones_are_errors(split, image):
+    for options, expected in (({"only": "stem"}, 1), ({"exclude_ops": "aten::addmm"}, 2), ({"minimum_size": 6}, 0)):
+        text = graft.torch.dry_run(split, [image], **options)
+        assert sum(line.startswith("segment ") for line in text.splitlines()) == expected, (options, text)
+        torch._dynamo.reset()
+    with torch.inference_mode(), pytest.raises(Exception, match="fp3"):
+        torch.compile(split, backend="graft", options={"precision": "fp3"})(image)
+
+
+def test_graph_breaks_and_several_results():
+    def function(x):
+        y = torch.relu(x) * 2
+        torch._dynamo.graph_break()
+        return torch.sigmoid(y), y.sum(), x.shape[0]
+
+    x = torch.randn(3, 4)
+    with torch.inference_mode():
+        result = torch.compile(function, backend="graft", options=FAST)(x)
+    expected = function(x)
+    close(result[0], expected[0])
+    close(result[1], expected[1])
+    assert result[2] == 3
+
+
+def test_writes_in_place_reach_the_caller():
+    def function(x, total):
+        total.add_(torch.relu(x))
+        return total * 2
+
+    x = torch.randn(3, 4)
+    total, expected = torch.ones(3, 4), torch.ones(3, 4)
+    wanted = function(x, expected)
+    with torch.inference_mode():
+        result = torch.compile(function, backend="graft", options=FAST)(x, total)
+    close(result, wanted)
+    close(total, expected)
