@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graft inside PyTorch: installs Graft, builds the host against what was installed and nothing else, and runs
-tests/torch/test_*.py in torch's environment. Arguments go to pytest."""
+"""Graft inside PyTorch: installs Graft, builds the host against what was installed and nothing else, a program against
+both, and runs tests/torch/test_*.py in torch's environment. Arguments go to pytest."""
 
 import os
 import pathlib
@@ -25,7 +25,7 @@ def run(*command, **options):
 
 def build_host(torch):
     """libgraft_torch.so from the installed headers, put beside the libraries of the build tree, where the package
-    looks. Its sources are copied, so that they see nothing of the tree that they come from."""
+    looks, and tests/torch/program. The sources are copied, so that they see nothing of the tree that they come from."""
     prefix, sources, folder = (BUILD / "torch" / name for name in ("prefix", "sources", "host"))
     run("cmake", "--install", BUILD, "--prefix", prefix)
     shutil.rmtree(sources, ignore_errors=True)
@@ -36,6 +36,10 @@ def build_host(torch):
         *launcher)
     run("cmake", "--build", folder, env=ccache)
     run("cmake", "--install", folder, "--prefix", prefix)
+    program = BUILD / "torch" / "program"
+    run("cmake", "-G", "Ninja", "-S", ROOT / "tests" / "torch" / "program", "-B", program,
+        f"-DCMAKE_PREFIX_PATH={prefix}", *launcher)
+    run("cmake", "--build", program, env=ccache)
     shutil.copy2(next(prefix.glob(f"lib*/{LIBRARY}")), BUILD / "lib" / LIBRARY)
 
 

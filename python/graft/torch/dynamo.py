@@ -2,6 +2,7 @@
 """torch.compile(model, backend="graft"): torch finds `backend` by the package's entry point."""
 
 import collections
+import copy
 import threading
 
 import torch
@@ -128,7 +129,7 @@ class Grafted:
                 self.built[state] = (self.aten, parameters)
                 return self.built[state]
             self.builds += 1
-            graph_module = torch.fx.GraphModule(self.aten, self.aten.graph.__deepcopy__({}))
+            graph_module = torch.fx.GraphModule(self.aten, copy.deepcopy(self.aten.graph))
             graph_module = with_engines(graph_module, dict(zip(self.fixed, parameters)), self.choices)
             while len(self.built) >= 2:  # the parameters of before may come back once, seldom older ones
                 self.built.popitem(last=False)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What torch sees of Graft: the class of engines, the operator that runs one, and compile and dry_run for Python, which
 // hands modules in and gets them back as what they are in C++.
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
@@ -93,5 +94,10 @@ TORCH_LIBRARY(graft, library) {
 }
 
 TORCH_LIBRARY_IMPL(graft, CompositeExplicitAutograd, library) { library.impl("execute_engine", execute_engine); }
+
+/// Engines have no gradients: asking for one is an error of backward().
+TORCH_LIBRARY_IMPL(graft, Autograd, library) {
+  library.impl("execute_engine", torch::autograd::autogradNotImplementedFallback());
+}
 
 }  // namespace graft::torchscript
