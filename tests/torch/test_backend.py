@@ -65,6 +65,13 @@ def test_dry_run_tells_segments_and_source_lines(split, image):
     assert "there is no converter for aten::digamma" in line and "conftest.py:" in line
 
 
+def test_a_dynamic_size_is_taken_from_a_tensor_that_the_part_has_anyway(split, image):
+    torch._dynamo.mark_dynamic(image, 0)
+    text = graft.torch.dry_run(split, [image])
+    heads = [line for line in text.splitlines() if line.startswith("segment ")]
+    assert len(heads) == 2 and not any("," in head.partition(" operators, ")[2].partition(" -> ")[0] for head in heads)
+
+
 def test_changed_parameters_and_other_models_of_the_same_code_are_seen(split, image):
     other = trained(Split())
     with torch.no_grad():

@@ -26,9 +26,9 @@ ensure_environments() {
 }
 
 install_environment() {
-  local name=$1 folder=$deps_folder/$1 list=$lists_folder/environment-$1.txt then other packages sum
-  then=$(stated "$name" then)
-  sum=$(cat "$list" ${then:+"$lists_folder/$then"} | sha256sum)
+  local name=$1 folder=$deps_folder/$1 list=$lists_folder/environment-$1.txt other packages script sum
+  script=$(stated "$name" "then")
+  sum=$(cat "$list" ${script:+"$lists_folder/$script"} | sha256sum)
   [[ -f $folder/.installed && $(<"$folder/.installed") == "$sum" ]] && return 0
   say "installing through pip into .deps/$name ($(stated "$name" download) to fetch):" \
     "$(grep -v '^#' "$list" | tr '\n' ' ')"
@@ -38,8 +38,8 @@ install_environment() {
     fail "pip failed: is the package index reachable?"
   packages=$(packages_of "$name")
   for other in $(stated "$name" uses); do packages_of "$other" >"$packages/$other.pth"; done
-  if [[ $then ]]; then
-    "$folder/bin/python" "$lists_folder/$then" "$packages" >/dev/null || fail "see tools/deps/$then"
+  if [[ $script ]]; then
+    "$folder/bin/python" "$lists_folder/$script" "$packages" >/dev/null || fail "see tools/deps/$script"
   fi
   echo "$sum" >"$folder/.installed"
 }

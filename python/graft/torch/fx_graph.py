@@ -46,7 +46,7 @@ class HostGraph:
         self.after = []      # by index: nodes that have to run before, data apart
         self.values = []     # by index: what gives the value: an fx node
         self.indices = {}    # fx node -> index of its value, or a list of them
-        self.sizes_of = {}   # text of a symbolic size -> (placeholder, axis) that has it
+        self.sizes_of = {}   # text of a symbolic size -> (node, axis) that has it, the last one
         self.symbols = {}    # text of a symbolic size -> name of the symbol
         self.writers = []
         self.read()
@@ -98,11 +98,15 @@ class HostGraph:
             self.indices[node] = self.add_constant(node, self.constants[node])
             return None
         self.indices[node] = self.add_value(node.name, like, node)
-        if isinstance(like, torch.Tensor):
-            for axis, size in enumerate(like.shape):
-                if isinstance(size, torch.SymInt):
-                    self.sizes_of.setdefault(str(size.node.expr), (node, axis))
+        self.note_sizes(node)
         return self.indices[node]
+
+    def note_sizes(self, node):
+        """Whoever needs a size takes it from the nearest tensor that has it, so that no other crosses a border."""
+        like = node.meta.get("val")
+        for axis, size in enumerate(like.shape if isinstance(like, torch.Tensor) else ()):
+            if isinstance(size, torch.SymInt):
+                self.sizes_of[str(size.node.expr)] = (node, axis)
 
     def add_constant(self, node, tensor):
         tensor = tensor.detach()
@@ -180,6 +184,7 @@ class HostGraph:
         op = node.target.name() if named else f"python::{getattr(node.target, '__name__', node.target)}"
         self.add_node(node, op, node.name, arguments, attributes, outputs, counts=tensors and op.startswith("aten::"),
                       replicable=not tensors and not kept, kept=kept)
+        self.note_sizes(node)
 
     def add_node(self, node, op, name, arguments, attributes, outputs, counts, replicable, kept=""):
         """Those that write or have side effects stay where they are among all others."""
