@@ -70,7 +70,7 @@ bool infer_control_flow(Graph& graph, const Node& node) {
   for (const auto& [name, attribute] : node.attributes) {
     if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attribute)) bodies.push_back(body->get());
   }
-  if (bodies.empty()) return false;
+  if (bodies.empty() || !(is_onnx(node, "If") || is_onnx(node, "Loop") || is_onnx(node, "Scan"))) return false;
   const size_t skipped = is_onnx(node, "Loop") ? 1 : 0;  // the body's first output is the condition
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;

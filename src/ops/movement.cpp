@@ -368,7 +368,7 @@ std::vector<OpDef> movement_ops() {
           "The upper or lower triangle of each matrix, 0 elsewhere."),
       row("DepthToSpace", 13, {"input"}, {{"blocksize"}, {"mode", std::string("DCR")}}, define_depth_to_space,
           depth_samples, "Channels moved into blocks of pixels."),
-      row("SpaceToDepth", 13, {"input"}, {{"blocksize"}, {"mode", {}, true}}, define_space_to_depth, space_samples,
+      row("SpaceToDepth", 28, {"input"}, {{"blocksize"}, {"mode", {}, true}}, define_space_to_depth, space_samples,
           "Blocks of pixels moved into channels."),
   };
   for (OpDef& op : ops) {

@@ -19,6 +19,7 @@
 #include "driver/record_use.h"
 #include "model_options.h"
 #include "npy.h"
+#include "onnx_output.h"
 #include "output.h"
 
 namespace graft {
@@ -29,10 +30,12 @@ struct CompileCommand {
   std::string output, compile_to, compile_from;
   double error_limit = 60;  ///< seconds
   double deadline = 0;      ///< seconds, 0 for none
+  OnnxOutput onnx;
 
   int run() const;
   std::string destination() const;
   bool has_weights_beside() const;
+  bool writes_onnx() const;
   void compile(const CompileOptions& options) const;
   Graph read_graph(const CompileOptions& options, Stage& done) const;
   void write_stage(Graph graph, Stage done, Stage last, const CompileOptions& options) const;
@@ -54,8 +57,11 @@ std::string CompileCommand::destination() const {
   return compile_to.empty() ? std::filesystem::path(model.path()).stem().string() + ".graft" : "-";
 }
 
+/// Whether the graph of a stage goes into an ONNX file rather than a text.
+bool CompileCommand::writes_onnx() const { return !compile_to.empty() && output.ends_with(".onnx"); }
+
 bool CompileCommand::has_weights_beside() const {
-  return !output.empty() && message_stream(output) == stdout &&
+  return !output.empty() && !writes_onnx() && message_stream(output) == stdout &&
          (compile_to == name_of(Stage::kImport) || compile_to == name_of(Stage::kPasses));
 }
 
@@ -77,6 +83,7 @@ Graph CompileCommand::read_graph(const CompileOptions& options, Stage& done) con
 /// choices that it holds are in the new plan.
 void CompileCommand::check_outputs(const std::string& destination) const {
   const std::vector<std::string> inputs = {model.path(), weights_path(model.path())};
+  if (writes_onnx()) return OnnxOutput::check(destination, inputs);
   check_output("--output", destination, inputs);
   if (compile_to.empty()) return check_no_terminal("--output", destination, "a plan");
   if (has_weights_beside()) check_output("--output", weights_path(destination), inputs);
@@ -85,10 +92,12 @@ void CompileCommand::check_outputs(const std::string& destination) const {
 void CompileCommand::write_stage(Graph graph, Stage done, Stage last, const CompileOptions& options) const {
   if (last >= Stage::kPasses && done < Stage::kPasses) rewrite(graph, options);
   if (last <= Stage::kPasses) {
+    if (writes_onnx()) return export_onnx(graph, output, onnx.weights());
     const auto constants = large_constants(graph);
     if (has_weights_beside()) write_npz(weights_path(output), {constants.begin(), constants.end()});
     return write_output(destination(), print(graph));
   }
+  if (writes_onnx()) throw UsageError("--output: only the graphs of import and passes can be written as ONNX");
   FusedProgram program = fuse(std::move(graph), options);
   if (last == Stage::kFuse) return write_output(destination(), print(program));
   const Target target = targets_of(options)[0];
@@ -160,7 +169,8 @@ void add_compile(CLI::App& app, Action& action) {
   sub->add_option("--compile-to", command->compile_to,
                   "stop after import, passes, fuse or plan and print it (of plan: the record of\n"
                   "choices, for --record); with -o into a file, and the weights of import and\n"
-                  "passes beside it into FILE.npz")->type_name("STAGE");
+                  "passes beside it into FILE.npz; into FILE.onnx they go as an ONNX model")->type_name("STAGE");
+  command->onnx.add_weights_option(*sub);
   sub->add_option("--compile-from", command->compile_from,
                   "MODEL is the (edited) text of import or passes: go on from there")->type_name("STAGE");
   sub->add_option("--error-limit", command->error_limit,

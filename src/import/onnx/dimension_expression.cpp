@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <span>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 
@@ -180,7 +183,35 @@ class DimensionParser {
   bool names_ = false;
 };
 
+std::string atom_text(const SizeAtom& atom) {
+  constexpr std::string_view kNames[] = {"", "FloorDiv", "Mod", "Min", "Max"};
+  if (atom.function == SizeFunction::kSymbol) return atom.name;
+  return fmt::format("{}({}, {})", kNames[static_cast<int>(atom.function)], dimension_text(atom.arguments->first),
+                     dimension_text(atom.arguments->second));
+}
+
 }  // namespace
+
+std::string dimension_text(const Size& size) {
+  std::string text;
+  size.for_each_term([&](int64_t coefficient, std::span<const SizeAtom> atoms) {
+    std::string factors;
+    for (const SizeAtom& atom : atoms) factors += (factors.empty() ? "" : "*") + atom_text(atom);
+    const bool negative = coefficient < 0;
+    std::string number = std::to_string(coefficient).substr(negative ? 1 : 0);
+    if (text.empty()) {
+      text = negative ? "-" : "";
+    } else {
+      text += negative ? " - " : " + ";
+    }
+    if (factors.empty()) {
+      text += number;
+    } else {
+      text += number == "1" ? factors : number + "*" + factors;
+    }
+  });
+  return text;
+}
 
 std::optional<Size> parse_dimension(std::string_view text, const DimensionLookup& lookup) {
   if (text.size() > kLongestText) return std::nullopt;

@@ -452,7 +452,13 @@ void ModelImporter::inline_function(NodeProto& call, FunctionProto& function, Im
 void ModelImporter::import_attributes(NodeProto& proto, Node& node, ImportScope& scope) {
   const std::string where = describe_node(proto);
   std::map<std::string, std::vector<ValueId>> captured;  // by attribute name, which is the order of `captures`
-  for (AttributeProto& written : *proto.mutable_attribute()) {
+  // In the order of names, so that what bodies capture does not depend on the order in a file.
+  std::vector<AttributeProto*> by_name;
+  for (AttributeProto& written : *proto.mutable_attribute()) by_name.push_back(&written);
+  std::stable_sort(by_name.begin(), by_name.end(),
+                   [](const AttributeProto* a, const AttributeProto* b) { return a->name() < b->name(); });
+  for (AttributeProto* attribute_proto : by_name) {
+    AttributeProto& written = *attribute_proto;
     ImportScope::Binding binding{&written, &scope};
     if (!written.ref_attr_name().empty()) {
       if (!scope.attributes) fail("it refers to an attribute of a function, but is not in one", where);
