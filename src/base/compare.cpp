@@ -67,6 +67,7 @@ class Counter {
   void add_number(int64_t at, Number result, Number reference, const Tolerance& tolerance) {
     found_.nan += is_nan(result), found_.reference_nan += is_nan(reference);
     found_.infinite += is_infinite(result), found_.reference_infinite += is_infinite(reference);
+    if (is_finite(reference)) note_range(reference.real());
     if (!is_finite(result) || !is_finite(reference)) {
       const bool same = (is_nan(result) && is_nan(reference)) || result == reference;
       if (!same) add(at, false, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity());
@@ -84,9 +85,50 @@ class Counter {
   const Comparison& found() const { return found_; }
 
  private:
+  void note_range(double value) {
+    found_.reference_low = ranged_ ? std::min(found_.reference_low, value) : value;
+    found_.reference_high = ranged_ ? std::max(found_.reference_high, value) : value;
+    ranged_ = true;
+  }
+
   Comparison found_;
   double worst_ = 0;
+  bool ranged_ = false;
 };
+
+/// The elements in another float type, which has room for them.
+TensorData widened(const TensorData& tensor, DType type) {
+  TensorData wide = TensorData::zeros(type, tensor.shape());
+  std::array<double, kBlock> values;
+  in_blocks(tensor.element_count(), {}, [&](int64_t first, size_t count) {
+    tensor.read_doubles(first, std::span(values.data(), count));
+    wide.write_doubles(first, std::span<const double>(values.data(), count));
+  });
+  return wide;
+}
+
+/// `; NaN 3` when both have as many, `; NaN 3, reference 0` otherwise, nothing when there are none.
+std::string counts_text(const char* what, int64_t count, int64_t of_reference) {
+  if (count == 0 && of_reference == 0) return "";
+  const std::string text = fmt::format("; {} {}", what, count);
+  return count == of_reference ? text : fmt::format("{}, reference {}", text, of_reference);
+}
+
+std::string words_for(const Judgement& judgement, const TensorData& result, const TensorData& reference) {
+  const Comparison& found = judgement.found;
+  const Tolerance& allowed = judgement.allowed;
+  std::string text = "agrees";
+  if (!found.agrees()) {
+    text = fmt::format("WRONG: {} of {}; worst {}: {}, reference {}", found.outside, found.elements,
+                       index_text(result, found.worst), show_element(result, found.worst),
+                       show_element(reference, found.worst));
+    if (allowed.relative > 0 || allowed.absolute > 0) {
+      text += fmt::format(" (allowed {:.2g} of it + {:.2g})", allowed.relative, allowed.absolute);
+    }
+  }
+  return text + counts_text("NaN", found.nan, found.reference_nan) +
+         counts_text("infinite", found.infinite, found.reference_infinite);
+}
 
 /// Integers and bools as they stand.
 void compare_exactly(const TensorData& result, const TensorData& reference, const std::function<void()>& between,
@@ -166,6 +208,34 @@ Comparison compare(const TensorData& result, const TensorData& reference, const 
     });
   }
   return counter.found();
+}
+
+Judgement judge(const TensorData& result, const TensorData& reference, const ToleranceChoice& choice,
+                const std::function<void()>& between) {
+  const bool floats = is_float(result.type()) && is_float(reference.type());
+  if (result.shape() != reference.shape() || (result.type() != reference.type() && !floats)) {
+    return {.words = "WRONG: the reference is " + describe(reference)};
+  }
+  if (result.type() != reference.type()) {
+    const bool result_is_wide = bit_width(result.type()) > bit_width(reference.type());
+    const DType wide = result_is_wide ? result.type() : reference.type();
+    ToleranceChoice narrow = choice;
+    if (narrow.rounds_to == DType::kUndefined) narrow.rounds_to = result_is_wide ? reference.type() : result.type();
+    // Two types of one width hold different numbers: f32 has room for both.
+    const DType common = bit_width(result.type()) == bit_width(reference.type()) ? DType::kFloat32 : wide;
+    return judge(widened(result, common), widened(reference, common), narrow, between);
+  }
+  Judgement judgement{.compared = true, .exact = !is_inexact(result.type())};
+  if (!judgement.exact) {
+    const bool lowered = result.type() == DType::kFloat32 && choice.rounds_to != DType::kUndefined;
+    const double magnitude = choice.absolute ? 0 : largest_magnitude(reference);
+    const Tolerance usual = default_tolerance(lowered ? choice.rounds_to : result.type(), magnitude);
+    judgement.allowed = {choice.relative.value_or(usual.relative), choice.absolute.value_or(usual.absolute)};
+  }
+  judgement.found = compare(result, reference, judgement.allowed, between);
+  judgement.agrees = judgement.found.agrees();
+  judgement.words = words_for(judgement, result, reference);
+  return judgement;
 }
 
 std::string show_element(const TensorData& tensor, int64_t index) {

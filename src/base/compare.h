@@ -33,6 +33,7 @@ struct Comparison {
   double largest = 0;           ///< the largest |result - reference| among pairs of finite numbers
   int64_t nan = 0, reference_nan = 0;            ///< elements that are NaN
   int64_t infinite = 0, reference_infinite = 0;  ///< elements that are infinite
+  double reference_low = 0, reference_high = 0;  ///< finite numbers of the reference lie between (real parts)
 
   bool agrees() const { return outside == 0; }
 };
@@ -40,6 +41,26 @@ struct Comparison {
 /// Compares tensors of one type and shape. `between` is called now and then, and may throw to stop.
 Comparison compare(const TensorData& result, const TensorData& reference, const Tolerance& tolerance,
                    const std::function<void()>& between = {});
+
+/// How far a result may be from its reference, as far as a caller chose; the rest is the default of an element type.
+struct ToleranceChoice {
+  std::optional<double> relative = {}, absolute = {};
+  DType rounds_to = DType::kUndefined;  ///< of a network of f32 that computes in this type: its default holds for f32
+};
+
+/// A result beside its reference.
+struct Judgement {
+  bool agrees = false;
+  bool compared = false;  ///< false: they differ in type or shape
+  bool exact = false;     ///< of a type whose elements have to be equal
+  Tolerance allowed;
+  Comparison found;
+  std::string words;  ///< `agrees`, or `WRONG: ...`, with the counts of NaN and infinities
+};
+
+/// Judges a result. Floats of two types are compared in the wider one, with the tolerance of the narrower one.
+Judgement judge(const TensorData& result, const TensorData& reference, const ToleranceChoice& choice,
+                const std::function<void()>& between = {});
 
 /// One element as text: a number, both parts of a complex one, or a quoted string.
 std::string show_element(const TensorData& tensor, int64_t index);

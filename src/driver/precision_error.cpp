@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/compare.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "driver/load.h"
@@ -104,21 +104,15 @@ std::vector<TensorData> run(Engine engine, const std::string& device, const Grap
   return std::move(outputs.tensors);
 }
 
-OutputError compare(const std::string& name, const TensorData& expected, const TensorData& actual) {
-  OutputError error{.output = name, .elements = expected.element_count()};
-  double low = std::numeric_limits<double>::infinity(), high = -low;
-  for (int64_t i = 0; i < error.elements; ++i) {
-    if (!is_float(expected.type())) {
-      error.differing += expected.read_integer(i) != actual.read_integer(i);
-      continue;
-    }
-    const double x = expected.read_double(i), y = actual.read_double(i);
-    const bool same = x == y || (std::isnan(x) && std::isnan(y));
-    const double difference = std::isfinite(x) && std::isfinite(y) ? std::fabs(x - y) : INFINITY;
-    if (!same) error.largest = std::max(error.largest, difference);
-    if (std::isfinite(x)) low = std::min(low, x), high = std::max(high, x);
+OutputError error_of(const std::string& name, const TensorData& expected, const TensorData& actual) {
+  const Comparison found = compare(actual, expected, {});
+  OutputError error{.output = name, .elements = found.elements};
+  if (!is_float(expected.type())) {
+    error.differing = found.outside;
+    return error;
   }
-  error.range = high > low ? high - low : 0;
+  error.largest = std::isinf(found.worst_difference) ? found.worst_difference : found.largest;
+  error.range = found.reference_high - found.reference_low;
   return error;
 }
 
@@ -134,7 +128,7 @@ PrecisionError measure(const Graph& imported, Stage done, const Engine& engine, 
     if (expected[i].shape() != actual[i].shape()) {
       throw NotMeasured{fmt::format("the output '{}' has another shape than in f32", name)};
     }
-    if (expected[i].type() != DType::kString) error.outputs.push_back(compare(name, expected[i], actual[i]));
+    if (expected[i].type() != DType::kString) error.outputs.push_back(error_of(name, expected[i], actual[i]));
   }
   return error;
 }

@@ -2,12 +2,12 @@
 #include "runtime/interpret_step.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "base/checked_size.h"
+#include "base/compare.h"
 #include "base/error.h"
 #include "expr/interpreter.h"
 
@@ -41,32 +41,11 @@ std::string compact_symbol(const Region& region) {
   return "";
 }
 
-/// Where kernel and reference part by more than rounding, or -1.
-int64_t first_difference(const TensorData& expected, const TensorData& actual) {
-  const bool floats = is_float(expected.type());
-  if (!floats) {
-    for (int64_t i = 0; i < expected.element_count(); ++i) {
-      if (expected.read_integer(i) != actual.read_integer(i)) return i;
-    }
-    return -1;
-  }
-  double largest = 0;
-  for (int64_t i = 0; i < expected.element_count(); ++i) {
-    const double e = expected.read_double(i);
-    if (std::isfinite(e)) largest = std::max(largest, std::fabs(e));
-  }
+/// What the order of sums may change in a step's results.
+Tolerance step_tolerance(const TensorData& expected) {
   const int bits = bit_width(expected.type());
-  const double relative = bits >= 64 ? 1e-10 : bits == 32 ? 1e-4 : 2e-2;
-  for (int64_t i = 0; i < expected.element_count(); ++i) {
-    const double e = expected.read_double(i), a = actual.read_double(i);
-    if (std::isnan(e) && std::isnan(a)) continue;
-    if (std::isinf(e) || std::isinf(a) || std::isnan(e) || std::isnan(a)) {
-      if (e != a) return i;
-    } else if (std::fabs(e - a) > relative * largest) {
-      return i;
-    }
-  }
-  return -1;
+  const double share = bits >= 64 ? 1e-10 : bits == 32 ? 1e-4 : 2e-2;
+  return {.absolute = share * largest_magnitude(expected)};
 }
 
 }  // namespace
@@ -108,12 +87,12 @@ void validate_step(const Engine& engine, int index, std::span<void* const> buffe
     const TensorData actual =
         TensorData::from_bytes(expected.type(), expected.shape(),
                                {static_cast<const std::byte*>(data), static_cast<size_t>(expected.byte_count())});
-    const int64_t at = first_difference(expected, actual);
+    const int64_t at = compare(actual, expected, step_tolerance(expected)).first;
     if (at < 0) continue;
     throw Error(ErrorKind::kInternal,
                 fmt::format("validation: output {} differs from the interpreter at element {}: {} instead of {} "
                             "(schedule '{}')",
-                            i, at, actual.read_double(at), expected.read_double(at), engine.steps[index].schedule),
+                            i, at, show_element(actual, at), show_element(expected, at), engine.steps[index].schedule),
                 fmt::format("node '{}'", engine.steps[index].name));
   }
 }

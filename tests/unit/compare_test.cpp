@@ -82,6 +82,44 @@ TEST(Compare, default_tolerances_are_finer_for_wider_types) {
   EXPECT_DOUBLE_EQ(default_tolerance(DType::kFloat32, 100).absolute, 5e-3);
 }
 
+TEST(Compare, judges_floats_of_two_types_by_the_narrower_one) {
+  const TensorData wide = TensorData::from_values<double>(DType::kFloat32, {2}, {1, 1000});
+  const TensorData narrow = TensorData::from_values<double>(DType::kFloat16, {2}, {1.001, 1000});
+  EXPECT_TRUE(judge(narrow, wide, {}).agrees);
+  EXPECT_TRUE(judge(wide, narrow, {}).agrees);
+  const TensorData far = TensorData::from_values<double>(DType::kFloat16, {2}, {1.001, 1100});
+  const Judgement found = judge(far, wide, {});
+  EXPECT_FALSE(found.agrees);
+  EXPECT_EQ(found.found.first, 1);
+  EXPECT_NE(found.words.find("WRONG: 1 of 2; worst [1]: 1100, reference 1000"), std::string::npos) << found.words;
+  // Of two types of one width neither holds the other's numbers.
+  const TensorData brain = TensorData::from_values<double>(DType::kBFloat16, {2}, {1, 1e30});
+  const TensorData half = TensorData::from_values<double>(DType::kFloat16, {2}, {1, 1000});
+  EXPECT_FALSE(judge(half, brain, {}).agrees);
+}
+
+TEST(Compare, judges_f32_by_what_the_network_rounds_to) {
+  const TensorData reference = TensorData::from_values<double>(DType::kFloat32, {1}, {1});
+  const TensorData result = TensorData::from_values<double>(DType::kFloat32, {1}, {1.005});
+  EXPECT_FALSE(judge(result, reference, {}).agrees);
+  EXPECT_TRUE(judge(result, reference, {.rounds_to = DType::kFloat16}).agrees);
+  EXPECT_FALSE(judge(result, reference, {.relative = 1e-3, .absolute = 0, .rounds_to = DType::kFloat16}).agrees);
+}
+
+TEST(Compare, judges_other_types_and_shapes_to_be_wrong) {
+  const TensorData number = TensorData::from_values<int64_t>(DType::kInt64, {1}, {1});
+  EXPECT_FALSE(judge(number, TensorData::from_values<double>(DType::kFloat32, {1}, {1}), {}).compared);
+  const Judgement shapes = judge(number, TensorData::from_values<int64_t>(DType::kInt64, {2}, {1, 1}), {});
+  EXPECT_FALSE(shapes.agrees);
+  EXPECT_EQ(shapes.words, "WRONG: the reference is i64[2]");
+}
+
+TEST(Compare, knows_the_range_of_the_reference) {
+  const Comparison found = compare(numbers({1, 2, 3, 4}), numbers({-7, kNan, kInfinity, 5}), {});
+  EXPECT_EQ(found.reference_low, -7);
+  EXPECT_EQ(found.reference_high, 5);
+}
+
 TEST(Compare, prints_places_and_elements) {
   const TensorData tensor = TensorData::from_values<double>(DType::kFloat32, {2, 3}, {0, 1, 2, 3, 4, 5.5});
   EXPECT_EQ(index_text(tensor, 5), "[1, 2]");

@@ -15,8 +15,6 @@ import sys
 
 import tables
 
-COMMANDS = ("compile", "run", "bench", "check", "inspect", "opt", "ops", "env", "cache")
-
 
 def graft(*words):
     """The output of the command as built."""
@@ -72,9 +70,16 @@ def help_block(*words):
     return f"```\n{text}\n```\n"
 
 
+def command_names():
+    """The commands that the help lists, but for `help` itself."""
+    listed = graft("--help").partition("\nSubcommands:\n")[2].partition("\n\n")[0]
+    names = [line.split()[0].rstrip(",") for line in listed.splitlines() if re.match(r"  \S", line)]
+    return [name for name in names if name != "help"]
+
+
 def commands_page():
     """docs/commands.md."""
-    parts = [f"## graft {command}\n\n{help_block(command)}" for command in COMMANDS]
+    parts = [f"## graft {command}\n\n{help_block(command)}" for command in command_names()]
     head = "<!-- Written by ./dev docs from `graft --help`; edits here are lost. -->\n# The command `graft`\n\n"
     return head + "\n".join([help_block(), *parts])
 

@@ -27,6 +27,12 @@ std::vector<std::string> input_symbols(const Engine& engine) {
   return {symbols.begin(), symbols.end()};
 }
 
+/// The flags of shapes are called `--shapes`, their keys `shape`.
+std::string_view plural_of(std::string_view key) { return key.ends_with("shape") ? "s" : ""; }
+
+/// Choices that say how a plan runs.
+bool runs_a_plan(std::string_view key) { return key == "device" || key == "threads"; }
+
 }  // namespace
 
 Bindings chosen_sizes(const Engine& engine, const std::vector<std::string>& texts) {
@@ -76,6 +82,10 @@ void ModelOptions::add_choice(CLI::App& command, const std::string& flags, const
 
 void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
   command.add_option("MODEL", path_, model_help)->required()->type_name("FILE");
+  add_choices(command);
+}
+
+void ModelOptions::add_choices(CLI::App& command) {
   add_choice(command, "--dim", "dim", "a size by the model's own name: batch=8, or a range batch=1:64, or with the\n"
              "usual size batch=1:8:64; may be repeated for other names");
   add_choice(command, "--shapes", "shape", "the shape of an input: x:1x3x224x224; may be repeated");
@@ -128,18 +138,57 @@ CompileOptions ModelOptions::compile_options() const {
   return options;
 }
 
+ModelOptions ModelOptions::with(const std::string& path, const Choices& own) const {
+  ModelOptions other;
+  other.path_ = path;
+  const bool plan = other.is_plan();
+  for (const auto& choice : choices_) {
+    const bool replaced =
+        std::any_of(own.begin(), own.end(), [&](const auto& row) { return row.first == choice.first; });
+    if (!replaced && (!plan || runs_a_plan(choice.first))) other.choices_.push_back(choice);
+  }
+  other.choices_.insert(other.choices_.end(), own.begin(), own.end());
+  return other;
+}
+
+std::vector<std::string> ModelOptions::words() const {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : choices_) words.push_back(fmt::format("--{}{}={}", key, plural_of(key), value));
+  return words;
+}
+
+bool ModelOptions::has(std::string_view key) const {
+  return std::any_of(choices_.begin(), choices_.end(), [&](const auto& choice) { return choice.first == key; });
+}
+
+void ModelOptions::check_plan_choices() const {
+  for (const auto& [key, value] : choices_) {
+    if (runs_a_plan(key)) continue;
+    throw UsageError("--" + key + " is chosen when a plan is compiled; " + path_ + " is a plan already");
+  }
+}
+
 std::shared_ptr<const LoadedEngine> ModelOptions::load_engine() const {
   const CompileOptions options = compile_options();
   if (is_plan()) {
-    for (const auto& [key, value] : choices_) {
-      if (key == "device" || key == "threads") continue;
-      throw UsageError("--" + key + " is chosen when a plan is compiled; " + path_ + " is a plan already");
-    }
+    check_plan_choices();
     return load(open_plan(path_), options.device, options.threads);
   }
   auto engine = load(compile({.path = path_}, options).engine, options.device, options.threads);
   clear_progress();
   return engine;
+}
+
+std::shared_ptr<const LoadedEngine> ModelOptions::load_interpreter() const {
+  CompileOptions options = compile_options();
+  options.device = "cpu";
+  options.targets.clear();
+  options.record.clear();
+  options.interpret = true;
+  options.tuning = Tuning::kOff;
+  if (!is_plan()) return load(compile({.path = path_}, options).engine);
+  const Plan plan = open_plan(path_);
+  return load(build(plan, targets_of(options)[0], options));
 }
 
 }  // namespace graft

@@ -21,21 +21,37 @@ class ModelOptions {
  public:
   /// Adds MODEL and the choices for compiling to a command.
   void add_to(CLI::App& command, const std::string& model_help);
+  /// Adds the choices alone, for a command that names its models otherwise.
+  void add_choices(CLI::App& command);
+
+  /// One choice, as given: the key of graft_option and its value.
+  using Choices = std::vector<std::pair<std::string, std::string>>;
+  /// The same choices for another file but for these, which replace those of their keys. A plan, whose choices were
+  /// made when it was compiled, gets only these and what says how it runs.
+  ModelOptions with(const std::string& path, const Choices& own) const;
 
   const std::string& path() const { return path_; }
+  /// The choices as words of a command line.
+  std::vector<std::string> words() const;
+  /// Whether a choice of this key was given.
+  bool has(std::string_view key) const;
   /// Whether the file is a plan rather than a model.
   bool is_plan() const;
   /// The choices in the compiler's form, with progress and Ctrl-C attached. Throws UsageError.
   CompileOptions compile_options() const;
   /// Loads the plan, or compiles the model.
   std::shared_ptr<const LoadedEngine> load_engine() const;
+  /// The same computed by the interpreter alone.
+  std::shared_ptr<const LoadedEngine> load_interpreter() const;
+  /// Throws UsageError where choices were given that a plan has made already.
+  void check_plan_choices() const;
 
  private:
   void add_choice(CLI::App& command, const std::string& flags, const std::string& key, const std::string& help);
   void check_repetition() const;
 
   std::string path_;
-  std::vector<std::pair<std::string, std::string>> choices_;
+  Choices choices_;
 };
 
 /// What --size chose, by name. Throws UsageError for a name that no input of the engine has, one that comes twice, or a

@@ -2,15 +2,20 @@
 // graft run: one run on files or random inputs, and whether its results are right.
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "base/compare.h"
 #include "base/environment.h"
 #include "commands.h"
+#include "comparison_report.h"
 #include "console.h"
+#include "json_output.h"
 #include "model_options.h"
 #include "output.h"
 #include "tensor_set.h"
@@ -24,27 +29,52 @@ struct RunCommand {
   std::string output, reference, reference_model;
   std::vector<std::string> outputs;
   ToleranceOptions tolerance;
+  JsonOutput json;
   double deadline = 0;
 
   int run() const;
+  void report(const NamedTensors& results, const std::optional<std::vector<ComparedTensor>>& compared) const;
   std::vector<std::string> files_read() const;
-  FindTensor find_reference(const Engine& engine, const std::vector<TensorData>& given, size_t results) const;
+  FindTensor find_reference(const Engine& engine, std::vector<TensorData>& given, size_t results) const;
 };
 
-/// Range and first elements of a result.
-std::string summary(const TensorData& tensor) {
-  if (tensor.element_count() == 0 || kind_of(tensor.type()) == DTypeKind::kOpaque) return "";
-  std::vector<std::string> first;
-  for (int64_t i = 0; i < std::min<int64_t>(tensor.element_count(), 4); ++i) first.push_back(show_element(tensor, i));
-  const std::string text = fmt::format("{}{}", fmt::join(first, " "), tensor.element_count() > 4 ? " ..." : "");
-  if (kind_of(tensor.type()) == DTypeKind::kComplex) return text;
+/// What of a result is shown.
+struct Summary {
+  std::vector<std::string> first;  ///< elements
+  std::optional<std::pair<double, double>> range;
+};
+
+Summary summarize(const TensorData& tensor) {
+  Summary summary;
+  if (tensor.element_count() == 0 || kind_of(tensor.type()) == DTypeKind::kOpaque) return summary;
+  const int64_t shown = std::min<int64_t>(tensor.element_count(), 4);
+  for (int64_t i = 0; i < shown; ++i) summary.first.push_back(show_element(tensor, i));
+  if (kind_of(tensor.type()) == DTypeKind::kComplex) return summary;
   double low = tensor.read_double(0), high = low;
   for (int64_t i = 0; i < tensor.element_count(); ++i) {
     if (i % (1 << 20) == 0) stop_if_interrupted();
     const double value = tensor.read_double(i);
     low = std::min(low, value), high = std::max(high, value);
   }
-  return fmt::format("{:.5g} to {:.5g}: {}", low, high, text);
+  summary.range = {low, high};
+  return summary;
+}
+
+std::string text_of(const Summary& summary, const TensorData& tensor) {
+  if (summary.first.empty()) return "";
+  const std::string text = fmt::format("{}{}", fmt::join(summary.first, " "), tensor.element_count() > 4 ? " ..." : "");
+  return summary.range ? fmt::format("{:.5g} to {:.5g}: {}", summary.range->first, summary.range->second, text) : text;
+}
+
+nlohmann::json json_of(const std::string& name, const TensorData& tensor, const Summary& summary) {
+  nlohmann::json row = {{"name", name},
+                        {"type", name_of(tensor.type())},
+                        {"shape", tensor.shape()},
+                        {"first", summary.first}};
+  const bool finite = summary.range && std::isfinite(summary.range->first) && std::isfinite(summary.range->second);
+  row["min"] = finite ? nlohmann::json(summary.range->first) : nlohmann::json(nullptr);
+  row["max"] = finite ? nlohmann::json(summary.range->second) : nlohmann::json(nullptr);
+  return row;
 }
 
 /// What may not be replaced by the results.
@@ -54,8 +84,15 @@ std::vector<std::string> RunCommand::files_read() const {
   return files;
 }
 
-FindTensor RunCommand::find_reference(const Engine& engine, const std::vector<TensorData>& given,
-                                      size_t results) const {
+FindTensor RunCommand::find_reference(const Engine& engine, std::vector<TensorData>& given, size_t results) const {
+  if (reference == "interpreter") {
+    const auto interpreter = model.load_interpreter();
+    OutputBuffers buffers(*interpreter->engine);
+    Session session(interpreter);
+    const InterruptibleSession interruptible(session);
+    buffers.run(session, given);
+    return reference_of(buffers.tensors());
+  }
   if (reference != "onnxruntime") return open_reference(reference, results);
   if (model.is_plan() && reference_model.empty()) {
     throw UsageError("--reference onnxruntime needs the model behind the plan: add --reference-model MODEL.onnx");
@@ -68,6 +105,8 @@ FindTensor RunCommand::find_reference(const Engine& engine, const std::vector<Te
 int RunCommand::run() const {
   check_output("--output", output, files_read());
   check_no_terminal("--output", output, "an .npz file");
+  check_output("--json", json.path(), files_read());
+  json.check_apart("--output", output);
   const auto engine = model.load_engine();
   check_output_unread("--output", output);
   OutputBuffers buffers(*engine->engine);
@@ -84,13 +123,33 @@ int RunCommand::run() const {
   stop_if_interrupted();
   const NamedTensors results = buffers.tensors();
   if (!output.empty()) write_tensors(output, results);
+  std::optional<std::vector<ComparedTensor>> compared;
   if (!reference.empty()) {
-    return compare_tensors(results, find_reference(*engine->engine, given, results.size()), tolerance) ? 0 : 1;
+    compared = compare_tensors(results, find_reference(*engine->engine, given, results.size()), tolerance);
   }
+  report(results, compared);
+  return !compared || all_agree(*compared) ? 0 : 1;
+}
+
+void RunCommand::report(const NamedTensors& results, const std::optional<std::vector<ComparedTensor>>& compared) const {
+  nlohmann::json outputs_json = nlohmann::json::array();
+  std::FILE* stream = json.leaves_text() ? message_stream(output) : stderr;
   for (const auto& [name, tensor] : results) {
-    print_to(message_stream(output), "{}  {}  {}\n", name, describe(tensor), summary(tensor));
+    if (compared && !json.wanted()) break;
+    const Summary summary = summarize(tensor);
+    outputs_json.push_back(json_of(name, tensor, summary));
+    if (!compared && json.leaves_text()) {
+      print_to(stream, "{}  {}  {}\n", name, describe(tensor), text_of(summary, tensor));
+    }
   }
-  return 0;
+  if (compared && json.leaves_text()) print_comparison(*compared, "output");
+  nlohmann::json all = {{"model", model.path()}, {"outputs", outputs_json}};
+  if (compared) {
+    all["reference"] = reference;
+    all["agrees"] = all_agree(*compared);
+    all["compared"] = comparison_json(*compared);
+  }
+  json.write(all);
 }
 
 }  // namespace
@@ -107,11 +166,13 @@ void add_run(CLI::App& app, Action& action) {
                   "which results to print, save and compare, by name: logits,hidden (all of them)")
       ->type_name("NAME,...")->delimiter(',')->expected(1)->take_all();
   sub->add_option("--reference", command->reference,
-                  "compare the results with FILE.npz, or with what `onnxruntime` gives; the exit status\n"
-                  "is 1 when they differ: --rtol and --atol say how much they may")->type_name("FILE|onnxruntime");
+                  "compare the results with FILE.npz, or with what `onnxruntime` or Graft's own\n"
+                  "`interpreter` gives; the exit status is 1 when they differ: --rtol and --atol say how\n"
+                  "much they may")->type_name("FILE|onnxruntime|interpreter");
   sub->add_option("--reference-model", command->reference_model, "the ONNX file for ONNX Runtime, when MODEL is a plan")
       ->type_name("FILE");
   command->tolerance.add_to(*sub);
+  command->json.add_to(*sub);
   sub->add_option("--deadline", command->deadline, "the most seconds that a run may take before it is ended")
       ->check(CLI::PositiveNumber)->type_name("S");
   sub->footer(R"(

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The results that ONNX Runtime gives for a model.
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstring>
 #include <filesystem>
 
 #include "base/error.h"
+#include "child_process.h"
 #include "console.h"
 #include "tensor_set.h"
-
-extern char** environ;
 
 namespace graft {
 namespace {
@@ -63,48 +57,13 @@ values = session.run_with_ort_values(None, {name: value_of(name, array) for name
 numpy.savez(results, **{out.name: array_of(value) for out, value in zip(session.get_outputs(), values)})
 )python";
 
-/// A folder that goes away with everything in it.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "graft-XXXXXX";
-    GRAFT_USER_CHECK(mkdtemp(pattern.data()), kDevice, std::strerror(errno), pattern);
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  std::string operator/(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-/// Runs a program to its end and gives its exit status; what it prints goes where ours goes.
-int spawn_and_wait(std::vector<std::string> words) {
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  pid_t child = 0;
-  const int fault = posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ);
-  GRAFT_USER_CHECK(fault == 0, kDevice, std::strerror(fault), words[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
-    GRAFT_USER_CHECK(errno == EINTR, kDevice, std::strerror(errno), words[0]);
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
 }  // namespace
 
 FindTensor run_onnxruntime(const std::string& model, const NamedTensors& inputs) {
   const ScratchFolder scratch;
   const std::string given = scratch / "inputs.npz", results = scratch / "outputs.npz";
   write_npz(given, inputs);
-  const int status = spawn_and_wait({find_python(), "-c", kScript, model, given, results});
+  const int status = run_program({find_python(), "-c", kScript, model, given, results});
   stop_if_interrupted();
   GRAFT_USER_CHECK(status == 0, kDevice, "ONNX Runtime did not give results; its message is above", model);
   return open_reference(results, 0);  // which stays open when the folder is gone

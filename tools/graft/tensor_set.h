@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/compare.h"
+#include "comparison_report.h"
 #include "device/device.h"
 #include "npy.h"
 #include "runtime/session.h"
@@ -85,7 +87,7 @@ void write_tensors(const std::string& path, const NamedTensors& tensors);
 
 /// How far results may be from a reference, as given; the rest is the default of an element type.
 struct ToleranceOptions {
-  std::optional<double> relative, absolute;
+  ToleranceChoice choice;
   void add_to(CLI::App& command);
 };
 
@@ -93,8 +95,11 @@ struct ToleranceOptions {
 using FindTensor = std::function<PendingTensor(const std::string& name, DType type)>;
 /// The tensors of an .npz file, or that of an .npy file for a single result.
 FindTensor open_reference(const std::string& path, size_t results);
-/// Compares results with a reference and prints a line for each; true when all agree (base/compare.h).
-bool compare_tensors(const NamedTensors& results, const FindTensor& reference, const ToleranceOptions& tolerance);
+/// Tensors in memory.
+FindTensor reference_of(NamedTensors tensors);
+/// Compares results with a reference, one by one (base/compare.h).
+std::vector<ComparedTensor> compare_tensors(const NamedTensors& results, const FindTensor& reference,
+                                            const ToleranceOptions& tolerance);
 
 /// Runs the model in ONNX Runtime, through a Python that has it. Throws a device error with Python's own words.
 FindTensor run_onnxruntime(const std::string& model, const NamedTensors& inputs);

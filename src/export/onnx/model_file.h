@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as its file has it (nodes, names, opsets, functions, dimension names), for commands that cut models.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/tensor_data.h"
+#include "export/onnx/export.h"
+
+namespace graft {
+
+/// A node of the model's own graph.
+struct ModelNode {
+  std::string name;  ///< as the file has it, else what Graft calls it: its operator, numbered
+  std::string op;
+  std::vector<std::string> inputs;   ///< what its bodies read from around them comes last
+  std::vector<std::string> outputs;  ///< without those left out
+};
+
+/// A part of a model.
+struct ModelCut {
+  std::vector<bool> nodes;           ///< by node: whether it stays
+  std::vector<std::string> inputs;   ///< what is handed in, whatever defines it in the model
+  std::vector<std::string> outputs;
+};
+
+/// An input of a model: its element type, and the sizes as the file has them (a number, a name, or nothing).
+struct ModelInput {
+  std::string name;
+  DType type = DType::kUndefined;
+  std::optional<std::vector<std::string>> shape;
+};
+
+/// A model and its weights. Copies share both; a change makes another model.
+class ModelFile {
+ public:
+  /// Reads a model, its weights in files beside it too, and finds the types of all values by importing it; a model that
+  /// cannot be imported is read all the same, with the types that it states. Throws as import_onnx does for a file
+  /// that is no model.
+  static ModelFile open(const std::string& path);
+
+  const std::vector<ModelNode>& nodes() const;
+  std::vector<ModelInput> inputs() const;
+  std::vector<std::string> outputs() const;
+  /// The names of all inputs, weights and results of nodes.
+  std::vector<std::string> value_names() const;
+  const std::map<std::string, TensorData, std::less<>>& weights() const;
+  /// The nearest names, for a message about one that does not exist.
+  void check_value(const std::string& name, const std::string& where) const;
+
+  /// What is needed to compute `outputs` (none: the model's) from `inputs` and, where these do not suffice, the
+  /// model's inputs and weights. Throws invalid_argument naming what does not exist or depends on none of this.
+  ModelCut between(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) const;
+  /// The nodes of these names: what they read of others is handed in, and what others or the caller read of them, or
+  /// nobody does, is given out.
+  ModelCut around(const std::vector<std::string>& nodes) const;
+  ModelCut around(const std::vector<bool>& nodes) const;
+
+  /// The part, with the weights, functions and types that it uses. Throws invalid_model naming an input whose type
+  /// nobody knows.
+  ModelFile cut(const ModelCut& part) const;
+  /// The model with another weight of that name.
+  ModelFile with_weight(const std::string& name, TensorData tensor) const;
+  /// The model with a size of its inputs replaced wherever it stands: the text of a name, or a number.
+  ModelFile with_size(const std::string& size, int64_t value) const;
+
+  void save(const std::string& path, const OnnxWeights& weights = {}) const;
+
+ private:
+  struct Contents;
+  explicit ModelFile(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
+  std::shared_ptr<const Contents> contents_;
+};
+
+}  // namespace graft

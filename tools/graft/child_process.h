@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other programs, run to their end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace graft {
+
+/// A folder that goes away with everything in it.
+class ScratchFolder {
+ public:
+  ScratchFolder();
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  std::string operator/(const char* name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// How a program ended, and what it said.
+struct Ended {
+  int status = 0;          ///< its exit status; 0 when a signal ended it
+  int signal = 0;          ///< what ended it; 0 when it ended by itself
+  bool timed_out = false;  ///< it was ended by us
+  std::string output, errors;
+};
+
+/// Runs a program to its end and gives its exit status (1 when a signal ended it); what it prints goes where ours goes.
+int run_program(std::vector<std::string> words);
+/// Runs a program for so many seconds at most, with nothing to read, and keeps what it prints. Throws cancelled when a
+/// stop was asked for meanwhile.
+Ended capture_program(std::vector<std::string> words, double seconds);
+
+}  // namespace graft

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft extract: a part of a model as a model of its own.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "commands.h"
+#include "console.h"
+#include "export/onnx/model_file.h"
+#include "json_output.h"
+#include "model_options.h"
+#include "onnx_output.h"
+#include "output.h"
+
+namespace graft {
+namespace {
+
+struct ExtractCommand {
+  std::string model;
+  std::vector<std::string> inputs, outputs, nodes;
+  OnnxOutput output;
+  JsonOutput json;
+
+  int run() const;
+  ModelFile part_of(const ModelFile& whole) const;
+};
+
+/// The names, each once.
+std::vector<std::string> once(const std::vector<std::string>& names) {
+  std::vector<std::string> result;
+  for (const std::string& name : names) {
+    if (std::find(result.begin(), result.end(), name) == result.end()) result.push_back(name);
+  }
+  return result;
+}
+
+/// `f32[batch, 4]`
+std::string type_text(const ModelInput& input) {
+  if (input.type == DType::kUndefined) return "";
+  if (!input.shape) return std::string(name_of(input.type));
+  std::vector<std::string> sizes;
+  for (const std::string& size : *input.shape) sizes.push_back(size.empty() ? "?" : size);
+  return fmt::format("{}[{}]", name_of(input.type), fmt::join(sizes, ", "));
+}
+
+ModelFile ExtractCommand::part_of(const ModelFile& whole) const {
+  if (nodes.empty()) return whole.cut(whole.between(once(inputs), once(outputs)));
+  return whole.cut(whole.around(once(nodes)));
+}
+
+int ExtractCommand::run() const {
+  if (inputs.empty() && outputs.empty() && nodes.empty()) {
+    throw UsageError("say what to extract: --outputs, --inputs, or --nodes");
+  }
+  OnnxOutput::check(output.path(), {model});
+  check_output("--json", json.path(), {model});
+  const ModelFile whole = ModelFile::open(model);
+  const ModelFile part = part_of(whole);
+  check_output_unread("--output", output.path());
+  part.save(output.path(), output.weights());
+  int64_t bytes = 0;
+  for (const auto& [name, weight] : part.weights()) bytes += weight.byte_count();
+  nlohmann::json given = nlohmann::json::array();
+  if (json.leaves_text()) {
+    print_to(stdout, "{}: {} of {} nodes, weights {}\n", output.path(), part.nodes().size(), whole.nodes().size(),
+             bytes_text(static_cast<double>(bytes)));
+  }
+  for (const ModelInput& input : part.inputs()) {
+    if (json.leaves_text()) print_to(stdout, "input   {}  {}\n", input.name, type_text(input));
+    given.push_back({{"name", input.name}, {"type", type_text(input)}});
+  }
+  if (json.leaves_text()) {
+    for (const std::string& name : part.outputs()) print_to(stdout, "output  {}\n", name);
+  }
+  json.write({{"file", output.path()},
+              {"nodes", part.nodes().size()},
+              {"of_nodes", whole.nodes().size()},
+              {"weight_bytes", bytes},
+              {"inputs", given},
+              {"outputs", part.outputs()}});
+  return 0;
+}
+
+}  // namespace
+
+void add_extract(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("extract", "write a part of a model, as the file has it, as a model of its own");
+  const auto command = std::make_shared<ExtractCommand>();
+  sub->add_option("MODEL", command->model, "an ONNX file")->required()->type_name("FILE");
+  const auto list = [&](const char* flag, std::vector<std::string>& names, const char* help) {
+    return sub->add_option(flag, names, help)->type_name("NAME,...")->delimiter(',')->expected(1)->take_all();
+  };
+  list("--inputs", command->inputs,
+       "tensors that are handed in: the part begins behind them; what else it needs of the model's\n"
+       "inputs and weights comes along");
+  list("--outputs", command->outputs, "tensors that are given out: the part ends there (the model's outputs)");
+  list("--nodes", command->nodes, "these nodes alone; what they read and give is handed in and out")
+      ->excludes("--inputs")->excludes("--outputs");
+  command->output.add_to(*sub, "the model to write");
+  command->json.add_to(*sub);
+  sub->footer(R"(
+Nodes, names, opsets and functions stay as the file has them; tensors that become inputs get the types and shapes that
+importing finds.
+Examples:
+  graft extract model.onnx --inputs hidden --outputs logits -o head.onnx
+  graft extract model.onnx --nodes /layer.3/MatMul -o one.onnx)");
+  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+}
+
+}  // namespace graft

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results of commands as JSON, for programs: docs/schemas has a schema for each command.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace CLI {
+class App;
+}
+
+namespace graft {
+
+/// `--json FILE`: the results of a command as JSON, beside or instead of its text.
+class JsonOutput {
+ public:
+  void add_to(CLI::App& command);
+  bool wanted() const { return !path_.empty(); }
+  /// Whether the text has standard output for itself: not when the JSON goes there.
+  bool leaves_text() const;
+  const std::string& path() const { return path_; }
+  /// Throws UsageError when another option's output is the same: one would replace the other.
+  void check_apart(const std::string& option, const std::string& other) const;
+  /// Writes the results, if they were asked for. Bytes that are no UTF-8 are replaced.
+  void write(const nlohmann::json& results) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace graft

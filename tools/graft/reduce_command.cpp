@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft reduce: a small model that fails as a large one does.
+#include <CLI/CLI.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "child_process.h"
+#include "commands.h"
+#include "console.h"
+#include "export/onnx/reduce_model.h"
+#include "json_output.h"
+#include "model_options.h"
+#include "onnx_output.h"
+#include "output.h"
+
+namespace graft {
+namespace {
+
+struct ReduceCommand {
+  std::string model, check, fails;
+  ModelOptions options;
+  OnnxOutput output;
+  JsonOutput json;
+  double timeout = 60;
+
+  int run() const;
+  std::vector<std::string> command_for(const std::string& candidate) const;
+  std::string fault_of(const Ended& ended) const;
+};
+
+/// The program that runs here, which also tries the candidates.
+std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+/// What a candidate is given to.
+std::vector<std::string> ReduceCommand::command_for(const std::string& candidate) const {
+  if (!check.empty()) return {"/bin/sh", "-c", check + " \"$1\"", "sh", candidate};
+  std::vector<std::string> words = {own_program(), "run", candidate};
+  if (fails != "internal") words.insert(words.end(), {"--reference", fails});
+  for (const std::string& word : options.words()) words.push_back(word);
+  return words;
+}
+
+/// `internal: ... file.cpp:12`: what an internal error says before it names nodes and sizes.
+std::string internal_fault(const std::string& errors) {
+  const std::string mark = fmt::format("{}: ", name_of(ErrorKind::kInternal));
+  const size_t begin = errors.find(mark);
+  if (begin == errors.npos) return "";
+  const std::string line = errors.substr(begin, errors.find('\n', begin) - begin);
+  const size_t file = line.find(".cpp:");
+  if (file == line.npos) return mark;
+  const size_t start = line.find_last_of(" (", file) + 1;
+  const size_t end = line.find_first_not_of("0123456789", file + 5);
+  return mark + line.substr(start, end == line.npos ? end : end - start);
+}
+
+/// What kind of fault it is, in words that stay the same while the model shrinks; empty when there is none.
+std::string ReduceCommand::fault_of(const Ended& ended) const {
+  if (ended.timed_out) return fmt::format("takes longer than {:g} s", timeout);
+  if (ended.signal != 0) return fmt::format("is ended by signal {}", ended.signal);
+  if (!check.empty()) return ended.status == 0 ? "" : fmt::format("ends with status {}", ended.status);
+  if (fails == "internal") return internal_fault(ended.errors);
+  return ended.status == 1 && ended.output.find("WRONG: ") != ended.output.npos ? "differs from " + fails : "";
+}
+
+int ReduceCommand::run() const {
+  if (check.empty() == fails.empty()) throw UsageError("say how the model fails: either --check or --fails");
+  OnnxOutput::check(output.path(), {model});
+  check_output("--json", json.path(), {model});
+  options.compile_options();  // faults of the command line are said once, here
+  const ModelFile whole = ModelFile::open(model);
+  check_output_unread("--output", output.path());
+  const ScratchFolder scratch;
+  const std::string candidate = scratch / "model.onnx";
+  int trials = 0;
+  const auto try_model = [&](const ModelFile& tried) {
+    tried.save(candidate);
+    ++trials;
+    return fault_of(capture_program(command_for(candidate), timeout));
+  };
+  const std::string fault = try_model(whole);
+  GRAFT_USER_CHECK(!fault.empty(), kInvalidArgument, "the model does not fail, so there is nothing to look for", model);
+  const auto progress = [&](const std::string& what, size_t nodes) {
+    show_progress("reduce", fmt::format("{} nodes, {} trials; {}", nodes, trials, what), 0, 0);
+  };
+  const auto still_fails = [&](const ModelFile& tried) { return try_model(tried) == fault; };
+  const ModelFile small = reduce_model(whole, still_fails, progress);
+  clear_progress();
+  small.save(output.path(), output.weights());
+  if (json.leaves_text()) {
+    print_to(stdout, "{}: {} of {} nodes, {} of {} weights, after {} trials; it {}\n", output.path(),
+             small.nodes().size(), whole.nodes().size(), small.weights().size(), whole.weights().size(), trials,
+             fault);
+  }
+  json.write({{"file", output.path()},
+              {"fault", fault},
+              {"trials", trials},
+              {"nodes", small.nodes().size()},
+              {"of_nodes", whole.nodes().size()},
+              {"weights", small.weights().size()},
+              {"of_weights", whole.weights().size()}});
+  return 0;
+}
+
+}  // namespace
+
+void add_reduce(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("reduce", "shrink a model that fails to a small one that fails the same way");
+  const auto command = std::make_shared<ReduceCommand>();
+  sub->add_option("MODEL", command->model, "an ONNX file")->required()->type_name("FILE");
+  command->output.add_to(*sub, "the small model");
+  sub->add_option("--check", command->check,
+                  "a command of the shell that fails on the model, whose path it gets as its last word:\n"
+                  "what ends with the same status or signal fails the same way")->type_name("COMMAND");
+  sub->add_option("--fails", command->fails,
+                  "instead: `graft run` has an internal error or is ended by a signal (internal), or its\n"
+                  "results differ from those of the interpreter or of onnxruntime")
+      ->check(CLI::IsMember({"internal", "interpreter", "onnxruntime"}))->type_name("HOW")->excludes("--check");
+  sub->add_option("--timeout", command->timeout, "seconds after which a trial is ended, which is a way to fail too")
+      ->check(CLI::Range(0.1, 86400.0))->capture_default_str()->type_name("SECONDS");
+  command->json.add_to(*sub);
+  command->options.add_choices(*sub);
+  sub->footer(R"(
+Nodes are removed, weights become inputs or zeros, and sizes of inputs small, as long as the fault is of the same kind.
+The choices for compiling go to the trials of --fails.
+Examples:
+  graft reduce model.onnx --fails interpreter --tune off -o small.onnx
+  graft reduce model.onnx --check 'python check.py' -o small.onnx)");
+  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+}
+
+}  // namespace graft
