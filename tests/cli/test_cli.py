@@ -359,7 +359,7 @@ def test_check_says_why_steps_were_not_fused(graft, model, tmp_path):
 
 
 def test_operators_are_listed_for_tools(graft):
-    operators = {(row["domain"], row["name"]): row for row in json.loads(graft("ops", "--json").stdout)}
+    operators = {(row["domain"], row["name"]): row for row in json.loads(graft("ops", "--json", "-").stdout)}
     assert len(operators) > 150
     softmax = operators["", "Softmax"]
     assert softmax["inputs"] == ["x"] and softmax["attributes"] == [{"name": "axis", "required": False, "default": -1}]

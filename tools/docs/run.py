@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`./dev docs`: writes the pages that are derived from the registries, or says with --check which are out of date.
 
-docs/operators.md comes from `graft ops --json`, docs/commands.md from the help of every command; tables.py has what is
-read off the sources.
+docs/operators.md comes from `graft ops --json -`, docs/commands.md from the help of every command; tables.py has what
+is read off the sources.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def operator_row(operator):
 
 def operators_page():
     """docs/operators.md."""
-    operators = json.loads(graft("ops", "--json"))
+    operators = json.loads(graft("ops", "--json", "-"))
     operators.sort(key=lambda operator: (operator["domain"], operator["name"].lower()))
     rows = [operator_row(operator) for operator in operators]
     heading = ["operator", "computes", "inputs → outputs", "attributes", "opset", "forms", "types in samples"]

@@ -6,17 +6,20 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <fstream>
-#include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+#include "bench_streams.h"
 #include "commands.h"
 #include "console.h"
+#include "json_output.h"
 #include "model_options.h"
 #include "output.h"
 #include "runtime/device_code.h"
@@ -37,15 +40,25 @@ struct Batch {
 struct BenchCommand {
   ModelOptions model;
   InputOptions inputs;
-  int warmup = 10, iterations = 0;
-  double duration = 3, deadline = 0;
-  bool host_io = false;
-  std::string json;
+  BenchSettings settings;
+  int streams = 1;
+  std::string hint;
+  std::optional<double> latency_bound;  ///< ms
+  JsonOutput json;
 
   int run() const;
-  std::vector<double> measure(const std::function<void()>& run_once) const;
+  int choose_streams(const std::shared_ptr<const LoadedEngine>& engine, const std::vector<TensorData>& given) const;
   Batch find_batch(const Engine& engine, const std::vector<TensorData>& given) const;
-  void report(const LoadedEngine& loaded, const std::vector<TensorData>& given, std::vector<double> times) const;
+};
+
+/// What was measured, in figures.
+struct BenchFigures {
+  size_t runs = 0;
+  double median = 0, mean = 0, min = 0, p90 = 0, p95 = 0, p99 = 0;  ///< ms
+  double variation = 0;
+  double per_second = 0;  ///< items
+  int streams = 1;
+  std::optional<DeviceParts> parts;
 };
 
 /// Whether exporters give the axis of independent items this name: batch, batch_size, N, ...
@@ -75,13 +88,6 @@ Batch BenchCommand::find_batch(const Engine& engine, const std::vector<TensorDat
   return {};
 }
 
-double quantile(const std::vector<double>& sorted, double share) {
-  const double at = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(at);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 std::string processor() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -90,97 +96,117 @@ std::string processor() {
   return "cpu";
 }
 
-std::vector<double> BenchCommand::measure(const std::function<void()>& run_once) const {
-  using Clock = std::chrono::steady_clock;
-  for (int i = 0; i < warmup; ++i) {
-    stop_if_interrupted();
-    show_progress("bench", "warming up", i, warmup);
-    run_once();
-  }
-  std::vector<double> milliseconds;
-  const auto start = Clock::now();
-  const auto enough = [&] {
-    if (iterations > 0) return static_cast<int>(milliseconds.size()) >= iterations;
-    return std::chrono::duration<double>(Clock::now() - start).count() >= duration && milliseconds.size() >= 2;
-  };
-  while (!enough()) {
-    stop_if_interrupted();
-    const auto begin = Clock::now();
-    run_once();
-    milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
-  }
-  clear_progress();
-  return milliseconds;
+BenchFigures figures_of(BenchTimes times, int streams, const Batch& batch) {
+  std::vector<double>& sorted = times.milliseconds;
+  std::sort(sorted.begin(), sorted.end());
+  const auto count = static_cast<double>(sorted.size());
+  BenchFigures figures{.runs = sorted.size(), .streams = streams};
+  figures.mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / count;
+  double squares = 0;
+  for (const double time : sorted) squares += (time - figures.mean) * (time - figures.mean);
+  figures.variation = std::sqrt(squares / count) / figures.mean;
+  figures.min = sorted.front(), figures.median = quantile(sorted, 0.5);
+  figures.p90 = quantile(sorted, 0.9), figures.p95 = quantile(sorted, 0.95), figures.p99 = quantile(sorted, 0.99);
+  // Of one session the mean, so that what happens between runs does not count; of several what they did together.
+  const double runs_a_second = streams == 1 ? 1000 / figures.mean : count / times.seconds;
+  figures.per_second = runs_a_second * static_cast<double>(batch.size);
+  return figures;
 }
 
-void BenchCommand::report(const LoadedEngine& loaded, const std::vector<TensorData>& given,
-                          std::vector<double> times) const {
+void print_figures(const LoadedEngine& loaded, const std::vector<TensorData>& given, const BenchFigures& figures,
+                   const Batch& batch, bool host_io) {
   const Engine& engine = *loaded.engine;
-  const std::string device = loaded.device ? loaded.device->device->name() : processor();
-  const double sum = std::accumulate(times.begin(), times.end(), 0.0), mean = sum / static_cast<double>(times.size());
-  double squares = 0;
-  for (const double time : times) squares += (time - mean) * (time - mean);
-  const double variation = std::sqrt(squares / static_cast<double>(times.size())) / mean;
-  std::sort(times.begin(), times.end());
-  const double median = quantile(times, 0.5);
-  const Batch batch = find_batch(engine, given);
-  const double throughput = 1000 * static_cast<double>(batch.size) / mean;
-  if (json.empty() || message_stream(json) == stdout) {
-    for (size_t i = 0; i < given.size(); ++i) {
-      print_to(stdout, "{}  {}\n", engine.tensors[engine.inputs[i]].name, describe(given[i]));
-    }
-    const std::string where =
-        !loaded.device ? fmt::format("{}, {} threads", device, engine.threads)
-                       : fmt::format("{}, inputs and outputs {}", device, host_io ? "on the host" : "on the device");
-    print_to(
-        stdout,
-        "{} runs, {}: median {:.3f} ms, p90 {:.3f}, p95 {:.3f}, p99 {:.3f}, min {:.3f}\n"
-        "{:.1f} items per second (items = {} per run: {}), coefficient of variation {:.1f} %\n",
-        times.size(), where, median, quantile(times, 0.9), quantile(times, 0.95), quantile(times, 0.99), times.front(),
-        throughput, batch.size, batch.source.empty() ? "no axis is named like a batch" : batch.source, 100 * variation);
-    if (variation > kNoisy) {
-      print_to(stdout,
-               "warning: the times vary by more than {:.0f} %: other work is running, or the machine throttles\n",
-               100 * kNoisy);
-    }
+  for (size_t i = 0; i < given.size(); ++i) {
+    print_to(stdout, "{}  {}\n", engine.tensors[engine.inputs[i]].name, describe(given[i]));
   }
-  if (json.empty()) return;
-  const nlohmann::json row = {{"bench", "graft bench"},
-                              {"case", model.path()},
-                              {"device", device},
-                              {"dtype", given.empty() ? "" : std::string(name_of(given[0].type()))},
-                              {"batch", batch.size},
-                              {"graft_ms", median},
-                              {"peers", nlohmann::json::object()},
-                              {"ratio", nullptr},
-                              {"runs", times.size()},
-                              {"threads", engine.threads},
-                              {"p90_ms", quantile(times, 0.9)},
-                              {"p95_ms", quantile(times, 0.95)},
-                              {"p99_ms", quantile(times, 0.99)},
-                              {"per_second", throughput},
-                              {"coefficient_of_variation", variation}};
-  const auto replace = nlohmann::json::error_handler_t::replace;
-  write_output(json, nlohmann::json::array({row}).dump(1, ' ', true, replace) + "\n");
+  std::string where = !loaded.device ? fmt::format("{}, {} threads", processor(), engine.threads)
+                                     : fmt::format("{}, inputs and outputs {}", loaded.device->device->name(),
+                                                   host_io ? "on the host" : "on the device");
+  if (figures.streams > 1) where += fmt::format(", {} streams", figures.streams);
+  print_to(stdout,
+           "{} runs, {}: median {:.3f} ms, mean {:.3f}, p90 {:.3f}, p95 {:.3f}, p99 {:.3f}, min {:.3f}\n"
+           "{:.1f} items per second (items = {} per run: {}), coefficient of variation {:.1f} %\n",
+           figures.runs, where, figures.median, figures.mean, figures.p90, figures.p95, figures.p99, figures.min,
+           figures.per_second, batch.size, batch.source.empty() ? "no axis is named like a batch" : batch.source,
+           100 * figures.variation);
+  if (figures.parts) {
+    print_to(stdout, "apart: inputs to the device {:.3f} ms, compute {:.3f}, outputs to the host {:.3f}\n",
+             figures.parts->upload, figures.parts->compute, figures.parts->download);
+  }
+  if (figures.variation > kNoisy) {
+    print_to(stdout,
+             "warning: the times vary by more than {:.0f} %: other work is running, or the machine throttles\n",
+             100 * kNoisy);
+  }
+}
+
+/// What was chosen when the engine was compiled.
+std::string option_of(const Engine& engine, std::string_view name) {
+  for (const auto& [key, value] : engine.options) {
+    if (key == name) return value;
+  }
+  return "";
+}
+
+nlohmann::json row_of(const LoadedEngine& loaded, const std::vector<TensorData>& given, const BenchFigures& figures,
+                      const Batch& batch, const std::string& path) {
+  const Engine& engine = *loaded.engine;
+  nlohmann::json shapes = nlohmann::json::object();
+  for (size_t i = 0; i < given.size(); ++i) shapes[engine.tensors[engine.inputs[i]].name] = given[i].shape();
+  nlohmann::json row = {{"bench", "graft bench"},
+                        {"case", path},
+                        {"version", GRAFT_VERSION},
+                        {"device", loaded.device ? loaded.device->device->name() : processor()},
+                        {"dtype", given.empty() ? "" : std::string(name_of(given[0].type()))},
+                        {"precision", option_of(engine, "precision")},
+                        {"shapes", shapes},
+                        {"batch", batch.size},
+                        {"graft_ms", figures.median},
+                        {"peers", nlohmann::json::object()},
+                        {"ratio", nullptr},
+                        {"runs", figures.runs},
+                        {"threads", engine.threads},
+                        {"streams", figures.streams},
+                        {"min_ms", figures.min},
+                        {"mean_ms", figures.mean},
+                        {"p90_ms", figures.p90},
+                        {"p95_ms", figures.p95},
+                        {"p99_ms", figures.p99},
+                        {"per_second", figures.per_second},
+                        {"coefficient_of_variation", figures.variation}};
+  const auto part = [&](double DeviceParts::* time) {
+    return figures.parts ? nlohmann::json((*figures.parts).*time) : nlohmann::json(nullptr);
+  };
+  row["h2d_ms"] = part(&DeviceParts::upload);
+  row["compute_ms"] = part(&DeviceParts::compute);
+  row["d2h_ms"] = part(&DeviceParts::download);
+  return row;
+}
+
+int BenchCommand::choose_streams(const std::shared_ptr<const LoadedEngine>& engine,
+                                 const std::vector<TensorData>& given) const {
+  if (hint != "throughput") return streams;
+  const std::optional<int> best = best_streams(engine, given, settings, latency_bound);
+  GRAFT_USER_CHECK(best, kInvalidArgument,
+                   fmt::format("not even one stream keeps its 99th percentile below {:g} ms; allow more, or make the "
+                               "network faster", latency_bound.value_or(0)), "--latency-bound");
+  return *best;
 }
 
 int BenchCommand::run() const {
   std::vector<std::string> files = inputs.files();
   files.push_back(model.path());
-  check_output("--json", json, files);
+  check_output("--json", json.path(), files);
+  if (latency_bound && hint != "throughput") throw UsageError("--latency-bound goes with --hint throughput");
   const auto engine = model.load_engine();
-  check_output_unread("--json", json);
-  std::vector<TensorData> given = inputs.read(*engine->engine);
-  Session session(engine);
-  session.set_deadline(deadline);
-  const InterruptibleSession interruptible(session);
-  if (engine->device && !host_io) {
-    DeviceTensors tensors(*engine, given);
-    report(*engine, given, measure([&] { tensors.run(session); }));
-    return 0;
-  }
-  OutputBuffers buffers(*engine->engine);
-  report(*engine, given, measure([&] { buffers.run(session, given); }));
+  check_output_unread("--json", json.path());
+  const std::vector<TensorData> given = inputs.read(*engine->engine);
+  const int chosen = choose_streams(engine, given);
+  const Batch batch = find_batch(*engine->engine, given);
+  BenchFigures figures = figures_of(measure_streams(engine, given, chosen, settings), chosen, batch);
+  figures.parts = measure_parts(engine, given);
+  if (json.leaves_text()) print_figures(*engine, given, figures, batch, settings.host_io);
+  json.write(nlohmann::json::array({row_of(*engine, given, figures, batch, model.path())}));
   return 0;
 }
 
@@ -191,24 +217,35 @@ void add_bench(CLI::App& app, Action& action) {
   const auto command = std::make_shared<BenchCommand>();
   command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
   command->inputs.add_to(*sub);
-  sub->add_option("--warmup", command->warmup, "runs before measuring")
+  sub->add_option("--warmup", command->settings.warmup, "runs before measuring")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  sub->add_option("--duration", command->duration, "seconds to measure")
+  sub->add_option("--duration", command->settings.duration, "seconds to measure")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
-  sub->add_option("--iterations", command->iterations, "runs to measure, instead of a duration")
+  sub->add_option("--iterations", command->settings.iterations, "runs to measure, instead of a duration")
       ->check(CLI::Range(1, 100000000));
-  sub->add_flag("--host-io", command->host_io,
+  sub->add_flag("--host-io", command->settings.host_io,
                 "on a GPU: copy inputs and outputs from and to the host in every run (they stay on the device)");
-  sub->add_option("--json", command->json, "also write the figures as a list of rows; - is standard output")
-      ->type_name("FILE");
-  sub->add_option("--deadline", command->deadline, "the most seconds that a run may take before it is ended")
+  const auto streams = sub->add_option("--streams", command->streams,
+                                       "sessions that run at once, each with its share of the threads")
+                           ->check(CLI::Range(1, 4096))->capture_default_str();
+  sub->add_option("--hint", command->hint,
+                  "latency: one stream (as without it); throughput: as many streams as do most in a second, by\n"
+                  "trials of 1, 2, 4, ...")
+      ->check(CLI::IsMember({"latency", "throughput"}))->type_name("WHAT")->excludes(streams);
+  sub->add_option("--latency-bound", command->latency_bound,
+                  "the 99th percentile that --hint throughput may reach: 7ms, 500us")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"us", 1e-3}, {"ms", 1}, {"s", 1e3}}))
+      ->type_name("TIME");
+  command->json.add_to(*sub);
+  sub->add_option("--deadline", command->settings.deadline, "the most seconds that a run may take before it is ended")
       ->check(CLI::PositiveNumber)->type_name("S");
   sub->footer(R"(
 Examples:
   graft bench model.graft --size batch=8 --duration 10
   graft bench model.onnx --shapes image:1x3x224x224 --iterations 200 --json row.json
+  graft bench model.graft --hint throughput --latency-bound 7ms
 Items per second count the axis that the model names batch, batch_size or N.
 Results are compared with other runtimes, side by side in one process, by ./dev bench.)");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "api/describe.h"
 #include "base/error.h"
@@ -15,16 +16,25 @@
 #include "driver/compile.h"
 #include "driver/record_use.h"
 #include "graph/op_def.h"
+#include "json_output.h"
 #include "model_options.h"
+#include "output.h"
 
 namespace graft {
 namespace {
 
 struct CheckCommand {
   ModelOptions model;
+  JsonOutput json;
   bool reasons = false;
 
   int run() const;
+};
+
+/// A node that cannot run, and why.
+struct Obstacle {
+  const Node* node;
+  std::string reason;
 };
 
 std::string full_name(const Node& node) { return node.domain.empty() ? node.op : node.domain + "." + node.op; }
@@ -45,19 +55,47 @@ std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
   return std::nullopt;
 }
 
-/// Lists the nodes that cannot run; true when there are none.
-bool print_obstacles(const Graph& graph) {
+std::vector<Obstacle> obstacles_of(const Graph& graph) {
+  std::vector<Obstacle> obstacles;
+  for (const Node& node : graph.nodes) {
+    if (std::optional<std::string> reason = obstacle(node, graph)) obstacles.push_back({&node, std::move(*reason)});
+  }
+  return obstacles;
+}
+
+void print_obstacles(const std::vector<Obstacle>& obstacles, size_t nodes) {
   Table table("lll");
   table.add({"node", "operator", "cannot run, because"});
-  int count = 0;
-  for (const Node& node : graph.nodes) {
-    const std::optional<std::string> reason = obstacle(node, graph);
-    if (!reason) continue;
-    table.add({node.name, full_name(node), *reason});
-    ++count;
+  for (const Obstacle& row : obstacles) table.add({row.node->name, full_name(*row.node), row.reason});
+  print_to(stdout, "{}\n{} of {} nodes cannot run.\n", table, obstacles.size(), nodes);
+}
+
+nlohmann::json json_of(const std::vector<Obstacle>& obstacles) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Obstacle& row : obstacles) {
+    list.push_back({{"node", row.node->name}, {"operator", full_name(*row.node)}, {"reason", row.reason}});
   }
-  if (count > 0) print_to(stdout, "{}\n{} of {} nodes cannot run.\n", table, count, graph.nodes.size());
-  return count == 0;
+  return list;
+}
+
+/// What was fused into each step, and why it does not run another way.
+nlohmann::json steps_json(const Engine& engine) {
+  nlohmann::json list = nlohmann::json::array();
+  for (size_t s = 0; s < engine.steps.size(); ++s) {
+    const EngineStep& step = engine.steps[s];
+    nlohmann::json refused = nlohmann::json::array();
+    for (const Candidate& candidate : step.candidates) {
+      if (step.kind == StepKind::kInterpreter) {
+        refused.push_back({{"name", candidate.name}, {"reason", candidate.reason}});
+      }
+    }
+    list.push_back({{"step", s},
+                    {"kind", name_of(step.kind)},
+                    {"node", step.name},
+                    {"operators", step.operators},
+                    {"refused", refused}});
+  }
+  return list;
 }
 
 /// How often each operator runs which way.
@@ -98,13 +136,26 @@ void print_regions(const Engine& engine) {
 
 int CheckCommand::run() const {
   if (model.is_plan()) throw UsageError("a plan has been checked when it was compiled; `graft inspect` shows it");
+  check_output("--json", json.path(), {model.path()});
   const CompileOptions options = model.compile_options();
   CompileNotes notes;
   Graph graph = import_model({.path = model.path()}, options);
   const size_t nodes = graph.nodes.size();
   rewrite(graph, options, &notes);
   clear_progress();
-  if (!print_obstacles(graph)) return 1;
+  const std::vector<Obstacle> obstacles = obstacles_of(graph);
+  nlohmann::json report = {{"model", model.path()},
+                           {"nodes", nodes},
+                           {"nodes_after_passes", graph.nodes.size()},
+                           {"obstacles", json_of(obstacles)},
+                           {"steps", nlohmann::json::array()},
+                           {"ways", nlohmann::json::object()},
+                           {"reasons", nlohmann::json::array()}};
+  if (!obstacles.empty()) {
+    if (json.leaves_text()) print_obstacles(obstacles, graph.nodes.size());
+    json.write(report);
+    return 1;
+  }
   const size_t rewritten = graph.nodes.size();
   const Target target = targets_of(options)[0];
   const Plan known = read_known_choices(options, {&target, 1});
@@ -112,6 +163,11 @@ int CheckCommand::run() const {
   check_use(known, {&built.record, 1}, options);
   const Engine& engine = built.engine;
   clear_progress();
+  report["steps"] = steps_json(engine);
+  report["ways"] = count_ways(engine);
+  if (reasons) report["reasons"] = notes.reasons;
+  json.write(report);
+  if (!json.leaves_text()) return 0;
   print_operators(engine);
   print_regions(engine);
   if (reasons) {
@@ -136,6 +192,7 @@ void add_check(CLI::App& app, Action& action) {
   const auto command = std::make_shared<CheckCommand>();
   command->model.add_to(*sub, "an ONNX file");
   sub->add_flag("--reasons", command->reasons, "also list what the passes left as it is, what runs apart, and why");
+  command->json.add_to(*sub);
   sub->footer("\nThe exit status is 1 when a node cannot run.\nExample: graft check model.onnx --dim batch=1:8");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });
 }

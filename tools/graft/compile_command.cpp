@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "api/describe.h"
 #include "base/error.h"
@@ -17,6 +19,7 @@
 #include "driver/load.h"
 #include "driver/precision_error.h"
 #include "driver/record_use.h"
+#include "json_output.h"
 #include "model_options.h"
 #include "npy.h"
 #include "onnx_output.h"
@@ -31,6 +34,7 @@ struct CompileCommand {
   double error_limit = 60;  ///< seconds
   double deadline = 0;      ///< seconds, 0 for none
   OnnxOutput onnx;
+  JsonOutput json;
 
   int run() const;
   std::string destination() const;
@@ -107,26 +111,46 @@ void CompileCommand::write_stage(Graph graph, Stage done, Stage last, const Comp
   write_output(destination(), print(record));
 }
 
-/// What the precision costs, in one line.
-void print_error(std::FILE* stream, const Graph& imported, Stage done, const Engine& engine,
-                 const CompileOptions& options, double limit) {
-  report(options, "error", fmt::format("{} against fp32", name_of(options.precision)));
-  const PrecisionError error = measure_precision_error(imported, done, engine, options, limit);
-  clear_progress();
-  print_to(stream, "{} against fp32: {}\n", name_of(options.precision), print(error));
+nlohmann::json json_of(const PrecisionError& error) {
+  nlohmann::json outputs = nlohmann::json::array();
+  for (const OutputError& row : error.outputs) {
+    const nlohmann::json largest = std::isfinite(row.largest) ? nlohmann::json(row.largest) : nlohmann::json(nullptr);
+    outputs.push_back({{"name", row.output},
+                       {"max_error", largest},
+                       {"range", row.range},
+                       {"differing", row.differing},
+                       {"elements", row.elements}});
+  }
+  return {{"outputs", outputs}, {"not_measured", error.not_measured}};
+}
+
+nlohmann::json json_of(const Engine& engine, const std::string& path, double seconds) {
+  int64_t weights = 0;
+  for (const TensorData& constant : engine.constants) weights += constant.byte_count();
+  return {{"plan", path},
+          {"version", GRAFT_VERSION},
+          {"target", engine.target},
+          {"threads", engine.threads},
+          {"steps", engine.steps.size()},
+          {"ways", count_ways(engine)},
+          {"kernels", engine.kernels.size()},
+          {"units", engine.objects.size()},
+          {"weight_bytes", weights},
+          {"seconds", seconds},
+          {"precision_error", nullptr}};
 }
 
 /// What was made, in one line.
-void print_summary(std::FILE* stream, const Engine& engine, const std::string& path, double seconds) {
+void print_summary(std::FILE* stream, const nlohmann::json& facts) {
   std::string ways;
-  for (const auto& [way, count] : count_ways(engine)) {
-    if (count > 0 && way != "none" && way != "folded") ways += fmt::format(", {} {}", count, way);
+  for (const auto& [way, count] : facts.at("ways").items()) {
+    if (count != 0 && way != "none" && way != "folded") ways += fmt::format(", {} {}", count.dump(), way);
   }
-  int64_t weights = 0;
-  for (const TensorData& constant : engine.constants) weights += constant.byte_count();
   clear_progress();
-  print_to(stream, "{}: {} steps{}; {} kernels in {} units; weights {}; {:.2f} s\n", path, engine.steps.size(), ways,
-           engine.kernels.size(), engine.objects.size(), bytes_text(static_cast<double>(weights)), seconds);
+  print_to(stream, "{}: {} steps{}; {} kernels in {} units; weights {}; {:.2f} s\n",
+           facts.at("plan").get<std::string>(), facts.at("steps").dump(), ways, facts.at("kernels").dump(),
+           facts.at("units").dump(), bytes_text(facts.at("weight_bytes").get<double>()),
+           facts.at("seconds").get<double>());
 }
 
 int CompileCommand::run() const {
@@ -141,6 +165,8 @@ void CompileCommand::compile(const CompileOptions& options) const {
   const std::string path = destination();
   std::optional<Stage> last;
   if (!compile_to.empty()) last = stage_of("--compile-to", compile_to);
+  check_output("--json", json.path(), {model.path(), weights_path(model.path())});
+  json.check_apart("--output", path);
   check_outputs(path);
   Stage done = Stage::kImport;
   Graph graph = read_graph(options, done);
@@ -152,9 +178,17 @@ void CompileCommand::compile(const CompileOptions& options) const {
   report(options, "save", path);
   save(compiled.plan, output_path(path));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  std::FILE* stream = message_stream(path);
-  print_summary(stream, compiled.engine, path == "-" ? "standard output" : path, elapsed.count());
-  if (imported) print_error(stream, *imported, done, compiled.engine, options, error_limit);
+  std::FILE* stream = json.leaves_text() ? message_stream(path) : stderr;
+  nlohmann::json facts = json_of(compiled.engine, path == "-" ? "standard output" : path, elapsed.count());
+  print_summary(stream, facts);
+  if (imported) {  // what the precision costs, in one line
+    report(options, "error", fmt::format("{} against fp32", name_of(options.precision)));
+    const PrecisionError error = measure_precision_error(*imported, done, compiled.engine, options, error_limit);
+    clear_progress();
+    print_to(stream, "{} against fp32: {}\n", name_of(options.precision), print(error));
+    facts["precision_error"] = json_of(error);
+  }
+  json.write(facts);
 }
 
 }  // namespace
@@ -171,6 +205,8 @@ void add_compile(CLI::App& app, Action& action) {
                   "choices, for --record); with -o into a file, and the weights of import and\n"
                   "passes beside it into FILE.npz; into FILE.onnx they go as an ONNX model")->type_name("STAGE");
   command->onnx.add_weights_option(*sub);
+  command->json.add_to(*sub);
+  sub->get_option("--json")->excludes("--compile-to");
   sub->add_option("--compile-from", command->compile_from,
                   "MODEL is the (edited) text of import or passes: go on from there")->type_name("STAGE");
   sub->add_option("--error-limit", command->error_limit,

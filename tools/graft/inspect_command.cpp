@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 
@@ -17,7 +16,10 @@
 #include "console.h"
 #include "device/activity.h"
 #include "driver/compile.h"
+#include "inspection.h"
+#include "json_output.h"
 #include "machine_peak.h"
+#include "measurement.h"
 #include "model_options.h"
 #include "output.h"
 #include "runtime/bind.h"
@@ -30,68 +32,13 @@ namespace {
 struct InspectCommand {
   ModelOptions model;
   InputOptions inputs;
-  std::string trace;
+  std::string trace, html;
+  JsonOutput json;
   bool text = false, no_run = false;
   int runs = 20;
 
   int run() const;
 };
-
-/// Profiles of several runs of one shape.
-struct Measurement {
-  std::vector<double> milliseconds;  ///< by step, the median
-  std::vector<StepTime> last;        ///< of the last run
-  double total = 0;                  ///< of the medians
-  size_t arena_bytes = 0;
-  std::vector<DeviceActivity> activities;  ///< of one replay on a device
-  std::string untraced;                    ///< why there are none
-};
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
-Measurement measure(const std::shared_ptr<const LoadedEngine>& engine, std::vector<TensorData>& given, int runs) {
-  Session session(engine);
-  session.set_profiling(true);
-  OutputBuffers buffers(*engine->engine);
-  std::optional<DeviceTensors> on_device;  // there the first step would wait for copies
-  if (engine->device) on_device.emplace(*engine, given);
-  std::vector<std::vector<double>> times(engine->engine->steps.size());
-  Measurement result;
-  for (int i = 0; i <= runs; ++i) {
-    stop_if_interrupted();
-    show_progress("inspect", "measuring", i, runs + 1);
-    if (on_device) {
-      on_device->run(session);
-    } else {
-      buffers.run(session, given);
-    }
-    if (i == 0 && runs > 0) continue;  // the first run also plans the memory
-    for (const StepTime& time : session.profile()) times[time.step].push_back((time.end_us - time.begin_us) / 1000);
-  }
-  clear_progress();
-  for (const auto& list : times) result.milliseconds.push_back(median(list));
-  result.total = std::accumulate(result.milliseconds.begin(), result.milliseconds.end(), 0.0);
-  result.last = session.profile();
-  result.arena_bytes = session.arena_bytes();
-  if (on_device) {
-    const Status status = session.trace_steps(result.activities);
-    if (!status.ok()) result.untraced = status.message();
-  }
-  return result;
-}
-
-/// A size of the run, or -1 when it depends on what the run computes.
-double value_of(const Size& size, const Bindings& bindings) {
-  try {
-    return static_cast<double>(size.evaluate(bindings));
-  } catch (const Error&) {
-    return -1;
-  }
-}
 
 void print_signature(const Engine& engine) {
   const auto line = [&](const char* what, int tensor) {
@@ -125,24 +72,9 @@ std::string share_of_peak(const EngineStep& step, bool is_half, double milliseco
   return memory > 1 ? "from caches" : fmt::format("{:.0f} % memory", 100 * memory);
 }
 
-/// Whether it multiplies fp16 or bf16, for which GPUs have units of their own.
-bool multiplies_halves(const Engine& engine, const EngineStep& step) {
-  return std::any_of(step.tensors.begin(), step.tensors.end(), [&](int tensor) {
-    const DType type = engine.tensors[tensor].type;
-    return type == DType::kFloat16 || type == DType::kBFloat16;
-  });
-}
-
 void print_steps(const LoadedEngine& loaded, const Measurement* measured, const Bindings& bindings,
-                 const MachinePeak& before) {
+                 const MachinePeak& peak) {
   const Engine& engine = *loaded.engine;
-  MachinePeak peak = before;
-  if (measured && !loaded.device) {
-    // Other work may have lowered one of the two.
-    const MachinePeak after = measure_peak(engine.threads);
-    peak.gflops = std::max(peak.gflops, after.gflops);
-    peak.gigabytes_per_s = std::max(peak.gigabytes_per_s, after.gigabytes_per_s);
-  }
   Table table("rrrlllll");
   table.add({"step", "ms", "%", "of the peak", "runs as", "kernel", "node", "fused"});
   for (size_t s = 0; s < engine.steps.size(); ++s) {
@@ -247,10 +179,30 @@ void write_trace(const std::string& path, const Engine& engine, const Measuremen
   write_output(path, trace.dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
+void print_all(const LoadedEngine& loaded, const Measurement* measured, const Bindings& bindings,
+               const MachinePeak& peak) {
+  print_signature(*loaded.engine);
+  print_steps(loaded, measured, bindings, peak);
+  if (measured) print_replay(*measured);
+  print_candidates(*loaded.engine);
+  print_memory(*loaded.engine, measured, bindings);
+}
+
+/// Other work may have lowered one of the two.
+MachinePeak better_of(MachinePeak peak, const MachinePeak& other) {
+  peak.gflops = std::max(peak.gflops, other.gflops);
+  peak.gigabytes_per_s = std::max(peak.gigabytes_per_s, other.gigabytes_per_s);
+  return peak;
+}
+
 int InspectCommand::run() const {
   std::vector<std::string> files = inputs.files();
   files.push_back(model.path());
   check_output("--trace", trace, files);
+  check_output("--html", html, files);
+  check_output("--json", json.path(), files);
+  json.check_apart("--trace", trace);
+  json.check_apart("--html", html);
   const auto loaded = model.load_engine();
   check_output_unread("--trace", trace);
   const Engine& engine = *loaded->engine;
@@ -258,22 +210,24 @@ int InspectCommand::run() const {
     print_text(stdout, print(engine));
     return 0;
   }
-  print_signature(engine);
   std::optional<Measurement> measured;
   Bindings bindings;
-  MachinePeak before;
+  MachinePeak peak;
   if (!no_run) {
     std::vector<TensorData> given = inputs.read(engine);
     bindings = bind_inputs(engine, views_of(given));
-    before = loaded->device ? measure_peak(*loaded->device->device) : measure_peak(engine.threads);
+    peak = loaded->device ? measure_peak(*loaded->device->device) : measure_peak(engine.threads);
     measured = measure(loaded, given, runs);
+    if (!loaded->device) peak = better_of(peak, measure_peak(engine.threads));
   }
   const Measurement* shown = measured ? &*measured : nullptr;
-  print_steps(*loaded, shown, bindings, before);
-  if (shown) print_replay(*shown);
-  print_candidates(engine);
-  print_memory(engine, shown, bindings);
+  if (json.leaves_text() && message_stream(html) == stdout) print_all(*loaded, shown, bindings, peak);
   if (!trace.empty() && measured) write_trace(trace, engine, *measured);
+  if (!html.empty() || json.wanted()) {
+    const nlohmann::json report = inspection(*loaded, shown, bindings, peak);
+    if (!html.empty()) write_output(html, inspection_page(report));
+    json.write(report);
+  }
   return 0;
 }
 
@@ -292,6 +246,10 @@ void add_inspect(CLI::App& app, Action& action) {
                   "write the steps of a run, and a GPU's kernels, for ui.perfetto.dev or chrome://tracing")
       ->type_name("FILE")
       ->excludes(quiet);
+  sub->add_option("--html", command->html,
+                  "write a page for a browser, which needs no network: regions, time, roofline, memory, candidates")
+      ->type_name("FILE");
+  command->json.add_to(*sub);
   sub->add_flag("--text", command->text, "print the whole plan as text instead");
   sub->footer("\nExample: graft inspect model.graft --size batch=8 --trace run.json");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });

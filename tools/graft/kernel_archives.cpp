@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -14,6 +15,7 @@
 #include "console.h"
 #include "driver/compile.h"
 #include "driver/load.h"
+#include "json_output.h"
 #include "modules/kernel_source.h"
 #include "model_options.h"
 #include "output.h"
@@ -44,23 +46,29 @@ KernelArchive kernels_of(const Plan& plan, std::vector<std::string>& machines) {
   return archive;
 }
 
-int export_kernels(const std::string& path, const std::string& output) {
+int export_kernels(const std::string& path, const std::string& output, const JsonOutput& json) {
   check_output("-o", output, {path});
+  check_output("--json", json.path(), {path});
+  json.check_apart("-o", output);
   check_no_terminal("-o", output, "code");
   std::vector<std::string> machines;
   const KernelArchive archive = kernels_of(open_plan(path), machines);
   const std::vector<std::byte> bytes = write_kernel_archive(archive);
   write_output(output, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  print_to(message_stream(output), "{}: {} units of kernels, {}, for {}\n", output, archive.kernels.size(),
-           bytes_text(static_cast<double>(bytes.size())), fmt::join(machines, " and "));
+  if (json.leaves_text()) {
+    print_to(message_stream(output), "{}: {} units of kernels, {}, for {}\n", output, archive.kernels.size(),
+             bytes_text(static_cast<double>(bytes.size())), fmt::join(machines, " and "));
+  }
+  json.write({{"file", output}, {"units", archive.kernels.size()}, {"bytes", bytes.size()}, {"targets", machines}});
   return 0;
 }
 
-int import_kernels(const std::string& path, bool trust) {
+int import_kernels(const std::string& path, bool trust, const JsonOutput& json) {
   if (!trust) {
     throw UsageError(fmt::format("{} holds code that will run with your rights; give --trust if you trust whoever "
                                  "made it and whoever could have changed it on the way", path));
   }
+  check_output("--json", json.path(), {path});
   const auto file = MappedFile::open(path);
   const KernelArchive archive = read_kernel_archive(file->bytes(), path);
   GRAFT_USER_CHECK(archive.generator == generator_identity(), kInvalidArgument,
@@ -73,7 +81,10 @@ int import_kernels(const std::string& path, bool trust) {
     GRAFT_USER_CHECK(cache.find(key), kDevice, "the cache keeps nothing new: set GRAFT_CACHE to a folder that you can "
                      "write to and that has room", cache.directory());
   }
-  print_to(stdout, "{} units of kernels are in {}\n", archive.kernels.size(), cache.directory());
+  if (json.leaves_text()) {
+    print_to(stdout, "{} units of kernels are in {}\n", archive.kernels.size(), cache.directory());
+  }
+  json.write({{"folder", cache.directory()}, {"units", archive.kernels.size()}});
   return 0;
 }
 
@@ -85,15 +96,18 @@ void add_kernel_archives(CLI::App& cache, Action& action) {
       cache.add_subcommand("export", "write the kernels of a plan to a file, for machines that cannot make them");
   to->add_option("PLAN", *plan, "a plan")->required()->type_name("FILE");
   to->add_option("-o,--output", *output, "where they go")->required()->type_name("FILE");
+  const auto json = std::make_shared<JsonOutput>();
+  json->add_to(*to);
   to->footer("\nExample: graft cache export model.graft -o model.kernels");
-  to->callback([=, &action] { action = [=] { return export_kernels(*plan, *output); }; });
+  to->callback([=, &action] { action = [=] { return export_kernels(*plan, *output, *json); }; });
 
   const auto trust = std::make_shared<bool>(false);
   CLI::App* from = cache.add_subcommand("import", "take exported kernels into the cache; they are code");
   from->add_option("FILE", *plan, "what `graft cache export` wrote")->required()->type_name("FILE");
   from->add_flag("--trust", *trust, "run this code: whoever made the file is trusted");
+  json->add_to(*from);
   from->footer("\nExample: GRAFT_CACHE=/opt/model/kernels graft cache import model.kernels --trust");
-  from->callback([=, &action] { action = [=] { return import_kernels(*plan, *trust); }; });
+  from->callback([=, &action] { action = [=] { return import_kernels(*plan, *trust, *json); }; });
 }
 
 }  // namespace graft

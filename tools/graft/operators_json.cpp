@@ -94,7 +94,7 @@ json types_of(const std::vector<Sample>& samples) {
 
 }  // namespace
 
-std::string operators_json() {
+nlohmann::json operators_json() {
   json list = json::array();
   for (const OpDef& op : all_ops()) {
     const std::vector<Sample> samples = op.samples();
@@ -109,7 +109,7 @@ std::string operators_json() {
                     {"types", types_of(samples)},
                     {"samples", samples.size()}});
   }
-  return list.dump(1) + "\n";
+  return list;
 }
 
 }  // namespace graft

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "base/cuda_library.h"
 #include "base/environment.h"
@@ -18,11 +19,13 @@
 #include "device/cuda/describe_gpus.h"
 #include "driver/compile.h"
 #include "graph/op_def.h"
+#include "json_output.h"
 #include "library/libraries.h"
 #include "model_options.h"
 #include "modules/kernel_source.h"
 #include "modules/library_source.h"
 #include "operators_json.h"
+#include "output.h"
 #include "passes/pass.h"
 #include "runtime/kernel_cache.h"
 #include "target/target.h"
@@ -30,11 +33,18 @@
 namespace graft {
 namespace {
 
-int list_passes() {
+using nlohmann::json;
+
+int list_passes(const JsonOutput& output) {
   Table table("ll");
   table.add({"pass", "purpose"});
-  for (const Pass& pass : pipeline()) table.add({std::string(pass.name), std::string(pass.purpose)});
-  print_to(stdout, "{}", table);
+  json rows = json::array();
+  for (const Pass& pass : pipeline()) {
+    table.add({std::string(pass.name), std::string(pass.purpose)});
+    rows.push_back({{"name", pass.name}, {"purpose", pass.purpose}});
+  }
+  if (output.leaves_text()) print_to(stdout, "{}", table);
+  output.write(rows);
   return 0;
 }
 
@@ -74,37 +84,63 @@ int list_operators(const std::string& part) {
   return count > 0 ? 0 : 1;
 }
 
-/// The GPUs with what compiles for them, or in one sentence why there are none.
-void print_gpus() {
-  print_to(stdout, "GPU driver       {}\n", describe_cuda_driver());
-  for (const std::string& gpu : describe_gpus()) print_to(stdout, "GPU              {}\n", gpu);
-  const Target target = find_target("sm_90a");
-  const std::string missing = why_no_generator(target);
+/// Something that is there, or why it is not.
+struct Component {
+  std::string name;
+  std::string version;  ///< or what else is said of it
+  std::string missing;  ///< why it is not there; empty when it is
+
+  std::string text() const { return missing.empty() ? version : "none: " + missing; }
+};
+
+/// What generates kernels and what does regions in their place.
+std::vector<Component> find_components() {
+  const Target machine = host_cpu(), gpu = find_target("sm_90a");
+  const auto generator = [](const std::string& name, const Target& target, const std::string& place) {
+    const std::string missing = why_no_generator(target);
+    return Component{name, missing.empty() ? generator_version(target) + place : "", missing};
+  };
   const CudaLibrary compiler = open_cuda_library("nvrtc", {13, 12});  // the generator looks in the same places
   const std::string where = compiler.handle ? compiler.path : compiler.missing;
-  print_to(stdout, "CUDA generator   {}\n",
-           missing.empty() ? fmt::format("{} ({})", generator_version(target), where) : "none: " + missing);
+  std::vector<Component> components = {generator("code generator", machine, "")};
+  for (const LibraryInfo& library : all_libraries()) {
+    const std::string name(library.name), missing = why_no_library(name);
+    components.push_back({name, missing.empty() ? library_version(name) : "", missing});
+  }
+  components.push_back(generator("CUDA generator", gpu, fmt::format(" ({})", where)));
+  return components;
 }
 
-int print_environment() {
+/// All that a report of a fault should say about this machine.
+int print_environment(const JsonOutput& output) {
   Table table("lll");
   table.add({"variable", "value", "meaning"});
+  json variables = json::array(), listed = json::array();
   for (const VariableInfo& row : all_variables()) {
     table.add({std::string(row.name), value_of(row.variable), std::string(row.meaning)});
+    variables.push_back({{"name", row.name}, {"value", value_of(row.variable)}, {"meaning", row.meaning}});
   }
-  print_to(stdout, "graft {}\n\n{}\n", GRAFT_VERSION, table);
   const Target machine = host_cpu();
-  const std::string missing = why_no_generator(machine);
   const KernelCache cache;
-  print_to(stdout, "machine          {}\n", print(machine));
-  print_to(stdout, "code generator   {}\n", missing.empty() ? generator_version(machine) : "none: " + missing);
-  for (const LibraryInfo& library : all_libraries()) {
-    const std::string name(library.name), no_library = why_no_library(name);
-    print_to(stdout, "{:<16} {}\n", name, no_library.empty() ? library_version(name) : "none: " + no_library);
+  const std::vector<Component> components = find_components();
+  for (const Component& component : components) {
+    listed.push_back({{"name", component.name}, {"version", component.version}, {"missing", component.missing}});
   }
+  output.write({{"version", GRAFT_VERSION},
+                {"variables", variables},
+                {"machine", print(machine)},
+                {"components", listed},
+                {"kernel_cache", {{"folder", cache.directory()}, {"problem", cache.problem()}}},
+                {"gpu_driver", describe_cuda_driver()},
+                {"gpus", describe_gpus()}});
+  if (!output.leaves_text()) return 0;
+  print_to(stdout, "graft {}\n\n{}\n", GRAFT_VERSION, table);
+  print_to(stdout, "machine          {}\n", print(machine));
+  for (const Component& component : components) print_to(stdout, "{:<16} {}\n", component.name, component.text());
   print_to(stdout, "kernel cache     {}{}\n", cache.directory(),
            cache.problem().empty() ? "" : fmt::format(" (not used: {})", cache.problem()));
-  print_gpus();
+  print_to(stdout, "GPU driver       {}\n", describe_cuda_driver());
+  for (const std::string& gpu : describe_gpus()) print_to(stdout, "GPU              {}\n", gpu);
   return 0;
 }
 
@@ -113,20 +149,57 @@ void check_cache(const KernelCache& cache) {
   if (!cache.problem().empty()) throw Error(ErrorKind::kDevice, cache.problem(), cache.directory());
 }
 
-int list_cache() {
+int list_cache(const JsonOutput& output) {
   const KernelCache cache;
   check_cache(cache);
   Table table("lrl");
   table.add({"entry", "bytes", "last used"});
+  json entries = json::array();
   for (const CacheEntry& entry : cache.list()) {
     const std::time_t seconds = entry.last_used;
     std::tm local{};
     char text[32] = "";
     if (localtime_r(&seconds, &local)) std::strftime(text, sizeof text, "%F %T", &local);
     table.add({entry.name, std::to_string(entry.bytes), text});
+    entries.push_back({{"name", entry.name}, {"bytes", entry.bytes}, {"last_used", entry.last_used}});
   }
-  print_to(stdout, "{}{}: {}\n", table, cache.directory(), bytes_text(static_cast<double>(cache.size())));
+  if (output.leaves_text()) {
+    print_to(stdout, "{}{}: {}\n", table, cache.directory(), bytes_text(static_cast<double>(cache.size())));
+  }
+  output.write({{"folder", cache.directory()}, {"bytes", cache.size()}, {"entries", entries}});
   return 0;
+}
+
+int print_cache_size(const JsonOutput& output) {
+  const KernelCache cache;
+  check_cache(cache);
+  if (output.leaves_text()) {
+    print_to(stdout, "{} in {}\n", bytes_text(static_cast<double>(cache.size())), cache.directory());
+  }
+  output.write({{"folder", cache.directory()}, {"bytes", cache.size()}});
+  return 0;
+}
+
+int clear_cache(const JsonOutput& output) {
+  KernelCache cache;
+  check_cache(cache);
+  const auto removed = cache.clear();
+  if (output.leaves_text()) print_to(stdout, "removed {} entries\n", removed);
+  output.write({{"folder", cache.directory()}, {"removed", removed}});
+  return 0;
+}
+
+/// Adds a command whose one option is where its JSON goes.
+void add_listing(CLI::App& app, const char* name, const char* help, int (*run)(const JsonOutput&), Action& action) {
+  CLI::App* sub = app.add_subcommand(name, help);
+  const auto output = std::make_shared<JsonOutput>();
+  output->add_to(*sub);
+  sub->callback([=, &action] {
+    action = [=] {
+      check_output("--json", output->path(), {});
+      return run(*output);
+    };
+  });
 }
 
 }  // namespace
@@ -138,55 +211,46 @@ void add_opt(CLI::App& app, Action& action) {
   model->add_to(*sub, "an ONNX file");
   sub->get_option("MODEL")->required(false);
   sub->add_option("--pass", *names, "a pass to run; may be repeated")->type_name("NAME");
+  const auto output = std::make_shared<JsonOutput>();
+  output->add_to(*sub);
+  sub->get_option("--json")->description("write the list of passes as JSON (docs/schemas); - is standard output")
+      ->excludes("MODEL");
   sub->footer("\nExample: graft opt model.onnx --pass fold_constants --pass recognise_gelu");
   sub->callback([=, &action] {
-    action = [=] { return model->path().empty() ? list_passes() : run_passes_on(*model, *names); };
+    action = [=] { return model->path().empty() ? list_passes(*output) : run_passes_on(*model, *names); };
   });
 }
 
 void add_ops(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("ops", "list the operators");
   const auto part = std::make_shared<std::string>();
-  const auto as_json = std::make_shared<bool>(false);
+  const auto output = std::make_shared<JsonOutput>();
   const auto filter = sub->add_option("PART", *part, "only those whose name contains this");
-  sub->add_flag("--json", *as_json, "all that is known of every operator, for tools")->excludes(filter);
+  output->add_to(*sub);
+  sub->get_option("--json")->description("write all that is known of every operator as JSON (docs/schemas); - is\n"
+                                         "standard output")->excludes(filter);
   sub->callback([=, &action] {
     action = [=] {
-      if (!*as_json) return list_operators(*part);
-      print_text(stdout, operators_json());
+      check_output("--json", output->path(), {});
+      if (!output->wanted()) return list_operators(*part);
+      output->write(operators_json());
       return 0;
     };
   });
 }
 
 void add_env(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("env", "show the variables for debugging, the machine and the code generator");
-  sub->callback([&action] { action = print_environment; });
+  add_listing(app, "env", "show the variables for debugging, the machine and the code generator", print_environment,
+              action);
 }
 
 void add_cache(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("cache", "the cache of compiled kernels: list, size, clear, export, import");
   sub->require_subcommand(1);
   add_kernel_archives(*sub, action);
-  sub->add_subcommand("list", "its entries, the least recently used first")->callback([&action] {
-    action = list_cache;
-  });
-  sub->add_subcommand("size", "its size and its folder")->callback([&action] {
-    action = [] {
-      const KernelCache cache;
-      check_cache(cache);
-      print_to(stdout, "{} in {}\n", bytes_text(static_cast<double>(cache.size())), cache.directory());
-      return 0;
-    };
-  });
-  sub->add_subcommand("clear", "remove all entries; kernels are compiled again when needed")->callback([&action] {
-    action = [] {
-      KernelCache cache;
-      check_cache(cache);
-      print_to(stdout, "removed {} entries\n", cache.clear());
-      return 0;
-    };
-  });
+  add_listing(*sub, "list", "its entries, the least recently used first", list_cache, action);
+  add_listing(*sub, "size", "its size and its folder", print_cache_size, action);
+  add_listing(*sub, "clear", "remove all entries; kernels are compiled again when needed", clear_cache, action);
 }
 
 }  // namespace graft

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <set>
 
@@ -234,6 +235,41 @@ void DeviceTensors::run(Session& session) {
   Status status = session.run(inputs_, outputs_);
   if (status.ok()) status = session.wait();
   if (!status.ok()) throw Error(status.kind(), status.message());
+}
+
+namespace {
+
+/// The mean of so many times, in milliseconds.
+double mean_time(int repetitions, const std::function<void()>& work) {
+  work();  // memory that is touched for the first time costs more
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repetitions; ++i) work();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / repetitions;
+}
+
+}  // namespace
+
+double DeviceTensors::time_uploads(const std::vector<TensorData>& inputs, int repetitions) {
+  return mean_time(repetitions, [&] {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::span<const std::byte> bytes = inputs[i].bytes();
+      stream_->upload(inputs_[i].data, bytes.data(), bytes.size());
+    }
+    stream_->wait();
+  });
+}
+
+double DeviceTensors::time_downloads(int repetitions) {
+  std::vector<std::vector<std::byte>> places;
+  for (const BufferView& output : outputs_) {
+    const int64_t elements = checked_element_count(output.type, output.shape);
+    places.emplace_back(static_cast<size_t>(packed_bytes(output.type, elements)));
+  }
+  return mean_time(repetitions, [&] {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      stream_->download(places[i].data(), outputs_[i].data, places[i].size());
+    }
+  });
 }
 
 void check_path_for_tensors(const std::string& path, size_t count) {

@@ -73,6 +73,9 @@ class DeviceTensors {
   DeviceTensors& operator=(const DeviceTensors&) = delete;
   /// Runs and waits; throws what the status says.
   void run(Session& session);
+  /// Milliseconds of copying the inputs there, and the outputs of the last run back: the mean of so many times.
+  double time_uploads(const std::vector<TensorData>& inputs, int repetitions);
+  double time_downloads(int repetitions);
 
  private:
   std::unique_ptr<DeviceStream> stream_;

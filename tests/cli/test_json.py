@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of commands as JSON: what each writes fits its schema in docs/schemas."""
+
+import json
+import re
+
+import jsonschema
+import numpy as np
+import onnx
+import pytest
+from conftest import ROOT, two_layers
+from onnx import TensorProto, helper
+
+SCHEMAS = ROOT / "docs/schemas"
+QUICK = ["--tune", "off"]
+BENCH = ["bench", "model.onnx", *QUICK, "--iterations", "3", "--warmup", "1"]
+
+# Command lines by the command whose schema their JSON fits; a model of two layers is there, and a plan of it.
+WORDS = {
+    "compile": [["compile", "model.onnx", *QUICK], ["compile", "model.onnx", *QUICK, "--precision", "fp16"]],
+    "run": [["run", "plan.graft"], ["run", "model.onnx", *QUICK, "--reference", "interpreter"],
+            ["run", "plan.graft", "--reference", "wrong.npz"]],
+    "bench": [BENCH, [*BENCH, "--streams", "2"], [*BENCH, "--hint", "latency"],
+              ["bench", "plan.graft", "--duration", "0.05", "--hint", "throughput", "--latency-bound", "10s"]],
+    "check": [["check", "model.onnx"], ["check", "model.onnx", "--reasons", "--mode", "interpret"],
+              ["check", "strange.onnx"]],
+    "inspect": [["inspect", "plan.graft", "--runs", "2"], ["inspect", "plan.graft", "--no-run"]],
+    "compare": [["compare", "model.onnx", "plan.graft"], ["compare", "model.onnx", "model.onnx", "--all",
+                                                          "--precision-b", "bf16", "--rtol", "0", "--atol", "0"]],
+    "extract": [["extract", "model.onnx", "--outputs", "sum", "-o", "part.onnx"]],
+    "reduce": [["reduce", "model.onnx", "--check", "false", "-o", "small.onnx"]],
+    "opt": [["opt"]],
+    "ops": [["ops"]],
+    "env": [["env"]],
+    "cache": [["cache", "list"], ["cache", "size"], ["cache", "clear"],
+              ["cache", "export", "plan.graft", "-o", "plan.kernels"], ["cache", "import", "old.kernels", "--trust"]],
+}
+
+
+@pytest.fixture
+def files(graft, model, tmp_path):
+    """What the command lines name."""
+    assert graft("compile", "model.onnx", "-o", "plan.graft", *QUICK).returncode == 0
+    assert graft("cache", "export", "plan.graft", "-o", "old.kernels").returncode == 0
+    np.savez(tmp_path / "wrong.npz", y=np.full((1, 33), np.nan, np.float32))
+    graph = helper.make_graph([helper.make_node("Nonsense", ["x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+              tmp_path / "strange.onnx")
+
+
+def validator(name):
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize("name, words", [(name, words) for name, lines in WORDS.items() for words in lines],
+                         ids=lambda value: value if isinstance(value, str) else "-".join(value[:6]))
+def test_what_is_written_fits_the_schema(graft, files, tmp_path, name, words):
+    alone = graft(*words, "--json", "-")
+    assert alone.returncode in (0, 1), alone.stderr
+    results = json.loads(alone.stdout)  # nothing else is on standard output
+    validator(name).validate(results)
+    beside = graft(*words, "--json", "results.json")
+    assert beside.returncode == alone.returncode
+    assert name == "ops" or beside.stdout, "the text is there as well"
+    validator(name).validate(json.loads((tmp_path / "results.json").read_text()))
+
+
+def test_every_command_has_json_and_a_schema(graft):
+    listed = graft("--help").stdout.partition("\nSubcommands:\n")[2].partition("\n\n")[0]
+    names = {line.split()[0].rstrip(",") for line in listed.splitlines() if re.match(r"  \S", line)} - {"help"}
+    assert names == set(WORDS) == {path.stem for path in SCHEMAS.glob("*.json")}
+
+
+def test_a_schema_refuses_what_it_does_not_name():
+    assert not validator("cache").is_valid({"folder": "/f", "bytes": 1, "other": 2})
+    assert not validator("bench").is_valid([{"bench": "graft bench"}])
+
+
+def test_json_does_not_replace_another_output(graft, model):
+    for words in (["run", "model.onnx", "-o", "same"], ["compile", "model.onnx", "-o", "same"],
+                  ["inspect", "model.onnx", "--html", "same"]):
+        done = graft(*words, "--json", "same")
+        assert done.returncode == 2 and "--json" in done.stderr, done.stderr
+    assert graft("extract", "model.onnx", "--outputs", "sum", "-o", "p.onnx", "--json", "model.onnx").returncode == 2
+
+
+def test_rows_of_bench_say_what_was_measured(graft, files):
+    def row(*words):
+        done = graft("bench", "plan.graft", "--warmup", "1", "--json", "-", *words)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)[0]
+    one = row("--iterations", "5", "--size", "batch=2")
+    assert one["shapes"] == {"x": [2, 4]} and one["precision"] == "fp32" and one["streams"] == 1
+    assert one["min_ms"] <= one["graft_ms"] <= one["p99_ms"] and one["min_ms"] <= one["mean_ms"]
+    assert one["h2d_ms"] is None and one["version"]
+    three = row("--iterations", "5", "--streams", "3")
+    assert three["streams"] == 3 and three["runs"] == 15
+
+
+def test_a_bound_that_nothing_keeps_is_said(graft, files):
+    words = ("bench", "plan.graft", "--duration", "0.05", "--latency-bound")
+    done = graft(*words, "0.000001us", "--hint", "throughput")
+    assert done.returncode == 1 and "not even one stream" in done.stderr, done.stderr
+    assert graft(*words, "7ms").returncode == 2
+    assert graft(*words, "7parsecs", "--hint", "throughput").returncode == 2
+    assert graft("bench", "plan.graft", "--hint", "latency", "--streams", "2").returncode == 2
