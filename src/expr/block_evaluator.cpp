@@ -239,9 +239,11 @@ void BlockEvaluator::load(Node& node, const LaneMask& needed) {
     for (size_t axis = 0; axis < node.args.size(); ++axis) {
       const int64_t index = nodes_[static_cast<size_t>(node.args[axis])].out.integer[lane];
       const int64_t extent = tensor.shape()[axis];
-      if (index < 0 || index >= extent) {
-        throw_out_of_range(region_, region_.tensors[static_cast<size_t>(node.tensor)].name, index, extent);
-      }
+      // Kernels do not look: whoever makes a region sees to it, by a check of shapes or check_index.
+      GRAFT_CHECK(index >= 0 && index < extent,
+                  fmt::format("'{}' reads tensor '{}' at the index {} of axis {}: it must be at least 0 and below {}",
+                              region_.name, region_.tensors[static_cast<size_t>(node.tensor)].name, index, axis,
+                              extent));
     }
     gather(node, lane, lane + 1);
   }

@@ -41,7 +41,9 @@ class Values {
 };
 
 /// Expressions of one form, ready to run. Elements that are not numbers (strings, complex) travel as handles, which
-/// store_block resolves. An index out of range throws invalid_argument naming the tensor, the value and the range.
+/// store_block resolves. An index that check_index
+/// finds out of range throws invalid_argument naming the tensor, the value and the range; a load from outside of its
+/// tensor is an internal error.
 class BlockEvaluator {
  public:
   /// `tensors` are the region's tensors defined so far; they and `region` must outlive the evaluator.

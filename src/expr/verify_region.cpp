@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "expr/verify_region.h"
+
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "expr/region.h"
 #include "expr/text.h"
 
 namespace graft {
 namespace {
+
+/// The first rule that is broken.
+struct Fault {
+  std::string text;
+};
 
 /// Checks the forms of a region in order, knowing which tensors are defined.
 class RegionVerifier {
  public:
   explicit RegionVerifier(const Region& region) : region_(region), defined_(region.tensors.size()) {}
 
+  /// Throws Fault.
   void run() {
     where_ = fmt::format("region '{}'", region_.name);
     for (const TensorDecl& tensor : region_.tensors) {
@@ -42,8 +49,8 @@ class RegionVerifier {
       fail(problem);
     }
   }
-  void fail(const std::string& problem) const {
-    GRAFT_CHECK(false, fmt::format("{}{}{}: {}", where_, form_.empty() ? "" : ", ", form_, problem));
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw Fault{fmt::format("{}{}{}: {}", where_, form_.empty() ? "" : ", ", form_, problem)};
   }
   bool is_tensor(int tensor) const { return tensor >= 0 && tensor < static_cast<int>(region_.tensors.size()); }
   const TensorDecl& declaration(int tensor) const {
@@ -252,6 +259,18 @@ class RegionVerifier {
 
 }  // namespace
 
-void verify(const Region& region) { RegionVerifier(region).run(); }
+std::optional<std::string> region_fault(const Region& region) {
+  try {
+    RegionVerifier(region).run();
+    return std::nullopt;
+  } catch (const Fault& fault) {
+    return fault.text;
+  }
+}
+
+void verify(const Region& region) {
+  const std::optional<std::string> fault = region_fault(region);
+  GRAFT_CHECK(!fault, *fault);
+}
 
 }  // namespace graft

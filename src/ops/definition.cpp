@@ -6,6 +6,7 @@
 
 #include "base/convert.h"
 #include "base/error.h"
+#include "expr/verify_region.h"
 #include "graph/op_def.h"
 #include "graph/symbols.h"
 
@@ -36,6 +37,18 @@ void name_sizes(Region& region, const DerivedSizes& derived) {
         },
         form);
   }
+}
+
+/// Strings and complex numbers can be moved, but not computed with: which of the two an operator does shows in its
+/// region.
+void check_moved_elements(const Definition& definition, const Region& region) {
+  const auto is_moved = [](const TensorDecl& tensor) {
+    const DTypeKind kind = kind_of(tensor.type);
+    return tensor.type != DType::kUndefined && (kind == DTypeKind::kOpaque || kind == DTypeKind::kComplex);
+  };
+  if (std::none_of(region.tensors.begin(), region.tensors.end(), is_moved)) return;
+  const std::optional<std::string> fault = region_fault(region);
+  if (fault) definition.unsupported("strings and complex numbers can only be moved, not computed with: " + *fault);
 }
 
 }  // namespace
@@ -339,6 +352,7 @@ NodeDefinition define(const Node& node, const Graph& graph) {
   Definition definition(*op, node, graph);
   op->define(definition);
   NodeDefinition result = definition.finish();
+  check_moved_elements(definition, result.region);
   name_sizes(result.region, graph.derived);
   return result;
 }

@@ -30,6 +30,9 @@ void define_gather_elements(Definition& d) {
   const Tensor data = d.in(0), indices = d.in(1);
   if (data.rank() != indices.rank()) d.reject("its inputs differ in rank");
   const int axis = d.axis(d.integer("axis"), data.rank());
+  for (int k = 0; k < data.rank(); ++k) {
+    if (k != axis) d.require_at_least(data.size(k), indices.size(k), "its data is smaller than its indices");
+  }
   d.out(0, d.compute("gathered", data.type(), Shape(indices.shape()), [&](const Indices& i) {
     Indices at = i;
     at[axis] = wrapped_index(indices(i), data.size(axis));

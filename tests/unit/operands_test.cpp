@@ -58,6 +58,20 @@ TEST(Operands, of_a_wrong_type_are_refused_with_node_input_and_remedy) {
                  {"node 'odd' (Add)", "'a' and 'b'", "f32 and i64"});
 }
 
+TEST(Operands, that_have_no_arithmetic_are_moved_and_not_computed_with) {
+  for (const std::string type : {"str", "c64"}) {
+    const std::string inputs = "  input %x: " + type + "[4]\n  input %z: " + type + "[4]\n";
+    for (const std::string node : {"Equal \"odd\" (%x, %z)", "NonZero \"odd\" (%x)"}) {
+      Graph graph = parse_graph("graph \"g\" {\n  opset \"\" 28\n" + inputs + "  %y: ? = " + node +
+                                "\n  output %y\n}\n");
+      const std::optional<std::string> reason = infer_node(graph, 0);
+      ASSERT_TRUE(reason) << node << " of " << type;
+      EXPECT_NE(reason->find("can only be moved"), std::string::npos) << *reason;
+    }
+    EXPECT_EQ(refusal(inputs + "  %y: ? = Concat \"moved\" (%x, %z) {axis = 0}\n  output %y\n"), "");
+  }
+}
+
 TEST(Operands, are_counted_also_when_no_rank_is_known) {
   for (const std::string op : {"Sub", "Add", "Or", "Pow", "Where", "Reshape"}) {
     const std::string type = op == "Or" || op == "Where" ? "bool" : "f32";

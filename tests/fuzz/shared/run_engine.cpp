@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shared/run_engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/convert.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "modules/kernel_source.h"
+#include "runtime/bind.h"
+
+namespace graft::fuzz {
+namespace {
+
+constexpr int kThreads = 2;
+constexpr int64_t kSessionBytes = int64_t{256} << 20;
+/// The most that the inputs of a run have, and its outputs, so that an execution stays short.
+constexpr int64_t kCallerBytes = int64_t{4} << 20;
+/// What the error of a broken condition says (base/error.cpp).
+constexpr std::string_view kBug = "This is a bug in Graft";
+
+void check_text(std::string_view text) {
+  if (text.find(kBug) != text.npos) report_finding(std::string(text));
+}
+
+/// A size within the range that the engine was compiled for, mostly a small one.
+int64_t draw_size(const Engine& engine, const std::string& symbol, Random& random) {
+  constexpr int64_t kSmall[] = {1, 2, 3, 4, 7, 0, 17, 64};
+  const int64_t size = kSmall[std::min(random.integer(0, 7), random.integer(0, 7))];
+  const auto found = engine.symbols.find(symbol);
+  if (found == engine.symbols.end()) return size;
+  const SymbolRange& range = found->second;
+  const int64_t most = range.max > 0 ? range.max : std::max<int64_t>(range.min, 64);
+  return std::clamp(random.chance(0.2) ? range.opt : size, range.min, std::max(range.min, most));
+}
+
+/// The shapes of all inputs under sizes drawn for their symbols; nothing where they are more than a run may have.
+std::optional<std::vector<std::vector<int64_t>>> draw_shapes(const Engine& engine, Random& random) {
+  std::set<std::string, std::less<>> symbols;
+  for (const int input : engine.inputs) {
+    for (const Size& size : engine.tensors[input].shape) size.collect_symbols(symbols);
+  }
+  Bindings bindings;
+  for (const std::string& symbol : symbols) bindings[symbol] = draw_size(engine, symbol, random);
+  std::vector<std::vector<int64_t>> shapes;
+  int64_t bytes = 0;
+  for (const int input : engine.inputs) {
+    const EngineTensor& tensor = engine.tensors[input];
+    if (tensor.type == DType::kString || tensor.type == DType::kUndefined) return std::nullopt;
+    std::vector<int64_t>& shape = shapes.emplace_back();
+    try {
+      shape = concrete_shape(tensor, bindings);
+      bytes += packed_bytes(tensor.type, checked_element_count(tensor.type, shape));
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    if (bytes > kCallerBytes) return std::nullopt;
+  }
+  return shapes;
+}
+
+/// Fills a buffer with elements: of small numbers, of bits of any kind, or of a few extreme numbers among small ones.
+void fill(const GuardedMemory& memory, DType type, Contents contents, Random& random) {
+  const int64_t manner = contents == Contents::kTame ? 0 : random.integer(0, 9);
+  const int width = bit_width(type);
+  if (manner == 9 || width < 8 || kind_of(type) == DTypeKind::kComplex) {
+    for (size_t i = 0; i < memory.bytes(); ++i) memory.data()[i] = static_cast<std::byte>(random.next());
+    return;
+  }
+  const size_t step = static_cast<size_t>(width) / 8;
+  constexpr double kExtremes[] = {0, -1, 1e30, -1e30, HUGE_VAL, -HUGE_VAL, NAN, 1e-40, 2147483648.0, -9.3e18};
+  const int64_t high = manner < 5 ? 3 : 40;
+  for (size_t at = 0; at + step <= memory.bytes(); at += step) {
+    uint64_t bits = 0;
+    if (type == DType::kBool) {
+      bits = random.next() & 1;
+    } else if (is_float(type)) {
+      const double value = manner == 8 && random.chance(0.1) ? kExtremes[random.integer(0, 9)] : random.uniform(-2, 2);
+      bits = encode_float(type, value);
+    } else {
+      const int64_t low = manner < 3 || is_unsigned(type) ? 0 : -3;
+      bits = static_cast<uint64_t>(manner == 8 && random.chance(0.1) ? static_cast<int64_t>(random.next())
+                                                                     : random.integer(low, high));
+    }
+    std::memcpy(memory.data() + at, &bits, step);
+  }
+}
+
+/// Where outputs of a run go.
+struct Outputs {
+  std::vector<std::optional<GuardedMemory>> memory;
+  int64_t bytes = 0;
+  GuardedEnd end = GuardedEnd::kLast;
+};
+
+void* allocate_output(void* context, int output, DType, std::span<const int64_t>, size_t bytes) {
+  auto& outputs = *static_cast<Outputs*>(context);
+  outputs.bytes += std::min<int64_t>(static_cast<int64_t>(bytes), kSessionBytes);
+  if (outputs.bytes > kCallerBytes) return nullptr;
+  return outputs.memory[static_cast<size_t>(output)].emplace(bytes, outputs.end).data();
+}
+
+}  // namespace
+
+void report_finding(const std::string& what) {
+  fmt::print(stderr, "FINDING: {}\n", what);
+  std::abort();
+}
+
+Execution::Execution() = default;
+
+Execution::~Execution() {
+  const double processor = static_cast<double>(std::clock() - processor_) / CLOCKS_PER_SEC;
+  const double seconds = std::min(elapsed(), processor);
+  if (seconds > kSeconds) report_finding(fmt::format("it took {:.1f} s, more than {}", seconds, kSeconds));
+}
+
+double Execution::elapsed() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+}
+
+double Execution::deadline(double seconds) const {
+  constexpr double kLeast = 0.001;  // 0 is no deadline
+  return std::clamp(kSeconds - 0.8 - elapsed(), kLeast, seconds);
+}
+
+bool Execution::attempt(const std::function<void()>& part) {
+  try {
+    part();
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInternal) report_finding(error.what());
+    check_text(error.what());
+    return false;
+  }
+}
+
+std::optional<std::vector<Output>> run_once(const std::shared_ptr<const LoadedEngine>& engine, uint64_t seed,
+                                            Contents contents, const Execution& execution) {
+  Random random(seed);
+  const Engine& network = *engine->engine;
+  const auto shapes = draw_shapes(network, random);
+  if (!shapes) return std::nullopt;
+  const auto end = [&] { return random.chance(0.75) ? GuardedEnd::kLast : GuardedEnd::kFirst; };
+  std::vector<GuardedMemory> memory;
+  std::vector<BufferView> inputs;
+  for (size_t i = 0; i < shapes->size(); ++i) {
+    const DType type = network.tensors[network.inputs[i]].type;
+    const int64_t count = checked_element_count(type, (*shapes)[i]);
+    memory.emplace_back(static_cast<size_t>(packed_bytes(type, count)), end());
+    fill(memory.back(), type, contents, random);
+    inputs.push_back({memory.back().data(), type, (*shapes)[i], {}});
+  }
+  std::vector<BufferView> views(network.outputs.size());
+  Outputs outputs{.memory = std::vector<std::optional<GuardedMemory>>(views.size()), .end = end()};
+  Session session(engine, kThreads);
+  session.set_memory_limit(kSessionBytes);
+  session.set_deadline(execution.deadline(Execution::kRunSeconds));
+  const Status status = session.run(inputs, views, allocate_output, &outputs);
+  if (!status.ok()) {
+    if (status.kind() == ErrorKind::kInternal) report_finding(status.message());
+    check_text(status.message());
+    return std::nullopt;
+  }
+  std::vector<Output> results;
+  for (size_t i = 0; i < views.size(); ++i) {
+    results.push_back({std::move(*outputs.memory[i]), std::move(views[i])});
+  }
+  return results;
+}
+
+std::shared_ptr<const LoadedEngine> load_engine(Engine engine) {
+  for (const EngineStep& step : engine.steps) {
+    for (const Candidate& candidate : step.candidates) check_text(candidate.reason);
+  }
+  std::shared_ptr<const LoadedEngine> loaded;
+  Execution::attempt([&] { loaded = load(std::move(engine), "cpu", kThreads); });
+  return loaded;
+}
+
+CompileOptions fuzz_options(bool interpret, const Execution& execution) {
+  CompileOptions options;
+  options.threads = kThreads;
+  options.tuning = Tuning::kOff;
+  options.interpret = interpret;
+  options.deadline = execution.deadline(Execution::kCompileSeconds);
+  return options;
+}
+
+void run_both_ways(const MakeEngine& make, uint64_t seed) {
+  const Execution execution;
+  for (const bool interpret : {true, false}) {
+    Engine engine;
+    if (!Execution::attempt([&] { engine = make(fuzz_options(interpret, execution)); })) continue;
+    const auto loaded = load_engine(std::move(engine));
+    if (!loaded) continue;
+    constexpr uint64_t kRuns = 2;
+    for (uint64_t run = 0; run < kRuns; ++run) run_once(loaded, seed + run, Contents::kWild, execution);
+  }
+}
+
+void prepare(int* count, char*** arguments, int length) {
+  static std::string longest = fmt::format("-max_len={}", length);
+  static std::vector<char*> extended(*arguments, *arguments + *count);
+  extended.insert(extended.begin() + 1, longest.data());
+  *count += 1;
+  extended.push_back(nullptr);
+  *arguments = extended.data();
+  set_log_callback([](LogLevel, std::string_view text) { check_text(text); });
+  const std::string missing = why_no_generator(host_cpu(kThreads));
+  if (missing.empty()) return;
+  fmt::print(stderr, "kernels are to be run, and there is no code generator: {}\n", missing);
+  std::exit(1);
+}
+
+}  // namespace graft::fuzz
