@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   Random random(seed);
   std::string text(reinterpret_cast<const char*>(data), size);
-  if (size < 16 || random.chance(0.1)) text = fuzz::draw_graph(random);
+  if (size < 16 || random.chance(0.4)) text = fuzz::draw_graph(random);
   text = fuzz::mutate_graph(std::move(text), random);
   size = std::min(text.size(), max_size);
   std::memcpy(data, text.data(), size);

@@ -56,8 +56,8 @@ extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   Random random(seed);
   Model model = fuzz::parse_model({reinterpret_cast<const char*>(data), size});
-  if (size < 16 || random.chance(0.2)) model = draw_seed(random);
-  const int64_t changes = random.integer(1, 3);
+  if (size < 16 || random.chance(0.4)) model = draw_seed(random);
+  const int64_t changes = fuzz::draw_changes(random);
   for (int64_t change = 0; change < changes; ++change) fuzz::mutate_model(model, draw_seed(random), random);
   const std::string bytes = fuzz::print_model(model);
   if (bytes.size() > max_size) return size;

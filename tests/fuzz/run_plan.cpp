@@ -121,7 +121,7 @@ void forge(PlanFile& plan, Random& random) {
 
 /// The plan in the bytes, or one of the seeds where there is none.
 PlanFile read_or_begin_again(std::span<const std::byte> bytes, Random& random) {
-  if (random.chance(0.1)) return draw(seeds(), random);
+  if (random.chance(0.3)) return draw(seeds(), random);
   try {
     const AlignedCopy copy(bytes);
     return parse_plan(copy.bytes(), copy.owner(), "fuzz");
@@ -153,7 +153,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   Random random(seed);
   if (size > sizeof(PlanHeader) && random.chance(0.15)) return mutate_bytes(data, size, random);
   PlanFile plan = read_or_begin_again(std::as_bytes(std::span(data, size)), random);
-  const int64_t changes = random.integer(1, 3);
+  const int64_t changes = fuzz::draw_changes(random);
   for (int64_t change = 0; change < changes; ++change) forge(plan, random);
   try {
     const std::vector<std::byte> bytes = print_plan(plan);

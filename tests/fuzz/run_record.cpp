@@ -46,17 +46,14 @@ std::vector<Network> make_networks() {
   }
   std::vector<Network> networks;
   for (const Graph& graph : graphs) {
-    const fuzz::Execution unhurried;
-    CompileOptions options = fuzz::fuzz_options(false, unhurried);
-    options.deadline = 0;
+    CompileOptions options = fuzz::fuzz_options(false, 0);
     Network& network = networks.emplace_back();
     network.plan = compile_from(graph, Stage::kImport, options).plan;
     network.record = print(network.plan.records.at(0));
     options.interpret = true;
     const auto engine = fuzz::load_engine(compile_from(graph, Stage::kImport, options).engine);
     for (const uint64_t seed : kSeeds) {
-      const fuzz::Execution execution;
-      network.expected.push_back(fuzz::run_once(engine, seed, fuzz::Contents::kTame, execution));
+      network.expected.push_back(fuzz::run_once(engine, seed, fuzz::Contents::kTame, 0));
       if (!network.expected.back()) fuzz::report_finding("the reference does not run: " + graph.name);
     }
   }
@@ -148,14 +145,14 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   Random random(seed);
   const std::string input(reinterpret_cast<const char*>(data), size);
   auto [number, text] = split_input(input);
-  if (size < 16 || random.chance(0.1)) {
+  if (size < 16 || random.chance(0.3)) {
     number = static_cast<size_t>(random.integer(0, std::ssize(networks()) - 1));
     text = networks()[number].record;
   }
   std::string changed(text);
   try {
     Record record = parse_record(text);
-    const int64_t changes = random.integer(1, 3);
+    const int64_t changes = fuzz::draw_changes(random);
     for (int64_t change = 0; change < changes; ++change) forge(record, random);
     changed = print(record);
   } catch (const Error&) {
@@ -176,7 +173,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool built = fuzz::Execution::attempt([&, text = text] {
     Plan plan = network.plan;
     plan.records = {parse_record(text)};
-    run_by_deadline(fuzz::fuzz_options(false, execution), [&](const CompileOptions& options) {
+    const double deadline = execution.deadline(fuzz::Execution::kCompileSeconds);
+    run_by_deadline(fuzz::fuzz_options(false, deadline), [&](const CompileOptions& options) {
       engine = build(plan, targets_of(options)[0], options);
     });
   });
@@ -184,7 +182,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto loaded = fuzz::load_engine(std::move(engine));
   if (!loaded) return 0;
   for (size_t run = 0; run < std::size(kSeeds); ++run) {
-    const auto given = fuzz::run_once(loaded, kSeeds[run], fuzz::Contents::kTame, execution);
+    const auto given = fuzz::run_once(loaded, kSeeds[run], fuzz::Contents::kTame,
+                                      execution.deadline(fuzz::Execution::kRunSeconds));
     if (given) compare(network, *network.expected[run], *given);
   }
   return 0;

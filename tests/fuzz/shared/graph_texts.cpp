@@ -5,6 +5,7 @@
 
 #include "graph/text_form.h"
 #include "shared/mutate_text.h"
+#include "shared/run_engine.h"
 #include "support/sample_case.h"
 #include "support/text_network.h"
 
@@ -88,7 +89,7 @@ const std::string& draw_graph(Random& random) {
 }
 
 std::string mutate_graph(std::string text, Random& random) {
-  const int64_t changes = random.integer(1, 3);
+  const int64_t changes = draw_changes(random);
   for (int64_t change = 0; change < changes; ++change) {
     text = random.chance(0.3) ? add_statement(text, random) : mutate_text(std::move(text), draw_graph(random), random);
   }

@@ -25,6 +25,11 @@ constexpr int64_t kCallerBytes = int64_t{4} << 20;
 /// What the error of a broken condition says (base/error.cpp).
 constexpr std::string_view kBug = "This is a bug in Graft";
 
+/// What came of all executions of this process.
+struct {
+  int64_t engines = 0, runs = 0;
+} counts;
+
 void check_text(std::string_view text) {
   if (text.find(kBug) != text.npos) report_finding(std::string(text));
 }
@@ -142,7 +147,7 @@ bool Execution::attempt(const std::function<void()>& part) {
 }
 
 std::optional<std::vector<Output>> run_once(const std::shared_ptr<const LoadedEngine>& engine, uint64_t seed,
-                                            Contents contents, const Execution& execution) {
+                                            Contents contents, double deadline) {
   Random random(seed);
   const Engine& network = *engine->engine;
   const auto shapes = draw_shapes(network, random);
@@ -161,7 +166,7 @@ std::optional<std::vector<Output>> run_once(const std::shared_ptr<const LoadedEn
   Outputs outputs{.memory = std::vector<std::optional<GuardedMemory>>(views.size()), .end = end()};
   Session session(engine, kThreads);
   session.set_memory_limit(kSessionBytes);
-  session.set_deadline(execution.deadline(Execution::kRunSeconds));
+  session.set_deadline(deadline);
   const Status status = session.run(inputs, views, allocate_output, &outputs);
   if (!status.ok()) {
     if (status.kind() == ErrorKind::kInternal) report_finding(status.message());
@@ -169,6 +174,7 @@ std::optional<std::vector<Output>> run_once(const std::shared_ptr<const LoadedEn
     return std::nullopt;
   }
   std::vector<Output> results;
+  ++counts.runs;
   for (size_t i = 0; i < views.size(); ++i) {
     results.push_back({std::move(*outputs.memory[i]), std::move(views[i])});
   }
@@ -181,15 +187,22 @@ std::shared_ptr<const LoadedEngine> load_engine(Engine engine) {
   }
   std::shared_ptr<const LoadedEngine> loaded;
   Execution::attempt([&] { loaded = load(std::move(engine), "cpu", kThreads); });
+  if (loaded) ++counts.engines;
   return loaded;
 }
 
-CompileOptions fuzz_options(bool interpret, const Execution& execution) {
+int64_t draw_changes(Random& random) {
+  int64_t changes = 1;
+  while (changes < 6 && random.chance(0.3)) ++changes;
+  return changes;
+}
+
+CompileOptions fuzz_options(bool interpret, double deadline) {
   CompileOptions options;
   options.threads = kThreads;
   options.tuning = Tuning::kOff;
   options.interpret = interpret;
-  options.deadline = execution.deadline(Execution::kCompileSeconds);
+  options.deadline = deadline;
   return options;
 }
 
@@ -197,22 +210,27 @@ void run_both_ways(const MakeEngine& make, uint64_t seed) {
   const Execution execution;
   for (const bool interpret : {true, false}) {
     Engine engine;
-    if (!Execution::attempt([&] { engine = make(fuzz_options(interpret, execution)); })) continue;
+    const CompileOptions options = fuzz_options(interpret, execution.deadline(Execution::kCompileSeconds));
+    if (!Execution::attempt([&] { engine = make(options); })) continue;
     const auto loaded = load_engine(std::move(engine));
     if (!loaded) continue;
     constexpr uint64_t kRuns = 2;
-    for (uint64_t run = 0; run < kRuns; ++run) run_once(loaded, seed + run, Contents::kWild, execution);
+    for (uint64_t run = 0; run < kRuns; ++run) {
+      run_once(loaded, seed + run, Contents::kWild, execution.deadline(Execution::kRunSeconds));
+    }
   }
 }
 
 void prepare(int* count, char*** arguments, int length) {
-  static std::string longest = fmt::format("-max_len={}", length);
+  // One call of the mutator for each execution: more changes leave few inputs that compile.
+  static std::string given[] = {fmt::format("-max_len={}", length), "-mutate_depth=1"};
   static std::vector<char*> extended(*arguments, *arguments + *count);
-  extended.insert(extended.begin() + 1, longest.data());
-  *count += 1;
+  for (std::string& argument : given) extended.insert(extended.begin() + 1, argument.data());
+  *count += static_cast<int>(std::size(given));
   extended.push_back(nullptr);
   *arguments = extended.data();
   set_log_callback([](LogLevel, std::string_view text) { check_text(text); });
+  std::atexit([] { fmt::print(stderr, "{} engines were built, {} runs ended well\n", counts.engines, counts.runs); });
   const std::string missing = why_no_generator(host_cpu(kThreads));
   if (missing.empty()) return;
   fmt::print(stderr, "kernels are to be run, and there is no code generator: {}\n", missing);

@@ -55,9 +55,9 @@ struct Output {
 enum class Contents : uint8_t { kTame, kWild };
 
 /// Runs an engine once, on sizes within its ranges and contents that `seed` gives; nothing when it ends with an error,
-/// an internal one of which is a finding. A run may have 256 MiB.
+/// an internal one of which is a finding. A run may have 256 MiB and so many seconds, 0: as many as it needs.
 std::optional<std::vector<Output>> run_once(const std::shared_ptr<const LoadedEngine>& engine, uint64_t seed,
-                                            Contents contents, const Execution& execution);
+                                            Contents contents, double deadline);
 
 /// Loads an engine, which must say of no step that a bug is why it has no kernel; null when that fails.
 std::shared_ptr<const LoadedEngine> load_engine(Engine engine);
@@ -67,10 +67,14 @@ using MakeEngine = std::function<Engine(const CompileOptions& options)>;
 /// Makes, loads and runs engines: interpreted, and with generated kernels and libraries, each on a few inputs.
 void run_both_ways(const MakeEngine& make, uint64_t seed);
 
-/// The options that all targets compile with.
-CompileOptions fuzz_options(bool interpret, const Execution& execution);
+/// Changes that one mutation makes: mostly one, rarely many.
+int64_t draw_changes(Random& random);
 
-/// To be called by LLVMFuzzerInitialize: inputs of up to `length` bytes, no log, and a code generator that is there.
+/// The options that all targets compile with.
+CompileOptions fuzz_options(bool interpret, double deadline);
+
+/// To be called by LLVMFuzzerInitialize: inputs of up to `length` bytes, no log, a code generator that is there, and a
+/// line at the end that counts engines and runs.
 void prepare(int* count, char*** arguments, int length);
 
 }  // namespace graft::fuzz
