@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/compose.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/error.h"
 
 namespace graft {
@@ -156,6 +159,13 @@ AxisSet axis_set(Definition& d, const std::vector<Size>& axes, int rank) {
       // The complement of a union is the smaller complement: one atom, however many axes there are.
       set[j] = set[j].is(0) ? hit : Size(1) - min(Size(1) - set[j], Size(1) - hit);
     }
+  }
+  // How many axes a result has follows from the length of the list, so none may be in it twice.
+  if (std::none_of(axes.begin(), axes.end(), [](const Size& axis) { return !axis.is_constant(); })) return set;
+  if (std::ssize(axes) > rank) d.reject("it names more axes than its input has");
+  if (axes.size() > 1) {
+    const Size members = std::accumulate(set.begin(), set.end(), Size(0));
+    d.require_equal(members, static_cast<int64_t>(axes.size()), "an axis is given twice");
   }
   return set;
 }

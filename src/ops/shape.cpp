@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators on shapes, and those that only give a tensor another one.
 #include <algorithm>
+#include <numeric>
 
 #include "ops/compose.h"
 #include "ops/samples.h"
@@ -138,8 +139,7 @@ void define_unsqueeze(Definition& d) {
   const std::vector<Size> axes = d.sizes_of(1);
   const int added = static_cast<int>(axes.size()), rank = x.rank() + added;
   const AxisSet set = axis_set(d, axes, rank);
-  Size members = 0;
-  for (const Size& member : set) members = members + member;
+  const Size members = std::accumulate(set.begin(), set.end(), Size(0));
   d.require_equal(members, static_cast<int64_t>(axes.size()), "an axis is given twice");
   // Both lie in [0, rank], so that their difference is 0 where its remainder is.
   const auto is_place = [&](const Size& a, int p) { return Size(1) - min(Size(1), mod(a - Size(p), rank + 1)); };

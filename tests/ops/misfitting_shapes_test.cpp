@@ -2,6 +2,8 @@
 // Inputs that do not fit each other are refused: every sample again with one size of one input changed, or with an
 // axis more or less. A definition that takes such a model may not read outside of its inputs, since kernels do not
 // look; in the interpreter it is an internal error.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -93,6 +95,34 @@ TEST_P(MisfittingSample, is_refused_or_stays_inside_its_inputs) {
         expect_refusal_or_results(c, openness);
         if (HasFailure()) return;
       }
+    }
+  }
+}
+
+/// Whether a run of the graph's only node would begin, with these elements of its second input.
+bool passes_checks(const std::string& text, const std::vector<int64_t>& elements) {
+  const Graph graph = parse_graph(text);
+  const NodeDefinition definition = define(graph.nodes[0], graph);
+  Bindings bindings = {{"n", 3}};
+  for (const SizeSource& source : definition.size_sources) bindings[source.symbol] = elements.at(source.element);
+  return std::none_of(definition.checks.begin(), definition.checks.end(), [&](const SizeCheck& check) {
+    const int64_t value = check.value.evaluate(bindings);
+    return check.at_least_zero ? value < 0 : value != 0;
+  });
+}
+
+TEST(AxesOfTheRun, are_each_given_once) {
+  for (const std::string node : {"ReduceSum \"sum\" (%x, %axes) {keepdims = 0}", "Squeeze \"cut\" (%x, %axes)",
+                                 "ReduceMax \"most\" (%x, %axes) {keepdims = 1}", "Unsqueeze \"new\" (%x, %axes)"}) {
+    const auto text = [&](int axes) {
+      return "graph \"g\" {\n  opset \"\" 28\n  input %x: f32[1, 1, n]\n  input %axes: i64[" + std::to_string(axes) +
+             "]\n  %y: ? = " + node + "\n  output %y\n}\n";
+    };
+    EXPECT_TRUE(passes_checks(text(2), {0, 1})) << node;
+    EXPECT_FALSE(passes_checks(text(2), {1, 1})) << node;
+    if (!node.starts_with("Unsqueeze")) {
+      EXPECT_FALSE(passes_checks(text(2), {1, -2})) << node;
+      EXPECT_THROW(passes_checks(text(4), {0, 1, 2, 0}), Error) << node;
     }
   }
 }
