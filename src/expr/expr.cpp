@@ -125,6 +125,11 @@ Expr make_cast(DType type, const Expr& value) {
 Expr make_bitcast(DType type, const Expr& value) {
   if (value->type == type) return value;
   GRAFT_CHECK(bit_width(type) == bit_width(value->type), "bitcast changes the width");
+  // A bool is 0 or 1 wherever it is computed with, whatever a device keeps it in.
+  if (value->type == DType::kBool) return make_bitcast(type, make_cast(DType::kUint8, value));
+  if (type == DType::kBool) {
+    return make_call(Intrinsic::kNe, {make_bitcast(DType::kUint8, value), make_integer(DType::kUint8, 0)});
+  }
   ExprNode node{.kind = ExprKind::kCall, .type = type};
   node.intrinsic = Intrinsic::kBitcast;
   node.args = {value};

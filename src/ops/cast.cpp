@@ -140,7 +140,10 @@ std::vector<Sample> cast_like_samples() {
 }
 
 std::vector<Sample> bit_cast_samples() {
-  return {to("float_to_integer_bits", f32({7}), DType::kInt32), to("half_to_word_bits", f16({7}), DType::kUint16)};
+  return {to("float_to_integer_bits", f32({7}), DType::kInt32),
+          to("half_to_word_bits", f16({7}), DType::kUint16),
+          to("bool_to_byte", boolean({37}), DType::kUint8, 0),
+          to("byte_to_bool", of(DType::kInt8, {37}, 0, 1), DType::kBool, 0)};
 }
 
 }  // namespace
