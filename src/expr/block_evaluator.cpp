@@ -228,8 +228,10 @@ void BlockEvaluator::load(Node& node, const LaneMask& needed) {
     const uint64_t extent = static_cast<uint64_t>(tensor.shape()[axis]);
     for (int lane = 0; lane < count_; ++lane) {
       outside |= static_cast<uint64_t>(index[lane]) >= extent;
-      flat_[static_cast<size_t>(lane)] +=
-          static_cast<int64_t>(static_cast<uint64_t>(index[lane]) * static_cast<uint64_t>(stride));
+      // Of a lane that is not needed, the index may be any number.
+      int64_t& flat = flat_[static_cast<size_t>(lane)];
+      flat = static_cast<int64_t>(static_cast<uint64_t>(flat) +
+                                  static_cast<uint64_t>(index[lane]) * static_cast<uint64_t>(stride));
     }
     stride *= static_cast<int64_t>(std::max<uint64_t>(extent, 1));
   }

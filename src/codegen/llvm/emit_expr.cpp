@@ -200,7 +200,7 @@ llvm::Value* Emitter::emit_check_index(const ExprNode& node) {
   }
   Value* any = lane_count_any(bad);
   auto* weights = llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20);
-  llvm::Instruction* cold = llvm::SplitBlockAndInsertIfThen(any, top().at->getIterator(), false, weights);
+  llvm::Instruction* cold = llvm::SplitBlockAndInsertIfThen(any, top().at->getIterator(), true, weights);
   builder_.SetInsertPoint(cold);
   Value* wrong = v[0];
   if (bad->getType()->isVectorTy()) {
@@ -212,7 +212,11 @@ llvm::Value* Emitter::emit_check_index(const ExprNode& node) {
   if (!wrong->getType()->isIntegerTy(64)) wrong = builder_.CreateSExt(wrong, builder_.getInt64Ty());
   builder_.CreateStore(wrong, builder_.CreateConstGEP1_64(builder_.getInt64Ty(), status_, 1));
   builder_.CreateStore(index(1), status_);
+  // The run is over: an access that went on with any index would be outside of a tensor without elements.
+  builder_.CreateRet(llvm::Constant::getNullValue(function_->getReturnType()));
+  cold->eraseFromParent();
   at_top();
+  // For lanes that nobody needs.
   Value* zero = llvm::Constant::getNullValue(v[0]->getType());
   return builder_.CreateSelect(good, v[0], zero);
 }
