@@ -18,6 +18,7 @@
 //   }
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -231,6 +232,19 @@ class Engine {
     }
     return values;
   }
+  /// The shape that output number `output` gets from inputs of these types and shapes, whose data is not read; -1 for an
+  /// axis that the values of tensors decide. Throws Error as a run of such inputs would fail.
+  std::vector<int64_t> output_shape(std::span<const TensorView> inputs, size_t output = 0) const {
+    std::vector<graft_tensor> tensors;
+    for (const TensorView& input : inputs) tensors.push_back(detail::describe(input));
+    const graft_value_info* info = graft_engine_output(handle(), output);
+    std::vector<int64_t> shape(info ? static_cast<size_t>(info->rank) + 1 : 1);  // one more: never empty
+    graft_error error;
+    detail::check(graft_engine_output_shape(handle(), tensors.data(), tensors.size(), output, shape.data(), &error),
+                  error);
+    shape.pop_back();
+    return shape;
+  }
   /// The engine as JSON; see graft_engine_describe.
   std::string_view describe() const { return graft_engine_describe(handle()); }
   graft_engine* handle() const { return handle_.get(); }
@@ -280,6 +294,16 @@ inline Engine load(const std::string& path, const std::string& device = "cpu", i
   graft_engine* engine = nullptr;
   graft_error error;
   detail::check(graft_load_with(path.c_str(), options, 3, &engine, &error), error);
+  return Engine(engine);
+}
+
+/// The same from the bytes of a plan, which are copied.
+inline Engine load(std::span<const std::byte> plan, const std::string& device = "cpu", int threads = 0) {
+  const std::string number = std::to_string(threads);
+  const graft_option options[] = {{"device", device.c_str()}, {"threads", number.c_str()}};
+  graft_engine* engine = nullptr;
+  graft_error error;
+  detail::check(graft_load_bytes(plan.data(), plan.size(), nullptr, nullptr, options, 2, &engine, &error), error);
   return Engine(engine);
 }
 

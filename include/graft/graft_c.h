@@ -146,6 +146,17 @@ GRAFT_API graft_status graft_engine_save_bytes(const graft_engine* engine,
                                                void* (*allocate)(void* context, size_t bytes), void* context,
                                                graft_error* error);
 
+/* Compiles a model as far as needed to say how each step will run, or which nodes cannot run and why, and hands the
+ * answer to `take` as a JSON object, which lives during that call:
+ *   nodes, nodes_rewritten: of the model, and after the passes
+ *   obstacles [{node, operator, reason}]: what cannot run; where there is any, `steps` is empty
+ *   steps: as graft_engine_describe has them
+ *   reasons [text]: what the passes left as it is, and why
+ * `bytes` NULL: the model is the file `path`; otherwise `path` is as `directory` of graft_compile_bytes. */
+GRAFT_API graft_status graft_check(const char* path, const void* bytes, size_t byte_count, const graft_option* options,
+                                   size_t option_count, graft_progress_function progress, void* context,
+                                   void (*take)(void* context, const char* json), graft_error* error);
+
 GRAFT_API graft_engine* graft_engine_retain(graft_engine* engine);
 GRAFT_API void graft_engine_release(graft_engine* engine); /* NULL is allowed */
 
@@ -199,6 +210,13 @@ typedef struct graft_tensor {
   int32_t device;         /* where `data` lies, or where an output without data is wanted: on the host (0), or
                              GRAFT_CUDA: on the GPU of an engine that was loaded on one */
 } graft_tensor;
+
+/* The shape that output `output` gets from inputs of these types and shapes (of a graft_tensor, `name`, `dtype`, `rank`
+ * and `shape` are read): its sizes, graft_engine_output(engine, output)->rank of them; -1 where the values of tensors
+ * decide. Fails as a run of such inputs would. */
+GRAFT_API graft_status graft_engine_output_shape(const graft_engine* engine, const graft_tensor* inputs,
+                                                 size_t input_count, size_t output, int64_t* shape,
+                                                 graft_error* error);
 
 /* Gives memory to the output at position `output` of the call; NULL when there is none. It stays the caller's. */
 typedef struct graft_allocator {

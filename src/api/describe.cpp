@@ -77,6 +77,17 @@ std::map<std::string, int> count_ways(const Engine& engine) {
   return ways;
 }
 
+std::string describe(const ModelCheck& check) {
+  const auto obstacle = [](const Obstacle& each) {
+    return fmt::format(R"({{"node":{},"operator":{},"reason":{}}})", json_text(each.node), json_text(each.op),
+                       json_text(each.reason));
+  };
+  const auto step = [&](const EngineStep& item) { return step_json(*check.engine, item); };
+  return fmt::format(R"({{"nodes":{},"nodes_rewritten":{},"obstacles":{},"steps":{},"reasons":{}}})", check.nodes,
+                     check.nodes_rewritten, array(check.obstacles, obstacle),
+                     check.engine ? array(check.engine->steps, step) : "[]", texts(check.notes.reasons));
+}
+
 std::string describe(const Engine& engine) {
   std::string options, symbols, ways;
   const auto append = [](std::string& to, std::string_view key, const std::string& value) {

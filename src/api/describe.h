@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "driver/check_model.h"
 #include "engine/engine.h"
 
 namespace graft {
@@ -20,5 +21,7 @@ std::map<std::string, int> count_ways(const Engine& engine);
 
 /// The object that graft_engine_describe documents.
 std::string describe(const Engine& engine);
+/// The object that graft_check documents.
+std::string describe(const ModelCheck& check);
 
 }  // namespace graft

@@ -9,6 +9,7 @@
 #include "api/handles.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "driver/check_model.h"
 #include "driver/compile.h"
 #include "driver/load.h"
 #include "modules/kernel_source.h"
@@ -84,6 +85,16 @@ CompileOptions load_options(const graft_option* options, size_t count, Weights& 
                      std::string(key));
   }
   return made;
+}
+
+/// Loads the plan that `open` gives for the options.
+template <class Open>
+void load_plan(const graft_option* options, size_t option_count, graft_engine** engine, const Open& open) {
+  Weights weights = Weights::kMapped;
+  const CompileOptions made = load_options(options, option_count, weights);
+  Plan plan = open(weights);
+  auto loaded = load(plan, made.device, made.threads);
+  *engine = new graft_engine(std::move(plan), std::move(loaded));
 }
 
 graft_status compile_source(const ModelSource& source, const graft_option* options, size_t option_count,
@@ -172,11 +183,23 @@ graft_status graft_load_with(const char* path, const graft_option* options, size
                              graft_engine** engine, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(path && engine, kInvalidArgument, "path or the place for the engine is NULL", "graft_load");
-    graft::Weights weights = graft::Weights::kMapped;
-    const graft::CompileOptions made = graft::api_detail::load_options(options, option_count, weights);
-    graft::Plan plan = graft::open_plan(path, weights);
-    auto loaded = graft::load(plan, made.device, made.threads);
-    *engine = new graft_engine(std::move(plan), std::move(loaded));
+    graft::api_detail::load_plan(options, option_count, engine,
+                                 [&](graft::Weights weights) { return graft::open_plan(path, weights); });
+  });
+}
+
+graft_status graft_check(const char* path, const void* bytes, size_t byte_count, const graft_option* options,
+                         size_t option_count, graft_progress_function progress, void* context,
+                         void (*take)(void* context, const char* json), graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK((path || bytes) && take, kInvalidArgument,
+                     "the model or the function that takes the answer is NULL", "graft_check");
+    bool stopped = false;
+    const graft::CompileOptions made =
+        graft::api_detail::make_options(options, option_count, progress, context, stopped);
+    graft::ModelSource source{.path = path ? path : ""};
+    if (bytes) source.bytes = std::span(static_cast<const std::byte*>(bytes), byte_count);
+    take(context, graft::describe(graft::check_model(source, made)).c_str());
   });
 }
 

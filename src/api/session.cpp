@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface: running engines.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -7,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "api/handles.h"
+#include "runtime/bind.h"
 #include "runtime/strided_copy.h"
 
 using graft::api_detail::guarded;
@@ -201,6 +203,27 @@ void* graft_session::allocate(int output, DType type, std::span<const int64_t> s
 }
 
 extern "C" {
+
+graft_status graft_engine_output_shape(const graft_engine* engine, const graft_tensor* inputs, size_t input_count,
+                                       size_t output, int64_t* shape, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(engine && shape && (inputs || input_count == 0), kInvalidArgument,
+                     "the engine, the inputs or the place for the shape is NULL", "graft_engine_output_shape");
+    GRAFT_USER_CHECK(output < engine->outputs.size(), kInvalidArgument,
+                     fmt::format("there is no output {}; the engine has {}", output, engine->outputs.size()),
+                     "graft_engine_output_shape");
+    static char present = 0;  // data is not read, but there is some
+    std::vector<graft::BufferView> views(engine->inputs.size());
+    for (size_t i = 0; i < input_count; ++i) {
+      const size_t input = find_value(engine->inputs, inputs[i], i, "input");
+      graft_tensor tensor = inputs[i];
+      tensor.data = &present, tensor.bytes = 0, tensor.strides = nullptr, tensor.device = GRAFT_HOST;
+      take(tensor, engine->inputs[input], "input", views[input]);
+    }
+    const std::vector<int64_t> sizes = graft::output_shape(engine->data(), views, static_cast<int>(output));
+    std::copy(sizes.begin(), sizes.end(), shape);
+  });
+}
 
 graft_status graft_session_create(graft_engine* engine, int32_t threads, graft_session** session, graft_error* error) {
   return guarded(error, [&] {

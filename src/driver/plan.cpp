@@ -140,17 +140,9 @@ void save(const Plan& plan, const std::string& path) { save_plan(to_file(plan), 
 Plan open_plan(const std::string& path, Weights weights) { return from_file(read_plan(path, weights), path); }
 
 Plan read_plan(std::span<const std::byte> file, std::shared_ptr<const void> owner) {
+  const std::string where = "the plan in memory";
   const bool aligned = reinterpret_cast<uintptr_t>(file.data()) % kPlanAlignment == 0;
-  if (!owner || !aligned) {
-    const size_t room = (file.size() / kPlanAlignment + 1) * kPlanAlignment;
-    auto* copy = static_cast<std::byte*>(std::aligned_alloc(kPlanAlignment, room));
-    if (!copy) throw std::bad_alloc();
-    owner = std::shared_ptr<const void>(copy, [](const void* memory) { std::free(const_cast<void*>(memory)); });
-    std::copy(file.begin(), file.end(), copy);
-    file = {copy, file.size()};
-  }
-  const std::string where = "plan in memory";
-  return from_file(parse_plan(file, std::move(owner), where), where);
+  return from_file(owner && aligned ? parse_plan(file, std::move(owner), where) : copy_plan(file, where), where);
 }
 
 bool is_plan(const std::string& path) {

@@ -116,13 +116,16 @@ PlanFile parse_plan(std::span<const std::byte> file, std::shared_ptr<const void>
   return plan;
 }
 
-PlanFile read_plan(const std::string& path, Weights weights) {
-  const auto file = MappedFile::open(path);
-  if (weights == Weights::kMapped) return parse_plan(file->bytes(), file, path);
+PlanFile copy_plan(std::span<const std::byte> file, const std::string& where) {
   // Copied first and checked then, so that what was checked is what is used.
   const auto copy = std::make_shared<const TensorData>(
-      TensorData::from_bytes(DType::kUint8, {static_cast<int64_t>(file->bytes().size())}, file->bytes()));
-  return parse_plan(copy->bytes(), copy, path);
+      TensorData::from_bytes(DType::kUint8, {static_cast<int64_t>(file.size())}, file));
+  return parse_plan(copy->bytes(), copy, where);
+}
+
+PlanFile read_plan(const std::string& path, Weights weights) {
+  const auto file = MappedFile::open(path);
+  return weights == Weights::kMapped ? parse_plan(file->bytes(), file, path) : copy_plan(file->bytes(), path);
 }
 
 }  // namespace graft

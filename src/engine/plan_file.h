@@ -49,6 +49,8 @@ enum class Weights : uint8_t {
 /// Reads a plan; constants lie in the file's mapping, or in a copy, which lives as long as they do. Throws
 /// invalid_model naming the section and the remedy for a file that is damaged or foreign.
 PlanFile read_plan(const std::string& path, Weights weights = Weights::kMapped);
+/// The same from bytes in memory, which are copied; `where` names them in errors.
+PlanFile copy_plan(std::span<const std::byte> file, const std::string& where);
 /// The same from memory that `keep_alive` owns, at an address that is a multiple of 64; `where` names it in errors.
 PlanFile parse_plan(std::span<const std::byte> file, std::shared_ptr<const void> keep_alive, const std::string& where);
 /// Whether the bytes begin like a plan, whatever follows.

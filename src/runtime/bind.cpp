@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bind.h"
 
+#include <algorithm>
 #include <cstring>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -94,6 +96,25 @@ void run_checks(const EngineStep& step, const Bindings& bindings) {
     const bool good = check.at_least_zero ? value >= 0 : value == 0;
     GRAFT_USER_CHECK(good, kInvalidArgument, check.message, fmt::format("node '{}'", step.name));
   }
+}
+
+std::vector<int64_t> output_shape(const Engine& engine, std::span<const BufferView> inputs, int output) {
+  Bindings bindings = bind_inputs(engine, inputs);
+  for (const EngineSize& derived : engine.derived) bind_derived({&derived.size, 1}, bindings);
+  check_inputs(engine, inputs, bindings);
+  EngineTensor known = engine.tensors[engine.outputs[output]];
+  std::vector<size_t> unknown;
+  for (size_t axis = 0; axis < known.shape.size(); ++axis) {
+    std::set<std::string, std::less<>> symbols;
+    known.shape[axis].collect_symbols(symbols);
+    const auto is_bound = [&](const std::string& symbol) { return bindings.contains(symbol); };
+    if (std::all_of(symbols.begin(), symbols.end(), is_bound)) continue;
+    unknown.push_back(axis);
+    known.shape[axis] = 1;
+  }
+  std::vector<int64_t> shape = concrete_shape(known, bindings);
+  for (const size_t axis : unknown) shape[axis] = -1;
+  return shape;
 }
 
 std::vector<int64_t> concrete_shape(const EngineTensor& tensor, const Bindings& bindings) {

@@ -23,6 +23,9 @@ void run_checks(const EngineStep& step, const Bindings& bindings);
 /// The concrete shape; throws invalid_argument naming the tensor for negative sizes, out_of_memory for those that no
 /// machine has.
 std::vector<int64_t> concrete_shape(const EngineTensor& tensor, const Bindings& bindings);
+/// The shape that an output gets from inputs of these types and shapes, whose data is not read; -1 for an axis that the
+/// values of tensors decide. Throws invalid_argument as a run of such inputs would.
+std::vector<int64_t> output_shape(const Engine& engine, std::span<const BufferView> inputs, int output);
 /// The value of a size that becomes memory; throws out_of_memory naming `what` for one that no machine has.
 int64_t evaluate_bytes(const Size& size, const Bindings& bindings, const std::string& what);
 /// The bytes of a tensor in memory; throws out_of_memory naming it.

@@ -173,22 +173,6 @@ Status Session::trace_steps(std::vector<DeviceActivity>& activities) {
   });
 }
 
-Status Session::output_shapes(std::span<const std::vector<int64_t>> inputs,
-                              std::vector<std::vector<int64_t>>& outputs) {
-  return guarded([&] {
-    const Engine& engine = *state_->engine;
-    std::vector<BufferView> views;
-    int64_t nothing = 0;
-    for (size_t i = 0; i < inputs.size() && i < engine.inputs.size(); ++i) {
-      views.push_back({&nothing, engine.tensors[engine.inputs[i]].type, inputs[i], {}});
-    }
-    const Bindings bindings = bind_inputs(engine, views);
-    check_inputs(engine, views, bindings);
-    outputs.clear();
-    for (const int tensor : engine.outputs) outputs.push_back(concrete_shape(engine.tensors[tensor], bindings));
-  });
-}
-
 void Session::State::run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate,
                          void* context) {
   GRAFT_USER_CHECK(outputs.size() == engine->outputs.size(), kInvalidArgument,

@@ -105,8 +105,6 @@ class Session {
   /// where time_steps() does, and where the device cannot tell.
   Status trace_steps(std::vector<DeviceActivity>& activities);
 
-  /// The output shapes that inputs of these shapes give (only when no size is computed by the run).
-  Status output_shapes(std::span<const std::vector<int64_t>> inputs, std::vector<std::vector<int64_t>>& outputs);
 
   /// Records the time of each step of the following runs.
   void set_profiling(bool on);

@@ -72,6 +72,61 @@ TEST_F(Api, describes_what_an_engine_takes_and_gives) {
   EXPECT_NE(engine.describe().find("\"Mul_node\""), std::string_view::npos);
 }
 
+TEST_F(Api, tells_output_shapes_before_a_run) {
+  const graft::Engine engine = this->engine();
+  graft::TensorView a{.dtype = graft::DataType::kFloat32, .shape = {3, 3}}, b = a;
+  EXPECT_EQ(engine.output_shape(std::vector{a, b}, 1), (std::vector<int64_t>{3, 3}));
+  const auto message = [&](const std::vector<graft::TensorView>& inputs, size_t output) -> std::string {
+    try {
+      engine.output_shape(inputs, output);
+    } catch (const graft::Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message({a, b}, 2).find("no output 2; the engine has 2"), std::string::npos);
+  EXPECT_NE(message({a}, 0).find("input 'b'"), std::string::npos);
+  b.shape = {5, 3};
+  EXPECT_NE(message({b, b}, 0).find("batch = 5"), std::string::npos);
+}
+
+TEST_F(Api, loads_a_plan_from_memory) {
+  const graft::Engine compiled = engine();
+  const std::filesystem::path plan = folder_ / "pair.graft";
+  compiled.save(plan);
+  std::vector<std::byte> bytes(std::filesystem::file_size(plan));
+  std::FILE* file = std::fopen(plan.c_str(), "rb");
+  ASSERT_EQ(std::fread(bytes.data(), 1, bytes.size(), file), bytes.size());
+  std::fclose(file);
+  const graft::Engine loaded = graft::load(bytes);
+  std::fill(bytes.begin(), bytes.end(), std::byte{0});  // they were copied
+  graft::Session session(loaded);
+  std::vector<float> y(6);
+  graft::TensorView output = graft::view("y", y.data(), {2, 3});
+  ASSERT_TRUE(session.run({a_view_, b_view_}, {&output, 1}).ok());
+  EXPECT_EQ(y, (std::vector<float>{11, 22, 33, 44, 55, 66}));
+  try {
+    graft::load(bytes);
+    FAIL() << "zeros were taken for a plan";
+  } catch (const graft::Error& error) {
+    EXPECT_EQ(error.kind(), graft::ErrorKind::kInvalidModel);
+    EXPECT_NE(std::string(error.what()).find("the plan in memory"), std::string::npos);
+  }
+}
+
+TEST_F(Api, checks_a_model_without_keeping_an_engine) {
+  std::string answer;
+  const auto take = [](void* context, const char* json) { *static_cast<std::string*>(context) = json; };
+  graft_error error;
+  ASSERT_EQ(graft_check(path_.c_str(), nullptr, 0, nullptr, 0, nullptr, &answer, take, &error), GRAFT_OK)
+      << error.message;
+  EXPECT_NE(answer.find(R"("nodes":2)"), std::string::npos) << answer;
+  EXPECT_NE(answer.find(R"("obstacles":[])"), std::string::npos) << answer;
+  const std::string bytes = model();
+  ASSERT_EQ(graft_check(nullptr, bytes.data(), bytes.size(), nullptr, 0, nullptr, &answer, take, &error), GRAFT_OK);
+  EXPECT_EQ(graft_check(nullptr, nullptr, 0, nullptr, 0, nullptr, &answer, take, &error), GRAFT_INVALID_ARGUMENT);
+}
+
 TEST_F(Api, writes_into_the_callers_strided_memory) {
   graft::Session session(engine());
   std::vector<float> y(12, -1);

@@ -10,12 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "api/describe.h"
-#include "base/error.h"
 #include "commands.h"
 #include "console.h"
-#include "driver/compile.h"
-#include "driver/record_use.h"
-#include "graph/op_def.h"
+#include "driver/check_model.h"
 #include "json_output.h"
 #include "model_options.h"
 #include "output.h"
@@ -31,49 +28,18 @@ struct CheckCommand {
   int run() const;
 };
 
-/// A node that cannot run, and why.
-struct Obstacle {
-  const Node* node;
-  std::string reason;
-};
-
-std::string full_name(const Node& node) { return node.domain.empty() ? node.op : node.domain + "." + node.op; }
-
-/// Why a node cannot run, or nothing.
-std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
-  if (!find_op(node.domain, node.op)) return fmt::format("Graft has no definition of {}", full_name(node));
-  for (const ValueId input : node.inputs) {
-    if (input != kNoValue && !graph.value(input).shape) {
-      return fmt::format("the rank of its input '{}' is unknown: give --shapes", graph.value(input).name);
-    }
-  }
-  try {
-    define(node, graph);
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return std::nullopt;
-}
-
-std::vector<Obstacle> obstacles_of(const Graph& graph) {
-  std::vector<Obstacle> obstacles;
-  for (const Node& node : graph.nodes) {
-    if (std::optional<std::string> reason = obstacle(node, graph)) obstacles.push_back({&node, std::move(*reason)});
-  }
-  return obstacles;
-}
-
-void print_obstacles(const std::vector<Obstacle>& obstacles, size_t nodes) {
+/// Lists the nodes that cannot run.
+void print_obstacles(const ModelCheck& check) {
   Table table("lll");
   table.add({"node", "operator", "cannot run, because"});
-  for (const Obstacle& row : obstacles) table.add({row.node->name, full_name(*row.node), row.reason});
-  print_to(stdout, "{}\n{} of {} nodes cannot run.\n", table, obstacles.size(), nodes);
+  for (const Obstacle& obstacle : check.obstacles) table.add({obstacle.node, obstacle.op, obstacle.reason});
+  print_to(stdout, "{}\n{} of {} nodes cannot run.\n", table, check.obstacles.size(), check.nodes_rewritten);
 }
 
 nlohmann::json json_of(const std::vector<Obstacle>& obstacles) {
   nlohmann::json list = nlohmann::json::array();
   for (const Obstacle& row : obstacles) {
-    list.push_back({{"node", row.node->name}, {"operator", full_name(*row.node)}, {"reason", row.reason}});
+    list.push_back({{"node", row.node}, {"operator", row.op}, {"reason", row.reason}});
   }
   return list;
 }
@@ -137,48 +103,38 @@ void print_regions(const Engine& engine) {
 int CheckCommand::run() const {
   if (model.is_plan()) throw UsageError("a plan has been checked when it was compiled; `graft inspect` shows it");
   check_output("--json", json.path(), {model.path()});
-  const CompileOptions options = model.compile_options();
-  CompileNotes notes;
-  Graph graph = import_model({.path = model.path()}, options);
-  const size_t nodes = graph.nodes.size();
-  rewrite(graph, options, &notes);
+  const ModelCheck check = check_model({.path = model.path()}, model.compile_options());
   clear_progress();
-  const std::vector<Obstacle> obstacles = obstacles_of(graph);
   nlohmann::json report = {{"model", model.path()},
-                           {"nodes", nodes},
-                           {"nodes_after_passes", graph.nodes.size()},
-                           {"obstacles", json_of(obstacles)},
+                           {"nodes", check.nodes},
+                           {"nodes_after_passes", check.nodes_rewritten},
+                           {"obstacles", json_of(check.obstacles)},
                            {"steps", nlohmann::json::array()},
                            {"ways", nlohmann::json::object()},
                            {"reasons", nlohmann::json::array()}};
-  if (!obstacles.empty()) {
-    if (json.leaves_text()) print_obstacles(obstacles, graph.nodes.size());
+  if (!check.engine) {
+    if (json.leaves_text()) print_obstacles(check);
     json.write(report);
     return 1;
   }
-  const size_t rewritten = graph.nodes.size();
-  const Target target = targets_of(options)[0];
-  const Plan known = read_known_choices(options, {&target, 1});
-  const BuiltEngine built = plan(fuse(std::move(graph), options, &notes), target, options, &known);
-  check_use(known, {&built.record, 1}, options);
-  const Engine& engine = built.engine;
-  clear_progress();
+  const Engine& engine = *check.engine;
   report["steps"] = steps_json(engine);
   report["ways"] = count_ways(engine);
-  if (reasons) report["reasons"] = notes.reasons;
+  if (reasons) report["reasons"] = check.notes.reasons;
   json.write(report);
   if (!json.leaves_text()) return 0;
   print_operators(engine);
   print_regions(engine);
   if (reasons) {
     print_to(stdout, "What was left as it is, and why:\n");
-    if (notes.reasons.empty()) print_to(stdout, "  nothing\n");
-    for (const std::string& reason : notes.reasons) print_to(stdout, "  {}\n", reason);
+    if (check.notes.reasons.empty()) print_to(stdout, "  nothing\n");
+    for (const std::string& reason : check.notes.reasons) print_to(stdout, "  {}\n", reason);
     print_to(stdout, "\n");
   }
   const auto ways = count_ways(engine);
-  print_to(stdout, "{} nodes, {} after the passes, {} steps: {} generated, {} library, {} interpreter.\n", nodes,
-           rewritten, engine.steps.size(), ways.at("generated"), ways.at("library"), ways.at("interpreter"));
+  print_to(stdout, "{} nodes, {} after the passes, {} steps: {} generated, {} library, {} interpreter.\n", check.nodes,
+           check.nodes_rewritten, engine.steps.size(), ways.at("generated"), ways.at("library"),
+           ways.at("interpreter"));
   if (ways.at("interpreter") > 0) {
     print_to(stdout, "warning: the interpreter is slow; the list of steps says why it runs\n");
   }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/check_model.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "driver/record_use.h"
+#include "graph/op_def.h"
+
+namespace graft {
+namespace {
+
+std::string full_name(const Node& node) { return node.domain.empty() ? node.op : node.domain + "." + node.op; }
+
+/// Why a node cannot run, or nothing.
+std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
+  if (!find_op(node.domain, node.op)) return fmt::format("Graft has no definition of {}", full_name(node));
+  for (const ValueId input : node.inputs) {
+    if (input != kNoValue && !graph.value(input).shape) {
+      return fmt::format("the rank of its input '{}' is unknown: give --shapes", graph.value(input).name);
+    }
+  }
+  try {
+    define(node, graph);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ModelCheck check_model(const ModelSource& source, const CompileOptions& options) {
+  ModelCheck check;
+  Graph graph = import_model(source, options);
+  check.nodes = graph.nodes.size();
+  rewrite(graph, options, &check.notes);
+  check.nodes_rewritten = graph.nodes.size();
+  for (const Node& node : graph.nodes) {
+    if (auto reason = obstacle(node, graph)) check.obstacles.push_back({node.name, full_name(node), *reason});
+  }
+  if (!check.obstacles.empty()) return check;
+  const Target target = targets_of(options)[0];
+  const Plan known = read_known_choices(options, {&target, 1});
+  BuiltEngine built = plan(fuse(std::move(graph), options, &check.notes), target, options, &known);
+  check_use(known, {&built.record, 1}, options);
+  check.engine = std::move(built.engine);
+  return check;
+}
+
+}  // namespace graft
