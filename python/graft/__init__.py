@@ -7,17 +7,19 @@
 """
 
 import atexit
+import threading
 
 from . import _graft
 from .bench import bench
-from .compiling import compile, load
+from .compiling import check, compile, load
 from .engine import Axis, Engine, Session, StepTime, Value
 from .errors import (BY_STATUS, CancelledError, DeviceError, Error, InternalError, InvalidArgumentError,
                      InvalidModelError, OutOfMemoryError, UnsupportedError)
 
 _graft.set_error_classes(BY_STATUS)
+_graft.set_main_thread(threading.main_thread().ident or 0)
 atexit.register(_graft.end_of_interpreter)
 __version__ = _graft.version()
 __all__ = ["Axis", "CancelledError", "DeviceError", "Engine", "Error", "InternalError", "InvalidArgumentError",
            "InvalidModelError", "OutOfMemoryError", "Session", "StepTime", "UnsupportedError", "Value", "bench",
-           "compile", "load"]
+           "check", "compile", "load"]

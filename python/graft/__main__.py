@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 
-def main():
+def main() -> None:
     """Becomes the command."""
     program = pathlib.Path(__file__).parent / "bin" / "graft"
     if not program.exists():

@@ -1,21 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From models to engines."""
+"""From models and plans to engines."""
 
+from __future__ import annotations
+
+import json
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from . import _graft, logs
 from .engine import Engine
 from .errors import InvalidArgumentError
 from .progress import Bar
 
+Progress = bool | Callable[[str, str, int, int], Any] | None
+Choices = list[tuple[str, str]]
 
-def compile(model, *, dims=None, shapes=None, device="cpu", precision="fp32", tune="fast", threads=0, target=None,
-            disable=(), record=None, progress=None, directory=None, **options):
+
+def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
+            shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", precision: str = "fp32",
+            tune: str = "fast", threads: int = 0, target: str | None = None, disable: str | Iterable[str] = (),
+            record: str | os.PathLike[str] | None = None, progress: Progress = None,
+            directory: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
     """Compiles an ONNX model for this machine.
 
     model      a path, the file's bytes, or an onnx.ModelProto
-    dims       sizes of the model's named dimensions: {"batch": 8} fixes one, {"batch": (1, 8, 64)} is a range with the
-               usual size in the middle, and one engine serves all of it
+    dims       sizes of the model's named dimensions, in elements: {"batch": 8} fixes one, {"batch": (1, 8, 64)} is a
+               range with the usual size in the middle, and one engine serves all of it
     shapes     shapes of inputs: {"x": (1, 3, 224, 224)}, or three of them (smallest, usual, largest)
     device     "cpu", "cuda" or "cuda:1": what runs the engine
     precision  "fp32", "tf32" (GPUs), "fp16", "bf16": inputs and outputs keep the model's types
@@ -26,10 +37,100 @@ def compile(model, *, dims=None, shapes=None, device="cpu", precision="fp32", tu
     record     a file with choices made before
     progress   True draws a bar; or a function of (stage, step, done, total), which stops with False
     directory  where a model in memory has its external data; without it external data is refused
+    options    any other choice of the command line: deadline=60 (seconds), mode="interpret" ...
 
     Ctrl-C stops it. Raises graft.Error of the kind that fits, naming the node, the cause and the remedy.
     """
-    choices = [("device", device), ("precision", precision), ("tune", tune), ("threads", str(int(threads)))]
+    choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
+    with Reporting(progress) as report:
+        path, data = source_of(model, directory)
+        if data is None:
+            return Engine(_graft.compile_file(str(path), choices, report), device)
+        return Engine(_graft.compile_bytes(data, path, choices, report), device)
+
+
+def check(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
+          shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", precision: str = "fp32",
+          tune: str = "fast", threads: int = 0, target: str | None = None, disable: str | Iterable[str] = (),
+          record: str | os.PathLike[str] | None = None, progress: Progress = None,
+          directory: str | os.PathLike[str] | None = None, **options: Any) -> list[dict[str, Any]]:
+    """Whether and how a model would run: what `graft check` says, as records for `pandas.DataFrame`.
+
+    A record for each step, in order: step (its number), node, operators (joined by +), way ("generated", "library",
+    "interpreter", "host", "none") and reason (why the interpreter runs it, else empty). Where nodes cannot run there is
+    a record for each of those instead: step None, way "cannot run" and the reason. The arguments are compile()'s.
+    """
+    choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
+    with Reporting(progress) as report:
+        path, data = source_of(model, directory)
+        answer = json.loads(_graft.check(path, data, choices, report))
+    records = [{"step": None, "node": each["node"], "operators": each["operator"], "way": "cannot run",
+                "reason": each["reason"]} for each in answer["obstacles"]]
+    for number, step in enumerate(answer["steps"]):
+        lost = step["candidates"] if step["way"] == "interpreter" else []
+        reason = "; ".join(f"not {each['name']}: {each['reason']}" for each in lost)
+        records.append({"step": number, "node": step["name"], "operators": " + ".join(step["operators"]),
+                        "way": step["way"], "reason": reason})
+    return records
+
+
+def load(plan: Any, device: str = "cpu", *, threads: int = 0, copy_weights: bool = False) -> Engine:
+    """Loads a plan: a path, or the bytes of one. Nothing is compiled where the kernel cache has its kernels.
+
+    device        "cpu", "cuda" or "cuda:1"
+    threads       of the processor; 0: as many as the plan was made for, and no more than this process may use
+    copy_weights  take the weights into memory, so that the file may change afterwards; otherwise they stay in the file,
+                  shared with other processes, and the file must only be replaced by renaming another over it
+
+    Raises InvalidModelError for a file that is no plan or damaged, DeviceError where it cannot be read.
+    """
+    choices = [("device", device), ("threads", str(int(threads)))]
+    with Reporting(None):
+        if isinstance(plan, (bytes, bytearray, memoryview)):
+            return Engine(_graft.load_bytes(bytes(plan), choices), device)
+        if not isinstance(plan, (str, os.PathLike)):
+            raise InvalidArgumentError(f"a {type(plan).__name__} is no plan: give a path, or the bytes of one")
+        choices.append(("weights", "copied" if copy_weights else "mapped"))
+        return Engine(_graft.load_file(os.fspath(plan), choices), device)
+
+
+class Reporting:
+    """What is told while a call goes on: progress, and messages to `logging`."""
+
+    def __init__(self, progress: Progress) -> None:
+        if progress not in (True, False, None) and not callable(progress):
+            raise InvalidArgumentError(f"progress is {progress!r}: give True, or a function of "
+                                       "(stage, step, done, total)")
+        self.bar = Bar() if progress is True else None
+        self.report = self.bar or progress or None
+
+    def __enter__(self) -> Callable[[str, str, int, int], Any] | None:
+        logs.follow_level()
+        return self.report  # type: ignore[return-value]
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar:
+            self.bar.close()
+        logs.pass_on()
+
+
+def source_of(model: Any, directory: str | os.PathLike[str] | None) -> tuple[str | None, bytes | None]:
+    """(path, None) of a file, or (folder of external data, bytes)."""
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model), None
+    if hasattr(model, "SerializeToString"):
+        model = model.SerializeToString()
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return None if directory is None else os.fspath(directory), bytes(model)
+    raise InvalidArgumentError(f"a {type(model).__name__} is no model: give a path, bytes or an onnx.ModelProto")
+
+
+def choices_of(dims: Mapping[str, int | Sequence[int]] | None, shapes: Mapping[str, Sequence[Any]] | None, device: str,
+               precision: str, tune: str, threads: int, target: str | None, disable: str | Iterable[str],
+               record: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Choices:
+    """The arguments as options of the C interface."""
+    choices = [("device", str(device)), ("precision", str(precision)), ("tune", str(tune)),
+               ("threads", str(whole("threads", threads)))]
     choices += [("dim", f"{name}={range_text(name, size)}") for name, size in (dims or {}).items()]
     for name, shape in (shapes or {}).items():
         choices += shape_choices(name, shape)
@@ -40,55 +141,33 @@ def compile(model, *, dims=None, shapes=None, device="cpu", precision="fp32", tu
         choices.append(("target", target))
     if record:
         choices.append(("record", os.fspath(record)))
-    choices += [(key.replace("_", "-"), str(value)) for key, value in options.items()]
-    bar = Bar() if progress is True else None
-    logs.follow_level()
+    return choices + [(key.replace("_", "-"), str(value)) for key, value in options.items()]
+
+
+def whole(name: str, number: Any) -> int:
+    """A whole number, of numpy's types too."""
     try:
-        handle = start(model, directory, choices, bar or progress or None)
-    finally:
-        if bar:
-            bar.close()
-        logs.pass_on()
-    return Engine(handle, device)
+        return int(number.__index__())
+    except (AttributeError, TypeError):
+        raise InvalidArgumentError(f"{name} is {number!r}: give a whole number") from None
 
 
-def start(model, directory, choices, progress):
-    """Hands the model to the extension in the form that it comes in."""
-    if isinstance(model, (str, os.PathLike)):
-        return _graft.compile_file(os.fspath(model), choices, progress)
-    if hasattr(model, "SerializeToString"):
-        model = model.SerializeToString()
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return _graft.compile_bytes(bytes(model), None if directory is None else os.fspath(directory), choices,
-                                    progress)
-    raise InvalidArgumentError(f"a {type(model).__name__} is no model: give a path, bytes or an onnx.ModelProto")
-
-
-def range_text(name, size):
+def range_text(name: str, size: Any) -> str:
     """`8`, or `1:8:64`."""
-    if isinstance(size, int):
-        return str(size)
-    sizes = tuple(size)
-    if len(sizes) != 3 or not all(isinstance(each, int) for each in sizes):
+    if hasattr(size, "__index__"):
+        return str(whole(f"dims['{name}']", size))
+    sizes = tuple(size) if isinstance(size, Sequence) else ()
+    if len(sizes) != 3 or not all(hasattr(each, "__index__") for each in sizes):
         raise InvalidArgumentError(f"dims['{name}'] is {size!r}: give a number, or (smallest, usual, largest)")
-    return ":".join(map(str, sizes))
+    return ":".join(str(whole(name, each)) for each in sizes)
 
 
-def shape_choices(name, shape):
+def shape_choices(name: str, shape: Any) -> Choices:
     """The options for one input's shape."""
-    shape = tuple(shape)
-    if all(isinstance(size, int) for size in shape):
+    shape = tuple(shape) if isinstance(shape, Sequence) else (None,)
+    if all(hasattr(size, "__index__") for size in shape):
         return [("shape", f"{name}:{'x'.join(map(str, shape))}")]
-    if len(shape) != 3:
+    if len(shape) != 3 or not all(isinstance(each, Sequence) for each in shape):
         raise InvalidArgumentError(f"shapes['{name}'] is {shape!r}: give one, or three (smallest, usual, largest)")
     return [(key, f"{name}:{'x'.join(map(str, each))}") for key, each in
             zip(("min-shape", "opt-shape", "max-shape"), shape)]
-
-
-def load(path, device="cpu"):
-    """Loads a plan; nothing is compiled where the kernel cache has its kernels."""
-    logs.follow_level()
-    try:
-        return Engine(_graft.load(os.fspath(path), device), device)
-    finally:
-        logs.pass_on()

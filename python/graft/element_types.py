@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Element types: ONNX's numbers, numpy's types, and those that only ml_dtypes has."""
 
+from __future__ import annotations
+
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +23,7 @@ NATIVE = frozenset(("float32", "uint8", "int8", "uint16", "int16", "int32", "int
 
 
 @functools.lru_cache(maxsize=None)
-def numpy_type(name):
+def numpy_type(name: str) -> np.dtype[Any]:
     """The numpy type of that name; those beyond numpy's own come from ml_dtypes, which must then be installed."""
     if name in NATIVE:
         return np.dtype(name)
@@ -28,10 +31,11 @@ def numpy_type(name):
         import ml_dtypes
     except ImportError as error:
         raise ImportError(f"elements of type {name} need the package ml_dtypes: pip install ml_dtypes") from error
-    return np.dtype(getattr(ml_dtypes, name))
+    kind: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return kind
 
 
-def to_raw(array):
+def to_raw(array: np.ndarray[Any, Any]) -> Any:
     """A numpy array as the extension takes it: itself, or (unsigned integers, the number of the type that they stand
     for, and the shape where elements share bytes)."""
     name = array.dtype.name
@@ -42,29 +46,31 @@ def to_raw(array):
     return array.view(np.uint16 if array.dtype.itemsize == 2 else np.uint8), NUMBERS[name], None
 
 
-def from_raw(result, name):
+def from_raw(result: Any, name: str) -> Any:
     """A new output as the extension gives it -> an array of that type."""
     if name in NATIVE or name == "str":
         return result
     if name in PER_BYTE:
-        return unpack(*result, name)
+        packed, shape = result
+        return unpack(packed, shape, name)
     return result.view(numpy_type(name))
 
 
-def bits_of(name):
+def bits_of(name: str) -> int:
     """Bits of an element that shares its byte."""
     return 8 // PER_BYTE[name]
 
 
-def pack(array, name):
+def pack(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     """One element a byte, as ml_dtypes keeps them -> elements that share bytes, in a row."""
     per_byte, bits = PER_BYTE[name], bits_of(name)
     flat = np.ascontiguousarray(array).view(np.uint8).reshape(-1) & ((1 << bits) - 1)
     flat = np.concatenate([flat, np.zeros(-len(flat) % per_byte, np.uint8)]).reshape(-1, per_byte)
-    return np.bitwise_or.reduce(flat << (np.arange(per_byte, dtype=np.uint8) * bits), axis=1).astype(np.uint8)
+    packed: np.ndarray[Any, Any] = np.bitwise_or.reduce(flat << (np.arange(per_byte, dtype=np.uint8) * bits), axis=1)
+    return packed.astype(np.uint8)
 
 
-def unpack(packed, shape, name):
+def unpack(packed: np.ndarray[Any, Any], shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
     """The reverse of `pack`, in ml_dtypes' type."""
     per_byte, bits = PER_BYTE[name], bits_of(name)
     count = int(np.prod(shape, dtype=np.int64))
@@ -73,4 +79,5 @@ def unpack(packed, shape, name):
     if name.startswith("int"):  # ml_dtypes keeps signed elements sign-extended
         sign = np.uint8(1 << (bits - 1))
         flat = ((flat ^ sign).astype(np.int16) - int(sign)).astype(np.int8).view(np.uint8)
-    return flat.view(numpy_type(name)).reshape(shape)
+    elements: np.ndarray[Any, Any] = flat.view(numpy_type(name))
+    return elements.reshape(shape)

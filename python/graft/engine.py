@@ -1,30 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines and sessions."""
 
+from __future__ import annotations
+
 import collections
 import json
+import os
 import sys
-import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _graft, element_types, logs
 from .errors import InvalidArgumentError
 
-Axis = collections.namedtuple("Axis", "size text min opt max")
-StepTime = collections.namedtuple("StepTime", "name begin_us end_us")
+# An array: numpy's, or anything with __dlpack__ and __dlpack_device__ (torch, CuPy, JAX).
+Array = Any
 
 
-class Value(collections.namedtuple("Value", "name dtype shape axes")):
-    """An input or output of an engine. `shape`: a number for each fixed axis, and the text of a symbolic one (`batch`,
-    `2*length`); `axes`: the same with the ranges that the engine was compiled for."""
+class Axis(NamedTuple):
+    """An axis of an input or output, in elements."""
 
-    @classmethod
-    def of(cls, name, number, axes):
-        """From what the extension tells."""
-        axes = tuple(Axis(*axis) for axis in axes)
-        shape = tuple(axis.size if axis.size >= 0 else axis.text for axis in axes)
-        return cls(name, element_types.NAMES[number], shape, axes)
+    size: int  #: -1 when it depends on the run
+    text: str  #: `384`, `batch`, `2*length`
+    min: int  #: of a symbol, as the engine was compiled
+    opt: int
+    max: int  #: 0: unbounded
+
+
+class StepTime(NamedTuple):
+    """When a step of a profiled run began and ended, in microseconds from the run's start."""
+
+    name: str
+    begin_us: float
+    end_us: float
+
+
+class Value(NamedTuple):
+    """An input or output of an engine. `dtype`: the element type, as numpy and ml_dtypes spell it. `shape`: a number
+    for each fixed axis, and the text of a symbolic one (`batch`, `2*length`); `axes`: the same with the ranges that the
+    engine was compiled for."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    axes: tuple[Axis, ...]
+
+
+def value_of(name: str, number: int, axes: Iterable[tuple[int, str, int, int, int]]) -> Value:
+    """From what the extension tells."""
+    listed = tuple(Axis(*axis) for axis in axes)
+    shape = tuple(axis.size if axis.size >= 0 else axis.text for axis in listed)
+    return Value(name, element_types.NAMES[number], shape, listed)
 
 
 class Engine:
@@ -38,82 +66,104 @@ class Engine:
     that the first input came from, on the same device.
     """
 
-    def __init__(self, handle, device="cpu"):
+    def __init__(self, handle: _graft.Engine, device: str = "cpu") -> None:
         self._handle = handle
         self.device = device
-        self.inputs = tuple(Value.of(*value) for value in handle.inputs())
-        self.outputs = tuple(Value.of(*value) for value in handle.outputs())
-        self._free = []  # sessions of calls that have ended
-        self._lock = threading.Lock()
+        self.inputs: tuple[Value, ...] = tuple(value_of(*value) for value in handle.inputs())
+        self.outputs: tuple[Value, ...] = tuple(value_of(*value) for value in handle.outputs())
+        self._any_target: list[Array | None] = [None] * len(self.outputs)
+        self._free: list[Session] = []  # sessions of calls that have ended; its own methods are safe between threads
 
-    def __call__(self, *arrays):
-        """Runs once. Takes the inputs in order; gives the output, or a tuple where there are several."""
+    def __call__(self, *arrays: Array) -> Any:
+        """Runs once. Takes the inputs in order; gives the output, or a tuple where there are several.
+
+        Raises InvalidArgumentError for a wrong number of arrays, and for types, shapes and devices that are not the
+        engine's; KeyboardInterrupt when Ctrl-C comes during the run, which then ends within milliseconds."""
         if len(arrays) != len(self.inputs):
             raise InvalidArgumentError(f"the engine has {len(self.inputs)} inputs "
                                        f"({', '.join(value.name for value in self.inputs)}), {len(arrays)} were given")
-        with _Borrowed(self) as session:
-            results = session.run_in_order(list(arrays), [None] * len(self.outputs))
+        session = self._take()
+        try:
+            results = session.run_in_order(arrays, self._any_target)
+        finally:
+            self._free.append(session)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def run(self, feeds, outputs=None):
+    def run(self, feeds: Mapping[str, Array], outputs: Iterable[str] | Mapping[str, Array] | None = None
+            ) -> dict[str, Any]:
         """Runs once, by name: {input: array} -> {output: array}.
 
         `outputs`: names of those that are wanted (default: all), or {name: array} to write results into arrays of the
-        caller's, which must have the right type and shape and may have any strides."""
-        with _Borrowed(self) as session:
+        caller's, which must have the right type and shape and may have any strides. Raises as a call does."""
+        session = self._take()
+        try:
             return session.run(feeds, outputs)
+        finally:
+            self._free.append(session)
 
-    def save(self, path):
-        """Writes a plan, which `graft.load` and the command `graft` read; the file is replaced whole or not at all."""
-        self._handle.save(str(path))
+    def output_shapes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int | None, ...]]:
+        """The shapes of the outputs for inputs of these shapes, before a run: {input: shape} -> {output: shape}, in
+        elements. None stands for an axis that the values of tensors decide. Raises InvalidArgumentError for shapes that
+        a run would refuse."""
+        check_names(shapes, [value.name for value in self.inputs])
+        found = self._handle.output_shapes([[int(size) for size in shapes[value.name]] for value in self.inputs])
+        return {value.name: tuple(None if size < 0 else size for size in shape)
+                for value, shape in zip(self.outputs, found)}
 
-    def describe(self):
-        """What was planned: target, options, ways of the steps, candidates with their times and reasons."""
-        return json.loads(self._handle.describe())
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a plan, which `graft.load` and the command `graft` read; the file is replaced whole or not at all.
+        Raises DeviceError where it cannot be written."""
+        self._handle.save(os.fspath(path))
 
-    def profile(self, feeds=None, runs=10):
-        """Times of the steps, as records for `pandas.DataFrame`: name, way, microseconds (median of `runs` runs).
+    def describe(self) -> dict[str, Any]:
+        """What was planned: target, options, ways of the steps, candidates with their times (milliseconds) and
+        reasons."""
+        return dict(json.loads(self._handle.describe()))
+
+    def profile(self, feeds: Mapping[str, Array] | None = None, runs: int = 10) -> list[dict[str, Any]]:
+        """Times of the steps, as records for `pandas.DataFrame`: step, name, operators, way, microseconds (median of
+        `runs` runs).
 
         `feeds`: {input: array}; default: random inputs of the usual sizes."""
         from .bench import random_feeds
         feeds = feeds or random_feeds(self)
-        session = Session(self)
-        session.profiling = True
-        durations = collections.defaultdict(list)
-        for _ in range(runs + 1):
-            session.run(feeds)
-            for number, step in enumerate(session.step_times()):
-                durations[number, step.name].append(step.end_us - step.begin_us)
-        ways = {step["name"]: step["way"] for step in self.describe()["steps"]}
-        return [{"step": number, "name": name, "way": ways.get(name, ""), "microseconds": float(np.median(times[1:]))}
+        durations: dict[tuple[int, str], list[float]] = collections.defaultdict(list)
+        with Session(self) as session:
+            session.profiling = True
+            for _ in range(runs + 1):
+                session.run(feeds)
+                for number, step in enumerate(session.step_times()):
+                    durations[number, step.name].append(step.end_us - step.begin_us)
+        steps = {step["name"]: step for step in self.describe()["steps"]}
+        nothing = {"way": "", "operators": []}
+        return [{"step": number, "name": name, "operators": " + ".join(steps.get(name, nothing)["operators"]),
+                 "way": steps.get(name, nothing)["way"], "microseconds": float(np.median(times[1:]))}
                 for (number, name), times in durations.items()]
 
-    def __reduce__(self):
+    def _take(self) -> Session:
+        """A session of the engine's own for one call; calls at the same time get different ones."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return Session(self)
+
+    def __reduce__(self) -> Any:
         raise TypeError("an engine cannot be pickled: save() it and load the plan in the other process")
 
-    def __repr__(self):
-        def text(values):
+    def __repr__(self) -> str:
+        def text(values: tuple[Value, ...]) -> str:
             return ", ".join(f"{value.name}: {value.dtype}[{', '.join(map(str, value.shape))}]" for value in values)
         return f"<graft.Engine ({text(self.inputs)}) -> ({text(self.outputs)}) on {self.device}>"
 
 
-class _Borrowed:
-    """A session of the engine's own for one call; calls at the same time get different ones."""
-
-    def __init__(self, engine):
-        self.engine = engine
-
-    def __enter__(self):
-        with self.engine._lock:
-            free = self.engine._free
-            self.session = free.pop() if free else None
-        if self.session is None:
-            self.session = Session(self.engine)
-        return self.session
-
-    def __exit__(self, *_):
-        with self.engine._lock:
-            self.engine._free.append(self.session)
+def check_names(given: Iterable[str], names: list[str]) -> None:
+    """Raises where inputs are missing, or others are given."""
+    missing = [name for name in names if name not in given]
+    unknown = [name for name in given if name not in names]
+    if missing or unknown:
+        raise InvalidArgumentError(
+            f"inputs {', '.join(missing)} are missing" if missing else
+            f"there is no input {', '.join(map(repr, unknown))}; the engine takes {', '.join(names)}")
 
 
 class Session:
@@ -125,27 +175,26 @@ class Session:
     default: torch's or CuPy's current stream where inputs are theirs.
     """
 
-    def __init__(self, engine, threads=0, stream=None):
+    def __init__(self, engine: Engine, threads: int = 0, stream: Any = None) -> None:
         self.engine = engine
         self._session = _graft.Session(engine._handle, threads)
-        self._stream = None
+        self._stream: int | None = None
         self._fixed_stream = stream is not None
         self._input_names = [value.name for value in engine.inputs]
         self._output_names = [value.name for value in engine.outputs]
-        self._raw_outputs = [value.dtype not in element_types.NATIVE for value in engine.outputs]
+        self._any_raw_output = any(value.dtype not in element_types.NATIVE for value in engine.outputs)
         if stream is not None:
             self._use_stream(stream_number(stream))
 
-    def run(self, feeds, outputs=None):
-        """Runs once, by name; see Engine.run."""
-        missing = [name for name in self._input_names if name not in feeds]
-        unknown = [name for name in feeds if name not in self._input_names]
-        if missing or unknown:
-            raise InvalidArgumentError(
-                f"inputs {', '.join(missing)} are missing" if missing else
-                f"there is no input {', '.join(map(repr, unknown))}; the engine takes {', '.join(self._input_names)}")
-        given = outputs if isinstance(outputs, dict) else {}
-        wanted = list(self._output_names if outputs is None else outputs)
+    def run(self, feeds: Mapping[str, Array], outputs: Iterable[str] | Mapping[str, Array] | None = None
+            ) -> dict[str, Any]:
+        """Runs once, by name; see Engine.run. Raises InvalidArgumentError when the session is closed, or running in
+        another thread."""
+        if not isinstance(feeds, Mapping):
+            raise InvalidArgumentError(f"a {type(feeds).__name__} names no inputs: give {{input: array}}")
+        check_names(feeds, self._input_names)
+        given = outputs if isinstance(outputs, Mapping) else {}
+        wanted = self._output_names if outputs is None else [outputs] if isinstance(outputs, str) else list(outputs)
         for name in wanted:
             if name not in self._output_names:
                 raise InvalidArgumentError(f"there is no output '{name}'; the engine gives "
@@ -154,70 +203,80 @@ class Session:
         results = self.run_in_order([feeds[name] for name in self._input_names], targets)
         return {name: result for name, result in zip(self._output_names, results) if name in wanted}
 
-    def run_in_order(self, inputs, targets):
+    def run_in_order(self, inputs: Sequence[Array], targets: list[Array | None]) -> list[Any]:
         """Runs once: inputs in the engine's order; per output an array to write to, or None. Gives the list of them."""
         library = library_of(inputs[0]) if inputs else "numpy"
         if library == "numpy":
-            inputs = [array if type(array) is np.ndarray and array.dtype.char in NATIVE_CHARS else as_input(array)
-                      for array in inputs]
-            results = self._session.run(inputs, [raw_target(array) for array in targets], None)
-            results = [target if target is not None else result for target, result in zip(targets, results)]
+            given = [array if type(array) is np.ndarray and array.dtype.char in NATIVE_CHARS else as_input(array)
+                     for array in inputs]
+            raw = [None if array is None else raw_target(array) for array in targets]
+            results = self._session.run(given, raw, None)
+            results = [result if target is None else target for target, result in zip(targets, results)]
         else:
             if not self._fixed_stream:
                 self._use_stream(current_stream(library, inputs[0]))
-            results = self._session.run(inputs, targets, allocator(library, inputs[0]))
+            results = self._session.run(list(inputs), targets, allocator(library, inputs[0]))
         logs.pass_on()
-        if True in self._raw_outputs and library == "numpy":
+        if self._any_raw_output and library == "numpy":
             results = [element_types.from_raw(result, value.dtype) if target is None else result
                        for result, target, value in zip(results, targets, self.engine.outputs)]
         return results
 
-    def _use_stream(self, number):
+    def _use_stream(self, number: int | None) -> None:
         if number is not None and number != self._stream:
             self._session.set_stream(number)
             self._stream = number
 
-    def wait(self):
+    def wait(self) -> None:
         """On a GPU: returns when all runs have finished; raises what their kernels found wrong."""
         self._session.wait()
 
-    def set_memory_limit(self, limit):
+    def cancel(self) -> None:
+        """Ends the run that is going on in another thread, which raises CancelledError there within milliseconds; what
+        its outputs hold is undefined. Does nothing between runs."""
+        self._session.cancel()
+
+    def set_deadline(self, seconds: float) -> None:
+        """The most seconds that each following run may take before it raises CancelledError; 0: as long as it needs."""
+        self._session.set_deadline(seconds)
+
+    def set_memory_limit(self, limit: int) -> None:
         """The most bytes that the session may hold beside the engine's constants; 0: no limit. A run that would need
         more raises OutOfMemoryError."""
         self._session.set_memory_limit(limit)
 
     @property
-    def arena_bytes(self):
+    def arena_bytes(self) -> int:
         """Bytes of the memory that intermediate results of the last run took."""
         return self._session.arena_bytes()
 
-    def _set_profiling(self, on):
+    def _set_profiling(self, on: bool) -> None:
         self._session.set_profiling(bool(on))
 
     profiling = property(None, _set_profiling, doc="Whether the following runs record the time of each step.")
 
-    def step_times(self):
+    def step_times(self) -> list[StepTime]:
         """Times of the steps of the last profiled run, in microseconds from its start."""
         return [StepTime(*row) for row in self._session.profile()]
 
-    def close(self):
+    def close(self) -> None:
         """Gives its memory back now; later calls raise InvalidArgumentError."""
         self._session.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise TypeError("a session cannot be pickled")
 
 
 NATIVE_CHARS = frozenset("fdeFD?" + "bhilqBHILQ")
 
 
-def library_of(array):
+def library_of(array: Array) -> str:
     """The package that an array comes from: `numpy`, `torch`, `cupy`, `jaxlib` ..."""
     if type(array) is np.ndarray:
         return "numpy"
@@ -225,7 +284,7 @@ def library_of(array):
     return name if hasattr(array, "__dlpack__") and not isinstance(array, np.ndarray) else "numpy"
 
 
-def as_input(array):
+def as_input(array: Array) -> Any:
     """Anything that numpy understands, as the extension takes it."""
     if hasattr(array, "__dlpack__") and not isinstance(array, (np.ndarray, np.generic)):
         return array
@@ -235,9 +294,9 @@ def as_input(array):
     return element_types.to_raw(converted)
 
 
-def raw_target(array):
+def raw_target(array: Array) -> Any:
     """A numpy array to write to, as the extension takes it."""
-    if array is None or type(array) is not np.ndarray or array.dtype.name in element_types.NATIVE:
+    if type(array) is not np.ndarray or array.dtype.name in element_types.NATIVE:
         return array
     raw = element_types.to_raw(array)
     if not isinstance(raw, tuple):
@@ -248,34 +307,32 @@ def raw_target(array):
     return raw[0]
 
 
-def stream_number(stream):
+def stream_number(stream: Any) -> int:
     """A CUDA stream's handle: of torch (`cuda_stream`), of CuPy (`ptr`), by CUDA's stream protocol, or a number."""
     if hasattr(stream, "__cuda_stream__"):
-        return stream.__cuda_stream__()[1]
+        return int(stream.__cuda_stream__()[1])
     for attribute in ("cuda_stream", "ptr"):
         if hasattr(stream, attribute):
             return int(getattr(stream, attribute))
     return int(stream)
 
 
-def current_stream(library, array):
+def current_stream(library: str, array: Array) -> int | None:
     """The stream that the library queues its work on now, or None."""
     if library == "torch" and array.is_cuda:
         # 0 is torch's name of the legacy default stream, which CUDA's own name is 1.
-        return sys.modules["torch"].cuda.current_stream(array.device).cuda_stream or 1
+        return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream) or 1
     if library == "cupy":
-        return sys.modules["cupy"].cuda.get_current_stream().ptr or 1
+        return int(sys.modules["cupy"].cuda.get_current_stream().ptr) or 1
     return None
 
 
-def allocator(library, like):
+def allocator(library: str, like: Array) -> Callable[[int, int, Any], Array] | None:
     """allocate(output, dtype, shape) that makes results beside an input of a library; None: numpy makes them."""
-    module = sys.modules.get(library)
+    module: Any = sys.modules.get(library)
     if library == "torch":
-        def allocate(_, number, shape):
-            name = {"float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}.get(
-                element_types.NAMES[number], element_types.NAMES[number])
-            return module.empty(shape, dtype=getattr(module, name), device=like.device)
+        def allocate(_: int, number: int, shape: Any) -> Array:
+            return module.empty(shape, dtype=getattr(module, element_types.NAMES[number]), device=like.device)
         return allocate
     if library == "cupy":
         return lambda _, number, shape: module.empty(shape, dtype=element_types.NAMES[number])

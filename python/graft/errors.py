@@ -35,7 +35,7 @@ class InternalError(Error):
 
 
 # graft_status of graft_c.h -> class
-BY_STATUS = {
+BY_STATUS: dict[int, type[Error]] = {
     1: InvalidModelError,
     2: InvalidArgumentError,
     3: UnsupportedError,

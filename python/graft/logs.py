@@ -12,7 +12,7 @@ LEVELS = {0: logging.ERROR, 1: logging.WARNING, 2: logging.INFO, 3: logging.DEBU
 STEPS, REASONS = 2, 3  # the library's levels that INFO and DEBUG show
 
 
-def follow_level():
+def follow_level() -> None:
     """Tells the library how much the logger wants to hear."""
     if LOGGER.isEnabledFor(logging.DEBUG):
         _graft.set_log_level(REASONS)
@@ -20,7 +20,7 @@ def follow_level():
         _graft.set_log_level(STEPS if LOGGER.isEnabledFor(logging.INFO) else 1)
 
 
-def pass_on():
+def pass_on() -> None:
     """Hands over what the library has said since the last time."""
     for level, message in _graft.take_messages():
         LOGGER.log(LEVELS.get(level, logging.DEBUG), "%s", message)

@@ -3,6 +3,7 @@
 
 import sys
 import time
+from typing import TextIO
 
 WIDTH = 24
 INTERVAL = 0.1  # seconds between two pictures of the bar
@@ -11,13 +12,13 @@ INTERVAL = 0.1  # seconds between two pictures of the bar
 class Bar:
     """Draws stages and steps over one line of a stream; in a notebook, where the stream is a cell's output, too."""
 
-    def __init__(self, stream=None):
+    def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
         self.start = time.monotonic()
         self.drawn = 0.0
         self.length = 0
 
-    def __call__(self, stage, step, done, total):
+    def __call__(self, stage: str, step: str, done: int, total: int) -> None:
         """What `progress` of compile() calls."""
         now = time.monotonic()
         if now - self.drawn < INTERVAL and done not in (0, total):
@@ -28,13 +29,13 @@ class Bar:
         count = f"{done}/{total} " if total else ""
         self.write(f"{stage:>7} [{bar:<{WIDTH}}] {count}{now - self.start:.1f} s {step}"[:110])
 
-    def write(self, text):
+    def write(self, text: str) -> None:
         """Replaces the line."""
         self.stream.write("\r" + text.ljust(self.length))
         self.stream.flush()
         self.length = len(text)
 
-    def close(self):
+    def close(self) -> None:
         """Ends the line."""
         if self.length:
             self.write(f"compiled in {time.monotonic() - self.start:.1f} s")

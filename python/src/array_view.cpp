@@ -71,7 +71,7 @@ ArrayView::ArrayView(nb::handle array, const std::string& name, int dtype, bool 
   } else if (nb::hasattr(array, "__dlpack__") && nb::hasattr(array, "__dlpack_device__")) {
     take_dlpack(array, name);
   } else {
-    refuse(name, std::string("a ") + Py_TYPE(array.ptr())->tp_name +
+    refuse(name, std::string("a ") + nb::type_name(array.type()).c_str() +
                      " is no array: give a numpy array, or anything with DLPack (a torch, CuPy or JAX tensor)");
   }
   if (dtype != 0) dtype_ = dtype;

@@ -12,6 +12,7 @@
 
 #include "failure.h"
 #include "host.h"
+#include "interrupt.h"
 #include "session.h"
 #include "without_gil.h"
 
@@ -75,15 +76,77 @@ Engine compile_bytes(nb::bytes model, const nb::object& directory, const Options
   return made(status, engine, error);
 }
 
-Engine load(const std::string& path, const std::string& device) {
+Engine load_file(const std::string& path, const Options& options) {
+  const std::vector<graft_option> list = as_options(options);
   graft_engine* engine = nullptr;
   graft_error error;
   graft_status status = GRAFT_OK;
   {
     const WithoutGil without_gil;
-    status = graft_load_on(path.c_str(), device.c_str(), &engine, &error);
+    status = graft_load_with(path.c_str(), list.data(), list.size(), &engine, &error);
   }
   return made(status, engine, error);
+}
+
+Engine load_bytes(nb::bytes plan, const Options& options) {
+  const std::vector<graft_option> list = as_options(options);
+  graft_engine* engine = nullptr;
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  {
+    const WithoutGil without_gil;
+    status = graft_load_bytes(plan.c_str(), plan.size(), list.data(), list.size(), &engine, &error);
+  }
+  return made(status, engine, error);
+}
+
+/// What graft_check's context is.
+struct Check {
+  PyObject* progress;
+  std::string answer;
+};
+
+/// The answer of graft_check for a file, or for bytes with the folder of their external data.
+std::string check_model(const nb::object& path, const nb::object& model, const Options& options,
+                        const nb::object& progress) {
+  const std::vector<graft_option> list = as_options(options);
+  const std::string name = path.is_none() ? "" : nb::cast<std::string>(path);
+  const nb::bytes bytes = model.is_none() ? nb::bytes("", 0) : nb::cast<nb::bytes>(model);
+  Check context{progress.ptr(), {}};
+  const auto tell = [](void* to, const char* stage, const char* step, int32_t done, int32_t total) {
+    return tell_python(static_cast<Check*>(to)->progress, stage, step, done, total);
+  };
+  const auto take = [](void* to, const char* json) { static_cast<Check*>(to)->answer = json; };
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  {
+    const WithoutGil without_gil;
+    status = graft_check(path.is_none() ? nullptr : name.c_str(), model.is_none() ? nullptr : bytes.c_str(),
+                         bytes.size(), list.data(), list.size(), tell, &context, take, &error);
+  }
+  check(status, error);
+  return context.answer;
+}
+
+/// The shapes of all outputs for inputs of these types and shapes, in the engine's order: -1 where values decide.
+nb::list output_shapes(const Engine& engine, const std::vector<std::vector<int64_t>>& shapes) {
+  std::vector<graft_tensor> inputs;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const graft_value_info* info = graft_engine_input(engine.handle.get(), i);
+    inputs.push_back({.dtype = info ? info->dtype : 0, .rank = static_cast<int32_t>(shapes[i].size()),
+                      .shape = shapes[i].data()});
+  }
+  nb::list results;
+  for (size_t output = 0; output < graft_engine_output_count(engine.handle.get()); ++output) {
+    const int32_t rank = graft_engine_output(engine.handle.get(), output)->rank;
+    std::vector<int64_t> shape(static_cast<size_t>(rank) + 1);  // one more: its address is never null
+    graft_error error;
+    check(graft_engine_output_shape(engine.handle.get(), inputs.data(), inputs.size(), output, shape.data(), &error),
+          error);
+    shape.pop_back();
+    results.append(nb::tuple(nb::cast(shape)));
+  }
+  return results;
 }
 
 void save(const Engine& engine, const std::string& path) {
@@ -141,6 +204,7 @@ NB_MODULE(_graft, module) {
   bind_failures(module);
   nb::class_<Engine>(module, "Engine")
       .def("save", save)
+      .def("output_shapes", output_shapes)
       .def("describe", [](const Engine& engine) { return graft_engine_describe(engine.handle.get()); })
       .def("inputs", [](const Engine& engine) {
         return describe_values(graft_engine_input_count(engine.handle.get()), engine.handle.get(), graft_engine_input);
@@ -154,7 +218,11 @@ NB_MODULE(_graft, module) {
   module.def("compile_file", compile_file, nb::arg("path"), nb::arg("options"), nb::arg("progress").none());
   module.def("compile_bytes", compile_bytes, nb::arg("model"), nb::arg("directory").none(), nb::arg("options"),
              nb::arg("progress").none());
-  module.def("load", load);
+  module.def("load_file", load_file);
+  module.def("load_bytes", load_bytes);
+  module.def("check", check_model, nb::arg("path").none(), nb::arg("model").none(), nb::arg("options"),
+             nb::arg("progress").none());
+  module.def("set_main_thread", set_main_thread);
   module.def("version", graft_version);
   module.def("compilation_count", graft_compilation_count);
   module.def("end_of_interpreter", end_of_interpreter);

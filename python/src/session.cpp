@@ -11,6 +11,7 @@
 
 #include "array_view.h"
 #include "failure.h"
+#include "interrupt.h"
 #include "without_gil.h"
 
 namespace nb = nanobind;
@@ -175,21 +176,40 @@ nb::list Session::run(const nb::list& inputs, const nb::list& outputs, const nb:
       if (!tensor.data && !given.empty()) tensor.device = given[0].device;
     }
   }
-  const graft_allocator allocator{allocate_output, &made};
-  graft_error error;
-  graft_status status = GRAFT_OK;
-  {
-    const WithoutGil without_gil;
-    status = graft_session_run(handle_.get(), given.data(), given.size(), wanted.data(), wanted.size(), &allocator,
-                               &error);
-  }
-  check(status, error);
+  run_once(given, wanted, {allocate_output, &made});
   nb::list results;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const nb::object target = outputs[i];
     results.append(target.is_none() ? as_array(std::move(made.made[i])) : target);
   }
   return results;
+}
+
+void Session::run_once(const std::vector<graft_tensor>& inputs, std::vector<graft_tensor>& outputs,
+                       const graft_allocator& allocator) {
+  for (;;) {
+    graft_error error;
+    graft_status status = GRAFT_OK;
+    bool interrupted = false;
+    {
+      const WithoutGil without_gil(handle_.get());
+      const InterruptScope scope(handle_.get());
+      status = graft_session_run(handle_.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(),
+                                 &allocator, &error);
+      interrupted = scope.interrupted();
+    }
+    if (status != GRAFT_CANCELLED || !interrupted) return check(status, error);
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    // A handler that raises nothing wants the run: it begins anew.
+  }
+}
+
+void Session::cancel() { graft_session_cancel(handle_.get()); }
+
+void Session::set_deadline(double seconds) {
+  const Use use(*this);
+  graft_error error;
+  check(graft_session_set_deadline(handle_.get(), seconds, &error), error);
 }
 
 void Session::set_stream(uintptr_t stream) {
@@ -236,8 +256,9 @@ uint64_t Session::arena_bytes() {
 void Session::close() {
   if (!handle_) return;
   const Use use(*this);
+  graft_session* const ended = handle_.release();  // while the GIL is held, as cancel() asks for it
   const WithoutGil without_gil;
-  handle_.reset();
+  graft_session_destroy(ended);
 }
 
 void bind_session(nb::module_& module) {
@@ -250,6 +271,8 @@ void bind_session(nb::module_& module) {
       .def("set_profiling", &Session::set_profiling)
       .def("profile", &Session::profile)
       .def("arena_bytes", &Session::arena_bytes)
+      .def("cancel", &Session::cancel)
+      .def("set_deadline", &Session::set_deadline)
       .def("close", &Session::close);
 }
 

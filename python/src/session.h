@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 
@@ -33,9 +34,15 @@ class Session {
   void set_profiling(bool on);
   nanobind::list profile();
   uint64_t arena_bytes();
+  /// Ends the run that is going on in another thread. Reads the handle with the GIL held, as close() takes it away.
+  void cancel();
+  void set_deadline(double seconds);
   void close();
 
  private:
+  /// Runs without the GIL; again when a signal ended the run and its handler raised nothing.
+  void run_once(const std::vector<graft_tensor>& inputs, std::vector<graft_tensor>& outputs,
+                const graft_allocator& allocator);
   /// Holds the session for one call; throws Failure when another thread has it, or when it is closed.
   class Use;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "without_gil.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -12,7 +13,7 @@ namespace {
 struct Calls {
   std::mutex mutex;
   std::condition_variable all_back;
-  int away = 0;
+  WithoutGil* first = nullptr;
   bool ending = false;
 };
 
@@ -23,11 +24,13 @@ Calls& calls() {
 
 }  // namespace
 
-WithoutGil::WithoutGil() {
+WithoutGil::WithoutGil(graft_session* running) : running_(running) {
   {
     const std::lock_guard lock(calls().mutex);
     if (calls().ending) throw Failure(GRAFT_CANCELLED, "the Python interpreter is ending");
-    ++calls().away;
+    next_ = calls().first;
+    if (next_) next_->previous_ = this;
+    calls().first = this;
   }
   state_ = PyEval_SaveThread();
 }
@@ -35,7 +38,9 @@ WithoutGil::WithoutGil() {
 WithoutGil::~WithoutGil() {
   PyEval_RestoreThread(state_);
   const std::lock_guard lock(calls().mutex);
-  if (--calls().away == 0) calls().all_back.notify_all();
+  (previous_ ? previous_->next_ : calls().first) = next_;
+  if (next_) next_->previous_ = previous_;
+  if (!calls().first) calls().all_back.notify_all();
 }
 
 void end_of_interpreter() {
@@ -43,7 +48,11 @@ void end_of_interpreter() {
   {
     std::unique_lock lock(calls().mutex);
     calls().ending = true;
-    calls().all_back.wait(lock, [] { return calls().away == 0; });
+    // Again and again, since a run that is about to begin cannot be ended yet.
+    while (calls().first) {
+      for (const WithoutGil* call = calls().first; call; call = call->next_) graft_session_cancel(call->running_);
+      calls().all_back.wait_for(lock, std::chrono::milliseconds(10));
+    }
   }
   PyEval_RestoreThread(state);
 }

@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include "graft/graft_c.h"
+
 namespace graft_python {
 
 /// Lets other Python threads run while it lives. When the interpreter ends, `end_of_interpreter` waits for all that
@@ -11,16 +13,20 @@ namespace graft_python {
 /// that has begun.
 class WithoutGil {
  public:
-  WithoutGil();
+  /// `running`: the session whose run this is, which is then ended rather than waited for.
+  explicit WithoutGil(graft_session* running = nullptr);
   ~WithoutGil();
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
 
  private:
+  friend void end_of_interpreter();
   PyThreadState* state_;
+  graft_session* running_;
+  WithoutGil *previous_ = nullptr, *next_ = nullptr;  ///< in the list of all that live
 };
 
-/// What `atexit` calls, with the GIL held: calls that go on are waited for, new ones are refused.
+/// What `atexit` calls, with the GIL held: runs that go on are ended, other calls waited for, new ones refused.
 void end_of_interpreter();
 
 }  // namespace graft_python

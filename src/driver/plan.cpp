@@ -2,9 +2,7 @@
 #include "driver/plan.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
-#include <new>
 #include <set>
 
 #include <fmt/format.h>

@@ -230,31 +230,57 @@ assert abs(mine - theirs).max() < 1e-5 and onnx.load("model.onnx")
                    env={**os.environ, "PYTHONPATH": str(BUILD / "python")})
 
 
-def test_an_interpreter_may_end_while_a_run_goes_on(tmp_path):
-    (tmp_path / "model.onnx").write_bytes(layer_model().SerializeToString())
-    program = """
-import threading, numpy, graft
-engine = graft.compile("model.onnx", tune="off")
-x = numpy.ones((60, 4), numpy.float32)
-def forever():
-    while True:
-        engine(x)
-for _ in range(3):
-    threading.Thread(target=forever, daemon=True).start()
-for _ in range(100):
-    engine(x)
-"""
-    for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=120, capture_output=True,
-                              text=True, env={**os.environ, "PYTHONPATH": str(BUILD / "python")}, check=False)
-        assert done.returncode == 0, done.stderr
+def test_a_plan_is_loaded_from_memory(engine, x, tmp_path):
+    engine.save(tmp_path / "plan.graft")
+    plan = (tmp_path / "plan.graft").read_bytes()
+    for form in (plan, bytearray(plan), memoryview(plan)):
+        np.testing.assert_array_equal(graft.load(form)(x), engine(x))
+    np.testing.assert_array_equal(graft.load(tmp_path / "plan.graft", threads=1, copy_weights=True)(x), engine(x))
+    with pytest.raises(graft.InvalidModelError, match="plan in memory"):
+        graft.load(plan[:-100])
+    with pytest.raises(graft.InvalidArgumentError, match="a int is no plan"):
+        graft.load(7)
+
+
+def test_output_shapes_are_known_before_a_run(engine):
+    assert engine.output_shapes({"x": (5, 4)}) == {"y": (5, 3)}
+    with pytest.raises(graft.InvalidArgumentError, match="axis 1 must be 4, 5 was given"):
+        engine.output_shapes({"x": (5, 5)})
+    with pytest.raises(graft.InvalidArgumentError, match="batch = 65"):
+        engine.output_shapes({"x": (65, 4)})
+    with pytest.raises(graft.InvalidArgumentError, match="x are missing"):
+        engine.output_shapes({})
+
+
+def test_output_shapes_leave_open_what_values_decide():
+    model = model_of([helper.make_node("NonZero", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["a", "b"])],
+                     [("y", TensorProto.INT64, [2, None])])
+    assert graft.compile(model, tune="off").output_shapes({"x": (3, 4)}) == {"y": (2, None)}
+
+
+def test_check_says_how_each_step_runs():
+    (record,) = graft.check(layer_model(), tune="off")
+    assert record == {"step": 0, "node": record["node"], "operators": "MatMul + Relu", "way": "generated", "reason": ""}
+
+
+def test_check_names_every_node_that_cannot_run():
+    nodes = [helper.make_node("Foo", ["x"], ["h"], name="first", domain="theirs"),
+             helper.make_node("Bar", ["h"], ["y"], name="second", domain="theirs")]
+    model = layer_model()
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    model.opset_import.append(helper.make_opsetid("theirs", 1))
+    records = graft.check(model.SerializeToString())
+    assert [record["node"] for record in records] == ["first", "second"]
+    assert {record["way"] for record in records} == {"cannot run"}
+    assert "theirs.Foo" in records[0]["reason"]
 
 
 def test_bench_and_profile_give_records(engine):
     record = graft.bench(engine, seconds=0.05, warmup=0.01)
     assert record["runs"] >= 3 and record["min_ms"] <= record["median_ms"] <= record["p99_ms"]
     (step, *_) = engine.profile(runs=2)
-    assert step["way"] == "generated" and step["microseconds"] > 0
+    assert step["way"] == "generated" and step["microseconds"] > 0 and step["operators"] == "MatMul + Relu"
 
 
 def test_the_command_is_inside():
