@@ -19,6 +19,7 @@ if(TARGET graft_onednn)
     list(APPEND onednn_users graft_onednn_tests)
   endif()
   graft_carry(DNNL::dnnl ${onednn_users})
+  install(FILES ${GRAFT_ONEDNN_NOTICES} DESTINATION ${CMAKE_INSTALL_DOCDIR}/onednn)
 endif()
 
 install(EXPORT graft-targets NAMESPACE graft:: FILE graft-targets.cmake

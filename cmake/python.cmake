@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Python package: the extension module beside the package's own files, importable from the build tree
-# (PYTHONPATH=build/python), and what a wheel takes (component `python`).
+# (PYTHONPATH=build/python), and what a wheel takes: component `python` is the extension, `python_runtime` all else.
 set(GRAFT_PYTHON AUTO CACHE STRING "The Python package: AUTO where Python's headers and nanobind are there, ON, OFF")
 if(NOT GRAFT_PYTHON OR GRAFT_SANITIZE OR GRAFT_FUZZ)
   return()
@@ -8,13 +8,9 @@ endif()
 if(NOT Python_EXECUTABLE AND EXISTS ${GRAFT_PYTHON_PREFIX}/bin/python)
   set(Python_EXECUTABLE ${GRAFT_PYTHON_PREFIX}/bin/python)  # the interpreter that the tests run in
 endif()
-find_package(Python 3.11 QUIET COMPONENTS Interpreter Development.Module)
-if(Python_FOUND AND NOT nanobind_ROOT)
-  execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT
-    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-endif()
-find_package(nanobind 3 QUIET CONFIG)
-if(NOT Python_FOUND OR NOT nanobind_FOUND)
+include(python_extension)
+graft_find_python()
+if(NOT graft_python_found)
   if(NOT GRAFT_PYTHON STREQUAL "AUTO")
     message(FATAL_ERROR "graft: the Python package needs Python's headers (python3-dev) and nanobind")
   endif()
@@ -23,12 +19,8 @@ if(NOT Python_FOUND OR NOT nanobind_FOUND)
 endif()
 
 set(package ${CMAKE_BINARY_DIR}/python/graft)
-file(GLOB python_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/src/*.cpp)
-nanobind_add_module(graft_python STABLE_ABI NB_STATIC ${python_sources})
-target_link_libraries(graft_python PRIVATE graft graft_warnings)
-target_compile_features(graft_python PRIVATE cxx_std_20)
-set_target_properties(graft_python PROPERTIES OUTPUT_NAME _graft LIBRARY_OUTPUT_DIRECTORY ${package}
-  INSTALL_RPATH "$ORIGIN/lib:$ORIGIN/../../lib")  # in a wheel, in the build tree
+graft_python_extension(graft_python graft)
+set_target_properties(graft_python PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package})
 add_dependencies(graft_python modules)
 
 # The build tree's package is the source's files, linked one by one beside the extension.
@@ -52,6 +44,23 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DI
 execute_process(COMMAND ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/python_metadata.py
   ${CMAKE_SOURCE_DIR}/python/pyproject.toml ${CMAKE_BINARY_DIR}/python COMMAND_ERROR_IS_FATAL ANY)
 
-install(TARGETS graft_python LIBRARY DESTINATION graft COMPONENT python EXCLUDE_FROM_ALL)
-install(TARGETS graft ${modules} LIBRARY DESTINATION graft/lib NAMELINK_SKIP COMPONENT python EXCLUDE_FROM_ALL)
-install(TARGETS graft_command RUNTIME DESTINATION graft/bin COMPONENT python EXCLUDE_FROM_ALL)
+set(runtime COMPONENT python_runtime EXCLUDE_FROM_ALL)
+install(TARGETS graft ${modules} LIBRARY DESTINATION graft/lib NAMELINK_SKIP ${runtime})
+install(TARGETS graft_command RUNTIME DESTINATION graft/bin ${runtime})
+install(FILES LICENSE THIRD_PARTY_NOTICES.md DESTINATION graft/licences ${runtime})
+install(FILES ${GRAFT_ONEDNN_NOTICES} DESTINATION graft/licences/onednn ${runtime})
+# What a Linux of any kind may lack goes along. A wheel holds no links: each library is a file of the name that the
+# loader asks for. PEP 600 says what every Linux has; the glibc that it takes is counted when a wheel is packed.
+list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE module_files)
+install(CODE "
+  set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/graft/lib\")
+  file(RENAME \"\${folder}/$<TARGET_FILE_NAME:graft>\" \"\${folder}/$<TARGET_SONAME_FILE_NAME:graft>\")
+  file(GET_RUNTIME_DEPENDENCIES EXECUTABLES $<TARGET_FILE:graft_command> LIBRARIES $<TARGET_FILE:graft> ${module_files}
+    RESOLVED_DEPENDENCIES_VAR found PRE_EXCLUDE_REGEXES
+    \"^(ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\\\\+\\\\+|libz)\\\\.so\")
+  foreach(library \${found})
+    get_filename_component(name \${library} NAME)
+    file(REAL_PATH \${library} file)
+    file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/graft/lib\" TYPE PROGRAM
+      RENAME \${name} FILES \${file})
+  endforeach()" ${runtime})

@@ -9,7 +9,8 @@ import subprocess
 # Part of every Linux with glibc, and bound to its kernel and loader: these never travel.
 GLIBC = re.compile(r"(linux-vdso|ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libresolv|libutil|libmvec)\.so")
 # The packages whose headers or archives are compiled into our binaries.
-COMPILED_IN = ("libspdlog-dev", "nlohmann-json3-dev", "libcli11-dev", "libflatbuffers-dev", "libgtest-dev")
+COMPILED_IN = ("llvm-19-dev", "libspdlog-dev", "nlohmann-json3-dev", "libcli11-dev", "libflatbuffers-dev",
+               "libgtest-dev")
 DOCUMENTATION = pathlib.Path("/usr/share/doc")
 
 

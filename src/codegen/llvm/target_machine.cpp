@@ -28,13 +28,14 @@ bool has_feature(const Target& target, std::string_view feature) {
   return all.find(",+" + std::string(feature) + ",") != std::string::npos;
 }
 
+/// The processors that src/target knows: what else LLVM was built for need not be linked.
 void initialize_once() {
   static std::once_flag once;
   std::call_once(once, [] {
-    llvm::InitializeAllTargetInfos();
-    llvm::InitializeAllTargets();
-    llvm::InitializeAllTargetMCs();
-    llvm::InitializeAllAsmPrinters();
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
   });
 }
 

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What somebody who installs the wheel relies on: packed from the build under test and installed into a virtual
+environment that has nothing but numpy, it imports, compiles the demo's network, computes what ONNX Runtime computes,
+and its command runs; all that is loaded lies inside, or is on the list of what every Linux has."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("GRAFT_BUILD", ROOT / "build")).resolve()
+SITE = pathlib.Path(sysconfig.get_path("purelib"))
+sys.path[:0] = [str(ROOT / "tools/wheel"), str(ROOT / "models")]
+
+import audit  # noqa: E402
+
+MODEL = """
+import numpy as np
+
+def mapped():
+    return {line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if ".so" in line}
+
+feeds = dict(np.load("feeds.npz"))
+before = mapped()  # Python's own and numpy's
+import graft
+
+engine = graft.compile("model.onnx", dims={"batch": (1, 2, 4), "length": (1, 16, 32)}, tune="off")
+results = engine.run(feeds)
+engine.save("model.graft")
+np.savez("results.npz", **graft.load("model.graft").run(feeds))
+assert all(np.isfinite(result).all() for result in results.values())
+ways = engine.describe()["ways"]
+assert ways["generated"] > 0 and ways["interpreter"] == 0, ways
+print(graft.__version__, graft.__file__)
+print(*sorted(mapped() - before), sep="\\n")
+"""
+
+
+def run(*command, **options):
+    """Runs a command and returns what it prints; its failure is the test's."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def write_model(folder):
+    """The demo's network, inputs for it, and what ONNX Runtime makes of them; gives that."""
+    import minilm
+    import numpy as np
+    import onnxruntime
+    os.symlink(minilm.cached_path(), folder / "model.onnx")
+    ids = np.random.default_rng(3).integers(1000, 2000, (2, 16))
+    feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    np.savez(folder / "feeds.npz", **feeds)
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
+    return dict(zip([output.name for output in session.get_outputs()], session.run(None, feeds)))
+
+
+def make_environment(folder, wheel):
+    """A virtual environment with the wheel in it, and numpy as it is here; gives its python."""
+    run(sys.executable, "-m", "venv", folder)
+    python = folder / "bin/python"
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", wheel)
+    place = pathlib.Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    for package in ("numpy", "numpy.libs"):
+        if (SITE / package).exists():
+            os.symlink(SITE / package, place / package)
+    return python
+
+
+def strangers(loaded, folder):
+    """The libraries that were loaded although they are neither the wheel's nor every Linux's."""
+    for path in map(pathlib.Path, loaded):
+        of_others = any(part in path.parts for part in ("numpy", "numpy.libs", "lib-dynload"))
+        if not of_others and not path.is_relative_to(folder) and not audit.SYSTEM.match(path.name):
+            yield str(path)
+
+
+def main():
+    """Packs, looks, installs and tries."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch).resolve()
+        name = "cp311" if sys.version_info[:2] == (3, 11) else "cp312-abi3"
+        print(run(sys.executable, ROOT / "tools/wheel/run.py", "--python", sys.executable, "--only", name, "-o", folder,
+                  env={**os.environ, "GRAFT_BUILD": str(BUILD)}), end="")
+        wheel, = folder.glob("graft_compiler-*.whl")
+        packed = time.monotonic()
+        expected = write_model(folder)
+        python = make_environment(folder / "environment", wheel)
+        clean = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(folder)}
+        version, *loaded = run(python, "-c", MODEL, cwd=folder, env=clean).splitlines()
+        if not pathlib.Path(version.split()[1]).is_relative_to(folder):
+            sys.exit(f"wheel: {version} is not the installed one")
+        if found := list(strangers(loaded, folder)):
+            sys.exit("wheel: these libraries of the system were loaded: " + ", ".join(found))
+        import numpy as np
+        for output, result in np.load(folder / "results.npz").items():
+            np.testing.assert_allclose(result, expected[output], atol=1e-4)
+        for command in (["graft", "--help"], ["graft", "run", "model.graft", "--input", "feeds.npz"]):
+            run(*command, cwd=folder, env=clean)
+        if version.split()[0] not in run("graft", "--version", cwd=folder, env=clean):
+            sys.exit("wheel: the command is of another version")
+    print(f"packed in {packed - start:.0f} s, installed and tried in {time.monotonic() - packed:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
