@@ -106,7 +106,7 @@ class Library:
 
     def new_outputs(self, session, inputs, names):
         """Runs once in memory of the session; gives an array like each output, by name."""
-        given, kept = _tensor_array(inputs)
+        given, kept = tensor_array(inputs)
         wanted, error = (Tensor * len(names))(), Error()
         for tensor, name in zip(wanted, names):
             tensor.name = name.encode()
@@ -118,8 +118,8 @@ class Library:
 
     def runner(self, session, inputs, outputs):
         """Gives a function that runs the session on fixed arrays, filling `outputs`."""
-        given, kept_given = _tensor_array(inputs)
-        wanted, kept_wanted = _tensor_array(outputs)
+        given, kept_given = tensor_array(inputs)
+        wanted, kept_wanted = tensor_array(outputs)
         call, results, error = self.library_.graft_session_run, list(outputs.values()), Error()
 
         def run():
@@ -219,7 +219,7 @@ class GraftPeer:
         return self.sessions_[key]
 
 
-def _tensor_array(arrays):
+def tensor_array(arrays):
     """Describes named arrays in the C layout; also returns what must outlive the description."""
     tensors, kept = (Tensor * len(arrays))(), []
     for tensor, (name, array) in zip(tensors, arrays.items()):

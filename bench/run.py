@@ -10,8 +10,9 @@
     python bench/run.py products --help        # products, convolutions, attention on a GPU: see products.py
 
 The parts are `peers`, `lengths` (one plan for all lengths against fixed ones), `targets` (plans made
-for a lesser machine) and `compile` (times and memory of compiling and loading). In the table of peers
-a ratio of 1 is the speed of the fastest, above 1 is faster; the other tables say what theirs is.
+for a lesser machine), `compile` (times and memory of compiling and loading) and `python` (what a call
+from Python costs). In the table of peers a ratio of 1 is the speed of the fastest, above 1 is faster;
+the other tables say what theirs is.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from rows import TOLERANCE, errors, processor, row_of
 # Before any runtime is loaded: OpenMP reads it once.
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 NOISE_LIMIT = 0.1
-PARTS = ("peers", "matmul", "lengths", "targets", "compile")
+PARTS = ("peers", "matmul", "lengths", "targets", "compile", "python")
 
 
 def parse_options():
@@ -217,6 +218,7 @@ def main():
     import graft_peer
     import lengths
     import peaks
+    import python_call
     import targets
     measured = peaks.measure(options.threads)
     print_machine(options.threads, measured)
@@ -225,7 +227,7 @@ def main():
     if "matmul" in options.only:
         more_rows, more_failed = measure_matmul(options, measured)
         rows, failed = rows + more_rows, failed + more_failed
-    own = {"lengths": lengths, "targets": targets, "compile": compile_times}
+    own = {"lengths": lengths, "targets": targets, "compile": compile_times, "python": python_call}
     for name, part in own.items():
         if name not in options.only:
             continue

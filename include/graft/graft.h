@@ -232,7 +232,7 @@ class Engine {
     }
     return values;
   }
-  /// The shape that output number `output` gets from inputs of these types and shapes, whose data is not read; -1 for an
+  /// The shape that output number `output` gets from inputs of these types and shapes (data is not read); -1 for an
   /// axis that the values of tensors decide. Throws Error as a run of such inputs would fail.
   std::vector<int64_t> output_shape(std::span<const TensorView> inputs, size_t output = 0) const {
     std::vector<graft_tensor> tensors;

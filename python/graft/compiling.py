@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from . import _graft, logs
+from . import _graft, arguments, logs
 from .engine import Engine
 from .errors import InvalidArgumentError
 from .progress import Bar
@@ -84,7 +84,7 @@ def load(plan: Any, device: str = "cpu", *, threads: int = 0, copy_weights: bool
 
     Raises InvalidModelError for a file that is no plan or damaged, DeviceError where it cannot be read.
     """
-    choices = [("device", device), ("threads", str(int(threads)))]
+    choices = [("device", str(device)), ("threads", str(arguments.whole("threads", threads)))]
     with Reporting(None):
         if isinstance(plan, (bytes, bytearray, memoryview)):
             return Engine(_graft.load_bytes(bytes(plan), choices), device)
@@ -98,7 +98,7 @@ class Reporting:
     """What is told while a call goes on: progress, and messages to `logging`."""
 
     def __init__(self, progress: Progress) -> None:
-        if progress not in (True, False, None) and not callable(progress):
+        if progress is not True and progress is not False and progress is not None and not callable(progress):
             raise InvalidArgumentError(f"progress is {progress!r}: give True, or a function of "
                                        "(stage, step, done, total)")
         self.bar = Bar() if progress is True else None
@@ -121,7 +121,7 @@ def source_of(model: Any, directory: str | os.PathLike[str] | None) -> tuple[str
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
     if isinstance(model, (bytes, bytearray, memoryview)):
-        return None if directory is None else os.fspath(directory), bytes(model)
+        return None if directory is None else arguments.path("directory", directory), bytes(model)
     raise InvalidArgumentError(f"a {type(model).__name__} is no model: give a path, bytes or an onnx.ModelProto")
 
 
@@ -130,44 +130,37 @@ def choices_of(dims: Mapping[str, int | Sequence[int]] | None, shapes: Mapping[s
                record: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Choices:
     """The arguments as options of the C interface."""
     choices = [("device", str(device)), ("precision", str(precision)), ("tune", str(tune)),
-               ("threads", str(whole("threads", threads)))]
-    choices += [("dim", f"{name}={range_text(name, size)}") for name, size in (dims or {}).items()]
-    for name, shape in (shapes or {}).items():
+               ("threads", str(arguments.whole("threads", threads)))]
+    choices += [("dim", f"{name}={range_text(name, size)}") for name, size in arguments.named("dims", dims).items()]
+    for name, shape in arguments.named("shapes", shapes).items():
         choices += shape_choices(name, shape)
-    names = [disable] if isinstance(disable, str) else list(disable)
-    if names:
-        choices.append(("disable", ",".join(names)))
-    if target:
-        choices.append(("target", target))
-    if record:
-        choices.append(("record", os.fspath(record)))
+    if listed := arguments.names("disable", disable):
+        choices.append(("disable", ",".join(listed)))
+    if target is not None:
+        choices.append(("target", str(target)))
+    if record is not None:
+        choices.append(("record", arguments.path("record", record)))
     return choices + [(key.replace("_", "-"), str(value)) for key, value in options.items()]
-
-
-def whole(name: str, number: Any) -> int:
-    """A whole number, of numpy's types too."""
-    try:
-        return int(number.__index__())
-    except (AttributeError, TypeError):
-        raise InvalidArgumentError(f"{name} is {number!r}: give a whole number") from None
 
 
 def range_text(name: str, size: Any) -> str:
     """`8`, or `1:8:64`."""
     if hasattr(size, "__index__"):
-        return str(whole(f"dims['{name}']", size))
+        return str(arguments.whole(f"dims['{name}']", size))
     sizes = tuple(size) if isinstance(size, Sequence) else ()
     if len(sizes) != 3 or not all(hasattr(each, "__index__") for each in sizes):
         raise InvalidArgumentError(f"dims['{name}'] is {size!r}: give a number, or (smallest, usual, largest)")
-    return ":".join(str(whole(name, each)) for each in sizes)
+    return ":".join(str(arguments.whole(f"dims['{name}']", each)) for each in sizes)
 
 
 def shape_choices(name: str, shape: Any) -> Choices:
     """The options for one input's shape."""
-    shape = tuple(shape) if isinstance(shape, Sequence) else (None,)
-    if all(hasattr(size, "__index__") for size in shape):
-        return [("shape", f"{name}:{'x'.join(map(str, shape))}")]
-    if len(shape) != 3 or not all(isinstance(each, Sequence) for each in shape):
+    def text(sizes: Any) -> str:
+        return f"{name}:{'x'.join(str(arguments.whole(name, size)) for size in sizes)}"
+
+    sizes = tuple(shape) if isinstance(shape, Sequence) else (None,)
+    if all(hasattr(size, "__index__") for size in sizes):
+        return [("shape", text(sizes))]
+    if len(sizes) != 3 or not all(isinstance(each, Sequence) for each in sizes):
         raise InvalidArgumentError(f"shapes['{name}'] is {shape!r}: give one, or three (smallest, usual, largest)")
-    return [(key, f"{name}:{'x'.join(map(str, each))}") for key, each in
-            zip(("min-shape", "opt-shape", "max-shape"), shape)]
+    return [(key, text(each)) for key, each in zip(("min-shape", "opt-shape", "max-shape"), sizes)]

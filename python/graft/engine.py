@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _graft, element_types, logs
+from . import _graft, arguments, element_types, logs
 from .errors import InvalidArgumentError
 
 # An array: numpy's, or anything with __dlpack__ and __dlpack_device__ (torch, CuPy, JAX).
@@ -106,7 +106,8 @@ class Engine:
         elements. None stands for an axis that the values of tensors decide. Raises InvalidArgumentError for shapes that
         a run would refuse."""
         check_names(shapes, [value.name for value in self.inputs])
-        found = self._handle.output_shapes([[int(size) for size in shapes[value.name]] for value in self.inputs])
+        found = self._handle.output_shapes([[arguments.whole(value.name, size) for size in shapes[value.name]]
+                                            for value in self.inputs])
         return {value.name: tuple(None if size < 0 else size for size in shape)
                 for value, shape in zip(self.outputs, found)}
 
@@ -177,7 +178,7 @@ class Session:
 
     def __init__(self, engine: Engine, threads: int = 0, stream: Any = None) -> None:
         self.engine = engine
-        self._session = _graft.Session(engine._handle, threads)
+        self._session = _graft.Session(engine._handle, arguments.whole("threads", threads, most=4096))
         self._stream: int | None = None
         self._fixed_stream = stream is not None
         self._input_names = [value.name for value in engine.inputs]
@@ -190,11 +191,9 @@ class Session:
             ) -> dict[str, Any]:
         """Runs once, by name; see Engine.run. Raises InvalidArgumentError when the session is closed, or running in
         another thread."""
-        if not isinstance(feeds, Mapping):
-            raise InvalidArgumentError(f"a {type(feeds).__name__} names no inputs: give {{input: array}}")
-        check_names(feeds, self._input_names)
+        check_names(arguments.named("feeds", feeds), self._input_names)
         given = outputs if isinstance(outputs, Mapping) else {}
-        wanted = self._output_names if outputs is None else [outputs] if isinstance(outputs, str) else list(outputs)
+        wanted = self._output_names if outputs is None else arguments.names("outputs", outputs)
         for name in wanted:
             if name not in self._output_names:
                 raise InvalidArgumentError(f"there is no output '{name}'; the engine gives "
@@ -238,12 +237,12 @@ class Session:
 
     def set_deadline(self, seconds: float) -> None:
         """The most seconds that each following run may take before it raises CancelledError; 0: as long as it needs."""
-        self._session.set_deadline(seconds)
+        self._session.set_deadline(arguments.seconds("the deadline", seconds))
 
     def set_memory_limit(self, limit: int) -> None:
         """The most bytes that the session may hold beside the engine's constants; 0: no limit. A run that would need
         more raises OutOfMemoryError."""
-        self._session.set_memory_limit(limit)
+        self._session.set_memory_limit(arguments.whole("the limit", limit))
 
     @property
     def arena_bytes(self) -> int:
@@ -288,7 +287,10 @@ def as_input(array: Array) -> Any:
     """Anything that numpy understands, as the extension takes it."""
     if hasattr(array, "__dlpack__") and not isinstance(array, (np.ndarray, np.generic)):
         return array
-    converted = np.asarray(array)
+    try:
+        converted = np.asarray(array)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"a {type(array).__name__} is no array: {error}") from None
     if converted.dtype == object:
         raise InvalidArgumentError(f"a {type(array).__name__} is no array: give numpy arrays or DLPack tensors")
     return element_types.to_raw(converted)
@@ -310,11 +312,11 @@ def raw_target(array: Array) -> Any:
 def stream_number(stream: Any) -> int:
     """A CUDA stream's handle: of torch (`cuda_stream`), of CuPy (`ptr`), by CUDA's stream protocol, or a number."""
     if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
+        return arguments.whole("stream", stream.__cuda_stream__()[1])
     for attribute in ("cuda_stream", "ptr"):
         if hasattr(stream, attribute):
-            return int(getattr(stream, attribute))
-    return int(stream)
+            return arguments.whole("stream", getattr(stream, attribute))
+    return arguments.whole("stream", stream)
 
 
 def current_stream(library: str, array: Array) -> int | None:

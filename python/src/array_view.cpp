@@ -108,9 +108,10 @@ void ArrayView::take_buffer(nb::handle array, const std::string& name, bool writ
 
 void ArrayView::take_dlpack(nb::handle array, const std::string& name) {
   const nb::object place = array.attr("__dlpack_device__")();
-  const auto device = nb::cast<nb::tuple>(place);
-  if (nb::len(device) != 2) refuse(name, "its __dlpack_device__ gives no pair");
-  device_ = nb::cast<int>(nb::int_(device[0]));
+  const bool pair = PyTuple_Check(place.ptr()) && PyTuple_Size(place.ptr()) == 2;
+  nb::object kind = pair ? nb::steal(PyNumber_Index(nb::object(place[0]).ptr())) : nb::object();
+  PyErr_Clear();
+  if (!kind.is_valid() || !nb::try_cast(kind, device_)) refuse(name, "its __dlpack_device__ gives no pair of numbers");
   // The session runs in the order of the stream that it was given, so the exporter need not wait for anything.
   nb::object capsule = device_ == GRAFT_CUDA ? array.attr("__dlpack__")(nb::arg("stream") = -1)
                                              : array.attr("__dlpack__")();

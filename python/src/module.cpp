@@ -201,6 +201,7 @@ void keep_message(void*, int32_t level, const char* message) {
 
 NB_MODULE(_graft, module) {
   using namespace graft_python;
+  nb::set_leak_warnings(false);  // a daemon thread leaves its engine behind when the interpreter ends
   bind_failures(module);
   nb::class_<Engine>(module, "Engine")
       .def("save", save)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of callers, checked: what is of another kind is refused with what it should be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .errors import InvalidArgumentError
+
+MOST = (1 << 63) - 1
+
+
+def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
+    """A whole number, of numpy's types too."""
+    try:
+        number = int(value.__index__())
+    except (AttributeError, TypeError):
+        raise InvalidArgumentError(f"{name} is {value!r}: give a whole number") from None
+    if not least <= number <= most:
+        raise InvalidArgumentError(f"{name} is {number}: give a whole number from {least} to {most}")
+    return number
+
+
+def seconds(name: str, value: Any) -> float:
+    """A time."""
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgumentError(f"{name} is {value!r}: give a number of seconds") from None
+
+
+def named(name: str, value: Any) -> Mapping[str, Any]:
+    """A dictionary by names; None stands for an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InvalidArgumentError(f"{name} is {value!r}: give a dictionary by names")
+    return value
+
+
+def names(name: str, value: Any) -> list[str]:
+    """One name or several."""
+    listed = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
+    if not all(isinstance(each, str) for each in listed):
+        raise InvalidArgumentError(f"{name} is {value!r}: give names")
+    return listed
+
+
+def path(name: str, value: Any) -> str:
+    """A path of the file system."""
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise InvalidArgumentError(f"{name} is {value!r}: give a path") from None
