@@ -298,7 +298,7 @@ def as_input(array: Array) -> Any:
 
 def raw_target(array: Array) -> Any:
     """A numpy array to write to, as the extension takes it."""
-    if type(array) is not np.ndarray or array.dtype.name in element_types.NATIVE:
+    if type(array) is not np.ndarray or array.dtype.char in NATIVE_CHARS:
         return array
     raw = element_types.to_raw(array)
     if not isinstance(raw, tuple):
