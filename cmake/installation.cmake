@@ -30,3 +30,9 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/graft-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/graft-config.cmake ${CMAKE_BINARY_DIR}/graft-config-version.cmake
   DESTINATION ${package_folder})
+
+# `pkg-config graft`, from wherever the tree lies.
+file(RELATIVE_PATH graft_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" graft_pc_prefix ${graft_pc_prefix})
+configure_file(cmake/graft.pc.in ${CMAKE_BINARY_DIR}/graft.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/graft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

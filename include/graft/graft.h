@@ -18,6 +18,10 @@
 //   }
 #pragma once
 
+#if __cplusplus < 202002L
+#error "graft.h is C++20: compile with -std=c++20 or later, or use graft_c.h, which is C and any C++"
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>

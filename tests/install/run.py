@@ -42,6 +42,38 @@ def build_example(source, prefix, folder):
     print(run(folder / source.name, cwd=folder), end="")
 
 
+C_PROGRAM = """
+#include <stdio.h>
+#include <graft/graft_c.h>
+int main(void) { return printf("%s\\n", graft_version()) < 0; }
+"""
+
+
+def flags_of(tree):
+    """What pkg-config says of the tree, where there is pkg-config."""
+    if not shutil.which("pkg-config"):
+        print("install: no pkg-config here, its file is not tried")
+        return None
+    folder, = tree.glob("lib*/**/pkgconfig")
+    return run("pkg-config", "--cflags", "--libs", "graft",
+               env={**os.environ, "PKG_CONFIG_PATH": str(folder), "PKG_CONFIG_LIBDIR": ""}).split()
+
+
+def try_compilers(tree, folder):
+    """A C program builds with what pkg-config says; C++17 is told that graft.h is C++20."""
+    (folder / "version.c").write_text(C_PROGRAM)
+    if flags := flags_of(tree):
+        library, = {path.parent for path in tree.glob("lib*/**/libgraft.so")}
+        run("cc", "-std=c99", "-Wall", "-Werror", folder / "version.c", *flags, f"-Wl,-rpath,{library}",
+            "-o", folder / "version")
+        print("pkg-config: a C program says", run(folder / "version"), end="")
+    (folder / "old.cpp").write_text("#include <graft/graft.h>\n")
+    done = subprocess.run(["c++", "-std=c++17", "-fsyntax-only", f"-I{tree / 'include'}", str(folder / "old.cpp")],
+                          capture_output=True, text=True, check=False)
+    if done.returncode == 0 or "graft.h is C++20" not in done.stderr:
+        sys.exit(f"install: C++17 was told\n{done.stderr}")
+
+
 def main():
     """Installs, moves, and looks."""
     build = pathlib.Path(os.environ.get("GRAFT_BUILD", ROOT / "build"))
@@ -57,6 +89,7 @@ def main():
             faults += [f"{path.name} does not find {name}" for name in missing_libraries(path)]
         if faults:
             sys.exit("\n".join(faults))
+        try_compilers(tree, scratch)
         for source in sorted(ROOT.glob("examples/*/CMakeLists.txt")):
             build_example(source.parent, tree, scratch / source.parent.name)
     print(f"install: {len(libraries)} libraries, moved and clean")
