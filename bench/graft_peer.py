@@ -34,10 +34,15 @@ class Error(ctypes.Structure):
 class Tensor(ctypes.Structure):
     """graft_tensor: borrowed memory with sizes and strides, the strides in elements."""
 
-    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
-                ("shape", ctypes.POINTER(ctypes.c_int64)),
+    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("dtype", ctypes.c_int32),
+                ("rank", ctypes.c_int32), ("shape", ctypes.POINTER(ctypes.c_int64)),
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
                 ("bytes", ctypes.c_uint64), ("device", ctypes.c_int32)]
+
+
+def tensors_of(count):
+    """An array of them, to be filled in."""
+    return (Tensor * count)(*[Tensor(struct_size=ctypes.sizeof(Tensor)) for _ in range(count)])
 
 
 # numpy types by the same numbers.
@@ -107,7 +112,7 @@ class Library:
     def new_outputs(self, session, inputs, names):
         """Runs once in memory of the session; gives an array like each output, by name."""
         given, kept = tensor_array(inputs)
-        wanted, error = (Tensor * len(names))(), Error()
+        wanted, error = tensors_of(len(names)), Error()
         for tensor, name in zip(wanted, names):
             tensor.name = name.encode()
         check(self.library_.graft_session_run(session, given, len(inputs), wanted, len(names), None,
@@ -221,7 +226,7 @@ class GraftPeer:
 
 def tensor_array(arrays):
     """Describes named arrays in the C layout; also returns what must outlive the description."""
-    tensors, kept = (Tensor * len(arrays))(), []
+    tensors, kept = tensors_of(len(arrays)), []
     for tensor, (name, array) in zip(tensors, arrays.items()):
         sizes = ctypes.c_int64 * array.ndim
         shape = sizes(*array.shape)
@@ -235,7 +240,7 @@ def tensor_array(arrays):
 
 def _device_array(tensors):
     """The same for contiguous tensors of torch on the GPU."""
-    described, kept = (Tensor * len(tensors))(), []
+    described, kept = tensors_of(len(tensors)), []
     for slot, (name, tensor) in zip(described, tensors.items()):
         if not tensor.is_contiguous():
             raise ValueError(f"{name} is not contiguous")

@@ -190,7 +190,8 @@ inline void check(graft_status status, const graft_error& error) {
 }
 
 inline graft_tensor describe(const TensorView& view) {
-  return {.name = view.name.empty() ? nullptr : view.name.c_str(),
+  return {.struct_size = sizeof(graft_tensor),
+          .name = view.name.empty() ? nullptr : view.name.c_str(),
           .dtype = static_cast<int32_t>(view.dtype),
           .rank = static_cast<int32_t>(view.shape.size()),
           .shape = view.shape.data(),

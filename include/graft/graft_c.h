@@ -8,6 +8,9 @@
  *   engine alive. Texts that a function returns belong to the engine and live as long as it does.
  * Threads. An engine is immutable and may be used from any number of threads. A session is used by one thread at a
  *   time, but for graft_session_cancel; sessions of one engine run at the same time.
+ * Versions. The soname is the ABI: within one, functions stay as they are, and structs too, but for new members at the
+ *   end of those that begin with `struct_size`, and of those that the library alone makes and hands out by pointer. A
+ *   program may be older than the library that it finds, and newer as far as it calls nothing that is missing there.
  * Units. Strides are in elements, shapes in elements, `bytes` in bytes; elements narrower than a byte share bytes,
  *   lowest bits first.
  *
@@ -18,8 +21,8 @@
  *   graft_session_create(engine, 0, &session, &error);
  *   int64_t shape[] = {1, 4};
  *   float values[] = {1, 2, 3, 4};
- *   graft_tensor input = {"x", GRAFT_FLOAT32, 2, shape, NULL, values, sizeof values};
- *   graft_tensor output = {"y"};
+ *   graft_tensor input = {sizeof input, "x", GRAFT_FLOAT32, 2, shape, NULL, values, sizeof values};
+ *   graft_tensor output = {sizeof output, "y"};
  *   graft_session_run(session, &input, 1, &output, 1, NULL, &error);
  *   // output.data now holds the result, output.shape[0 .. output.rank-1] its sizes.
  *   graft_session_destroy(session);
@@ -200,6 +203,7 @@ enum { GRAFT_HOST = 0, GRAFT_CPU = 1, GRAFT_CUDA = 2, GRAFT_CUDA_HOST = 3 };
 
 /* A tensor in the caller's memory. */
 typedef struct graft_tensor {
+  size_t struct_size;     /* sizeof(graft_tensor), the same for all of a call: members may follow in later versions */
   const char* name;       /* of the input or output; NULL: by its position in the call */
   int32_t dtype;
   int32_t rank;

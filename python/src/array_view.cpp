@@ -151,7 +151,8 @@ void ArrayView::set_packed_shape(std::vector<int64_t> shape) {
 }
 
 graft_tensor ArrayView::tensor() const {
-  return {.name = nullptr,
+  return {.struct_size = sizeof(graft_tensor),
+          .name = nullptr,
           .dtype = dtype_,
           .rank = static_cast<int32_t>(shape_.size()),
           .shape = shape_.data(),

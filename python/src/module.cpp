@@ -133,7 +133,9 @@ nb::list output_shapes(const Engine& engine, const std::vector<std::vector<int64
   std::vector<graft_tensor> inputs;
   for (size_t i = 0; i < shapes.size(); ++i) {
     const graft_value_info* info = graft_engine_input(engine.handle.get(), i);
-    inputs.push_back({.dtype = info ? info->dtype : 0, .rank = static_cast<int32_t>(shapes[i].size()),
+    inputs.push_back({.struct_size = sizeof(graft_tensor),
+                      .dtype = info ? info->dtype : 0,
+                      .rank = static_cast<int32_t>(shapes[i].size()),
                       .shape = shapes[i].data()});
   }
   nb::list results;

@@ -165,7 +165,7 @@ nb::list Session::run(const nb::list& inputs, const nb::list& outputs, const nb:
   for (size_t i = 0; i < nb::len(outputs); ++i) {
     const graft_value_info* info = graft_engine_output(engine_.handle.get(), i);
     const nb::object target = outputs[i];
-    wanted.push_back({.name = info ? info->name : nullptr});
+    wanted.push_back({.struct_size = sizeof(graft_tensor), .name = info ? info->name : nullptr});
     if (target.is_none()) continue;
     views.emplace_back(target, wanted.back().name ? wanted.back().name : "output", info ? info->dtype : 0, true);
     wanted.back() = views.back().tensor();

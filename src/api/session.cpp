@@ -2,6 +2,8 @@
 // The C interface: running engines.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
@@ -19,6 +21,38 @@ constexpr int32_t kMaxRank = 64;
 
 }  // namespace graft::api_detail
 
+namespace {
+
+/// The tensors of a call, at the distance at which the program's version of the header lays them out.
+class TensorList {
+ public:
+  TensorList(const graft_tensor* first, size_t count, const char* where)
+      : first_(reinterpret_cast<const std::byte*>(first)), count_(count), size_(count ? first->struct_size : 0) {
+    for (size_t i = 0; i < count; ++i) {
+      // Beyond the first, a wrong distance would be read as one.
+      GRAFT_USER_CHECK(size_ >= kFirstVersion && size_ <= kLargest && at(i)->struct_size == size_, kInvalidArgument,
+                       fmt::format("struct_size of tensor {} is not set: give sizeof(graft_tensor)", i), where);
+    }
+  }
+  size_t size() const { return count_; }
+  /// The tensor with the members that this version knows; those that the program's version lacks are 0.
+  graft_tensor operator[](size_t i) const {
+    graft_tensor tensor{};
+    std::memcpy(&tensor, at(i), std::min(size_, sizeof tensor));
+    return tensor;
+  }
+  /// What the library fills in are members of the first version.
+  graft_tensor& place(size_t i) const { return *const_cast<graft_tensor*>(at(i)); }
+
+ private:
+  static constexpr size_t kFirstVersion = offsetof(graft_tensor, device) + sizeof(int32_t), kLargest = 4096;
+  const graft_tensor* at(size_t i) const { return reinterpret_cast<const graft_tensor*>(first_ + i * size_); }
+  const std::byte* first_;
+  size_t count_, size_;
+};
+
+}  // namespace
+
 /// A session with buffers that are filled anew for each call, so that a call allocates nothing.
 struct graft_session {
   graft_session(graft_engine* of, int threads)
@@ -29,9 +63,9 @@ struct graft_session {
         wanted(of->outputs.size()) {}
   ~graft_session() { graft_engine_release(engine); }
 
-  void take_inputs(const graft_tensor* tensors, size_t count);
-  void take_outputs(const graft_tensor* tensors, size_t count);
-  void give_outputs(graft_tensor* tensors, size_t count);
+  void take_inputs(const TensorList& tensors);
+  void take_outputs(const TensorList& tensors);
+  void give_outputs(const TensorList& tensors);
   void* allocate(int output, graft::DType type, std::span<const int64_t> shape, size_t bytes);
 
   graft_engine* engine;
@@ -137,14 +171,15 @@ void check_written(const graft::BufferView& view, const graft_value_info& value)
 
 }  // namespace
 
-void graft_session::take_inputs(const graft_tensor* tensors, size_t count) {
+void graft_session::take_inputs(const TensorList& tensors) {
   for (graft::BufferView& view : inputs) view.type = DType::kUndefined;
-  for (size_t i = 0; i < count; ++i) {
-    const size_t input = find_value(engine->inputs, tensors[i], i, "input");
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const graft_tensor tensor = tensors[i];
+    const size_t input = find_value(engine->inputs, tensor, i, "input");
     GRAFT_USER_CHECK(inputs[input].type == DType::kUndefined, kInvalidArgument, "it was given twice",
                      fmt::format("input '{}'", engine->inputs[input].name));
-    take(tensors[i], engine->inputs[input], "input", inputs[input]);
-    GRAFT_USER_CHECK(tensors[i].data || graft::element_count(inputs[input]) == 0, kInvalidArgument, "its data is NULL",
+    take(tensor, engine->inputs[input], "input", inputs[input]);
+    GRAFT_USER_CHECK(tensor.data || graft::element_count(inputs[input]) == 0, kInvalidArgument, "its data is NULL",
                      fmt::format("input '{}'", engine->inputs[input].name));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -153,31 +188,32 @@ void graft_session::take_inputs(const graft_tensor* tensors, size_t count) {
   }
 }
 
-void graft_session::take_outputs(const graft_tensor* tensors, size_t count) {
+void graft_session::take_outputs(const TensorList& tensors) {
   std::fill(wanted.begin(), wanted.end(), -1);
   for (graft::BufferView& view : outputs) {
     view.data = nullptr, view.shape.clear(), view.strides.clear();
     view.on_device = engine->loaded->device != nullptr;  // what nobody wants stays there
   }
-  for (size_t i = 0; i < count; ++i) {
-    const size_t output = find_value(engine->outputs, tensors[i], i, "output");
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const graft_tensor tensor = tensors[i];
+    const size_t output = find_value(engine->outputs, tensor, i, "output");
     GRAFT_USER_CHECK(wanted[output] < 0, kInvalidArgument, "it was asked for twice",
                      fmt::format("output '{}'", engine->outputs[output].name));
     wanted[output] = static_cast<int>(i);
-    if (!tensors[i].data) {
+    if (!tensor.data) {
       const auto where = [&] { return fmt::format("output '{}'", engine->outputs[output].name); };
-      outputs[output].on_device = lies_on_device(tensors[i], where);
+      outputs[output].on_device = lies_on_device(tensor, where);
       continue;
     }
-    take(tensors[i], engine->outputs[output], "output", outputs[output]);
+    take(tensor, engine->outputs[output], "output", outputs[output]);
     check_written(outputs[output], engine->outputs[output]);
   }
 }
 
-void graft_session::give_outputs(graft_tensor* tensors, size_t count) {
+void graft_session::give_outputs(const TensorList& tensors) {
   for (size_t output = 0; output < outputs.size(); ++output) {
-    if (wanted[output] < 0 || static_cast<size_t>(wanted[output]) >= count) continue;
-    graft_tensor& tensor = tensors[wanted[output]];
+    if (wanted[output] < 0 || static_cast<size_t>(wanted[output]) >= tensors.size()) continue;
+    graft_tensor& tensor = tensors.place(static_cast<size_t>(wanted[output]));
     if (tensor.data) continue;
     const graft::BufferView& view = outputs[output];
     tensor.dtype = graft::onnx_code(view.type);
@@ -214,9 +250,10 @@ graft_status graft_engine_output_shape(const graft_engine* engine, const graft_t
                      "graft_engine_output_shape");
     static char present = 0;  // data is not read, but there is some
     std::vector<graft::BufferView> views(engine->inputs.size());
-    for (size_t i = 0; i < input_count; ++i) {
-      const size_t input = find_value(engine->inputs, inputs[i], i, "input");
-      graft_tensor tensor = inputs[i];
+    const TensorList given(inputs, input_count, "inputs");
+    for (size_t i = 0; i < given.size(); ++i) {
+      graft_tensor tensor = given[i];
+      const size_t input = find_value(engine->inputs, tensor, i, "input");
       tensor.data = &present, tensor.bytes = 0, tensor.strides = nullptr, tensor.device = GRAFT_HOST;
       take(tensor, engine->inputs[input], "input", views[input]);
     }
@@ -244,15 +281,16 @@ graft_status graft_session_run(graft_session* session, const graft_tensor* input
     GRAFT_USER_CHECK(session, kInvalidArgument, "the session is NULL", "graft_session_run");
     GRAFT_USER_CHECK((inputs || input_count == 0) && (outputs || output_count == 0), kInvalidArgument,
                      "NULL with a count that is not 0", "graft_session_run");
-    session->take_inputs(inputs, input_count);
-    session->take_outputs(outputs, output_count);
+    const TensorList wanted(outputs, output_count, "outputs");
+    session->take_inputs({inputs, input_count, "inputs"});
+    session->take_outputs(wanted);
     session->allocator = allocator;
     const auto allocate = [](void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes) {
       return static_cast<graft_session*>(context)->allocate(output, type, shape, bytes);
     };
     const graft::Status status = session->session.run(session->inputs, session->outputs, allocate, session);
     if (!status.ok()) throw Error(status.kind(), status.message());
-    session->give_outputs(outputs, output_count);
+    session->give_outputs(wanted);
   });
 }
 

@@ -62,12 +62,13 @@ class Arguments : public testing::TestWithParam<const char*> {
   float double_[8] = {1, -1, 2, -2, 3, -3, 4, -4};
   float y_[24] = {}, z_[8] = {};
   int64_t ids_shape_[2] = {2, 4}, table_shape_[2] = {5, 3}, double_shape_[1] = {8}, y_shape_[3] = {2, 4, 3};
+  static constexpr size_t kSize = sizeof(graft_tensor);
   const graft_tensor right_inputs_[3] = {
-      {"ids", GRAFT_INT64, 2, ids_shape_, nullptr, ids_, sizeof ids_},
-      {"table_of_embeddings", GRAFT_FLOAT32, 2, table_shape_, nullptr, table_, sizeof table_},
-      {"double", GRAFT_FLOAT32, 1, double_shape_, nullptr, double_, sizeof double_}};
-  const graft_tensor right_outputs_[2] = {{"y", GRAFT_FLOAT32, 3, y_shape_, nullptr, y_, sizeof y_},
-                                          {"z", GRAFT_FLOAT32, 1, double_shape_, nullptr, z_, sizeof z_}};
+      {kSize, "ids", GRAFT_INT64, 2, ids_shape_, nullptr, ids_, sizeof ids_},
+      {kSize, "table_of_embeddings", GRAFT_FLOAT32, 2, table_shape_, nullptr, table_, sizeof table_},
+      {kSize, "double", GRAFT_FLOAT32, 1, double_shape_, nullptr, double_, sizeof double_}};
+  const graft_tensor right_outputs_[2] = {{kSize, "y", GRAFT_FLOAT32, 3, y_shape_, nullptr, y_, sizeof y_},
+                                          {kSize, "z", GRAFT_FLOAT32, 1, double_shape_, nullptr, z_, sizeof z_}};
   graft_tensor inputs_[3] = {right_inputs_[0], right_inputs_[1], right_inputs_[2]};
   graft_tensor outputs_[2] = {right_outputs_[0], right_outputs_[1]};
   graft_engine* engine_ = nullptr;
@@ -162,11 +163,32 @@ TEST_P(Arguments, each_input_is_given_once) {
   expect_message({"'w'", "y, z"});
   outputs_[1].name = "y";
   expect_message({"'y'", "twice"});
-  const graft_tensor four[] = {inputs_[0], inputs_[1], inputs_[2], {nullptr, GRAFT_FLOAT32, 1, double_shape_, nullptr,
-                                                                     double_, sizeof double_}};
+  const graft_tensor fourth = {kSize, nullptr, GRAFT_FLOAT32, 1, double_shape_, nullptr, double_, sizeof double_};
+  const graft_tensor four[] = {inputs_[0], inputs_[1], inputs_[2], fourth};
   graft_error error;
   EXPECT_EQ(graft_session_run(session_, four, 4, outputs_, 2, nullptr, &error), GRAFT_INVALID_ARGUMENT);
   EXPECT_NE(std::strstr(error.message, "4 inputs"), nullptr) << error.message;
+}
+
+TEST_P(Arguments, a_struct_size_that_is_not_set_is_named) {
+  inputs_[1].struct_size = 0;
+  expect_message({"inputs", "struct_size of tensor 1", "sizeof(graft_tensor)"});
+  inputs_[1].struct_size = kSize, outputs_[0].struct_size = 8;
+  expect_message({"outputs", "struct_size of tensor 0"});
+}
+
+TEST_P(Arguments, tensors_of_a_later_version_are_read_at_their_distance) {
+  struct Later {
+    graft_tensor tensor;
+    int64_t more[5] = {-1, -1, -1, -1, -1};
+  };
+  Later inputs[3], outputs[2];
+  for (size_t i = 0; i < 3; ++i) inputs[i].tensor = inputs_[i], inputs[i].tensor.struct_size = sizeof(Later);
+  for (size_t i = 0; i < 2; ++i) outputs[i].tensor = outputs_[i], outputs[i].tensor.struct_size = sizeof(Later);
+  graft_error error{};
+  EXPECT_EQ(graft_session_run(session_, &inputs[0].tensor, 3, &outputs[0].tensor, 2, nullptr, &error), GRAFT_OK)
+      << error.message;
+  EXPECT_EQ(run(), "");
 }
 
 TEST_P(Arguments, indices_out_of_range_are_named) {

@@ -24,9 +24,15 @@ class Option(ctypes.Structure):
 
 class Tensor(ctypes.Structure):
     """graft_tensor"""
-    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
-                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
-                ("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("device", ctypes.c_int32)]
+    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("dtype", ctypes.c_int32),
+                ("rank", ctypes.c_int32), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
+                ("bytes", ctypes.c_uint64), ("device", ctypes.c_int32)]
+
+
+def tensors_of(count):
+    """An array of them, to be filled in."""
+    return (Tensor * count)(*[Tensor(struct_size=ctypes.sizeof(Tensor)) for _ in range(count)])
 
 
 class GraftError(Exception):
@@ -82,7 +88,7 @@ class Engine:
         if self.library.graft_session_create(self.handle, 0, ctypes.byref(session), ctypes.byref(error)):
             raise GraftError(error.message.decode(errors="replace"))
         try:
-            keep, given = [], (Tensor * len(inputs))()
+            keep, given = [], tensors_of(len(inputs))
             for slot, (name, proto) in zip(given, inputs):
                 raw = packed_bits(proto)
                 data = ctypes.create_string_buffer(raw, max(1, len(raw)))
@@ -91,7 +97,7 @@ class Engine:
                 slot.name, slot.dtype, slot.rank = name.encode(), proto.data_type, len(proto.dims)
                 slot.shape, slot.data = shape, ctypes.cast(data, ctypes.c_void_p)
                 slot.bytes = len(raw)
-            wanted = (Tensor * len(outputs))()
+            wanted = tensors_of(len(outputs))
             for slot, name in zip(wanted, outputs):
                 slot.name = name.encode()
             status = self.library.graft_session_run(
