@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`./dev docs`: writes the pages that are derived from the registries, or says with --check which are out of date.
 
-docs/operators.md comes from `graft ops --json -`, docs/commands.md from the help of every command; tables.py has what
-is read off the sources.
+docs/operators.md comes from `graft ops --json -`, docs/commands.md and docs/graft.1 from the help of every command;
+tables.py has what is read off the sources.
 """
 
 import argparse
@@ -62,12 +62,17 @@ result, kernels and tests derive ([how to add one](ADDING_AN_OPERATOR.md)). Name
 {tables.table(heading, rows)}"""
 
 
-def help_block(*words):
-    """The help of a command as a block of text, single blank lines between its parts."""
+def help_text(*words):
+    """The help of a command, single blank lines between its parts."""
     text = re.sub(r"\n{3,}", "\n\n", graft(*words, "--help").strip())
     if words not in ((), ("compile",)):
         text = re.sub(r"\nCompiling:\n(  .*\n)+", "\nCompiling: the choices of `graft compile`\n", text)
-    return f"```\n{text}\n```\n"
+    return text
+
+
+def help_block(*words):
+    """The same as a block of Markdown."""
+    return f"```\n{help_text(*words)}\n```\n"
 
 
 def command_names():
@@ -84,10 +89,36 @@ def commands_page():
     return head + "\n".join([help_block(), *parts])
 
 
+def manual_page():
+    """docs/graft.1, in the macros of man(7)."""
+    def literal(text):
+        lines = text.replace("\\", "\\e").replace("-", "\\-").splitlines()
+        return "\n".join([".nf", *("\\&" + line if line[:1] in ("'", ".") else line for line in lines), ".fi"])
+
+    version = graft("--version").split()[-1]
+    parts = [f'.SS "graft {command}"\n{literal(help_text(command))}' for command in COMMANDS]
+    return f""".\\" Written by ./dev docs from `graft --help`; edits here are lost.
+.TH GRAFT 1 "" "graft {version}" "User commands"
+.SH NAME
+graft \\- compile trained networks into engines, and run them
+.SH SYNOPSIS
+.B graft
+.I COMMAND
+[\\fIARGUMENT\\fR...]
+.SH DESCRIPTION
+{literal(help_text())}
+.SH COMMANDS
+{chr(10).join(parts)}
+.SH EXIT STATUS
+0 when the command did what it was asked for, 1 when it failed, 2 when it was called wrongly.
+"""
+
+
 def pages():
     """Yields (path, text) for every derived page."""
     yield tables.DOCS / "operators.md", operators_page()
     yield tables.DOCS / "commands.md", commands_page()
+    yield tables.DOCS / "graft.1", manual_page()
     yield from tables.derived_pages()
 
 
