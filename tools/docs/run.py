@@ -96,7 +96,7 @@ def manual_page():
         return "\n".join([".nf", *("\\&" + line if line[:1] in ("'", ".") else line for line in lines), ".fi"])
 
     version = graft("--version").split()[-1]
-    parts = [f'.SS "graft {command}"\n{literal(help_text(command))}' for command in COMMANDS]
+    parts = [f'.SS "graft {command}"\n{literal(help_text(command))}' for command in command_names()]
     return f""".\\" Written by ./dev docs from `graft --help`; edits here are lost.
 .TH GRAFT 1 "" "graft {version}" "User commands"
 .SH NAME
