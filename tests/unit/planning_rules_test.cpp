@@ -11,6 +11,8 @@
 #include "fuse/split_step.h"
 #include "graph/infer.h"
 #include "library/split_region.h"
+#include "plan/choose_schedule.h"
+#include "target/target.h"
 
 namespace graft {
 namespace {
@@ -120,6 +122,21 @@ TEST(SplitStep, products_of_products_are_steps_of_their_own) {
   EXPECT_EQ(steps[0].region.forms.size(), 2u);
   EXPECT_EQ(steps[1].inputs, (std::vector<int>{4, 2}));
   EXPECT_EQ(steps[1].outputs, (std::vector<int>{3}));
+}
+
+TEST(Nest, windows_of_single_channels_run_along_channels_whatever_order_their_weights_are_in) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", kF32, {10, 100}), w = b.input("w", kF32, {96, 3});
+  const Tensor y = b.reduce("y", Intrinsic::kAdd, {8, 96}, {3}, [&](const Indices& i, const Indices& k) {
+    return x({i[0] + k[0], i[1]}) * w({i[1], k[0]});
+  });
+  const Region region = b.finish("depthwise", {y});
+  const Choice choice = choice_of(region, {false, true, false}, tile::NestSchedule{});
+  ASSERT_TRUE(choice.layouts[1]) << "constant weights lie as the lanes read them";
+  const auto lowered = tile::lower(region, choice.layouts, choice.schedule, find_target("x86-64-v3", 1));
+  ASSERT_TRUE(std::holds_alternative<tile::Program>(lowered));
+  EXPECT_NE(tile::print(std::get<tile::Program>(lowered)).find("bound 64] over [i1 < 3"), std::string::npos)
+      << tile::print(std::get<tile::Program>(lowered));
 }
 
 TEST(MergeAttention, narrow_floats_keep_the_roundings_of_their_logits) {
