@@ -95,7 +95,7 @@ Engine load_bytes(nb::bytes plan, const Options& options) {
   graft_status status = GRAFT_OK;
   {
     const WithoutGil without_gil;
-    status = graft_load_bytes(plan.c_str(), plan.size(), list.data(), list.size(), &engine, &error);
+    status = graft_load_bytes(plan.c_str(), plan.size(), nullptr, nullptr, list.data(), list.size(), &engine, &error);
   }
   return made(status, engine, error);
 }

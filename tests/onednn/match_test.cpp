@@ -256,7 +256,8 @@ TEST(LibraryCandidates, none_without_a_reason) {
   std::vector<bool> constant(region.tensors.size());
   constant[region.inputs[1]] = true;
   std::string reason;
-  const auto found = library_candidates(*find_library("onednn"), region, constant, {}, find_target("x86-64-v3", 2), reason);
+  const auto found =
+      library_candidates(*find_library("onednn"), region, constant, {}, find_target("x86-64-v3", 2), reason);
   EXPECT_NE(found.empty(), reason.empty()) << found.size() << " " << reason;
 }
 
