@@ -31,7 +31,7 @@ def best_form(case):
     name = case.name.split("/")[0]
     if name == "minilm":
         return cases.network_builder.cached("minilm-seeded-fused", functools.partial(cases.minilm.seeded, fused=True))
-    return networks.cached_path(name, **{option: True for option in networks.NETWORKS[name].options})
+    return networks.cached_path(name, **{option: True for option in networks.find(name).options})
 
 
 def module_of(case, inputs, precision):

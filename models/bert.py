@@ -5,8 +5,9 @@ import dataclasses
 
 import numpy as np
 
+from activations import gelu
 from network_builder import NetworkBuilder
-from transformer_blocks import attention_context, gelu, layer_norm, linear
+from transformer_blocks import attention_context, layer_norm, linear
 
 
 @dataclasses.dataclass(frozen=True)

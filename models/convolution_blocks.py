@@ -28,15 +28,32 @@ def scaled_filters(generator, shape, input_variance=RELU_VARIANCE):
     return filters / np.float32(np.sqrt((fan_in - 1) * input_variance))
 
 
-def conv(net, x, shape, name, stride=1, groups=1, padding=None, input_variance=RELU_VARIANCE):
-    """A square convolution with bias; `shape` is (out, in per group, k, k)."""
+def conv(net, x, shape, name, stride=1, groups=1, padding=None, input_variance=RELU_VARIANCE,
+         dilation=1, bias=True):
+    """A convolution of equal sides, with bias; `shape` is (out, in per group, k, k), or (out, in per group, k)."""
     with net.scope(name):
-        weight, bias = _filters(net, shape, input_variance), _random(net, "bias", shape[0], 0, 0.1)
-        return _conv_node(net, x, weight, stride, groups, padding, bias)
+        weight = _filters(net, shape, input_variance)
+        shift = _random(net, "bias", shape[0], 0, 0.1) if bias else None
+        return _conv_node(net, x, weight, stride, groups, padding, shift, dilation)
+
+
+def transposed_conv(net, x, shape, name, stride, padding=0, input_variance=RELU_VARIANCE, bias=True):
+    """A transposed convolution of equal sides; `shape` is (in, out, k, k), or (in, out, k)."""
+    with net.scope(name):
+        # Each result sums the inputs of a window as large as its stride allows.
+        turned = (shape[1], shape[0], *shape[2:])
+        gain = np.float32(np.sqrt(stride ** (len(shape) - 2)))
+        weight = np.ascontiguousarray(_filters(net, turned, input_variance).swapaxes(0, 1)) * gain
+        tensors = [net.weight("weight", weight)]
+        if bias:
+            tensors.append(net.weight("bias", _random(net, "bias", shape[1], 0, 0.1)))
+        axes = len(shape) - 2
+        return net.op("ConvTranspose", x, *tensors, kernel_shape=list(shape[2:]), group=1,
+                      strides=[stride] * axes, pads=[padding] * (2 * axes), dilations=[1] * axes)
 
 
 def conv_batch_norm(net, x, shape, name, stride=1, groups=1, fold=False, gain=1.0,
-                    input_variance=RELU_VARIANCE, input_mean=RELU_MEAN):
+                    input_variance=RELU_VARIANCE, input_mean=RELU_MEAN, dilation=1):
     """Conv without bias, then BatchNormalization; `fold` merges the second into the first.
 
     `gain` scales the result: below 1 for the last one of a residual branch, so that a deep sum of
@@ -52,13 +69,18 @@ def conv_batch_norm(net, x, shape, name, stride=1, groups=1, fold=False, gain=1.
         if fold:
             factor = scale / np.sqrt(variance + np.float32(BATCH_NORM_EPSILON))
             weight = weight * factor[:, None, None, None]
-            return _conv_node(net, x, weight, stride, groups, None, shift - mean * factor)
-        result = _conv_node(net, x, weight, stride, groups, None)
-        with net.scope("bn"):
-            values = [net.weight("weight", scale), net.weight("bias", shift),
-                      net.weight("running_mean", mean), net.weight("running_var", variance)]
-            return net.op("BatchNormalization", result, *values, epsilon=BATCH_NORM_EPSILON,
-                          momentum=0.9)
+            return _conv_node(net, x, weight, stride, groups, None, shift - mean * factor, dilation)
+        result = _conv_node(net, x, weight, stride, groups, None, dilation=dilation)
+        return _batch_norm_node(net, result, scale, shift, mean, variance)
+
+
+def batch_norm(net, x, channels, name, gain=1.0, mean=0.0):
+    """BatchNormalization of what has variance one and the mean given."""
+    with net.scope(name):
+        return _batch_norm_node(net, x, _random(net, "scale", channels, gain, 0.1 * gain),
+                                _random(net, "bias", channels, 0, 0.1),
+                                _random(net, "mean", channels, mean, 0.1),
+                                np.exp(_random(net, "variance", channels, 0, 0.1)))
 
 
 def classifier(net, x, channels, classes):
@@ -71,14 +93,21 @@ def classifier(net, x, channels, classes):
                       transB=1)
 
 
-def _conv_node(net, x, weight, stride, groups, padding, bias=None):
-    kernel = weight.shape[2]
-    padding = (kernel - 1) // 2 if padding is None else padding
+def _batch_norm_node(net, x, scale, shift, mean, variance):
+    with net.scope("bn"):
+        values = [net.weight("weight", scale), net.weight("bias", shift),
+                  net.weight("running_mean", mean), net.weight("running_var", variance)]
+        return net.op("BatchNormalization", x, *values, epsilon=BATCH_NORM_EPSILON, momentum=0.9)
+
+
+def _conv_node(net, x, weight, stride, groups, padding, bias=None, dilation=1):
+    kernel, axes = weight.shape[2], weight.ndim - 2
+    padding = dilation * (kernel - 1) // 2 if padding is None else padding
     tensors = [net.weight("weight", weight)]
     if bias is not None:
         tensors.append(net.weight("bias", bias))
-    return net.op("Conv", x, *tensors, kernel_shape=[kernel, kernel], strides=[stride, stride],
-                  pads=[padding] * 4, dilations=[1, 1], group=groups)
+    return net.op("Conv", x, *tensors, kernel_shape=[kernel] * axes, strides=[stride] * axes,
+                  pads=[padding] * (2 * axes), dilations=[dilation] * axes, group=groups)
 
 
 def _filters(net, shape, input_variance):

@@ -5,12 +5,10 @@ import dataclasses
 
 import numpy as np
 
+from activations import SILU_MEAN, SILU_VARIANCE, relu6, silu
 from convolution_blocks import RELU_MEAN, RELU_VARIANCE, classifier, conv, conv_batch_norm
 from network_builder import NetworkBuilder
 
-# Of silu(z) for z ~ N(0, 1).
-SILU_MEAN = 0.207
-SILU_VARIANCE = 0.313
 # Mean square of the gates of squeeze and excitation, which lie about 1/2.
 GATE_SQUARE = 0.26
 RESIDUAL_GAIN = 0.5
@@ -34,16 +32,6 @@ EFFICIENTNET_B0 = (Stage(1, 16, 1, 1), Stage(6, 24, 2, 2), Stage(6, 40, 2, 2, 5)
                    Stage(6, 320, 1, 1))
 
 
-def relu6(net, x):
-    """Clip to 0..6."""
-    return net.op("Clip", x, net.constant(0.0), net.constant(6.0))
-
-
-def silu(net, x):
-    """x * sigmoid(x)."""
-    return net.op("Mul", x, net.op("Sigmoid", x))
-
-
 class InvertedResidualNetwork:
     """Builds a network of inverted residual blocks, with or without squeeze and excitation."""
 
@@ -56,10 +44,10 @@ class InvertedResidualNetwork:
         self.squeeze_ = squeeze
         self.fold_ = fold
 
-    def model(self):
-        """Input `input` (batch, 3, 224, 224), output `output` (batch, 1000)."""
+    def model(self, image=224):
+        """Input `input` (batch, 3, image, image), output `output` (batch, 1000)."""
         net = self.net_
-        x = net.input("input", np.float32, ["batch", 3, 224, 224])
+        x = net.input("input", np.float32, ["batch", 3, image, image])
         x = self._conv(x, (32, 3, 3, 3), "stem", stride=2, input_variance=1.0)
         x, channels, variance = self.activation_(net, x), 32, self.variance_
         for index, stage in enumerate(self.stages_):
@@ -109,7 +97,9 @@ def mobilenet_v2(seed=0, fold_batch_norm=False):
                                    False, seed, fold_batch_norm).model()
 
 
-def efficientnet_b0(seed=0, fold_batch_norm=False):
-    """EfficientNet-B0 with random weights."""
-    return InvertedResidualNetwork("efficientnet_b0", EFFICIENTNET_B0, silu, SILU_MEAN,
-                                   SILU_VARIANCE, True, seed, fold_batch_norm).model()
+def efficientnet_b0(seed=0, fold_batch_norm=False, shallow=False, image=224):
+    """EfficientNet-B0 (Tan and Le 2019, arXiv:1905.11946): squeeze and excitation, SiLU."""
+    stages = [dataclasses.replace(stage, count=min(stage.count, 2)) if shallow else stage
+              for stage in EFFICIENTNET_B0]
+    return InvertedResidualNetwork("efficientnet_b0", stages, silu, SILU_MEAN,
+                                   SILU_VARIANCE, True, seed, fold_batch_norm).model(image)

@@ -4,62 +4,24 @@
     python models/networks.py --list
     python models/networks.py resnet50 -o resnet50.onnx
     python models/networks.py resnet50 --fold-batch-norm   # into the cache; prints the path
+    python models/networks.py swin_t --shallow             # each kind of region, fewer layers
+
+NETWORKS are those that benches name and that kernels are kept for; ARCHITECTURES are what strangers may bring.
 """
 
 import argparse
-import dataclasses
 import functools
 import sys
-from collections.abc import Callable
 
 import numpy as np
 
+from architectures import ARCHITECTURES
 from bert import BertConfig, bert
-from mobile_networks import efficientnet_b0, mobilenet_v2
+from mobile_networks import mobilenet_v2
 from network_builder import NetworkBuilder, cached, save_model
+from network_inputs import Network, image_inputs, row_inputs, token_inputs
 from resnet import resnet50, tiny_cnn
 from vision_transformer import vit_b16
-
-
-@dataclasses.dataclass(frozen=True)
-class Network:
-    """A network that can be built (`build(seed=0, ...)`) and fed (`inputs(batch=1, seed=0)`)."""
-
-    build: Callable
-    inputs: Callable
-    options: tuple = ()
-
-
-def image_inputs(size, batch=1, seed=0):
-    """Random images with large forms and fine noise, as photographs have; variance about 1."""
-    generator = np.random.default_rng(seed)
-    coarse = generator.standard_normal((batch, 3, 8, 8), dtype=np.float32)
-    position = np.linspace(0, 6.999, size, dtype=np.float32)
-    low, share = position.astype(int), position % 1
-    rows = (coarse[:, :, low].transpose(0, 1, 3, 2) * (1 - share)
-            + coarse[:, :, low + 1].transpose(0, 1, 3, 2) * share)
-    forms = rows[:, :, low].transpose(0, 1, 3, 2) * (1 - share) \
-        + rows[:, :, low + 1].transpose(0, 1, 3, 2) * share
-    noise = generator.standard_normal((batch, 3, size, size), dtype=np.float32)
-    return {"input": np.ascontiguousarray(forms + np.float32(0.5) * noise)}
-
-
-def token_inputs(vocabulary, batch=1, seed=0, length=128, full=False):
-    """Random tokens; rows after the first are padded to differing lengths unless `full`."""
-    generator = np.random.default_rng(seed)
-    ids = generator.integers(0, vocabulary, (batch, length))
-    lengths = np.full(batch, length)
-    if not full:
-        lengths[1:] = generator.integers((length + 1) // 2, length + 1, batch - 1)
-    mask = (np.arange(length) < lengths[:, None]).astype(np.int64)
-    return {"input_ids": ids * mask, "attention_mask": mask,
-            "token_type_ids": np.zeros((batch, length), np.int64)}
-
-
-def row_inputs(width, batch=1, seed=0):
-    """Rows of standard normal values."""
-    values = np.random.default_rng(seed).standard_normal((batch, width), dtype=np.float32)
-    return {"input": values}
 
 
 def tiny_mlp(seed=0, sizes=(16, 32, 32, 8)):
@@ -97,8 +59,7 @@ NETWORKS = {
     "bert_base": Network(bert_base, functools.partial(token_inputs, 30522), ("fused",)),
     "mobilenet_v2": Network(mobilenet_v2, functools.partial(image_inputs, 224),
                             ("fold_batch_norm",)),
-    "efficientnet_b0": Network(efficientnet_b0, functools.partial(image_inputs, 224),
-                               ("fold_batch_norm",)),
+    "efficientnet_b0": ARCHITECTURES["efficientnet_b0"],
     "vit_b16": Network(vit_b16, functools.partial(image_inputs, 224), ("fused",)),
     "tiny_mlp": Network(tiny_mlp, functools.partial(row_inputs, 16)),
     "tiny_cnn": Network(tiny_cnn, functools.partial(image_inputs, 32), ("fold_batch_norm",)),
@@ -108,11 +69,21 @@ NETWORKS = {
 }
 
 
+def find(name):
+    """A network of either list."""
+    return NETWORKS.get(name) or ARCHITECTURES[name]
+
+
+def small_path(name):
+    """Returns the path of an architecture's small form in the cache."""
+    return cached_path(name, shallow=True, **ARCHITECTURES[name].small)
+
+
 def cached_path(name, **options):
     """Returns the path of a network in the cache, building it first where needed."""
     suffix = "".join(f"-{key}" + ("" if value is True else f"-{value}")
                      for key, value in sorted(options.items()) if value)
-    return cached(name + suffix, lambda: NETWORKS[name].build(**options))
+    return cached(name + suffix, lambda: find(name).build(**options))
 
 
 def assert_outputs_vary(run, first_inputs, second_inputs):
@@ -128,7 +99,7 @@ def assert_outputs_vary(run, first_inputs, second_inputs):
 def main():
     """Writes one network where asked, or into the cache, and prints where it is."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("network", nargs="?", choices=sorted(NETWORKS), help="which one")
+    parser.add_argument("network", nargs="?", choices=sorted({**NETWORKS, **ARCHITECTURES}), help="which one")
     parser.add_argument("--list", action="store_true", help="name the networks and stop")
     parser.add_argument("-o", "--output", help="the ONNX file to write (default: the cache)")
     parser.add_argument("--seed", type=int, default=0, help="of the random weights")
@@ -136,22 +107,28 @@ def main():
                         help="merge BatchNormalization into the convolutions")
     parser.add_argument("--fused", action="store_true",
                         help="emit LayerNormalization and Gelu as single nodes")
+    parser.add_argument("--shallow", action="store_true",
+                        help="fewer layers, of which none is of another kind")
     options = parser.parse_args()
     if options.list:
-        print("\n".join(NETWORKS))
+        print("\n".join({**NETWORKS, **ARCHITECTURES}))
         return
     if options.network is None:
         parser.error("name a network; --list shows them")
     chosen = {"seed": options.seed}
     for name in ("fold_batch_norm", "fused"):
         if getattr(options, name):
-            if name not in NETWORKS[options.network].options:
+            if name not in find(options.network).options:
                 parser.error(f"{options.network} has no --{name.replace('_', '-')}")
             chosen[name] = True
+    if options.shallow:
+        if not find(options.network).shallow:
+            parser.error(f"{options.network} has no --shallow")
+        chosen["shallow"] = True
     if options.output is None:
         print(cached_path(options.network, **chosen))
         return
-    save_model(NETWORKS[options.network].build(**chosen), options.output)
+    save_model(find(options.network).build(**chosen), options.output)
     print(options.output)
 
 

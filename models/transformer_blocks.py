@@ -28,15 +28,6 @@ def layer_norm(net, x, weight, bias, epsilon, name, fused):
         return net.op("Add", net.op("Mul", normalized, scale), shift)
 
 
-def gelu(net, x, fused):
-    """Exact GELU: one node, or x * (1 + erf(x / sqrt 2)) * 0.5."""
-    if fused:
-        return net.op("Gelu", x)
-    error = net.op("Erf", net.op("Div", x, net.constant(math.sqrt(2.0))))
-    product = net.op("Mul", x, net.op("Add", error, net.constant(1.0)))
-    return net.op("Mul", product, net.constant(0.5))
-
-
 def attention_context(net, query, keys_transposed, value, head_size, mask=None):
     """Softmax(Q K^T / sqrt d + mask) V over (batch, head, length, head size)."""
     scores = net.op("MatMul", query, keys_transposed)

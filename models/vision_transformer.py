@@ -5,9 +5,10 @@ import dataclasses
 
 import numpy as np
 
+from activations import gelu
 from bert import SHARPNESS
 from network_builder import NetworkBuilder
-from transformer_blocks import attention_context, gelu, layer_norm, linear
+from transformer_blocks import attention_context, layer_norm, linear
 
 
 @dataclasses.dataclass(frozen=True)
