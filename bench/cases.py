@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import minilm  # noqa: E402
 import network_builder  # noqa: E402
 import networks  # noqa: E402
+from architectures import ARCHITECTURES  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Case:
     inputs: Callable      # () -> {name: array}
     dims: tuple           # (symbol, lowest, usual, highest) of each symbolic size
     sizes: tuple          # (symbol, size) as run in this case
-    gflop: float          # of the contractions, a multiply and an add being two
+    gflop: float | None   # of the contractions, a multiply and an add being two; None: not known
 
     @property
     def label(self):
@@ -36,8 +37,10 @@ class Case:
 MINILM_DIMS = (("batch", 1, 1, 8), ("length", 1, 128, 256))
 
 
-def cpu_cases():
+def cpu_cases(which="named"):
     """Lists the cases in the order in which they run."""
+    if which == "architectures":
+        return architecture_cases(1)
     cases = [minilm_case(length, batch) for length in (16, 128, 256) for batch in (1, 8)]
     cases.append(_encoder_case("bert_base", functools.partial(networks.cached_path, "bert_base"),
                                (12, 768, 3072), 128, 1,
@@ -59,8 +62,10 @@ def _encoder_case(name, model, sizes, length, batch, dims):
                 layers * batch * length * per_token / 1e9)
 
 
-def cuda_cases():
+def cuda_cases(which="named"):
     """Lists what `./dev bench cuda` measures: whole networks with seeded weights, each batch on a plan of its own."""
+    if which == "architectures":
+        return architecture_cases(1) + architecture_cases(32)
     seeded = functools.partial(network_builder.cached, "minilm-seeded", minilm.seeded)
     cases = []
     for batch in (1, 32, 128):
@@ -70,6 +75,18 @@ def cuda_cases():
         cases += [_image_case(name, batch, gflop)
                   for name, gflop in (("vit_b16", 35.1), ("resnet50", 8.18), ("mobilenet_v2", 0.6))]
     return sorted(cases, key=lambda case: case.name)
+
+
+def architecture_cases(batch):
+    """Lists the architectures that no bench was tuned on, each on a plan for its own sizes."""
+    return [_architecture_case(name, 128 * batch if name == "dlrm" else batch) for name in ARCHITECTURES]
+
+
+def _architecture_case(name, batch):
+    inputs = functools.partial(ARCHITECTURES[name].inputs, batch, 1)
+    known = {"batch": batch, "length": 128}
+    sizes = tuple((symbol, known[symbol]) for symbol in ARCHITECTURES[name].symbols)
+    return _fixed(Case(name, batch, functools.partial(networks.cached_path, name), inputs, (), sizes, None))
 
 
 def _fixed(case):

@@ -36,6 +36,8 @@ def parse_options(arguments):
     """Reads the command line after the bench's name."""
     parser = gpu_options.parser_of("cuda", __doc__.splitlines()[0], [peer.name for peer in cuda_peers.PEERS], "fast")
     parser.add_argument("--precision", default="fp16", choices=list(DTYPES), help="of all runners (fp16)")
+    parser.add_argument("--set", default="named", choices=["named", "architectures"],
+                        help="which networks: those that benches name, or the architectures (named)")
     parser.add_argument("--record", action="store_true", help="measure the peers of every case, and keep their times")
     parser.add_argument("--compile", action="store_true",
                         help="instead: how long compiling, loading and a first answer take, batch 1")
@@ -130,10 +132,10 @@ def main(arguments):
     options = parse_options(arguments)
     if not torch.cuda.is_available():
         raise SystemExit("bench cuda: torch sees no GPU here")
-    chosen = [case for case in cases.cuda_cases() if re.search(options.cases, case.label)]
+    chosen = [case for case in cases.cuda_cases(options.set) if re.search(options.cases, case.label)]
     if not chosen:
         raise SystemExit(f"--cases {options.cases!r} matches none of "
-                         + ", ".join(case.label for case in cases.cuda_cases()))
+                         + ", ".join(case.label for case in cases.cuda_cases(options.set)))
     graft = cuda_peers.GraftRunner(options)
     if graft.unavailable():
         raise SystemExit(f"bench cuda: {graft.unavailable()}")

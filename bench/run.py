@@ -8,6 +8,8 @@
     python bench/run.py cuda --help            # networks on a GPU: see cuda_networks.py
     python bench/run.py ops --help             # operators that move memory, on a GPU: see ops.py
     python bench/run.py products --help        # products, convolutions, attention on a GPU: see products.py
+    python bench/run.py losses --help          # regions that lose against their rooflines, by the cost model
+    python bench/run.py cpu --set architectures   # networks that no bench was tuned on
 
 The parts are `peers`, `lengths` (one plan for all lengths against fixed ones), `targets` (plans made
 for a lesser machine), `compile` (times and memory of compiling and loading) and `python` (what a call
@@ -33,11 +35,13 @@ PARTS = ("peers", "matmul", "lengths", "targets", "compile", "python")
 def parse_options():
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("bench", nargs="?", default="cpu", choices=["cpu", "cuda", "ops", "products"],
+    parser.add_argument("bench", nargs="?", default="cpu", choices=["cpu", "cuda", "ops", "products", "losses"],
                         help="which bench to run (cpu); the others have options of their own")
     parser.add_argument("--only", default="", metavar="PARTS",
                         help="of " + ",".join(PARTS) + " (all; with --cases: peers)")
     parser.add_argument("--cases", default="", metavar="REGEX", help="only cases that match")
+    parser.add_argument("--set", default="named", choices=["named", "architectures"],
+                        help="which networks the peers run: those that benches name, or the architectures (named)")
     parser.add_argument("--peers", default="", metavar="REGEX", help="only peers that match")
     parser.add_argument("--rounds", type=int, default=30, help="turns of each runner (30)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each runner (2)")
@@ -49,7 +53,7 @@ def parse_options():
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error("--rounds: at least 2")
-    everything = "peers" if options.cases else ",".join(PARTS)
+    everything = "peers" if options.cases or options.set != "named" else ",".join(PARTS)
     options.only = (options.only or everything).split(",")
     if unknown := set(options.only) - set(PARTS):
         parser.error(f"--only {','.join(sorted(unknown))}: the parts are {', '.join(PARTS)}")
@@ -148,7 +152,7 @@ def print_table(cases, rows, all_summaries, names, peak):
             line += f"{_cell(summaries.get(name)):>15}"
         best = min((values["median_ms"] for values in summaries.values()), default=None)
         line += f"{row['ratio']:8.2f}" if row["ratio"] else f"{'-':>8}"
-        line += f"{case.gflop / best * 1e3 / peak:16.0%}" if best else f"{'-':>16}"
+        line += f"{case.gflop / best * 1e3 / peak:16.0%}" if best and case.gflop else f"{'-':>16}"
         print(line)
 
 
@@ -191,7 +195,7 @@ def measure_peers(options, graft, measured):
     """Whole networks beside other runtimes."""
     import cases
     runners = choose_runners(options, network_peers(options), graft)
-    return measure_cases(options, cases.cpu_cases(), runners, measured, print_table)
+    return measure_cases(options, cases.cpu_cases(options.set), runners, measured, print_table)
 
 
 def measure_matmul(options, measured):
@@ -209,6 +213,9 @@ def main():
     if sys.argv[1:2] == ["ops"]:
         import ops
         return ops.main(sys.argv[2:])
+    if sys.argv[1:2] == ["losses"]:
+        import losses
+        return losses.main(sys.argv[2:])
     if sys.argv[1:2] == ["products"]:
         import products
         return products.main(sys.argv[2:])

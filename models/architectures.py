@@ -30,7 +30,7 @@ def _sound(build, samples=16000, small=2000, **channels):
 def _words(build, vocabulary):
     """A network of words; `vocabulary` is that of its shallow form."""
     return Network(build, functools.partial(word_inputs, vocabulary), (), True, {},
-                   functools.partial(word_inputs, vocabulary, length=9))
+                   functools.partial(word_inputs, vocabulary, length=9), ("batch", "length"))
 
 
 def _clicks():

@@ -200,8 +200,8 @@ def _exchanged(net, branches, widths):
 def bit_r50x1(seed=0, shallow=False, image=224):
     """BiT-S ResNet-50x1 v2: group normalisation, standardised weights (Kolesnikov et al. 2020, arXiv:1912.11370)."""
     net = NetworkBuilder("bit_r50x1", seed=seed)
-    # The pool pads by itself: zeros of a Pad before it, as published, ONNX Runtime 1.31 folds into it, where they are no
-    # zeros any more.
+    # The pool pads by itself: zeros of a Pad before it, as published, ONNX Runtime 1.31 folds into it, where they
+    # are no zeros any more.
     x = max_pool(net, _standardised_conv(net, image_input(net, image), (64, 3, 7, 7), "stem.conv", 2))
     channels = 64
     for stage, count in enumerate((3, 4, 6, 3)):

@@ -21,6 +21,7 @@ class Network:
     shallow: bool = False
     small: dict = dataclasses.field(default_factory=dict)
     small_inputs: Callable | None = None
+    symbols: tuple = ("batch",)
 
 
 def image_inputs(size, batch=1, seed=0):

@@ -56,7 +56,8 @@ def bert_base(seed=0, fused=False):
 
 NETWORKS = {
     "resnet50": Network(resnet50, functools.partial(image_inputs, 224), ("fold_batch_norm",)),
-    "bert_base": Network(bert_base, functools.partial(token_inputs, 30522), ("fused",)),
+    "bert_base": Network(bert_base, functools.partial(token_inputs, 30522), ("fused",),
+                         symbols=("batch", "length")),
     "mobilenet_v2": Network(mobilenet_v2, functools.partial(image_inputs, 224),
                             ("fold_batch_norm",)),
     "efficientnet_b0": ARCHITECTURES["efficientnet_b0"],
@@ -65,7 +66,8 @@ NETWORKS = {
     "tiny_cnn": Network(tiny_cnn, functools.partial(image_inputs, 32), ("fold_batch_norm",)),
     "tiny_transformer": Network(
         tiny_transformer,
-        functools.partial(token_inputs, TINY_BERT.vocab_size, length=12), ("fused",)),
+        functools.partial(token_inputs, TINY_BERT.vocab_size, length=12), ("fused",),
+        symbols=("batch", "length")),
 }
 
 

@@ -169,6 +169,7 @@ BuiltEngine plan(FusedProgram program, const Target& target, const CompileOption
   build.disabled = with_disabled(options).disabled;
   build.timings = build.device ? timing_cache(target, machine_of(*build.device)) : timing_cache(target);
   build.keep_references = environment().validate;
+  build.choices_only = options.choices_only;
   build.cancelled = options.cancelled;
   build.progress = [&](const std::string& step, int done, int total) {
     report(options, name_of(Stage::kPlan), step, done, total);

@@ -72,7 +72,7 @@ struct EngineStep {
   std::string count_symbol;  ///< takes the value of the last tensor after the step
   std::vector<int>
       reference_inputs;     ///< kept for validation only: the inputs row-major, where `tensors` has packed ones
-  std::string region;       ///< text of the (normalised) region, for inspection, validation and libraries
+  std::string region;       ///< text of the region as it was fused, for inspection, validation and libraries
   Size operations, bytes;   ///< arithmetic operations and bytes moved: the roofline of the step
   double milliseconds = 0;  ///< of the chosen way when candidates were measured
   std::vector<Candidate> candidates;
@@ -110,6 +110,7 @@ struct Engine {
   std::vector<EngineKernel> kernels;
   std::vector<std::vector<std::byte>> objects;  ///< relocatable code, one per compilation unit
   std::map<std::string, SymbolRange, std::less<>> symbols;
+  Bindings typical;                 ///< the sizes that regions were judged at
   std::vector<EngineSize> derived;  ///< by the step, then in the order in which they depend on each other
   std::vector<std::pair<std::string, std::string>> options;  ///< everything that changed the result of compiling
   bool has_computed_symbols = false;                         ///< some sizes are known only while running

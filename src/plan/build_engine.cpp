@@ -57,6 +57,7 @@ class EngineBuilder {
     divide_steps([&](FusedStep step) { return split_step(std::move(step), program_.tensors, rewrites_); });
     set_symbols();
     divide_for_gpu();
+    engine_.typical = typical_;
     if (options_.compile_kernels) choose_ways(program_, typical_, options_, built_.record);
   }
   const Record& record() const { return built_.record; }
@@ -71,10 +72,10 @@ class EngineBuilder {
       if (options_.progress) options_.progress(step.name, static_cast<int>(s), static_cast<int>(program_.steps.size()));
       add_step(step);
     }
-    if (options_.compile_kernels) kernels_.compile(options_, engine_);
-    use_interpreter_where_needed();
+    if (options_.compile_kernels && !options_.choices_only) kernels_.compile(options_, engine_);
+    if (!options_.choices_only) use_interpreter_where_needed();
     engine_.derived = place_derived(program_, engine_.steps);
-    pack_constants();
+    if (!options_.choices_only) pack_constants();
     drop_unused_constants();
     set_lifetimes();
     built_.engine = std::move(engine_);
@@ -223,7 +224,7 @@ class EngineBuilder {
     if (way.program) {
       add_workspaces(*way.program, step);
       if (!step.count_symbol.empty()) step.tensors.push_back(add_count(step));
-      step.kernel = kernels_.add(*std::move(way.program));
+      if (!options_.choices_only) step.kernel = kernels_.add(*std::move(way.program));
     }
     use_layouts(region, way.layouts, step);
   }

@@ -72,6 +72,7 @@ struct BuildOptions {
   TuningClock clock;  ///< without functions: that of the thread that builds
   std::function<void(const std::string& step, int done, int total)> progress;  ///< may throw Error{cancelled}
   std::function<bool()> cancelled;  ///< asked at each step and region; true stops with Error{cancelled}
+  bool choices_only = false;        ///< neither code nor packed constants: the engine says what would run, and cannot
   bool keep_references = false;  ///< keep row-major constants too, so that runs can be validated
 };
 

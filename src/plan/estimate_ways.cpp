@@ -2,78 +2,169 @@
 #include "plan/estimate_ways.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
-#include "plan/roofline.h"
+#include "plan/estimate_nest.h"
+#include "target/peak.h"
 #include "tile/schedule.h"
 
 namespace graft {
 namespace {
 
-/// How well a way uses what a target has.
+/// How well a way uses what a target has: the shares of its peaks that it reaches, and seconds before the first.
 struct Use {
-  double operations;  ///< of a thread in a clock
-  double start;       ///< seconds before the first
+  double products, elements, bytes;
+  double start;
 };
 
-constexpr double kClock = 2.5e9, kBandwidth = 10e9;  // of a thread: clocks and bytes in a second
-constexpr double kStart = 1e-6, kLibraryStart = 4e-6;
-/// Operations of a thread in a clock where every element is folded into its sum one by one.
-constexpr double kFolding = 0.5;
+double value_of(const Size& size, const Bindings& typical) {
+  return std::max<double>(1, static_cast<double>(size.evaluate(typical)));
+}
 
-/// Operations of a thread in a clock: two units that multiply and add a vector each.
-double peak_of(const Target& target) { return 4.0 * target.vector_bits / 32; }
+double extent_of(const std::vector<Axis>& axes, const Bindings& typical) {
+  double extent = 1;
+  for (const Axis& axis : axes) extent *= value_of(axis.extent, typical);
+  return extent;
+}
 
-/// Whether something is folded element by element: sums over windows, whose elements lie where several axes say and
-/// which borders cut, and what has an order.
-bool folds_by_elements(const Region& region) {
-  bool found = false;
+/// The region's product of matrices, or null.
+const Reduce* matrix_product(const Region& region) {
   for (const Form& form : region.forms) {
-    if (std::holds_alternative<Compute>(form)) continue;
-    found = found || !std::holds_alternative<Reduce>(form);
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        if (node->kind != ExprKind::kLoad) return;
-        for (const Expr& index : node->args) {
-          found = found || (index->kind != ExprKind::kVariable && index->kind != ExprKind::kConstant);
-        }
-      });
-    });
+    const auto* reduce = std::get_if<Reduce>(&form);
+    if (reduce && is_matrix_product(*reduce)) return reduce;
   }
-  return found;
+  return nullptr;
 }
 
-/// A micro-kernel keeps its sums in registers, a library has one for most shapes, and a nest goes by vectors along its
-/// common axes where it can.
-Use use_of(const Region& region, const Way& way, const Target& target) {
-  constexpr double kTiled = 0.6, kLibrary = 0.4, kVectors = 0.125;
-  if (!way.library.empty()) return {kLibrary * peak_of(target), kLibraryStart};
-  const bool is_nest = std::holds_alternative<tile::NestSchedule>(tile::parse_schedule(way.schedule));
-  if (!is_nest) return {kTiled * peak_of(target), kStart};
-  return {folds_by_elements(region) ? kFolding : kVectors * peak_of(target), kStart};
+/// Operations in a second of the units that multiply the region's operands.
+double product_peak(const Region& region, const Target& target) {
+  const Peak peak = peak_of(target);
+  const Reduce* reduce = matrix_product(region);
+  if (!reduce || target.kind == TargetKind::kCpu) return peak.operations;
+  bool narrow = true;
+  for_each(reduce->lift[0], [&](const Expr& node) {
+    if (node->kind == ExprKind::kLoad && is_float(node->type)) narrow = narrow && bit_width(node->type) <= 16;
+  });
+  if (narrow) return peak.half;
+  return region.tf32 && multiplies_tf32(target) ? peak.half / 2 : peak.operations;
 }
 
-double seconds_of(const Region& region, const Use& use, const Bindings& typical, const Target& target) {
-  const double threads = std::max(1, target.threads);
-  const auto operations = static_cast<double>(operations_of(region).evaluate(typical));
-  const auto bytes = static_cast<double>(bytes_of(region).evaluate(typical));
-  return use.start + std::max(operations / (use.operations * kClock), bytes / kBandwidth) / threads;
+/// The share of tiles of `tile` elements that an axis fills.
+double filled(double extent, double tile) { return extent / (std::ceil(extent / tile) * tile); }
+
+/// A micro-kernel keeps its sums in registers, as many rows of them as fit.
+Use use_of_contract(const Region& region, const Bindings& typical, const Target& target) {
+  constexpr double kTiled = 0.6, kMaps = 0.25;
+  Use use{kTiled, kMaps, 1, peak_of(target).start};
+  const Reduce* reduce = matrix_product(region);
+  const auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
+  if (!contraction || contraction->m.empty()) return use;
+  const double rows = target.vector_registers >= 32 ? 14 : 6;
+  use.products *= filled(value_of(contraction->m.back().extent, typical), rows);
+  return use;
+}
+
+Use use_of_cpu(const Region& region, const Way& way, const Bindings& typical, const Target& target) {
+  constexpr double kLibrary = 0.4, kLibraryStart = 4e-6, kAttention = 0.4, kMaps = 0.25;
+  if (!way.library.empty()) return {kLibrary, kLibrary, 1, kLibraryStart};
+  const tile::Schedule schedule = tile::parse_schedule(way.schedule);
+  if (std::holds_alternative<tile::AttentionSchedule>(schedule)) return {kAttention, kMaps, 1, peak_of(target).start};
+  return use_of_contract(region, typical, target);
+}
+
+/// Tiles that are not filled are computed all the same, and fewer tiles than multiprocessors leave some of them idle.
+Use use_of_product(const Region& region, const tile::ProductSchedule& schedule, const Bindings& typical,
+                   const Target& target) {
+  constexpr double kWarps = 0.4, kRoles = 0.6, kMaps = 0.25, kMemory = 0.7;
+  Use use{schedule.producers > 0 ? kRoles : kWarps, kMaps, kMemory, peak_of(target).start};
+  const Reduce* reduce = matrix_product(region);
+  const auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
+  if (!contraction) return use;
+  const double rows = extent_of(contraction->m, typical), columns = extent_of(contraction->n, typical);
+  const auto m = static_cast<double>(schedule.m), n = static_cast<double>(schedule.n);
+  const double tiles = std::ceil(rows / m) * std::ceil(columns / n) * extent_of(contraction->batch, typical) *
+                       static_cast<double>(std::max<int64_t>(1, schedule.split));
+  use.products *= filled(rows, m) * filled(columns, n) * filled(tiles, std::max(1, target.multiprocessors));
+  return use;
+}
+
+/// The blocks of a GPU read rows and windows once and keep them in registers; a product among their forms reads both
+/// operands for each multiplication, from caches.
+Use use_of_gpu(const Region& region, const Way& way, const Bindings& typical, const Target& target) {
+  constexpr double kLibrary = 0.7, kMaps = 0.25, kMemory = 0.7, kAttention = 0.4, kNest = 0.02;
+  constexpr double kProductsInBlocks = 32;  // operations of a multiprocessor in a clock
+  const double start = peak_of(target).start;
+  if (!way.library.empty()) return {kLibrary, kMaps, kMemory, start};
+  const tile::Schedule schedule = tile::parse_schedule(way.schedule);
+  if (const auto* product = std::get_if<tile::ProductSchedule>(&schedule)) {
+    return use_of_product(region, *product, typical, target);
+  }
+  if (std::holds_alternative<tile::AttentionSchedule>(schedule)) return {kAttention, kMaps, kMemory, start};
+  if (!std::holds_alternative<tile::BlockSchedule>(schedule)) return {kNest, kNest, kNest, start};
+  const Peak peak = peak_of(target);
+  const double single = peak.operations / std::max(1, operations_per_clock(target.architecture, false));
+  return {kProductsInBlocks * single / product_peak(region, target), kMaps, kMemory, start};
+}
+
+bool is_nest(const Way& way) {
+  return way.library.empty() && std::holds_alternative<tile::NestSchedule>(tile::parse_schedule(way.schedule));
+}
+
+bool is_block(const Way& way) {
+  return way.library.empty() && std::holds_alternative<tile::BlockSchedule>(tile::parse_schedule(way.schedule));
+}
+
+double seconds_of_nest(const Region& region, const Bindings& typical, const Target& target) {
+  const Peak peak = peak_of(target);
+  const double arithmetic = nest_thread_seconds(region, typical, target) / std::max(1, target.threads);
+  return peak.start + std::max(arithmetic, spelled_work(region, typical).bytes / peak.bytes);
+}
+
+/// What the blocks of a GPU compute: a map that a fold reads is computed wherever the fold reads it.
+RegionWork work_of_blocks(const Region& region, const Bindings& typical) {
+  RegionWork work = spelled_work(region, typical);
+  for (const Form& form : region.forms) {
+    const auto* map = std::get_if<Compute>(&form);
+    if (!map) continue;
+    const RegionWork once = spelled_work(form, typical);
+    double points = 0;
+    for (const Form& reader : region.forms) {
+      const std::vector<int> read = read_tensors(reader);
+      if (!std::holds_alternative<Reduce>(reader) || std::find(read.begin(), read.end(), map->output) == read.end()) {
+        continue;
+      }
+      points = std::max(points, spelled_work(reader, typical).points);
+    }
+    if (points > once.points) work.elements += once.elements * (points / once.points - 1);
+  }
+  return work;
+}
+
+double seconds_of(const RegionWork& work, double products, const Peak& peak, const Use& use) {
+  const double arithmetic =
+      work.products / (products * use.products) + work.elements / (peak.instructions * use.elements);
+  return use.start + std::max(arithmetic, work.bytes / (peak.bytes * use.bytes));
 }
 
 }  // namespace
 
 double least_seconds(const Region& region, const Bindings& typical, const Target& target) {
-  if (target.kind == TargetKind::kCpu) return seconds_of(region, {peak_of(target), 0}, typical, target);
-  // Roughly: ten operations in the time in which a byte is moved.
-  constexpr double kBytes = 1e12;
-  return (static_cast<double>(operations_of(region).evaluate(typical)) / 10 +
-          static_cast<double>(bytes_of(region).evaluate(typical))) /
-         kBytes;
+  return least_seconds(region, least_work(region, typical), target);
+}
+
+double least_seconds(const Region& region, const RegionWork& work, const Target& target) {
+  return seconds_of(work, product_peak(region, target), peak_of(target), {1, 1, 1, 0});
 }
 
 double estimated_seconds(const Region& region, const Way& way, const Bindings& typical, const Target& target) {
-  if (target.kind == TargetKind::kCpu) return seconds_of(region, use_of(region, way, target), typical, target);
-  return 2 * least_seconds(region, typical, target);
+  if (target.kind == TargetKind::kCpu && is_nest(way)) return seconds_of_nest(region, typical, target);
+  const Use use = target.kind == TargetKind::kCpu ? use_of_cpu(region, way, typical, target)
+                                                  : use_of_gpu(region, way, typical, target);
+  const bool in_blocks = target.kind == TargetKind::kCuda && is_block(way);
+  const RegionWork work = in_blocks ? work_of_blocks(region, typical) : spelled_work(region, typical);
+  return seconds_of(work, product_peak(region, target), peak_of(target), use);
 }
 
 }  // namespace graft

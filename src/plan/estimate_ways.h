@@ -3,6 +3,7 @@
 #pragma once
 
 #include "expr/region.h"
+#include "plan/region_work.h"
 #include "plan/ways.h"
 #include "target/target.h"
 
@@ -10,7 +11,9 @@ namespace graft {
 
 /// Seconds that a region takes at least on the target at typical sizes: its arithmetic by all units, or its memory.
 double least_seconds(const Region& region, const Bindings& typical, const Target& target);
-/// Seconds that a way takes, roughly. On a GPU, whose ways are ranked by rules (is_worth_library), the same for all.
+double least_seconds(const Region& region, const RegionWork& least, const Target& target);
+/// Seconds that a way takes, roughly: the region's forms as they are spelled, at the rates that ways of its kind reach.
+/// Ways of a GPU are ranked by rules (is_worth_library), not by this.
 double estimated_seconds(const Region& region, const Way& way, const Bindings& typical, const Target& target);
 
 }  // namespace graft

@@ -18,6 +18,7 @@
 #include "driver/compile.h"
 #include "inspection.h"
 #include "json_output.h"
+#include "losses_report.h"
 #include "machine_peak.h"
 #include "measurement.h"
 #include "model_options.h"
@@ -34,10 +35,11 @@ struct InspectCommand {
   InputOptions inputs;
   std::string trace, html;
   JsonOutput json;
-  bool text = false, no_run = false;
+  bool text = false, no_run = false, losses = false;
   int runs = 20;
 
   int run() const;
+  int show_losses() const;
 };
 
 void print_signature(const Engine& engine) {
@@ -195,7 +197,33 @@ MachinePeak better_of(MachinePeak peak, const MachinePeak& other) {
   return peak;
 }
 
+/// Regions by the time that they lose: as measured, or, with --no-run, as the cost model expects.
+int InspectCommand::show_losses() const {
+  std::vector<std::string> files = inputs.files();
+  files.push_back(model.path());
+  check_output("--json", json.path(), files);
+  std::shared_ptr<const LoadedEngine> loaded;
+  std::optional<Engine> planned;
+  if (no_run) planned = model.planned_engine();
+  else loaded = model.load_engine();
+  check_output_unread("--json", json.path());
+  const Engine& engine = planned ? *planned : *loaded->engine;
+  Bindings sizes = engine.typical;
+  std::vector<double> milliseconds;
+  if (!no_run) {
+    std::vector<TensorData> given = inputs.read(engine);
+    for (const auto& [name, value] : bind_inputs(engine, views_of(given))) sizes[name] = value;
+    milliseconds = measure(loaded, given, runs).milliseconds;
+  }
+  const std::vector<RegionLoss> regions = losses_of(engine, sizes, milliseconds);
+  if (json.leaves_text()) print_losses(engine, regions);
+  if (json.wanted()) write_losses(json.path(), model.path(), engine, regions);
+  return 0;
+}
+
 int InspectCommand::run() const {
+  if (losses) return show_losses();
+  if (!json.empty()) throw UsageError("--json writes what --losses finds: give both");
   std::vector<std::string> files = inputs.files();
   files.push_back(model.path());
   check_output("--trace", trace, files);
@@ -251,7 +279,14 @@ void add_inspect(CLI::App& app, Action& action) {
       ->type_name("FILE");
   command->json.add_to(*sub);
   sub->add_flag("--text", command->text, "print the whole plan as text instead");
-  sub->footer("\nExample: graft inspect model.graft --size batch=8 --trace run.json");
+  sub->add_flag("--losses", command->losses,
+                "regions by the time that they lose against what the target's arithmetic and memory could\n"
+                "do at best, and what better ways were refused for; with --no-run by the cost model's times,\n"
+                "for any --target");
+  sub->footer(R"(
+Examples:
+  graft inspect model.graft --size batch=8 --trace run.json
+  graft inspect model.onnx --losses --no-run --tune off --target sm_90a --precision fp16)");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });
 }
 

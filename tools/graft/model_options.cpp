@@ -161,11 +161,27 @@ bool ModelOptions::has(std::string_view key) const {
   return std::any_of(choices_.begin(), choices_.end(), [&](const auto& choice) { return choice.first == key; });
 }
 
-void ModelOptions::check_plan_choices() const {
+void ModelOptions::check_plan_choices(const std::vector<std::string_view>& allowed) const {
   for (const auto& [key, value] : choices_) {
-    if (runs_a_plan(key)) continue;
+    if (runs_a_plan(key) || std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
     throw UsageError("--" + key + " is chosen when a plan is compiled; " + path_ + " is a plan already");
   }
+}
+
+Engine ModelOptions::planned_engine() const {
+  CompileOptions options = compile_options();
+  options.choices_only = true;
+  if (!is_plan()) {
+    Engine engine = compile({.path = path_}, options).engine;
+    clear_progress();
+    return engine;
+  }
+  check_plan_choices({"target"});
+  const Plan plan = open_plan(path_);
+  CompileOptions recorded = options_of(plan);
+  recorded.choices_only = true;
+  const bool chosen = !options.targets.empty() || plan.records.empty();
+  return build(plan, chosen ? targets_of(options)[0] : parse_target(plan.records[0].target), recorded);
 }
 
 std::shared_ptr<const LoadedEngine> ModelOptions::load_engine() const {

@@ -43,8 +43,10 @@ class ModelOptions {
   std::shared_ptr<const LoadedEngine> load_engine() const;
   /// The same computed by the interpreter alone.
   std::shared_ptr<const LoadedEngine> load_interpreter() const;
-  /// Throws UsageError where choices were given that a plan has made already.
-  void check_plan_choices() const;
+  /// Throws UsageError where choices were given that a plan has made already, but for those of `allowed`.
+  void check_plan_choices(const std::vector<std::string_view>& allowed = {}) const;
+  /// The engine without code: what would run on the first target, which need not be here. Of a plan also for another.
+  Engine planned_engine() const;
 
  private:
   void add_choice(CLI::App& command, const std::string& flags, const std::string& key, const std::string& help);

@@ -11,6 +11,7 @@
 #include "device/cuda/driver.h"
 #include "device/cuda/launch_rule.h"
 #include "device/cuda/trace.h"
+#include "target/peak.h"
 
 namespace graft {
 namespace {
@@ -100,17 +101,8 @@ class CudaDevice : public Device {
   std::vector<DeviceActivity> trace(const std::function<void()>& work) override { return trace_cuda(work); }
 
   double peak_gflops(bool half) const override {
-    // Operations of a multiprocessor in a clock, from NVIDIA's tables of arithmetic throughput.
-    struct Row {
-      int major, minor, single, half;
-    };
-    constexpr Row kRows[] = {{8, 0, 128, 2048}, {8, 6, 256, 1024},  {8, 9, 256, 1024},
-                             {9, 0, 256, 4096}, {10, 0, 256, 8192}, {12, 0, 256, 1024}};
-    for (const Row& row : kRows) {
-      if (row.major != attribute(kComputeMajor) || row.minor != attribute(kComputeMinor)) continue;
-      return 1e-6 * (half ? row.half : row.single) * attribute(kMultiprocessors) * attribute(kClockRate);
-    }
-    return 0;
+    const double rate = operations_per_clock(architecture(), half);
+    return rate > 0 ? 1e-6 * rate * attribute(kMultiprocessors) * attribute(kClockRate) : 0;
   }
 
   std::string architecture() const {
