@@ -24,9 +24,9 @@ from architectures import ARCHITECTURES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST_SHOWN = 20
-# A region is badly planned that is above the share of its network's arithmetic or bytes, and below the ratio of the
-# time that its target would need at best.
-SHARE, RATIO = 0.03, 0.1
+# A region is badly planned that reaches less than this ratio of what its target could do, and is above this share of
+# its network's arithmetic or bytes, or loses this share of its network's time.
+RATIO, SHARE, LOST = 0.1, 0.03, 0.1
 LENGTH = 128
 
 
@@ -78,8 +78,9 @@ def report_of(graft, name, settings):
 
 
 def badly_planned(report):
-    """The regions of a report that are above SHARE and below RATIO."""
-    return [region for region in report["regions"] if region["share"] > SHARE and region["ratio"] < RATIO]
+    """The regions of a report that matter and are below RATIO."""
+    return [region for region in report["regions"] if region["ratio"] < RATIO
+            and (region["share"] > SHARE or region["lost_ms"] > LOST * report["ms"])]
 
 
 def text_of(name, region):

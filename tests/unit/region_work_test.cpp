@@ -29,7 +29,8 @@ Region product(int64_t rows) {
 }
 
 TEST(RegionWork, counts_a_value_that_a_window_reads_often_once_at_least) {
-  const RegionWork inside = least_work(window_of_squashed(false), {}), before = least_work(window_of_squashed(true), {});
+  const RegionWork inside = least_work(window_of_squashed(false), {});
+  const RegionWork before = least_work(window_of_squashed(true), {});
   EXPECT_EQ(inside.elements, before.elements);
   EXPECT_EQ(inside.elements, 20 * 66 * 66 + 9 * 64 * 64);
   EXPECT_EQ(inside.bytes, 4 * (66 * 66 + 64 * 64));
