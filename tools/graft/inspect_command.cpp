@@ -223,7 +223,6 @@ int InspectCommand::show_losses() const {
 
 int InspectCommand::run() const {
   if (losses) return show_losses();
-  if (!json.empty()) throw UsageError("--json writes what --losses finds: give both");
   std::vector<std::string> files = inputs.files();
   files.push_back(model.path());
   check_output("--trace", trace, files);
