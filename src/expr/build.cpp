@@ -21,7 +21,7 @@ Indices variables(const std::vector<Axis>& axes) {
 }  // namespace
 
 DType Tensor::type() const { return builder_->decl(id_).type; }
-const Shape& Tensor::shape() const { return builder_->decl(id_).shape; }
+const Shape& Tensor::shape() const { return builder_->shape(id_); }
 
 const Size& Tensor::size(int axis) const {
   const Shape& s = shape();
@@ -38,7 +38,8 @@ Expr Tensor::operator()(const Indices& indices) const {
 Expr Tensor::wide(const Indices& indices) const { return make_cast(compute_type(type()), (*this)(indices)); }
 
 Tensor RegionBuilder::declare(std::string_view name, DType type, const Shape& shape) {
-  region_.tensors.push_back({std::string(name), type, shape});
+  shapes_.push_back(shape);
+  region_.tensors.push_back({std::string(name), type, shapes_.back()});
   return {this, static_cast<int>(region_.tensors.size()) - 1};
 }
 

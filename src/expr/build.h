@@ -5,6 +5,7 @@
 //   Tensor e = b.compute("e", DType::kFloat32, {rows, n}, [&](auto& i) { return exp(x(i) - m({i[0]})); });
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -67,6 +68,7 @@ class RegionBuilder {
                               const std::function<void(Compact&, const Indices&)>& make);
 
   const TensorDecl& decl(int id) const { return region_.tensors[id]; }
+  const Shape& shape(int id) const { return shapes_[id]; }
   const Region& region() const { return region_; }
   /// Ends construction; `outputs` are in order.
   Region finish(std::string_view name, const std::vector<Tensor>& outputs);
@@ -74,6 +76,9 @@ class RegionBuilder {
  protected:
   Tensor declare(std::string_view name, DType type, const Shape& shape);
   Region region_;
+
+ private:
+  std::deque<Shape> shapes_;  ///< by tensor: Tensor::shape() stays valid while more are declared
 };
 
 }  // namespace graft

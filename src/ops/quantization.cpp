@@ -109,8 +109,7 @@ void define_dynamic_quantize(Definition& d) {
 }
 
 /// The parameter of a quantized matrix at element `i`: a scalar, one per row (left) or column (right), or broadcast.
-/// `shape` is a copy: a tensor's own does not stay where it is while inputs are declared.
-Expr parameter(Definition& d, int input, Shape shape, const Indices& i, bool left) {
+Expr parameter(Definition& d, int input, const Shape& shape, const Indices& i, bool left) {
   const Tensor t = d.in(input);
   const char* misfit = "a scale or zero point does not fit its matrix";
   if (t.rank() == 0) return t(Indices{});

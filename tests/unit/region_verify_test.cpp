@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "expr/region.h"
+#include "expr/build.h"
 
 namespace graft {
 namespace {
@@ -111,6 +111,15 @@ TEST(VerifyRegion, refuses_one_variable_for_two_axes) {
   Region region = sum_region();
   reduce_of(region).reduced[0].variable = reduce_of(region).axes[0].variable;
   EXPECT_PROBLEM(region, "a variable is declared twice");
+}
+
+/// Definitions hold on to a tensor's shape while they declare others.
+TEST(RegionBuilder, shapes_of_tensors_stay_where_they_are) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", DType::kFloat32, {Size::symbol("n"), Size(8)});
+  const Shape& shape = x.shape();
+  for (int i = 0; i < 100; ++i) b.input("y", DType::kFloat32, {Size(i)});
+  EXPECT_EQ(&shape, &x.shape());
 }
 
 }  // namespace
