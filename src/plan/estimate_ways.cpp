@@ -43,9 +43,9 @@ double product_peak(const Region& region, const Target& target) {
   const Peak peak = peak_of(target);
   const Reduce* reduce = matrix_product(region);
   if (!reduce || target.kind == TargetKind::kCpu) return peak.operations;
-  bool narrow = true;
-  for_each(reduce->lift[0], [&](const Expr& node) {
-    if (node->kind == ExprKind::kLoad && is_float(node->type)) narrow = narrow && bit_width(node->type) <= 16;
+  const Expr product = summed_product(*reduce);
+  const bool narrow = std::all_of(product->args.begin(), product->args.end(), [](const Expr& operand) {
+    return bit_width(unwidened(operand)->type) <= 16;
   });
   if (narrow) return peak.half;
   return region.tf32 && multiplies_tf32(target) ? peak.half / 2 : peak.operations;

@@ -46,13 +46,6 @@ Expr without_casts(Expr e) {
   return e;
 }
 
-/// The product under a sum, or null.
-Expr summed_product(const Reduce& reduce) {
-  if (reduce.lift.size() != 1 || reduce.monoid.intrinsic() != Intrinsic::kAdd) return {};
-  const Expr product = without_casts(reduce.lift[0]);
-  return is_call(product, Intrinsic::kMul) ? product : Expr();
-}
-
 /// On what the value of an expression depends: variables, and the index expressions by which they reach it. Indices
 /// that differ by a constant are one, which takes as many values as its range.
 struct Dependence {
@@ -204,6 +197,12 @@ double size_at(const Size& size, const Bindings& typical) {
     if (!typical.contains(symbol)) return kUnknown;
   }
   return static_cast<double>(size.evaluate(typical));
+}
+
+Expr summed_product(const Reduce& reduce) {
+  if (reduce.lift.size() != 1 || reduce.monoid.intrinsic() != Intrinsic::kAdd) return {};
+  const Expr product = without_casts(reduce.lift[0]);
+  return is_call(product, Intrinsic::kMul) ? product : Expr();
 }
 
 RegionWork least_work(const Region& region, const Bindings& typical) {

@@ -25,6 +25,8 @@ RegionWork spelled_work(const Form& form, const Bindings& typical);
 /// A size at typical sizes; of one that names what nobody has chosen, neither a tiny nor a large number.
 double size_at(const Size& size, const Bindings& typical);
 
+/// The product under a sum, or null.
+Expr summed_product(const Reduce& reduce);
 /// Whether a reduction sums products of two sides, each of which goes along axes of the result of its own: what matrix
 /// units and micro-kernels are for, whatever the sides are.
 bool is_matrix_product(const Reduce& reduce);
