@@ -52,7 +52,10 @@ class NestEstimate {
     return is_wide(*reduce) ? kGathered : kScalar;
   }
 
-  bool is_wide(const Reduce& reduce) const { return at(reduce.reduced.back().extent) >= lanes() / 2; }
+  /// False for a fold of one element, whose axes are gone.
+  bool is_wide(const Reduce& reduce) const {
+    return !reduce.reduced.empty() && at(reduce.reduced.back().extent) >= lanes() / 2;
+  }
 
   bool goes_by_rows(const Reduce& reduce) const {
     return is_wide(reduce) && all_near(reduce, reduce.reduced.back().variable->variable, false);
@@ -68,7 +71,7 @@ class NestEstimate {
   std::optional<Axis> direction_of(const Form& form) const {
     const auto* reduce = std::get_if<Reduce>(&form);
     const std::vector<Axis> own = own_axes(form);
-    if (reduce && !goes_by_columns(form, *reduce)) return reduce->reduced.back();
+    if (reduce && !reduce->reduced.empty() && !goes_by_columns(form, *reduce)) return reduce->reduced.back();
     return own.empty() ? std::nullopt : std::optional(own.back());
   }
 
