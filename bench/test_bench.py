@@ -34,7 +34,7 @@ DOUBLING_LIBRARY = r"""
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-typedef struct { const char* name; int32_t dtype, rank; const int64_t *shape, *strides;
+typedef struct { size_t struct_size; const char* name; int32_t dtype, rank; const int64_t *shape, *strides;
                  void* data; uint64_t bytes; int32_t device; } Tensor;
 typedef struct { int32_t status; char message[2044]; } Error;
 static int engines;

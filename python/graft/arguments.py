@@ -53,6 +53,16 @@ def names(name: str, value: Any) -> list[str]:
 def path(name: str, value: Any) -> str:
     """A path of the file system."""
     try:
-        return os.fsdecode(value)
+        return text(name, os.fsdecode(value))
     except TypeError:
         raise InvalidArgumentError(f"{name} is {value!r}: give a path") from None
+
+
+def text(name: str, value: str) -> str:
+    """A text that the C interface can take: UTF-8 without zero bytes."""
+    try:
+        if b"\0" not in value.encode():
+            return value
+    except UnicodeEncodeError:
+        pass
+    raise InvalidArgumentError(f"{name} is {value!r}: give a text in UTF-8, without zero bytes")

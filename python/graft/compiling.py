@@ -91,7 +91,7 @@ def load(plan: Any, device: str = "cpu", *, threads: int = 0, copy_weights: bool
         if not isinstance(plan, (str, os.PathLike)):
             raise InvalidArgumentError(f"a {type(plan).__name__} is no plan: give a path, or the bytes of one")
         choices.append(("weights", "copied" if copy_weights else "mapped"))
-        return Engine(_graft.load_file(os.fspath(plan), choices), device)
+        return Engine(_graft.load_file(arguments.path("plan", plan), choices), device)
 
 
 class Reporting:
@@ -117,7 +117,7 @@ class Reporting:
 def source_of(model: Any, directory: str | os.PathLike[str] | None) -> tuple[str | None, bytes | None]:
     """(path, None) of a file, or (folder of external data, bytes)."""
     if isinstance(model, (str, os.PathLike)):
-        return os.fspath(model), None
+        return arguments.path("model", model), None
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
     if isinstance(model, (bytes, bytearray, memoryview)):
@@ -140,7 +140,8 @@ def choices_of(dims: Mapping[str, int | Sequence[int]] | None, shapes: Mapping[s
         choices.append(("target", str(target)))
     if record is not None:
         choices.append(("record", arguments.path("record", record)))
-    return choices + [(key.replace("_", "-"), str(value)) for key, value in options.items()]
+    choices += [(key.replace("_", "-"), str(value)) for key, value in options.items()]
+    return [(arguments.text("a choice", key), arguments.text(key, value)) for key, value in choices]
 
 
 def range_text(name: str, size: Any) -> str:

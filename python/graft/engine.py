@@ -114,7 +114,7 @@ class Engine:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a plan, which `graft.load` and the command `graft` read; the file is replaced whole or not at all.
         Raises DeviceError where it cannot be written."""
-        self._handle.save(os.fspath(path))
+        self._handle.save(arguments.path("path", path))
 
     def describe(self) -> dict[str, Any]:
         """What was planned: target, options, ways of the steps, candidates with their times (milliseconds) and

@@ -29,7 +29,7 @@ def completed(*words):
 
 def test_commands_are_completed():
     assert {"compile", "build", "run", "bench", "check", "help"} <= set(completed(""))
-    assert completed("comp") == ["compile"]
+    assert completed("compi") == ["compile"]
     assert completed("help", "che") == ["check"]
 
 

@@ -9,6 +9,7 @@ import time
 
 import graft
 import numpy as np
+import pytest
 from conftest import expected, layer_model
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
@@ -179,3 +180,12 @@ def test_sessions_and_choices_of_any_kind_are_taken_or_refused(engine):
 
     fuzz(check, numbers(), st.lists(calls(), max_size=8), choices())
     works(engine)
+
+
+def test_texts_that_c_cannot_take_are_refused():
+    for choice in ({"directory": b"\x80"}, {"record": b"\x80"}, {"device": "c\0pu"}, {"tune": "\udc80"}):
+        with pytest.raises(graft.InvalidArgumentError, match="UTF-8"):
+            graft.compile(layer_model(), **choice)
+    for path in ("\udc80", "a\0b"):
+        with pytest.raises(graft.InvalidArgumentError):
+            graft.load(path)
