@@ -122,7 +122,8 @@ graft_tensor Engine::view_of(const at::Tensor& tensor, size_t index) const {
   TORCH_CHECK_VALUE(on_gpu ? tensor.is_cuda() : tensor.is_cpu(), "graft::execute_engine: input '", name, "' lies on ",
                     tensor.device().str(), ", the engine was made for ", device_,
                     ": move the tensor, or compile the module with the option device");
-  return {.name = nullptr,
+  return {.struct_size = sizeof(graft_tensor),
+          .name = nullptr,
           .dtype = type,
           .rank = static_cast<int32_t>(tensor.dim()),
           .shape = tensor.sizes().data(),
@@ -145,7 +146,10 @@ std::vector<at::Tensor> Engine::run(const std::vector<at::Tensor>& inputs) {
                   .device = plain.empty() ? c10::Device(device_) : plain[0].device(),
                   .failure = {}};
   std::vector<graft_tensor> wanted(outputs.tensors.size());
-  for (graft_tensor& tensor : wanted) tensor.device = on_gpu ? GRAFT_CUDA : GRAFT_HOST;
+  for (graft_tensor& tensor : wanted) {
+    tensor.struct_size = sizeof tensor;
+    tensor.device = on_gpu ? GRAFT_CUDA : GRAFT_HOST;
+  }
   Session session = take_session();
   graft_error error;
   if (on_gpu) {
