@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/convert.h"
 #include "base/derived_sizes.h"
 #include "base/error.h"
 #include "expr/fold.h"
@@ -64,7 +65,10 @@ Expr make_variable(DType type) {
 }
 
 Expr make_constant(DType type, double value) {
-  if (!is_float(type)) return make_integer(type, static_cast<int64_t>(value));
+  if (!is_float(type)) {
+    // Attributes of a model may be NaN, infinite or beyond all integers.
+    return make_integer(type, std::fabs(value) < 0x1p63 ? static_cast<int64_t>(value) : double_to_integer(type, value));
+  }
   ExprNode node{.kind = ExprKind::kConstant, .type = type};
   node.real = type == DType::kFloat32 ? static_cast<double>(static_cast<float>(value)) : value;
   return make_node(std::move(node));

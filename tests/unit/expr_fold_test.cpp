@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What construction folds away means the same: built expressions against evaluate_scalar on the same operands.
+#include <cmath>
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "expr/evaluate.h"
@@ -151,6 +154,14 @@ TEST(Fold, what_folding_leaves_of_a_rewritten_call_is_not_rewritten_again) {
   const Expr whole = substitute_sizes(half, {{"n", n * Size(2)}, {"m", Size(2)}});
   ASSERT_EQ(whole->kind, ExprKind::kSize);
   EXPECT_EQ(whole->size, n);
+}
+
+TEST(MakeConstant, of_an_integer_takes_any_number) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(make_constant(DType::kInt32, infinity)->integer, std::numeric_limits<int32_t>::max());
+  EXPECT_EQ(make_constant(DType::kInt64, -infinity)->integer, std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(make_constant(DType::kInt8, std::nan(""))->integer, 0);
+  EXPECT_EQ(make_constant(DType::kInt64, -7.0)->integer, -7);
 }
 
 }  // namespace
