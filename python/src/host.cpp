@@ -16,6 +16,7 @@
 #include "array_view.h"
 #include "failure.h"
 #include "graft/graft_host.h"
+#include "options.h"
 #include "session.h"
 #include "without_gil.h"
 
@@ -23,14 +24,6 @@ namespace nb = nanobind;
 
 namespace graft_python {
 namespace {
-
-using Options = std::vector<std::pair<std::string, std::string>>;
-
-std::vector<graft_option> as_options(const Options& options) {
-  std::vector<graft_option> list;
-  for (const auto& [key, value] : options) list.push_back({key.c_str(), value.c_str()});
-  return list;
-}
 
 /// Arguments that Python has no type of its own for: a value of the graph, an element type.
 struct ValueArgument {

@@ -13,6 +13,7 @@
 #include "failure.h"
 #include "host.h"
 #include "interrupt.h"
+#include "options.h"
 #include "session.h"
 #include "without_gil.h"
 
@@ -20,14 +21,6 @@ namespace nb = nanobind;
 
 namespace graft_python {
 namespace {
-
-using Options = std::vector<std::pair<std::string, std::string>>;
-
-std::vector<graft_option> as_options(const Options& options) {
-  std::vector<graft_option> list;
-  for (const auto& [key, value] : options) list.push_back({key.c_str(), value.c_str()});
-  return list;
-}
 
 /// graft_progress_function: a Python callable, which may stop compiling with a false result, an exception, or a signal
 /// (Ctrl-C) that arrived meanwhile. The exception stays pending.
