@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graft inside a framework: installs Graft, builds the host (src/host/NAME) against what was installed and nothing
+else, programs in C++ against both, and runs tests/NAME/test_*.py in the framework's environment, .deps/NAME."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("GRAFT_BUILD", ROOT / "build"))
+CCACHE = {**os.environ, "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
+
+
+def run(*command, **options):
+    """Runs a command; its failure is the test's."""
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          **options)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}")
+
+
+def build(sources, folder, *settings):
+    """A CMake project."""
+    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    run("cmake", "-G", "Ninja", "-S", sources, "-B", folder, *settings, *launcher)
+    run("cmake", "--build", folder, env=CCACHE)
+
+
+def build_host(name, setting, programs):
+    """libgraft_NAME.so from the installed headers, put beside the libraries of the build tree, where the package
+    looks; `setting` is the framework's folder for CMake. The sources are copied, so that they see nothing of the tree
+    that they come from. `programs`: folders of tests/NAME with projects that use both."""
+    library = f"libgraft_{name}.so"
+    prefix, sources, folder = (BUILD / name / part for part in ("prefix", "sources", "host"))
+    run("cmake", "--install", BUILD, "--prefix", prefix)
+    shutil.rmtree(sources, ignore_errors=True)
+    shutil.copytree(ROOT / "src" / "host" / name, sources)
+    build(sources, folder, f"-DCMAKE_PREFIX_PATH={prefix}", setting)
+    run("cmake", "--install", folder, "--prefix", prefix)
+    for program in programs:
+        build(ROOT / "tests" / name / program, BUILD / name / program, f"-DCMAKE_PREFIX_PATH={prefix}")
+    shutil.copy2(next(prefix.glob(f"lib*/{library}")), BUILD / "lib" / library)
+    return library
+
+
+def test_framework(name, programs=()):
+    """Builds, then tests; arguments of the command line go to pytest. Returns the exit status."""
+    environment = pathlib.Path(os.environ.get(f"GRAFT_{name.upper()}_ENVIRONMENT", ROOT / ".deps" / name))
+    python = environment / "bin" / "python"
+    if not python.is_file():
+        print(f"SKIPPED: there is no {name} in {environment}: ./dev test {name} installs it")
+        return 0
+    package = next(environment.glob(f"lib/python*/site-packages/{name}"))
+    start = time.monotonic()
+    library = build_host(name, f"-DGRAFT_{name.upper()}={package}", programs)
+    print(f"{name}: {library} built from the installed headers in {time.monotonic() - start:.0f} s", flush=True)
+    variables = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "GRAFT_BUILD": str(BUILD)}
+    named = any(pathlib.Path(word.partition("::")[0]).exists() for word in sys.argv[1:])
+    chosen = [*sys.argv[1:], *([] if named else [ROOT / "tests" / name])]
+    return subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen], env=variables,
+                          check=False).returncode
