@@ -110,7 +110,8 @@ class Tree:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def _compile(self):
-        """The places (path, line) of the compiler's errors, none when all is built."""
+        """The places (path, line) of the compiler's errors, or from where a template was instantiated that has one;
+        none when all is built."""
         targets = [*dict.fromkeys(KINDS.values()), "graft_emulated_cuda", "graft_emulated_nvrtc", "modules"]
         command = ["cmake", "--build", self.build, "-j", str(os.cpu_count()), "--target", *targets, "--", "-k", "0"]
         with open(self.work / "build.log", "w", encoding="utf-8") as log:
@@ -118,8 +119,9 @@ class Tree:
         if done.returncode == 0:
             return []
         text = (self.work / "build.log").read_text(errors="replace")
+        place = r"^([^\s:]+):(\d+):\d+:\s+(?:(?:fatal )?error:|required from here)"
         return [(os.path.relpath(os.path.normpath(self.build / path), self.sources), int(line))
-                for path, line in re.findall(r"^([^\s:]+):(\d+):\d+: (?:fatal )?error:", text, re.MULTILINE)]
+                for path, line in re.findall(place, text, re.MULTILINE)]
 
     def _exclude(self, faults, errors):
         """Notes the faults that the errors stand in; all of a file when they stand in none."""
