@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "tile/guard_empty.h"
 #include "tile/workspace.h"
 
 namespace graft::tile {
@@ -29,8 +30,9 @@ std::string why_scratch_does_not_fit(const Program& program, const Target& targe
 
 }  // namespace
 
-Lowered lower(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target) {
-  graft::verify(region);
+Lowered lower(const Region& given, const Layouts& layouts, const Schedule& schedule, const Target& target) {
+  graft::verify(given);
+  const Region region = target.kind == TargetKind::kCuda ? guard_empty(given) : given;
   Lowered lowered = std::visit(
       [&](const auto& record) -> Lowered {
         using Record = std::decay_t<decltype(record)>;

@@ -45,7 +45,7 @@ Engine engine_for(const Graph& graph, const std::string& target) {
   return build_engine(std::move(program), options).engine;
 }
 
-std::vector<TensorData> run_engine(Engine engine, const std::map<std::string, TensorData>& inputs) {
+Status run_engine(Engine engine, const std::map<std::string, TensorData>& inputs, std::vector<TensorData>& outputs) {
   const Target target = parse_target(engine.target);
   const bool on_gpu = target.kind == TargetKind::kCuda;
   auto code = load_code(std::make_shared<const Engine>(std::move(engine)), {}, on_gpu ? gpu_for(target) : nullptr);
@@ -56,10 +56,17 @@ std::vector<TensorData> run_engine(Engine engine, const std::map<std::string, Te
     views.push_back({const_cast<std::byte*>(data.bytes().data()), data.type(), data.shape(), {}});
   }
   Results results{std::vector<TensorData>(session.engine().outputs.size())};
-  std::vector<BufferView> outputs(results.tensors.size());
-  const Status status = session.run(views, outputs, allocate_result, &results);
+  std::vector<BufferView> results_views(results.tensors.size());
+  const Status status = session.run(views, results_views, allocate_result, &results);
+  if (status.ok()) outputs = std::move(results.tensors);
+  return status;
+}
+
+std::vector<TensorData> run_engine(Engine engine, const std::map<std::string, TensorData>& inputs) {
+  std::vector<TensorData> outputs;
+  const Status status = run_engine(std::move(engine), inputs, outputs);
   EXPECT_TRUE(status.ok()) << status.message();
-  return status.ok() ? results.tensors : std::vector<TensorData>{};
+  return outputs;
 }
 
 }  // namespace graft

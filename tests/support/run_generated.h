@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/tensor_data.h"
 #include "engine/engine.h"
 #include "graph/graph.h"
@@ -14,6 +15,8 @@ namespace graft {
 
 /// The graph fused, lowered and compiled for a target by its name, for two threads. The graph has its types.
 Engine engine_for(const Graph& graph, const std::string& target);
+/// One run, on the first GPU when the engine is for one; fills `outputs` if it succeeds.
+Status run_engine(Engine engine, const std::map<std::string, TensorData>& inputs, std::vector<TensorData>& outputs);
 /// The outputs of one run, on the first GPU when the engine is for one; a failed run fails the test and gives none.
 std::vector<TensorData> run_engine(Engine engine, const std::map<std::string, TensorData>& inputs);
 
