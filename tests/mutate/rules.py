@@ -223,7 +223,7 @@ class Rules:
         if word == "&&" and source.is_binary(i):
             begin, end = source.operand_begin(i, LEVELS["&&"]), source.operand_end(i + 1, LEVELS["&&"])
             right = source.operand_end(i + 1, LEVELS["|"])
-            self._add("clause", begin, end, self._replaced(begin, end, i, "", right),
+            self._add("clause", begin, end, f"graft_truth({self._replaced(begin, end, i, '', right)})",
                       f"{short(source.slice(i, right))} is forgotten")
 
     def _constant(self, i):
