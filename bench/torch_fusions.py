@@ -20,6 +20,7 @@ class Node:
 def node_of(node):
     """A node of an ONNX graph."""
     attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    attributes = {name: value.decode() if isinstance(value, bytes) else value for name, value in attributes.items()}
     return Node(node.op_type, attributes, tuple(node.input), tuple(node.output))
 
 
