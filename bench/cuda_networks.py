@@ -105,21 +105,27 @@ def measure(all_cases, graft, records, options):
         if not options.record:
             drifted += [(case.label, *drift) for drift in cuda_records.drifts(known, medians, MOST_DRIFT)]
         rows.append(row_of(options, case.name, case.batch, mine, {**known, **medians}, device, dtype))
+        print(f"  {table_line(rows[-1])}", flush=True)  # a run of many networks may be ended before its table
         if medians and (options.record or not known):
             records.keep(row_of(options, case.name, case.batch, None, medians, device, dtype))
         torch.cuda.empty_cache()
     return rows, failed, drifted
 
 
+def table_line(row):
+    """A case's median, its fastest peer and the ratio."""
+    best = min(row["peers"], key=row["peers"].get, default=None)
+    mine = f"{row['graft_ms']:.3f}" if row["graft_ms"] else "-"
+    peer = f"{row['peers'][best]:.3f} {best}" if best else "-"
+    ratio = f"{row['ratio']:.2f}" if row["ratio"] else "-"
+    return f"{row['case']:22}{row['batch']:6}{mine:>10}{peer:>26}{ratio:>8}"
+
+
 def print_table(rows):
     """Prints the medians, the fastest peer and the ratio."""
     print(f"\nmedian ms\n{'case':22}{'batch':>6}{'graft':>10}{'fastest peer':>26}{'ratio':>8}")
     for row in rows:
-        best = min(row["peers"], key=row["peers"].get, default=None)
-        mine = f"{row['graft_ms']:.3f}" if row["graft_ms"] else "-"
-        peer = f"{row['peers'][best]:.3f} {best}" if best else "-"
-        ratio = f"{row['ratio']:.2f}" if row["ratio"] else "-"
-        print(f"{row['case']:22}{row['batch']:6}{mine:>10}{peer:>26}{ratio:>8}")
+        print(table_line(row))
     ratios = [row["ratio"] for row in rows if row["ratio"]]
     if ratios:
         mean = math.exp(statistics.fmean(map(math.log, ratios)))

@@ -145,7 +145,7 @@ class GraftRunner:
         os.unlink(plan)
         library.set_stream(session, torch.cuda.current_stream().cuda_stream)
         names = graft_peer.output_names(case.model())
-        results = [torch.full_like(output, float("nan")) for output in outputs]
+        results = [torch.full_like(output, float("nan"), memory_format=torch.contiguous_format) for output in outputs]
         run = library.device_runner(session, inputs, dict(zip(names, results)))
         for _ in range(3):  # the second run records, later ones replay
             run()

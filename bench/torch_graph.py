@@ -78,7 +78,7 @@ def _gather(attributes, data, indices):
     if isinstance(indices, np.ndarray):
         if indices.ndim == 0:
             return data.select(axis, int(indices))
-        indices = torch.from_numpy(np.array(indices)).to(attributes["device"])
+        indices = _tensor(attributes, indices)
     if axis != 0:
         shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1:])
         return data.index_select(axis, indices.reshape(-1)).reshape(shape)
@@ -141,8 +141,9 @@ def _tensor(attributes, value):
     """A constant as a tensor of the network."""
     if not isinstance(value, np.ndarray):
         return value
-    tensor = torch.from_numpy(np.array(value))
-    return tensor.to(attributes["device"], attributes["float"] if tensor.is_floating_point() else tensor.dtype)
+    with disable_proxy_modes_tracing():  # it is there before the network runs
+        tensor = torch.from_numpy(np.array(value))
+        return tensor.to(attributes["device"], attributes["float"] if tensor.is_floating_point() else tensor.dtype)
 
 
 def _conv(attributes, x, weight, bias=None):

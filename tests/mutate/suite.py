@@ -95,7 +95,9 @@ class Suite:
             filters = [f"--gtest_filter={FILTERS[kind]}"] if kind in FILTERS else []
             code, output = self._run(kind, environment, folder, 3600, filters)
             if code != 0:
-                raise SystemExit(f"mutate: {KINDS[kind]} fails without a fault ({code}):\n{output[-4000:]}")
+                failed = re.findall(r"^.*: Failure\n(?:.+\n)*|^\[  FAILED  \].*\n", output, re.MULTILINE)
+                told = "".join(failed) or output[-4000:]
+                raise SystemExit(f"mutate: {KINDS[kind]} fails without a fault ({code}):\n{told}")
             with open(reach + ".txt", encoding="utf-8") as file:
                 lines = [line.split() for line in file]
         always = {int(number) for line in lines if line[0] == "*" for number in line[2:]}
