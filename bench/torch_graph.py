@@ -45,7 +45,12 @@ def traced(path, names, tensors, dtype=None, channels_last=False):
         return [values[output.name] for output in graph.output]
 
     with torch.no_grad():
-        return make_fx(run)(*tensors)
+        module = make_fx(run)(*tensors)
+    for node in module.graph.nodes:  # whatever layouts torch.compile then chooses
+        if node.target == torch.ops.aten.view.default:
+            node.target = torch.ops.aten.reshape.default
+    module.recompile()
+    return module
 
 
 def _weight(tensor, device, dtype, channels_last):
