@@ -87,6 +87,7 @@ class Suite:
 
     def _record_part(self, kind, shard):
         with tempfile.TemporaryDirectory(prefix="graft-mutate-") as folder:
+            os.chmod(folder, 0o711)  # some tests are of what other users may do
             reach = os.path.join(folder, "reach")
             environment = self._environment(kind, folder, GRAFT_FAULT_REACH=reach, GTEST_SHARD_INDEX=str(shard),
                                             GTEST_TOTAL_SHARDS=str(SHARDS.get(kind, 1)))
@@ -131,6 +132,7 @@ class Suite:
         """Runs the tests that reach the fault until one fails."""
         start = time.monotonic()
         folder = tempfile.mkdtemp(prefix="graft-mutate-")
+        os.chmod(folder, 0o711)
         try:
             for kind, names, seconds in self.chunks_for(fault):
                 how = self._try_chunk(fault, kind, names, seconds, folder)
