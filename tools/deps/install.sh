@@ -127,6 +127,11 @@ ensure_python() {
   done
 }
 
+# ensure_optional APT_GROUPS: what tests can do without; where it cannot be installed, a line says so.
+ensure_optional() {
+  (ensure "$1" "") || say "going on without $1: its tests are skipped"
+}
+
 # ensure APT_GROUPS PYTHON_LISTS: one at a time, so that two ./dev do not install into each other.
 ensure() {
   mkdir -p "$deps_folder"

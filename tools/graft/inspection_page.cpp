@@ -2,15 +2,13 @@
 // The page of `graft inspect --html`: everything is drawn here; the only script sorts tables.
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "base/printable.h"
 #include "console.h"
+#include "html_text.h"
 #include "inspection.h"
+#include "inspection_pictures.h"
 
 namespace graft {
 namespace {
@@ -18,67 +16,74 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kStyle = R"css(
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 1200px; padding: 0 1em; color: #1c2430; }
-h1 { font-size: 1.5em } h2 { font-size: 1.2em; margin-top: 2em }
-table { border-collapse: collapse; width: 100% } td, th { padding: .2em .6em; text-align: left; vertical-align: top }
+body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1240px; padding: 0 1em; color: #1c2430 }
+h1 { font-size: 1.6em; margin: 0 0 .2em; overflow-wrap: anywhere } h2 { font-size: 1.2em; margin: 2em 0 .4em }
+p { margin: .2em 0 .6em } .minor, .hint { color: #5a6779 } summary { cursor: pointer; color: #5a6779 }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .15em 1.2em; margin: 1em 0 }
+dt { color: #5a6779 } dd { margin: 0; overflow-wrap: anywhere } code { font-size: .92em; overflow-wrap: anywhere }
+.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 0 2em }
+table { border-collapse: collapse; width: 100% } td, th { padding: .25em .7em; text-align: left; vertical-align: top }
 th { border-bottom: 2px solid #8795a8; cursor: pointer; white-space: nowrap; position: sticky; top: 0 }
-th { background: #fff }
-th:hover { color: #1665b3 } td { border-bottom: 1px solid #e2e7ee; overflow-wrap: anywhere }
-td.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
-.bar { display: block; height: 3px; background: #1665b3 } svg { max-width: 100%; height: auto; background: #fafbfc }
-svg text { font: 12px system-ui, sans-serif; fill: #1c2430 } .scroll { overflow: auto; max-height: 80vh }
+th { background: #fff } th.number { text-align: right } th:hover, th:focus { color: #1665b3 }
+th::after { content: "\2195"; color: #b9c2ce; padding-left: .35em; font-weight: normal }
+th[aria-sort]::after { color: #1665b3 } th[aria-sort=ascending]::after { content: "\2191" }
+th[aria-sort=descending]::after { content: "\2193" }
+td { border-bottom: 1px solid #e2e7ee; min-width: 11em; overflow-wrap: anywhere }
+td.number, td.word { white-space: nowrap; min-width: 0; width: 1% } tbody tr:hover { background: #f3f7fc }
+td.number { text-align: right; font-variant-numeric: tabular-nums }
+.share { display: inline-block; width: 70px; height: .7em; margin-left: .6em; background: #eef2f7 }
+.bar { display: block; height: 100%; background: #1665b3 } .slow td { background: #fdf1ea }
+.scroll { overflow: auto; max-height: 75vh } .pictures svg { width: 100%; height: auto }
+svg text { font: 13px system-ui, sans-serif; fill: #1c2430 } svg .minor, svg .name { font-size: 12px; fill: #5a6779 }
+svg .label { font-weight: 600 } svg .limit { fill: #b3461c } svg .axis { stroke: #8795a8 } svg .grid { stroke: #e6ebf1 }
+svg .roof { fill: none; stroke: #b3461c; stroke-width: 1.5 } svg .bytes { fill: #1665b3 }
+svg circle { fill: #1665b3; fill-opacity: .5; stroke: #1665b3 } #graph rect { stroke: #1665b3; stroke-opacity: .6 }
+#graph .minor { fill: #36424f }
+#graph rect.slow { stroke: #b3461c; stroke-opacity: 1; stroke-width: 2 } #graph .edges { fill: none; stroke: #94a2b4 }
 )css";
 
 constexpr const char* kScript = R"js(
+const value = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent;
+const sort = heading => {
+  const table = heading.closest("table"), column = heading.cellIndex, numbers = heading.classList.contains("number");
+  const before = heading.getAttribute("aria-sort");
+  const down = before ? before === "ascending" : numbers;  // the largest first, names by the alphabet
+  for (const other of heading.parentNode.cells) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const compare = (a, b) => {
+    const x = value(a, column), y = value(b, column);
+    if (x === "" || y === "") return (x === "") - (y === "");  // what is not known comes last
+    return (numbers ? x - y : x.localeCompare(y)) * (down ? -1 : 1);
+  };
+  table.tBodies[0].append(...[...table.tBodies[0].rows].sort(compare));
+};
 for (const heading of document.querySelectorAll("th")) {
-  heading.addEventListener("click", () => {
-    const table = heading.closest("table"), body = table.tBodies[0];
-    const column = [...heading.parentNode.children].indexOf(heading);
-    const down = heading.dataset.order !== "down";
-    for (const other of heading.parentNode.children) delete other.dataset.order;
-    heading.dataset.order = down ? "down" : "up";
-    const key = row => { const cell = row.cells[column]; return cell.dataset.value ?? cell.textContent; };
-    const compare = (a, b) => {
-      const x = key(a), y = key(b), numbers = x !== "" && y !== "" && !isNaN(x) && !isNaN(y);
-      return numbers ? Number(x) - Number(y) : x.localeCompare(y);
-    };
-    body.append(...[...body.rows].sort((a, b) => down ? compare(b, a) : compare(a, b)));
+  heading.tabIndex = 0;
+  heading.addEventListener("click", () => sort(heading));
+  heading.addEventListener("keydown", event => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    sort(heading);
   });
 }
 )js";
 
-/// A text as HTML has it; names come from files.
-std::string safe(std::string_view text) {
-  std::string result;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      case '\'': result += "&#39;"; break;
-      default: result += c;
-    }
-  }
-  return result;
-}
-
-std::string text_at(const json& object, const char* key) { return object.at(key).get<std::string>(); }
-
-/// A number, or -1 where it is not known.
-double number_at(const json& object, const char* key) {
-  return object.at(key).is_number() ? object.at(key).get<double>() : -1;
-}
-
-std::string joined(const json& names, const char* separator) {
-  std::string text;
-  for (const json& name : names) text += (text.empty() ? "" : separator) + name.get<std::string>();
-  return text;
-}
-
 std::string number_cell(double value, const std::string& shown) {
   return value < 0 ? "<td class=\"number\" data-value=\"\"></td>"
                    : fmt::format("<td class=\"number\" data-value=\"{:.9g}\">{}</td>", value, shown);
+}
+
+/// A table that is sorted by a click; `headings` are its columns, those of numbers with a `#` in front.
+std::string table(const char* id, std::initializer_list<std::string> headings, const std::string& rows) {
+  std::string html = fmt::format("<div class=\"scroll\"><table id=\"{}\"><thead><tr>", id);
+  bool first = true;  // which the rows are in the order of, where it is their number
+  for (const std::string& heading : headings) {
+    const bool number = heading[0] == '#';
+    html += fmt::format("<th{}{}>{}</th>", number ? " class=\"number\"" : "",
+                        number && first ? " aria-sort=\"ascending\"" : "", heading.substr(number));
+    first = false;
+  }
+  return html + "</tr></thead>\n<tbody>\n" + rows + "</tbody></table></div>\n";
 }
 
 std::string way_of(const json& step) {
@@ -86,183 +91,136 @@ std::string way_of(const json& step) {
   return library.empty() ? text_at(step, "kind") : library;
 }
 
+/// Times in the unit that fits the whole run.
+struct TimeUnit {
+  const char* name;
+  double per_millisecond;
+};
+
+TimeUnit unit_of(const json& report) {
+  const double total = number_at(report, "total_ms");
+  return total >= 0 && total < 1 ? TimeUnit{"µs", 1000} : TimeUnit{"ms", 1};
+}
+
+std::string time_cell(double milliseconds, const TimeUnit& unit) {
+  return number_cell(milliseconds, fmt::format("{:.3f}", milliseconds * unit.per_millisecond));
+}
+
 std::string steps_table(const json& report) {
   const double total = number_at(report, "total_ms");
-  std::string html =
-      "<h2>Steps</h2>\n<div class=\"scroll\"><table id=\"steps\"><thead><tr><th>step</th><th>ms</th><th>%</th>"
-      "<th>GFLOP/s</th><th>GB/s</th><th>runs as</th><th>node</th><th>fused</th></tr></thead>\n<tbody>\n";
+  const TimeUnit unit = unit_of(report);
+  std::string rows;
+  double longest = 0;
+  for (const json& step : report.at("steps")) longest = std::max(longest, number_at(step, "milliseconds"));
   for (const json& step : report.at("steps")) {
     const double time = number_at(step, "milliseconds"), operations = number_at(step, "operations");
     const double bytes = number_at(step, "bytes");
     const double share = time >= 0 && total > 0 ? 100 * time / total : -1;
     const double gflops = time > 0 && operations >= 0 ? operations / time * 1e-6 : -1;
     const double bandwidth = time > 0 && bytes >= 0 ? bytes / time * 1e-6 : -1;
-    html += fmt::format("<tr>{}{}{}{}{}<td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                        number_cell(number_at(step, "step"), step.at("step").dump()),
-                        number_cell(time, fmt::format("{:.4f}", time)),
-                        number_cell(share, fmt::format("{0:.1f}<span class=\"bar\" style=\"width:{0:.1f}px\"></span>",
-                                                       share)),
-                        number_cell(gflops, fmt::format("{:.1f}", gflops)),
+    const std::string bar = fmt::format("{:.1f}<span class=\"share\"><span class=\"bar\" style=\"width:{:.1f}%\">"
+                                        "</span></span>", share, longest > 0 ? 100 * time / longest : 0);
+    rows += fmt::format("<tr{}>{}{}{}{}{}<td class=\"word\">{}</td><td>{}</td><td>{}</td></tr>\n",
+                        text_at(step, "kind") == "interpreter" ? " class=\"slow\"" : "",
+                        number_cell(number_at(step, "step"), step.at("step").dump()), time_cell(time, unit),
+                        number_cell(share, bar), number_cell(gflops, fmt::format("{:.1f}", gflops)),
                         number_cell(bandwidth, fmt::format("{:.1f}", bandwidth)), safe(way_of(step)),
                         safe(text_at(step, "node")), safe(joined(step.at("operators"), " + ")));
   }
-  return html + "</tbody></table></div>\n";
+  return "<h2>Steps</h2>\n" +
+         table("steps", {"#step", std::string("#") + unit.name, "#%", "#GFLOP/s", "#GB/s", "runs as", "node", "fused"},
+               rows);
 }
 
-/// The steps in layers: each below those whose results it reads.
-std::string graph_picture(const json& report) {
-  constexpr int kWidth = 180, kHeight = 34, kGap = 26;
-  const json& steps = report.at("steps");
-  std::map<std::string, size_t> producer;
-  std::vector<int> level(steps.size(), 0), column(steps.size(), 0);
-  std::map<int, int> used;
-  std::string boxes, lines;
-  const auto x = [&](size_t s) { return 10 + column[s] * (kWidth + kGap); };
-  const auto y = [&](size_t s) { return 10 + level[s] * (kHeight + kGap); };
-  int right = 0, bottom = 0;
-  for (size_t s = 0; s < steps.size(); ++s) {
-    std::vector<size_t> before;
-    for (const json& name : steps[s].at("reads")) {
-      const auto found = producer.find(name.get<std::string>());
-      if (found != producer.end() && found->second != s) before.push_back(found->second);
-    }
-    for (const size_t other : before) level[s] = std::max(level[s], level[other] + 1);
-    column[s] = used[level[s]]++;
-    for (const size_t other : before) {
-      lines += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"#8795a8\"/>\n",
-                           x(other) + kWidth / 2, y(other) + kHeight, x(s) + kWidth / 2, y(s));
-    }
-    for (const json& name : steps[s].at("writes")) producer[name.get<std::string>()] = s;
-    const std::string operators = joined(steps[s].at("operators"), " + ");
-    const std::string label = fmt::format("{} {}", s, operators.empty() ? text_at(steps[s], "node") : operators);
-    const bool slow = text_at(steps[s], "kind") == "interpreter";
-    boxes += fmt::format("<g><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"4\" fill=\"{}\" "
-                         "stroke=\"#1665b3\"/><text x=\"{}\" y=\"{}\">{}</text></g>\n",
-                         safe(joined(steps[s].at("nodes"), ", ")), x(s), y(s), kWidth, kHeight,
-                         slow ? "#fbe3d6" : "#e8f1fb", x(s) + 6, y(s) + 21,
-                         safe(label.size() > 26 ? label.substr(0, 24) + ".." : label));
-    right = std::max(right, x(s) + kWidth + 10), bottom = std::max(bottom, y(s) + kHeight + 10);
-  }
-  return fmt::format("<h2>Graph of steps</h2>\n<div class=\"scroll\"><svg id=\"graph\" width=\"{0}\" height=\"{1}\" "
-                     "style=\"max-width:none\" viewBox=\"0 0 {0} {1}\">\n{2}{3}</svg></div>\n",
-                     right, bottom, lines, boxes);
+std::string graph_section(const json& report) {
+  return "<h2>Graph of steps</h2>\n<p class=\"hint\">Each box is a region that runs as one step; the darker, the "
+         "larger its part of the time. A red border: the interpreter runs it.</p>\n<div class=\"scroll\">" +
+         graph_picture(report) + "</div>\n";
 }
 
-/// Operations per byte against operations per second, both in powers of ten, under what the machine can do.
-std::string roofline(const json& report) {
-  constexpr double kWidth = 760, kHeight = 360, kLow = -3, kHigh = 4, kSlow = -3;
-  if (report.at("peak").is_null()) return "";
-  const json& peak = report.at("peak");
-  const double most = std::max(number_at(peak, "gflops"), number_at(peak, "half_gflops"));
-  const double memory = number_at(peak, "gigabytes_per_s"), fast = std::ceil(std::log10(std::max(most, 1.0)));
-  const auto x = [&](double intensity) { return (std::log10(intensity) - kLow) / (kHigh - kLow) * kWidth; };
-  const auto y = [&](double gflops) { return kHeight - (std::log10(gflops) - kSlow) / (fast - kSlow) * kHeight; };
-  std::string shapes;
-  const auto roof = [&](double gflops, const char* label) {
-    const double ridge = std::clamp(gflops / std::max(memory, 1e-9), std::pow(10, kLow), std::pow(10, kHigh));
-    shapes += fmt::format("<polyline fill=\"none\" stroke=\"#b3461c\" points=\"{:.1f},{:.1f} {:.1f},{:.1f} "
-                          "{:.1f},{:.1f}\"/>\n<text x=\"{:.1f}\" y=\"{:.1f}\">{} {:.0f} GFLOP/s</text>\n",
-                          0.0, y(std::pow(10, kLow) * memory), x(ridge), y(gflops), kWidth, y(gflops), kWidth - 200,
-                          y(gflops) - 6, label, gflops);
-  };
-  roof(number_at(peak, "gflops"), "fp32");
-  if (number_at(peak, "half_gflops") > 0) roof(number_at(peak, "half_gflops"), "16 bits");
-  shapes += fmt::format("<text x=\"10\" y=\"{:.1f}\">{:.1f} GB/s</text>\n", kHeight - 12, memory);
-  for (const json& step : report.at("steps")) {
-    const double time = number_at(step, "milliseconds"), operations = number_at(step, "operations");
-    const double bytes = number_at(step, "bytes");
-    if (time <= 0 || operations <= 0 || bytes <= 0) continue;
-    const double share = number_at(report, "total_ms") > 0 ? time / number_at(report, "total_ms") : 0;
-    shapes += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:.1f}\" fill=\"#1665b3\" fill-opacity=\".5\">"
-                          "<title>step {}, {}: {:.4f} ms</title></circle>\n",
-                          std::clamp(x(operations / bytes), 0.0, kWidth),
-                          std::clamp(y(operations / time * 1e-6), 0.0, kHeight), 3 + 12 * std::sqrt(share),
-                          step.at("step").dump(), safe(text_at(step, "node")), time);
-  }
-  return fmt::format("<h2>Roofline</h2>\n<p>Right: operations per byte, 10<sup>-3</sup> to 10<sup>4</sup>. Up: "
-                     "GFLOP/s. The area of a circle is its share of the time.</p>\n<svg id=\"roofline\" width=\"{0}\" "
-                     "height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n{2}</svg>\n",
-                     kWidth, kHeight, shapes);
+/// A part of the row of pictures, where there is one to show.
+std::string picture(const char* title, const std::string& hint, const std::string& svg) {
+  if (svg.empty()) return "";
+  return fmt::format("<section><h2>{}</h2>\n<p class=\"hint\">{}</p>\n{}</section>\n", title, hint, svg);
 }
 
-/// Bytes of the intermediate tensors that live during each step.
-std::string memory_picture(const json& report) {
-  constexpr double kWidth = 760, kHeight = 200;
-  const json& memory = report.at("memory");
-  std::string html = fmt::format("<h2>Memory</h2>\n<p>weights {}{}</p>\n",
-                                 bytes_text(number_at(memory, "weight_bytes")),
-                                 memory.at("arena_bytes").is_null()
-                                     ? ""
-                                     : ", intermediate results " + bytes_text(number_at(memory, "arena_bytes")));
-  std::vector<double> live(report.at("steps").size(), 0);
+std::string pictures(const json& report) {
+  const std::string rates = picture(
+      "Roofline", "A circle is a step: its area is its part of the time, its number that of the step.",
+      roofline_picture(report));
+  const std::string bytes = picture(
+      "Memory over time", "Bytes of the intermediate results that are in use at each step.", memory_picture(report));
+  return rates.empty() && bytes.empty() ? "" : "<div class=\"pictures\">\n" + rates + bytes + "</div>\n";
+}
+
+std::string tensors_table(const json& report) {
   std::string rows;
-  for (const json& tensor : memory.at("tensors")) {
+  for (const json& tensor : report.at("memory").at("tensors")) {
     const double bytes = number_at(tensor, "bytes");
-    const auto first = tensor.at("first_step").get<size_t>(), last = tensor.at("last_step").get<size_t>();
-    for (size_t s = first; s <= last && s < live.size(); ++s) live[s] += std::max(bytes, 0.0);
+    const double first = number_at(tensor, "first_step"), last = number_at(tensor, "last_step");
     rows += fmt::format("<tr><td>{}</td>{}{}{}</tr>\n", safe(text_at(tensor, "name")),
                         number_cell(bytes, bytes_text(std::max(bytes, 0.0))),
-                        number_cell(static_cast<double>(first), std::to_string(first)),
-                        number_cell(static_cast<double>(last), std::to_string(last)));
+                        number_cell(first, fmt::format("{:.0f}", first)),
+                        number_cell(last, fmt::format("{:.0f}", last)));
   }
-  const double most = live.empty() ? 0 : *std::max_element(live.begin(), live.end());
-  if (most > 0) {
-    html += fmt::format("<svg id=\"memory\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\">\n", kWidth, kHeight);
-    const double each = kWidth / static_cast<double>(live.size());
-    for (size_t s = 0; s < live.size(); ++s) {
-      const double height = live[s] / most * (kHeight - 20);
-      html += fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"#1665b3\">"
-                          "<title>step {}: {}</title></rect>\n", static_cast<double>(s) * each, kHeight - height,
-                          std::max(each - 0.5, 0.5), height, s, bytes_text(live[s]));
-    }
-    html += fmt::format("<text x=\"4\" y=\"14\">{} at most, step by step</text></svg>\n", bytes_text(most));
-  }
-  return html + "<div class=\"scroll\"><table id=\"tensors\"><thead><tr><th>intermediate result</th><th>bytes</th>"
-                "<th>first step</th><th>last step</th></tr></thead>\n<tbody>\n" + rows + "</tbody></table></div>\n";
+  return "<h2>Intermediate results</h2>\n" + table("tensors", {"name", "#bytes", "#first step", "#last step"}, rows);
 }
 
 std::string candidates_table(const json& report) {
-  std::string html = "<h2>Candidates that lost</h2>\n<div class=\"scroll\"><table id=\"candidates\"><thead><tr>"
-                     "<th>step</th><th>candidate</th><th>ms</th><th>because</th></tr></thead>\n<tbody>\n";
+  const TimeUnit unit = unit_of(report);
+  std::string rows;
   for (const json& step : report.at("steps")) {
     for (const json& lost : step.at("candidates")) {
-      const double time = number_at(lost, "milliseconds");
-      html += fmt::format("<tr>{}<td>{}</td>{}<td>{}</td></tr>\n",
+      rows += fmt::format("<tr>{}<td>{}</td>{}<td>{}</td></tr>\n",
                           number_cell(number_at(step, "step"), step.at("step").dump()), safe(text_at(lost, "name")),
-                          number_cell(time, fmt::format("{:.4f}", time)), safe(text_at(lost, "reason")));
+                          time_cell(number_at(lost, "milliseconds"), unit), safe(text_at(lost, "reason")));
     }
   }
-  return html + "</tbody></table></div>\n";
+  return std::string("<h2>Candidates that lost</h2>\n") + (rows.empty() ? "<p class=\"hint\">none</p>\n" : "") +
+         table("candidates", {"#step", "candidate", std::string("#") + unit.name, "because"}, rows);
 }
 
+/// What was measured, in a sentence, and what the engine takes and gives.
 std::string heading(const json& report) {
   const std::string name = text_at(report, "name");
-  std::string html = fmt::format("<h1>{}</h1>\n<p>{} on {}, {} threads", safe(name.empty() ? "engine" : name),
-                                 safe(text_at(report, "target")), safe(text_at(report, "device")),
+  const TimeUnit unit = unit_of(report);
+  const double total = number_at(report, "total_ms");
+  std::string html = fmt::format("<h1>{}</h1>\n<p>{}{} steps on {}, {} threads</p>\n<dl>\n",
+                                 safe(name.empty() ? "engine" : name),
+                                 total < 0 ? "" : fmt::format("{:.3f} {} in ", total * unit.per_millisecond, unit.name),
+                                 report.at("steps").size(), safe(text_at(report, "device")),
                                  report.at("threads").dump());
-  if (!report.at("total_ms").is_null()) html += fmt::format(": {:.3f} ms", number_at(report, "total_ms"));
-  html += "</p>\n<ul>\n";
+  const auto fact = [&](std::string_view what, const std::string& shown) {
+    html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", what, shown);
+  };
   for (const char* what : {"inputs", "outputs"}) {
     for (const json& tensor : report.at(what)) {
-      html += fmt::format("<li>{} {}: {}[{}]</li>\n", std::string(what).substr(0, std::string(what).size() - 1),
-                          safe(text_at(tensor, "name")), safe(text_at(tensor, "type")),
-                          safe(joined(tensor.at("shape"), ", ")));
+      fact(std::string_view(what).substr(0, std::string_view(what).size() - 1),
+           fmt::format("{}: {}[{}]", safe(text_at(tensor, "name")), safe(text_at(tensor, "type")),
+                       safe(joined(tensor.at("shape"), ", "))));
     }
   }
   for (const auto& [symbol, value] : report.at("sizes").items()) {
-    html += fmt::format("<li>size {} = {}</li>\n", safe(symbol), value.dump());
+    fact("size", fmt::format("{} = {}", safe(symbol), value.dump()));
   }
-  return html + "</ul>\n";
+  const json& memory = report.at("memory");
+  fact("weights", bytes_text(number_at(memory, "weight_bytes")));
+  if (!memory.at("arena_bytes").is_null()) {
+    fact("intermediate results", bytes_text(number_at(memory, "arena_bytes")));
+  }
+  return html + fmt::format("<dt>machine</dt><dd><details><summary>as it was described when compiling</summary>"
+                            "<code>{}</code></details></dd>\n</dl>\n", safe(text_at(report, "target")));
 }
 
 }  // namespace
 
 std::string inspection_page(const json& report) {
   const std::string name = text_at(report, "name");
-  return fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\n<style>{}"
-                     "</style></head>\n<body>\n{}{}{}{}{}{}<script>{}</script>\n</body></html>\n",
-                     safe(name.empty() ? "graft inspect" : name), kStyle, heading(report), steps_table(report),
-                     graph_picture(report), roofline(report), memory_picture(report), candidates_table(report),
+  return fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                     "<meta name=\"viewport\" content=\"width=device-width\"><title>{}</title>\n<style>{}</style>"
+                     "</head>\n<body>\n{}{}{}{}{}{}<script>{}</script>\n</body></html>\n",
+                     safe(name.empty() ? "graft inspect" : name), kStyle, heading(report), pictures(report),
+                     steps_table(report), graph_section(report), candidates_table(report), tensors_table(report),
                      kScript);
 }
 
