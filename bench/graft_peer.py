@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graft as the bench sees it: plans made by the `graft` command, run through the C ABI.
-
-This file alone knows the layout of include/graft/graft_c.h; what changes there changes here.
-"""
+"""Graft as the bench sees it: plans made by the `graft` command, run through the C ABI."""
 
 import ctypes
 import glob
@@ -13,6 +10,7 @@ import tempfile
 import numpy as np
 
 import child
+from graft_c import CUDA, Error, Tensor, tensors_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -20,31 +18,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DATA_TYPES = {np.dtype(np.float32): 1, np.dtype(np.uint8): 2, np.dtype(np.int8): 3,
               np.dtype(np.int32): 6, np.dtype(np.int64): 7, np.dtype(np.bool_): 9,
               np.dtype(np.float16): 10, np.dtype(np.float64): 11}
-
-
-CUDA = 2  # graft_c.h's GRAFT_CUDA
-
-
-class Error(ctypes.Structure):
-    """graft_error: filled in by a call that fails."""
-
-    _fields_ = [("status", ctypes.c_int32), ("message", ctypes.c_char * 2044)]
-
-
-class Tensor(ctypes.Structure):
-    """graft_tensor: borrowed memory with sizes and strides, the strides in elements."""
-
-    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("dtype", ctypes.c_int32),
-                ("rank", ctypes.c_int32), ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
-                ("bytes", ctypes.c_uint64), ("device", ctypes.c_int32)]
-
-
-def tensors_of(count):
-    """An array of them, to be filled in."""
-    return (Tensor * count)(*[Tensor(struct_size=ctypes.sizeof(Tensor)) for _ in range(count)])
-
-
 # numpy types by the same numbers.
 NUMPY_TYPES = {number: dtype for dtype, number in DATA_TYPES.items()}
 
@@ -138,7 +111,7 @@ class Library:
 def check(status, error):
     """Raises the library's own message unless the status is 0."""
     if status != 0:
-        raise RuntimeError(error.message.decode(errors="replace") or f"status {status}")
+        raise RuntimeError(error.text)
 
 
 class GraftPeer:

@@ -4,24 +4,16 @@ programs find everything inside it, ask for no newer glibc than they promise, an
 
 import os
 import pathlib
-import subprocess
 import sys
 import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tools/bundle"))
+sys.path[:0] = [str(ROOT / "tools/bundle"), str(ROOT / "tests")]
 
 import libraries  # noqa: E402
 import run as bundle  # noqa: E402
-
-
-def run(*command, **options):
-    """Runs a command and returns what it prints; its failure is the test's."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return done.stdout
+from support.command import run  # noqa: E402
 
 
 def faults_of(tree):

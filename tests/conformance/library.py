@@ -5,34 +5,15 @@ import ctypes
 import json
 import os
 import pathlib
+import sys
 
 import onnx
 from onnx import numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "bench"))
 
-
-class Error(ctypes.Structure):
-    """graft_error"""
-    _fields_ = [("status", ctypes.c_int32), ("message", ctypes.c_char * 2044)]
-
-
-class Option(ctypes.Structure):
-    """graft_option"""
-    _fields_ = [("key", ctypes.c_char_p), ("value", ctypes.c_char_p)]
-
-
-class Tensor(ctypes.Structure):
-    """graft_tensor"""
-    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("dtype", ctypes.c_int32),
-                ("rank", ctypes.c_int32), ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
-                ("bytes", ctypes.c_uint64), ("device", ctypes.c_int32)]
-
-
-def tensors_of(count):
-    """An array of them, to be filled in."""
-    return (Tensor * count)(*[Tensor(struct_size=ctypes.sizeof(Tensor)) for _ in range(count)])
+from graft_c import Error, Option, tensors_of  # noqa: E402
 
 
 class GraftError(Exception):
@@ -70,7 +51,7 @@ class Engine:
                                              ctypes.c_size_t(len(options)), None, None,
                                              ctypes.byref(self.handle), ctypes.byref(error))
         if status:
-            raise GraftError(error.message.decode(errors="replace"))
+            raise GraftError(error.text)
 
     def __enter__(self):
         return self
@@ -86,7 +67,7 @@ class Engine:
         """Runs once: `inputs` are (name, TensorProto), `outputs` names; gives TensorProtos."""
         error, session = Error(), ctypes.c_void_p()
         if self.library.graft_session_create(self.handle, 0, ctypes.byref(session), ctypes.byref(error)):
-            raise GraftError(error.message.decode(errors="replace"))
+            raise GraftError(error.text)
         try:
             keep, given = [], tensors_of(len(inputs))
             for slot, (name, proto) in zip(given, inputs):
@@ -104,7 +85,7 @@ class Engine:
                 session, given, ctypes.c_size_t(len(inputs)), wanted, ctypes.c_size_t(len(outputs)), None,
                 ctypes.byref(error))
             if status:
-                raise GraftError(error.message.decode(errors="replace"))
+                raise GraftError(error.text)
             return [to_proto(slot) for slot in wanted]
         finally:
             self.library.graft_session_destroy(session)

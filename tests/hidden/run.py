@@ -12,11 +12,14 @@ import filecmp
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.command import run  # noqa: E402
+
 # What is hidden, and the modules that are then not built.
 VARIANTS = {
     "cuda": (["GRAFT_CUDA_TOOLKIT"], ["cublaslt", "cudnn"]),
@@ -27,15 +30,6 @@ VARIANTS = {
 KINDS = ["unit", "golden", "plan", "device", "rpath"]
 COMMAND_TESTS = "a_plan_computes_what_the_model_means or inputs_come_from_archives or outputs_are_selected_by_name"
 KEPT = ("CMAKE_CXX_COMPILER", "CMAKE_CXX_COMPILER_LAUNCHER", "CMAKE_BUILD_TYPE", "GRAFT_PYTHON_PREFIX")
-
-
-def run(*command, environment=None):
-    """Runs a command and returns what it prints; its failure is the test's."""
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          cwd=ROOT, env={**os.environ, **(environment or {})}, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout[-8000:]}")
-    return done.stdout
 
 
 def kept_settings(build):
@@ -61,7 +55,7 @@ def build_without(name, build):
     hidden = ROOT / f"build-without-{name}"
     run("cmake", "-G", "Ninja", "-S", ROOT, "-B", hidden, *kept_settings(build),
         *[f"-D{option}=OFF" for option in [*options, "GRAFT_PYTHON"]])
-    run("cmake", "--build", hidden, environment={"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"})
+    run("cmake", "--build", hidden, env={**os.environ, "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"})
     if present := [module for module in modules if (hidden / f"lib/libgraft_{module}.so").exists()]:
         sys.exit(f"hidden: without {name} these modules were built all the same: {', '.join(present)}")
     if different := differing_objects(build, hidden):
@@ -80,7 +74,7 @@ def main():
         text = run("ctest", "--test-dir", hidden, "--output-on-failure", "--no-tests=error", "-L",
                    f"^({'|'.join(KINDS + VARIANTS[name][1])})$", "-j", len(os.sched_getaffinity(0)))
         run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests/cli/test_cli.py", "-k",
-            COMMAND_TESTS, environment={"GRAFT_BUILD": str(hidden)})
+            COMMAND_TESTS, env={**os.environ, "GRAFT_BUILD": str(hidden)})
         summary = re.search(r"\d+% tests passed.*", text)[0]
         print(f"without {name}: built in {built - start:.0f} s, tested in {time.monotonic() - built:.0f} s; {summary}, "
               f"{text.count('***Skipped')} of them skipped")

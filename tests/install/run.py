@@ -11,15 +11,11 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.command import run  # noqa: E402
+
 OURS = re.compile(r"(typeinfo for |typeinfo name for |vtable for )?graft(::|_)")
-
-
-def run(*command, **options):
-    """Runs a command and returns what it prints; its failure is the test's."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def foreign_symbols(library):

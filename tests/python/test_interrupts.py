@@ -61,26 +61,25 @@ def test_control_c_ends_a_run_long_before_it_is_done(long):
     np.testing.assert_array_equal(long.engine(long.x), long.y)  # and all goes on
 
 
-def test_a_handler_that_raises_nothing_lets_the_run_end_with_its_results(long):
-    seen = []
-    former = signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
+def expect_a_whole_run(long, handler):
+    """Where this handles the signal, Ctrl-C in the middle of a run leaves it its results."""
+    former = signal.signal(signal.SIGINT, handler)
     try:
         timer = long.after(0.3, interrupt)
         np.testing.assert_array_equal(long.engine(long.x), long.y)
         timer.join()
     finally:
         signal.signal(signal.SIGINT, former)
+
+
+def test_a_handler_that_raises_nothing_lets_the_run_end_with_its_results(long):
+    seen = []
+    expect_a_whole_run(long, lambda number, _: seen.append(number))
     assert seen == [signal.SIGINT]
 
 
 def test_ignored_signals_stay_ignored(long):
-    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        timer = long.after(0.3, interrupt)
-        np.testing.assert_array_equal(long.engine(long.x), long.y)
-        timer.join()
-    finally:
-        signal.signal(signal.SIGINT, former)
+    expect_a_whole_run(long, signal.SIG_IGN)
 
 
 def test_the_signal_is_python_s_again_after_a_run(long):

@@ -10,16 +10,12 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.command import run  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("GRAFT_BUILD", ROOT / "build"))
 CCACHE = {**os.environ, "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
-
-
-def run(*command, **options):
-    """Runs a command; its failure is the test's."""
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          **options)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}")
 
 
 def build(sources, folder, *settings):

@@ -10,10 +10,9 @@
 #include "expr/region.h"
 #include "fuse/clusters.h"
 #include "fuse/rewrite_region.h"
-#include "graph/evaluate_graph.h"
 #include "graph/infer.h"
 #include "plan/build_engine.h"
-#include "runtime/session.h"
+#include "support/run_on_engine.h"
 
 namespace graft {
 namespace {
@@ -45,25 +44,7 @@ void expect_right_results(const Graph& graph) {
   const FusedProgram program = fuse(graph);
   BuildOptions build{.target = targets_of({})[0]};
   const auto loaded = load_code(std::make_shared<const Engine>(build_engine(program, build).engine), {}, nullptr);
-  Session session(loaded);
-  const NamedTensors inputs = random_inputs(graph, 5);
-  const std::vector<TensorData> expected = evaluate(graph, inputs);
-  std::vector<BufferView> given, results;
-  for (const ValueId id : graph.inputs) {
-    const TensorData& data = inputs.at(graph.value(id).name);
-    given.push_back({const_cast<std::byte*>(data.bytes().data()), data.type(), data.shape(), {}});
-  }
-  std::vector<TensorData> actual;
-  for (const TensorData& tensor : expected) actual.push_back(TensorData::zeros(tensor.type(), tensor.shape()));
-  for (TensorData& tensor : actual) {
-    results.push_back({tensor.mutable_bytes().data(), tensor.type(), tensor.shape(), {}});
-  }
-  const Status status = session.run(given, results);
-  ASSERT_TRUE(status.ok()) << status.message();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const auto difference = first_difference(expected[i], actual[i], 1e-5);
-    EXPECT_FALSE(difference) << *difference;
-  }
+  expect_results_of(graph, loaded, random_inputs(graph, 5), 1e-5);
 }
 
 void expect_below_ceiling(const FusedProgram& program) {

@@ -8,9 +8,8 @@
 #include "driver/compile.h"
 #include "driver/load.h"
 #include "driver/shape_choices.h"
-#include "graph/evaluate_graph.h"
 #include "graph/infer.h"
-#include "runtime/session.h"
+#include "support/run_on_engine.h"
 
 namespace graft {
 namespace {
@@ -58,25 +57,7 @@ void expect_right_results(const Graph& graph, const Bindings& symbols, bool inte
   options.interpret = interpret;
   options.threads = 1;
   const auto loaded = load(compile_from(graph, Stage::kImport, options).engine, "cpu");
-  Session session(loaded);
-  const NamedTensors inputs = random_inputs(graph, symbols, 3);
-  const std::vector<TensorData> expected = evaluate(graph, inputs);
-  std::vector<BufferView> given, results;
-  for (const ValueId id : graph.inputs) {
-    const TensorData& data = inputs.at(graph.value(id).name);
-    given.push_back({const_cast<std::byte*>(data.bytes().data()), data.type(), data.shape(), {}});
-  }
-  std::vector<TensorData> actual;
-  for (const TensorData& tensor : expected) actual.push_back(TensorData::zeros(tensor.type(), tensor.shape()));
-  for (TensorData& tensor : actual) {
-    results.push_back({tensor.mutable_bytes().data(), tensor.type(), tensor.shape(), {}});
-  }
-  const Status status = session.run(given, results);
-  ASSERT_TRUE(status.ok()) << status.message();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const auto difference = first_difference(expected[i], actual[i], 1e-6);
-    EXPECT_FALSE(difference) << *difference;
-  }
+  expect_results_of(graph, loaded, random_inputs(graph, symbols, 3), 1e-6);
 }
 
 TEST(LongSizes, texts_of_shapes_stay_short) {

@@ -5,7 +5,6 @@ and its command runs; all that is loaded lies inside, or is on the list of what 
 
 import os
 import pathlib
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -14,9 +13,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("GRAFT_BUILD", ROOT / "build")).resolve()
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
-sys.path[:0] = [str(ROOT / "tools/wheel"), str(ROOT / "models")]
+sys.path[:0] = [str(ROOT / "tools/wheel"), str(ROOT / "models"), str(ROOT / "tests")]
 
 import audit  # noqa: E402
+from support.command import run  # noqa: E402
 
 MODEL = """
 import numpy as np
@@ -38,14 +38,6 @@ assert ways["generated"] > 0 and ways["interpreter"] == 0, ways
 print(graft.__version__, graft.__file__)
 print(*sorted(mapped() - before), sep="\\n")
 """
-
-
-def run(*command, **options):
-    """Runs a command and returns what it prints; its failure is the test's."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def write_model(folder):
