@@ -151,7 +151,7 @@ GRAFT_API graft_status graft_engine_save_bytes(const graft_engine* engine,
 
 /* Compiles a model as far as needed to say how each step will run, or which nodes cannot run and why, and hands the
  * answer to `take` as a JSON object, which lives during that call:
- *   nodes, nodes_rewritten: of the model, and after the passes
+ *   nodes, nodes_after_passes: of the model, and after the passes
  *   obstacles [{node, operator, reason}]: what cannot run; where there is any, `steps` is empty
  *   steps: as graft_engine_describe has them
  *   reasons [text]: what the passes left as it is, and why

@@ -83,8 +83,8 @@ std::string describe(const ModelCheck& check) {
                        json_text(each.reason));
   };
   const auto step = [&](const EngineStep& item) { return step_json(*check.engine, item); };
-  return fmt::format(R"({{"nodes":{},"nodes_rewritten":{},"obstacles":{},"steps":{},"reasons":{}}})", check.nodes,
-                     check.nodes_rewritten, array(check.obstacles, obstacle),
+  return fmt::format(R"({{"nodes":{},"nodes_after_passes":{},"obstacles":{},"steps":{},"reasons":{}}})", check.nodes,
+                     check.nodes_after_passes, array(check.obstacles, obstacle),
                      check.engine ? array(check.engine->steps, step) : "[]", texts(check.notes.reasons));
 }
 

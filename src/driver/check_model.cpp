@@ -35,7 +35,7 @@ ModelCheck check_model(const ModelSource& source, const CompileOptions& options)
   Graph graph = import_model(source, options);
   check.nodes = graph.nodes.size();
   rewrite(graph, options, &check.notes);
-  check.nodes_rewritten = graph.nodes.size();
+  check.nodes_after_passes = graph.nodes.size();
   for (const Node& node : graph.nodes) {
     if (auto reason = obstacle(node, graph)) check.obstacles.push_back({node.name, full_name(node), *reason});
   }

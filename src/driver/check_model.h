@@ -17,7 +17,7 @@ struct Obstacle {
 
 /// What stands in the way, or how each step would run.
 struct ModelCheck {
-  size_t nodes = 0, nodes_rewritten = 0;  ///< of the model, and after the passes
+  size_t nodes = 0, nodes_after_passes = 0;  ///< of the model, and after the passes
   std::vector<Obstacle> obstacles;
   std::optional<Engine> engine;  ///< where there are no obstacles
   CompileNotes notes;

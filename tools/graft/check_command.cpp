@@ -33,7 +33,7 @@ void print_obstacles(const ModelCheck& check) {
   Table table("lll");
   table.add({"node", "operator", "cannot run, because"});
   for (const Obstacle& obstacle : check.obstacles) table.add({obstacle.node, obstacle.op, obstacle.reason});
-  print_to(stdout, "{}\n{} of {} nodes cannot run.\n", table, check.obstacles.size(), check.nodes_rewritten);
+  print_to(stdout, "{}\n{} of {} nodes cannot run.\n", table, check.obstacles.size(), check.nodes_after_passes);
 }
 
 nlohmann::json json_of(const std::vector<Obstacle>& obstacles) {
@@ -107,7 +107,7 @@ int CheckCommand::run() const {
   clear_progress();
   nlohmann::json report = {{"model", model.path()},
                            {"nodes", check.nodes},
-                           {"nodes_after_passes", check.nodes_rewritten},
+                           {"nodes_after_passes", check.nodes_after_passes},
                            {"obstacles", json_of(check.obstacles)},
                            {"steps", nlohmann::json::array()},
                            {"ways", nlohmann::json::object()},
@@ -133,7 +133,7 @@ int CheckCommand::run() const {
   }
   const auto ways = count_ways(engine);
   print_to(stdout, "{} nodes, {} after the passes, {} steps: {} generated, {} library, {} interpreter.\n", check.nodes,
-           check.nodes_rewritten, engine.steps.size(), ways.at("generated"), ways.at("library"),
+           check.nodes_after_passes, engine.steps.size(), ways.at("generated"), ways.at("library"),
            ways.at("interpreter"));
   if (ways.at("interpreter") > 0) {
     print_to(stdout, "warning: the interpreter is slow; the list of steps says why it runs\n");

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON of the C interface fits its schemas in docs/schemas/interface."""
+
+import json
+
+import graft
+import jsonschema
+import numpy as np
+import pytest
+from conftest import ROOT, layer_model, model_of
+from graft import _graft
+from onnx import TensorProto, helper
+
+SCHEMAS = ROOT / "docs/schemas/interface"
+
+
+def fits(name, answer):
+    """Checks an answer; and that a member more or less would be told."""
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.validate(answer)
+    assert not validator.is_valid({**answer, "more": 1})
+    assert not validator.is_valid(dict(list(answer.items())[1:]))
+
+
+def strange_model():
+    """A node that no operator defines."""
+    graph = helper.make_graph([helper.make_node("Nonsense", ["x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def counted_model():
+    """Sizes that a run finds, and an output that is known when compiling."""
+    nodes = [helper.make_node("NonZero", ["x"], ["where"]),
+             helper.make_node("ConstantOfShape", ["shape"], ["zeros"])]
+    return model_of(nodes, [("x", TensorProto.FLOAT, ["n"])],
+                    [("where", TensorProto.INT64, [1, "count"]), ("zeros", TensorProto.FLOAT, [2])],
+                    [("shape", np.array([2]))])
+
+
+@pytest.mark.parametrize("model", [layer_model(), counted_model()], ids=["layer", "counted"])
+@pytest.mark.parametrize("tune", ["off", "fast"])
+def test_what_is_said_of_an_engine(model, tune):
+    fits("graft_engine_describe", graft.compile(model, tune=tune).describe())
+
+
+@pytest.mark.parametrize("model", [layer_model(), strange_model()], ids=["layer", "strange"])
+def test_what_is_said_of_a_model(model):
+    answer = json.loads(_graft.check(None, model.SerializeToString(), [("tune", "off")], None))
+    assert bool(answer["obstacles"]) == (not answer["steps"])
+    fits("graft_check", answer)
