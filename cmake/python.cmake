@@ -49,10 +49,11 @@ install(TARGETS graft ${modules} LIBRARY DESTINATION graft/lib NAMELINK_SKIP ${r
 install(TARGETS graft_command RUNTIME DESTINATION graft/bin ${runtime})
 install(FILES LICENSE THIRD_PARTY_NOTICES.md DESTINATION graft/licences ${runtime})
 install(FILES ${GRAFT_ONEDNN_NOTICES} DESTINATION graft/licences/onednn ${runtime})
+graft_licences(graft/licences ${graft_compiled_in} COMPONENT python_runtime)
 # What a Linux of any kind may lack goes along. A wheel holds no links: each library is a file of the name that the
 # loader asks for. PEP 600 says what every Linux has; the glibc that it takes is counted when a wheel is packed.
 list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE module_files)
-install(CODE "
+install(CODE "${graft_licence_of_library}
   set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/graft/lib\")
   file(RENAME \"\${folder}/$<TARGET_FILE_NAME:graft>\" \"\${folder}/$<TARGET_SONAME_FILE_NAME:graft>\")
   file(GET_RUNTIME_DEPENDENCIES EXECUTABLES $<TARGET_FILE:graft_command> LIBRARIES $<TARGET_FILE:graft> ${module_files}
@@ -63,4 +64,5 @@ install(CODE "
     file(REAL_PATH \${library} file)
     file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/graft/lib\" TYPE PROGRAM
       RENAME \${name} FILES \${file})
+    graft_licence_of(\${file} \"\${CMAKE_INSTALL_PREFIX}/graft/licences\")
   endforeach()" ${runtime})

@@ -28,4 +28,6 @@ function(graft_python_extension name library)
   set_target_properties(${name} PROPERTIES OUTPUT_NAME _graft
     INSTALL_RPATH "$ORIGIN/lib:$ORIGIN/../../lib" INSTALL_RPATH_USE_LINK_PATH OFF)  # in a wheel, in the build tree
   install(TARGETS ${name} LIBRARY DESTINATION graft COMPONENT python EXCLUDE_FROM_ALL)
+  file(GLOB licence ${nanobind_ROOT}/../../nanobind-*.dist-info/licenses/LICENSE)
+  install(FILES ${licence} DESTINATION graft/licences RENAME nanobind.txt COMPONENT python EXCLUDE_FROM_ALL)
 endfunction()

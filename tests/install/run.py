@@ -11,8 +11,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools/wheel")]
 
+import audit  # noqa: E402
 from support.command import run  # noqa: E402
 
 OURS = re.compile(r"(typeinfo for |typeinfo name for |vtable for )?graft(::|_)")
@@ -70,6 +71,15 @@ def try_compilers(tree, folder):
         sys.exit(f"install: C++17 was told\n{done.stderr}")
 
 
+def faults_of_licences(tree):
+    """What the tree holds of others without their licence beside it."""
+    texts = [str(path.relative_to(tree)) for path in tree.glob("share/doc/**/licences/**/*") if path.is_file()]
+    linked = {name for path in audit.binaries(tree) for name in audit.dynamic_entries(path, "NEEDED")}
+    for word in audit.missing_licences(audit.binaries(tree), texts):
+        if word != "llvm" or not any(name.startswith("libLLVM") for name in linked):
+            yield f"there is no licence of {word}"
+
+
 def main():
     """Installs, moves, and looks."""
     build = pathlib.Path(os.environ.get("GRAFT_BUILD", ROOT / "build"))
@@ -83,6 +93,7 @@ def main():
             faults += [f"{path.name} exports {name}" for name in foreign_symbols(path)]
         for path in [*libraries, *(tree / "bin").glob("*")]:
             faults += [f"{path.name} does not find {name}" for name in missing_libraries(path)]
+        faults += faults_of_licences(tree)
         if faults:
             sys.exit("\n".join(faults))
         try_compilers(tree, scratch)

@@ -17,6 +17,11 @@ MOST_BYTES = 60e6
 SYSTEM = re.compile(r"(ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+|libz)\.so\.\d")
 # Symbol versions of libstdc++ and libgcc that a system of a glibc has at the least (Debian 12: glibc 2.36, GCC 12).
 MOST_VERSIONS = {"GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
+# What each of ours holds a part of, by a word of the name of its licence's text; and whose they are that lie beside.
+COMPILED_IN = {"graft": ["cli11", "spdlog", "nlohmann", "flatbuffers"], "libgraft_llvm.so": ["llvm"],
+               "_graft": ["nanobind"]}
+CARRIED = {"libfmt": "fmt", "libprotobuf": "protobuf", "libxxhash": "xxhash", "libzstd": "zstd", "libgomp": "gomp",
+           "libdnnl": "onednn/THIRD-PARTY-PROGRAMS", "libLLVM": "llvm", "libtinfo": "tinfo", "libedit": "edit"}
 MAGIC = b"\x7fELF"
 
 
@@ -63,6 +68,17 @@ def faults_of_file(path, inside):
             yield f"asks for {name}_{'.'.join(map(str, newest))}"
 
 
+def missing_licences(files, texts):
+    """What the programs and libraries hold and no text is there for, by the names of the texts."""
+    wanted = set()
+    for path in files:
+        stem = path.name.split(".")[0]
+        wanted.update(COMPILED_IN.get(path.name, []), COMPILED_IN.get(stem, []))
+        if stem.startswith("lib") and not stem.startswith("libgraft"):
+            wanted.add(next((text for name, text in CARRIED.items() if stem.startswith(name)), stem))
+    return sorted(word for word in wanted if not any(word in text for text in texts))
+
+
 def faults_of(wheel):
     """What is wrong with a wheel, as sentences."""
     if wheel.stat().st_size > MOST_BYTES:
@@ -82,13 +98,9 @@ def faults_of(wheel):
         inside = {path.name for path in files}
         for path in files:
             yield from (f"{path.relative_to(folder)} {fault}" for fault in faults_of_file(path, inside))
-        foreign = [path for path in files if path.name.startswith("lib") and not path.name.startswith("libgraft")]
         texts = [name for name in names if name.startswith("graft/licences/")]
-        if not foreign or len(texts) < len(foreign):
-            yield f"{len(foreign)} libraries of others, and {len(texts)} licences"
-        onednn = any("libdnnl" in path.name for path in foreign)
-        if onednn and "graft/licences/onednn/THIRD-PARTY-PROGRAMS" not in names:
-            yield "oneDNN's notices are missing"
+        for word in missing_licences(files, texts):
+            yield f"there is no licence of {word}"
         for wanted in ("graft/__init__.py", "graft/py.typed", "graft/_graft.pyi", "graft/bin/graft",
                        "graft/lib/libgraft_llvm.so"):
             if wanted not in names:

@@ -13,17 +13,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 
 import audit
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path.insert(0, str(ROOT / "tools/bundle"))
-import libraries  # noqa: E402
-
 LEAST_GLIBC = (2, 36)  # older ones have not been tried
-COMPILED_IN = ("llvm-19-dev", "libspdlog-dev", "nlohmann-json3-dev", "libcli11-dev", "libflatbuffers-dev")
 VERSION_OF = """
 import pathlib, sys, sysconfig
 print(*sys.version_info[:2], pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())
@@ -71,28 +66,14 @@ def packed_files(build):
             if not path.is_symlink() and "_test" not in path.name]
 
 
-def add_licences(files, folder):
-    """Writes the licences of what is carried and compiled in; oneDNN's come with its library."""
-    found = dict(libraries.licence_of(path) for name, path in libraries.closure(files, ROOT / "nowhere").items()
-                 if not audit.SYSTEM.match(name) and not name.startswith(("libgraft", "libdnnl")))
-    for package in COMPILED_IN:
-        if (text := libraries.DOCUMENTATION / package / "copyright").exists():
-            found[package] = text
-    site = pathlib.Path(sysconfig.get_path("purelib"))
-    found |= {"nanobind": text for text in site.glob("nanobind-*.dist-info/**/LICENSE*")}
-    for name, text in found.items():
-        shutil.copy(text.resolve(), folder / f"{name}.txt")
-
-
-def settings_of(build, licences, name, glibc):
+def settings_of(build, name, glibc):
     """What scikit-build-core is told, beside python/pyproject.toml."""
     cache = (build / "CMakeCache.txt").read_text()
     kept = {f"cmake.define.{key}": match[1] for key in KEPT
             if (match := re.search(rf"^{key}:\w+=(.+)$", cache, re.MULTILINE))}
     tag = f"{'cp311-cp311' if name == 'cp311' else name}-manylinux_{glibc[0]}_{glibc[1]}_x86_64"
     return kept | {"wheel.tags": [tag], "cmake.source-dir": str(HERE), "build.targets": "graft_python",
-                   "build-dir": str(build / f"wheel-{name}"), "cmake.define.GRAFT_BUILD": str(build),
-                   "cmake.define.GRAFT_LICENCES": str(licences)}
+                   "build-dir": str(build / f"wheel-{name}"), "cmake.define.GRAFT_BUILD": str(build)}
 
 
 def build_wheel(python, name, build, output):
@@ -102,11 +83,8 @@ def build_wheel(python, name, build, output):
     packages = [sysconfig.get_path("purelib"), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(packages), "PYTHONDONTWRITEBYTECODE": "1",
                    "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
-    with tempfile.TemporaryDirectory() as scratch:
-        add_licences(files, pathlib.Path(scratch))
-        settings = settings_of(build, scratch, name, glibc)
-        done = subprocess.run([python, "-c", BUILD, output, repr(settings)], cwd=ROOT / "python", env=environment,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run([python, "-c", BUILD, output, repr(settings_of(build, name, glibc))], cwd=ROOT / "python",
+                          env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"wheel: {name} could not be built:\n{done.stdout[-6000:]}")
     return pathlib.Path(output) / done.stdout.splitlines()[-1]
