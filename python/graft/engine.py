@@ -209,20 +209,22 @@ class Session:
             given = [array if type(array) is np.ndarray and array.dtype.char in NATIVE_CHARS else as_input(array)
                      for array in inputs]
             raw = [None if array is None else raw_target(array) for array in targets]
-            results = self._session.run(given, raw, None)
+            results = self._session.run(given, raw, None, None)
             results = [result if target is None else target for target, result in zip(targets, results)]
         else:
-            if not self._fixed_stream:
-                self._use_stream(current_stream(library, inputs[0]))
-            results = self._session.run(list(inputs), targets, allocator(library, inputs[0]))
+            ordered = None  # the type of arrays whose library's stream is the session's
+            if not self._fixed_stream and (stream := current_stream(library, inputs[0])) is not None:
+                self._use_stream(stream)
+                ordered = type(inputs[0])
+            results = self._session.run(list(inputs), targets, allocator(library, inputs[0]), ordered)
         logs.pass_on()
         if self._any_raw_output and library == "numpy":
             results = [element_types.from_raw(result, value.dtype) if target is None else result
                        for result, target, value in zip(results, targets, self.engine.outputs)]
         return results
 
-    def _use_stream(self, number: int | None) -> None:
-        if number is not None and number != self._stream:
+    def _use_stream(self, number: int) -> None:
+        if number != self._stream:
             self._session.set_stream(number)
             self._stream = number
 

@@ -65,11 +65,11 @@ int32_t type_of_dlpack(const DlDataType& type) {
 
 }  // namespace
 
-ArrayView::ArrayView(nb::handle array, const std::string& name, int dtype, bool writable) {
+ArrayView::ArrayView(nb::handle array, const std::string& name, int dtype, bool writable, const StreamFor& stream_for) {
   if (PyObject_CheckBuffer(array.ptr())) {
     take_buffer(array, name, writable);
   } else if (nb::hasattr(array, "__dlpack__") && nb::hasattr(array, "__dlpack_device__")) {
-    take_dlpack(array, name);
+    take_dlpack(array, name, stream_for);
   } else {
     refuse(name, std::string("a ") + nb::type_name(array.type()).c_str() +
                      " is no array: give a numpy array, or anything with DLPack (a torch, CuPy or JAX tensor)");
@@ -106,14 +106,14 @@ void ArrayView::take_buffer(nb::handle array, const std::string& name, bool writ
   data_ = view.buf;
 }
 
-void ArrayView::take_dlpack(nb::handle array, const std::string& name) {
+void ArrayView::take_dlpack(nb::handle array, const std::string& name, const StreamFor& stream_for) {
   const nb::object place = array.attr("__dlpack_device__")();
   const bool pair = PyTuple_Check(place.ptr()) && PyTuple_Size(place.ptr()) == 2;
   nb::object kind = pair ? nb::steal(PyNumber_Index(nb::object(place[0]).ptr())) : nb::object();
   PyErr_Clear();
   if (!kind.is_valid() || !nb::try_cast(kind, device_)) refuse(name, "its __dlpack_device__ gives no pair of numbers");
-  // The session runs in the order of the stream that it was given, so the exporter need not wait for anything.
-  nb::object capsule = device_ == GRAFT_CUDA ? array.attr("__dlpack__")(nb::arg("stream") = -1)
+  const auto stream = [&] { return stream_for ? stream_for(array) : -1; };
+  nb::object capsule = device_ == GRAFT_CUDA ? array.attr("__dlpack__")(nb::arg("stream") = stream())
                                              : array.attr("__dlpack__")();
   auto* managed = PyCapsule_IsValid(capsule.ptr(), "dltensor")
                       ? static_cast<DlManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"))

@@ -2,6 +2,7 @@
 // Arrays of other libraries, seen where they lie: by the buffer protocol (numpy) or DLPack (torch, CuPy, JAX).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,13 +13,18 @@
 
 namespace graft_python {
 
+/// DLPack's number of the stream that an array on a GPU is handed over to, whose order its library then keeps; -1: that
+/// is the stream already.
+using StreamFor = std::function<int64_t(nanobind::handle array)>;
+
 /// A borrowed array. It keeps the array's memory alive; must be made and destroyed with the GIL held.
 class ArrayView {
  public:
   /// `dtype` other than 0: the element type that the bytes stand for where the array's own library has no such type
   /// (a uint16 array that holds bf16). Throws Failure{invalid argument} naming `name` for objects that are no arrays,
-  /// element types that ONNX lacks, and, where `writable`, arrays that are read-only.
-  ArrayView(nanobind::handle array, const std::string& name, int dtype, bool writable);
+  /// element types that ONNX lacks, and, where `writable`, arrays that are read-only. An empty `stream_for` is -1.
+  ArrayView(nanobind::handle array, const std::string& name, int dtype, bool writable,
+            const StreamFor& stream_for = {});
   /// The array holds the bytes of elements that share bytes: so many of them.
   void set_packed_shape(std::vector<int64_t> shape);
   ArrayView(ArrayView&&) = default;
@@ -29,7 +35,7 @@ class ArrayView {
 
  private:
   void take_buffer(nanobind::handle array, const std::string& name, bool writable);
-  void take_dlpack(nanobind::handle array, const std::string& name);
+  void take_dlpack(nanobind::handle array, const std::string& name, const StreamFor& stream_for);
 
   /// The exporter's memory, given back when the last copy goes.
   std::shared_ptr<void> owner_;

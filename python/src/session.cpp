@@ -97,10 +97,10 @@ void* allocate_output(void* context, int32_t output, int32_t dtype, int32_t rank
 }
 
 /// An array, or (array, dtype, shape).
-ArrayView input_view(nb::handle given, const char* name) {
-  if (!PyTuple_CheckExact(given.ptr())) return ArrayView(given, name, 0, false);
+ArrayView input_view(nb::handle given, const char* name, const StreamFor& stream_for) {
+  if (!PyTuple_CheckExact(given.ptr())) return ArrayView(given, name, 0, false, stream_for);
   const auto parts = nb::borrow<nb::tuple>(given);
-  ArrayView view(parts[0], name, nb::cast<int>(nb::object(parts[1])), false);
+  ArrayView view(parts[0], name, nb::cast<int>(nb::object(parts[1])), false, stream_for);
   const nb::object shape = parts[2];
   if (!shape.is_none()) view.set_packed_shape(nb::cast<std::vector<int64_t>>(shape));
   return view;
@@ -150,15 +150,17 @@ Session::Session(const Engine& engine, int threads) : engine_(engine), handle_(n
   handle_.reset(session);
 }
 
-nb::list Session::run(const nb::list& inputs, const nb::list& outputs, const nb::object& allocate) {
+nb::list Session::run(const nb::list& inputs, const nb::list& outputs, const nb::object& allocate,
+                      const nb::object& ordered) {
   const Use use(*this);
+  const StreamFor stream_for = [&](nb::handle array) { return this->stream_for(array, ordered); };
   std::vector<ArrayView> views;
   std::vector<graft_tensor> given, wanted;
   const size_t count = nb::len(inputs);
   views.reserve(count + nb::len(outputs)), given.reserve(count), wanted.reserve(nb::len(outputs));
   for (size_t i = 0; i < count; ++i) {
     const graft_value_info* info = graft_engine_input(engine_.handle.get(), i);
-    views.push_back(input_view(inputs[i], info ? info->name : "input"));
+    views.push_back(input_view(inputs[i], info ? info->name : "input", stream_for));
     given.push_back(views.back().tensor());
   }
   Outputs made{.made = std::vector<NewOutput>(nb::len(outputs)), .allocate = allocate};
@@ -167,7 +169,8 @@ nb::list Session::run(const nb::list& inputs, const nb::list& outputs, const nb:
     const nb::object target = outputs[i];
     wanted.push_back({.struct_size = sizeof(graft_tensor), .name = info ? info->name : nullptr});
     if (target.is_none()) continue;
-    views.emplace_back(target, wanted.back().name ? wanted.back().name : "output", info ? info->dtype : 0, true);
+    views.emplace_back(target, wanted.back().name ? wanted.back().name : "output", info ? info->dtype : 0, true,
+                       stream_for);
     wanted.back() = views.back().tensor();
     wanted.back().name = info ? info->name : nullptr;
   }
@@ -214,8 +217,20 @@ void Session::set_deadline(double seconds) {
 
 void Session::set_stream(uintptr_t stream) {
   const Use use(*this);
+  use_stream(stream);
+}
+
+void Session::use_stream(uintptr_t stream) {
   graft_error error;
   check(graft_session_set_stream(handle_.get(), reinterpret_cast<void*>(stream), &error), error);
+  stream_ = stream;
+}
+
+int64_t Session::stream_for(nb::handle array, nb::handle ordered) {
+  if (array.type().is(ordered)) return -1;
+  constexpr uintptr_t kDefaultStream = 1;  // the legacy default stream, as CUDA and DLPack number it
+  if (stream_ == 0) use_stream(kDefaultStream);
+  return static_cast<int64_t>(stream_);
 }
 
 void Session::wait() {
@@ -264,7 +279,8 @@ void Session::close() {
 void bind_session(nb::module_& module) {
   nb::class_<Session>(module, "Session")
       .def(nb::init<const Engine&, int>())
-      .def("run", &Session::run, nb::arg("inputs"), nb::arg("outputs"), nb::arg("allocate").none())
+      .def("run", &Session::run, nb::arg("inputs"), nb::arg("outputs"), nb::arg("allocate").none(),
+           nb::arg("ordered").none())
       .def("set_stream", &Session::set_stream)
       .def("wait", &Session::wait)
       .def("set_memory_limit", &Session::set_memory_limit)

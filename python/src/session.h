@@ -26,8 +26,10 @@ class Session {
   /// for elements of another type; shape None: the array's own. `outputs`: per output an array to write to, or None
   /// for a new numpy array (of unsigned integers of the same width where numpy has no such type; (bytes, shape) where
   /// elements share bytes). `allocate`: None, or called as allocate(output, dtype, shape) for an array that takes an
-  /// output. Gives the list of arrays.
-  nanobind::list run(const nanobind::list& inputs, const nanobind::list& outputs, const nanobind::object& allocate);
+  /// output. `ordered`: None, or the type of the arrays whose library's current stream is the session's; all others on
+  /// a GPU are handed over to that stream by their libraries. Gives the list of arrays.
+  nanobind::list run(const nanobind::list& inputs, const nanobind::list& outputs, const nanobind::object& allocate,
+                     const nanobind::object& ordered);
   void set_stream(uintptr_t stream);
   void wait();
   void set_memory_limit(uint64_t bytes);
@@ -40,6 +42,9 @@ class Session {
   void close();
 
  private:
+  /// The stream that an array is handed over to: the session's, which is the default one where it had none yet.
+  int64_t stream_for(nanobind::handle array, nanobind::handle ordered);
+  void use_stream(uintptr_t stream);
   /// Runs without the GIL; again when a signal ended the run and its handler raised nothing.
   void run_once(const std::vector<graft_tensor>& inputs, std::vector<graft_tensor>& outputs,
                 const graft_allocator& allocator);
@@ -48,6 +53,7 @@ class Session {
 
   Engine engine_;  // names of outputs are its
   std::unique_ptr<graft_session, void (*)(graft_session*)> handle_;
+  uintptr_t stream_ = 0;  // 0: the session's own
   std::atomic<bool> busy_ = false;
 };
 

@@ -131,3 +131,32 @@ def test_objects_that_lie_about_dlpack_are_refused(engine, liar, words):
 def test_exceptions_of_dlpack_functions_come_out(engine):
     with pytest.raises(KeyError):
         engine(Liar(KeyError("mine")))
+
+
+class OnGpu:
+    """Says that it lies on a GPU, and keeps the streams that it was asked to be ready on."""
+
+    def __init__(self):
+        self.streams = []
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, stream=None):
+        self.streams.append(stream)
+        raise BufferError("asked")
+
+
+def test_arrays_on_a_gpu_are_handed_over_to_the_stream_of_the_run(engine, x):
+    """-1 would say that nothing has to be waited for, which only the library knows whose stream the session has."""
+    def streams_of(session):
+        array = OnGpu()
+        with pytest.raises(BufferError, match="asked"):
+            session.run({"x": array})
+        return array.streams
+    with graft.Session(engine) as session:
+        assert streams_of(session) == [1]
+        session.run({"x": x})
+        assert streams_of(session) == [1]
+    with graft.Session(engine, stream=4711) as session:
+        assert streams_of(session) == [4711]
