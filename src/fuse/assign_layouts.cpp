@@ -287,12 +287,43 @@ void assign_layouts(FusedProgram& program) { LayoutAssignment(program).run(); }
 
 namespace {
 
-/// Whether a convolution with a window stores its result with the channels before the positions, and has enough of them
-/// for vectors.
+/// Whether what a region's folds read along most of their axes has the channels innermost in memory: the last index is
+/// the channel that the fold is at, and nothing else is.
+bool reads_channels_last(const Region& region) {
+  std::ptrdiff_t most = 1;
+  bool found = false;
+  for (const Form& form : region.forms) {
+    const std::vector<Axis>& axes = axes_of(form);
+    if (!std::holds_alternative<Reduce>(form) || axes.size() < 4) continue;
+    const int channel = axes[1].variable->variable;
+    for_each_expr(form, [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) {
+        const bool is_input = node->kind == ExprKind::kLoad && std::find(region.inputs.begin(), region.inputs.end(),
+                                                                         node->tensor) != region.inputs.end();
+        if (!is_input) return;
+        const auto varied = std::count_if(axes.begin(), axes.end(), [&](const Axis& axis) {
+          return !axis.extent.is(1) && uses_variable(node, axis.variable->variable);
+        });
+        if (varied < most) return;
+        const Expr& last = node->args.back();
+        bool innermost = last->kind == ExprKind::kVariable && last->variable == channel;
+        for (size_t d = 0; d + 1 < node->args.size(); ++d) {
+          innermost = innermost && !uses_variable(node->args[d], channel);
+        }
+        found = innermost && (found || varied > most);
+        most = varied;
+      });
+    });
+  }
+  return found;
+}
+
+/// Whether a window of a convolution, or one that goes over channels that lie last, stores its result with the channels
+/// before the positions, and has enough of them for vectors.
 bool stores_planes(const FusedStep& step) {
   constexpr int64_t kFewChannels = 16;
   const Region& region = step.region;
-  if (step.outputs.size() != 1 || !is_convolution(region)) return false;
+  if (step.outputs.size() != 1 || !is_plain(region)) return false;
   const auto slides = [](const Form& form) {
     const auto* reduce = std::get_if<Reduce>(&form);
     return reduce && std::count_if(reduce->reduced.begin(), reduce->reduced.end(),
@@ -301,7 +332,9 @@ bool stores_planes(const FusedStep& step) {
   const Shape& shape = region.tensors[region.outputs[0]].shape;
   if (shape.size() < 4 || !std::any_of(region.forms.begin(), region.forms.end(), slides)) return false;
   const auto channels = shape[1].as_constant();
-  return channels && *channels >= kFewChannels;
+  if (!channels || *channels < kFewChannels) return false;
+  const bool has_positions = std::any_of(shape.begin() + 2, shape.end(), [](const Size& size) { return !size.is(1); });
+  return is_convolution(region) || (has_positions && reads_channels_last(region));
 }
 
 /// [n, c, spatial...] <- [n, spatial..., c]

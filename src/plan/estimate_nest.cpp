@@ -8,6 +8,7 @@
 #include "fuse/rewrite_region.h"
 #include "plan/region_work.h"
 #include "target/peak.h"
+#include "tile/nest_direction.h"
 
 namespace graft {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 constexpr double kVectorShare = 0.25;      // of what the units could: maps
 constexpr double kFoldShare = 0.15;        // the same of folds, which read for each operation
 constexpr double kGuardedShare = 0.03;     // of folds over windows, whose borders are asked for at each element
-constexpr double kGathered = 0.2, kScalar = 0.1;
+constexpr double kGathered = 0.2, kScalar = 0.1, kShortRows = 0.4;
 
 /// How a load goes along a variable.
 enum class Step : uint8_t { kStays, kNext, kFar };
@@ -24,9 +25,8 @@ enum class Step : uint8_t { kStays, kNext, kFar };
 class NestEstimate {
  public:
   NestEstimate(const Region& region, const Bindings& typical, const Target& target)
-      : region_(region), typical_(typical), target_(target), common_(common_axes(region)) {
-    columns_ = runs_down_columns();
-  }
+      : region_(region), typical_(typical), target_(target), common_(common_axes(region)),
+        direction_(tile::nest_direction(region, common_, target.vector_bits / 32)) {}
 
   /// Clocks of one thread.
   double clocks() const {
@@ -49,7 +49,9 @@ class NestEstimate {
     if (goes_by_rows(*reduce) || goes_by_columns(form, *reduce)) {
       return vectors(is_guarded(*reduce) ? kGuardedShare : kFoldShare);
     }
-    return is_wide(*reduce) ? kGathered : kScalar;
+    if (is_wide(*reduce)) return kGathered;
+    const bool near = !reduce->reduced.empty() && all_near(form, reduce->reduced.back().variable->variable, false);
+    return near ? kShortRows : kScalar;
   }
 
   /// False for a fold of one element, whose axes are gone.
@@ -133,10 +135,16 @@ class NestEstimate {
   }
 
   bool is_lane(const Axis& axis) const {
-    return columns_ && common_.back().variable->variable == axis.variable->variable;
+    return direction_.columns && common_.back().variable->variable == axis.variable->variable;
   }
 
   Step step_of(const ExprNode& load, int variable) const {
+    // Weights of a window are laid along the lanes.
+    if (direction_.columns && direction_.weights.contains(&load)) {
+      const bool goes = std::any_of(load.args.begin(), load.args.end(),
+                                    [&](const Expr& index) { return uses_variable(index, variable); });
+      return goes ? Step::kNext : Step::kStays;
+    }
     const Shape& shape = region_.tensors[load.tensor].shape;
     double stride = 0, inner = 1;
     for (size_t d = load.args.size(); d-- > 0;) {
@@ -207,27 +215,11 @@ class NestEstimate {
     return std::find(region_.inputs.begin(), region_.inputs.end(), tensor) != region_.inputs.end();
   }
 
-  /// As in tile/lower_nest: inputs contiguous along the last common axis, and none along what is summed over.
-  bool runs_down_columns() const {
-    if (common_.empty()) return false;
-    bool columns = false, rows = false;
-    for (const Form& form : region_.forms) {
-      const std::vector<Axis> inner = inner_axes_of(form);
-      if (inner.empty()) continue;
-      for_each_load(form, [&](const ExprNode& load) {
-        if (!is_input(load.tensor)) return;
-        columns = columns || step_of(load, common_.back().variable->variable) == Step::kNext;
-        rows = rows || step_of(load, inner.back().variable->variable) == Step::kNext;
-      });
-    }
-    return columns && !rows;
-  }
-
   const Region& region_;
   const Bindings& typical_;
   const Target& target_;
   std::vector<Axis> common_;
-  bool columns_ = false;
+  tile::NestDirection direction_;
 };
 
 }  // namespace

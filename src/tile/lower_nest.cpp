@@ -9,21 +9,11 @@
 #include "fuse/rewrite_region.h"
 #include "tile/block_rules.h"
 #include "tile/exact_indices.h"
+#include "tile/nest_direction.h"
 #include "tile/nest_lowering.h"
 
 namespace graft::tile {
 namespace {
-
-/// The last dimension's stride-1 variable of a load: the index is affine with coefficient 1 there.
-bool contiguous_along(const Expr& load, int variable) {
-  if (load->args.empty()) return false;
-  const auto last = affine(load->args.back());
-  if (!last || !last->coefficient(variable).is(1)) return false;
-  for (size_t d = 0; d + 1 < load->args.size(); ++d) {
-    if (uses_variable(load->args[d], variable)) return false;
-  }
-  return true;
-}
 
 /// Whether the result is the same, to the last bit, in whatever order the updates come.
 bool takes_any_order(const Scatter& form) {
@@ -39,8 +29,8 @@ constexpr int64_t kMostOwners = 128, kLeastOwned = 1024;
 
 }  // namespace
 
-NestLowering::NestLowering(const Region& region, int threads, const Layouts& layouts)
-    : region_(region), layouts_(layouts), builder_(region, layouts) {
+NestLowering::NestLowering(const Region& region, int threads, const Layouts& layouts, int64_t lanes)
+    : region_(region), layouts_(layouts), builder_(region, layouts), lanes_(lanes) {
   builder_.program.threads = threads;
   common_ = common_axes(region_);
 }
@@ -48,7 +38,7 @@ NestLowering::NestLowering(const Region& region, int threads, const Layouts& lay
 Lowered NestLowering::run(const NestSchedule& schedule) {
   if (is_pure_map()) {
     split(common_.size() - 1, schedule.chunk);
-  } else if (schedule.lanes > 1 && runs_down_columns()) {
+  } else if (schedule.lanes > 1 && nest_direction(region_, common_, lanes_).columns) {
     split(common_.size() - 1, schedule.lanes);
   }
   return finish();
@@ -68,37 +58,6 @@ bool NestLowering::is_pure_map() const {
   return !common_.empty() && std::all_of(region_.forms.begin(), region_.forms.end(), [&](const Form& form) {
     return std::holds_alternative<Compute>(form) && axes_of(form).size() == common_.size();
   });
-}
-
-bool NestLowering::runs_down_columns() const {
-  if (common_.empty()) return false;
-  const int column = common_.back().variable->variable;
-  // What varies along most axes is what most is read of: the weights of a window, read again at every point, may lie
-  // in any way.
-  std::ptrdiff_t most = 0;
-  bool columns = false, rows = false;
-  for (const Form& form : region_.forms) {
-    const auto inner = inner_axes_of(form);
-    if (inner.empty()) continue;
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        if (node->kind != ExprKind::kLoad || !is_input(node->tensor)) return;
-        const auto varies = std::count_if(common_.begin(), common_.end(), [&](const graft::Axis& axis) {
-          return uses_variable(node, axis.variable->variable);
-        });
-        if (varies < most) return;
-        if (varies > most) columns = rows = false;
-        most = varies;
-        columns |= contiguous_along(node, column);
-        rows |= contiguous_along(node, inner.back().variable->variable);
-      });
-    });
-  }
-  return columns && !rows;
-}
-
-bool NestLowering::is_input(int tensor) const {
-  return std::find(region_.inputs.begin(), region_.inputs.end(), tensor) != region_.inputs.end();
 }
 
 void NestLowering::split(size_t position, int64_t tile) {
@@ -412,7 +371,8 @@ Lowered lower_nest(const Region& region, const Layouts& layouts, const NestSched
   const bool scatters = std::any_of(region.forms.begin(), region.forms.end(),
                                     [](const Form& form) { return std::holds_alternative<Scatter>(form); });
   const int threads = scatters ? kThreadsOfScatter : kThreads;
-  return NestLowering(region, target.kind == TargetKind::kCuda ? threads : 0, layouts).run(schedule);
+  if (target.kind == TargetKind::kCuda) return NestLowering(region, threads, layouts).run(schedule);
+  return NestLowering(region, 0, layouts, target.vector_bits / 32).run(schedule);
 }
 
 }  // namespace graft::tile

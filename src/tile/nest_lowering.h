@@ -12,7 +12,8 @@ using Replacements = std::vector<std::pair<int, Expr>>;
 /// One region on its way; run() once.
 class NestLowering {
  public:
-  NestLowering(const Region& region, int threads, const Layouts& layouts = {});
+  /// `lanes`: of the vectors of a CPU.
+  NestLowering(const Region& region, int threads, const Layouts& layouts = {}, int64_t lanes = 0);
   /// One grid point per row, or per part of the last axis.
   Lowered run(const NestSchedule& schedule);
   /// One grid point per tile of the last axes.
@@ -28,9 +29,6 @@ class NestLowering {
   };
   Lowered finish();
   bool is_pure_map() const;
-  /// Reductions whose inputs are contiguous along the last common axis, and none along what it sums over.
-  bool runs_down_columns() const;
-  bool is_input(int tensor) const;
   /// A common axis -> grid of tiles x local axis of at most `tile` elements (0: whole).
   void split(size_t position, int64_t tile);
   void add_grid_axis(const graft::Axis& axis);
@@ -94,6 +92,7 @@ class NestLowering {
   const Region& region_;
   const Layouts layouts_;
   ProgramBuilder builder_;
+  const int64_t lanes_;
   std::vector<graft::Axis> common_;               // the grid
   Replacements replacements_;                     // common variable -> grid expression
   std::vector<Tiled> tiled_;                      // split common axes, in order

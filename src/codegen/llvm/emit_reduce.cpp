@@ -109,8 +109,10 @@ void Emitter::emit_reduce(const tile::Reduce& reduce) {
   }
   const int lanes = lanes_for(state_bits(reduce));
   const bool input = reduce_along_input(reduce);
-  bool input_contiguous = input;
-  if (input) {
+  // A short row, of a window, folds down columns where it can: then no lanes are to be combined.
+  const bool is_long = input && (reduce.reduced.back().bound == 0 || reduce.reduced.back().bound >= 2 * lanes);
+  bool input_contiguous = is_long;
+  if (is_long) {
     for (const Expr& lift : reduce.lift) {
       for_each(lift, [&](const Expr& e) {
         if (e->kind != ExprKind::kLoad) return;
