@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "fuse/rewrite_region.h"
 #include "plan/estimate_ways.h"
+#include "plan/move_taps.h"
 #include "plan/split_for_library.h"
 #include "plan/tuner.h"
 #include "plan/ways.h"
@@ -62,7 +63,8 @@ class WayChooser {
   }
 
  private:
-  /// Cuts steps behind what libraries do of them: as the record says, or to be measured, or as the cost model expects.
+  /// Cuts steps behind what libraries do of them, or between the channels and the taps of windows: as the record says,
+  /// or to be measured, or as the cost model expects.
   void cut_steps() {
     std::vector<FusedStep> steps;
     for (FusedStep& step : program_.steps) {
@@ -78,8 +80,10 @@ class WayChooser {
     const std::string known = recorded(whole.key);
     if (!known.empty() && known != kInParts) return {std::move(step)};
     std::vector<FusedStep> parts = split_for_library(step, program_.tensors, typical_, options_);
+    const bool for_library = parts.size() > 1;
+    if (!for_library) parts = move_taps(step, program_.tensors);
     if (parts.size() == 1) return parts;
-    const double gain = cut_gain(whole, parts);
+    const double gain = for_library ? cut_gain(whole, parts) : expected_gain(whole, parts);
     if (known.empty() && options_.tuning != Tuning::kOff) {
       constexpr double kWorthMeasuring = 0.7;
       if (gain < kWorthMeasuring) return {std::move(step)};
@@ -103,10 +107,14 @@ class WayChooser {
     return known == options_.record->regions.end() ? "" : known->second.way;
   }
 
-  /// How many times faster the cost model expects the parts to be than the whole. It knows no GPU's ways: there a rule
-  /// says whether they are.
+  /// How many times faster what is cut for a library should be. On a GPU a rule says so.
   double cut_gain(const Judged& whole, const std::vector<FusedStep>& parts) const {
     if (options_.target.kind == TargetKind::kCuda) return is_worth_splitting(whole.region, typical_) ? 2 : 1;
+    return expected_gain(whole, parts);
+  }
+
+  /// How many times faster the cost model expects the parts to be than the whole.
+  double expected_gain(const Judged& whole, const std::vector<FusedStep>& parts) const {
     double seconds = 0;
     for (const FusedStep& part : parts) seconds += seconds_of(Judged(part, program_.tensors, typical_, options_));
     return seconds_of(whole) / seconds;

@@ -54,6 +54,25 @@ double product_peak(const Region& region, const Target& target) {
 /// The share of tiles of `tile` elements that an axis fills.
 double filled(double extent, double tile) { return extent / (std::ceil(extent / tile) * tile); }
 
+/// Seconds in which a thread each gathers the right operand one by one: a window whose lanes are not side by side.
+double seconds_of_gathering(const Contraction& contraction, const Bindings& typical, const Target& target) {
+  const Expr load = is_call(contraction.b, Intrinsic::kSelect) ? contraction.b->args[1] : contraction.b;
+  if (load->kind != ExprKind::kLoad || load->args.empty()) return 0;
+  const auto uses_any = [](const Expr& index, const std::vector<Axis>& axes) {
+    return std::any_of(axes.begin(), axes.end(),
+                       [&](const Axis& axis) { return uses_variable(index, axis.variable->variable); });
+  };
+  const bool slides = std::any_of(load->args.begin(), load->args.end(), [&](const Expr& index) {
+    return uses_any(index, contraction.n) && uses_any(index, contraction.k);
+  });
+  const auto last = affine(load->args.back());
+  if (!slides || (last && last->coefficient(contraction.n.back().variable->variable).is(1))) return 0;
+  const double elements = extent_of(contraction.batch, typical) * extent_of(contraction.n, typical) *
+                          extent_of(contraction.k, typical);
+  const double clock = peak_of(target).instructions / (2 * target.vector_bits / 32.0);
+  return elements / clock;
+}
+
 /// A micro-kernel keeps its sums in registers, as many rows of them as fit.
 Use use_of_contract(const Region& region, const Bindings& typical, const Target& target) {
   constexpr double kTiled = 0.6, kMaps = 0.25;
@@ -63,6 +82,7 @@ Use use_of_contract(const Region& region, const Bindings& typical, const Target&
   if (!contraction || contraction->m.empty()) return use;
   const double rows = target.vector_registers >= 32 ? 14 : 6;
   use.products *= filled(value_of(contraction->m.back().extent, typical), rows);
+  use.start += seconds_of_gathering(*contraction, typical, target);
   return use;
 }
 
