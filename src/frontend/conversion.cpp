@@ -50,6 +50,12 @@ std::vector<ValueId> Conversion::tensors(std::string_view name) {
   return values;
 }
 
+std::vector<ValueId> Conversion::inputs() {
+  std::vector<ValueId> values;
+  for (const Argument& each : node_.arguments) values.push_back(value_of(each, "inputs"));
+  return values;
+}
+
 int64_t Conversion::integer_of(const Argument& argument, std::string_view name) const {
   if (const auto* integer = std::get_if<int64_t>(&argument.is)) return *integer;
   if (const auto* flag = std::get_if<bool>(&argument.is)) return *flag;

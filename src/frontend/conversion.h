@@ -42,6 +42,8 @@ class Conversion {
   /// A tensor; numbers become constants of rank 0. kNoValue for None.
   ValueId tensor(std::string_view name) { return value_of(argument(name), name); }
   std::vector<ValueId> tensors(std::string_view name);
+  /// All that is given by position, as tensors: of an operator that takes any number of them.
+  std::vector<ValueId> inputs();
   /// Constants of the host language, or values whose contents are known. Refuse where they are not.
   int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
