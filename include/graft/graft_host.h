@@ -95,7 +95,7 @@ typedef struct graft_host_node {
                              control flow); NULL: the converters decide */
 } graft_host_node;
 
-/* `frontend`: whose operators these are: `aten`. */
+/* `frontend`: whose operators these are: `aten`, `mxnet`. */
 GRAFT_API graft_status graft_host_graph_create(const char* frontend, graft_host_graph** graph, graft_error* error);
 GRAFT_API void graft_host_graph_destroy(graft_host_graph* graph); /* NULL is allowed */
 /* Adds a value; sets `index`. */

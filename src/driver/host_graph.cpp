@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "driver/shape_choices.h"
 #include "import/aten/rows.h"
+#include "import/mxnet/rows.h"
 
 namespace graft {
 namespace {
@@ -136,8 +137,18 @@ void complete_types(ForeignGraph& foreign, const frontend::Converted& converted)
 }  // namespace
 
 const frontend::Converters& find_converters(std::string_view frontend) {
-  GRAFT_USER_CHECK(frontend == "aten", kInvalidArgument, fmt::format("'{}' is none of: aten", frontend), "frontend");
-  return aten::converters();
+  struct FrontEnd {
+    std::string_view name;
+    const frontend::Converters& (*converters)();
+  };
+  static constexpr FrontEnd kFrontEnds[] = {{"aten", aten::converters}, {"mxnet", mxnet::converters}};
+  std::vector<std::string_view> names;
+  for (const FrontEnd& each : kFrontEnds) {
+    if (each.name == frontend) return each.converters();
+    names.push_back(each.name);
+  }
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is none of: {}", frontend, fmt::join(names, ", ")),
+              "frontend");
 }
 
 void set_choice(PartitionChoices& choices, OptionText choice) {

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "import/mxnet/rows.h"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace graft::mxnet {
+namespace {
+
+using frontend::Conversion;
+
+/// Refuses attributes that the row does not list. Those between underscores are of variables and users.
+void check_attributes(const Conversion& c, const frontend::Signature& signature) {
+  for (const auto& [name, argument] : c.node().attributes) {
+    const bool known = name.starts_with("__") ||
+                       std::any_of(signature.parameters.begin(), signature.parameters.end(),
+                                   [&name = name](const frontend::Parameter& each) { return each.name == name; });
+    if (!known) c.refuse(fmt::format("its attribute '{}' is not known", name));
+  }
+}
+
+void add(frontend::Converters& converters, const Row& row) {
+  std::string_view names = row.names;
+  while (!names.empty()) {
+    const std::string_view name = names.substr(0, names.find(' '));
+    names.remove_prefix(std::min(name.size() + 1, names.size()));
+    const std::string text = fmt::format("{}({})", name, row.arguments);
+    converters.add({text, [signature = frontend::Signature::parse(text), build = row.build](Conversion& c) {
+                      check_attributes(c, signature);
+                      build(c);
+                    }});
+  }
+}
+
+}  // namespace
+
+const frontend::Converters& converters() {
+  static const frontend::Converters all = [] {
+    frontend::Converters made({});
+    for (const auto& family : {activation_rows(), arithmetic_rows(), convolution_rows(), indexing_rows(), matmul_rows(),
+                               movement_rows(), normalization_rows(), pooling_rows(), reduction_rows(),
+                               reshaping_rows(), softmax_rows()}) {
+      for (const Row& row : family) add(made, row);
+    }
+    return made;
+  }();
+  return all;
+}
+
+}  // namespace graft::mxnet

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// MXNet's operators as graph operators, one row each: by the names that symbols have, and by the older ones of files.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "frontend/conversion.h"
+
+namespace graft::mxnet {
+
+/// `{"Concat concat", "data, num_args=0, dim=1", concat}`: names of one operator; its inputs, then all its attributes.
+/// An attribute that is not listed is refused: it could change what the operator means.
+struct Row {
+  std::string_view names;
+  std::string_view arguments;
+  std::function<void(frontend::Conversion&)> build;
+};
+
+/// Rows by family, each in the file of its name.
+std::vector<Row> activation_rows();
+std::vector<Row> arithmetic_rows();
+std::vector<Row> convolution_rows();
+std::vector<Row> indexing_rows();
+std::vector<Row> matmul_rows();
+std::vector<Row> movement_rows();
+std::vector<Row> normalization_rows();
+std::vector<Row> pooling_rows();
+std::vector<Row> reduction_rows();
+std::vector<Row> reshaping_rows();
+std::vector<Row> softmax_rows();
+
+/// All of them. Made once.
+const frontend::Converters& converters();
+
+}  // namespace graft::mxnet
