@@ -4,6 +4,7 @@ else, programs in C++ against both, and runs tests/NAME/test_*.py in the framewo
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,11 @@ def test_framework(name, programs=()):
     """Builds, then tests; arguments of the command line go to pytest. Returns the exit status."""
     environment = pathlib.Path(os.environ.get(f"GRAFT_{name.upper()}_ENVIRONMENT", ROOT / ".deps" / name))
     python = environment / "bin" / "python"
+    listed = (ROOT / "tools" / "deps" / f"environment-{name}.txt").read_text()
+    stated = re.search(r"^# python: (\d+)\.(\d+)$", listed, re.M)
+    if stated and sys.version_info[:2] > tuple(map(int, stated.groups())):
+        print(f"SKIPPED: {name} is for Python up to {'.'.join(stated.groups())}, and this is {sys.version.split()[0]}")
+        return 0
     if not python.is_file():
         print(f"SKIPPED: there is no {name} in {environment}: ./dev test {name} installs it")
         return 0

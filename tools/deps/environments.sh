@@ -4,6 +4,7 @@
 # that bring one) is installed into an environment of its own, .deps/NAME, from the list environment-NAME.txt. Its
 # comments beside packages:
 #   # download: 620 MB   what it takes to fetch, said before
+#   # python: 3.11       the newest Python that its packages are for; with a newer one it is left out
 #   # uses: torch        another environment, whose packages it sees, too
 #   # then: FILE.py      run behind the installation with the folder of packages
 # shellcheck disable=SC2154
@@ -26,7 +27,12 @@ ensure_environments() {
 }
 
 install_environment() {
-  local name=$1 folder=$deps_folder/$1 list=$lists_folder/environment-$1.txt other packages script sum
+  local name=$1 folder=$deps_folder/$1 list=$lists_folder/environment-$1.txt other packages script sum newest
+  newest=$(stated "$name" python)
+  if [[ $newest ]] && python3 -c "import sys; sys.exit(sys.version_info[:2] <= (${newest/./, }))"; then
+    say "$name is left out: its packages are for Python up to $newest, and python3 is newer"
+    return 0
+  fi
   script=$(stated "$name" "then")
   sum=$(cat "$list" ${script:+"$lists_folder/$script"} | sha256sum)
   [[ -f $folder/.installed && $(<"$folder/.installed") == "$sum" ]] && return 0
