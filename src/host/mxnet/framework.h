@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of MXNet's own C interface that an extension is not handed, found in the library that loaded it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graft::extension {
+
+using Sizes = std::vector<int64_t>;
+
+/// Remembers the library that has this address, which is MXNet's, and its version: major * 10000 + minor * 100 + patch.
+void find_framework(void* address_in_it, int version);
+/// That version.
+int framework_version();
+
+/// Waits until every array has the values that were asked of it.
+void wait_for_arrays();
+
+/// The shapes of a symbol's outputs, in their order, where its variables have these; nothing where MXNet finds none.
+std::optional<std::vector<Sizes>> infer_shapes(const std::string& symbol_json,
+                                               const std::map<std::string, Sizes>& shapes);
+
+}  // namespace graft::extension

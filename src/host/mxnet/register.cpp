@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What MXNet sees of Graft: the backend `graft` of optimize_for. It is a pass over the graph rather than a partitioner,
+// so that segments are exactly those of graft_host.h and plans can be parameters.
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "failure.h"
+#include "framework.h"
+#include "graft/mxnet.h"
+#include "reader.h"
+#include "spec.h"
+#include "writer.h"
+
+namespace graft::extension {
+namespace {
+
+using mxnet::ext::Graph;
+using mxnet::ext::MXReturnValue;
+using EngineHandle = std::unique_ptr<graft_engine, void (*)(graft_engine*)>;
+using PartitionHandle = std::unique_ptr<graft_host_partition, void (*)(graft_host_partition*)>;
+
+constexpr int kOldestMxnet = 10900, kNextMxnet = 20000;  // major * 10000 + minor * 100 + patch
+
+thread_local std::string last_report;
+
+PartitionHandle split(const HostGraph& host, const Spec& spec) {
+  const std::vector<graft_option> options = as_options(spec.partition);
+  graft_host_partition* partition = nullptr;
+  graft_error error;
+  check(graft_host_partition_create(host.handle.get(), options.data(), options.size(), &partition, &error), error);
+  return {partition, graft_host_partition_destroy};
+}
+
+/// The engine of a segment, or nothing when it cannot be built.
+EngineHandle build(const graft_host_partition& partition, size_t segment, const Spec& spec) {
+  const std::vector<graft_option> options = as_options(spec.compiling);
+  graft_engine* engine = nullptr;
+  graft_error error;
+  const graft_status status = graft_host_partition_compile(&partition, segment, options.data(), options.size(), nullptr,
+                                                           nullptr, &engine, &error);
+  // A wrong choice is the caller's fault, whatever else could run.
+  if (status != GRAFT_OK && (spec.strict || status == GRAFT_INVALID_ARGUMENT)) throw Failure(error.message);
+  if (status != GRAFT_OK) graft_host_count_fallback(("segment " + std::to_string(segment)).c_str(), error.message);
+  return {engine, graft_engine_release};
+}
+
+MXReturnValue optimize(Graph* graph, const std::unordered_map<std::string, std::string>& keywords) {
+  return guarded([&] {
+    last_report.clear();
+    const Spec spec = parse_spec(keywords);
+    wait_for_arrays();
+    const HostGraph host = read_graph(*graph, spec);
+    const PartitionHandle partition = split(host, spec);
+    last_report = host.note + graft_host_partition_report(partition.get());
+    std::vector<EngineHandle> engines;
+    std::vector<Part> parts;
+    for (size_t i = 0; i < graft_host_partition_segment_count(partition.get()); ++i) {
+      EngineHandle engine = build(*partition, i, spec);
+      if (!engine) continue;
+      parts.push_back({graft_host_partition_segment(partition.get(), i), engine.get()});
+      engines.push_back(std::move(engine));
+    }
+    write_engines(*graph, host, parts, spec.device);
+  });
+}
+
+REGISTER_PASS(graft).setBody(optimize);
+
+}  // namespace
+}  // namespace graft::extension
+
+extern "C" GRAFT_API const char* graft_mxnet_report(void) { return graft::extension::last_report.c_str(); }
+
+/// What MXNet calls when it has loaded the library.
+GRAFT_API mxnet::ext::MXReturnValue initialize(int version) {
+  using namespace graft::extension;
+  find_framework(__builtin_return_address(0), version);
+  return guarded([&] {
+    if (version < kOldestMxnet || version >= kNextMxnet) {
+      throw Failure("libgraft_mxnet.so is for MXNet 1.9, and this is version " + std::to_string(version));
+    }
+  });
+}

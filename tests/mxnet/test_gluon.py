@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HybridBlock.optimize_for, and networks of the model zoo with weights that make outputs vary."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+from conftest import FAST, close, image, operators
+from mxnet.gluon import nn
+from mxnet.gluon.model_zoo import vision
+
+import graft.mxnet
+
+
+def small_net():
+    """Convolutions and a dense layer, initialised."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(8, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(2),
+            nn.Conv2D(8, 3, padding=1, activation="tanh"), nn.GlobalAvgPool2D(), nn.Dense(3))
+    return initialized(net, mx.nd.zeros((1, 3, 16, 16)))
+
+
+def initialized(net, example):
+    """Random weights and statistics: every one shows in the result."""
+    mx.random.seed(5)
+    np.random.seed(5)
+    net.initialize(mx.init.Xavier(magnitude=3))
+    net(example).wait_to_read()
+    for name, parameter in net.collect_params().items():
+        if name.endswith(("gamma", "running_var")):
+            parameter.set_data(mx.nd.random.uniform(0.7, 1.3, parameter.shape))
+        elif name.endswith(("beta", "running_mean", "bias")):
+            parameter.set_data(mx.nd.random.uniform(-0.2, 0.2, parameter.shape))
+    return net
+
+
+def test_a_block_runs_as_an_engine_for_any_batch():
+    net = small_net()
+    expected = {batch: net(mx.nd.array(image(batch, 16))).asnumpy() for batch in (1, 2, 5)}
+    net.optimize_for(mx.nd.array(image(2, 16)), backend="graft", **FAST)
+    assert operators(net._cached_graph[1]) == ["_graft_engine"]
+    before = graft._graft.compilation_count()
+    for batch, wanted in expected.items():
+        for _ in range(2):
+            close(net(mx.nd.array(image(batch, 16))).asnumpy(), wanted)
+    assert graft._graft.compilation_count() <= before + 1, "kernels are made once, at most when the plan is loaded"
+
+
+def test_an_exported_block_is_imported_with_its_engine(tmp_path):
+    net = small_net()
+    expected = net(mx.nd.array(image(3, 16))).asnumpy()
+    net.optimize_for(mx.nd.array(image(1, 16)), backend="graft", static_alloc=True, static_shape=True, **FAST)
+    net(mx.nd.array(image(1, 16))).wait_to_read()
+    net.export(str(tmp_path / "net"))
+    block = mx.gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    close(block(mx.nd.array(image(3, 16))).asnumpy(), expected)
+
+
+def test_a_wrong_option_of_a_block_is_an_error():
+    net = small_net()
+    with pytest.raises(mx.MXNetError, match="no option 'percision'"):
+        net.optimize_for(mx.nd.array(image(1, 16)), backend="graft", percision="fp16")
+
+
+SIZES = {"inceptionv3": 299, "squeezenet1.1": 224, "densenet121": 224, "alexnet": 224}  # what their poolings ask for
+
+
+def zoo_net(name):
+    """(net, the size of its images)"""
+    size = SIZES.get(name, 64)
+    net = vision.get_model(name, classes=20)
+    return initialized(net, mx.nd.zeros((1, 3, size, size))), size
+
+
+@pytest.mark.parametrize("name", ["resnet18_v1", "resnet18_v2", "resnet50_v1", "resnet50_v2", "mobilenet0.25",
+                                  "mobilenetv2_0.25", "squeezenet1.1", "densenet121", "inceptionv3", "alexnet"])
+def test_networks_of_the_zoo_are_one_engine_and_agree(name):
+    net, size = zoo_net(name)
+    expected = {batch: net(mx.nd.array(image(batch, size))).asnumpy() for batch in (1, 3)}
+    net.optimize_for(mx.nd.array(image(1, size)), backend="graft", strict=True, **FAST)
+    assert operators(net._cached_graph[1]) == ["_graft_engine"], graft.mxnet.report()
+    for batch, wanted in expected.items():
+        assert wanted.std() > 1e-3 * np.abs(wanted).max(), "outputs vary"
+        close(net(mx.nd.array(image(batch, size))).asnumpy(), wanted)
