@@ -282,12 +282,41 @@ class TapMoving {
     return form;
   }
 
-  Reduce sum_of_taps(int products, int sum) const {
+  /// Of a tap that meets a place every few results: those that meet the place before a result, and ones further back.
+  struct Phase {
+    Axis turn;              ///< how many places back
+    Expr kernel, position;  ///< in terms of the result and the turn
+    Expr test;              ///< the condition that holds by itself now
+  };
+
+  std::optional<Phase> phase_of(const Tap& tap) const {
+    if (!is_call(tap.position, Intrinsic::kFloorDiv)) return std::nullopt;
+    const Expr& reach = tap.position->args[0];
+    const auto stride = as_integer(tap.position->args[1]);
+    const auto steps = affine(reach);
+    const bool goes = steps && steps->coefficient(variable_of(tap.row)).is(1) &&
+                      steps->coefficient(variable_of(tap.kernel)).is(-1);
+    if (!goes || !stride || *stride < 2) return std::nullopt;
+    Phase phase;
+    for (const Expr& condition : moved_conditions_) {
+      const bool tests = is_call(condition, Intrinsic::kEq) && is_call(condition->args[0], Intrinsic::kMod) &&
+                         equal(condition->args[0]->args[0], reach) && as_integer(condition->args[1]) == 0 &&
+                         as_integer(condition->args[0]->args[1]) == stride;
+      if (tests) phase.test = condition;
+    }
+    if (!phase.test) return std::nullopt;
+    const Expr first = substitute(reach, {{variable_of(tap.kernel), make_index(0)}});
+    phase.turn = {make_variable(), ceil_div(tap.kernel.extent, *stride)};
+    phase.kernel = mod(first, make_index(*stride)) + phase.turn.variable * make_index(*stride);
+    phase.position = floor_div(first, make_index(*stride)) - phase.turn.variable;
+    return phase;
+  }
+
+  Form sum_of_taps(int products, int sum) const {
     Reduce form = *reduce_;
     form.axes = joined(rows_, columns_);
     form.reduced.clear();
-    for (const Tap& tap : taps_) form.reduced.push_back(tap.kernel);
-    std::vector<Expr> at;
+    std::vector<Expr> at, conditions = moved_conditions_;
     for (const Axis& row : rows_) {
       const Tap* tap = tap_with(row);
       at.push_back(tap ? tap->position : row.variable);
@@ -295,7 +324,31 @@ class TapMoving {
     Expr column = make_index(0);
     for (const Axis& axis : parts_of_column()) column = column * make_size(axis.extent) + axis.variable;
     at.push_back(column);
-    form.lift = {guarded(moved_conditions_, make_load(products, type(), at))};
+    for (const Tap& tap : taps_) {
+      const std::optional<Phase> phase = phase_of(tap);
+      form.reduced.push_back(phase ? phase->turn : tap.kernel);
+      if (!phase) continue;
+      std::erase_if(conditions, [&](const Expr& condition) { return equal(condition, phase->test); });
+      const auto in_phase = [&](const Expr& e) {
+        const Expr placed = transform(
+            e, [&](const Expr& node) { return equal(node, tap.position) ? phase->position : Expr(); });
+        return substitute(placed, {{variable_of(tap.kernel), phase->kernel}});
+      };
+      for (Expr& condition : conditions) condition = in_phase(condition);
+      for (Expr& index : at) index = in_phase(index);
+      const int64_t stride = *as_integer(tap.position->args[1]);
+      if (tap.kernel.extent.is_multiple_of(stride)) continue;
+      conditions.push_back(lt(phase->kernel, make_size(tap.kernel.extent)));
+    }
+    const Expr value = guarded(conditions, make_load(products, type(), at));
+    const bool single = std::all_of(form.reduced.begin(), form.reduced.end(),
+                                    [](const Axis& axis) { return axis.extent.is(1); });
+    if (single) {
+      std::vector<std::pair<int, Expr>> first;
+      for (const Axis& axis : form.reduced) first.emplace_back(variable_of(axis), make_index(0));
+      return Compute{form.axes, substitute(value, first), sum};
+    }
+    form.lift = {value};
     form.outputs = {sum};
     return form;
   }

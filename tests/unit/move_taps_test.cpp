@@ -7,6 +7,7 @@
 
 #include "expr/interpreter.h"
 #include "fuse/fused_program.h"
+#include "fuse/rewrite_region.h"
 #include "graph/infer.h"
 
 namespace graft {
@@ -94,6 +95,20 @@ TEST(MoveTaps, transposed_convolutions_multiply_each_element_once) {
 
 TEST(MoveTaps, a_single_result_has_its_taps_as_columns) {
   expect_same("ConvTranspose", "strides = [8]", "f32[2, 32, 19]", "f32[32, 1, 16]", 1, 16);
+}
+
+TEST(MoveTaps, taps_that_cannot_meet_a_place_are_not_asked) {
+  const auto asked_at = [](std::string_view attributes, std::string_view w) {
+    Case c("ConvTranspose", attributes, "f32[1, 8, 4, 5]", w, 4);
+    const std::vector<FusedStep> steps = move_taps(c.step, c.program.tensors);
+    const Form& sum = steps.at(1).region.forms.at(0);
+    double taps = 1;
+    for (const Axis& axis : inner_axes_of(sum)) taps *= static_cast<double>(axis.extent.constant());
+    return taps;
+  };
+  EXPECT_EQ(asked_at("strides = [2, 2]", "f32[8, 4, 2, 2]"), 1);
+  EXPECT_EQ(asked_at("strides = [2, 2], pads = [1, 1, 1, 1]", "f32[8, 4, 4, 3]"), 4);
+  EXPECT_EQ(asked_at("strides = [2, 2], dilations = [3, 3]", "f32[8, 4, 2, 2]"), 4) << "steps of taps that are not one";
 }
 
 TEST(MoveTaps, one_window_may_stay_in_the_product) {
