@@ -157,6 +157,12 @@ BuiltEngine plan(FusedProgram program, const Target& target, const CompileOption
       return interruptible_kernel_code(programs, machine, stop, use);
     };
   }
+  if (options.source_only) {
+    build.compile_kernels = [](const std::string& programs, const Target& machine) {
+      kernel_texts(programs, machine, /*with_ptx=*/false, /*with_cubin=*/false);
+      return std::vector<std::byte>{};
+    };
+  }
   build.device = device_of(target, options);
   if (build.tuning != Tuning::kOff && !build.device && !why_not_runnable(target, host_cpu(target.threads)).empty()) {
     log(LogLevel::kStep, "{}: nothing can be measured here, so the cost model chooses", target.name);

@@ -42,6 +42,7 @@ struct CompileOptions {
   Precision precision = Precision::kFp32;
   bool interpret = false;                                ///< neither generated kernels nor libraries
   bool choices_only = false;                             ///< no code: for looking at choices, also of other machines
+  bool source_only = false;                              ///< kernels are generated but not compiled: nothing can run
   std::map<std::string, Graph::Range, std::less<>> dims; ///< by the model's symbols; min == max fixes one
   std::string record;                                    ///< a file with choices made before: a plan, or a text
   InputShapes shapes, min_shapes, opt_shapes, max_shapes;

@@ -58,7 +58,7 @@ Generator& generator_for(const Target& target) {
 
 /// What a module sends back, and whom it asks.
 struct Received {
-  std::string code, source, launch, error;
+  std::string code, source, launch, ptx, error;
   const KernelProgress* progress = nullptr;
   std::exception_ptr thrown;  ///< by `progress`, on its way round the C interface
 
@@ -80,6 +80,7 @@ int receive(void* context, const char* kind, const void* data, size_t bytes) {
   if (form == "object" || form == "cubin") received.code = text;
   if (form == "source") received.source = text;
   if (form == "launch") received.launch = text;
+  if (form == "ptx") received.ptx = text;
   if (form == "error") received.error = text;
   if (form == "log") log(LogLevel::kDetail, "{}", text);
   return 0;
@@ -155,6 +156,14 @@ std::vector<std::byte> interruptible_kernel_code(const std::string& programs, co
 
 std::string kernel_source_text(const std::string& programs, const Target& target) {
   return generate(programs, target, "source no-object no-cubin", {}).source;
+}
+
+KernelTexts kernel_texts(const std::string& programs, const Target& target, bool with_ptx, bool with_cubin) {
+  std::string options = "source";
+  if (with_ptx) options += " ptx";
+  if (!with_cubin) options += " no-cubin";
+  Received received = generate(programs, target, options.c_str(), {});
+  return {std::move(received.source), std::move(received.launch), std::move(received.ptx), std::move(received.code)};
 }
 
 TimingCache timing_cache(const Target& target, const std::string& machine) {

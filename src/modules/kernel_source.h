@@ -37,6 +37,16 @@ std::string generator_identity();
 /// What the generator makes of the programs on the way to code, for inspection: LLVM IR or CUDA C++.
 std::string kernel_source_text(const std::string& programs, const Target& target);
 
+/// What becomes of programs outside of Graft: texts to be compiled elsewhere, and code that is compiled already.
+struct KernelTexts {
+  std::string source;  ///< CUDA C++
+  std::string launch;  ///< of each kernel a line, as parse_launch_line reads it
+  std::string ptx, cubin;
+};
+
+/// The CUDA C++ of programs, and on request their PTX and cubin, for which NVRTC is needed. Throws as kernel_code does.
+KernelTexts kernel_texts(const std::string& programs, const Target& target, bool with_ptx, bool with_cubin);
+
 /// Times measured on this machine, kept beside the kernels. `machine`: what they depend on beside the target, such as a
 /// GPU's name and the versions of its driver and libraries.
 TimingCache timing_cache(const Target& target, const std::string& machine = {});
