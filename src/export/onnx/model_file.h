@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/tensor_data.h"
@@ -26,6 +27,14 @@ struct ModelCut {
   std::vector<bool> nodes;           ///< by node: whether it stays
   std::vector<std::string> inputs;   ///< what is handed in, whatever defines it in the model
   std::vector<std::string> outputs;
+};
+
+/// A node that stands for others: an operator of the reader's own, of a domain that the model then names.
+struct ModelCall {
+  std::vector<bool> nodes;  ///< by node: whether the call stands for it
+  std::string name, domain, op;
+  std::vector<std::string> inputs, outputs;
+  std::vector<std::pair<std::string, std::string>> attributes;  ///< texts
 };
 
 /// An input of a model: its element type, and the sizes as the file has them (a number, a name, or nothing).
@@ -63,6 +72,10 @@ class ModelFile {
   /// The part, with the weights, functions and types that it uses. Throws invalid_model naming an input whose type
   /// nobody knows.
   ModelFile cut(const ModelCut& part) const;
+  /// The model with calls in place of nodes, which no two calls share. A Constant stays where others read it; weights
+  /// and facts of values that nobody reads any more go. Throws invalid_argument where calls depend on each other in a
+  /// circle.
+  ModelFile with_calls(const std::vector<ModelCall>& calls) const;
   /// The model with another weight of that name.
   ModelFile with_weight(const std::string& name, TensorData tensor) const;
   /// The model with a size of its inputs replaced wherever it stands: the text of a name, or a number.
