@@ -22,6 +22,7 @@ void add_inspect(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
 void add_extract(CLI::App& app, Action& action);
 void add_reduce(CLI::App& app, Action& action);
+void add_plugin(CLI::App& app, Action& action);
 void add_opt(CLI::App& app, Action& action);
 void add_ops(CLI::App& app, Action& action);
 void add_env(CLI::App& app, Action& action);

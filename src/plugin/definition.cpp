@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/definition.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "runtime/bind.h"
+
+namespace graft::plugin {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message, const std::string& where) {
+  throw Error(ErrorKind::kUnsupported, message, where);
+}
+
+/// A name for a member in C++ that none of the others has.
+std::string identifier_of(const std::string& symbol, std::set<std::string>& taken) {
+  std::string name;
+  for (const char c : symbol) {
+    const bool good = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (good || (!name.empty() && name.back() != '_')) name += good ? c : '_';
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name = "size_" + name;
+  // Words of the language among the names of dimensions become others.
+  static const std::set<std::string> kWords = {"default", "class", "new", "delete", "int", "long", "short", "char",
+                                               "float", "double", "for", "if", "do", "while", "switch", "case",
+                                               "template", "this", "register", "union", "struct", "enum", "auto"};
+  std::string unique = kWords.count(name) ? name + "_size" : name;
+  for (int k = 2; !taken.insert(unique).second; ++k) unique = fmt::format("{}_{}", name, k);
+  return unique;
+}
+
+class Describer {
+ public:
+  Describer(const std::string& name, const Engine& engine) : engine_(engine) { made_.name = name; }
+
+  Definition describe() {
+    for (const int t : engine_.inputs) made_.inputs.push_back(tensor(t));
+    for (const int t : engine_.outputs) made_.outputs.push_back(tensor(t));
+    for (const EngineStep& step : engine_.steps) {
+      for (const SymbolRead& read : step.reads) {
+        refuse(fmt::format("sizes depend on the values of tensor '{}', which a plugin does not see: make it a "
+                           "constant, or choose nodes behind it", engine_.tensors[read.tensor].name), where(step));
+      }
+      if (!step.count_symbol.empty()) {
+        refuse("the size of its output is known only after it has run, which a plugin cannot say: choose nodes without "
+               "it", where(step));
+      }
+      for (const RunCheck& check : step.checks) made_.checks.push_back(check);
+    }
+    find_dimensions();
+    check_known();
+    return std::move(made_);
+  }
+
+ private:
+  static std::string where(const EngineStep& step) { return fmt::format("node '{}'", step.name); }
+  Tensor tensor(int index) const {
+    const EngineTensor& tensor = engine_.tensors[index];
+    if (bit_width(tensor.type) < 8 || tensor.type == DType::kString) {
+      refuse(fmt::format("its elements are {}, which a plugin cannot take or give", name_of(tensor.type)),
+             fmt::format("tensor '{}'", tensor.name));
+    }
+    return {tensor.name, tensor.type, tensor.shape};
+  }
+
+  void find_dimensions() {
+    std::set<std::string> taken, known;
+    for (size_t i = 0; i < made_.inputs.size(); ++i) {
+      const Shape& shape = made_.inputs[i].shape;
+      for (size_t axis = 0; axis < shape.size(); ++axis) {
+        const auto symbol = shape[axis].as_symbol();
+        if (!symbol || !known.insert(*symbol).second) continue;
+        const auto range = engine_.symbols.find(*symbol);
+        made_.dimensions.push_back({.symbol = *symbol,
+                                    .identifier = identifier_of(*symbol, taken),
+                                    .input = static_cast<int>(i),
+                                    .axis = static_cast<int>(axis),
+                                    .value = {},
+                                    .range = range == engine_.symbols.end() ? SymbolRange{} : range->second});
+      }
+    }
+    for (const EngineSize& derived : engine_.derived) {
+      if (!known.insert(derived.size.symbol).second) continue;
+      made_.dimensions.push_back({.symbol = derived.size.symbol,
+                                  .identifier = identifier_of("derived", taken),
+                                  .value = derived.size.value,
+                                  .range = {}});
+    }
+  }
+
+  /// Each size of a tensor follows from the dimensions.
+  void check_known() const {
+    std::set<std::string, std::less<>> known;
+    for (const Dimension& dimension : made_.dimensions) known.insert(dimension.symbol);
+    for (const EngineTensor& tensor : engine_.tensors) {
+      std::set<std::string, std::less<>> symbols;
+      for (const Size& size : tensor.shape) size.collect_symbols(symbols);
+      for (const std::string& symbol : symbols) {
+        if (known.count(symbol)) continue;
+        refuse(fmt::format("its size '{}' is no axis of an input of the plugin and follows from none: fix it with "
+                           "--dim {}=SIZE, or choose nodes that read a tensor with that axis", symbol, symbol),
+               fmt::format("tensor '{}'", tensor.name));
+      }
+    }
+  }
+
+  const Engine& engine_;
+  Definition made_;
+};
+
+}  // namespace
+
+const std::string& architecture_of(const Variant& variant) { return variant.target.architecture; }
+
+Definition describe(const std::string& name, const Engine& engine) { return Describer(name, engine).describe(); }
+
+}  // namespace graft::plugin

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// From nodes of a model to plugins for other engines: the list of the stages.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "driver/compile_options.h"
+#include "plugin/definition.h"
+#include "plugin/select_nodes.h"
+
+namespace graft::plugin {
+
+/// Who calls the kernels.
+enum class Consumer : uint8_t {
+  kTensorRT,   ///< 10 and 11
+  kTensorRT8,  ///< 8.6
+  kCuda,       ///< a program of the user's own
+};
+
+struct Request {
+  std::string model;
+  Selection selection;
+  std::string name;  ///< of the one plugin; empty: made from names of nodes
+  Consumer consumer = Consumer::kTensorRT;
+  CompileOptions options;  ///< sizes, targets (none: sm_80 and sm_90a), precision, callbacks
+  std::string folder;      ///< made; one that this made before is replaced
+};
+
+/// A part of the model and the plugin that does it.
+struct PlacedPlugin {
+  std::string node;  ///< the name of the node in the rewritten model
+  size_t plugin = 0;
+};
+
+/// What was written.
+struct Generated {
+  std::vector<Definition> plugins;
+  std::vector<PlacedPlugin> nodes;
+  std::string model;  ///< the rewritten model's path; empty where there is none
+};
+
+/// Writes the folder, whole or not at all. Throws Error naming what to change.
+Generated generate(const Request& request);
+
+}  // namespace graft::plugin

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/select_nodes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/spelling.h"
+
+namespace graft::plugin {
+namespace {
+
+using Names = std::set<std::string, std::less<>>;
+
+[[noreturn]] void fail(const std::string& message, const std::string& where) {
+  throw Error(ErrorKind::kInvalidArgument, message, where);
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(','), text.size());
+    if (end > 0) words.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+/// The number of the node that gives a tensor.
+std::map<std::string, size_t, std::less<>> producers(const ModelFile& model) {
+  std::map<std::string, size_t, std::less<>> producer;
+  for (size_t n = 0; n < model.nodes().size(); ++n) {
+    for (const std::string& name : model.nodes()[n].outputs) producer[name] = n;
+  }
+  return producer;
+}
+
+/// Takes in the Constant nodes that the part reads: what they hold may decide how it is computed.
+void add_constants(const ModelFile& model, std::vector<bool>& chosen) {
+  const auto producer = producers(model);
+  for (size_t n = 0; n < chosen.size(); ++n) {
+    if (!chosen[n]) continue;
+    for (const std::string& name : model.nodes()[n].inputs) {
+      const auto made = producer.find(name);
+      if (made != producer.end() && model.nodes()[made->second].op == "Constant") chosen[made->second] = true;
+    }
+  }
+}
+
+/// Throws where a result of the part comes back to it through others.
+void check_acyclic(const ModelFile& model, const std::vector<bool>& chosen) {
+  const std::vector<ModelNode>& nodes = model.nodes();
+  const auto producer = producers(model);
+  std::vector<int> state(nodes.size(), 0);  // 1: in doubt, 2: depends on the part, 3: does not
+  // Nodes are not always in order of what they read, so each asks those before it.
+  const auto depends = [&](auto& self, size_t n) -> bool {
+    if (state[n] != 0) return state[n] == 2;
+    state[n] = 1;
+    bool found = false;
+    for (const std::string& name : nodes[n].inputs) {
+      const auto made = producer.find(name);
+      if (made == producer.end() || found) continue;
+      found = chosen[made->second] ? nodes[made->second].op != "Constant" : self(self, made->second);
+    }
+    state[n] = found ? 2 : 3;
+    return found;
+  };
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (!chosen[n]) continue;
+    for (const std::string& name : nodes[n].inputs) {
+      const auto made = producer.find(name);
+      if (made == producer.end() || chosen[made->second] || !depends(depends, made->second)) continue;
+      const std::string& between = nodes[made->second].name;
+      fail(fmt::format("the chosen nodes cannot run as one: '{}' of node '{}', which is not chosen, depends on them "
+                       "and node '{}' of them reads it; choose '{}' and what leads to it too, or fewer nodes",
+                       name, between, nodes[n].name, between), "nodes");
+    }
+  }
+}
+
+/// Weights of several floats are inputs of the plugin, so that they are in memory once and parts that differ in nothing
+/// else share it.
+bool is_handed_in(const TensorData& weight) { return is_float(weight.type()) && weight.element_count() > 1; }
+
+ModelCut part_of(const ModelFile& model, std::vector<bool> chosen) {
+  check_acyclic(model, chosen);
+  add_constants(model, chosen);
+  ModelCut part = model.around(chosen);
+  const auto producer = producers(model);
+  const auto is_constant = [&](const std::string& name) {
+    const auto made = producer.find(name);
+    return made != producer.end() && model.nodes()[made->second].op == "Constant";
+  };
+  std::erase_if(part.outputs, is_constant);
+  if (part.outputs.empty()) fail("they are constants: nothing is left to compute", "nodes");
+  Names seen;
+  for (size_t n = 0; n < chosen.size(); ++n) {
+    if (!chosen[n]) continue;
+    for (const std::string& name : model.nodes()[n].inputs) {
+      const auto made = producer.find(name);
+      if (made != producer.end() && chosen[made->second]) continue;
+      const auto weight = model.weights().find(name);
+      if (weight != model.weights().end() && !is_handed_in(weight->second)) continue;
+      if (seen.insert(name).second) part.inputs.push_back(name);
+    }
+  }
+  return part;
+}
+
+/// The nodes between tensors; throws where they also depend on inputs of the model that are not named.
+std::vector<bool> region_nodes(const ModelFile& model, const std::string& region) {
+  const size_t dots = region.find("..");
+  const std::vector<std::string> results = words_of(region.substr(0, dots));
+  const std::vector<std::string> given =
+      dots == region.npos ? std::vector<std::string>() : words_of(std::string_view(region).substr(dots + 2));
+  if (results.empty() || (dots != region.npos && given.empty())) {
+    fail(fmt::format("'{}' is not OUT..IN: the tensors that are computed, two dots, and those that they are computed "
+                     "from, with commas between several", region), "--region");
+  }
+  for (const auto* names : {&results, &given}) {
+    for (const std::string& name : *names) model.check_value(name, "--region");
+  }
+  ModelCut part;
+  try {
+    part = model.between(given, results);
+  } catch (const Error& error) {
+    fail(error.message(), "--region");
+  }
+  Names open;
+  for (const ModelInput& input : model.inputs()) open.insert(input.name);
+  for (const std::string& name : given) open.erase(name);
+  for (size_t n = 0; n < part.nodes.size() && !given.empty(); ++n) {
+    if (!part.nodes[n]) continue;
+    for (const std::string& name : model.nodes()[n].inputs) {
+      if (!open.count(name)) continue;
+      fail(fmt::format("it is not closed: {} {} also computed from the model's input '{}', which node '{}' reads; name "
+                       "that, or a tensor on the way from it, behind the dots too",
+                       fmt::join(results, ", "), results.size() > 1 ? "are" : "is", name, model.nodes()[n].name),
+           "--region");
+    }
+  }
+  return part.nodes;
+}
+
+std::vector<bool> named_nodes(const ModelFile& model, const std::vector<std::string>& names) {
+  return model.around(names).nodes;
+}
+
+std::vector<ModelCut> nodes_of_types(const ModelFile& model, const std::vector<std::string>& types) {
+  std::vector<std::string> known;
+  for (const ModelNode& node : model.nodes()) known.push_back(node.op);
+  for (const std::string& type : types) {
+    if (std::find(known.begin(), known.end(), type) != known.end()) continue;
+    fail(fmt::format("the model has no node of operator '{}'{}", type, did_you_mean(type, known)), "--types");
+  }
+  std::vector<ModelCut> parts;
+  for (size_t n = 0; n < known.size(); ++n) {
+    if (std::find(types.begin(), types.end(), known[n]) == types.end()) continue;
+    std::vector<bool> chosen(known.size(), false);
+    chosen[n] = true;
+    parts.push_back(part_of(model, std::move(chosen)));
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::vector<ModelCut> select_parts(const ModelFile& model, const Selection& selection) {
+  if (!selection.types.empty()) return nodes_of_types(model, selection.types);
+  if (!selection.region.empty()) return {part_of(model, region_nodes(model, selection.region))};
+  return {part_of(model, named_nodes(model, selection.nodes))};
+}
+
+}  // namespace graft::plugin

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which nodes of a model become plugins: what a caller names, as closed parts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "export/onnx/model_file.h"
+
+namespace graft::plugin {
+
+/// What a caller names; one of the three is given.
+struct Selection {
+  std::vector<std::string> nodes;  ///< become one part together
+  std::vector<std::string> types;  ///< each node of these operators becomes a part
+  std::string region;              ///< `OUT,...[..IN,...]`: what computes these tensors from those, as one part
+};
+
+/// The parts, in the order of the file, each with the Constant nodes that it reads. What is handed in are the tensors
+/// of others and, of its weights, the floats of several elements; other weights, which may decide how it is computed,
+/// stay inside. Throws invalid_argument naming what does not exist, with the nearest names; a region that also depends
+/// on other inputs of the model; and a part whose results come back to it through nodes that are not chosen.
+std::vector<ModelCut> select_parts(const ModelFile& model, const Selection& selection);
+
+}  // namespace graft::plugin

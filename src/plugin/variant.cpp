@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels and launches of one target, as an engine has them.
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "device/cuda/launch_rule.h"
+#include "modules/kernel_source.h"
+#include "plugin/definition.h"
+#include "runtime/bind.h"
+#include "tile/program.h"
+
+namespace graft::plugin {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message, const std::string& where) {
+  throw Error(ErrorKind::kUnsupported, message, where);
+}
+
+/// Whether the size never shrinks when an axis grows: the memory that the largest sizes need is enough for all.
+bool grows(const Size& size) {
+  bool good = true;
+  size.for_each_term([&](int64_t coefficient, std::span<const SizeAtom> atoms) {
+    if (coefficient < 0 && !atoms.empty()) good = false;
+    for (const SizeAtom& atom : atoms) {
+      if (atom.function == SizeFunction::kSymbol) continue;
+      const auto& [first, second] = *atom.arguments;
+      if (atom.function == SizeFunction::kMod) good = false;
+      if (atom.function == SizeFunction::kFloorDiv && !second.is_constant()) good = false;
+      good = good && grows(first) && grows(second);
+    }
+  });
+  return good;
+}
+
+class VariantBuilder {
+ public:
+  VariantBuilder(const Definition& definition, const Engine& engine) : definition_(definition), engine_(engine) {
+    made_.target = parse_target(engine.target);
+  }
+
+  Variant build() {
+    share_workspace();
+    for (const EngineStep& step : engine_.steps) add_launch(step);
+    for (size_t i = 0; i < engine_.outputs.size(); ++i) add_copy(static_cast<int>(i));
+    write_kernels();
+    return std::move(made_);
+  }
+
+ private:
+  void add_launch(const EngineStep& step) {
+    if (step.kind == StepKind::kNone) return;
+    const std::string where = fmt::format("node '{}'", step.name);
+    if (step.kind != StepKind::kKernel) {
+      std::string reason = "no kernel was found for it";
+      for (const Candidate& candidate : step.candidates) {
+        if (!candidate.reason.empty()) reason = candidate.reason;
+      }
+      refuse(fmt::format("no kernel for {} can be generated: {}", made_.target.name, reason), where);
+    }
+    const EngineKernel& kernel = engine_.kernels[step.kernel];
+    Launch launch{.comment = fmt::format("{}", fmt::join(step.operators, ", ")),
+                  .kernel = step.kernel,
+                  .grid = kernel.grid,
+                  .arguments = {}};
+    for (const int tensor : step.tensors) launch.arguments.push_back(argument(tensor));
+    made_.launches.push_back(std::move(launch));
+  }
+
+  Argument argument(int tensor) {
+    const int root = root_of(engine_, tensor);
+    const EngineTensor& memory = engine_.tensors[root];
+    if (memory.storage == Storage::kInput) return {Place::kInput, memory.index};
+    if (memory.storage == Storage::kOutput) return {Place::kOutput, memory.index};
+    if (memory.storage == Storage::kArena) return {Place::kWorkspace, slot_of_.at(root)};
+    const auto known = constants_.find(memory.index);
+    if (known != constants_.end()) return {Place::kConstant, known->second};
+    const int index = static_cast<int>(made_.constants.size());
+    made_.constants.push_back(engine_.constants[memory.index]);
+    check_constants(memory.name);
+    constants_[memory.index] = index;
+    return {Place::kConstant, index};
+  }
+
+  /// Constants stand in the source as text.
+  void check_constants(const std::string& name) const {
+    constexpr int64_t kMost = int64_t{1} << 20;
+    int64_t bytes = 0;
+    for (const TensorData& constant : made_.constants) bytes += constant.byte_count();
+    if (bytes > kMost) {
+      refuse(fmt::format("with it the kernels hold {} bytes of constants, at most {} are: choose nodes that do not "
+                         "compute with it", bytes, kMost), fmt::format("constant '{}'", name));
+    }
+  }
+
+  /// Gives each tensor between kernels a slot: large ones first, in the first that is free while they live.
+  void share_workspace() {
+    std::vector<int> tensors;
+    for (size_t t = 0; t < engine_.tensors.size(); ++t) {
+      const EngineTensor& tensor = engine_.tensors[t];
+      if (tensor.storage != Storage::kArena || tensor.first_step < 0) continue;
+      if (!grows(tensor.bytes)) {
+        refuse(fmt::format("the memory it takes, {} bytes, can be more for smaller sizes, so that what the largest "
+                           "take does not suffice: fix a size with --dim", tensor.bytes.to_string()),
+               fmt::format("tensor '{}'", tensor.name));
+      }
+      tensors.push_back(static_cast<int>(t));
+    }
+    const auto typical = [&](int t) { return engine_.tensors[t].bytes.evaluate(engine_.typical); };
+    std::stable_sort(tensors.begin(), tensors.end(), [&](int a, int b) { return typical(a) > typical(b); });
+    std::vector<std::vector<int>> holders;
+    for (const int t : tensors) {
+      const auto overlaps = [&](int other) {
+        const EngineTensor &a = engine_.tensors[t], &b = engine_.tensors[other];
+        return a.first_step <= b.last_step && b.first_step <= a.last_step;
+      };
+      size_t slot = 0;
+      while (slot < holders.size() && std::any_of(holders[slot].begin(), holders[slot].end(), overlaps)) ++slot;
+      if (slot == holders.size()) holders.emplace_back(), made_.slots.emplace_back();
+      holders[slot].push_back(t);
+      std::vector<Size>& bytes = made_.slots[slot].bytes;
+      if (std::find(bytes.begin(), bytes.end(), engine_.tensors[t].bytes) == bytes.end()) {
+        bytes.push_back(engine_.tensors[t].bytes);
+      }
+      slot_of_[t] = static_cast<int>(slot);
+    }
+  }
+
+  void add_copy(int output) {
+    const int tensor = engine_.outputs[static_cast<size_t>(output)];
+    const Argument from = argument(tensor);
+    if (from == Argument{Place::kOutput, output}) return;
+    made_.copies.push_back({output, from, engine_.tensors[tensor].bytes});
+  }
+
+  /// The kernels' texts, under names that say what plugin they are of.
+  void write_kernels() {
+    if (engine_.kernels.empty()) return;
+    std::string programs;
+    for (size_t k = 0; k < engine_.kernels.size(); ++k) {
+      tile::Program program = tile::parse_program(engine_.kernels[k].program);
+      program.name = fmt::format("{}_{}", definition_.name, k);
+      programs += tile::print(program) + "\n";
+      made_.kernels.push_back({.name = program.name, .sizes = engine_.kernels[k].sizes});
+    }
+    const KernelTexts texts = compiled_texts(programs);
+    made_.ptx = texts.ptx, made_.cubin = texts.cubin;
+    const size_t first = texts.source.find("\nextern \"C\" __global__");
+    GRAFT_CHECK(first != texts.source.npos, "the generated source has no kernel");
+    made_.prelude = texts.source.substr(0, first + 1);
+    made_.source = texts.source.substr(first + 1);
+    std::istringstream lines(texts.launch);
+    size_t k = 0;
+    for (std::string line; std::getline(lines, line); ++k) take_launch_line(line, made_.kernels.at(k));
+  }
+
+  /// PTX is for later GPUs, which run that of no architecture with features of its own.
+  KernelTexts compiled_texts(const std::string& programs) const {
+    const bool lasts = std::isdigit(static_cast<unsigned char>(architecture_of(made_).back())) != 0;
+    try {
+      return kernel_texts(programs, made_.target, lasts, /*with_cubin=*/true);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kCancelled) throw;
+      log(LogLevel::kWarning, "{}: kernels stay source, to be compiled by nvcc when the plugin is built: {}",
+          definition_.name, error.message());
+      return kernel_texts(programs, made_.target, /*with_ptx=*/false, /*with_cubin=*/false);
+    }
+  }
+
+  void take_launch_line(const std::string& line, Kernel& kernel) const {
+    constexpr int kOneMultiprocessor = 1;
+    const auto [name, launch] = parse_launch_line(line, kOneMultiprocessor);
+    GRAFT_CHECK(name == kernel.name, "kernels came in another order");
+    kernel.threads = launch.threads;
+    kernel.shared_bytes = launch.shared_bytes;
+    if (!launch.rule) return;
+    if (!launch.rule->boxes.empty() || launch.rule->cluster > 1) {
+      refuse("its kernel copies by descriptors that a plugin does not make", fmt::format("kernel '{}'", name));
+    }
+    kernel.blocks_per_multiprocessor = launch.rule->most_blocks;
+  }
+
+  const Definition& definition_;
+  const Engine& engine_;
+  Variant made_;
+  std::map<int, int> slot_of_;    ///< by tensor
+  std::map<int, int> constants_;  ///< by the engine's constant
+};
+
+}  // namespace
+
+void add_variant(Definition& definition, const Engine& engine) {
+  definition.variants.push_back(VariantBuilder(definition, engine).build());
+}
+
+}  // namespace graft::plugin

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft plugin: kernels for other engines.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "commands.h"
+#include "console.h"
+#include "json_output.h"
+#include "model_options.h"
+#include "output.h"
+#include "plugin/generate.h"
+
+namespace graft {
+namespace {
+
+using nlohmann::json;
+
+struct PluginCommand {
+  std::string model, region, name, folder, consumer = "tensorrt", tensorrt = "10";
+  std::vector<std::string> nodes, types, dims, targets;
+  std::string precision = "fp32";
+  JsonOutput json_output;
+
+  int run() const;
+  plugin::Request request() const;
+  plugin::Consumer chosen_consumer() const;
+};
+
+plugin::Consumer PluginCommand::chosen_consumer() const {
+  if (consumer == "cuda") return plugin::Consumer::kCuda;
+  if (consumer != "tensorrt") {
+    throw UsageError(fmt::format("--for: '{}' is not tensorrt or cuda, for which plugins can be made", consumer));
+  }
+  if (tensorrt == "8.6") return plugin::Consumer::kTensorRT8;
+  if (tensorrt != "10" && tensorrt != "11") {
+    throw UsageError(fmt::format("--tensorrt: '{}' is not 10, 11 or 8.6; those for 10 and 11 are the same", tensorrt));
+  }
+  return plugin::Consumer::kTensorRT;
+}
+
+plugin::Request PluginCommand::request() const {
+  plugin::Request request{.model = model,
+                          .selection = {.nodes = nodes, .types = types, .region = region},
+                          .name = name,
+                          .consumer = chosen_consumer(),
+                          .options = {},
+                          .folder = folder};
+  const auto set = [&](const char* key, const std::string& value) {
+    try {
+      set_option(request.options, {key, value});
+    } catch (const Error& error) {
+      throw UsageError(std::string("--") + error.what());
+    }
+  };
+  for (const std::string& dim : dims) set("dim", dim);
+  for (const std::string& target : targets) set("target", target);
+  set("precision", precision);
+  request.options.progress = show_progress;
+  request.options.cancelled = interrupted;
+  return request;
+}
+
+std::string sizes_text(const plugin::Definition& made) {
+  std::vector<std::string> names;
+  for (const plugin::Dimension& dimension : made.dimensions) {
+    if (dimension.input >= 0) names.push_back(dimension.symbol);
+  }
+  return names.empty() ? "of fixed sizes" : fmt::format("of any {}", fmt::join(names, ", "));
+}
+
+json json_of(const plugin::Generated& made) {
+  json plugins = json::array(), nodes = json::array();
+  for (const plugin::Definition& each : made.plugins) {
+    json targets = json::array();
+    for (const plugin::Variant& variant : each.variants) {
+      targets.push_back({{"target", variant.target.architecture},
+                         {"kernels", variant.kernels.size()},
+                         {"launches", variant.launches.size()},
+                         {"compiled", !variant.cubin.empty()}});
+    }
+    plugins.push_back({{"name", each.name},
+                       {"nodes", each.nodes},
+                       {"inputs", each.inputs.size()},
+                       {"outputs", each.outputs.size()},
+                       {"targets", targets}});
+  }
+  for (const plugin::PlacedPlugin& node : made.nodes) {
+    nodes.push_back({{"node", node.node}, {"plugin", made.plugins[node.plugin].name}});
+  }
+  return {{"plugins", plugins}, {"nodes", nodes}, {"model", made.model}};
+}
+
+int PluginCommand::run() const {
+  const int chosen = static_cast<int>(!nodes.empty()) + static_cast<int>(!types.empty()) +
+                     static_cast<int>(!region.empty());
+  if (chosen != 1) throw UsageError("say what becomes a plugin: --nodes, --types or --region");
+  check_output("--json", json_output.path(), {model});
+  const auto start = std::chrono::steady_clock::now();
+  const plugin::Generated made = plugin::generate(request());
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  clear_progress();
+  if (json_output.leaves_text()) {
+    for (const plugin::Definition& each : made.plugins) {
+      const auto users = std::count_if(made.nodes.begin(), made.nodes.end(), [&](const plugin::PlacedPlugin& node) {
+        return &made.plugins[node.plugin] == &each;
+      });
+      print_to(stdout, "{}: {}, {}, {}\n", each.name, fmt::format("{}", fmt::join(each.operators, ", ")),
+               sizes_text(each), users == 1 ? "at one place" : fmt::format("at {} places", users));
+    }
+    print_to(stdout, "{}: {} plugin{}; {:.2f} s; README.md says how they are built\n", folder, made.plugins.size(),
+             made.plugins.size() == 1 ? "" : "s", elapsed.count());
+  }
+  json_output.write(json_of(made));
+  return 0;
+}
+
+}  // namespace
+
+void add_plugin(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("plugin", "generate parts of a model as plugins for TensorRT, or as CUDA C++");
+  const auto command = std::make_shared<PluginCommand>();
+  sub->add_option("MODEL", command->model, "an ONNX file")->required()->type_name("FILE");
+  const auto list = [&](const char* flag, std::vector<std::string>& names, const char* help) {
+    return sub->add_option(flag, names, help)->type_name("NAME,...")->delimiter(',')->expected(1)->take_all();
+  };
+  list("--nodes", command->nodes, "these nodes, as one plugin");
+  list("--types", command->types, "each node of these operators; those that compute the same share a plugin");
+  sub->add_option("--region", command->region,
+                  "what computes the tensors OUT from the tensors IN and weights, as one plugin, with\n"
+                  "commas between several: y..x")->type_name("OUT..IN");
+  sub->add_option("--name", command->name,
+                  "the plugin's name, which is its operator in the rewritten model (graft_NODE)")->type_name("NAME");
+  sub->add_option("--for", command->consumer, "tensorrt, or cuda: kernels and their launches alone")
+      ->capture_default_str()->type_name("ENGINE");
+  sub->add_option("--tensorrt", command->tensorrt,
+                  "its version: 10 or 11 (IPluginV3, the same sources), or 8.6 (IPluginV2DynamicExt)")
+      ->capture_default_str()->type_name("VERSION");
+  sub->add_option("--dim", command->dims,
+                  "a size by the model's own name: batch=8, or a range batch=1:64, or with the\n"
+                  "usual size batch=1:8:64; may be repeated for other names")
+      ->expected(1)->take_all()->type_name("TEXT");
+  sub->add_option("--target", command->targets,
+                  "the GPUs: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (sm_80,sm_90a)")
+      ->delimiter(',')->expected(1)->take_all()->type_name("NAME,...");
+  sub->add_option("--precision", command->precision, "fp32, fp16 or bf16: what an f32 part is computed in")
+      ->capture_default_str()->type_name("NAME");
+  sub->add_option("-o,--output", command->folder, "the folder to make; one that this made before is replaced")
+      ->required()->type_name("DIR");
+  command->json_output.add_to(*sub);
+  sub->footer(R"(
+Kernels are generated for any sizes within the ranges given, and compiled where NVRTC is; no GPU is needed.
+The folder holds their CUDA C++, the plugins, a CMake project that makes one library of them, the model with
+the plugins in place of the nodes, and a README.
+Examples:
+  graft plugin model.onnx --region y..x --name LayerNorm --dim batch=1:8:64 -o plugins
+  graft plugin model.onnx --types BitShift,Unique -o plugins --target sm_90a
+  graft plugin model.onnx --nodes /layer.3/Mod --for cuda -o kernels)");
+  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+}
+
+}  // namespace graft
