@@ -315,6 +315,11 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
   return kSuccess;
 }
 int cuCtxGetCurrent(void** context) { return *context = contexts.empty() ? nullptr : contexts.back(), kSuccess; }
+int cuCtxGetDevice(int* device) {
+  if (contexts.empty()) return kInvalidContext;
+  *device = static_cast<int>(static_cast<const Gpu*>(contexts.back()) - gpus().data());
+  return kSuccess;
+}
 int cuCtxPushCurrent_v2(void* context) { return contexts.push_back(context), kSuccess; }
 int cuCtxPopCurrent_v2(void** context) {
   if (contexts.empty()) return kInvalidContext;
@@ -333,6 +338,12 @@ int cuMemAlloc_v2(Address* memory, size_t bytes) {
 int cuMemFree_v2(Address memory) {
   GRAFT_LOCK;
   return release(as<void>(memory)) ? kSuccess : kInvalidValue;
+}
+int cuMemcpyHtoD_v2(Address to, const void* from, size_t bytes) {
+  GRAFT_LOCK;
+  if (!holds(as<void>(to), bytes)) return kInvalidValue;
+  std::memcpy(as<void>(to), from, bytes);
+  return kSuccess;
 }
 int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* stream) {
   GRAFT_LOCK;
