@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// TensorRT's part towards a plugin, by its public headers alone: sizes as expressions, a log, and its calls in its
+// order, through one interface whatever the version.
+#pragma once
+
+#include <NvInferRuntime.h>
+
+#include <dlfcn.h>
+
+#include <deque>
+#include <memory>
+
+#include "cases.h"
+
+namespace harness {
+
+/// An expression whose value is known.
+class Expression final : public nvinfer1::IDimensionExpr {
+ public:
+  explicit Expression(int64_t value) : body_(value) { mImpl = &body_; }
+
+ private:
+  struct Body final : nvinfer1::apiv::VDimensionExpr {
+    explicit Body(int64_t number) : value(number) {}
+    bool isConstant() const override { return true; }
+#if NV_TENSORRT_MAJOR >= 10
+    int64_t getConstantValue() const override { return value; }
+    bool isSizeTensor() const override { return false; }
+#else
+    int32_t getConstantValue() const override { return static_cast<int32_t>(value); }
+#endif
+    int64_t value;
+  };
+  Body body_;
+};
+
+/// Computes expressions at once.
+class Builder final : public nvinfer1::IExprBuilder {
+ public:
+  Builder() { mImpl = &body_; }
+  const nvinfer1::IDimensionExpr* number(int64_t value) { return body_.number(value); }
+
+ private:
+  using Op = nvinfer1::DimensionOperation;
+  struct Body final : nvinfer1::apiv::VExprBuilder {
+    const nvinfer1::IDimensionExpr* number(int64_t value) { return &made.emplace_back(value); }
+#if NV_TENSORRT_MAJOR >= 10
+    const nvinfer1::IDimensionExpr* constant(int64_t value) override { return number(value); }
+    const nvinfer1::IDimensionExpr* declareSizeTensor(int32_t, const nvinfer1::IDimensionExpr&,
+                                                      const nvinfer1::IDimensionExpr&) override {
+      fail("no size is to be declared as known only after a run");
+    }
+#else
+    const nvinfer1::IDimensionExpr* constant(int32_t value) override { return number(value); }
+#endif
+    const nvinfer1::IDimensionExpr* operation(Op operation, const nvinfer1::IDimensionExpr& first,
+                                              const nvinfer1::IDimensionExpr& second) override {
+      const int64_t a = first.getConstantValue(), b = second.getConstantValue();
+      switch (operation) {
+        case Op::kSUM: return number(a + b);
+        case Op::kSUB: return number(a - b);
+        case Op::kPROD: return number(a * b);
+        case Op::kMAX: return number(std::max(a, b));
+        case Op::kMIN: return number(std::min(a, b));
+        case Op::kEQUAL: return number(a == b);
+        case Op::kLESS: return number(a < b);
+        case Op::kFLOOR_DIV: return number((a - (a % b + b) % b) / b);
+        case Op::kCEIL_DIV: return number((a + b - 1) / b);
+      }
+      return nullptr;
+    }
+    std::deque<Expression> made;
+  };
+  Body body_;
+};
+
+/// Keeps what plugins say.
+class Log final : public nvinfer1::ILogger {
+ public:
+  void log(Severity, const char* message) noexcept override { messages.emplace_back(message); }
+  std::vector<std::string> messages;
+};
+
+class LogFinder final : public nvinfer1::ILoggerFinder {
+ public:
+  explicit LogFinder(nvinfer1::ILogger& log) : log_(log) {}
+  nvinfer1::ILogger* findLogger() override { return &log_; }
+
+ private:
+  nvinfer1::ILogger& log_;
+};
+
+inline nvinfer1::DataType type_of(const std::string& type) {
+  if (type == "f16") return nvinfer1::DataType::kHALF;
+  if (type == "i8") return nvinfer1::DataType::kINT8;
+  if (type == "i32") return nvinfer1::DataType::kINT32;
+  if (type == "boolean") return nvinfer1::DataType::kBOOL;
+#if NV_TENSORRT_MAJOR >= 10
+  if (type == "bf16") return nvinfer1::DataType::kBF16;
+  if (type == "i64") return nvinfer1::DataType::kINT64;
+#endif
+  return nvinfer1::DataType::kFLOAT;
+}
+
+inline nvinfer1::Dims dims_of(const std::vector<int64_t>& extents) {
+  nvinfer1::Dims dims{};
+  dims.nbDims = static_cast<int32_t>(extents.size());
+  for (size_t a = 0; a < extents.size(); ++a) {
+    dims.d[a] = static_cast<std::remove_reference_t<decltype(dims.d[0])>>(extents[a]);
+  }
+  return dims;
+}
+
+inline std::vector<nvinfer1::PluginTensorDesc> described(const std::vector<Array>& arrays) {
+  std::vector<nvinfer1::PluginTensorDesc> tensors;
+  for (const Array& array : arrays) {
+    tensors.push_back({dims_of(array.extents), type_of(array.type), nvinfer1::TensorFormat::kLINEAR, 1.0F});
+  }
+  return tensors;
+}
+
+/// A plugin as TensorRT works with it: made, asked for shapes, formats and memory, written into an engine, read again
+/// and attached to a context.
+class Plugin {
+ public:
+  virtual ~Plugin() = default;
+  virtual int output_count() = 0;
+  virtual std::vector<int64_t> output_extents(const Case& given, int output) = 0;
+  virtual bool takes(const Case& given, int position, nvinfer1::DataType type) = 0;
+  virtual bool gives(const Case& given, int output) = 0;
+  virtual size_t workspace(const Case& largest) = 0;
+  /// The plugin as an engine that was written has it, in a context; with `damaged`, of another plugin's engine: null.
+  virtual std::unique_ptr<Plugin> attached(bool damaged) = 0;
+  /// Told before runs of these sizes; false where they are refused.
+  virtual bool change_shapes(const Case& given) = 0;
+  virtual bool enqueue(const Case& given, const void* const* inputs, void* const* outputs, void* workspace,
+                       cudaStream_t stream) = 0;
+};
+
+/// Finds the plugin in a library that was opened; ends the process where it has none of that name.
+std::unique_ptr<Plugin> find_plugin(void* library, const std::string& name, nvinfer1::ILoggerFinder& finder);
+
+template <class Function>
+Function* function_of(void* library, const char* name) {
+  auto* function = reinterpret_cast<Function*>(dlsym(library, name));
+  require(function != nullptr, std::string("the library exports no ") + name);
+  return function;
+}
+
+}  // namespace harness
