@@ -82,9 +82,12 @@ void check_acyclic(const ModelFile& model, const std::vector<bool>& chosen) {
   }
 }
 
-/// Weights of several floats are inputs of the plugin, so that they are in memory once and parts that differ in nothing
+/// Weights of many floats are inputs of the plugin, so that they are in memory once and parts that differ in nothing
 /// else share it.
-bool is_handed_in(const TensorData& weight) { return is_float(weight.type()) && weight.element_count() > 1; }
+bool is_handed_in(const TensorData& weight) {
+  constexpr int64_t kMostInside = 8;
+  return is_float(weight.type()) && weight.element_count() > kMostInside;
+}
 
 ModelCut part_of(const ModelFile& model, std::vector<bool> chosen) {
   check_acyclic(model, chosen);

@@ -17,8 +17,8 @@ struct Selection {
 };
 
 /// The parts, in the order of the file, each with the Constant nodes that it reads. What is handed in are the tensors
-/// of others and, of its weights, the floats of several elements; other weights, which may decide how it is computed,
-/// stay inside. Throws invalid_argument naming what does not exist, with the nearest names; a region that also depends
+/// of others and, of its weights, the floats of many elements; other weights, which may decide how it is computed, stay
+/// inside. Throws invalid_argument naming what does not exist, with the nearest names; a region that also depends
 /// on other inputs of the model; and a part whose results come back to it through nodes that are not chosen.
 std::vector<ModelCut> select_parts(const ModelFile& model, const Selection& selection);
 

@@ -44,3 +44,63 @@ def two_layer_norms():
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "length", CHANNELS])],
         [*weights, scalar("two", 2), scalar("epsilon", 1e-5)])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def three_one_hots():
+    """Three OneHots of i[batch], two of which agree in all but names."""
+    def numbers(name, *values, kind=np.int64):
+        return numpy_helper.from_array(np.array(values, kind), name)
+    nodes = [helper.make_node("OneHot", ["i", "depth_a", "values"], ["a"], name="first"),
+             helper.make_node("OneHot", ["j", "depth_b", "values"], ["b"], name="wide"),
+             helper.make_node("OneHot", ["j", "depth_a", "values"], ["c"], name="second")]
+    indices = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch"]) for name in "ij"]
+    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", depth])
+               for name, depth in (("a", 16), ("b", 32), ("c", 16))]
+    graph = helper.make_graph(nodes, "three_one_hots", indices, results,
+                              [numbers("depth_a", 16), numbers("depth_b", 32),
+                               numbers("values", 0, 1, kind=np.float32)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def normal_rows():
+    """y = x / sum(x) + mask, whose sum takes a kernel of its own; flat is x in another shape; places are known after a run."""
+    nodes = [helper.make_node("ReduceSum", ["x"], ["sum"], name="sum", keepdims=0),
+             helper.make_node("Div", ["x", "sum"], ["share"], name="divide"),
+             helper.make_node("Add", ["share", "mask"], ["y"], name="add"),
+             helper.make_node("Reshape", ["x", "line"], ["flat"], name="flatten"),
+             helper.make_node("NonZero", ["x"], ["places"], name="places")]
+    shape = ["batch", 1000]
+    graph = helper.make_graph(
+        nodes, "normal_rows",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "mask")],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape),
+         helper.make_tensor_value_info("flat", TensorProto.FLOAT, ["cells"]),
+         helper.make_tensor_value_info("places", TensorProto.INT64, [2, "found"])],
+        [numpy_helper.from_array(np.array([-1], np.int64), "line")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def wide_layer_norm():
+    """LayerNormalization of x[batch, length, 768] as primitive nodes."""
+    random = np.random.default_rng(5)
+    weights = [numpy_helper.from_array(random.standard_normal(768).astype(np.float32), name)
+               for name in ("scale", "bias")]
+    shape = ["batch", "length", 768]
+    graph = helper.make_graph(layer_norm_nodes("n", "x", "y", "scale", "bias"), "wide_layer_norm",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+                              [*weights, scalar("two", 2), scalar("epsilon", 1e-5)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def half_layer_norm():
+    """LayerNormalization of x[batch, length, 768] in fp16 as one node."""
+    random = np.random.default_rng(6)
+    weights = [numpy_helper.from_array(random.standard_normal(768).astype(np.float16), name)
+               for name in ("scale", "bias")]
+    shape = ["batch", "length", 768]
+    node = helper.make_node("LayerNormalization", ["x", "scale", "bias"], ["y"], name="normalise")
+    graph = helper.make_graph([node], "half_layer_norm",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT16, shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT16, shape)], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -85,7 +85,7 @@ json json_of(const plugin::Generated& made) {
       targets.push_back({{"target", variant.target.architecture},
                          {"kernels", variant.kernels.size()},
                          {"launches", variant.launches.size()},
-                         {"compiled", !variant.cubin.empty()}});
+                         {"compiled", variant.kernels.empty() || !variant.cubin.empty()}});
     }
     plugins.push_back({{"name", each.name},
                        {"nodes", each.nodes},

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plugins made, built and run: the command, TensorRT's headers, the CUDA toolkit, the harness and its cases."""
+
+import functools
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import onnx
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("GRAFT_BUILD", ROOT / "build"))
+COMMAND = BUILD / "bin" / "graft"
+HARNESS = pathlib.Path(__file__).resolve().parent / "harness"
+SHARED = ROOT.parent / "shared"
+TYPES = {"float32": "f32", "float16": "f16", "int8": "i8", "int32": "i32", "int64": "i64", "bool": "boolean"}
+
+
+def header_folders():
+    """TensorRT's public headers by version: of GRAFT_TENSORRT_HEADERS, or beside the checkout."""
+    root = pathlib.Path(os.environ.get("GRAFT_TENSORRT_HEADERS", SHARED / "third_party"))
+    return {folder.name.removeprefix("tensorrt-"): folder / "include" for folder in sorted(root.glob("tensorrt-*"))
+            if (folder / "include" / "NvInferRuntime.h").exists()}
+
+
+@functools.cache
+def toolkit():
+    """The folder of a CUDA toolkit, or None."""
+    for folder in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
+        if folder and (pathlib.Path(folder) / "include" / "cuda_runtime_api.h").exists():
+            return pathlib.Path(folder)
+    return None
+
+
+def emulator():
+    """The folder of the emulated GPU's libraries, or None where this build has none."""
+    folder = BUILD / "emulator"
+    return folder if (folder / "libcuda.so.1").exists() and (folder / "libnvrtc.so.13").exists() else None
+
+
+def preloaded(*libraries):
+    """The environment of a process that finds the emulated GPU in place of a real one."""
+    return {**os.environ, "LD_PRELOAD": ":".join(str(emulator() / library) for library in libraries),
+            "GRAFT_EMULATED_GPU": "sm_90a", "GRAFT_CACHE": "/dev/null"}
+
+
+def checked(words, **options):
+    """Runs a program that has to succeed; gives its output."""
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, words))}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def generate(model, folder, *words, emulated=False):
+    """What `graft plugin` says of the folder that it made, as JSON."""
+    report = folder.with_suffix(".json")
+    checked([COMMAND, "plugin", model, *words, "-o", folder, "--json", report],
+            env=preloaded("libcuda.so.1", "libnvrtc.so.13") if emulated else None)
+    return json.loads(report.read_text())
+
+
+def build_library(folder, headers):
+    """The library of a folder's plugins, by its own CMake project and without a warning."""
+    build = folder.with_suffix(".build")
+    checked(["cmake", "-G", "Ninja", "-S", folder, "-B", build, f"-DTENSORRT_INCLUDE={headers}",
+             f"-DCUDA_INCLUDE={toolkit() / 'include'}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"])
+    checked(["cmake", "--build", build])
+    return build / "libgraft_plugins.so"
+
+
+def build_harness(headers, at):
+    """The program that plays TensorRT's part, for one version of it."""
+    stubs = [f"-L{toolkit() / folder}" for folder in ("lib64/stubs", "lib/stubs") if (toolkit() / folder).exists()]
+    checked([os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-isystem", headers,
+             "-isystem", toolkit() / "include", *sorted(HARNESS.glob("*.cpp")), "-o", at, *stubs, "-lcuda", "-ldl",
+             "-static-libstdc++", "-static-libgcc", "-s"])
+    return at
+
+
+def reference(part, inputs):
+    """What the interpreter makes of a part of a model."""
+    folder = part.parent
+    np.savez(folder / "in.npz", **inputs)
+    checked([COMMAND, "run", part, "--mode", "interpret", "--input", folder / "in.npz", "--output",
+             folder / "out.npz"])
+    with np.load(folder / "out.npz") as results:
+        return {name: results[name] for name in results.files}
+
+
+def random_input(value, sizes, random, weights):
+    """An array for an input of a part: the model's own weight of that name, or seeded numbers."""
+    if value.name in weights:
+        return weights[value.name]
+    shape = [sizes.get(dim.dim_param, dim.dim_value) for dim in value.type.tensor_type.shape.dim]
+    kind = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    if kind == np.bool_:
+        return random.integers(0, 2, shape).astype(kind)
+    if np.issubdtype(kind, np.integer):
+        return random.integers(0, 5, shape).astype(kind)
+    return random.standard_normal(shape).astype(kind)
+
+
+def write_cases(model, part, folder, runs, tolerance=1e-5, refused=()):
+    """Cases for the harness: `runs` are sizes by name, `refused` lists of the extents of all inputs and outputs."""
+    folder.mkdir(parents=True)
+    weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(model).graph.initializer}
+    inputs = list(onnx.load(part).graph.input)
+    outputs = [value.name for value in onnx.load(part).graph.output]
+    random, lines = np.random.default_rng(11), []
+
+    def add(kind, array, name, *facts):
+        array.tofile(folder / name)
+        lines.append(" ".join(map(str, [kind, TYPES[array.dtype.name], name, *facts, *array.shape])))
+
+    for number, sizes in enumerate(runs):
+        arrays = {value.name: random_input(value, sizes, random, weights) for value in inputs}
+        results = reference(part, arrays)
+        lines.append("case " + ",".join(f"{name}={size}" for name, size in sizes.items()))
+        for index, value in enumerate(inputs):
+            add("input", arrays[value.name], f"{number}_input_{index}.bin")
+        for index, name in enumerate(outputs):
+            add("output", results[name], f"{number}_output_{index}.bin", tolerance)
+    for number, (given, made) in enumerate(refused):
+        lines.append(f"case refused_{number}")
+        lines += [" ".join(map(str, ["input f32 -", *extents])) for extents in given]
+        lines += [" ".join(map(str, ["output f32 - 0", *extents])) for extents in made]
+    (folder / "cases.txt").write_text("\n".join(lines) + "\n")
+    return folder
