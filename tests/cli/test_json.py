@@ -32,6 +32,8 @@ WORDS = {
                                                           "--precision-b", "bf16", "--rtol", "0", "--atol", "0"]],
     "extract": [["extract", "model.onnx", "--outputs", "sum", "-o", "part.onnx"]],
     "reduce": [["reduce", "model.onnx", "--check", "false", "-o", "small.onnx"]],
+    "plugin": [["plugin", "model.onnx", "--nodes", "clamp", "-o", "plugins"],
+               ["plugin", "model.onnx", "--types", "MatMul,Relu", "--for", "cuda", "-o", "kernels"]],
     "opt": [["opt"]],
     "ops": [["ops"]],
     "env": [["env"]],

@@ -63,7 +63,7 @@ def three_one_hots():
 
 
 def normal_rows():
-    """y = x / sum(x) + mask, whose sum takes a kernel of its own; flat is x in another shape; places are known after a run."""
+    """y = x / sum(x) + mask, whose sum takes a kernel of its own; flat is x in another shape; a run finds places."""
     nodes = [helper.make_node("ReduceSum", ["x"], ["sum"], name="sum", keepdims=0),
              helper.make_node("Div", ["x", "sum"], ["share"], name="divide"),
              helper.make_node("Add", ["share", "mask"], ["y"], name="add"),
