@@ -64,13 +64,16 @@ class Generator {
  public:
   explicit Generator(const Request& request)
       : request_(request),
+        options_(request.options),
         targets_(targets_of(request)),
         folder_(request.folder, kMark),
         model_(ModelFile::open(request.model)) {}
 
   Generated run() {
     if (!request_.name.empty()) check_name(request_.name, model_);
+    check_names();
     check_dimensions();
+    if (!request_.batch.empty()) set_batch();
     const std::vector<ModelCut> parts = select_parts(model_, request_.selection);
     std::vector<ModelCall> calls;
     for (size_t p = 0; p < parts.size(); ++p) {
@@ -98,6 +101,41 @@ class Generator {
     }
   }
 
+  void set_batch() {
+    bool found = false;
+    for (const ModelInput& input : model_.inputs()) {
+      if (!input.shape || input.shape->empty() || input.shape->front().empty()) continue;
+      const std::string name = dimension_symbol(input.shape->front());
+      if (std::isdigit(static_cast<unsigned char>(input.shape->front()[0])) || options_.dims.count(name)) continue;
+      set_option(options_, {"dim", fmt::format("{}={}", name, request_.batch)});
+      found = true;
+    }
+    GRAFT_USER_CHECK(found, kInvalidArgument,
+                     "the first axes of the model's inputs have fixed sizes, or ones that --dim gives: leave it out",
+                     "--batch");
+  }
+
+  void check_names() const {
+    std::vector<std::string> known;
+    for (const ModelNode& node : model_.nodes()) known.push_back(node.name);
+    for (const auto& [node, name] : request_.names) {
+      check_name(name, model_);
+      if (std::find(known.begin(), known.end(), node) != known.end()) continue;
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the model has no node '{}', for which a name is given{}", node,
+                              did_you_mean(node, known)), "--names");
+    }
+  }
+
+  /// The name that the caller gives to a part; empty where it gives none.
+  std::string given_name(const ModelCut& part) const {
+    for (size_t n = 0; n < part.nodes.size(); ++n) {
+      const auto named = part.nodes[n] ? request_.names.find(model_.nodes()[n].name) : request_.names.end();
+      if (named != request_.names.end()) return named->second;
+    }
+    return request_.name;
+  }
+
   /// The last node of a part, whose name the call takes.
   const ModelNode& node_of(const ModelCut& part) const {
     size_t last = 0;
@@ -108,19 +146,16 @@ class Generator {
   }
 
   ModelCall place(const ModelCut& part) {
-    const std::string name = name_for(part);
+    const std::string given = given_name(part), name = given.empty() ? free_name(part) : given;
     Definition definition = define_with_weights(part, name);
     const ModelFile cut = model_.cut(chosen_);
-    const std::string identity = identity_of(definition);
+    const std::string identity = identity_of(definition) + given;
     const auto known = plugin_of_.find(identity);
     size_t number = made_.plugins.size();
     if (known != plugin_of_.end()) {
       number = known->second;
     } else {
-      GRAFT_USER_CHECK(request_.name.empty() || made_.plugins.empty(), kInvalidArgument,
-                       fmt::format("nodes '{}' and '{}' need plugins of their own, which cannot have the one name "
-                                   "'{}': leave the name out", made_.nodes[0].node, node_of(part).name, request_.name),
-                       "--name");
+      check_free(name, part);
       plugin_of_[identity] = number;
       cut.save(folder_.place(fmt::format("parts/{}.onnx", name)));
       made_.plugins.push_back(std::move(definition));
@@ -137,10 +172,20 @@ class Generator {
     return call;
   }
 
-  std::string name_for(const ModelCut& part) const {
-    if (!request_.name.empty()) return request_.name;
+  /// Throws where another plugin has the name.
+  void check_free(const std::string& name, const ModelCut& part) const {
+    for (const Definition& plugin : made_.plugins) {
+      GRAFT_USER_CHECK(plugin.name != name, kInvalidArgument,
+                       fmt::format("nodes '{}' and '{}' need plugins of their own, which cannot have the one name "
+                                   "'{}': leave the name out, or give each its own with --names",
+                                   plugin.nodes.back(), node_of(part).name, name), "--name");
+    }
+  }
+
+  std::string free_name(const ModelCut& part) const {
     std::set<std::string> taken;
     for (const Definition& plugin : made_.plugins) taken.insert(plugin.name);
+    for (const auto& [node, name] : request_.names) taken.insert(name);
     for (const ModelNode& node : model_.nodes()) taken.insert(node.op);
     return default_name(model_, part, taken);
   }
@@ -162,7 +207,7 @@ class Generator {
   Definition define(const ModelFile& part, const std::string& name) {
     const std::string path = folder_.place("part.onnx");
     part.save(path);
-    CompileOptions options = request_.options;
+    CompileOptions options = options_;
     options.device = "cpu";  // nothing is measured
     options.tuning = Tuning::kOff;
     options.source_only = true;
@@ -204,6 +249,7 @@ class Generator {
   }
 
   const Request& request_;
+  CompileOptions options_;
   std::vector<std::string> targets_;
   OutputFolder folder_;
   ModelFile model_;

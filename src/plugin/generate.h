@@ -2,9 +2,8 @@
 // From nodes of a model to plugins for other engines: the list of the stages.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "driver/compile_options.h"
@@ -23,8 +22,10 @@ enum class Consumer : uint8_t {
 struct Request {
   std::string model;
   Selection selection;
-  std::string name;  ///< of the one plugin; empty: made from names of nodes
+  std::string name;  ///< of the one plugin; empty: as `names` says, else made from names of nodes
+  std::map<std::string, std::string> names;  ///< of plugins, by the name of a node of theirs
   Consumer consumer = Consumer::kTensorRT;
+  std::string batch;       ///< the size or range of the first axes of the model's inputs: 1:8:64
   CompileOptions options;  ///< sizes, targets (none: sm_80 and sm_90a), precision, callbacks
   std::string folder;      ///< made; one that this made before is replaced
 };

@@ -51,34 +51,24 @@ void add_constants(const ModelFile& model, std::vector<bool>& chosen) {
   }
 }
 
-/// Throws where a result of the part comes back to it through others.
+/// Throws where a result of the part comes back to it through others. Nodes of a file stand behind what they read.
 void check_acyclic(const ModelFile& model, const std::vector<bool>& chosen) {
   const std::vector<ModelNode>& nodes = model.nodes();
-  const auto producer = producers(model);
-  std::vector<int> state(nodes.size(), 0);  // 1: in doubt, 2: depends on the part, 3: does not
-  // Nodes are not always in order of what they read, so each asks those before it.
-  const auto depends = [&](auto& self, size_t n) -> bool {
-    if (state[n] != 0) return state[n] == 2;
-    state[n] = 1;
-    bool found = false;
-    for (const std::string& name : nodes[n].inputs) {
-      const auto made = producer.find(name);
-      if (made == producer.end() || found) continue;
-      found = chosen[made->second] ? nodes[made->second].op != "Constant" : self(self, made->second);
-    }
-    state[n] = found ? 2 : 3;
-    return found;
-  };
+  std::map<std::string, size_t, std::less<>> behind;  // values that depend on the part, by the node that gives them
   for (size_t n = 0; n < nodes.size(); ++n) {
-    if (!chosen[n]) continue;
+    bool depends = chosen[n] && nodes[n].op != "Constant";
     for (const std::string& name : nodes[n].inputs) {
-      const auto made = producer.find(name);
-      if (made == producer.end() || chosen[made->second] || !depends(depends, made->second)) continue;
-      const std::string& between = nodes[made->second].name;
+      const auto found = behind.find(name);
+      if (found == behind.end()) continue;
+      depends = true;
+      if (!chosen[n] || chosen[found->second]) continue;
+      const std::string& between = nodes[found->second].name;
       fail(fmt::format("the chosen nodes cannot run as one: '{}' of node '{}', which is not chosen, depends on them "
                        "and node '{}' of them reads it; choose '{}' and what leads to it too, or fewer nodes",
                        name, between, nodes[n].name, between), "nodes");
     }
+    if (!depends) continue;
+    for (const std::string& name : nodes[n].outputs) behind[name] = n;
   }
 }
 
@@ -149,8 +139,16 @@ std::vector<bool> region_nodes(const ModelFile& model, const std::string& region
   return part.nodes;
 }
 
-std::vector<bool> named_nodes(const ModelFile& model, const std::vector<std::string>& names) {
-  return model.around(names).nodes;
+std::vector<ModelCut> parts_of_nodes(const ModelFile& model, const std::vector<std::vector<std::string>>& groups) {
+  std::vector<ModelCut> parts;
+  Names taken;
+  for (const std::vector<std::string>& names : groups) {
+    for (const std::string& name : Names(names.begin(), names.end())) {
+      if (!taken.insert(name).second) fail(fmt::format("'{}' cannot be part of two plugins", name), "--nodes");
+    }
+    parts.push_back(part_of(model, model.around(names).nodes));
+  }
+  return parts;
 }
 
 std::vector<ModelCut> nodes_of_types(const ModelFile& model, const std::vector<std::string>& types) {
@@ -175,7 +173,7 @@ std::vector<ModelCut> nodes_of_types(const ModelFile& model, const std::vector<s
 std::vector<ModelCut> select_parts(const ModelFile& model, const Selection& selection) {
   if (!selection.types.empty()) return nodes_of_types(model, selection.types);
   if (!selection.region.empty()) return {part_of(model, region_nodes(model, selection.region))};
-  return {part_of(model, named_nodes(model, selection.nodes))};
+  return parts_of_nodes(model, selection.nodes);
 }
 
 }  // namespace graft::plugin

@@ -11,15 +11,16 @@ namespace graft::plugin {
 
 /// What a caller names; one of the three is given.
 struct Selection {
-  std::vector<std::string> nodes;  ///< become one part together
-  std::vector<std::string> types;  ///< each node of these operators becomes a part
-  std::string region;              ///< `OUT,...[..IN,...]`: what computes these tensors from those, as one part
+  std::vector<std::vector<std::string>> nodes;  ///< each list becomes one part
+  std::vector<std::string> types;               ///< each node of these operators becomes a part
+  std::string region;  ///< `OUT,...[..IN,...]`: what computes these tensors from those, as one part
 };
 
-/// The parts, in the order of the file, each with the Constant nodes that it reads. What is handed in are the tensors
-/// of others and, of its weights, the floats of many elements; other weights, which may decide how it is computed, stay
-/// inside. Throws invalid_argument naming what does not exist, with the nearest names; a region that also depends
-/// on other inputs of the model; and a part whose results come back to it through nodes that are not chosen.
+/// The parts, in the order in which they are named or in the file, each with the Constant nodes that it reads. What is
+/// handed in are the tensors of others and, of its weights, the floats of many elements; other weights, which may
+/// decide how it is computed, stay inside. Throws invalid_argument naming what does not exist, with the nearest names;
+/// a node that is in two parts; a region that also depends on other inputs of the model; and a part whose results come
+/// back to it through nodes that are not chosen.
 std::vector<ModelCut> select_parts(const ModelFile& model, const Selection& selection);
 
 }  // namespace graft::plugin

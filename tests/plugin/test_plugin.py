@@ -62,6 +62,23 @@ def test_nodes_that_compute_the_same_share_a_plugin(one_hots, tmp_path):
     assert "| second | graft_first |" in (tmp_path / "made" / "README.md").read_text()
 
 
+def test_several_plugins_are_named_by_their_nodes(layer_norms, tmp_path):
+    (tmp_path / "names.json").write_text('{"turn": "Turned", "clamp": "Clamped"}')
+    made = workshop.generate(layer_norms, tmp_path / "made", "--nodes", "clamp", "--nodes", "turn,b_Mean,b_Sub",
+                             "--names", tmp_path / "names.json", "--target", "sm_90a", "--batch", "2:8:64")
+    assert "d.batch > 64" in (tmp_path / "made" / "Turned.h").read_text()
+    assert [node["plugin"] for node in made["nodes"]] == ["Clamped", "Turned"]
+    after = onnx.load(tmp_path / "made" / "model.onnx")
+    onnx.checker.check_model(after)
+    assert [node.op_type for node in after.graph.node if node.domain == "graft"] == ["Clamped", "Turned"]
+    (tmp_path / "names.json").write_text('{"torn": "Turned"}')
+    done = graft("model.onnx", "--nodes", "turn", "--names", "names.json", "-o", "other", cwd=tmp_path)
+    assert done.returncode == 1 and "did you mean 'turn'?" in done.stderr
+    (tmp_path / "names.json").write_text('["turn"]')
+    done = graft("model.onnx", "--nodes", "turn", "--names", "names.json", "-o", "other", cwd=tmp_path)
+    assert done.returncode == 2 and "is not an object of JSON" in done.stderr
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_sources_compile_against_the_headers(headers, layer_norms, tmp_path, version):
     if version not in headers:
@@ -122,6 +139,7 @@ def test_other_parts_run_in_the_harness(headers, harness, rows, tmp_path, words,
     (["--nodes", "clamp", "--name", "Clip"], "is the name of an operator of ONNX"),
     (["--nodes", "clamp", "--name", "my plugin"], "is no name for a plugin"),
     (["--types", "Add", "--name", "Both"], "need plugins of their own"),
+    (["--nodes", "clamp", "--nodes", "turn,clamp"], "'clamp' cannot be part of two plugins"),
     (["--nodes", "clamp", "--target", "sm_77"], "unknown target 'sm_77'"),
     (["--nodes", "clamp", "--target", "portable"], "is no GPU"),
     (["--nodes", "clamp", "--dim", "bach=4"], "did you mean 'batch'?"),

@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
+#include <map>
 #include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "commands.h"
 #include "console.h"
 #include "json_output.h"
@@ -25,13 +26,14 @@ namespace {
 using nlohmann::json;
 
 struct PluginCommand {
-  std::string model, region, name, folder, consumer = "tensorrt", tensorrt = "10";
+  std::string model, region, name, names, folder, consumer = "tensorrt", tensorrt = "10";
   std::vector<std::string> nodes, types, dims, targets;
-  std::string precision = "fp32";
+  std::string precision = "fp32", batch;
   JsonOutput json_output;
 
   int run() const;
   plugin::Request request() const;
+  std::map<std::string, std::string> read_names() const;
   plugin::Consumer chosen_consumer() const;
 };
 
@@ -47,11 +49,32 @@ plugin::Consumer PluginCommand::chosen_consumer() const {
   return plugin::Consumer::kTensorRT;
 }
 
+/// `{"node": "plugin"}`
+std::map<std::string, std::string> PluginCommand::read_names() const {
+  if (names.empty()) return {};
+  try {
+    return json::parse(read_text_file(names)).get<std::map<std::string, std::string>>();
+  } catch (const json::exception&) {
+    throw UsageError(fmt::format("--names: {} is not an object of JSON with the plugin's name by that of a node, such "
+                                 "as {}", names, R"({"node": "MyPlugin"})"));
+  }
+}
+
 plugin::Request PluginCommand::request() const {
+  std::vector<std::vector<std::string>> groups;
+  for (const std::string& text : nodes) {
+    groups.emplace_back();
+    for (const std::string_view word : split(text, ',')) {
+      if (!word.empty()) groups.back().emplace_back(word);
+    }
+    if (groups.back().empty()) throw UsageError("--nodes: name a node");
+  }
   plugin::Request request{.model = model,
-                          .selection = {.nodes = nodes, .types = types, .region = region},
+                          .selection = {.nodes = groups, .types = types, .region = region},
                           .name = name,
+                          .names = read_names(),
                           .consumer = chosen_consumer(),
+                          .batch = batch,
                           .options = {},
                           .folder = folder};
   const auto set = [&](const char* key, const std::string& value) {
@@ -132,13 +155,17 @@ void add_plugin(CLI::App& app, Action& action) {
   const auto list = [&](const char* flag, std::vector<std::string>& names, const char* help) {
     return sub->add_option(flag, names, help)->type_name("NAME,...")->delimiter(',')->expected(1)->take_all();
   };
-  list("--nodes", command->nodes, "these nodes, as one plugin");
+  sub->add_option("--nodes", command->nodes, "these nodes, as one plugin; may be repeated for others")
+      ->expected(1)->take_all()->type_name("NAME,...");
   list("--types", command->types, "each node of these operators; those that compute the same share a plugin");
   sub->add_option("--region", command->region,
                   "what computes the tensors OUT from the tensors IN and weights, as one plugin, with\n"
                   "commas between several: y..x")->type_name("OUT..IN");
   sub->add_option("--name", command->name,
                   "the plugin's name, which is its operator in the rewritten model (graft_NODE)")->type_name("NAME");
+  sub->add_option("--names", command->names,
+                  "a file of JSON with names of several plugins, each by the name of a node of it:\n"
+                  "{\"/layer.3/Mod\": \"MyMod\"}")->excludes("--name")->type_name("FILE");
   sub->add_option("--for", command->consumer, "tensorrt, or cuda: kernels and their launches alone")
       ->capture_default_str()->type_name("ENGINE");
   sub->add_option("--tensorrt", command->tensorrt,
@@ -148,6 +175,8 @@ void add_plugin(CLI::App& app, Action& action) {
                   "a size by the model's own name: batch=8, or a range batch=1:64, or with the\n"
                   "usual size batch=1:8:64; may be repeated for other names")
       ->expected(1)->take_all()->type_name("TEXT");
+  sub->add_option("--batch", command->batch, "the same for the first axis of each input, without a name: 1:8:64")
+      ->type_name("TEXT");
   sub->add_option("--target", command->targets,
                   "the GPUs: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (sm_80,sm_90a)")
       ->delimiter(',')->expected(1)->take_all()->type_name("NAME,...");
