@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .errors import Error, InvalidArgumentError
 
@@ -54,7 +55,7 @@ def onnx2plugin(input_model_path: str | os.PathLike[str], output_model_path: str
     return [plugin["name"] for plugin in made["plugins"]]
 
 
-def _run(words: list[str]) -> dict:
+def _run(words: list[str]) -> Any:
     """What `graft plugin` says of its work."""
     program = pathlib.Path(__file__).parent / "bin" / "graft"
     done = subprocess.run([program, "plugin", *words], capture_output=True, text=True, check=False)
