@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "amp/narrowing.h"
 #include "base/error.h"
 #include "graph/infer.h"
 #include "passes/edit.h"
@@ -183,7 +184,7 @@ class PrecisionLowering {
     const TensorData* data = constant_of(graph_, id);
     if (!data || forms_[id].low != kNoValue) return "";
     const auto [known, is_new] = faults_.try_emplace(id);
-    if (is_new) known->second = conversion_fault(*data, low_type_);
+    if (is_new) known->second = amp::conversion_fault(*data, low_type_);
     return known->second;
   }
 
@@ -197,7 +198,7 @@ class PrecisionLowering {
     if (forms_[id].low != kNoValue) return forms_[id].low;
     const std::string name = fmt::format("{}/{}", graph_.value(id).name, name_of(low_type_));
     const TensorData* data = constant_of(graph_, id);
-    const ValueId low = data ? graph_.add_constant(name, converted(*data, low_type_)) : cast(id, name, low_type_);
+    const ValueId low = data ? graph_.add_constant(name, amp::converted(*data, low_type_)) : cast(id, name, low_type_);
     forms_[id].low = low;
     return low;
   }
@@ -225,8 +226,8 @@ class PrecisionLowering {
     const auto value = node.attributes.find("value");
     const bool given = value != node.attributes.end() && std::holds_alternative<TensorData>(value->second);
     const TensorData fill = given ? std::get<TensorData>(value->second) : TensorData::zeros(DType::kFloat32, {1});
-    odd_ = conversion_fault(fill, low_type_);
-    if (odd_.empty()) node.attributes["value"] = converted(fill, low_type_);
+    odd_ = amp::conversion_fault(fill, low_type_);
+    if (odd_.empty()) node.attributes["value"] = amp::converted(fill, low_type_);
   }
 
   /// Why the definition refuses the node's new inputs.

@@ -2,8 +2,8 @@
 // Which operators take a narrower float than f32, as precision_rules.inc lists them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "graph/graph.h"
 
@@ -26,11 +26,5 @@ struct PrecisionRow {
 
 /// The row of the node's operator, or null when the list lacks it.
 const PrecisionRow* find_precision_row(const Node& node);
-
-/// Why a constant should not be converted: an element would overflow, or rounding and underflow together change it by
-/// more than rounding alone can. An empty text when it fits.
-std::string conversion_fault(const TensorData& data, DType low);
-/// The elements rounded to `low`.
-TensorData converted(const TensorData& data, DType low);
 
 }  // namespace graft::passes

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "amp/narrowing.h"
 #include "graph/infer.h"
 #include "graph/op_def.h"
 #include "passes/pass.h"
@@ -14,7 +15,7 @@
 namespace graft {
 namespace {
 
-using passes::conversion_fault;
+using amp::conversion_fault;
 using passes::find_precision_row;
 using passes::PrecisionRow;
 using passes::PrecisionRule;
@@ -141,13 +142,13 @@ TEST(PrecisionRules, constants_fit_unless_they_overflow_or_vanish) {
 }
 
 TEST(PrecisionRules, converted_constants_are_rounded_to_the_nearest) {
-  const TensorData half = passes::converted(floats({1, 1 + 0x1p-11F, 1 + 0x1.8p-10F, 1e-9F}), DType::kFloat16);
+  const TensorData half = amp::converted(floats({1, 1 + 0x1p-11F, 1 + 0x1.8p-10F, 1e-9F}), DType::kFloat16);
   EXPECT_EQ(half.type(), DType::kFloat16);
   EXPECT_EQ(half.read_double(0), 1);
   EXPECT_EQ(half.read_double(1), 1);
   EXPECT_EQ(half.read_double(2), 1 + 0x1p-9);
   EXPECT_EQ(half.read_double(3), 0);
-  EXPECT_EQ(passes::converted(floats({1 + 0x1.8p-7F}), DType::kBFloat16).read_double(0), 1 + 0x1p-6);
+  EXPECT_EQ(amp::converted(floats({1 + 0x1.8p-7F}), DType::kBFloat16).read_double(0), 1 + 0x1p-6);
 }
 
 }  // namespace
