@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs each golden file of passes/, fuse/ and regions/, one test per case. `graft_golden_tests --update` rewrites
+// Runs each golden file of passes/, fuse/, regions/ and amp/, one test per case. `graft_golden_tests --update` rewrites
 // expectations.
 #include <cstring>
 
@@ -13,6 +13,7 @@
 #include "fuse/rewrite_region.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
+#include "mixed_symbol.h"
 #include "passes/pass.h"
 #include "support/golden_file.h"
 
@@ -144,5 +145,6 @@ int main(int argc, char** argv) {
   graft::golden::register_tests("passes", graft::passed);
   graft::golden::register_tests("fuse", graft::fused);
   graft::golden::register_tests("regions", graft::rewritten);
+  graft::golden::register_tests("amp", graft::mixed_symbol);
   return RUN_ALL_TESTS();
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// MXNet's .params: a list of named arrays, of every version of a record (0 to 3).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/tensor_data.h"
+
+namespace graft::mxnet {
+
+/// An array of the file and what its record says beside.
+struct ParamsEntry {
+  std::string name = {};    ///< as the file has it, with its `arg:` or `aux:`; empty in a list without names
+  TensorData data = {};     ///< of type kUndefined: an array without contents
+  int record_version = 2;   ///< 0 and 1: before MXNet 0.12; 2; 3: with shapes as numpy has them, where () is a scalar
+  int32_t device_type = 1;  ///< 1: a CPU
+  int32_t device_id = 0;
+
+  /// The name without its prefix.
+  std::string_view plain_name() const;
+  bool is_auxiliary() const { return name.starts_with("aux:"); }
+};
+
+struct ParamsFile {
+  std::vector<ParamsEntry> entries;
+};
+
+/// Reads a list from bytes that `keep_alive` owns; dense arrays of MXNet's types 0 to 12. Throws invalid_model naming
+/// the array and `where`, unsupported for sparse arrays and for MXNet 2's NPZ. Memory is bounded by the bytes.
+ParamsFile parse_params(std::span<const std::byte> bytes, const std::shared_ptr<const void>& keep_alive,
+                        const std::string& where);
+ParamsFile read_params(const std::string& path);
+
+/// Writes the bytes that MXNet writes for the same arrays.
+void write_params(const ParamsFile& params, const std::string& path);
+
+/// MXNet's number of an element type, as in `__dtype__`: 0 for f32, 2 for f16, 12 for bf16. Throws invalid_argument
+/// naming `where` for a type that MXNet lacks.
+int type_code(DType type, const std::string& where = "");
+/// kUndefined for a number that is none.
+DType type_of_code(int64_t code);
+/// `float16`; MXNet's and numpy's name.
+std::string_view type_name(DType type);
+/// kUndefined for a name that is none.
+DType type_of_name(std::string_view name);
+
+}  // namespace graft::mxnet

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// MXNet's files: what MXNet wrote comes back byte for byte, and files that are damaged or made up give errors that say
+// where.
+#include <map>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "import/mxnet/params_file.h"
+#include "import/mxnet/symbol_file.h"
+#include "plan/temporary_directory.h"
+#include "support/test_root.h"
+
+namespace graft {
+namespace {
+
+std::string sample(const std::string& name) { return test_root() + "/tests/golden/mxnet/" + name; }
+
+std::string bytes_of(const std::string& path) { return read_text_file(path); }
+
+mxnet::ParamsFile params_from(const std::string& bytes) {
+  const auto kept = std::make_shared<std::string>(bytes);
+  return mxnet::parse_params(std::as_bytes(std::span(*kept)), kept, "file");
+}
+
+template <class Action>
+std::string fault_of(const Action& action) {
+  try {
+    action();
+  } catch (const Error& fault) {
+    EXPECT_TRUE(fault.kind() == ErrorKind::kInvalidModel || fault.kind() == ErrorKind::kUnsupported) << fault.what();
+    return fault.what();
+  }
+  return "no error";
+}
+
+void expect_symbol_fault(const std::string& json, const std::string& part) {
+  const std::string fault = fault_of([&] { mxnet::parse_symbol(json, "file"); });
+  EXPECT_NE(fault.find(part), fault.npos) << json << "\n" << fault;
+}
+
+TEST(MxnetFiles, a_symbol_comes_back_byte_for_byte) {
+  const std::string text = bytes_of(sample("foreach-symbol.json"));
+  const mxnet::Symbol symbol = mxnet::parse_symbol(text, "file");
+  EXPECT_EQ(mxnet::symbol_text(symbol), text);
+  const mxnet::SymbolNode& loop = symbol.nodes.at(4);
+  EXPECT_EQ(loop.op, "_foreach");
+  EXPECT_EQ(loop.attributes.at("remain_locs"), "[1, 2]");
+  ASSERT_EQ(loop.subgraphs.size(), 1U);
+  EXPECT_EQ(loop.subgraphs[0].nodes.at(0).name, "seq-0");
+}
+
+TEST(MxnetFiles, names_of_any_characters_come_back) {
+  mxnet::Symbol symbol;
+  symbol.nodes.push_back({.op = "", .name = "a\"b\\c\td\n\xc3\xa9", .output_count = 1});
+  symbol.heads.push_back({0, 0});
+  const std::string text = mxnet::symbol_text(symbol);
+  EXPECT_EQ(mxnet::parse_symbol(text, "file").nodes[0].name, symbol.nodes[0].name);
+  EXPECT_EQ(mxnet::symbol_text(mxnet::parse_symbol(text, "file")), text);
+}
+
+TEST(MxnetFiles, old_spellings_of_attributes_are_read) {
+  const mxnet::Symbol symbol = mxnet::parse_symbol(
+      R"({"nodes": [{"op": "null", "param": {}, "name": "x", "inputs": [], "backward_source_id": -1},
+          {"op": "FullyConnected", "param": {"num_hidden": "3"}, "name": "f", "inputs": [[0, 0]],
+           "attr": {"ctx_group": "a"}, "backward_source_id": -1}], "arg_nodes": [0], "heads": [[1, 0]]})",
+      "file");
+  EXPECT_EQ(symbol.nodes[1].attributes.at("num_hidden"), "3");
+  EXPECT_EQ(symbol.nodes[1].attributes.at("ctx_group"), "a");
+  EXPECT_EQ(mxnet::symbol_text(symbol).find("node_row_ptr"), std::string::npos);
+}
+
+TEST(MxnetFiles, what_is_wrong_in_a_symbol_is_named) {
+  expect_symbol_fault("{\"nodes\": [", "is no symbol's JSON");
+  expect_symbol_fault("[]", "a graph is an object");
+  expect_symbol_fault(R"({"nodes": [], "heads": []})", "'arg_nodes' is missing");
+  const auto with = [](const std::string& node, const std::string& rest = R"("arg_nodes": [0], "heads": [[1, 0, 0]])") {
+    return R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, )" + node + "], " + rest + "}";
+  };
+  const std::string relu = R"({"op": "relu", "name": "r", "inputs": [[0, 0, 0]]})";
+  EXPECT_EQ(fault_of([&] { mxnet::parse_symbol(with(relu), "file"); }), "no error");
+  expect_symbol_fault(with(R"({"op": "relu", "name": "r", "inputs": [[1, 0, 0]]})"), "node 1 'r'");  // a cycle
+  expect_symbol_fault(with(R"({"op": "relu", "name": "r", "inputs": [[-1, 0, 0]]})"), "node 1 'r'");
+  expect_symbol_fault(with(R"({"op": "relu", "name": "r", "inputs": [[0, 4, 0]]})"), "output 4 of the variable 'x'");
+  expect_symbol_fault(with(R"({"op": "relu", "name": "r", "inputs": [[0, 99999999999, 0]]})"), "the output that it");
+  expect_symbol_fault(with(R"({"op": "relu", "name": "r", "inputs": [[0.5, 0, 0]]})"), "the node that it reads");
+  expect_symbol_fault(with(R"({"op": "relu", "name": "r", "inputs": 3})"), "node 1 'r': 'inputs' is missing");
+  expect_symbol_fault(with(R"({"op": "relu", "inputs": []})"), "node 1: 'name'");
+  expect_symbol_fault(with(R"({"op": "relu", "name": "r", "attrs": {"a": 1}, "inputs": []})"), "'a' is no text");
+  expect_symbol_fault(with(relu, R"("arg_nodes": [1], "heads": [[1, 0, 0]])"), "'r' is an operator");
+  expect_symbol_fault(with(relu, R"("arg_nodes": [0], "heads": [[2, 0, 0]])"), "head 0");
+  expect_symbol_fault(with(relu, R"("arg_nodes": [0], "heads": [], "node_row_ptr": [0, 1])"), "node_row_ptr");
+  expect_symbol_fault(with(relu, R"("arg_nodes": [0], "heads": [], "node_row_ptr": [0, 2, 1])"), "'r' has no output");
+  expect_symbol_fault(with(relu, R"("arg_nodes": [0], "heads": [], "attrs": {"v": ["int", {}]})"), "'v'");
+}
+
+TEST(MxnetFiles, deep_subgraphs_are_refused) {
+  std::string text = R"({"nodes": [], "arg_nodes": [], "heads": []})";
+  for (int i = 0; i < 1000; ++i) {
+    text = R"({"nodes": [{"op": "_cond", "name": "c", "inputs": [], "subgraphs": [)" + text +
+           R"(]}], "arg_nodes": [], "heads": []})";
+  }
+  expect_symbol_fault(text, "graphs are nested too deep");
+}
+
+TEST(MxnetFiles, parameters_come_back_byte_for_byte) {
+  const TemporaryDirectory directory;
+  for (const char* name : {"types.params", "list.params", "v3.params"}) {
+    const std::string copy = directory / "copy.params";
+    mxnet::write_params(mxnet::read_params(sample(name)), copy);
+    EXPECT_TRUE(bytes_of(copy) == bytes_of(sample(name))) << name;
+  }
+}
+
+TEST(MxnetFiles, parameters_have_their_types_and_names) {
+  const mxnet::ParamsFile file = mxnet::read_params(sample("types.params"));
+  std::map<std::string, std::string> types;
+  for (const mxnet::ParamsEntry& entry : file.entries) types[entry.name] = describe(entry.data);
+  const std::map<std::string, std::string> expected = {{"arg:w", "f32[2, 3]"}, {"arg:h", "f16[2]"},
+                                                       {"aux:i8", "i8[2]"},    {"arg:i64", "i64[1]"},
+                                                       {"u8", "u8[1]"},        {"f64", "f64[1]"}};
+  EXPECT_EQ(types, expected);
+  EXPECT_EQ(file.entries[1].plain_name().find(':'), std::string_view::npos);
+  const mxnet::ParamsFile scalar = mxnet::read_params(sample("v3.params"));
+  EXPECT_EQ(scalar.entries.at(1).data.rank(), 0);
+  EXPECT_EQ(scalar.entries.at(1).record_version, 3);
+}
+
+template <class T>
+std::string packed(std::initializer_list<T> values) {
+  return {reinterpret_cast<const char*>(values.begin()), values.size() * sizeof(T)};
+}
+
+TEST(MxnetFiles, records_of_old_versions_come_back) {
+  const TemporaryDirectory directory;
+  const std::string header = packed<uint64_t>({0x112, 0, 2});
+  const std::string device_and_type = packed<int32_t>({1, 0, 0});
+  const std::string oldest = packed<uint32_t>({1, 2}) + device_and_type + packed<float>({1, 2});
+  const std::string first =
+      packed<uint32_t>({0xF993FAC8, 1}) + packed<int64_t>({2}) + device_and_type + packed<float>({3, 4});
+  const std::string bytes = header + oldest + first + packed<uint64_t>({0});
+  const mxnet::ParamsFile file = params_from(bytes);
+  EXPECT_EQ(file.entries.at(0).data.read_double(1), 2);
+  EXPECT_EQ(file.entries.at(1).data.read_double(1), 4);
+  mxnet::write_params(file, directory / "old.params");
+  EXPECT_EQ(bytes_of(directory / "old.params"), bytes);
+}
+
+TEST(MxnetFiles, what_cannot_be_read_says_so) {
+  EXPECT_NE(fault_of([] { mxnet::read_params(sample("sparse.params")); }).find("row_sparse array is not read yet"),
+            std::string::npos);
+  EXPECT_NE(fault_of([] { params_from("PK\x03\x04 and so on"); }).find("NPZ"), std::string::npos);
+  EXPECT_NE(fault_of([] { params_from(""); }).find("the file ends"), std::string::npos);
+  const auto record = [](int32_t rank, std::initializer_list<int64_t> sizes, int32_t type) {
+    return packed<uint64_t>({0x112, 0, 1}) + packed<uint32_t>({0xF993FAC9}) + packed<int32_t>({0, rank}) +
+           packed<int64_t>(sizes) + packed<int32_t>({1, 0, type}) + std::string(64, 'x');
+  };
+  const auto fault = [&](int32_t rank, std::initializer_list<int64_t> sizes, int32_t type) {
+    return fault_of([&] { params_from(record(rank, sizes, type)); });
+  };
+  EXPECT_NE(fault(2000000000, {}, 0).find("array 0 of 1: a rank of 2000000000"), std::string::npos);
+  EXPECT_NE(fault(1, {-3}, 0).find("it has the size -3"), std::string::npos);
+  EXPECT_NE(fault(2, {int64_t{1} << 40, int64_t{1} << 40}, 0).find("more than the file has"), std::string::npos);
+  EXPECT_NE(fault(1, {8}, 99).find("there is no element type 99"), std::string::npos);
+  EXPECT_NE(fault(2, {0, int64_t{1} << 62}, 0), "no error");
+}
+
+/// Bytes cut off, and bytes changed: an error, or a file that can be written again.
+TEST(MxnetFiles, damaged_parameters_are_errors_or_other_parameters) {
+  const std::string whole = bytes_of(sample("types.params"));
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_NE(fault_of([&] { params_from(whole.substr(0, size)); }), "no error") << size;
+  }
+  Random random(1);
+  for (int i = 0; i < 3000; ++i) {
+    std::string bytes = whole;
+    for (int k = 0; k < 3; ++k) {
+      bytes[random.next() % bytes.size()] = static_cast<char>(random.next());
+    }
+    fault_of([&] { params_from(bytes); });
+  }
+}
+
+TEST(MxnetFiles, damaged_symbols_are_errors_or_other_symbols) {
+  const std::string whole = bytes_of(sample("foreach-symbol.json"));
+  Random random(1);
+  for (int i = 0; i < 1000; ++i) {
+    std::string text = whole;
+    for (int k = 0; k < 2; ++k) {
+      text[random.next() % text.size()] = "0129[]{},\"x"[random.next() % 11];
+    }
+    fault_of([&] { mxnet::symbol_text(mxnet::parse_symbol(text, "file")); });
+  }
+}
+
+}  // namespace
+}  // namespace graft
