@@ -289,6 +289,17 @@ GRAFT_API size_t graft_session_profile(const graft_session* session, graft_step_
 /* Bytes of the memory that intermediate results of the last run took. */
 GRAFT_API uint64_t graft_session_arena_bytes(const graft_session* session);
 
+/* Makes a symbol of MXNet, given as its JSON, one of mixed precision (docs/AMP.md). `request`: JSON with the keyword
+ * arguments of Python's graft.amp.convert_model, or NULL. `parameters`: the parameters by name, in host memory,
+ * row-major; one without data is judged by its type alone. With NULL they are found by where they stand.
+ * Hands the new symbol to `take`, and as a JSON object what was done; both texts live during that call:
+ *   amp_cast, amp_multicast: how many were inserted
+ *   parameters {name: type}: what each is to be converted to, by the caller */
+GRAFT_API graft_status graft_convert_symbol(const char* symbol, const char* request, const graft_tensor* parameters,
+                                            size_t parameter_count, void* context,
+                                            void (*take)(void* context, const char* symbol, const char* report),
+                                            graft_error* error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -9,7 +9,7 @@
 import atexit
 import threading
 
-from . import _graft
+from . import _graft, amp
 from .bench import bench
 from .compiling import check, compile, load
 from .engine import Axis, Engine, Session, StepTime, Value
@@ -21,5 +21,5 @@ _graft.set_main_thread(threading.main_thread().ident or 0)
 atexit.register(_graft.end_of_interpreter)
 __version__ = _graft.version()
 __all__ = ["Axis", "CancelledError", "DeviceError", "Engine", "Error", "InternalError", "InvalidArgumentError",
-           "InvalidModelError", "OutOfMemoryError", "Session", "StepTime", "UnsupportedError", "Value", "bench",
+           "InvalidModelError", "OutOfMemoryError", "Session", "StepTime", "UnsupportedError", "Value", "amp", "bench",
            "check", "compile", "load"]

@@ -2,14 +2,17 @@
 // The extension module `graft._graft`: the C interface for the package's Python code, which nobody else imports.
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "array_view.h"
 #include "failure.h"
 #include "host.h"
 #include "interrupt.h"
@@ -121,6 +124,37 @@ std::string check_model(const nb::object& path, const nb::object& model, const O
   return context.answer;
 }
 
+/// A parameter: its name, an array, and the number of the type that its elements stand for, or 0.
+using Parameter = std::tuple<std::string, nb::object, int>;
+
+/// The symbol of mixed precision and the report, both JSON. `parameters` None: they are found by where they stand.
+std::pair<std::string, std::string> convert_symbol(const std::string& symbol, const std::string& request,
+                                                   const nb::object& parameters) {
+  std::vector<ArrayView> views;
+  std::vector<graft_tensor> tensors;
+  const auto given = parameters.is_none() ? std::vector<Parameter>() : nb::cast<std::vector<Parameter>>(parameters);
+  views.reserve(given.size());
+  for (const auto& [name, array, dtype] : given) {
+    views.emplace_back(array, name, dtype, false);
+    tensors.push_back(views.back().tensor());
+    tensors.back().name = name.c_str();
+  }
+  tensors.reserve(1);  // its address is not null
+  std::pair<std::string, std::string> answer;
+  const auto take = [](void* to, const char* made, const char* report) {
+    *static_cast<std::pair<std::string, std::string>*>(to) = {made, report};
+  };
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  {
+    const WithoutGil without_gil;
+    status = graft_convert_symbol(symbol.c_str(), request.c_str(), parameters.is_none() ? nullptr : tensors.data(),
+                                  tensors.size(), &answer, take, &error);
+  }
+  check(status, error);
+  return answer;
+}
+
 /// The shapes of all outputs for inputs of these types and shapes, in the engine's order: -1 where values decide.
 nb::list output_shapes(const Engine& engine, const std::vector<std::vector<int64_t>>& shapes) {
   std::vector<graft_tensor> inputs;
@@ -218,6 +252,7 @@ NB_MODULE(_graft, module) {
   module.def("load_bytes", load_bytes);
   module.def("check", check_model, nb::arg("path").none(), nb::arg("model").none(), nb::arg("options"),
              nb::arg("progress").none());
+  module.def("convert_symbol", convert_symbol, nb::arg("symbol"), nb::arg("request"), nb::arg("parameters").none());
   module.def("set_main_thread", set_main_thread);
   module.def("version", graft_version);
   module.def("compilation_count", graft_compilation_count);

@@ -34,6 +34,7 @@ WORDS = {
     "reduce": [["reduce", "model.onnx", "--check", "false", "-o", "small.onnx"]],
     "plugin": [["plugin", "model.onnx", "--nodes", "clamp", "-o", "plugins"],
                ["plugin", "model.onnx", "--types", "MatMul,Relu", "--for", "cuda", "-o", "kernels"]],
+    "convert": [["convert", "net-symbol.json", "--precision", "fp16", "-o", "mixed"]],
     "opt": [["opt"]],
     "ops": [["ops"]],
     "env": [["env"]],
@@ -47,6 +48,8 @@ def files(graft, model, tmp_path):
     """What the command lines name."""
     assert graft("compile", "model.onnx", "-o", "plan.graft", *QUICK).returncode == 0
     assert graft("cache", "export", "plan.graft", "-o", "old.kernels").returncode == 0
+    (tmp_path / "net-symbol.json").write_text(
+        '{"nodes": [{"op": "null", "name": "x", "inputs": []}], "arg_nodes": [0], "heads": [[0, 0, 0]]}')
     np.savez(tmp_path / "wrong.npz", y=np.full((1, 33), np.nan, np.float32))
     graph = helper.make_graph([helper.make_node("Nonsense", ["x"], ["y"])], "g",
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],

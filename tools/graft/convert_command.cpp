@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft convert: a model as a model of mixed precision, in the format that it came in.
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "amp/request.h"
+#include "base/file.h"
+#include "commands.h"
+#include "console.h"
+#include "export/mxnet/mixed_precision.h"
+#include "json_output.h"
+#include "model_options.h"
+#include "output.h"
+
+namespace graft {
+namespace {
+
+constexpr std::string_view kSymbolEnding = "-symbol.json";
+constexpr std::string_view kParamsEnding = "-0000.params";
+
+struct ConvertCommand {
+  std::string model, params, precision, lists, out;
+  bool cast_parameters_later = false;
+  JsonOutput json;
+
+  int run() const;
+  amp::Request request() const;
+  std::string prefix() const;
+  void report(const mxnet::MixedSymbol& mixed, const std::string& symbol_path, const std::string& params_path) const;
+};
+
+amp::Request ConvertCommand::request() const {
+  amp::Request request;
+  if (!lists.empty()) request = amp::parse_request(read_text_file(lists), lists);
+  request.low = amp::low_type_of(precision, "--precision");
+  if (cast_parameters_later) request.convert_parameters = false;
+  return request;
+}
+
+/// What the names of both files begin with.
+std::string ConvertCommand::prefix() const {
+  if (out.ends_with(kSymbolEnding)) return out.substr(0, out.size() - kSymbolEnding.size());
+  if (out.ends_with(".json")) throw UsageError("--output is a prefix, or ends with -symbol.json");
+  return out;
+}
+
+void ConvertCommand::report(const mxnet::MixedSymbol& mixed, const std::string& symbol_path,
+                            const std::string& params_path) const {
+  const DType low = amp::low_type_of(precision, "--precision");
+  size_t converted = 0;
+  for (const auto& [name, type] : mixed.parameter_types) converted += type == low ? 1 : 0;
+  if (json.leaves_text()) {
+    print_to(stdout, "{}: {} amp_cast, {} amp_multicast; {} of {} parameters are {}\n", symbol_path, mixed.casts,
+             mixed.multicasts, converted, mixed.parameter_types.size(), mxnet::type_name(low));
+  }
+  nlohmann::json types = nlohmann::json::object();
+  for (const auto& [name, type] : mixed.parameter_types) types[name] = mxnet::type_name(type);
+  json.write({{"file", symbol_path},
+              {"params", params_path},
+              {"amp_cast", mixed.casts},
+              {"amp_multicast", mixed.multicasts},
+              {"parameters", types}});
+}
+
+int ConvertCommand::run() const {
+  if (model.ends_with(".onnx")) throw UsageError("only symbols of MXNet are converted so far (NET-symbol.json)");
+  const std::string symbol_path = prefix() + std::string(kSymbolEnding);
+  const std::string params_path = params.empty() ? "" : prefix() + std::string(kParamsEnding);
+  for (const std::string& path : {symbol_path, params_path}) check_output("--output", path, {model, params, lists});
+  check_output("--json", json.path(), {model, params, lists});
+  json.check_apart("--output", symbol_path);
+  const amp::Request asked = request();
+  const mxnet::Symbol symbol = mxnet::read_symbol(model);
+  std::optional<mxnet::ParamsFile> file;
+  std::optional<mxnet::Parameters> parameters;
+  if (!params.empty()) {
+    file = mxnet::read_params(params);
+    parameters = mxnet::parameters_of(*file);
+  }
+  const mxnet::MixedSymbol mixed = mxnet::convert_symbol(symbol, asked, parameters ? &*parameters : nullptr);
+  if (file) {
+    mxnet::convert_parameters(*file, mixed.parameter_types);
+    mxnet::write_params(*file, params_path);
+  }
+  write_file(symbol_path, mxnet::symbol_text(mixed.symbol));
+  report(mixed, symbol_path, params_path);
+  return 0;
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("convert", "make a model one of mixed precision, for the framework it came from");
+  const auto command = std::make_shared<ConvertCommand>();
+  sub->add_option("MODEL", command->model, "a symbol of MXNet: NET-symbol.json")->required()->type_name("FILE");
+  sub->add_option("--params", command->params,
+                  "its parameters: NET-0000.params; without them only the symbol is converted")->type_name("FILE");
+  sub->add_option("--precision", command->precision, "the type beside f32: fp16 or bf16")
+      ->required()->check(CLI::IsMember({"fp16", "bf16"}))->type_name("TYPE");
+  sub->add_option("--lists", command->lists,
+                  "which operators are of which type, as JSON: the keyword arguments of graft.amp.convert_model")
+      ->type_name("FILE");
+  sub->add_flag("--cast-parameters-later", command->cast_parameters_later,
+                "parameters stay f32 and are cast at every run (cast_optional_params=False)");
+  sub->add_option("-o,--output", command->out, "writes PREFIX-symbol.json and PREFIX-0000.params")
+      ->required()->type_name("PREFIX");
+  command->json.add_to(*sub);
+  sub->footer(R"(
+Inputs and outputs keep their types. docs/AMP.md says which operators become what.
+Examples:
+  graft convert net-symbol.json --params net-0000.params --precision fp16 -o mixed
+  graft convert net-symbol.json --params net-0000.params --precision bf16 --lists lists.json -o mixed)");
+  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+}
+
+}  // namespace graft
