@@ -83,7 +83,7 @@ Rule Rules::of(const Node& node) const {
     }
   }
   if (listed != listed_.end()) return listed->second.rule;
-  const Rule rule = defaults_.rule(op).value_or(Rule::kFollow);
+  const Rule rule = defaults_.rule(op).value_or(defaults_.otherwise);
   return replaced_.contains(rule) ? Rule::kFollow : rule;
 }
 

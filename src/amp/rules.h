@@ -42,6 +42,7 @@ struct DefaultLists {
   /// The name that the tables have for another spelling of an operator; the name itself where there is none.
   std::function<std::string(std::string_view op)> canonical;
   std::vector<std::string> names;  ///< every operator that has a rule
+  Rule otherwise = Rule::kFollow;  ///< of an operator that has none
 };
 
 /// The rule of each node of a graph.

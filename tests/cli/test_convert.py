@@ -5,7 +5,10 @@ import json
 import struct
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 
 def record(name, array):
@@ -58,12 +61,90 @@ def test_lists_and_parameters_that_are_cast_later(graft, network):
     (["net-symbol.json", "-o", "net"], "--output"),
     (["net-symbol.json", "-o", "net.json"], "ends with -symbol.json"),
     (["missing-symbol.json", "-o", "mixed"], "missing-symbol.json"),
-    (["model.onnx", "-o", "mixed"], "only symbols of MXNet"),
+    (["missing.onnx", "-o", "mixed"], "missing.onnx"),
     (["net-symbol.json", "--lists", "net-0000.params", "-o", "mixed"], "is no JSON"),
     (["net-symbol.json", "--params", "net-symbol.json", "-o", "mixed"], "no list of MXNet's arrays"),
-    (["net-0000.params", "-o", "mixed"], "is no symbol's JSON"),
+    (["net-0000.params", "-o", "mixed"], "this is not an ONNX model"),
 ])
 def test_what_cannot_be_converted(graft, network, words, part):
     done = graft("convert", "--precision", "fp16", *words)
     assert done.returncode != 0 and part in done.stderr, done.stderr
     assert not (network / "mixed-symbol.json").exists()
+
+
+def weight(name, *shape):
+    random = np.random.default_rng(len(name) + sum(shape))
+    return numpy_helper.from_array((random.standard_normal(shape) * 0.3).astype(np.float32), name)
+
+
+def onnx_network():
+    """Convolution, normalisation, a branch that reads a value from around it, products, a constant node, softmax."""
+    node = helper.make_node
+
+    def branch(op):
+        return helper.make_graph([node(op, ["pooled"], ["b"])], op, [],
+                                 [helper.make_tensor_value_info("b", TensorProto.FLOAT, None)])
+    nodes = [
+        node("Conv", ["x", "cw", "cb"], ["c"], name="conv"),
+        node("Relu", ["c"], ["r"]),
+        node("GlobalAveragePool", ["r"], ["pooled"]),
+        node("If", ["flag"], ["branch"], then_branch=branch("Neg"), else_branch=branch("Abs")),
+        node("Add", ["pooled", "branch"], ["sum"]),
+        node("Flatten", ["sum"], ["flat"]),
+        node("LayerNormalization", ["flat", "scale", "shift"], ["norm"]),
+        node("Constant", [], ["half"], value=numpy_helper.from_array(np.float32(0.5))),
+        node("Mul", ["norm", "half"], ["halved"]),
+        node("Gemm", ["halved", "gw", "gb"], ["logits"], name="gemm"),
+        node("Softmax", ["logits"], ["p"]),
+        node("Exp", ["logits"], ["e"]),
+        node("ReduceSum", ["e"], ["total"], keepdims=0),
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+               for name, shape in (("p", [2, 5]), ("logits", [2, 5]), ("total", []))]
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 8, 8]),
+                       helper.make_tensor_value_info("flag", TensorProto.BOOL, [])], outputs,
+        [weight("cw", 6, 3, 3, 3), weight("cb", 6), weight("scale", 6), weight("shift", 6), weight("gw", 6, 5),
+         weight("gb", 5)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = onnx.shape_inference.infer_shapes(model)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def run_onnx(path):
+    x = np.random.default_rng(3).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": x, "flag": np.array(True)})
+
+
+def test_an_onnx_model_runs_in_onnxruntime_with_its_own_inputs_and_outputs(graft, tmp_path):
+    onnx.save(onnx_network(), tmp_path / "net.onnx")
+    done = graft("convert", "net.onnx", "--precision", "fp16", "-o", "mixed.onnx")
+    assert done.returncode == 0, done.stderr
+    mixed = onnx.load(tmp_path / "mixed.onnx")
+    onnx.checker.check_model(mixed, full_check=True)
+    kinds = {tensor.name: tensor.data_type for tensor in mixed.graph.initializer}
+    assert kinds["cw"] == kinds["gw"] == TensorProto.FLOAT16
+    inferred = onnx.shape_inference.infer_shapes(mixed, strict_mode=True)
+    types = {info.name: info.type.tensor_type.elem_type for info in inferred.graph.value_info}
+    products = {node.op_type: types[node.output[0]] for node in mixed.graph.node if node.op_type in ("Conv", "Exp")}
+    assert products == {"Conv": TensorProto.FLOAT16, "Exp": TensorProto.FLOAT}
+    casts = [(node.input[0], node.attribute[0].i) for node in mixed.graph.node if node.op_type == "Cast"]
+    assert len(casts) == len(set(casts)) and done.stdout.startswith(f"mixed.onnx: {len(casts)} Cast; ")
+    for here, expected in zip(run_onnx(tmp_path / "mixed.onnx"), run_onnx(tmp_path / "net.onnx")):
+        assert here.dtype == np.float32
+        np.testing.assert_allclose(here, expected, rtol=0.02, atol=0.02)
+        assert (here != expected).any(), "it computes in f32"
+    again = graft("convert", "mixed.onnx", "--precision", "fp16", "-o", "twice.onnx")
+    assert again.stdout.startswith("twice.onnx: 0 Cast; "), again.stderr
+
+
+def test_lists_for_an_onnx_model(graft, tmp_path):
+    onnx.save(onnx_network(), tmp_path / "net.onnx")
+    (tmp_path / "lists.json").write_text('{"excluded_sym_names": ["conv"], "fp32_ops": ["Gemm"]}')
+    words = ("convert", "net.onnx", "--precision", "fp16", "-o", "mixed.onnx", "--lists", "lists.json")
+    assert graft(*words).stdout.startswith("mixed.onnx: 0 Cast; 0 of"), graft(*words).stderr
+    (tmp_path / "lists.json").write_text('{"fp32_ops": ["Gem"]}')
+    assert "did you mean 'Gemm'" in graft(*words).stderr
+    assert "fp16 only so far" in graft("convert", "net.onnx", "--precision", "bf16", "-o", "mixed.onnx").stderr

@@ -2,6 +2,7 @@
 // graft convert: a model as a model of mixed precision, in the format that it came in.
 #include <CLI/CLI.hpp>
 
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -13,9 +14,12 @@
 #include "commands.h"
 #include "console.h"
 #include "export/mxnet/mixed_precision.h"
+#include "export/onnx/model_file.h"
 #include "json_output.h"
 #include "model_options.h"
+#include "onnx_output.h"
 #include "output.h"
+#include "passes/precision_lists.h"
 
 namespace graft {
 namespace {
@@ -26,12 +30,16 @@ constexpr std::string_view kParamsEnding = "-0000.params";
 struct ConvertCommand {
   std::string model, params, precision, lists, out;
   bool cast_parameters_later = false;
+  OnnxOutput onnx;
   JsonOutput json;
 
   int run() const;
+  int convert_onnx() const;
+  int convert_symbol() const;
   amp::Request request() const;
   std::string prefix() const;
-  void report(const mxnet::MixedSymbol& mixed, const std::string& symbol_path, const std::string& params_path) const;
+  void write_report(const std::string& file, const std::string& params_path, const std::string& inserted, int casts,
+                    int multicasts, const std::map<std::string, DType>& parameters) const;
 };
 
 amp::Request ConvertCommand::request() const {
@@ -49,26 +57,41 @@ std::string ConvertCommand::prefix() const {
   return out;
 }
 
-void ConvertCommand::report(const mxnet::MixedSymbol& mixed, const std::string& symbol_path,
-                            const std::string& params_path) const {
+void ConvertCommand::write_report(const std::string& file, const std::string& params_path, const std::string& inserted,
+                                  int casts, int multicasts, const std::map<std::string, DType>& parameters) const {
   const DType low = amp::low_type_of(precision, "--precision");
   size_t converted = 0;
-  for (const auto& [name, type] : mixed.parameter_types) converted += type == low ? 1 : 0;
+  for (const auto& [name, type] : parameters) converted += type == low ? 1 : 0;
   if (json.leaves_text()) {
-    print_to(stdout, "{}: {} amp_cast, {} amp_multicast; {} of {} parameters are {}\n", symbol_path, mixed.casts,
-             mixed.multicasts, converted, mixed.parameter_types.size(), mxnet::type_name(low));
+    print_to(stdout, "{}: {}; {} of {} parameters are {}\n", file, inserted, converted, parameters.size(),
+             mxnet::type_name(low));
   }
   nlohmann::json types = nlohmann::json::object();
-  for (const auto& [name, type] : mixed.parameter_types) types[name] = mxnet::type_name(type);
-  json.write({{"file", symbol_path},
+  for (const auto& [name, type] : parameters) types[name] = mxnet::type_name(type);
+  json.write({{"file", file},
               {"params", params_path},
-              {"amp_cast", mixed.casts},
-              {"amp_multicast", mixed.multicasts},
+              {"casts", casts},
+              {"multicasts", multicasts},
               {"parameters", types}});
 }
 
-int ConvertCommand::run() const {
-  if (model.ends_with(".onnx")) throw UsageError("only symbols of MXNet are converted so far (NET-symbol.json)");
+int ConvertCommand::convert_onnx() const {
+  if (!params.empty()) throw UsageError("--params is for symbols of MXNet; an ONNX file names its weights itself");
+  OnnxOutput::check(out, {model, lists});
+  check_output("--json", json.path(), {model, lists});
+  json.check_apart("--output", out);
+  const amp::Request asked = request();
+  const ModelFile whole = ModelFile::open(model);
+  check_output_unread("--output", out);
+  MixedReport report;
+  whole.mixed(asked, passes::default_lists(), report).save(out, onnx.weights());
+  write_report(out, "", fmt::format("{} Cast", report.casts), report.casts, 0, report.parameters);
+  return 0;
+}
+
+int ConvertCommand::run() const { return model.ends_with(".json") ? convert_symbol() : convert_onnx(); }
+
+int ConvertCommand::convert_symbol() const {
   const std::string symbol_path = prefix() + std::string(kSymbolEnding);
   const std::string params_path = params.empty() ? "" : prefix() + std::string(kParamsEnding);
   for (const std::string& path : {symbol_path, params_path}) check_output("--output", path, {model, params, lists});
@@ -88,7 +111,8 @@ int ConvertCommand::run() const {
     mxnet::write_params(*file, params_path);
   }
   write_file(symbol_path, mxnet::symbol_text(mixed.symbol));
-  report(mixed, symbol_path, params_path);
+  const std::string inserted = fmt::format("{} amp_cast, {} amp_multicast", mixed.casts, mixed.multicasts);
+  write_report(symbol_path, params_path, inserted, mixed.casts, mixed.multicasts, mixed.parameter_types);
   return 0;
 }
 
@@ -97,22 +121,27 @@ int ConvertCommand::run() const {
 void add_convert(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("convert", "make a model one of mixed precision, for the framework it came from");
   const auto command = std::make_shared<ConvertCommand>();
-  sub->add_option("MODEL", command->model, "a symbol of MXNet: NET-symbol.json")->required()->type_name("FILE");
+  sub->add_option("MODEL", command->model, "an ONNX file, or a symbol of MXNet: NET-symbol.json")
+      ->required()->type_name("FILE");
   sub->add_option("--params", command->params,
-                  "its parameters: NET-0000.params; without them only the symbol is converted")->type_name("FILE");
-  sub->add_option("--precision", command->precision, "the type beside f32: fp16 or bf16")
+                  "a symbol's parameters: NET-0000.params; without them only the symbol is converted")
+      ->type_name("FILE");
+  sub->add_option("--precision", command->precision, "the type beside f32: fp16, or for symbols also bf16")
       ->required()->check(CLI::IsMember({"fp16", "bf16"}))->type_name("TYPE");
   sub->add_option("--lists", command->lists,
                   "which operators are of which type, as JSON: the keyword arguments of graft.amp.convert_model")
       ->type_name("FILE");
   sub->add_flag("--cast-parameters-later", command->cast_parameters_later,
                 "parameters stay f32 and are cast at every run (cast_optional_params=False)");
-  sub->add_option("-o,--output", command->out, "writes PREFIX-symbol.json and PREFIX-0000.params")
-      ->required()->type_name("PREFIX");
+  sub->add_option("-o,--output", command->out,
+                  "the ONNX file to write, or a prefix for PREFIX-symbol.json and PREFIX-0000.params")
+      ->required()->type_name("FILE.onnx|PREFIX");
+  command->onnx.add_weights_option(*sub);
   command->json.add_to(*sub);
   sub->footer(R"(
 Inputs and outputs keep their types. docs/AMP.md says which operators become what.
 Examples:
+  graft convert model.onnx --precision fp16 -o mixed.onnx
   graft convert net-symbol.json --params net-0000.params --precision fp16 -o mixed
   graft convert net-symbol.json --params net-0000.params --precision bf16 --lists lists.json -o mixed)");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });

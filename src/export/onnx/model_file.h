@@ -12,6 +12,11 @@
 #include "base/tensor_data.h"
 #include "export/onnx/export.h"
 
+namespace graft::amp {
+struct DefaultLists;
+struct Request;
+}  // namespace graft::amp
+
 namespace graft {
 
 /// A node of the model's own graph.
@@ -42,6 +47,12 @@ struct ModelInput {
   std::string name;
   DType type = DType::kUndefined;
   std::optional<std::vector<std::string>> shape;
+};
+
+/// What a conversion to mixed precision did.
+struct MixedReport {
+  int casts = 0;                            ///< that were inserted
+  std::map<std::string, DType> parameters;  ///< weights and constants that were f32, and their types now
 };
 
 /// A model and its weights. Copies share both; a change makes another model.
@@ -80,6 +91,11 @@ class ModelFile {
   ModelFile with_weight(const std::string& name, TensorData tensor) const;
   /// The model with a size of its inputs replaced wherever it stands: the text of a name, or a number.
   ModelFile with_size(const std::string& size, int64_t value) const;
+
+  /// The model with casts, so that part of it computes in f16 (amp/mixed_precision.h decides where), by default lists
+  /// of ONNX's operators. Inputs, outputs and what bodies read keep their types. Throws unsupported where types are not
+  /// known and for bf16, invalid_argument for a request that does not fit the model.
+  ModelFile mixed(const amp::Request& request, const amp::DefaultLists& lists, MixedReport& report) const;
 
   void save(const std::string& path, const OnnxWeights& weights = {}) const;
 

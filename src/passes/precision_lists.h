@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of lower_precision as default lists for models that stay ONNX models.
+#pragma once
+
+#include "amp/rules.h"
+
+namespace graft::passes {
+
+/// The list of operators by precision; an operator that it lacks is f32.
+amp::DefaultLists default_lists();
+
+}  // namespace graft::passes
