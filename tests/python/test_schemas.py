@@ -52,3 +52,12 @@ def test_what_is_said_of_a_model(model):
     answer = json.loads(_graft.check(None, model.SerializeToString(), [("tune", "off")], None))
     assert bool(answer["obstacles"]) == (not answer["steps"])
     fits("graft_check", answer)
+
+
+def test_what_is_said_of_a_converted_symbol():
+    symbol = {"nodes": [{"op": "null", "name": "w", "inputs": []},
+                        {"op": "FullyConnected", "name": "fc", "inputs": [[0, 0, 0], [0, 0, 0]]}],
+              "arg_nodes": [0], "heads": [[1, 0, 0]]}
+    report = json.loads(_graft.convert_symbol(json.dumps(symbol), "{}", None)[1])
+    assert report["parameters"] == {"w": "float16"}
+    fits("graft_convert_symbol", report)
