@@ -68,6 +68,19 @@ int64_t Conversion::integer_of(const Argument& argument, std::string_view name) 
   refuse(fmt::format("its argument '{}' is no integer", name));
 }
 
+std::vector<int64_t> Conversion::integers_of(int foreign_value, std::string_view name) const {
+  const ValueId value = converted_[foreign_value];
+  const auto content = value == kNoValue ? std::nullopt : known_content(graph_.value(value));
+  std::vector<int64_t> elements;
+  for (const Size& size : content.value_or(std::vector<Size>{})) {
+    if (size.is_constant()) elements.push_back(size.constant());
+  }
+  if (!content || elements.size() < content->size()) {
+    refuse(fmt::format("its argument '{}' is known only while running", name));
+  }
+  return elements;
+}
+
 int64_t Conversion::integer(std::string_view name) const { return integer_of(argument(name), name); }
 
 double Conversion::real(std::string_view name) const {
@@ -98,6 +111,8 @@ std::vector<int64_t> Conversion::integers(std::string_view name, size_t count) c
     for (const Argument& each : *list) elements.push_back(integer_of(each, name));
   } else if (const auto* tensor = std::get_if<TensorData>(&given.is)) {
     for (int64_t i = 0; i < tensor->element_count(); ++i) elements.push_back(tensor->read_integer(i));
+  } else if (const auto* reference = std::get_if<Reference>(&given.is)) {
+    elements = integers_of(reference->value, name);
   } else {
     elements.push_back(integer_of(given, name));
   }
@@ -176,6 +191,10 @@ ValueId Conversion::cast(ValueId value, DType type) {
   return add("Cast", {value}, {{"to", int64_t{onnx_code(type)}}});
 }
 
+void Conversion::describe(size_t result, DType type, std::optional<Shape> shape) {
+  descriptions_.insert_or_assign(result, Description{type, std::move(shape)});
+}
+
 void Converters::add(const Row& row) {
   Signature signature = Signature::parse(row.signature);
   std::string op = signature.op;
@@ -224,7 +243,14 @@ class Converting {
   void take_input(int value) {
     const ForeignValue& given = foreign_.values[value];
     if (result_.values[value] != kNoValue) return;
-    const ValueId made = result_.graph.add_value(given.name, given.type, given.shape);
+    const auto described = described_.find(value);
+    DType type = given.type;
+    std::optional<Shape> shape = given.shape;
+    if (described != described_.end()) {
+      if (described->second.type != DType::kUndefined) type = described->second.type;
+      if (described->second.shape) shape = described->second.shape;
+    }
+    const ValueId made = result_.graph.add_value(given.name, type, std::move(shape));
     result_.values[value] = made;
     result_.graph.inputs.push_back(made);
   }
@@ -266,24 +292,26 @@ class Converting {
   /// Runs a row; gives its refusal.
   std::string build(const ForeignNode& node, const Converters::Entry& entry) {
     Attempt attempt(result_.graph);
+    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values);
     try {
-      Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values);
       entry.build(conversion);
       const std::vector<ValueId>& results = conversion.results();
-      GRAFT_CHECK(results.size() <= node.outputs.size() || node.outputs.empty(),
-                  fmt::format("the row of {} gives {} results", node.op, results.size()));
       for (size_t i = 0; i < results.size() && i < node.outputs.size(); ++i) {
         result_.values[node.outputs[i]] = results[i];
       }
       return "";
     } catch (const Refusal& refusal) {
       attempt.undo();
+      for (const auto& [result, description] : conversion.descriptions()) {
+        if (result < node.outputs.size()) described_.insert_or_assign(node.outputs[result], description);
+      }
       return refusal.reason;
     }
   }
 
   const ForeignGraph& foreign_;
   const Converters& converters_;
+  std::map<int, Conversion::Description> described_;  // by foreign value: what rows told that then refused
   Converted result_;
 };
 

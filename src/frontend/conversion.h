@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,7 +51,7 @@ class Conversion {
   bool flag(std::string_view name) const;
   std::string text(std::string_view name) const;
   DType type(std::string_view name) const;
-  /// A list of integers; one integer stands for `count` of them.
+  /// A list of integers, or a value whose contents are known; one integer stands for `count` of them.
   std::vector<int64_t> integers(std::string_view name, size_t count = 0) const;
   /// A one-dimensional i64 tensor of a list whose elements may be values.
   ValueId shape_tensor(std::string_view name);
@@ -72,16 +73,27 @@ class Conversion {
                                    std::string_view domain = "");
   ValueId cast(ValueId value, DType type);
 
-  /// States the results, in the operator's order; those beyond are left out.
+  /// States the results, in the operator's order. A row may leave the last ones out, and give more than the graph
+  /// names.
   void give(ValueId result) { results_ = {result}; }
   void give(std::vector<ValueId> results) { results_ = std::move(results); }
   const std::vector<ValueId>& results() const { return results_; }
+  /// For rows that then refuse: what is known of a result that the framework computes, so that what follows can be
+  /// converted. Its type and sizes are those of a value.
+  void describe(size_t result, ValueId like) { describe(result, type_of(like), graph_.value(like).shape); }
+  void describe(size_t result, DType type, std::optional<Shape> shape);
+  struct Description {
+    DType type = DType::kUndefined;
+    std::optional<Shape> shape = {};
+  };
+  const std::map<size_t, Description>& descriptions() const { return descriptions_; }
 
   [[noreturn]] void refuse(const std::string& reason) const { throw Refusal{reason}; }
 
  private:
   ValueId value_of(const Argument& argument, std::string_view name);
   int64_t integer_of(const Argument& argument, std::string_view name) const;
+  std::vector<int64_t> integers_of(int foreign_value, std::string_view name) const;
 
   const ForeignGraph& foreign_;
   const ForeignNode& node_;
@@ -89,6 +101,7 @@ class Conversion {
   Graph& graph_;
   std::vector<ValueId>& converted_;
   std::vector<ValueId> results_;
+  std::map<size_t, Description> descriptions_;
 };
 
 /// How one operator of a framework is converted.

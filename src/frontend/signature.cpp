@@ -93,6 +93,7 @@ Signature Signature::parse(std::string_view text) {
     }
     const size_t blank = part.rfind(' ');
     parameter.name = std::string(blank == std::string_view::npos ? part : part.substr(blank + 1));
+    if (blank != std::string_view::npos) parameter.type = std::string(trimmed(part.substr(0, blank)));
     signature.parameters.push_back(std::move(parameter));
   }
   return signature;

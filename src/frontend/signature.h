@@ -13,12 +13,13 @@ namespace graft::frontend {
 /// One argument of a signature.
 struct Parameter {
   std::string name;
+  std::string type = {};  ///< as it is written, `Tensor?`, `int[2]`; a front end may read more out of it
   bool has_default = false;
   Argument default_value = {};
 };
 
-/// `aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`: types, sizes of lists, `*` and what
-/// follows `->` are read over, so that a framework's own schema can be pasted.
+/// `aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`: types are kept as
+/// they are; `*` and what follows `->` are read over, so that a framework's own schema can be pasted.
 struct Signature {
   std::string op;
   std::vector<Parameter> parameters;
