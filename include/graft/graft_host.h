@@ -95,7 +95,7 @@ typedef struct graft_host_node {
                              control flow); NULL: the converters decide */
 } graft_host_node;
 
-/* `frontend`: whose operators these are: `aten`, `mxnet`. */
+/* `frontend`: whose operators these are: `aten`, `mxnet`, `tensorflow`. */
 GRAFT_API graft_status graft_host_graph_create(const char* frontend, graft_host_graph** graph, graft_error* error);
 GRAFT_API void graft_host_graph_destroy(graft_host_graph* graph); /* NULL is allowed */
 /* Adds a value; sets `index`. */
@@ -153,6 +153,28 @@ GRAFT_API graft_status graft_host_partition_compile(const graft_host_partition* 
                                                     const graft_option* options, size_t option_count,
                                                     graft_progress_function progress, void* context,
                                                     graft_engine** engine, graft_error* error);
+
+/* ---- Model files with engines in them, without the framework ---- */
+
+typedef struct graft_embedding graft_embedding;
+
+/* Rewrites a model so that engines stand for the parts that they can run; the model's bytes are never changed.
+ * `format`: `tensorflow`, a GraphDef: engines are nodes of the operator GraftEngine, which libgraft_tensorflow.so adds
+ *   to TensorFlow. All other nodes stay as their bytes are, but for what they are given.
+ * `outputs`: what the model is asked for, by node or tensor. Options are those of graft_host_partition_create and of
+ *   graft_compile (`shape` is that of an input of the graph, `dim` the range of an open size: `x_0` is axis 0 of x),
+ *   usual x_0=8, what engines are made for where that size has no range, and strict true: a part whose engine cannot be
+ *   built is an error; without it that part stays, which is counted. */
+GRAFT_API graft_status graft_embed(const char* format, const void* bytes, size_t byte_count,
+                                   const char* const* outputs, size_t output_count, const graft_option* options,
+                                   size_t option_count, graft_progress_function progress, void* context,
+                                   graft_embedding** embedding, graft_error* error);
+GRAFT_API void graft_embedding_destroy(graft_embedding* embedding); /* NULL is allowed */
+/* The rewritten model; its bytes live as long as the embedding. */
+GRAFT_API const void* graft_embedding_bytes(const graft_embedding* embedding, size_t* byte_count);
+GRAFT_API size_t graft_embedding_engine_count(const graft_embedding* embedding);
+/* As graft_host_partition_report, and which engines could not be built. */
+GRAFT_API const char* graft_embedding_report(const graft_embedding* embedding);
 
 /* ---- What runs in the framework although it was meant to be an engine ---- */
 

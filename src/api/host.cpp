@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "api/handles.h"
+#include "driver/embed.h"
 #include "driver/fallbacks.h"
 #include "driver/host_graph.h"
 #include "driver/load.h"
@@ -26,6 +27,10 @@ struct graft_host_partition {
   graft::HostPartition partition;
   std::string report;
   std::vector<graft_host_segment> segments;
+};
+
+struct graft_embedding {
+  graft::Embedded embedded;
 };
 
 namespace graft::api_detail {
@@ -281,6 +286,42 @@ graft_status graft_host_partition_compile(const graft_host_partition* partition,
     *engine = new graft_engine(std::move(compiled.plan), std::move(loaded));
   });
 }
+
+graft_status graft_embed(const char* format, const void* bytes, size_t byte_count, const char* const* outputs,
+                         size_t output_count, const graft_option* options, size_t option_count,
+                         graft_progress_function progress, void* context, graft_embedding** embedding,
+                         graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(format && (bytes || !byte_count) && (outputs || !output_count) && (options || !option_count) &&
+                         embedding,
+                     kInvalidArgument, "an argument is NULL", "graft_embed");
+    bool stopped = false;
+    EmbedChoices choices;
+    choices.compile = make_options(nullptr, 0, progress, context, stopped);
+    for (size_t i = 0; i < option_count; ++i) {
+      GRAFT_USER_CHECK(options[i].key && options[i].value, kInvalidArgument, fmt::format("number {} has a NULL", i),
+                       "options");
+      set_choice(choices, {options[i].key, options[i].value});
+    }
+    std::vector<std::string> names;
+    for (size_t i = 0; i < output_count; ++i) names.emplace_back(outputs[i] ? outputs[i] : "");
+    auto made = std::make_unique<graft_embedding>();
+    const std::shared_ptr<const void> callers(bytes, [](const void*) {});
+    made->embedded = embed(format, {static_cast<const std::byte*>(bytes), byte_count}, callers, names, choices);
+    *embedding = made.release();
+  });
+}
+
+void graft_embedding_destroy(graft_embedding* embedding) { delete embedding; }
+
+const void* graft_embedding_bytes(const graft_embedding* embedding, size_t* byte_count) {
+  if (byte_count) *byte_count = embedding->embedded.bytes.size();
+  return embedding->embedded.bytes.data();
+}
+
+size_t graft_embedding_engine_count(const graft_embedding* embedding) { return embedding->embedded.engines; }
+
+const char* graft_embedding_report(const graft_embedding* embedding) { return embedding->embedded.report.c_str(); }
 
 void graft_host_count_fallback(const char* what, const char* reason) {
   guarded(nullptr, [&] { count_fallback(what ? what : "a part", reason ? reason : "no reason was given"); });

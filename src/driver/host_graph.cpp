@@ -11,6 +11,7 @@
 #include "driver/shape_choices.h"
 #include "import/aten/rows.h"
 #include "import/mxnet/rows.h"
+#include "import/tensorflow/rows.h"
 
 namespace graft {
 namespace {
@@ -141,7 +142,8 @@ const frontend::Converters& find_converters(std::string_view frontend) {
     std::string_view name;
     const frontend::Converters& (*converters)();
   };
-  static constexpr FrontEnd kFrontEnds[] = {{"aten", aten::converters}, {"mxnet", mxnet::converters}};
+  static constexpr FrontEnd kFrontEnds[] = {{"aten", aten::converters}, {"mxnet", mxnet::converters},
+                                           {"tensorflow", tensorflow::converters}};
   std::vector<std::string_view> names;
   for (const FrontEnd& each : kFrontEnds) {
     if (each.name == frontend) return each.converters();

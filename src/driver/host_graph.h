@@ -23,7 +23,7 @@ struct HostGraph {
   const frontend::Converters* converters = nullptr;
 };
 
-/// The rows of a front end (`aten`, `mxnet`). Throws invalid_argument naming those that there are.
+/// The rows of a front end (`aten`, `mxnet`, `tensorflow`). Throws invalid_argument naming those that there are.
 const frontend::Converters& find_converters(std::string_view frontend);
 
 /// What a caller may choose; see graft_host_partition_create.

@@ -24,6 +24,7 @@ void add_extract(CLI::App& app, Action& action);
 void add_reduce(CLI::App& app, Action& action);
 void add_plugin(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
+void add_embed(CLI::App& app, Action& action);
 void add_opt(CLI::App& app, Action& action);
 void add_ops(CLI::App& app, Action& action);
 void add_env(CLI::App& app, Action& action);

@@ -79,7 +79,7 @@ int main(int count, char** words) {
   app.get_formatter()->column_width(34);
   Action action;
   for (const auto add : {add_compile, add_run, add_bench, add_check, add_inspect, add_compare, add_extract, add_reduce,
-                         add_plugin, add_convert, add_opt, add_ops, add_env, add_cache, add_help}) {
+                         add_plugin, add_convert, add_embed, add_opt, add_ops, add_env, add_cache, add_help}) {
     add(app, action);
   }
   try {

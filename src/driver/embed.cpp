@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/embed.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "driver/fallbacks.h"
+#include "driver/shape_choices.h"
+#include "export/tensorflow/replace_segments.h"
+#include "graph/symbols.h"
+#include "import/tensorflow/read_graph.h"
+#include "import/tensorflow/rows.h"
+
+namespace graft {
+namespace {
+
+bool is_partition_choice(std::string_view key) {
+  for (const std::string_view each : {"minimum-size", "most-segments", "join", "exclude-op", "exclude", "only"}) {
+    if (key == each) return true;
+  }
+  return false;
+}
+
+/// The bytes of a plan, or nothing where the engine cannot be built and the caller takes that.
+std::string build_plan(const HostPartition& partition, size_t segment, const EmbedChoices& choices, Embedded& made) {
+  CompileOptions options = choices.compile;
+  options.shapes.clear(), options.dims.clear();
+  try {
+    const Compiled compiled = compile_from(segment_graph(partition, segment, options), Stage::kImport, options);
+    const std::vector<std::byte> file = print_plan(to_file(compiled.plan));
+    return {reinterpret_cast<const char*>(file.data()), file.size()};
+  } catch (const Error& error) {
+    const bool callers = error.kind() == ErrorKind::kInvalidArgument || error.kind() == ErrorKind::kCancelled;
+    if (choices.strict || callers) throw;
+    made.report += fmt::format("segment {} stays: its engine cannot be built: {}\n", segment, error.what());
+    count_fallback(fmt::format("segment {}", segment), error.what());
+    return "";
+  }
+}
+
+/// Nodes that the rewritten graph cannot give up: an output other than the first of a node keeps the node.
+void keep_outputs(HostGraph& host) {
+  for (frontend::ForeignNode& node : host.foreign.nodes) {
+    for (size_t i = 1; i < node.outputs.size(); ++i) {
+      for (const int output : host.foreign.outputs) {
+        if (output == node.outputs[i]) node.kept = "the graph gives a result of it that is not its first";
+      }
+    }
+  }
+}
+
+/// `x_0=8`
+void set_usual(EmbedChoices& choices, OptionText choice) {
+  const size_t equals = choice.value.rfind('=');
+  int64_t size = 0;
+  const char* end = choice.value.data() + choice.value.size();
+  const auto [stop, fault] = std::from_chars(choice.value.data() + std::min(equals, choice.value.size() - 1) + 1, end,
+                                             size);
+  GRAFT_USER_CHECK(equals != 0 && equals != choice.value.npos && fault == std::errc() && stop == end && size >= 1,
+                   kInvalidArgument, fmt::format("'{}' is not NAME=SIZE", choice.value), "usual");
+  choices.usual[std::string(choice.value.substr(0, equals))] = size;
+}
+
+/// By symbols: an open size `image:0_0` is called `image_0_0` in a graph.
+std::map<std::string, Graph::Range, std::less<>> ranges_of(const EmbedChoices& choices) {
+  std::map<std::string, Graph::Range, std::less<>> ranges;
+  for (const auto& [name, size] : choices.usual) ranges[dimension_symbol(name)] = {.min = 1, .opt = size, .max = 0};
+  for (const auto& [name, range] : choices.compile.dims) ranges[dimension_symbol(name)] = range;
+  return ranges;
+}
+
+void check_ranges(const HostGraph& host) {
+  std::set<std::string, std::less<>> symbols;
+  for (const int input : host.foreign.inputs) {
+    for (const Size& size : host.foreign.values[static_cast<size_t>(input)].shape.value_or(Shape{})) {
+      size.collect_symbols(symbols);
+    }
+  }
+  for (const auto& [symbol, range] : host.ranges) {
+    GRAFT_USER_CHECK(symbols.contains(symbol), kInvalidArgument,
+                     fmt::format("no input of the graph has an open size '{}'", symbol), "dim");
+  }
+}
+
+Embedded embed_tensorflow(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                          const std::vector<std::string>& outputs, const EmbedChoices& choices) {
+  const tensorflow::GraphFile file(bytes, std::move(owner));
+  HostGraph host{.foreign = {}, .counts = {}, .replicable = {}, .ranges = ranges_of(choices),
+                 .converters = &tensorflow::converters()};
+  tensorflow::ReadGraph read = tensorflow::read_graph(file, outputs, choices.compile.shapes, *host.converters);
+  host.foreign = std::move(read.foreign);
+  host.foreign.name = "graph";
+  host.counts = std::move(read.counts);
+  host.replicable.assign(host.counts.size(), false);
+  keep_outputs(host);
+  check_ranges(host);
+  const HostPartition partition = partition_host_graph(host, choices.partition);
+  Embedded made{.report = report(partition)};
+  std::vector<tensorflow::EngineNode> engines;
+  const auto tensor = [&](int index) {
+    const frontend::ForeignValue& value = partition.foreign.values[static_cast<size_t>(index)];
+    return tensorflow::EngineTensor{.name = value.name, .type = value.type, .shape = value.shape};
+  };
+  for (size_t s = 0; s < partition.result.segments.size(); ++s) {
+    const partition::Segment& segment = partition.result.segments[s];
+    tensorflow::EngineNode engine{.nodes = {}, .inputs = {}, .outputs = {},
+                                  .plan = build_plan(partition, s, choices, made), .device = choices.compile.device};
+    if (engine.plan.empty()) continue;
+    for (const int node : segment.nodes) engine.nodes.push_back(read.file_nodes[static_cast<size_t>(node)]);
+    for (const int input : segment.inputs) engine.inputs.push_back(tensor(input));
+    for (const int output : segment.outputs) engine.outputs.push_back(tensor(output));
+    engines.push_back(std::move(engine));
+  }
+  made.engines = engines.size();
+  made.bytes = tensorflow::replace_segments(file, engines, outputs, read.constant);
+  return made;
+}
+
+}  // namespace
+
+void set_choice(EmbedChoices& choices, OptionText choice) {
+  if (is_partition_choice(choice.key)) return set_choice(choices.partition, choice);
+  if (choice.key == "usual") return set_usual(choices, choice);
+  if (choice.key != "strict") return set_option(choices.compile, choice);
+  GRAFT_USER_CHECK(choice.value == "true" || choice.value == "false", kInvalidArgument,
+                   fmt::format("'{}' is neither true nor false", choice.value), "strict");
+  choices.strict = choice.value == "true";
+}
+
+Embedded embed(std::string_view format, std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+               const std::vector<std::string>& outputs, const EmbedChoices& choices) {
+  GRAFT_USER_CHECK(format == "tensorflow", kInvalidArgument, fmt::format("'{}' is none of: tensorflow", format),
+                   "format");
+  const CompileOptions& compile = choices.compile;
+  GRAFT_USER_CHECK(compile.min_shapes.empty() && compile.opt_shapes.empty() && compile.max_shapes.empty(),
+                   kInvalidArgument, "ranges of sizes are stated by `dim`", "options");
+  return embed_tensorflow(bytes, std::move(owner), outputs, choices);
+}
+
+}  // namespace graft

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/tensorflow/replace_segments.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "import/tensorflow/element_types.h"
+#include "import/tensorflow/graph.pb.h"
+
+namespace graft::tensorflow {
+namespace {
+
+using graft_tensorflow::AttrEntry;
+using graft_tensorflow::AttrValue;
+using graft_tensorflow::NodeDef;
+
+constexpr int kNode = 1;                     // fields of GraphDef
+constexpr int kInput = 3, kAttribute = 5;    // fields of NodeDef
+constexpr const char* kPlacement = "_class";  // beside which nodes a node has to be placed
+
+AttrValue& attribute(NodeDef& node, const std::string& key) {
+  AttrEntry& entry = *node.add_attr();
+  entry.set_key(key);
+  return *entry.mutable_value();
+}
+
+void add_text(NodeDef& node, const std::string& key, std::string text) {
+  attribute(node, key).set_s(std::move(text));
+}
+
+void add_types(NodeDef& node, const std::string& key, const std::vector<EngineTensor>& tensors) {
+  auto& list = *attribute(node, key).mutable_list();
+  for (const EngineTensor& tensor : tensors) {
+    const int number = number_of(tensor.type);
+    GRAFT_CHECK(number != 0, fmt::format("'{}' has a type that TensorFlow has not", tensor.name));
+    list.add_type(number);
+  }
+}
+
+void add_shapes(NodeDef& node, const std::string& key, const std::vector<EngineTensor>& tensors) {
+  auto& list = *attribute(node, key).mutable_list();
+  for (const EngineTensor& tensor : tensors) {
+    auto& shape = *list.add_shape();
+    if (!tensor.shape) shape.set_unknown_rank(true);
+    for (const Size& size : tensor.shape.value_or(Shape{})) shape.add_dim()->set_size(size.as_constant().value_or(-1));
+  }
+}
+
+/// The scope that all names lie in: the longest common part up to a slash.
+std::string common_scope(const GraphFile& file, const std::vector<int>& nodes) {
+  std::string scope = file.nodes()[static_cast<size_t>(nodes[0])].name;
+  for (const int n : nodes) {
+    const std::string& name = file.nodes()[static_cast<size_t>(n)].name;
+    const auto ends = std::mismatch(scope.begin(), scope.end(), name.begin(), name.end());
+    scope.erase(ends.first, scope.end());
+  }
+  const size_t slash = scope.rfind('/');
+  return slash == std::string::npos ? "" : scope.substr(0, slash + 1);
+}
+
+/// The work of one call of replace_segments().
+class Replacement {
+ public:
+  Replacement(const GraphFile& file, const std::vector<EngineNode>& engines, const std::vector<std::string>& outputs,
+              const std::vector<bool>& constant)
+      : file_(file), engines_(engines), constant_(constant), names_(engine_names(file, engines)),
+        engine_of_(file.nodes().size(), -1) {
+    for (size_t e = 0; e < engines.size(); ++e) {
+      for (const int n : engines[e].nodes) engine_of_[static_cast<size_t>(n)] = static_cast<int>(e);
+      for (size_t i = 0; i < engines[e].outputs.size(); ++i) {
+        given_[engines[e].outputs[i].name] = spell(names_[e], static_cast<int>(i));
+      }
+    }
+    for (const std::string& output : outputs) outputs_.insert(parse_source(output, "outputs").node);
+    find_dead();
+  }
+
+  std::string run() {
+    std::string made;
+    std::vector<bool> written(engines_.size(), false);
+    for (const GraphFile::Field& field : file_.fields()) {
+      if (field.node < 0) {
+        append(made, field.bytes);
+        continue;
+      }
+      const auto n = static_cast<size_t>(field.node);
+      const int engine = engine_of_[n];
+      if (dead_[n]) continue;
+      if (engine < 0) {
+        write_kept(made, field);
+        continue;
+      }
+      if (!written[static_cast<size_t>(engine)]) write_engine(made, static_cast<size_t>(engine));
+      written[static_cast<size_t>(engine)] = true;
+      if (outputs_.contains(file_.nodes()[n].name)) write_output(made, file_.nodes()[n]);
+    }
+    return made;
+  }
+
+ private:
+  int index_of(const Source& source) const { return file_.find(source.node); }
+
+  /// Constants that only engines have taken.
+  void find_dead() {
+    const std::vector<FileNode>& nodes = file_.nodes();
+    std::vector<bool> taken(nodes.size(), false), live(nodes.size(), false);
+    std::vector<size_t> queue;
+    const auto keep = [&](size_t n) {
+      if (!live[n] && constant_[n]) queue.push_back(n);
+      live[n] = true;
+    };
+    for (const FileNode& node : nodes) {
+      for (const Source& source : node.inputs) taken[static_cast<size_t>(index_of(source))] = true;
+    }
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      if (outputs_.contains(nodes[n].name) || (constant_[n] && !taken[n])) keep(n);
+      if (constant_[n] || engine_of_[n] >= 0) continue;
+      for (const Source& source : nodes[n].inputs) keep(static_cast<size_t>(index_of(source)));
+    }
+    for (const EngineNode& engine : engines_) {
+      for (const EngineTensor& input : engine.inputs) {
+        keep(static_cast<size_t>(index_of(parse_source(input.name, "engine"))));
+      }
+    }
+    while (!queue.empty()) {
+      const size_t n = queue.back();
+      queue.pop_back();
+      for (const Source& source : nodes[n].inputs) keep(static_cast<size_t>(index_of(source)));
+    }
+    dead_.resize(nodes.size());
+    for (size_t n = 0; n < nodes.size(); ++n) dead_[n] = constant_[n] && !live[n];
+  }
+
+  bool is_gone(std::string_view name) const {
+    const int n = file_.find(name);
+    return n >= 0 && (dead_[static_cast<size_t>(n)] || engine_of_[static_cast<size_t>(n)] >= 0);
+  }
+
+  /// What stands for an input now.
+  std::string input_now(const Source& source) const {
+    const int engine = engine_of_[static_cast<size_t>(index_of(source))];
+    if (source.control) return "^" + (engine < 0 ? source.node : names_[static_cast<size_t>(engine)]);
+    const std::string tensor = spell(source.node, source.index);
+    const auto given = given_.find(tensor);
+    return given == given_.end() ? tensor : given->second;
+  }
+
+  /// A node as its bytes are, but for what has to change.
+  void write_kept(std::string& made, const GraphFile::Field& field) const {
+    const FileNode& node = file_.nodes()[static_cast<size_t>(field.node)];
+    std::string changed;
+    bool differs = false;
+    size_t input = 0;
+    for (const WireField& part : wire_fields(node.bytes).value_or(std::vector<WireField>{})) {
+      if (part.number == kInput && part.has_payload) {
+        const Source& source = node.inputs[input++];
+        if (engine_of_[static_cast<size_t>(index_of(source))] >= 0) {
+          append_field(changed, kInput, input_now(source));
+          differs = true;
+          continue;
+        }
+      }
+      if (part.number == kAttribute && part.has_payload && places_beside_gone(part)) {
+        differs = true;
+        continue;
+      }
+      append(changed, part.whole);
+    }
+    if (!differs) return append(made, field.bytes);
+    append_field(made, kNode, changed);
+  }
+
+  bool places_beside_gone(const WireField& part) const {
+    AttrEntry entry;
+    if (!entry.ParseFromArray(part.payload.data(), static_cast<int>(part.payload.size()))) return false;
+    if (entry.key() != kPlacement) return false;
+    const auto& beside = entry.value().list().s();
+    return std::any_of(beside.begin(), beside.end(), [&](const std::string& each) {
+      return each.starts_with("loc:@") && is_gone(std::string_view(each).substr(5));
+    });
+  }
+
+  void write_engine(std::string& made, size_t number) const {
+    const EngineNode& engine = engines_[number];
+    NodeDef node;
+    node.set_name(names_[number]);
+    node.set_op("GraftEngine");
+    for (const EngineTensor& input : engine.inputs) node.add_input(input_now(parse_source(input.name, "engine")));
+    for (const std::string& before : controls_of(number)) node.add_input(before);
+    node.set_device(device_of(engine));
+    add_types(node, "InT", engine.inputs);
+    add_types(node, "OutT", engine.outputs);
+    add_shapes(node, "output_shapes", engine.outputs);
+    add_text(node, "device", engine.device);
+    add_text(node, "contents", contents_of(engine));
+    add_text(node, "plan", engine.plan);
+    auto& names = *attribute(node, "nodes").mutable_list();
+    for (const int n : engine.nodes) names.add_s(file_.nodes()[static_cast<size_t>(n)].name);
+    append_field(made, kNode, node.SerializeAsString());
+  }
+
+  /// What has to run before any of an engine's nodes, each once.
+  std::vector<std::string> controls_of(size_t number) const {
+    std::set<std::string> controls;
+    for (const int n : engines_[number].nodes) {
+      for (const Source& source : file_.nodes()[static_cast<size_t>(n)].inputs) {
+        const auto before = static_cast<size_t>(index_of(source));
+        const bool inside = engine_of_[before] == static_cast<int>(number);
+        if (source.control && !inside && !constant_[before]) controls.insert(input_now(source));
+      }
+    }
+    return {controls.begin(), controls.end()};
+  }
+
+  /// `Conv2D, Relu 2`
+  std::string contents_of(const EngineNode& engine) const {
+    std::map<std::string, int> count;
+    for (const int n : engine.nodes) ++count[file_.nodes()[static_cast<size_t>(n)].op];
+    std::vector<std::string> words;
+    for (const auto& [op, times] : count) words.push_back(times == 1 ? op : fmt::format("{} {}", op, times));
+    return fmt::format("{}", fmt::join(words, ", "));
+  }
+
+  /// Where all its nodes were placed, or nothing.
+  std::string device_of(const EngineNode& engine) const {
+    const std::string& first = file_.nodes()[static_cast<size_t>(engine.nodes[0])].device;
+    const bool all = std::all_of(engine.nodes.begin(), engine.nodes.end(), [&](int n) {
+      return file_.nodes()[static_cast<size_t>(n)].device == first;
+    });
+    return all ? first : "";
+  }
+
+  /// An output of the graph under the name of the node that gave it.
+  void write_output(std::string& made, const FileNode& node) const {
+    const auto given = given_.find(node.name);
+    GRAFT_CHECK(given != given_.end(), fmt::format("no engine gives '{}'", node.name));
+    NodeDef identity;
+    identity.set_name(node.name);
+    identity.set_op("Identity");
+    identity.add_input(given->second);
+    identity.set_device(node.device);
+    for (const EngineNode& engine : engines_) {
+      for (const EngineTensor& output : engine.outputs) {
+        if (output.name == node.name) attribute(identity, "T").set_type(number_of(output.type));
+      }
+    }
+    append_field(made, kNode, identity.SerializeAsString());
+  }
+
+  const GraphFile& file_;
+  const std::vector<EngineNode>& engines_;
+  const std::vector<bool>& constant_;
+  std::vector<std::string> names_;                        // of engines
+  std::vector<int> engine_of_;                            // by node of the file
+  std::map<std::string, std::string, std::less<>> given_;  // tensor -> what gives it now
+  std::set<std::string, std::less<>> outputs_;            // nodes
+  std::vector<bool> dead_;                                // by node of the file
+};
+
+}  // namespace
+
+std::vector<std::string> engine_names(const GraphFile& file, const std::vector<EngineNode>& engines) {
+  std::vector<std::string> names;
+  int number = 0;
+  for (const EngineNode& engine : engines) {
+    const std::string scope = common_scope(file, engine.nodes);
+    std::string name;
+    do {
+      name = fmt::format("{}graft_engine_{}", scope, number++);
+    } while (file.find(name) >= 0);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::string replace_segments(const GraphFile& file, const std::vector<EngineNode>& engines,
+                             const std::vector<std::string>& outputs, const std::vector<bool>& constant) {
+  return Replacement(file, engines, outputs, constant).run();
+}
+
+}  // namespace graft::tensorflow

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines in a GraphDef: nodes of the operator GraftEngine in place of the nodes that they stand for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/size.h"
+#include "import/tensorflow/graph_file.h"
+
+namespace graft::tensorflow {
+
+/// What an engine takes or gives: a tensor of the graph (`conv`, `split:1`).
+struct EngineTensor {
+  std::string name;
+  DType type = DType::kUndefined;
+  std::optional<Shape> shape = {};
+};
+
+/// An engine, and the nodes of the file that it stands for.
+struct EngineNode {
+  std::vector<int> nodes;
+  std::vector<EngineTensor> inputs, outputs;
+  std::string plan;    ///< the bytes of its plan
+  std::string device;  ///< what runs it: cpu, cuda, cuda:1
+};
+
+/// The graph's bytes with engines in place of their nodes. Constants that nobody takes any more go, too. All other
+/// nodes stay as their bytes are, but for inputs that engines give now, and for placement beside nodes that have gone; so do
+/// functions, versions and what a newer TensorFlow has added. A node that gives an output of the graph keeps its name.
+/// `outputs`: of the graph, each the first result of its node. `constant`: by node of the file, see ReadGraph.
+std::string replace_segments(const GraphFile& file, const std::vector<EngineNode>& engines,
+                             const std::vector<std::string>& outputs, const std::vector<bool>& constant);
+
+/// Names of the engines, in order: `scope/graft_engine_0`, after the scope that holds all of an engine's nodes.
+std::vector<std::string> engine_names(const GraphFile& file, const std::vector<EngineNode>& engines);
+
+}  // namespace graft::tensorflow

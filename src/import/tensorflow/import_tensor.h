@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constants of a GraphDef as tensors.
+#pragma once
+
+#include "base/size.h"
+#include "base/tensor_data.h"
+#include "import/tensorflow/graph_file.h"
+
+namespace graft_tensorflow {
+class TensorShapeProto;
+}
+
+namespace graft::tensorflow {
+
+/// The tensor of a Const. Elements that the file holds as bytes stay there until somebody asks for them; nothing for
+/// types that Graft does not have. Throws invalid_model naming the node for a tensor that contradicts itself.
+TensorData import_constant(const GraphFile& file, const FileNode& node);
+
+/// A shape with symbols named after `name` for sizes that it leaves open; nothing for an unknown rank.
+std::optional<Shape> import_shape(const graft_tensorflow::TensorShapeProto& shape, std::string_view name);
+
+}  // namespace graft::tensorflow

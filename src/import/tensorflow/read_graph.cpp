@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "import/tensorflow/read_graph.h"
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/spelling.h"
+#include "graph/symbols.h"
+#include "import/tensorflow/element_types.h"
+#include "import/tensorflow/graph.pb.h"
+#include "import/tensorflow/import_tensor.h"
+#include "import/tensorflow/operand_facts.h"
+#include "import/tensorflow/read_attribute.h"
+
+namespace graft::tensorflow {
+namespace {
+
+using frontend::Argument;
+using frontend::Arguments;
+using frontend::ForeignNode;
+using frontend::ForeignValue;
+
+constexpr int kScalarPlaceholders = 24;  // before, the shape [] of a placeholder stood for an unknown one
+
+/// What only hands on what it is given.
+bool hands_on(std::string_view op) {
+  return op == "Identity" || op == "Snapshot" || op == "StopGradient" || op == "PreventGradient";
+}
+
+std::string in_node(const FileNode& node) { return fmt::format("node '{}'", node.name); }
+
+/// The work of one call of read_graph().
+class Reader {
+ public:
+  Reader(const GraphFile& file, const PlaceholderShapes& shapes, const frontend::Converters& converters)
+      : file_(file), shapes_(shapes), converters_(converters), values_(file.nodes().size()),
+        node_of_(file.nodes().size(), -1), needed_(file.nodes().size(), false), depth_(file.nodes().size(), 0) {
+    read_.constant.assign(file.nodes().size(), false);
+  }
+
+  ReadGraph run(const std::vector<std::string>& outputs) {
+    check_placeholders();
+    const std::vector<Source> given = find_outputs(outputs);
+    count_results(given);
+    const std::vector<int> order = sort_nodes();
+    for (const int n : order) find_depth(n);
+    find_needed(given, order);
+    for (const int n : order) read_node(n);
+    for (const Source& source : given) read_.foreign.outputs.push_back(value_of(source));
+    add_facts();
+    return std::move(read_);
+  }
+
+ private:
+  const FileNode& node(int n) const { return file_.nodes()[static_cast<size_t>(n)]; }
+  int value_of(const Source& source) const {
+    return values_[static_cast<size_t>(file_.find(source.node))][static_cast<size_t>(source.index)];
+  }
+
+  void check_placeholders() const {
+    std::vector<std::string> names;
+    for (const FileNode& each : file_.nodes()) {
+      if (each.op == "Placeholder") names.push_back(each.name);
+    }
+    for (const auto& [name, shape] : shapes_) {
+      const bool found = std::find(names.begin(), names.end(), name) != names.end();
+      GRAFT_USER_CHECK(found, kInvalidArgument,
+                       fmt::format("the graph has no placeholder '{}'{}", name, did_you_mean(name, names)), "shape");
+    }
+  }
+
+  std::vector<Source> find_outputs(const std::vector<std::string>& outputs) const {
+    GRAFT_USER_CHECK(!outputs.empty(), kInvalidArgument, "name what the graph gives, by node or tensor", "outputs");
+    std::vector<Source> found;
+    for (const std::string& output : outputs) {
+      found.push_back(parse_source(output, "outputs"));
+      if (file_.find(found.back().node) >= 0 && !found.back().control) continue;
+      std::vector<std::string> names;
+      for (const FileNode& each : file_.nodes()) names.push_back(each.name);
+      throw Error(ErrorKind::kInvalidArgument,
+                  fmt::format("the graph has no node '{}'{}", found.back().node,
+                              did_you_mean(found.back().node, names)),
+                  "outputs");
+    }
+    return found;
+  }
+
+  /// How many results a node has is stated by operators' definitions, which are not here: those that somebody takes.
+  void count_results(const std::vector<Source>& outputs) {
+    for (std::vector<int>& results : values_) results.assign(1, -1);
+    const auto note = [&](const Source& source) {
+      std::vector<int>& results = values_[static_cast<size_t>(file_.find(source.node))];
+      if (!source.control && static_cast<size_t>(source.index) >= results.size()) {
+        results.resize(static_cast<size_t>(source.index) + 1, -1);
+      }
+    };
+    for (const FileNode& each : file_.nodes()) std::for_each(each.inputs.begin(), each.inputs.end(), note);
+    std::for_each(outputs.begin(), outputs.end(), note);
+  }
+
+  /// An order in which nodes can run, the file's where it leaves a choice.
+  std::vector<int> sort_nodes() const {
+    const size_t count = file_.nodes().size();
+    std::vector<std::vector<int>> next(count);
+    std::vector<int> waiting(count, 0), order;
+    for (size_t n = 0; n < count; ++n) {
+      for (const Source& source : file_.nodes()[n].inputs) {
+        next[static_cast<size_t>(file_.find(source.node))].push_back(static_cast<int>(n));
+        ++waiting[n];
+      }
+    }
+    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+    for (size_t n = 0; n < count; ++n) {
+      if (waiting[n] == 0) ready.push(static_cast<int>(n));
+    }
+    while (!ready.empty()) {
+      order.push_back(ready.top());
+      ready.pop();
+      for (const int each : next[static_cast<size_t>(order.back())]) {
+        if (--waiting[static_cast<size_t>(each)] == 0) ready.push(each);
+      }
+    }
+    if (order.size() < count) {
+      const auto stuck = std::find_if(waiting.begin(), waiting.end(), [](int left) { return left > 0; });
+      throw Error(ErrorKind::kUnsupported, "it stands in a loop (while), which graphs with engines cannot have yet",
+                  in_node(node(static_cast<int>(stuck - waiting.begin()))));
+    }
+    return order;
+  }
+
+  /// How many conditionals a node runs in a branch of: what joins both sides must not hang on one.
+  void find_depth(int n) {
+    int& depth = depth_[static_cast<size_t>(n)];
+    for (const Source& source : node(n).inputs) {
+      const int before = file_.find(source.node);
+      depth = std::max(depth, depth_[static_cast<size_t>(before)]);
+    }
+    depth += node(n).op == "Switch" || node(n).op == "RefSwitch";
+    depth -= depth > 0 && (node(n).op == "Merge" || node(n).op == "RefMerge");
+  }
+
+  void find_needed(const std::vector<Source>& outputs, const std::vector<int>& order) {
+    for (const Source& source : outputs) needed_[static_cast<size_t>(file_.find(source.node))] = true;
+    for (size_t k = order.size(); k-- > 0;) {
+      if (!needed_[static_cast<size_t>(order[k])]) continue;
+      for (const Source& source : node(order[k]).inputs) needed_[static_cast<size_t>(file_.find(source.node))] = true;
+    }
+  }
+
+  int add_value(int n, int index, ForeignValue value) {
+    value.name = spell(node(n).name, index);
+    read_.foreign.values.push_back(std::move(value));
+    const int made = static_cast<int>(read_.foreign.values.size()) - 1;
+    values_[static_cast<size_t>(n)][static_cast<size_t>(index)] = made;
+    return made;
+  }
+
+  void read_node(int n) {
+    const FileNode& file_node = node(n);
+    if (file_node.op == "Const") return read_constant(n, import_constant(file_, file_node));
+    if (file_node.op == "Placeholder") return read_placeholder(n);
+    const auto data = std::find_if(file_node.inputs.begin(), file_node.inputs.end(),
+                                   [](const Source& source) { return !source.control; });
+    if (hands_on(file_node.op) && data != file_node.inputs.end()) {
+      const TensorData constant = read_.foreign.values[static_cast<size_t>(value_of(*data))].constant;
+      if (constant) return read_constant(n, constant);
+    }
+    read_operator(n);
+  }
+
+  void read_constant(int n, const TensorData& tensor) {
+    std::vector<int>& results = values_[static_cast<size_t>(n)];
+    GRAFT_USER_CHECK(results.size() == 1, kInvalidModel, "somebody takes a result that it does not have",
+                     in_node(node(n)));
+    if (!tensor) {  // of a type that Graft does not have
+      add_value(n, 0, {.tensor = false});
+      return;
+    }
+    Shape shape(tensor.shape().begin(), tensor.shape().end());
+    add_value(n, 0, {.type = tensor.type(), .shape = std::move(shape), .constant = tensor});
+    read_.constant[static_cast<size_t>(n)] = true;
+  }
+
+  void read_placeholder(int n) {
+    const FileNode& file_node = node(n);
+    ForeignValue value;
+    const auto* type = file_node.attribute("dtype");
+    const auto known = type ? element_type(type->type()) : std::nullopt;
+    value.tensor = known.has_value();
+    value.type = known.value_or(DType::kUndefined);
+    const auto* shape = file_node.attribute("shape");
+    if (shape && shape->has_shape()) value.shape = import_shape(shape->shape(), file_node.name);
+    const bool means_unknown = file_.producer() < kScalarPlaceholders;
+    if (means_unknown && value.shape && value.shape->empty()) value.shape = stated_shape(n, 0);
+    if (const auto chosen = shapes_.find(file_node.name); chosen != shapes_.end()) {
+      value.shape = Shape(chosen->second.begin(), chosen->second.end());
+    }
+    read_.foreign.inputs.push_back(add_value(n, 0, std::move(value)));
+    for (size_t i = 1; i < values_[static_cast<size_t>(n)].size(); ++i) {
+      throw Error(ErrorKind::kInvalidModel, "somebody takes a result that it does not have", in_node(file_node));
+    }
+  }
+
+  /// What an importer or a tool has written down about a result.
+  std::optional<Shape> stated_shape(int n, int index) const {
+    const auto* stated = node(n).attribute("_output_shapes");
+    if (!stated || index >= stated->list().shape_size()) return std::nullopt;
+    return import_shape(stated->list().shape(index), spell(node(n).name, index));
+  }
+
+  void read_operator(int n) {
+    const FileNode& file_node = node(n);
+    ForeignNode made{.op = file_node.op, .name = file_node.name};
+    const size_t slash = file_node.name.rfind('/');
+    if (slash != std::string::npos) made.scope = file_node.name.substr(0, slash);
+    for (const auto& entry : file_node.message->attr()) {
+      made.attributes.insert_or_assign(entry.key(), read_attribute(entry.value()));
+    }
+    made.arguments = arguments_of(n, made.after);
+    for (size_t i = 0; i < values_[static_cast<size_t>(n)].size(); ++i) {
+      made.outputs.push_back(add_value(n, static_cast<int>(i), {.shape = stated_shape(n, static_cast<int>(i))}));
+    }
+    if (depth_[static_cast<size_t>(n)] > 0) made.kept = "it runs in a branch of a conditional";
+    if (!needed_[static_cast<size_t>(n)]) made.kept = "no output needs it";
+    node_of_[static_cast<size_t>(n)] = static_cast<int>(read_.foreign.nodes.size());
+    read_.counts.push_back(!hands_on(file_node.op) && file_node.op != "IdentityN");
+    read_.file_nodes.push_back(n);
+    read_.foreign.nodes.push_back(std::move(made));
+  }
+
+  /// Data inputs, lists put together as the signature has them; control inputs go into `after`.
+  Arguments arguments_of(int n, std::vector<int>& after) {
+    const FileNode& file_node = node(n);
+    std::vector<Argument> inputs;
+    for (const Source& source : file_node.inputs) {
+      if (!source.control) {
+        inputs.push_back(frontend::Reference{value_of(source)});
+      } else if (const int before = node_of_[static_cast<size_t>(file_.find(source.node))]; before >= 0) {
+        after.push_back(before);
+      }
+    }
+    const frontend::Converters::Entry* row = converters_.find(file_node.op);
+    const Operands operands = operands_of(file_node, row ? &row->signature : nullptr, static_cast<int>(inputs.size()));
+    Arguments arguments;
+    size_t at = 0;
+    for (const int list : operands.lists) {
+      if (list < 0) {
+        arguments.push_back(inputs[at++]);
+        continue;
+      }
+      const auto begin = inputs.begin() + static_cast<std::ptrdiff_t>(at);
+      arguments.push_back(Arguments(begin, begin + list));
+      at += static_cast<size_t>(list);
+    }
+    return arguments;
+  }
+
+  /// Values whose makers say nothing are what those who take them demand.
+  void add_facts() {
+    for (size_t k = 0; k < read_.file_nodes.size(); ++k) {
+      const FileNode& file_node = node(read_.file_nodes[k]);
+      const frontend::Converters::Entry* row = converters_.find(file_node.op);
+      if (!row) continue;
+      std::vector<int> taken;
+      const Argument arguments(read_.foreign.nodes[k].arguments);
+      frontend::visit_references(arguments, [&](int value) { taken.push_back(value); });
+      const Operands operands = operands_of(file_node, &row->signature, static_cast<int>(taken.size()));
+      for (size_t i = 0; i < taken.size(); ++i) {
+        add_facts(read_.foreign.values[static_cast<size_t>(taken[i])], operands.facts[i]);
+      }
+    }
+  }
+
+  static void add_facts(ForeignValue& value, const OperandFacts& facts) {
+    if (value.type == DType::kUndefined) value.type = facts.type;
+    if (value.shape || !facts.rank) return;
+    Shape shape;
+    for (int axis = 0; axis < *facts.rank; ++axis) {
+      shape.push_back(Size::symbol(dimension_symbol(fmt::format("{}_{}", value.name, axis))));
+    }
+    value.shape = std::move(shape);
+  }
+
+  const GraphFile& file_;
+  const PlaceholderShapes& shapes_;
+  const frontend::Converters& converters_;
+  std::vector<std::vector<int>> values_;  // by node of the file and result
+  std::vector<int> node_of_;              // by node of the file
+  std::vector<bool> needed_;
+  std::vector<int> depth_;
+  ReadGraph read_;
+};
+
+}  // namespace
+
+ReadGraph read_graph(const GraphFile& file, const std::vector<std::string>& outputs, const PlaceholderShapes& shapes,
+                     const frontend::Converters& converters) {
+  return Reader(file, shapes, converters).run(outputs);
+}
+
+}  // namespace graft::tensorflow

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft embed: engines in a framework's model file.
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+#include "base/file.h"
+#include "commands.h"
+#include "console.h"
+#include "driver/embed.h"
+#include "json_output.h"
+#include "model_options.h"
+#include "output.h"
+
+namespace graft {
+namespace {
+
+struct EmbedCommand {
+  std::string model, format = "tensorflow", output, report;
+  std::vector<std::string> outputs;
+  ModelOptions options;
+  ModelOptions::Choices partition;
+  bool strict = false;
+  JsonOutput json;
+
+  int run() const;
+  EmbedChoices choices() const;
+};
+
+EmbedChoices EmbedCommand::choices() const {
+  EmbedChoices made;
+  made.compile = options.compile_options();
+  made.strict = strict;
+  for (const auto& [key, value] : partition) {
+    try {
+      set_choice(made, {key, value});
+    } catch (const Error& error) {
+      throw UsageError(std::string("--") + error.what());
+    }
+  }
+  return made;
+}
+
+int EmbedCommand::run() const {
+  check_output("--output", output, {model});
+  check_output("--report", report, {model});
+  check_output("--json", json.path(), {model});
+  check_no_terminal("--output", output, "a model");
+  const auto file = MappedFile::open(model);
+  Embedded made;
+  try {
+    made = embed(format, file->bytes(), file, outputs, choices());
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.message(), error.where().empty() ? model : model + ": " + error.where());
+  }
+  clear_progress();
+  write_output(output, made.bytes);
+  if (!report.empty()) write_output(report, made.report);
+  if (json.leaves_text() && output != "-" && report != "-") {
+    print_to(stdout, "{}: {} engine{}\n", output, made.engines, made.engines == 1 ? "" : "s");
+  }
+  json.write({{"file", output}, {"engines", made.engines}, {"report", made.report}});
+  return 0;
+}
+
+void add_partition_choice(CLI::App& command, EmbedCommand& embed, const std::string& key, const std::string& type,
+                          const std::string& help) {
+  command.add_option_function<std::vector<std::string>>(
+             "--" + key,
+             [&embed, key](const std::vector<std::string>& values) {
+               for (const std::string& value : values) embed.partition.emplace_back(key, value);
+             }, help)
+      ->group("Dividing")->type_name(type)->expected(1)->take_all();
+}
+
+}  // namespace
+
+void add_embed(CLI::App& app, Action& action) {
+  CLI::App* sub = app.add_subcommand("embed", "put engines into a model of a framework, which then runs them");
+  const auto command = std::make_shared<EmbedCommand>();
+  sub->add_option("MODEL", command->model, "a frozen graph of TensorFlow (GraphDef, binary)")->required()
+      ->type_name("FILE");
+  sub->add_option("--outputs", command->outputs, "what the model is asked for: nodes or tensors (softmax, split:1)")
+      ->type_name("NAME,...")->delimiter(',')->expected(1)->take_all()->required();
+  sub->add_option("-o,--output", command->output, "the model to write")->required()->type_name("FILE");
+  sub->add_option("--report", command->report,
+                  "write what became engines, and why the rest did not; - is standard output")->type_name("FILE");
+  sub->add_flag("--strict", command->strict, "a part whose engine cannot be built is an error; else it stays");
+  add_partition_choice(*sub, *command, "minimum-size", "COUNT", "fewest operators of an engine (1)");
+  add_partition_choice(*sub, *command, "most-segments", "COUNT", "the most engines, the largest ones; 0: all (0)");
+  add_partition_choice(*sub, *command, "exclude-op", "OP", "an operator that stays; may be repeated");
+  add_partition_choice(*sub, *command, "exclude", "NAME", "a node, or a scope, that stays; may be repeated");
+  add_partition_choice(*sub, *command, "only", "NAME", "a scope outside of which everything stays; may be repeated");
+  command->options.add_choices(*sub);
+  command->json.add_to(*sub);
+  sub->footer(R"(
+No framework is needed. The file stays what it is, and the framework loads it once it has libgraft_tensorflow.so
+(docs/TENSORFLOW.md). --shapes and --dim speak of the graph's inputs; an open size is called after its input and axis.
+Examples:
+  graft embed frozen.pb --outputs softmax -o fast.pb --report -
+  graft embed frozen.pb --outputs boxes,scores --dim image_0=1:8:64 --minimum-size 3 -o fast.pb)");
+  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+}
+
+}  // namespace graft
