@@ -9,7 +9,7 @@ enable_testing()
 graft_require(GTest)
 include(GoogleTest)
 set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator rpath)
-set(graft_frameworks torch mxnet)  # tests/NAME/run.py runs them in the framework's environment, .deps/NAME
+set(graft_frameworks torch mxnet tensorflow)  # tests/NAME/run.py runs them in the framework's environment, .deps/NAME
 set(graft_own_commands bench mutate replay random_networks)  # their run.py is a command of ./dev, not a test
 
 graft_sources(support_sources tests/support)

@@ -9,9 +9,11 @@
 import atexit
 import threading
 
+from . import extension  # isort: skip
 from . import _graft, amp
 from .bench import bench
 from .compiling import check, compile, load
+from .embedding import Embedded, embed
 from .engine import Axis, Engine, Session, StepTime, Value
 from .errors import (BY_STATUS, CancelledError, DeviceError, Error, InternalError, InvalidArgumentError,
                      InvalidModelError, OutOfMemoryError, UnsupportedError)
@@ -20,6 +22,6 @@ _graft.set_error_classes(BY_STATUS)
 _graft.set_main_thread(threading.main_thread().ident or 0)
 atexit.register(_graft.end_of_interpreter)
 __version__ = _graft.version()
-__all__ = ["Axis", "CancelledError", "DeviceError", "Engine", "Error", "InternalError", "InvalidArgumentError",
-           "InvalidModelError", "OutOfMemoryError", "Session", "StepTime", "UnsupportedError", "Value", "amp", "bench",
-           "check", "compile", "load"]
+__all__ = ["Axis", "CancelledError", "DeviceError", "Embedded", "Engine", "Error", "InternalError",
+           "InvalidArgumentError", "InvalidModelError", "OutOfMemoryError", "Session", "StepTime", "UnsupportedError",
+           "Value", "amp", "bench", "check", "compile", "embed", "load"]

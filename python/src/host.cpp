@@ -226,6 +226,27 @@ class HostGraph {
   std::unique_ptr<graft_host_graph, void (*)(graft_host_graph*)> handle_;
 };
 
+/// (the rewritten model, how many engines it has, the report).
+nb::tuple embed(const std::string& format, nb::bytes model, const std::vector<std::string>& outputs,
+                const Options& options) {
+  const std::vector<graft_option> list = as_options(options);
+  std::vector<const char*> names;
+  for (const std::string& output : outputs) names.push_back(output.c_str());
+  graft_embedding* made = nullptr;
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  {
+    const WithoutGil without_gil;
+    status = graft_embed(format.c_str(), model.c_str(), model.size(), names.data(), names.size(), list.data(),
+                         list.size(), nullptr, nullptr, &made, &error);
+  }
+  check(status, error);
+  const std::unique_ptr<graft_embedding, void (*)(graft_embedding*)> owned(made, graft_embedding_destroy);
+  size_t bytes = 0;
+  const void* data = graft_embedding_bytes(made, &bytes);
+  return nb::make_tuple(nb::bytes(data, bytes), graft_embedding_engine_count(made), graft_embedding_report(made));
+}
+
 }  // namespace
 
 void bind_host(nb::module_& module) {
@@ -249,6 +270,7 @@ void bind_host(nb::module_& module) {
   module.def("count_fallback", [](const std::string& what, const std::string& reason) {
     graft_host_count_fallback(what.c_str(), reason.c_str());
   });
+  module.def("embed", embed, nb::arg("format"), nb::arg("model"), nb::arg("outputs"), nb::arg("options"));
   module.def("fallback_count", graft_host_fallback_count);
 }
 

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines in model files of frameworks, without the framework."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from . import _graft, arguments, logs
+from .compiling import choices_of
+from .errors import InvalidArgumentError
+
+
+class Embedded(NamedTuple):
+    """A rewritten model: its bytes, how many engines it has, and a text of what became engines and why the rest not."""
+
+    model: bytes
+    engines: int
+    report: str
+
+
+def embed(model: Any, outputs: Iterable[str], *, minimum_size: int = 1, most_segments: int = 0,
+          exclude_ops: Iterable[str] = (), exclude: Iterable[str] = (), only: Iterable[str] = (), strict: bool = False,
+          dims: Mapping[str, int | Sequence[int]] | None = None, usual: Mapping[str, int] | None = None,
+          shapes: Mapping[str, Sequence[Any]] | None = None,
+          device: str = "cpu", precision: str = "fp32", tune: str = "fast", threads: int = 0,
+          format: str = "tensorflow", **options: Any) -> Embedded:
+    """Puts engines in place of the parts of a model that they can run, as `graft embed` does.
+
+    model    a path, bytes, or a GraphDef; it is not changed
+    outputs  what the model is asked for: nodes or tensors
+    dims     ranges of open sizes, which are called after their input and axis: {"image_0": (1, 8, 64)}
+    usual    what engines are made for where an open size has no range: {"image_0": 8}
+    shapes   of the graph's inputs
+    strict   a part whose engine cannot be built is an error; otherwise it stays, which is logged and counted
+
+    minimum_size, most_segments, exclude_ops, exclude, only: how it is divided; the other arguments are compile()'s.
+    """
+    if isinstance(model, (str, os.PathLike)):
+        with open(arguments.path("model", model), "rb") as file:
+            model = file.read()
+    elif hasattr(model, "SerializeToString"):
+        model = model.SerializeToString()
+    if not isinstance(model, (bytes, bytearray, memoryview)):
+        raise InvalidArgumentError(f"a {type(model).__name__} is no model: give a path, bytes or a GraphDef")
+    choices = choices_of(dims, shapes, device, precision, tune, threads, None, (), None, options)
+    choices += [("minimum-size", str(arguments.whole("minimum_size", minimum_size))),
+                ("most-segments", str(arguments.whole("most_segments", most_segments))),
+                ("strict", "true" if strict else "false")]
+    choices += [("usual", f"{name}={arguments.whole(name, size)}")
+                for name, size in arguments.named("usual", usual).items()]
+    for key, names in (("exclude-op", exclude_ops), ("exclude", exclude), ("only", only)):
+        choices += [(key, name) for name in arguments.names(key, names)]
+    logs.follow_level()
+    try:
+        return Embedded(*_graft.embed(format, bytes(model), arguments.names("outputs", outputs), choices))
+    finally:
+        logs.pass_on()

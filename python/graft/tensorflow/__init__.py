@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines inside TensorFlow.
+
+    converted = graft.tensorflow.create_inference_graph(frozen_graph_def, ["softmax"])
+    with tf.compat.v1.Session() as session:
+        tf.import_graph_def(converted, name="")
+        session.run("softmax:0", {"image:0": image})
+
+A graph that `graft embed` has written, where there is no TensorFlow, needs load_library() alone.
+"""
+
+from .. import _graft
+from .library import load_library
+from .trt import create_inference_graph
+
+__all__ = ["create_inference_graph", "fallback_count", "load_library"]
+
+
+def fallback_count():
+    """How often something was meant to be an engine and runs in TensorFlow, in this process; each is in the log."""
+    return _graft.fallback_count()

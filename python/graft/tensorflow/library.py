@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library that extends TensorFlow: the operator GraftEngine."""
+
+import mmap
+import pathlib
+import re
+
+import tensorflow
+
+from ..errors import DeviceError
+
+NAME = "libgraft_tensorflow.so"
+BUILT_FOR = re.compile(rb"graft_tensorflow built for TensorFlow ([0-9A-Za-z.+-]+)\0")
+_loaded = []
+
+
+def places():
+    """Where the library can be: beside the package's own, and beside those of a build tree."""
+    import graft
+    package = pathlib.Path(graft.__file__).parent
+    return [package / "lib" / NAME, package.parent.parent / "lib" / NAME]
+
+
+def version_of(path):
+    """The version of TensorFlow that a library was built for: asked before it is loaded, as another one lacks symbols
+    that it needs."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as contents:
+        found = BUILT_FOR.search(contents)
+        return found[1].decode() if found else "none that it names"
+
+
+def load_library(path=None):
+    """Makes TensorFlow know engines. `path`: the library's file, where it is not beside the package. Loading it again
+    does nothing. Raises graft.DeviceError where it is missing or was built for another version of TensorFlow."""
+    if _loaded:
+        return
+    candidates = [pathlib.Path(path)] if path else places()
+    found = next((each for each in candidates if each.is_file()), None)
+    here = tensorflow.__version__
+    if found is None:
+        raise DeviceError(f"{NAME} is in none of {', '.join(map(str, candidates))}: build it for this TensorFlow, "
+                          f"{here}, as docs/TENSORFLOW.md says")
+    try:
+        version = version_of(found)
+        if version != here:
+            raise DeviceError(f"{found} was built for TensorFlow {version} and this is {here}: build it again with "
+                              "this version (docs/TENSORFLOW.md)")
+        tensorflow.load_op_library(str(found))
+    except (OSError, ValueError, tensorflow.errors.OpError) as error:
+        raise DeviceError(f"{found} does not work with this TensorFlow, {here}: {error}") from error
+    _loaded.append(found)

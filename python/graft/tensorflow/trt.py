@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions of TF-TRT by their names and parameters."""
+
+from ..embedding import embed
+from ..errors import InvalidArgumentError, UnsupportedError
+from .library import load_library
+
+PRECISIONS = {"FP32": "fp32", "FP16": "fp16"}
+DEFAULT_WORKSPACE = 1 << 30
+
+
+def create_inference_graph(input_graph_def, outputs, max_batch_size=1,
+                           max_workspace_size_bytes=DEFAULT_WORKSPACE, precision_mode="FP32", minimum_segment_size=3,
+                           is_dynamic_op=False, maximum_cached_engines=1, input_saved_model_dir=None,
+                           input_saved_model_tags=None, input_saved_model_signature_key=None,
+                           output_saved_model_dir=None, session_config=None, **options):
+    """A frozen graph with engines in place of the parts that they can run, as a GraphDef; the given one stays as it is.
+
+    input_graph_def       a GraphDef, its bytes, or the path of a file with them
+    outputs               nodes or tensors that the graph is asked for
+    max_batch_size        the usual size of an open first axis of a placeholder; others run, too, larger ones included
+    precision_mode        "FP32" or "FP16"; "INT8" comes with calibration, and is an error until then
+    minimum_segment_size  fewest operators of an engine
+
+    Accepted, and without meaning here: max_workspace_size_bytes (engines need no workspace beside what `graft` plans),
+    maximum_cached_engines (one engine takes all sizes), session_config (nothing runs in a session meanwhile). Errors:
+    is_dynamic_op (engines are built here, not at the first run) and SavedModels (freeze the graph first).
+    Further arguments are those of graft.embed: tune="full", exclude_ops=["Relu"], strict=True ...
+    """
+    del maximum_cached_engines, session_config
+    mode = str(precision_mode).upper()
+    if mode == "INT8":
+        raise UnsupportedError("precision_mode 'INT8' comes with calibration, which Graft does not have yet: give FP32 "
+                               "or FP16")
+    if mode not in PRECISIONS:
+        raise InvalidArgumentError(f"precision_mode {precision_mode!r} is none of FP32, FP16, INT8")
+    if is_dynamic_op:
+        raise UnsupportedError("is_dynamic_op=True builds engines at the first run; Graft builds them here, for all "
+                               "sizes that the graph leaves open: leave it out")
+    given = {"input_saved_model_dir": input_saved_model_dir, "input_saved_model_tags": input_saved_model_tags,
+             "input_saved_model_signature_key": input_saved_model_signature_key,
+             "output_saved_model_dir": output_saved_model_dir}
+    for name, value in given.items():
+        if value is not None:
+            raise UnsupportedError(f"{name}: SavedModels cannot be read yet: freeze the graph, and give its GraphDef")
+    if max_workspace_size_bytes < 0 or max_batch_size < 1:
+        raise InvalidArgumentError("max_batch_size is at least 1, and max_workspace_size_bytes not negative")
+    from tensorflow.core.framework import graph_pb2  # pylint: disable=no-name-in-module
+    load_library()
+    usual = {name: max_batch_size for name in open_batches(input_graph_def)}
+    made = embed(input_graph_def, outputs, minimum_size=minimum_segment_size, precision=PRECISIONS[mode], usual=usual,
+                 **options)
+    return graph_pb2.GraphDef.FromString(made.model)
+
+
+def open_batches(graph_def):
+    """The open first axes of placeholders, by the names that graft.embed gives them."""
+    for node in getattr(graph_def, "node", ()):
+        shape = node.attr["shape"].shape if node.op == "Placeholder" and "shape" in node.attr else None
+        if shape is not None and not shape.unknown_rank and shape.dim and shape.dim[0].size < 0:
+            yield f"{node.name}_0"

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graft inside TensorFlow: the host, and the tests in TensorFlow's environment. Arguments go to pytest."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from framework import test_framework  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(test_framework("tensorflow"))

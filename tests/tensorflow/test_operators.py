@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each operator with a converter, in one engine, against TensorFlow's own result."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import FAST, close, engines_of, graph_of, run_graph, v1
+
+import graft
+import graft.tensorflow
+
+raw = tf.raw_ops
+
+
+def real(*shape, low=-2.0, high=2.0):
+    return np.random.default_rng(len(shape) + sum(shape)).uniform(low, high, shape).astype(np.float32)
+
+
+IMAGE, FILTER = real(2, 7, 8, 4), real(3, 2, 4, 6)
+WINDOW = {"strides": [1, 2, 2, 1], "padding": "SAME"}
+POOL = {"ksize": [1, 3, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
+MATRIX = real(3, 4, 5)
+
+
+def unary(name, **range_):
+    return pytest.param(lambda x: getattr(raw, name)(x=x), [real(3, 4, **range_)], id=name)
+
+
+def activation(name):
+    return pytest.param(lambda x: getattr(raw, name)(features=x), [real(3, 4, high=8.0)], id=name)
+
+
+def binary(name, low=-2.0):
+    return pytest.param(lambda x, y: getattr(raw, name)(x=x, y=y), [real(3, 4), real(4, low=low)], id=name)
+
+
+def case(name, build, *inputs):
+    return pytest.param(build, list(inputs), id=name)
+
+
+def reduction(name):
+    return case(name, lambda x: getattr(raw, name)(input=x, axis=[0, -1], keep_dims=name == "Max"), MATRIX)
+
+
+def explicit(x):
+    return raw.Conv2D(input=x, filter=FILTER, strides=[1, 2, 1, 1], padding="EXPLICIT",
+                      explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0], dilations=[1, 1, 2, 1])
+
+
+def both_ways(x):
+    """A transposed convolution."""
+    return raw.Conv2DBackpropInput(input_sizes=[2, 13, 16, 3], filter=real(3, 2, 3, 4), out_backprop=x,
+                                   strides=[1, 2, 2, 1], padding="SAME")
+
+
+CASES = [
+    *map(unary, ["Abs", "Neg", "Exp", "Sin", "Cos", "Tan", "Sinh", "Cosh", "Atan", "Asinh", "Ceil", "Floor", "Round",
+                 "Rint", "Sign", "Erf", "Sigmoid", "Tanh", "Square", "Reciprocal", "Inv", "IsNan", "IsInf", "ZerosLike",
+                 "OnesLike"]),
+    *(unary(name, low=0.1) for name in ("Log", "Sqrt", "Rsqrt")),
+    *(unary(name, low=-0.9, high=0.9) for name in ("Asin", "Acos", "Atanh")), unary("Acosh", low=1.1, high=4.0),
+    *map(activation, ["Relu", "Relu6", "Elu", "Selu", "Softplus", "Softsign", "LeakyRelu"]),
+    *map(binary, ["Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "Maximum", "Minimum", "SquaredDifference", "Greater",
+                  "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual", "FloorDiv"]),
+    case("Pow", lambda x, y: raw.Pow(x=x, y=y), real(3, 4, low=0.1), real(4)),
+    case("FloorMod", lambda x: raw.FloorMod(x=x, y=[[3, -3]]), np.array([[7, 7], [-7, -7]], np.int32)),
+    case("LogicalAnd", lambda x, y: raw.LogicalAnd(x=x, y=y), np.array([True, False]), np.array([True, True])),
+    case("LogicalOr", lambda x: raw.LogicalOr(x=x, y=raw.LogicalNot(x=x)), np.array([True, False])),
+    case("AddN", lambda x, y: raw.AddN(inputs=[x, y, x]), real(3, 4), real(3, 4)),
+    case("ClipByValue", lambda x: raw.ClipByValue(t=x, clip_value_min=-0.5, clip_value_max=0.7), real(3, 4)),
+    case("Cast", lambda x: raw.Cast(x=x * 3.0, DstT=tf.int32), real(3, 4)),
+    case("Select", lambda x, y: raw.Select(condition=x > y, x=x, y=y), real(3, 4), real(3, 4) * 0.5),
+    case("SelectV2", lambda x: raw.SelectV2(condition=x > 0.0, t=x, e=5.0), real(3, 4)),
+    case("NaN", lambda x: raw.GreaterEqual(x=x, y=[1.0]), np.array([np.nan, 1, 2], np.float32)),
+    case("Conv2D", lambda x: raw.Conv2D(input=x, filter=FILTER, **WINDOW), IMAGE),
+    case("Conv2D-valid-dilated", lambda x: raw.Conv2D(input=x, filter=FILTER, strides=[1] * 4, padding="VALID",
+                                                      dilations=[1, 2, 3, 1]), IMAGE),
+    case("Conv2D-explicit", explicit, IMAGE),
+    case("Conv2D-groups", lambda x: raw.Conv2D(input=x, filter=real(3, 3, 2, 6), **WINDOW), IMAGE),
+    case("DepthwiseConv2dNative", lambda x: raw.DepthwiseConv2dNative(input=x, filter=real(3, 3, 4, 2), **WINDOW),
+         IMAGE),
+    case("Conv2DBackpropInput", both_ways, IMAGE),
+    case("Conv3D", lambda x: raw.Conv3D(input=x, filter=real(2, 2, 2, 2, 3), strides=[1] * 5, padding="SAME"),
+         real(1, 3, 4, 5, 2)),
+    case("BiasAdd", lambda x: raw.BiasAdd(value=x, bias=real(4)), IMAGE),
+    case("BiasAdd-NCHW", lambda x: raw.BiasAdd(value=x, bias=real(7), data_format="NCHW"), IMAGE),
+    case("FusedBatchNormV3", lambda x: raw.FusedBatchNormV3(
+        x=x, scale=real(4), offset=real(4), mean=real(4), variance=real(4, low=0.5), is_training=False,
+        epsilon=0.01)[0], IMAGE),
+    case("MaxPool", lambda x: raw.MaxPool(input=x, **POOL), IMAGE),
+    case("AvgPool", lambda x: raw.AvgPool(value=x, **POOL), IMAGE),
+    case("MaxPool3D", lambda x: raw.MaxPool3D(input=x, ksize=[1, 2, 2, 2, 1], strides=[1, 2, 2, 2, 1],
+                                              padding="SAME"), real(1, 3, 4, 5, 2)),
+    case("DepthToSpace", lambda x: raw.DepthToSpace(input=x, block_size=2), IMAGE),
+    case("SpaceToDepth", lambda x: raw.SpaceToDepth(input=x, block_size=2), real(2, 4, 6, 3)),
+    *(case(f"{name}-{grid}", lambda x, op=getattr(raw, name), grid=grid: op(
+        images=x, size=[5, 13], align_corners=grid == "corners", half_pixel_centers=grid == "half"), IMAGE)
+      for name in ("ResizeBilinear", "ResizeNearestNeighbor") for grid in ("corners", "half", "plain")),
+    case("MatMul", lambda x: raw.MatMul(a=x, b=real(6, 3), transpose_a=True, transpose_b=True), real(3, 4)),
+    case("BatchMatMulV2", lambda x: raw.BatchMatMulV2(x=x, y=real(1, 6, 5), adj_y=True), MATRIX),
+    case("BatchMatMulV3", lambda x: raw.BatchMatMulV3(x=x, y=real(5, 2), Tout=tf.float32), MATRIX),
+    case("Einsum", lambda x: raw.Einsum(inputs=[x, real(5, 2)], equation="bij,jk->bik"), MATRIX),
+    *map(reduction, ["Sum", "Mean", "Max", "Min", "Prod"]),
+    case("Sum-of-no-axis", lambda x: raw.Sum(input=x, axis=np.zeros(0, np.int32)), MATRIX),
+    case("All", lambda x: raw.All(input=x > 0.0, axis=1), real(3, 4)),
+    case("Any", lambda x: raw.Any(input=x > 0.0, axis=1), real(3, 4)),
+    case("ArgMax", lambda x: raw.ArgMax(input=x, dimension=1), MATRIX),
+    case("ArgMin", lambda x: raw.ArgMin(input=x, dimension=-1, output_type=tf.int32), MATRIX),
+    case("TopKV2", lambda x: raw.TopKV2(input=x, k=2), MATRIX),
+    case("Softmax", lambda x: raw.Softmax(logits=x), real(3, 4)),
+    case("LogSoftmax", lambda x: raw.LogSoftmax(logits=x), real(3, 4)),
+    case("Reshape", lambda x: raw.Reshape(tensor=x, shape=[5, -1]), MATRIX),
+    case("Reshape-by-shape", lambda x: raw.Reshape(tensor=x, shape=tf.stack([tf.shape(x)[0], 20])), MATRIX),
+    case("Squeeze", lambda x: raw.Squeeze(input=x, axis=[1]), real(3, 1, 4, 1)),
+    case("Squeeze-all", lambda x: raw.Squeeze(input=x), real(3, 1, 4, 1)),
+    case("ExpandDims", lambda x: raw.ExpandDims(input=x, axis=-2), MATRIX),
+    case("Transpose", lambda x: raw.Transpose(x=x, perm=[2, 0, 1]), MATRIX),
+    case("ConcatV2", lambda x, y: raw.ConcatV2(values=[x, y], axis=-1), real(3, 4), real(3, 2)),
+    case("Concat", lambda x, y: raw.Concat(concat_dim=1, values=[x, y]), real(3, 4), real(3, 2)),
+    case("Pad", lambda x: raw.Pad(input=x, paddings=[[0, 1], [2, 0], [1, 1]]), MATRIX),
+    case("PadV2", lambda x: raw.PadV2(input=x, paddings=[[0, 1], [2, 0], [1, 1]], constant_values=7.0), MATRIX),
+    case("MirrorPad", lambda x: raw.MirrorPad(input=x, paddings=[[0, 1], [2, 0], [1, 1]], mode="REFLECT"), MATRIX),
+    case("Pack", lambda x, y: raw.Pack(values=[x, y], axis=1), real(3, 4), real(3, 4) * 2),
+    case("Unpack", lambda x: raw.Unpack(value=x, num=4, axis=1), MATRIX),
+    case("Split", lambda x: raw.Split(axis=1, value=x, num_split=2), MATRIX),
+    case("SplitV", lambda x: raw.SplitV(value=x, size_splits=[1, -1, 2], axis=2, num_split=3), MATRIX),
+    case("Tile", lambda x: raw.Tile(input=x, multiples=[1, 2, 1]), MATRIX),
+    case("Slice", lambda x: raw.Slice(input=x, begin=[1, 0, 2], size=[2, -1, 2]), MATRIX),
+    case("StridedSlice", lambda x: x[..., tf.newaxis, 3:0:-2, 1], MATRIX),
+    case("StridedSlice-ends", lambda x: x[-1, ::2, -3:], MATRIX),
+    case("StridedSlice-new", lambda x: x[tf.newaxis, 1:, ..., -1], MATRIX),
+    case("GatherV2", lambda x: raw.GatherV2(params=x, indices=[[2, 0]], axis=1), MATRIX),
+    case("Fill", lambda x: x + raw.Fill(dims=tf.shape(x), value=2.0), MATRIX),
+    case("BroadcastTo", lambda x: raw.BroadcastTo(input=x, shape=[2, 3, 4]), real(3, 4)),
+    case("Size", lambda x: x * tf.cast(tf.size(x), tf.float32), MATRIX),
+    case("Rank", lambda x: x * tf.cast(raw.Rank(input=x), tf.float32), MATRIX),
+    case("IdentityN", lambda x: raw.IdentityN(input=[x * 2.0, x + 1.0]), MATRIX),
+    case("StopGradient", lambda x: raw.StopGradient(input=x) * 2.0, MATRIX),
+]
+
+
+@pytest.mark.parametrize("build, inputs", CASES)
+def test_an_operator_is_one_engine_that_agrees(build, inputs):
+    """With its first axis open where the operator lets it be."""
+    outputs = []
+
+    def traced():
+        given = [v1.placeholder(value.dtype, value.shape, name=f"x{i}") for i, value in enumerate(inputs)]
+        results = build(*given)
+        for result in results if isinstance(results, (list, tuple)) else [results]:
+            outputs.append(tf.identity(result).op.name)
+
+    graph = graph_of(traced)
+    made = graft.tensorflow.create_inference_graph(graph, outputs, minimum_segment_size=1, strict=True, **FAST)
+    assert {node.op for node in made.node} == {"Placeholder", "GraftEngine", "Identity"} and len(engines_of(made)) == 1
+    feeds = {f"x{i}": value for i, value in enumerate(inputs)}
+    for result, expected in zip(run_graph(made, outputs, feeds), run_graph(graph, outputs, feeds)):
+        close(result, expected)
+
+
+REFUSED = [
+    case("training", lambda x: raw.FusedBatchNormV3(x=x, scale=real(4), offset=real(4), mean=[], variance=[])[0],
+         IMAGE),
+    case("mirror", lambda x: raw.MirrorPad(input=x, paddings=[[1, 1]] * 4, mode="SYMMETRIC"), IMAGE),
+    case("modulo", lambda x: raw.FloorMod(x=x, y=3.0), IMAGE),
+    case("batches", lambda x: raw.GatherV2(params=x, indices=[[1], [0]], axis=1, batch_dims=1), IMAGE),
+]
+
+
+@pytest.mark.parametrize("build, inputs", REFUSED)
+def test_forms_without_a_converter_stay_with_a_reason(build, inputs):
+    """Rather than being something else that looks like it."""
+    def traced():
+        tf.identity(build(v1.placeholder(tf.float32, inputs[0].shape, name="x0")), name="y")
+
+    graph = graph_of(traced)
+    made = graft.embed(graph, ["y"], tune="off")
+    assert made.engines <= 1
+    assert re.search(r"stays: (FusedBatchNormV3|MirrorPad|FloorMod|GatherV2) \S+: \w+", made.report)
+    back = v1.GraphDef.FromString(made.model)
+    close(run_graph(back, ["y"], {"x0": inputs[0]})[0], run_graph(graph, ["y"], {"x0": inputs[0]})[0])
