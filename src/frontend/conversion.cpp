@@ -29,6 +29,10 @@ ValueId Conversion::value_of(const Argument& argument, std::string_view name) {
   if (const auto* reference = std::get_if<Reference>(&argument.is)) {
     const ValueId value = converted_[reference->value];
     if (value == kNoValue) refuse(fmt::format("its argument '{}' comes from what stays in the framework", name));
+    const bool unknown = graph_.value(value).type == DType::kUndefined;
+    if (unknown && foreign_.values[reference->value].tensor) {
+      refuse(fmt::format("the type of its argument '{}' is unknown", name));
+    }
     return value;
   }
   if (const auto* tensor = std::get_if<TensorData>(&argument.is)) return constant(*tensor);
@@ -262,6 +266,7 @@ class Converting {
     std::string& reason = result_.reasons[index];
     if (!node.kept.empty()) {
       reason = node.kept;
+      if (entry) describe(node, *entry);
     } else if (!entry) {
       reason = fmt::format("there is no converter for {}", node.op);
     } else {
@@ -286,6 +291,22 @@ class Converting {
     const ForeignValue& given = foreign_.values[value];
     if (result_.values[value] == kNoValue && given.constant) {
       result_.values[value] = result_.graph.add_constant(given.name, given.constant);
+    }
+  }
+
+  /// What the row of a node that stays tells of results whose sizes the framework does not know.
+  void describe(const ForeignNode& node, const Converters::Entry& entry) {
+    Attempt attempt(result_.graph);
+    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values);
+    try {
+      entry.build(conversion);
+      for (size_t i = 0; i < conversion.results().size(); ++i) conversion.describe(i, conversion.results()[i]);
+    } catch (const Refusal&) {
+    }
+    attempt.undo();
+    for (const auto& [result, description] : conversion.descriptions()) {
+      if (result >= node.outputs.size() || foreign_.values[node.outputs[result]].shape) continue;
+      described_.insert_or_assign(node.outputs[result], description);
     }
   }
 

@@ -34,6 +34,34 @@ def graft(tmp_path):
     return run
 
 
+def message(*fields):
+    """A protobuf message of (number, bytes or text or number)."""
+    def varint(number):
+        return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + varint(number // 128)
+
+    made = b""
+    for number, value in fields:
+        value = value.encode() if isinstance(value, str) else value
+        made += varint(number * 8) + varint(value) if isinstance(value, int) else (
+            varint(number * 8 + 2) + varint(len(value)) + value)
+    return made
+
+
+def frozen_graph():
+    """y = neg(mystery(relu(x))), as TensorFlow's GraphDef; it has no operator `Mystery`, and nobody has."""
+    def node(name, operator, inputs, *attributes):
+        return (1, message((1, name), (2, operator), *((3, each) for each in inputs),
+                           *((5, message((1, key), (2, value))) for key, value in attributes)))
+
+    floats = message((6, 1))
+    shape = message((7, message((2, message((1, 3))), (2, message((1, 4))))))
+    return message(node("x", "Placeholder", [], ("dtype", floats), ("shape", shape)),
+                   node("net/relu", "Relu", ["x"], ("T", floats)),
+                   node("net/mystery", "Mystery", ["net/relu"], ("_output_shapes", message(
+                       (1, message((7, message((2, message((1, 3))), (2, message((1, 4)))))))))),
+                   node("y", "Neg", ["net/mystery"], ("T", floats)), (4, message((1, 1882))))
+
+
 def two_layers():
     """x[batch, 4] -> relu(x w + b) as a model proto; the weights are seeded."""
     random = np.random.default_rng(7)

@@ -8,7 +8,7 @@ import jsonschema
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT, two_layers
+from conftest import ROOT, frozen_graph, two_layers
 from onnx import TensorProto, helper
 
 SCHEMAS = ROOT / "docs/schemas"
@@ -31,6 +31,7 @@ WORDS = {
     "compare": [["compare", "model.onnx", "plan.graft"], ["compare", "model.onnx", "model.onnx", "--all",
                                                           "--precision-b", "bf16", "--rtol", "0", "--atol", "0"]],
     "extract": [["extract", "model.onnx", "--outputs", "sum", "-o", "part.onnx"]],
+    "embed": [["embed", "frozen.pb", "--outputs", "y", "-o", "fast.pb", *QUICK]],
     "reduce": [["reduce", "model.onnx", "--check", "false", "-o", "small.onnx"]],
     "plugin": [["plugin", "model.onnx", "--nodes", "clamp", "-o", "plugins"],
                ["plugin", "model.onnx", "--types", "MatMul,Relu", "--for", "cuda", "-o", "kernels"]],
@@ -50,6 +51,7 @@ def files(graft, model, tmp_path):
     assert graft("cache", "export", "plan.graft", "-o", "old.kernels").returncode == 0
     (tmp_path / "net-symbol.json").write_text(
         '{"nodes": [{"op": "null", "name": "x", "inputs": []}], "arg_nodes": [0], "heads": [[0, 0, 0]]}')
+    (tmp_path / "frozen.pb").write_bytes(frozen_graph())
     np.savez(tmp_path / "wrong.npz", y=np.full((1, 33), np.nan, np.float32))
     graph = helper.make_graph([helper.make_node("Nonsense", ["x"], ["y"])], "g",
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],

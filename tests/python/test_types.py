@@ -18,8 +18,8 @@ PACKAGE = ROOT / "python/graft"
 
 def test_the_types_hold(tmp_path):
     # torch is in an environment of its own.
-    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--exclude", "graft/(torch|mxnet)/", "--cache-dir",
-                           str(tmp_path), str(PACKAGE)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--exclude", "graft/(torch|mxnet|tensorflow)/",
+                           "--cache-dir", str(tmp_path), str(PACKAGE)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 

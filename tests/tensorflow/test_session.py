@@ -198,7 +198,19 @@ def test_choices_divide_the_graph():
         assert len(engines_of(converted(graph, **options))) == expected, options
 
 
-def test_fp16_is_smaller_and_near(image):
+def test_sizes_can_be_fixed_and_bounded(image):
+    graph = graph_of(split_network)
+    expected = run_graph(graph, ["softmax"], {"image": image(2)})[0]
+    fixed = converted(graph, shapes={"image": (2, 8, 8, 3)})
+    close(run_graph(fixed, ["softmax"], {"image": image(2)})[0], expected)
+    bounded = converted(graph, dims={"image_0": (1, 2, 4)})
+    close(run_graph(bounded, ["softmax"], {"image": image(2)})[0], expected)
+    for made in (fixed, bounded):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="image"):
+            run_graph(made, ["softmax"], {"image": image(5)})
+
+
+def test_fp16_is_near_and_near(image):
     graph = graph_of(split_network)
     made = converted(graph, precision_mode="FP16")
     result = run_graph(made, ["softmax"], {"image": image(2)})[0]

@@ -18,6 +18,7 @@ TEST(Signature, reads_schemas_as_torch_writes_them) {
   EXPECT_EQ(signature.op, "aten::f.int");
   ASSERT_EQ(signature.parameters.size(), 7U);
   EXPECT_EQ(signature.parameters[0].name, "self");
+  EXPECT_EQ(signature.parameters[1].type, "SymInt[2]");
   EXPECT_FALSE(signature.parameters[0].has_default);
   EXPECT_EQ(std::get<int64_t>(signature.parameters[1].default_value.is), 1);
   EXPECT_EQ(std::get<int64_t>(std::get<Arguments>(signature.parameters[2].default_value.is)[1].is), -2);
@@ -130,6 +131,22 @@ TEST(Conversion, sizes_flow_into_shapes) {
   const Converted converted = net.convert();
   EXPECT_EQ(converted.reasons[1], "");
   EXPECT_EQ(net.shape_of(converted, view), "batch 2 3 ");
+}
+
+TEST(Conversion, what_a_row_tells_before_it_refuses_is_known_of_the_result) {
+  Converters converters({{"my::stays(T x)", [](Conversion& c) {
+                            c.describe(0, c.tensor("x"));
+                            c.refuse("it stays");
+                          }},
+                         {"my::halves(T x)", [](Conversion& c) { c.give(c.add_several("Split", {c.tensor("x")},
+                            {{"axis", int64_t{1}}, {"num_outputs", int64_t{2}}}, 2)); }}});
+  Drawn net;
+  const int stays = net.add("my::stays", {Reference{net.input({Size::symbol("batch"), 6})}});
+  const int half = net.add("my::halves", {Reference{stays}});  // whose second result nobody takes
+  const Converted converted = frontend::convert(net.graph, converters);
+  EXPECT_EQ(converted.reasons[0], "it stays");
+  EXPECT_EQ(net.shape_of(converted, stays), "batch 6 ");
+  EXPECT_EQ(net.shape_of(converted, half), "batch 3 ");
 }
 
 TEST(Conversion, a_part_takes_and_gives_what_crosses_its_border) {

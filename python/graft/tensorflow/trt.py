@@ -47,15 +47,17 @@ def create_inference_graph(input_graph_def, outputs, max_batch_size=1,
         raise InvalidArgumentError("max_batch_size is at least 1, and max_workspace_size_bytes not negative")
     from tensorflow.core.framework import graph_pb2  # pylint: disable=no-name-in-module
     load_library()
-    usual = {name: max_batch_size for name in open_batches(input_graph_def)}
+    fixed = options.get("shapes") or {}
+    usual = {f"{name}_0": max_batch_size for name in open_batches(input_graph_def) if name not in fixed}
+    usual.update(options.pop("usual", {}))
     made = embed(input_graph_def, outputs, minimum_size=minimum_segment_size, precision=PRECISIONS[mode], usual=usual,
                  **options)
     return graph_pb2.GraphDef.FromString(made.model)
 
 
 def open_batches(graph_def):
-    """The open first axes of placeholders, by the names that graft.embed gives them."""
+    """The placeholders whose first axis is open."""
     for node in getattr(graph_def, "node", ()):
         shape = node.attr["shape"].shape if node.op == "Placeholder" and "shape" in node.attr else None
         if shape is not None and not shape.unknown_rank and shape.dim and shape.dim[0].size < 0:
-            yield f"{node.name}_0"
+            yield node.name

@@ -27,9 +27,10 @@ struct EngineNode {
 };
 
 /// The graph's bytes with engines in place of their nodes. Constants that nobody takes any more go, too. All other
-/// nodes stay as their bytes are, but for inputs that engines give now, and for placement beside nodes that have gone; so do
-/// functions, versions and what a newer TensorFlow has added. A node that gives an output of the graph keeps its name.
-/// `outputs`: of the graph, each the first result of its node. `constant`: by node of the file, see ReadGraph.
+/// nodes stay as their bytes are, but for inputs that engines give now, and for placement beside nodes that have gone;
+/// so do functions, versions and what a newer TensorFlow has added. A node that gives an output of the graph keeps its
+/// name. `outputs`: of the graph, each the first result of its node where an engine gives it. `constant`: by node of
+/// the file, see ReadGraph.
 std::string replace_segments(const GraphFile& file, const std::vector<EngineNode>& engines,
                              const std::vector<std::string>& outputs, const std::vector<bool>& constant);
 

@@ -33,12 +33,15 @@ bool hands_on(std::string_view op) {
 
 std::string in_node(const FileNode& node) { return fmt::format("node '{}'", node.name); }
 
+using Edges = std::vector<std::vector<int>>;
+
 /// The work of one call of read_graph().
 class Reader {
  public:
   Reader(const GraphFile& file, const PlaceholderShapes& shapes, const frontend::Converters& converters)
       : file_(file), shapes_(shapes), converters_(converters), values_(file.nodes().size()),
-        node_of_(file.nodes().size(), -1), needed_(file.nodes().size(), false), depth_(file.nodes().size(), 0) {
+        node_of_(file.nodes().size(), -1), behind_(file.nodes().size()), needed_(file.nodes().size(), false),
+        depth_(file.nodes().size(), 0) {
     read_.constant.assign(file.nodes().size(), false);
   }
 
@@ -183,6 +186,7 @@ class Reader {
     Shape shape(tensor.shape().begin(), tensor.shape().end());
     add_value(n, 0, {.type = tensor.type(), .shape = std::move(shape), .constant = tensor});
     read_.constant[static_cast<size_t>(n)] = true;
+    behind_[static_cast<size_t>(n)] = behind(n);
   }
 
   void read_placeholder(int n) {
@@ -232,17 +236,28 @@ class Reader {
     read_.foreign.nodes.push_back(std::move(made));
   }
 
+  /// The nodes that have to run before one, data apart: of its control inputs, and of the constants that it takes,
+  /// which are no nodes here.
+  std::vector<int> behind(int n) const {
+    std::vector<int> before;
+    for (const Source& source : node(n).inputs) {
+      const auto from = static_cast<size_t>(file_.find(source.node));
+      if (source.control && node_of_[from] >= 0) before.push_back(node_of_[from]);
+      before.insert(before.end(), behind_[from].begin(), behind_[from].end());
+    }
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    return before;
+  }
+
   /// Data inputs, lists put together as the signature has them; control inputs go into `after`.
   Arguments arguments_of(int n, std::vector<int>& after) {
     const FileNode& file_node = node(n);
     std::vector<Argument> inputs;
     for (const Source& source : file_node.inputs) {
-      if (!source.control) {
-        inputs.push_back(frontend::Reference{value_of(source)});
-      } else if (const int before = node_of_[static_cast<size_t>(file_.find(source.node))]; before >= 0) {
-        after.push_back(before);
-      }
+      if (!source.control) inputs.push_back(frontend::Reference{value_of(source)});
     }
+    after = behind(n);
     const frontend::Converters::Entry* row = converters_.find(file_node.op);
     const Operands operands = operands_of(file_node, row ? &row->signature : nullptr, static_cast<int>(inputs.size()));
     Arguments arguments;
@@ -288,8 +303,9 @@ class Reader {
   const GraphFile& file_;
   const PlaceholderShapes& shapes_;
   const frontend::Converters& converters_;
-  std::vector<std::vector<int>> values_;  // by node of the file and result
+  Edges values_;                          // by node of the file and result
   std::vector<int> node_of_;              // by node of the file
+  Edges behind_;                          // by node of the file that is a constant: what has to run before it
   std::vector<bool> needed_;
   std::vector<int> depth_;
   ReadGraph read_;

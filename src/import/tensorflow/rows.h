@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // TensorFlow's operators as graph operators: one row each. Signatures name inputs first and then, behind `*`,
-// attributes with their defaults. Beside an input stands its type: that of an attribute (`T`) or one of TensorFlow's names
-// (`int32`), `:4` where it has to have so many axes, and `N*` before a list of N; from these the reader learns about
-// values whose makers tell nothing.
+// attributes with their defaults. Beside an input stands its type: that of an attribute (`T`) or one of TensorFlow's
+// names (`int32`), `:4` where it has to have so many axes, and `N*` before a list of N; from these the reader learns
+// about values whose makers tell nothing.
 #pragma once
 
 #include <vector>

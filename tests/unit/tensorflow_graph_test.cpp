@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frozen graphs of TensorFlow, written as text: what is read of them, what becomes engines, what is written.
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "base/error.h"
+#include "driver/embed.h"
+#include "export/tensorflow/replace_segments.h"
+#include "import/tensorflow/element_types.h"
+#include "import/tensorflow/graph.pb.h"
+#include "import/tensorflow/import_tensor.h"
+#include "import/tensorflow/read_graph.h"
+#include "import/tensorflow/rows.h"
+
+namespace graft::tensorflow {
+namespace {
+
+using graft_tensorflow::AttrValue;
+using graft_tensorflow::GraphDef;
+using graft_tensorflow::NodeDef;
+
+AttrValue& attribute(NodeDef& node, const std::string& key) {
+  auto& entry = *node.add_attr();
+  entry.set_key(key);
+  return *entry.mutable_value();
+}
+
+/// `T=float`, `padding=SAME`, `strides=1,2,2,1`, `n=3`, `keep_dims=true`, `shape=?,8,8,3`, `f=@body`.
+void read_attribute(NodeDef& node, const std::string& word) {
+  const size_t equals = word.find('=');
+  const std::string key = word.substr(0, equals), text = word.substr(equals + 1);
+  AttrValue& value = attribute(node, key);
+  const bool numbers = text.find_first_not_of("-0123456789,?") == std::string::npos;
+  if (const auto type = element_type_named(text)) {
+    value.set_type(number_of(*type));
+  } else if (text == "true" || text == "false") {
+    value.set_b(text == "true");
+  } else if (text.starts_with('@')) {
+    value.mutable_func()->set_name(text.substr(1));
+  } else if (key == "shape" && numbers) {
+    std::istringstream sizes(text);
+    for (std::string size; std::getline(sizes, size, ',');) {
+      value.mutable_shape()->add_dim()->set_size(size == "?" ? -1 : std::stoll(size));
+    }
+  } else if (numbers && text.find(',') != std::string::npos) {
+    std::istringstream elements(text);
+    for (std::string element; std::getline(elements, element, ',');) value.mutable_list()->add_i(std::stoll(element));
+  } else if (numbers) {
+    value.set_i(std::stoll(text));
+  } else {
+    value.set_s(text);
+  }
+}
+
+/// A line for each node: `name Operator input input ^before : attribute=value ...`.
+GraphDef graph_of(const std::string& text) {
+  GraphDef graph;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    NodeDef node;
+    words >> *node.mutable_name() >> *node.mutable_op();
+    if (node.name().empty()) continue;
+    bool inputs = true;
+    for (std::string word; words >> word;) {
+      if (word == ":") {
+        inputs = false;
+      } else if (inputs) {
+        node.add_input(word);
+      } else {
+        read_attribute(node, word);
+      }
+    }
+    *graph.add_node() = node;
+  }
+  graph.mutable_versions()->set_producer(1882);
+  return graph;
+}
+
+/// Adds a Const of f32 whose elements lie in the file as bytes.
+void add_weights(GraphDef& graph, const std::string& name, const std::vector<int64_t>& shape) {
+  NodeDef& node = *graph.add_node();
+  node.set_name(name), node.set_op("Const");
+  attribute(node, "dtype").set_type(1);
+  auto& tensor = *attribute(node, "value").mutable_tensor();
+  tensor.set_dtype(1);
+  size_t count = 1;
+  for (const int64_t size : shape) {
+    tensor.mutable_tensor_shape()->add_dim()->set_size(size);
+    count *= static_cast<size_t>(size);
+  }
+  std::vector<float> elements(count);
+  for (size_t i = 0; i < count; ++i) elements[i] = 0.25F * static_cast<float>(i % 7) - 0.5F;
+  tensor.set_tensor_content(std::string(reinterpret_cast<const char*>(elements.data()), count * sizeof(float)));
+}
+
+/// A file of the bytes, which it keeps.
+GraphFile file_of(const std::string& bytes) {
+  const auto kept = std::make_shared<const std::string>(bytes);
+  return GraphFile(std::as_bytes(std::span(*kept)), kept);
+}
+GraphFile file_of(const GraphDef& graph) { return file_of(graph.SerializeAsString()); }
+
+Embedded embedded(const GraphDef& graph, const std::vector<std::string>& outputs, EmbedChoices choices = {}) {
+  const auto bytes = std::make_shared<const std::string>(graph.SerializeAsString());
+  choices.compile.tuning = Tuning::kOff;
+  choices.strict = true;
+  return embed("tensorflow", std::as_bytes(std::span(*bytes)), bytes, outputs, choices);
+}
+
+/// `stem/conv -> Odd -> head/conv`, around an operator that nobody knows.
+GraphDef split_network() {
+  GraphDef graph = graph_of(R"(
+    image      Placeholder                       : dtype=float shape=?,8,8,3
+    stem/conv  Conv2D      image stem/w          : T=float strides=1,1,1,1 padding=SAME
+    stem/relu  Relu        stem/conv             : T=float
+    odd        Mystery     stem/relu
+    head/conv  Conv2D      odd head/w            : T=float strides=1,2,2,1 padding=SAME
+    head/relu  Relu        head/conv             : T=float)");
+  add_weights(graph, "stem/w", {3, 3, 3, 4});
+  add_weights(graph, "head/w", {3, 3, 4, 2});
+  return graph;
+}
+
+std::map<std::string, NodeDef> nodes_of(const std::string& bytes) {
+  GraphDef graph;
+  EXPECT_TRUE(graph.ParseFromString(bytes));
+  std::map<std::string, NodeDef> nodes;
+  for (const NodeDef& node : graph.node()) nodes[node.name()] = node;
+  return nodes;
+}
+
+const AttrValue* value_of(const NodeDef& node, const std::string& key) {
+  for (const auto& entry : node.attr()) {
+    if (entry.key() == key) return &entry.value();
+  }
+  return nullptr;
+}
+
+/// What is thrown, as a text; empty when nothing is.
+template <class Body>
+std::string failure(const Body& body) {
+  try {
+    body();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(TensorflowGraph, constants_stay_where_the_file_has_them_and_identities_of_them_are_constants) {
+  GraphDef graph = graph_of(R"(
+    x     Placeholder            : dtype=float shape=?,64
+    read  Identity    w          : T=float
+    y     MatMul      x read     : T=float)");
+  add_weights(graph, "w", {64, 2});
+  const GraphFile file = file_of(graph);
+  const ReadGraph read = read_graph(file, {"y"}, {}, converters());
+  ASSERT_EQ(read.foreign.nodes.size(), 1U);  // the product alone
+  const TensorData tensor = import_constant(file, file.nodes()[static_cast<size_t>(file.find("w"))]);
+  EXPECT_TRUE(tensor.is_deferred());
+  EXPECT_EQ(tensor.shape(), (std::vector<int64_t>{64, 2}));
+  EXPECT_EQ(tensor.read_double(3), 0.25);
+  EXPECT_FALSE(file.nodes()[static_cast<size_t>(file.find("w"))].message->SerializeAsString().size() > 256);
+}
+
+TEST(TensorflowGraph, values_of_a_constant_are_repeated_and_checked) {
+  GraphDef graph;
+  add_weights(graph, "w", {2, 3});
+  auto& tensor = *graph.mutable_node(0)->mutable_attr(1)->mutable_value()->mutable_tensor();
+  tensor.clear_tensor_content();
+  tensor.add_float_val(1), tensor.add_float_val(5);
+  const auto read = [&] { const GraphFile file = file_of(graph); return import_constant(file, file.nodes()[0]); };
+  EXPECT_EQ(read().read_double(0), 1);
+  EXPECT_EQ(read().read_double(5), 5);
+  tensor.mutable_tensor_shape()->mutable_dim(0)->set_size(int64_t{1} << 50);
+  EXPECT_NE(failure(read).find("far larger"), std::string::npos);
+  tensor.mutable_tensor_shape()->mutable_dim(0)->set_size(-1);
+  EXPECT_NE(failure(read).find("size of its tensor is unknown"), std::string::npos);
+  tensor.mutable_tensor_shape()->mutable_dim(0)->set_size(2);
+  tensor.set_tensor_content("12345");
+  EXPECT_NE(failure(read).find("needs 24 bytes and has 5"), std::string::npos);
+}
+
+TEST(TensorflowGraph, what_is_behind_an_unknown_operator_takes_its_rank_from_who_reads_it) {
+  const GraphFile file = file_of(split_network());
+  const ReadGraph read = read_graph(file, {"head/relu"}, {}, converters());
+  const auto odd = std::find_if(read.foreign.values.begin(), read.foreign.values.end(),
+                                [](const auto& value) { return value.name == "odd"; });
+  ASSERT_NE(odd, read.foreign.values.end());
+  EXPECT_EQ(odd->type, DType::kFloat32);
+  ASSERT_TRUE(odd->shape);
+  EXPECT_EQ(odd->shape->size(), 4U);
+}
+
+TEST(TensorflowGraph, an_unknown_operator_is_left_between_two_engines) {
+  const GraphDef graph = split_network();
+  const Embedded made = embedded(graph, {"head/relu"});
+  EXPECT_EQ(made.engines, 2U);
+  EXPECT_NE(made.report.find("stays: Mystery odd: there is no converter for Mystery"), std::string::npos);
+  const auto nodes = nodes_of(made.bytes);
+  ASSERT_EQ(nodes.size(), 5U);  // image, engine, odd, engine, head/relu
+  const NodeDef& stem = nodes.at("stem/graft_engine_0");
+  EXPECT_EQ(stem.op(), "GraftEngine");
+  EXPECT_EQ(stem.input(0), "image");
+  EXPECT_EQ(value_of(stem, "contents")->s(), "Conv2D, Relu");
+  EXPECT_EQ(value_of(stem, "OutT")->list().type(0), 1);
+  EXPECT_EQ(value_of(stem, "output_shapes")->list().shape(0).dim(0).size(), -1);
+  EXPECT_EQ(value_of(stem, "output_shapes")->list().shape(0).dim(3).size(), 4);
+  EXPECT_EQ(nodes.at("odd").input(0), "stem/graft_engine_0");
+  EXPECT_EQ(nodes.at("head/relu").op(), "Identity");
+  EXPECT_EQ(nodes.at("head/relu").input(0), "head/graft_engine_1");
+  EXPECT_EQ(made.bytes, embedded(graph, {"head/relu"}).bytes);
+}
+
+TEST(TensorflowGraph, an_output_in_the_middle_and_one_that_is_not_the_first_stay_reachable) {
+  GraphDef graph = graph_of(R"(
+    axis   Const                  : dtype=int32
+    x      Placeholder            : dtype=float shape=2,4
+    relu   Relu        x          : T=float
+    parts  Split       axis relu  : T=float num_split=2
+    y      Neg         parts:1    : T=float)");
+  auto& axis = *attribute(*graph.mutable_node(0), "value").mutable_tensor();
+  axis.set_dtype(3), axis.add_int_val(1), axis.mutable_tensor_shape();
+  const auto nodes = nodes_of(embedded(graph, {"relu", "parts:1", "y"}).bytes);
+  EXPECT_EQ(nodes.at("relu").op(), "Identity");
+  EXPECT_EQ(nodes.at("parts").op(), "Split");
+  EXPECT_TRUE(nodes.contains("axis"));  // which the node that stays takes
+  EXPECT_EQ(nodes.at("y").op(), "Identity");
+}
+
+TEST(TensorflowGraph, branches_of_conditionals_and_what_no_output_needs_stay) {
+  const GraphDef graph = graph_of(R"(
+    x       Placeholder                     : dtype=float shape=2,4
+    flag    Placeholder                     : dtype=bool
+    switch  Switch      x flag              : T=float
+    a       Relu        switch              : T=float
+    b       Neg         switch:1            : T=float
+    merge   Merge       a b                 : T=float N=2
+    y       Abs         merge               : T=float
+    loss    Exp         y                   : T=float)");
+  const GraphFile file = file_of(graph);
+  const ReadGraph read = read_graph(file, {"y"}, {}, converters());
+  std::map<std::string, std::string> kept;
+  for (const auto& node : read.foreign.nodes) kept[node.name] = node.kept;
+  EXPECT_EQ(kept["a"], "it runs in a branch of a conditional");
+  EXPECT_EQ(kept["b"], "it runs in a branch of a conditional");
+  EXPECT_EQ(kept["y"], "");
+  EXPECT_EQ(kept["loss"], "no output needs it");
+}
+
+TEST(TensorflowGraph, a_constant_that_waits_for_an_operator_is_no_way_round_it) {
+  GraphDef graph = graph_of(R"(
+    x      Placeholder            : dtype=float shape=2
+    first  Relu        x          : T=float
+    keep   Digamma     wait       : T=float
+    last   Add         first keep : T=float)");
+  add_weights(graph, "wait", {2});
+  graph.mutable_node(4)->add_input("^first");
+  // One engine of both would wait for itself.
+  const Embedded made = embedded(graph, {"last"});
+  EXPECT_EQ(made.engines, 2U);
+  const auto nodes = nodes_of(made.bytes);
+  EXPECT_EQ(nodes.at("wait").input(0), "^graft_engine_0");
+}
+
+TEST(TensorflowGraph, what_has_no_type_that_anybody_tells_stays) {
+  const GraphDef graph = graph_of(R"(
+    x  Placeholder            : dtype=float shape=2
+    m  Mystery     x
+    r  Relu        m
+    y  Relu        x          : T=float)");
+  const Embedded made = embedded(graph, {"r", "y"});
+  EXPECT_EQ(made.engines, 1U);
+  EXPECT_NE(made.report.find("stays: Relu r: "), std::string::npos) << made.report;
+}
+
+TEST(TensorflowGraph, fields_that_nobody_knows_stay) {
+  std::string bytes = split_network().SerializeAsString() + std::string("\xba\x3e\x05later", 8);
+  const auto kept = std::make_shared<const std::string>(bytes);
+  EmbedChoices choices;
+  choices.partition.minimum_size = 100;
+  const Embedded made = embed("tensorflow", std::as_bytes(std::span(*kept)), kept, {"head/relu"}, choices);
+  EXPECT_EQ(made.engines, 0U);
+  EXPECT_EQ(made.bytes, bytes);
+}
+
+TEST(TensorflowGraph, faults_name_the_node_and_the_remedy) {
+  const auto read = [](const std::string& text) { return failure([&] { file_of(graph_of(text)); }); };
+  EXPECT_NE(read("y Relu x").find("node 'y': it takes 'x', which the graph does not have"), std::string::npos);
+  EXPECT_NE(read("x Placeholder\nx Placeholder").find("there are two nodes of this name"), std::string::npos);
+  EXPECT_NE(read("x Placeholder\ny Call x : f=@body").find("'body', which the graph's library does not have"),
+            std::string::npos);
+  EXPECT_NE(read("x Placeholder\ny Relu x:z").find("'x:z' names no output"), std::string::npos);
+  const auto wanted = [](std::vector<std::string> outputs, PlaceholderShapes shapes = {}) {
+    return failure([&] { read_graph(file_of(split_network()), outputs, shapes, converters()); });
+  };
+  EXPECT_NE(wanted({"head/rleu"}).find("did you mean 'head/relu'"), std::string::npos);
+  EXPECT_NE(wanted({}).find("name what the graph gives"), std::string::npos);
+  EXPECT_NE(wanted({"odd"}, {{"imgae", {1, 8, 8, 3}}}).find("did you mean 'image'"), std::string::npos);
+  EXPECT_NE(failure([&] {
+              const GraphDef loop = graph_of("x Placeholder\nm Merge x n\nn NextIteration m");
+              read_graph(file_of(loop), {"m"}, {}, converters());
+            }).find("loop"), std::string::npos);
+}
+
+TEST(TensorflowGraph, files_that_are_no_graph_are_told_by_what_they_seem_to_be) {
+  const auto read = [](const std::string& bytes) { return failure([&] { file_of(bytes); }); };
+  EXPECT_NE(read("").find("empty"), std::string::npos);
+  EXPECT_NE(read("node {\n  name: \"x\"").find("as text"), std::string::npos);
+  EXPECT_NE(read(std::string("\x08\x01\x12\x02\x0a\x00", 6)).find("SavedModel"), std::string::npos);
+  EXPECT_NE(read("PK\x03\x04").find("zip"), std::string::npos);
+  const std::string whole = split_network().SerializeAsString();
+  for (size_t length = 1; length < whole.size(); ++length) {  // cut anywhere: a graph of fewer nodes, or an error
+    const std::string part = whole.substr(0, length);
+    const std::string message = failure([&] { read_graph(file_of(part), {"odd"}, {}, converters()); });
+    EXPECT_FALSE(message.empty() && length < whole.size() / 4) << length;
+  }
+}
+
+}  // namespace
+}  // namespace graft::tensorflow
