@@ -177,7 +177,7 @@ void apply_shape_choices(Graph& graph, const CompileOptions& options) {
   choose_by_input(graph, options, ranges);
   Replacements fixed;
   for (const auto& [name, range] : ranges) {
-    if (range.min == range.max) {
+    if (range.min == range.max && range.opt == range.max) {  // 0:8:0 is any size
       fixed[name] = Size(range.min);
     } else {
       graph.symbol_ranges[name] = range;

@@ -338,7 +338,6 @@ std::vector<FusedStep> pack_channels(FusedStep step, std::vector<FusedTensor>& t
   ChannelPacking packing(normalised, region, tensors);
   if (!packing.find()) return {std::move(step)};
   return packing.run();
-  return packing.run();
 }
 
 }  // namespace graft
