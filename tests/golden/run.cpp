@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs each golden file of passes/, fuse/, regions/ and amp/, one test per case. `graft_golden_tests --update` rewrites
-// expectations.
+// Runs each golden file of passes/, fuse/, regions/, lower/ and amp/, one test per case. `graft_golden_tests --update`
+// rewrites expectations.
 #include <cstring>
 
 #include <fmt/format.h>
@@ -13,6 +13,7 @@
 #include "fuse/rewrite_region.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
+#include "lowered.h"
 #include "mixed_symbol.h"
 #include "passes/pass.h"
 #include "support/golden_file.h"
@@ -145,6 +146,7 @@ int main(int argc, char** argv) {
   graft::golden::register_tests("passes", graft::passed);
   graft::golden::register_tests("fuse", graft::fused);
   graft::golden::register_tests("regions", graft::rewritten);
+  graft::golden::register_tests("lower", graft::lowered);
   graft::golden::register_tests("amp", graft::mixed_symbol);
   return RUN_ALL_TESTS();
 }
