@@ -50,15 +50,11 @@ int64_t constant(const Size& size) {
   return *value;
 }
 
+/// Of operands that are not both constant.
 Size divide(Intrinsic intrinsic, const Size& a, const Size& b) {
   if (b.is(0)) return 0;
   const bool rounds_down = intrinsic == Intrinsic::kFloorDiv || intrinsic == Intrinsic::kMod;
-  const bool constants = a.is_constant() && b.is_constant();
-  if (!rounds_down && constants) {
-    if (b.is(-1)) return intrinsic == Intrinsic::kDiv ? Size(0) - a : Size(0);
-    return intrinsic == Intrinsic::kDiv ? a.constant() / b.constant() : a.constant() % b.constant();
-  }
-  if (!constants && (!b.is_non_negative() || (!rounds_down && !a.is_non_negative()))) throw Undecided();
+  if (!b.is_non_negative() || (!rounds_down && !a.is_non_negative())) throw Undecided();
   const bool quotient = intrinsic == Intrinsic::kDiv || intrinsic == Intrinsic::kFloorDiv;
   return quotient ? floor_div(a, b) : mod(a, b);
 }

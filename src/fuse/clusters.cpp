@@ -392,9 +392,7 @@ class Clustering {
 
   void join(int cluster, int node) {
     const int old = result_.of_node[node];
-    Weight &sum = weights_[cluster], &part = weights_[old];
-    sum = together(sum, part);
-    part = {};
+    weights_[cluster] = together(weights_[cluster], weights_[old]);
     for (const int member : result_.nodes[old]) {
       result_.of_node[member] = cluster;
       result_.nodes[cluster].push_back(member);

@@ -122,6 +122,30 @@ TEST(ExprText, errors_name_line_column_and_cause) {
   EXPECT_NE(error_of("neg(true)").find("neg does not take operands of type bool"), std::string::npos);
 }
 
+TEST(ExprText, comments_end_with_their_line) {
+  EXPECT_EQ(print(parse("# a sum\nadd(i, # of a variable\n 3) # and a number")), "add(i, 3)");
+  EXPECT_EQ(print(parse("#\n#\n# i\ni#")), "i");
+}
+
+TEST(ExprText, expressions_may_be_as_deep_as_the_limits) {
+  const auto nested = [](int calls) {
+    std::string text = "f";
+    for (int k = 0; k < calls; ++k) text = "exp(" + text + ")";
+    return text;
+  };
+  EXPECT_EQ(error_of(nested(199)), "no error");
+  EXPECT_NE(error_of(nested(200)).find("nests too deeply"), std::string::npos);
+  const auto tall = [](int calls) {
+    std::string text = "let t0 = exp(f)\n";
+    for (int k = 1; k < calls; ++k) {
+      text += "let t" + std::to_string(k) + " = exp(t" + std::to_string(k - 1) + ")\n";
+    }
+    return text + "t" + std::to_string(calls - 1);
+  };
+  EXPECT_EQ(error_of(tall(1999)), "no error");
+  EXPECT_NE(error_of(tall(2000)).find("too deep"), std::string::npos);
+}
+
 TEST(ExprText, hostile_expressions_are_errors_and_not_crashes) {
   for (const std::string& text :
        {std::string(""), std::string("add("), std::string("1.5"), std::string("99999999999999999999"),

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -96,6 +98,53 @@ TEST(VerifyRegion, refuses_a_monoid_whose_parts_do_not_match) {
   EXPECT_PROBLEM(region, "the state of component 0 is not f32");
   reduce_of(region).monoid.identity.clear();
   EXPECT_PROBLEM(region, "there are 0 identities, but 1 are expected");
+}
+
+TEST(VerifyRegion, refuses_reductions_whose_parts_are_missing_or_of_another_number) {
+  const auto expect = [](const char* part, const std::function<void(Reduce&)>& apply) {
+    Region region = sum_region();
+    apply(reduce_of(region));
+    EXPECT_PROBLEM(region, part);
+  };
+  const Expr other = make_index(0), wide = make_constant(DType::kFloat64, 0);
+  expect("nothing is lifted", [](Reduce& r) { r.lift.clear(); });
+  expect("there are 0 outputs, but 1 are expected", [](Reduce& r) { r.outputs.clear(); });
+  expect("there are 0 left variables, but 1 are expected", [](Reduce& r) { r.monoid.left.clear(); });
+  expect("there are 0 right variables, but 1 are expected", [](Reduce& r) { r.monoid.right.clear(); });
+  expect("there are 0 combining expressions, but 1 are expected", [](Reduce& r) { r.monoid.combine.clear(); });
+  expect("an identity is not a constant", [](Reduce& r) { r.monoid.identity[0] = {}; });
+  expect("an identity is not a constant", [](Reduce& r) { r.monoid.identity[0] = r.monoid.left[0]; });
+  expect("there is no lifted value", [](Reduce& r) { r.lift[0] = {}; });
+  expect("a variable is expected", [&](Reduce& r) { r.monoid.left[0] = other; });
+  expect("a variable is expected", [](Reduce& r) { r.monoid.right[0] = {}; });
+  expect("the state of component 0 is not f32", [](Reduce& r) { r.monoid.left[0] = make_variable(DType::kFloat64); });
+  expect("the state of component 0 is not f32", [](Reduce& r) { r.monoid.right[0] = make_variable(DType::kFloat64); });
+  expect("there is no combined value", [](Reduce& r) { r.monoid.combine[0] = {}; });
+  expect("the combined value is a f64, not a f32", [&](Reduce& r) { r.monoid.combine[0] = wide; });
+  expect("a variable is declared twice", [](Reduce& r) { r.monoid.right[0] = r.monoid.left[0]; });
+  expect("an axis variable is not an i64", [](Reduce& r) { r.reduced[0].variable = make_variable(DType::kInt32); });
+  expect("'y' has the shape [batch], but the form covers [5]", [](Reduce& r) { r.axes[0].extent = 5; });
+}
+
+TEST(VerifyRegion, refuses_calls_whose_result_has_another_type) {
+  Region region = sum_region();
+  const auto call = [&](Intrinsic intrinsic, DType type, std::vector<Expr> args) {
+    ExprNode node{.kind = ExprKind::kCall, .type = type, .size = {}, .args = std::move(args)};
+    node.intrinsic = intrinsic;
+    compute_of(region).value = Expr(std::make_shared<const ExprNode>(node));
+  };
+  const Expr one = make_constant(DType::kFloat32, 1), half = make_constant(DType::kFloat16, 1);
+  const Expr yes = make_integer(DType::kBool, 1);
+  call(Intrinsic::kExp, DType::kFloat64, {one});
+  EXPECT_PROBLEM(region, "exp gives a f32");
+  call(Intrinsic::kLt, DType::kFloat32, {one, one});
+  EXPECT_PROBLEM(region, "lt gives a bool");
+  call(Intrinsic::kSelect, DType::kFloat64, {yes, one, one});
+  EXPECT_PROBLEM(region, "select gives a f32");
+  call(Intrinsic::kExp, DType::kFloat16, {half});
+  EXPECT_PROBLEM(region, "exp computes in f16");
+  call(Intrinsic::kCast, DType::kFloat32, {half});
+  EXPECT_EQ(problem_of(region), "none");
 }
 
 TEST(VerifyRegion, refuses_calls_on_operands_they_do_not_take) {

@@ -34,7 +34,11 @@ TEST(Schedule, every_field_has_a_least_and_a_largest_value) {
   for (const Row& row : {Row{"nest chunk", 1, 1 << 20}, {"nest lanes", 1, 4096}, {"contract m", 1, 1024},
                          {"contract n", 1, 4096}, {"contract k", 0, 1 << 20}, {"contract m_chunk", 0, 1 << 20},
                          {"contract panel", 0, 256}, {"contract columns_outer", 0, 1}, {"attention queries", 1, 512},
-                         {"attention keys", 1, 1024}}) {
+                         {"attention keys", 1, 1024}, {"block z", 0, 1 << 12}, {"block y", 0, 1 << 16},
+                         {"block x", 0, 1 << 20}, {"block warps", 1, 32}, {"product m", 16, 512},
+                         {"product n", 16, 512}, {"product k", 8, 128}, {"product threads", 32, 1024},
+                         {"product stages", 2, 16}, {"product panel", 0, 256}, {"product producers", 0, 128},
+                         {"product teams", 1, 4}, {"product group", 1, 64}, {"product split", 1, 8}}) {
     const auto with = [&](int64_t value) { return row.field + "=" + std::to_string(value); };
     EXPECT_NE(tile::print(tile::parse_schedule(with(row.least))), tile::print(tile::parse_schedule(with(row.largest))));
     EXPECT_THROW(tile::parse_schedule(with(row.least - 1)), Error) << row.field;

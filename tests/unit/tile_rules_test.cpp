@@ -45,6 +45,17 @@ Program whole_program() {
       acc[i0, i1] = row[i0, i2] * row[i2, i1]
     }
     sort y[g0, 0] positions rank[g0, 0] length size(n)
+    scan [i0 < 16 bound 16] along i1 < 16 bound 16 {
+      state (s0: f32)
+      initial 0:f32
+      step add(s0, row[i0, i1])
+      row[i0, i1] = s0
+    }
+    select [] along i0 < size(n) first 4 {
+      rank r0
+      key x[g0, i0]
+      into y[g0, r0], rank[g0, r0]
+    }
   }
 }
 )");
@@ -56,6 +67,8 @@ If& branch_of(Program& p) { return std::get<If>(p.body[1].node); }
 Reduce& reduce_of(Program& p) { return std::get<Reduce>(p.body[2].node); }
 Contract& contract_of(Program& p) { return std::get<Contract>(p.body[3].node); }
 SortRow& sort_of(Program& p) { return std::get<SortRow>(p.body[4].node); }
+Scan& scan_of(Program& p) { return std::get<Scan>(p.body[5].node); }
+Select& select_of(Program& p) { return std::get<Select>(p.body[6].node); }
 
 struct Break {
   const char* message;
@@ -231,11 +244,81 @@ std::vector<Break> breaks_of_contractions() {
   };
 }
 
+/// Of scans.
+std::vector<Break> breaks_of_scans() {
+  return {
+      {"components of a scan do not agree in number", [](Program& p) { scan_of(p).state.clear(); }},
+      {"components of a scan do not agree in number",
+       [](Program& p) { scan_of(p).state.clear(), scan_of(p).initial.clear(), scan_of(p).step.clear(); }},
+      {"components of a scan do not agree in number", [](Program& p) { scan_of(p).initial.clear(); }},
+      {"components of a scan do not agree in number", [](Program& p) { scan_of(p).step.clear(); }},
+      {"an initial state uses a variable out of scope",
+       [](Program& p) { scan_of(p).initial[0] = make_load(3, DType::kFloat32, {zero(), scan_of(p).axis.variable}); }},
+      {"an extent is not i64", [](Program& p) { scan_of(p).axis.extent = narrow(); }},
+      {"an extent exceeds its bound", [](Program& p) { scan_of(p).axis.bound = 15; }},
+      {"an axis variable is not i64", [](Program& p) { scan_of(p).axis.variable = make_variable(DType::kInt32); }},
+      {"a variable is bound twice", [](Program& p) { scan_of(p).axis.variable = scan_of(p).axes[0].variable; }},
+      {"an axis or state is not a variable", [](Program& p) { scan_of(p).state[0] = zero(); }},
+      {"a step is missing", [](Program& p) { scan_of(p).step[0] = {}; }},
+      {"component types of a scan differ", [](Program& p) { scan_of(p).step[0] = zero(); }},
+      {"component types of a scan differ", [](Program& p) { scan_of(p).initial[0] = zero(); }},
+      {"a scan stores nothing", [](Program& p) { scan_of(p).stores.clear(); }},
+      {"a store writes 'x', which is not marked written", [](Program& p) { scan_of(p).stores[0].buffer = 0; }},
+      {"a stored value is missing", [](Program& p) { scan_of(p).stores[0].value = {}; }},
+      {"a scan stores another type than 'row' has", [](Program& p) { scan_of(p).stores[0].value = zero(); }},
+      {"a scan stores another type than 'row' has", [](Program& p) { scan_of(p).stores[0].mode = ScatterMode::kAdd; }},
+  };
+}
+
+/// Of selections.
+std::vector<Break> breaks_of_selections() {
+  return {
+      {"a selection keeps too many or none", [](Program& p) { select_of(p).count = 0; }},
+      {"a selection keeps too many or none", [](Program& p) { select_of(p).count = kMostSelected + 1; }},
+      {"an extent is missing", [](Program& p) { select_of(p).axis.extent = {}; }},
+      {"an axis variable is not i64", [](Program& p) { select_of(p).rank = make_variable(DType::kInt32); }},
+      {"a key is missing", [](Program& p) { select_of(p).key = {}; }},
+      {"the key of a selection is wider than 32 bits", [](Program& p) { select_of(p).key = zero(); }},
+      {"a key uses a variable out of scope",
+       [](Program& p) { select_of(p).key = make_load(0, DType::kFloat32, {zero(), select_of(p).rank}); }},
+      {"a selection uses a variable out of scope",
+       [](Program& p) { select_of(p).keys.indices[1] = select_of(p).axis.variable; }},
+      {"a selection writes 'x', which is not marked written", [](Program& p) { select_of(p).keys.buffer = 0; }},
+      {"selected keys have another type", [](Program& p) { select_of(p).key = make_integer(DType::kInt32, 0); }},
+      {"selected positions are not integers",
+       [](Program& p) { select_of(p).positions = select_of(p).keys; }},
+  };
+}
+
+/// Of the roles of threads.
+std::vector<Break> breaks_of_roles() {
+  const auto with = [](int producers, int teams, int group, int split) {
+    return [=](Program& p) {
+      p.roles.producers = producers, p.roles.teams = teams, p.roles.group = group, p.roles.split = split;
+    };
+  };
+  const char *teams = "teams go with producers and without a split", *producers = "producers are not one warpgroup";
+  const char* range = "a group or a split is out of range";
+  return {{teams, with(128, 0, 1, 1)}, {teams, with(128, 2, 1, 2)}, {teams, with(0, 2, 1, 1)},
+          {producers, with(64, 1, 1, 1)}, {producers, with(128, 15, 1, 1)}, {range, with(128, 1, 0, 1)},
+          {range, with(128, 1, 1, 0)}, {range, with(128, 1, 1, 9)}};
+}
+
+TEST(TileRules, keep_scans_and_selections_to_blocks_of_threads) {
+  for (const size_t statement : {size_t{5}, size_t{6}}) {
+    Program program = whole_program();
+    program.threads = 0;
+    program.body = {program.body[statement]};
+    EXPECT_NE(broken_rule(program).value_or("").find("is for GPUs"), std::string::npos);
+  }
+}
+
 TEST(TileRules, are_kept_by_the_whole_program) { EXPECT_EQ(broken_rule(whole_program()), std::nullopt); }
 
 TEST(TileRules, are_named_when_one_is_broken) {
   for (const auto& breaks :
-       {breaks_of_the_header(), breaks_of_maps(), breaks_of_reductions(), breaks_of_contractions()}) {
+       {breaks_of_the_header(), breaks_of_maps(), breaks_of_reductions(), breaks_of_contractions(), breaks_of_scans(),
+        breaks_of_selections(), breaks_of_roles()}) {
     for (const Break& one : breaks) {
       Program program = whole_program();
       one.apply(program);
@@ -249,6 +332,7 @@ TEST(TileRules, are_named_when_one_is_broken) {
 TEST(TileRules, allow_on_a_cpu_what_a_block_of_threads_cannot) {
   Program program = whole_program();
   program.threads = 0;
+  program.body.erase(program.body.begin() + 5, program.body.end());
   program.buffers[4].shape = {Size::symbol("n")};
   EXPECT_EQ(broken_rule(program), std::nullopt);
   Contract& c = contract_of(program);
