@@ -62,10 +62,24 @@ void define_det(Definition& d) {
   d.out(0, stored_as(d, "det", product, x.type()));
 }
 
+/// A matrix of zeros but for one element in each row and column, most of them of one magnitude.
+std::vector<double> turned_diagonal(int64_t size) {
+  std::vector<double> elements(static_cast<size_t>(size * size));
+  for (int64_t row = 0; row < size; ++row) {
+    elements[static_cast<size_t>(row * size + (row + 5) % size)] = row % 3 == 0 ? -2 : row % 3 == 1 ? 2 : 1;
+  }
+  return elements;
+}
+
 std::vector<Sample> det_samples() {
   return {{.name = "one_matrix", .inputs = {f32({5, 5})}},
           {.name = "batches", .inputs = {f32({2, 3, 3, 3})}},
           {.name = "needs_a_pivot", .inputs = {values(DType::kFloat32, {3, 3}, {0, 2, 1, 3, 0, 5, 1, 4, 0})}},
+          {.name = "pivots_of_one_magnitude",
+           .inputs = {values(DType::kFloat32, {3, 3}, {1, 2, 3, -1, 4, 1, 1, 1, -2})}},
+          {.name = "pivots_among_zeros", .inputs = {values(DType::kFloat32, {12, 12}, turned_diagonal(12))}},
+          {.name = "one_element", .inputs = {f32({4, 1, 1})}},
+          {.name = "double_precision", .inputs = {of(DType::kFloat64, {4, 4})}},
           {.name = "singular", .inputs = {values(DType::kFloat32, {2, 2}, {1, 2, 2, 4})}}};
 }
 

@@ -145,6 +145,10 @@ void define_mel_weights(Definition& d) {
 
 std::vector<Sample> dft_samples() {
   const auto flag = [](const char* name) { return Attributes{{name, int64_t{1}}}; };
+  const auto back_from_one_side = [](const char* name, const SampleInput& half, const SampleInput& length) {
+    return Sample{.name = name, .inputs = {half, length, scalar(DType::kInt64, 1)},
+                  .attributes = {{"inverse", int64_t{1}}, {"onesided", int64_t{1}}}};
+  };
   return {{.name = "real_signal", .inputs = {f32({2, 7, 1}), absent(), scalar(DType::kInt64, 1)}},
           {.name = "complex_signal_of_the_default_axis", .inputs = {f32({2, 9, 3, 2})}},
           {.name = "one_side",
@@ -153,18 +157,43 @@ std::vector<Sample> dft_samples() {
           {.name = "inverse",
            .inputs = {f32({2, 6, 2}), absent(), scalar(DType::kInt64, 1)},
            .attributes = flag("inverse")},
+          {.name = "one_side_of_an_odd_length",
+           .inputs = {f32({2, 7, 1}), absent(), scalar(DType::kInt64, 1)},
+           .attributes = flag("onesided")},
+          {.name = "inverse_of_a_real_signal",
+           .inputs = {f32({2, 5, 1}), absent(), scalar(DType::kInt64, 1)},
+           .attributes = flag("inverse")},
+          back_from_one_side("inverse_of_one_side", f32({2, 5, 2}), absent()),
+          back_from_one_side("inverse_of_one_side_to_an_odd_length", f32({2, 4, 2}), scalar(DType::kInt64, 7)),
+          {.name = "zeros_behind_the_signal",
+           .inputs = {f32({2, 5, 1}), scalar(DType::kInt64, 8), scalar(DType::kInt64, 1)}},
+          {.name = "a_part_of_the_signal",
+           .inputs = {f32({2, 9, 2}), scalar(DType::kInt64, 6), scalar(DType::kInt64, 1)}},
+          {.name = "double_precision", .inputs = {of(DType::kFloat64, {2, 6, 2}), absent(), scalar(DType::kInt64, -2)}},
           {.name = "axis_of_the_run", .inputs = {f32({3, 5, 2}), absent(), values(DType::kInt64, {}, {0})}}};
 }
 std::vector<Sample> stft_samples() {
   return {{.name = "window", .inputs = {f32({2, 31, 1}), scalar(DType::kInt64, 5), f32({8}, 0, 1)}},
           {.name = "both_sides",
            .inputs = {f32({1, 25, 1}), scalar(DType::kInt64, 4), f32({7}, 0, 1)},
+           .attributes = {{"onesided", int64_t{0}}}},
+          {.name = "no_window",
+           .inputs = {f32({2, 20, 1}), scalar(DType::kInt64, 3), absent(), scalar(DType::kInt64, 6)}},
+          {.name = "window_and_length",
+           .inputs = {f32({1, 20, 1}), scalar(DType::kInt64, 6), f32({5}, 0, 1), scalar(DType::kInt64, 5)}},
+          {.name = "complex_signal",
+           .inputs = {f32({1, 14, 2}), scalar(DType::kInt64, 4), f32({6}, 0, 1)},
            .attributes = {{"onesided", int64_t{0}}}}};
 }
 std::vector<Sample> mel_samples() {
   const auto number = [](double v) { return scalar(DType::kInt64, v); };
+  const auto edge = [](double v) { return scalar(DType::kFloat32, v); };
   return {{.name = "small_bank",
-           .inputs = {number(8), number(64), number(8192), scalar(DType::kFloat32, 0), scalar(DType::kFloat32, 4096)}}};
+           .inputs = {number(8), number(64), number(8192), scalar(DType::kFloat32, 0), scalar(DType::kFloat32, 4096)}},
+          {.name = "part_of_the_spectrum",
+           .inputs = {number(5), number(31), number(16000), edge(300), edge(6000)}},
+          {.name = "more_bins_than_frequencies",
+           .inputs = {number(20), number(16), number(8000), edge(0), edge(4000)}}};
 }
 
 }  // namespace

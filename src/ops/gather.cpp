@@ -220,7 +220,12 @@ std::vector<Sample> scatter_elements_samples() {
        .inputs = {f32({3, 7}), indices({3, 9}, -7, 6), f32({3, 9})},
        .attributes = {{"axis", int64_t{1}}, {"reduction", std::string("add")}}},
       {.name = "largest", .inputs = {f32({4, 3}), indices({6, 3}, 0, 3), f32({6, 3})}, .attributes = reduction("max")},
-      {.name = "products", .inputs = {f32({4}), indices({4}, 0, 3), f32({4})}, .attributes = reduction("mul")}};
+      {.name = "products", .inputs = {f32({4}), indices({4}, 0, 3), f32({4})}, .attributes = reduction("mul")},
+      {.name = "many_integers",
+       .inputs = {of(DType::kInt32, {30, 50}), indices({20, 50}, 0, 29), of(DType::kInt32, {20, 50})},
+       .attributes = reduction("add")},
+      {.name = "many_halves",
+       .inputs = {f16({30, 50}), indices({1, 50}, 0, 29), f16({1, 50})}}};
 }
 std::vector<Sample> scatter_nd_samples() {
   const auto distinct = values(DType::kInt64, {3, 1}, {2, 0, -1});

@@ -197,6 +197,15 @@ std::vector<Sample> max_pool_samples() {
   all.push_back(all.back());
   all.back().name = "positions_by_columns";
   all.back().attributes["storage_order"] = int64_t{1};
+  // Many equal elements: the position is that of the first.
+  std::vector<double> levels(2 * 9 * 20);
+  for (size_t i = 0; i < levels.size(); ++i) levels[i] = static_cast<double>(i * i % 7 % 3);
+  const SampleInput equal = values(DType::kFloat32, {1, 2, 9, 20}, levels);
+  all.push_back({.name = "positions_among_equals", .inputs = {equal},
+                 .attributes = {{"kernel_shape", ints({3, 17})}}, .outputs = 2});
+  all.push_back({.name = "positions_among_equals_along_an_axis",
+                 .inputs = {values(DType::kFloat32, {1, 9, 40}, levels)},
+                 .attributes = {{"kernel_shape", ints({33})}, {"strides", ints({2})}}, .outputs = 2});
   all.push_back({.name = "bytes", .inputs = {of(DType::kInt8, {1, 1, 5, 5}, -128, 127)},
                  .attributes = {{"kernel_shape", ints({2, 2})}, {"pads", ints({1, 1, 1, 1})}}});
   return all;

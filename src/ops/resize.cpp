@@ -237,6 +237,19 @@ std::vector<Sample> resize_samples() {
     sample.attributes["keep_aspect_ratio_policy"] = std::string(policy);
     return sample;
   };
+  const auto with = [&](const char* name, const char* mode, const std::vector<double>& by, const Attributes& more) {
+    Sample sample{.name = name, .inputs = {f32({1, 2, 7, 9}), absent(), scales(by)},
+                  .attributes = attributes(mode, "half_pixel")};
+    for (const auto& [key, value] : more) sample.attributes[key] = value;
+    return sample;
+  };
+  const auto cropped = [&](const char* name, const char* mode, const std::vector<double>& roi) {
+    Sample sample{.name = name,
+                  .inputs = {image, values(DType::kFloat32, {8}, roi), absent(), list({1, 2, 6, 7})},
+                  .attributes = attributes(mode, "tf_crop_and_resize")};
+    sample.attributes["extrapolation_value"] = 1.5;
+    return sample;
+  };
   return {{.name = "nearest_doubles", .inputs = {image, absent(), scales({1, 1, 2, 3})}},
           floors,
           {.name = "nearest_to_sizes_of_the_run", .inputs = {image, absent(), absent(), run_list({1, 2, 7, 8})}},
@@ -248,6 +261,17 @@ std::vector<Sample> resize_samples() {
            .attributes = attributes("linear", "pytorch_half_pixel")},
           keeping("not_larger"),
           keeping("not_smaller"),
+          with("linear_antialiased", "linear", {1, 1, 0.6, 0.3}, {{"antialias", int64_t{1}}}),
+          with("cubic_antialiased", "cubic", {1, 1, 0.6, 0.41}, {{"antialias", int64_t{1}}}),
+          with("antialiased_up", "linear", {1, 1, 2, 0.5}, {{"antialias", int64_t{1}}}),
+          with("cubic_without_the_outside", "cubic", {1, 1, 1.5, 0.8}, {{"exclude_outside", int64_t{1}}}),
+          with("cubic_of_another_curve", "cubic", {1, 1, 2, 1.3}, {{"cubic_coeff_a", -0.5}}),
+          with("symmetric", "linear", {1, 1, 1.3, 1.7},
+               {{"coordinate_transformation_mode", std::string("half_pixel_symmetric")}}),
+          with("nearest_ceil", "nearest", {1, 1, 1.5, 0.6}, {{"nearest_mode", std::string("ceil")}}),
+          with("nearest_round_up", "nearest", {1, 1, 2, 0.5}, {{"nearest_mode", std::string("round_prefer_ceil")}}),
+          cropped("cropped", "linear", {0, 0, 0.2, 0.1, 1, 1, 0.7, 1.3}),
+          cropped("cropped_nearest", "nearest", {0, 0, -0.2, 0.4, 1, 1, 0.9, 0.8}),
           {.name = "cubic_up", .inputs = {image, absent(), scales({1, 1, 2, 2})},
            .attributes = attributes("cubic", "half_pixel")},
           {.name = "half_precision_linear", .inputs = {f16({1, 2, 4, 5}), absent(), scales({1, 1, 2, 2})},

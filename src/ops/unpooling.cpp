@@ -122,12 +122,28 @@ std::vector<Sample> col2im_samples() {
           {.name = "dilations",
            .inputs = {f32({1, 4, 5}), list({6, 6}), list({2, 2})},
            .attributes = {{"dilations", ints({1, 5})}}},
+          {.name = "uneven_pads",
+           .inputs = {f32({1, 4, 20}), list({4, 3}), list({2, 2})},
+           .attributes = {{"pads", ints({0, 2, 1, 1})}}},
+          {.name = "windows_apart",
+           .inputs = {f32({1, 6, 6}), list({5, 8}), list({2, 3})},
+           .attributes = {{"strides", ints({3, 2})}}},
+          {.name = "one_axis", .inputs = {f32({2, 6, 4}), list({6}), list({3})}},
           {.name = "shapes_of_the_run", .inputs = {f32({1, 9, 4}), run_list({4, 4}), run_list({3, 3})}}};
 }
 std::vector<Sample> max_unpool_samples() {
   const SampleInput positions = values(DType::kInt64, {1, 1, 2, 2}, {5, 7, 13, 15});
   const Attributes windows = {{"kernel_shape", ints({2, 2})}, {"strides", ints({2, 2})}};
-  return {{.name = "pooled_shape", .inputs = {f32({1, 1, 2, 2}), positions}, .attributes = windows}};
+  Attributes padded = windows;
+  padded["pads"] = ints({1, 0, 0, 1});
+  return {{.name = "pooled_shape", .inputs = {f32({1, 1, 2, 2}), positions}, .attributes = windows},
+          {.name = "two_channels",
+           .inputs = {f32({1, 2, 2, 2}), values(DType::kInt64, {1, 2, 2, 2}, {0, 3, 9, 14, 17, 18, 28, 31})},
+           .attributes = windows},
+          {.name = "pads", .inputs = {f32({1, 1, 2, 2}), values(DType::kInt64, {1, 1, 2, 2}, {0, 2, 4, 8})},
+           .attributes = padded},
+          {.name = "one_axis", .inputs = {f32({1, 1, 3}), values(DType::kInt64, {1, 1, 3}, {1, 2, 5})},
+           .attributes = {{"kernel_shape", ints({2})}, {"strides", ints({2})}}}};
 }
 std::vector<Sample> affine_grid_samples() {
   return {{.name = "plane", .inputs = {f32({2, 2, 3}), list({2, 3, 5, 7})}},
