@@ -3,6 +3,7 @@
 // axis more or less. A definition that takes such a model may not read outside of its inputs, since kernels do not
 // look; in the interpreter it is an internal error.
 #include <algorithm>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include "base/random.h"
 #include "expr/interpreter.h"
 #include "graph/evaluate_graph.h"
+#include "support/golden_file.h"
 #include "support/sample_case.h"
 
 namespace graft {
@@ -45,8 +47,9 @@ std::vector<std::vector<int64_t>> other_shapes(const std::vector<int64_t>& shape
   return all;
 }
 
-/// Defines and interprets the case; what is refused is fine, and so is what computes something.
-void expect_refusal_or_results(const SampleCase& c, Openness openness) {
+/// Defines and interprets the case; what is refused is fine, and so is what computes something. Gives why it is refused
+/// before anything is computed; empty when it is not.
+std::string expect_refusal_or_results(const SampleCase& c, Openness openness) {
   NodeDefinition definition;
   Bindings bindings;
   const Graph graph = make_graph(c, openness);
@@ -55,7 +58,7 @@ void expect_refusal_or_results(const SampleCase& c, Openness openness) {
   } catch (const Error& error) {
     const bool refused = error.kind() == ErrorKind::kInvalidModel || error.kind() == ErrorKind::kUnsupported;
     EXPECT_TRUE(refused) << error.what();
-    return;
+    return error.message();
   }
   verify(definition.region);
   for (const SizeSource& source : definition.size_sources) {
@@ -68,7 +71,7 @@ void expect_refusal_or_results(const SampleCase& c, Openness openness) {
   }
   for (const SizeCheck& check : definition.checks) {
     const int64_t value = check.value.evaluate(bindings);
-    if (check.at_least_zero ? value < 0 : value != 0) return;
+    if (check.at_least_zero ? value < 0 : value != 0) return check.message;
   }
   std::vector<TensorData> inputs;
   for (const int input : definition.inputs) inputs.push_back(c.inputs[input]);
@@ -77,27 +80,67 @@ void expect_refusal_or_results(const SampleCase& c, Openness openness) {
   } catch (const Error& error) {
     EXPECT_NE(error.kind(), ErrorKind::kInternal) << error.what();
   }
+  return "";
 }
 
 class MisfittingSample : public testing::TestWithParam<SampleCase> {};
 
-TEST_P(MisfittingSample, is_refused_or_stays_inside_its_inputs) {
-  for (size_t input = 0; input < GetParam().inputs.size(); ++input) {
-    const TensorData& data = GetParam().inputs[input];
+/// Tries the sample with each of its inputs in other shapes; adds the reasons why they are refused.
+void try_other_shapes(const SampleCase& sample, std::set<std::string>& reasons) {
+  for (size_t input = 0; input < sample.inputs.size(); ++input) {
+    const TensorData& data = sample.inputs[input];
     if (!data || data.type() == DType::kString || kind_of(data.type()) == DTypeKind::kComplex) continue;
     for (const std::vector<int64_t>& shape : other_shapes(data.shape())) {
-      SampleCase c = GetParam();
+      SampleCase c = sample;
       c.inputs[input] = refitted(data, shape);
       for (const Openness openness : {Openness::kContents, Openness::kSizes}) {
         std::string sizes;
         for (const int64_t size : shape) sizes += std::to_string(size) + " ";
         SCOPED_TRACE("input " + std::to_string(input) + " as [ " + sizes + "]");
-        expect_refusal_or_results(c, openness);
-        if (HasFailure()) return;
+        const std::string reason = expect_refusal_or_results(c, openness);
+        if (!reason.empty()) reasons.insert(reason);
+        if (testing::Test::HasFailure()) return;
       }
     }
   }
 }
+
+TEST_P(MisfittingSample, is_refused_or_stays_inside_its_inputs) {
+  std::set<std::string> reasons;
+  try_other_shapes(GetParam(), reasons);
+}
+
+/// What the samples of a case's operator are refused for in other shapes, each reason once.
+std::string refusals_of(const golden::File&, const golden::Case& c) {
+  static const std::vector<SampleCase> samples = all_sample_cases();
+  std::set<std::string> reasons;
+  for (const SampleCase& sample : samples) {
+    if (sample.op->name == c.name) try_other_shapes(sample, reasons);
+  }
+  std::string text;
+  for (const std::string& reason : reasons) text += reason + "\n";
+  return text;
+}
+
+class Refusals : public testing::TestWithParam<std::string> {};
+
+/// GRAFT_UPDATE_GOLDEN=1 rewrites the file; an operator that is new is a case of its own there.
+TEST_P(Refusals, are_for_the_reasons_of_the_golden_file) {
+  const golden::File file = golden::read_folder("refusals").at(0);
+  const auto is_own = [](const golden::Case& c) { return c.name == GetParam(); };
+  ASSERT_TRUE(std::any_of(file.cases.begin(), file.cases.end(), is_own))
+      << file.path << " has a case for each operator";
+  golden::check(file.path, GetParam(), refusals_of);
+}
+
+std::vector<std::string> operators_with_samples() {
+  std::set<std::string> names;
+  for (const SampleCase& sample : all_sample_cases()) names.emplace(sample.op->name);
+  return {names.begin(), names.end()};
+}
+
+INSTANTIATE_TEST_SUITE_P(all, Refusals, testing::ValuesIn(operators_with_samples()),
+                         [](const testing::TestParamInfo<std::string>& info) { return info.param; });
 
 /// Whether a run of the graph's only node would begin, with these elements of its second input.
 bool passes_checks(const std::string& text, const std::vector<int64_t>& elements) {
