@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA C++ of kernels as the golden files of tests/golden/cuda show it. GRAFT_UPDATE_GOLDEN=1 rewrites them; what
 // changed is then to be read, and run by tests/device/cuda_proof.py where there is a GPU.
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -25,8 +27,7 @@ std::string program_of(const golden::Case& c) {
 }
 
 /// The kernel and what its launch needs, or why there is none.
-std::string kernel_of(const golden::File&, const golden::Case& c) {
-  const tile::Program program = tile::parse_program(program_of(c));
+std::string kernel_text(const tile::Program& program) {
   try {
     const Kernel kernel = write_kernel(program, find_target("sm_90a"));
     const bool has_roles = kernel.cluster > 1 || kernel.occupancy > 0;
@@ -37,6 +38,39 @@ std::string kernel_of(const golden::File&, const golden::Case& c) {
     if (error.kind() != ErrorKind::kUnsupported) throw;
     return "// refused: " + error.message() + "\n";
   }
+}
+
+std::string kernel_of(const golden::File&, const golden::Case& c) {
+  return kernel_text(tile::parse_program(program_of(c)));
+}
+
+/// The kernels of the programs for the GPU that a case of tests/golden/lower expects, named by its file and itself.
+std::string kernels_of_lowered(const golden::File&, const golden::Case& c) {
+  std::string text;
+  for (const golden::File& file : golden::read_folder("lower")) {
+    for (const golden::Case& lowered : file.cases) {
+      if (file.path.stem().string() + "." + lowered.name != c.name) continue;
+      constexpr std::string_view kMachine = " on sm_90a:\n", kProgram = "program ", kEnd = "\n}\n";
+      const std::string& all = lowered.expectation;
+      for (size_t at = all.find(kMachine); at != all.npos; at = all.find(kMachine, at + 1)) {
+        const size_t begin = all.find(kProgram, at), end = all.find(kEnd, begin);
+        if (end == all.npos) throw std::runtime_error(c.name + " expects no program");
+        text += kernel_text(tile::parse_program(all.substr(begin, end + kEnd.size() - begin)));
+      }
+    }
+  }
+  return text;
+}
+
+TEST(GoldenKernels, of_lowered_graphs_are_written_as_the_file_shows) {
+  const golden::File expected = golden::read_folder("cuda_lowered").at(0);
+  std::set<std::string> known, wanted;
+  for (const golden::Case& c : expected.cases) known.insert(c.name);
+  for (const golden::File& file : golden::read_folder("lower")) {
+    for (const golden::Case& c : file.cases) wanted.insert(file.path.stem().string() + "." + c.name);
+  }
+  EXPECT_EQ(known, wanted) << expected.path << " has a case for each of tests/golden/lower";
+  for (const golden::Case& c : expected.cases) golden::check(expected.path, c.name, kernels_of_lowered);
 }
 
 TEST(GoldenKernels, are_written_as_the_files_show) {
