@@ -13,7 +13,6 @@ import filecmp
 import os
 import pathlib
 import re
-import shutil
 import sys
 import time
 
@@ -59,7 +58,6 @@ def build_without(name, build):
         *[f"-D{option}=OFF" for option in [*options, "GRAFT_PYTHON"]])
     ccache = {**os.environ, "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
     if name == "cuda":
-        shutil.rmtree(hidden / "lib", ignore_errors=True)  # of an earlier build
         run("cmake", "--build", hidden, "--target", "demo", env=ccache)
         run(sys.executable, ROOT / "examples/demo/demo.py", env={**os.environ, "GRAFT_BUILD": str(hidden)})
     run("cmake", "--build", hidden, env=ccache)

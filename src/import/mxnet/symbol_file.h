@@ -25,7 +25,7 @@ struct SymbolNode {
   std::map<std::string, std::string> attributes = {};  ///< as texts: `(3, 3)`, `True`; a file's attrs, attr and param
   std::vector<SymbolEntry> inputs = {};
   std::vector<int> after = {};     ///< control_deps: nodes that run before
-  std::vector<Symbol> subgraphs = {};
+  std::vector<Symbol> subgraphs;
   int output_count = 0;            ///< 0: the file does not say
 
   bool is_variable() const { return op.empty(); }
