@@ -10,6 +10,7 @@ be a path or its JSON, and parameters numpy arrays.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -119,7 +120,13 @@ def _taken(sym: Any) -> tuple[str, Any]:
         return sym, lambda text: text
     with open(sym, encoding="utf-8") as file:
         text = file.read()
-    return text, _loaded if importlib.util.find_spec("mxnet") else lambda made: made
+    return text, _loaded if _has_mxnet() else lambda made: made
+
+
+def _has_mxnet() -> bool:
+    """Whether it is installed; a folder of that name in the way is none."""
+    spec = importlib.util.find_spec("mxnet")
+    return spec is not None and spec.origin is not None
 
 
 def _json_of(sym: Any) -> str:
@@ -131,7 +138,7 @@ def _json_of(sym: Any) -> str:
 
 
 def _loaded(text: str) -> Any:
-    import mxnet  # type: ignore[import-not-found,unused-ignore]
+    mxnet: Any = importlib.import_module("mxnet")
     return mxnet.symbol.load_json(text)
 
 
@@ -151,7 +158,7 @@ def _converted(array: Any, kind: str | None) -> Any:
     if kind is None or np.dtype(array.dtype) != np.float32 or kind == "float32":
         return array
     if hasattr(array, "asnumpy"):
-        import mxnet  # type: ignore[import-not-found,unused-ignore]
+        mxnet: Any = importlib.import_module("mxnet")
         # astype of mxnet cuts bfloat16 off instead of rounding.
         return mxnet.nd.amp_cast(array, dtype=_MXNET_BFLOAT16 if kind == "bfloat16" else kind)
     return np.asarray(array).astype(numpy_type(kind))

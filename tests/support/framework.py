@@ -31,14 +31,14 @@ def build_host(name, setting, programs):
     looks; `setting` is the framework's folder for CMake. The sources are copied, so that they see nothing of the tree
     that they come from. `programs`: folders of tests/NAME with projects that use both."""
     library = f"libgraft_{name}.so"
-    prefix, sources, folder = (BUILD / name / part for part in ("prefix", "sources", "host"))
+    prefix, sources, folder = (BUILD / "hosts" / name / part for part in ("prefix", "sources", "host"))
     run("cmake", "--install", BUILD, "--prefix", prefix)
     shutil.rmtree(sources, ignore_errors=True)
     shutil.copytree(ROOT / "src" / "host" / name, sources)
     build(sources, folder, f"-DCMAKE_PREFIX_PATH={prefix}", setting)
     run("cmake", "--install", folder, "--prefix", prefix)
     for program in programs:
-        build(ROOT / "tests" / name / program, BUILD / name / program, f"-DCMAKE_PREFIX_PATH={prefix}")
+        build(ROOT / "tests" / name / program, BUILD / "hosts" / name / program, f"-DCMAKE_PREFIX_PATH={prefix}")
     shutil.copy2(next(prefix.glob(f"lib*/{library}")), BUILD / "lib" / library)
     return library
 
