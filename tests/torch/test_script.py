@@ -48,8 +48,9 @@ torch.testing.assert_close(torch.jit.load(sys.argv[1] + "/again.pt")(x), expecte
 
 def test_a_program_in_cpp_compiles_saves_and_loads_a_module(split, tmp_path):
     torch.jit.save(torch.jit.script(split), str(tmp_path / "net.pt"))
-    done = subprocess.run([BUILD / "hosts" / "torch" / "program" / "program", tmp_path / "net.pt", tmp_path / "saved.pt"],
-                          capture_output=True, text=True, timeout=300, check=False)
+    program = BUILD / "hosts" / "torch" / "program" / "program"
+    done = subprocess.run([program, tmp_path / "net.pt", tmp_path / "saved.pt"], capture_output=True,
+                          text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("2 engines, 0 fallbacks\n"), done.stdout
     assert "'batch' has no range" in done.stdout
