@@ -15,6 +15,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools/wheel")]
 
 import audit  # noqa: E402
 from support.command import run  # noqa: E402
+from support.modules import missing_modules  # noqa: E402
 
 OURS = re.compile(r"(typeinfo for |typeinfo name for |vtable for )?graft(::|_)")
 
@@ -89,6 +90,7 @@ def main():
         tree = pathlib.Path(shutil.move(scratch / "first", scratch / "moved"))
         libraries = [path for path in tree.glob("lib*/**/libgraft*.so*") if not path.is_symlink()]
         faults = [] if libraries else ["no library was installed"]
+        faults += [f"{name} was built and not installed" for name in missing_modules(build, libraries)]
         for path in libraries:
             faults += [f"{path.name} exports {name}" for name in foreign_symbols(path)]
         for path in [*libraries, *(tree / "bin").glob("*")]:

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("GRAFT_BUILD", ROOT / "build")).resolve()
@@ -17,6 +18,7 @@ sys.path[:0] = [str(ROOT / "tools/wheel"), str(ROOT / "models"), str(ROOT / "tes
 
 import audit  # noqa: E402
 from support.command import run  # noqa: E402
+from support.modules import missing_modules  # noqa: E402
 
 MODEL = """
 import numpy as np
@@ -82,6 +84,8 @@ def main():
         print(run(sys.executable, ROOT / "tools/wheel/run.py", "--python", sys.executable, "--only", name, "-o", folder,
                   env={**os.environ, "GRAFT_BUILD": str(BUILD)}), end="")
         wheel, = folder.glob("graft_compiler-*.whl")
+        if missing := missing_modules(BUILD, zipfile.ZipFile(wheel).namelist()):
+            sys.exit(f"wheel: these modules were built and are not in it: {', '.join(missing)}")
         packed = time.monotonic()
         expected = write_model(folder)
         python = make_environment(folder / "environment", wheel)
