@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "import/low_bytes.h"
 #include "import/onnx/onnx.pb.h"
 
 namespace graft {
@@ -74,18 +75,6 @@ TensorData take_raw(DType type, const std::vector<int64_t>& shape, std::string* 
   }
   const auto shared = std::make_shared<std::string>(std::move(*owned));
   return TensorData::borrow(type, shape, std::as_bytes(std::span(*shared)), shared);
-}
-
-/// Copies the low `width` bytes of each number.
-template <class Field>
-std::vector<std::byte> low_bytes(const Field& field, size_t width) {
-  std::vector<std::byte> bytes(static_cast<size_t>(field.size()) * width);
-  size_t at = 0;
-  for (const auto value : field) {
-    std::memcpy(bytes.data() + at, &value, width);
-    at += width;
-  }
-  return bytes;
 }
 
 /// The bytes of the typed field that carries this element type.

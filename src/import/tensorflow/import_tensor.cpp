@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "graph/symbols.h"
+#include "import/low_bytes.h"
 #include "import/tensorflow/element_types.h"
 #include "import/tensorflow/graph.pb.h"
 
@@ -51,18 +52,6 @@ std::vector<int64_t> extents(const TensorProto& proto, const std::string& where)
     extents.push_back(dim.size());
   }
   return extents;
-}
-
-/// Copies the low `width` bytes of each number.
-template <class Field>
-std::vector<std::byte> low_bytes(const Field& field, size_t width) {
-  std::vector<std::byte> bytes(static_cast<size_t>(field.size()) * width);
-  size_t at = 0;
-  for (const auto value : field) {
-    std::memcpy(bytes.data() + at, &value, width);
-    at += width;
-  }
-  return bytes;
 }
 
 /// The bytes of the typed field that carries this element type.
