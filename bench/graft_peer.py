@@ -10,7 +10,7 @@ import tempfile
 import numpy as np
 
 import child
-from graft_c import CUDA, Error, Tensor, tensors_of
+from graft_c import CUDA, Error, Option, Tensor, tensors_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -29,6 +29,9 @@ class Library:
         self.library_ = ctypes.CDLL(path)
         pointer, out = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
         tensors, error = ctypes.POINTER(Tensor), ctypes.POINTER(Error)
+        self._declare("graft_compile", [ctypes.c_char_p, ctypes.POINTER(Option), ctypes.c_size_t, pointer, pointer, out,
+                                        error])
+        self._declare("graft_engine_save", [pointer, ctypes.c_char_p, error])
         self._declare("graft_load", [ctypes.c_char_p, out, error])
         self._declare("graft_load_on", [ctypes.c_char_p, ctypes.c_char_p, out, error])
         self._declare("graft_session_create", [pointer, ctypes.c_int32, out, error])
@@ -42,6 +45,19 @@ class Library:
         function = getattr(self.library_, name)
         function.argtypes = arguments
         function.restype = ctypes.c_int32
+
+    def compile(self, model, options):
+        """Compiles an ONNX file for options, pairs as graft_c.h lists them; the engine lives as long as the process."""
+        chosen = (Option * len(options))(*[(key.encode(), str(value).encode()) for key, value in options])
+        engine, error = ctypes.c_void_p(), Error()
+        check(self.library_.graft_compile(model.encode(), chosen, len(options), None, None, ctypes.byref(engine),
+                                          error), error)
+        return engine
+
+    def save(self, engine, plan):
+        """Writes an engine's plan."""
+        error = Error()
+        check(self.library_.graft_engine_save(engine, plan.encode(), error), error)
 
     def load(self, plan, device="cpu"):
         """Loads a plan; the engine lives as long as the process."""
@@ -124,8 +140,8 @@ class GraftPeer:
         self.threads_ = threads
         self.tune_ = tune
         self.arguments_ = arguments  # more of them for `graft compile`
-        self.library_path_ = library or _find(build, "libgraft.so")
-        self.command_ = command or _find(build, "graft")
+        self.library_path_ = library or find_built(build, "libgraft.so")
+        self.command_ = command or find_built(build, "graft")
         self.library_ = None
         self.sessions_ = {}
         self.folder_ = None
@@ -232,7 +248,7 @@ def output_names(model_path):
     return [value.name for value in model.graph.output]
 
 
-def _find(build, name):
+def find_built(build, name):
     """Finds a built file of this name anywhere in the build folder, the newest where several."""
     wanted = os.R_OK if name.endswith(".so") else os.X_OK
     found = [path for path in glob.glob(os.path.join(build, "**", name), recursive=True)

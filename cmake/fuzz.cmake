@@ -6,7 +6,7 @@ if(GRAFT_FUZZ)
   add_library(graft_fuzz_shared STATIC ${fuzz_shared}
     ${CMAKE_SOURCE_DIR}/tests/support/sample_case.cpp ${CMAKE_SOURCE_DIR}/tests/support/text_network.cpp)
   target_include_directories(graft_fuzz_shared PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/tests/fuzz)
-  target_link_libraries(graft_fuzz_shared PUBLIC graft_core graft_warnings nlohmann_json::nlohmann_json)
+  target_link_libraries(graft_fuzz_shared PUBLIC graft_everything graft_warnings nlohmann_json::nlohmann_json)
   # The core asks for them behind this library: they are taken from it by name.
   target_link_options(graft_fuzz_shared INTERFACE -Wl,--wrap=aligned_alloc -Wl,--wrap=free
     -Wl,--undefined=__wrap_aligned_alloc -Wl,--undefined=__wrap_free)

@@ -42,21 +42,32 @@ function(graft_generated out)
   set(${out} ${outputs} PARENT_SCOPE)
 endfunction()
 
-# The static library that everything else is linked from.
-function(graft_core name)
-  if(NOT ARGN)
-    file(WRITE ${CMAKE_BINARY_DIR}/empty.cpp "")
-    set(ARGN ${CMAKE_BINARY_DIR}/empty.cpp)
+# What our static libraries, and what is linked with them, are compiled and linked with.
+add_library(graft_usage INTERFACE)
+target_include_directories(graft_usage INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(graft_usage SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated
+  ${GRAFT_FLATBUFFERS_INCLUDE} ${GRAFT_XXHASH_INCLUDE})
+target_compile_definitions(graft_usage INTERFACE GRAFT_VERSION="${PROJECT_VERSION}")
+target_link_libraries(graft_usage INTERFACE fmt::fmt spdlog::spdlog protobuf::libprotobuf-lite
+  ${GRAFT_XXHASH_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
+
+# graft_precompile(NAME [HEADER...]): headers that most of a target's files read, and the given ones, are parsed once.
+# Not where a compiler's launcher keeps objects: those then depend on the sources that they are made of, and a file
+# that lacks an include of its own is found.
+function(graft_precompile name)
+  if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    target_precompile_headers(${name} PRIVATE <algorithm> <cmath> <cstring> <functional> <limits> <map> <memory>
+      <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>
+      <fmt/format.h> ${ARGN})
   endif()
+endfunction()
+
+# A static library of ours.
+function(graft_archive name)
   add_library(${name} STATIC ${ARGN})
-  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
-  target_include_directories(${name} SYSTEM PUBLIC ${CMAKE_BINARY_DIR}/generated
-    ${GRAFT_FLATBUFFERS_INCLUDE} ${GRAFT_XXHASH_INCLUDE})
-  target_compile_definitions(${name} PUBLIC GRAFT_VERSION="${PROJECT_VERSION}"
-    PRIVATE GRAFT_LIBRARY_FOLDER="${CMAKE_INSTALL_LIBDIR}")
-  target_link_libraries(${name} PRIVATE graft_warnings nlohmann_json::nlohmann_json)
-  target_link_libraries(${name} PUBLIC fmt::fmt spdlog::spdlog protobuf::libprotobuf-lite
-    ${GRAFT_XXHASH_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
+  target_compile_definitions(${name} PRIVATE GRAFT_LIBRARY_FOLDER="${CMAKE_INSTALL_LIBDIR}")
+  target_link_libraries(${name} PUBLIC graft_usage PRIVATE graft_warnings nlohmann_json::nlohmann_json)
+  graft_precompile(${name})
 endfunction()
 
 # Gives a shared library its exported names, and lets it find its neighbours wherever it is moved.
@@ -69,13 +80,15 @@ function(graft_seal name exports)
   set_target_properties(${name} PROPERTIES LINK_DEPENDS ${script} INSTALL_RPATH "$ORIGIN")
 endfunction()
 
-# graft_public_library(NAME LINKS CORE): the whole core behind the public headers.
+# graft_public_library(NAME LINKS ARCHIVE...): the whole of the archives behind the public headers.
 function(graft_public_library name)
   cmake_parse_arguments(arg "" "" "LINKS" ${ARGN})
   file(WRITE ${CMAKE_BINARY_DIR}/${name}.cpp "")
   add_library(${name} SHARED ${CMAKE_BINARY_DIR}/${name}.cpp)
   add_library(graft::${name} ALIAS ${name})
-  target_link_libraries(${name} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${arg_LINKS}>)
+  foreach(archive ${arg_LINKS})
+    target_link_libraries(${name} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${archive}>)
+  endforeach()
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
   target_compile_features(${name} PUBLIC cxx_std_20)

@@ -19,7 +19,7 @@ if(support_sources)
   target_include_directories(graft_test_support_objects PUBLIC ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(graft_test_support_objects PRIVATE
     GRAFT_SOURCE_DIR="${CMAKE_SOURCE_DIR}" GRAFT_PYTHON_PREFIX="${GRAFT_PYTHON_PREFIX}")
-  target_link_libraries(graft_test_support_objects PUBLIC graft_core GTest::gtest graft_warnings
+  target_link_libraries(graft_test_support_objects PUBLIC graft_everything GTest::gtest graft_warnings
     nlohmann_json::nlohmann_json)
   target_link_libraries(graft_test_support INTERFACE graft_test_support_objects)
 endif()
@@ -45,7 +45,7 @@ function(graft_add_tests kind label)
   set(name graft_${stem}_tests)
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE graft_core graft_test_support graft_warnings
+  target_link_libraries(${name} PRIVATE graft_everything graft_test_support graft_warnings
     nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
   if(TARGET graft_${kind}_objects)
     target_link_libraries(${name} PRIVATE graft_${kind}_objects)

@@ -12,7 +12,6 @@ import argparse
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
@@ -48,18 +47,26 @@ def read_lines(path):
     return lines
 
 
-def shorten(path):
-    """The path as it can be typed in the current folder."""
-    relative = os.path.relpath(path)
-    return relative if len(relative) < len(str(path)) else str(path)
+def open_library():
+    """The library that the demo was built for, or the whole of Graft where that is newer."""
+    build = os.environ.get("GRAFT_BUILD") or str(ROOT / "build")
+    found = [path for name in ("libgraft_demo.so", "libgraft.so") if (path := graft_peer.find_built(build, name))]
+    if not found:
+        raise SystemExit(f"demo: no libgraft_demo.so in {build}; run ./dev demo, which builds it")
+    return graft_peer.Library(max(found, key=os.path.getmtime))
 
 
-def compile_plan(command, model, plan):
+def compile_plan(library, model, plan):
     """Compiles the encoder for batches of 1 to 64 and lengths of 1 to 256."""
-    arguments = [command, "compile", model, "-o", str(plan), "--threads", str(THREADS),
-                 "--dim", f"batch=1:{BATCH}:64", "--dim", f"length=1:32:{minilm.MAX_LENGTH}"]
-    if subprocess.run(arguments).returncode:
-        raise SystemExit("demo: graft compile failed; its message is above")
+    start = time.perf_counter()
+    try:
+        engine = library.compile(model, [("threads", THREADS), ("dim", f"batch=1:{BATCH}:64"),
+                                         ("dim", f"length=1:32:{minilm.MAX_LENGTH}")])
+        library.save(engine, str(plan))
+    except RuntimeError as error:
+        raise SystemExit(f"demo: {error}")
+    print(f"Compiled {os.path.relpath(model)} in {time.perf_counter() - start:.1f} s into {os.path.relpath(plan)}, "
+          f"{plan.stat().st_size / 1e6:.0f} MB.")
 
 
 def make_batches(lines):
@@ -131,13 +138,11 @@ def main():
     parser.add_argument("file", nargs="?", default=str(ROOT / "examples/demo/sentences.txt"),
                         help="one text a line (a page of ours)")
     lines = read_lines(parser.parse_args().file)
-    peer = graft_peer.GraftPeer(THREADS)
-    if peer.unavailable():
-        raise SystemExit(f"demo: {peer.unavailable()}")
+    library = open_library()
     model, plan = minilm.cached_path(), ROOT / ".cache/models/minilm.graft"
-    compile_plan(peer.command, model, plan)
+    compile_plan(library, model, plan)
     groups, batches = make_batches(lines)
-    graft = graft_runner(peer.open_library(), plan, batches)
+    graft = graft_runner(library, plan, batches)
     onnxruntime, version = onnxruntime_runner(model, batches)
     embeddings, reference = (gather(groups, run(), len(lines)) for run in (graft, onnxruntime))
     print_pairs(lines, embeddings)
@@ -147,11 +152,11 @@ def main():
     print(f"\nEmbeddings {verdict} with ONNX Runtime {version}: largest difference {error:.1e}.\n"
           f"All {len(lines)} lines, {THREADS} threads, median of {ROUNDS} turns: "
           f"Graft {ours:.1f} ms, ONNX Runtime {theirs:.1f} ms.")
-    command = shorten(peer.command)
-    print(f"\nYour own model:\n"
-          f"  {command} check model.onnx\n"
-          f"  {command} compile model.onnx -o model.graft\n"
-          f"  {command} bench model.graft")
+    print("\nYour own model:\n"
+          "  ./dev build\n"
+          "  build/bin/graft check model.onnx\n"
+          "  build/bin/graft compile model.onnx -o model.graft\n"
+          "  build/bin/graft bench model.graft")
     return 0 if error <= TOLERANCE else 1
 
 

@@ -41,13 +41,16 @@ def kept_settings(build):
 
 
 def differing_objects(build, hidden):
-    """The objects of the core that are not those of the build under test."""
-    folder = pathlib.Path("CMakeFiles/graft_core.dir")
-    objects = [path.relative_to(hidden) for path in (hidden / folder).rglob("*.o")]
-    if not objects:
-        sys.exit(f"hidden: {hidden / folder} holds no objects")
-    return [path for path in objects
-            if (build / path).exists() and not filecmp.cmp(build / path, hidden / path, shallow=False)]
+    """The objects of ours that are not those of the build under test."""
+    different = []
+    for archive in ("graft_core", "graft_frameworks"):
+        folder = pathlib.Path(f"CMakeFiles/{archive}.dir")
+        objects = [path.relative_to(hidden) for path in (hidden / folder).rglob("*.o")]
+        if not objects:
+            sys.exit(f"hidden: {hidden / folder} holds no objects")
+        different += [path for path in objects
+                      if (build / path).exists() and not filecmp.cmp(build / path, hidden / path, shallow=False)]
+    return different
 
 
 def build_without(name, build):
@@ -64,7 +67,7 @@ def build_without(name, build):
     if present := [module for module in modules if (hidden / f"lib/libgraft_{module}.so").exists()]:
         sys.exit(f"hidden: without {name} these modules were built all the same: {', '.join(present)}")
     if different := differing_objects(build, hidden):
-        sys.exit(f"hidden: without {name} objects of the core differ from those of {build}, "
+        sys.exit(f"hidden: without {name} objects differ from those of {build}, "
                  "made by ./dev build:\n" + "\n".join(map(str, different)))
     return hidden
 
