@@ -28,8 +28,9 @@ enum {
 
 /// Compiles tile programs (their texts one after the other) for a target (its text) into one unit.
 /// `options`: space-separated words; "source", "ptx" and "report" also send these, "no-object" (CPU) and "no-cubin"
-/// (CUDA) leave out the code, "quick" (CUDA) optimises less, for code that will not run. Returns graft_codegen_done,
-/// _failed or _stopped. Thread-safe. Never throws.
+/// (CUDA) leave out the code, "emitted" (CPU) has the source before it is optimised and needs "no-object", "quick"
+/// (CUDA) optimises less, for code that will not run. Returns graft_codegen_done, _failed or _stopped. Thread-safe.
+/// Never throws.
 typedef int (*graft_codegen_compile_fn)(const char* programs, size_t program_bytes, const char* target,
                                         const char* options, graft_codegen_sink sink, void* context);
 

@@ -158,6 +158,10 @@ std::string kernel_source_text(const std::string& programs, const Target& target
   return generate(programs, target, "source no-object no-cubin", {}).source;
 }
 
+std::string emitted_source_text(const std::string& programs, const Target& target) {
+  return generate(programs, target, "source emitted no-object no-cubin", {}).source;
+}
+
 KernelTexts kernel_texts(const std::string& programs, const Target& target, bool with_ptx, bool with_cubin) {
   std::string options = "source";
   if (with_ptx) options += " ptx";

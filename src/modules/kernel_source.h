@@ -36,6 +36,8 @@ std::string generator_identity();
 
 /// What the generator makes of the programs on the way to code, for inspection: LLVM IR or CUDA C++.
 std::string kernel_source_text(const std::string& programs, const Target& target);
+/// The same as the generator emits it, before LLVM optimises it.
+std::string emitted_source_text(const std::string& programs, const Target& target);
 
 /// What becomes of programs outside of Graft: texts to be compiled elsewhere, and code that is compiled already.
 struct KernelTexts {

@@ -72,6 +72,7 @@ class EngineBuilder {
       if (options_.progress) options_.progress(step.name, static_cast<int>(s), static_cast<int>(program_.steps.size()));
       add_step(step);
     }
+    engine_.kernels = kernels_.kernels();
     if (options_.compile_kernels && !options_.choices_only) kernels_.compile(options_, engine_);
     if (!options_.choices_only) use_interpreter_where_needed();
     engine_.derived = place_derived(program_, engine_.steps);

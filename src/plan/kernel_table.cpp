@@ -44,7 +44,6 @@ int KernelTable::add(tile::Program program) {
 }
 
 void KernelTable::compile(const BuildOptions& options, Engine& engine) {
-  engine.kernels = kernels_;
   if (kernels_.empty()) return;
   // Units of nearly equal text, so that all threads compile; the same on every machine, since the kernel cache knows
   // units.

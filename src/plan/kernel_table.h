@@ -16,7 +16,9 @@ class KernelTable {
  public:
   /// The kernel for a program; programs that differ only in name share one.
   int add(tile::Program program);
-  /// Compiles everything into `engine`. A kernel that cannot be compiled gets a reason instead of an object.
+  /// All of them, without code.
+  const std::vector<EngineKernel>& kernels() const { return kernels_; }
+  /// Compiles the kernels of `engine`, which are these. One that cannot be compiled gets a reason instead of an object.
   void compile(const BuildOptions& options, Engine& engine);
   /// Why the kernel has no code; empty when it has.
   const std::string& failure(int kernel) const { return failures_[kernel]; }

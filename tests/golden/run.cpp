@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs each golden file of passes/, fuse/, regions/, lower/ and amp/, one test per case. `graft_golden_tests --update`
-// rewrites expectations.
+// Runs each golden file of passes/, fuse/, regions/, lower/, amp/ and kernels/, one test per case.
+// `graft_golden_tests --update` rewrites expectations.
 #include <cstring>
 
 #include <fmt/format.h>
@@ -13,6 +13,7 @@
 #include "fuse/rewrite_region.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
+#include "kernel_digests.h"
 #include "lowered.h"
 #include "mixed_symbol.h"
 #include "passes/pass.h"
@@ -135,6 +136,37 @@ std::string rewritten(const golden::File& file, const golden::Case& c) {
   return after == before ? "unchanged\n" : after;
 }
 
+/// The one file of kernels/.
+golden::File kernels_file() { return golden::read_folder("kernels").at(0); }
+
+TEST(KernelDigests, has_a_case_for_each_operator_with_samples) {
+  golden::File file = kernels_file();
+  const std::vector<std::string> missing = operators_without_case(file);
+  if (!golden::updating() || missing.empty()) {
+    EXPECT_EQ(missing, std::vector<std::string>{});
+    return;
+  }
+  for (const std::string& name : missing) add_operator(file, name);
+  golden::write(file);
+  GTEST_SKIP() << "cases were added: update once more for their digests";
+}
+
+/// One test that is skipped, or those of the cases.
+void register_kernels() {
+  const std::string reason = why_no_digests(kernels_file());
+  if (reason.empty()) return golden::register_tests("kernels", kernel_digests);
+  class Skipped : public testing::Test {
+   public:
+    explicit Skipped(std::string why) : why_(std::move(why)) {}
+    void TestBody() override { GTEST_SKIP() << why_; }
+
+   private:
+    std::string why_;
+  };
+  testing::RegisterTest("digests", "of_kernels", nullptr, nullptr, __FILE__, __LINE__,
+                        [=]() -> testing::Test* { return new Skipped(reason); });
+}
+
 }  // namespace
 }  // namespace graft
 
@@ -148,5 +180,6 @@ int main(int argc, char** argv) {
   graft::golden::register_tests("regions", graft::rewritten);
   graft::golden::register_tests("lower", graft::lowered);
   graft::golden::register_tests("amp", graft::mixed_symbol);
+  graft::register_kernels();
   return RUN_ALL_TESTS();
 }

@@ -35,14 +35,21 @@ std::shared_ptr<Device> gpu_for(const Target& target) {
   return open_cuda_device(0);
 }
 
-}  // namespace
-
-Engine engine_for(const Graph& graph, const std::string& target) {
-  BuildOptions options{.target = find_target(target, 2)};
+Engine engine_with(const Graph& graph, BuildOptions options) {
   options.compile_kernels = kernel_code;
   FusedProgram program = fuse(graph);
   if (options.target.kind == TargetKind::kCpu) turn_results(program);
   return build_engine(std::move(program), options).engine;
+}
+
+}  // namespace
+
+Engine engine_for(const Graph& graph, const std::string& target) {
+  return engine_with(graph, {.target = find_target(target, 2)});
+}
+
+Engine engine_without_code(const Graph& graph, const Target& target) {
+  return engine_with(graph, {.target = target, .choices_only = true});
 }
 
 Status run_engine(Engine engine, const std::map<std::string, TensorData>& inputs, std::vector<TensorData>& outputs) {

@@ -10,11 +10,14 @@
 #include "base/tensor_data.h"
 #include "engine/engine.h"
 #include "graph/graph.h"
+#include "target/target.h"
 
 namespace graft {
 
 /// The graph fused, lowered and compiled for a target by its name, for two threads. The graph has its types.
 Engine engine_for(const Graph& graph, const std::string& target);
+/// The same for any target, and without code: the kernels are tile programs.
+Engine engine_without_code(const Graph& graph, const Target& target);
 /// One run, on the first GPU when the engine is for one; fills `outputs` if it succeeds.
 Status run_engine(Engine engine, const std::map<std::string, TensorData>& inputs, std::vector<TensorData>& outputs);
 /// The outputs of one run, on the first GPU when the engine is for one; a failed run fails the test and gives none.

@@ -8,9 +8,18 @@
 #include "codegen/llvm/emitter.h"
 
 namespace graft::codegen {
+namespace {
+
+std::string print(const llvm::Module& module) {
+  std::string source;
+  llvm::raw_string_ostream(source) << module;
+  return source;
+}
+
+}  // namespace
 
 ObjectCode emit_object(std::span<const tile::Program> programs, const Target& target, Progress& progress,
-                       bool with_source, bool with_elf) {
+                       const ObjectParts& parts) {
   const std::unique_ptr<llvm::TargetMachine> machine = make_target_machine(target);
   llvm::LLVMContext context;
   llvm::Module module("graft", context);
@@ -25,13 +34,14 @@ ObjectCode emit_object(std::span<const tile::Program> programs, const Target& ta
   std::string reason;
   llvm::raw_string_ostream stream(reason);
   GRAFT_CHECK(!llvm::verifyModule(module, &stream), "malformed IR: " + reason);
-  optimize(module, *machine, progress);
   ObjectCode code;
-  if (with_source) {
-    llvm::raw_string_ostream text(code.source);
-    module.print(text, nullptr);
+  if (parts.emitted) {
+    code.source = print(module);
+    return code;
   }
-  if (with_elf) code.elf = emit_elf(module, *machine, progress);
+  optimize(module, *machine, progress);
+  if (parts.source) code.source = print(module);
+  if (parts.elf) code.elf = emit_elf(module, *machine, progress);
   return code;
 }
 

@@ -24,12 +24,13 @@ void compile(std::string_view text, const char* target, const char* options, gra
   const std::vector<graft::tile::Program> programs = graft::tile::parse_programs(text);
   for (const graft::tile::Program& program : programs) graft::tile::verify(program);
   GRAFT_USER_CHECK(!programs.empty(), kInvalidArgument, "no tile program in the text", "code generator");
-  const bool source = has_word(options ? options : "", "source");
-  const bool object = !has_word(options ? options : "", "no-object");
+  const std::string_view words = options ? options : "";
+  const graft::codegen::ObjectParts parts{
+      .elf = !has_word(words, "no-object"), .source = has_word(words, "source"), .emitted = has_word(words, "emitted")};
   const graft::codegen::ObjectCode code =
-      graft::codegen::emit_object(programs, graft::parse_target(target), progress, source, object);
-  if (source) sink(context, "source", code.source.data(), code.source.size());
-  if (object) sink(context, "object", code.elf.data(), code.elf.size());
+      graft::codegen::emit_object(programs, graft::parse_target(target), progress, parts);
+  if (parts.source) sink(context, "source", code.source.data(), code.source.size());
+  if (parts.elf) sink(context, "object", code.elf.data(), code.elf.size());
 }
 
 }  // namespace

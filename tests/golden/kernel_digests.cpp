@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel_digests.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "fuse/fused_program.h"
+#include "graph/infer.h"
+#include "modules/kernel_source.h"
+#include "support/random_block.h"
+#include "support/random_graph.h"
+#include "support/run_generated.h"
+#include "support/sample_case.h"
+#include "target/target.h"
+
+namespace graft {
+namespace {
+
+constexpr const char* kTargets[] = {"x86-64-v4", "x86-64-v3", "portable", "sm_90a", "sm_80"};
+
+/// The samples of an operator, as graphs of known and of open sizes.
+std::vector<Graph> graphs_of_operator(std::string_view name) {
+  std::vector<Graph> graphs;
+  for (const SampleCase& c : all_sample_cases()) {
+    if (c.op->name != name) continue;
+    for (const Openness openness : {Openness::kContents, Openness::kSizes}) {
+      graphs.push_back(make_graph(c, openness));
+    }
+  }
+  return graphs;
+}
+
+std::vector<Graph> graphs_of_golden_file(const std::string& folder, std::string_view stem) {
+  std::vector<Graph> graphs;
+  for (const golden::File& file : golden::read_folder(folder)) {
+    if (file.path.stem().string() != stem) continue;
+    for (const golden::Case& c : file.cases) graphs.push_back(parse_graph(c.input));
+  }
+  return graphs;
+}
+
+Graph random_graph_of(std::string_view kind, uint64_t seed) {
+  if (kind == "operators") return random_graph(seed, 10);
+  if (kind == "image_block") return random_image_block(seed);
+  if (kind == "attention") return random_attention(seed);
+  throw std::runtime_error(fmt::format("there is no random graph of {}", kind));
+}
+
+/// What the input of a case names: `operator Softmax`, `file lower/lowered_maps` or `random attention 1 8`.
+std::vector<Graph> graphs_of(const std::string& input) {
+  std::istringstream words(input);
+  std::string kind, name;
+  words >> kind >> name;
+  std::vector<Graph> graphs;
+  if (kind == "operator") {
+    graphs = graphs_of_operator(name);
+  } else if (kind == "file") {
+    graphs = graphs_of_golden_file(name.substr(0, name.find('/')), name.substr(name.find('/') + 1));
+  } else if (uint64_t first = 0, last = 0; kind == "random" && words >> first >> last) {
+    for (uint64_t seed = first; seed <= last; ++seed) graphs.push_back(random_graph_of(name, seed));
+  }
+  if (graphs.empty()) throw std::runtime_error("nothing is compiled for the case `" + input + "`");
+  return graphs;
+}
+
+/// Texts one after the other; their digest is what a golden file keeps.
+class Texts {
+ public:
+  explicit Texts(const std::string& name) {
+    if (const char* folder = std::getenv("GRAFT_KERNEL_TEXTS")) {
+      std::filesystem::create_directories(folder);
+      file_.open(std::filesystem::path(folder) / (name + ".txt"));
+    }
+  }
+  void add(const std::string& text) {
+    digest_ = hash64(text, digest_);
+    if (file_.is_open()) file_ << text << "\n";
+  }
+  std::string digest() const { return fmt::format("{:08x}", digest_ & 0xffffffff); }
+
+ private:
+  uint64_t digest_ = 0;
+  std::ofstream file_;
+};
+
+/// What `make` gives, or with which words it refuses: some samples want to know more when they are compiled, and some
+/// types no kernel has.
+template <class Make>
+std::string text_or_refusal(const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kInternal) throw;
+    return std::string("refused: ") + error.what();
+  }
+}
+
+std::string fused_text(const Graph& graph) {
+  return text_or_refusal([&] { return print(fuse(graph)); });
+}
+
+/// The graph's kernels; none where its steps are refused, as their text says.
+std::vector<EngineKernel> kernels_of(const Graph& graph, const Target& target) {
+  return fused_text(graph).starts_with("refused") ? std::vector<EngineKernel>{}
+                                                  : engine_without_code(graph, target).kernels;
+}
+
+}  // namespace
+
+std::string why_no_digests(const golden::File& file) {
+  for (const char* machine : {"native", "sm_90a"}) {
+    const Target target = find_target(machine, 1);
+    if (const std::string reason = why_no_generator(target); !reason.empty()) return reason;
+    const std::string version = generator_version(target);
+    const size_t llvm = version.find("LLVM ");
+    if (llvm == std::string::npos) continue;
+    const std::string major = version.substr(llvm, version.find('.', llvm) - llvm);
+    if (file.heading.find(major + "\n") == std::string::npos) return "the digests are of another LLVM than " + version;
+  }
+  return "";
+}
+
+std::string kernel_digests(const golden::File&, const golden::Case& c) {
+  std::vector<Graph> graphs = graphs_of(c.input);
+  Texts fused(c.name + ".fused");
+  for (Graph& graph : graphs) {
+    infer_types(graph);
+    fused.add(fused_text(graph));
+  }
+  std::string digests = fmt::format("{:10} {}\n", "fused", fused.digest());
+  for (const char* machine : kTargets) {
+    const Target target = find_target(machine, 2);
+    Texts programs(fmt::format("{}.{}.tile", c.name, machine)), sources(fmt::format("{}.{}.source", c.name, machine));
+    for (const Graph& graph : graphs) {
+      for (const EngineKernel& kernel : kernels_of(graph, target)) {
+        programs.add(kernel.program);
+        sources.add(text_or_refusal([&] { return emitted_source_text(kernel.program, target); }));
+      }
+    }
+    digests += fmt::format("{:10} {} {}\n", machine, programs.digest(), sources.digest());
+  }
+  return digests;
+}
+
+std::vector<std::string> operators_without_case(const golden::File& file) {
+  std::vector<std::string> missing;
+  for (const SampleCase& c : all_sample_cases()) {
+    const std::string input = fmt::format("operator {}\n", c.op->name);
+    const bool known = std::any_of(file.cases.begin(), file.cases.end(),
+                                   [&](const golden::Case& other) { return other.input == input; });
+    if (!known && (missing.empty() || missing.back() != c.op->name)) missing.emplace_back(c.op->name);
+  }
+  return missing;
+}
+
+void add_operator(golden::File& file, const std::string& name) {
+  file.cases.push_back({name, fmt::format("operator {}\n", name), ""});
+}
+
+}  // namespace graft
