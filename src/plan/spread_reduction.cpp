@@ -62,10 +62,10 @@ int64_t parts_of(const Region& region, const Reduce& reduce, const Bindings& typ
 
 std::vector<FusedStep> spread_reduction(FusedStep step, std::vector<FusedTensor>& tensors, const Bindings& typical,
                                         const Target& target) {
-  if (step.region.forms.empty()) return {std::move(step)};
   FusedStep normalised = step;
   normalise(normalised.region);
   Region region = normalised.region;
+  if (region.forms.empty()) return {std::move(step)};  // all of it is dead
   const auto* whole = std::get_if<Reduce>(&region.forms[0]);
   const bool maps = std::all_of(region.forms.begin() + 1, region.forms.end(),
                                 [](const Form& form) { return std::holds_alternative<Compute>(form); });
