@@ -43,9 +43,8 @@ bool holds_products(const Region& region) {
   return !attention;
 }
 
-/// A step for each product with the maps behind it, and for what lies between two products.
-std::vector<FusedStep> split_products(const FusedStep& step, std::vector<FusedTensor>& tensors) {
-  const Region& region = step.region;
+/// The forms cut at each product, which has the maps behind it with it, and at what lies between two products.
+std::vector<std::vector<Form>> groups_at_products(const Region& region) {
   std::vector<std::vector<Form>> groups(1);
   bool has_product = false;
   for (const Form& form : region.forms) {
@@ -54,6 +53,14 @@ std::vector<FusedStep> split_products(const FusedStep& step, std::vector<FusedTe
     has_product = begins ? is_product(form) : has_product;
     groups.back().push_back(form);
   }
+  return groups;
+}
+
+}  // namespace
+
+std::vector<FusedStep> split_groups(const FusedStep& step, const std::vector<std::vector<Form>>& groups,
+                                    std::vector<FusedTensor>& tensors) {
+  const Region& region = step.region;
   std::vector<int> last_reader(region.tensors.size(), -1);  // group
   for (size_t g = 0; g < groups.size(); ++g) {
     for (const Form& form : groups[g]) {
@@ -77,8 +84,6 @@ std::vector<FusedStep> split_products(const FusedStep& step, std::vector<FusedTe
   return steps;
 }
 
-}  // namespace
-
 std::vector<FusedStep> split_forms(const FusedStep& step, std::vector<FusedTensor>& tensors) {
   StepMaker maker(step, step.region, tensors);
   std::vector<FusedStep> steps;
@@ -95,7 +100,9 @@ std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tens
   const bool apart =
       normalised.region.forms.size() > 1 && !is_one_scalar(normalised.region) && common_axes(normalised.region).empty();
   if (apart) return split_forms(normalised, tensors);
-  if (holds_products(normalised.region)) return split_products(normalised, tensors);
+  if (holds_products(normalised.region)) {
+    return split_groups(normalised, groups_at_products(normalised.region), tensors);
+  }
   return {std::move(step)};
 }
 

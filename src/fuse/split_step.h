@@ -18,5 +18,8 @@ std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tens
                                   const RewriteContext& context = {});
 /// One step per form, whatever axes they have.
 std::vector<FusedStep> split_forms(const FusedStep& step, std::vector<FusedTensor>& tensors);
+/// One step for each group; the groups are the forms of the step's region, in order.
+std::vector<FusedStep> split_groups(const FusedStep& step, const std::vector<std::vector<Form>>& groups,
+                                    std::vector<FusedTensor>& tensors);
 
 }  // namespace graft

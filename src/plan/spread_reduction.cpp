@@ -5,6 +5,7 @@
 
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
+#include "fuse/split_step.h"
 #include "fuse/step_maker.h"
 
 namespace graft {
@@ -15,6 +16,7 @@ constexpr int64_t kColumnBytes = 128;      // of what one block reads side by si
 constexpr int64_t kLeastPart = 512;        // elements of one part
 constexpr int64_t kLeastElements = 1 << 18;  // to be folded at all
 constexpr int64_t kMostParts = 1024;
+constexpr int64_t kBytesOfLaunch = 1 << 17;  // what one block reads while a kernel is launched: 50 GB/s for 2.5 us
 constexpr int64_t kAligned = 16;           // a part's length is a multiple of this
 
 int64_t at(const Size& size, const Bindings& typical) { return std::max<int64_t>(1, size.evaluate(typical)); }
@@ -41,21 +43,64 @@ bool runs_down_columns(const Reduce& reduce) {
   return columns && !rows;
 }
 
+/// A reduction as a device runs it: blocks, and what each reads.
+struct Work {
+  int64_t kept, folded;
+  bool columns;
+  int64_t bytes;   ///< of the widest element that is read
+  int64_t blocks;  ///< rows, or columns that are read side by side
+
+  int64_t elements() const { return kept * folded; }
+  int64_t bytes_of_block() const { return elements() * bytes / blocks; }
+  bool fills(const Target& target) const { return 4 * blocks >= wanted_blocks(target); }
+  static int64_t wanted_blocks(const Target& target) { return kBlocks * std::max(target.multiprocessors, 1); }
+};
+
+Work work_of(const Region& region, const Reduce& reduce, const Bindings& typical) {
+  Work work{product(reduce.axes, typical), product(reduce.reduced, typical), runs_down_columns(reduce), 1, 1};
+  for (const int tensor : region.inputs) {
+    work.bytes = std::max<int64_t>(work.bytes, bit_width(region.tensors[tensor].type) / 8);
+  }
+  const int64_t together = kColumnBytes / std::min<int64_t>(work.bytes, 4);
+  work.blocks = work.columns ? (work.kept + together - 1) / together : work.kept;
+  return work;
+}
+
 /// Into how many parts the first folded axis is cut; 1: not at all.
 int64_t parts_of(const Region& region, const Reduce& reduce, const Bindings& typical, const Target& target) {
   if (find_contraction(reduce)) return 1;
-  const int64_t kept = product(reduce.axes, typical), folded = product(reduce.reduced, typical);
-  if (!reduce.monoid.associative || kept * folded < kLeastElements) return 1;
-  const bool columns = runs_down_columns(reduce);
-  int64_t bytes = 1;
-  for (const int tensor : region.inputs) bytes = std::max<int64_t>(bytes, bit_width(region.tensors[tensor].type) / 8);
-  const int64_t together = kColumnBytes / std::min<int64_t>(bytes, 4);
-  const int64_t blocks = columns ? (kept + together - 1) / together : kept;
-  const int64_t wanted = kBlocks * std::max(target.multiprocessors, 1);
-  if (4 * blocks >= wanted) return 1;
+  const Work work = work_of(region, reduce, typical);
+  if (!reduce.monoid.associative || work.elements() < kLeastElements || work.fills(target)) return 1;
   const int64_t first = at(reduce.reduced[0].extent, typical);
-  const int64_t most = std::min(first / 2, columns ? folded / 32 : folded / kLeastPart);
-  return std::clamp<int64_t>(std::min(wanted / blocks, most), 1, kMostParts);
+  const int64_t most = std::min(first / 2, work.columns ? work.folded / 32 : work.folded / kLeastPart);
+  return std::clamp<int64_t>(std::min(Work::wanted_blocks(target) / work.blocks, most), 1, kMostParts);
+}
+
+/// The forms of a region that reads its inputs several times, as a normalisation does, cut before each reduction and
+/// behind the last one, before what is computed for each element. Empty where that is left alone: what few blocks read
+/// in turn takes no longer than more launches would.
+std::vector<std::vector<Form>> groups_at_reductions(const Region& region, const Bindings& typical,
+                                                    const Target& target) {
+  std::vector<std::vector<Form>> groups;
+  int64_t kept = 0;     // results of the last reduction
+  int64_t in_turn = 0;  // bytes that one block reads
+  int64_t launches = -1;  // beside the one that there is
+  for (const Form& form : region.forms) {
+    if (const auto* reduce = std::get_if<Reduce>(&form)) {
+      if (parts_of(region, *reduce, typical, target) == 1) return {};
+      const Work work = work_of(region, *reduce, typical);
+      kept = work.kept, in_turn += work.bytes_of_block(), launches += 2;
+      groups.emplace_back();
+    } else if (!std::holds_alternative<Compute>(form) || groups.empty()) {
+      return {};
+    } else if (kept > 0 && product(axes_of(form), typical) > kept) {
+      in_turn += in_turn / static_cast<int64_t>(groups.size()), launches += 1;  // it is read once more
+      kept = 0;
+      groups.emplace_back();
+    }
+    groups.back().push_back(form);
+  }
+  return groups.size() > 1 && in_turn > launches * kBytesOfLaunch ? groups : std::vector<std::vector<Form>>{};
 }
 
 }  // namespace
@@ -66,6 +111,15 @@ std::vector<FusedStep> spread_reduction(FusedStep step, std::vector<FusedTensor>
   normalise(normalised.region);
   Region region = normalised.region;
   if (region.forms.empty()) return {std::move(step)};  // all of it is dead
+  if (const auto groups = groups_at_reductions(region, typical, target); !groups.empty()) {
+    std::vector<FusedStep> steps;
+    for (FusedStep& group : split_groups(normalised, groups, tensors)) {
+      for (FusedStep& part : spread_reduction(std::move(group), tensors, typical, target)) {
+        steps.push_back(std::move(part));
+      }
+    }
+    return steps;
+  }
   const auto* whole = std::get_if<Reduce>(&region.forms[0]);
   const bool maps = std::all_of(region.forms.begin() + 1, region.forms.end(),
                                 [](const Form& form) { return std::holds_alternative<Compute>(form); });
