@@ -11,6 +11,12 @@
 
 namespace graft::frontend {
 
+namespace {
+
+constexpr size_t kMostUntaken = 1024;  // results that an operator may have although nobody takes them
+
+}  // namespace
+
 const Argument& Conversion::argument(std::string_view name) const {
   const auto named = node_.attributes.find(name);
   if (named != node_.attributes.end()) return named->second;
@@ -44,6 +50,16 @@ ValueId Conversion::value_of(const Argument& argument, std::string_view name) {
     return constant(TensorData::from_values<uint8_t>(DType::kBool, {}, {*flag}));
   }
   refuse(fmt::format("its argument '{}' is no tensor", name));
+}
+
+ValueId Conversion::tensor(std::string_view name) {
+  const ValueId value = value_of(argument(name), name);
+  const bool known = value != kNoValue && graph_.value(value).shape.has_value();
+  for (const Parameter& parameter : signature_.parameters) {
+    if (!known || !parameter.rank || parameter.name != name || rank_of(value) == *parameter.rank) continue;
+    refuse(fmt::format("its argument '{}' has {} axes, not {}", name, rank_of(value), *parameter.rank));
+  }
+  return value;
 }
 
 std::vector<ValueId> Conversion::tensors(std::string_view name) {
@@ -147,6 +163,26 @@ const Shape& Conversion::shape_of(ValueId value) const {
   return *shape;
 }
 
+const Size& Conversion::size_of(ValueId value, int64_t axis) const {
+  const Shape& shape = shape_of(value);
+  if (axis < 0 || axis >= std::ssize(shape)) {
+    refuse(fmt::format("'{}' has {} axes, and none of number {}", graph_.value(value).name, shape.size(), axis));
+  }
+  return shape[static_cast<size_t>(axis)];
+}
+
+int64_t Conversion::sum(int64_t a, int64_t b) const {
+  int64_t result = 0;
+  if (__builtin_add_overflow(a, b, &result)) refuse("its sizes overflow 64 bits");
+  return result;
+}
+
+int64_t Conversion::product(int64_t a, int64_t b) const {
+  int64_t result = 0;
+  if (__builtin_mul_overflow(a, b, &result)) refuse("its sizes overflow 64 bits");
+  return result;
+}
+
 int64_t Conversion::axis(int64_t given, int rank) const {
   if (given < -rank || given >= std::max(rank, 1)) refuse(fmt::format("axis {} is outside of {} axes", given, rank));
   return given < 0 ? given + rank : given;
@@ -167,6 +203,10 @@ ValueId Conversion::real_constant(double element, DType type) {
 std::vector<ValueId> Conversion::add_several(std::string_view op, std::vector<ValueId> inputs, Attributes attributes,
                                              int outputs, std::string_view domain) {
   while (!inputs.empty() && inputs.back() == kNoValue) inputs.pop_back();
+  const size_t taken = node_.outputs.size();
+  if (outputs < 1 || static_cast<size_t>(outputs) > std::max(kMostUntaken, taken)) {
+    refuse(fmt::format("{} results, of which {} are taken", outputs, taken));
+  }
   graft::Node added{.name = node_.name,
                     .domain = std::string(domain),
                     .op = std::string(op),

@@ -40,8 +40,8 @@ class Conversion {
   /// The argument of that name: as given by position or by name, else the signature's default. Refuses without either.
   const Argument& argument(std::string_view name) const;
   bool has(std::string_view name) const { return !argument(name).is_none(); }
-  /// A tensor; numbers become constants of rank 0. kNoValue for None.
-  ValueId tensor(std::string_view name) { return value_of(argument(name), name); }
+  /// A tensor; numbers become constants of rank 0. kNoValue for None. Refuses a rank that the signature does not have.
+  ValueId tensor(std::string_view name);
   std::vector<ValueId> tensors(std::string_view name);
   /// All that is given by position, as tensors: of an operator that takes any number of them.
   std::vector<ValueId> inputs();
@@ -60,8 +60,13 @@ class Conversion {
   /// Refuses where the rank is unknown.
   const Shape& shape_of(ValueId value) const;
   int rank_of(ValueId value) const { return static_cast<int>(shape_of(value).size()); }
+  /// The size of an axis; refuses one that the value does not have.
+  const Size& size_of(ValueId value, int64_t axis) const;
   /// An axis in [-rank, rank), made non-negative; refuses others.
   int64_t axis(int64_t given, int rank) const;
+  /// a + b and a * b of what a file states; refuse what overflows.
+  int64_t sum(int64_t a, int64_t b) const;
+  int64_t product(int64_t a, int64_t b) const;
 
   ValueId constant(TensorData data);
   ValueId integers_constant(const std::vector<int64_t>& elements);

@@ -67,6 +67,15 @@ Argument parse_literal(std::string_view text) {
   return std::string(text);  // a name of an enumeration, such as Mean
 }
 
+/// `T:4` is the type T, with four axes.
+void read_rank(Parameter& parameter) {
+  const size_t colon = parameter.type.find(':');
+  int rank = 0;
+  if (colon == std::string::npos || !parse_number(std::string_view(parameter.type).substr(colon + 1), rank)) return;
+  parameter.rank = rank;
+  parameter.type.resize(colon);
+}
+
 }  // namespace
 
 Signature Signature::parse(std::string_view text) {
@@ -94,6 +103,7 @@ Signature Signature::parse(std::string_view text) {
     const size_t blank = part.rfind(' ');
     parameter.name = std::string(blank == std::string_view::npos ? part : part.substr(blank + 1));
     if (blank != std::string_view::npos) parameter.type = std::string(trimmed(part.substr(0, blank)));
+    read_rank(parameter);
     signature.parameters.push_back(std::move(parameter));
   }
   return signature;

@@ -2,6 +2,7 @@
 // What a framework's operator takes, by name: the schema of a converter row.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@ namespace graft::frontend {
 struct Parameter {
   std::string name;
   std::string type = {};  ///< as it is written, `Tensor?`, `int[2]`; a front end may read more out of it
+  std::optional<int> rank = {};  ///< of a tensor whose number of axes is given: `T:4`, of type `T`
   bool has_default = false;
   Argument default_value = {};
 };

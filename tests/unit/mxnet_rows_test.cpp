@@ -75,6 +75,7 @@ TEST(MxnetAttributes, are_read_as_mxnet_writes_them) {
     EXPECT_TRUE(elements[1].is_none());
   }
   EXPECT_TRUE(std::get<Arguments>(parse_attribute("()").is).empty());
+  EXPECT_FALSE(parse_attribute(std::string(1 << 20, '(') + std::string(1 << 20, ')')).is_none());
 }
 
 TEST(MxnetRows, a_convolution_net_is_converted_for_any_batch) {
@@ -161,6 +162,14 @@ TEST(MxnetRows, what_a_row_does_not_know_is_refused_by_name) {
   EXPECT_EQ(refused("Pooling", {2, 3, 4, 4}, {{"layout", "NHWC"}}), "the layout NHWC");
   const Texts behind = {{"kernel", "(1, 1)"}, {"stride", "(4, 4)"}, {"pooling_convention", "full"}};
   EXPECT_EQ(refused("Pooling", {2, 3, 4, 4}, behind), "a window that lies in the padding alone");
+  const Texts standing = {{"kernel", "(1, 1)"}, {"stride", "(0, 1)"}, {"pooling_convention", "full"}};
+  EXPECT_EQ(refused("Pooling", {2, 3, 4, 4}, standing), "a window of 1 with stride 0 and padding 0");
+  EXPECT_EQ(refused("one_hot", {2}, {{"depth", "1099511627776"}}), "a depth of 1099511627776");
+  EXPECT_EQ(refused("split", {}, {{"axis", "0"}, {"num_outputs", "5000"}}), "5000 parts");
+  EXPECT_EQ(refused("repeat", {int64_t{1} << 40}, {{"axis", "0"}, {"repeats", "1099511627776"}}),
+            "its sizes overflow 64 bits");
+  EXPECT_EQ(refused("Pad", {2, 3}, {{"mode", "constant"}, {"pad_width", "(1, 2, 3)"}}),
+            "a pad_width without an end for each begin");
   EXPECT_EQ(refused("SoftmaxOutput", {2, 3, 4}, {}), "a softmax over an instance that has several axes");
   EXPECT_EQ(refused("mean", {2, 3}, {{"axis", "five"}}), "its attribute 'axis' (five) is no tuple of integers");
   EXPECT_EQ(refused("Cast", {2, 3}, {{"dtype", "float12"}}), "its attribute 'dtype' (float12) is no element type");

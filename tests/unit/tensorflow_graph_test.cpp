@@ -2,7 +2,6 @@
 // Frozen graphs of TensorFlow, written as text: what is read of them, what becomes engines, what is written.
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <string>
 
 #include "base/error.h"
@@ -13,6 +12,7 @@
 #include "import/tensorflow/import_tensor.h"
 #include "import/tensorflow/read_graph.h"
 #include "import/tensorflow/rows.h"
+#include "support/graph_def_text.h"
 
 namespace graft::tensorflow {
 namespace {
@@ -20,81 +20,9 @@ namespace {
 using graft_tensorflow::AttrValue;
 using graft_tensorflow::GraphDef;
 using graft_tensorflow::NodeDef;
-
-AttrValue& attribute(NodeDef& node, const std::string& key) {
-  auto& entry = *node.add_attr();
-  entry.set_key(key);
-  return *entry.mutable_value();
-}
-
-/// `T=float`, `padding=SAME`, `strides=1,2,2,1`, `n=3`, `keep_dims=true`, `shape=?,8,8,3`, `f=@body`.
-void read_attribute(NodeDef& node, const std::string& word) {
-  const size_t equals = word.find('=');
-  const std::string key = word.substr(0, equals), text = word.substr(equals + 1);
-  AttrValue& value = attribute(node, key);
-  const bool numbers = text.find_first_not_of("-0123456789,?") == std::string::npos;
-  if (const auto type = element_type_named(text)) {
-    value.set_type(number_of(*type));
-  } else if (text == "true" || text == "false") {
-    value.set_b(text == "true");
-  } else if (text.starts_with('@')) {
-    value.mutable_func()->set_name(text.substr(1));
-  } else if (key == "shape" && numbers) {
-    std::istringstream sizes(text);
-    for (std::string size; std::getline(sizes, size, ',');) {
-      value.mutable_shape()->add_dim()->set_size(size == "?" ? -1 : std::stoll(size));
-    }
-  } else if (numbers && text.find(',') != std::string::npos) {
-    std::istringstream elements(text);
-    for (std::string element; std::getline(elements, element, ',');) value.mutable_list()->add_i(std::stoll(element));
-  } else if (numbers) {
-    value.set_i(std::stoll(text));
-  } else {
-    value.set_s(text);
-  }
-}
-
-/// A line for each node: `name Operator input input ^before : attribute=value ...`.
-GraphDef graph_of(const std::string& text) {
-  GraphDef graph;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    NodeDef node;
-    words >> *node.mutable_name() >> *node.mutable_op();
-    if (node.name().empty()) continue;
-    bool inputs = true;
-    for (std::string word; words >> word;) {
-      if (word == ":") {
-        inputs = false;
-      } else if (inputs) {
-        node.add_input(word);
-      } else {
-        read_attribute(node, word);
-      }
-    }
-    *graph.add_node() = node;
-  }
-  graph.mutable_versions()->set_producer(1882);
-  return graph;
-}
-
-/// Adds a Const of f32 whose elements lie in the file as bytes.
-void add_weights(GraphDef& graph, const std::string& name, const std::vector<int64_t>& shape) {
-  NodeDef& node = *graph.add_node();
-  node.set_name(name), node.set_op("Const");
-  attribute(node, "dtype").set_type(1);
-  auto& tensor = *attribute(node, "value").mutable_tensor();
-  tensor.set_dtype(1);
-  size_t count = 1;
-  for (const int64_t size : shape) {
-    tensor.mutable_tensor_shape()->add_dim()->set_size(size);
-    count *= static_cast<size_t>(size);
-  }
-  std::vector<float> elements(count);
-  for (size_t i = 0; i < count; ++i) elements[i] = 0.25F * static_cast<float>(i % 7) - 0.5F;
-  tensor.set_tensor_content(std::string(reinterpret_cast<const char*>(elements.data()), count * sizeof(float)));
-}
+using test::add_weights;
+using test::attribute;
+using test::graph_of;
 
 /// A file of the bytes, which it keeps.
 GraphFile file_of(const std::string& bytes) {
@@ -159,7 +87,8 @@ TEST(TensorflowGraph, constants_stay_where_the_file_has_them_and_identities_of_t
   const GraphFile file = file_of(graph);
   const ReadGraph read = read_graph(file, {"y"}, {}, converters());
   ASSERT_EQ(read.foreign.nodes.size(), 1U);  // the product alone
-  const TensorData tensor = import_constant(file, file.nodes()[static_cast<size_t>(file.find("w"))]);
+  ConstantBudget budget(file.bytes().size());
+  const TensorData tensor = import_constant(file, file.nodes()[static_cast<size_t>(file.find("w"))], budget);
   EXPECT_TRUE(tensor.is_deferred());
   EXPECT_EQ(tensor.shape(), (std::vector<int64_t>{64, 2}));
   EXPECT_EQ(tensor.read_double(3), 0.25);
@@ -172,7 +101,11 @@ TEST(TensorflowGraph, values_of_a_constant_are_repeated_and_checked) {
   auto& tensor = *graph.mutable_node(0)->mutable_attr(1)->mutable_value()->mutable_tensor();
   tensor.clear_tensor_content();
   tensor.add_float_val(1), tensor.add_float_val(5);
-  const auto read = [&] { const GraphFile file = file_of(graph); return import_constant(file, file.nodes()[0]); };
+  const auto read = [&] {
+    const GraphFile file = file_of(graph);
+    ConstantBudget budget(file.bytes().size());
+    return import_constant(file, file.nodes()[0], budget);
+  };
   EXPECT_EQ(read().read_double(0), 1);
   EXPECT_EQ(read().read_double(5), 5);
   tensor.mutable_tensor_shape()->mutable_dim(0)->set_size(int64_t{1} << 50);
@@ -304,6 +237,93 @@ TEST(TensorflowGraph, faults_name_the_node_and_the_remedy) {
               const GraphDef loop = graph_of("x Placeholder\nm Merge x n\nn NextIteration m");
               read_graph(file_of(loop), {"m"}, {}, converters());
             }).find("loop"), std::string::npos);
+}
+
+/// A placeholder x of these sizes and a node y that takes it.
+GraphDef node_behind(const std::vector<int64_t>& shape, const std::string& line) {
+  GraphDef graph = graph_of("x Placeholder : dtype=float\n" + line);
+  auto& stated = *attribute(*graph.mutable_node(0), "shape").mutable_shape();
+  for (const int64_t size : shape) stated.add_dim()->set_size(size);
+  add_weights(graph, "w", {3, 3, 2, 2});
+  add_weights(graph, "row", {2});
+  return graph;
+}
+
+TEST(TensorflowGraph, operands_without_the_axes_that_an_operator_speaks_of_stay) {
+  for (const char* line : {
+           "y MaxPool x : T=float ksize=1 strides=1 padding=VALID",
+           "y AvgPool x : T=float ksize=1 strides=1 padding=VALID",
+           "y DepthToSpace x : T=float block_size=2",
+           "y SpaceToDepth x : T=float block_size=2",
+           "y ResizeBilinear x : T=float size=4,4",
+           "y FusedBatchNormV3 x row row row row : T=float U=float is_training=false",
+           "y Conv2D x w : T=float strides=1,1,1,1 padding=SAME",
+           "y Conv2D w x : T=float strides=1,1,1,1 padding=SAME",
+           "y DepthwiseConv2dNative x x : T=float strides=1,1,1,1 padding=SAME",
+           "y Conv2DBackpropInput row w x : T=float strides=1,1,1,1 padding=SAME input_sizes=1,4,4,2",
+           "y Conv2DBackpropInput row x w : T=float strides=1,1,1,1 padding=SAME input_sizes=1,4,4,2",
+           "y Split row x : T=float split_dim=0 num_split=2",
+           "y SplitV x row row : T=float split_dim=0 size_splits=-1,2",
+       }) {
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, std::vector<int64_t>{3}}) {
+      if (shape.size() == 1 && std::string_view(line).find("Split") != std::string_view::npos) continue;
+      EXPECT_EQ(embedded(node_behind(shape, line), {"y"}).engines, 0U) << line << " of rank " << shape.size();
+    }
+  }
+}
+
+TEST(TensorflowGraph, numbers_that_overflow_are_reasons) {
+  const std::string high = "9223372036854775807", quarter = "4611686018427387904";
+  const auto engines = [](const std::vector<int64_t>& shape, const std::string& line) {
+    return embedded(node_behind(shape, line), {"y"}).engines;
+  };
+  EXPECT_EQ(engines({8}, "y Slice x row row : T=float begin=" + high + " size=5"), 0U);
+  EXPECT_EQ(engines({8}, "y StridedSlice x row row row : T=float shrink_axis_mask=1 begin=" + high +
+                             " end=5 strides=1"), 0U);
+  EXPECT_EQ(engines({int64_t{1} << 62}, "y Split row x : T=float split_dim=0 num_split=" + quarter), 0U);
+  EXPECT_EQ(engines({int64_t{1} << 40}, "y Split row x : T=float split_dim=0 num_split=1073741824"), 0U);
+  EXPECT_EQ(engines({4}, "y Unpack x : T=float num=1073741824"), 0U);
+  EXPECT_EQ(engines({8}, "y SplitV x row row : T=float split_dim=0 size_splits=" + high + ",-1," + high), 0U);
+  const std::string backward = "y Conv2DBackpropInput row w x : T=float padding=SAME input_sizes=1,4,4,2 strides=1,";
+  EXPECT_EQ(engines({1, 4, 4, 2}, backward + high + "," + high + ",1"), 0U);
+}
+
+TEST(TensorflowGraph, small_files_ask_for_little_memory) {
+  EXPECT_NE(failure([&] {
+              read_graph(file_of(graph_of("x Placeholder : dtype=float\nz Odd x\ny Relu z:1048575")), {"y"}, {},
+                         converters());
+            }).find("node 'z': somebody takes its result 1048575, and of those before it nobody"),
+            std::string::npos);
+  GraphDef constants = graph_of("x Placeholder : dtype=float");
+  for (int i = 0; i < 5; ++i) {  // 100 MB each, of one element that the file has
+    add_weights(constants, "w" + std::to_string(i), {1});
+    auto& tensor = *constants.mutable_node(i + 1)->mutable_attr(1)->mutable_value()->mutable_tensor();
+    tensor.clear_tensor_content();
+    tensor.add_float_val(1);
+    tensor.mutable_tensor_shape()->mutable_dim(0)->set_size(25'000'000);
+  }
+  const auto read = [&] { read_graph(file_of(constants), {"x"}, {}, converters()); };
+  EXPECT_NE(failure(read).find("node 'w2': its tensor, with those of constants before it, is far larger"),
+            std::string::npos);
+  GraphDef texts = graph_of("w Const : dtype=string");
+  auto& tensor = *attribute(*texts.mutable_node(0), "value").mutable_tensor();
+  tensor.set_dtype(7), tensor.add_string_val("x");
+  tensor.mutable_tensor_shape()->add_dim()->set_size(int64_t{1} << 33);
+  EXPECT_NE(failure([&] { read_graph(file_of(texts), {"w"}, {}, converters()); }).find("far larger"),
+            std::string::npos);
+  GraphDef waiting;
+  std::string before = "c";
+  add_weights(waiting, before, {1});
+  for (int i = 0; i < 4000; ++i) {  // each constant waits for what those before it wait for
+    const std::string op = "o" + std::to_string(i), next = "i" + std::to_string(i);
+    NodeDef& node = *waiting.add_node();
+    node.set_name(op), node.set_op("NoOp");
+    NodeDef& constant = *waiting.add_node();
+    constant.set_name(next), constant.set_op("Identity"), constant.add_input(before), constant.add_input("^" + op);
+    before = next;
+  }
+  EXPECT_NE(failure([&] { read_graph(file_of(waiting), {before}, {}, converters()); }).find("too many constants wait"),
+            std::string::npos);
 }
 
 TEST(TensorflowGraph, files_that_are_no_graph_are_told_by_what_they_seem_to_be) {

@@ -18,7 +18,7 @@ void flatten(Conversion& c) {
   std::vector<int64_t> shape(static_cast<size_t>(rank - (end - start)), 0);  // 0: as it is
   shape[static_cast<size_t>(start)] = -1;
   for (int64_t axis = end + 1; axis < rank; ++axis) {  // behind the merged axis a place is no longer the input's
-    const auto size = c.shape_of(self)[static_cast<size_t>(axis)].as_constant();
+    const auto size = c.size_of(self, axis).as_constant();
     if (!size && start != end) c.refuse("axes behind those that it flattens have sizes known only while running");
     shape[static_cast<size_t>(axis - (end - start))] = size.value_or(0);
   }
@@ -60,7 +60,7 @@ void unsqueeze(Conversion& c) {
 void squeeze(Conversion& c) {
   const ValueId self = c.tensor("self");
   const int64_t axis = c.axis(c.integer("dim"), c.rank_of(self));
-  const auto& size = c.shape_of(self)[static_cast<size_t>(axis)];
+  const auto& size = c.size_of(self, axis);
   if (!size.is_constant()) c.refuse("whether its axis has size 1 is known only while running");
   c.give(size.is(1) ? c.add("Squeeze", {self, c.integers_constant({axis})}) : self);
 }

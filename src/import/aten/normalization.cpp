@@ -8,7 +8,7 @@ using frontend::Conversion;
 
 /// A constant vector of as many elements as the input has channels.
 ValueId filled(Conversion& c, ValueId input, double element) {
-  const auto channels = c.shape_of(input)[1].as_constant();
+  const auto channels = c.size_of(input, 1).as_constant();
   if (!channels) c.refuse("the number of its channels is known only while running");
   TensorData data = TensorData::zeros(c.type_of(input), {*channels});
   for (int64_t i = 0; i < *channels; ++i) data.write_double(i, element);

@@ -44,11 +44,11 @@ std::optional<T> number(std::string_view text) {
 }
 
 /// `3, 3`, without its brackets; a comma may end it.
-Arguments parse_tuple(std::string_view text) {
+Arguments parse_tuple(std::string_view text, int depth) {
   Arguments elements;
   while (!trimmed(text).empty()) {
     const size_t comma = std::min(text.find(','), text.size());
-    elements.push_back(parse_attribute(text.substr(0, comma)));
+    elements.push_back(parse_attribute(text.substr(0, comma), depth + 1));
     text.remove_prefix(std::min(comma + 1, text.size()));
   }
   return elements;
@@ -74,13 +74,14 @@ std::optional<int64_t> as_integer(const Argument& argument) {
 
 }  // namespace
 
-Argument parse_attribute(std::string_view text) {
+Argument parse_attribute(std::string_view text, int depth) {
   text = trimmed(text);
   if (text == "None") return {};
   if (text == "True" || text == "False") return text == "True";
+  constexpr int kDeepest = 16;
   const bool bracketed = text.size() >= 2 && ((text.front() == '(' && text.back() == ')') ||
                                               (text.front() == '[' && text.back() == ']'));
-  if (bracketed) return parse_tuple(text.substr(1, text.size() - 2));
+  if (bracketed && depth < kDeepest) return parse_tuple(text.substr(1, text.size() - 2), depth);
   if (const auto integer = number<int64_t>(text)) return *integer;
   if (const auto real = number<double>(text)) return *real;
   return std::string(text);

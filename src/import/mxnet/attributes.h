@@ -13,8 +13,9 @@
 
 namespace graft::mxnet {
 
-/// A text as MXNet's parsers take it: nothing for None, a bool, a number, a list for a tuple, or the text itself.
-frontend::Argument parse_attribute(std::string_view text);
+/// A text as MXNet's parsers take it: nothing for None, a bool, a number, a list for a tuple, or the text itself; also
+/// for a tuple in so many tuples that no attribute is.
+frontend::Argument parse_attribute(std::string_view text, int depth = 0);
 
 /// Whether it is neither None nor an empty tuple.
 bool given(const frontend::Conversion& c, std::string_view name);

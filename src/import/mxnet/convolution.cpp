@@ -33,12 +33,15 @@ void aim(Conversion& c, ValueId data, const std::vector<int64_t>& stride, const 
          std::vector<int64_t>& pad, std::vector<int64_t>& adj) {
   const std::vector<int64_t> kernel = integers(c, "kernel"), target = per_axis(c, "target_shape", kernel.size(), 0);
   for (size_t axis = 0; axis < kernel.size(); ++axis) {
-    const auto size = c.shape_of(data)[axis + 2].as_constant();
+    const auto size = c.size_of(data, static_cast<int64_t>(axis) + 2).as_constant();
     if (!size) c.refuse("its target_shape, with an input whose size is known only while running");
-    const int64_t surplus = stride[axis] * (*size - 1) + dilate[axis] * (kernel[axis] - 1) + 1 - target[axis];
+    if (kernel[axis] < 1 || target[axis] < 0) c.refuse("a kernel or a target_shape below what there can be");
+    const int64_t taps = c.product(dilate[axis], kernel[axis] - 1);
+    const int64_t whole = c.sum(c.sum(c.product(stride[axis], *size - 1), taps), 1);
+    const int64_t surplus = c.sum(whole, -target[axis]);
     if (surplus < 0) c.refuse("its target_shape is larger than what it can make");
     adj[axis] = surplus % 2;
-    pad[axis] = (surplus + 1) / 2;
+    pad[axis] = surplus / 2 + surplus % 2;
   }
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include "import/mxnet/attributes.h"
 #include "import/mxnet/rows.h"
 
@@ -7,9 +9,11 @@ namespace {
 
 using frontend::Conversion;
 
+constexpr int64_t kDeepestOneHot = int64_t{1} << 24;  // the depth is a constant of so many elements
+
 /// Rows of a table by indices that may be floats; those outside count as the nearest row.
 ValueId gather_clipped(Conversion& c, ValueId table, ValueId indices, int64_t axis) {
-  const auto size = c.shape_of(table)[static_cast<size_t>(axis)].as_constant();
+  const auto size = c.size_of(table, axis).as_constant();
   if (!size) c.refuse("indices into an axis whose size is known only while running");
   const auto bound = [&](int64_t value) {
     return c.constant(TensorData::from_values<int64_t>(DType::kInt64, {}, {value}));
@@ -31,6 +35,7 @@ void one_hot(Conversion& c) {
   const DType wanted = type(c, "dtype");
   const ValueId indices = c.cast(c.tensor("indices"), DType::kInt64);
   const int64_t depth = integer(c, "depth");
+  if (depth < 0 || depth > kDeepestOneHot) c.refuse(fmt::format("a depth of {}", depth));
   TensorData range = TensorData::zeros(DType::kInt64, {depth});
   for (int64_t i = 0; i < depth; ++i) range.write_integer(i, i);
   const ValueId column = c.add("Unsqueeze", {indices, c.integers_constant({-1})});

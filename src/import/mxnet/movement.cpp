@@ -118,6 +118,7 @@ void slice_like(Conversion& c) {
 void pad(Conversion& c) {
   const ValueId data = c.tensor("data");
   const std::vector<int64_t> width = integers(c, "pad_width");
+  if (width.size() % 2 != 0) c.refuse("a pad_width without an end for each begin");
   std::vector<int64_t> pads(width.size());
   for (size_t i = 0; i < width.size(); ++i) pads[(i % 2) * (width.size() / 2) + i / 2] = width[i];
   const std::string mode = word(c, "mode");
@@ -143,11 +144,11 @@ void repeat(Conversion& c) {
   const int64_t axis = c.axis(integer(c, "axis"), rank), times = integer(c, "repeats");
   std::vector<int64_t> reps(static_cast<size_t>(rank + 1), 1), shape;
   reps[static_cast<size_t>(axis + 1)] = times;
-  const auto size = c.shape_of(data)[static_cast<size_t>(axis)].as_constant();
+  const auto size = c.size_of(data, axis).as_constant();
   if (!size) c.refuse("an axis whose size is known only while running");
-  for (int64_t each = 0; each < rank; ++each) shape.push_back(each == axis ? *size * times : 0);
+  for (int64_t each = 0; each < rank; ++each) shape.push_back(each == axis ? c.product(*size, times) : 0);
   for (int64_t each = axis + 1; each < rank; ++each) {  // behind the new axis a place is no longer the input's
-    const auto behind = c.shape_of(data)[static_cast<size_t>(each)].as_constant();
+    const auto behind = c.size_of(data, each).as_constant();
     if (!behind) c.refuse("an axis behind it whose size is known only while running");
     shape[static_cast<size_t>(each)] = *behind;
   }

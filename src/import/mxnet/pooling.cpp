@@ -26,17 +26,29 @@ struct Window {
   std::vector<int64_t> kernel, stride, pad;
 };
 
+/// Refuses numbers that no window of a map has, before anything is computed of them.
+void check_window(const Conversion& c, int64_t kernel, int64_t stride, int64_t pad) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  const auto fits = [](int64_t number, int64_t least) { return number >= least && number < kMost; };
+  if (!fits(kernel, 1) || !fits(stride, 1) || !fits(pad, 0)) {
+    c.refuse(fmt::format("a window of {} with stride {} and padding {}", kernel, stride, pad));
+  }
+}
+
 /// MXNet's `full` keeps a last window that lies in the padding alone, which ONNX's ceil_mode drops.
 void check_last_windows(Conversion& c, ValueId data, const Window& window) {
   for (size_t axis = 0; axis < window.kernel.size(); ++axis) {
-    const auto size = c.shape_of(data)[axis + 2].as_constant();
+    check_window(c, window.kernel[axis], window.stride[axis], window.pad[axis]);
+    const auto size = c.size_of(data, static_cast<int64_t>(axis) + 2).as_constant();
     if (!size) {
       if (window.stride[axis] <= window.kernel[axis] - window.pad[axis]) continue;  // then no window begins behind
       c.refuse("the convention 'full', with an input whose size is known only while running");
     }
-    const int64_t room = *size + 2 * window.pad[axis] - window.kernel[axis];
-    const int64_t last = (room + window.stride[axis] - 1) / window.stride[axis];
-    if (last * window.stride[axis] >= *size + window.pad[axis]) c.refuse("a window that lies in the padding alone");
+    const int64_t room = c.sum(*size, 2 * window.pad[axis] - window.kernel[axis]);
+    const int64_t last = c.sum(room, window.stride[axis] - 1) / window.stride[axis];
+    if (c.product(last, window.stride[axis]) >= c.sum(*size, window.pad[axis])) {
+      c.refuse("a window that lies in the padding alone");
+    }
   }
 }
 
@@ -65,7 +77,8 @@ void pooling(Conversion& c) {
   attributes["count_include_pad"] = int64_t{whole};
   if (kind == "avg") return c.give(c.add("AveragePool", {data}, std::move(attributes)));
   if (kind != "sum" || convention == "full") c.refuse(fmt::format("pooling by '{}'", kind));
-  const auto elements = std::accumulate(window.kernel.begin(), window.kernel.end(), int64_t{1}, std::multiplies<>());
+  const auto elements = std::accumulate(window.kernel.begin(), window.kernel.end(), int64_t{1},
+                                        [&](int64_t a, int64_t b) { return c.product(a, b); });
   const ValueId mean = c.add("AveragePool", {data}, std::move(attributes));
   c.give(c.add("Mul", {mean, c.real_constant(static_cast<double>(elements), c.type_of(data))}));
 }
@@ -79,7 +92,7 @@ void adaptive_average(Conversion& c) {
   std::vector<int64_t> kernel;
   for (size_t axis = 0; axis < 2; ++axis) {
     const int64_t wanted = sizes[std::min(axis, sizes.size() - 1)];
-    const auto size = c.shape_of(data)[axis + 2].as_constant();
+    const auto size = c.size_of(data, static_cast<int64_t>(axis) + 2).as_constant();
     if (!size || wanted <= 0 || *size % wanted != 0) {
       c.refuse("its output does not divide an input of known size, so that its windows differ in size");
     }

@@ -61,7 +61,7 @@ class Codes {
 
   void split() {
     if (next_ + 2 >= codes_.size()) c_.refuse("-4 in its shape without the two sizes behind it");
-    const auto size = c_.shape_of(c_.tensor("data"))[static_cast<size_t>(axis())].as_constant();
+    const auto size = c_.size_of(c_.tensor("data"), axis()).as_constant();
     int64_t first = codes_[next_ + 1], second = codes_[next_ + 2];
     if (first == -1 || second == -1) {
       const int64_t known = first == -1 ? second : first;
@@ -85,9 +85,9 @@ class Codes {
 std::optional<int64_t> known(Conversion& c, ValueId data, const Extent& extent) {
   int64_t product = extent.number;
   for (const int64_t axis : extent.axes) {
-    const auto size = c.shape_of(data)[static_cast<size_t>(axis)].as_constant();
+    const auto size = c.size_of(data, axis).as_constant();
     if (!size) return std::nullopt;
-    product *= *size;
+    product = c.product(product, *size);
   }
   return product;
 }
@@ -145,7 +145,7 @@ void squeeze(Conversion& c) {
   std::vector<int64_t> axes = integers(c, "axis");
   for (int64_t& axis : axes) axis = c.axis(axis, rank);
   for (int axis = 0; axis < rank && !given(c, "axis"); ++axis) {
-    const auto size = c.shape_of(data)[static_cast<size_t>(axis)].as_constant();
+    const auto size = c.size_of(data, axis).as_constant();
     if (!size) c.refuse("whether an axis has size 1 is known only while running");
     if (*size == 1) axes.push_back(axis);
   }

@@ -9,27 +9,27 @@ namespace {
 
 using frontend::Conversion;
 
-int64_t known_size(Conversion& c, ValueId value, size_t axis, const char* what) {
-  const auto size = c.shape_of(value)[axis].as_constant();
+int64_t known_size(Conversion& c, ValueId value, int64_t axis, const char* what) {
+  const auto size = c.size_of(value, axis).as_constant();
   if (!size) c.refuse(std::string(what) + " is known only while running");
   return *size;
 }
 
 /// Weights as [outputs, inputs, kernel...] from [kernel..., first, second].
 ValueId weights_of(Conversion& c, ValueId filter, bool outputs_last) {
-  const auto axes = c.rank_of(filter) - 2;
-  std::vector<int64_t> order(static_cast<size_t>(axes) + 2);
+  const auto axes = spatial_axes(c, filter);
+  std::vector<int64_t> order(axes + 2);
   std::iota(order.begin() + 2, order.end(), 0);
-  order[0] = outputs_last ? axes + 1 : axes;
-  order[1] = outputs_last ? axes : axes + 1;
+  const auto first = static_cast<int64_t>(axes);
+  order[0] = outputs_last ? first + 1 : first;
+  order[1] = outputs_last ? first : first + 1;
   return c.add("Transpose", {filter}, {{"perm", order}});
 }
 
 /// Channels in groups where the filter has fewer inputs than there are.
 int64_t groups_of(Conversion& c, ValueId input, ValueId filter, bool last) {
-  const Shape& shape = c.shape_of(input);
-  const auto channels = shape[last ? shape.size() - 1 : 1].as_constant();
-  const auto taken = c.shape_of(filter)[static_cast<size_t>(c.rank_of(filter)) - 2].as_constant();
+  const auto channels = c.size_of(input, last ? c.rank_of(input) - 1 : 1).as_constant();
+  const auto taken = c.size_of(filter, c.rank_of(filter) - 2).as_constant();
   if (!channels || !taken || *taken == *channels) return 1;
   if (*taken <= 0 || *channels % *taken != 0) c.refuse("its channels do not fit its filter");
   return *channels / *taken;
@@ -46,7 +46,7 @@ void forward(Conversion& c) {
   const ValueId input = c.tensor("input"), filter = c.tensor("filter");
   const bool last = channels_last(c);
   if (c.rank_of(input) != c.rank_of(filter)) c.refuse("its input and filter have not as many axes");
-  Attributes attributes = window(c, static_cast<size_t>(c.rank_of(filter)) - 2, last);
+  Attributes attributes = window(c, spatial_axes(c, filter), last);
   attributes["group"] = groups_of(c, input, filter, last);
   const ValueId x = to_channels_second(c, input, last);
   c.give(from_channels_second(c, c.add("Conv", {x, weights_of(c, filter, true)}, std::move(attributes)), last));
@@ -58,7 +58,7 @@ void depthwise(Conversion& c) {
   const bool last = channels_last(c);
   Attributes attributes = window(c, 2, last);
   const int64_t channels = known_size(c, filter, 2, "the number of its channels");
-  const int64_t outputs = channels * known_size(c, filter, 3, "its multiplier");
+  const int64_t outputs = c.product(channels, known_size(c, filter, 3, "its multiplier"));
   const ValueId turned = c.add("Transpose", {filter}, {{"perm", std::vector<int64_t>{2, 3, 0, 1}}});
   const std::vector<int64_t> shape = {outputs, 1, known_size(c, filter, 0, "its kernel"),
                                       known_size(c, filter, 1, "its kernel")};
@@ -73,23 +73,23 @@ void depthwise(Conversion& c) {
 void backward(Conversion& c) {
   const ValueId gradient = c.tensor("out_backprop"), filter = c.tensor("filter");
   const bool last = channels_last(c);
-  const auto axes = static_cast<size_t>(c.rank_of(filter)) - 2;
+  const size_t axes = spatial_axes(c, filter);
   const std::vector<int64_t> sizes = c.integers("input_sizes");
   if (sizes.size() < axes) c.refuse("its input_sizes do not fit its filter");
   Attributes attributes = window(c, axes, last);
   const auto first = sizes.size() == axes ? 0 : last ? 1 : 2;
   const auto begin = sizes.begin() + first;
   if (c.text("padding") == "EXPLICIT") c.refuse("explicit padding of a transposed convolution");
-  const Shape shape = c.shape_of(gradient);
   const auto strides = std::get<std::vector<int64_t>>(attributes["strides"]);
   const auto dilations = std::get<std::vector<int64_t>>(attributes["dilations"]);
   const bool same = c.text("padding") == "SAME";
   std::vector<int64_t> pads(2 * axes), extra(axes);
   for (size_t axis = 0; axis < axes; ++axis) {
-    const auto given = shape[axis + (last ? 1 : 2)].as_constant();
-    if (!given) c.refuse("its spatial sizes are known only while running");
-    const int64_t kernel = (known_size(c, filter, axis, "its kernel") - 1) * dilations[axis] + 1;
-    const int64_t whole = (*given - 1) * strides[axis] + kernel, wanted = begin[static_cast<std::ptrdiff_t>(axis)];
+    const auto place = static_cast<int64_t>(axis);
+    const int64_t given = known_size(c, gradient, place + (last ? 1 : 2), "a spatial size"), wanted = begin[place];
+    const int64_t kernel = c.sum(c.product(known_size(c, filter, place, "its kernel") - 1, dilations[axis]), 1);
+    const int64_t whole = c.sum(c.product(given - 1, strides[axis]), kernel);
+    if (wanted < 0 || whole < 0) c.refuse("its input_sizes do not fit its filter");
     const int64_t cut = same ? std::max<int64_t>(whole - wanted, 0) : 0;
     pads[axis] = cut / 2, pads[axes + axis] = cut - cut / 2;
     extra[axis] = wanted - (whole - cut);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checked_size.h"
 #include "base/error.h"
 #include "graph/symbols.h"
 #include "import/low_bytes.h"
@@ -20,7 +21,7 @@ using graft_tensorflow::TensorProto;
 
 constexpr int kAttributes = 5, kKey = 1, kValue = 2, kTensor = 8, kContent = 4;  // on the way to a tensor's bytes
 constexpr int kHighestRank = 64;
-constexpr int64_t kLeastBudget = int64_t{64} << 20, kGrowth = 64;  // bytes of a tensor per byte of the file
+constexpr int64_t kLeastBudget = int64_t{256} << 20, kGrowth = 64;  // bytes of tensors per byte of the file
 
 using Bytes = std::span<const std::byte>;
 
@@ -87,7 +88,11 @@ TensorData with_clean_bools(TensorData tensor) {
 }
 
 TensorData import_strings(const TensorProto& proto, std::vector<int64_t> shape, int64_t count,
-                          const std::string& where) {
+                          const std::string& where, ConstantBudget& budget) {
+  GRAFT_USER_CHECK(count <= kMostBytes / static_cast<int64_t>(sizeof(std::string)), kInvalidModel,
+                   "its tensor has more bytes than memory can", where);
+  const size_t longest = proto.string_val_size() > 0 ? proto.string_val(0).size() : 0;
+  budget.take(checked_product(count, static_cast<int64_t>(sizeof(std::string) + longest), where), where);
   std::vector<std::string> texts(proto.string_val().begin(), proto.string_val().end());
   GRAFT_USER_CHECK(static_cast<int64_t>(texts.size()) == count || texts.size() == 1, kInvalidModel,
                    "it has not as many texts as elements", where);
@@ -95,22 +100,27 @@ TensorData import_strings(const TensorProto& proto, std::vector<int64_t> shape, 
   return TensorData::from_strings(std::move(shape), std::move(texts));
 }
 
-int64_t checked_count(const GraphFile& file, DType type, const std::vector<int64_t>& shape, const std::string& where) {
-  int64_t count = 0;
+int64_t checked_count(DType type, const std::vector<int64_t>& shape, const std::string& where) {
   try {
-    count = checked_element_count(type, shape, where);
+    return checked_element_count(type, shape, where);
   } catch (const Error& error) {
     throw Error(ErrorKind::kInvalidModel, error.message(), where);
   }
-  const auto budget = std::max(kLeastBudget, kGrowth * static_cast<int64_t>(file.bytes().size()));
-  GRAFT_USER_CHECK(packed_bytes(type, count) <= budget, kInvalidModel,
-                   "its tensor is far larger than what the file holds of it", where);
-  return count;
 }
 
 }  // namespace
 
-TensorData import_constant(const GraphFile& file, const FileNode& node) {
+ConstantBudget::ConstantBudget(size_t file_bytes)
+    : left_(std::max(kLeastBudget, kGrowth * static_cast<int64_t>(file_bytes))) {}
+
+void ConstantBudget::take(int64_t bytes, const std::string& where) {
+  GRAFT_USER_CHECK(bytes <= left_, kInvalidModel,
+                   "its tensor, with those of constants before it, is far larger than what the file holds of them",
+                   where);
+  left_ -= bytes;
+}
+
+TensorData import_constant(const GraphFile& file, const FileNode& node, ConstantBudget& budget) {
   const std::string where = fmt::format("node '{}'", node.name);
   const auto* value = node.attribute("value");
   GRAFT_USER_CHECK(value && value->has_tensor(), kInvalidModel, "a Const without a tensor", where);
@@ -118,8 +128,8 @@ TensorData import_constant(const GraphFile& file, const FileNode& node) {
   const auto type = element_type(proto.dtype());
   if (!type) return {};
   const std::vector<int64_t> shape = extents(proto, where);
-  const int64_t count = checked_count(file, *type, shape, where);
-  if (*type == DType::kString) return import_strings(proto, shape, count, where);
+  const int64_t count = checked_count(*type, shape, where);
+  if (*type == DType::kString) return import_strings(proto, shape, count, where, budget);
   const auto bytes = static_cast<size_t>(packed_bytes(*type, count));
   if (const Bytes content = content_of(node.bytes); !content.empty()) {
     GRAFT_USER_CHECK(content.size() == bytes, kInvalidModel,
@@ -129,6 +139,7 @@ TensorData import_constant(const GraphFile& file, const FileNode& node) {
       return type == DType::kBool ? with_clean_bools(tensor) : tensor;
     });
   }
+  budget.take(static_cast<int64_t>(bytes), where);
   const size_t width = static_cast<size_t>(bit_width(*type)) / 8;
   std::vector<std::byte> given = typed_bytes(proto, *type);
   GRAFT_USER_CHECK(given.size() <= bytes && given.size() % width == 0, kInvalidModel,

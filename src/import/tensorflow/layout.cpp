@@ -16,8 +16,15 @@ bool channels_last(const Conversion& c) {
   return last;
 }
 
+size_t spatial_axes(const Conversion& c, ValueId value) {
+  const int rank = c.rank_of(value);
+  if (rank < 3) c.refuse(fmt::format("an operand of {} axes, none of which is spatial", rank));
+  return static_cast<size_t>(rank) - 2;
+}
+
 ValueId to_channels_second(Conversion& c, ValueId value, bool last) {
   if (!last) return value;
+  spatial_axes(c, value);
   std::vector<int64_t> order(static_cast<size_t>(c.rank_of(value)));
   std::iota(order.begin(), order.end(), -1);
   order[0] = 0, order[1] = static_cast<int64_t>(order.size()) - 1;
@@ -26,6 +33,7 @@ ValueId to_channels_second(Conversion& c, ValueId value, bool last) {
 
 ValueId from_channels_second(Conversion& c, ValueId value, bool last) {
   if (!last) return value;
+  spatial_axes(c, value);
   std::vector<int64_t> order(static_cast<size_t>(c.rank_of(value)));
   std::iota(order.begin(), order.end(), 1);
   order.front() = 0, order.back() = 1;

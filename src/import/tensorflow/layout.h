@@ -9,6 +9,8 @@ namespace graft::tensorflow {
 
 /// Whether the attribute data_format says that channels are last: NHWC, NDHWC. Refuses packed layouts.
 bool channels_last(const frontend::Conversion& c);
+/// How many axes a value has beside batch and channels; refuses one without any.
+size_t spatial_axes(const frontend::Conversion& c, ValueId value);
 ValueId to_channels_second(frontend::Conversion& c, ValueId value, bool last);
 ValueId from_channels_second(frontend::Conversion& c, ValueId value, bool last);
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <limits>
 #include <numeric>
+
+#include <fmt/format.h>
 
 #include "import/tensorflow/rows.h"
 
@@ -76,6 +79,7 @@ void pack(Conversion& c) {
 
 std::vector<ValueId> parts_of(Conversion& c, ValueId value, int64_t axis, int64_t count) {
   if (count == 1) return {value};
+  if (count < 1 || count > std::numeric_limits<int>::max()) c.refuse(fmt::format("{} parts", count));
   return c.add_several("Split", {value}, {{"axis", axis}, {"num_outputs", count}}, static_cast<int>(count));
 }
 
@@ -92,7 +96,7 @@ void unpack(Conversion& c) {
 void split(Conversion& c) {
   const ValueId value = c.tensor("value");
   const int64_t axis = c.axis(c.integer("split_dim"), c.rank_of(value)), count = c.integer("num_split");
-  const auto size = c.shape_of(value)[static_cast<size_t>(axis)].as_constant();
+  const auto size = c.size_of(value, axis).as_constant();
   if (!size || count < 1 || *size % count != 0) {
     c.refuse("whether its parts are of one size is known only while running");
   }
@@ -105,9 +109,12 @@ void split_by_sizes(Conversion& c) {
   std::vector<int64_t> sizes = c.integers("size_splits");
   const auto open = std::find(sizes.begin(), sizes.end(), -1);
   if (open != sizes.end()) {
-    const auto whole = c.shape_of(value)[static_cast<size_t>(axis)].as_constant();
+    const auto whole = c.size_of(value, axis).as_constant();
     if (!whole) c.refuse("the size of one of its parts is known only while running");
-    *open = *whole - std::accumulate(sizes.begin(), sizes.end(), int64_t{1});
+    *open = std::accumulate(sizes.begin(), sizes.end(), *whole, [&](int64_t left, int64_t size) {
+      if (size < -1) c.refuse("a part of it has a negative size");
+      return size == -1 ? left : c.sum(left, -size);
+    });
   }
   if (sizes.size() == 1) return c.give(value);
   c.give(c.add_several("Split", {value, c.integers_constant(sizes)}, {{"axis", axis}},

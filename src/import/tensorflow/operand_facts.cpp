@@ -19,17 +19,12 @@ DType type_named(const FileNode& node, const std::string& name) {
   return element_type_named(name).value_or(DType::kUndefined);
 }
 
-/// `T`, `T:4`, `N*T`, `T*`.
+/// `T`, `N*T`, `T*`.
 struct OperandType {
   std::string type, count;
-  std::optional<int> rank;
   bool types_are_listed = false;
 
   explicit OperandType(std::string text) {
-    if (const size_t colon = text.find(':'); colon != std::string::npos) {
-      rank = text[colon + 1] - '0';
-      text.resize(colon);
-    }
     const size_t star = text.find('*');
     types_are_listed = star == text.size() - 1 && star != std::string::npos;
     if (star != std::string::npos && !types_are_listed) count = text.substr(0, star);
@@ -48,7 +43,7 @@ Operands operands_of(const FileNode& node, const frontend::Signature* signature,
     const AttrValue* count = operand.count.empty() ? nullptr : node.attribute(operand.count);
     const AttrValue* types = operand.types_are_listed ? node.attribute(operand.type) : nullptr;
     if (!count && !types) {
-      made.facts.push_back({type_named(node, operand.type), operand.rank});
+      made.facts.push_back({type_named(node, operand.type), parameter.rank});
       made.lists.push_back(-1);
       continue;
     }
@@ -56,7 +51,7 @@ Operands operands_of(const FileNode& node, const frontend::Signature* signature,
     const int taken = static_cast<int>(std::clamp<int64_t>(stated, 0, left()));
     for (int i = 0; i < taken; ++i) {
       const DType listed = types ? element_type(types->list().type(i)).value_or(DType::kUndefined) : DType::kUndefined;
-      made.facts.push_back({types ? listed : type_named(node, operand.type), operand.rank});
+      made.facts.push_back({types ? listed : type_named(node, operand.type), parameter.rank});
     }
     made.lists.push_back(taken);
   }

@@ -11,7 +11,7 @@ std::function<void(Conversion&)> pool(std::string_view op, std::string_view oper
   return [op, operand](Conversion& c) {
     const ValueId input = c.tensor(operand);
     const bool last = channels_last(c);
-    const auto axes = static_cast<size_t>(c.rank_of(input)) - 2;
+    const size_t axes = spatial_axes(c, input);
     Attributes attributes = {{"kernel_shape", spatial(c, "ksize", axes, last)},
                              {"strides", spatial(c, "strides", axes, last)}};
     add_padding(c, attributes, axes, last);

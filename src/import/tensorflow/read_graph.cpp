@@ -24,6 +24,10 @@ using frontend::Arguments;
 using frontend::ForeignNode;
 using frontend::ForeignValue;
 
+/// Results of a node that nobody takes are values, too: as many as the file has bytes, and so many in any case.
+constexpr size_t kLeastResults = 1 << 16;
+/// Constants that wait for operators name these: so many, all constants together.
+constexpr size_t kMostBehind = 1 << 22;
 constexpr int kScalarPlaceholders = 24;  // before, the shape [] of a placeholder stood for an unknown one
 
 /// What only hands on what it is given.
@@ -40,8 +44,8 @@ class Reader {
  public:
   Reader(const GraphFile& file, const PlaceholderShapes& shapes, const frontend::Converters& converters)
       : file_(file), shapes_(shapes), converters_(converters), values_(file.nodes().size()),
-        node_of_(file.nodes().size(), -1), behind_(file.nodes().size()), needed_(file.nodes().size(), false),
-        depth_(file.nodes().size(), 0) {
+        node_of_(file.nodes().size(), -1), budget_(file.bytes().size()), behind_(file.nodes().size()),
+        needed_(file.nodes().size(), false), depth_(file.nodes().size(), 0) {
     read_.constant.assign(file.nodes().size(), false);
   }
 
@@ -95,11 +99,16 @@ class Reader {
   /// How many results a node has is stated by operators' definitions, which are not here: those that somebody takes.
   void count_results(const std::vector<Source>& outputs) {
     for (std::vector<int>& results : values_) results.assign(1, -1);
+    size_t untaken = std::max(kLeastResults, file_.bytes().size());
     const auto note = [&](const Source& source) {
       std::vector<int>& results = values_[static_cast<size_t>(file_.find(source.node))];
-      if (!source.control && static_cast<size_t>(source.index) >= results.size()) {
-        results.resize(static_cast<size_t>(source.index) + 1, -1);
-      }
+      const auto needed = static_cast<size_t>(source.index) + 1;
+      if (source.control || needed <= results.size()) return;
+      GRAFT_USER_CHECK(needed - results.size() <= untaken, kInvalidModel,
+                       fmt::format("somebody takes its result {}, and of those before it nobody", source.index),
+                       fmt::format("node '{}'", source.node));
+      untaken -= needed - results.size();
+      results.resize(needed, -1);
     };
     for (const FileNode& each : file_.nodes()) std::for_each(each.inputs.begin(), each.inputs.end(), note);
     std::for_each(outputs.begin(), outputs.end(), note);
@@ -164,7 +173,7 @@ class Reader {
 
   void read_node(int n) {
     const FileNode& file_node = node(n);
-    if (file_node.op == "Const") return read_constant(n, import_constant(file_, file_node));
+    if (file_node.op == "Const") return read_constant(n, import_constant(file_, file_node, budget_));
     if (file_node.op == "Placeholder") return read_placeholder(n);
     const auto data = std::find_if(file_node.inputs.begin(), file_node.inputs.end(),
                                    [](const Source& source) { return !source.control; });
@@ -186,7 +195,10 @@ class Reader {
     Shape shape(tensor.shape().begin(), tensor.shape().end());
     add_value(n, 0, {.type = tensor.type(), .shape = std::move(shape), .constant = tensor});
     read_.constant[static_cast<size_t>(n)] = true;
-    behind_[static_cast<size_t>(n)] = behind(n);
+    const std::vector<int>& before = behind_[static_cast<size_t>(n)] = behind(n);
+    behind_count_ += before.size();
+    GRAFT_USER_CHECK(behind_count_ <= kMostBehind, kUnsupported, "too many constants wait for too many operators",
+                     in_node(node(n)));
   }
 
   void read_placeholder(int n) {
@@ -305,6 +317,8 @@ class Reader {
   const frontend::Converters& converters_;
   Edges values_;                          // by node of the file and result
   std::vector<int> node_of_;              // by node of the file
+  ConstantBudget budget_;
+  size_t behind_count_ = 0;
   Edges behind_;                          // by node of the file that is a constant: what has to run before it
   std::vector<bool> needed_;
   std::vector<int> depth_;

@@ -29,7 +29,7 @@ void slice(Conversion& c) {
   Slices slices;
   for (size_t axis = 0; axis < begin.size(); ++axis) {
     if (begin[axis] == 0 && size[axis] < 0) continue;  // all of it
-    slices.add(static_cast<int64_t>(axis), begin[axis], size[axis] < 0 ? kEnd : begin[axis] + size[axis], 1);
+    slices.add(static_cast<int64_t>(axis), begin[axis], size[axis] < 0 ? kEnd : c.sum(begin[axis], size[axis]), 1);
   }
   c.give(slices.of(c, c.tensor("input")));
 }
@@ -68,7 +68,7 @@ class StridedSlice {
     } else if (is_set("new_axis_mask", i)) {
       added_.push_back(result_++);
     } else if (is_set("shrink_axis_mask", i)) {
-      slices_.add(axis_, begin_[i], begin_[i] == -1 ? kEnd : begin_[i] + 1, 1);
+      slices_.add(axis_, begin_[i], begin_[i] == -1 ? kEnd : c_.sum(begin_[i], 1), 1);
       removed_.push_back(axis_++);
     } else {
       const int64_t step = steps_[i];
