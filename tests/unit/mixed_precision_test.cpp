@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mixed precision of MXNet's symbols: lists and what contradicts them, parameters, and on random graphs that types
 // agree and nothing is cast twice. What becomes of whole networks is in tests/golden/amp.
+#include <ctime>
 #include <functional>
 #include <set>
 #include <tuple>
@@ -114,6 +115,31 @@ TEST(MixedPrecision, arrays_are_rounded_to_the_types_of_the_symbol) {
   mxnet::convert_parameters(file, {{"fc_weight", DType::kFloat16}});
   EXPECT_EQ(file.entries[0].data.type(), DType::kFloat16);
   EXPECT_EQ(file.entries[0].data.read_double(0), 1);
+}
+
+TEST(MixedPrecision, two_arrays_of_one_name_are_refused) {
+  mxnet::ParamsFile file;
+  file.entries.push_back({.name = "arg:fc_weight", .data = TensorData::zeros(DType::kInt32, {2})});
+  file.entries.push_back({.name = "aux:fc_weight", .data = weights(1).at("fc_weight")});
+  const std::string fault = fault_of([&] { mxnet::parameters_of(file); });
+  EXPECT_NE(fault.find("two arrays of the name 'fc_weight'"), std::string::npos) << fault;
+}
+
+TEST(MixedPrecision, names_of_casts_are_found_in_a_time_that_nodes_take) {
+  std::string text;
+  for (int i = 0; i < 20000; ++i) {  // variables of one name, which a cast each is called after
+    text += fmt::format("{}{{\"op\": \"null\", \"name\": \"x\", \"inputs\": []}}", i ? "," : "");
+  }
+  for (int i = 0; i < 20000; ++i) {
+    text += fmt::format(",{{\"op\": \"FullyConnected\", \"name\": \"f{}\", \"inputs\": [[{}, 0, 0]]}}", i, i);
+  }
+  std::string heads;
+  for (int i = 0; i < 20000; ++i) heads += fmt::format("{}[{}, 0, 0]", i ? "," : "", 20000 + i);
+  const Symbol symbol = mxnet::parse_symbol(
+      fmt::format("{{\"nodes\": [{}], \"arg_nodes\": [], \"heads\": [{}]}}", text, heads), "file");
+  const std::clock_t begin = std::clock();
+  EXPECT_EQ(mxnet::convert_symbol(symbol, {}).casts, 40000);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 5);
 }
 
 TEST(MixedPrecision, each_default_rule_is_of_one_operator) {

@@ -62,6 +62,25 @@ TEST(MxnetFiles, names_of_any_characters_come_back) {
   EXPECT_EQ(mxnet::symbol_text(mxnet::parse_symbol(text, "file")), text);
 }
 
+TEST(MxnetFiles, names_and_keys_of_attributes_end_no_text) {
+  mxnet::Symbol symbol;
+  symbol.nodes.push_back({.op = "", .name = std::string("a\x01\x1f\0b", 5), .output_count = 1});
+  symbol.nodes[0].attributes = {{"k\": \"v\", \"inputs", "\b"}};
+  symbol.heads.push_back({0, 0});
+  const mxnet::Symbol again = mxnet::parse_symbol(mxnet::symbol_text(symbol), "file");
+  EXPECT_EQ(again.nodes.at(0).name, symbol.nodes[0].name);
+  EXPECT_EQ(again.nodes.at(0).attributes, symbol.nodes[0].attributes);
+}
+
+TEST(MxnetFiles, numbers_of_outputs_leave_room_for_what_is_added) {
+  const auto counted = [](const std::string& count) {
+    return R"({"nodes": [{"op": "null", "name": "x", "inputs": []}], "arg_nodes": [0], "heads": [[0, 0, 0]],
+               "node_row_ptr": [0, )" + count + "]}";
+  };
+  EXPECT_EQ(mxnet::parse_symbol(counted("7"), "file").nodes.at(0).output_count, 7);
+  expect_symbol_fault(counted("2147483646"), "node_row_ptr: its number 1 is no number below 16777216");
+}
+
 TEST(MxnetFiles, old_spellings_of_attributes_are_read) {
   const mxnet::Symbol symbol = mxnet::parse_symbol(
       R"({"nodes": [{"op": "null", "param": {}, "name": "x", "inputs": [], "backward_source_id": -1},

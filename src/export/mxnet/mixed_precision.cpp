@@ -2,12 +2,14 @@
 #include "export/mxnet/mixed_precision.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "amp/mixed_precision.h"
 #include "amp/narrowing.h"
+#include "base/error.h"
 #include "export/mxnet/symbol_view.h"
 #include "import/mxnet/precision_lists.h"
 
@@ -138,7 +140,8 @@ class Applying {
 
   int add(SymbolNode node) {
     const std::string wanted = node.name;
-    for (int i = 1; !names_.insert(node.name).second; ++i) node.name = fmt::format("{}_{}", wanted, i);
+    int& next = next_suffix_.try_emplace(wanted, 1).first->second;
+    while (!names_.insert(node.name).second) node.name = fmt::format("{}_{}", wanted, next++);
     result_.symbol.nodes.push_back(std::move(node));
     return static_cast<int>(result_.symbol.nodes.size()) - 1;
   }
@@ -147,6 +150,7 @@ class Applying {
   const amp::Decision& decision_;
   std::vector<int> cast_nodes_;  ///< by cast: its node
   std::set<std::string> names_;
+  std::map<std::string, int> next_suffix_;  ///< by name: what to try next behind it
   MixedSymbol result_;
 };
 
@@ -167,7 +171,11 @@ MixedSymbol convert_symbol(const Symbol& symbol, const amp::Request& request, co
 
 Parameters parameters_of(const ParamsFile& file) {
   Parameters result;
-  for (const ParamsEntry& entry : file.entries) result.insert_or_assign(std::string(entry.plain_name()), entry.data);
+  for (const ParamsEntry& entry : file.entries) {
+    const bool fresh = result.try_emplace(std::string(entry.plain_name()), entry.data).second;
+    GRAFT_USER_CHECK(fresh || entry.name.empty(), kInvalidModel,
+                     fmt::format("there are two arrays of the name '{}'", entry.plain_name()), "parameters");
+  }
   return result;
 }
 

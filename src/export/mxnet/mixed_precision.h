@@ -27,7 +27,7 @@ struct MixedSymbol {
 /// Throws invalid_argument for a request that does not fit the symbol, invalid_model for parameters that are missing.
 MixedSymbol convert_symbol(const Symbol& symbol, const amp::Request& request, const Parameters* parameters = nullptr);
 
-/// The arrays of a file by name.
+/// The arrays of a file by name. Throws invalid_model for two of one name.
 Parameters parameters_of(const ParamsFile& file);
 
 /// Rounds the arrays to the types that the symbol has now.

@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDeepestSubgraph = 32;
+constexpr int kMostOutputs = 1 << 24;  // of all nodes
 
 /// Turns one JSON graph into a Symbol; `where` grows with each level.
 class SymbolReader {
@@ -120,9 +121,9 @@ class SymbolReader {
   void read_output_counts(const json& given) {
     if (given.empty()) return;
     check(given.size() == symbol_.nodes.size() + 1, "has not one number more than there are nodes", "node_row_ptr");
-    int last = number(given[0], INT_MAX, "its first number", "node_row_ptr");
+    int last = number(given[0], kMostOutputs, "its first number", "node_row_ptr");
     for (size_t i = 0; i < symbol_.nodes.size(); ++i) {
-      const int next = number(given[i + 1], INT_MAX, fmt::format("its number {}", i + 1), "node_row_ptr");
+      const int next = number(given[i + 1], kMostOutputs, fmt::format("its number {}", i + 1), "node_row_ptr");
       check(next > last, fmt::format("node {} '{}' has no output", i, symbol_.nodes[i].name), "node_row_ptr");
       symbol_.nodes[i].output_count = next - last;
       last = next;
@@ -167,10 +168,10 @@ class SymbolWriter {
       write_node(node);
     }
     end(']');
-    std::vector<int> arguments, sums = {0};
+    std::vector<int64_t> arguments, sums = {0};
     bool counted = true;
     for (size_t i = 0; i < symbol.nodes.size(); ++i) {
-      if (symbol.nodes[i].is_variable()) arguments.push_back(static_cast<int>(i));
+      if (symbol.nodes[i].is_variable()) arguments.push_back(static_cast<int64_t>(i));
       counted &= symbol.nodes[i].output_count > 0;
       sums.push_back(sums.back() + symbol.nodes[i].output_count);
     }
@@ -192,7 +193,7 @@ class SymbolWriter {
     text_ += quoted(node.name);
     if (!node.attributes.empty()) write_map("attrs", node.attributes, quoted);
     write_entries("inputs", node.inputs);
-    if (!node.after.empty()) write_list("control_deps", node.after);
+    if (!node.after.empty()) write_list("control_deps", {node.after.begin(), node.after.end()});
     if (!node.subgraphs.empty()) {
       key("subgraphs");
       begin('[', true);
@@ -216,10 +217,10 @@ class SymbolWriter {
     end('}');
   }
 
-  void write_list(const char* name, const std::vector<int>& list) {
+  void write_list(const char* name, const std::vector<int64_t>& list) {
     key(name);
     begin('[', list.size() > kLongestLine);
-    for (const int each : list) {
+    for (const int64_t each : list) {
       separate();
       text_ += std::to_string(each);
     }
@@ -240,8 +241,9 @@ class SymbolWriter {
     std::string result = "\"";
     for (const char c : text) {
       const size_t special = std::string_view("\r\n\\\t\"").find(c);
+      const bool control = c >= 0 && c < ' ';  // which dmlc's writer would leave, and no reader of JSON takes
       if (special == std::string_view::npos) {
-        result += c;
+        result += control ? fmt::format("\\u{:04x}", static_cast<int>(c)) : std::string(1, c);
       } else {
         result += '\\';
         result += "rn\\t\""[special];
@@ -266,7 +268,7 @@ class SymbolWriter {
   }
   void key(const std::string& name) {
     separate();
-    text_ += '"' + name + "\": ";
+    text_ += quoted(name) + ": ";
   }
   void new_line() { text_ += '\n' + std::string(2 * scopes_.size(), ' '); }
 
