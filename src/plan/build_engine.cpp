@@ -549,11 +549,15 @@ std::optional<std::vector<double>> TimingCache::find_all(const std::vector<std::
   return times;
 }
 
+BuiltEngine build_candidate(FusedProgram program, const BuildOptions& options) {
+  EngineBuilder builder(std::move(program), options);
+  builder.judge();
+  return builder.build();
+}
+
 BuiltEngine build_engine(FusedProgram program, const BuildOptions& options) {
   if (!options.device || options.tuning == Tuning::kOff || bytes_of_constants(program) > kMostCompared) {
-    EngineBuilder builder(std::move(program), options);
-    builder.judge();
-    BuiltEngine built = builder.build();
+    BuiltEngine built = build_candidate(std::move(program), options);
     if (options.compile_kernels) warn_of_interpreter(built.engine);
     return built;
   }

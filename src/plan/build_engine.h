@@ -18,7 +18,9 @@ struct BuiltEngine {
   std::vector<PackedConstant> packed;
 };
 
-/// Builds the engine. Consumes the program's constants.
+/// Builds the engine, and warns of steps that the interpreter runs. Consumes the program's constants.
 BuiltEngine build_engine(FusedProgram program, const BuildOptions& options);
+/// The same without the warning, and without comparing whole networks: a candidate to be measured.
+BuiltEngine build_candidate(FusedProgram program, const BuildOptions& options);
 
 }  // namespace graft

@@ -105,6 +105,20 @@ double sample_bytes(const FusedStep& step, const std::vector<FusedTensor>& tenso
   return total;
 }
 
+/// Why a step cannot be measured at the usual sizes; empty where it can. Nobody need have stated them, so that what is
+/// cut off an axis may be more than it has.
+std::string why_not_measured(const FusedStep& step, const std::vector<FusedTensor>& tensors, const Bindings& typical) {
+  for (const std::vector<int>* list : {&step.inputs, &step.outputs}) {
+    for (const int tensor : *list) {
+      for (const Size& size : tensors[static_cast<size_t>(tensor)].shape) {
+        if (size.evaluate(typical) < 0) return "not measured: a size is negative at the usual ones, which --dim states";
+      }
+    }
+  }
+  if (sample_bytes(step, tensors, typical) <= kMostSampleBytes) return "";
+  return fmt::format("not measured: it would take more than {:.0f} GiB", kMostSampleBytes / kGiB);
+}
+
 /// Builds the job's program in one way; what goes wrong is the way's failure.
 void build_runner(Runner& runner, const FusedProgram& program, const Record& record, BuildOptions options) {
   options.tuning = Tuning::kOff;
@@ -114,7 +128,7 @@ void build_runner(Runner& runner, const FusedProgram& program, const Record& rec
   options.keep_references = false;
   options.libraries.refuses = nullptr;  // asked when the way was found
   try {
-    auto engine = std::make_shared<const Engine>(build_engine(program, options).engine);
+    auto engine = std::make_shared<const Engine>(build_candidate(program, options).engine);
     GRAFT_CHECK(engine->steps.size() == 1, "a step fell apart while it was measured");
     const EngineStep& step = engine->steps[0];
     if (step.kind == StepKind::kInterpreter) {
@@ -192,8 +206,7 @@ void Tuner::consider(const std::string& key, const RegionTask& task, const Fused
   choice.way = names[0];
   const bool fixed = !step.count_symbol.empty();
   if (options_.tuning == Tuning::kOff || (names.size() < 2 && !compared) || fixed) return;
-  if (sample_bytes(step, tensors, typical_) > kMostSampleBytes) {
-    const std::string reason = fmt::format("not measured: it would take more than {:.0f} GiB", kMostSampleBytes / kGiB);
+  if (const std::string reason = why_not_measured(step, tensors, typical_); !reason.empty()) {
     for (size_t w = 1; w < names.size(); ++w) choice.lost.push_back({names[w], 0, reason});
     return;
   }

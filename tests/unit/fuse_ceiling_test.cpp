@@ -144,12 +144,14 @@ TEST(RegionCeilings, clusters_that_wait_for_each_other_do_not_deepen_the_stack) 
 }
 
 /// The warnings that building an engine gives.
-std::string warnings_of(const std::string& statements, const CompileKernels& compile_kernels) {
+std::string warnings_of(const std::string& statements, const CompileKernels& compile_kernels,
+                        Tuning tuning = Tuning::kOff) {
   std::string seen;
   set_log_callback([&](LogLevel level, std::string_view message) {
     if (level == LogLevel::kWarning) seen += message;
   });
   BuildOptions build{.target = targets_of({})[0]};
+  build.tuning = tuning;
   build.compile_kernels = compile_kernels;
   build_engine(fuse(inferred(statements)), build);
   set_log_callback({});
@@ -164,6 +166,9 @@ TEST(InterpretedSteps, are_named_with_the_reason) {
   EXPECT_NE(warning.find("1 of 1 steps run in the interpreter"), std::string::npos) << warning;
   EXPECT_NE(warning.find("'n0' (Sigmoid) and 2 more: "), std::string::npos) << warning;
   EXPECT_NE(warning.find("no code today"), std::string::npos) << warning;
+  // Candidates that are measured are no steps of the network.
+  const std::string tuned = warnings_of(chain("Sigmoid", 3), refuses, Tuning::kFast);
+  EXPECT_EQ(tuned.find("run in the interpreter"), tuned.rfind("run in the interpreter")) << tuned;
 }
 
 TEST(InterpretedSteps, are_not_mentioned_where_there_are_none_or_all_were_asked_for) {

@@ -81,6 +81,19 @@ TEST(LongSizes, runs_of_pooled_dimensions_are_right) {
   expect_right_results(inferred(pools(12)), {{"height", 500}, {"width", 333}});
 }
 
+TEST(LongSizes, what_the_usual_sizes_have_no_room_for_is_not_measured) {
+  CompileOptions options;
+  options.tuning = Tuning::kFast;
+  options.threads = 1;
+  std::string text = "input %v0: f32[1, 1, height, 3]\n";
+  for (int i = 0; i < 120; ++i) {
+    text += fmt::format("%v{}: ? = MaxPool \"n{}\" (%v{}) {{kernel_shape = [3, 1]}}\n", i + 1, i, i);
+  }
+  const Graph graph = inferred(text + "output %v120\n");
+  const auto loaded = load(compile_from(graph, Stage::kImport, options).engine, "cpu");
+  expect_results_of(graph, loaded, random_inputs(graph, {{"height", 250}}, 3), 1e-6);
+}
+
 TEST(LongSizes, sizes_that_a_run_counts_lead_to_others) {
   const std::string counted = slices(8,
                                      "input %x: f32[n]\n%where: ? = NonZero \"where\" (%x)\n"
