@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a shape signature needs before it can run: sizes, the arena's plan, what each launch takes.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -91,6 +92,23 @@ namespace {
 
 constexpr int64_t kCacheLine = 64;
 
+bool are_known(const Size& size, const Bindings& bindings) {
+  std::set<std::string, std::less<>> symbols;
+  size.collect_symbols(symbols);
+  return std::all_of(symbols.begin(), symbols.end(), [&](const std::string& name) { return bindings.contains(name); });
+}
+
+/// A kernel counts its points in 64 bits, also those of what no tensor holds.
+void check_operations(const EngineStep& step, const Bindings& bindings) {
+  try {
+    step.operations.evaluate(bindings);
+  } catch (const Error&) {
+    GRAFT_USER_CHECK(!are_known(step.operations, bindings), kInvalidArgument,
+                     "it would compute more elements than 64 bits count: use smaller sizes",
+                     fmt::format("node '{}'", step.name));
+  }
+}
+
 /// About how much a step does, in bytes moved with eight operations each; the most there is where that does not fit.
 int64_t work_of(const EngineStep& step, const Bindings& bindings) {
   try {
@@ -115,6 +133,7 @@ void Session::State::ready(int step, Prepared& p) const {
   constexpr int64_t kWorthSharing = 60'000;
   // A few milliseconds of work: how long a run goes on at most after it was asked to end.
   constexpr int64_t kPiece = 16'000'000;
+  check_operations(s, p.bindings);
   const int64_t amount = work_of(s, p.bindings);
   ready.parallel = threads > 1 && amount > kWorthSharing;
   if (s.kind == StepKind::kLibrary && ready_library(step, ready, p.bindings)) return;

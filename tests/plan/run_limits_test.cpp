@@ -172,6 +172,27 @@ TEST(RunLimits, outputs_that_the_session_gives_count) {
   EXPECT_EQ(static_cast<float*>(outputs[0].data)[999], 2);
 }
 
+/// What is summed is in no tensor, and wraps to nothing at 64.
+TEST(RunLimits, a_sum_of_more_elements_than_can_be_counted_is_refused) {
+  for (const bool interpret : {false, true}) {
+    std::string sizes;
+    for (int axis = 0; axis < 12; ++axis) sizes += axis ? ", %s" : "%s";
+    Session session(engine_of("graph \"powers\" {\n  opset \"\" 28\n  input %x: f32[n]\n  input %one: f32[1]\n"
+                              "  %s: ? = Shape \"shape\" (%x)\n  %c: ? = Concat \"sizes\" (" + sizes +
+                              ") {axis = 0}\n  %e: ? = Expand \"expand\" (%one, %c)\n"
+                              "  %y: ? = ReduceSum \"sum\" (%e) {keepdims = 0}\n  output %y\n}\n", 1, interpret));
+    for (const int64_t n : {2, 64, 3000}) {
+      std::vector<float> x(static_cast<size_t>(n));
+      float one = 1, y = 0;
+      const BufferView inputs[] = {{x.data(), DType::kFloat32, {n}, {}}, {&one, DType::kFloat32, {1}, {}}};
+      BufferView outputs[] = {{&y, DType::kFloat32, {}, {}}};
+      const Status status = session.run(inputs, outputs);
+      EXPECT_EQ(status.ok(), n == 2) << n << " " << status.message();
+      if (n > 2) EXPECT_NE(status.message().find("node 'sum'"), std::string::npos) << status.message();
+    }
+  }
+}
+
 /// One grid point that takes hours, on one thread and on more.
 TEST(RunLimits, a_run_that_is_cancelled_ends_soon_and_the_session_stays_usable) {
   if (!why_no_sample_kernels().empty()) GTEST_SKIP() << why_no_sample_kernels();
