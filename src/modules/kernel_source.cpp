@@ -119,13 +119,9 @@ std::string code_key(Target target, const std::string& programs) {
   return kernel_key({generator_identity(), print(target), programs});
 }
 
-/// The process's cache; a problem with it is told once.
+/// The process's cache, which says itself why it is not used.
 KernelCache& cache() {
-  static KernelCache* instance = [] {
-    auto* made = new KernelCache;
-    if (!made->problem().empty()) log(LogLevel::kWarning, "kernel cache: {}", made->problem());
-    return made;
-  }();
+  static KernelCache* instance = new KernelCache;
   return *instance;
 }
 

@@ -221,6 +221,15 @@ def test_inputs_beyond_memory_are_refused_before_they_are_made(graft, tmp_path):
         done.stderr
 
 
+def test_what_the_system_has_no_memory_for_is_named(graft, tmp_path):
+    save_model(tmp_path, TensorProto.FLOAT, ("n", 1000))
+    limit = 2_000_000_000
+    done = graft("run", "model.onnx", "--size", "n=800000", "--mode", "interpret",
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert done.returncode == 1
+    assert all(part in done.stderr for part in ("input 'x'", "3200000000 bytes", "smaller sizes")), done.stderr
+
+
 def is_stopped_at_once(folder, number, *words):
     """Sends a signal while inputs of 2 GB are made or read."""
     process = subprocess.Popen([str(COMMAND), "run", "model.onnx", "--mode", "interpret", *words],

@@ -45,6 +45,17 @@ std::string describe(const PendingTensor& tensor) {
   return fmt::format("{}[{}]", name_of(tensor.type), fmt::join(tensor.shape, ", "));
 }
 
+/// What `make` gives; where there is no memory for it, the error says what it was for.
+template <class Make>
+TensorData naming(const std::string& where, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kOutOfMemory) throw;
+    throw Error(error.kind(), error.message(), where);
+  }
+}
+
 /// Refuses what the engine would refuse, by types and shapes alone.
 void check_shapes(const Engine& engine, const std::vector<PendingTensor>& tensors) {
   std::byte somewhere{};
@@ -162,7 +173,9 @@ std::vector<TensorData> InputOptions::read(const Engine& engine) const {
   check_shapes(engine, pending);
   check_memory(engine, pending);
   std::vector<TensorData> tensors;
-  for (const PendingTensor& tensor : pending) tensors.push_back(tensor.load());
+  for (size_t i = 0; i < pending.size(); ++i) {
+    tensors.push_back(naming(fmt::format("input '{}'", engine.tensors[engine.inputs[i]].name), pending[i].load));
+  }
   return tensors;
 }
 
@@ -194,7 +207,10 @@ void* OutputBuffers::allocate(void* context, int output, DType type, std::span<c
   auto& self = *static_cast<OutputBuffers*>(context);
   TensorData& result = self.results_[output];
   const std::vector<int64_t> wanted(shape.begin(), shape.end());
-  if (result.type() != type || result.shape() != wanted) result = TensorData::zeros(type, wanted);
+  if (result.type() != type || result.shape() != wanted) {
+    result = naming(fmt::format("output '{}'", self.names_[static_cast<size_t>(output)]),
+                    [&] { return TensorData::zeros(type, wanted); });
+  }
   return result.mutable_bytes().data();
 }
 
