@@ -30,10 +30,6 @@ struct {
   int64_t engines = 0, runs = 0;
 } counts;
 
-void check_text(std::string_view text) {
-  if (text.find(kBug) != text.npos) report_finding(std::string(text));
-}
-
 /// A size within the range that the engine was compiled for, mostly a small one.
 int64_t draw_size(const Engine& engine, const std::string& symbol, Random& random) {
   constexpr int64_t kSmall[] = {1, 2, 3, 4, 7, 0, 17, 64};
@@ -116,6 +112,10 @@ void* allocate_output(void* context, int output, DType, std::span<const int64_t>
 void report_finding(const std::string& what) {
   fmt::print(stderr, "FINDING: {}\n", what);
   std::abort();
+}
+
+void check_text(std::string_view text) {
+  if (text.find(kBug) != text.npos) report_finding(std::string(text));
 }
 
 Execution::Execution() = default;

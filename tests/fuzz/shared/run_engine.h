@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/random.h"
@@ -19,6 +20,9 @@ namespace graft::fuzz {
 
 /// Says what was found and ends the process, so that the fuzzer keeps the input.
 [[noreturn]] void report_finding(const std::string& what);
+
+/// A text that says of a fault that it is a bug of Graft's is a finding.
+void check_text(std::string_view text);
 
 /// One execution of a target. The deadlines that it gives add up to less than kSeconds; when it ends later all the
 /// same, by the clock and by the processor's (the machine may be busy with others), that is a finding.
