@@ -133,7 +133,8 @@ namespace {
 
 FusedProgram fuse_for(const Target& target, const Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   report(options, name_of(Stage::kFuse), fmt::format("{} nodes", graph.nodes.size()));
-  FusedProgram program = fuse(graph, {.sums_with_rows = target.kind == TargetKind::kCuda});
+  FusedProgram program = fuse(graph, {.sums_with_rows = target.kind == TargetKind::kCuda,
+                                      .cancelled = options.cancelled});
   if (target.kind == TargetKind::kCpu) turn_results(program);
   if (options.precision == Precision::kTf32) allow_tf32(program);
   if (notes) notes->reasons.insert(notes->reasons.end(), program.notes.begin(), program.notes.end());
@@ -148,6 +149,7 @@ FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* note
 }
 
 BuiltEngine plan(FusedProgram program, const Target& target, const CompileOptions& options, const Plan* known) {
+  report(options, name_of(Stage::kPlan), fmt::format("{} steps", program.steps.size()));
   BuildOptions build{.target = target, .tuning = options.tuning};
   if (known) build.record = record_for(known->records, target), build.packed = &known->packed;
   if (!options.interpret) {

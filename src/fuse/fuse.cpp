@@ -39,6 +39,7 @@ class Fusion {
  public:
   Fusion(const Graph& graph, const FusionChoices& choices)
       : graph_(graph),
+        cancelled_(choices.cancelled),
         nodes_(define_nodes(graph)),
         clusters_(cluster_nodes(graph, nodes_, choices)),
         tensor_of_(graph.values.size(), -1),
@@ -173,6 +174,10 @@ class Fusion {
   };
 
   void emit_step(const std::vector<int>& members) {
+    if (cancelled_ && cancelled_()) {
+      throw Error(ErrorKind::kCancelled, "stopped as the caller asked",
+                  fmt::format("node '{}'", graph_.nodes[members.front()].name));
+    }
     Assembly assembly;
     for (const int n : members) {
       assembly.member.insert(n);
@@ -325,6 +330,7 @@ class Fusion {
   }
 
   const Graph& graph_;
+  std::function<bool()> cancelled_;
   std::vector<DefinedNode> nodes_;
   Clusters clusters_;
   std::vector<int> tensor_of_;

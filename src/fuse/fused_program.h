@@ -2,6 +2,7 @@
 // The program between graph and kernels: tensors, and steps that are regions over them.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,6 +57,7 @@ struct FusionChoices {
   /// The sum of a product and another tensor of its size is taken where rows of it are reduced, if nowhere else: a
   /// library's products are faster alone, and the rows are read either way.
   bool sums_with_rows = false;
+  std::function<bool()> cancelled = {};  ///< asked before each step; true stops with Error{cancelled}
 };
 
 /// Groups the nodes of a graph into regions: maps go with the contraction, reduction or map that makes their input,

@@ -89,6 +89,7 @@ class EngineBuilder {
   void divide_steps(const Divide& divide) {
     std::vector<FusedStep> steps;
     for (FusedStep& step : program_.steps) {
+      stop_if_cancelled(options_, step.name);
       for (FusedStep& part : divide(std::move(step))) steps.push_back(std::move(part));
     }
     program_.steps = std::move(steps);
@@ -538,6 +539,11 @@ BuiltEngine faster_whole(BuiltEngine measured, EngineBuilder& modelled, const Bu
 }
 
 }  // namespace
+
+void stop_if_cancelled(const BuildOptions& options, const std::string& step) {
+  if (!options.cancelled || !options.cancelled()) return;
+  throw Error(ErrorKind::kCancelled, "stopped as the caller asked", fmt::format("node '{}'", step));
+}
 
 std::optional<std::vector<double>> TimingCache::find_all(const std::vector<std::string>& keys) const {
   std::vector<double> times;

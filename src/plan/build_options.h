@@ -76,6 +76,9 @@ struct BuildOptions {
   bool keep_references = false;  ///< keep row-major constants too, so that runs can be validated
 };
 
+/// Throws cancelled, naming the step that was to be next, when the caller wants no more.
+void stop_if_cancelled(const BuildOptions& options, const std::string& step);
+
 /// Threads of this machine that compile kernels: all for a GPU, and for a CPU as many as the target has, if they are
 /// here.
 int compiling_threads(const BuildOptions& options);

@@ -68,6 +68,7 @@ class WayChooser {
   void cut_steps() {
     std::vector<FusedStep> steps;
     for (FusedStep& step : program_.steps) {
+      stop_if_cancelled(options_, step.name);
       for (FusedStep& part : cut_step(std::move(step), steps.size())) steps.push_back(std::move(part));
     }
     program_.steps = std::move(steps);
@@ -129,9 +130,7 @@ class WayChooser {
   }
 
   void consider(const FusedStep& step, bool compared) {
-    if (options_.cancelled && options_.cancelled()) {
-      throw Error(ErrorKind::kCancelled, "stopped as the caller asked", fmt::format("node '{}'", step.name));
-    }
+    stop_if_cancelled(options_, step.name);
     const Judged judged(step, program_.tensors, typical_, options_);
     if (record_.regions.contains(judged.key)) return tuner_.count_again(judged.key);
     RegionChoice& choice = record_.regions[judged.key];

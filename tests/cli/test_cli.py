@@ -330,6 +330,41 @@ def test_a_deadline_ends_a_run(graft, endless, words):
     assert done.returncode == 1 and "deadline" in done.stderr, done.stderr
 
 
+@pytest.fixture
+def deaf(tmp_path):
+    """A model whose one run takes ages in a loop of a size of the run: an element, repeated n^12 times, is summed."""
+    nodes = [helper.make_node("Shape", ["x"], ["size"]), helper.make_node("Concat", ["size"] * 12, ["shape"], axis=0),
+             helper.make_node("Expand", ["one", "shape"], ["many"]),
+             helper.make_node("ReduceSum", ["many"], ["y"], keepdims=0)]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]),
+              helper.make_tensor_value_info("one", TensorProto.FLOAT, [1])]
+    graph = helper.make_graph(nodes, "deaf", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+              tmp_path / "deaf.onnx")
+
+
+@pytest.mark.parametrize("words", [["run"], ["bench", "--warmup", "0"]])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_does_not_end_ends_with_its_process(deaf, tmp_path, words, number):
+    process = subprocess.Popen([str(COMMAND), *words, "deaf.onnx", "--size", "n=20"], cwd=tmp_path,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    assert process.poll() is None
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130 and "stopped" in errors
+
+
+def test_a_deadline_ends_the_process_of_a_run_that_does_not_end(graft, deaf):
+    done = graft("run", "deaf.onnx", "--size", "n=20", "--deadline", "0.5")
+    assert done.returncode == 1 and "deadline" in done.stderr, done.stderr
+
+
+def test_more_elements_than_can_be_counted_are_an_error(graft, deaf):
+    done = graft("run", "deaf.onnx", "--size", "n=64")
+    assert done.returncode == 1 and "node 'ReduceSum'" in done.stderr and "smaller sizes" in done.stderr, done.stderr
+
+
 def test_bench_writes_rows(graft, model, tmp_path):
     done = graft("bench", "model.onnx", "--iterations", "20", "--size", "batch=2", "--json", "rows.json")
     assert done.returncode == 0, done.stderr

@@ -216,6 +216,22 @@ TEST(Deadlines, stop_in_the_middle_of_planning) {
   EXPECT_LE(steps, 2);
 }
 
+TEST(Deadlines, are_looked_at_before_each_step_in_all_parts_of_a_stage) {
+  int asked = 0;
+  const auto count = [&] { return ++asked < 0; };
+  FusedProgram program = fuse(inferred(chain("Sigmoid", 1000)), {.cancelled = count});
+  const auto steps = static_cast<int>(program.steps.size());
+  EXPECT_GE(asked, steps);
+  asked = 0;
+  BuildOptions build{.target = targets_of({})[0]};
+  build.compile_kernels = [](const std::string&, const Target&) { return std::vector<std::byte>(1); };
+  build.cancelled = count;
+  build_engine(std::move(program), build);
+  EXPECT_GE(asked, 3 * steps);  // dividing, cutting, choosing
+  build.cancelled = [] { return true; };
+  EXPECT_THROW(build_engine(fuse(inferred(chain("Sigmoid", 3))), build), Error);
+}
+
 TEST(Deadlines, are_seconds) {
   CompileOptions options;
   for (const std::string wrong : {"", "-1", "nan", "1s", "1e9", "inf"}) {

@@ -3,12 +3,14 @@
 
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <system_error>
 #include <thread>
 
@@ -25,11 +27,36 @@ std::chrono::steady_clock::time_point last_shown;
 std::atomic<Session*> running{nullptr};
 std::atomic<int> in_handler{0};
 
+/// How long a run may go on after it was asked to end. Kernels whose loops have sizes of the run look at nothing on the
+/// way, and such a run has written nothing yet.
+constexpr double kGrace = 3;
+
+void start_timer(double seconds) {
+  itimerval timer{};
+  timer.it_value.tv_sec = static_cast<time_t>(seconds);
+  timer.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
 extern "C" void request_stop(int) {
   in_handler.fetch_add(1);
   stop_requested.store(true);
-  if (Session* session = running.load()) session->cancel();
+  if (Session* session = running.load()) {
+    session->cancel();
+    start_timer(kGrace);
+  }
   in_handler.fetch_sub(1);
+}
+
+/// Ends the process in place of a run that does not end.
+extern "C" void end_process(int) {
+  if (!running.load()) return;
+  const bool stopped = stop_requested.load();
+  const std::string_view message = stopped ? "graft: stopped; nothing was left behind\n"
+                                           : "graft: cancelled: run: it took longer than its deadline, and did not end "
+                                             "by itself; set a later one, or use smaller sizes\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
+  _exit(stopped ? kInterrupted : kFailure);
 }
 
 size_t terminal_width() {
@@ -66,17 +93,21 @@ void catch_interrupts() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = end_process;
+  sigaction(SIGALRM, &action, nullptr);
 }
 
 bool interrupted() { return stop_requested.load(std::memory_order_relaxed); }
 
-InterruptibleSession::InterruptibleSession(Session& session) {
-  running.store(&session);
+InterruptibleSession::InterruptibleSession(Session& session, double deadline) {
   if (interrupted()) throw Error(ErrorKind::kCancelled, "stopped");
+  running.store(&session);
+  if (deadline > 0) start_timer(deadline + kGrace);
 }
 
 InterruptibleSession::~InterruptibleSession() {
   running.store(nullptr);
+  start_timer(0);
   while (in_handler.load() > 0) std::this_thread::yield();
 }
 

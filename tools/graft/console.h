@@ -77,15 +77,19 @@ void print_to(std::FILE* stream, fmt::format_string<console::Shown<Arguments>...
 class Session;
 
 /// Makes Ctrl-C (and SIGTERM) ask for a stop; a second one ends the process at once.
+/// Exit statuses beside 0.
+inline constexpr int kFailure = 1, kUsage = 2, kInterrupted = 130;
+
 void catch_interrupts();
 bool interrupted();
 /// Throws `cancelled` when a stop was asked for.
 void stop_if_interrupted();
 
-/// While it lives, Ctrl-C also ends the session's run that is going on.
+/// While it lives, Ctrl-C also ends the session's run that is going on; where that does not end by itself, and where a
+/// single run goes on after its deadline (0: none), the process ends a few seconds later.
 class InterruptibleSession {
  public:
-  explicit InterruptibleSession(Session& session);
+  explicit InterruptibleSession(Session& session, double deadline = 0);
   ~InterruptibleSession();
   InterruptibleSession(const InterruptibleSession&) = delete;
   InterruptibleSession& operator=(const InterruptibleSession&) = delete;

@@ -13,7 +13,6 @@
 namespace graft {
 namespace {
 
-constexpr int kFailure = 1, kUsage = 2, kInterrupted = 130;
 
 constexpr const char* kExamples = R"(
 A first day:

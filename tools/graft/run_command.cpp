@@ -117,7 +117,7 @@ int RunCommand::run() const {
   session.set_validating(environment().validate);
   session.set_deadline(deadline);
   {
-    const InterruptibleSession interruptible(session);
+    const InterruptibleSession interruptible(session, deadline);
     buffers.run(session, given);
   }
   stop_if_interrupted();
