@@ -102,9 +102,10 @@ bool are_known(const Size& size, const Bindings& bindings) {
 void check_operations(const EngineStep& step, const Bindings& bindings) {
   try {
     step.operations.evaluate(bindings);
-  } catch (const Error&) {
+  } catch (const Error& error) {
     GRAFT_USER_CHECK(!are_known(step.operations, bindings), kInvalidArgument,
-                     "it would compute more elements than 64 bits count: use smaller sizes",
+                     fmt::format("the elements that it computes cannot be counted ({}): use smaller sizes",
+                                 error.message()),
                      fmt::format("node '{}'", step.name));
   }
 }
