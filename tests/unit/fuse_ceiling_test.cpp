@@ -219,7 +219,7 @@ TEST(Deadlines, stop_in_the_middle_of_planning) {
 TEST(Deadlines, are_looked_at_before_each_step_in_all_parts_of_a_stage) {
   int asked = 0;
   const auto count = [&] { return ++asked < 0; };
-  FusedProgram program = fuse(inferred(chain("Sigmoid", 1000)), FusionChoices{.cancelled = count});
+  FusedProgram program = fuse(inferred(chain("Sigmoid", 300)), FusionChoices{.cancelled = count});
   const auto steps = static_cast<int>(program.steps.size());
   EXPECT_GE(asked, steps);
   asked = 0;
