@@ -19,8 +19,8 @@ Choices = list[tuple[str, str]]
 
 def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
             shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", precision: str = "fp32",
-            tune: str = "fast", threads: int = 0, target: str | None = None, disable: str | Iterable[str] = (),
-            record: str | os.PathLike[str] | None = None, progress: Progress = None,
+            tune: str = "fast", threads: int = 0, target: str | Iterable[str] | None = None,
+            disable: str | Iterable[str] = (), record: str | os.PathLike[str] | None = None, progress: Progress = None,
             directory: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
     """Compiles an ONNX model for this machine.
 
@@ -32,7 +32,8 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
     precision  "fp32", "tf32" (GPUs), "fp16", "bf16": inputs and outputs keep the model's types
     tune       "off", "fast", "full": how long candidates are measured on the device
     threads    of the processor; 0: all that this process may use
-    target     another machine to compile for: "x86-64-v3", "sm_90a" ...
+    target     another machine to compile for, which need not be here: "x86-64-v3", "sm_90a" ..., or several of them for
+               a plan that is ready for each. Save the engine; only one whose first target is this machine runs here
     disable    passes and candidates to leave out
     record     a file with choices made before
     progress   True draws a bar; or a function of (stage, step, done, total), which stops with False
@@ -51,25 +52,26 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
 
 def check(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
           shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", precision: str = "fp32",
-          tune: str = "fast", threads: int = 0, target: str | None = None, disable: str | Iterable[str] = (),
-          record: str | os.PathLike[str] | None = None, progress: Progress = None,
+          tune: str = "fast", threads: int = 0, target: str | Iterable[str] | None = None,
+          disable: str | Iterable[str] = (), record: str | os.PathLike[str] | None = None, progress: Progress = None,
           directory: str | os.PathLike[str] | None = None, **options: Any) -> list[dict[str, Any]]:
     """Whether and how a model would run: what `graft check` says, as records for `pandas.DataFrame`.
 
-    A record for each step, in order: step (its number), node, operators (joined by +), way ("generated", "library",
-    "interpreter", "host", "none") and reason (why the interpreter runs it, else empty). Where nodes cannot run there is
-    a record for each of those instead: step None, way "cannot run" and the reason. The arguments are compile()'s.
+    A record for each step, in order: step (its number), name (of its first node), operators (joined by +), way
+    ("generated", "library", "interpreter", "host", "none") and reason (why the interpreter runs it, else empty). Where
+    nodes cannot run there is a record for each of those instead: step None, way "cannot run" and the reason. The
+    arguments are compile()'s.
     """
     choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
     with Reporting(progress) as report:
         path, data = source_of(model, directory)
         answer = json.loads(_graft.check(path, data, choices, report))
-    records = [{"step": None, "node": each["node"], "operators": each["operator"], "way": "cannot run",
+    records = [{"step": None, "name": each["node"], "operators": each["operator"], "way": "cannot run",
                 "reason": each["reason"]} for each in answer["obstacles"]]
     for number, step in enumerate(answer["steps"]):
         lost = step["candidates"] if step["way"] == "interpreter" else []
         reason = "; ".join(f"not {each['name']}: {each['reason']}" for each in lost)
-        records.append({"step": number, "node": step["name"], "operators": " + ".join(step["operators"]),
+        records.append({"step": number, "name": step["name"], "operators": " + ".join(step["operators"]),
                         "way": step["way"], "reason": reason})
     return records
 
@@ -108,9 +110,9 @@ class Reporting:
         logs.follow_level()
         return self.report  # type: ignore[return-value]
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self.bar:
-            self.bar.close()
+            self.bar.close(kind is None)
         logs.pass_on()
 
 
@@ -126,8 +128,9 @@ def source_of(model: Any, directory: str | os.PathLike[str] | None) -> tuple[str
 
 
 def choices_of(dims: Mapping[str, int | Sequence[int]] | None, shapes: Mapping[str, Sequence[Any]] | None, device: str,
-               precision: str, tune: str, threads: int, target: str | None, disable: str | Iterable[str],
-               record: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Choices:
+               precision: str, tune: str, threads: int, target: str | Iterable[str] | None,
+               disable: str | Iterable[str], record: str | os.PathLike[str] | None,
+               options: Mapping[str, Any]) -> Choices:
     """The arguments as options of the C interface."""
     choices = [("device", str(device)), ("precision", str(precision)), ("tune", str(tune)),
                ("threads", str(arguments.whole("threads", threads)))]
@@ -137,7 +140,7 @@ def choices_of(dims: Mapping[str, int | Sequence[int]] | None, shapes: Mapping[s
     if listed := arguments.names("disable", disable):
         choices.append(("disable", ",".join(listed)))
     if target is not None:
-        choices.append(("target", str(target)))
+        choices += [("target", name) for name in arguments.names("target", target)]
     if record is not None:
         choices.append(("record", arguments.path("record", record)))
     choices += [(key.replace("_", "-"), str(value)) for key, value in options.items()]

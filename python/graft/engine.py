@@ -63,7 +63,7 @@ class Engine:
     >>> results = engine.run({"x": x})         # by name: {output: array}
 
     Arrays are numpy's, or anything with DLPack (torch, CuPy, JAX), used where they lie. Results are of the library
-    that the first input came from, on the same device.
+    that the first input came from (numpy's for those not named here), on the same device.
     """
 
     def __init__(self, handle: _graft.Engine, device: str = "cpu") -> None:
@@ -205,6 +205,7 @@ class Session:
     def run_in_order(self, inputs: Sequence[Array], targets: list[Array | None]) -> list[Any]:
         """Runs once: inputs in the engine's order; per output an array to write to, or None. Gives the list of them."""
         library = library_of(inputs[0]) if inputs else "numpy"
+        allocate = None if library == "numpy" else allocator(library, inputs[0])
         if library == "numpy":
             given = [array if type(array) is np.ndarray and array.dtype.char in NATIVE_CHARS else as_input(array)
                      for array in inputs]
@@ -216,11 +217,14 @@ class Session:
             if not self._fixed_stream and (stream := current_stream(library, inputs[0])) is not None:
                 self._use_stream(stream)
                 ordered = type(inputs[0])
-            results = self._session.run(list(inputs), targets, allocator(library, inputs[0]), ordered)
+            results = self._session.run(list(inputs), targets, allocate, ordered)
         logs.pass_on()
-        if self._any_raw_output and library == "numpy":
+        if self._any_raw_output and allocate is None:
             results = [element_types.from_raw(result, value.dtype) if target is None else result
                        for result, target, value in zip(results, targets, self.engine.outputs)]
+        if library == "jaxlib":
+            results = [jax_array(result, inputs[0]) if target is None else result
+                       for result, target in zip(results, targets)]
         return results
 
     def _use_stream(self, number: int) -> None:
@@ -329,6 +333,15 @@ def current_stream(library: str, array: Array) -> int | None:
     if library == "cupy":
         return int(sys.modules["cupy"].cuda.get_current_stream().ptr) or 1
     return None
+
+
+def jax_array(result: np.ndarray[Any, Any], like: Array) -> Array:
+    """A new result as an array of JAX on the device of an input: on the processor it is the same memory."""
+    jax: Any = sys.modules["jax"]
+    place = next(iter(like.devices()))
+    if place.platform == "cpu" and result.dtype.char in NATIVE_CHARS:
+        return jax.dlpack.from_dlpack(result)
+    return jax.device_put(result, place)
 
 
 def allocator(library: str, like: Array) -> Callable[[int, int, Any], Array] | None:

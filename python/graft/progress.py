@@ -35,9 +35,9 @@ class Bar:
         self.stream.flush()
         self.length = len(text)
 
-    def close(self) -> None:
-        """Ends the line."""
+    def close(self, done: bool) -> None:
+        """Ends the line, with what became of it."""
         if self.length:
-            self.write(f"compiled in {time.monotonic() - self.start:.1f} s")
+            self.write(f"{'compiled in' if done else 'stopped after'} {time.monotonic() - self.start:.1f} s")
             self.stream.write("\n")
             self.stream.flush()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import expected, model_of
 from graft import element_types
-from onnx import helper
+from onnx import TensorProto, helper
 
 MOVED = sorted(number for number, name in element_types.NAMES.items() if name not in ("str", "uint2", "int2"))
 
@@ -65,6 +65,23 @@ class Exchanged:
 
 def test_dlpack_is_read_where_it_lies(engine, x):
     np.testing.assert_allclose(engine(Exchanged(x)), expected(x), atol=1e-5)
+
+
+def test_types_beyond_numpys_come_out_for_other_arrays_too(x):
+    model = model_of([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BFLOAT16)],
+                     [("x", TensorProto.FLOAT, ["n", 4])], [("y", TensorProto.BFLOAT16, ["n", 4])])
+    y = graft.compile(model, tune="off")(Exchanged(x))
+    assert y.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(y, x.astype(ml_dtypes.bfloat16))
+
+
+def test_arrays_of_jax_go_in_and_come_out(engine, x):
+    jax = pytest.importorskip("jax")
+    given = jax.numpy.asarray(x)
+    y = engine(given)
+    assert isinstance(y, jax.Array) and y.devices() == given.devices()
+    np.testing.assert_allclose(np.asarray(y), expected(x), atol=1e-5)
+    np.testing.assert_allclose(jax.jit(lambda a: a + 1)(engine.run({"x": given})["y"]), expected(x) + 1, atol=1e-5)
 
 
 def test_dlpack_memory_is_given_back(engine, x):

@@ -109,6 +109,47 @@ def test_progress_is_told_and_can_stop():
         graft.compile(layer_model(), tune="off", progress=lambda *_: False)
 
 
+def test_a_bar_is_drawn_over_one_line_and_says_how_it_ended(capsys):
+    graft.compile(layer_model(), tune="off", progress=True)
+    lines = capsys.readouterr().err
+    assert lines.endswith("\n") and lines.count("\n") == 1 and " plan [" in lines and "\rcompiled in" in lines
+    with pytest.raises(graft.CancelledError):
+        graft.compile(layer_model(), tune="off", progress=True, deadline=1e-6)
+    lines = capsys.readouterr().err
+    assert "\rstopped after" in lines and "compiled" not in lines
+
+
+def test_other_threads_go_on_while_the_compiler_works():
+    ticks, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.001)
+    model = layers_model(12)
+    graft.compile(layer_model(), tune="off")  # the code generator is open
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    begin = time.monotonic()
+    graft.compile(model, tune="off", dims={"batch": 3})
+    end = time.monotonic()
+    done.set()
+    ticker.join()
+    during = [moment for moment in ticks if begin <= moment <= end]
+    assert len(during) > 0.05 * (end - begin) / 0.001, f"{len(during)} ticks in {end - begin:.2f} s"
+
+
+def layers_model(count):
+    """So many layers of different widths, so that each has a kernel of its own."""
+    nodes, constants = [], []
+    for i in range(count):
+        constants.append((f"w{i}", np.full((4 + i, 5 + i), 0.1, np.float32)))
+        nodes += [helper.make_node("MatMul", [f"h{i}", f"w{i}"], [f"p{i}"]),
+                  helper.make_node("Tanh", [f"p{i}"], [f"h{i + 1}"])]
+    return model_of(nodes, [("h0", TensorProto.FLOAT, ["batch", 4])],
+                    [(f"h{count}", TensorProto.FLOAT, ["batch", 4 + count])], constants)
+
+
 def test_exceptions_of_the_progress_function_come_out():
     def fail(*_):
         raise KeyError("mine")
@@ -260,7 +301,7 @@ def test_output_shapes_leave_open_what_values_decide():
 
 def test_check_says_how_each_step_runs():
     (record,) = graft.check(layer_model(), tune="off")
-    assert record == {"step": 0, "node": record["node"], "operators": "MatMul + Relu", "way": "generated", "reason": ""}
+    assert record == {"step": 0, "name": record["name"], "operators": "MatMul + Relu", "way": "generated", "reason": ""}
 
 
 def test_check_names_every_node_that_cannot_run():
@@ -271,7 +312,7 @@ def test_check_names_every_node_that_cannot_run():
     model.graph.node.extend(nodes)
     model.opset_import.append(helper.make_opsetid("theirs", 1))
     records = graft.check(model.SerializeToString())
-    assert [record["node"] for record in records] == ["first", "second"]
+    assert [record["name"] for record in records] == ["first", "second"]
     assert {record["way"] for record in records} == {"cannot run"}
     assert "theirs.Foo" in records[0]["reason"]
 
