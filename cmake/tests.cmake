@@ -102,7 +102,7 @@ function(graft_emulated name version)
     GRAFT_EMULATOR_DEVICE="${CMAKE_SOURCE_DIR}/tests/emulator/device"
     GRAFT_EMULATOR_FOLDER="${emulator_folder}" GRAFT_EMULATOR_CHECKS="${emulator_checks}"
     GRAFT_EMULATOR_COMPILER="${CMAKE_CXX_COMPILER}")
-  target_link_libraries(graft_emulated_${name} PRIVATE graft_warnings ${GRAFT_XXHASH_LIBRARY})
+  target_link_libraries(graft_emulated_${name} PRIVATE graft_warnings fmt::fmt ${GRAFT_XXHASH_LIBRARY})
   set_target_properties(graft_emulated_${name} PROPERTIES OUTPUT_NAME ${name}
     SOVERSION ${version} LIBRARY_OUTPUT_DIRECTORY ${emulator_folder})
 endfunction()

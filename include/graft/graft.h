@@ -177,7 +177,7 @@ struct CompileOptions {
   int threads = 0;                       ///< 0: all that this process can use
   std::string tune = "fast";             ///< off, fast, full
   std::string precision = "fp32";        ///< fp32, tf32 (GPUs), fp16, bf16: inputs and outputs keep their types
-  std::string target = "native";
+  std::string target = "native";         ///< x86-64-v3, sm_90a ...: what is not this machine can be saved, not run
   std::vector<std::pair<std::string, std::string>> extra = {};
   /// Told about each step; false stops compiling with a `cancelled` error. Must not throw.
   std::function<bool(std::string_view stage, std::string_view step, int done, int total)> progress = {};

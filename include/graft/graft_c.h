@@ -95,7 +95,9 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *   threads  2                              threads that the plan is made for; 0: all that this process can use
  *   tune     off | fast | full              how long candidates are measured
  *   precision fp32 | tf32 | fp16 | bf16     what an f32 network computes in; its inputs and outputs stay f32
- *   target   native | x86-64-v3 | ...       the machine to compile for
+ *   target   native | x86-64-v3 | sm_90a    the machine to compile for, which need not be here: an engine for another
+ *                                           one can be described and saved, and its sessions are refused; several
+ *                                           times: a plan for several, and the engine for the first
  *   device   cpu | cuda | cuda:1            what runs the engine here
  *   deadline 60                             seconds after which compiling stops with the error `cancelled`; 0: never
  *   mode     generated | interpret          interpret: no generated kernels and no library, for checking

@@ -60,6 +60,20 @@ CompileOptions make_options(const graft_option* options, size_t count, graft_pro
   return made;
 }
 
+std::unique_ptr<graft_engine> engine_of(Compiled compiled, const CompileOptions& options) {
+  const std::string elsewhere = options.targets.empty() ? "" : why_not_here(compiled.engine, options.device);
+  std::shared_ptr<const LoadedEngine> loaded;
+  if (elsewhere.empty()) {
+    loaded = load(std::move(compiled.engine), options.device, options.threads);
+  } else {
+    auto engine = std::make_shared<const Engine>(std::move(compiled.engine));
+    loaded = std::make_shared<const LoadedEngine>(LoadedEngine{.engine = std::move(engine)});
+  }
+  auto handle = std::make_unique<graft_engine>(std::move(compiled.plan), std::move(loaded));
+  handle->elsewhere = elsewhere;
+  return handle;
+}
+
 namespace {
 
 /// The choices of loading; where weights are is none of the compiler's.
@@ -104,9 +118,7 @@ graft_status compile_source(const ModelSource& source, const graft_option* optio
     GRAFT_USER_CHECK(engine, kInvalidArgument, "the place for the engine is NULL", "graft_compile");
     bool stopped = false;
     const CompileOptions made = make_options(options, option_count, progress, context, stopped);
-    Compiled compiled = compile(source, made);
-    auto loaded = load(std::move(compiled.engine), made.device, made.threads);
-    *engine = new graft_engine(std::move(compiled.plan), std::move(loaded));
+    *engine = engine_of(compile(source, made), made).release();
   });
 }
 

@@ -22,6 +22,7 @@ struct graft_engine {
 
   graft::Plan plan;
   std::shared_ptr<const graft::LoadedEngine> loaded;
+  std::string elsewhere;  ///< why it runs on another machine only, and has no code here; empty when it runs here
   std::atomic<int64_t> references{1};
   std::vector<graft_value_info> inputs, outputs;
   mutable std::once_flag described;
@@ -44,6 +45,10 @@ graft_status fail(graft_error* error, ErrorKind kind, std::string_view message) 
 /// The choices of a C caller; `stopped` is set when `progress` asks to stop, and has to live as long as the result.
 CompileOptions make_options(const graft_option* options, size_t count, graft_progress_function progress, void* context,
                             bool& stopped);
+
+/// The handle of what was compiled for the options: ready to run, or, for a `target` that this machine is not, to be
+/// described and saved.
+std::unique_ptr<graft_engine> engine_of(Compiled compiled, const CompileOptions& options);
 
 /// Runs `body`, which may throw, behind a function that may not.
 template <class Body>

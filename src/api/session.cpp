@@ -268,6 +268,10 @@ graft_status graft_session_create(graft_engine* engine, int32_t threads, graft_s
                      "graft_session_create");
     GRAFT_USER_CHECK(threads >= 0 && threads <= 4096, kInvalidArgument,
                      fmt::format("{} is not a number of threads from 0 to 4096", threads), "graft_session_create");
+    GRAFT_USER_CHECK(engine->elsewhere.empty(), kUnsupported,
+                     "it was compiled for another machine: " + engine->elsewhere +
+                         "; save it and load the plan where it is to run, or compile it for this machine",
+                     engine->data().name.empty() ? "engine" : engine->data().name);
     *session = new graft_session(engine, threads);
   });
 }

@@ -51,16 +51,19 @@ std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& de
   return load(build(plan, targets_of(options)[0], options), device, threads);
 }
 
+std::string why_not_here(const Engine& engine, const std::string& device) {
+  if (engine.kernels.empty()) return "";
+  const int gpu = gpu_of(device);
+  const Target target = parse_target(engine.target);
+  return why_not_runnable(target, gpu >= 0 ? find_target(cuda_architecture(gpu)) : host_cpu(target.threads));
+}
+
 std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& device, int threads) {
   const int gpu = gpu_of(device);
-  if (!engine.kernels.empty()) {
-    const Target target = parse_target(engine.target);
-    const Target here = gpu >= 0 ? find_target(cuda_architecture(gpu)) : host_cpu(target.threads);
-    const std::string reason = why_not_runnable(target, here);
-    GRAFT_USER_CHECK(reason.empty(), kUnsupported,
-                     "this machine cannot run it: " + reason + "; compile the model here, or with another --target",
-                     engine.name.empty() ? "engine" : engine.name);
-  }
+  const std::string reason = why_not_here(engine, device);
+  GRAFT_USER_CHECK(reason.empty(), kUnsupported,
+                   "this machine cannot run it: " + reason + "; compile the model here, or with another --target",
+                   engine.name.empty() ? "engine" : engine.name);
   engine.threads = usable_threads(threads, engine.threads);
   const auto on = gpu >= 0 ? open_cuda_device(gpu) : nullptr;
   return load_code(std::make_shared<const Engine>(std::move(engine)), library_source(), on);

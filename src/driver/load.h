@@ -17,6 +17,8 @@ CompileOptions options_of(const Plan& plan);
 /// `device` is cpu, cuda or cuda:N. `threads` of a CPU run it; 0: as many as the plan was made for, and no more than
 /// this process can use. A plan that was made for other machines only is planned anew, with a warning that says so.
 std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& device = "cpu", int threads = 0);
+/// Why an engine cannot run on `device` of this machine, which is not the kind that it was made for; empty when it can.
+std::string why_not_here(const Engine& engine, const std::string& device);
 /// An engine just compiled, with its code in executable memory. Throws unsupported when it was made for another
 /// machine.
 std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& device = "cpu", int threads = 0);

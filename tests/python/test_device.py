@@ -1,19 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays on a GPU: torch's, CuPy's and JAX's used where they lie, in the order of their streams. Skipped without a GPU
-or torch."""
+"""Arrays on a GPU: of the CUDA driver alone, torch's, CuPy's and JAX's, used where they lie, in the order of their
+streams. Skipped without a GPU; the emulated one runs what needs no framework (test_device_emulated.py)."""
 
 import graft
 import numpy as np
 import pytest
 from conftest import WEIGHTS, expected, layer_model, model_of
+from device_array import DeviceArray, Stream, lent, open_driver
 from onnx import TensorProto, helper
 
-torch = pytest.importorskip("torch", minversion="2.0")  # tests/torch, a folder, is none
-if not torch.cuda.is_available():
-    pytest.skip("there is no GPU that torch can use", allow_module_level=True)
+DRIVER = open_driver()
+if DRIVER is None:
+    pytest.skip("there is no GPU", allow_module_level=True)
 
 SIZE = 2048
 CYCLES = 100_000_000  # some 50 ms, longer than a run takes to be queued
+
+
+def framework(name):
+    """The framework, where it is and can use the GPU; tests/torch, a folder, is none."""
+    module = pytest.importorskip(name)
+    if not hasattr(module, "__version__"):
+        pytest.skip(f"there is no {name}")
+    usable = {"torch": lambda: module.cuda.is_available(),
+              "cupy": lambda: module.cuda.runtime.getDeviceCount() > 0,
+              "jax": lambda: module.default_backend() == "gpu"}[name]
+    if not usable():
+        pytest.skip(f"{name} has no GPU here")
+    return module
+
+
+@pytest.fixture(name="torch", scope="module")
+def fixture_torch():
+    return framework("torch")
+
+
+@pytest.fixture(name="cupy", scope="module")
+def fixture_cupy():
+    return framework("cupy")
+
+
+@pytest.fixture(name="jax", scope="module")
+def fixture_jax():
+    return framework("jax")
 
 
 @pytest.fixture(name="engine", scope="module")
@@ -30,12 +59,106 @@ def fixture_square():
     return graft.compile(model, device="cuda", tune="off")
 
 
-def on_gpu(x):
-    return torch.from_numpy(x).cuda()
+def close(result, x):
+    """Whether a result of the host is what the layer computes."""
+    np.testing.assert_allclose(result, expected(x), rtol=1e-5, atol=1e-5)
 
 
-def test_results_are_tensors_on_the_gpu(engine, x):
-    given = on_gpu(x)
+# ---- Any DLPack array
+
+
+def test_the_same_engine_takes_arrays_of_the_host(engine, x):
+    y = engine(x)
+    assert isinstance(y, np.ndarray)
+    close(y, x)
+
+
+def test_an_array_of_the_gpu_is_read_where_it_lies(engine, x):
+    before = lent()
+    for _ in range(4):  # the first prepares, the second records, the third replays
+        close(engine(DeviceArray(DRIVER, x)), x)
+    assert lent() == before, "arrays that were taken are given back"
+
+
+def test_a_result_goes_where_the_caller_has_memory_on_the_gpu(engine, x):
+    target = DeviceArray(DRIVER, np.full((5, 3), np.nan, np.float32))
+    for given in (DeviceArray(DRIVER, x), x):
+        with graft.Session(engine) as session:
+            assert session.run({"x": given}, {"y": target})["y"] is target
+            session.wait()
+        close(target.numpy(), x)
+
+
+def test_an_output_on_the_host_and_one_on_the_gpu(x):
+    model = model_of([helper.make_node("Neg", ["x"], ["a"]), helper.make_node("Abs", ["x"], ["b"])],
+                     [("x", TensorProto.FLOAT, ["n", 4])],
+                     [("a", TensorProto.FLOAT, ["n", 4]), ("b", TensorProto.FLOAT, ["n", 4])])
+    target = DeviceArray(DRIVER, np.zeros_like(x))
+    with graft.Session(graft.compile(model, device="cuda", tune="off")) as session:
+        results = session.run({"x": DeviceArray(DRIVER, x)}, {"a": target, "b": None})
+        session.wait()
+    np.testing.assert_array_equal(results["b"], np.abs(x))
+    np.testing.assert_array_equal(target.numpy(), -x)
+
+
+@pytest.mark.parametrize("spelled", [lambda stream: stream, lambda stream: stream.cuda_stream],
+                         ids=["object", "number"])
+def test_takers_say_the_stream_of_the_session(engine, x, spelled):
+    stream = Stream(DRIVER)
+    given, target = DeviceArray(DRIVER, x), DeviceArray(DRIVER, np.zeros((5, 3), np.float32))
+    with graft.Session(engine, stream=spelled(stream)) as session:
+        for _ in range(3):
+            session.run({"x": given}, {"y": target})
+        stream.wait()
+        close(target.numpy(), x)
+    assert set(given.asked) == set(target.asked) == {stream.cuda_stream}
+    engine(given)
+    assert given.asked[-1] == 1, "the legacy default stream, where the caller names none"
+
+
+@pytest.mark.parametrize("what", ["input", "output"])
+def test_strides_on_the_gpu_are_refused_with_what_to_do(engine, x, what):
+    given, target = DeviceArray(DRIVER, x), DeviceArray(DRIVER, np.zeros((5, 3), np.float32))
+    (given if what == "input" else target).strides = (8, 2)
+    with pytest.raises(graft.UnsupportedError, match=f"{what} '[xy]'.*row-major.*contiguous"):
+        engine.run({"x": given}, {"y": target})
+    given.strides = target.strides = None
+    engine.run({"x": given}, {"y": target})  # and it goes on
+
+
+@pytest.mark.parametrize("shape, kind", [((5, 4), np.float64), ((5, 5), np.float32), ((65, 4), np.float32)])
+def test_what_does_not_fit_is_an_error_and_the_engine_goes_on(engine, x, shape, kind):
+    with pytest.raises(graft.InvalidArgumentError, match="'x'"):
+        engine(DeviceArray(DRIVER, np.zeros(shape, kind)))
+    with pytest.raises(graft.InvalidArgumentError, match="'y'"):
+        engine.run({"x": x}, {"y": DeviceArray(DRIVER, np.zeros(shape, kind))})
+    close(engine(DeviceArray(DRIVER, x)), x)
+
+
+def test_an_engine_of_the_processor_refuses_arrays_of_the_gpu(x):
+    engine = graft.compile(layer_model(), tune="off")
+    with pytest.raises(graft.InvalidArgumentError, match="'x'"):
+        engine(DeviceArray(DRIVER, x))
+    close(engine(x), x)
+
+
+def test_a_plan_goes_from_process_to_process(engine, x, tmp_path):
+    engine.save(tmp_path / "layer.graft")
+    again = graft.load(tmp_path / "layer.graft", device="cuda")
+    np.testing.assert_array_equal(again(DeviceArray(DRIVER, x)), engine(x))
+
+
+@pytest.mark.parametrize("precision, tolerance", [("fp16", 5e-3), ("bf16", 4e-2), ("tf32", 5e-3)])
+def test_precisions(x, precision, tolerance):
+    engine = graft.compile(layer_model(), dims={"batch": (1, 8, 64)}, device="cuda", precision=precision, tune="off")
+    np.testing.assert_allclose(engine(DeviceArray(DRIVER, x)), expected(x), rtol=tolerance, atol=tolerance)
+
+
+# ---- torch
+
+
+def test_results_are_tensors_on_the_gpu(engine, torch, x):
+    given = torch.from_numpy(x).cuda()
     y = engine(given)
     assert isinstance(y, torch.Tensor) and y.device == given.device and y.dtype == torch.float32
     np.testing.assert_allclose(y.cpu().numpy(), expected(x), rtol=1e-5, atol=1e-5)
@@ -44,26 +167,14 @@ def test_results_are_tensors_on_the_gpu(engine, x):
     assert torch.equal(by_name, y)
 
 
-def test_the_same_engine_takes_arrays_of_the_host(engine, x):
-    y = engine(x)
-    assert isinstance(y, np.ndarray)
-    np.testing.assert_allclose(y, expected(x), rtol=1e-5, atol=1e-5)
-
-
-def test_results_go_where_the_caller_wants_them(engine, x):
+def test_results_go_where_the_caller_wants_them(engine, torch, x):
     target = torch.full((5, 3), float("nan"), device="cuda")
-    assert engine.run({"x": on_gpu(x)}, {"y": target})["y"] is target
+    assert engine.run({"x": torch.from_numpy(x).cuda()}, {"y": target})["y"] is target
     np.testing.assert_allclose(target.cpu().numpy(), expected(x), rtol=1e-5, atol=1e-5)
 
 
-def test_strides_are_followed(engine, x):
-    wide = torch.zeros(5, 8, device="cuda")
-    wide[:, ::2] = on_gpu(x)
-    np.testing.assert_allclose(engine(wide[:, ::2]).cpu().numpy(), expected(x), rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("other", [False, True], ids=["default", "other"])
-def test_runs_stand_in_the_order_of_torchs_current_stream(square, other):
+def test_runs_stand_in_the_order_of_torchs_current_stream(square, torch, other):
     """What the run reads is written just before it, behind a long wait; what it gives is read just after."""
     x = torch.rand(SIZE, SIZE, generator=torch.Generator().manual_seed(1)).cuda() / SIZE
     wanted = square(x).clone()
@@ -82,7 +193,7 @@ def test_runs_stand_in_the_order_of_torchs_current_stream(square, other):
         assert total.item() == 0
 
 
-def test_a_session_has_a_stream_of_its_own(square):
+def test_a_session_has_a_stream_of_its_own(square, torch):
     x = torch.rand(SIZE, SIZE, generator=torch.Generator().manual_seed(2)).cuda() / SIZE
     wanted, stream, target = square(x), torch.cuda.Stream(), torch.empty_like(x)
     torch.cuda.synchronize()
@@ -92,49 +203,25 @@ def test_a_session_has_a_stream_of_its_own(square):
         assert torch.equal(target, wanted)
 
 
-def test_a_plan_goes_from_process_to_process(engine, x, tmp_path):
-    engine.save(tmp_path / "layer.graft")
-    again = graft.load(tmp_path / "layer.graft", device="cuda")
-    assert torch.equal(again(on_gpu(x)), engine(on_gpu(x)))
-
-
-@pytest.mark.parametrize("precision, tolerance", [("fp16", 5e-3), ("bf16", 4e-2), ("tf32", 5e-3)])
-def test_precisions(x, precision, tolerance):
-    engine = graft.compile(layer_model(), dims={"batch": (1, 8, 64)}, device="cuda", precision=precision, tune="off")
-    np.testing.assert_allclose(engine(on_gpu(x)).cpu().numpy(), expected(x), rtol=tolerance, atol=tolerance)
-
-
 @pytest.mark.parametrize("number, kind", [(TensorProto.FLOAT16, "float16"), (TensorProto.BFLOAT16, "bfloat16")])
-def test_tensors_of_16_bits(number, kind):
+def test_tensors_of_16_bits(torch, number, kind):
     model = model_of([helper.make_node("Neg", ["x"], ["y"])], [("x", number, ["n", 3])], [("y", number, ["n", 3])])
     x = torch.arange(12, device="cuda").reshape(4, 3).to(getattr(torch, kind))
     y = graft.compile(model, device="cuda", tune="off")(x)
     assert y.dtype == x.dtype and torch.equal(y, -x)
 
 
-def test_what_does_not_fit_is_an_error_and_the_engine_goes_on(engine, x):
-    with pytest.raises(graft.InvalidArgumentError):
-        engine(on_gpu(x).double())
-    with pytest.raises(graft.InvalidArgumentError):
-        engine(on_gpu(x)[:, :3])
-    with pytest.raises(graft.InvalidArgumentError):
-        graft.compile(layer_model(), tune="off")(on_gpu(x))  # an engine for the CPU
-    np.testing.assert_allclose(engine(on_gpu(x)).cpu().numpy(), expected(x), rtol=1e-5, atol=1e-5)
+# ---- CuPy and JAX
 
 
-def test_cupy_is_used_where_it_lies(engine, x):
-    cupy = pytest.importorskip("cupy")
+def test_cupy_is_used_where_it_lies(engine, cupy, x):
     with cupy.cuda.Stream(non_blocking=True):
         y = engine(cupy.asarray(x) + 0)
         assert isinstance(y, cupy.ndarray)
         np.testing.assert_allclose(cupy.asnumpy(y), expected(x), rtol=1e-5, atol=1e-5)
 
 
-def test_arrays_of_jax_are_read_when_they_are_ready(engine):
-    jax = pytest.importorskip("jax")
-    if jax.default_backend() != "gpu":
-        pytest.skip("JAX has no GPU here")
-
+def test_arrays_of_jax_are_read_when_they_are_ready(engine, jax):
     @jax.jit
     def slow(x):
         """Ones, after a long computation."""
@@ -149,9 +236,8 @@ def test_arrays_of_jax_are_read_when_they_are_ready(engine):
                                atol=1e-5)
 
 
-def test_an_array_of_another_library_than_the_first_is_waited_for():
+def test_an_array_of_another_library_than_the_first_is_waited_for(torch, cupy):
     """The first input says whose stream it is; the second is written late in another library's."""
-    cupy = pytest.importorskip("cupy")
     model = model_of([helper.make_node("Add", ["a", "b"], ["y"])],
                      [("a", TensorProto.FLOAT, [SIZE, SIZE]), ("b", TensorProto.FLOAT, [SIZE, SIZE])],
                      [("y", TensorProto.FLOAT, [SIZE, SIZE])])

@@ -6,7 +6,6 @@
 #include "api/handles.h"
 #include "base/random.h"
 #include "driver/compile.h"
-#include "driver/load.h"
 #include "graph/text_form.h"
 
 namespace graft_test {
@@ -34,9 +33,7 @@ graft_engine* compile_text(std::string_view text, std::initializer_list<graft_op
     for (const graft_option& option : options) set_option(chosen, {option.key, option.value});
     Graph graph = parse_graph(text);
     fill_weights(graph);
-    Compiled compiled = compile_from(std::move(graph), Stage::kImport, chosen);
-    auto loaded = load(std::move(compiled.engine), chosen.device);
-    return new graft_engine(std::move(compiled.plan), std::move(loaded));
+    return api_detail::engine_of(compile_from(std::move(graph), Stage::kImport, chosen), chosen).release();
   } catch (const Error& error) {
     throw std::runtime_error(error.what());
   }
