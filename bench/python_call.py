@@ -3,7 +3,10 @@
 time of the one processor that it takes, so that other work on the machine does not count."""
 
 import ctypes
+import datetime
 import os
+import pathlib
+import re
 import sys
 import tempfile
 import time
@@ -16,6 +19,8 @@ from rows import row_of
 
 CALLS, TURNS = 2000, 30
 MOST_US = 10.0
+PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "performance.md"
+SECTION = re.compile(r"(## A call from Python\n\n).*?(?=\n## )", re.S)
 
 
 def model_of(inputs):
@@ -54,8 +59,18 @@ def python_call(call):
     return seconds
 
 
+def with_table(page, table, day):
+    """The page of results with this table in its section."""
+    text = (f"What `./dev bench cpu --only python --docs` wrote on {day}: a network of one step on the same memory; at "
+            f"most {MOST_US:.0f} us\nover C are allowed.\n\n```\n{table}\n```\n")
+    changed, count = SECTION.subn(lambda section: section[1] + text, page)
+    if count != 1:
+        raise SystemExit(f"{PAGE} has no section 'A call from Python'")
+    return changed
+
+
 def measure(options, peer):
-    """Prints a table, gives the rows."""
+    """Prints a table, gives the rows; with --docs the table is written into the page of results, too."""
     folder = options.build or os.environ.get("GRAFT_BUILD") or os.path.join(graft_peer.ROOT, "build")
     sys.path.insert(0, os.path.join(folder, "python"))
     try:
@@ -63,9 +78,15 @@ def measure(options, peer):
     except ImportError:
         print("\npython: left out, ./dev build makes the Python package")
         return []
-    print(f"\na call of a network of one step from Python, and what it costs over graft_session_run from C++: "
-          f"processor time of one thread, best of {TURNS} turns of {CALLS} calls")
-    print(f"{'call':34}{'us':>8}{'C us':>8}{'over C':>8}")
+    lines = []
+
+    def show(line):
+        lines.append(line)
+        print(line)
+    print()
+    show(f"a call of a network of one step from Python, and what it costs over graft_session_run from C++: "
+         f"processor time of one thread, best of {TURNS} turns of {CALLS} calls")
+    show(f"{'call':34}{'us':>8}{'C us':>8}{'over C':>8}")
     rows = []
     for inputs in (1, 4):
         feeds = {f"x{number}": np.ones((8, 4), np.float32) for number in range(inputs)}
@@ -84,8 +105,10 @@ def measure(options, peer):
                     best[name] = min(best[name], seconds())
         for name in ways:
             over = (best[name] - best["c"]) * 1e6
-            print(f"{name:34}{best[name] * 1e6:8.2f}{best['c'] * 1e6:8.2f}{over:8.2f}"
-                  + ("" if over <= MOST_US else f"  more than the {MOST_US:.0f} us that it may be"))
+            show(f"{name:34}{best[name] * 1e6:8.2f}{best['c'] * 1e6:8.2f}{over:8.2f}"
+                 + ("" if over <= MOST_US else f"  more than the {MOST_US:.0f} us that it may be"))
             rows.append(row_of(options, f"python/{name.split('(')[0]}/{inputs}", 8, best[name] * 1e3,
                                {"graft_session_run": best["c"] * 1e3}))
+    if options.docs:
+        PAGE.write_text(with_table(PAGE.read_text(), "\n".join(lines), datetime.date.today().isoformat()))
     return rows

@@ -50,6 +50,7 @@ def parse_options():
     parser.add_argument("--tune", default="full", choices=["off", "fast", "full"],
                         help="how hard Graft tunes (full)")
     parser.add_argument("--json", metavar="FILE", help="also write the rows here")
+    parser.add_argument("--docs", action="store_true", help="write what `python` measures into docs/performance.md")
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error("--rounds: at least 2")

@@ -24,6 +24,7 @@ import matmul
 import lengths
 import networks
 import peaks
+import python_call
 import rows as result_rows
 import run
 import timing
@@ -282,6 +283,21 @@ class Matmul(unittest.TestCase):
         self.assertIn("geometric mean of onednn / graft: 1.000 over 2 cases, lowest 0.50",
                       output.getvalue())
         self.assertTrue(output.getvalue().endswith(f"oneDNN's speed: {cases_[0].label}\n"))
+
+
+class PythonCallTest(unittest.TestCase):
+    def test_the_table_replaces_the_one_of_the_page(self):
+        page = "# Performance\n\n## A call from Python\n\nold\n\n## Next\n\nstays\n"
+        changed = python_call.with_table(page, "call  us\nrun  1.0", "2026-01-02")
+        self.assertIn("wrote on 2026-01-02", changed)
+        self.assertIn("```\ncall  us\nrun  1.0\n```\n\n## Next\n\nstays\n", changed)
+        self.assertNotIn("old", changed)
+        self.assertEqual(python_call.with_table(changed, "call  us\nrun  1.0", "2026-01-02"), changed)
+        with self.assertRaises(SystemExit):
+            python_call.with_table("# Performance\n", "call", "2026-01-02")
+
+    def test_the_page_has_its_section(self):
+        self.assertEqual(len(python_call.SECTION.findall(python_call.PAGE.read_text())), 1)
 
 
 if __name__ == "__main__":
