@@ -85,7 +85,7 @@ def badly_planned(report):
 
 def text_of(name, region):
     """One line for a person."""
-    return (f"{name} {region['node']} ({' + '.join(region['operators'])}, {region['way']}): "
+    return (f"{name} {region['name']} ({' + '.join(region['operators'])}, {region['schedule'] or region['way']}): "
             f"{region['share']:.1%} of the network, {region['ratio']:.1%} of what is possible")
 
 

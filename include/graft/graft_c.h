@@ -155,7 +155,7 @@ GRAFT_API graft_status graft_engine_save_bytes(const graft_engine* engine,
  * answer to `take` as a JSON object, which lives during that call:
  *   nodes, nodes_after_passes: of the model, and after the passes
  *   obstacles [{node, operator, reason}]: what cannot run; where there is any, `steps` is empty
- *   steps: as graft_engine_describe has them
+ *   ways, steps: as graft_engine_describe has them
  *   reasons [text]: what the passes left as it is, and why
  * `bytes` NULL: the model is the file `path`; otherwise `path` is as `directory` of graft_compile_bytes. */
 GRAFT_API graft_status graft_check(const char* path, const void* bytes, size_t byte_count, const graft_option* options,
@@ -191,11 +191,13 @@ GRAFT_API const graft_value_info* graft_engine_input(const graft_engine* engine,
 GRAFT_API const graft_value_info* graft_engine_output(const graft_engine* engine, size_t index);
 
 /* The engine as a JSON object, for tools:
- *   name, target, threads, options{}, symbols{name: {min, opt, max}}, constant_bytes, computed_sizes
+ *   name, target, threads, options [{key, value}], symbols{name: {min, opt, max}}, constant_bytes, computed_sizes
  *   inputs, outputs [{name, dtype, shape[text]}]
  *   ways {generated, library, host, interpreter, folded, none}: how many steps run which way; `folded` counts outputs
  *     that were computed while compiling, `none` steps without work at run time
- *   steps [{name, nodes[], operators[], way, library, kernel, schedule, candidates [{name, milliseconds, reason}]}] */
+ *   steps [{name, nodes[], operators[], way, library, kernel, schedule, candidates [{name, milliseconds, reason}]}];
+ *     milliseconds are null where nothing was measured
+ * The command's --json uses the same names (docs/schemas). */
 GRAFT_API const char* graft_engine_describe(const graft_engine* engine);
 
 /* ---- Running ---- */

@@ -24,6 +24,20 @@ std::string array(const Items& items, Print print) {
   return "[" + text + "]";
 }
 
+/// `{"a":1}` from a map by name.
+template <class Map, class Print>
+std::string object(const Map& map, Print print) {
+  std::string text;
+  for (const auto& [key, value] : map) {
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", json_text(key), print(value));
+  }
+  return "{" + text + "}";
+}
+
+std::string ways_json(const Engine& engine) {
+  return object(count_ways(engine), [](int count) { return std::to_string(count); });
+}
+
 std::string texts(const std::vector<std::string>& items) {
   return array(items, [](const std::string& item) { return json_text(item); });
 }
@@ -35,8 +49,8 @@ std::string value_json(const EngineTensor& tensor) {
 
 std::string step_json(const Engine& engine, const EngineStep& step) {
   const auto candidate = [](const Candidate& lost) {
-    return fmt::format(R"({{"name":{},"milliseconds":{},"reason":{}}})", json_text(lost.name), lost.milliseconds,
-                       json_text(lost.reason));
+    return fmt::format(R"({{"name":{},"milliseconds":{},"reason":{}}})", json_text(lost.name),
+                       lost.milliseconds > 0 ? fmt::format("{}", lost.milliseconds) : "null", json_text(lost.reason));
   };
   return fmt::format(
       R"({{"name":{},"nodes":{},"operators":{},"way":{},"library":{},"kernel":{},"schedule":{},"candidates":{}}})",
@@ -83,31 +97,29 @@ std::string describe(const ModelCheck& check) {
                        json_text(each.reason));
   };
   const auto step = [&](const EngineStep& item) { return step_json(*check.engine, item); };
-  return fmt::format(R"({{"nodes":{},"nodes_after_passes":{},"obstacles":{},"steps":{},"reasons":{}}})", check.nodes,
-                     check.nodes_after_passes, array(check.obstacles, obstacle),
+  return fmt::format(R"({{"nodes":{},"nodes_after_passes":{},"obstacles":{},"ways":{},"steps":{},"reasons":{}}})",
+                     check.nodes, check.nodes_after_passes, array(check.obstacles, obstacle),
+                     ways_json(check.engine ? *check.engine : Engine{}),
                      check.engine ? array(check.engine->steps, step) : "[]", texts(check.notes.reasons));
 }
 
 std::string describe(const Engine& engine) {
-  std::string options, symbols, ways;
-  const auto append = [](std::string& to, std::string_view key, const std::string& value) {
-    to += fmt::format("{}{}:{}", to.empty() ? "" : ",", json_text(key), value);
-  };
-  for (const auto& [key, value] : engine.options) append(options, key, json_text(value));
-  for (const auto& [name, range] : engine.symbols) {
-    append(symbols, name, fmt::format(R"({{"min":{},"opt":{},"max":{}}})", range.min, range.opt, range.max));
-  }
-  for (const auto& [way, count] : count_ways(engine)) append(ways, way, std::to_string(count));
+  const std::string symbols = object(engine.symbols, [](const auto& range) {
+    return fmt::format(R"({{"min":{},"opt":{},"max":{}}})", range.min, range.opt, range.max);
+  });
   int64_t constant_bytes = 0;
   for (const TensorData& constant : engine.constants) constant_bytes += constant.byte_count();
+  const auto option = [](const auto& row) {
+    return fmt::format(R"({{"key":{},"value":{}}})", json_text(row.first), json_text(row.second));
+  };
   const auto tensor = [&](int id) { return value_json(engine.tensors[id]); };
   const auto step = [&](const EngineStep& item) { return step_json(engine, item); };
   return fmt::format(
-      R"({{"name":{},"target":{},"threads":{},"options":{{{}}},"symbols":{{{}}},"constant_bytes":{},)"
-      R"("computed_sizes":{},"inputs":{},"outputs":{},"ways":{{{}}},"steps":{}}})",
-      json_text(engine.name), json_text(engine.target), engine.threads, options, symbols, constant_bytes,
-      engine.has_computed_symbols, array(engine.inputs, tensor), array(engine.outputs, tensor), ways,
-      array(engine.steps, step));
+      R"({{"name":{},"target":{},"threads":{},"options":{},"symbols":{},"constant_bytes":{},)"
+      R"("computed_sizes":{},"inputs":{},"outputs":{},"ways":{},"steps":{}}})",
+      json_text(engine.name), json_text(engine.target), engine.threads, array(engine.options, option), symbols,
+      constant_bytes, engine.has_computed_symbols, array(engine.inputs, tensor), array(engine.outputs, tensor),
+      ways_json(engine), array(engine.steps, step));
 }
 
 }  // namespace graft

@@ -28,9 +28,7 @@ std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
   return std::nullopt;
 }
 
-}  // namespace
-
-ModelCheck check_model(const ModelSource& source, const CompileOptions& options) {
+ModelCheck check_stages(const ModelSource& source, const CompileOptions& options) {
   ModelCheck check;
   Graph graph = import_model(source, options);
   check.nodes = graph.nodes.size();
@@ -45,6 +43,14 @@ ModelCheck check_model(const ModelSource& source, const CompileOptions& options)
   BuiltEngine built = plan(fuse(std::move(graph), options, &check.notes), target, options, &known);
   check_use(known, {&built.record, 1}, options);
   check.engine = std::move(built.engine);
+  return check;
+}
+
+}  // namespace
+
+ModelCheck check_model(const ModelSource& source, const CompileOptions& options) {
+  ModelCheck check;
+  run_by_deadline(options, [&](const CompileOptions& timed) { check = check_stages(source, timed); });
   return check;
 }
 

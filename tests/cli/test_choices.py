@@ -20,7 +20,8 @@ FAST = ["--tune", "off"]
     (["run", "model.onnx", "--size", "batch=3:3"], ["range"]),
     (["run", "model.onnx", "--size", "batch=-1"], ["NAME=SIZE"]),
     (["run", "model.onnx", "--size", "batch=1", "--size", "batch=2"], ["'batch'", "twice"]),
-    (["run", "model.onnx", "--dim", "batch=2", "--size", "batch=2"], ["fixed", "'batch'"]),
+    (["run", "model.onnx", "--dim", "batch=2", "--size", "batch=3"], ["'batch'", "is 2", "compile it for 3"]),
+    (["run", "model.onnx", "--dim", "batch=2", "--size", "length=2"], ["fixed", "'length'"]),
     (["compile", "model.onnx", "--dim", "batch=2", "--dim", "batch=3"], ["--dim", "'batch'", "twice"]),
     (["compile", "model.onnx", "--dim", "batch=2", "--dim", "batch=2"], ["twice"]),
     (["compile", "model.onnx", "--shapes", "x:1x4", "--shapes", "x:2x4"], ["'x'", "twice"]),
@@ -52,6 +53,14 @@ def test_a_size_that_a_file_contradicts_is_an_error(graft, model, tmp_path):
     assert graft("run", "model.onnx", "-i", "x.npy", "--size", "batch=5").returncode == 0
     done = graft("run", "model.onnx", "-i", "x.npy", "--size", "batch=3")
     assert done.returncode == 1 and "'x'" in done.stderr and "5" in done.stderr and "3" in done.stderr
+
+
+def test_a_size_that_was_fixed_when_compiling_may_be_said_again(graft, model):
+    assert graft("run", "model.onnx", "--dim", "batch=2", "--size", "batch=2").returncode == 0
+    assert graft("compile", "model.onnx", *FAST, "--dim", "batch=2", "-o", "two.graft").returncode == 0
+    assert graft("bench", "two.graft", "--size", "batch=2", "--iterations", "2").returncode == 0
+    done = graft("run", "two.graft", "--size", "batch=3")
+    assert done.returncode == 2 and "'batch' is 2" in done.stderr, done.stderr
 
 
 def test_names_of_the_variable_are_checked_too(graft, model):

@@ -326,8 +326,10 @@ def test_the_first_interrupt_ends_a_run(endless, tmp_path, words):
 
 @pytest.mark.parametrize("words", [["run"], ["bench", "--warmup", "0"]])
 def test_a_deadline_ends_a_run(graft, endless, words):
-    done = graft(*words, "endless.graft", "--deadline", "0.5")
+    done = graft(*words, "endless.graft", "--run-deadline", "0.5")
     assert done.returncode == 1 and "deadline" in done.stderr, done.stderr
+    done = graft(*words, "endless.graft", "--deadline", "0.5")  # of compiling, which has been done
+    assert done.returncode == 2 and "--run-deadline" in done.stderr, done.stderr
 
 
 @pytest.fixture
@@ -567,6 +569,14 @@ def test_compiling_stops_at_its_deadline(graft, model, tmp_path):
     assert done.returncode != 0 and "deadline of 1e-06 seconds" in done.stderr, done.stderr
     assert not (tmp_path / "plan.graft").exists()
     assert graft("compile", "model.onnx", "-o", "plan.graft", "--tune", "off", "--deadline", "1000").returncode == 0
+    assert graft("compile", "model.onnx", "-o", "plan.graft", "--deadline", "-1").returncode == 2
+
+
+@pytest.mark.parametrize("words", [["run"], ["bench"], ["check"], ["inspect", "--no-run"]], ids=lambda words: words[0])
+def test_the_deadline_of_compiling_is_the_same_everywhere(graft, model, words):
+    done = graft(*words, "model.onnx", "--deadline", "0.000001")
+    assert done.returncode == 1 and "deadline of 1e-06 seconds" in done.stderr, done.stderr
+    assert graft(*words, "model.onnx", "--tune", "off", "--deadline", "1000").returncode == 0
 
 
 def test_many_cuts_of_a_dimension_compile_and_run(graft, tmp_path):

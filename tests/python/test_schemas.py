@@ -2,12 +2,13 @@
 """The JSON of the C interface fits its schemas in docs/schemas/interface."""
 
 import json
+import subprocess
 
 import graft
 import jsonschema
 import numpy as np
 import pytest
-from conftest import ROOT, layer_model, model_of
+from conftest import BUILD, ROOT, layer_model, model_of
 from graft import _graft
 from onnx import TensorProto, helper
 
@@ -22,6 +23,38 @@ def fits(name, answer):
     validator.validate(answer)
     assert not validator.is_valid({**answer, "more": 1})
     assert not validator.is_valid(dict(list(answer.items())[1:]))
+
+
+def schema_of(name):
+    return json.loads((SCHEMAS / f"{name}.json").read_text())["properties"]
+
+
+def test_commands_use_the_names_of_the_c_interface():
+    engine, inspected = schema_of("graft_engine_describe"), schema_of("../inspect")
+    step, inspected_step = (each.pop("steps")["items"]["properties"] for each in (engine, inspected))
+    assert engine.items() <= inspected.items() and step.items() <= inspected_step.items()
+    assert schema_of("../check") == {"model": {"type": "string"}, **schema_of("graft_check")}
+    region = schema_of("../inspect-losses")["regions"]["items"]["properties"]
+    assert all(region[name] == step[name] for name in ("operators", "way", "library", "schedule"))
+
+
+def test_the_command_says_of_a_plan_what_the_c_interface_says(tmp_path):
+    engine = graft.compile(two_sizes_model(), dims={"batch": (1, 2, 4), "length": 3}, tune="off")
+    engine.save(tmp_path / "plan.graft")
+    done = subprocess.run([BUILD / "bin/graft", "inspect", tmp_path / "plan.graft", "--no-run", "--json", "-"],
+                          check=True, capture_output=True)
+    told, said = json.loads(done.stdout), graft.load(tmp_path / "plan.graft").describe()
+    for step in told["steps"]:
+        for more in ("step", "reads", "writes", "milliseconds", "operations", "bytes", "halves"):
+            del step[more]
+    assert {name: told[name] for name in said} == said
+    dims = [row["value"] for row in said["options"] if row["key"] == "dim"]
+    assert dims == ["batch=1:2:4", "length=3"], "a choice that comes several times is told several times"
+
+
+def two_sizes_model():
+    return model_of([helper.make_node("Neg", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["batch", "length"])],
+                    [("y", TensorProto.FLOAT, ["batch", "length"])])
 
 
 def strange_model():

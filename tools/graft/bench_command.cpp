@@ -216,6 +216,7 @@ void add_bench(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("bench", "measure how fast a plan or a model runs");
   const auto command = std::make_shared<BenchCommand>();
   command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
+  command->model.add_deadline(*sub);
   command->inputs.add_to(*sub);
   sub->add_option("--warmup", command->settings.warmup, "runs before measuring")
       ->check(CLI::Range(0, 1000000))
@@ -239,7 +240,8 @@ void add_bench(CLI::App& app, Action& action) {
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"us", 1e-3}, {"ms", 1}, {"s", 1e3}}))
       ->type_name("TIME");
   command->json.add_to(*sub);
-  sub->add_option("--deadline", command->settings.deadline, "the most seconds that a run may take before it is ended")
+  sub->add_option("--run-deadline", command->settings.run_deadline,
+                  "the most seconds that a run may take before it is ended")
       ->check(CLI::PositiveNumber)->type_name("S");
   sub->footer(R"(
 Examples:

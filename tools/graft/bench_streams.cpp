@@ -25,7 +25,7 @@ class Stream {
   Stream(const std::shared_ptr<const LoadedEngine>& engine, std::vector<TensorData> given, int threads,
          const BenchSettings& settings)
       : given_(std::move(given)), session_(engine, threads), buffers_(*engine->engine) {
-    session_.set_deadline(settings.deadline);
+    session_.set_deadline(settings.run_deadline);
     if (engine->device && !settings.host_io) on_device_.emplace(*engine, given_);
   }
   void run() { on_device_ ? on_device_->run(session_) : buffers_.run(session_, given_); }

@@ -16,7 +16,7 @@ struct BenchSettings {
   int warmup = 10;       ///< runs of each session before
   int iterations = 0;    ///< runs of each session; 0: as many as the duration has room for
   double duration = 3;   ///< seconds
-  double deadline = 0;   ///< seconds that a run may take; 0: no limit
+  double run_deadline = 0;  ///< seconds that a run may take; 0: no limit
   bool host_io = false;  ///< on a device: inputs and outputs lie on the host
 };
 

@@ -36,34 +36,6 @@ void print_obstacles(const ModelCheck& check) {
   print_to(stdout, "{}\n{} of {} nodes cannot run.\n", table, check.obstacles.size(), check.nodes_after_passes);
 }
 
-nlohmann::json json_of(const std::vector<Obstacle>& obstacles) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const Obstacle& row : obstacles) {
-    list.push_back({{"node", row.node}, {"operator", row.op}, {"reason", row.reason}});
-  }
-  return list;
-}
-
-/// What was fused into each step, and why it does not run another way.
-nlohmann::json steps_json(const Engine& engine) {
-  nlohmann::json list = nlohmann::json::array();
-  for (size_t s = 0; s < engine.steps.size(); ++s) {
-    const EngineStep& step = engine.steps[s];
-    nlohmann::json refused = nlohmann::json::array();
-    for (const Candidate& candidate : step.candidates) {
-      if (step.kind == StepKind::kInterpreter) {
-        refused.push_back({{"name", candidate.name}, {"reason", candidate.reason}});
-      }
-    }
-    list.push_back({{"step", s},
-                    {"kind", name_of(step.kind)},
-                    {"node", step.name},
-                    {"operators", step.operators},
-                    {"refused", refused}});
-  }
-  return list;
-}
-
 /// How often each operator runs which way.
 void print_operators(const Engine& engine) {
   std::map<std::string, std::map<std::string, int>> ways;
@@ -105,23 +77,14 @@ int CheckCommand::run() const {
   check_output("--json", json.path(), {model.path()});
   const ModelCheck check = check_model({.path = model.path()}, model.compile_options());
   clear_progress();
-  nlohmann::json report = {{"model", model.path()},
-                           {"nodes", check.nodes},
-                           {"nodes_after_passes", check.nodes_after_passes},
-                           {"obstacles", json_of(check.obstacles)},
-                           {"steps", nlohmann::json::array()},
-                           {"ways", nlohmann::json::object()},
-                           {"reasons", nlohmann::json::array()}};
+  nlohmann::json report = nlohmann::json::parse(describe(check));
+  report["model"] = model.path();
+  json.write(report);
   if (!check.engine) {
     if (json.leaves_text()) print_obstacles(check);
-    json.write(report);
     return 1;
   }
   const Engine& engine = *check.engine;
-  report["steps"] = steps_json(engine);
-  report["ways"] = count_ways(engine);
-  if (reasons) report["reasons"] = check.notes.reasons;
-  json.write(report);
   if (!json.leaves_text()) return 0;
   print_operators(engine);
   print_regions(engine);
@@ -147,7 +110,9 @@ void add_check(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("check", "say how each operator will run, or why it will not");
   const auto command = std::make_shared<CheckCommand>();
   command->model.add_to(*sub, "an ONNX file");
-  sub->add_flag("--reasons", command->reasons, "also list what the passes left as it is, what runs apart, and why");
+  command->model.add_deadline(*sub);
+  sub->add_flag("--reasons", command->reasons,
+                "also list what the passes left as it is, what runs apart, and why (--json always has it)");
   command->json.add_to(*sub);
   sub->footer("\nThe exit status is 1 when a node cannot run.\nExample: graft check model.onnx --dim batch=1:8");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });

@@ -32,7 +32,6 @@ struct CompileCommand {
   ModelOptions model;
   std::string output, compile_to, compile_from;
   double error_limit = 60;  ///< seconds
-  double deadline = 0;      ///< seconds, 0 for none
   OnnxOutput onnx;
   JsonOutput json;
 
@@ -135,7 +134,7 @@ nlohmann::json json_of(const Engine& engine, const std::string& path, double sec
           {"ways", count_ways(engine)},
           {"kernels", engine.kernels.size()},
           {"units", engine.objects.size()},
-          {"weight_bytes", weights},
+          {"constant_bytes", weights},
           {"seconds", seconds},
           {"precision_error", nullptr}};
 }
@@ -149,14 +148,12 @@ void print_summary(std::FILE* stream, const nlohmann::json& facts) {
   clear_progress();
   print_to(stream, "{}: {} steps{}; {} kernels in {} units; weights {}; {:.2f} s\n",
            facts.at("plan").get<std::string>(), facts.at("steps").dump(), ways, facts.at("kernels").dump(),
-           facts.at("units").dump(), bytes_text(facts.at("weight_bytes").get<double>()),
+           facts.at("units").dump(), bytes_text(facts.at("constant_bytes").get<double>()),
            facts.at("seconds").get<double>());
 }
 
 int CompileCommand::run() const {
-  CompileOptions chosen = model.compile_options();
-  chosen.deadline = deadline;
-  run_by_deadline(chosen, [&](const CompileOptions& options) { compile(options); });
+  run_by_deadline(model.compile_options(), [&](const CompileOptions& options) { compile(options); });
   return 0;
 }
 
@@ -197,6 +194,7 @@ void add_compile(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("compile", "compile a model into a plan that loads fast")->alias("build");
   const auto command = std::make_shared<CompileCommand>();
   command->model.add_to(*sub, "an ONNX file");
+  command->model.add_deadline(*sub);
   sub->add_option("-o,--output", command->output,
                   "the plan to write (the model's name with .graft, here); - is standard output")
       ->type_name("FILE");
@@ -214,8 +212,6 @@ void add_compile(CLI::App& app, Action& action) {
                   "fp32, both run on the same random inputs, and a line says how far apart they are;\n"
                   "0 leaves it out")
       ->check(CLI::Range(0.0, 86400.0))->capture_default_str()->type_name("SECONDS");
-  sub->add_option("--deadline", command->deadline, "the most seconds that compiling may take; 0 is as long as it takes")
-      ->check(CLI::Range(0.0, 1e6))->capture_default_str()->type_name("SECONDS");
   sub->footer(R"(
 Examples:
   graft compile model.onnx -o model.graft --dim batch=1:8:64 --dim length=1:128:256

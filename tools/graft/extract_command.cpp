@@ -40,12 +40,23 @@ std::vector<std::string> once(const std::vector<std::string>& names) {
 }
 
 /// `f32[batch, 4]`
+std::vector<std::string> sizes_of(const ModelInput& input) {
+  std::vector<std::string> sizes;
+  for (const std::string& size : *input.shape) sizes.push_back(size.empty() ? "?" : size);
+  return sizes;
+}
+
 std::string type_text(const ModelInput& input) {
   if (input.type == DType::kUndefined) return "";
   if (!input.shape) return std::string(name_of(input.type));
-  std::vector<std::string> sizes;
-  for (const std::string& size : *input.shape) sizes.push_back(size.empty() ? "?" : size);
-  return fmt::format("{}[{}]", name_of(input.type), fmt::join(sizes, ", "));
+  return fmt::format("{}[{}]", name_of(input.type), fmt::join(sizes_of(input), ", "));
+}
+
+nlohmann::json json_of(const ModelInput& input) {
+  const bool typed = input.type != DType::kUndefined;
+  return {{"name", input.name},
+          {"dtype", typed ? nlohmann::json(name_of(input.type)) : nlohmann::json(nullptr)},
+          {"shape", input.shape ? nlohmann::json(sizes_of(input)) : nlohmann::json(nullptr)}};
 }
 
 ModelFile ExtractCommand::part_of(const ModelFile& whole) const {
@@ -72,7 +83,7 @@ int ExtractCommand::run() const {
   }
   for (const ModelInput& input : part.inputs()) {
     if (json.leaves_text()) print_to(stdout, "input   {}  {}\n", input.name, type_text(input));
-    given.push_back({{"name", input.name}, {"type", type_text(input)}});
+    given.push_back(json_of(input));
   }
   if (json.leaves_text()) {
     for (const std::string& name : part.outputs()) print_to(stdout, "output  {}\n", name);
@@ -80,7 +91,7 @@ int ExtractCommand::run() const {
   json.write({{"file", output.path()},
               {"nodes", part.nodes().size()},
               {"of_nodes", whole.nodes().size()},
-              {"weight_bytes", bytes},
+              {"constant_bytes", bytes},
               {"inputs", given},
               {"outputs", part.outputs()}});
   return 0;

@@ -104,8 +104,8 @@ std::string graph_picture(const json& report) {
     for (const size_t other : places.read[s]) lines += fmt::format("<path d=\"{}\"/>\n", path(places, other, s));
     const double time = number_at(steps[s], "milliseconds"), total = number_at(report, "total_ms");
     const std::string operators = joined(steps[s].at("operators"), " + ");
-    const std::string label = fmt::format("{} {}", s, operators.empty() ? text_at(steps[s], "node") : operators);
-    const std::string way = text_at(steps[s], "kind"), library = text_at(steps[s], "library");
+    const std::string label = fmt::format("{} {}", s, operators.empty() ? text_at(steps[s], "name") : operators);
+    const std::string way = text_at(steps[s], "way"), library = text_at(steps[s], "library");
     const std::string share = time >= 0 && total > 0 ? fmt::format(" · {:.1f} %", 100 * time / total) : "";
     boxes += fmt::format(
         "<g><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"5\" fill=\"{}\"{}/>"

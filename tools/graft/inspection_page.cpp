@@ -88,7 +88,7 @@ std::string table(const char* id, std::initializer_list<std::string> headings, c
 
 std::string way_of(const json& step) {
   const std::string library = text_at(step, "library");
-  return library.empty() ? text_at(step, "kind") : library;
+  return library.empty() ? text_at(step, "way") : library;
 }
 
 /// Times in the unit that fits the whole run.
@@ -121,11 +121,11 @@ std::string steps_table(const json& report) {
     const std::string bar = fmt::format("{:.1f}<span class=\"share\"><span class=\"bar\" style=\"width:{:.1f}%\">"
                                         "</span></span>", share, longest > 0 ? 100 * time / longest : 0);
     rows += fmt::format("<tr{}>{}{}{}{}{}<td class=\"word\">{}</td><td>{}</td><td>{}</td></tr>\n",
-                        text_at(step, "kind") == "interpreter" ? " class=\"slow\"" : "",
+                        text_at(step, "way") == "interpreter" ? " class=\"slow\"" : "",
                         number_cell(number_at(step, "step"), step.at("step").dump()), time_cell(time, unit),
                         number_cell(share, bar), number_cell(gflops, fmt::format("{:.1f}", gflops)),
                         number_cell(bandwidth, fmt::format("{:.1f}", bandwidth)), safe(way_of(step)),
-                        safe(text_at(step, "node")), safe(joined(step.at("operators"), " + ")));
+                        safe(text_at(step, "name")), safe(joined(step.at("operators"), " + ")));
   }
   return "<h2>Steps</h2>\n" +
          table("steps", {"#step", std::string("#") + unit.name, "#%", "#GFLOP/s", "#GB/s", "runs as", "node", "fused"},
@@ -196,7 +196,7 @@ std::string heading(const json& report) {
   for (const char* what : {"inputs", "outputs"}) {
     for (const json& tensor : report.at(what)) {
       fact(std::string_view(what).substr(0, std::string_view(what).size() - 1),
-           fmt::format("{}: {}[{}]", safe(text_at(tensor, "name")), safe(text_at(tensor, "type")),
+           fmt::format("{}: {}[{}]", safe(text_at(tensor, "name")), safe(text_at(tensor, "dtype")),
                        safe(joined(tensor.at("shape"), ", "))));
     }
   }
@@ -204,7 +204,7 @@ std::string heading(const json& report) {
     fact("size", fmt::format("{} = {}", safe(symbol), value.dump()));
   }
   const json& memory = report.at("memory");
-  fact("weights", bytes_text(number_at(memory, "weight_bytes")));
+  fact("weights", bytes_text(number_at(report, "constant_bytes")));
   if (!memory.at("arena_bytes").is_null()) {
     fact("intermediate results", bytes_text(number_at(memory, "arena_bytes")));
   }

@@ -68,7 +68,7 @@ std::vector<Point> points_of(const json& report) {
     const double bytes = number_at(step, "bytes"), total = number_at(report, "total_ms");
     if (time <= 0 || operations <= 0 || bytes <= 0) continue;
     points.push_back({operations / bytes, operations / time * 1e-6, total > 0 ? time / total : 0,
-                      step.at("step").dump(), text_at(step, "node"), time});
+                      step.at("step").dump(), text_at(step, "name"), time});
   }
   std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.share > b.share; });
   return points;

@@ -65,10 +65,11 @@ void write_losses(const std::string& path, const std::string& model, const Engin
   nlohmann::json rows = nlohmann::json::array();
   for (const RegionLoss& region : regions) {
     const EngineStep& step = engine.steps[region.steps[0]];
-    rows.push_back({{"node", step.name},
+    rows.push_back({{"name", step.name},
                     {"operators", step.operators},
-                    {"way", way_of(step)},
-                    {"kind", name_of(step.kind)},
+                    {"way", name_of(step.kind)},
+                    {"library", step.library},
+                    {"schedule", step.schedule},
                     {"steps", region.steps.size()},
                     {"lost_ms", 1e3 * region.lost_seconds()},
                     {"ms", 1e3 * region.seconds},

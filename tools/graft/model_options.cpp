@@ -27,6 +27,14 @@ std::vector<std::string> input_symbols(const Engine& engine) {
   return {symbols.begin(), symbols.end()};
 }
 
+/// What was said of a size when compiling (`8`, `1:8:64`), or nothing.
+std::string compiled_size(const Engine& engine, const std::string& name) {
+  for (const auto& [key, value] : engine.options) {
+    if (key == "dim" && value.starts_with(name + "=")) return value.substr(name.size() + 1);
+  }
+  return "";
+}
+
 /// The flags of shapes are called `--shapes`, their keys `shape`.
 std::string_view plural_of(std::string_view key) { return key.ends_with("shape") ? "s" : ""; }
 
@@ -50,6 +58,12 @@ Bindings chosen_sizes(const Engine& engine, const std::vector<std::string>& text
       throw UsageError(fmt::format("--size: '{}' is a range; a run has one size, NAME=SIZE", text));
     }
     if (std::find(names.begin(), names.end(), name) == names.end()) {
+      const std::string fixed = compiled_size(engine, name);
+      if (fixed == std::to_string(range.opt)) continue;  // what it is anyway
+      if (!fixed.empty()) {
+        throw UsageError(fmt::format("--size: '{}' is {} in this engine, as it was compiled; leave --size out, or "
+                                     "compile it for {}", name, fixed, range.opt));
+      }
       throw UsageError(
           names.empty() ? fmt::format("--size: all sizes of the inputs are fixed; there is no '{}'", name)
                         : fmt::format("--size: no input has a size named '{}'; there are {}{}", name,
@@ -113,6 +127,11 @@ void ModelOptions::add_choices(CLI::App& command) {
              "leave out, with commas between; may be repeated");
 }
 
+void ModelOptions::add_deadline(CLI::App& command) {
+  add_choice(command, "--deadline", "deadline",
+             "the most seconds that compiling may take; 0 is as long as it takes (0)");
+}
+
 bool ModelOptions::is_plan() const { return path_.ends_with(".graft") || graft::is_plan(path_); }
 
 CompileOptions ModelOptions::compile_options() const {
@@ -164,7 +183,9 @@ bool ModelOptions::has(std::string_view key) const {
 void ModelOptions::check_plan_choices(const std::vector<std::string_view>& allowed) const {
   for (const auto& [key, value] : choices_) {
     if (runs_a_plan(key) || std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
-    throw UsageError("--" + key + " is chosen when a plan is compiled; " + path_ + " is a plan already");
+    const std::string_view instead = key == "deadline" ? " (the time of a run has --run-deadline)" : "";
+    throw UsageError(
+        fmt::format("--{} is chosen when a plan is compiled; {} is a plan already{}", key, path_, instead));
   }
 }
 

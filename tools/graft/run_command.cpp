@@ -30,7 +30,7 @@ struct RunCommand {
   std::vector<std::string> outputs;
   ToleranceOptions tolerance;
   JsonOutput json;
-  double deadline = 0;
+  double run_deadline = 0;  ///< seconds, 0 for none
 
   int run() const;
   void report(const NamedTensors& results, const std::optional<std::vector<ComparedTensor>>& compared) const;
@@ -68,7 +68,7 @@ std::string text_of(const Summary& summary, const TensorData& tensor) {
 
 nlohmann::json json_of(const std::string& name, const TensorData& tensor, const Summary& summary) {
   nlohmann::json row = {{"name", name},
-                        {"type", name_of(tensor.type())},
+                        {"dtype", name_of(tensor.type())},
                         {"shape", tensor.shape()},
                         {"first", summary.first}};
   const bool finite = summary.range && std::isfinite(summary.range->first) && std::isfinite(summary.range->second);
@@ -115,7 +115,7 @@ int RunCommand::run() const {
   std::vector<TensorData> given = inputs.read(*engine->engine);
   Session session(engine);
   session.set_validating(environment().validate);
-  session.set_deadline(deadline);
+  session.set_deadline(run_deadline);
   {
     const InterruptibleSession interruptible(session, deadline);
     buffers.run(session, given);
@@ -158,6 +158,7 @@ void add_run(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("run", "run a plan or a model once");
   const auto command = std::make_shared<RunCommand>();
   command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
+  command->model.add_deadline(*sub);
   command->inputs.add_to(*sub);
   sub->add_option("-o,--output", command->output,
                   "where the results go: FILE.npz, or FILE.npy for one output; - is standard output, as .npz")
@@ -173,7 +174,7 @@ void add_run(CLI::App& app, Action& action) {
       ->type_name("FILE");
   command->tolerance.add_to(*sub);
   command->json.add_to(*sub);
-  sub->add_option("--deadline", command->deadline, "the most seconds that a run may take before it is ended")
+  sub->add_option("--run-deadline", command->run_deadline, "the most seconds that the run may take before it is ended")
       ->check(CLI::PositiveNumber)->type_name("S");
   sub->footer(R"(
 Examples:
