@@ -33,7 +33,7 @@ configure_package_config_file(cmake/graft-config.cmake.in ${CMAKE_BINARY_DIR}/gr
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/graft-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/graft-config.cmake ${CMAKE_BINARY_DIR}/graft-config-version.cmake
-  DESTINATION ${package_folder})
+  cmake/graft-host.cmake DESTINATION ${package_folder})
 
 # `pkg-config graft`, from wherever the tree lies.
 file(RELATIVE_PATH graft_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

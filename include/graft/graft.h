@@ -4,7 +4,7 @@
 //
 // Errors: compile, load and save throw graft::Error; running returns a Status and never throws.
 // Threads: an Engine is immutable and cheap to copy, and any number of threads may use it. A Session is used by one
-//   thread at a time: make one for each run that goes on at the same time.
+//   thread at a time: make one for each run that goes on at the same time, or take them from a SessionPool.
 // Lifetime: a session keeps its engine alive. Tensors refer to memory that they do not own.
 // Units: shapes and strides are in elements.
 //
@@ -27,6 +27,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -406,6 +407,53 @@ class Session {
  private:
   std::unique_ptr<graft_session, void (*)(graft_session*)> handle_;
   std::vector<graft_tensor> inputs_, outputs_;  // kept, so that a run allocates nothing
+};
+
+/// Sessions of one engine for calls that come from any number of threads: as many are made as calls ever go on at the
+/// same time, and each is used again. The pool outlives what was taken from it.
+///
+///   graft::SessionPool pool(engine);
+///   const auto session = pool.take();  // goes back at the end of the scope, and its outputs with it
+///   graft::Status status = session->run(inputs, outputs);
+class SessionPool {
+ public:
+  /// `threads`: of each session, see Session.
+  explicit SessionPool(Engine engine, int threads = 0) : engine_(std::move(engine)), threads_(threads) {}
+  SessionPool(const SessionPool&) = delete;
+  SessionPool& operator=(const SessionPool&) = delete;
+
+  struct GiveBack {
+    SessionPool* pool = nullptr;
+    void operator()(Session* session) const noexcept { pool->give_back(session); }
+  };
+  using Taken = std::unique_ptr<Session, GiveBack>;
+
+  /// A session that nobody else uses: the one whose call ended last, or a new one. Throws Error.
+  Taken take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        Session* const session = free_.back().release();
+        free_.pop_back();
+        return {session, GiveBack{this}};
+      }
+      free_.reserve(++made_);  // so that giving back needs no memory
+    }
+    return {new Session(engine_, threads_), GiveBack{this}};
+  }
+  const Engine& engine() const { return engine_; }
+
+ private:
+  void give_back(Session* session) noexcept {
+    const std::lock_guard lock(mutex_);
+    free_.emplace_back(session);
+  }
+
+  Engine engine_;
+  int threads_;
+  std::mutex mutex_;
+  size_t made_ = 0;
+  std::vector<std::unique_ptr<Session>> free_;
 };
 
 /// How much a message matters; each level includes those before it.

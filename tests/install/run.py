@@ -72,6 +72,22 @@ def try_compilers(tree, folder):
         sys.exit(f"install: C++17 was told\n{done.stderr}")
 
 
+def faults_of_host(tree, folder):
+    """A library for a framework, by graft_host(): installed beside Graft it finds it, and shows one name."""
+    run("cmake", "-S", pathlib.Path(__file__).parent / "host", "-B", folder, f"-DCMAKE_PREFIX_PATH={tree}",
+        "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    run("cmake", "--build", folder)
+    run("cmake", "--install", folder, "--prefix", tree)
+    library, = tree.glob("lib*/**/libgraft_nothing.so")
+    for name in missing_libraries(library):
+        yield f"{library.name} does not find {name}"
+    shown = re.findall(r" T (\w+)", run("nm", "-D", "--defined-only", library))
+    if shown != ["graft_nothing_run"]:
+        yield f"{library.name} shows {', '.join(shown)}"
+    if "-O2" not in (folder / "compile_commands.json").read_text():
+        yield f"{library.name} was not optimised"
+
+
 def faults_of_licences(tree):
     """What the tree holds of others without their licence beside it."""
     texts = [str(path.relative_to(tree)) for path in tree.glob("share/doc/**/licences/**/*") if path.is_file()]
@@ -96,6 +112,7 @@ def main():
         for path in [*libraries, *(tree / "bin").glob("*")]:
             faults += [f"{path.name} does not find {name}" for name in missing_libraries(path)]
         faults += faults_of_licences(tree)
+        faults += faults_of_host(tree, scratch / "host")
         if faults:
             sys.exit("\n".join(faults))
         try_compilers(tree, scratch)

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "failure.h"
@@ -85,21 +86,6 @@ std::shared_ptr<Engine> load(const std::byte* plan, const Header& header, const 
 
 }  // namespace
 
-Engine::Session Engine::take_session() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      Session session = std::move(free_.back());
-      free_.pop_back();
-      return session;
-    }
-  }
-  graft_session* session = nullptr;
-  graft_error error;
-  check(graft_session_create(handle_.get(), 0, &session, &error), error);
-  return {session, graft_session_destroy};
-}
-
 graft_tensor Engine::view_of(const MXTensor& tensor) const {
   const ElementType* type = element_type(tensor.dtype);
   if (!type || tensor.stype != mxnet::ext::kDefaultStorage) {
@@ -120,12 +106,10 @@ void Engine::run(const MXTensor* inputs, size_t input_count, std::vector<MXTenso
   std::vector<graft_tensor> given, wanted;
   for (size_t i = 0; i < input_count; ++i) given.push_back(view_of(inputs[i]));
   for (const MXTensor& output : outputs) wanted.push_back(view_of(output));
-  Session session = take_session();
+  const auto session = sessions_.take();
   graft_error error;
-  check(graft_session_run(session.get(), given.data(), given.size(), wanted.data(), wanted.size(), nullptr, &error),
+  check(graft_session_run(session->handle(), given.data(), given.size(), wanted.data(), wanted.size(), nullptr, &error),
         error);
-  const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(session));
 }
 
 void write_plan(const graft_engine& engine, mxnet::ext::Node& variable) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,16 +75,16 @@ Cache& cache() {
 
 }  // namespace
 
-absl::Status status_of(graft_status status, const graft_error& error) {
+absl::Status status_of(graft_status status, std::string_view message) {
   switch (status) {
     case GRAFT_OK: return absl::OkStatus();
     case GRAFT_INVALID_MODEL:
-    case GRAFT_INVALID_ARGUMENT: return absl::InvalidArgumentError(error.message);
-    case GRAFT_UNSUPPORTED: return absl::UnimplementedError(error.message);
-    case GRAFT_DEVICE: return absl::UnavailableError(error.message);
-    case GRAFT_OUT_OF_MEMORY: return absl::ResourceExhaustedError(error.message);
-    case GRAFT_CANCELLED: return absl::CancelledError(error.message);
-    default: return absl::InternalError(error.message);
+    case GRAFT_INVALID_ARGUMENT: return absl::InvalidArgumentError(message);
+    case GRAFT_UNSUPPORTED: return absl::UnimplementedError(message);
+    case GRAFT_DEVICE: return absl::UnavailableError(message);
+    case GRAFT_OUT_OF_MEMORY: return absl::ResourceExhaustedError(message);
+    case GRAFT_CANCELLED: return absl::CancelledError(message);
+    default: return absl::InternalError(message);
   }
 }
 
@@ -105,31 +106,18 @@ absl::StatusOr<std::shared_ptr<Engine>> Engine::of(std::string_view plan, const 
   graft_engine* handle = nullptr;
   graft_error error;
   const graft_status status = graft_load_bytes(copy, plan.size(), std::free, copy, &option, 1, &handle, &error);
-  if (status != GRAFT_OK) return status_of(status, error);
+  if (status != GRAFT_OK) return status_of(status, error.message);
   auto engine = std::make_shared<Engine>(handle, std::string_view(static_cast<const char*>(copy), plan.size()), device);
   known.engines.emplace(key, engine);
   return engine;
 }
 
-absl::StatusOr<Engine::Session> Engine::take_session() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      Session session = std::move(free_.back());
-      free_.pop_back();
-      return session;
-    }
+absl::StatusOr<SessionPool::Taken> Engine::take_session() {
+  try {
+    return sessions_.take();
+  } catch (const Error& failure) {
+    return status_of(static_cast<graft_status>(failure.kind()), failure.what());
   }
-  graft_session* session = nullptr;
-  graft_error error;
-  const graft_status status = graft_session_create(handle_.get(), 0, &session, &error);
-  if (status != GRAFT_OK) return status_of(status, error);
-  return Session(session, graft_session_destroy);
-}
-
-void Engine::give_back(Session session) {
-  const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(session));
 }
 
 absl::StatusOr<std::vector<graft_tensor>> Engine::views_of(tensorflow::OpKernelContext& context,
@@ -169,14 +157,13 @@ absl::Status Engine::run(tensorflow::OpKernelContext& context) {
   graft_error error;
   graft_status status = GRAFT_OK;
   {
-    const Cancellation cancellation(context.cancellation_manager(), session->get());
+    const Cancellation cancellation(context.cancellation_manager(), (*session)->handle());
     if (cancellation.came_first()) return absl::CancelledError("the call was cancelled");
-    status = graft_session_run(session->get(), inputs->data(), inputs->size(), outputs.data(), outputs.size(),
+    status = graft_session_run((*session)->handle(), inputs->data(), inputs->size(), outputs.data(), outputs.size(),
                                &allocator, &error);
   }
   if (!given.failure.ok()) return given.failure;
-  if (status != GRAFT_OK) return status_of(status, error);
-  give_back(*std::move(session));
+  if (status != GRAFT_OK) return status_of(status, error.message);
   return absl::OkStatus();
 }
 

@@ -56,7 +56,7 @@ void check_torch_version() {
 }
 
 Engine::Engine(graft_engine* handle, std::string device)
-    : handle_(handle, graft_engine_release), device_(std::move(device)) {}
+    : sessions_(graft::Engine(handle)), device_(std::move(device)) {}
 
 c10::intrusive_ptr<Engine> Engine::from_state(const State& state) {
   const auto& [format, version, device, plan] = state;
@@ -88,32 +88,12 @@ Engine::State Engine::state() const {
       return nullptr;
     }
   };
-  check(graft_engine_save_bytes(handle_.get(), allocate, &plan, &error), error);
+  check(graft_engine_save_bytes(handle(), allocate, &plan, &error), error);
   return {kFormat, TORCH_VERSION, device_, plan};
 }
 
-Engine::Session Engine::take_session() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      Session session = std::move(free_.back());
-      free_.pop_back();
-      return session;
-    }
-  }
-  graft_session* session = nullptr;
-  graft_error error;
-  check(graft_session_create(handle_.get(), 0, &session, &error), error);
-  return {session, graft_session_destroy};
-}
-
-void Engine::give_back(Session session) {
-  const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(session));
-}
-
 graft_tensor Engine::view_of(const at::Tensor& tensor, size_t index) const {
-  const graft_value_info* info = graft_engine_input(handle_.get(), index);
+  const graft_value_info* info = graft_engine_input(handle(), index);
   const char* name = info ? info->name : "input";
   const int32_t type = element_type(tensor.scalar_type());
   TORCH_CHECK_VALUE(type != 0 && tensor.layout() == c10::kStrided, "graft::execute_engine: input '", name,
@@ -142,7 +122,7 @@ std::vector<at::Tensor> Engine::run(const std::vector<at::Tensor>& inputs) {
     given.push_back(view_of(plain.back(), given.size()));
   }
   const bool on_gpu = device_ != "cpu";
-  Outputs outputs{.tensors = std::vector<at::Tensor>(graft_engine_output_count(handle_.get())),
+  Outputs outputs{.tensors = std::vector<at::Tensor>(graft_engine_output_count(handle())),
                   .device = plain.empty() ? c10::Device(device_) : plain[0].device(),
                   .failure = {}};
   std::vector<graft_tensor> wanted(outputs.tensors.size());
@@ -150,18 +130,17 @@ std::vector<at::Tensor> Engine::run(const std::vector<at::Tensor>& inputs) {
     tensor.struct_size = sizeof tensor;
     tensor.device = on_gpu ? GRAFT_CUDA : GRAFT_HOST;
   }
-  Session session = take_session();
+  const auto session = sessions_.take();
   graft_error error;
   if (on_gpu) {
     void* stream = c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).getStream(outputs.device).native_handle();
-    check(graft_session_set_stream(session.get(), stream ? stream : kLegacyStream, &error), error);
+    check(graft_session_set_stream(session->handle(), stream ? stream : kLegacyStream, &error), error);
   }
   const graft_allocator allocator{allocate_output, &outputs};
-  const graft_status status = graft_session_run(session.get(), given.data(), given.size(), wanted.data(),
+  const graft_status status = graft_session_run(session->handle(), given.data(), given.size(), wanted.data(),
                                                 wanted.size(), &allocator, &error);
   TORCH_CHECK(outputs.failure.empty(), outputs.failure);
   check(status, error);
-  give_back(std::move(session));
   return std::move(outputs.tensors);
 }
 

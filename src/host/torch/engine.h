@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -12,7 +10,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/custom_class.h>
 
-#include "graft/graft_c.h"
+#include "graft/graft.h"
 
 namespace graft::torchscript {
 
@@ -30,18 +28,14 @@ class Engine : public torch::CustomClassHolder {
 
   /// Runs once. Inputs are used where they lie, outputs are made by torch's allocator beside them.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
-  std::string describe() const { return graft_engine_describe(handle_.get()); }
+  std::string describe() const { return graft_engine_describe(handle()); }
 
  private:
-  using Session = std::unique_ptr<graft_session, void (*)(graft_session*)>;
-  Session take_session();
-  void give_back(Session session);
+  graft_engine* handle() const { return sessions_.engine().handle(); }
   graft_tensor view_of(const at::Tensor& tensor, size_t index) const;
 
-  std::unique_ptr<graft_engine, void (*)(graft_engine*)> handle_;
+  SessionPool sessions_;
   std::string device_;
-  std::mutex mutex_;
-  std::vector<Session> free_;  ///< of calls that have ended
 };
 
 /// Throws unless torch is the version that this library was built with.

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# What find_package(graft) gives to projects that bring engines into a framework.
+
+# graft_host(NAME [LIBRARY...]): libNAME.so of this folder's .cpp files, with Graft and the framework's libraries, and
+# its installation beside Graft. Nothing of it shows but what is exported on purpose: a process has other libraries too.
+function(graft_host name)
+  include(GNUInstallDirs)
+  if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release PARENT_SCOPE)
+  endif()
+  # With assertions TensorFlow's headers want functions that its wheels do not export.
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG" PARENT_SCOPE)
+  set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+  set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(${name} SHARED ${sources})
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_compile_options(${name} PRIVATE -Wall -Wextra)
+  target_link_libraries(${name} PUBLIC graft::graft ${ARGN})
+  # In an installed tree Graft lies beside it; the framework's libraries are those that the process has loaded.
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS ${name} EXPORT ${name}-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
