@@ -175,6 +175,7 @@ struct ValueInfo {
 struct CompileOptions {
   std::vector<std::string> dims = {};    ///< `batch=8`, `batch=1:8:64`: by the model's own names
   std::vector<std::string> shapes = {};  ///< `x:1x3x224x224`
+  std::vector<std::string> ops = {};     ///< own operators: files or texts of definitions (docs/OWN_OPERATORS.md)
   int threads = 0;                       ///< 0: all that this process can use
   std::string tune = "fast";             ///< off, fast, full
   std::string precision = "fp32";        ///< fp32, tf32 (GPUs), fp16, bf16: inputs and outputs keep their types
@@ -269,6 +270,7 @@ inline Engine compile(const std::string& path, const CompileOptions& options = {
       {"target", options.target.c_str()}};
   for (const std::string& dim : options.dims) list.push_back({"dim", dim.c_str()});
   for (const std::string& shape : options.shapes) list.push_back({"shape", shape.c_str()});
+  for (const std::string& source : options.ops) list.push_back({"ops", source.c_str()});
   for (const auto& [key, value] : options.extra) list.push_back({key.c_str(), value.c_str()});
   const auto progress = [](void* context, const char* stage, const char* step, int32_t done, int32_t total) -> int32_t {
     return !static_cast<const CompileOptions*>(context)->progress(stage, step, done, total);

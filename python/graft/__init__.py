@@ -10,18 +10,20 @@ import atexit
 import threading
 
 from . import extension  # isort: skip
-from . import _graft, amp
+from . import _graft, amp, operators
 from .bench import bench
 from .compiling import check, compile, load
 from .embedding import Embedded, embed
 from .engine import Axis, Engine, Session, StepTime, Value
 from .errors import (BY_STATUS, CancelledError, DeviceError, Error, InternalError, InvalidArgumentError,
                      InvalidModelError, OutOfMemoryError, UnsupportedError)
+from .operators import Operator, operator, register
 
 _graft.set_error_classes(BY_STATUS)
 _graft.set_main_thread(threading.main_thread().ident or 0)
 atexit.register(_graft.end_of_interpreter)
 __version__ = _graft.version()
 __all__ = ["Axis", "CancelledError", "DeviceError", "Embedded", "Engine", "Error", "InternalError",
-           "InvalidArgumentError", "InvalidModelError", "OutOfMemoryError", "Session", "StepTime", "UnsupportedError",
-           "Value", "amp", "bench", "check", "compile", "embed", "load"]
+           "InvalidArgumentError", "InvalidModelError", "Operator", "OutOfMemoryError", "Session", "StepTime",
+           "UnsupportedError", "Value", "amp", "bench", "check", "compile", "embed", "load", "operator", "operators",
+           "register"]

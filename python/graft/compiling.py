@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from . import _graft, arguments, logs
+from . import _graft, arguments, logs, operators
 from .engine import Engine
 from .errors import InvalidArgumentError
 from .progress import Bar
@@ -20,7 +20,8 @@ Choices = list[tuple[str, str]]
 def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
             shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", precision: str = "fp32",
             tune: str = "fast", threads: int = 0, target: str | Iterable[str] | None = None,
-            disable: str | Iterable[str] = (), record: str | os.PathLike[str] | None = None, progress: Progress = None,
+            disable: str | Iterable[str] = (), record: str | os.PathLike[str] | None = None, ops: Any = (),
+            progress: Progress = None,
             directory: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
     """Compiles an ONNX model for this machine.
 
@@ -36,6 +37,7 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
                a plan that is ready for each. Save the engine; only one whose first target is this machine runs here
     disable    passes and candidates to leave out
     record     a file with choices made before
+    ops        operators of one's own: what graft.operator made, texts or files of definitions, ONNX files of functions
     progress   True draws a bar; or a function of (stage, step, done, total), which stops with False
     directory  where a model in memory has its external data; without it external data is refused
     options    any other choice of the command line: deadline=60 (seconds), mode="interpret" ...
@@ -43,6 +45,7 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
     Ctrl-C stops it. Raises graft.Error of the kind that fits, naming the node, the cause and the remedy.
     """
     choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
+    choices += [("ops", each) for each in operators.sources(ops)]
     with Reporting(progress) as report:
         path, data = source_of(model, directory)
         if data is None:
@@ -53,7 +56,8 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
 def check(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
           shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", precision: str = "fp32",
           tune: str = "fast", threads: int = 0, target: str | Iterable[str] | None = None,
-          disable: str | Iterable[str] = (), record: str | os.PathLike[str] | None = None, progress: Progress = None,
+          disable: str | Iterable[str] = (), record: str | os.PathLike[str] | None = None, ops: Any = (),
+          progress: Progress = None,
           directory: str | os.PathLike[str] | None = None, **options: Any) -> list[dict[str, Any]]:
     """Whether and how a model would run: what `graft check` says, as records for `pandas.DataFrame`.
 
@@ -63,6 +67,7 @@ def check(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
     arguments are compile()'s.
     """
     choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
+    choices += [("ops", each) for each in operators.sources(ops)]
     with Reporting(progress) as report:
         path, data = source_of(model, directory)
         answer = json.loads(_graft.check(path, data, choices, report))

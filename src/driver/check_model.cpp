@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "driver/record_use.h"
+#include "graph/custom_operator.h"
 #include "graph/op_def.h"
 
 namespace graft {
@@ -14,7 +15,7 @@ std::string full_name(const Node& node) { return node.domain.empty() ? node.op :
 
 /// Why a node cannot run, or nothing.
 std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
-  if (!find_op(node.domain, node.op)) return fmt::format("Graft has no definition of {}", full_name(node));
+  if (!operator_of(node)) return fmt::format("Graft has no definition of {}", full_name(node));
   for (const ValueId input : node.inputs) {
     if (input != kNoValue && !graph.value(input).shape) {
       return fmt::format("the rank of its input '{}' is unknown: give --shapes", graph.value(input).name);

@@ -114,7 +114,9 @@ void check_precision(const CompileOptions& options, Stage done) {
 
 Graph import_model(const ModelSource& source, const CompileOptions& options) {
   report(options, name_of(Stage::kImport), source.bytes ? "from memory" : source.path);
-  Graph graph = source.bytes ? import_onnx_bytes(*source.bytes, source.path) : import_onnx(source.path);
+  const ImportOptions imports{.operators = read_operator_library(options.operators)};
+  Graph graph =
+      source.bytes ? import_onnx_bytes(*source.bytes, source.path, imports) : import_onnx(source.path, imports);
   apply_shape_choices(graph, options);
   dump("graph", "import", print(graph));
   return graph;

@@ -140,6 +140,8 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else if (choice.key == "device") {
     gpu_of(choice.value);
     options.device = choice.value;
+  } else if (choice.key == "ops") {
+    options.operators.emplace_back(choice.value);
   } else if (choice.key == "record") {
     options.record = choice.value;
   } else if (choice.key == "mode") {
@@ -156,7 +158,7 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
-                "precision, record, target, device, mode, disable, deadline",
+                "precision, ops, record, target, device, mode, disable, deadline",
                 std::string(choice.key));
   }
 }

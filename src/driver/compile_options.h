@@ -44,6 +44,7 @@ struct CompileOptions {
   bool choices_only = false;                             ///< no code: for looking at choices, also of other machines
   bool source_only = false;                              ///< kernels are generated but not compiled: nothing can run
   std::map<std::string, Graph::Range, std::less<>> dims; ///< by the model's symbols; min == max fixes one
+  std::vector<std::string> operators;                    ///< files or texts that define operators (OperatorLibrary)
   std::string record;                                    ///< a file with choices made before: a plan, or a text
   InputShapes shapes, min_shapes, opt_shapes, max_shapes;
   std::vector<std::string> disabled;

@@ -7,9 +7,18 @@
 //               | x[i0, add(k0, 1)]                                             loads (a scalar is x[])
 //               | add(a, b) | cast<f16>(a) | bitcast<i32>(a)                    intrinsics, by their table name
 //   let        := let t0 = expression                                           what several places share
+//
+// What people write (definitions of their own operators, ops/own_operator.h) reads the same and more, by which forms
+// and expressions fit several types and ranks; ExprScope::allow_shorthand switches it on:
+//
+//   expression := (a + b) * -c | a / b | a < b | a == b                         infix operators, parentheses
+//               | 0.5 | 3 | n                                                   a literal, or the size n: of the type
+//                                                                               of what it is computed with
+//               | x[..., k0]                                                    the axes that `...` stands for
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -31,15 +40,28 @@ struct Token {
 /// The text must outlive the lexer.
 class Lexer {
  public:
-  Lexer(std::string_view text, std::string what);
+  /// Begins at `begin`; lines are counted from the beginning of the text.
+  Lexer(std::string_view text, std::string what, size_t begin = 0);
 
   const Token& peek() const { return token_; }
+  /// Where the next token begins.
+  size_t position() const { return begin_; }
   Token next();
   bool at_end() const { return token_.kind == TokenKind::kEnd; }
   bool is(std::string_view text) const { return token_.kind != TokenKind::kEnd && token_.text == text; }
   /// Takes the token when it is exactly `text` (a keyword or one punctuation character).
   bool accept(std::string_view text);
   void expect(std::string_view text);
+  /// Takes `...`.
+  bool accept_ellipsis();
+  /// Text between double quotes, on one line.
+  std::string_view quoted(std::string_view what);
+
+  /// From now on the name stands for the type.
+  void bind_type(std::string_view name, DType type) { types_.insert_or_assign(std::string(name), type); }
+  /// From now on the name stands for the size, and a size with symbols that are not bound is an error.
+  void bind_size(std::string_view name, const Size& size);
+  void bind_sizes() { sizes_bound_ = true; }
 
   /// `what` says in the error what was expected: "a tensor name".
   std::string_view name(std::string_view what);
@@ -51,6 +73,8 @@ class Lexer {
   /// `[8*batch, 384]`
   Shape shape();
 
+  /// `<what>, line L, column C` of the next token.
+  std::string place() const;
   [[noreturn]] void fail(const std::string& message) const;
 
  private:
@@ -62,6 +86,9 @@ class Lexer {
   size_t at_ = 0;     ///< after the token
   size_t begin_ = 0;  ///< of the token
   Token token_;
+  std::map<std::string, DType, std::less<>> types_;
+  std::map<std::string, Size, std::less<>> sizes_;
+  bool sizes_bound_ = false;
 };
 
 /// What an expression's names mean while it is read.
@@ -71,23 +98,38 @@ class ExprScope {
     int index;
     DType type;
     int rank;  ///< -1: any
+    int leading = -1;              ///< how many of its first axes `...` stands for; -1: it has none of these
+    const Shape* shape = nullptr;  ///< known where `leading` is
   };
   /// `find_tensor` gives nothing for an unknown name.
   explicit ExprScope(std::function<std::optional<Tensor>(std::string_view)> find_tensor)
       : find_tensor_(std::move(find_tensor)) {}
 
   std::optional<Tensor> tensor(std::string_view name) const { return find_tensor_(name); }
-  /// Declares a variable or a shared expression; `lexer` reports a name that is taken.
-  void declare(const Lexer& lexer, std::string_view name, const Expr& e, int depth = 1);
   struct Entry {
     Expr expr;
     int depth;  ///< height of the expression tree, which is limited
+    bool literal = false;  ///< takes the type of what it is computed with
   };
+  /// Declares a variable or a shared expression; `lexer` reports a name that is taken.
+  void declare(const Lexer& lexer, std::string_view name, const Entry& entry);
+  void declare(const Lexer& lexer, std::string_view name, const Expr& variable) { declare(lexer, name, {variable, 1}); }
   const Entry* find(std::string_view name) const;
+
+  /// Infix operators, literals without a type, and loads in the type that arithmetic uses.
+  void allow_shorthand() { shorthand_ = true; }
+  bool shorthand() const { return shorthand_; }
+  /// A name that takes the type of what it is computed with, as a literal does.
+  void declare_literal(std::string_view name, const Expr& e);
+  /// The variables of the axes that `...` stands for in this form.
+  void set_ellipsis(std::vector<Expr> variables) { ellipsis_ = std::move(variables); }
+  const std::vector<Expr>* ellipsis() const { return ellipsis_ ? &*ellipsis_ : nullptr; }
 
  private:
   std::function<std::optional<Tensor>(std::string_view)> find_tensor_;
   std::map<std::string, Entry, std::less<>> names_;
+  std::optional<std::vector<Expr>> ellipsis_;
+  bool shorthand_ = false;
 };
 
 /// Reads one expression; checks types, so that what it returns keeps the rules of intrinsics.inc.

@@ -10,6 +10,7 @@
 #include "fuse/contraction.h"
 #include "fuse/recomputation.h"
 #include "fuse/rewrite_region.h"
+#include "graph/custom_operator.h"
 
 namespace graft {
 namespace {
@@ -464,7 +465,7 @@ std::vector<DefinedNode> define_nodes(const Graph& graph) {
     place_integers(graph, node, defined.definition);
     defined.kind = kind_of(defined.definition.region);
     defined.operations = operations_of(defined.definition.region);
-    const OpDef* op = find_op(node.domain, node.op);
+    const std::shared_ptr<const OpDef> op = operator_of(node);
     defined.keeps_order = op && op->keeps_order;
     nodes.push_back(std::move(defined));
   }

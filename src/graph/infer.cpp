@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "expr/interpreter.h"
+#include "graph/custom_operator.h"
 #include "graph/op_def.h"
 
 namespace graft {
@@ -95,7 +96,7 @@ bool infer_control_flow(Graph& graph, const Node& node) {
 
 /// Why the definition cannot run yet, or nothing.
 std::optional<std::string> missing_knowledge(const Graph& graph, const Node& node) {
-  if (!find_op(node.domain, node.op)) {
+  if (!operator_of(node)) {
     return fmt::format("there is no definition of the operator {}{}{}", node.domain,
                        node.domain.empty() ? "" : "::", node.op);
   }
@@ -171,7 +172,7 @@ std::optional<std::string> infer_node(Graph& graph, int index) {
   const Node& node = graph.nodes[static_cast<size_t>(index)];
   if (infer_shape_operator(graph, node) || infer_control_flow(graph, node)) return std::nullopt;
   if (auto reason = missing_knowledge(graph, node)) {
-    const OpDef* op = find_op(node.domain, node.op);
+    const std::shared_ptr<const OpDef> op = operator_of(node);
     const std::string fault = op ? operand_fault(*op, node, graph) : "";
     if (fault.empty()) return reason;
     throw Error(ErrorKind::kInvalidModel, fault, fmt::format("node '{}' ({})", node.name, node.op));

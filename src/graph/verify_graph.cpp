@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/custom_operator.h"
 #include "graph/op_def.h"
 #include "graph/symbols.h"
 
@@ -246,7 +247,7 @@ class GraphVerifier {
   void verify_operands(const Node& node) const {
     const std::string fault = bodies_fault(node);
     check(fault.empty(), fault, node.name);
-    const OpDef* op = find_op(node.domain, node.op);
+    const std::shared_ptr<const OpDef> op = operator_of(node);
     if (!op) return;
     const std::string mismatch = operand_fault(*op, node, graph_);
     if (mismatch.empty()) return;

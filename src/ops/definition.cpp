@@ -7,6 +7,7 @@
 #include "base/convert.h"
 #include "base/error.h"
 #include "expr/verify_region.h"
+#include "graph/custom_operator.h"
 #include "graph/op_def.h"
 #include "graph/symbols.h"
 
@@ -49,6 +50,11 @@ void check_moved_elements(const Definition& definition, const Region& region) {
   if (std::none_of(region.tensors.begin(), region.tensors.end(), is_moved)) return;
   const std::optional<std::string> fault = region_fault(region);
   if (fault) definition.unsupported("strings and complex numbers can only be moved, not computed with: " + *fault);
+}
+
+/// A definition that a model or plan brings may break any rule.
+void check_carried(const Definition& definition, const Region& region) {
+  if (const std::optional<std::string> fault = region_fault(region)) definition.reject("its definition: " + *fault);
 }
 
 }  // namespace
@@ -344,7 +350,7 @@ const OpDef* find_op(std::string_view domain, std::string_view name) {
 }
 
 NodeDefinition define(const Node& node, const Graph& graph) {
-  const OpDef* op = find_op(node.domain, node.op);
+  const std::shared_ptr<const OpDef> op = operator_of(node);
   GRAFT_USER_CHECK(
       op != nullptr, kUnsupported,
       fmt::format("the operator {}{}{} has no definition", node.domain, node.domain.empty() ? "" : ".", node.op),
@@ -353,6 +359,7 @@ NodeDefinition define(const Node& node, const Graph& graph) {
   op->define(definition);
   NodeDefinition result = definition.finish();
   check_moved_elements(definition, result.region);
+  if (carried_definition(node)) check_carried(definition, result.region);
   name_sizes(result.region, graph.derived);
   return result;
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/custom_operator.h"
 #include "graph/op_def.h"
 
 namespace graft {
@@ -160,7 +161,7 @@ std::string operand_fault(const OpDef& op, const Node& node, const Graph& graph)
                                    [&](const AttributeSpec& spec) { return spec.name == attribute.first; });
     if (!known) return fmt::format("it has no attribute '{}'", attribute.first);
   }
-  return type_fault(op, node, graph);
+  return carried_definition(node) ? "" : type_fault(op, node, graph);  // those have types of their own
 }
 
 }  // namespace graft

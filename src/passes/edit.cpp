@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/custom_operator.h"
 #include "graph/op_def.h"
 
 namespace graft::passes {
@@ -21,7 +22,7 @@ const T* find_attribute(const Node& node, std::string_view name) {
 
 /// Drops optional outputs that nobody reads, so that definitions need not compute them.
 bool drop_unread_outputs(Node& node, const std::vector<bool>& wanted) {
-  const OpDef* op = find_op(node.domain, node.op);
+  const std::shared_ptr<const OpDef> op = operator_of(node);
   if (!op) return false;
   bool changed = false;
   for (size_t i = 0; i < node.outputs.size() && i < op->outputs.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "graph/custom_operator.h"
 #include "graph/evaluate_graph.h"
 #include "graph/op_def.h"
 #include "passes/edit.h"
@@ -96,7 +97,7 @@ FoldingCost cost_of(const Node& node, const Graph& graph) {
 
 /// Why a node over constants is not folded, or an empty text.
 std::string_view folding_fault(const Graph& graph, const Node& node, const PassContext& context) {
-  if (!find_op(node.domain, node.op)) return "it has no definition";
+  if (!operator_of(node)) return "it has no definition";
   int64_t given = 0;
   for (const ValueId id : node.inputs) given += id == kNoValue ? 0 : graph.value(id).constant->byte_count();
   const FoldingCost cost = cost_of(node, graph);

@@ -16,7 +16,8 @@ namespace graft {
 namespace {
 
 /// Choices that add up; of any other the last would silently win.
-constexpr std::string_view kRepeatable[] = {"dim", "shape", "min-shape", "opt-shape", "max-shape", "target", "disable"};
+constexpr std::string_view kRepeatable[] = {"dim",       "shape", "min-shape", "opt-shape",
+                                            "max-shape", "ops",   "target",    "disable"};
 
 /// The names of sizes that the inputs of an engine have.
 std::vector<std::string> input_symbols(const Engine& engine) {
@@ -118,6 +119,9 @@ void ModelOptions::add_choices(CLI::App& command) {
   add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4, or a GPU\n"
              "that need not be here: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (native);\n"
              "may be repeated for a plan that is ready for several");
+  add_choice(command, "--ops", "ops",
+             "define operators of your own: a file of definitions (docs/OWN_OPERATORS.md), or\n"
+             "an ONNX file of functions; may be repeated");
   add_choice(command, "--record", "record", "take the choices of this plan, or of this text of a record, where they\n"
              "fit; regions that it does not name are judged as --tune says, and a warning\n"
              "says how many it names are not used; one of which nothing fits is an error");

@@ -19,6 +19,7 @@
 #include "device/cuda/describe_gpus.h"
 #include "driver/compile.h"
 #include "graph/op_def.h"
+#include "import/onnx/import.h"
 #include "json_output.h"
 #include "library/libraries.h"
 #include "model_options.h"
@@ -70,16 +71,22 @@ int run_passes_on(const ModelOptions& model, const std::vector<std::string>& nam
   return 0;
 }
 
-int list_operators(const std::string& part) {
+int list_operators(const std::string& part, const std::vector<std::string>& own) {
   Table table("lrl");
   table.add({"operator", "opset", "what it computes"});
   int count = 0;
-  for (const OpDef& op : all_ops()) {
-    const std::string name = op.domain.empty() ? std::string(op.name) : fmt::format("{}.{}", op.domain, op.name);
-    if (name.find(part) == name.npos) continue;
-    table.add({name, std::to_string(op.since), std::string(op.doc)});
+  const auto add = [&](std::string_view domain, std::string_view op, const std::string& opset, std::string_view doc) {
+    const std::string name = domain.empty() ? std::string(op) : fmt::format("{}.{}", domain, op);
+    if (name.find(part) == name.npos) return;
+    table.add({name, opset, std::string(doc)});
     ++count;
+  };
+  const OperatorLibrary library = read_operator_library(own);
+  for (const CustomOperator& op : library.definitions) add(op.domain, op.name, "own", op.doc);
+  for (const auto& file : library.functions) {
+    for (const OnnxFunction& function : functions_of(*file)) add(function.domain, function.name, "own", function.doc);
   }
+  for (const OpDef& op : all_ops()) add(op.domain, op.name, std::to_string(op.since), op.doc);
   print_to(stdout, "{}{} operators\n", table, count);
   return count > 0 ? 0 : 1;
 }
@@ -226,13 +233,19 @@ void add_ops(CLI::App& app, Action& action) {
   const auto part = std::make_shared<std::string>();
   const auto output = std::make_shared<JsonOutput>();
   const auto filter = sub->add_option("PART", *part, "only those whose name contains this");
+  const auto own = std::make_shared<std::vector<std::string>>();
+  const auto ops = sub->add_option("--ops", *own,
+                                   "those of a file of definitions (docs/OWN_OPERATORS.md), or of functions of an\n"
+                                   "ONNX file, come first; may be repeated");
+  ops->expected(1)->take_all()->type_name("FILE");
   output->add_to(*sub);
+  sub->get_option("--json")->excludes(ops);
   sub->get_option("--json")->description("write all that is known of every operator as JSON (docs/schemas); - is\n"
                                          "standard output")->excludes(filter);
   sub->callback([=, &action] {
     action = [=] {
       check_output("--json", output->path(), {});
-      if (!output->wanted()) return list_operators(*part);
+      if (!output->wanted()) return list_operators(*part, *own);
       output->write(operators_json());
       return 0;
     };

@@ -35,4 +35,14 @@ Graph import_onnx_bytes(std::span<const std::byte> bytes, const std::string& dir
   return import_model(bytes, /*mapped=*/false, directory, options);
 }
 
+std::vector<OnnxFunction> functions_of(const MappedFile& file) {
+  graft_onnx::ModelProto library;
+  read_functions(library, file);
+  std::vector<OnnxFunction> functions;
+  for (const auto& each : library.functions()) {
+    functions.push_back({each.domain(), each.name(), fmt::format("a function of {} nodes", each.node_size())});
+  }
+  return functions;
+}
+
 }  // namespace graft

@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/custom_operator.h"
 #include "graph/infer.h"
 #include "import/onnx/convert_opset.h"
 #include "import/onnx/onnx.pb.h"
+#include "import/onnx/read_model.h"
 
 namespace graft {
 
@@ -190,11 +192,26 @@ std::map<std::string, int64_t> ModelImporter::import_opsets() const {
   return opsets;
 }
 
+ModelImporter::~ModelImporter() = default;
+
+void ModelImporter::read_libraries() {
+  for (const auto& file : options_.operators.functions) {
+    libraries_.push_back(std::make_unique<ModelProto>());
+    read_functions(*libraries_.back(), *file);
+  }
+}
+
+/// Those of the caller's files replace the model's own.
 void ModelImporter::import_functions() {
+  read_libraries();
   int64_t nodes = model_.graph().node_size();
-  for (FunctionProto& function : *model_.mutable_functions()) {
-    functions_[function_key(function.domain(), function.name(), function.overload())] = &function;
-    nodes += function.node_size();
+  std::vector<ModelProto*> models = {&model_};
+  for (const auto& library : libraries_) models.push_back(library.get());
+  for (ModelProto* model : models) {
+    for (FunctionProto& function : *model->mutable_functions()) {
+      functions_[function_key(function.domain(), function.name(), function.overload())] = &function;
+      nodes += function.node_size();
+    }
   }
   nodes_left_ = kInlinedNodes + kInlineGrowth * nodes;
 }
@@ -311,8 +328,9 @@ void ModelImporter::import_node(NodeProto& proto, ImportScope& scope) {
                    "the model's functions call each other so often that the graph grows beyond all measure", where);
   if (proto.op_type().empty()) fail("it names no operator", where);
   const std::string domain = normal_domain(proto.domain());
+  const CustomOperator* custom = options_.operators.find(domain, proto.op_type());
   const auto function = functions_.find(function_key(domain, proto.op_type(), proto.overload()));
-  if (function != functions_.end()) return inline_function(proto, *function->second, scope);
+  if (!custom && function != functions_.end()) return inline_function(proto, *function->second, scope);
   if (domain.empty() && proto.op_type() == "Constant" && import_constant(proto, scope)) return;
   const auto opset = scope.opsets->find(domain);
   if (domain.empty() && opset == scope.opsets->end()) {
@@ -327,6 +345,7 @@ void ModelImporter::import_node(NodeProto& proto, ImportScope& scope) {
   // What a body captures comes behind the node's own inputs, so a limit and a condition that are left out count.
   if (domain.empty() && node.op == "Loop") node.inputs.resize(std::max<size_t>(node.inputs.size(), 2), kNoValue);
   import_attributes(proto, node, scope);
+  if (custom) node.attributes[std::string(kDefinitionAttribute)] = custom->text;
   for (const std::string& output : proto.output()) node.outputs.push_back(define(scope, output, where));
   const std::vector<ValueId> outputs = node.outputs;
   NodeWriter writer(*scope.graph, node.name);

@@ -32,11 +32,13 @@ class ModelImporter {
  public:
   ModelImporter(graft_onnx::ModelProto& model, const std::string& directory, size_t model_bytes,
                 const ImportOptions& options);
+  ~ModelImporter();
   Graph import();
 
  private:
   std::map<std::string, int64_t> import_opsets() const;
   void import_functions();
+  void read_libraries();
   void import_initializers(graft_onnx::GraphProto& proto, ImportScope& scope);
   void import_inputs(graft_onnx::GraphProto& proto, ImportScope& scope, const ImportOptions& options);
   void import_outputs(graft_onnx::GraphProto& proto, ImportScope& scope);
@@ -57,6 +59,7 @@ class ModelImporter {
   TensorImporter tensors_;
   TypeImporter types_;
   std::map<std::string, int64_t> opsets_;
+  std::vector<std::unique_ptr<graft_onnx::ModelProto>> libraries_;  ///< files whose functions the caller brings
   std::map<std::string, graft_onnx::FunctionProto*> functions_;
   std::vector<const graft_onnx::FunctionProto*> calls_;  ///< the functions being inlined
   int64_t nodes_left_ = 0;  ///< how many more nodes may come out of functions that call functions

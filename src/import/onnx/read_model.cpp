@@ -83,4 +83,14 @@ void read_model(graft_onnx::ModelProto& model, std::span<const std::byte> bytes,
                    "model");
 }
 
+void read_functions(graft_onnx::ModelProto& library, const MappedFile& file) {
+  try {
+    read_model(library, file.bytes(), /*mapped=*/true);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kInvalidArgument, error.message(), file.path());
+  }
+  GRAFT_USER_CHECK(library.functions_size() > 0, kInvalidArgument,
+                   "this ONNX file has no functions, which are the operators that it could define", file.path());
+}
+
 }  // namespace graft
