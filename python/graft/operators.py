@@ -57,7 +57,7 @@ def register(*ops: Any) -> None:
 
 def sources(ops: Any) -> list[str]:
     """The paths and texts of a call's operators, the registered ones first."""
-    listed = [ops] if isinstance(ops, (str, os.PathLike, Operator)) else list(ops)
+    listed = list(ops) if isinstance(ops, Iterable) and not isinstance(ops, (str, bytes)) else [ops]
     return list(dict.fromkeys(source_text(each) for each in [*_REGISTERED, *listed]))
 
 

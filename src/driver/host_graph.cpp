@@ -200,6 +200,8 @@ Graph segment_graph(const HostPartition& partition, size_t segment, const Compil
   const bool sizes = !options.dims.empty() || !options.shapes.empty() || !options.min_shapes.empty() ||
                      !options.opt_shapes.empty() || !options.max_shapes.empty();
   GRAFT_USER_CHECK(!sizes, kInvalidArgument, "the graph states sizes and their ranges", "options");
+  GRAFT_USER_CHECK(options.operators.empty(), kInvalidArgument, "definitions join ONNX models when these are imported",
+                   "ops");
   const partition::Segment& part = partition.result.segments.at(segment);
   frontend::Converted converted = frontend::convert(partition.foreign, part.nodes, part.inputs, part.outputs,
                                                     *partition.converters);
