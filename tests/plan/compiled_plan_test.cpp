@@ -60,6 +60,25 @@ TEST(CompiledPlan, a_layer_with_weights) {
                          {3, 4});
 }
 
+TEST(CompiledPlan, an_operator_whose_definition_its_node_carries) {
+  survives_the_plan_file(R"(graph "own" {
+  opset "" 28
+  opset "lab" 1
+  range batch 1 8 64
+  input %x: f32[batch, 4]
+  %y: f32[batch, 4] = lab::Centre "centre" (%x) {definition = "operator lab::Centre {
+    input x: f32[..., n]
+    output y: f32[..., n]
+    reduce s over [...] fold add [k < n] { lift x[..., k] }
+    compute y over [..., i < n] { value x[..., i] - s[...] / n }
+  }"}
+  %r: f32[batch, 4] = Relu "relu" (%y)
+  output %r
+}
+)",
+                         {3, 4});
+}
+
 TEST(CompiledPlan, outputs_that_are_views_of_each_other) {
   survives_the_plan_file(R"(graph "views" {
   opset "" 28
