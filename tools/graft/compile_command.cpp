@@ -71,7 +71,7 @@ bool CompileCommand::has_weights_beside() const {
 /// The graph to start from: the model, or the edited text of a stage with its weights.
 Graph CompileCommand::read_graph(const CompileOptions& options, Stage& done) const {
   if (compile_from.empty()) return import_model({.path = model.path()}, options);
-  if (model.has("ops")) throw UsageError("--ops: definitions join a model when it is imported; a text has them already");
+  if (model.has("ops")) throw UsageError("--ops: definitions join a model that is imported; a text has them already");
   done = stage_of("--compile-from", compile_from);
   if (done > Stage::kPasses) throw UsageError("--compile-from: only the text of import and passes can be read back");
   std::map<std::string, TensorData, std::less<>> weights;
