@@ -215,6 +215,16 @@ class FormParser {
     lexer_.fail("expected set, add, mul, min or max");
   }
 
+  /// `i, k + 1`, `..., k + 1`
+  std::vector<Expr> places() {
+    if (!shorthand() || !lexer_.accept_ellipsis()) return parse_exprs(lexer_, scope_);
+    if (!scope_.ellipsis()) lexer_.fail("this form's axes have no '...'");
+    std::vector<Expr> places = *scope_.ellipsis();
+    if (!lexer_.accept(",")) return places;
+    for (Expr& place : parse_exprs(lexer_, scope_)) places.push_back(std::move(place));
+    return places;
+  }
+
   Scatter scatter() {
     Scatter form;
     form.output = defined_tensor();
@@ -223,7 +233,7 @@ class FormParser {
     form.mode = mode();
     form.axes = over();
     begin_body();
-    if (lexer_.is("indices")) form.indices = field("indices");
+    if (lexer_.accept("indices")) form.indices = places();
     form.value = single("value");
     if (lexer_.is("condition")) form.condition = single("condition");
     return form;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "graph/custom_operator.h"
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
@@ -220,6 +221,49 @@ TEST(CustomOperator, of_hostile_text_is_refused_in_time) {
                  {"more than 64 KiB"});
   expect_refused("operator lab::X { input x: f32[" + std::string(20000, 'n') + "] output y: f32[] }", {"too long"});
   expect_refused("operator lab::X { \"no end\n\" }", {"between double quotes, on one line"});
+}
+
+TEST(CustomOperator, of_mutated_text_is_refused_or_computes_inside_its_tensors) {
+  const std::string whole = R"(operator lab::All {
+  attribute k: integer = 2
+  input x: f32[..., n]
+  input j: i64[n]
+  output sums: f32[..., n]
+  output top: f32[..., k]
+  output picked: f32[..., n]
+  output positive: f32[kept]
+  scan sums over [...] along [t < n] reverse { state s: f32 initial 0 step s + x[..., t] emit s * 2 }
+  sort top, places over [...] along [t < n] keep [k] descending { key x[..., t] }
+  scatter moved from sums add over [..., i < n] { indices ..., mod(i + 1, n) value x[..., i] condition x[..., i] > 0 }
+  compute picked over [..., i < n] { let h = j[i] value select(h < n, moved[..., h], 0.5) + exp(-1.0) }
+  compact positive count [kept] over [..., i < n] { condition x[..., i] > 0 values x[..., i] }
+}
+)";
+  const std::vector<TensorData> inputs = {f32({1, 3}, {1, -2, 3}),
+                                          TensorData::from_values<int64_t>(DType::kInt64, {3}, {2, 0, 7})};
+  EXPECT_EQ(results(whole, inputs, {}, 4).size(), 4U);
+  constexpr std::string_view kPieces[] = {"...", "9", "-1", "i64", "n", "x", "+", "[", "}", "select(", "inf",
+                                          "moved", "/"};
+  Random random(20);
+  int computed = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = whole;
+    const auto place = [&] { return static_cast<size_t>(random.integer(0, static_cast<int64_t>(text.size()) - 1)); };
+    if (round % 3 == 0) {
+      text.erase(place(), static_cast<size_t>(random.integer(1, 7)));
+    } else if (round % 3 == 1) {
+      text.insert(place(), kPieces[random.integer(0, std::size(kPieces) - 1)]);
+    } else {
+      text.replace(place(), 1, kPieces[random.integer(0, std::size(kPieces) - 1)]);
+    }
+    try {
+      results(text, inputs, {}, 4);
+      ++computed;
+    } catch (const Error& error) {
+      EXPECT_NE(error.kind(), ErrorKind::kInternal) << "round " << round << ": " << error.what() << "\n" << text;
+    }
+  }
+  EXPECT_GT(computed, 100);
 }
 
 TEST(CustomOperator, that_a_node_carries_is_checked_like_one_that_the_caller_gives) {
