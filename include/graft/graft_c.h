@@ -99,6 +99,7 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *                                           one can be described and saved, and its sessions are refused; several
  *                                           times: a plan for several, and the engine for the first
  *   device   cpu | cuda | cuda:1            what runs the engine here
+ *   ops      own.graftops | library.onnx    own operators: a file, or the text of definitions (docs/OWN_OPERATORS.md)
  *   deadline 60                             seconds after which compiling stops with the error `cancelled`; 0: never
  *   mode     generated | interpret          interpret: no generated kernels and no library, for checking
  *   disable  merge_parallel_matmuls,onednn  passes and candidates to leave out

@@ -91,6 +91,17 @@ def test_a_plan_carries_them(graft, own, tmp_path):
     assert done.returncode == 2 and "is chosen when a plan is compiled" in done.stderr, done.stderr
 
 
+def test_an_exported_model_carries_them(graft, own, tmp_path):
+    done = graft("compile", "own.onnx", "--ops", EXAMPLE, "--compile-to", "import", "-o", "whole.onnx")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(result(graft("run", "whole.onnx", "--tune", "off", *RUN), tmp_path), meaning(X, GATE),
+                               atol=1e-5)
+    done = graft("compile", "own.onnx", "--ops", EXAMPLE, "--compile-to", "import", "-o", "graph.txt")
+    assert done.returncode == 0, done.stderr
+    done = graft("compile", "graph.txt", "--compile-from", "import", "--ops", EXAMPLE, "-o", "own.graft")
+    assert done.returncode == 2 and "a text has them already" in done.stderr, done.stderr
+
+
 def test_functions_of_an_onnx_file_define_them_too(graft, own, tmp_path):
     constant = helper.make_node("Constant", [], ["two"], value=helper.make_tensor("two", TensorProto.INT64, [1], [-1]))
     swish = helper.make_function(
