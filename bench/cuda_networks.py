@@ -54,7 +54,11 @@ def reference_of(case, inputs):
 def prepare(case, graft, peers, options):
     """Compares the runners with strict fp32; gives {name: run} of those that are right, and what failed."""
     inputs = {name: torch.from_numpy(array).cuda() for name, array in case.inputs().items()}
-    reference = reference_of(case, inputs)
+    try:
+        reference = reference_of(case, inputs)
+    except Exception as failure:  # torch cannot trace it: nothing to compare with
+        print(f"  {case.label}: no reference: {' '.join(str(failure).split())[:600]}")
+        return {}, [(case.label, "reference")]
     expected = [result.cpu().numpy() for result in reference]
     cuda_peers.set_precision(options.precision)
     ready, failed, notes = {}, [], []

@@ -56,7 +56,8 @@ def check(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
           shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", precision: str = "fp32",
           tune: str = "fast", threads: int = 0, target: str | Iterable[str] | None = None,
           disable: str | Iterable[str] = (), record: str | os.PathLike[str] | None = None, ops: Any = (),
-          progress: Progress = None, directory: str | os.PathLike[str] | None = None, **options: Any) -> list[dict[str, Any]]:
+          progress: Progress = None, directory: str | os.PathLike[str] | None = None,
+          **options: Any) -> list[dict[str, Any]]:
     """Whether and how a model would run: what `graft check` says, as records for `pandas.DataFrame`.
 
     A record for each step, in order: step (its number), name (of its first node), operators (joined by +), way
