@@ -226,7 +226,7 @@ class EngineBuilder {
     if (way.program) {
       add_workspaces(*way.program, step);
       if (!step.count_symbol.empty()) step.tensors.push_back(add_count(step));
-      if (!options_.choices_only) step.kernel = kernels_.add(*std::move(way.program));
+      step.kernel = kernels_.add(*std::move(way.program));
     }
     use_layouts(region, way.layouts, step);
   }

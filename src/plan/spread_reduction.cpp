@@ -29,7 +29,7 @@ int64_t product(const std::vector<Axis>& axes, const Bindings& typical) {
 
 /// Whether what is folded lies side by side along the last kept axis rather than along the last folded one.
 bool runs_down_columns(const Reduce& reduce) {
-  if (reduce.axes.empty()) return false;
+  if (reduce.axes.empty() || reduce.reduced.empty()) return false;
   const int column = reduce.axes.back().variable->variable, row = reduce.reduced.back().variable->variable;
   bool columns = false, rows = false;
   for (const Expr& lift : reduce.lift) {
@@ -68,7 +68,7 @@ Work work_of(const Region& region, const Reduce& reduce, const Bindings& typical
 
 /// Into how many parts the first folded axis is cut; 1: not at all.
 int64_t parts_of(const Region& region, const Reduce& reduce, const Bindings& typical, const Target& target) {
-  if (find_contraction(reduce)) return 1;
+  if (reduce.reduced.empty() || find_contraction(reduce)) return 1;
   const Work work = work_of(region, reduce, typical);
   if (!reduce.monoid.associative || work.elements() < kLeastElements || work.fills(target)) return 1;
   const int64_t first = at(reduce.reduced[0].extent, typical);

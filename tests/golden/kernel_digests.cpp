@@ -16,6 +16,7 @@
 #include "graph/infer.h"
 #include "modules/kernel_source.h"
 #include "support/random_block.h"
+#include "support/random_contraction.h"
 #include "support/random_graph.h"
 #include "support/run_generated.h"
 #include "support/sample_case.h"
@@ -51,6 +52,8 @@ Graph random_graph_of(std::string_view kind, uint64_t seed) {
   if (kind == "operators") return random_graph(seed, 10);
   if (kind == "image_block") return random_image_block(seed);
   if (kind == "attention") return random_attention(seed);
+  if (kind == "contraction") return random_contraction(seed);
+  if (kind == "reduction") return random_reduction(seed);
   throw std::runtime_error(fmt::format("there is no random graph of {}", kind));
 }
 

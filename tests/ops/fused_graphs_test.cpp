@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs of several nodes as generated kernels against the interpreter: the graphs whose fusion the golden files show,
 // and random ones.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "base/environment.h"
@@ -9,6 +11,7 @@
 #include "modules/kernel_source.h"
 #include "support/golden_file.h"
 #include "support/random_block.h"
+#include "support/random_contraction.h"
 #include "support/random_graph.h"
 #include "support/run_generated.h"
 #include "target/target.h"
@@ -64,6 +67,18 @@ TEST_P(FusedGraph, of_random_blocks_agrees_with_the_interpreter) {
     SCOPED_TRACE("GRAFT_SEED=" + std::to_string(seed));
     check_graph(random_image_block(seed), GetParam(), seed, 1e-4);
     check_graph(random_attention(seed), GetParam(), seed, 1e-5);
+  }
+}
+
+TEST_P(FusedGraph, of_random_contractions_and_reductions_agrees_with_the_interpreter) {
+  if (generator_is_missing()) GTEST_SKIP();
+  const uint64_t first = environment().seed;
+  for (uint64_t seed = first; seed < first + 40; ++seed) {
+    SCOPED_TRACE("GRAFT_SEED=" + std::to_string(seed));
+    for (Graph graph : {random_contraction(seed), random_reduction(seed)}) {
+      infer_types(graph);
+      check_graph(graph, GetParam(), seed, std::max(1e-4, usual_tolerance(graph.value(graph.outputs[0]).type)));
+    }
   }
 }
 

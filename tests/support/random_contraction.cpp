@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/random_contraction.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/random.h"
+#include "graph/evaluate_graph.h"
+#include "graph/infer.h"
+
+namespace graft {
+namespace {
+
+using Sizes = std::vector<std::string>;
+
+class Builder {
+ public:
+  explicit Builder(uint64_t seed) : random(seed), seed_(seed) {}
+
+  /// One of the words.
+  std::string any(const std::vector<std::string>& words) {
+    return words[static_cast<size_t>(random.integer(0, static_cast<int64_t>(words.size()) - 1))];
+  }
+  std::string number(int64_t least, int64_t most) { return std::to_string(random.integer(least, most)); }
+  /// A size, or the symbol that one size of the graph may be.
+  std::string size(int64_t least, int64_t most) {
+    if (symbol_ || !random.chance(0.15)) return number(least, most);
+    symbol_ = true;
+    if (random.chance(0.5)) text_ += fmt::format("range n {} {} {}\n", least, (least + most) / 2, most);
+    return "n";
+  }
+  /// A tensor from outside; a constant with a chance, where its sizes are known.
+  std::string input(const std::string& type, const Sizes& shape) {
+    const bool open = std::find(shape.begin(), shape.end(), "n") != shape.end();
+    const bool fixed = !open && random.chance(0.5);
+    const std::string made = fmt::format("%{}{}", fixed ? "w" : "x", ++count_);
+    text_ += fmt::format("input {}: {}[{}]\n", made, type, fmt::join(shape, ", "));
+    return made;
+  }
+  std::string constant(const std::string& type, const std::string& shape, const std::string& elements) {
+    const std::string made = fmt::format("%c{}", ++count_);
+    text_ += fmt::format("constant {}: {}[{}] = {{{}}}\n", made, type, shape, elements);
+    return made;
+  }
+  std::string node(const std::string& op, const std::string& inputs, const std::string& attributes = "") {
+    const std::string made = fmt::format("%v{}", ++count_);
+    text_ += fmt::format("{}: ? = {} \"n{}\" ({}) {{{}}}\n", made, op, count_, inputs, attributes);
+    return made;
+  }
+  /// A map or two, or nothing.
+  std::string mapped(std::string value, const std::string& type) {
+    const bool real = type[0] == 'f' || type[0] == 'b';
+    while (random.chance(0.35)) {
+      const std::string op = real ? any({"Relu", "Sigmoid", "Tanh", "Neg", "Abs"}) : any({"Neg", "Abs"});
+      const std::string other = node(op, value);
+      if (random.chance(0.4)) {
+        const std::string joined = any({"Add", "Mul"});
+        value = node(joined, value + ", " + other);
+      } else {
+        value = other;
+      }
+    }
+    return value;
+  }
+  Graph finish(const std::string& result) {
+    Graph graph = parse_graph("graph \"random\" {\n  opset \"\" 20\n" + text_ + "output " + result + "\n}\n");
+    const NamedTensors values = random_inputs(graph, {{"n", 5}}, seed_);
+    std::vector<ValueId> inputs;
+    for (const ValueId id : graph.inputs) {
+      Value& value = graph.value(id);
+      if (value.name.starts_with("w")) {
+        value.constant = values.at(value.name);
+      } else {
+        inputs.push_back(id);
+      }
+    }
+    graph.inputs = inputs;
+    return graph;
+  }
+
+  Random random;
+
+ private:
+  uint64_t seed_;
+  std::string text_;
+  bool symbol_ = false;
+  int count_ = 0;
+};
+
+std::string product(Builder& b, const std::string& type) {
+  const std::string m = b.size(1, 70), n = b.number(1, 90), k = b.number(1, 90);
+  const bool turned = b.random.chance(0.3);
+  Sizes left{m, k}, right = turned ? Sizes{n, k} : Sizes{k, n};
+  if (b.random.chance(0.4)) {
+    const std::string batch = b.number(1, 3);
+    left.insert(left.begin(), batch);
+    if (b.random.chance(0.5)) right.insert(right.begin(), b.random.chance(0.3) ? "1" : batch);
+  }
+  const std::string a = b.mapped(b.input(type, left), type);
+  std::string other = b.input(type, right);
+  if (turned) other = b.node("Transpose", other, right.size() == 2 ? "perm = [1, 0]" : "perm = [0, 2, 1]");
+  std::string result = b.node("MatMul", a + ", " + other);
+  if (b.random.chance(0.4)) result = b.node("Add", result + ", " + b.input(type, {n}));
+  return result;
+}
+
+std::string general_product(Builder& b, const std::string& type) {
+  const std::string m = b.size(1, 70), n = b.number(1, 90), k = b.number(1, 90);
+  const bool a_turned = b.random.chance(0.3), b_turned = b.random.chance(0.5);
+  std::string inputs = b.input(type, a_turned ? Sizes{k, m} : Sizes{m, k});
+  inputs += ", " + b.input(type, b_turned ? Sizes{n, k} : Sizes{k, n});
+  inputs += ", " + b.input(type, {n});
+  return b.node("Gemm", inputs, fmt::format("transA = {}, transB = {}, alpha = 0.5", int{a_turned}, int{b_turned}));
+}
+
+std::string integer_product(Builder& b) {
+  const std::string m = b.size(1, 70), n = b.number(1, 90), k = b.number(1, 90);
+  const std::string left = b.any({"u8", "i8"}), right = b.any({"u8", "i8"});
+  std::string inputs = b.input(left, {m, k});
+  inputs += ", " + b.input(right, {k, n});
+  if (b.random.chance(0.5)) inputs += ", " + b.constant(left, "", b.number(0, 100));
+  return b.node("MatMulInteger", inputs);
+}
+
+std::string convolution(Builder& b, const std::string& type) {
+  const auto rank = static_cast<size_t>(b.random.integer(1, 3));
+  const int64_t groups = b.random.chance(0.3) ? b.random.integer(2, 4) : 1;
+  const int64_t in = groups * b.random.integer(1, 9), out = groups * b.random.integer(1, 9);
+  const bool transposed = b.random.chance(0.25);
+  const int64_t window = b.random.integer(1, 4), stride = b.random.integer(1, 2), pad = b.random.integer(0, window / 2);
+  const int64_t dilation = window > 1 ? b.random.integer(1, 2) : 1;
+  Sizes image{b.size(1, 3), std::to_string(in)};
+  Sizes weights = transposed ? Sizes{std::to_string(in), std::to_string(out / groups)}
+                             : Sizes{std::to_string(out), std::to_string(in / groups)};
+  for (size_t axis = 0; axis < rank; ++axis) {
+    image.push_back(b.number(8, rank == 1 ? 60 : 11));
+    weights.push_back(std::to_string(window));
+  }
+  const std::vector<int64_t> strides(rank, stride), dilations(rank, dilation), pads(2 * rank, pad);
+  const std::string x = b.mapped(b.input(type, image), type);
+  std::string inputs = x + ", " + b.input(type, weights);
+  if (b.random.chance(0.5)) inputs += ", " + b.input(type, {std::to_string(out)});
+  return b.node(transposed ? "ConvTranspose" : "Conv", inputs,
+                fmt::format("group = {}, strides = {}, dilations = {}, pads = {}", groups, strides, dilations, pads));
+}
+
+/// An open size only in front, so that a window fits whatever it is.
+std::string reduction(Builder& b, const std::string& type) {
+  const int64_t rank = b.random.integer(1, 4);
+  Sizes shape;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    const int64_t most = axis + 1 == rank ? (b.random.chance(0.2) ? 3000 : 70) : 9;
+    shape.push_back(axis == 0 ? b.size(1, most) : b.number(1, most));
+  }
+  const std::string x = b.mapped(b.input(type, shape), type);
+  const int64_t axis = b.random.integer(0, rank - 1);
+  const bool one = b.random.chance(0.5), other = b.random.chance(0.5);
+  const std::string keep = fmt::format("keepdims = {}", int{one});
+  const bool real = type[0] == 'f' || type[0] == 'b';
+  std::string inputs = x;
+  switch (b.random.integer(0, real ? 5 : 3)) {
+    case 0:
+      return b.node(b.any({"ArgMax", "ArgMin"}), x, fmt::format("axis = {}, {}", axis, keep));
+    case 1:
+      return b.node("CumSum", x + ", " + b.constant("i64", "", std::to_string(axis)),
+                    fmt::format("reverse = {}, exclusive = {}", int{one}, int{other}));
+    case 2:
+      return b.node("ReduceMax", x + ", " + b.constant("i64", "1", std::to_string(axis)), keep);
+    case 4:
+      return b.node(b.any({"Softmax", "LogSoftmax"}), x, fmt::format("axis = {}", axis));
+    case 5:
+      inputs += ", " + b.constant("i64", "1", std::to_string(axis));
+      return b.node(b.any({"ReduceMean", "ReduceL2", "ReduceLogSumExp"}), inputs, keep);
+    default: {
+      const int64_t second = b.random.integer(0, rank - 1);
+      const std::string axes = axis == second ? b.constant("i64", "1", std::to_string(axis))
+                                              : b.constant("i64", "2", fmt::format("{}, {}", axis, second));
+      return b.node(b.any({"ReduceSum", "ReduceSumSquare", "ReduceL1"}), x + ", " + axes, keep);
+    }
+  }
+}
+
+}  // namespace
+
+Graph random_contraction(uint64_t seed) {
+  Builder b(seed);
+  const std::string type = b.any({"f32", "f32", "f32", "f16", "bf16", "f64"});
+  switch (b.random.integer(0, 3)) {
+    case 0:
+      return b.finish(b.mapped(product(b, type), type));
+    case 1:
+      return b.finish(b.mapped(general_product(b, type), type));
+    case 2:
+      return b.finish(b.mapped(convolution(b, type), type));
+    default:
+      return b.finish(b.random.chance(0.5) ? b.mapped(integer_product(b), "i32") : product(b, type));
+  }
+}
+
+Graph random_reduction(uint64_t seed) {
+  Builder b(seed);
+  const std::string type = b.any({"f32", "f32", "f16", "bf16", "f64", "i32", "i64"});
+  const std::string result = reduction(b, type);
+  return b.finish(result);
+}
+
+}  // namespace graft
