@@ -81,10 +81,21 @@ std::string json_text(std::string_view text) {
   return out + '"';
 }
 
+namespace {
+
+void add_ways(const Engine& engine, std::map<std::string, int>& ways) {
+  for (const EngineStep& step : engine.steps) {
+    ++ways[std::string(name_of(step.kind))];
+    for (const auto& body : step.bodies) add_ways(*body, ways);
+  }
+}
+
+}  // namespace
+
 std::map<std::string, int> count_ways(const Engine& engine) {
   std::map<std::string, int> ways = {{"generated", 0}, {"library", 0}, {"host", 0},
-                                     {"interpreter", 0}, {"folded", 0}, {"none", 0}};
-  for (const EngineStep& step : engine.steps) ++ways[std::string(name_of(step.kind))];
+                                     {"control", 0},   {"interpreter", 0}, {"folded", 0}, {"none", 0}};
+  add_ways(engine, ways);
   for (const int output : engine.outputs) {
     ways["folded"] += engine.tensors[root_of(engine, output)].storage == Storage::kConstant;
   }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "driver/record_use.h"
+#include "graph/bodies.h"
 #include "graph/custom_operator.h"
 #include "graph/op_def.h"
 
@@ -15,6 +16,7 @@ std::string full_name(const Node& node) { return node.domain.empty() ? node.op :
 
 /// Why a node cannot run, or nothing.
 std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
+  if (is_control_flow(node)) return std::nullopt;  // what stands in its bodies may be one
   if (!operator_of(node)) return fmt::format("Graft has no definition of {}", full_name(node));
   for (const ValueId input : node.inputs) {
     if (input != kNoValue && !graph.value(input).shape) {
@@ -29,15 +31,21 @@ std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
   return std::nullopt;
 }
 
+void find_obstacles(const Graph& graph, std::vector<Obstacle>& found) {
+  for (const Node& node : graph.nodes) {
+    if (auto reason = obstacle(node, graph)) found.push_back({node.name, full_name(node), *reason});
+    if (!is_control_flow(node)) continue;
+    for (const NodeBody& body : bodies_of(node)) find_obstacles(*body.graph, found);
+  }
+}
+
 ModelCheck check_stages(const ModelSource& source, const CompileOptions& options) {
   ModelCheck check;
   Graph graph = import_model(source, options);
   check.nodes = graph.nodes.size();
   rewrite(graph, options, &check.notes);
   check.nodes_after_passes = graph.nodes.size();
-  for (const Node& node : graph.nodes) {
-    if (auto reason = obstacle(node, graph)) check.obstacles.push_back({node.name, full_name(node), *reason});
-  }
+  find_obstacles(graph, check.obstacles);
   if (!check.obstacles.empty()) return check;
   const Target target = targets_of(options)[0];
   const Plan known = read_known_choices(options, {&target, 1});

@@ -137,8 +137,8 @@ FusedProgram fuse_for(const Target& target, const Graph& graph, const CompileOpt
   report(options, name_of(Stage::kFuse), fmt::format("{} nodes", graph.nodes.size()));
   FusedProgram program = fuse(graph, {.sums_with_rows = target.kind == TargetKind::kCuda,
                                       .cancelled = options.cancelled});
-  if (target.kind == TargetKind::kCpu) turn_results(program);
-  if (options.precision == Precision::kTf32) allow_tf32(program);
+  if (target.kind == TargetKind::kCpu) for_each_program(program, turn_results);
+  if (options.precision == Precision::kTf32) for_each_program(program, allow_tf32);
   if (notes) notes->reasons.insert(notes->reasons.end(), program.notes.begin(), program.notes.end());
   if (environment().wants_dump("region", "fuse")) write_dump(environment(), "region", "fuse", print(program));
   return program;
@@ -150,7 +150,20 @@ FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* note
   return fuse_for(targets_of(options)[0], graph, options, notes);
 }
 
+namespace {
+
+void refuse_control_flow(const FusedProgram& program) {
+  for (const FusedStep& step : program.steps) {
+    GRAFT_USER_CHECK(step.bodies.empty(), kUnsupported,
+                     "branches and loops run on CPUs only so far: compile it for the CPU",
+                     fmt::format("node '{}' ({})", step.name, step.operators.front()));
+  }
+}
+
+}  // namespace
+
 BuiltEngine plan(FusedProgram program, const Target& target, const CompileOptions& options, const Plan* known) {
+  if (target.kind == TargetKind::kCuda) refuse_control_flow(program);
   report(options, name_of(Stage::kPlan), fmt::format("{} steps", program.steps.size()));
   BuildOptions build{.target = target, .tuning = options.tuning};
   if (known) build.record = record_for(known->records, target), build.packed = &known->packed;

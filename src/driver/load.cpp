@@ -27,6 +27,12 @@ int usable_threads(int chosen, int recorded) {
   return recorded > 0 ? std::min(recorded, available_threads()) : available_threads();
 }
 
+bool has_kernels(const Engine& engine) {
+  return !engine.kernels.empty() || std::any_of(engine.steps.begin(), engine.steps.end(), [](const EngineStep& step) {
+    return std::any_of(step.bodies.begin(), step.bodies.end(), [](const auto& body) { return has_kernels(*body); });
+  });
+}
+
 }  // namespace
 
 CompileOptions options_of(const Plan& plan) {
@@ -52,7 +58,7 @@ std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& de
 }
 
 std::string why_not_here(const Engine& engine, const std::string& device) {
-  if (engine.kernels.empty()) return "";
+  if (!has_kernels(engine)) return "";
   const int gpu = gpu_of(device);
   const Target target = parse_target(engine.target);
   return why_not_runnable(target, gpu >= 0 ? find_target(cuda_architecture(gpu)) : host_cpu(target.threads));

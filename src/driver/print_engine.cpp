@@ -26,6 +26,16 @@ std::string place_of(const EngineTensor& tensor) {
   return "nowhere";
 }
 
+/// Each line further in.
+std::string indented(const std::string& text) {
+  std::string result = "    ";
+  for (size_t i = 0; i < text.size(); ++i) {
+    result += text[i];
+    if (text[i] == '\n' && i + 1 < text.size()) result += "    ";
+  }
+  return result;
+}
+
 std::string step_text(const Engine& engine, const EngineStep& step, size_t number) {
   std::string text = fmt::format("step {} \"{}\" {} of {}\n", number, printable(step.name), name_of(step.kind),
                                  printable(fmt::format("{}", fmt::join(step.operators, " + "))));
@@ -35,6 +45,7 @@ std::string step_text(const Engine& engine, const EngineStep& step, size_t numbe
   if (step.kernel >= 0) text += fmt::format("  kernel {}\n", engine.kernels[step.kernel].name);
   if (!step.library.empty()) text += fmt::format("  library {}\n", step.library);
   if (!step.schedule.empty()) text += fmt::format("  schedule {}\n", step.schedule);
+  for (const auto& body : step.bodies) text += indented(print(*body));
   for (const SymbolRead& read : step.reads) {
     text += fmt::format("  {} = tensor {} element {}\n", read.symbol, read.tensor, read.element);
   }

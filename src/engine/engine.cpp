@@ -13,6 +13,8 @@ std::string_view name_of(StepKind kind) {
       return "library";
     case StepKind::kInterpreter:
       return "interpreter";
+    case StepKind::kControl:
+      return "control";
   }
   return "none";
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/control_flow.h"
 #include "base/derived_sizes.h"
 #include "base/tensor_data.h"
 
@@ -47,7 +48,7 @@ struct RunCheck {
 };
 
 /// How a step does its work.
-enum class StepKind : uint8_t { kNone, kKernel, kLibrary, kInterpreter };
+enum class StepKind : uint8_t { kNone, kKernel, kLibrary, kInterpreter, kControl };
 std::string_view name_of(StepKind kind);
 
 /// Why another way of doing a step was not taken.
@@ -56,6 +57,8 @@ struct Candidate {
   double milliseconds = 0;  ///< measured or estimated; 0 when it did not run
   std::string reason;       ///< why it lost or could not be
 };
+
+struct Engine;
 
 struct EngineStep {
   std::string name;                ///< the model's node name
@@ -73,6 +76,8 @@ struct EngineStep {
   std::vector<int>
       reference_inputs;     ///< kept for validation only: the inputs row-major, where `tensors` has packed ones
   std::string region;       ///< text of the region as it was fused, for inspection, validation and libraries
+  std::vector<std::shared_ptr<const Engine>> bodies;  ///< kControl
+  ControlFlow control;                                ///< kControl
   Size operations, bytes;   ///< arithmetic operations and bytes moved: the roofline of the step
   double milliseconds = 0;  ///< of the chosen way when candidates were measured
   std::vector<Candidate> candidates;

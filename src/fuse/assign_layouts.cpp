@@ -151,6 +151,10 @@ class LayoutAssignment {
     for (const FusedStep& step : program_.steps) {
       for (const SymbolSource& source : step.sources) fixed_[source.tensor] = true;
       for (const int tensor : step.outputs) fixed_[tensor] = fixed_[tensor] || !is_plain(step.region);
+      if (step.bodies.empty()) continue;
+      for (const auto& tensors : {step.inputs, step.outputs}) {
+        for (const int tensor : tensors) fixed_[tensor] = true;
+      }
     }
     for (size_t t = 0; t < program_.tensors.size(); ++t) {
       const FusedTensor& tensor = program_.tensors[t];

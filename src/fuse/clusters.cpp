@@ -11,6 +11,7 @@
 #include "fuse/recomputation.h"
 #include "fuse/rewrite_region.h"
 #include "graph/custom_operator.h"
+#include "graph/bodies.h"
 
 namespace graft {
 namespace {
@@ -319,7 +320,7 @@ class Clustering {
   /// attention -> view that reorders rows, when nothing else reads the result: the rows are stored in that order.
   void absorb_reordering() {
     for (size_t n = 0; n < nodes_.size(); ++n) {
-      if (nodes_[n].kind != NodeKind::kOther || !alone(static_cast<int>(n))) continue;
+      if (nodes_[n].kind != NodeKind::kOther || nodes_[n].has_bodies || !alone(static_cast<int>(n))) continue;
       const Node& node = graph_.nodes[n];
       const int next = node.outputs.size() == 1 ? only_consumer(node.outputs[0]) : -1;
       if (next < 0 || nodes_[next].kind != NodeKind::kView) continue;
@@ -461,6 +462,11 @@ std::vector<DefinedNode> define_nodes(const Graph& graph) {
   std::vector<DefinedNode> nodes;
   for (const Node& node : graph.nodes) {
     DefinedNode defined;
+    if (is_control_flow(node)) {
+      defined.has_bodies = true;
+      nodes.push_back(std::move(defined));
+      continue;
+    }
     defined.definition = define(node, graph);
     place_integers(graph, node, defined.definition);
     defined.kind = kind_of(defined.definition.region);

@@ -25,6 +25,7 @@ struct DefinedNode {
   NodeKind kind = NodeKind::kOther;
   bool keeps_order = false;  ///< see OpDef
   int operations = 0;        ///< nodes of its expressions
+  bool has_bodies = false;   ///< control flow: no definition, but bodies
 };
 
 /// What one region holds at most. Far more than is worth a kernel, and little enough that texts, compilers and the

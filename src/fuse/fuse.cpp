@@ -16,6 +16,8 @@
 #include "fuse/merge_attention.h"
 #include "fuse/rewrite_region.h"
 #include "fuse/split_step.h"
+#include "graph/bodies.h"
+#include "graph/symbols.h"
 
 namespace graft {
 namespace {
@@ -39,7 +41,7 @@ class Fusion {
  public:
   Fusion(const Graph& graph, const FusionChoices& choices)
       : graph_(graph),
-        cancelled_(choices.cancelled),
+        choices_(choices),
         nodes_(define_nodes(graph)),
         clusters_(cluster_nodes(graph, nodes_, choices)),
         tensor_of_(graph.values.size(), -1),
@@ -173,11 +175,60 @@ class Fusion {
     bool reads_whole = false;  ///< operands that no cast to a narrower float is read through
   };
 
+  /// The step of an If or a Loop, with a program for each body.
+  void emit_control(int n) {
+    const Node& node = graph_.nodes[n];
+    FusedStep step;
+    step.name = node.name;
+    step.nodes = {node.name};
+    step.operators = {node.op};
+    step.region.name = step.name;
+    ControlFlow& control = step.control;
+    const bool loops = node.op == "Loop";
+    control.kind = loops ? ControlFlow::Kind::kLoop : ControlFlow::Kind::kBranch;
+    control.has_limit = loops && node.inputs[0] != kNoValue;
+    control.has_condition = node.inputs[loops ? 1 : 0] != kNoValue;
+    control.carried = loops ? static_cast<int>(own_input_count(node)) - 2 : 0;
+    for (const ValueId id : node.inputs) {
+      if (id != kNoValue) add_operand(step, materialise(id), true);
+    }
+    for (const NodeBody& body : bodies_of(node)) {
+      FusedProgram inner = fuse(*body.graph, choices_);
+      inner.prefix = node.name + "/" + body.attribute + "/";
+      inner.symbol_ranges.insert(graph_.symbol_ranges.begin(), graph_.symbol_ranges.end());
+      program_.notes.insert(program_.notes.end(), inner.notes.begin(), inner.notes.end());
+      control.captured.push_back(static_cast<int>(body.captures));
+      step.bodies.push_back(std::make_shared<const FusedProgram>(std::move(inner)));
+    }
+    std::set<std::string, std::less<>> symbols;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId id = node.outputs[i];
+      if (id == kNoValue || (!is_output_[id] && consumers_[id].empty())) continue;
+      control.results.push_back(static_cast<int>(i));
+      add_operand(step, tensor_of_[id] >= 0 ? tensor_of_[id] : new_tensor(id), false);
+      for (const Size& size : *graph_.value(id).shape) {
+        const auto symbol = size.as_symbol();
+        if (symbol && symbol->starts_with(count_symbol(node.name, ""))) symbols.insert(*symbol);
+      }
+    }
+    control.symbols.assign(symbols.begin(), symbols.end());
+    program_.steps.push_back(std::move(step));
+  }
+
+  /// A tensor that a step of control flow reads or writes as it lies in memory.
+  void add_operand(FusedStep& step, int tensor, bool reads) {
+    const FusedTensor& source = program_.tensors[tensor];
+    step.region.tensors.push_back({source.name, source.type, source.shape});
+    (reads ? step.region.inputs : step.region.outputs).push_back(static_cast<int>(step.region.tensors.size()) - 1);
+    (reads ? step.inputs : step.outputs).push_back(tensor);
+  }
+
   void emit_step(const std::vector<int>& members) {
-    if (cancelled_ && cancelled_()) {
+    if (choices_.cancelled && choices_.cancelled()) {
       throw Error(ErrorKind::kCancelled, "stopped as the caller asked",
                   fmt::format("node '{}'", graph_.nodes[members.front()].name));
     }
+    if (nodes_[members.front()].has_bodies) return emit_control(members.front());
     Assembly assembly;
     for (const int n : members) {
       assembly.member.insert(n);
@@ -330,7 +381,7 @@ class Fusion {
   }
 
   const Graph& graph_;
-  std::function<bool()> cancelled_;
+  FusionChoices choices_;
   std::vector<DefinedNode> nodes_;
   Clusters clusters_;
   std::vector<int> tensor_of_;
@@ -351,6 +402,17 @@ FusedProgram fuse(const Graph& graph, const FusionChoices& choices) {
   assign_layouts(program);
   for (const std::string& note : program.notes) log(LogLevel::kReason, "{}", note);
   return program;
+}
+
+void for_each_program(FusedProgram& program, const std::function<void(FusedProgram&)>& change) {
+  for (FusedStep& step : program.steps) {
+    for (auto& body : step.bodies) {
+      FusedProgram inner = *body;
+      for_each_program(inner, change);
+      body = std::make_shared<const FusedProgram>(std::move(inner));
+    }
+  }
+  change(program);
 }
 
 void allow_tf32(FusedProgram& program) {
@@ -377,7 +439,8 @@ std::string print(const FusedProgram& program) {
   }
   for (const FusedStep& step : program.steps) {
     text += fmt::format("\nstep {} ({}) -> ({})\n{}", printable(step.name), names(step.inputs), names(step.outputs),
-                        print(step.region));
+                        step.bodies.empty() ? print(step.region) : "");
+    for (const auto& body : step.bodies) text += fmt::format("\nbody {}\n{}", printable(body->prefix), print(*body));
   }
   return text;
 }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/control_flow.h"
 #include "base/derived_sizes.h"
 #include "base/tensor_data.h"
 #include "graph/op_def.h"
@@ -30,7 +32,9 @@ struct SymbolSource {
   int64_t element = 0;
 };
 
-/// One region to run; becomes one kernel launch or library call.
+struct FusedProgram;
+
+/// One region to run; becomes one kernel launch or library call. Or bodies to run: then the region has no forms.
 struct FusedStep {
   std::string name;                    ///< from the model's node names
   std::vector<std::string> nodes;      ///< all of them, for profiles and errors
@@ -40,6 +44,8 @@ struct FusedStep {
   std::vector<SymbolSource> sources;  ///< to be read before the step
   std::vector<SizeCheck> checks;      ///< to be checked before the step
   std::string count_symbol;           ///< set by the step (Compact); empty for none
+  std::vector<std::shared_ptr<const FusedProgram>> bodies;  ///< of control flow
+  ControlFlow control;                                      ///< where there are bodies
 };
 
 /// Steps in execution order.
@@ -50,6 +56,7 @@ struct FusedProgram {
   std::map<std::string, Graph::Range, std::less<>> symbol_ranges;
   std::vector<DerivedSize> derived;  ///< what shapes name beside the symbols of inputs and steps, in order
   std::vector<std::string> notes;  ///< why something was not fused, for `graft check`
+  std::string prefix;  ///< of a body: `NODE/ATTRIBUTE/`, which goes before the names of its constants in a plan
 };
 
 /// What is better depends on the machine.
@@ -63,6 +70,9 @@ struct FusionChoices {
 /// Groups the nodes of a graph into regions: maps go with the contraction, reduction or map that makes their input,
 /// views are read through. Throws unsupported naming the node when one has no definition.
 FusedProgram fuse(const Graph& graph, const FusionChoices& choices = {});
+
+/// Applies `change` to the program and to those of its bodies.
+void for_each_program(FusedProgram& program, const std::function<void(FusedProgram&)>& change);
 
 /// Lets the products of contractions round their operands to tf32, where a machine has units for that.
 void allow_tf32(FusedProgram& program);

@@ -228,7 +228,7 @@ class AttentionMerging {
       const int softmax = program_.tensors[weights].alias_of < 0 ? only_maker(weights, last) : -1;
       if (softmax < 0) continue;
       const Region& rows = program_.steps[softmax].region;
-      if (only_reduction(rows) || is_map(rows)) continue;
+      if (rows.forms.empty() || only_reduction(rows) || is_map(rows)) continue;
       std::vector<int> steps = scores_before(softmax, 0);
       if (steps.empty()) continue;
       steps.push_back(softmax);

@@ -10,9 +10,9 @@
 namespace graft {
 
 /// Whether the node is one that evaluate_control_flow runs.
-bool is_control_flow(const Node& node);
+bool has_evaluated_bodies(const Node& node);
 
-/// The outputs of an If or a Loop for known inputs, its captures at their end.
+/// The outputs of an If, a Loop or a Scan for known inputs, its captures at their end.
 std::vector<TensorData> evaluate_control_flow(const Node& node, std::span<const TensorData> inputs);
 
 }  // namespace graft

@@ -67,7 +67,7 @@ TensorData random_tensor(const Value& value, const Bindings& symbols, Random& ra
 
 std::vector<TensorData> evaluate_node(const Node& node, std::span<const TensorData> inputs) {
   GRAFT_CHECK(inputs.size() == node.inputs.size(), "one tensor per input of the node");
-  if (is_control_flow(node)) return evaluate_control_flow(node, inputs);
+  if (has_evaluated_bodies(node)) return evaluate_control_flow(node, inputs);
   const Graph graph = isolate(node, inputs);
   const NodeDefinition definition = define(graph.nodes[0], graph);
   GRAFT_CHECK(definition.size_sources.empty(), "every size is known when all inputs are");

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "expr/interpreter.h"
 #include "graph/custom_operator.h"
+#include "graph/infer_control_flow.h"
 #include "graph/op_def.h"
 
 namespace graft {
@@ -62,35 +63,6 @@ bool infer_shape_operator(Graph& graph, const Node& node) {
   const int64_t end = std::max(start, clamped(integer_or(node, "end", rank), rank));
   result.content = std::vector<Size>(shape->begin() + start, shape->begin() + end);
   result.shape = Shape{Size(end - start)};
-  return true;
-}
-
-/// If: what both branches agree on. Loop and Scan: the element types of the body's outputs.
-bool infer_control_flow(Graph& graph, const Node& node) {
-  std::vector<const Graph*> bodies;
-  for (const auto& [name, attribute] : node.attributes) {
-    if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attribute)) bodies.push_back(body->get());
-  }
-  if (bodies.empty() || !(is_onnx(node, "If") || is_onnx(node, "Loop") || is_onnx(node, "Scan"))) return false;
-  const size_t skipped = is_onnx(node, "Loop") ? 1 : 0;  // the body's first output is the condition
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (node.outputs[i] == kNoValue) continue;
-    Value& result = graph.value(node.outputs[i]);
-    for (const Graph* body : bodies) {
-      if (i + skipped >= body->outputs.size()) {
-        throw Error(ErrorKind::kInvalidModel,
-                    fmt::format("the graph '{}' has {} outputs, too few for the {} of {}", body->name,
-                                body->outputs.size(), node.outputs.size(), node.op),
-                    fmt::format("node '{}'", node.name));
-      }
-      const Value& inner = body->value(body->outputs[i + skipped]);
-      const bool first = body == bodies.front();
-      if (first) result.type = inner.type;
-      if (!is_onnx(node, "If")) continue;
-      if (first) result.shape = inner.shape;
-      if (result.shape != inner.shape) result.shape.reset();
-    }
-  }
   return true;
 }
 
@@ -168,9 +140,21 @@ std::optional<std::vector<Size>> known_content(const Value& value) {
   return content;
 }
 
-std::optional<std::string> infer_node(Graph& graph, int index) {
+namespace {
+
+constexpr int kMostRounds = 4096;  // through bodies, for one node: loops in loops of changing sizes multiply
+
+/// Infers one node, and bodies at most `rounds` times.
+std::optional<std::string> infer_within(Graph& graph, int index, int& rounds) {
+  const InferBody infer_body = [&rounds](Graph& body) {
+    GRAFT_USER_CHECK(--rounds >= 0, kUnsupported,
+                     "the sizes of its loops in loops take too many rounds to find; give fixed sizes, or nest less",
+                     fmt::format("graph '{}'", body.name));
+    for (size_t n = 0; n < body.nodes.size(); ++n) infer_within(body, static_cast<int>(n), rounds);
+  };
+  if (infer_control_flow(graph, index, infer_body)) return std::nullopt;
   const Node& node = graph.nodes[static_cast<size_t>(index)];
-  if (infer_shape_operator(graph, node) || infer_control_flow(graph, node)) return std::nullopt;
+  if (infer_shape_operator(graph, node)) return std::nullopt;
   if (auto reason = missing_knowledge(graph, node)) {
     const std::shared_ptr<const OpDef> op = operator_of(node);
     const std::string fault = op ? operand_fault(*op, node, graph) : "";
@@ -178,6 +162,13 @@ std::optional<std::string> infer_node(Graph& graph, int index) {
     throw Error(ErrorKind::kInvalidModel, fault, fmt::format("node '{}' ({})", node.name, node.op));
   }
   return run_definition(graph, node);
+}
+
+}  // namespace
+
+std::optional<std::string> infer_node(Graph& graph, int index) {
+  int rounds = kMostRounds;
+  return infer_within(graph, index, rounds);
 }
 
 void infer_types(Graph& graph) {

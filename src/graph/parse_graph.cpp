@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/bodies.h"
 #include "graph/graph.h"
 #include "graph/symbols.h"
 #include "graph/text_form.h"
@@ -16,7 +17,6 @@ namespace {
 
 using Weights = std::map<std::string, TensorData, std::less<>>;
 
-constexpr int kDeepestGraph = 16;
 constexpr int64_t kMostUniformBytes = int64_t{1} << 30;  // of all `all X` constants together
 
 /// A number of the text in the type that rounds once.

@@ -1,30 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // If(known, then, else) -> the nodes of the branch taken, named `IF/NODE`.
-#include <numeric>
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "graph/bodies.h"
 #include "graph/infer.h"
 #include "passes/edit.h"
 #include "passes/passes.h"
 
 namespace graft::passes {
 namespace {
-
-/// The values that the named branch captures: the node's inputs end with those of each branch, in the order of the
-/// attributes' names, and `captures` counts them.
-std::vector<ValueId> captured_by(const Node& node, std::string_view branch) {
-  const std::vector<int64_t> counts = integers(node, "captures");
-  size_t position = node.inputs.size() - static_cast<size_t>(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
-  size_t index = 0;
-  for (const auto& [name, attribute] : node.attributes) {
-    if (!std::holds_alternative<std::shared_ptr<const Graph>>(attribute)) continue;
-    const size_t count = index < counts.size() ? static_cast<size_t>(counts[index++]) : 0;
-    if (name == branch) return {node.inputs.begin() + position, node.inputs.begin() + position + count};
-    position += count;
-  }
-  return {};
-}
 
 /// Copies the body's constants, values and nodes; gives the graph's value for each of the body's.
 std::vector<ValueId> copy_body(Graph& graph, const Graph& body, const std::vector<ValueId>& arguments,
@@ -66,10 +52,12 @@ bool inline_branch(Graph& graph, int index) {
   const auto condition = is_op(node, {"If"}) ? known_condition(graph, input(node, 0)) : std::nullopt;
   if (!condition) return false;
   const std::string_view branch = *condition ? "then_branch" : "else_branch";
-  const auto attribute = node.attributes.find(branch);
-  if (attribute == node.attributes.end()) return false;
-  const auto body = std::get<std::shared_ptr<const Graph>>(attribute->second);
-  const std::vector<ValueId> captured = captured_by(node, branch);
+  const std::vector<NodeBody> bodies = bodies_of(node);
+  const auto taken =
+      std::find_if(bodies.begin(), bodies.end(), [&](const NodeBody& body) { return body.attribute == branch; });
+  if (taken == bodies.end()) return false;
+  const std::shared_ptr<const Graph> body = taken->graph;
+  const std::vector<ValueId> captured = taken->captured_by(node);
   if (captured.size() != body->inputs.size() || node.outputs.size() > body->outputs.size()) return false;
   const std::string name = node.name;
   const std::vector<ValueId> copies = copy_body(graph, *body, captured, name);

@@ -8,6 +8,7 @@
 namespace graft::passes {
 
 bool infer(Graph&, const PassContext&);
+bool lower_scan(Graph&, const PassContext&);
 bool inline_if(Graph&, const PassContext&);
 bool fold_constants(Graph&, const PassContext&);
 bool remove_identities(Graph&, const PassContext&);
@@ -24,5 +25,7 @@ bool sink_transposes(Graph&, const PassContext&);
 bool sink_casts(Graph&, const PassContext&);
 bool lower_precision(Graph&, const PassContext&);
 bool merge_parallel_matmuls(Graph&, const PassContext&);
+bool capture_constants(Graph&, const PassContext&);
+bool rewrite_bodies(Graph&, const PassContext&);
 
 }  // namespace graft::passes

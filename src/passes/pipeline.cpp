@@ -8,6 +8,7 @@ const std::vector<Pass>& pipeline() {
   using namespace passes;
   static const std::vector<Pass> rows = {
       {"infer", infer, "types, symbolic shapes and known elements, which every pass reads"},
+      {"lower_scan", lower_scan, "Scan becomes Loop, so that all behind know one kind of loop"},
       {"inline_if", inline_if, "a branch whose condition is known becomes part of the graph"},
       {"fold_constants", fold_constants, "what does not depend on inputs is computed now"},
       {"inline_if", inline_if, "again: conditions and sizes that folding made known"},
@@ -33,6 +34,8 @@ const std::vector<Pass>& pipeline() {
       {"sink_casts", sink_casts, "again: casts that lowering placed before movement"},
       {"merge_parallel_matmuls", merge_parallel_matmuls, "products that read one tensor become one product"},
       {"remove_dead_nodes", remove_dead_nodes, "again: what the last passes left over"},
+      {"capture_constants", capture_constants, "constants that bodies read become theirs, to be folded and packed"},
+      {"rewrite_bodies", rewrite_bodies, "bodies of branches and loops go through all of these passes"},
   };
   return rows;
 }

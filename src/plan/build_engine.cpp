@@ -195,6 +195,7 @@ class EngineBuilder {
     step.input_count = static_cast<int>(fused.inputs.size());
     step.tensors.insert(step.tensors.end(), fused.outputs.begin(), fused.outputs.end());
     step.count_symbol = fused.count_symbol;
+    if (!fused.bodies.empty()) add_bodies(fused, step);
     if (!fused.region.forms.empty()) {
       Region region = fused.region;
       step.reference_inputs = fused.inputs;
@@ -207,6 +208,21 @@ class EngineBuilder {
       take_way(region, fused, step);
     }
     engine_.steps.push_back(std::move(step));
+  }
+
+  /// The engines of the bodies, with their choices and weights.
+  void add_bodies(const FusedStep& fused, EngineStep& step) {
+    step.kind = StepKind::kControl;
+    step.control = fused.control;
+    for (const auto& body : fused.bodies) {
+      FusedProgram program = *body;
+      program.prefix = program_.prefix + program.prefix;
+      BuiltEngine built = build_engine(std::move(program), options_);
+      built.engine.name = body->prefix.substr(0, body->prefix.size() - 1);
+      for (auto& [key, choice] : built.record.regions) built_.record.regions.try_emplace(key, std::move(choice));
+      for (PackedConstant& packed : built.packed) built_.packed.push_back(std::move(packed));
+      step.bodies.push_back(std::make_shared<const Engine>(std::move(built.engine)));
+    }
   }
 
   void take_way(const Region& region, const FusedStep& fused, EngineStep& step) {
@@ -353,7 +369,8 @@ class EngineBuilder {
     const FusedTensor& source = program_.tensors[packing.tensor];
     const std::string layout = tile::print(packing.layout);
     for (const PackedConstant& known : *options_.packed) {
-      if (known.name != source.name || known.layout != layout || known.view != concrete(packing.view)) continue;
+      if (known.name != program_.prefix + source.name || known.layout != layout) continue;
+      if (known.view != concrete(packing.view)) continue;
       if (known.data.type() != source.type) continue;
       if (known.data.shape() != concrete(engine_.tensors[packing.engine_tensor].shape)) continue;
       take_packed(packing, known.data);
@@ -365,7 +382,7 @@ class EngineBuilder {
   void take_packed(const Packing& packing, TensorData data) {
     const std::string layout = tile::print(packing.layout);
     const auto remember = [&](int tensor) {
-      built_.packed.push_back({program_.tensors[tensor].name, layout, concrete(packing.view), data});
+      built_.packed.push_back({program_.prefix + program_.tensors[tensor].name, layout, concrete(packing.view), data});
     };
     remember(packing.tensor);
     for (const int tensor : packing.others) remember(tensor);
@@ -426,7 +443,7 @@ class EngineBuilder {
         while (engine_.tensors[root].storage == Storage::kAlias) root = engine_.tensors[root].index;
         engine_.has_computed_symbols |= engine_.tensors[root].storage != Storage::kInput;
       }
-      engine_.has_computed_symbols |= !step.count_symbol.empty();
+      engine_.has_computed_symbols |= !step.count_symbol.empty() || !step.control.symbols.empty();
     }
     const int end = static_cast<int>(engine_.steps.size());
     for (const int output : engine_.outputs) touch(output, end);

@@ -26,6 +26,7 @@ KnownBefore known_symbols(const FusedProgram& program, const std::vector<EngineS
   for (size_t s = 0; s < steps.size(); ++s) {
     const auto step = static_cast<int>(s);
     for (const SymbolRead& read : steps[s].reads) known.emplace(read.symbol, step);
+    for (const std::string& symbol : steps[s].control.symbols) known.emplace(symbol, step + 1);
     if (!steps[s].count_symbol.empty()) known.emplace(steps[s].count_symbol, step + 1);
   }
   return known;

@@ -21,10 +21,23 @@ std::vector<std::shared_ptr<const MappedFile>> files_of(const Engine& engine) {
   return {files.begin(), files.end()};
 }
 
-}  // namespace
+std::shared_ptr<LoadedEngine> load_whole(std::shared_ptr<const Engine> engine, LibrarySource libraries,
+                                         std::shared_ptr<Device> device);
 
-std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries,
-                                              std::shared_ptr<Device> device) {
+/// The bodies of control flow; a run looks at all files where it begins, not in each round.
+void load_bodies(LoadedEngine& loaded, const Engine& engine) {
+  for (size_t s = 0; s < engine.steps.size(); ++s) {
+    for (const auto& body : engine.steps[s].bodies) {
+      auto inner = load_whole(body, loaded.libraries, nullptr);
+      loaded.files.insert(loaded.files.end(), inner->files.begin(), inner->files.end());
+      inner->files.clear();
+      loaded.bodies[static_cast<int>(s)].push_back(std::move(inner));
+    }
+  }
+}
+
+std::shared_ptr<LoadedEngine> load_whole(std::shared_ptr<const Engine> engine, LibrarySource libraries,
+                                         std::shared_ptr<Device> device) {
   auto loaded = std::make_shared<LoadedEngine>();
   loaded->libraries = std::move(libraries);
   loaded->regions = parse_regions(*engine);
@@ -34,6 +47,7 @@ std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engi
     return loaded;
   }
   loaded->files = files_of(*engine);
+  load_bodies(*loaded, *engine);
   for (const auto& bytes : engine->objects) {
     auto object = std::make_shared<LoadedObject>();
     const Status status =
@@ -55,6 +69,13 @@ std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engi
   }
   loaded->engine = std::move(engine);
   return loaded;
+}
+
+}  // namespace
+
+std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries,
+                                              std::shared_ptr<Device> device) {
+  return load_whole(std::move(engine), std::move(libraries), std::move(device));
 }
 
 }  // namespace graft

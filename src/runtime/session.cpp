@@ -68,6 +68,7 @@ void Session::State::study_engine() {
   second_out.resize(engine->outputs.size());
   given_out = std::vector<GivenOutput>(engine->outputs.size());
   output_data.resize(engine->outputs.size());
+  open_bodies();
 }
 
 Session::~Session() {
@@ -85,7 +86,7 @@ Session::~Session() {
 }
 const Engine& Session::engine() const { return *state_->engine; }
 void Session::set_profiling(bool on) { state_->profiling = on; }
-void Session::set_validating(bool on) { state_->validating = on; }
+void Session::set_validating(bool on) { state_->set_validating(on); }
 const std::vector<StepTime>& Session::profile() const { return state_->times; }
 size_t Session::arena_bytes() const { return static_cast<size_t>(state_->last_arena); }
 
@@ -147,13 +148,20 @@ void* Session::give_output(int output, size_t bytes) {
 void Session::cancel() noexcept { state_->request_stop(StopSignal::kCancelled); }
 void Session::set_deadline(double seconds) { state_->deadline_seconds = seconds; }
 
+void Session::State::set_validating(bool on) {
+  validating = on;
+  for_each_body([on](State& body) { body.set_validating(on); });
+}
+
 void Session::State::clear_stop() {
   stop.clear();
+  for_each_body([](State& body) { body.clear_stop(); });
   std::atomic_ref<int64_t>(status[0]).store(0, std::memory_order_relaxed);
 }
 
 void Session::State::request_stop(StopSignal::Reason reason) {
   stop.request(reason);
+  for_each_body([reason](State& body) { body.request_stop(reason); });
   std::atomic_ref<int64_t>(status[0]).store(kStopped, std::memory_order_relaxed);
 }
 

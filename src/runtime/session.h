@@ -33,6 +33,7 @@ struct LoadedEngine {
   LibrarySource libraries;              ///< needed by steps of libraries only
   std::shared_ptr<const DeviceCode> device;  ///< null on a CPU, whose kernels are `kernels`
   std::map<int, std::shared_ptr<const Region>> regions;  ///< by step: what the interpreter runs and what counts
+  std::map<int, std::vector<std::shared_ptr<const LoadedEngine>>> bodies;  ///< by step of control flow
 };
 /// Maps the engine's objects, or loads them on `device` with the engine's constants; throws Error{device} or
 /// {invalid_model} naming the kernel that cannot be loaded.

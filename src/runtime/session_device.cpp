@@ -105,7 +105,7 @@ void Session::State::finish_on_device(std::span<BufferView> outputs) {
   }
 }
 
-std::shared_ptr<DeviceGraph> Session::State::record(const Prepared& p) {
+std::shared_ptr<DeviceGraph> Session::State::record(Prepared& p) {
   stream->begin_recording();
   try {
     for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);

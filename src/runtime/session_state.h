@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -82,6 +83,12 @@ constexpr int64_t kStopped = -1;
 using Clock = std::chrono::steady_clock;
 
 struct Session::State {
+  struct ControlWork;
+  struct Collected;
+  struct RoundContext;
+  State();
+  ~State();
+
   std::shared_ptr<const LoadedEngine> loaded;
   const Engine* engine = nullptr;
   int threads = 1;
@@ -100,6 +107,7 @@ struct Session::State {
   std::map<std::vector<int64_t>, Prepared> prepared;
   std::set<std::vector<int64_t>> known_shapes;  // that bind_inputs has accepted; kept when values are read from inputs
   Prepared* last = nullptr;  // of the last run
+  std::map<int, std::unique_ptr<ControlWork>> control;  // by step: the sessions of bodies
   // The current run; kept, so that a run allocates nothing.
   std::vector<int64_t> key;
   std::vector<void*> memory;    // by tensor, then that of `scratch`: all that launches of planned runs depend on
@@ -131,6 +139,7 @@ struct Session::State {
 
   void study_engine();
   void run(std::span<const BufferView> inputs, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
+  void set_validating(bool on);
   void clear_stop();
   void request_stop(StopSignal::Reason reason);
   void* give_output(size_t i, int64_t bytes);
@@ -149,11 +158,29 @@ struct Session::State {
   void finish_outputs(std::span<BufferView> outputs);
   void run_planned(Prepared& p);
   void run_computed(Prepared& p, std::span<BufferView> outputs, OutputAllocator allocate, void* context);
-  void run_step(int step, const Prepared& p);
+  void run_step(int step, Prepared& p);
   void interpret(int step, std::span<void* const> given, const Bindings& bindings);
   void validate(int step, std::span<void* const> given, const Bindings& bindings);
   void launch(const StepWork& step, const ReadyStep& ready, const int64_t* sizes);
   void launch_library(int step, const ReadyStep& ready) const;
+  // Branches and loops: session_control.cpp.
+  void open_bodies();
+  void for_each_body(const std::function<void(State&)>& visit);
+  void run_control(int step, const Bindings& bindings, Bindings* counted);
+  void run_branch(RoundContext& round);
+  void run_loop(RoundContext& round);
+  void capture(const RoundContext& round, ControlWork& with, size_t body, size_t first_operand) const;
+  void collect_in_place(const RoundContext& round);
+  void take_loop_result(RoundContext& round, size_t output);
+  void* next_part(const RoundContext& round, Collected& collected, DType type, std::span<const int64_t> shape,
+                  int64_t bytes);
+  std::vector<int64_t> shape_of_nothing(const RoundContext& round, int tensor) const;
+  void check_result(int step, int tensor, const std::vector<int64_t>& shape, const Bindings& bindings,
+                    Bindings* counted) const;
+  int result_tensor(int step, size_t output) const;
+  int64_t read_operand(int step, int tensor, const Bindings& bindings) const;
+  static void* give_branch_result(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
+  static void* give_round_result(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
   // On a device with memory of its own: session_device.cpp.
   void open_device();
   void* bind_device_input(size_t i, const BufferView& view);
@@ -165,7 +192,7 @@ struct Session::State {
   int64_t read_computed(int tensor, int64_t element);
   void launch_on_device(int step, const ReadyStep& ready, const int64_t* sizes);
   void interpret_on_host(int step, const Bindings& bindings);
-  std::shared_ptr<DeviceGraph> record(const Prepared& p);
+  std::shared_ptr<DeviceGraph> record(Prepared& p);
   std::shared_ptr<DeviceGraph> record_last();
   double time_steps(int repetitions);
   std::vector<DeviceActivity> trace_steps();

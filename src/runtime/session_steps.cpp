@@ -46,6 +46,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
       const int t = step.tensors[a];
       const EngineTensor& tensor = engine->tensors[t];
       if (tensor.storage != Storage::kArena && tensor.storage != Storage::kOutput) continue;
+      if (step.kind == StepKind::kControl) continue;  // it gives its results memory itself
       memory[t] = own[t].reserve(concrete_bytes(tensor, kernel_sizes), session_memory, "tensor ", tensor.name);
     }
     std::swap(kernel_sizes, p.bindings);
@@ -67,7 +68,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
   for (size_t i = 0; i < outputs.size(); ++i) bind_output(i, outputs, p, allocate, context);
 }
 
-void Session::State::run_step(int index, const Prepared& p) {
+void Session::State::run_step(int index, Prepared& p) {
   stop.check();
   const auto start = profiling ? Clock::now() : Clock::time_point();
   const StepWork& step = work[index];
@@ -85,6 +86,9 @@ void Session::State::run_step(int index, const Prepared& p) {
       } else {
         launch(step, p.steps[index], p.sizes.data() + step.first_size);
       }
+      break;
+    case StepKind::kControl:
+      run_control(index, p.bindings, engine->has_computed_symbols ? &p.bindings : nullptr);
       break;
     case StepKind::kInterpreter:
       if (stream) {

@@ -44,10 +44,12 @@ def condition():
     return helper.make_node("If", ["b"], ["y"], **branches)
 
 
-UNSUPPORTED = {
+CONTROL_FLOW = {
     "loop": {"nodes": [loop()], "constants": [(np.array(3), "n")]},
     "scan": {"nodes": [scan()], "constants": [(np.float32(0), "z")]},
     "if": {"nodes": [condition()], "inputs": [value("b", (), TensorProto.BOOL)]},
+}
+UNSUPPORTED = {
     "sequence": {"nodes": [helper.make_node("SequenceConstruct", ["x"], ["s"]),
                            helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0)]},
     "optional": {"nodes": [helper.make_node("Optional", ["x"], ["o"]),
@@ -65,6 +67,14 @@ def test_what_the_page_calls_unsupported_is_refused_by_name(graft, tmp_path, nam
     done = graft("check", "model.onnx")
     assert done.returncode == 1 and "Graft has no definition of" in done.stdout, done.stdout + done.stderr
     assert graft("compile", "model.onnx").returncode == 1
+
+
+@pytest.mark.parametrize("name", CONTROL_FLOW)
+def test_control_flow_runs_as_generated_kernels(graft, tmp_path, name):
+    save(tmp_path, **CONTROL_FLOW[name])
+    checked = graft("check", "model.onnx")
+    assert checked.returncode == 0 and " 0 interpreter" in checked.stdout, checked.stdout + checked.stderr
+    assert graft("run", "model.onnx", "--tune", "off").returncode == 0
 
 
 def test_a_constant_condition_and_a_known_length_run(graft, tmp_path):
@@ -106,7 +116,7 @@ def provoke(graft, folder):
     save(folder, [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=4)], ("length", 1, 3), constants=[
         (np.ones((1, 16, 3), np.float32), "w"), (np.ones((1, 16, 4), np.float32), "r")])
     yield graft("check", "model.onnx")
-    save(folder, UNSUPPORTED["loop"]["nodes"], constants=UNSUPPORTED["loop"]["constants"])
+    save(folder, UNSUPPORTED["sequence"]["nodes"])
     yield graft("check", "model.onnx")
     save(folder, [helper.make_node("Relu", ["x"], ["y"])], None)
     yield graft("check", "model.onnx")

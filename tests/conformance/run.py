@@ -31,7 +31,7 @@ import library
 STORED = pathlib.Path(__file__).with_name("cases.zip")
 EXPECTED = pathlib.Path(__file__).with_name("expected_passes.txt")
 SECONDS_PER_CASE = 120
-WAYS = ("interpreter", "host", "library", "generated", "folded", "none")
+WAYS = ("interpreter", "host", "library", "generated", "control", "folded", "none")
 
 
 def as_proto(value):

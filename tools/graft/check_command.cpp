@@ -36,11 +36,26 @@ void print_obstacles(const ModelCheck& check) {
   print_to(stdout, "{}\n{} of {} nodes cannot run.\n", table, check.obstacles.size(), check.nodes_after_passes);
 }
 
+/// The steps of the engine, each with its number and followed by those of its bodies: `3`, `3.0`, `3.1`.
+std::vector<std::pair<std::string, const EngineStep*>> all_steps(const Engine& engine, const std::string& prefix = "") {
+  std::vector<std::pair<std::string, const EngineStep*>> steps;
+  int inner = 0;
+  for (const EngineStep& step : engine.steps) {
+    const std::string number = fmt::format("{}{}", prefix, inner++);
+    steps.emplace_back(number, &step);
+    for (size_t b = 0; b < step.bodies.size(); ++b) {
+      const std::string body = step.bodies.size() > 1 ? fmt::format("{}.{}.", number, b) : number + ".";
+      for (auto& each : all_steps(*step.bodies[b], body)) steps.push_back(std::move(each));
+    }
+  }
+  return steps;
+}
+
 /// How often each operator runs which way.
 void print_operators(const Engine& engine) {
   std::map<std::string, std::map<std::string, int>> ways;
-  for (const EngineStep& step : engine.steps) {
-    for (const std::string& op : step.operators) ++ways[op][std::string(name_of(step.kind))];
+  for (const auto& entry : all_steps(engine)) {
+    for (const std::string& op : entry.second->operators) ++ways[op][std::string(name_of(entry.second->kind))];
   }
   Table table("rll");
   table.add({"nodes", "operator", "runs as"});
@@ -60,9 +75,9 @@ void print_operators(const Engine& engine) {
 void print_regions(const Engine& engine) {
   Table table("rlll");
   table.add({"step", "runs as", "node", "fused"});
-  for (size_t s = 0; s < engine.steps.size(); ++s) {
-    const EngineStep& step = engine.steps[s];
-    table.add({std::to_string(s), std::string(name_of(step.kind)), step.name,
+  for (const auto& [number, each] : all_steps(engine)) {
+    const EngineStep& step = *each;
+    table.add({number, std::string(name_of(step.kind)), step.name,
                fmt::format("{}", fmt::join(step.operators, " + "))});
     if (step.kind != StepKind::kInterpreter) continue;
     for (const Candidate& candidate : step.candidates) {
@@ -96,7 +111,7 @@ int CheckCommand::run() const {
   }
   const auto ways = count_ways(engine);
   print_to(stdout, "{} nodes, {} after the passes, {} steps: {} generated, {} library, {} interpreter.\n", check.nodes,
-           check.nodes_after_passes, engine.steps.size(), ways.at("generated"), ways.at("library"),
+           check.nodes_after_passes, all_steps(engine).size(), ways.at("generated"), ways.at("library"),
            ways.at("interpreter"));
   if (ways.at("interpreter") > 0) {
     print_to(stdout, "warning: the interpreter is slow; the list of steps says why it runs\n");

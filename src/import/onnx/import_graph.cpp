@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "graph/custom_operator.h"
+#include "graph/bodies.h"
 #include "graph/infer.h"
 #include "import/onnx/convert_opset.h"
 #include "import/onnx/onnx.pb.h"
@@ -552,6 +553,11 @@ void ModelImporter::type_body_input(const Node& node, size_t index, ImportScope&
 
 std::shared_ptr<const Graph> ModelImporter::import_subgraph(GraphProto& proto, const Node& node,
                                                             std::vector<ValueId>& captured, ImportScope& scope) {
+  int depth = 1;
+  for (const ImportScope* around = scope.outer; around; around = around->outer) ++depth;
+  GRAFT_USER_CHECK(depth <= kDeepestGraph, kUnsupported,
+                   fmt::format("its graphs are nested more than {} deep; nest them less", kDeepestGraph),
+                   fmt::format("node '{}' ({})", node.name, node.op));
   auto graph = std::make_shared<Graph>();
   graph->name = proto.name();
   graph->opsets = scope.graph->opsets;

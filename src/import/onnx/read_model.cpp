@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "import/onnx/onnx.pb.h"
 
@@ -66,7 +68,8 @@ std::string guess_format(std::span<const std::byte> bytes) {
   if (head.starts_with("PK")) return "this is a zip archive (a PyTorch or Keras file?), not an ONNX model";
   if (head.starts_with("version https://git-lfs"))
     return "this is a Git LFS pointer; fetch the file with `git lfs pull`";
-  return "this is not an ONNX model, or the file is damaged or was cut short";
+  return fmt::format("this is not an ONNX model, or the file is damaged or was cut short, or it nests graphs too "
+                     "deeply (more than {} levels of messages)", kDeepestMessage);
 }
 
 }  // namespace
