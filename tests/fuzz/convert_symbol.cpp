@@ -116,17 +116,17 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto [request, symbol] = parts_of({reinterpret_cast<const char*>(data), size});
+  const std::pair<std::string, std::string> parts = parts_of({reinterpret_cast<const char*>(data), size});
   const fuzz::Execution execution;
   fuzz::Execution::attempt([&] {
-    const mxnet::Symbol read = mxnet::parse_symbol(symbol, "symbol");
+    const mxnet::Symbol read = mxnet::parse_symbol(parts.second, "symbol");
     check_text_of(read, "a symbol");
     const mxnet::Parameters parameters = {{"w", TensorData::zeros(DType::kFloat32, {2, 3})},
                                     {"f_weight", TensorData::zeros(DType::kFloat16, {3})}};
     const mxnet::Parameters* const none = nullptr;
     for (const mxnet::Parameters* given : {none, &parameters}) {
       fuzz::Execution::attempt([&] {
-        const amp::Request asked = amp::parse_request(request, "request");
+        const amp::Request asked = amp::parse_request(parts.first, "request");
         check_text_of(mxnet::convert_symbol(read, asked, given).symbol, "a converted symbol");
       });
     }
