@@ -288,6 +288,15 @@ TEST(TensorflowGraph, numbers_that_overflow_are_reasons) {
   EXPECT_EQ(engines({1, 4, 4, 2}, backward + high + "," + high + ",1"), 0U);
 }
 
+TEST(TensorflowGraph, numbers_have_no_unknown_type) {
+  for (const int type : {7, 13}) {  // texts, and one that Graft does not have
+    GraphDef graph = graph_of("c Const\ny OnesLike c");
+    auto& tensor = *attribute(*graph.mutable_node(0), "value").mutable_tensor();
+    tensor.set_dtype(type), tensor.add_string_val("x");
+    EXPECT_EQ(embedded(graph, {"y"}).engines, 0U) << type;
+  }
+}
+
 TEST(TensorflowGraph, small_files_ask_for_little_memory) {
   EXPECT_NE(failure([&] {
               read_graph(file_of(graph_of("x Placeholder : dtype=float\nz Odd x\ny Relu z:1048575")), {"y"}, {},
