@@ -230,6 +230,11 @@ TEST(TensorflowGraph, faults_name_the_node_and_the_remedy) {
   const auto wanted = [](std::vector<std::string> outputs, PlaceholderShapes shapes = {}) {
     return failure([&] { read_graph(file_of(split_network()), outputs, shapes, converters()); });
   };
+  for (const char* line : {"y Placeholder x : dtype=float", "y Const x", "y Identity x x"}) {
+    const GraphDef graph = graph_of(std::string("x Placeholder : dtype=float\n") + line);
+    EXPECT_NE(failure([&] { read_graph(file_of(graph), {"y"}, {}, converters()); }).find("node 'y': it takes"),
+              std::string::npos) << line;
+  }
   EXPECT_NE(wanted({"head/rleu"}).find("did you mean 'head/relu'"), std::string::npos);
   EXPECT_NE(wanted({}).find("name what the graph gives"), std::string::npos);
   EXPECT_NE(wanted({"odd"}, {{"imgae", {1, 8, 8, 3}}}).find("did you mean 'image'"), std::string::npos);

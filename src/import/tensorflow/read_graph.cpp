@@ -171,8 +171,19 @@ class Reader {
     return made;
   }
 
+  /// What becomes a value, and no node here, must not hide who else is read.
+  static void check_inputs(const FileNode& node) {
+    const bool source = node.op == "Const" || node.op == "Placeholder";
+    if (!source && !hands_on(node.op)) return;
+    const auto data = std::count_if(node.inputs.begin(), node.inputs.end(),
+                                    [](const Source& input) { return !input.control; });
+    GRAFT_USER_CHECK(data <= (source ? 0 : 1), kInvalidModel,
+                     fmt::format("it takes {} tensors, more than {} has", data, node.op), in_node(node));
+  }
+
   void read_node(int n) {
     const FileNode& file_node = node(n);
+    check_inputs(file_node);
     if (file_node.op == "Const") return read_constant(n, import_constant(file_, file_node, budget_));
     if (file_node.op == "Placeholder") return read_placeholder(n);
     const auto data = std::find_if(file_node.inputs.begin(), file_node.inputs.end(),
