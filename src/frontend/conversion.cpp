@@ -54,6 +54,12 @@ ValueId Conversion::value_of(const Argument& argument, std::string_view name) {
 
 ValueId Conversion::tensor(std::string_view name) {
   const ValueId value = value_of(argument(name), name);
+  for (const Parameter& parameter : signature_.parameters) {  // an attribute may have its name, and nothing in it
+    const bool needed = parameter.name == name && !parameter.has_default && !parameter.type.ends_with('?');
+    if (value == kNoValue && needed && node_.attributes.contains(name)) {
+      refuse(fmt::format("its argument '{}' is no tensor", name));
+    }
+  }
   const bool known = value != kNoValue && graph_.value(value).shape.has_value();
   for (const Parameter& parameter : signature_.parameters) {
     if (!known || !parameter.rank || parameter.name != name || rank_of(value) == *parameter.rank) continue;

@@ -302,6 +302,12 @@ TEST(TensorflowGraph, numbers_have_no_unknown_type) {
   }
 }
 
+TEST(TensorflowGraph, an_attribute_without_contents_is_no_operand) {
+  GraphDef graph = node_behind({3}, "y Erfc x : T=float");
+  attribute(*graph.mutable_node(1), "x");
+  EXPECT_EQ(embedded(graph, {"y"}).engines, 0U);
+}
+
 TEST(TensorflowGraph, small_files_ask_for_little_memory) {
   EXPECT_NE(failure([&] {
               read_graph(file_of(graph_of("x Placeholder : dtype=float\nz Odd x\ny Relu z:1048575")), {"y"}, {},
