@@ -358,7 +358,7 @@ def test_a_run_that_does_not_end_ends_with_its_process(deaf, tmp_path, words, nu
 
 
 def test_a_deadline_ends_the_process_of_a_run_that_does_not_end(graft, deaf):
-    done = graft("run", "deaf.onnx", "--size", "n=20", "--deadline", "0.5")
+    done = graft("run", "deaf.onnx", "--size", "n=20", "--run-deadline", "0.5")
     assert done.returncode == 1 and "deadline" in done.stderr, done.stderr
 
 

@@ -117,7 +117,7 @@ int RunCommand::run() const {
   session.set_validating(environment().validate);
   session.set_deadline(run_deadline);
   {
-    const InterruptibleSession interruptible(session, deadline);
+    const InterruptibleSession interruptible(session, run_deadline);
     buffers.run(session, given);
   }
   stop_if_interrupted();
