@@ -29,9 +29,6 @@ class Library:
         self.library_ = ctypes.CDLL(path)
         pointer, out = ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
         tensors, error = ctypes.POINTER(Tensor), ctypes.POINTER(Error)
-        self._declare("graft_compile", [ctypes.c_char_p, ctypes.POINTER(Option), ctypes.c_size_t, pointer, pointer, out,
-                                        error])
-        self._declare("graft_engine_save", [pointer, ctypes.c_char_p, error])
         self._declare("graft_load", [ctypes.c_char_p, out, error])
         self._declare("graft_load_on", [ctypes.c_char_p, ctypes.c_char_p, out, error])
         self._declare("graft_session_create", [pointer, ctypes.c_int32, out, error])
@@ -48,6 +45,9 @@ class Library:
 
     def compile(self, model, options):
         """Compiles an ONNX file for options, pairs as graft_c.h lists them; the engine lives as long as the process."""
+        pointer = ctypes.c_void_p
+        self._declare("graft_compile", [ctypes.c_char_p, ctypes.POINTER(Option), ctypes.c_size_t, pointer, pointer,
+                                        ctypes.POINTER(pointer), ctypes.POINTER(Error)])
         chosen = (Option * len(options))(*[(key.encode(), str(value).encode()) for key, value in options])
         engine, error = ctypes.c_void_p(), Error()
         check(self.library_.graft_compile(model.encode(), chosen, len(options), None, None, ctypes.byref(engine),
@@ -56,6 +56,7 @@ class Library:
 
     def save(self, engine, plan):
         """Writes an engine's plan."""
+        self._declare("graft_engine_save", [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(Error)])
         error = Error()
         check(self.library_.graft_engine_save(engine, plan.encode(), error), error)
 
