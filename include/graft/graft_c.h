@@ -194,10 +194,10 @@ GRAFT_API const graft_value_info* graft_engine_output(const graft_engine* engine
 /* The engine as a JSON object, for tools:
  *   name, target, threads, options [{key, value}], symbols{name: {min, opt, max}}, constant_bytes, computed_sizes
  *   inputs, outputs [{name, dtype, shape[text]}]
- *   ways {generated, library, host, interpreter, folded, none}: how many steps run which way; `folded` counts outputs
- *     that were computed while compiling, `none` steps without work at run time
- *   steps [{name, nodes[], operators[], way, library, kernel, schedule, candidates [{name, milliseconds, reason}]}];
- *     milliseconds are null where nothing was measured
+ *   ways {generated, library, host, control, interpreter, folded, none}: how many steps run which way, those of bodies
+ *     included; `folded` counts outputs that were computed while compiling, `none` steps without work at run time
+ *   steps [{name, nodes[], operators[], way, library, kernel, schedule, candidates [{name, milliseconds, reason}],
+ *     bodies[]}]; milliseconds are null where nothing was measured, a body is an array of steps
  * The command's --json uses the same names (docs/schemas). */
 GRAFT_API const char* graft_engine_describe(const graft_engine* engine);
 

@@ -61,9 +61,9 @@ def check(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
     """Whether and how a model would run: what `graft check` says, as records for `pandas.DataFrame`.
 
     A record for each step, in order: step (its number), name (of its first node), operators (joined by +), way
-    ("generated", "library", "interpreter", "host", "none") and reason (why the interpreter runs it, else empty). Where
-    nodes cannot run there is a record for each of those instead: step None, way "cannot run" and the reason. The
-    arguments are compile()'s.
+    ("generated", "library", "control", "interpreter", "host", "none") and reason (why the interpreter runs it, else
+    empty). Where nodes cannot run there is a record for each of those instead: step None, way "cannot run" and the
+    reason. The arguments are compile()'s.
     """
     choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
     choices += [("ops", each) for each in operators.sources(ops)]

@@ -52,11 +52,15 @@ std::string step_json(const Engine& engine, const EngineStep& step) {
     return fmt::format(R"({{"name":{},"milliseconds":{},"reason":{}}})", json_text(lost.name),
                        lost.milliseconds > 0 ? fmt::format("{}", lost.milliseconds) : "null", json_text(lost.reason));
   };
+  const auto body = [](const auto& inner) {
+    return array(inner->steps, [&](const EngineStep& item) { return step_json(*inner, item); });
+  };
   return fmt::format(
-      R"({{"name":{},"nodes":{},"operators":{},"way":{},"library":{},"kernel":{},"schedule":{},"candidates":{}}})",
+      R"({{"name":{},"nodes":{},"operators":{},"way":{},"library":{},"kernel":{},"schedule":{},"candidates":{},)"
+      R"("bodies":{}}})",
       json_text(step.name), texts(step.nodes), texts(step.operators), json_text(name_of(step.kind)),
       json_text(step.library), json_text(step.kernel >= 0 ? engine.kernels[step.kernel].name : ""),
-      json_text(step.schedule), array(step.candidates, candidate));
+      json_text(step.schedule), array(step.candidates, candidate), array(step.bodies, body));
 }
 
 }  // namespace
