@@ -267,6 +267,7 @@ class Clustering {
     const ValueId value = graph_.nodes[producer].outputs[0];
     const NodeDefinition& definition = nodes_[consumer].definition;
     if (definition.region.outputs.size() != 1) return "the second has several outputs";
+    if (takes_size_from(consumer, value)) return "the second takes a size from it, which has to be known before";
     const Shape& result = definition.region.tensors[definition.region.outputs[0]].shape;
     const auto& shape = graph_.value(value).shape;
     if (!shape || *shape != result) {
@@ -279,6 +280,14 @@ class Clustering {
       }
     }
     return "";
+  }
+
+  /// Whether a size of the node is an element of the value, as only a run knows it.
+  bool takes_size_from(int node, ValueId value) const {
+    const std::vector<SizeSource>& sources = nodes_[node].definition.size_sources;
+    return std::any_of(sources.begin(), sources.end(), [&](const SizeSource& source) {
+      return graph_.nodes[node].inputs[static_cast<size_t>(source.input)] == value;
+    });
   }
 
   /// Element-wise producers whose only reader is a row reduction join it, and those that only they read at their own
@@ -299,7 +308,7 @@ class Clustering {
   void absorb_producer(ValueId value, int reader, RepeatedWork& work) {
     const int p = value == kNoValue ? -1 : graph_.value(value).producer;
     if (p < 0 || nodes_[p].kind != NodeKind::kMap || !alone(p)) return;
-    if (only_consumer(value) != reader || graph_.nodes[p].outputs.size() != 1) return;
+    if (only_consumer(value) != reader || graph_.nodes[p].outputs.size() != 1 || takes_size_from(reader, value)) return;
     if (nodes_[reader].kind == NodeKind::kMap && !why_read_elsewhere(p, reader).empty()) return;
     if (!fits(result_.of_node[reader], p) || !work.take(nodes_[p].definition.region)) return;
     join(result_.of_node[reader], p);
