@@ -207,8 +207,9 @@ Graph segment_graph(const HostPartition& partition, size_t segment, const Compil
                                                     *partition.converters);
   for (const int node : part.nodes) {
     const std::string& reason = converted.reasons[node];
-    GRAFT_CHECK(reason.empty(), fmt::format("'{}' was taken and cannot be converted: {}",
-                                            partition.foreign.nodes[node].name, reason));
+    // Of the whole graph it could be: an input of the segment is stated to have another type than what makes it gives.
+    GRAFT_USER_CHECK(reason.empty(), kInvalidModel, "the graph's types contradict each other: " + reason,
+                     fmt::format("node '{}'", partition.foreign.nodes[node].name));
   }
   converted.graph.name = fmt::format("{}_segment_{}", partition.foreign.name, segment);
   const auto symbols = input_symbols(converted.graph);
