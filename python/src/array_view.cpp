@@ -2,6 +2,7 @@
 #include "array_view.h"
 
 #include <cstring>
+#include <optional>
 
 #include "dlpack_abi.h"
 #include "failure.h"
@@ -63,12 +64,33 @@ int32_t type_of_dlpack(const DlDataType& type) {
   }
 }
 
+/// The kind of device that DLPack names for the array's memory, or nothing when it gives no pair of numbers.
+std::optional<int32_t> device_of(nb::handle array) {
+  const nb::object place = array.attr("__dlpack_device__")();
+  const bool pair = PyTuple_Check(place.ptr()) && PyTuple_Size(place.ptr()) == 2;
+  const nb::object kind = pair ? nb::steal(PyNumber_Index(nb::object(place[0]).ptr())) : nb::object();
+  PyErr_Clear();
+  int32_t device = 0;
+  if (!kind.is_valid() || !nb::try_cast(kind, device)) return std::nullopt;
+  return device;
+}
+
+/// Whether the buffer protocol gives the array's own memory. CuPy and JAX have the protocol for all of their arrays, and
+/// refuse it, or copy, for those of a GPU: their DLPack tells. numpy's arrays are not asked, as that takes time.
+bool is_read_as_buffer(nb::handle array, bool has_dlpack) {
+  if (!PyObject_CheckBuffer(array.ptr())) return false;
+  if (!has_dlpack || std::strcmp(Py_TYPE(array.ptr())->tp_name, "numpy.ndarray") == 0) return true;
+  const std::optional<int32_t> device = device_of(array);
+  return device == GRAFT_CPU || device == GRAFT_CUDA_HOST;
+}
+
 }  // namespace
 
 ArrayView::ArrayView(nb::handle array, const std::string& name, int dtype, bool writable, const StreamFor& stream_for) {
-  if (PyObject_CheckBuffer(array.ptr())) {
+  const bool has_dlpack = nb::hasattr(array, "__dlpack__") && nb::hasattr(array, "__dlpack_device__");
+  if (is_read_as_buffer(array, has_dlpack)) {
     take_buffer(array, name, writable);
-  } else if (nb::hasattr(array, "__dlpack__") && nb::hasattr(array, "__dlpack_device__")) {
+  } else if (has_dlpack) {
     take_dlpack(array, name, stream_for);
   } else {
     refuse(name, std::string("a ") + nb::type_name(array.type()).c_str() +
@@ -107,11 +129,9 @@ void ArrayView::take_buffer(nb::handle array, const std::string& name, bool writ
 }
 
 void ArrayView::take_dlpack(nb::handle array, const std::string& name, const StreamFor& stream_for) {
-  const nb::object place = array.attr("__dlpack_device__")();
-  const bool pair = PyTuple_Check(place.ptr()) && PyTuple_Size(place.ptr()) == 2;
-  nb::object kind = pair ? nb::steal(PyNumber_Index(nb::object(place[0]).ptr())) : nb::object();
-  PyErr_Clear();
-  if (!kind.is_valid() || !nb::try_cast(kind, device_)) refuse(name, "its __dlpack_device__ gives no pair of numbers");
+  const std::optional<int32_t> device = device_of(array);
+  if (!device) refuse(name, "its __dlpack_device__ gives no pair of numbers");
+  device_ = *device;
   const auto stream = [&] { return stream_for ? stream_for(array) : -1; };
   nb::object capsule = device_ == GRAFT_CUDA ? array.attr("__dlpack__")(nb::arg("stream") = stream())
                                              : array.attr("__dlpack__")();

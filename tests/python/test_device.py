@@ -73,6 +73,21 @@ def test_the_same_engine_takes_arrays_of_the_host(engine, x):
     close(y, x)
 
 
+class WithBuffer(bytearray):
+    """An array of the GPU that has the buffer protocol too, as CuPy's and JAX's have; the buffer is not its memory."""
+
+    def __new__(cls, array):
+        return super().__new__(cls, array.values.nbytes)
+
+    def __init__(self, array):
+        super().__init__(array.values.nbytes)
+        self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+
+def test_memory_of_the_gpu_is_not_read_as_a_buffer(engine, x):
+    close(engine(WithBuffer(DeviceArray(DRIVER, x))), x)
+
+
 def test_an_array_of_the_gpu_is_read_where_it_lies(engine, x):
     before = lent()
     for _ in range(4):  # the first prepares, the second records, the third replays
