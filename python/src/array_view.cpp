@@ -75,8 +75,8 @@ std::optional<int32_t> device_of(nb::handle array) {
   return device;
 }
 
-/// Whether the buffer protocol gives the array's own memory. CuPy and JAX have the protocol for all of their arrays, and
-/// refuse it, or copy, for those of a GPU: their DLPack tells. numpy's arrays are not asked, as that takes time.
+/// Whether the buffer protocol gives the array's own memory. CuPy and JAX have it for all of their arrays, and refuse
+/// it, or copy, for those of a GPU: their DLPack tells. numpy's arrays are not asked, as that takes time.
 bool is_read_as_buffer(nb::handle array, bool has_dlpack) {
   if (!PyObject_CheckBuffer(array.ptr())) return false;
   if (!has_dlpack || std::strcmp(Py_TYPE(array.ptr())->tp_name, "numpy.ndarray") == 0) return true;
