@@ -19,6 +19,7 @@ bool fold_batch_normalization(Graph&, const PassContext&);
 bool recognise_gelu(Graph&, const PassContext&);
 bool recognise_layer_normalization(Graph&, const PassContext&);
 bool recognise_rms_normalization(Graph&, const PassContext&);
+bool recognise_group_normalization(Graph&, const PassContext&);
 bool recognise_attention(Graph&, const PassContext&);
 bool simplify_algebra(Graph&, const PassContext&);
 bool sink_transposes(Graph&, const PassContext&);

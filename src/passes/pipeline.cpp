@@ -22,6 +22,8 @@ const std::vector<Pass>& pipeline() {
       {"recognise_layer_normalization", recognise_layer_normalization,
        "means, roots and quotients become one operator"},
       {"recognise_rms_normalization", recognise_rms_normalization, "the same without the mean"},
+      {"recognise_group_normalization", recognise_group_normalization,
+       "instances that are groups of channels become one operator"},
       {"recognise_attention", recognise_attention, "products around a softmax become Attention, which keeps no scores"},
       {"simplify_algebra", simplify_algebra, "neutral operands, chains of Reshape and Transpose, small powers"},
       {"sink_transposes", sink_transposes, "transpositions move down until they meet"},
