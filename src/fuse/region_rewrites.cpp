@@ -64,6 +64,7 @@ const std::vector<RegionRewrite>& region_rewrites() {
       {"drop_unit_axes", drop_unit_axes, "axes of one point go"},
       {"split_divided_axes", split_divided_axes, "an axis that is divided by a constant becomes two"},
       {"unify_axes", unify_axes, "axes that run together share a variable"},
+      {"order_reduced_axes", order_reduced_axes, "what is folded is read in the order in which it lies"},
       {"collapse_axes", collapse_axes, "axes that every tensor holds side by side become one"},
   };
   return rows;

@@ -32,6 +32,8 @@ void split_divided_axes(Region& region);
 /// Gives axes of different forms that always run together the same variable: t[i, j] defined over (a, b) -> over (i,
 /// j).
 void unify_axes(Region& region);
+/// reduce over (c, h, w) of x[h, w, c] -> over (h, w, c): folds whose order does not count run through memory in order.
+void order_reduced_axes(Region& region);
 /// Two neighbouring axes that every tensor holds side by side -> one axis. Tensors get the merged shapes, so only
 /// the row-major element order of inputs and outputs is kept.
 void collapse_axes(Region& region);

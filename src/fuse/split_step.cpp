@@ -56,6 +56,18 @@ std::vector<std::vector<Form>> groups_at_products(const Region& region) {
   return groups;
 }
 
+/// One group for each form, but a fold to a scalar has with it what is computed from it alone.
+std::vector<std::vector<Form>> groups_of_forms(const Region& region) {
+  std::vector<std::vector<Form>> groups;
+  for (const Form& form : region.forms) {
+    const bool follows = std::holds_alternative<Compute>(form) && axes_of(form).empty() && !groups.empty() &&
+                         std::holds_alternative<Reduce>(groups.back()[0]) && axes_of(groups.back()[0]).empty();
+    if (!follows) groups.emplace_back();
+    groups.back().push_back(form);
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::vector<FusedStep> split_groups(const FusedStep& step, const std::vector<std::vector<Form>>& groups,
@@ -99,7 +111,7 @@ std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tens
   normalise(normalised.region, context);
   const bool apart =
       normalised.region.forms.size() > 1 && !is_one_scalar(normalised.region) && common_axes(normalised.region).empty();
-  if (apart) return split_forms(normalised, tensors);
+  if (apart) return split_groups(normalised, groups_of_forms(normalised.region), tensors);
   if (holds_products(normalised.region)) {
     return split_groups(normalised, groups_at_products(normalised.region), tensors);
   }

@@ -7,6 +7,7 @@
 #include "fuse/rewrite_region.h"
 #include "fuse/split_step.h"
 #include "fuse/step_maker.h"
+#include "plan/repeat_in_parts.h"
 
 namespace graft {
 namespace {
@@ -17,6 +18,7 @@ constexpr int64_t kLeastPart = 512;        // elements of one part
 constexpr int64_t kLeastElements = 1 << 18;  // to be folded at all
 constexpr int64_t kMostParts = 1024;
 constexpr int64_t kBytesOfLaunch = 1 << 17;  // what one block reads while a kernel is launched: 50 GB/s for 2.5 us
+constexpr int64_t kBytesAgain = 1 << 13;  // that each block may read again to save a launch
 constexpr int64_t kAligned = 16;           // a part's length is a multiple of this
 
 int64_t at(const Size& size, const Bindings& typical) { return std::max<int64_t>(1, size.evaluate(typical)); }
@@ -103,6 +105,37 @@ std::vector<std::vector<Form>> groups_at_reductions(const Region& region, const 
   return groups.size() > 1 && in_turn > launches * kBytesOfLaunch ? groups : std::vector<std::vector<Form>>{};
 }
 
+/// Whether each part of a reduction may fold the parts of the one before it again: that takes a fraction of a launch.
+bool is_quick(const FusedStep& fold, const Bindings& typical) {
+  const auto* reduce = fold.region.forms.empty() ? nullptr : std::get_if<Reduce>(&fold.region.forms[0]);
+  if (!reduce) return false;
+  const Work work = work_of(fold.region, *reduce, typical);
+  return work.elements() * work.bytes / work.blocks <= kBytesAgain;
+}
+
+/// Spreads each of the steps that `whole` was cut into.
+std::vector<FusedStep> spread_groups(const FusedStep& whole, std::vector<FusedStep> groups,
+                                     std::vector<FusedTensor>& tensors, const Bindings& typical,
+                                     const Target& target) {
+  const auto is_result = [&](int tensor) {
+    return std::find(whole.outputs.begin(), whole.outputs.end(), tensor) != whole.outputs.end();
+  };
+  std::vector<FusedStep> steps;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    std::vector<FusedStep> parts = spread_reduction(std::move(groups[g]), tensors, typical, target);
+    const bool folds = g > 0 && parts.size() > 1 && is_quick(steps.back(), typical) &&
+                       std::none_of(steps.back().outputs.begin(), steps.back().outputs.end(), is_result);
+    if (folds) {
+      std::vector<FusedStep*> others;
+      for (size_t i = 1; i < parts.size(); ++i) others.push_back(&parts[i]);
+      for (size_t i = g + 1; i < groups.size(); ++i) others.push_back(&groups[i]);
+      if (repeat_in_parts(steps.back(), parts[0], others, tensors)) steps.pop_back();
+    }
+    std::move(parts.begin(), parts.end(), std::back_inserter(steps));
+  }
+  return steps;
+}
+
 }  // namespace
 
 std::vector<FusedStep> spread_reduction(FusedStep step, std::vector<FusedTensor>& tensors, const Bindings& typical,
@@ -112,13 +145,7 @@ std::vector<FusedStep> spread_reduction(FusedStep step, std::vector<FusedTensor>
   Region region = normalised.region;
   if (region.forms.empty()) return {std::move(step)};  // all of it is dead
   if (const auto groups = groups_at_reductions(region, typical, target); !groups.empty()) {
-    std::vector<FusedStep> steps;
-    for (FusedStep& group : split_groups(normalised, groups, tensors)) {
-      for (FusedStep& part : spread_reduction(std::move(group), tensors, typical, target)) {
-        steps.push_back(std::move(part));
-      }
-    }
-    return steps;
+    return spread_groups(step, split_groups(normalised, groups, tensors), tensors, typical, target);
   }
   const auto* whole = std::get_if<Reduce>(&region.forms[0]);
   const bool maps = std::all_of(region.forms.begin() + 1, region.forms.end(),
