@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <set>
+#include <map>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -49,6 +51,13 @@ class Fusion {
         consumers_(graph.consumers()),
         is_output_(graph.values.size()) {
     for (const ValueId output : graph.outputs) is_output_[output] = true;
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      for (const SizeSource& source : nodes_[n].definition.size_sources) {
+        source_of_.try_emplace(source.symbol, static_cast<int>(n), source);
+      }
+    }
+    if (source_of_.empty()) return;
+    for (const DerivedSize& derived : graph.derived.list()) derived_.emplace(derived.symbol, derived.value);
   }
 
   FusedProgram run() {
@@ -106,7 +115,79 @@ class Fusion {
     step.name = graph_.nodes[node].name;
     step.region.name = step.name;
     add_sizes(node, step);
+    push(std::move(step));
+  }
+
+  void push(FusedStep step) {
+    for (const auto& source : step.sources) bound_.insert(source.symbol);
     program_.steps.push_back(std::move(step));
+  }
+
+  /// What a node's region and results have sizes of, those of the run that have names for others looked up.
+  std::set<std::string, std::less<>> symbols_of_node(int n) const {
+    std::set<std::string, std::less<>> symbols;
+    const auto collect = [&](const Shape& shape) {
+      for (const Size& size : shape) size.collect_symbols(symbols);
+    };
+    const Region& region = nodes_[n].definition.region;
+    for (const TensorDecl& tensor : region.tensors) collect(tensor.shape);
+    for (const Form& form : region.forms) {
+      for_each_expr(form, [&](const Expr& e) {
+        for_each(e, [&](const Expr& node) {
+          if (node->kind == ExprKind::kSize) node->size.collect_symbols(symbols);
+        });
+      });
+    }
+    std::vector<std::string> pending(symbols.begin(), symbols.end());
+    while (!pending.empty()) {
+      const auto derived = derived_.find(pending.back());
+      pending.pop_back();
+      if (derived == derived_.end()) continue;
+      std::set<std::string, std::less<>> inner;
+      derived->second.collect_symbols(inner);
+      for (const std::string& symbol : inner) {
+        if (symbols.insert(symbol).second) pending.push_back(symbol);
+      }
+    }
+    return symbols;
+  }
+
+  /// The nodes and the views that they read through, as far as these are in no memory.
+  std::vector<int> with_views(const std::vector<int>& members) const {
+    std::vector<int> all = members;
+    std::unordered_set<int> seen(members.begin(), members.end());
+    for (size_t i = 0; i < all.size(); ++i) {
+      for (const int read : nodes_[all[i]].definition.inputs) {
+        const ValueId input = graph_.nodes[all[i]].inputs[static_cast<size_t>(read)];
+        const int producer = input == kNoValue ? -1 : graph_.value(input).producer;
+        if (producer < 0 || tensor_of_[input] >= 0 || clusters_.of_node[producer] >= 0) continue;
+        if (seen.insert(producer).second) all.push_back(producer);
+      }
+    }
+    return all;
+  }
+
+  /// A step may have a size that a view elsewhere takes from a tensor (the Shape of a Slice reads no element of it):
+  /// the size is read before.
+  void read_sizes_before(const std::vector<int>& members) {
+    if (source_of_.empty()) return;
+    std::set<std::string, std::less<>> own;
+    for (const int n : with_views(members)) {
+      for (const SizeSource& source : nodes_[n].definition.size_sources) own.insert(source.symbol);
+    }
+    for (const int n : members) {
+      for (const std::string& symbol : symbols_of_node(n)) {
+        const auto found = source_of_.find(symbol);
+        if (found == source_of_.end() || own.contains(symbol) || bound_.contains(symbol)) continue;
+        const auto& [node, source] = found->second;
+        FusedStep step;
+        step.name = graph_.nodes[node].name;
+        step.region.name = step.name;
+        const int tensor = materialise(graph_.nodes[node].inputs[static_cast<size_t>(source.input)]);
+        step.sources.push_back({symbol, tensor, source.element});
+        push(std::move(step));
+      }
+    }
   }
 
   /// Emits a cluster after those that it reads. They follow from its inputs one by one, and those of deep ones from a
@@ -228,6 +309,7 @@ class Fusion {
       throw Error(ErrorKind::kCancelled, "stopped as the caller asked",
                   fmt::format("node '{}'", graph_.nodes[members.front()].name));
     }
+    read_sizes_before(members);
     if (nodes_[members.front()].has_bodies) return emit_control(members.front());
     Assembly assembly;
     for (const int n : members) {
@@ -252,9 +334,9 @@ class Fusion {
     }
     verify(step.region);
     if (is_too_large(step.region)) {
-      for (FusedStep& part : split_forms(step, program_.tensors)) program_.steps.push_back(std::move(part));
+      for (FusedStep& part : split_forms(step, program_.tensors)) push(std::move(part));
     } else {
-      program_.steps.push_back(std::move(step));
+      push(std::move(step));
     }
   }
 
@@ -388,6 +470,9 @@ class Fusion {
   std::vector<bool> emitted_;
   std::vector<std::vector<int>> consumers_;
   std::vector<bool> is_output_;  ///< by value
+  std::map<std::string, std::pair<int, SizeSource>, std::less<>> source_of_;  ///< by symbol: who reads it first
+  std::map<std::string, Size, std::less<>> derived_;                          ///< sizes that have names
+  std::set<std::string, std::less<>> bound_;                                  ///< symbols that steps so far read
   std::unordered_map<int, signed char> affine_;
   std::unordered_map<int, std::unordered_map<ValueId, const Form*>> forms_;  ///< of nodes with many
   int depth_ = 0;
