@@ -6,27 +6,18 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/small_format.h"
 
 namespace graft {
 namespace {
-
-/// A float format of at most 8 bits: sign, exponent and mantissa, all codes finite but for the special ones.
-struct SmallFormat {
-  int exponent_bits;
-  int mantissa_bits;
-  int bias;
-  uint8_t largest;       ///< code of the largest finite value
-  uint8_t overflow;      ///< code (without sign) beyond it when not saturating
-  uint8_t not_a_number;  ///< code of NaN
-  bool negative_zero;    ///< false: the code of -0 is NaN, and NaN has no sign
-  bool clamps;           ///< saturates whatever the caller says
-};
 
 constexpr SmallFormat kE4M3FN{4, 3, 7, 0x7e, 0x7f, 0x7f, true, false};
 constexpr SmallFormat kE4M3FNUZ{4, 3, 8, 0x7f, 0x80, 0x80, false, false};
 constexpr SmallFormat kE5M2{5, 2, 15, 0x7b, 0x7c, 0x7e, true, false};
 constexpr SmallFormat kE5M2FNUZ{5, 2, 16, 0x7f, 0x80, 0x80, false, false};
 constexpr SmallFormat kE2M1{2, 1, 1, 0x7, 0x7, 0x8, true, true};
+
+}  // namespace
 
 const SmallFormat& small_format(DType type) {
   switch (type) {
@@ -44,6 +35,8 @@ const SmallFormat& small_format(DType type) {
       throw_internal(__FILE__, __LINE__, "type", "not a small float: " + std::string(name_of(type)));
   }
 }
+
+namespace {
 
 /// The float next to `value` whose last bit records that something was lost, so that rounding it again to fewer
 /// bits gives what rounding `value` once would have given.

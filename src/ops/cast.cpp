@@ -111,8 +111,28 @@ Sample as_power_of_two(std::string rounding, bool saturate) {
   return sample;
 }
 
+/// To and from each type of at most 8 bits, over numbers that round up, down and to even, and beyond the range.
+std::vector<Sample> narrow_casts() {
+  const std::vector<double> numbers = {0,    -0.0, 0.3,  -0.7, 1,  1.5, -2.5, 3.49, 5,     -6.5, 7.5,
+                                       9.25, 13,   -17,  100,  -3, 448, 1e9,  -1e9, 0.001, 2e-5, 1e-9};
+  const SampleInput given = values(DType::kFloat32, {2, 11}, numbers);
+  std::vector<Sample> samples;
+  for (const DType type : {DType::kFloat8E4M3FN, DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2, DType::kFloat8E5M2FNUZ,
+                           DType::kFloat4E2M1, DType::kInt4, DType::kUint4, DType::kInt2, DType::kUint2}) {
+    const std::string name(name_of(type));
+    samples.push_back(to("float_to_" + name, given, type, 0));
+    const bool is_unsigned_type = is_unsigned(type);
+    const double high = is_float(type) ? 6 : (1 << (bit_width(type) - (is_unsigned_type ? 0 : 1))) - 1;
+    samples.push_back(to(name + "_to_float", of(type, {3, 5}, is_unsigned_type ? 0 : is_float(type) ? -6 : -high - 1,
+                                                high), DType::kFloat32, 0));
+  }
+  samples.push_back(to("int4_to_float16", of(DType::kInt4, {7}, -8, 7), DType::kFloat16, 0));
+  return samples;
+}
+
 std::vector<Sample> cast_samples() {
-  return {to("float_to_integer_cuts_off", f32({3, 7}, -9, 9), DType::kInt32),
+  std::vector<Sample> all = narrow_casts();
+  const std::vector<Sample> others = {to("float_to_integer_cuts_off", f32({3, 7}, -9, 9), DType::kInt32),
           to("float_to_half", f32({9}, -9, 9), DType::kFloat16, 0),
           to("float_to_bfloat16", f32({9}, -9, 9), DType::kBFloat16, 0),
           to("half_to_float", f16({9}), DType::kFloat32, 0),
@@ -131,6 +151,8 @@ std::vector<Sample> cast_samples() {
           as_power_of_two("down", true),
           as_power_of_two("nearest", true),
           as_power_of_two("up", false)};
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
 }
 
 std::vector<Sample> cast_like_samples() {

@@ -166,6 +166,11 @@ std::vector<Sample> quantize_samples() {
           {.name = "a_scale_per_channel",
            .inputs = {f32({2, 3, 5}), f32({3}, 0.01, 0.1), of(DType::kInt8, {3}, -9, 9)}, .attributes = axis(1)},
           {.name = "no_zero_point", .inputs = {f32({5}), scalar(DType::kFloat32, 0.013)}},
+          {.name = "four_bits", .inputs = {f32({3, 7}, -9, 9), scalar(DType::kFloat32, 0.7), scalar(DType::kInt4, 1)}},
+          {.name = "two_bits_without_sign",
+           .inputs = {f32({3, 5}, -2, 2), scalar(DType::kFloat32, 0.7), scalar(DType::kUint2, 1)}},
+          {.name = "float8",
+           .inputs = {f32({3, 7}, -900, 900), scalar(DType::kFloat32, 1.5), scalar(DType::kFloat8E4M3FN, 0)}},
           {.name = "blocks", .inputs = {f32({3, 6}), f32({3, 2}, 0.01, 0.1), of(DType::kUint8, {3, 2}, 0, 200)},
            .attributes = {{"axis", int64_t{1}}, {"block_size", int64_t{3}}}}};
 }
@@ -176,6 +181,13 @@ std::vector<Sample> dequantize_samples() {
            .inputs = {of(DType::kInt8, {2, 3, 5}, -128, 127), f32({3}, 0.01, 0.1), of(DType::kInt8, {3}, -9, 9)},
            .attributes = {{"axis", int64_t{-2}}}},
           {.name = "no_zero_point", .inputs = {of(DType::kInt32, {5}, -9999, 9999), scalar(DType::kFloat32, 0.5)}},
+          {.name = "four_bits_per_channel",
+           .inputs = {of(DType::kInt4, {3, 5}, -8, 7), f32({5}, 0.1, 1), of(DType::kInt4, {5}, -3, 3)},
+           .attributes = {{"axis", int64_t{1}}}},
+          {.name = "two_bits_without_sign",
+           .inputs = {of(DType::kUint2, {3, 5}, 0, 3), scalar(DType::kFloat32, 0.7), scalar(DType::kUint2, 1)}},
+          {.name = "float8",
+           .inputs = {of(DType::kFloat8E5M2, {3, 7}, -90, 90), scalar(DType::kFloat32, 1.5)}},
           {.name = "blocks",
            .inputs = {of(DType::kInt8, {6, 2}, -128, 127), f32({2, 2}, 0.01, 0.1), of(DType::kInt8, {2, 2}, -9, 9)},
            .attributes = {{"axis", int64_t{0}}, {"block_size", int64_t{3}}}}};

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "tile/guard_empty.h"
+#include "tile/whole_bytes.h"
 #include "tile/workspace.h"
 
 namespace graft::tile {
@@ -32,6 +33,11 @@ std::string why_scratch_does_not_fit(const Program& program, const Target& targe
 
 Lowered lower(const Region& given, const Layouts& layouts, const Schedule& schedule, const Target& target) {
   graft::verify(given);
+  if (has_narrow_elements(given)) {
+    const std::variant<Region, std::string> bytes = in_whole_bytes(given);
+    if (const auto* reason = std::get_if<std::string>(&bytes)) return *reason;
+    return lower(std::get<Region>(bytes), layouts, schedule, target);
+  }
   const Region region = target.kind == TargetKind::kCuda ? guard_empty(given) : given;
   Lowered lowered = std::visit(
       [&](const auto& record) -> Lowered {
