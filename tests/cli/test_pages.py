@@ -55,7 +55,7 @@ UNSUPPORTED = {
     "optional": {"nodes": [helper.make_node("Optional", ["x"], ["o"]),
                            helper.make_node("OptionalGetElement", ["o"], ["y"])]},
     "strings": {"nodes": [helper.make_node("StringNormalizer", ["x"], ["y"])], "element": TEXT},
-    "vendor": {"nodes": [helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")]},
+    "vendor": {"nodes": [helper.make_node("Conv", ["x"], ["y"], domain="com.microsoft.nchwc")]},
     "ml": {"nodes": [helper.make_node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml")]},
     "random": {"nodes": [helper.make_node("RandomNormalLike", ["x"], ["y"])]},
 }

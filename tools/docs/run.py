@@ -59,7 +59,16 @@ result, kernels and tests derive ([how to add one](ADDING_AN_OPERATOR.md)). Name
   be fused with their neighbours.
 - **types in samples**: the element types of inputs that the tests cover, in the interpreter and in generated kernels.
 
-{tables.table(heading, rows)}"""
+{tables.table(heading, rows)}
+## com.microsoft
+
+Operators of ONNX Runtime's own domain, which become nodes of those above when a model is imported, so that all that is
+true of those is true of these (`src/import/onnx/contrib_*.cpp`).
+
+```
+{graft("ops", "com.microsoft").strip()}
+```
+"""
 
 
 def help_text(*words):

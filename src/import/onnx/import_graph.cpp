@@ -10,6 +10,7 @@
 #include "graph/custom_operator.h"
 #include "graph/bodies.h"
 #include "graph/infer.h"
+#include "import/onnx/contrib_operators.h"
 #include "import/onnx/convert_opset.h"
 #include "import/onnx/onnx.pb.h"
 #include "import/onnx/read_model.h"
@@ -350,7 +351,11 @@ void ModelImporter::import_node(NodeProto& proto, ImportScope& scope) {
   for (const std::string& output : proto.output()) node.outputs.push_back(define(scope, output, where));
   const std::vector<ValueId> outputs = node.outputs;
   NodeWriter writer(*scope.graph, node.name);
-  add_converted(writer, std::move(node), domain.empty() ? opset->second : kOpset);
+  if (const ContribOperator* contrib = custom ? nullptr : find_contrib_operator(domain, node.op)) {
+    expand_contrib(*contrib, writer, node);
+  } else {
+    add_converted(writer, std::move(node), domain.empty() ? opset->second : kOpset);
+  }
   for (const ValueId id : outputs) {
     if (id != kNoValue) apply_hint(scope, id);
   }
