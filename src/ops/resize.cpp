@@ -14,11 +14,12 @@ using namespace samples;
 Expr real(double value) { return make_constant(DType::kFloat64, value); }
 Expr real(const Size& size) { return make_cast(DType::kFloat64, make_size(size)); }
 
-/// One resized axis. `scale` is what the model gives, or output over input.
+/// One resized axis. `scale` is what the model gives, or output over input; `run_scale` what only a run knows of it.
 struct ResizedAxis {
   int axis = 0;
   Size input, output;
   std::optional<double> scale;
+  Expr run_scale;
   Expr start, end;  ///< the part of the axis that tf_crop_and_resize takes
 };
 
@@ -32,7 +33,7 @@ struct ResizeMode {
 /// Where output position `o` lies on the input axis.
 Expr source_position(const Definition& d, const ResizeMode& m, const ResizedAxis& a, const Expr& o) {
   const Expr at = make_cast(DType::kFloat64, o), in = real(a.input), out = real(a.output), half = real(0.5);
-  const Expr scale = a.scale ? real(*a.scale) : out / in;
+  const Expr scale = a.run_scale ? a.run_scale : a.scale ? real(*a.scale) : out / in;
   const Expr single = le(make_size(a.output), make_index(1));
   const Expr centre = (at + half) / scale - half;
   if (m.coordinates == "half_pixel") return centre;
@@ -66,7 +67,7 @@ std::vector<Tap> taps_at(const Definition& d, const ResizeMode& m, const Resized
   double shrink = 1;
   if (m.antialias) {
     const auto in = a.input.as_constant(), out = a.output.as_constant();
-    if (!a.scale && (!in || !out)) d.unsupported("antialiasing with sizes that vary");
+    if (a.run_scale || (!a.scale && (!in || !out))) d.unsupported("antialiasing with sizes that vary");
     shrink = std::min(1.0, a.scale ? *a.scale : static_cast<double>(*out) / static_cast<double>(*in));
     if (!(shrink > 1.0 / 64)) d.unsupported("antialiasing of an axis that shrinks more than 64 times");
   }
@@ -137,7 +138,8 @@ void keep_aspect_ratio(Definition& d, std::vector<ResizedAxis>& axes, bool small
   }
 }
 
-/// The axes with their sizes, from `scales` (input 2) or `sizes` (input 3).
+/// The axes with their sizes, from `scales` (input 2) or `sizes` (input 3). Import adds sizes to scales that only a run
+/// knows, and these then say where the elements lie.
 std::vector<ResizedAxis> read_axes(Definition& d, const Tensor& x) {
   std::vector<int64_t> numbers;
   for (int i = 0; i < x.rank(); ++i) numbers.push_back(i);
@@ -147,6 +149,7 @@ std::vector<ResizedAxis> read_axes(Definition& d, const Tensor& x) {
   if (sized) sizes = d.sizes_of(3);
   const TensorData* scales = sized ? nullptr : d.constant(2);
   if (!sized && !scales) d.unsupported("scales that only the run knows");
+  if (sized && d.has_input(2)) d.require_shape(d.in(2), {Size(numbers.size())}, "its scales do not fit its axes");
   const size_t given = sized ? sizes.size() : static_cast<size_t>(scales->element_count());
   if (given != numbers.size()) d.reject("its scales or sizes do not fit its axes");
   std::vector<ResizedAxis> axes;
@@ -156,6 +159,7 @@ std::vector<ResizedAxis> read_axes(Definition& d, const Tensor& x) {
     a.input = x.size(a.axis);
     if (sized) {
       a.output = sizes[k];
+      if (d.has_input(2)) a.run_scale = make_cast(DType::kFloat64, d.in(2)({make_index(static_cast<int64_t>(k))}));
     } else {
       a.scale = scales->read_double(static_cast<int64_t>(k));
       if (!(*a.scale > 0)) d.reject("a scale is not positive");
@@ -193,7 +197,7 @@ void define_resize(Definition& d) {
   std::vector<ResizedAxis> resized;
   for (size_t k = 0; k < axes.size(); ++k) {
     ResizedAxis& a = axes[k];
-    if (!crops && a.output == a.input && (!a.scale || *a.scale == 1)) continue;
+    if (!crops && !a.run_scale && a.output == a.input && (!a.scale || *a.scale == 1)) continue;
     if (crops) {
       const auto bound = [&](size_t at) {
         return make_cast(DType::kFloat64, d.in(1)({make_index(static_cast<int64_t>(at))}));

@@ -287,6 +287,22 @@ bool drop_empty_resize_inputs(Node& node, NodeWriter& writer, int64_t opset) {
   return false;
 }
 
+/// Resize(x, , scales) -> Resize(x, , scales, floor(sizes of x * scales)), where only the run knows the scales
+bool add_sizes_to_scales(Node& node, NodeWriter& writer, int64_t) {
+  const bool has_scales = node.inputs.size() > 2 && node.inputs[2] != kNoValue;
+  const bool has_sizes = node.inputs.size() > 3 && node.inputs[3] != kNoValue;
+  if (!has_scales || has_sizes || writer.graph().value(node.inputs[2]).constant) return false;
+  ValueId sizes = writer.emit("Shape", {node.inputs[0]});
+  const auto axes = node.attributes.find("axes");
+  const auto* chosen = axes == node.attributes.end() ? nullptr : std::get_if<std::vector<int64_t>>(&axes->second);
+  if (chosen) sizes = writer.emit("Gather", {sizes, writer.integers(*chosen)});
+  const Attributes to_float = {{"to", int64_t{onnx_code(DType::kFloat32)}}};
+  const Attributes to_integer = {{"to", int64_t{onnx_code(DType::kInt64)}}};
+  const ValueId scaled = writer.emit("Mul", {writer.emit("Cast", {sizes}, to_float), node.inputs[2]});
+  set_input(node, 3, writer.emit("Cast", {writer.emit("Floor", {scaled})}, to_integer));
+  return false;
+}
+
 bool set_roi_coordinates(Node& node, NodeWriter&, int64_t) {
   node.attributes["coordinate_transformation_mode"] = "output_half_pixel";
   return false;
@@ -411,6 +427,7 @@ constexpr Conversion kConversions[] = {
     {"Upsample", 10, upsample_to_resize},
     {"Resize", 11, state_resize_coordinates},
     {"Resize", 29, drop_empty_resize_inputs},
+    {"Resize", 29, add_sizes_to_scales},
     {"RoiAlign", 16, set_roi_coordinates},
     {"Scan", 9, refuse_batched_scan},
     {"Scatter", 29, rename_scatter},
