@@ -308,6 +308,28 @@ bool set_roi_coordinates(Node& node, NodeWriter&, int64_t) {
   return false;
 }
 
+/// Range of floats that only the run knows -> start + Range(0, ceil((limit - start) / delta)) delta
+bool count_steps_of_floats(Node& node, NodeWriter& writer, int64_t) {
+  require_inputs(node, 3);
+  bool known = true;
+  for (size_t i = 0; i < 3; ++i) known = known && writer.graph().value(node.inputs[i]).constant.has_value();
+  const DType type = writer.graph().value(node.inputs[0]).type;
+  if (known || !is_float(type) || node.outputs.empty() || node.outputs[0] == kNoValue) return false;
+  const auto cast = [&](ValueId x, DType to) { return writer.emit("Cast", {x}, {{"to", int64_t{onnx_code(to)}}}); };
+  const auto wide = [&](size_t input) { return cast(node.inputs[input], DType::kFloat64); };
+  const ValueId start = wide(0), delta = wide(2);
+  const ValueId steps = writer.emit("Ceil", {writer.emit("Div", {writer.emit("Sub", {wide(1), start}), delta})});
+  const ValueId count = cast(steps, DType::kInt64);
+  const ValueId numbers = cast(writer.emit("Range", {writer.integer(0), count, writer.integer(1)}), DType::kFloat64);
+  const ValueId values = writer.emit("Add", {start, writer.emit("Mul", {numbers, delta})});
+  writer.add({.name = node.name,
+              .op = "Cast",
+              .attributes = {{"to", int64_t{onnx_code(type)}}},
+              .inputs = {values},
+              .outputs = {node.outputs[0]}});
+  return true;
+}
+
 bool refuse_batched_scan(Node& node, NodeWriter&, int64_t) {
   unsupported(node, "the Scan of opset 8 runs over a batch; export the model with opset 9 or newer");
 }
@@ -413,6 +435,7 @@ constexpr Conversion kConversions[] = {
     {"Pad", 2, rename_paddings},
     {"Pad", 11, move_pads_to_inputs},
     {"RNN", 7, drop_output_sequence},
+    {"Range", 29, count_steps_of_floats},
     {"ReduceL1", 18, move_axes_to_input},
     {"ReduceL2", 18, move_axes_to_input},
     {"ReduceLogSum", 18, move_axes_to_input},
