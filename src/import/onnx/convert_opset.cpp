@@ -98,6 +98,10 @@ std::vector<int64_t> range(int64_t first, int64_t last) {
   return values;
 }
 
+ValueId cast_to(NodeWriter& writer, ValueId x, DType type) {
+  return writer.emit("Cast", {x}, {{"to", int64_t{onnx_code(type)}}});
+}
+
 bool drop_consumed_inputs(Node& node, NodeWriter&, int64_t) {
   node.attributes.erase("consumed_inputs");
   return false;
@@ -287,19 +291,42 @@ bool drop_empty_resize_inputs(Node& node, NodeWriter& writer, int64_t opset) {
   return false;
 }
 
+/// The sizes of a Resize's input along its axes, in a type.
+ValueId sizes_to_resize(const Node& node, NodeWriter& writer, DType type) {
+  ValueId sizes = writer.emit("Shape", {node.inputs[0]});
+  const auto axes = node.attributes.find("axes");
+  const auto* chosen = axes == node.attributes.end() ? nullptr : std::get_if<std::vector<int64_t>>(&axes->second);
+  if (chosen) sizes = writer.emit("Gather", {sizes, writer.integers(*chosen)});
+  return cast_to(writer, sizes, type);
+}
+
 /// Resize(x, , scales) -> Resize(x, , scales, floor(sizes of x * scales)), where only the run knows the scales
 bool add_sizes_to_scales(Node& node, NodeWriter& writer, int64_t) {
   const bool has_scales = node.inputs.size() > 2 && node.inputs[2] != kNoValue;
   const bool has_sizes = node.inputs.size() > 3 && node.inputs[3] != kNoValue;
   if (!has_scales || has_sizes || writer.graph().value(node.inputs[2]).constant) return false;
-  ValueId sizes = writer.emit("Shape", {node.inputs[0]});
-  const auto axes = node.attributes.find("axes");
-  const auto* chosen = axes == node.attributes.end() ? nullptr : std::get_if<std::vector<int64_t>>(&axes->second);
-  if (chosen) sizes = writer.emit("Gather", {sizes, writer.integers(*chosen)});
-  const Attributes to_float = {{"to", int64_t{onnx_code(DType::kFloat32)}}};
-  const Attributes to_integer = {{"to", int64_t{onnx_code(DType::kInt64)}}};
-  const ValueId scaled = writer.emit("Mul", {writer.emit("Cast", {sizes}, to_float), node.inputs[2]});
-  set_input(node, 3, writer.emit("Cast", {writer.emit("Floor", {scaled})}, to_integer));
+  const ValueId scaled = writer.emit("Mul", {sizes_to_resize(node, writer, DType::kFloat32), node.inputs[2]});
+  set_input(node, 3, cast_to(writer, writer.emit("Floor", {scaled}), DType::kInt64));
+  return false;
+}
+
+/// Resize(x, , , sizes) that keeps the aspect ratio, the sizes known to the run only -> Resize(x, , scales, sizes) by
+/// one scale for all axes
+bool share_scale(Node& node, NodeWriter& writer, int64_t) {
+  const auto policy = node.attributes.find("keep_aspect_ratio_policy");
+  const auto* kept = policy == node.attributes.end() ? nullptr : std::get_if<std::string>(&policy->second);
+  const bool has_sizes = node.inputs.size() > 3 && node.inputs[3] != kNoValue;
+  if (!kept || !has_sizes || writer.graph().value(node.inputs[3]).constant) return false;
+  if (*kept != "not_larger" && *kept != "not_smaller") return false;
+  const ValueId before = sizes_to_resize(node, writer, DType::kFloat64);
+  const ValueId ratios = writer.emit("Div", {cast_to(writer, node.inputs[3], DType::kFloat64), before});
+  const std::string_view extreme = *kept == "not_larger" ? "ReduceMin" : "ReduceMax";
+  const ValueId scale = writer.emit(extreme, {ratios}, {{"keepdims", int64_t{1}}});
+  const ValueId half = writer.scalar_like(0.5, scale);
+  const ValueId rounded = writer.emit("Floor", {writer.emit("Add", {writer.emit("Mul", {scale, before}), half})});
+  set_input(node, 2, writer.emit("Expand", {scale, writer.emit("Shape", {ratios})}));
+  set_input(node, 3, cast_to(writer, rounded, DType::kInt64));
+  node.attributes.erase(policy);
   return false;
 }
 
@@ -315,12 +342,12 @@ bool count_steps_of_floats(Node& node, NodeWriter& writer, int64_t) {
   for (size_t i = 0; i < 3; ++i) known = known && writer.graph().value(node.inputs[i]).constant.has_value();
   const DType type = writer.graph().value(node.inputs[0]).type;
   if (known || !is_float(type) || node.outputs.empty() || node.outputs[0] == kNoValue) return false;
-  const auto cast = [&](ValueId x, DType to) { return writer.emit("Cast", {x}, {{"to", int64_t{onnx_code(to)}}}); };
-  const auto wide = [&](size_t input) { return cast(node.inputs[input], DType::kFloat64); };
+  const auto wide = [&](size_t input) { return cast_to(writer, node.inputs[input], DType::kFloat64); };
   const ValueId start = wide(0), delta = wide(2);
   const ValueId steps = writer.emit("Ceil", {writer.emit("Div", {writer.emit("Sub", {wide(1), start}), delta})});
-  const ValueId count = cast(steps, DType::kInt64);
-  const ValueId numbers = cast(writer.emit("Range", {writer.integer(0), count, writer.integer(1)}), DType::kFloat64);
+  const ValueId count = cast_to(writer, steps, DType::kInt64);
+  const ValueId integers = writer.emit("Range", {writer.integer(0), count, writer.integer(1)});
+  const ValueId numbers = cast_to(writer, integers, DType::kFloat64);
   const ValueId values = writer.emit("Add", {start, writer.emit("Mul", {numbers, delta})});
   writer.add({.name = node.name,
               .op = "Cast",
@@ -451,6 +478,7 @@ constexpr Conversion kConversions[] = {
     {"Resize", 11, state_resize_coordinates},
     {"Resize", 29, drop_empty_resize_inputs},
     {"Resize", 29, add_sizes_to_scales},
+    {"Resize", 29, share_scale},
     {"RoiAlign", 16, set_roi_coordinates},
     {"Scan", 9, refuse_batched_scan},
     {"Scatter", 29, rename_scatter},
