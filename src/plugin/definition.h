@@ -75,6 +75,7 @@ struct Variant {
   std::vector<Slot> slots;
   std::vector<Copy> copies;
   std::vector<TensorData> constants;
+  std::string choices;  ///< which way each region is done, as a record (engine/record.h)
 };
 
 struct Definition {
@@ -95,7 +96,8 @@ const std::string& architecture_of(const Variant& variant);
 Definition describe(const std::string& name, const Engine& engine);
 
 /// Adds what an engine of the same part runs on its target, with the kernels' CUDA C++, and PTX and cubin where NVRTC
-/// is there and they are of use. Throws unsupported naming the node that no kernel could be generated for, and why.
-void add_variant(Definition& definition, const Engine& engine);
+/// is there, they are of use and `compiled` asks for them. Throws unsupported naming the node that no kernel could be
+/// generated for, and why.
+void add_variant(Definition& definition, const Engine& engine, bool compiled = true);
 
 }  // namespace graft::plugin

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/generate.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -12,6 +14,7 @@
 #include "base/error.h"
 #include "base/spelling.h"
 #include "driver/compile.h"
+#include "engine/record.h"
 #include "graph/symbols.h"
 #include "plugin/plugin_name.h"
 #include "plugin/write_definition.h"
@@ -60,13 +63,19 @@ std::vector<std::string> targets_of(const Request& request) {
   return texts;
 }
 
+/// Where proposals are worked out.
+std::string scratch_folder() {
+  return (std::filesystem::temp_directory_path() / fmt::format("graft-plugins-{}", ::getpid())).string();
+}
+
 class Generator {
  public:
-  explicit Generator(const Request& request)
+  Generator(const Request& request, bool writes)
       : request_(request),
+        writes_(writes),
         options_(request.options),
         targets_(targets_of(request)),
-        folder_(request.folder, kMark),
+        folder_(writes ? request.folder : scratch_folder(), kMark),
         model_(ModelFile::open(request.model)) {}
 
   Generated run() {
@@ -74,13 +83,19 @@ class Generator {
     check_names();
     check_dimensions();
     if (!request_.batch.empty()) set_batch();
-    const std::vector<ModelCut> parts = select_parts(model_, request_.selection);
+    const std::vector<ModelCut> parts = chosen_parts();
     std::vector<ModelCall> calls;
     for (size_t p = 0; p < parts.size(); ++p) {
       report(request_.options, "plugin", node_of(parts[p]).name, static_cast<int>(p), static_cast<int>(parts.size()));
-      calls.push_back(place(parts[p]));
+      place_or_leave(parts[p], calls);
     }
-    if (request_.consumer != Consumer::kCuda) {
+    if (!request_.options.record.empty() && !record_used_) {
+      throw Error(ErrorKind::kInvalidArgument, "it holds no choices for any of these parts and targets: give the "
+                                               "record of a plan of them (parts/NAME.onnx), or none", "--record");
+    }
+    if (!writes_) return std::move(made_);
+    check_made();
+    if (rewrites_model(request_.consumer)) {
       const std::string name = std::filesystem::path(request_.model).filename().string();
       model_.with_calls(calls).save(folder_.place(name));
       made_.model = (std::filesystem::path(request_.folder) / name).string();
@@ -91,6 +106,47 @@ class Generator {
   }
 
  private:
+  std::vector<ModelCut> chosen_parts() {
+    if (!request_.selection.unsupported) return select_parts(model_, request_.selection);
+    made_.refused = refused_by_tensorrt(model_);
+    std::vector<std::string> nodes;
+    for (const Refusal& refusal : made_.refused) {
+      if (!refusal.in_body) {
+        nodes.push_back(refusal.node);
+      } else {
+        made_.left.push_back({refusal.node, "it is refused for nodes of its bodies, which cannot be cut out"});
+      }
+    }
+    return parts_of_refused(model_, nodes, [&](const std::string& node, const std::string& why) {
+      made_.left.push_back({node, why});
+    });
+  }
+
+  /// Of nodes that TensorRT refuses, those that can be no plugin stay, and it is said why.
+  void place_or_leave(const ModelCut& part, std::vector<ModelCall>& calls) {
+    if (!request_.selection.unsupported) {
+      calls.push_back(place(part));
+      return;
+    }
+    try {
+      calls.push_back(place(part));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kInvalidModel) throw;
+      for (const std::string& node : names_of(part)) made_.left.push_back({node, error.what()});
+    }
+  }
+
+  void check_made() const {
+    if (!made_.plugins.empty()) return;
+    GRAFT_USER_CHECK(!made_.refused.empty(), kInvalidArgument,
+                     "TensorRT refuses none of the model's nodes, as far as its support is documented: nothing is to "
+                     "be made; --nodes, --types or --region make plugins of nodes that it has", "--all-unsupported");
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("no plugin can be made of the {} nodes that TensorRT refuses; of the first, because: {}",
+                            made_.refused.size(), made_.left.front().why),
+                fmt::format("node '{}'", made_.left.front().node));
+  }
+
   void check_dimensions() const {
     const std::set<std::string> known = dimensions_of(model_);
     for (const auto& [name, range] : request_.options.dims) {
@@ -145,6 +201,15 @@ class Generator {
     return model_.nodes()[last];
   }
 
+  /// The nodes of a part, but for Constants.
+  std::vector<std::string> names_of(const ModelCut& part) const {
+    std::vector<std::string> names;
+    for (size_t n = 0; n < part.nodes.size(); ++n) {
+      if (part.nodes[n] && model_.nodes()[n].op != "Constant") names.push_back(model_.nodes()[n].name);
+    }
+    return names;
+  }
+
   ModelCall place(const ModelCut& part) {
     const std::string given = given_name(part), name = given.empty() ? free_name(part) : given;
     Definition definition = define_with_weights(part, name);
@@ -160,7 +225,7 @@ class Generator {
       cut.save(folder_.place(fmt::format("parts/{}.onnx", name)));
       made_.plugins.push_back(std::move(definition));
     }
-    made_.nodes.push_back({node_of(part).name, number});
+    made_.nodes.push_back({node_of(part).name, names_of(chosen_), number});
     ModelCall call{.nodes = chosen_.nodes,
                    .name = node_of(part).name,
                    .domain = "graft",
@@ -216,39 +281,58 @@ class Generator {
     Definition definition;
     for (const std::string& target : targets_) {
       options.targets = {target};
-      const Engine engine = compile({.path = path}, options).engine;
-      if (definition.variants.empty()) definition = describe(name, engine);
+      const Compiled compiled = compile_as_before(path, options, name);
+      if (definition.variants.empty()) definition = describe(name, compiled.engine);
       check_types(definition);
-      add_variant(definition, engine);
+      add_variant(definition, compiled.engine, writes_);
+      definition.variants.back().choices = print(compiled.plan.records.at(0));
     }
+    definition.nodes = names_of(chosen_);
     for (size_t n = 0; n < chosen_.nodes.size(); ++n) {
-      const ModelNode& node = model_.nodes()[n];
-      if (!chosen_.nodes[n] || node.op == "Constant") continue;
-      definition.nodes.push_back(node.name);
-      definition.operators.push_back(node.op);
+      const std::string& op = model_.nodes()[n].op;
+      if (chosen_.nodes[n] && op != "Constant") definition.operators.push_back(op);
     }
     std::filesystem::remove(path);
     std::filesystem::remove(path + ".data");
     return definition;
   }
 
+  /// With the choices of the caller's record, or of the folder that is replaced, where they are of this part.
+  Compiled compile_as_before(const std::string& path, CompileOptions options, const std::string& name) {
+    const bool given = !request_.options.record.empty();
+    const std::string architecture = parse_target(options.targets.at(0)).architecture;
+    const std::string kept = request_.folder + "/" + choices_file(name, architecture);
+    if (!given && writes_ && std::filesystem::exists(kept)) options.record = kept;
+    if (options.record.empty()) return compile({.path = path}, options);
+    try {
+      Compiled compiled = compile({.path = path}, options);
+      record_used_ = record_used_ || given;
+      return compiled;
+    } catch (const Error& error) {
+      if (error.where() != "record" || error.kind() != ErrorKind::kInvalidArgument) throw;
+      options.record.clear();
+      return compile({.path = path}, options);
+    }
+  }
+
   void check_types(const Definition& definition) const {
     if (request_.consumer == Consumer::kCuda) return;
-    std::set<DType> known = {DType::kFloat32, DType::kFloat16, DType::kInt8, DType::kInt32, DType::kBool};
+    const std::set<DType> known = types_of(request_.consumer);
     const bool old = request_.consumer == Consumer::kTensorRT8;
-    if (!old) known.insert({DType::kBFloat16, DType::kInt64});
     for (const auto* tensors : {&definition.inputs, &definition.outputs}) {
       for (const Tensor& tensor : *tensors) {
         GRAFT_USER_CHECK(known.count(tensor.type), kUnsupported,
-                         fmt::format("TensorRT{} has no tensors of {} for plugins: choose nodes that begin and end at "
-                                     "other types, such as the Casts around these", old ? " 8.6" : "",
-                                     name_of(tensor.type)),
+                         fmt::format("{}{} has no tensors of {} for plugins: choose nodes that begin and end at "
+                                     "other types, such as the Casts around these", name_of(request_.consumer),
+                                     old ? " 8.6" : "", name_of(tensor.type)),
                          fmt::format("tensor '{}'", tensor.name));
       }
     }
   }
 
   const Request& request_;
+  const bool writes_;  ///< a folder, or nothing
+  bool record_used_ = false;
   CompileOptions options_;
   std::vector<std::string> targets_;
   OutputFolder folder_;
@@ -260,6 +344,8 @@ class Generator {
 
 }  // namespace
 
-Generated generate(const Request& request) { return Generator(request).run(); }
+Generated generate(const Request& request) { return Generator(request, /*writes=*/true).run(); }
+
+Generated propose(const Request& request) { return Generator(request, /*writes=*/false).run(); }
 
 }  // namespace graft::plugin

@@ -104,8 +104,14 @@ ModelCut part_of(const ModelFile& model, std::vector<bool> chosen) {
   return part;
 }
 
-/// The nodes between tensors; throws where they also depend on inputs of the model that are not named.
-std::vector<bool> region_nodes(const ModelFile& model, const std::string& region) {
+/// Puts those that are named first, in that order.
+void order(std::vector<std::string>& names, const std::vector<std::string>& named) {
+  const auto place = [&](const std::string& name) { return std::find(named.begin(), named.end(), name); };
+  std::stable_sort(names.begin(), names.end(), [&](auto& a, auto& b) { return place(a) < place(b); });
+}
+
+/// The nodes between tensors, as one part; throws where they also depend on inputs of the model that are not named.
+ModelCut region_part(const ModelFile& model, const std::string& region) {
   const size_t dots = region.find("..");
   const std::vector<std::string> results = words_of(region.substr(0, dots));
   const std::vector<std::string> given =
@@ -136,7 +142,10 @@ std::vector<bool> region_nodes(const ModelFile& model, const std::string& region
            "--region");
     }
   }
-  return part.nodes;
+  ModelCut closed = part_of(model, part.nodes);
+  order(closed.outputs, results);
+  order(closed.inputs, given);
+  return closed;
 }
 
 std::vector<ModelCut> parts_of_nodes(const ModelFile& model, const std::vector<std::vector<std::string>>& groups) {
@@ -168,11 +177,48 @@ std::vector<ModelCut> nodes_of_types(const ModelFile& model, const std::vector<s
   return parts;
 }
 
+/// Gives wanted nodes that hand each other what is no tensor the number of one of them.
+std::vector<size_t> joined_by_sequences(const ModelFile& model, const std::vector<bool>& wanted) {
+  const std::vector<ModelNode>& nodes = model.nodes();
+  std::vector<size_t> part(nodes.size());
+  const auto producer = producers(model);
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    part[n] = n;
+    for (const std::string& name : nodes[n].inputs) {
+      const auto made = producer.find(name);
+      if (made == producer.end() || !wanted[n] || !wanted[made->second] || model.type_of(name).is_tensor) continue;
+      const size_t old = part[made->second];
+      std::replace(part.begin(), part.end(), old, n);
+    }
+  }
+  return part;
+}
+
 }  // namespace
+
+std::vector<ModelCut> parts_of_refused(
+    const ModelFile& model, const std::vector<std::string>& nodes,
+    const std::function<void(const std::string& node, const std::string& why)>& left) {
+  const std::vector<bool> wanted = model.around(nodes).nodes;
+  const std::vector<size_t> joined = joined_by_sequences(model, wanted);
+  std::vector<ModelCut> parts;
+  std::set<size_t> done;
+  for (size_t n = 0; n < wanted.size(); ++n) {
+    if (!wanted[n] || !done.insert(joined[n]).second) continue;
+    std::vector<bool> chosen(wanted.size(), false);
+    for (size_t m = 0; m < wanted.size(); ++m) chosen[m] = wanted[m] && joined[m] == joined[n];
+    try {
+      parts.push_back(part_of(model, std::move(chosen)));
+    } catch (const Error& error) {
+      left(model.nodes()[n].name, error.message());
+    }
+  }
+  return parts;
+}
 
 std::vector<ModelCut> select_parts(const ModelFile& model, const Selection& selection) {
   if (!selection.types.empty()) return nodes_of_types(model, selection.types);
-  if (!selection.region.empty()) return {part_of(model, region_nodes(model, selection.region))};
+  if (!selection.region.empty()) return {region_part(model, selection.region)};
   return parts_of_nodes(model, selection.nodes);
 }
 

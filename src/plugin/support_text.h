@@ -17,6 +17,9 @@ std::string kernels_header();
 std::string tensorrt_common();
 std::string tensorrt_header();
 std::string tensorrt_8_header();
+/// graft_torch.h and graft_tensorflow.h: operators of those frameworks, as templates over the same.
+std::string torch_header();
+std::string tensorflow_header();
 /// embed.cmake: from a binary file to a C++ file that holds its bytes.
 std::string embed_script();
 

@@ -41,7 +41,8 @@ bool grows(const Size& size) {
 
 class VariantBuilder {
  public:
-  VariantBuilder(const Definition& definition, const Engine& engine) : definition_(definition), engine_(engine) {
+  VariantBuilder(const Definition& definition, const Engine& engine, bool compiled)
+      : definition_(definition), engine_(engine), compiled_(compiled) {
     made_.target = parse_target(engine.target);
   }
 
@@ -163,6 +164,7 @@ class VariantBuilder {
   /// PTX is for later GPUs, which run that of no architecture with features of its own.
   KernelTexts compiled_texts(const std::string& programs) const {
     const bool lasts = std::isdigit(static_cast<unsigned char>(architecture_of(made_).back())) != 0;
+    if (!compiled_) return kernel_texts(programs, made_.target, /*with_ptx=*/false, /*with_cubin=*/false);
     try {
       return kernel_texts(programs, made_.target, lasts, /*with_cubin=*/true);
     } catch (const Error& error) {
@@ -188,6 +190,7 @@ class VariantBuilder {
 
   const Definition& definition_;
   const Engine& engine_;
+  const bool compiled_;
   Variant made_;
   std::map<int, int> slot_of_;    ///< by tensor
   std::map<int, int> constants_;  ///< by the engine's constant
@@ -195,8 +198,8 @@ class VariantBuilder {
 
 }  // namespace
 
-void add_variant(Definition& definition, const Engine& engine) {
-  definition.variants.push_back(VariantBuilder(definition, engine).build());
+void add_variant(Definition& definition, const Engine& engine, bool compiled) {
+  definition.variants.push_back(VariantBuilder(definition, engine, compiled).build());
 }
 
 }  // namespace graft::plugin

@@ -21,35 +21,6 @@ std::string heading_of(const Definition& definition, const Request& request) {
                      printable(fmt::format("{}", fmt::join(definition.nodes, ", "))));
 }
 
-/// plugins.cpp: what TensorRT asks a library of plugins for.
-std::string plugins_source(const Generated& generated, const Request& request) {
-  const bool old = request.consumer == Consumer::kTensorRT8;
-  const std::string creator = old ? "nvinfer1::IPluginCreator" : "nvinfer1::IPluginCreatorInterface";
-  std::string text = "// Made by `graft plugin`: the library's functions that TensorRT calls.\n" +
-                     include_line("\"graft_tensorrt.h\"");
-  for (const Definition& plugin : generated.plugins) text += include_line(fmt::format("\"{}.h\"", plugin.name));
-  text += R"(
-#ifdef _WIN32
-#define GRAFT_EXPORT extern "C" __declspec(dllexport)
-#else
-#define GRAFT_EXPORT extern "C" __attribute__((visibility("default")))
-#endif
-
-)";
-  text += fmt::format("GRAFT_EXPORT {}* const* {}(int32_t& count) {{\n", creator,
-                      old ? "getPluginCreators" : "getCreators");
-  std::vector<std::string> addresses;
-  for (const Definition& plugin : generated.plugins) {
-    text += fmt::format("  static graft_made::Creator<graft_made::{0}_plugin> {0};\n", plugin.name);
-    addresses.push_back("&" + plugin.name);
-  }
-  text += fmt::format("  static {}* const creators[] = {{{}}};\n  count = {};\n  return creators;\n}}\n\n", creator,
-                      fmt::join(addresses, ", "), addresses.size());
-  text +=
-      "GRAFT_EXPORT void setLoggerFinder(nvinfer1::ILoggerFinder* finder) { graft_made::logger_finder() = finder; }\n";
-  return text;
-}
-
 constexpr char kProject[] = R"(# Made by `graft plugin`: one library of all plugins of the model.
 #   cmake -B build [-D TENSORRT_INCLUDE=.../include] && cmake --build build
 cmake_minimum_required(VERSION 3.18)
@@ -81,7 +52,7 @@ function(embed code kind)
 endfunction()
 )";
 
-std::string project_file(const Generated& generated, const Request& request) {
+std::string project_file(const Generated& generated) {
   std::string text = kProject;
   for (const Definition& plugin : generated.plugins) {
     for (const Variant& variant : plugin.variants) {
@@ -91,21 +62,6 @@ std::string project_file(const Generated& generated, const Request& request) {
       if (!variant.constants.empty()) text += fmt::format("embed({} constants)\n", code);
     }
   }
-  if (request.consumer == Consumer::kCuda) {
-    text += "\nadd_library(graft_kernels STATIC ${embedded})\n"
-            "set_target_properties(graft_kernels PROPERTIES LINKER_LANGUAGE CXX POSITION_INDEPENDENT_CODE ON)\n"
-            "target_include_directories(graft_kernels PUBLIC . ${CUDA_INCLUDE})\n"
-            "target_compile_features(graft_kernels PUBLIC cxx_std_17)\n"
-            "if(CUDA_DRIVER)\n  target_link_libraries(graft_kernels PUBLIC ${CUDA_DRIVER})\nendif()\n";
-    return text;
-  }
-  text += "\nfind_path(TENSORRT_INCLUDE NvInferRuntime.h HINTS ENV TENSORRT_HOME PATH_SUFFIXES include REQUIRED)\n"
-          "add_library(graft_plugins SHARED plugins.cpp ${embedded})\n"
-          "target_compile_features(graft_plugins PRIVATE cxx_std_17)\n"
-          "set_target_properties(graft_plugins PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)\n"
-          "target_include_directories(graft_plugins SYSTEM PRIVATE ${TENSORRT_INCLUDE} ${CUDA_INCLUDE})\n"
-          "if(CUDA_DRIVER)  # else the process that loads the library has the driver open\n"
-          "  target_link_libraries(graft_plugins PRIVATE ${CUDA_DRIVER})\nendif()\n";
   return text;
 }
 
@@ -134,44 +90,25 @@ std::string plugin_text(const Definition& plugin) {
   return text + "\n";
 }
 
-constexpr char kUseTensorRT[] = R"(
-## Building and using it
-
-    cmake -B build -D TENSORRT_INCLUDE=/path/to/TensorRT/include && cmake --build build
-    trtexec --onnx={model} --dynamicPlugins=build/libgraft_plugins.so
-
-From Python, before the model is parsed: `tensorrt.get_plugin_registry().load_library("build/libgraft_plugins.so")`.
-The sources compile against the headers of TensorRT {versions}, and the library needs nothing of TensorRT's to link. A
-run neither allocates nor copies, and can be captured in a CUDA graph. An index that is out of range reads some element:
-a plugin cannot report it.
-)";
-
-constexpr char kUseCuda[] = R"(
-## Building and using it
-
-    cmake -B build && cmake --build build
-
-`NAME.h` says what there is: `NAME_plugin::problem` looks at the sizes, `workspace_bytes` says how much memory the run
-needs, and `launch` puts it into a stream; `Kernels::load(NAME_plugin::variants(), NAME_plugin::kVariants)` is called
-once before, in the CUDA context. A run neither allocates nor copies, and can be captured in a CUDA graph.
-)";
-
-std::string readme(const Generated& generated, const Request& request) {
-  const bool cuda = request.consumer == Consumer::kCuda;
+std::string readme(const Generated& generated, const Request& request, const ConsumerFiles& consumer) {
   const std::string model = printable(std::filesystem::path(request.model).filename().string());
+  const char* chosen = request.options.record.empty() ? "the cost model and have not been measured" : "a record";
   std::string text = fmt::format("# Kernels for {}\n\nMade by `graft plugin` of Graft " GRAFT_VERSION
-                                 " from `{}`. Kernels were chosen by the cost model and have not been measured.\n\n",
-                                 cuda ? "programs of your own" : "TensorRT", model);
+                                 " from `{}`. Kernels were chosen by {}.\n\n",
+                                 name_of(request.consumer), model, chosen);
   text += "| file | what it is |\n|---|---|\n";
-  if (!cuda) {
+  if (rewrites_model(request.consumer)) {
     text += fmt::format("| `{}` | the model with the plugins in place of the nodes |\n", model);
-    text += "| `plugins.cpp`, `graft_tensorrt.h` | the plugins as TensorRT sees them |\n";
+  }
+  for (const ConsumerFiles::File& file : consumer.files) {
+    text += fmt::format("| `{}` | {} |\n", file.name, file.meaning);
   }
   text += "| `NAME.h` | tensors, sizes, workspace and launches of a plugin |\n"
           "| `NAME_sm_XY.cu`, `graft_device.cuh` | its kernels for an architecture as CUDA C++ |\n"
           "| `NAME_sm_XY.cubin`, `.ptx` | the same, compiled |\n"
           "| `graft_kernels.h` | loading and launching, through the driver's interface |\n"
           "| `parts/NAME.onnx` | the nodes as a model of their own |\n"
+          "| `choices/NAME_sm_XY.txt` | which kernels were chosen; made again here, they are the same |\n"
           "| `CMakeLists.txt`, `embed.cmake` | the project |\n\n## Plugins\n\n";
   for (const Definition& plugin : generated.plugins) text += plugin_text(plugin);
   if (generated.nodes.size() > generated.plugins.size()) {
@@ -180,9 +117,13 @@ std::string readme(const Generated& generated, const Request& request) {
       text += fmt::format("| {} | {} |\n", printable(node.node), generated.plugins[node.plugin].name);
     }
   }
-  if (cuda) return text + kUseCuda;
-  const char* versions = request.consumer == Consumer::kTensorRT8 ? "8.6" : "10 and 11";
-  return text + fmt::format(kUseTensorRT, fmt::arg("model", model), fmt::arg("versions", versions));
+  if (!generated.left.empty()) {
+    text += "\n## Nodes that TensorRT refuses, without a plugin\n\n| node | why |\n|---|---|\n";
+    for (const LeftNode& left : generated.left) {
+      text += fmt::format("| {} | {} |\n", printable(left.node), printable(left.why));
+    }
+  }
+  return text + consumer.use;
 }
 
 void write_plugin(const Definition& plugin, const Request& request, const OutputFolder& folder) {
@@ -194,10 +135,15 @@ void write_plugin(const Definition& plugin, const Request& request, const Output
     if (!variant.cubin.empty()) folder.write(stem + ".cubin", variant.cubin);
     if (!variant.ptx.empty()) folder.write(stem + ".ptx", variant.ptx);
     if (!variant.constants.empty()) folder.write(stem + ".constants", constant_bytes(variant));
+    if (!variant.choices.empty()) folder.write(choices_file(plugin.name, architecture_of(variant)), variant.choices);
   }
 }
 
 }  // namespace
+
+std::string choices_file(const std::string& plugin, const std::string& architecture) {
+  return fmt::format("choices/{}_{}.txt", plugin, architecture);
+}
 
 void write_project(const Generated& generated, const Request& request, const OutputFolder& folder) {
   std::string prelude;
@@ -214,12 +160,11 @@ void write_project(const Generated& generated, const Request& request, const Out
                "#pragma once\n" + prelude);
   folder.write(kMark, kernels_header());
   folder.write("embed.cmake", embed_script());
-  folder.write("CMakeLists.txt", project_file(generated, request));
-  folder.write("README.md", readme(generated, request));
-  if (request.consumer == Consumer::kCuda) return;
-  const bool old = request.consumer == Consumer::kTensorRT8;
-  folder.write("graft_tensorrt.h", old ? tensorrt_8_header() : tensorrt_header());
-  folder.write("plugins.cpp", plugins_source(generated, request));
+  const std::string model = printable(std::filesystem::path(request.model).filename().string());
+  const ConsumerFiles consumer = files_of(request.consumer, generated.plugins, model);
+  for (const ConsumerFiles::File& file : consumer.files) folder.write(file.name, file.text);
+  folder.write("CMakeLists.txt", project_file(generated) + consumer.project);
+  folder.write("README.md", readme(generated, request, consumer));
 }
 
 }  // namespace graft::plugin

@@ -25,6 +25,7 @@ WORDS = {
               ["bench", "plan.graft", "--duration", "0.05", "--hint", "throughput", "--latency-bound", "10s"]],
     "check": [["check", "model.onnx"], ["check", "model.onnx", "--reasons", "--mode", "interpret"],
               ["check", "strange.onnx"]],
+    "check-tensorrt": [["check", "model.onnx", "--for", "tensorrt"], ["check", "strange.onnx", "--for", "tensorrt"]],
     "inspect": [["inspect", "plan.graft", "--runs", "2"], ["inspect", "plan.graft", "--no-run"]],
     "inspect-losses": [["inspect", "plan.graft", "--losses", "--runs", "2"],
                        ["inspect", "model.onnx", *QUICK, "--losses", "--no-run", "--target", "sm_80"]],

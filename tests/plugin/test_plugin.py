@@ -143,6 +143,7 @@ def test_other_parts_run_in_the_harness(headers, harness, rows, tmp_path, words,
     (["--nodes", "clamp", "--target", "sm_77"], "unknown target 'sm_77'"),
     (["--nodes", "clamp", "--target", "portable"], "is no GPU"),
     (["--nodes", "clamp", "--dim", "bach=4"], "did you mean 'batch'?"),
+    (["--all-unsupported"], "TensorRT refuses none of the model's nodes"),
 ])
 def test_what_cannot_become_a_plugin_is_said(layer_norms, tmp_path, words, said):
     done = graft("model.onnx", *words, "-o", "made", cwd=tmp_path)
@@ -161,9 +162,11 @@ def test_a_part_that_a_plugin_cannot_be_is_said(rows, tmp_path, words, said):
 
 
 @pytest.mark.parametrize("words, said", [
-    ([], "--nodes, --types or --region"),
-    (["--nodes", "clamp", "--types", "Add"], "--nodes, --types or --region"),
-    (["--nodes", "clamp", "--for", "torch"], "is not tensorrt or cuda"),
+    ([], "--nodes, --types or --region, or --all-unsupported"),
+    (["--nodes", "clamp", "--types", "Add"], "--nodes, --types or --region, or --all-unsupported"),
+    (["--nodes", "clamp", "--for", "caffe"], "is not tensorrt, torch, tensorflow or cuda"),
+    (["--nodes", "clamp", "--all-unsupported"], "--nodes, --types or --region, or --all-unsupported"),
+    (["--all-unsupported", "--for", "torch"], "only what TensorRT does"),
     (["--nodes", "clamp", "--tensorrt", "9"], "is not 10, 11 or 8.6"),
 ])
 def test_wrong_use_is_said(layer_norms, tmp_path, words, said):

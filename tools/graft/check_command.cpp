@@ -16,6 +16,7 @@
 #include "json_output.h"
 #include "model_options.h"
 #include "output.h"
+#include "plugin/generate.h"
 
 namespace graft {
 namespace {
@@ -24,9 +25,58 @@ struct CheckCommand {
   ModelOptions model;
   JsonOutput json;
   bool reasons = false;
+  std::string engine;
 
   int run() const;
+  int run_for_tensorrt() const;
 };
+
+/// What is refused and what would become of it, in the form of docs/schemas/check-tensorrt.json.
+nlohmann::json json_of(const plugin::Generated& made, const std::map<std::string, std::string>& plugin_of,
+                       const std::map<std::string, std::string>& why_none, const std::string& model) {
+  nlohmann::json refused = nlohmann::json::array(), plugins = nlohmann::json::array();
+  for (const plugin::Refusal& each : made.refused) {
+    const auto found = plugin_of.find(each.node);
+    const auto why = why_none.find(each.node);
+    refused.push_back({{"node", each.node}, {"operator", each.op}, {"reason", each.reason},
+                       {"plugin", found == plugin_of.end() ? "" : found->second},
+                       {"why_none", why == why_none.end() ? "" : why->second}});
+  }
+  for (const plugin::Definition& each : made.plugins) {
+    plugins.push_back({{"name", each.name}, {"operators", each.operators}});
+  }
+  return {{"model", model}, {"refused", refused}, {"plugins", plugins}};
+}
+
+/// Which nodes TensorRT refuses, by what is documented, and which plugins `graft plugin --all-unsupported` would make.
+int CheckCommand::run_for_tensorrt() const {
+  if (engine != "tensorrt") throw UsageError(fmt::format("--for: '{}' is not tensorrt", engine));
+  plugin::Request request{.model = model.path(), .selection = {}, .name = {}, .names = {}, .batch = {},
+                          .options = model.compile_options(), .folder = {}};
+  request.selection.unsupported = true;
+  const plugin::Generated made = plugin::propose(request);
+  clear_progress();
+  std::map<std::string, std::string> plugin_of, why_none;
+  for (const plugin::PlacedPlugin& placed : made.nodes) {
+    for (const std::string& node : placed.nodes) plugin_of[node] = made.plugins[placed.plugin].name;
+  }
+  for (const plugin::LeftNode& left : made.left) why_none[left.node] = left.why;
+  json.write(json_of(made, plugin_of, why_none, model.path()));
+  if (json.leaves_text()) {
+    Table table("llll");
+    table.add({"node", "operator", "refused, because", "plugin"});
+    for (const plugin::Refusal& each : made.refused) {
+      const auto found = plugin_of.find(each.node);
+      table.add({each.node, each.op, each.reason,
+                 found == plugin_of.end() ? "none: " + why_none[each.node] : found->second});
+    }
+    if (!made.refused.empty()) print_to(stdout, "{}\n", table);
+    print_to(stdout, "TensorRT 11, as its support is documented, refuses {} node{}; {} plugin{} would be made{}.\n",
+             made.refused.size(), made.refused.size() == 1 ? "" : "s", made.plugins.size(),
+             made.plugins.size() == 1 ? "" : "s", made.plugins.empty() ? "" : " (graft plugin --all-unsupported)");
+  }
+  return why_none.empty() ? 0 : 1;
+}
 
 /// Lists the nodes that cannot run.
 void print_obstacles(const ModelCheck& check) {
@@ -90,6 +140,7 @@ void print_regions(const Engine& engine) {
 int CheckCommand::run() const {
   if (model.is_plan()) throw UsageError("a plan has been checked when it was compiled; `graft inspect` shows it");
   check_output("--json", json.path(), {model.path()});
+  if (!engine.empty()) return run_for_tensorrt();
   const ModelCheck check = check_model({.path = model.path()}, model.compile_options());
   clear_progress();
   nlohmann::json report = nlohmann::json::parse(describe(check));
@@ -128,8 +179,12 @@ void add_check(CLI::App& app, Action& action) {
   command->model.add_deadline(*sub);
   sub->add_flag("--reasons", command->reasons,
                 "also list what the passes left as it is, what runs apart, and why (--json always has it)");
+  sub->add_option("--for", command->engine,
+                  "tensorrt: which nodes TensorRT 11 refuses, by what is documented of it, and which plugins\n"
+                  "`graft plugin --all-unsupported` would make of them")->type_name("ENGINE");
   command->json.add_to(*sub);
-  sub->footer("\nThe exit status is 1 when a node cannot run.\nExample: graft check model.onnx --dim batch=1:8");
+  sub->footer("\nThe exit status is 1 when a node cannot run, or, with --for, when no plugin can be made of one.\n"
+              "Example: graft check model.onnx --dim batch=1:8");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });
 }
 

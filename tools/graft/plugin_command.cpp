@@ -28,7 +28,8 @@ using nlohmann::json;
 struct PluginCommand {
   std::string model, region, name, names, folder, consumer = "tensorrt", tensorrt = "10";
   std::vector<std::string> nodes, types, dims, targets;
-  std::string precision = "fp32", batch;
+  std::string precision = "fp32", batch, record;
+  bool unsupported = false;
   JsonOutput json_output;
 
   int run() const;
@@ -38,9 +39,15 @@ struct PluginCommand {
 };
 
 plugin::Consumer PluginCommand::chosen_consumer() const {
+  if (consumer != "tensorrt" && unsupported) {
+    throw UsageError(fmt::format("--all-unsupported: what {} lacks is not known, only what TensorRT does", consumer));
+  }
   if (consumer == "cuda") return plugin::Consumer::kCuda;
+  if (consumer == "torch") return plugin::Consumer::kTorch;
+  if (consumer == "tensorflow") return plugin::Consumer::kTensorFlow;
   if (consumer != "tensorrt") {
-    throw UsageError(fmt::format("--for: '{}' is not tensorrt or cuda, for which plugins can be made", consumer));
+    throw UsageError(fmt::format("--for: '{}' is not tensorrt, torch, tensorflow or cuda, for which plugins can be "
+                                 "made", consumer));
   }
   if (tensorrt == "8.6") return plugin::Consumer::kTensorRT8;
   if (tensorrt != "10" && tensorrt != "11") {
@@ -70,7 +77,7 @@ plugin::Request PluginCommand::request() const {
     if (groups.back().empty()) throw UsageError("--nodes: name a node");
   }
   plugin::Request request{.model = model,
-                          .selection = {.nodes = groups, .types = types, .region = region},
+                          .selection = {.nodes = groups, .types = types, .region = region, .unsupported = unsupported},
                           .name = name,
                           .names = read_names(),
                           .consumer = chosen_consumer(),
@@ -87,6 +94,7 @@ plugin::Request PluginCommand::request() const {
   for (const std::string& dim : dims) set("dim", dim);
   for (const std::string& target : targets) set("target", target);
   set("precision", precision);
+  if (!record.empty()) set("record", record);
   request.options.progress = show_progress;
   request.options.cancelled = interrupted;
   return request;
@@ -119,13 +127,15 @@ json json_of(const plugin::Generated& made) {
   for (const plugin::PlacedPlugin& node : made.nodes) {
     nodes.push_back({{"node", node.node}, {"plugin", made.plugins[node.plugin].name}});
   }
-  return {{"plugins", plugins}, {"nodes", nodes}, {"model", made.model}};
+  json left = json::array();
+  for (const plugin::LeftNode& node : made.left) left.push_back({{"node", node.node}, {"why", node.why}});
+  return {{"plugins", plugins}, {"nodes", nodes}, {"left", left}, {"model", made.model}};
 }
 
 int PluginCommand::run() const {
   const int chosen = static_cast<int>(!nodes.empty()) + static_cast<int>(!types.empty()) +
-                     static_cast<int>(!region.empty());
-  if (chosen != 1) throw UsageError("say what becomes a plugin: --nodes, --types or --region");
+                     static_cast<int>(!region.empty()) + static_cast<int>(unsupported);
+  if (chosen != 1) throw UsageError("say what becomes a plugin: --nodes, --types or --region, or --all-unsupported");
   check_output("--json", json_output.path(), {model});
   const auto start = std::chrono::steady_clock::now();
   const plugin::Generated made = plugin::generate(request());
@@ -139,6 +149,7 @@ int PluginCommand::run() const {
       print_to(stdout, "{}: {}, {}, {}\n", each.name, fmt::format("{}", fmt::join(each.operators, ", ")),
                sizes_text(each), users == 1 ? "at one place" : fmt::format("at {} places", users));
     }
+    for (const plugin::LeftNode& node : made.left) print_to(stdout, "{}: no plugin: {}\n", node.node, node.why);
     print_to(stdout, "{}: {} plugin{}; {:.2f} s; README.md says how they are built\n", folder, made.plugins.size(),
              made.plugins.size() == 1 ? "" : "s", elapsed.count());
   }
@@ -149,7 +160,8 @@ int PluginCommand::run() const {
 }  // namespace
 
 void add_plugin(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("plugin", "generate parts of a model as plugins for TensorRT, or as CUDA C++");
+  CLI::App* sub = app.add_subcommand(
+      "plugin", "generate parts of a model as plugins for TensorRT, PyTorch or TensorFlow, or as CUDA C++");
   const auto command = std::make_shared<PluginCommand>();
   sub->add_option("MODEL", command->model, "an ONNX file")->required()->type_name("FILE");
   const auto list = [&](const char* flag, std::vector<std::string>& names, const char* help) {
@@ -161,12 +173,15 @@ void add_plugin(CLI::App& app, Action& action) {
   sub->add_option("--region", command->region,
                   "what computes the tensors OUT from the tensors IN and weights, as one plugin, with\n"
                   "commas between several: y..x")->type_name("OUT..IN");
+  sub->add_flag("--all-unsupported", command->unsupported,
+                "each node that TensorRT 11 refuses, as `graft check --for tensorrt` says");
   sub->add_option("--name", command->name,
                   "the plugin's name, which is its operator in the rewritten model (graft_NODE)")->type_name("NAME");
   sub->add_option("--names", command->names,
                   "a file of JSON with names of several plugins, each by the name of a node of it:\n"
                   "{\"/layer.3/Mod\": \"MyMod\"}")->excludes("--name")->type_name("FILE");
-  sub->add_option("--for", command->consumer, "tensorrt, or cuda: kernels and their launches alone")
+  sub->add_option("--for", command->consumer,
+                  "tensorrt, torch, tensorflow, or cuda: kernels and their launches alone")
       ->capture_default_str()->type_name("ENGINE");
   sub->add_option("--tensorrt", command->tensorrt,
                   "its version: 10 or 11 (IPluginV3, the same sources), or 8.6 (IPluginV2DynamicExt)")
@@ -182,17 +197,21 @@ void add_plugin(CLI::App& app, Action& action) {
       ->delimiter(',')->expected(1)->take_all()->type_name("NAME,...");
   sub->add_option("--precision", command->precision, "fp32, fp16 or bf16: what an f32 part is computed in")
       ->capture_default_str()->type_name("NAME");
+  sub->add_option("--record", command->record,
+                  "a plan of the parts, or its record as text, whose choices are made: kernels measured\n"
+                  "elsewhere (choices of the folder that is replaced, else the cost model's)")->type_name("FILE");
   sub->add_option("-o,--output", command->folder, "the folder to make; one that this made before is replaced")
       ->required()->type_name("DIR");
   command->json_output.add_to(*sub);
   sub->footer(R"(
 Kernels are generated for any sizes within the ranges given, and compiled where NVRTC is; no GPU is needed.
-The folder holds their CUDA C++, the plugins, a CMake project that makes one library of them, the model with
-the plugins in place of the nodes, and a README.
+The folder holds their CUDA C++, the plugins, a CMake project that makes one library of them, for TensorRT the
+model with the plugins in place of the nodes, and a README.
 Examples:
   graft plugin model.onnx --region y..x --name LayerNorm --dim batch=1:8:64 -o plugins
   graft plugin model.onnx --types BitShift,Unique -o plugins --target sm_90a
-  graft plugin model.onnx --nodes /layer.3/Mod --for cuda -o kernels)");
+  graft plugin model.onnx --all-unsupported -o plugins
+  graft plugin model.onnx --nodes /layer.3/Mod --for torch -o kernels)");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -77,8 +78,36 @@ void collect_captured(const GraphProto& body, Names known, std::vector<std::stri
   for (const auto& output : body.output()) read(output.name());
 }
 
+using graft_onnx::AttributeProto;
+
+/// The text of an attribute that holds numbers or texts.
+std::string text_of(const AttributeProto& attribute) {
+  if (attribute.ints_size() > 0) return fmt::format("{}", fmt::join(attribute.ints(), " "));
+  if (attribute.floats_size() > 0) return fmt::format("{}", fmt::join(attribute.floats(), " "));
+  if (attribute.strings_size() > 0) return fmt::format("{}", fmt::join(attribute.strings(), " "));
+  if (attribute.type() == AttributeProto::INT) return std::to_string(attribute.i());
+  if (attribute.type() == AttributeProto::FLOAT) return fmt::format("{}", attribute.f());
+  return attribute.s();
+}
+
+std::string own_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+ModelNode facts_of(const NodeProto& proto);
+
+void add_bodies(const GraphProto& body, std::vector<ModelNode>& into) {
+  for (const NodeProto& node : body.node()) into.push_back(facts_of(node));
+}
+
 ModelNode facts_of(const NodeProto& proto) {
-  ModelNode node{.name = proto.name(), .op = proto.op_type(), .inputs = {}, .outputs = {}};
+  ModelNode node{.name = proto.name(), .op = proto.op_type(), .inputs = {}, .outputs = {},
+                 .domain = own_domain(proto.domain()),
+                 .operands = {proto.input().begin(), proto.input().end()},
+                 .results = {proto.output().begin(), proto.output().end()}, .attributes = {}, .bodies = {}};
+  for (const AttributeProto& attribute : proto.attribute()) {
+    node.attributes[attribute.name()] = text_of(attribute);
+    if (attribute.has_g()) add_bodies(attribute.g(), node.bodies);
+    for (const GraphProto& graph : attribute.graphs()) add_bodies(graph, node.bodies);
+  }
   for (const std::string& name : proto.input()) {
     if (!name.empty()) node.inputs.push_back(name);
   }
@@ -181,6 +210,36 @@ std::vector<std::string> ModelFile::value_names() const {
   for (const auto& tensor : contents_->model.graph().sparse_initializer()) names.push_back(tensor.values().name());
   for (const auto& [name, node] : contents_->producer) names.push_back(name);
   return names;
+}
+
+ModelValueType ModelFile::type_of(const std::string& value) const {
+  const auto weight = contents_->weights.find(value);
+  if (weight != contents_->weights.end()) {
+    return {weight->second.type(), static_cast<int>(weight->second.shape().size())};
+  }
+  try {
+    const auto any = contents_->type_of(value);
+    const auto& type = any.tensor_type();
+    const bool is_tensor = any.value_case() == graft_onnx::TypeProto::kTensorType;
+    return {dtype_from_onnx(type.elem_type()).value_or(DType::kUndefined),
+            type.has_shape() ? type.shape().dim_size() : -1, is_tensor};
+  } catch (const Error&) {
+    return {.is_tensor = false};
+  }
+}
+
+int64_t ModelFile::opset() const {
+  for (const auto& opset : contents_->model.opset_import()) {
+    if (own_domain(opset.domain()).empty()) return opset.version();
+  }
+  return 0;
+}
+
+bool ModelFile::has_function(const std::string& domain, const std::string& name) const {
+  const auto& functions = contents_->model.functions();
+  return std::any_of(functions.begin(), functions.end(), [&](const auto& each) {
+    return own_domain(each.domain()) == domain && each.name() == name;
+  });
 }
 
 void ModelFile::check_value(const std::string& name, const std::string& where) const {

@@ -25,6 +25,17 @@ struct ModelNode {
   std::string op;
   std::vector<std::string> inputs;   ///< what its bodies read from around them comes last
   std::vector<std::string> outputs;  ///< without those left out
+  std::string domain;                ///< empty: ONNX's own
+  std::vector<std::string> operands, results;     ///< inputs and outputs by position; empty where one is left out
+  std::map<std::string, std::string> attributes;  ///< numbers and texts as text, with spaces between several
+  std::vector<ModelNode> bodies;                  ///< the nodes of its bodies, and of theirs
+};
+
+/// What is known of a value's type: an element type that is undefined, or a rank of -1, is not.
+struct ModelValueType {
+  DType type = DType::kUndefined;
+  int rank = -1;
+  bool is_tensor = true;  ///< false for a sequence, an optional, and where nothing is known
 };
 
 /// A part of a model.
@@ -69,6 +80,11 @@ class ModelFile {
   /// The names of all inputs, weights and results of nodes.
   std::vector<std::string> value_names() const;
   const std::map<std::string, TensorData, std::less<>>& weights() const;
+  ModelValueType type_of(const std::string& value) const;
+  /// The opset of ONNX's own operators that the file states; 0 where it states none.
+  int64_t opset() const;
+  /// Whether the file defines the operator of that domain as a function.
+  bool has_function(const std::string& domain, const std::string& name) const;
   /// The nearest names, for a message about one that does not exist.
   void check_value(const std::string& name, const std::string& where) const;
 
