@@ -21,6 +21,7 @@ std::vector<int64_t> pads_of(const Definition& d, int spatial) {
 void define_col2im(Definition& d) {
   const Tensor x = d.in(0);
   if (x.rank() != 3) d.reject("its input should have three axes");
+  if (x.type() == DType::kBool) d.reject("it adds elements, which truth values have no sum of: cast them before");
   const std::vector<Size> image = d.sizes_of(1), block = d.sizes_of(2);
   const int spatial = static_cast<int>(image.size());
   if (block.size() != image.size()) d.reject("image_shape and block_shape differ in length");

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`bundle.py`: puts plugins, the harness and its cases into .plugin-bundle/, to be run on a machine with a GPU that has
-nothing but its driver: `tests/plugin/run_on_gpu.sh` there runs them all. GRAFT_BUILD says which build makes them."""
+nothing but its driver: `tests/plugin/run_on_gpu.sh` there runs them all; and operators of PyTorch, which
+tests/plugin/torch_on_gpu.py builds and runs there. `matrix.py --bundle`, afterwards, adds every operator in every type.
+GRAFT_BUILD says which build makes them."""
 
+import json
 import pathlib
 import shutil
 import tempfile
 
 import models
+import numpy as np
 import onnx
 import workshop
 
@@ -47,6 +51,45 @@ def add_part(name, work, bundle, headers):
     return runs
 
 
+# Operator of PyTorch: its nodes in the model of all, sizes, tolerance.
+TORCH = {
+    "PrimitiveNorm": (["wide_n_" + stem for stem in ("Mean", "Sub", "Pow", "Variance", "Epsilon", "Sqrt", "Div", "Mul",
+                                                     "Add")], SIZES, 1e-5),
+    "HalfNorm": (["half_normalise"], SIZES, 4e-3),
+    "Rows": (["rows_sum", "rows_divide"], ROWS, 1e-5),  # two kernels and a workspace
+    "Hot": (["hot_first"], ROWS, 0),
+}
+
+
+def add_torch(work, bundle):
+    """The operators' folder, and their cases: what the interpreter makes of their parts."""
+    model = models.combined({"wide": models.wide_layer_norm(), "half": models.half_layer_norm(),
+                             "rows": models.normal_rows(), "hot": models.three_one_hots()})
+    onnx.save(model, work / "all.onnx")
+    (work / "names.json").write_text(json.dumps({nodes[-1]: name for name, (nodes, _, _) in TORCH.items()}))
+    words = [word for nodes, _, _ in TORCH.values() for word in ("--nodes", ",".join(nodes))]
+    workshop.generate(work / "all.onnx", bundle / "torch_operators", *words, "--names", work / "names.json", *OWN,
+                      "--for", "torch")
+    (bundle / "torch_operators.json").unlink()
+    (bundle / "torch_cases").mkdir()
+    cases = []
+    weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    random = np.random.default_rng(12)
+    for name, (_, runs, tolerance) in TORCH.items():
+        part = bundle / "torch_operators" / "parts" / f"{name}.onnx"
+        graph = onnx.load(part).graph
+        for number, sizes in enumerate(runs):
+            arrays = {value.name: workshop.random_input(value, sizes, random, weights) for value in graph.input}
+            results = workshop.reference(part, arrays)
+            file = f"{name}_{number}.npz"
+            np.savez(bundle / "torch_cases" / file,
+                     **{f"input_{k}": array for k, array in enumerate(arrays.values())},
+                     **{f"output_{k}": results[value.name] for k, value in enumerate(graph.output)})
+            cases.append({"operator": name, "sizes": sizes, "arrays": file, "inputs": len(arrays),
+                          "outputs": len(graph.output), "tolerance": tolerance, "package": number == 0})
+    (bundle / "torch_cases" / "cases.json").write_text(json.dumps(cases, indent=1))
+
+
 def main():
     bundle = workshop.ROOT / ".plugin-bundle"
     shutil.rmtree(bundle, ignore_errors=True)
@@ -56,6 +99,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         for name in PARTS:
             runs += add_part(name, pathlib.Path(work), bundle, headers)
+        add_torch(pathlib.Path(work), bundle)
     for version in sorted({run.split()[0].removeprefix("harness-") for run in runs}):
         workshop.build_harness(headers[version], bundle / f"harness-{version}")
     (bundle / "runs.txt").write_text("\n".join(runs) + "\n")

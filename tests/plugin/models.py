@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models whose parts become plugins."""
 
+import copy
+
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -104,3 +106,21 @@ def half_layer_norm():
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT16, shape)],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT16, shape)], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def combined(models):
+    """One model of all, whose nodes and tensors have the names `PREFIX_NAME`."""
+    parts = {"node": [], "input": [], "output": [], "initializer": []}
+    for prefix, model in models.items():
+        graph = copy.deepcopy(model.graph)
+        for node in graph.node:
+            node.name = f"{prefix}_{node.name}"
+            for names in (node.input, node.output):
+                names[:] = [f"{prefix}_{name}" if name else "" for name in names]
+        for value in [*graph.input, *graph.output, *graph.initializer]:
+            value.name = f"{prefix}_{value.name}"
+        for field, values in parts.items():
+            values.extend(getattr(graph, field))
+    newest = max(each.version for model in models.values() for each in model.opset_import)
+    graph = helper.make_graph(parts["node"], "combined", parts["input"], parts["output"], parts["initializer"])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", newest)], ir_version=10)

@@ -15,7 +15,8 @@ BUILD = pathlib.Path(os.environ.get("GRAFT_BUILD", ROOT / "build"))
 COMMAND = BUILD / "bin" / "graft"
 HARNESS = pathlib.Path(__file__).resolve().parent / "harness"
 SHARED = ROOT.parent / "shared"
-TYPES = {"float32": "f32", "float16": "f16", "int8": "i8", "int32": "i32", "int64": "i64", "bool": "boolean"}
+TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "int32": "i32", "int64": "i64",
+         "bool": "boolean"}
 
 
 def header_folders():
@@ -103,6 +104,29 @@ def random_input(value, sizes, random, weights):
     return random.standard_normal(shape).astype(kind)
 
 
+def write_array(folder, kind, array, name, *facts):
+    """Writes an array of a case; gives the line that names it."""
+    array.tofile(folder / name)
+    return " ".join(map(str, [kind, TYPES[array.dtype.name], name, *facts, *array.shape]))
+
+
+def write_case(part, folder, given, tolerances):
+    """One case of these arrays by name; tolerances are by the type of a result, none for one that has to be equal."""
+    folder.mkdir(parents=True)
+    graph = onnx.load(part).graph
+    arrays = {value.name: np.ascontiguousarray(given[value.name]).reshape(given[value.name].shape)
+              for value in graph.input}
+    results = reference(part, arrays)
+    lines = ["case the_onnx_package_s"]
+    for index, (name, array) in enumerate(arrays.items()):
+        lines.append(write_array(folder, "input", array, f"input_{index}.bin"))
+    for index, value in enumerate(graph.output):
+        array, kind = results[value.name], onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        array = array.view(kind) if array.dtype.kind == "V" else array  # bf16, which npz files have no word for
+        lines.append(write_array(folder, "output", array, f"output_{index}.bin", tolerances.get(array.dtype.name, 0)))
+    (folder / "cases.txt").write_text("\n".join(lines) + "\n")
+
+
 def write_cases(model, part, folder, runs, tolerance=1e-5, refused=()):
     """Cases for the harness: `runs` are sizes by name, `refused` lists of the extents of all inputs and outputs."""
     folder.mkdir(parents=True)
@@ -112,8 +136,7 @@ def write_cases(model, part, folder, runs, tolerance=1e-5, refused=()):
     random, lines = np.random.default_rng(11), []
 
     def add(kind, array, name, *facts):
-        array.tofile(folder / name)
-        lines.append(" ".join(map(str, [kind, TYPES[array.dtype.name], name, *facts, *array.shape])))
+        lines.append(write_array(folder, kind, array, name, *facts))
 
     for number, sizes in enumerate(runs):
         arrays = {value.name: random_input(value, sizes, random, weights) for value in inputs}

@@ -37,8 +37,32 @@ def pipeline():
     return table(["pass", "what it does"], [[code(name), purpose] for name, purpose in rows])
 
 
+def plugins():
+    """What tests/plugin/matrix.txt says of operators: those with the same types in one row, then those without."""
+    lines = (ROOT / "tests/plugin/matrix.txt").read_text().splitlines()
+    types, reasons = {}, {}
+    for operator, kind, says in (line.split(" ", 2) for line in lines if not line.startswith("#")):
+        if says == "plugin":
+            types.setdefault(operator, []).append(kind)
+        else:
+            reasons.setdefault(operator, {}).setdefault(says, []).append(kind)
+    same = {}
+    for operator, kinds in types.items():
+        same.setdefault(" ".join(kinds), []).append(operator)
+    made = table(["types", "operators"],
+                 [[kinds, ", ".join(code(name) for name in names)]
+                  for kinds, names in sorted(same.items(), key=lambda row: -len(row[1]))])
+    none = {}
+    for operator, says in reasons.items():
+        for why, kinds in says.items():
+            where = "" if kinds == ["-"] or operator not in types else f" ({' '.join(kinds)})"
+            none.setdefault(why, []).append(code(operator) + where)
+    return f"{made}\n" + table(["no plugin of", "because"], [[", ".join(names), why] for why, names in none.items()])
+
+
 # Page and name of the block: what makes it.
-BLOCKS = {("DEBUGGING.md", "environment"): environment, ("ADDING_A_PASS.md", "pipeline"): pipeline}
+BLOCKS = {("DEBUGGING.md", "environment"): environment, ("ADDING_A_PASS.md", "pipeline"): pipeline,
+          ("plugins.md", "plugins"): plugins}
 
 
 def with_block(text, name, content):

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators as plugins: the table names all that are promised, and a part of it is made again."""
+
+import matrix
+import operators
+import pytest
+
+TABLE = matrix.read_table()
+# Sizes that only a run knows, types that TensorRT has not, no definition here, no node with tensors alone.
+WITHOUT = {"Compress", "Unique", "MelWeightMatrix", "DynamicQuantizeLinear", "Bernoulli", "MaxRoiPool", "Multinomial",
+           "RandomNormal", "ConcatFromSequence", "ParametricSoftplus"}
+# Every type of an operator of each kind, and one that is refused.
+AGAIN = ["BitShift", "OneHot", "Where", "MaxRoiPool", "Unique", "Det", "QLinearConv", "Col2Im"]
+
+
+def test_every_operator_is_in_the_table():
+    assert len(operators.TPAT) == 124 and len(operators.TPAT) + len(operators.COMPILE_TIME) == 137
+    assert len(operators.REFUSED) == 46
+    assert {op for op, _ in TABLE} == set(operators.PLUGINS)
+
+
+def test_what_is_no_plugin_has_a_reason():
+    without = {op for op in operators.PLUGINS if all(why for (name, _), why in TABLE.items() if name == op)}
+    assert without == WITHOUT, "of these there are none at all"
+    assert all(why.strip() for why in TABLE.values() if why)
+
+
+@pytest.fixture(scope="module")
+def cases():
+    return matrix.collected()
+
+
+@pytest.mark.parametrize("op", AGAIN)
+def test_the_table_is_what_is_made(cases, op):
+    chosen = {key for key in TABLE if key[0] == op}
+    made = {(name, kind): why for name, kind, _, why in matrix.rows_of(cases, chosen, 2)}
+    assert made == {key: TABLE[key] for key in chosen}
