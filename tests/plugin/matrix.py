@@ -182,10 +182,10 @@ def write_table(rows):
     TABLE.write_text("\n".join(lines) + "\n")
 
 
-def write_bundle(rows):
+def write_bundle(rows, bundle, emulated=False):
     """One model of all nodes becomes one library; the harness runs each plugin of it."""
-    shutil.rmtree(BUNDLE, ignore_errors=True)
-    BUNDLE.mkdir(parents=True)
+    shutil.rmtree(bundle, ignore_errors=True)
+    bundle.mkdir(parents=True)
     version = "10.16"
     headers = workshop.header_folders()[version]
     good = [(f"{op}_{kind}", case) for op, kind, case, _ in rows if case]
@@ -196,19 +196,19 @@ def write_bundle(rows):
         (work / "names.json").write_text(json.dumps({f"{name}_node": name for name, _ in good}))
         words = [word for name, _ in good for word in ("--nodes", f"{name}_node")]
         workshop.generate(work / "matrix.onnx", work / "made", *words, "--names", work / "names.json", "--target",
-                          "sm_90a")
+                          "sm_90a", emulated=emulated)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             building = pool.submit(workshop.build_library, work / "made", headers)
             weights = {each.name: numpy_helper.to_array(each) for each in combined.graph.initializer}
             for name, (_, arrays) in good:
                 given = {**weights, **{f"{name}_{key}": array for key, array in arrays.items()}}
-                workshop.write_case(work / "made" / "parts" / f"{name}.onnx", BUNDLE / f"cases-{name}", given,
+                workshop.write_case(work / "made" / "parts" / f"{name}.onnx", bundle / f"cases-{name}", given,
                                     TOLERANCE)
-            shutil.copy(building.result(), BUNDLE / "libmatrix.so")
-    workshop.build_harness(headers, BUNDLE / f"harness-{version}")
+            shutil.copy(building.result(), bundle / "libmatrix.so")
+    workshop.build_harness(headers, bundle / f"harness-{version}")
     runs = [f"harness-{version} libmatrix.so {name} cases-{name}" for name, _ in good]
-    (BUNDLE / "runs.txt").write_text("\n".join(runs) + "\n")
-    print(f"{BUNDLE}: {len(runs)} plugins")
+    (bundle / "runs.txt").write_text("\n".join(runs) + "\n")
+    return runs
 
 
 def main():
@@ -227,7 +227,7 @@ def main():
     if options.update:
         write_table(rows)
     if options.bundle:
-        write_bundle(rows)
+        print(f"{BUNDLE}: {len(write_bundle(rows, BUNDLE))} plugins")
 
 
 if __name__ == "__main__":

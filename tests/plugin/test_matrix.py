@@ -4,6 +4,7 @@
 import matrix
 import operators
 import pytest
+import workshop
 
 TABLE = matrix.read_table()
 # Sizes that only a run knows, types that TensorRT has not, no definition here, no node with tensors alone.
@@ -35,3 +36,17 @@ def test_the_table_is_what_is_made(cases, op):
     chosen = {key for key in TABLE if key[0] == op}
     made = {(name, kind): why for name, kind, _, why in matrix.rows_of(cases, chosen, 2)}
     assert made == {key: TABLE[key] for key in chosen}
+
+
+RUN = [("BitShift", "i32"), ("OneHot", "f16"), ("Where", "bf16"), ("Det", "f32"), ("EyeLike", "bool"), ("LSTM", "f32"),
+       ("QLinearConv", "i8"), ("ScatterND", "i64"), ("NegativeLogLikelihoodLoss", "f32"), ("Resize", "f32")]
+
+
+def test_a_library_of_several_computes_what_the_interpreter_does(headers, harness, cases, tmp_path):
+    runs = matrix.write_bundle(list(matrix.rows_of(cases, set(RUN), 2)), tmp_path / "made", emulated=True)
+    assert len(runs) == len(RUN)
+    for run in runs:
+        program, library, *words = run.split()
+        said = workshop.checked([tmp_path / "made" / program, f"./{library}", *words], cwd=tmp_path / "made",
+                                env=workshop.preloaded("libcuda.so.1"))
+        assert "agrees plainly and in a graph" in said, said
