@@ -24,7 +24,7 @@ from .arguments import named, names
 from .element_types import NUMBERS, numpy_type
 from .errors import InvalidArgumentError
 
-__all__ = ["convert_model", "convert_symbol"]
+__all__ = ["convert_block", "convert_hybrid_block", "convert_model", "convert_symbol"]
 
 _Conditions = Iterable[tuple[str, str, Sequence[str]]]
 _MXNET_BFLOAT16 = np.dtype([("bfloat16", np.uint16)])  # what mxnet has for a type that numpy lacks
@@ -78,6 +78,69 @@ def convert_model(sym: Any, arg_params: Mapping[str, Any], aux_params: Mapping[s
     convert = [{name: _converted(array, types.get(name)) for name, array in each.items()}
                for each in (arguments, auxiliary)]
     return give(made), convert[0], convert[1]
+
+
+def convert_hybrid_block(block: Any, target_dtype: Any = "float16", target_dtype_ops: Iterable[str] | None = None,
+                         fp32_ops: Iterable[str] | None = None, conditional_fp32_ops: _Conditions | None = None,
+                         excluded_sym_names: Iterable[str] | None = None, ctx: Any = None,
+                         cast_optional_params: bool = True, *, input_names: Iterable[str] = ("data",),
+                         **lists: Any) -> Any:
+    """A SymbolBlock of mixed precision of a HybridBlock or SymbolBlock of gluon, with parameters of its own; the other
+    arguments are those of convert_model. The block need not be hybridized, and need not have run, unless it finds out
+    the shapes of its parameters by that. input_names: what the inputs are called, one for each. ctx: where the
+    parameters are to be; None: where the block has them. Nested results come as one list."""
+    mxnet: Any = importlib.import_module("mxnet")
+    inputs = [mxnet.symbol.var(name) for name in names("input_names", input_names)]
+    sym = _symbol_of(mxnet, block, inputs)
+    arrays = {name: _initialized(mxnet, name, parameter) for name, parameter in block.collect_params().items()}
+    known = set(sym.list_arguments()), set(sym.list_auxiliary_states())
+    arguments, auxiliary = ({name: array for name, array in arrays.items() if name in each} for each in known)
+    made, arguments, auxiliary = convert_model(
+        sym, arguments, auxiliary, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names,
+        cast_optional_params, data_names=[each.name for each in inputs], **lists)
+    result = mxnet.gluon.SymbolBlock(made, inputs)
+    arrays = {**arguments, **auxiliary}
+    for name, parameter in result.collect_params().items():
+        parameter.cast(arrays[name].dtype)
+        parameter._load_init(arrays[name], [ctx] if isinstance(ctx, mxnet.Context) else ctx or [arrays[name].ctx])
+    return result
+
+
+def convert_block(block: Any, target_dtype: Any = "float16", target_dtype_ops: Iterable[str] | None = None,
+                  fp32_ops: Iterable[str] | None = None, conditional_fp32_ops: _Conditions | None = None,
+                  excluded_sym_names: Iterable[str] | None = None, input_names: Iterable[str] = ("data",),
+                  **choices: Any) -> Any:
+    """convert_hybrid_block, by its name and arguments in MXNet's first proposal."""
+    return convert_hybrid_block(block, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops,
+                                excluded_sym_names, input_names=input_names, **choices)
+
+
+def _symbol_of(mxnet: Any, block: Any, inputs: list[Any]) -> Any:
+    """What a block computes of these."""
+    if not isinstance(block, mxnet.gluon.HybridBlock):
+        raise InvalidArgumentError(f"block is a {type(block).__name__}: give a HybridBlock or SymbolBlock of gluon")
+    flat: list[Any] = []
+
+    def gather(made: Any) -> None:
+        for each in made if isinstance(made, (list, tuple)) else [made]:
+            if isinstance(each, (list, tuple)):
+                gather(each)
+            else:
+                flat.append(each)
+
+    gather(block(*inputs))
+    return flat[0] if len(flat) == 1 else mxnet.symbol.Group(flat)
+
+
+def _initialized(mxnet: Any, name: str, parameter: Any) -> Any:
+    """The array of a parameter."""
+    try:
+        return parameter.list_data()[0]
+    except mxnet.gluon.parameter.DeferredInitializationError:
+        raise InvalidArgumentError(f"the shape of the parameter {name} is not known yet: run the block once") from None
+    except RuntimeError:
+        raise InvalidArgumentError(f"the parameter {name} has no values: call initialize() of the block, or load its "
+                                   "parameters") from None
 
 
 def _request(target_dtype: Any, low: Any, low_by_old_name: Any, wide: Any, widest: Any, widest_by_old_name: Any,

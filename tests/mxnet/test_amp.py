@@ -20,6 +20,7 @@ with warnings.catch_warnings():
     mx = pytest.importorskip("mxnet")
     from mxnet.contrib import amp
 
+import cast_counts
 import graft
 
 GRAFT = pathlib.Path(os.environ["GRAFT_BUILD"]) / "bin" / "graft"
@@ -90,6 +91,70 @@ def test_it_is_what_mxnets_own_conversion_gives(network, kind):
             assert (array.astype("float32") == there[name].astype("float32")).asnumpy().all(), name
 
 
+def small_block():
+    """Two convolutions and a dense layer."""
+    block = mx.gluon.nn.HybridSequential()
+    block.add(mx.gluon.nn.Conv2D(8, 3, in_channels=3), mx.gluon.nn.BatchNorm(in_channels=8),
+              mx.gluon.nn.Conv2D(4, 3, in_channels=8, activation="relu"), mx.gluon.nn.GlobalAvgPool2D(),
+              mx.gluon.nn.Dense(3, in_units=4))
+    return block
+
+
+@pytest.mark.parametrize("convert", [graft.amp.convert_block, graft.amp.convert_hybrid_block])
+def test_a_block_is_converted_without_a_run_before_and_runs_in_bfloat16(convert):
+    block = small_block()
+    block.initialize(mx.init.Xavier(magnitude=3))
+    made = convert(block, "bfloat16")
+    assert isinstance(made, mx.gluon.SymbolBlock)
+    data = mx.nd.random.uniform(-1, 1, SHAPE)
+    here, expected = made(data).asnumpy(), block(data).asnumpy()
+    assert here.dtype == np.float32
+    assert 0 < np.abs(here - expected).max() < 0.02 * np.ptp(expected)
+    again = convert(made, "bfloat16", input_names=["data"])
+    assert (again(data).asnumpy() == here).all(), "what is converted stays as it is"
+
+
+def test_the_parameters_of_a_converted_block_have_its_types():
+    block = small_block()
+    block.initialize(mx.init.Xavier(magnitude=3))
+    made = graft.amp.convert_hybrid_block(block, ctx=mx.cpu())
+    types = {name: np.dtype(parameter.dtype).name for name, parameter in made.collect_params().items()}
+    assert {kind for name, kind in types.items() if "conv" in name or "dense" in name} == {"float16"}
+    assert {kind for name, kind in types.items() if "batchnorm" in name} == {"float32"}
+    kept = graft.amp.convert_block(block, cast_optional_params=False)
+    assert {np.dtype(parameter.dtype).name for parameter in kept.collect_params().values()} == {"float32"}
+
+
+def test_a_block_of_several_inputs_and_results_names_them():
+    class Two(mx.gluon.HybridBlock):
+        """A sum of products, and one of them."""
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.dense = mx.gluon.nn.Dense(4, in_units=6)
+
+        def hybrid_forward(self, F, x, y):
+            return self.dense(x) + self.dense(y), [self.dense(x)]
+
+    block = Two()
+    block.initialize(mx.init.Xavier(magnitude=3))
+    x, y = mx.nd.random.uniform(-1, 1, (2, 6)), mx.nd.random.uniform(-1, 1, (2, 6))
+    made = graft.amp.convert_block(block, "bfloat16", input_names=["x", "y"])
+    for here, expected in zip(made(x, y), [block(x, y)[0], block(x, y)[1][0]]):
+        assert np.abs((here - expected).asnumpy()).max() < 0.02 * np.ptp(expected.asnumpy())
+
+
+def test_a_block_without_values_is_an_error_that_names_the_parameter():
+    with pytest.raises(ValueError, match="conv.*_weight has no values: call initialize"):
+        graft.amp.convert_block(small_block())
+    deferred = mx.gluon.nn.Dense(3)
+    deferred.initialize()
+    with pytest.raises(ValueError, match="dense.*_weight is not known yet: run the block once"):
+        graft.amp.convert_block(deferred)
+    with pytest.raises(ValueError, match="block is a Symbol"):
+        graft.amp.convert_block(mx.sym.var("data"))
+
+
 def test_types_are_what_mxnet_infers(network):
     net, arguments, _ = graft.amp.convert_model(*network)
     types, outputs, _ = net.infer_type(data=np.float32)
@@ -126,6 +191,13 @@ def test_no_more_casts_than_mxnet_in_networks_of_its_zoo(name, kind, tmp_path):
     print(name, kind, dict(casts(here[0])), dict(casts(there[0])))
     assert sum(casts(here[0]).values()) <= sum(casts(there[0]).values())
     assert here[0].infer_type(data=np.float32)[1] == [np.float32]
+
+
+def test_the_table_of_the_documentation_is_what_is_counted():
+    page, table = (cast_counts.ROOT / "docs" / "AMP.md").read_text(), cast_counts.table()
+    assert page == cast_counts.tables.with_block(page, "casts", table)
+    rows = [line.split("|")[3:7] for line in table.splitlines()[2:]]
+    assert all(int(here) <= int(own) and int(other) == 0 for here, own, _, other in rows)
 
 
 def test_the_command_writes_what_mxnet_loads(network, checkpoint):
