@@ -2,6 +2,8 @@
 """`graft convert`: models of mixed precision in the format that they came in."""
 
 import json
+import pathlib
+import re
 import struct
 
 import numpy as np
@@ -77,7 +79,7 @@ def weight(name, *shape):
     return numpy_helper.from_array((random.standard_normal(shape) * 0.3).astype(np.float32), name)
 
 
-def onnx_network():
+def onnx_network(opset=17):
     """Convolution, normalisation, a branch that reads a value from around it, products, a constant node, softmax."""
     node = helper.make_node
 
@@ -106,7 +108,8 @@ def onnx_network():
                        helper.make_tensor_value_info("flag", TensorProto.BOOL, [])], outputs,
         [weight("cw", 6, 3, 3, 3), weight("cb", 6), weight("scale", 6), weight("shift", 6), weight("gw", 6, 5),
          weight("gb", 5)])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)],
+                              ir_version=8 if opset < 20 else 10)
     model = onnx.shape_inference.infer_shapes(model)
     onnx.checker.check_model(model, full_check=True)
     return model
@@ -147,4 +150,60 @@ def test_lists_for_an_onnx_model(graft, tmp_path):
     assert graft(*words).stdout.startswith("mixed.onnx: 0 Cast; 0 of"), graft(*words).stderr
     (tmp_path / "lists.json").write_text('{"fp32_ops": ["Gem"]}')
     assert "did you mean 'Gemm'" in graft(*words).stderr
-    assert "fp16 only so far" in graft("convert", "net.onnx", "--precision", "bf16", "-o", "mixed.onnx").stderr
+
+
+@pytest.mark.parametrize("opset, low", [(17, {"Gemm"}), (22, {"Conv", "Gemm"})])
+def test_bfloat16_goes_where_the_models_opset_has_it(graft, tmp_path, opset, low):
+    onnx.save(onnx_network(opset), tmp_path / "net.onnx")
+    done = graft("convert", "net.onnx", "--precision", "bf16", "-o", "mixed.onnx")
+    assert done.returncode == 0, done.stderr
+    mixed = onnx.load(tmp_path / "mixed.onnx")
+    onnx.checker.check_model(mixed, full_check=True)
+    inferred = onnx.shape_inference.infer_shapes(mixed, strict_mode=True)
+    types = {info.name: info.type.tensor_type.elem_type for info in inferred.graph.value_info}
+    made = {node.op_type: types.get(node.output[0]) for node in mixed.graph.node}
+    assert {op for op in ("Conv", "Gemm", "Exp") if made[op] == TensorProto.BFLOAT16} == low
+    assert {info.type.tensor_type.elem_type for info in mixed.graph.output} == {TensorProto.FLOAT}
+    compared = graft("compare", "net.onnx", "mixed.onnx", "--tune", "off", "--rtol", "0.05", "--atol", "0.05")
+    assert compared.returncode == 0, compared.stdout + compared.stderr
+    exact = graft("compare", "net.onnx", "mixed.onnx", "--tune", "off", "--rtol", "0", "--atol", "1e-6")
+    assert exact.returncode != 0, "it computes in f32"
+    again = graft("convert", "mixed.onnx", "--precision", "bf16", "-o", "twice.onnx")
+    assert again.stdout.startswith("twice.onnx: 0 Cast; "), again.stderr
+
+
+def test_an_opset_without_bfloat16_is_refused_with_the_remedy(graft, tmp_path):
+    model = helper.make_model(helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])], [weight("w", 3, 4)]),
+        opset_imports=[helper.make_opsetid("", 12)], ir_version=7)
+    onnx.save(model, tmp_path / "net.onnx")
+    done = graft("convert", "net.onnx", "--precision", "bf16", "-o", "mixed.onnx")
+    assert done.returncode != 0 and "the model is of opset 12: export it for a newer one" in done.stderr
+
+
+def test_the_rows_of_bfloat16_are_what_onnx_says():
+    first = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        allowed = {each.type_param_str: set(each.allowed_type_strs) for each in schema.type_constraints}
+        used = [allowed.get(each.type_str, {each.type_str}) for each in (*schema.inputs, *schema.outputs)]
+        floats = [types for types in used if "tensor(float)" in types]
+        if not schema.domain and floats and all("tensor(bfloat16)" in types for types in floats):
+            first[schema.name] = min(first.get(schema.name, 1000), schema.since_version)
+    source = pathlib.Path(__file__).parents[2] / "src/export/onnx/bfloat16_opsets.inc"
+    rows = {op: int(opset) for opset, op in re.findall(r"^GRAFT_BFLOAT16\((\d+), (\w+)\)", source.read_text(), re.M)}
+    assert rows == {op: opset for op, opset in first.items() if "Sequence" not in op and "Optional" not in op}
+
+
+@pytest.mark.parametrize("words, rows", [
+    ((), {"Conv": "target", "Softmax": "none", "Exp": "float32", "ScatterND": "none"}),
+    (("--front-end", "mxnet"), {"Convolution": "target", "softmax": "float32", "elemwise_add": "widest",
+                                "Activation": "none"}),
+])
+def test_the_default_lists_are_printed(graft, words, rows):
+    done = graft("ops", "--precision", "fp16", *words)
+    printed = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines()[1:-1]}
+    assert {op: printed[op] for op in rows} == rows
+    assert "act_type is softrelu" in done.stdout or not words
+    assert "has no lists" in graft("ops", "--precision", "fp16", "--front-end", "aten").stderr

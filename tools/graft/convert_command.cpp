@@ -126,7 +126,7 @@ void add_convert(CLI::App& app, Action& action) {
   sub->add_option("--params", command->params,
                   "a symbol's parameters: NET-0000.params; without them only the symbol is converted")
       ->type_name("FILE");
-  sub->add_option("--precision", command->precision, "the type beside f32: fp16, or for symbols also bf16")
+  sub->add_option("--precision", command->precision, "the type beside f32: fp16 or bf16")
       ->required()->check(CLI::IsMember({"fp16", "bf16"}))->type_name("TYPE");
   sub->add_option("--lists", command->lists,
                   "which operators are of which type, as JSON: the keyword arguments of graft.amp.convert_model")

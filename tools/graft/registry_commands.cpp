@@ -26,6 +26,7 @@
 #include "model_options.h"
 #include "modules/kernel_source.h"
 #include "modules/library_source.h"
+#include "operator_listing.h"
 #include "operators_json.h"
 #include "output.h"
 #include "passes/pass.h"
@@ -240,13 +241,23 @@ void add_ops(CLI::App& app, Action& action) {
                                    "those of a file of definitions (docs/OWN_OPERATORS.md), or of functions of an\n"
                                    "ONNX file, come first; may be repeated");
   ops->expected(1)->take_all()->type_name("FILE");
+  const auto front_end = std::make_shared<std::string>(), precision = std::make_shared<std::string>();
+  const auto source = sub->add_option("--front-end", *front_end,
+                                      "those of a framework that are converted: aten, mxnet or tensorflow");
+  source->excludes(ops)->type_name("NAME");
+  const auto lists = sub->add_option("--precision", *precision,
+                                     "what each is in a model of mixed precision (`graft convert`) by default;\n"
+                                     "with --front-end mxnet, MXNet's operators in place of ONNX's");
+  lists->excludes(ops)->check(CLI::IsMember({"fp16", "bf16"}))->type_name("TYPE");
   output->add_to(*sub);
-  sub->get_option("--json")->excludes(ops);
+  sub->get_option("--json")->excludes(ops)->excludes(source)->excludes(lists);
   sub->get_option("--json")->description("write all that is known of every operator as JSON (docs/schemas); - is\n"
                                          "standard output")->excludes(filter);
   sub->callback([=, &action] {
     action = [=] {
       check_output("--json", output->path(), {});
+      if (!precision->empty()) return list_precision(*precision, *front_end, *part);
+      if (!front_end->empty()) return list_front_end(*front_end, *part);
       if (!output->wanted()) return list_operators(*part, *own);
       output->write(operators_json());
       return 0;

@@ -59,9 +59,21 @@ uint64_t kept_inputs(const std::string& op) {
   return 0;
 }
 
-/// Whether an operator has to be f32 for another reason than its rule: ONNX lacks f16 for it, or lets its statistics or
-/// positions have no type of their own; or it is a square, whose sum is a variance.
-bool needs_f32(const NodeProto& node, const std::string& op, int64_t opset) {
+/// Whether ONNX lets an operator have bf16.
+bool takes_bfloat16(const std::string& op, int64_t opset) {
+  static const std::map<std::string_view, int64_t> since = {
+#define GRAFT_BFLOAT16(opset, op) {#op, opset},
+#include "export/onnx/bfloat16_opsets.inc"
+#undef GRAFT_BFLOAT16
+  };
+  const auto row = since.find(op);
+  return row != since.end() && row->second <= opset;
+}
+
+/// Whether an operator has to be f32 for another reason than its rule: ONNX lacks the low type for it, or lets its
+/// statistics or positions have no type of their own; or it is a square, whose sum is a variance.
+bool needs_f32(const NodeProto& node, const std::string& op, int64_t opset, DType low) {
+  if (low == DType::kBFloat16 && !takes_bfloat16(op, opset)) return true;
   if (op == "BatchNormalization") return opset < 15;
   if (op == "IsInf") return opset < 20;
   if (op == "Celu" || op == "RoiAlign") return true;
@@ -72,8 +84,8 @@ bool needs_f32(const NodeProto& node, const std::string& op, int64_t opset) {
 class View {
  public:
   View(const ModelProto& model, const std::map<std::string, TypeProto, std::less<>>& types,
-       const std::map<std::string, TensorData, std::less<>>& weights, const std::vector<ModelNode>& nodes)
-      : opset_(opset_of(model)), types_(types) {
+       const std::map<std::string, TensorData, std::less<>>& weights, const std::vector<ModelNode>& nodes, DType low)
+      : opset_(opset_of(model)), low_(low), types_(types) {
     std::set<std::string, std::less<>> inputs;
     for (const auto& input : model.graph().input()) inputs.insert(input.name());
     none_ = add("", kNoFloat);
@@ -128,7 +140,7 @@ class View {
       return add_parameter(proto.output(0), importer.import(tensor, fmt::format("node '{}'", facts.name)));
     }
     amp::Node node{.op = op, .name = facts.name, .kept = kept_inputs(op)};
-    if (has_bodies(proto) || needs_f32(proto, op, opset_)) node.kind = amp::NodeKind::kClosed;
+    if (has_bodies(proto) || needs_f32(proto, op, opset_, low_)) node.kind = amp::NodeKind::kClosed;
     for (const AttributeProto& attribute : proto.attribute()) {
       if (attribute.type() == AttributeProto::STRING) node.attributes[attribute.name()] = attribute.s();
       if (attribute.type() == AttributeProto::INT) node.attributes[attribute.name()] = std::to_string(attribute.i());
@@ -158,6 +170,7 @@ class View {
   }
 
   int64_t opset_;
+  DType low_;
   const std::map<std::string, TypeProto, std::less<>>& types_;
   std::map<std::string, int, std::less<>> index_;
   int none_ = 0;
@@ -290,14 +303,17 @@ class Applying {
 }  // namespace
 
 ModelFile ModelFile::mixed(const amp::Request& request, const amp::DefaultLists& lists, MixedReport& report) const {
-  GRAFT_USER_CHECK(request.low == DType::kFloat16, kUnsupported, "ONNX models are converted to fp16 only so far",
-                   "--precision");
+  constexpr int64_t kFirstWithBfloat16 = 13;
+  const int64_t opset = opset_of(contents_->model);
+  GRAFT_USER_CHECK(request.low == DType::kFloat16 || opset >= kFirstWithBfloat16, kUnsupported,
+                   fmt::format("ONNX has bf16 from opset {} on, and the model is of opset {}: export it for a newer "
+                               "one", kFirstWithBfloat16, opset), "--precision");
   GRAFT_USER_CHECK(contents_->why_no_types.empty(), kUnsupported,
                    "the types of its tensors are not known: " + contents_->why_no_types, "model");
   GRAFT_USER_CHECK(!request.data_names && request.input_types.empty(), kInvalidArgument,
                    "an ONNX model says itself what its inputs are: leave out data_names and input_dtypes", "lists");
   auto changed = std::make_shared<Contents>(*contents_);
-  View view(contents_->model, *contents_->types, contents_->weights, contents_->nodes);
+  View view(contents_->model, *contents_->types, contents_->weights, contents_->nodes, request.low);
   const amp::Rules rules(lists, request.lists, view.graph);
   amp::Options options{.low = request.low, .convert_parameters = request.convert_parameters};
   options.why_not = [&](int value) { return amp::conversion_fault(view.contents.at(value), request.low); };

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operator_listing.h"
+
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "amp/request.h"
+#include "base/error.h"
+#include "console.h"
+#include "driver/host_graph.h"
+#include "graph/op_def.h"
+#include "import/mxnet/precision_lists.h"
+#include "passes/precision_lists.h"
+
+namespace graft {
+namespace {
+
+std::string_view word_of(amp::Rule rule) {
+  switch (rule) {
+    case amp::Rule::kLow: return "target";
+    case amp::Rule::kFollow: return "none";
+    case amp::Rule::kWidest: return "widest";
+    case amp::Rule::kWide: return "float32";
+  }
+  return "";
+}
+
+amp::DefaultLists lists_of(const std::string& front_end, DType low) {
+  if (front_end.empty() || front_end == "onnx") return passes::default_lists();
+  if (front_end == "mxnet") return mxnet::default_lists(low);
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' has no lists: onnx and mxnet have", front_end),
+              "--front-end");
+}
+
+}  // namespace
+
+int list_front_end(const std::string& front_end, const std::string& part) {
+  Table table("ll");
+  table.add({"operator", "arguments"});
+  const frontend::Converters& converters = find_converters(front_end);
+  int count = 0;
+  for (const std::string& name : converters.names()) {
+    if (name.find(part) == name.npos) continue;
+    std::vector<std::string> arguments;
+    for (const auto& each : converters.find(name)->signature.parameters) arguments.push_back(each.name);
+    table.add({name, fmt::format("{}", fmt::join(arguments, ", "))});
+    ++count;
+  }
+  print_to(stdout, "{}{} operators\n", table, count);
+  return count > 0 ? 0 : 1;
+}
+
+int list_precision(const std::string& precision, const std::string& front_end, const std::string& part) {
+  const amp::DefaultLists lists = lists_of(front_end, amp::low_type_of(precision, "--precision"));
+  std::set<std::string> names(lists.names.begin(), lists.names.end());
+  if (front_end != "mxnet") {
+    for (const OpDef& op : all_ops()) names.insert(std::string(op.name));
+  }
+  Table table("lll");
+  table.add({"operator", "rule", "float32 where"});
+  int count = 0;
+  for (const std::string& name : names) {
+    if (name.find(part) == name.npos) continue;
+    std::string condition;
+    for (const amp::Condition& each : lists.conditions) {
+      if (each.op == name) condition = fmt::format("{} is {}", each.attribute, fmt::join(each.values, " or "));
+    }
+    table.add({name, std::string(word_of(lists.rule(name).value_or(lists.otherwise))), condition});
+    ++count;
+  }
+  print_to(stdout, "{}{} operators\n", table, count);
+  return count > 0 ? 0 : 1;
+}
+
+}  // namespace graft

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// graft ops of other tables than the operators themselves: a front end's, and the lists of mixed precision.
+#pragma once
+
+#include <string>
+
+namespace graft {
+
+/// The operators that a front end (`aten`, `mxnet`, `tensorflow`) converts, with their arguments; those whose names
+/// contain `part`. Returns the exit status: 1 where there is none.
+int list_front_end(const std::string& front_end, const std::string& part);
+
+/// What each operator is in a model of mixed precision unless the caller's lists say otherwise, of ONNX or, as front
+/// end, of `mxnet`. Throws invalid_argument for a front end that has no lists.
+int list_precision(const std::string& precision, const std::string& front_end, const std::string& part);
+
+}  // namespace graft
