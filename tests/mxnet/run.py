@@ -8,4 +8,4 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from framework import test_framework  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(test_framework("mxnet"))
+    sys.exit(test_framework("mxnet", ["c_api"]))

@@ -38,7 +38,8 @@ def build_host(name, setting, programs):
     build(sources, folder, f"-DCMAKE_PREFIX_PATH={prefix}", setting)
     run("cmake", "--install", folder, "--prefix", prefix)
     for program in programs:
-        build(ROOT / "tests" / name / program, BUILD / "hosts" / name / program, f"-DCMAKE_PREFIX_PATH={prefix}")
+        folder = BUILD / "hosts" / name / program
+        build(ROOT / "tests" / name / program, folder, f"-DCMAKE_PREFIX_PATH={prefix}", setting)
     shutil.copy2(next(prefix.glob(f"lib*/{library}")), BUILD / "lib" / library)
     return library
 
