@@ -25,7 +25,8 @@ const Argument& Conversion::argument(std::string_view name) const {
                                   [&](const Parameter& each) { return each.name == name; });
   GRAFT_CHECK(found != parameters.end(), fmt::format("the row of {} has no argument '{}'", signature_.op, name));
   const auto position = static_cast<size_t>(found - parameters.begin());
-  if (position < node_.arguments.size()) return node_.arguments[position];
+  const bool takes_any = parameters[0].type == "...";  // number of inputs, which then stand for no other argument
+  if (position < node_.arguments.size() && !(takes_any && position > 0)) return node_.arguments[position];
   if (!found->has_default) refuse(fmt::format("its argument '{}' is not given", name));
   return found->default_value;
 }

@@ -61,6 +61,20 @@ def test_a_wrong_option_of_a_block_is_an_error():
         net.optimize_for(mx.nd.array(image(1, 16)), backend="graft", percision="fp16")
 
 
+@pytest.mark.parametrize("layer", [mx.gluon.rnn.LSTM, mx.gluon.rnn.GRU])
+def test_a_recurrent_layer_runs_as_an_engine_that_holds_its_weights(layer):
+    net = nn.HybridSequential()
+    net.add(layer(6, num_layers=2, bidirectional=True, layout="NTC", input_size=4), nn.Dense(3))
+    data = {batch: mx.nd.array(np.random.RandomState(batch).uniform(-1, 1, (batch, 5, 4))) for batch in (2, 3)}
+    initialized(net, data[2])
+    expected = {batch: net(value).asnumpy() for batch, value in data.items()}
+    net.optimize_for(data[2], backend="graft", **FAST)
+    assert "_graft_engine" in operators(net._cached_graph[1]) and "RNN" not in operators(net._cached_graph[1])
+    assert not any("l0_i2h" in name for name in net._cached_graph[1].list_arguments())
+    for batch, value in data.items():
+        close(net(value).asnumpy(), expected[batch])
+
+
 SIZES = {"inceptionv3": 299, "squeezenet1.1": 224, "densenet121": 224, "alexnet": 224}  # what their poolings ask for
 
 

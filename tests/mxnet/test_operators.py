@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators one by one: each runs as an engine, and gives what MXNet gives, also for another batch."""
 
+import os
+import pathlib
+import subprocess
+
 import mxnet as mx
 import numpy as np
 import pytest
+import registry
 from conftest import close, operators, parameters, run
 
 S = mx.sym
@@ -152,6 +157,126 @@ CASES = {
 }
 
 
+def recurrent(mode, bidirectional=False, layers=2):
+    """A recurrent layer of (batch, time, 5), whose states follow the data."""
+    def build(x):
+        count = layers * (2 if bidirectional else 1)
+        state = S.tile(S.expand_dims(S.mean(x, axis=1), axis=0), reps=(count, 1, 1))
+        states = [state] + [state * 2] * (mode == "lstm")
+        made = S.RNN(S.swapaxes(x, dim1=0, dim2=1), S.var("weights"), *states, state_size=5, num_layers=layers,
+                     mode=mode, state_outputs=True, bidirectional=bidirectional)
+        return S.Group([result * 2 for result in made])
+    return build
+
+
+def lengths(x, axis, most):
+    """Lengths from 1 to `most` that follow the data."""
+    return S.clip(S.ceil(S.mean(S.abs(x), axis=axis) * most * 2) - 1, 1, most)
+
+
+def attention(x):
+    """As GluonNLP's BERT has it."""
+    scores = S.contrib.interleaved_matmul_selfatt_qk(x, heads=2)
+    return S.contrib.interleaved_matmul_selfatt_valatt(x, S.softmax(scores), heads=2)
+
+
+def attention_to(x):
+    """To keys and values of another length."""
+    other = S.var("other", shape=(3, 2, 20))
+    scores = S.contrib.interleaved_matmul_encdec_qk(x, other, heads=2)
+    return S.contrib.interleaved_matmul_encdec_valatt(other, S.softmax(scores), heads=2)
+
+
+ROW = {"shape": (1, 10)}
+CASES.update({
+    "concat_by_default": (IMAGE, lambda x: S.Concat(x, x * 2, x + 1)),
+    "stack_by_default": (MATRIX, lambda x: S.stack(x, x * 2, x + 1)),
+    **{name: (MATRIX, lambda x, name=name: getattr(S, name)(x * 5))
+       for name in ("rint", "round", "fix", "trunc", "cbrt", "expm1", "degrees", "radians")},
+    **{f"{name}_of_halves": (MATRIX, lambda x, name=name: getattr(S, name)(S.floor(x * 9) * 0.5))
+       for name in ("rint", "round", "fix")},
+    "log1p": (MATRIX, unary("log1p")),
+    "log1p_of_large": (MATRIX, lambda x: S.log1p(S.exp(x * 12))),
+    "expm1_of_small": (MATRIX, lambda x: S.expm1(x * 1e-4) * 1e4),
+    "rcbrt": (MATRIX, lambda x: S.rcbrt(S.abs(x) + 0.5)),
+    "logical_not": (MATRIX, lambda x: S.logical_not(x > 0)),
+    "smooth_l1": (MATRIX, unary("smooth_l1", scalar=2.0)),
+    "quadratic": (MATRIX, lambda x: S.contrib.quadratic(x, a=2, b=-1, c=0.5)),
+    "div_sqrt_dim": (MATRIX, lambda x: S.contrib.div_sqrt_dim(x)),
+    "mod": (MATRIX, lambda x: S.broadcast_mod(x * 9, S.var("row", **ROW))),
+    "mod_by_zero": (MATRIX, lambda x: S.broadcast_mod(x, S.zeros_like(x))),
+    "mod_scalar": (MATRIX, lambda x: (x * 9) % 2.5),
+    "mod_negative_scalar": (MATRIX, lambda x: (x * 9) % -2.5),
+    "hypot": (MATRIX, lambda x: S.broadcast_hypot(x, S.var("row", **ROW))),
+    "hypot_scalar": (MATRIX, lambda x: S.hypot(x, 2.0)),
+    **{f"logical_{name}": (MATRIX, lambda x, name=name: getattr(S, f"broadcast_logical_{name}")(
+        S.relu(x), S.relu(S.var("row", **ROW)))) for name in ("and", "or", "xor")},
+    "self_attention": ((4, 2, 30), attention),
+    "self_attention_scores": ((4, 2, 30), lambda x: S.contrib.interleaved_matmul_selfatt_qk(x, heads=2)),
+    "cross_attention": ((4, 2, 10), attention_to),
+    "arange_like": (MATRIX, lambda x: S.broadcast_add(x, S.contrib.arange_like(x, axis=1, start=2, step=0.5))),
+    "arange_like_all": (MATRIX, lambda x: x + S.contrib.arange_like(x)),
+    "softmax_with_lengths": (ROWS, lambda x: S.softmax(x, S.Cast(S.floor(S.sum(S.abs(x), axis=2)), dtype="int32"),
+                                                       use_length=True)),
+    "sequence_mask": (ROWS, lambda x: S.SequenceMask(x, lengths(x, (1, 2), 5), use_sequence_length=True, axis=1,
+                                                     value=-3)),
+    "sequence_mask_of_time_first": (ROWS, lambda x: S.SequenceMask(x, lengths(x, (0, 2), 2),
+                                                                   use_sequence_length=True)),
+    "sequence_mask_without_lengths": (ROWS, lambda x: S.SequenceMask(x) * 2),
+    "sequence_last": (ROWS, lambda x: S.SequenceLast(x, axis=1)),
+    "sequence_last_by_lengths": (ROWS, lambda x: S.SequenceLast(x, lengths(x, (1, 2), 5), use_sequence_length=True,
+                                                                axis=1)),
+    "sequence_reverse": (ROWS, lambda x: S.SequenceReverse(x)),
+    "sequence_reverse_by_lengths": (ROWS, lambda x: S.SequenceReverse(x, lengths(x, (0, 2), 2),
+                                                                      use_sequence_length=True)),
+    **{f"topk_{kind}": (ROWS, unary("topk", k=3, ret_typ=kind)) for kind in ("value", "indices")},
+    "topk_smallest": (ROWS, lambda x: S.Group([part * 2 for part in S.topk(x, k=2, axis=1, ret_typ="both",
+                                                                           is_ascend=True)])),
+    "sort": (ROWS, unary("sort", axis=1)),
+    "sort_descending": (ROWS, unary("sort", is_ascend=False)),
+    "argsort": (ROWS, unary("argsort")),
+    **{f"recurrent_{mode}": ((2, 4, 5), recurrent(mode)) for mode in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
+    **{f"recurrent_both_ways_{mode}": ((2, 4, 5), recurrent(mode, bidirectional=True))
+       for mode in ("lstm", "gru", "rnn_tanh")},
+    "pick": (MATRIX, lambda x: S.pick(x, S.argmax(x, axis=1))),
+    "pick_keeping_axes": (ROWS, lambda x: S.pick(x, S.argmin(x, axis=1), axis=1, keepdims=True)),
+    "batch_take": (MATRIX, lambda x: S.batch_take(x, S.Cast(S.argmax(x, axis=1), dtype="int32"))),
+    "gather_nd": (MATRIX, lambda x: S.gather_nd(x, S.stack(S.zeros_like(S.argmax(x, axis=1)), S.argmax(x, axis=1)))),
+    "take_wrapping": (MATRIX, lambda x: S.take(S.var("table", shape=(5, 4)), x * 20, mode="wrap")),
+    "where_by_rows": (MATRIX, lambda x: S.where(S.mean(x, axis=1) > 0, x * 2, x - 1)),
+    "reverse": (ROWS, unary("reverse", axis=(1, 2))),
+    "depth_to_space": ((2, 8, 3, 4), unary("depth_to_space", block_size=2)),
+    "space_to_depth": ((2, 3, 4, 6), unary("space_to_depth", block_size=2)),
+    "shape_array": (ROWS, lambda x: S.broadcast_mul(S.Cast(S.shape_array(x), dtype="float32"), S.mean(x))),
+    "size_array": (ROWS, lambda x: S.Cast(S.size_array(x), dtype="float32") * S.mean(x)),
+    "reshape_like": ((2, 12), lambda x: S.reshape_like(x, S.reshape(x, shape=(0, 3, 4)) + 1)),
+    "reshape_like_in_parts": ((2, 12), lambda x: S.reshape_like(x, S.reshape(x, shape=(0, 3, 4)), lhs_begin=1,
+                                                                lhs_end=2, rhs_begin=1, rhs_end=3)),
+    "repeat_of_all": ((2, 3), unary("repeat", repeats=3)),
+    "split_at_borders": (ROWS, lambda x: S.Group([part * 2 for part in S.split_v2(x, (2, 5), axis=2)])),
+    "argmax_of_all": ((3, 4), lambda x: S.argmax(S.slice_axis(x, axis=0, begin=0, end=1))),
+    "argmax_channel": (MATRIX, unary("argmax_channel")),
+    "nansum": (MATRIX, lambda x: S.nansum(S.sqrt(x), axis=1)),
+    "nanprod": (MATRIX, lambda x: S.nanprod(S.sqrt(x), axis=1)),
+    "moments": (IMAGE, lambda x: S.Group([part * 2 for part in S.moments(x, axes=(2, 3))])),
+    "cumsum": (ROWS, unary("cumsum", axis=1)),
+    "cumsum_of_all": (MATRIX, unary("cumsum")),
+    "zeros_and_ones": (MATRIX, lambda x: S.broadcast_maximum(S.broadcast_add(x, S.ones((1, 10))), S.zeros((1, 10)))),
+    "full": (MATRIX, lambda x: S.broadcast_mul(x, S.full((1, 10), 2.5))),
+    "bilinear_resize": (IMAGE, lambda x: S.contrib.BilinearResize2D(x, height=13, width=5)),
+    "bilinear_resize_by_pixels": (IMAGE, lambda x: S.contrib.BilinearResize2D(x, height=18, width=16,
+                                                                              align_corners=False)),
+    "gemm": (ROWS, lambda x: S.linalg.gemm(x, x + 1, S.batch_dot(x, x, transpose_b=True), transpose_b=True, alpha=0.5,
+                                           beta=2)),
+    "gemm2": (ROWS, lambda x: S.linalg.gemm2(x, x + 1, transpose_a=True, alpha=3)),
+    "syrk": (ROWS, lambda x: S.linalg.syrk(x, alpha=2)),
+    "syrk_transposed": (ROWS, lambda x: S.linalg.syrk(x, transpose=True)),
+    "group_norm": (IMAGE, lambda x: S.GroupNorm(x, num_groups=3)),
+    "layer_norm_of_channels": (IMAGE, lambda x: S.LayerNorm(x, axis=1)),
+    "numpy_functions": (MATRIX, lambda x: (S.np.tanh(S.np.exp(x.as_np_ndarray()) * 2 - 0.5) + 1).as_nd_ndarray()),
+})
+
+
 def data_of(symbol, batch, **shapes):
     """Values for what changes from run to run."""
     random = np.random.RandomState(batch)
@@ -178,3 +303,15 @@ def test_gives_what_mxnet_gives(name):
         for result, expected in zip(run(grafted, grafted_args, grafted_aux, **data), run(symbol, args, aux, **data),
                                     strict=True):
             close(result, expected)
+
+
+def test_the_list_of_mxnets_operators_is_its_registry():
+    assert registry.LISTED.read_text() == registry.text()
+
+
+def test_every_converter_is_of_an_operator_that_mxnet_has():
+    known = {name for line in registry.LISTED.read_text().splitlines() for name in line.split(" = ")}
+    known.add("CuDNNBatchNorm")  # of files that MXNet before 1.6 wrote
+    graft = pathlib.Path(os.environ["GRAFT_BUILD"]) / "bin" / "graft"
+    listed = subprocess.run([graft, "ops", "--front-end", "mxnet"], capture_output=True, text=True, check=True).stdout
+    assert {line.split()[0] for line in listed.splitlines()[1:-1]} <= known

@@ -215,6 +215,50 @@ def test_a_loop_stays_with_mxnet_between_engines_and_inputs_may_be_outputs():
     agrees(symbol, args, aux, made, data=np.random.RandomState(2).uniform(-1, 1, (3, 2, 5)))
 
 
+def encoder(x, mask, heads, units, name):
+    """A layer as GluonNLP's BERT has it: interleaved self-attention, and a network of two layers behind it."""
+    packed = S.FullyConnected(x, num_hidden=3 * units, flatten=False, name=f"{name}_packed")
+    scores = S.contrib.interleaved_matmul_selfatt_qk(packed, heads=heads)
+    weights = S.softmax(S.where(mask, scores, S.zeros_like(scores) - 1e18)) * mask
+    mixed = S.contrib.interleaved_matmul_selfatt_valatt(packed, weights, heads=heads)
+    x = S.LayerNorm(x + S.FullyConnected(mixed, num_hidden=units, flatten=False, name=f"{name}_out"))
+    wide = S.LeakyReLU(S.FullyConnected(x, num_hidden=4 * units, flatten=False, name=f"{name}_wide"), act_type="gelu")
+    return S.LayerNorm(x + S.FullyConnected(wide, num_hidden=units, flatten=False, name=f"{name}_narrow"))
+
+
+def bert(layers=2, heads=4, units=32, words=40, longest=16):
+    """(sequence, pooled) of words, segments and the length of each sentence."""
+    tokens, segments, valid = S.var("data0"), S.var("data1"), S.var("data2")
+    x = S.Embedding(tokens, input_dim=words, output_dim=units) + S.Embedding(segments, input_dim=2, output_dim=units)
+    steps = S.contrib.arange_like(tokens, axis=1)
+    x = S.broadcast_add(x, S.expand_dims(S.Embedding(steps, input_dim=longest, output_dim=units), axis=0))
+    x = S.swapaxes(S.LayerNorm(x), dim1=0, dim2=1)
+    mask = S.broadcast_lesser(S.reshape(steps, shape=(1, -1)), S.reshape(valid, shape=(-1, 1)))
+    mask = S.broadcast_mul(S.expand_dims(mask, axis=1), S.broadcast_like(S.expand_dims(mask, axis=2) * 0 + 1,
+                                                                         S.expand_dims(mask, axis=2)))
+    mask = S.reshape(S.broadcast_axis(S.expand_dims(mask, axis=1), axis=1, size=heads), shape=(-3, 0, 0))
+    for layer in range(layers):
+        x = encoder(x, mask, heads, units, f"layer{layer}")
+    first = S.reshape(S.slice_axis(x, axis=0, begin=0, end=1), shape=(-3, 0))
+    return S.Group([S.swapaxes(x, dim1=0, dim2=1),
+                    S.Activation(S.FullyConnected(first, num_hidden=units), act_type="tanh")])
+
+
+def test_a_bert_is_one_engine_for_any_batch_and_agrees():
+    symbol, length = bert(), 9
+
+    def inputs(batch):
+        random = np.random.RandomState(batch)
+        return {"data0": random.randint(0, 40, (batch, length)), "data1": random.randint(0, 2, (batch, length)),
+                "data2": random.randint(1, length + 1, batch)}
+
+    args, aux = parameters(symbol, data0=(2, length), data1=(2, length), data2=(2,))
+    made = grafted(symbol, args, aux, strict=True)
+    assert operators(made[0]) == [ENGINE], graft.mxnet.report()
+    for batch in (1, 2, 4):
+        agrees(symbol, args, aux, made, **inputs(batch))
+
+
 def test_a_fixed_batch_is_refused_when_it_is_another(split):
     symbol, args, aux = split
     made = grafted(symbol, args, aux, batch="fixed")

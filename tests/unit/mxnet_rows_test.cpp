@@ -173,7 +173,15 @@ TEST(MxnetRows, what_a_row_does_not_know_is_refused_by_name) {
   EXPECT_EQ(refused("SoftmaxOutput", {2, 3, 4}, {}), "a softmax over an instance that has several axes");
   EXPECT_EQ(refused("mean", {2, 3}, {{"axis", "five"}}), "its attribute 'axis' (five) is no tuple of integers");
   EXPECT_EQ(refused("Cast", {2, 3}, {{"dtype", "float12"}}), "its attribute 'dtype' (float12) is no element type");
-  EXPECT_EQ(refused("RNN", {2, 3}, {}), "there is no converter for RNN");
+  EXPECT_EQ(refused("CTCLoss", {2, 3}, {}), "there is no converter for CTCLoss");
+  EXPECT_EQ(refused("topk", {2, 3}, {{"k", "4"}}), "4 of 3 elements");
+  EXPECT_EQ(refused("topk", {2, 3}, {{"ret_typ", "mask"}}), "the result 'mask'");
+  EXPECT_EQ(refused("SequenceMask", {2, 3}, {{"use_sequence_length", "True"}}), "it has no sequence_length");
+  EXPECT_EQ(refused("SequenceLast", {2, 3}, {{"axis", "2"}}), "a time that is neither the first nor the second axis");
+  EXPECT_EQ(refused("_zeros", {}, {{"shape", "(2, 0)"}}), "a shape that its uses have to tell");
+  EXPECT_EQ(refused("_contrib_interleaved_matmul_selfatt_qk", {4, 2, 30}, {{"heads", "4"}}),
+            "queries_keys_values that 4 heads do not divide");
+  EXPECT_EQ(refused("smooth_l1", {2, 3}, {{"scalar", "0"}}), "a scalar of 0");
 }
 
 TEST(MxnetRows, an_operator_may_take_any_number_of_tensors) {
@@ -181,6 +189,25 @@ TEST(MxnetRows, an_operator_may_take_any_number_of_tensors) {
   const int data = net.variable({kBatch, 3});
   net.graph.outputs = {net.add("Concat", {data, data, data}, {{"num_args", "3"}, {"dim", "1"}})};
   EXPECT_EQ(net.shape_of(net.graph.outputs[0]), "batch 9");
+  const int by_default = net.add("Concat", {data, data, data}, {{"num_args", "3"}});
+  EXPECT_EQ(net.shape_of(by_default), "batch 9") << "no tensor stands for an attribute";
+}
+
+TEST(MxnetRows, recurrent_layers_take_their_weights_out_of_one_vector) {
+  const auto layers = [](const std::string& mode, const Texts& more) {
+    Symbol net;
+    Texts attributes = {{"mode", mode}, {"state_size", "4"}, {"num_layers", "2"}};
+    attributes.insert(more.begin(), more.end());
+    std::vector<int> inputs = {net.variable({5, kBatch, 3}), net.weights({2000}), net.variable({4, kBatch, 4})};
+    if (mode == "lstm") inputs.push_back(net.variable({4, kBatch, 4}));
+    net.graph.outputs = {net.add("RNN", inputs, attributes)};
+    return net.reason().empty() ? net.shape_of(net.graph.outputs[0]) : net.reason();
+  };
+  EXPECT_EQ(layers("lstm", {{"bidirectional", "True"}}), "5 batch 8");
+  EXPECT_EQ(layers("gru", {{"bidirectional", "True"}}), "5 batch 8");
+  EXPECT_EQ(layers("rnn_relu", {{"bidirectional", "True"}}), "5 batch 8");
+  EXPECT_EQ(layers("lstm", {{"projection_size", "2"}}), "a projection");
+  EXPECT_EQ(layers("elman", {}), "the mode 'elman'");
 }
 
 }  // namespace

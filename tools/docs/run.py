@@ -123,11 +123,44 @@ graft \\- compile trained networks into engines, and run them
 """
 
 
+def mxnet_operators():
+    """{operator of MXNet: its other names}, as tests/mxnet/registry.py wrote them."""
+    names = {}
+    for line in (tables.ROOT / "tools/docs/mxnet_operators.txt").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        other, _, name = line.partition(" = ")
+        names.setdefault(name or other, []).extend([other] if name else [])
+    return names
+
+
+def mxnet_operators_page():
+    """docs/mxnet_operators.md."""
+    listed = graft("ops", "--front-end", "mxnet").splitlines()[1:-1]
+    arguments = {line.split()[0]: line.partition(" ")[2].strip() for line in listed}
+    names = mxnet_operators()
+    rows = [[tables.code(name), " ".join(map(tables.code, others)), "yes" if name in arguments else "no",
+             arguments.get(name, "")] for name, others in sorted(names.items(), key=lambda row: row[0].lower())]
+    spellings = sum(1 + len(others) for others in names.values())
+    converted = [name for name in names if name in arguments]
+    reached = sum(1 + len(names[name]) for name in converted)
+    return f"""<!-- Written by ./dev docs from `graft ops --front-end mxnet`; edits here are lost. -->
+# Operators of MXNet
+
+MXNet 1.9.1 has {spellings} names for {len(names)} operators, those of backward passes aside
+(`tools/docs/mxnet_operators.txt`). {len(converted)} operators ({reached} names) are converted into engines
+([MXNET.md](MXNET.md)). The others stay with MXNet, and so does a node whose attributes or types a converter
+refuses: `graft.mxnet.report()` says why.
+
+{tables.table(["operator", "other names", "converted", "inputs and attributes"], rows)}"""
+
+
 def pages():
     """Yields (path, text) for every derived page."""
     yield tables.DOCS / "operators.md", operators_page()
     yield tables.DOCS / "commands.md", commands_page()
     yield tables.DOCS / "graft.1", manual_page()
+    yield tables.DOCS / "mxnet_operators.md", mxnet_operators_page()
     yield from tables.derived_pages()
 
 

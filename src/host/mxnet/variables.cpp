@@ -24,12 +24,21 @@ bool is_called_like_data(const std::string& name) {
                                                [](char c) { return '0' <= c && c <= '9'; });
 }
 
-/// Whether every use of the variable is a weight's.
+/// Operators that bring the weights of a recurrent layer into the one vector that it takes.
+const std::set<std::string_view> kJoining = {"_rnn_param_concat", "Reshape", "reshape"};
+
+bool is_used_as_weight(const Node& variable);
+
+bool is_weight_of(const mxnet::ext::NodeEntry& use) {
+  const std::string& op = use.node->op;
+  if (op == "RNN") return use.entry == 1;
+  if (kJoining.count(op) > 0) return is_used_as_weight(*use.node);
+  return use.entry > 0 && kWeighted.count(op) > 0;
+}
+
+/// Whether every use is a weight's.
 bool is_used_as_weight(const Node& variable) {
-  return !variable.outputs.empty() &&
-         std::all_of(variable.outputs.begin(), variable.outputs.end(), [](const mxnet::ext::NodeEntry& use) {
-           return use.entry > 0 && kWeighted.count(use.node->op) > 0;
-         });
+  return !variable.outputs.empty() && std::all_of(variable.outputs.begin(), variable.outputs.end(), is_weight_of);
 }
 
 void check_names(const mxnet::ext::Graph& graph, const Spec& spec) {

@@ -50,13 +50,41 @@ void batch_dot(Conversion& c) {
   c.give(c.add("MatMul", {a, b}));
 }
 
+/// alpha A B + beta C, of batches of matrices.
+void gemm(Conversion& c, bool adds) {
+  ValueId a = c.tensor("A"), b = c.tensor("B");
+  if (integer(c, "axis") != -2) c.refuse("matrices of other axes than the last two");
+  if (c.rank_of(a) != c.rank_of(b) || c.rank_of(a) < 2) c.refuse("operands of different ranks");
+  if (flag(c, "transpose_a")) a = transposed(c, a);
+  if (flag(c, "transpose_b")) b = transposed(c, b);
+  const auto scaled = [&](ValueId value, double factor) {
+    return factor == 1 ? value : c.add("Mul", {value, c.real_constant(factor, c.type_of(value))});
+  };
+  const ValueId product = scaled(c.add("MatMul", {a, b}), real(c, "alpha"));
+  c.give(adds ? c.add("Add", {product, scaled(c.tensor("C"), real(c, "beta"))}) : product);
+}
+
+/// alpha A A^T, or alpha A^T A.
+void syrk(Conversion& c) {
+  const ValueId a = c.tensor("A");
+  if (c.rank_of(a) < 2) c.refuse("an operand that is no matrix");
+  const ValueId turned = transposed(c, a);
+  const ValueId product = flag(c, "transpose") ? c.add("MatMul", {turned, a}) : c.add("MatMul", {a, turned});
+  c.give(c.add("Mul", {product, c.real_constant(real(c, "alpha"), c.type_of(a))}));
+}
+
 }  // namespace
 
 std::vector<Row> matmul_rows() {
   return {
       {"FullyConnected", "data, weight, bias=None, num_hidden=0, no_bias=False, flatten=True", fully_connected},
       {"dot", "lhs, rhs, transpose_a=False, transpose_b=False, forward_stype=None", dot},
-      {"batch_dot", "lhs, rhs, transpose_a=False, transpose_b=False, forward_stype=None", batch_dot},
+      {"_linalg_gemm linalg_gemm", "A, B, C, transpose_a=False, transpose_b=False, alpha=1, beta=1, axis=-2",
+       [](Conversion& c) { gemm(c, true); }},
+      {"_linalg_gemm2 linalg_gemm2", "A, B, transpose_a=False, transpose_b=False, alpha=1, axis=-2",
+       [](Conversion& c) { gemm(c, false); }},
+      {"_linalg_syrk linalg_syrk", "A, transpose=False, alpha=1", syrk},
+      {"batch_dot _npx_batch_dot", "lhs, rhs, transpose_a=False, transpose_b=False, forward_stype=None", batch_dot},
   };
 }
 

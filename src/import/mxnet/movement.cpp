@@ -23,6 +23,12 @@ void stack(Conversion& c) {
   c.give(c.add("Concat", std::move(parts), {{"axis", axis}}));
 }
 
+ValueId sliced(Conversion& c, ValueId data, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
+               const std::vector<int64_t>& axes, const std::vector<int64_t>& step) {
+  return c.add("Slice", {data, c.integers_constant(begin), c.integers_constant(end), c.integers_constant(axes),
+                         c.integers_constant(step)});
+}
+
 /// Parts of equal size along an axis, which goes where squeeze_axis says so.
 void split_equally(Conversion& c, int64_t count) {
   const ValueId data = c.tensor("data");
@@ -38,10 +44,20 @@ void split_equally(Conversion& c, int64_t count) {
 
 void slice_channel(Conversion& c) { split_equally(c, integer(c, "num_outputs")); }
 
+/// Into so many parts of equal size, or at given borders, the first of which is 0.
 void split_v2(Conversion& c) {
   const int64_t sections = integer(c, "sections");
-  if (sections == 0) c.refuse("parts of given borders");
-  split_equally(c, sections);
+  if (sections != 0) return split_equally(c, sections);
+  const ValueId data = c.tensor("data");
+  const int64_t axis = c.axis(integer(c, "axis"), c.rank_of(data));
+  const std::vector<int64_t> borders = integers(c, "indices");
+  std::vector<ValueId> parts;
+  for (size_t i = 0; i < borders.size(); ++i) {
+    const int64_t end = i + 1 < borders.size() ? borders[i + 1] : kToTheEnd;
+    parts.push_back(sliced(c, data, {borders[i]}, {end}, {axis}, {1}));
+    if (flag(c, "squeeze_axis")) parts.back() = c.add("Squeeze", {parts.back(), c.integers_constant({axis})});
+  }
+  c.give(std::move(parts));
 }
 
 void transpose(Conversion& c) {
@@ -64,12 +80,6 @@ void swap_axes(Conversion& c) {
   std::swap(order[static_cast<size_t>(c.axis(integer(c, "dim1"), rank))],
             order[static_cast<size_t>(c.axis(integer(c, "dim2"), rank))]);
   c.give(c.add("Transpose", {data}, {{"perm", order}}));
-}
-
-ValueId sliced(Conversion& c, ValueId data, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
-               const std::vector<int64_t>& axes, const std::vector<int64_t>& step) {
-  return c.add("Slice", {data, c.integers_constant(begin), c.integers_constant(end), c.integers_constant(axes),
-                         c.integers_constant(step)});
 }
 
 /// Of the first axes, as many as `begin` has; None is the end that the step comes from or goes to.
@@ -139,7 +149,11 @@ void tile(Conversion& c) {
 /// Each element so often in a row: an axis behind it is what is repeated.
 void repeat(Conversion& c) {
   const ValueId data = c.tensor("data");
-  if (!given(c, "axis")) c.refuse("a repetition of all elements in one row");
+  if (!given(c, "axis")) {  // of all elements, in one row
+    const ValueId column = c.add("Reshape", {data, c.integers_constant({-1, 1})});
+    const ValueId tiled = c.add("Tile", {column, c.integers_constant({1, integer(c, "repeats")})});
+    return c.give(c.add("Reshape", {tiled, c.integers_constant({-1})}));
+  }
   const int rank = c.rank_of(data);
   const int64_t axis = c.axis(integer(c, "axis"), rank), times = integer(c, "repeats");
   std::vector<int64_t> reps(static_cast<size_t>(rank + 1), 1), shape;
@@ -197,6 +211,72 @@ void broadcast_like(Conversion& c) {
   c.give(c.add("Expand", {data, c.add("Shape", {like})}));
 }
 
+/// Backwards along some axes.
+void reverse(Conversion& c) {
+  const ValueId data = c.tensor("data");
+  const std::vector<int64_t> axes = integers(c, "axis"), ones(axes.size(), -1), ends(axes.size(), -kToTheEnd);
+  if (axes.empty()) c.refuse("no axis");
+  c.give(sliced(c, data, ones, ends, axes, ones));
+}
+
+std::function<void(Conversion&)> in_blocks(std::string_view op) {
+  return [op](Conversion& c) { c.give(c.add(op, {c.tensor("data")}, {{"blocksize", integer(c, "block_size")}})); };
+}
+
+void shape_array(Conversion& c) { c.give(c.add("Shape", {c.tensor("data")})); }
+void size_array(Conversion& c) {
+  c.give(c.add("Reshape", {c.add("Size", {c.tensor("data")}), c.integers_constant({1})}));
+}
+
+/// The shape of the other; or some axes in place of some of one's own.
+void reshape_like(Conversion& c) {
+  const ValueId data = c.tensor("lhs"), like = c.tensor("rhs");
+  const auto border = [&](std::string_view name, ValueId of, int64_t otherwise) {
+    if (!given(c, name)) return otherwise;
+    const int64_t axis = integer(c, name), rank = c.rank_of(of);
+    if (axis < -rank || axis > rank) c.refuse(fmt::format("'{}' is outside of the axes", name));
+    return axis < 0 ? axis + rank : axis;
+  };
+  std::vector<ValueId> parts;
+  const auto take = [&](ValueId of, int64_t begin, int64_t end) {
+    if (begin < end) parts.push_back(c.add("Shape", {of}, {{"start", begin}, {"end", end}}));
+  };
+  take(data, 0, border("lhs_begin", data, 0));
+  take(like, border("rhs_begin", like, 0), border("rhs_end", like, c.rank_of(like)));
+  take(data, border("lhs_end", data, c.rank_of(data)), c.rank_of(data));
+  if (parts.empty()) c.refuse("a result without axes");
+  const ValueId shape = parts.size() == 1 ? parts[0] : c.add("Concat", parts, {{"axis", int64_t{0}}});
+  c.give(c.add("Reshape", {data, shape}, {{"allowzero", int64_t{1}}}));
+}
+
+/// A tensor of one number that no input has.
+void fill(Conversion& c, double value) {
+  const std::vector<int64_t> shape = integers(c, "shape");
+  if (shape.empty() || std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size <= 0; })) {
+    c.refuse("a shape that its uses have to tell");
+  }
+  c.give(c.add("Expand", {c.real_constant(value, type(c, "dtype")), c.integers_constant(shape)}));
+}
+
+std::function<void(Conversion&)> filled(double value) {
+  return [value](Conversion& c) { fill(c, value); };
+}
+
+/// Bilinear, to a size that is given.
+void bilinear_resize(Conversion& c) {
+  const ValueId data = c.tensor("data");
+  if (c.rank_of(data) != 4) c.refuse("an input that is no batch of maps");
+  if (word(c, "mode") != "size" || c.has("like")) c.refuse("a size that follows from another");
+  if (given(c, "scale_height") || given(c, "scale_width")) c.refuse("a scale in place of a size");
+  const ValueId batch = c.add("Shape", {data}, {{"start", int64_t{0}}, {"end", int64_t{2}}});
+  const ValueId sizes = c.add("Concat", {batch, c.integers_constant({integer(c, "height"), integer(c, "width")})},
+                              {{"axis", int64_t{0}}});
+  const bool corners = flag(c, "align_corners");
+  c.give(c.add("Resize", {data, kNoValue, kNoValue, sizes},
+               {{"mode", std::string("linear")},
+                {"coordinate_transformation_mode", std::string(corners ? "align_corners" : "half_pixel")}}));
+}
+
 /// Zeros or ones of the operand's shape.
 std::function<void(Conversion&)> filled_like(double value) {
   return [value](Conversion& c) {
@@ -209,8 +289,8 @@ std::function<void(Conversion&)> filled_like(double value) {
 
 std::vector<Row> movement_rows() {
   return {
-      {"Concat concat", "data, num_args=0, dim=1", concat},
-      {"stack", "data, axis=0, num_args=0", stack},
+      {"Concat concat", "... data, num_args=0, dim=1", concat},
+      {"stack", "... data, axis=0, num_args=0", stack},
       {"SliceChannel split", "data, num_outputs, axis=1, squeeze_axis=False", slice_channel},
       {"_split_v2", "data, indices=(), axis=1, squeeze_axis=False, sections=0", split_v2},
       {"transpose", "data, axes=()", transpose},
@@ -221,11 +301,22 @@ std::vector<Row> movement_rows() {
       {"Pad pad", "data, mode=constant, pad_width=(), constant_value=0", pad},
       {"tile", "data, reps", tile},
       {"repeat", "data, repeats, axis=None", repeat},
-      {"UpSampling", "data, scale=1, num_filter=0, sample_type=nearest, multi_input_mode=concat, num_args=1, "
+      {"UpSampling", "... data, scale=1, num_filter=0, sample_type=nearest, multi_input_mode=concat, num_args=1, "
        "workspace=512", up_sampling},
       {"broadcast_to", "data, shape=()", broadcast_to},
       {"broadcast_axis broadcast_axes", "data, axis=(), size=()", broadcast_axis},
       {"broadcast_like", "lhs, rhs, lhs_axes=None, rhs_axes=None", broadcast_like},
+      {"reverse flip", "data, axis", reverse},
+      {"depth_to_space", "data, block_size", in_blocks("DepthToSpace")},
+      {"space_to_depth", "data, block_size", in_blocks("SpaceToDepth")},
+      {"shape_array", "data", shape_array},
+      {"size_array", "data", size_array},
+      {"reshape_like", "lhs, rhs, lhs_begin=None, lhs_end=None, rhs_begin=None, rhs_end=None", reshape_like},
+      {"_zeros", "shape=(), ctx=, dtype=float32", filled(0)},
+      {"_ones", "shape=(), ctx=, dtype=float32", filled(1)},
+      {"_full", "shape=(), ctx=, dtype=float32, value=0", [](Conversion& c) { fill(c, real(c, "value")); }},
+      {"_contrib_BilinearResize2D", "data, like=None, height=1, width=1, scale_height=None, scale_width=None, "
+       "mode=size, align_corners=True", bilinear_resize},
       {"zeros_like", "data", filled_like(0)},
       {"ones_like", "data", filled_like(1)},
   };

@@ -43,12 +43,32 @@ void batch_norm(Conversion& c) {
   c.give(axis == 1 ? made : exchanged(c, made, axis, 1));
 }
 
+void batch_norm_with_relu(Conversion& c) {
+  batch_norm(c);
+  c.give(c.add("Relu", {c.results()[0]}));
+}
+
 void layer_norm(Conversion& c) {
   const ValueId data = c.tensor("data");
   const int rank = c.rank_of(data);
-  if (c.axis(integer(c, "axis"), rank) != rank - 1) c.refuse("an axis other than the last");
-  c.give(c.add("LayerNormalization", {data, c.tensor("gamma"), c.tensor("beta")},
-               {{"axis", int64_t{-1}}, {"epsilon", real(c, "eps")}}));
+  const int64_t axis = c.axis(integer(c, "axis"), rank);
+  const ValueId input = axis == rank - 1 ? data : exchanged(c, data, axis, rank - 1);
+  const ValueId made = c.add("LayerNormalization", {input, c.tensor("gamma"), c.tensor("beta")},
+                             {{"axis", int64_t{-1}}, {"epsilon", real(c, "eps")}});
+  c.give(axis == rank - 1 ? made : exchanged(c, made, axis, rank - 1));
+}
+
+/// Gamma and beta are one for each group.
+void group_norm(Conversion& c) {
+  const ValueId data = c.tensor("data");
+  const int64_t groups = integer(c, "num_groups");
+  if (c.rank_of(data) < 3) c.refuse("an input without axes behind its channels");
+  const auto channels = c.size_of(data, 1).as_constant();
+  if (!channels || groups < 1 || *channels % groups != 0) c.refuse("groups that do not divide the channels");
+  const ValueId apart = c.add("Reshape", {data, c.integers_constant({0, groups, -1})});
+  const ValueId made = c.add("InstanceNormalization", {apart, c.tensor("gamma"), c.tensor("beta")},
+                             {{"epsilon", real(c, "eps")}});
+  c.give(c.add("Reshape", {made, c.add("Shape", {data})}));
 }
 
 void instance_norm(Conversion& c) {
@@ -84,6 +104,12 @@ std::vector<Row> normalization_rows() {
       {"BatchNorm BatchNorm_v1 CuDNNBatchNorm", "data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, "
        "fix_gamma=True, use_global_stats=False, output_mean_var=False, axis=1, cudnn_off=False, min_calib_range=None, "
        "max_calib_range=None", batch_norm},
+      {"_contrib_BatchNormWithReLU", "data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, "
+       "fix_gamma=True, use_global_stats=False, output_mean_var=False, axis=1, cudnn_off=False, min_calib_range=None, "
+       "max_calib_range=None", batch_norm_with_relu},
+      {"_contrib_SyncBatchNorm", "data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, fix_gamma=True, "
+       "use_global_stats=False, output_mean_var=False, ndev=1, key=, axis=1", batch_norm},
+      {"GroupNorm", "data, gamma, beta, num_groups=1, eps=1e-05, output_mean_var=False", group_norm},
       {"LayerNorm", "data, gamma, beta, axis=-1, eps=1e-05, output_mean_var=False", layer_norm},
       {"InstanceNorm", "data, gamma, beta, eps=0.001", instance_norm},
       {"L2Normalization", "data, eps=1e-10, mode=instance", l2_normalization},

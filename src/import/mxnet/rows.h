@@ -10,7 +10,7 @@
 
 namespace graft::mxnet {
 
-/// `{"Concat concat", "data, num_args=0, dim=1", concat}`: names of one operator; its inputs, then all its attributes.
+/// `{"Concat concat", "... data, num_args=0, dim=1", concat}`: names; inputs (`...`: any number), then all attributes.
 /// An attribute that is not listed is refused: it could change what the operator means.
 struct Row {
   std::string_view names;
@@ -26,10 +26,15 @@ std::vector<Row> indexing_rows();
 std::vector<Row> matmul_rows();
 std::vector<Row> movement_rows();
 std::vector<Row> normalization_rows();
+std::vector<Row> ordering_rows();
 std::vector<Row> pooling_rows();
+std::vector<Row> recurrent_rows();
 std::vector<Row> reduction_rows();
 std::vector<Row> reshaping_rows();
+std::vector<Row> rounding_rows();
+std::vector<Row> sequence_rows();
 std::vector<Row> softmax_rows();
+std::vector<Row> transformer_rows();
 
 /// All of them. Made once.
 const frontend::Converters& converters();

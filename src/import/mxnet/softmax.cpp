@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
 #include <fmt/format.h>
 
 #include "import/mxnet/attributes.h"
+#include "import/mxnet/positions.h"
 #include "import/mxnet/rows.h"
 
 namespace graft::mxnet {
@@ -9,10 +12,21 @@ namespace {
 
 using frontend::Conversion;
 
+/// Over the first elements of each row, as many as its length says; the others are 0.
+ValueId within_lengths(Conversion& c, ValueId data, int64_t axis) {
+  if (!c.has("length")) c.refuse("it has no length");
+  const ValueId length = c.add("Unsqueeze", {c.cast(c.tensor("length"), DType::kInt64), c.integers_constant({axis})});
+  const ValueId inside = c.add("Less", {positions(c, data, axis), length});
+  const DType type = c.type_of(data);
+  const ValueId lowest = c.real_constant(-std::numeric_limits<double>::infinity(), type);
+  const ValueId made = c.add("Softmax", {c.add("Where", {inside, data, lowest})}, {{"axis", axis}});
+  return c.add("Where", {inside, made, c.real_constant(0, type)});
+}
+
 /// Over an axis, of values that are divided by a temperature and, for softmin, negated.
 std::function<void(Conversion&)> softmax(std::string_view op, bool negated = false) {
   return [op, negated](Conversion& c) {
-    if (flag(c, "use_length")) c.refuse("a length for each row");
+    if (flag(c, "use_length") && (op != "Softmax" || negated)) c.refuse("a length for each row");
     ValueId data = c.tensor("data");
     if (negated) data = c.add("Neg", {data});
     const DType given_type = c.type_of(data);
@@ -20,7 +34,9 @@ std::function<void(Conversion&)> softmax(std::string_view op, bool negated = fal
     if (!is_float(given_type)) c.refuse("an input of integers");
     const double temperature = given(c, "temperature") ? real(c, "temperature") : 1;
     if (temperature != 1) data = c.add("Div", {data, c.real_constant(temperature, c.type_of(data))});
-    c.give(c.add(op, {data}, {{"axis", integer(c, "axis")}}));
+    const int64_t axis = c.axis(integer(c, "axis"), c.rank_of(data));
+    if (flag(c, "use_length")) return c.give(within_lengths(c, data, axis));
+    c.give(c.add(op, {data}, {{"axis", axis}}));
   };
 }
 
