@@ -179,6 +179,28 @@ def test_a_bind_without_weights_stays_plain_and_says_what_to_do(split, monkeypat
     close(module.get_outputs()[0].asnumpy(), expected)
 
 
+def test_an_executor_with_engines_is_reshaped_to_other_batches(split, monkeypatch):
+    symbol, args, aux = split
+    monkeypatch.setenv("MXNET_USE_GRAFT", "1")
+    executor = bound(*split)
+    monkeypatch.delenv("MXNET_USE_GRAFT")
+    for batch in (5, 1):
+        executor = executor.reshape(partial_shaping=True, allow_up_sizing=True, data=(batch, 3, 8, 8))
+        close(result(executor, batch), run(symbol, args, aux, data=image(batch), softmax_label=np.zeros(batch))[0])
+
+
+def test_a_module_predicts_what_an_iterator_feeds(split):
+    symbol, args, aux = split
+    weights = {name: value for name, value in args.items() if name not in ("data", "softmax_label")}
+    states = dict(aux)
+    made = symbol.optimize_for("graft", weights, states, shape_dict={"data": (2, 3, 8, 8)}, **FAST)
+    module = mx.mod.Module(made, context=mx.cpu())
+    fed = mx.io.NDArrayIter(image(6), np.zeros(6), batch_size=2)
+    module.bind(fed.provide_data, fed.provide_label, for_training=False)
+    module.set_params(weights, states)
+    close(module.predict(fed).asnumpy(), run(symbol, args, aux, data=image(6), softmax_label=np.zeros(6))[0])
+
+
 def test_a_missing_weight_is_named(split, monkeypatch):
     monkeypatch.setenv("MXNET_USE_GRAFT", "1")
     symbol, args, aux = split

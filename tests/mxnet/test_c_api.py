@@ -7,6 +7,7 @@ import subprocess
 
 import mxnet as mx
 import numpy as np
+import pytest
 from conftest import FAST, close, image, run
 
 BUILD = pathlib.Path(os.environ["GRAFT_BUILD"])
@@ -27,11 +28,16 @@ def without_data(args):
     return {name: value for name, value in args.items() if name not in ("data", "softmax_label")}
 
 
-def test_the_plain_interface_puts_engines_in_binds_and_runs_them(split, tmp_path):
+@pytest.mark.parametrize("value, engines", [("1", 2), ("0", 0), (None, 0)])
+def test_the_plain_interface_binds_engines_where_the_environment_asks_for_them(split, tmp_path, monkeypatch, value,
+                                                                               engines):
     symbol, args, aux = split
     mx.model.save_checkpoint(str(tmp_path / "net"), 0, symbol, without_data(args), aux)
+    monkeypatch.delenv("MXNET_USE_GRAFT", raising=False)
+    if value is not None:
+        monkeypatch.setenv("MXNET_USE_GRAFT", value)
     result, printed = results("optimize", tmp_path)
-    assert printed == "2\n", "two engines have their plans among the arguments"
+    assert printed == f"{engines}\n", "the plans of engines are among the arguments"
     close(result, run(symbol, args, aux, data=image(2), softmax_label=np.zeros(2))[0])
 
 

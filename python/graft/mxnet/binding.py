@@ -5,6 +5,7 @@ The variable is read at every bind, as the TensorRT integration of MXNet 1.3 rea
 ours is not set. A bind for training, one without weights and one for another device than a CPU stay as MXNet does them.
 """
 
+import ctypes
 import functools
 import logging
 import os
@@ -13,29 +14,26 @@ from mxnet.symbol import Symbol
 
 from .. import arguments
 from ..errors import InvalidArgumentError
+from . import library
 
 VARIABLE = "MXNET_USE_GRAFT"
-OLD_VARIABLES = ("MXNet_USE_TENSORRT", "MXNET_USE_TENSORRT")
-TRUTH = {"": False, "0": False, "false": False, "1": True, "true": True}
 LOGGER = logging.getLogger("graft")
 
 _plain_bind = Symbol.bind
 _plain_simple_bind = Symbol.simple_bind
 _options = {}  # of optimize_for, for binds that the variable asks for
+_library = library.load()
 
 
 def get_use_graft():
     """Whether the next bind for inference gets engines: MXNET_USE_GRAFT, or, where that is not set,
     MXNet_USE_TENSORRT or MXNET_USE_TENSORRT."""
-    for name in (VARIABLE, *OLD_VARIABLES):
-        if name not in os.environ:
-            continue
-        value = os.environ[name].strip().lower()
-        if value not in TRUTH:
-            raise InvalidArgumentError(f"{name} is {os.environ[name]!r}: set it to 0 or 1")
-        if TRUTH[value] or name == VARIABLE:
-            return TRUTH[value]
-    return False
+    variable = ctypes.c_char_p()
+    wanted = _library.graft_mxnet_use_at_bind(ctypes.byref(variable))
+    if wanted < 0:
+        name = variable.value.decode()
+        raise InvalidArgumentError(f"{name} is {os.environ[name]!r}: set it to 0 or 1")
+    return wanted == 1
 
 
 def set_use_graft(status, **options):

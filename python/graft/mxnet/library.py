@@ -2,6 +2,7 @@
 """The library that extends MXNet: the backend, and the operator that runs an engine."""
 
 import ctypes
+import functools
 import pathlib
 
 import mxnet
@@ -19,6 +20,7 @@ def places():
     return [package / "lib" / NAME, package.parent.parent / "lib" / NAME]
 
 
+@functools.cache
 def load():
     """Makes MXNet know the backend; the library's functions."""
     here = f"MXNet {mxnet.__version__} in {pathlib.Path(mxnet.__file__).parent}"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Engines through MXNet's C interface, as cpp-package and Scala call it, and through its predict interface:
  *
- *   mxnet_c_api LIBGRAFT_MXNET.so optimize NET INPUT OUTPUT N C H W    a plain checkpoint: engines, bind, run
+ *   mxnet_c_api LIBGRAFT_MXNET.so optimize NET INPUT OUTPUT N C H W    a plain checkpoint: engines where
+ *                                                                      MXNET_USE_GRAFT asks for them, bind, run
  *   mxnet_c_api LIBGRAFT_MXNET.so predict NET INPUT OUTPUT N C H W     a checkpoint that has engines
  *
  * NET-symbol.json and NET-0000.params; INPUT and OUTPUT hold floats. The wheel has no headers, so that what is called
  * is declared here. */
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -87,14 +89,25 @@ static void find(unsigned count, const char** names, const char* prefix, unsigne
   }
 }
 
-/* Takes a plain checkpoint, puts engines into it, binds it and runs it. Returns how many floats the output has. */
-static size_t optimize(const char* net, const unsigned* shape, const float* input, size_t elements, float** output) {
+/* Whether the environment asks for engines: a function of the library that is loaded. */
+static int is_asked_for(const char* path) {
+  void* library = dlopen(path, RTLD_LAZY);
+  int (*use_at_bind)(const char**) = NULL;
+  *(void**)&use_at_bind = library ? dlsym(library, "graft_mxnet_use_at_bind") : NULL;
+  if (!use_at_bind) exit(fprintf(stderr, "%s\n", dlerror()));
+  return use_at_bind(NULL);
+}
+
+/* Takes a plain checkpoint, puts engines into it if they are asked for, binds it and runs it. Returns how many floats
+ * the output has. */
+static size_t optimize(int with_engines, const char* net, const unsigned* shape, const float* input, size_t elements,
+                       float** output) {
   Handle symbol, made, executor, args[kMost], aux[kMost], bound[kMost], gradients[kMost] = {NULL};
   unsigned requests[kMost] = {0};
   Handle *loaded, *new_args, *new_aux, *outputs;
   const char **names, **loaded_names, **new_arg_names, **new_aux_names;
   unsigned arg_count, aux_count, loaded_count, name_count, count;
-  int new_arg_count, new_aux_count;
+  int new_arg_count = 0, new_aux_count = 0;
   check(MXSymbolCreateFromFile(named(net, "-symbol.json"), &symbol));
   check(MXNDArrayLoad(named(net, "-0000.params"), &loaded_count, &loaded, &name_count, &loaded_names));
   check(MXSymbolListArguments(symbol, &arg_count, &names));
@@ -104,9 +117,12 @@ static size_t optimize(const char* net, const unsigned* shape, const float* inpu
   const char *keys[] = {"data_names", "tune"}, *values[] = {"data", "off"}, *shape_names[] = {"data"};
   const int64_t sizes[] = {shape[0], shape[1], shape[2], shape[3]};
   const unsigned shape_index[] = {0, 4};
-  check(MXOptimizeForBackend(symbol, "graft", kCpu, &made, arg_count, args, aux_count, aux, 2, keys, values, 1,
-                             shape_names, sizes, shape_index, 0, NULL, NULL, 0, NULL, NULL, false, &new_arg_count,
-                             &new_args, &new_arg_names, &new_aux_count, &new_aux, &new_aux_names));
+  made = symbol;
+  if (with_engines) {
+    check(MXOptimizeForBackend(symbol, "graft", kCpu, &made, arg_count, args, aux_count, aux, 2, keys, values, 1,
+                               shape_names, sizes, shape_index, 0, NULL, NULL, 0, NULL, NULL, false, &new_arg_count,
+                               &new_args, &new_arg_names, &new_aux_count, &new_aux, &new_aux_names));
+  }
   check(MXSymbolListArguments(made, &count, &names));
   find(count, names, "arg:", name_count, loaded_names, loaded, bound);
   for (unsigned i = 0; i < count; ++i) {
@@ -165,7 +181,9 @@ int main(int argc, char** argv) {
   float* input = (float*)read_file(argv[4], &bytes);
   if (bytes != elements * sizeof *input) return 2;
   float* output = NULL;
-  const size_t made = (strcmp(argv[2], "predict") == 0 ? predict : optimize)(argv[3], shape, input, elements, &output);
+  const size_t made = strcmp(argv[2], "predict") == 0
+                          ? predict(argv[3], shape, input, elements, &output)
+                          : optimize(is_asked_for(argv[1]) == 1, argv[3], shape, input, elements, &output);
   write_floats(argv[5], output, made);
   return 0;
 }

@@ -14,6 +14,11 @@ extern "C" {
  * operators and borders, each other operator with the reason. Lives until the next one; empty before the first. */
 GRAFT_API const char* graft_mxnet_report(void);
 
+/* Whether the environment asks for engines in what is bound for inference, read anew in each call: MXNET_USE_GRAFT, or,
+ * where that is not set, MXNet_USE_TENSORRT or MXNET_USE_TENSORRT. 1; 0, also where none is set; or -1 for a value that
+ * is neither 0 nor 1. `variable`, unless it is NULL, becomes the name of the one that decides. */
+GRAFT_API int graft_mxnet_use_at_bind(const char** variable);
+
 #ifdef __cplusplus
 }
 #endif
