@@ -150,20 +150,7 @@ FusedProgram fuse(Graph graph, const CompileOptions& options, CompileNotes* note
   return fuse_for(targets_of(options)[0], graph, options, notes);
 }
 
-namespace {
-
-void refuse_control_flow(const FusedProgram& program) {
-  for (const FusedStep& step : program.steps) {
-    GRAFT_USER_CHECK(step.bodies.empty(), kUnsupported,
-                     "branches and loops run on CPUs only so far: compile it for the CPU",
-                     fmt::format("node '{}' ({})", step.name, step.operators.front()));
-  }
-}
-
-}  // namespace
-
 BuiltEngine plan(FusedProgram program, const Target& target, const CompileOptions& options, const Plan* known) {
-  if (target.kind == TargetKind::kCuda) refuse_control_flow(program);
   report(options, name_of(Stage::kPlan), fmt::format("{} steps", program.steps.size()));
   BuildOptions build{.target = target, .tuning = options.tuning};
   if (known) build.record = record_for(known->records, target), build.packed = &known->packed;

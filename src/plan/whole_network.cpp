@@ -56,6 +56,12 @@ class Whole {
 
 std::vector<double> time_engines(const std::vector<std::shared_ptr<const Engine>>& engines,
                                  const std::vector<std::string>& keys, const BuildOptions& options) {
+  for (const auto& engine : engines) {
+    for (const EngineStep& step : engine->steps) {
+      GRAFT_USER_CHECK(step.bodies.empty(), kUnsupported, "on made-up data its rounds might never end",
+                       fmt::format("node '{}'", step.name));
+    }
+  }
   std::vector<std::unique_ptr<Whole>> wholes;
   for (const auto& engine : engines) wholes.push_back(std::make_unique<Whole>(engine, options));
   std::vector<std::vector<double>> times(engines.size());

@@ -58,6 +58,9 @@ class VariantBuilder {
   void add_launch(const EngineStep& step) {
     if (step.kind == StepKind::kNone) return;
     const std::string where = fmt::format("node '{}'", step.name);
+    if (step.kind == StepKind::kControl) {
+      refuse("a plugin runs kernels one after the other, no branches or loops: choose nodes around it", where);
+    }
     if (step.kind != StepKind::kKernel) {
       std::string reason = "no kernel was found for it";
       for (const Candidate& candidate : step.candidates) {

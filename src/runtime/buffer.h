@@ -18,7 +18,7 @@ namespace graft {
 
 /// Where a session's memory comes from, and how much it may be. Outlives the buffers.
 struct SessionMemory {
-  std::unique_ptr<DeviceStream> stream;  ///< null: the host's memory
+  std::shared_ptr<DeviceStream> stream;  ///< null: the host's memory; shared with the sessions of bodies
   /// Shared with tensors made in a run, which may outlive the session.
   std::shared_ptr<MemoryBudget> budget = std::make_shared<MemoryBudget>();
 };

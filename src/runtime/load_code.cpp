@@ -25,10 +25,10 @@ std::shared_ptr<LoadedEngine> load_whole(std::shared_ptr<const Engine> engine, L
                                          std::shared_ptr<Device> device);
 
 /// The bodies of control flow; a run looks at all files where it begins, not in each round.
-void load_bodies(LoadedEngine& loaded, const Engine& engine) {
+void load_bodies(LoadedEngine& loaded, const Engine& engine, const std::shared_ptr<Device>& device) {
   for (size_t s = 0; s < engine.steps.size(); ++s) {
     for (const auto& body : engine.steps[s].bodies) {
-      auto inner = load_whole(body, loaded.libraries, nullptr);
+      auto inner = load_whole(body, loaded.libraries, device);
       loaded.files.insert(loaded.files.end(), inner->files.begin(), inner->files.end());
       inner->files.clear();
       loaded.bodies[static_cast<int>(s)].push_back(std::move(inner));
@@ -42,12 +42,13 @@ std::shared_ptr<LoadedEngine> load_whole(std::shared_ptr<const Engine> engine, L
   loaded->libraries = std::move(libraries);
   loaded->regions = parse_regions(*engine);
   if (device) {
+    load_bodies(*loaded, *engine, device);
     loaded->device = std::make_shared<const DeviceCode>(*engine, std::move(device));
     loaded->engine = std::move(engine);
     return loaded;
   }
   loaded->files = files_of(*engine);
-  load_bodies(*loaded, *engine);
+  load_bodies(*loaded, *engine, nullptr);
   for (const auto& bytes : engine->objects) {
     auto object = std::make_shared<LoadedObject>();
     const Status status =

@@ -61,6 +61,7 @@ void Session::State::study_engine() {
     in_place.push_back(root.storage == Storage::kOutput && root.index == static_cast<int>(i));
   }
   for (const auto& [step, region] : loaded->regions) references[step].region = region;
+  on_host.resize(engine->inputs.size());
   read.resize(engine->inputs.size());
   written.resize(engine->outputs.size());
   staging_in.resize(engine->inputs.size());
@@ -78,8 +79,7 @@ Session::~Session() {
   try {
     // Libraries give back what they made from inside of the device too.
     const auto scope = state_->stream->enter();
-    state_->prepared.clear();
-    state_->last_calls.clear();
+    state_->release_calls();
   } catch (const Error&) {
     // The driver is gone, and what it held with it.
   }
@@ -153,6 +153,13 @@ void Session::State::set_validating(bool on) {
   for_each_body([on](State& body) { body.set_validating(on); });
 }
 
+/// Gives back what libraries made.
+void Session::State::release_calls() {
+  prepared.clear();
+  last_calls.clear();
+  for_each_body([](State& body) { body.release_calls(); });
+}
+
 void Session::State::clear_stop() {
   stop.clear();
   for_each_body([](State& body) { body.clear_stop(); });
@@ -194,7 +201,7 @@ void Session::State::run(std::span<const BufferView> inputs, std::span<BufferVie
   }
   if (profiling) begin = Clock::now();
   times.clear();
-  if (stream) stream->begin_run();
+  if (stream && !inside) stream->begin_run();
   if (stream && profiling) stream->mark(0);
   Prepared& p = prepare(inputs);
   last = &p;

@@ -40,6 +40,7 @@ void Session::State::bind_caller_inputs(std::span<const BufferView> inputs) {
     GRAFT_USER_CHECK(stream || !view.on_device, kInvalidArgument, kNoDevice,
                      fmt::format("input '{}'", engine->tensors[engine->inputs[i]].name));
     void* data = view.data;
+    if (!inside) on_host[i] = view.on_device || needs_copy(view) ? nullptr : view.data;
     read[i] = {};
     if (stream) {
       data = bind_device_input(i, view);
@@ -126,7 +127,7 @@ void Session::State::finish_outputs(std::span<BufferView> outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const void* computed = pointer(engine->outputs[i]);
     const auto bytes = static_cast<size_t>(dense_bytes(outputs[i]));
-    if (computed == output_data[i] || bytes == 0) continue;
+    if (computed == output_data[i] || bytes == 0 || is_unread(i)) continue;
     std::memcpy(output_data[i], computed, bytes);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,20 +16,16 @@
 namespace graft {
 namespace {
 
-BufferView view_of(const EngineTensor& tensor, void* data, const Bindings& bindings) {
-  return {data, tensor.type, concrete_shape(tensor, bindings), {}};
+BufferView view_of(const EngineTensor& tensor, void* data, const Bindings& bindings, bool on_device) {
+  return {data, tensor.type, concrete_shape(tensor, bindings), {}, on_device};
 }
 
 std::string where_of(const EngineStep& step) {
   return fmt::format("node '{}' ({})", step.name, step.operators.front());
 }
 
-/// What a body's first output says of the next round.
-bool read_condition(const BufferView& output, const EngineStep& step) {
-  GRAFT_USER_CHECK(output.type == DType::kBool && dense_bytes(output) > 0, kInvalidModel,
-                   "its graph gives no condition, one bool", where_of(step));
-  return *static_cast<const uint8_t*>(output.data) != 0;
-}
+/// Rounds whose numbers are sent to a device together.
+constexpr int64_t kRoundsAtOnce = 512;
 
 /// Memory for a round's results up to this size is taken at once where a loop's limit is known.
 constexpr int64_t kMostAtOnce = int64_t{64} << 20;
@@ -37,6 +35,8 @@ constexpr int64_t kMostAtOnce = int64_t{64} << 20;
 /// What the rounds of a loop collect: parts of equal shape, one after the other.
 struct Session::State::Collected {
   std::unique_ptr<Buffer> memory = std::make_unique<Buffer>();
+  Buffer staging;              ///< on a device: one place for all rounds to write to, so that they can be recorded
+  char* part = nullptr;        ///< where what is staged goes
   char* direct = nullptr;      ///< where the result lies already; null: in `memory`
   std::vector<int64_t> shape;  ///< of one part
   int64_t part_bytes = 0, direct_bytes = 0;
@@ -49,6 +49,11 @@ struct Session::State::ControlWork {
   struct Body {
     std::unique_ptr<State> state;
     std::vector<BufferView> inputs, outputs;
+
+    void run(OutputAllocator allocate, RoundContext& round) {
+      for (BufferView& output : outputs) output.data = nullptr, output.on_device = state->stream != nullptr;
+      state->run(inputs, outputs, allocate, &round);
+    }
   };
   struct Carried {
     Buffer places[2];
@@ -57,6 +62,10 @@ struct Session::State::ControlWork {
   std::vector<Carried> carried;
   std::vector<Collected> collected;
   Buffer condition;
+  // On a device: numbers of rounds, the one of this round, and a condition that is true.
+  Buffer numbers, number, going;
+  int64_t first_number = -1;
+  bool counts = false;  ///< the body reads the number of its round
   std::vector<Buffer> unread;  ///< by a branch's output: memory for one that nobody reads
   std::vector<int> step_output;  ///< by result: the output of the step, -1 where nobody reads it
 };
@@ -84,17 +93,23 @@ void Session::State::open_bodies() {
     auto fresh = std::make_unique<ControlWork>();
     for (const auto& body : code->second) {
       auto state = std::make_unique<State>();
+      state->inside = true;
       state->loaded = body;
       state->engine = body->engine.get();
       state->threads = threads;
       state->session_memory.budget = state->host_memory.budget = session_memory.budget;
+      state->session_memory.stream = session_memory.stream;
+      state->stream = stream;
       state->study_engine();
+      if (stream) state->open_device();
       ControlWork::Body& added = fresh->bodies.emplace_back();
       added.inputs.resize(body->engine->inputs.size());
       added.outputs.resize(body->engine->outputs.size());
       added.state = std::move(state);
     }
-    const size_t results = step.bodies[0]->outputs.size() - (step.control.kind == ControlFlow::Kind::kLoop ? 1 : 0);
+    const bool loops = step.control.kind == ControlFlow::Kind::kLoop;
+    const size_t results = step.bodies[0]->outputs.size() - (loops ? 1 : 0);
+    if (loops) fresh->bodies[0].state->keeps_condition = fresh->bodies[0].state->gives_condition_back();
     const auto carried = static_cast<size_t>(step.control.carried);
     fresh->carried = std::vector<ControlWork::Carried>(carried);
     fresh->collected = std::vector<Collected>(results - std::min(results, carried));
@@ -103,6 +118,7 @@ void Session::State::open_bodies() {
     for (size_t o = 0; o < step.control.results.size(); ++o) {
       fresh->step_output[static_cast<size_t>(step.control.results[o])] = static_cast<int>(o);
     }
+    if (loops && stream) give_rounds(*fresh);
     control[static_cast<int>(s)] = std::move(fresh);
   }
 }
@@ -171,7 +187,11 @@ void* Session::State::give_round_result(void* context, int output, DType type, s
   if (round.work->step_output[result] < 0) {
     return round.work->unread[result].reserve(bytes, outer.session_memory, "a result that nobody reads");
   }
-  return outer.next_part(round, round.work->collected[k], type, shape, bytes);
+  Collected& collected = round.work->collected[k];
+  char* part = static_cast<char*>(outer.next_part(round, collected, type, shape, bytes));
+  if (!round.work->bodies[0].state->can_record) return part;
+  collected.part = part;
+  return collected.staging.reserve(bytes, outer.session_memory, "a part of what a loop collects");
 }
 
 void* Session::State::next_part(const RoundContext& round, Collected& collected, DType type,
@@ -200,7 +220,7 @@ void* Session::State::next_part(const RoundContext& round, Collected& collected,
     const int64_t wanted = bounded ? round.limit * bytes : checked_product(end, 2, "what a loop collects");
     auto larger = std::make_unique<Buffer>();
     larger->reserve(std::max(wanted, end), session_memory, "what a loop collects");
-    if (end > bytes) std::memcpy(larger->data(), collected.memory->data(), static_cast<size_t>(end - bytes));
+    if (end > bytes) copy_bytes(larger->data(), collected.memory->data(), end - bytes);
     collected.memory = std::move(larger);
   }
   return collected.memory->data() + (end - bytes);
@@ -211,7 +231,76 @@ int64_t Session::State::read_operand(int step, int tensor, const Bindings& bindi
   const EngineTensor& from = engine->tensors[tensor];
   GRAFT_USER_CHECK(element_count(from.shape).evaluate(bindings) > 0, kInvalidArgument,
                    fmt::format("'{}' has no element", from.name), where_of(engine->steps[step]));
-  return read_element(pointer(tensor), from.type, 0);
+  return read_computed(tensor, 0);
+}
+
+/// Whether a loop's body never ends it: its first output is the condition that it was given, or constant and true.
+bool Session::State::gives_condition_back() const {
+  const int root = roots[engine->outputs[0]];
+  const EngineTensor& condition = engine->tensors[root];
+  if (root == engine->inputs[1]) return true;
+  return condition.type == DType::kBool && condition.storage == Storage::kConstant && condition.index >= 0 &&
+         dense_bytes(view_of(condition, nullptr, {}, false)) == 1 &&
+         read_element(host_copy_of(root), DType::kBool, 0) != 0;
+}
+
+/// What a body's first output says of the next round; on a device the one thing that a round waits for.
+bool Session::State::read_condition(const RoundContext& round) const {
+  const ControlWork::Body& body = round.work->bodies[0];
+  if (body.state->keeps_condition) return true;
+  const BufferView& output = body.outputs[0];
+  GRAFT_USER_CHECK(output.type == DType::kBool && dense_bytes(output) > 0, kInvalidModel,
+                   "its graph gives no condition, one bool", where_of(engine->steps[round.step]));
+  if (!stream) return *static_cast<const uint8_t*>(output.data) != 0;
+  uint8_t condition = 0;
+  stream->download(&condition, output.data, 1);
+  return condition != 0;
+}
+
+void Session::State::copy_bytes(void* to, const void* from, int64_t bytes) const {
+  if (bytes == 0) return;
+  if (stream) {
+    stream->copy(to, from, static_cast<size_t>(bytes));
+  } else {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+}
+
+/// What every round on a device is given: a place for its number, and a condition.
+void Session::State::give_rounds(ControlWork& with) {
+  static constexpr bool kTrue = true;
+  const State& body = *with.bodies[0].state;
+  with.counts = body.engine->tensors[body.engine->inputs[0]].first_step >= 0;
+  with.number.reserve(sizeof(int64_t), session_memory, "the number of a round");
+  with.going.reserve(sizeof kTrue, session_memory, "the condition of a loop");
+  stream->upload(with.going.data(), &kTrue, sizeof kTrue);
+  with.bodies[0].state->on_host[1] = &kTrue;
+}
+
+/// The number of the round where the body reads it. Numbers are sent ahead, so that rounds need not wait for the host.
+void Session::State::give_round_number(RoundContext& round) {
+  ControlWork& with = *round.work;
+  with.bodies[0].state->on_host[0] = &round.round;
+  if (!with.counts) return;
+  const int64_t first = round.round / kRoundsAtOnce * kRoundsAtOnce;
+  if (with.first_number != first) {
+    std::vector<int64_t> numbers(kRoundsAtOnce);
+    std::iota(numbers.begin(), numbers.end(), first);
+    with.numbers.reserve(kRoundsAtOnce * 8, session_memory, "the numbers of rounds");
+    with.first_number = -1;
+    stream->upload(with.numbers.data(), numbers.data(), numbers.size() * sizeof numbers[0]);
+    with.first_number = first;
+  }
+  copy_bytes(with.number.data(), with.numbers.data() + 8 * (round.round - first), 8);
+}
+
+/// Puts the parts of a round that are staged where they belong.
+void Session::State::take_parts(ControlWork& with) const {
+  for (Collected& collected : with.collected) {
+    if (char* part = std::exchange(collected.part, nullptr)) {
+      copy_bytes(part, collected.staging.data(), collected.part_bytes);
+    }
+  }
 }
 
 void Session::State::run_control(int step, const Bindings& bindings, Bindings* counted) {
@@ -231,7 +320,9 @@ void Session::State::capture(const RoundContext& round, ControlWork& with, size_
   const auto count = static_cast<size_t>(step.control.captured[body]);
   for (size_t i = 0; i < count; ++i) {
     const int tensor = step.tensors[first_operand + i];
-    inputs[inputs.size() - count + i] = view_of(engine->tensors[tensor], pointer(tensor), *round.bindings);
+    const size_t input = inputs.size() - count + i;
+    inputs[input] = view_of(engine->tensors[tensor], pointer(tensor), *round.bindings, stream != nullptr);
+    with.bodies[body].state->on_host[input] = stream ? host_copy_of(tensor) : nullptr;
   }
 }
 
@@ -240,8 +331,7 @@ void Session::State::run_branch(RoundContext& round) {
   const size_t taken = read_operand(round.step, step.tensors[0], *round.bindings) != 0 ? 1 : 0;
   ControlWork::Body& body = round.work->bodies[taken];
   capture(round, *round.work, taken, taken ? 1 + static_cast<size_t>(step.control.captured[0]) : 1);
-  for (BufferView& output : body.outputs) output.data = nullptr;
-  body.state->run(body.inputs, body.outputs, give_branch_result, &round);
+  body.run(give_branch_result, round);
 }
 
 void Session::State::run_loop(RoundContext& round) {
@@ -256,22 +346,26 @@ void Session::State::run_loop(RoundContext& round) {
   const EngineTensor* const inner = body.state->engine->tensors.data();
   const std::vector<int>& inner_inputs = body.state->engine->inputs;
   bool condition = true;
-  body.inputs[0] = view_of(inner[inner_inputs[0]], &round.round, {});
-  body.inputs[1] = view_of(inner[inner_inputs[1]], &condition, {});
+  void* const number = stream ? static_cast<void*>(with.number.data()) : &round.round;
+  void* const before = stream ? static_cast<void*>(with.going.data()) : &condition;
+  body.inputs[0] = view_of(inner[inner_inputs[0]], number, {}, stream != nullptr);
+  body.inputs[1] = view_of(inner[inner_inputs[1]], before, {}, stream != nullptr);
   for (size_t k = 0; k < with.carried.size(); ++k) {
     const int tensor = step.tensors[operand++];
-    body.inputs[2 + k] = view_of(engine->tensors[tensor], pointer(tensor), *round.bindings);
+    body.inputs[2 + k] = view_of(engine->tensors[tensor], pointer(tensor), *round.bindings, stream != nullptr);
   }
   capture(round, with, 0, operand);
   collect_in_place(round);
   for (; round.round < round.limit && going; ++round.round) {
     stop.check();
-    for (BufferView& output : body.outputs) output.data = nullptr;
-    body.state->run(body.inputs, body.outputs, give_round_result, &round);
-    going = read_condition(body.outputs[0], step);
+    if (stream) give_round_number(round);
+    body.run(give_round_result, round);
+    take_parts(with);
+    going = read_condition(round);
     for (size_t k = 0; k < with.carried.size(); ++k) {
-      body.inputs[2 + k].data = body.outputs[1 + k].data;
-      body.inputs[2 + k].shape = body.outputs[1 + k].shape;
+      const BufferView& next = body.outputs[1 + k];
+      body.inputs[2 + k].data = next.data;
+      body.inputs[2 + k].shape = next.shape;
     }
   }
   for (size_t o = 0; o < step.control.results.size(); ++o) take_loop_result(round, o);
@@ -311,7 +405,7 @@ void Session::State::take_loop_result(RoundContext& round, size_t output) {
   check_result(round.step, tensor, shape, *round.bindings, round.counted);
   if (!engine->has_computed_symbols) {
     const int64_t bytes = concrete_bytes(engine->tensors[tensor], *round.bindings);
-    if (source != memory[tensor] && bytes > 0) std::memcpy(memory[tensor], source, static_cast<size_t>(bytes));
+    if (source != memory[tensor]) copy_bytes(memory[tensor], source, bytes);
     return;
   }
   if (!source) source = own[tensor].reserve(0, session_memory, "tensor ", engine->tensors[tensor].name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running on a device with memory of its own: tensors there, sizes and errors here.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -33,7 +34,9 @@ void Session::State::open_device() {
   device_status.reserve(static_cast<int64_t>(numbers * sizeof(int64_t)), session_memory, "the errors of kernels");
   stream->clear(device_status.data(), numbers * sizeof(int64_t));
   can_record = !engine->has_computed_symbols;
-  for (const EngineStep& step : engine->steps) can_record &= step.kind != StepKind::kInterpreter;
+  for (const EngineStep& step : engine->steps) {
+    can_record &= step.kind != StepKind::kInterpreter && step.kind != StepKind::kControl;
+  }
 }
 
 /// The input in the device's memory: where the caller has it, or a copy.
@@ -83,12 +86,13 @@ void Session::State::finish_on_device(std::span<BufferView> outputs) {
     const void* computed = pointer(engine->outputs[i]);
     const auto bytes = static_cast<size_t>(dense_bytes(outputs[i]));
     waits |= !outputs[i].on_device;
-    if (bytes == 0) continue;
+    if (bytes == 0 || is_unread(i)) continue;
     if (computed != output_data[i]) stream->copy(output_data[i], computed, bytes);
     if (outputs[i].on_device && outputs[i].data != output_data[i]) stream->copy(outputs[i].data, output_data[i], bytes);
   }
-  stream->end_run();
   status_unread = true;
+  if (inside) return;
+  stream->end_run();
   if (profiling) profile_device();
   if (!waits) return;
   check_status();
@@ -116,16 +120,20 @@ std::shared_ptr<DeviceGraph> Session::State::record(Prepared& p) {
   return stream->end_recording();
 }
 
-/// The first run with all memory at its places goes step by step, the second is recorded, later ones are replayed.
+/// The first run with all memory at its places goes step by step, the second is recorded, later ones are replayed; so
+/// do runs that change between a few places, as the rounds of a loop.
 void Session::State::run_recorded(Prepared& p) {
   const auto same_places = [&](const Recording& recording) { return recording.places == memory; };
   const auto known = std::find_if(p.recordings.begin(), p.recordings.end(), same_places);
   if (known == p.recordings.end()) {
-    if (p.last_places != memory) {
-      p.last_places = memory;
+    const auto seen = std::find(p.last_places.begin(), p.last_places.end(), memory);
+    if (seen == p.last_places.end()) {
+      if (p.last_places.size() == kMostRecordings) p.last_places.pop_back();
+      p.last_places.insert(p.last_places.begin(), memory);
       for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
       return;
     }
+    p.last_places.erase(seen);
     std::shared_ptr<DeviceGraph> graph = record(p);
     if (p.recordings.size() == kMostRecordings) p.recordings.pop_back();
     p.recordings.insert(p.recordings.begin(), {memory, std::move(graph)});
@@ -147,21 +155,42 @@ void Session::State::profile_device() {
 
 /// Throws what kernels of the runs so far found, the first step's error first; waits for them.
 void Session::State::check_status() {
-  const size_t bytes = host_status.size() * sizeof(int64_t);
-  stream->download(host_status.data(), device_status.data(), bytes);
-  status_unread = false;
-  for (size_t s = 0; s < engine->steps.size(); ++s) {
-    if (host_status[2 * s] == 0) continue;
-    stream->clear(device_status.data(), bytes);
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", host_status[2 * s + 1]),
-                fmt::format("node '{}'", engine->steps[s].name));
+  if (const auto fault = take_fault()) throw Error(*fault);
+}
+
+/// What kernels found in the runs that nobody has asked about, those of bodies too; nobody hears of it again.
+std::optional<Error> Session::State::take_fault() {
+  std::optional<Error> fault;
+  if (std::exchange(status_unread, false)) {
+    const size_t bytes = host_status.size() * sizeof(int64_t);
+    stream->download(host_status.data(), device_status.data(), bytes);
+    for (size_t s = 0; s < engine->steps.size() && !fault; ++s) {
+      if (host_status[2 * s] == 0) continue;
+      stream->clear(device_status.data(), bytes);
+      fault.emplace(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", host_status[2 * s + 1]),
+                    fmt::format("node '{}'", engine->steps[s].name));
+    }
   }
+  for_each_body([&](State& body) {
+    const auto inner = body.take_fault();
+    if (!fault && inner) fault.emplace(*inner);
+  });
+  return fault;
+}
+
+/// The elements of a tensor where the host has them without asking the device: constants, and what callers gave.
+const void* Session::State::host_copy_of(int tensor) const {
+  const EngineTensor& root = engine->tensors[roots[tensor]];
+  if (root.storage == Storage::kInput) return on_host[root.index];
+  if (root.storage != Storage::kConstant || root.index < 0) return nullptr;
+  return engine->constants[root.index].bytes().data();
 }
 
 /// An element that a later size depends on.
-int64_t Session::State::read_computed(int tensor, int64_t element) {
+int64_t Session::State::read_computed(int tensor, int64_t element) const {
   const DType type = engine->tensors[tensor].type;
   if (!stream) return read_element(pointer(tensor), type, element);
+  if (const void* known = host_copy_of(tensor)) return read_element(known, type, element);
   int64_t value = 0;
   const int64_t bytes = bit_width(type) / 8;
   stream->download(&value, static_cast<const char*>(pointer(tensor)) + element * bytes, static_cast<size_t>(bytes));
@@ -204,8 +233,8 @@ void Session::State::interpret_on_host(int index, const Bindings& bindings) {
 /// The steps of the last run as a graph.
 std::shared_ptr<DeviceGraph> Session::State::record_last() {
   GRAFT_USER_CHECK(stream && last && can_record, kInvalidArgument,
-                   "only the steps of a finished run on a device, with sizes known before it and none in the "
-                   "interpreter, can be replayed",
+                   "only the steps of a finished run on a device, with sizes known before it, no branches or loops "
+                   "and none in the interpreter, can be replayed",
                    "run");
   return record(*last);
 }

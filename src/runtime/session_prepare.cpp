@@ -23,6 +23,7 @@ int64_t Session::State::read_input(const InputRead& read, std::span<const Buffer
                    fmt::format("input '{}'", engine->tensors[engine->inputs[read.input]].name));
   const int64_t offset = element_offset(view, read.element);
   if (!view.on_device || !stream) return read_element(view.data, view.type, offset);
+  if (inside && on_host[read.input]) return read_element(on_host[read.input], view.type, offset);
   int64_t value = 0;
   const int64_t bytes = bit_width(view.type) / 8;
   stream->download(&value, static_cast<const char*>(view.data) + offset * bytes, static_cast<size_t>(bytes));

@@ -6,10 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/buffer.h"
 #include "runtime/device_code.h"
 #include "runtime/interpret_step.h"
@@ -52,7 +54,8 @@ struct Prepared {
   std::vector<int64_t> sizes;  ///< that kernels take by value, step after step
   int64_t arena_bytes = 0, scratch_bytes = 0;
   std::vector<Recording> recordings;  ///< the latest used first
-  std::vector<void*> last_places;     ///< of the last run that was neither recorded nor replayed
+  /// Of runs that were neither recorded nor replayed, the latest first.
+  std::vector<std::vector<void*>> last_places;
 };
 
 /// Signatures that a session remembers at most, so that sizes that never come again do not fill the memory.
@@ -95,6 +98,8 @@ struct Session::State {
   SessionMemory session_memory;    // before the buffers, which give back to it
   SessionMemory host_memory{.stream = nullptr, .budget = session_memory.budget};  // the same where that is the host's
   DeviceStream* stream = nullptr;  // of session_memory; null on a CPU
+  bool inside = false;             // of a body: the session around it begins and ends runs on the stream
+  bool keeps_condition = false;    // of a loop's body: its condition is the one that it was given, or always true
   // What the engine alone decides.
   std::vector<int> roots;  // by tensor: the one that owns its memory
   std::vector<StepWork> work;
@@ -112,6 +117,7 @@ struct Session::State {
   std::vector<int64_t> key;
   std::vector<void*> memory;    // by tensor, then that of `scratch`: all that launches of planned runs depend on
   std::vector<void*> buffers;   // of the current step
+  std::vector<const void*> on_host;  // by input: its elements in the host's memory; null where they are not there
   std::vector<Extent> read;     // by input: the caller's memory that steps read
   std::vector<Extent> written;  // by output: the caller's memory that steps write
   Buffer arena, scratch;
@@ -131,7 +137,7 @@ struct Session::State {
   int64_t last_arena = 0;
   Clock::time_point begin;
   Buffer device_status;        // two numbers for each step
-  bool can_record = false;     // every step is a launch
+  bool can_record = false;     // every step is a launch, and no body's
   bool status_unread = false;  // runs were queued whose errors nobody has looked at
   std::vector<int64_t> host_status;
   BudgetVector<char> host_copy;    // of what goes to or comes from a device
@@ -164,6 +170,7 @@ struct Session::State {
   void launch(const StepWork& step, const ReadyStep& ready, const int64_t* sizes);
   void launch_library(int step, const ReadyStep& ready) const;
   // Branches and loops: session_control.cpp.
+  void release_calls();
   void open_bodies();
   void for_each_body(const std::function<void(State&)>& visit);
   void run_control(int step, const Bindings& bindings, Bindings* counted);
@@ -179,6 +186,12 @@ struct Session::State {
                     Bindings* counted) const;
   int result_tensor(int step, size_t output) const;
   int64_t read_operand(int step, int tensor, const Bindings& bindings) const;
+  bool read_condition(const RoundContext& round) const;
+  void copy_bytes(void* to, const void* from, int64_t bytes) const;
+  bool gives_condition_back() const;
+  void give_rounds(ControlWork& with);
+  void give_round_number(RoundContext& round);
+  void take_parts(ControlWork& with) const;
   static void* give_branch_result(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
   static void* give_round_result(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
   // On a device with memory of its own: session_device.cpp.
@@ -189,7 +202,10 @@ struct Session::State {
   void run_recorded(Prepared& p);
   void profile_device();
   void check_status();
-  int64_t read_computed(int tensor, int64_t element);
+  std::optional<Error> take_fault();
+  bool is_unread(size_t output) const { return keeps_condition && output == 0; }
+  int64_t read_computed(int tensor, int64_t element) const;
+  const void* host_copy_of(int tensor) const;
   void launch_on_device(int step, const ReadyStep& ready, const int64_t* sizes);
   void interpret_on_host(int step, const Bindings& bindings);
   std::shared_ptr<DeviceGraph> record(Prepared& p);

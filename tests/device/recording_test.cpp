@@ -21,7 +21,7 @@ struct RecordedWork : DeviceGraph {
 /// Memory of the host; what is queued runs at once, or when it is replayed.
 class HostStream : public DeviceStream {
  public:
-  explicit HostStream(int& replays) : replays_(replays) {}
+  HostStream(int& replays, int& downloads) : replays_(replays), downloads_(downloads) {}
   ~HostStream() override { EXPECT_TRUE(blocks_.empty()) << "memory was not released"; }
 
   void queue(Work work) {
@@ -44,7 +44,10 @@ class HostStream : public DeviceStream {
     std::free(memory);
   }
   void upload(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
-  void download(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void download(void* to, const void* from, size_t bytes) override {
+    ++downloads_;
+    std::memcpy(to, from, bytes);
+  }
   void copy(void* to, const void* from, size_t bytes) override {
     queue([=] { std::memmove(to, from, bytes); });
   }
@@ -61,7 +64,7 @@ class HostStream : public DeviceStream {
   double elapsed_us(int, int) override { return 0; }
 
  private:
-  int& replays_;
+  int &replays_, &downloads_;
   std::set<void*> blocks_;
   std::shared_ptr<RecordedWork> recording_;
 };
@@ -70,13 +73,13 @@ class HostDevice : public Device {
  public:
   const std::string& name() const override { return name_; }
   double peak_gflops(bool) const override { return 0; }
-  std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<HostStream>(replays); }
+  std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<HostStream>(replays, downloads); }
   std::shared_ptr<const DeviceModule> load(std::span<const std::byte>) override { return nullptr; }
   std::vector<DeviceActivity> trace(const std::function<void()>& work) override {
     work();
     return {{"work", 1, 2}};
   }
-  int replays = 0;
+  int replays = 0, downloads = 0;
 
  private:
   std::string name_ = "host";
@@ -103,6 +106,13 @@ class CopyThroughScratch : public ReadyLibraryCall {
   HostStream& stream_;
   int64_t rows_, columns_;
 };
+
+LibrarySource copies() {
+  return [](const Engine&, const EngineStep&, const Bindings& sizes, const LibraryPlace& place) {
+    return std::make_shared<const CopyThroughScratch>(*static_cast<HostStream*>(place.stream), sizes.at("rows"),
+                                                      sizes.at("columns"));
+  };
+}
 
 /// y = x, of two open sizes, by the library above.
 std::shared_ptr<const Engine> copying_engine() {
@@ -131,11 +141,7 @@ std::shared_ptr<const Engine> copying_engine() {
 
 TEST(Recording, is_made_anew_when_scratch_memory_moves) {
   const auto device = std::make_shared<HostDevice>();
-  const LibrarySource source = [](const Engine&, const EngineStep&, const Bindings& sizes, const LibraryPlace& place) {
-    return std::make_shared<const CopyThroughScratch>(*static_cast<HostStream*>(place.stream), sizes.at("rows"),
-                                                      sizes.at("columns"));
-  };
-  Session session(load_code(copying_engine(), source, device), 1);
+  Session session(load_code(copying_engine(), copies(), device), 1);
   std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8}, y(8);
   const auto run = [&](int64_t rows) {
     x[0] += 1;
@@ -150,6 +156,58 @@ TEST(Recording, is_made_anew_when_scratch_memory_moves) {
   run(4);  // its tensors lie where the others' do, but it wants more scratch memory
   for (int i = 0; i < 3; ++i) run(1);
   EXPECT_EQ(device->replays, 4);
+}
+
+/// A loop around that copy, whose body gives its condition back: (limit, x) -> x.
+std::shared_ptr<const Engine> looping_engine() {
+  const std::shared_ptr<const Engine> copy = copying_engine();
+  const auto scalar = [](const char* name, DType type, int index) {
+    const Size bytes(bit_width(type) / 8);
+    return EngineTensor{
+        .name = name, .type = type, .shape = {}, .bytes = bytes, .storage = Storage::kInput, .index = index};
+  };
+  Engine body = *copy;
+  body.tensors.push_back(scalar("round", DType::kInt64, 0));
+  body.tensors.push_back(scalar("condition", DType::kBool, 1));
+  body.tensors[0].index = 2;
+  body.tensors[1].index = 1;
+  body.inputs = {2, 3, 0};
+  body.outputs = {3, 1};
+  Engine engine = *copy;
+  engine.tensors.push_back(scalar("limit", DType::kInt64, 0));
+  engine.tensors[0].index = 1;
+  engine.inputs = {2, 0};
+  EngineStep& step = engine.steps[0];
+  step.name = "loop";
+  step.kind = StepKind::kControl;
+  step.operators = {"Loop"};
+  step.library.clear();
+  step.tensors = {2, 0, 1};
+  step.input_count = 2;
+  step.control = {.kind = ControlFlow::Kind::kLoop, .has_limit = true, .carried = 1, .captured = {0}, .results = {0}};
+  step.bodies = {std::make_shared<const Engine>(std::move(body))};
+  return std::make_shared<const Engine>(std::move(engine));
+}
+
+TEST(Recording, rounds_are_replayed_and_read_no_condition_that_their_body_gives_back) {
+  const auto device = std::make_shared<HostDevice>();
+  Session session(load_code(looping_engine(), copies(), device), 1);
+  std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8}, y(8);
+  constexpr int64_t kRounds = 20;
+  // The first round reads the caller's memory and the others one of two places: each is new once, then recorded.
+  int64_t expected = kRounds - 3;
+  for (int run = 0; run < 3; ++run, expected += kRounds) {
+    x[0] += 1;
+    device->downloads = 0;
+    int64_t limit = kRounds;
+    const std::vector<BufferView> inputs{{&limit, DType::kInt64, {}, {}}, {x.data(), DType::kFloat32, {2, 4}, {}}};
+    BufferView output{y.data(), DType::kFloat32, {2, 4}, {}};
+    const Status status = session.run(inputs, {&output, 1});
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(y, x);
+    EXPECT_EQ(device->replays, expected);
+    EXPECT_EQ(device->downloads, 3);  // what the steps of the graph and of the body found, and the result
+  }
 }
 
 }  // namespace

@@ -5,69 +5,22 @@
 #include "base/error.h"
 #include "driver/compile.h"
 #include "driver/load.h"
-#include "graph/evaluate_graph.h"
-#include "graph/infer.h"
 #include "plan/repair_checksums.h"
+#include "plan/sample_plan.h"
 #include "runtime/session.h"
+#include "support/control_flow_case.h"
 
 namespace graft {
 namespace {
 
-TensorData floats(std::vector<int64_t> shape, const std::vector<float>& values) {
-  return TensorData::from_values<float>(DType::kFloat32, std::move(shape), values);
-}
-TensorData integer(int64_t value) { return TensorData::from_values<int64_t>(DType::kInt64, {}, {value}); }
-TensorData boolean(bool value) { return TensorData::from_values<int64_t>(DType::kBool, {}, {value}); }
+using namespace graft_test;
+using graft_test::expect_results;  // beside the one below
 
 CompileOptions quick() {
   CompileOptions options;
   options.interpret = true;
   options.threads = 1;
   return options;
-}
-
-/// The results of a session, in memory of their own.
-struct Results {
-  std::vector<BufferView> views;
-  std::vector<std::vector<std::byte>> memory;
-  Status status;
-};
-
-Results run(Session& session, const Graph& graph, const NamedTensors& inputs) {
-  std::vector<BufferView> given;
-  for (const ValueId id : graph.inputs) {
-    const TensorData& data = inputs.at(graph.value(id).name);
-    given.push_back({const_cast<std::byte*>(data.bytes().data()), data.type(), data.shape(), {}});
-  }
-  Results results;
-  results.views.resize(graph.outputs.size());
-  results.memory.resize(graph.outputs.size());
-  const auto allocate = [](void* context, int output, DType, std::span<const int64_t>, size_t bytes) -> void* {
-    auto& into = static_cast<Results*>(context)->memory[static_cast<size_t>(output)];
-    into.resize(bytes + 64);
-    return into.data();
-  };
-  results.status = session.run(given, results.views, allocate, &results);
-  return results;
-}
-
-void expect_results(Session& session, const Graph& graph, const NamedTensors& inputs) {
-  const std::vector<TensorData> expected = evaluate(graph, inputs);
-  const Results actual = run(session, graph, inputs);
-  ASSERT_TRUE(actual.status.ok()) << actual.status.message();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(actual.views[i].shape, expected[i].shape()) << "output " << i;
-    const auto begin = static_cast<const std::byte*>(actual.views[i].data);
-    const std::vector<std::byte> got(begin, begin + expected[i].byte_count());
-    const auto wanted = expected[i].bytes();
-    EXPECT_EQ(got, std::vector<std::byte>(wanted.begin(), wanted.end())) << "output " << i;
-  }
-}
-
-Graph inferred(const std::string& text) {
-  Graph graph = parse_graph(text);
-  infer_types(graph);
-  return graph;
 }
 
 /// Runs a graph on all inputs in one session, compiled and again from its plan.
@@ -84,30 +37,6 @@ void expect_results(const char* text, const std::vector<NamedTensors>& inputs) {
   for (const NamedTensors& each : inputs) expect_results(loaded, graph, each);
 }
 
-/// `s` grows by the captured `x` each round; the values before each round are collected.
-constexpr const char* kSums = R"(graph "sums" {
-  opset "" 28
-  input %x: f32[n]
-  input %limit: i64[]
-  input %start: f32[n]
-  %sum: ?, %seen: ? = Loop "loop" (%limit, _, %start, %x) {body = graph "body" {
-    input %i: i64[]
-    input %c: bool[]
-    input %s: f32[n]
-    input %x: f32[n]
-    %next: ? = Add "add" (%s, %x)
-    output %c
-    output %next
-    output %s
-  }, captures = [1]}
-  output %sum
-  output %seen
-})";
-
-NamedTensors sums(int64_t limit) {
-  return {{"x", floats({2}, {1, 2})}, {"limit", integer(limit)}, {"start", floats({2}, {0, 10})}};
-}
-
 TEST(ControlFlow, a_loop_with_a_captured_value_collects_its_rounds) { expect_results(kSums, {sums(3), sums(1)}); }
 
 TEST(ControlFlow, a_loop_of_no_rounds_gives_what_it_starts_from) {
@@ -115,64 +44,10 @@ TEST(ControlFlow, a_loop_of_no_rounds_gives_what_it_starts_from) {
 }
 
 TEST(ControlFlow, a_loop_of_known_length_writes_into_outputs_of_known_size) {
-  const char* text = R"(graph "known" {
-  opset "" 28
-  input %x: f32[n, 3]
-  constant %limit: i64[] = {4}
-  %sum: ?, %seen: ? = Loop "loop" (%limit, _, %x) {body = graph "body" {
-    input %i: i64[]
-    input %c: bool[]
-    input %s: ?
-    %f: ? = Cast "number" (%i) {to = 1}
-    %next: ? = Add "add" (%s, %f)
-    output %c
-    output %next
-    output %next
-  }, captures = [0]}
-  output %sum
-  output %seen
-})";
-  const Graph graph = inferred(text);
+  const Graph graph = inferred(kKnown);
   EXPECT_FALSE(compile_from(graph, Stage::kImport, quick()).engine.has_computed_symbols);
-  expect_results(text, {{{"x", floats({1, 3}, {1, 2, 3})}}, {{"x", floats({2, 3}, {1, 2, 3, 4, 5, 6})}}});
+  expect_results(kKnown, {{{"x", floats({1, 3}, {1, 2, 3})}}, {{"x", floats({2, 3}, {1, 2, 3, 4, 5, 6})}}});
 }
-
-/// Doubles until the sum passes the bound, by a branch inside of the loop that takes other steps at odd rounds.
-constexpr const char* kWhile = R"(graph "while" {
-  opset "" 28
-  input %x: f32[2]
-  input %bound: f32[]
-  input %going: bool[]
-  constant %two: f32[] = {2}
-  %y: ?, %rounds: ? = Loop "loop" (_, %going, %x, %bound, %two) {body = graph "body" {
-    input %i: i64[]
-    input %c: bool[]
-    input %s: ?
-    input %bound: ?
-    input %two: ?
-    constant %even: i64[] = {2}
-    constant %axes: i64[1] = {0}
-    %m: ? = Mod "odd" (%i, %even)
-    %odd: ? = Cast "is_odd" (%m) {to = 9}
-    %next: ? = If "choose" (%odd, %s, %s, %two) {else_branch = graph "else" {
-      input %s: ?
-      %e: ? = Add "add" (%s, %s)
-      output %e
-    }, then_branch = graph "then" {
-      input %s: ?
-      input %two: ?
-      %t: ? = Add "by_two" (%s, %two)
-      output %t
-    }, captures = [1, 2]}
-    %sum: ? = ReduceSum "sum" (%next, %axes) {keepdims = 0}
-    %more: ? = Less "less" (%sum, %bound)
-    output %more
-    output %next
-    output %i
-  }, captures = [2]}
-  output %y
-  output %rounds
-})";
 
 TEST(ControlFlow, a_condition_ends_a_loop_early_and_branches_nest_in_it) {
   const auto given = [](float bound, bool going) {
@@ -182,67 +57,46 @@ TEST(ControlFlow, a_condition_ends_a_loop_early_and_branches_nest_in_it) {
 }
 
 TEST(ControlFlow, a_carried_shape_may_grow_in_each_round) {
-  expect_results(R"(graph "grows" {
-  opset "" 28
-  input %x: f32[n]
-  input %limit: i64[]
-  %y: ? = Loop "loop" (%limit, _, %x, %x) {body = graph "body" {
-    input %i: i64[]
-    input %c: bool[]
-    input %s: ?
-    input %x: ?
-    %next: ? = Concat "join" (%s, %x) {axis = 0}
-    output %c
-    output %next
-  }, captures = [1]}
-  %z: ? = Neg "negate" (%y)
-  output %z
-})",
-                 {{{"x", floats({2}, {1, 2})}, {"limit", integer(5)}},
-                  {{"x", floats({1}, {3})}, {"limit", integer(0)}},
-                  {{"x", floats({3}, {1, 2, 3})}, {"limit", integer(40)}}});
+  expect_results(kGrows, {{{"x", floats({2}, {1, 2})}, {"limit", integer(5)}},
+                          {{"x", floats({1}, {3})}, {"limit", integer(0)}},
+                          {{"x", floats({3}, {1, 2, 3})}, {"limit", integer(40)}}});
 }
 
 TEST(ControlFlow, branches_may_give_other_shapes) {
-  const char* text = R"(graph "branches" {
-  opset "" 28
-  input %x: f32[n, 2]
-  input %c: bool[]
-  %y: ?, %k: ? = If "if" (%c, %x, %x) {else_branch = graph "else" {
-    input %x: ?
-    %e: ? = Concat "twice" (%x, %x) {axis = 0}
-    %f: ? = Neg "negate" (%x)
-    output %e
-    output %f
-  }, then_branch = graph "then" {
-    input %x: ?
-    %t: ? = Exp "exponential" (%x)
-    output %t
-    output %x
-  }, captures = [1, 1]}
-  %z: ? = Neg "behind" (%y)
-  output %z
-  output %k
-})";
   const TensorData x = floats({2, 2}, {0, 1, 2, 3});
-  expect_results(text, {{{"x", x}, {"c", boolean(true)}}, {{"x", x}, {"c", boolean(false)}}});
+  expect_results(kBranches, {{{"x", x}, {"c", boolean(true)}}, {{"x", x}, {"c", boolean(false)}}});
 }
 
-/// Rounds that never end, of a value that stays as it is or grows.
-std::string endless(const char* round) {
-  return std::string(R"(graph "endless" {
-  opset "" 28
-  input %x: f32[n]
-  %y: ? = Loop "loop" (_, _, %x) {body = graph "body" {
-    input %i: i64[]
-    input %c: bool[]
-    input %s: ?
-    %next: ? = )") + round + R"(
-    output %c
-    output %next
-  }, captures = [0]}
-  output %y
-})";
+/// All steps of the bodies of an engine.
+std::vector<EngineStep> steps_of_bodies(const Engine& engine) {
+  std::vector<EngineStep> all;
+  for (const EngineStep& step : engine.steps) {
+    for (const auto& body : step.bodies) {
+      all.insert(all.end(), body->steps.begin(), body->steps.end());
+      for (EngineStep& inner : steps_of_bodies(*body)) all.push_back(std::move(inner));
+    }
+  }
+  return all;
+}
+
+TEST(ControlFlow, bodies_are_kernels_of_a_gpu_in_a_plan_for_it) {
+  const std::string missing = why_no_generator(find_target("sm_90a", 1));
+  if (!missing.empty()) GTEST_SKIP() << missing;
+  CompileOptions options;
+  options.tuning = Tuning::kOff;
+  options.targets = {"sm_90a"};
+  for (const char* text : {kSums, kKnown, kWhile, kGrows, kBranches}) {
+    const Compiled compiled = compile_from(inferred(text), Stage::kImport, options);
+    const std::vector<EngineStep> steps = steps_of_bodies(compiled.engine);
+    ASSERT_FALSE(steps.empty());
+    size_t kernels = 0;
+    for (const EngineStep& step : steps) {
+      EXPECT_NE(step.kind, StepKind::kInterpreter) << step.name;
+      kernels += step.kind == StepKind::kKernel ? 1 : 0;
+    }
+    EXPECT_GE(kernels, 1U);
+    EXPECT_GE(compiled.plan.records.at(0).regions.size(), 1U) << print(compiled.plan.records[0]);
+  }
 }
 
 TEST(ControlFlow, a_deadline_ends_an_endless_loop_and_the_session_stays_usable) {
