@@ -11,6 +11,7 @@
 #include "driver/record_use.h"
 #include "driver/shape_choices.h"
 #include "fuse/assign_layouts.h"
+#include "graph/bodies.h"
 #include "graph/infer.h"
 #include "import/onnx/import.h"
 #include "library/libraries.h"
@@ -193,17 +194,33 @@ BuiltEngine plan(FusedProgram program, const Target& target, const CompileOption
 
 namespace {
 
-/// Weights that an engine holds packed are made from there again when somebody asks for them: in memory once.
-void share_weights(Plan& plan) {
-  for (const PackedConstant& packed : plan.packed) {
-    const ValueId id = plan.graph.find_value(packed.name);
-    if (id == kNoValue || !plan.graph.value(id).constant || plan.graph.value(id).constant->is_deferred()) continue;
-    std::optional<TensorData>& constant = plan.graph.value(id).constant;
-    const std::vector<int64_t> shape = constant->shape();
-    constant = TensorData::deferred(constant->type(), shape, [packed, shape] {
+using PackedByName = std::map<std::string, const PackedConstant*, std::less<>>;
+
+/// The same for a graph whose constants have that prefix in the plan, and for its bodies.
+void share_weights(Graph& graph, const std::string& prefix, const PackedByName& packings) {
+  for (Value& value : graph.values) {
+    if (!value.constant || value.constant->is_deferred()) continue;
+    const auto known = packings.find(prefix + value.name);
+    if (known == packings.end()) continue;
+    const std::vector<int64_t> shape = value.constant->shape();
+    value.constant = TensorData::deferred(value.constant->type(), shape, [packed = *known->second, shape] {
       return tile::unpack(tile::parse_panel_layout(packed.layout), packed.data, packed.view).reshaped(shape);
     });
   }
+  for (Node& node : graph.nodes) {
+    for (const NodeBody& body : bodies_of(node)) {
+      auto copy = std::make_shared<Graph>(*body.graph);
+      share_weights(*copy, fmt::format("{}{}/{}/", prefix, node.name, body.attribute), packings);
+      node.attributes[body.attribute] = std::shared_ptr<const Graph>(std::move(copy));
+    }
+  }
+}
+
+/// Weights that an engine holds packed are made from there again when somebody asks for them: in memory once.
+void share_weights(Plan& plan) {
+  PackedByName packings;
+  for (const PackedConstant& packed : plan.packed) packings.try_emplace(packed.name, &packed);
+  if (!packings.empty()) share_weights(plan.graph, "", packings);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "driver/compile.h"
 #include "driver/load.h"
+#include "graph/infer.h"
 #include "plan/repair_checksums.h"
 #include "plan/sample_plan.h"
 #include "runtime/session.h"
@@ -97,6 +98,44 @@ TEST(ControlFlow, bodies_are_kernels_of_a_gpu_in_a_plan_for_it) {
     EXPECT_GE(kernels, 1U);
     EXPECT_GE(compiled.plan.records.at(0).regions.size(), 1U) << print(compiled.plan.records[0]);
   }
+}
+
+TEST(ControlFlow, weights_of_a_body_are_stored_once) {
+  if (const std::string missing = why_no_sample_kernels(); !missing.empty()) GTEST_SKIP() << missing;
+  TensorData weights = TensorData::zeros(DType::kFloat32, {48, 48});
+  for (int64_t i = 0; i < weights.element_count(); ++i) weights.write_double(i, 1e-3 * static_cast<double>(i % 37));
+  const std::map<std::string, TensorData, std::less<>> named = {{"w", weights}};
+  Graph graph = parse_graph(R"(graph "products" {
+  opset "" 28
+  input %x: f32[n, 48]
+  input %limit: i64[]
+  constant %w: f32[48, 48] = weights
+  %y: ? = Loop "loop" (%limit, _, %x, %w) {body = graph "body" {
+    input %i: i64[]
+    input %c: bool[]
+    input %s: ?
+    input %w: ?
+    %next: ? = MatMul "product" (%s, %w)
+    output %c
+    output %next
+  }, captures = [1]}
+  output %y
+})", &named);
+  infer_types(graph);
+  CompileOptions options;
+  options.tuning = Tuning::kOff;
+  options.threads = 1;
+  const Compiled compiled = compile_from(graph, Stage::kImport, options);
+  const PlanFile file = to_file(compiled.plan);
+  ASSERT_EQ(file.constants.size(), 1U);
+  EXPECT_NE(file.constants[0].layout, "");
+  const std::vector<std::byte> bytes = print_plan(file);
+  const AlignedCopy copy(bytes);
+  const Plan again = from_file(parse_plan(copy.bytes(), copy.owner(), "compiled"), "compiled");
+  EXPECT_EQ(print_plan(to_file(again)), bytes);
+  Session loaded(load_code(std::make_shared<const Engine>(build(again, host_cpu(1), options_of(again)))));
+  const NamedTensors inputs{{"x", floats({1, 48}, std::vector<float>(48, 1))}, {"limit", integer(3)}};
+  expect_results(loaded, graph, inputs, 1e-5);
 }
 
 TEST(ControlFlow, a_deadline_ends_an_endless_loop_and_the_session_stays_usable) {
