@@ -149,6 +149,28 @@ def test_a_scan_of_all_axes_and_directions(attributes):
     agree(model, feeds, computed=False)
 
 
+@pytest.mark.parametrize("lengths", [None, [5, 5, 5], [2, 5, 1]])
+@pytest.mark.parametrize("directions", [[0, 0], [1, 0]])
+def test_a_scan_of_opset_8_takes_each_sample_to_its_length(lengths, directions):
+    body = body_of([helper.make_node("Add", ["s", "a"], ["t"]), helper.make_node("Mul", ["t", "scale"], ["next"]),
+                    helper.make_node("Sub", ["next", "b"], ["out"])],
+                   [value("s", FLOAT, [4]), value("a", FLOAT, [4]), value("b", FLOAT, [4])],
+                   [value("next", FLOAT, [4]), value("out", FLOAT, [4])])
+    scan = helper.make_node("Scan", ["" if lengths is None else "lengths", "s0", "xs", "ys"], ["last", "all"],
+                            body=body, num_scan_inputs=2, directions=directions)
+    inputs = [value("s0", FLOAT, ["n", 4]), value("xs", FLOAT, ["n", "t", 4]), value("ys", FLOAT, ["n", "t", 4]),
+              value("scale", FLOAT, [1])] + ([value("lengths", INT64, ["n"])] if lengths else [])
+    outputs = [value("last", FLOAT, ["n", 4]), value("all", FLOAT, ["n", "t", 4])]
+    graph = helper.make_graph([scan], "test", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=4)
+    rng = np.random.default_rng(9)
+    feed = {name: rng.standard_normal(shape).astype(np.float32)
+            for name, shape in {"s0": (3, 4), "xs": (3, 5, 4), "ys": (3, 5, 4), "scale": (1,)}.items()}
+    if lengths:
+        feed["lengths"] = np.array(lengths, np.int64)
+    agree(model, [feed])
+
+
 def test_an_lstm_as_a_scan_is_the_operator():
     rng = np.random.default_rng(4)
     hidden, features, batch = 24, 16, 3

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/bodies.h"
 #include "graph/infer.h"
 
 namespace graft {
@@ -357,8 +358,74 @@ bool count_steps_of_floats(Node& node, NodeWriter& writer, int64_t) {
   return true;
 }
 
-bool refuse_batched_scan(Node& node, NodeWriter&, int64_t) {
-  unsupported(node, "the Scan of opset 8 runs over a batch; export the model with opset 9 or newer");
+/// The graph of a sample: `scan`, a Scan of opset 9 whose inputs are numbers of the graph's own inputs, over sequences
+/// that end after the sample's length, where there is one; what it collects then is filled up with zeros.
+std::shared_ptr<const Graph> sample_graph(Node scan, size_t states, size_t own, bool has_lengths, const Graph& around,
+                                          const std::vector<ValueId>& given) {
+  auto graph = std::make_shared<Graph>();
+  graph->name = "sample";
+  graph->opsets = around.opsets;
+  for (const ValueId id : given) {
+    const Value& outer = around.value(id);
+    graph->inputs.push_back(graph->add_value(outer.name + "/sample", outer.type));
+  }
+  NodeWriter writer(*graph, scan.name);
+  ValueId end = kNoValue, missing = kNoValue;
+  for (ValueId& id : scan.inputs) id = graph->inputs[static_cast<size_t>(id)];
+  if (has_lengths) {
+    end = writer.emit("Unsqueeze", {graph->inputs[own], writer.integers({0})});
+    const ValueId all = writer.emit("Shape", {scan.inputs[states]}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
+    missing = writer.emit("Concat", {writer.integers({0}), writer.emit("Sub", {all, end})}, {{"axis", int64_t{0}}});
+  }
+  for (size_t k = states; has_lengths && k < own; ++k) {
+    const ValueId first = writer.integers({0});
+    scan.inputs[k] = writer.emit("Slice", {scan.inputs[k], first, end, first});
+  }
+  const size_t results = scan.outputs.size();
+  for (size_t k = 0; k < results; ++k) {
+    scan.outputs[k] = graph->add_value(fmt::format("{}/result_{}", scan.name, k), DType::kUndefined);
+  }
+  graph->outputs = scan.outputs;
+  writer.add(std::move(scan));
+  for (size_t k = states; has_lengths && k < results; ++k) {
+    graph->outputs[k] = writer.emit("Pad", {graph->outputs[k], missing, kNoValue, writer.integers({0})});
+  }
+  return graph;
+}
+
+/// Scan(lengths, states, sequences), of samples -> Scan(states, sequences, lengths) along the batch, whose body is a
+/// Scan of a sample.
+bool scan_samples(Node& node, NodeWriter& writer, int64_t) {
+  const auto scanned = static_cast<size_t>(std::max<int64_t>(take<int64_t>(node, "num_scan_inputs").value_or(0), 0));
+  const auto directions = take<std::vector<int64_t>>(node, "directions");
+  const auto body = take<std::shared_ptr<const Graph>>(node, "body");
+  const size_t given = own_input_count(node);
+  const bool fits = body && scanned > 0 && given > scanned && (*body)->inputs.size() + 1 == node.inputs.size() &&
+                    (*body)->outputs.size() >= node.outputs.size();
+  GRAFT_USER_CHECK(fits, kInvalidModel, "its graph or num_scan_inputs does not fit its inputs; export the model again",
+                   fmt::format("node '{}' ({})", node.name, node.op));
+  const size_t own = given - 1, states = own - scanned;
+  const ValueId lengths = node.inputs[0];
+  const auto captured = node.inputs.begin() + static_cast<std::ptrdiff_t>(given);
+  std::vector<ValueId> inputs(node.inputs.begin() + 1, captured);
+  if (lengths != kNoValue) inputs.push_back(lengths);
+  const size_t own_outer = inputs.size();
+  inputs.insert(inputs.end(), captured, node.inputs.end());
+  const auto captures = static_cast<int64_t>(inputs.size() - own_outer);
+
+  Node inner{.name = node.name + "/sample", .op = "Scan", .outputs = node.outputs};
+  inner.attributes = {{"body", *body},
+                      {"captures", std::vector<int64_t>{captures}},
+                      {"num_scan_inputs", static_cast<int64_t>(scanned)}};
+  if (directions) inner.attributes["scan_input_directions"] = *directions;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (k < own || k >= own_outer) inner.inputs.push_back(static_cast<ValueId>(k));
+  }
+  node.attributes["body"] = sample_graph(std::move(inner), states, own, lengths != kNoValue, writer.graph(), inputs);
+  node.attributes["captures"] = std::vector<int64_t>{captures};
+  node.attributes["num_scan_inputs"] = static_cast<int64_t>(own_outer);
+  node.inputs = std::move(inputs);
+  return false;
 }
 
 bool rename_scatter(Node& node, NodeWriter&, int64_t) {
@@ -480,7 +547,7 @@ constexpr Conversion kConversions[] = {
     {"Resize", 29, add_sizes_to_scales},
     {"Resize", 29, share_scale},
     {"RoiAlign", 16, set_roi_coordinates},
-    {"Scan", 9, refuse_batched_scan},
+    {"Scan", 9, scan_samples},
     {"Scatter", 29, rename_scatter},
     {"Selu", 6, set_selu_defaults},
     {"Slice", 10, move_slice_to_inputs},
