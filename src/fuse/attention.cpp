@@ -94,8 +94,7 @@ class Finder {
     if (!equal(same, f.logits)) return false;
     for (const Form& form : region_.forms) {
       const auto* reduce = std::get_if<Reduce>(&form);
-      if (reduce && reduce != f.weighted && reduces_with(*reduce, Intrinsic::kAdd) &&
-          loaded(reduce->lift[0]) == f.exponentials->output) {
+      if (reduce && reduces_with(*reduce, Intrinsic::kAdd) && loaded(reduce->lift[0]) == f.exponentials->output) {
         f.sum = reduce;
       }
     }

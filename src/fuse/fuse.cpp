@@ -201,7 +201,7 @@ class Fusion {
     --depth_;
   }
 
-  /// The clusters that a cluster reads, directly or through views, and that were not emitted yet.
+  /// The clusters that a cluster reads, directly or through views, where no tensor holds what it reads yet.
   std::vector<int> read_clusters(int cluster) const {
     std::vector<int> found;
     std::vector<int> pending(clusters_.nodes[cluster].rbegin(), clusters_.nodes[cluster].rend());
@@ -214,7 +214,7 @@ class Fusion {
         if (producer < 0 || tensor_of_[input] >= 0 || !seen.insert(producer).second) continue;
         const int other = clusters_.of_node[producer];
         if (other < 0) pending.push_back(producer);
-        if (other >= 0 && other != cluster && !emitted_[other]) found.push_back(other);
+        if (other >= 0 && other != cluster) found.push_back(other);
       }
     }
     return found;
@@ -305,12 +305,13 @@ class Fusion {
   }
 
   void emit_step(const std::vector<int>& members) {
+    const int first = members.front();
     if (choices_.cancelled && choices_.cancelled()) {
       throw Error(ErrorKind::kCancelled, "stopped as the caller asked",
-                  fmt::format("node '{}'", graph_.nodes[members.front()].name));
+                  fmt::format("node '{}'", graph_.nodes[first].name));
     }
     read_sizes_before(members);
-    if (nodes_[members.front()].has_bodies) return emit_control(members.front());
+    if (nodes_[first].has_bodies) return emit_control(first);
     Assembly assembly;
     for (const int n : members) {
       assembly.member.insert(n);
@@ -323,7 +324,7 @@ class Fusion {
       step.nodes.push_back(graph_.nodes[n].name);
       step.operators.push_back(graph_.nodes[n].op);
     }
-    step.name = step.nodes.front();
+    step.name = graph_.nodes[first].name;
     step.region.name = step.name;
     for (const int n : members) {
       for (const ValueId value : graph_.nodes[n].outputs) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps whose forms share no axis would run on one thread, form after form: each form becomes a step of its own, a fold to
-// a scalar together with what is computed from it.
+// Steps whose forms share no axis would run on one thread, form after form: each form becomes a step of its own, a fold
+// to a scalar together with what is computed from it.
 // Products of matrices beside other reductions become steps of their own too: no strategy takes them together, and each
 // is a product alone.
 #pragma once

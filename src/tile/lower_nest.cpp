@@ -63,7 +63,8 @@ bool NestLowering::is_pure_map() const {
 void NestLowering::split(size_t position, int64_t tile) {
   const graft::Axis axis = common_[position];
   common_.erase(common_.begin() + static_cast<std::ptrdiff_t>(position));
-  Tiled tiled{.variable = axis.variable->variable, .local = {}, .index = {}, .tile = {}, .tiles = 1};
+  Tiled tiled;
+  tiled.variable = axis.variable->variable;
   const auto extent = axis.extent.as_constant();
   if (tile == 0 || (extent && *extent <= tile)) {
     tiled.local = make_axis(axis.extent);

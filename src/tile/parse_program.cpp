@@ -55,13 +55,11 @@ class Parser {
 
   bool buffer() {
     Buffer buffer;
-    if (lexer_.accept("global")) {
-      buffer.scope = Scope::kGlobal;
-    } else if (lexer_.accept("shared")) {
+    if (lexer_.accept("shared")) {
       buffer.scope = Scope::kShared;
     } else if (lexer_.accept("fragment")) {
       buffer.scope = Scope::kFragment;
-    } else {
+    } else if (!lexer_.accept("global")) {
       return false;
     }
     buffer.name = std::string(lexer_.name("a buffer's name"));

@@ -137,7 +137,7 @@ void Emitter::column_blocks(const tile::Contract& contract, const ContractPlan& 
   blocks(plan);
   if (constant && begin == extent) return;
   ContractPlan rest = plan;
-  if (unit_.traits.masked && lanes > 1) {
+  if (unit_.traits.masked) {
     const std::vector<size_t> closed = open_if(builder_.CreateICmpSLT(begin, extent));
     bind(axis.variable, begin);
     at_top();
