@@ -97,7 +97,8 @@ class BlockAttention : AttentionTile {
     // The inverse takes the sum's place: nothing else may want the sum.
     for (const Compute* out : forms_.results) {
       const Expr rest = transform(out->value, [&](const Expr& node) -> Expr {
-        return divisor && equal(node, divisor) ? make_constant(type_, 1) : Expr();
+        const bool divides = divisor && is_call(node, Intrinsic::kDiv) && equal(node->args[1], divisor);
+        return divides ? node->args[0] : Expr();
       });
       for_each(rest, [&](const Expr& node) {
         if (node->kind == ExprKind::kLoad && node->tensor == forms_.sum->outputs[0]) divisor = {};

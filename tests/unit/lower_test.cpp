@@ -183,6 +183,73 @@ TEST(Lower, attention_on_a_gpu_takes_tiles_of_whole_steps) {
   EXPECT_EQ(std::get<std::string>(lowered), "a tile of keys is not whole steps of 16");
 }
 
+TEST(Lower, what_results_of_attention_share_as_a_divisor_of_their_row_is_inverted_once) {
+  const std::string text = print(attention_of_halves());
+  const size_t begin = text.rfind("cast<f16>(div("), end = text.find('\n', begin);
+  ASSERT_NE(begin, std::string::npos) << text;
+  const auto inverted = [&](const std::string& value) {
+    std::string changed = text.substr(0, begin) + value + text.substr(end);
+    for (const std::string declared : {"tensor t: f32[6, 100]\n", "tensor w: f32[16]\n"}) {
+      changed.insert(changed.find("tensor q:"), declared);
+    }
+    changed.insert(changed.find("input q"), "input t\ninput w\n");
+    Region region = parse_region(changed);
+    normalise(region);
+    const tile::Lowered lowered =
+        lower(region, {}, tile::AttentionSchedule{.queries = 64, .keys = 64}, find_target("sm_90a"));
+    const tile::Program* made = program(lowered);
+    EXPECT_TRUE(made) << std::get<std::string>(lowered);
+    return made && tile::print(*made).find("div(1:f32, ") != std::string::npos;
+  };
+  const std::string sum = "sum[i0, i1]", result = "cast<f16>(div(weighted[i0, i1, i2], ";
+  EXPECT_TRUE(inverted(result + sum + "))"));
+  EXPECT_TRUE(inverted(result + "add(" + sum + ", 1:f32)))"));
+  EXPECT_FALSE(inverted(result + "mul(" + sum + ", t[i0, i1])))")) << "it reads another tensor";
+  EXPECT_FALSE(inverted("cast<f16>(add(div(weighted[i0, i1, i2], t[i0, i1]), " + sum + "))")) << "it is of no sum";
+  EXPECT_FALSE(inverted(result + "mul(" + sum + ", w[i2])))")) << "it varies within the row";
+  EXPECT_FALSE(inverted("cast<f16>(add(div(weighted[i0, i1, i2], " + sum + "), " + sum + "))")) << "the sum is wanted";
+}
+
+TEST(Lower, takes_memory_of_a_block_up_to_the_last_byte) {
+  const Region region = product(512, 512, 512, true);
+  const tile::Schedule schedule = tile::ProductSchedule{.m = 128, .n = 64, .k = 32, .panel = 0};
+  Target target = find_target("sm_90a", 1);
+  const tile::Lowered made = lower(region, {}, schedule, target);
+  ASSERT_TRUE(program(made)) << std::get<std::string>(made);
+  const auto bytes = tile::scratch_offsets(*program(made)).back().as_constant();
+  ASSERT_TRUE(bytes && *bytes > 0);
+  target.shared_bytes = *bytes;
+  EXPECT_TRUE(program(lower(region, {}, schedule, target)));
+  --target.shared_bytes;
+  EXPECT_EQ(std::get<std::string>(lower(region, {}, schedule, target)),
+            fmt::format("a block wants {} bytes of shared memory and has {}", *bytes, *bytes - 1));
+}
+
+TEST(Lower, takes_scratch_of_a_grid_point_up_to_its_limit) {
+  const auto softmax = [](int64_t length) {
+    Graph graph = parse_graph(fmt::format(R"(graph "main" {{
+  opset "" 20
+  input %x: f32[4, {}]
+  %y: ? = Softmax "softmax" (%x) {{axis = -1}}
+  output %y
+}}
+)", length));
+    infer_types(graph);
+    Region region = fuse(graph).steps.at(0).region;
+    normalise(region);
+    return lower(region, {}, tile::NestSchedule{}, find_target("x86-64-v3", 2));
+  };
+  const tile::Lowered small = softmax(1 << 20);
+  ASSERT_TRUE(program(small)) << std::get<std::string>(small);
+  const int64_t rest = tile::scratch_offsets(*program(small)).back().constant() - (int64_t{4} << 20);
+  ASSERT_GE(rest, 0);
+  const int64_t most = ((int64_t{256} << 20) - rest) / 4;  // elements of a row
+  EXPECT_TRUE(program(softmax(most)));
+  const tile::Lowered large = softmax(most + 16);
+  ASSERT_FALSE(program(large));
+  EXPECT_NE(std::get<std::string>(large).find("bytes of scratch"), std::string::npos);
+}
+
 TEST(Lower, what_is_no_contraction_gives_the_reason) {
   RegionBuilder b;
   const Tensor x = b.input("x", DType::kFloat32, {8, 8});
