@@ -199,6 +199,53 @@ TEST(CustomOperator, of_a_wrong_text_is_refused_with_file_line_column_and_what_i
   expect_refused(std::string(kScale) + std::string(kScale), {"own.graftops, line 9, column 1", "defined twice"});
 }
 
+TEST(CustomOperator, says_which_input_does_not_fit) {
+  const auto misfit = [](const std::string& inputs, const std::string& value,
+                         const std::vector<TensorData>& given) -> std::string {
+    const std::string text = "operator lab::Fit {\n  type T: f32, f64\n" + inputs + "\n  output y: f32[1]\n" +
+                             "  compute y over [i < 1] { value cast<f32>(" + value + ") }\n}\n";
+    try {
+      Graph graph = applied(text, given);
+      infer_types(graph);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "fits";
+  };
+  const auto of = [](DType type, std::vector<int64_t> shape) { return TensorData::zeros(type, std::move(shape)); };
+  const DType f32 = DType::kFloat32, f64 = DType::kFloat64;
+  struct Row {
+    const char *inputs, *value;
+    std::vector<TensorData> given;
+    const char* message;
+  };
+  const std::string pair = "input x: T[n, 3]\ninput z: T[n]", value = "x[0, 0] + z[0]";
+  const Row rows[] = {
+      {"input x: T[n, 3]", "x[0, 0]", {of(f32, {2, 3})}, "fits"},
+      {"input x: T[n, 3]", "x[0, 0]", {of(f64, {2, 3})}, "fits"},
+      {"input x: T[n, 3]", "x[0, 0]", {of(f32, {2})}, "its input 'x' has 1 axes, but the definition wants 2"},
+      {"input x: T[n, 3]", "x[0, 0]", {of(f32, {2, 2, 3})}, "its input 'x' has 3 axes, but the definition wants 2"},
+      {"input x: T[n, 3]", "x[0, 0]", {of(f32, {2, 4})}, "does not have the shape of the definition, [n, 3]"},
+      {"input x: T[n, 3]", "x[0, 0]", {of(DType::kFloat16, {2, 3})}, "the definition wants one of f32, f64"},
+      {"input x: T[..., n, 3]", "n", {of(f32, {3})},
+       "its input 'x' has 1 axes, but the definition wants at least 2"},
+      {"input x: T[..., n, 3]", "n", {of(f32, {2, 4})}, "does not have the shape of the definition, [..., n, 3]"},
+      {"input x: T[..., n, 3]", "n", {of(f32, {2, 3})}, "fits"},
+      {"input x: T[..., n, 3]", "n", {of(f32, {5, 2, 3})}, "fits"},
+      {pair.c_str(), value.c_str(), {of(f32, {2, 3}), of(f32, {2})}, "fits"},
+      {pair.c_str(), value.c_str(), {of(f32, {2, 3}), of(f32, {3})}, "its input 'z' does not have the shape"},
+      {pair.c_str(), value.c_str(), {of(f32, {2, 3}), of(f64, {2})}, "another one of the type T is f32"},
+      {"input x: T[n, n + 1]", "x[0, 0]", {of(f32, {2, 3})}, "fits"},
+      {"input x: T[n, n + 1]", "x[0, 0]", {of(f32, {2, 2})}, "does not have the shape of the definition"},
+      {"input x: T[]\ninput z: i32[2]", "x[]", {of(f32, {}), of(f32, {2})}, "its input 'z' is f32, but"},
+  };
+  for (const Row& row : rows) {
+    const std::string found = misfit(row.inputs, row.value, row.given);
+    EXPECT_NE(found.find(row.message), std::string::npos)
+        << row.inputs << " given " << describe(row.given[0]) << ": " << found << "\nexpected: " << row.message;
+  }
+}
+
 TEST(CustomOperator, of_the_wrong_types_is_refused_when_it_is_read) {
   expect_refused(R"(operator lab::Half {
   type T: number

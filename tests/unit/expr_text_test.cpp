@@ -188,5 +188,136 @@ TEST(ExprText, identifiers_are_made_unique) {
   EXPECT_EQ(unique_identifier("", taken), "v");
 }
 
+TEST(ExprText, identifiers_keep_letters_and_digits_and_nothing_beside_them) {
+  const auto made = [](std::string_view name) {
+    std::map<std::string, int, std::less<>> taken;
+    return unique_identifier(name, taken);
+  };
+  EXPECT_EQ(made("azAZ_09"), "azAZ_09");
+  for (const char c : {'`', '{', '@', '[', '/', ':', ' ', '-', '\x7f', '\xff'}) {
+    EXPECT_EQ(made(std::string("a") + c), "a_") << "character " << static_cast<int>(c);
+  }
+  for (const char* name : {"0", "9", "5x"}) EXPECT_EQ(made(name), std::string("v") + name);
+  for (const char* name : {"a", "z", "A", "Z", "_"}) EXPECT_EQ(made(name), name);
+}
+
+TEST(Lexer, takes_characters_for_what_they_are_up_to_the_first_and_last) {
+  const auto kind = [](std::string_view text) { return Lexer(text, "text").peek().kind; };
+  for (const char* text : {"a", "z", "A", "Z", "_", "a0", "z9", "a_Z"}) {
+    EXPECT_EQ(kind(text), TokenKind::kName) << text;
+    EXPECT_EQ(Lexer(text, "text").peek().text, text);
+  }
+  for (const char* text : {"0", "9", "1.5", "1e+5", "1e-5", "1E5", "0x1F"}) {
+    EXPECT_EQ(kind(text), TokenKind::kNumber) << text;
+    EXPECT_EQ(Lexer(text, "text").peek().text, text);
+  }
+  for (const char* text : {"`", "{", "@", "[", "/", ":", "+", "\x7f"}) {
+    EXPECT_EQ(kind(text), TokenKind::kPunctuation) << text;
+    EXPECT_EQ(Lexer(std::string("a") + text, "text").peek().text, "a") << text;
+  }
+  for (const char* text : {"", " ", "\n", "\t", "\r", "#", "# a", " \n\t\r# a\n"}) {
+    EXPECT_EQ(kind(text), TokenKind::kEnd) << "'" << text << "'";
+  }
+}
+
+TEST(Lexer, reads_whole_numbers_of_64_bits_and_no_others) {
+  const auto read = [](std::string_view text) -> std::optional<int64_t> {
+    Lexer lexer(text, "text");
+    try {
+      return lexer.integer("a number");
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("expected a number, a 64-bit integer"), std::string::npos) << error.message();
+      return std::nullopt;
+    }
+  };
+  EXPECT_EQ(read("0"), 0);
+  EXPECT_EQ(read("-0"), 0);
+  EXPECT_EQ(read("9223372036854775807"), INT64_MAX);
+  EXPECT_EQ(read("-9223372036854775808"), INT64_MIN);
+  for (const char* text : {"9223372036854775808", "-9223372036854775809", "18446744073709551616", "1.5", "1a", "a", "-",
+                           "", "--1", "+1"}) {
+    EXPECT_EQ(read(text), std::nullopt) << text;
+  }
+}
+
+TEST(Lexer, shows_what_it_found_without_what_does_not_print) {
+  const auto found = [](const std::string& text) {
+    try {
+      Lexer(text, "text").expect("x");
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string();
+  };
+  EXPECT_EQ(found("~"), "expected 'x'; found '~'");
+  EXPECT_EQ(found("!"), "expected 'x'; found '!'");
+  EXPECT_EQ(found("\x7f"), "expected 'x'; found '?'");
+  EXPECT_EQ(found("\x1f"), "expected 'x'; found '?'");
+  EXPECT_EQ(found("\x80"), "expected 'x'; found '?'");
+  EXPECT_EQ(found(""), "expected 'x'; found the end of the text");
+  EXPECT_EQ(found(std::string(40, 'a')), "expected 'x'; found '" + std::string(40, 'a') + "'");
+  EXPECT_EQ(found(std::string(41, 'a')), "expected 'x'; found '" + std::string(40, 'a') + "'");
+}
+
+TEST(Lexer, says_the_line_and_the_column) {
+  Lexer lexer("a\n\n  b", "text");
+  EXPECT_EQ(lexer.place(), "text, line 1, column 1");
+  lexer.next();
+  EXPECT_EQ(lexer.place(), "text, line 3, column 3");
+}
+
+TEST(Lexer, reads_sizes_up_to_what_ends_them) {
+  const auto read = [](const std::string& text) -> std::pair<std::string, std::string> {
+    Lexer lexer(text, "text");
+    try {
+      const Size size = lexer.size();
+      return {size.to_string(), std::string(lexer.peek().text)};
+    } catch (const Error& error) {
+      return {"", error.message()};
+    }
+  };
+  using Pair = std::pair<std::string, std::string>;
+  for (const char* end : {",", "]", ")", "{", ";"}) {
+    EXPECT_EQ(read(std::string("a") + end + "b"), Pair("a", end));
+    EXPECT_EQ(read(std::string("a  ") + end + "b"), Pair("a", end));
+  }
+  EXPECT_EQ(read("a\nb"), Pair("a", "b"));
+  EXPECT_EQ(read("max(a, b), c").first, max(Size::symbol("a"), Size::symbol("b")).to_string());
+  EXPECT_NE(read(",").second.find("expected a size"), std::string::npos);
+  EXPECT_NE(read("").second.find("expected a size"), std::string::npos);
+  const std::string zeros(16384 - 1, '0');
+  EXPECT_EQ(read(zeros + "7").second.find("too long"), std::string::npos) << read(zeros + "7").second;
+  EXPECT_NE(read("0" + zeros + "7").second.find("the size is too long"), std::string::npos);
+}
+
+TEST(Lexer, reads_what_stands_between_quotes_on_one_line) {
+  const auto read = [](const std::string& text) -> std::string {
+    Lexer lexer(text, "text");
+    try {
+      const std::string inside(lexer.quoted("a name"));
+      return inside + "|" + std::string(lexer.peek().text);
+    } catch (const Error& error) {
+      return error.message();
+    }
+  };
+  EXPECT_EQ(read("\"a b\" c"), "a b|c");
+  EXPECT_EQ(read("\"\""), "|");
+  for (const char* text : {"\"a", "\"a\nb\"", "a\"b\"", ""}) {
+    EXPECT_NE(read(text).find("expected a name between double quotes"), std::string::npos) << text;
+  }
+}
+
+TEST(ExprText, constants_keep_to_their_types) {
+  for (const char* text : {"127:i8", "-128:i8", "255:u8", "0:u8", "32767:i16", "-32768:i16", "65535:u16",
+                           "2147483647:i32", "-2147483648:i32", "4294967295:u32", "18446744073709551615:u64"}) {
+    EXPECT_EQ(error_of(text), "no error") << text;
+  }
+  for (const char* text : {"128:i8", "-129:i8", "256:u8", "-1:u8", "32768:i16", "-32769:i16", "65536:u16",
+                           "2147483648:i32", "-2147483649:i32", "4294967296:u32", "-1:u64", "18446744073709551616:u64",
+                           "9223372036854775808:i64", "-9223372036854775809:i64", "1.5:i32", "1:str"}) {
+    EXPECT_NE(error_of(text), "no error") << text;
+  }
+}
+
 }  // namespace
 }  // namespace graft

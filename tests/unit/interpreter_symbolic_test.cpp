@@ -67,6 +67,57 @@ TEST(SymbolicContent, nothing_is_known_when_a_condition_is_open) {
       mapped({kBatch}, [](const Expr& x) { return make_cast(DType::kInt64, sqrt(make_cast(DType::kFloat32, x))); }));
 }
 
+TEST(SymbolicContent, one_side_of_a_junction_may_decide_alone) {
+  const auto decided = [](Intrinsic intrinsic, int64_t left, int64_t right) -> std::optional<int64_t> {
+    RegionBuilder b;
+    const Tensor known = b.input("known", DType::kInt64, {3});  // 0, 1 and what is open
+    const Tensor y = b.compute("y", DType::kInt64, {1}, [&](const Indices&) {
+      const auto side = [&](int64_t which) { return eq(known({make_index(which)}), make_index(1)); };
+      return select(make_call(intrinsic, {side(left), side(right)}), make_index(1), make_index(0));
+    });
+    const SymbolicContent content[] = {std::vector<Size>{0, 1, kBatch}};
+    const Contents made = interpret_symbolically(b.finish("junction", {y}), content);
+    return made ? only(made)[0].as_constant() : std::nullopt;
+  };
+  const std::optional<int64_t> open;
+  struct Row {
+    Intrinsic intrinsic;
+    int64_t left, right;
+    std::optional<int64_t> result;
+  };
+  for (const Row& row : {Row{Intrinsic::kAnd, 0, 0, 0}, Row{Intrinsic::kAnd, 0, 1, 0}, Row{Intrinsic::kAnd, 1, 0, 0},
+                         Row{Intrinsic::kAnd, 1, 1, 1}, Row{Intrinsic::kAnd, 0, 2, 0}, Row{Intrinsic::kAnd, 2, 0, 0},
+                         Row{Intrinsic::kAnd, 1, 2, open}, Row{Intrinsic::kAnd, 2, 1, open},
+                         Row{Intrinsic::kOr, 0, 0, 0}, Row{Intrinsic::kOr, 0, 1, 1}, Row{Intrinsic::kOr, 1, 0, 1},
+                         Row{Intrinsic::kOr, 1, 1, 1}, Row{Intrinsic::kOr, 1, 2, 1}, Row{Intrinsic::kOr, 2, 1, 1},
+                         Row{Intrinsic::kOr, 0, 2, open}, Row{Intrinsic::kOr, 2, 0, open}}) {
+    EXPECT_EQ(decided(row.intrinsic, row.left, row.right), row.result)
+        << static_cast<int>(row.intrinsic) << " " << row.left << " " << row.right;
+  }
+}
+
+TEST(SymbolicContent, junctions_of_numbers_are_of_their_bits) {
+  const auto with = [](Intrinsic intrinsic) {
+    return only(mapped({12, 10}, [&](const Expr& x) { return make_call(intrinsic, {x, make_index(6)}); }));
+  };
+  EXPECT_EQ(with(Intrinsic::kAnd), (std::vector<Size>{4, 2}));
+  EXPECT_EQ(with(Intrinsic::kOr), (std::vector<Size>{14, 14}));
+}
+
+TEST(SymbolicContent, an_index_outside_is_left_to_the_run) {
+  const auto read = [](int64_t at) {
+    RegionBuilder b;
+    const Tensor x = b.input("x", DType::kInt64, {3});
+    const Tensor y = b.compute("y", DType::kInt64, {1}, [&](const Indices& i) { return x({i[0] + make_index(at)}); });
+    const SymbolicContent content[] = {std::vector<Size>{5, 6, 7}};
+    return only(interpret_symbolically(b.finish("read", {y}), content));
+  };
+  EXPECT_EQ(read(0), std::vector<Size>{5});
+  EXPECT_EQ(read(2), std::vector<Size>{7});
+  EXPECT_EQ(read(-1), std::vector<Size>{});
+  EXPECT_EQ(read(3), std::vector<Size>{});
+}
+
 TEST(SymbolicContent, an_unknown_input_matters_only_where_it_is_read) {
   RegionBuilder b;
   const Tensor x = b.input("x", DType::kInt64, {2});

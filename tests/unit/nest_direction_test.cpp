@@ -74,5 +74,14 @@ TEST(TurnResults, windows_over_channels_that_lie_last_keep_them_there) {
       << "what the window goes over lies side by side as it is";
 }
 
+TEST(TurnResults, one_place_along_each_axis_needs_no_turning_and_several_along_any_do) {
+  const auto pooled = [](const std::string& window) {
+    return steps_behind_convolution("  %y: ? = MaxPool \"pool\" (%c) {kernel_shape = " + window + "}\n");
+  };
+  EXPECT_EQ(pooled("[16, 16]"), 1u);
+  EXPECT_EQ(pooled("[3, 16]"), 2u);
+  EXPECT_EQ(pooled("[16, 3]"), 2u);
+}
+
 }  // namespace
 }  // namespace graft

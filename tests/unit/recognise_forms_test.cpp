@@ -100,6 +100,32 @@ TEST(Monoid, of_several_components_is_no_intrinsic) {
   EXPECT_EQ(monoid.intrinsic(), std::nullopt);
 }
 
+TEST(Monoid, is_an_intrinsic_when_it_folds_both_sides_in_order_from_its_identity) {
+  using I = Intrinsic;
+  for (const I intrinsic : {I::kAdd, I::kMul, I::kMin, I::kMax, I::kAnd, I::kOr, I::kXor}) {
+    const bool bits = intrinsic == I::kAnd || intrinsic == I::kOr || intrinsic == I::kXor;
+    const DType type = bits ? DType::kInt32 : kF32;
+    const auto folding = [&](const auto& change) {
+      Monoid monoid = make_monoid(intrinsic, type);
+      change(monoid);
+      return monoid.intrinsic();
+    };
+    const auto combining = [&](const auto& combine) {
+      return folding([&](Monoid& m) { m.combine = {combine(m.left[0], m.right[0])}; });
+    };
+    const auto call = [&](const Expr& a, const Expr& b) { return make_call(intrinsic, {a, b}); };
+    EXPECT_EQ(folding([](Monoid&) {}), intrinsic);
+    EXPECT_EQ(combining([&](const Expr& a, const Expr& b) { return call(b, a); }), std::nullopt);
+    const Expr other = make_variable(type);
+    EXPECT_EQ(combining([&](const Expr& a, const Expr&) { return call(a, other); }), std::nullopt);
+    EXPECT_EQ(combining([&](const Expr&, const Expr& b) { return call(other, b); }), std::nullopt);
+    EXPECT_EQ(combining([](const Expr& a, const Expr&) { return a; }), std::nullopt);
+    EXPECT_EQ(combining([](const Expr& a, const Expr&) { return -a; }), std::nullopt);
+    EXPECT_EQ(combining([](const Expr& a, const Expr& b) { return a - b; }), std::nullopt);
+    EXPECT_EQ(folding([&](Monoid& m) { m.identity = {make_integer(type, 77)}; }), std::nullopt);
+  }
+}
+
 TEST(CommonAxes, of_results_side_by_side_are_shared) {
   RegionBuilder b;
   const Size n = Size::symbol("n");

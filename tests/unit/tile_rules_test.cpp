@@ -127,7 +127,25 @@ std::vector<Break> breaks_of_the_header() {
       {"an extent is not i64", [](Program& p) { loop_of(p).axis.extent = narrow(); }},
       {"a bound is negative", [](Program& p) { loop_of(p).axis.bound = -1; }},
       {"an extent exceeds its bound", [](Program& p) { map_of(p).axes[0].bound = 15; }},
+      {"buffer 'row' is no constant", [](Program& p) { p.buffers[3].constant = true; }},
+      {"buffer 'row' lies in a block's memory but its size varies",
+       [](Program& p) {
+         p.buffers[3].strides = {Size::symbol("n"), 1};
+       }},
+      {"fragment 'acc' has neither two axes nor one",
+       [](Program& p) {
+         p.buffers[6].shape = p.buffers[6].strides = {};
+       }},
   };
+}
+
+/// Characters beside those that a name may have.
+std::vector<Break> breaks_of_names() {
+  std::vector<Break> breaks;
+  for (const char* name : {"@", "[", "`", "{", "/", ":", "0a", "9a", "a@", "a[", "a`", "a{", "a/", "a:", "a b"}) {
+    breaks.push_back({"the name is not a C identifier", [=](Program& p) { p.name = name; }});
+  }
+  return breaks;
 }
 
 /// Of loops, branches and maps.
@@ -244,6 +262,94 @@ std::vector<Break> breaks_of_contractions() {
   };
 }
 
+/// The contraction of a program with two axes of each kind; buffers a 0, b 1, c 2.
+Program wide_product() {
+  return parse_program(R"(program wide {
+  global a: f32[4, 4, 4, 4] strides [64, 16, 4, 1]
+  global b: f32[4, 4, 4, 4] strides [64, 16, 4, 1]
+  global c: f32[4, 4, 4, 4] strides [64, 16, 4, 1] written
+  body {
+    contract m [i0 < 4, i1 < 4] n [i2 < 4, i3 < 4] k [i4 < 4, i5 < 4] {
+      c[i0, i1, i2, i3] = a[i0, i1, i4, i5] * b[i4, i5, i2, i3]
+    }
+  }
+}
+)");
+}
+
+TEST(TileRules, keep_each_axis_of_a_contraction_in_its_place) {
+  EXPECT_EQ(broken_rule(wide_product()), std::nullopt);
+  const auto reason = [](const auto& change) {
+    Program program = wide_product();
+    change(std::get<Contract>(program.body[0].node));
+    return broken_rule(program).value_or("nothing");
+  };
+  for (const size_t axis : {size_t{0}, size_t{1}}) {
+    for (const size_t at : {size_t{0}, size_t{3}}) {
+      const auto replaced = [&](const Expr& load, const Expr& variable) {
+        std::vector<Expr> indices(load->args.begin(), load->args.end());
+        indices[at] = variable;
+        return make_load(load->tensor, load->type, std::move(indices));
+      };
+      const std::string of_a = reason([&](Contract& c) { c.a = replaced(c.a, c.n[axis].variable); });
+      EXPECT_NE(of_a.find("operand a uses an n axis"), std::string::npos) << axis << " " << at << ": " << of_a;
+      const std::string of_b = reason([&](Contract& c) { c.b = replaced(c.b, c.m[axis].variable); });
+      EXPECT_NE(of_b.find("operand b uses an m axis"), std::string::npos) << axis << " " << at << ": " << of_b;
+      const std::string of_c = reason([&](Contract& c) { c.c_indices[at] = c.k[axis].variable; });
+      EXPECT_NE(of_c.find("the result uses a k axis"), std::string::npos) << axis << " " << at << ": " << of_c;
+    }
+  }
+}
+
+TEST(TileRules, take_tf32_only_where_all_three_are_f32) {
+  for (int wide = 0; wide < 8; ++wide) {
+    Program program = wide_product();
+    Contract& c = std::get<Contract>(program.body[0].node);
+    const auto type = [&](int bit) { return wide >> bit & 1 ? DType::kFloat64 : DType::kFloat32; };
+    for (int buffer = 0; buffer < 3; ++buffer) program.buffers[static_cast<size_t>(buffer)].type = type(buffer);
+    c.a = make_load(0, type(0), {c.a->args.begin(), c.a->args.end()});
+    c.b = make_load(1, type(1), {c.b->args.begin(), c.b->args.end()});
+    EXPECT_EQ(broken_rule(program), std::nullopt) << wide;
+    c.tf32 = true;
+    EXPECT_EQ(broken_rule(program).has_value(), wide != 0) << wide;
+  }
+}
+
+/// What lies at the limit of a rule, and keeps it.
+TEST(TileRules, hold_up_to_their_limits) {
+  const auto roles = [](int threads, int producers, int teams, int group, int split) {
+    return [=](Program& p) { p.threads = threads, p.roles = {producers, teams, group, split}; };
+  };
+  const std::vector<std::function<void(Program&)>> changes = {
+      [](Program& p) { p.threads = 1024; },
+      [](Program& p) { p.threads = 32; },
+      [](Program& p) { p.name = "azAZ_09"; },
+      [](Program& p) { p.name = "_"; },
+      [](Program& p) { p.name = "a"; },
+      [](Program& p) { p.name = "z"; },
+      [](Program& p) { p.name = "A"; },
+      [](Program& p) { p.name = "Z"; },
+      [](Program& p) { loop_of(p).stages = 1; },
+      [](Program& p) { loop_of(p).stages = 16; },
+      [](Program& p) { loop_of(p).axis.bound = 0; },
+      [](Program& p) { map_of(p).axes[0].bound = 0; },
+      [](Program& p) { map_of(p).axes[0].bound = 17; },
+      [](Program& p) { map_of(p).condition = {}; },
+      [](Program& p) { p.buffers[0].constant = true; },
+      [](Program& p) { select_of(p).count = 1; },
+      [](Program& p) { select_of(p).count = kMostSelected; },
+      [](Program& p) { sort_of(p).positions = 2; },
+      roles(64, 128, 1, 1, 1),
+      roles(896, 128, 1, 1, 8),
+      roles(448, 128, 2, 1024, 1),
+      roles(64, 0, 1, 1, 8)};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    Program program = whole_program();
+    changes[i](program);
+    EXPECT_EQ(broken_rule(program), std::nullopt) << "change " << i;
+  }
+}
+
 /// Of scans.
 std::vector<Break> breaks_of_scans() {
   return {
@@ -300,8 +406,10 @@ std::vector<Break> breaks_of_roles() {
   const char *teams = "teams go with producers and without a split", *producers = "producers are not one warpgroup";
   const char* range = "a group or a split is out of range";
   return {{teams, with(128, 0, 1, 1)}, {teams, with(128, 2, 1, 2)}, {teams, with(0, 2, 1, 1)},
-          {producers, with(64, 1, 1, 1)}, {producers, with(128, 15, 1, 1)}, {range, with(128, 1, 0, 1)},
-          {range, with(128, 1, 1, 0)}, {range, with(128, 1, 1, 9)}};
+          {producers, with(64, 1, 1, 1)}, {producers, with(128, 15, 1, 1)}, {producers, with(127, 1, 1, 1)},
+          {producers, with(-128, 1, 1, 1)},
+          {producers, [](Program& p) { p.threads = 928, p.roles.producers = 128; }},
+          {range, with(128, 1, 0, 1)}, {range, with(128, 1, 1, 0)}, {range, with(128, 1, 1, 9)}};
 }
 
 TEST(TileRules, keep_scans_and_selections_to_blocks_of_threads) {
@@ -317,8 +425,8 @@ TEST(TileRules, are_kept_by_the_whole_program) { EXPECT_EQ(broken_rule(whole_pro
 
 TEST(TileRules, are_named_when_one_is_broken) {
   for (const auto& breaks :
-       {breaks_of_the_header(), breaks_of_maps(), breaks_of_reductions(), breaks_of_contractions(), breaks_of_scans(),
-        breaks_of_selections(), breaks_of_roles()}) {
+       {breaks_of_the_header(), breaks_of_names(), breaks_of_maps(), breaks_of_reductions(), breaks_of_contractions(),
+        breaks_of_scans(), breaks_of_selections(), breaks_of_roles()}) {
     for (const Break& one : breaks) {
       Program program = whole_program();
       one.apply(program);
