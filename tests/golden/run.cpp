@@ -83,12 +83,12 @@ std::string passed(const golden::File& file, const golden::Case& c) {
   return apply(*pass, c);
 }
 
-/// The steps that a graph is fused into.
+/// The steps that a graph is fused into; as a GPU wants sums of products, where the first line says so.
 std::string fused(const golden::File&, const golden::Case& c) {
   Graph graph = parse_graph(c.input);
   verify(graph, false);
   infer_types(graph);
-  return print(fuse(graph));
+  return print(fuse(graph, {.sums_with_rows = c.input.starts_with("// sums with rows\n")}));
 }
 
 /// What a region makes of random inputs, its symbols all 3. Rewrites drop and merge axes: only elements compare.
