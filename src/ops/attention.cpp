@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "ops/compose.h"
 #include "ops/samples.h"
 
@@ -243,6 +245,16 @@ void define_flex_attention(Definition& d) {
   AttentionDefinition(d, {}).define();
 }
 
+/// In a window, with the scores as a result: before the cap, behind it, with the mask, or as weights.
+Sample scores_given(int64_t mode) {
+  return {.name = fmt::format("scores_of_mode_{}", mode),
+          .inputs = {f32({1, 2, 5, 8}), f32({1, 2, 7, 8}), f32({1, 2, 7, 8}), f32({5, 7})},
+          .attributes = {{"softcap", mode == 0 ? 0.0 : 2.0},
+                         {"qk_matmul_output_mode", mode},
+                         {"left_window_size", int64_t{3}}},
+          .outputs = 4};
+}
+
 std::vector<Sample> attention_samples() {
   return {
       {.name = "heads_apart", .inputs = {f32({2, 3, 5, 8}), f32({2, 3, 7, 8}), f32({2, 3, 7, 8})}},
@@ -260,7 +272,31 @@ std::vector<Sample> attention_samples() {
       {.name = "more_keys_than_a_tile", .inputs = {f32({1, 1, 70, 16}), f32({1, 1, 150, 16}), f32({1, 1, 150, 16})}},
       {.name = "half_precision",
        .inputs = {f16({1, 2, 5, 8}), f16({1, 2, 7, 8}), f16({1, 2, 7, 8})},
-       .tolerance = 3e-3}};
+       .tolerance = 3e-3},
+      {.name = "causal_rows_of_several_tiles",
+       .inputs = {f32({1, 2, 150, 8}), f32({1, 2, 150, 8}), f32({1, 2, 150, 8})},
+       .attributes = {{"is_causal", int64_t{1}}}},
+      {.name = "mask_of_choices",
+       .inputs = {f32({2, 2, 5, 8}), f32({2, 2, 7, 8}), f32({2, 2, 7, 8}), boolean({2, 1, 5, 7})}},
+      {.name = "softcap",
+       .inputs = {f32({1, 2, 5, 8}), f32({1, 2, 7, 8}), f32({1, 2, 7, 8})},
+       .attributes = {{"softcap", 1.5}}},
+      {.name = "windows_to_both_sides",
+       .inputs = {f32({1, 2, 9, 8}), f32({1, 2, 9, 8}), f32({1, 2, 9, 8})},
+       .attributes = {{"left_window_size", int64_t{2}}, {"right_window_size", int64_t{1}}}},
+      {.name = "a_cache_in_front",
+       .inputs = {f32({2, 4, 3, 8}), f32({2, 2, 3, 8}), f32({2, 2, 3, 6}), absent(), f32({2, 2, 5, 8}),
+                  f32({2, 2, 5, 6})},
+       .outputs = 3},
+      {.name = "a_cache_in_front_of_causal_queries",
+       .inputs = {f32({1, 2, 3, 8}), f32({1, 2, 3, 8}), f32({1, 2, 3, 8}), absent(), f32({1, 2, 5, 8}),
+                  f32({1, 2, 5, 8})},
+       .attributes = {{"is_causal", int64_t{1}}},
+       .outputs = 3},
+      {.name = "keys_that_are_padding",
+       .inputs = {f32({2, 2, 3, 8}), f32({2, 2, 7, 8}), f32({2, 2, 7, 8}), absent(), absent(), absent(),
+                  run_list({4, 7})}},
+      scores_given(0), scores_given(1), scores_given(2), scores_given(3)};
 }
 
 std::vector<Sample> flex_attention_samples() {

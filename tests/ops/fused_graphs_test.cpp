@@ -12,6 +12,7 @@
 #include "support/golden_file.h"
 #include "support/random_block.h"
 #include "support/random_contraction.h"
+#include "support/random_forms.h"
 #include "support/random_graph.h"
 #include "support/run_generated.h"
 #include "target/target.h"
@@ -76,6 +77,18 @@ TEST_P(FusedGraph, of_random_contractions_and_reductions_agrees_with_the_interpr
   for (uint64_t seed = first; seed < first + 40; ++seed) {
     SCOPED_TRACE("GRAFT_SEED=" + std::to_string(seed));
     for (Graph graph : {random_contraction(seed), random_reduction(seed)}) {
+      infer_types(graph);
+      check_graph(graph, GetParam(), seed, std::max(1e-4, usual_tolerance(graph.value(graph.outputs[0]).type)));
+    }
+  }
+}
+
+TEST_P(FusedGraph, of_random_forms_agrees_with_the_interpreter) {
+  if (generator_is_missing()) GTEST_SKIP();
+  const uint64_t first = environment().seed;
+  for (uint64_t seed = first; seed < first + 8; ++seed) {
+    SCOPED_TRACE("GRAFT_SEED=" + std::to_string(seed));
+    for (Graph graph : {random_einsum(seed), random_window(seed), random_masked_attention(seed)}) {
       infer_types(graph);
       check_graph(graph, GetParam(), seed, std::max(1e-4, usual_tolerance(graph.value(graph.outputs[0]).type)));
     }

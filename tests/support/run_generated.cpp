@@ -35,9 +35,10 @@ std::shared_ptr<Device> gpu_for(const Target& target) {
   return open_cuda_device(0);
 }
 
-Engine engine_with(const Graph& graph, BuildOptions options) {
+Engine engine_with(const Graph& graph, BuildOptions options, const ChangeProgram& change = {}) {
   options.compile_kernels = kernel_code;
   FusedProgram program = fuse(graph);
+  if (change) change(program);
   if (options.target.kind == TargetKind::kCpu) turn_results(program);
   return build_engine(std::move(program), options).engine;
 }
@@ -48,8 +49,8 @@ Engine engine_for(const Graph& graph, const std::string& target) {
   return engine_with(graph, {.target = find_target(target, 2)});
 }
 
-Engine engine_without_code(const Graph& graph, const Target& target) {
-  return engine_with(graph, {.target = target, .choices_only = true});
+Engine engine_without_code(const Graph& graph, const Target& target, const ChangeProgram& change) {
+  return engine_with(graph, {.target = target, .choices_only = true}, change);
 }
 
 Status run_engine(Engine engine, const std::map<std::string, TensorData>& inputs, std::vector<TensorData>& outputs) {
