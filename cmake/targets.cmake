@@ -80,11 +80,12 @@ function(graft_seal name exports)
   set_target_properties(${name} PROPERTIES LINK_DEPENDS ${script} INSTALL_RPATH "$ORIGIN")
 endfunction()
 
-# graft_public_library(NAME LINKS ARCHIVE...): the whole of the archives behind the public headers.
+# graft_public_library(NAME LINKS ARCHIVE... [SOURCES FILE...]): the whole of the archives behind the public headers,
+# and files of its own.
 function(graft_public_library name)
-  cmake_parse_arguments(arg "" "" "LINKS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LINKS;SOURCES" ${ARGN})
   file(WRITE ${CMAKE_BINARY_DIR}/${name}.cpp "")
-  add_library(${name} SHARED ${CMAKE_BINARY_DIR}/${name}.cpp)
+  add_library(${name} SHARED ${CMAKE_BINARY_DIR}/${name}.cpp ${arg_SOURCES})
   add_library(graft::${name} ALIAS ${name})
   foreach(archive ${arg_LINKS})
     target_link_libraries(${name} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,${archive}>)

@@ -14,6 +14,7 @@
 #include "graph/bodies.h"
 #include "graph/infer.h"
 #include "import/onnx/import.h"
+#include "import/tensorflow/import.h"
 #include "library/libraries.h"
 #include "modules/kernel_source.h"
 #include "modules/library_source.h"
@@ -113,8 +114,30 @@ void check_precision(const CompileOptions& options, Stage done) {
   }
 }
 
+namespace {
+
+Graph import_tensorflow(const std::string& path, const CompileOptions& options) {
+  GRAFT_USER_CHECK(options.operators.empty(), kInvalidArgument,
+                   "definitions join ONNX models when these are imported", "ops");
+  Graph graph = tensorflow::import_model(path, {.signature = options.signature, .tags = options.tags,
+                                                .outputs = options.outputs, .shapes = options.shapes});
+  apply_shape_choices(graph, options);
+  dump("graph", "import", print(graph));
+  return graph;
+}
+
+void check_no_tensorflow_choice(const CompileOptions& options) {
+  GRAFT_USER_CHECK(options.signature.empty() && options.tags.empty() && options.outputs.empty(), kInvalidArgument,
+                   "it chooses within a SavedModel or a GraphDef of TensorFlow, and this is an ONNX model",
+                   !options.signature.empty() ? "signature" : options.tags.empty() ? "outputs" : "tag");
+}
+
+}  // namespace
+
 Graph import_model(const ModelSource& source, const CompileOptions& options) {
   report(options, name_of(Stage::kImport), source.bytes ? "from memory" : source.path);
+  if (!source.bytes && tensorflow::is_model(source.path)) return import_tensorflow(source.path, options);
+  check_no_tensorflow_choice(options);
   const ImportOptions imports{.operators = read_operator_library(options.operators)};
   Graph graph =
       source.bytes ? import_onnx_bytes(*source.bytes, source.path, imports) : import_onnx(source.path, imports);

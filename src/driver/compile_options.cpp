@@ -142,6 +142,12 @@ void set_option(CompileOptions& options, OptionText choice) {
     options.device = choice.value;
   } else if (choice.key == "ops") {
     options.operators.emplace_back(choice.value);
+  } else if (choice.key == "signature") {
+    options.signature = choice.value;
+  } else if (choice.key == "tag") {
+    options.tags.emplace_back(choice.value);
+  } else if (choice.key == "outputs") {
+    for (const std::string_view name : split(choice.value, ',')) options.outputs.emplace_back(name);
   } else if (choice.key == "record") {
     options.record = choice.value;
   } else if (choice.key == "mode") {
@@ -158,7 +164,7 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
-                "precision, ops, record, target, device, mode, disable, deadline",
+                "precision, ops, signature, tag, outputs, record, target, device, mode, disable, deadline",
                 std::string(choice.key));
   }
 }

@@ -45,6 +45,8 @@ struct CompileOptions {
   bool source_only = false;                              ///< kernels are generated but not compiled: nothing can run
   std::map<std::string, Graph::Range, std::less<>> dims; ///< by the model's symbols; min == max fixes one
   std::vector<std::string> operators;                    ///< files or texts that define operators (OperatorLibrary)
+  std::string signature;                                 ///< of a SavedModel; empty: its default
+  std::vector<std::string> tags, outputs;                ///< of a SavedModel's graph; what a GraphDef is asked for
   std::string record;                                    ///< a file with choices made before: a plan, or a text
   InputShapes shapes, min_shapes, opt_shapes, max_shapes;
   std::vector<std::string> disabled;

@@ -12,6 +12,7 @@ import tensorflow as tf
 from conftest import FAST, graph_of, split_network, v1
 from google.protobuf.descriptor import FieldDescriptor
 from tensorflow.core.framework import attr_value_pb2, function_pb2, graph_pb2, op_def_pb2, tensor_pb2, types_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saver_pb2, tensor_bundle_pb2
 
 import graft
 import graft.tensorflow
@@ -25,9 +26,14 @@ MESSAGES = {
     "TensorShapeProto": attr_value_pb2.AttrValue.DESCRIPTOR.fields_by_name["shape"].message_type,
     "TensorShapeProto.Dim": attr_value_pb2.AttrValue.DESCRIPTOR.fields_by_name["shape"].message_type.nested_types[0],
     "FunctionDefLibrary": function_pb2.FunctionDefLibrary, "FunctionDef": function_pb2.FunctionDef,
-    "OpDef": op_def_pb2.OpDef, "VersionDef": graph_pb2.GraphDef.DESCRIPTOR.fields_by_name["versions"].message_type,
+    "OpDef": op_def_pb2.OpDef, "OpDef.ArgDef": op_def_pb2.OpDef.ArgDef, "OpList": op_def_pb2.OpList,
+    "MetaInfoDef": meta_graph_pb2.MetaGraphDef.MetaInfoDef, "SaverDef": saver_pb2.SaverDef,
+    "SignatureDef": meta_graph_pb2.SignatureDef, "TensorInfo": meta_graph_pb2.TensorInfo,
+    "BundleHeaderProto": tensor_bundle_pb2.BundleHeaderProto, "BundleEntryProto": tensor_bundle_pb2.BundleEntryProto,
+    "VersionDef": graph_pb2.GraphDef.DESCRIPTOR.fields_by_name["versions"].message_type,
 }
-WIRE = {"bytes": {"bytes", "string"}, "int32": {"int32", "enum"}, "AttrEntry": {"message"}}
+ENTRIES = {"AttrEntry", "TextEntry", "SignatureEntry", "TensorEntry"}  # of maps, as they are on the wire
+WIRE = {"bytes": {"bytes", "string", "message"}, "int32": {"int32", "enum"}}
 KINDS = {getattr(FieldDescriptor, name): name[5:].lower() for name in dir(FieldDescriptor) if name.startswith("TYPE_")}
 
 
@@ -47,16 +53,16 @@ def fields_of(text):
 
 def test_the_fields_are_those_of_the_installed_tensorflow():
     seen = set()
-    for message, name, number, kind, repeated, packed in fields_of(
-            (ROOT / "src/import/tensorflow/graph.proto").read_text()):
+    text = "".join((ROOT / f"src/import/tensorflow/{name}.proto").read_text() for name in ("graph", "saved_model"))
+    for message, name, number, kind, repeated, packed in fields_of(text):
         seen.add(message)
-        if message == "AttrEntry":  # a map on the wire
+        if message in ENTRIES:
             continue
         theirs = getattr(MESSAGES[message], "DESCRIPTOR", MESSAGES[message]).fields_by_name[name]
         allowed = WIRE.get(kind, {kind, "message"} if kind[0].isupper() else {kind})
         assert theirs.number == number and KINDS[theirs.type] in allowed, (message, name)
         assert theirs.is_repeated == repeated and theirs.is_packed == packed, (message, name)
-    assert seen == {*MESSAGES, "AttrEntry"}
+    assert seen == {*MESSAGES, *ENTRIES}
 
 
 def test_the_element_types_are_those_of_the_installed_tensorflow():

@@ -178,8 +178,8 @@ TEST(TensorflowGraph, branches_of_conditionals_and_what_no_output_needs_stay) {
   const ReadGraph read = read_graph(file, {"y"}, {}, converters());
   std::map<std::string, std::string> kept;
   for (const auto& node : read.foreign.nodes) kept[node.name] = node.kept;
-  EXPECT_EQ(kept["a"], "it runs in a branch of a conditional");
-  EXPECT_EQ(kept["b"], "it runs in a branch of a conditional");
+  EXPECT_EQ(kept["a"], "it runs in a branch of a conditional, or in a loop");
+  EXPECT_EQ(kept["b"], "it runs in a branch of a conditional, or in a loop");
   EXPECT_EQ(kept["y"], "");
   EXPECT_EQ(kept["loss"], "no output needs it");
 }
@@ -239,9 +239,31 @@ TEST(TensorflowGraph, faults_name_the_node_and_the_remedy) {
   EXPECT_NE(wanted({}).find("name what the graph gives"), std::string::npos);
   EXPECT_NE(wanted({"odd"}, {{"imgae", {1, 8, 8, 3}}}).find("did you mean 'image'"), std::string::npos);
   EXPECT_NE(failure([&] {
-              const GraphDef loop = graph_of("x Placeholder\nm Merge x n\nn NextIteration m");
-              read_graph(file_of(loop), {"m"}, {}, converters());
-            }).find("loop"), std::string::npos);
+              const GraphDef circle = graph_of("x Placeholder\nm Merge x n\nn Relu m");
+              read_graph(file_of(circle), {"m"}, {}, converters());
+            }).find("its own result"), std::string::npos);
+}
+
+TEST(TensorflowGraph, a_loop_stays_and_what_is_around_it_becomes_engines) {
+  GraphDef graph = graph_of(R"(
+    x      Placeholder                 : dtype=float shape=?,3
+    before Relu          x             : T=float
+    enter  Enter         before        : T=float
+    round  Merge         enter next    : T=float N=2
+    test   Mystery       round
+    go     Switch        round test    : T=float
+    body   Tanh          go:1          : T=float
+    next   NextIteration body          : T=float
+    exit   Exit          go            : T=float
+    after  MatMul        exit w        : T=float)");
+  add_weights(graph, "w", {3, 2});
+  const Embedded made = embedded(graph, {"after"});
+  EXPECT_EQ(made.engines, 2U) << made.report;
+  const auto nodes = nodes_of(made.bytes);
+  EXPECT_TRUE(nodes.contains("body") && nodes.contains("next") && !nodes.contains("before"));
+  EXPECT_EQ(nodes.at("round").input(1), "next");
+  EXPECT_NE(made.report.find("stays: Tanh body: it runs in a branch of a conditional, or in a loop"), std::string::npos)
+      << made.report;
 }
 
 /// A placeholder x of these sizes and a node y that takes it.

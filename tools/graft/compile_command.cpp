@@ -57,7 +57,9 @@ std::string weights_path(const std::string& text_path) { return text_path + ".np
 /// What was said; else a plan gets the model's name, in the current folder, and a text goes to standard output.
 std::string CompileCommand::destination() const {
   if (!output.empty()) return output;
-  return compile_to.empty() ? std::filesystem::path(model.path()).stem().string() + ".graft" : "-";
+  const std::filesystem::path path(model.path());
+  const auto name = path.has_filename() ? path : path.parent_path();  // a folder's name may end with a slash
+  return compile_to.empty() ? name.stem().string() + ".graft" : "-";
 }
 
 /// Whether the graph of a stage goes into an ONNX file rather than a text.
@@ -194,7 +196,8 @@ void CompileCommand::compile(const CompileOptions& options) const {
 void add_compile(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("compile", "compile a model into a plan that loads fast")->alias("build");
   const auto command = std::make_shared<CompileCommand>();
-  command->model.add_to(*sub, "an ONNX file");
+  command->model.add_to(*sub, "an ONNX file, a SavedModel's folder, or a frozen GraphDef (.pb)");
+  command->model.add_outputs(*sub);
   command->model.add_deadline(*sub);
   sub->add_option("-o,--output", command->output,
                   "the plan to write (the model's name with .graft, here); - is standard output")
@@ -216,6 +219,8 @@ void add_compile(CLI::App& app, Action& action) {
   sub->footer(R"(
 Examples:
   graft compile model.onnx -o model.graft --dim batch=1:8:64 --dim length=1:128:256
+  graft compile saved_model --signature serving_default -o model.graft
+  graft compile frozen.pb --outputs softmax -o model.graft
   graft compile model.onnx --shapes image:1x3x224x224 --threads 2 --tune full
   graft compile model.onnx --precision fp16 --device cuda        and how far is it from fp32?
   graft compile model.onnx --compile-to passes -o model.txt     look at it, edit it, and

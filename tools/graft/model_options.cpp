@@ -16,8 +16,8 @@ namespace graft {
 namespace {
 
 /// Choices that add up; of any other the last would silently win.
-constexpr std::string_view kRepeatable[] = {"dim",       "shape", "min-shape", "opt-shape",
-                                            "max-shape", "ops",   "target",    "disable"};
+constexpr std::string_view kRepeatable[] = {"dim", "shape", "min-shape", "opt-shape", "max-shape",
+                                            "ops", "tag",   "outputs",   "target",    "disable"};
 
 /// The names of sizes that the inputs of an engine have.
 std::vector<std::string> input_symbols(const Engine& engine) {
@@ -98,6 +98,8 @@ void ModelOptions::add_choice(CLI::App& command, const std::string& flags, const
 void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
   command.add_option("MODEL", path_, model_help)->required()->type_name("FILE");
   add_choices(command);
+  add_choice(command, "--signature", "signature", "of a SavedModel: what is asked of it (serving_default)");
+  add_choice(command, "--tag", "tag", "of a SavedModel: a tag of its graph (serve); may be repeated");
 }
 
 void ModelOptions::add_choices(CLI::App& command) {
@@ -129,6 +131,11 @@ void ModelOptions::add_choices(CLI::App& command) {
   add_choice(command, "--disable", "disable",
              "passes (`graft opt` lists them), rewrites of regions and libraries (`graft env`) to\n"
              "leave out, with commas between; may be repeated");
+}
+
+void ModelOptions::add_outputs(CLI::App& command) {
+  add_choice(command, "--outputs", "outputs", "of a GraphDef: the nodes or tensors that it is asked for, with commas\n"
+             "between (those that no node takes)");
 }
 
 void ModelOptions::add_deadline(CLI::App& command) {

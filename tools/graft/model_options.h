@@ -23,6 +23,8 @@ class ModelOptions {
   void add_to(CLI::App& command, const std::string& model_help);
   /// Adds the choices alone, for a command that names its models otherwise.
   void add_choices(CLI::App& command);
+  /// Adds what a graph without outputs of its own is asked for.
+  void add_outputs(CLI::App& command);
   /// Adds the deadline of compiling, for a command that compiles one model.
   void add_deadline(CLI::App& command);
 

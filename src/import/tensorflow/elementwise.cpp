@@ -61,6 +61,36 @@ void clip(Conversion& c) {
   c.give(c.add("Max", {c.add("Min", {c.tensor("t"), c.tensor("clip_value_max")}), c.tensor("clip_value_min")}));
 }
 
+/// log(1 + x) without the digits that the sum loses (Goldberg, What Every Computer Scientist Should Know, theorem 4).
+void log_1p(Conversion& c) {
+  const ValueId x = c.tensor("x"), one = number(c, 1, x);
+  const ValueId sum = c.add("Add", {x, one}), log = c.add("Log", {sum});
+  const ValueId exact = c.add("Mul", {log, c.add("Div", {x, c.add("Sub", {sum, one})})});
+  const ValueId large = c.add("Where", {c.add("Equal", {sum, x}), log, exact});
+  c.give(c.add("Where", {c.add("Equal", {sum, one}), x, large}));
+}
+
+/// exp(x) - 1 in the same way (Kahan); what is infinite, and -1, are what they are.
+void exp_m1(Conversion& c) {
+  const ValueId x = c.tensor("x"), one = number(c, 1, x);
+  const ValueId power = c.add("Exp", {x}), difference = c.add("Sub", {power, one});
+  const ValueId exact = c.add("Mul", {difference, c.add("Div", {x, c.add("Log", {power})})});
+  const ValueId at_end = c.add("Or", {c.add("IsInf", {power}), c.add("Equal", {difference, number(c, -1, x)})});
+  const ValueId ends = c.add("Where", {at_end, difference, exact});
+  c.give(c.add("Where", {c.add("Equal", {power, one}), x, ends}));
+}
+
+void erfc(Conversion& c) {
+  const ValueId x = c.tensor("x");
+  c.give(c.add("Sub", {number(c, 1, x), c.add("Erf", {x})}));
+}
+
+/// 0 where the divisor is 0.
+void divide_no_nan(Conversion& c) {
+  const ValueId y = c.tensor("y"), zero = number(c, 0, y);
+  c.give(c.add("Where", {c.add("Equal", {y, zero}), zero, c.add("Div", {c.tensor("x"), y})}));
+}
+
 void add_all(Conversion& c) { c.give(c.add("Sum", c.tensors("inputs"))); }
 
 void same(Conversion& c) { c.give(c.tensor("input")); }
@@ -100,6 +130,7 @@ void add_binary_rows(std::vector<Row>& rows) {
       {"Mul(T x, T y)", binary("Mul")},
       {"Div(T x, T y)", binary("Div")},
       {"RealDiv(T x, T y)", binary("Div")},
+      {"DivNoNan(T x, T y)", divide_no_nan},
       {"FloorDiv(T x, T y)", floor_divide},
       {"FloorMod(T x, T y)", floor_modulo},
       {"Maximum(T x, T y)", binary("Max")},
@@ -131,6 +162,7 @@ void add_unary_rows(std::vector<Row>& rows) {
       {"Rint(T x)", unary("Round")},      {"Sign(T x)", unary("Sign")},       {"Erf(T x)", unary("Erf")},
       {"IsNan(T x)", unary("IsNaN")},     {"IsInf(T x)", unary("IsInf")},     {"LogicalNot(bool x)", unary("Not")},
       {"Sigmoid(T x)", unary("Sigmoid")}, {"Tanh(T x)", unary("Tanh")},
+      {"Log1p(T x)", log_1p},             {"Expm1(T x)", exp_m1},             {"Erfc(T x)", erfc},
       {"ZerosLike(T x)", filled_like(0)}, {"OnesLike(T x)", filled_like(1)},
   });
 }

@@ -17,6 +17,7 @@ using graft_tensorflow::AttrEntry;
 using graft_tensorflow::NodeDef;
 
 constexpr int kNode = 1, kLibrary = 2, kVersions = 4;  // fields of GraphDef
+constexpr int kFunction = 1, kSignature = 1;         // of FunctionDefLibrary and FunctionDef
 constexpr int kMostOutputs = 1 << 20;
 
 /// What bytes that are no graph may be, from their first characters.
@@ -28,7 +29,8 @@ std::string guess_format(std::span<const std::byte> bytes) {
     return "this is a graph as text: write it in binary form, tf.io.write_graph(..., as_text=False)";
   }
   if (head.starts_with("\x08\x01\x12")) {
-    return "this seems to be a SavedModel: freeze it to a GraphDef first (convert_variables_to_constants_v2)";
+    return "this seems to be a SavedModel: name its folder to `graft compile`, or freeze it to a GraphDef first "
+           "(convert_variables_to_constants_v2)";
   }
   return "this is not a GraphDef, or it is damaged or was cut short: export or download it again";
 }
@@ -60,6 +62,30 @@ const graft_tensorflow::AttrValue* FileNode::attribute(std::string_view wanted) 
   return nullptr;
 }
 
+FileNode parse_node(std::span<const std::byte> bytes, const std::string& where) {
+  auto message = std::make_shared<NodeDef>();
+  GRAFT_USER_CHECK(message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())), kInvalidModel,
+                   fmt::format("{} is damaged; {}", where, guess_format(bytes)), "graph");
+  FileNode node{.name = message->name(), .op = message->op(), .device = message->device(), .inputs = {},
+                .message = nullptr, .bytes = bytes};
+  const std::string named = fmt::format("node '{}'", node.name);
+  GRAFT_USER_CHECK(!node.name.empty() && !node.op.empty(), kInvalidModel,
+                   node.name.empty() ? guess_format(bytes) : "it has no operator", named);
+  for (const std::string& input : message->input()) node.inputs.push_back(parse_source(input, named));
+  for (AttrEntry& entry : *message->mutable_attr()) {  // elements are read when somebody asks, from where they lie
+    if (entry.value().has_tensor()) entry.mutable_value()->mutable_tensor()->clear_tensor_content();
+  }
+  node.message = std::move(message);
+  return node;
+}
+
+GraphFile::GraphFile(std::vector<FileNode> nodes, const GraphFile& made_of)
+    : bytes_(made_of.bytes_), owner_(made_of.owner_), nodes_(std::move(nodes)), functions_(made_of.functions_),
+      producer_(made_of.producer_) {
+  for (size_t n = 0; n < nodes_.size(); ++n) by_name_.emplace(nodes_[n].name, static_cast<int>(n));
+  check_references();
+}
+
 GraphFile::GraphFile(std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
     : bytes_(bytes), owner_(std::move(owner)) {
   GRAFT_USER_CHECK(bytes.size() <= INT_MAX, kInvalidModel, "the graph is larger than the 2 GiB that its format allows",
@@ -83,21 +109,9 @@ int GraphFile::find(std::string_view node) const {
 }
 
 void GraphFile::read_node(std::span<const std::byte> bytes) {
-  auto message = std::make_shared<NodeDef>();
-  GRAFT_USER_CHECK(message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())), kInvalidModel,
-                   fmt::format("its message number {} is damaged; {}", nodes_.size(), guess_format(bytes_)), "graph");
-  FileNode node{.name = message->name(), .op = message->op(), .device = message->device(), .inputs = {},
-                .message = nullptr, .bytes = bytes};
-  const std::string where = fmt::format("node '{}'", node.name);
-  GRAFT_USER_CHECK(!node.name.empty() && !node.op.empty(), kInvalidModel,
-                   node.name.empty() ? guess_format(bytes_) : "it has no operator", where);
-  for (const std::string& input : message->input()) node.inputs.push_back(parse_source(input, where));
-  for (AttrEntry& entry : *message->mutable_attr()) {  // elements are read when somebody asks, from where they lie
-    if (entry.value().has_tensor()) entry.mutable_value()->mutable_tensor()->clear_tensor_content();
-  }
-  node.message = std::move(message);
+  FileNode node = parse_node(bytes, fmt::format("message number {}", nodes_.size()));
   const bool fresh = by_name_.emplace(node.name, static_cast<int>(nodes_.size())).second;
-  GRAFT_USER_CHECK(fresh, kInvalidModel, "there are two nodes of this name", where);
+  GRAFT_USER_CHECK(fresh, kInvalidModel, "there are two nodes of this name", fmt::format("node '{}'", node.name));
   nodes_.push_back(std::move(node));
 }
 
@@ -109,10 +123,19 @@ void GraphFile::read_versions(std::span<const std::byte> bytes) {
 }
 
 void GraphFile::read_functions(std::span<const std::byte> library) {
-  graft_tensorflow::FunctionDefLibrary read;
-  GRAFT_USER_CHECK(read.ParseFromArray(library.data(), static_cast<int>(library.size())), kInvalidModel,
-                   guess_format(bytes_), "function library");
-  for (const auto& function : read.function()) functions_.insert(function.signature().name());
+  const auto fields = wire_fields(library);
+  GRAFT_USER_CHECK(fields, kInvalidModel, guess_format(bytes_), "function library");
+  for (const WireField& field : *fields) {
+    if (field.number != kFunction || !field.has_payload) continue;
+    graft_tensorflow::OpDef signature;
+    for (const WireField& part : wire_fields(field.payload).value_or(std::vector<WireField>{})) {
+      if (part.number != kSignature || !part.has_payload) continue;
+      GRAFT_USER_CHECK(signature.MergeFromString({reinterpret_cast<const char*>(part.payload.data()),
+                                                  part.payload.size()}),
+                       kInvalidModel, guess_format(bytes_), "function library");
+    }
+    functions_.emplace(signature.name(), field.payload);
+  }
 }
 
 void GraphFile::check_references() const {

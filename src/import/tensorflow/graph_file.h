@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/tensor_data.h"
 #include "import/tensorflow/wire.h"
 
 namespace graft_tensorflow {
@@ -37,10 +37,13 @@ struct FileNode {
   std::vector<Source> inputs;
   std::shared_ptr<const graft_tensorflow::NodeDef> message;
   std::span<const std::byte> bytes;  ///< the message's, as the file has them
+  TensorData tensor = {};            ///< of a Const whose elements lie elsewhere: a variable's
 
   /// Null where it has none of that name.
   const graft_tensorflow::AttrValue* attribute(std::string_view name) const;
 };
+/// Reads a node's message; `where` is called for when it is damaged. Throws invalid_model.
+FileNode parse_node(std::span<const std::byte> bytes, const std::string& where);
 
 /// The graph and what keeps its bytes.
 class GraphFile {
@@ -48,6 +51,9 @@ class GraphFile {
   /// Reads a graph whose bytes `owner` keeps. Throws invalid_model naming the node for bytes that are no GraphDef,
   /// names that come twice, and inputs and functions that the graph does not have.
   GraphFile(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  /// A graph made of nodes of a file whose functions were inlined; it has no fields. Throws invalid_model for inputs
+  /// that it does not have.
+  GraphFile(std::vector<FileNode> nodes, const GraphFile& made_of);
 
   const std::vector<FileNode>& nodes() const { return nodes_; }
   /// -1: there is none.
@@ -59,6 +65,9 @@ class GraphFile {
   };
   const std::vector<Field>& fields() const { return fields_; }
   bool has_function(std::string_view name) const { return functions_.contains(name); }
+  /// The bytes of each function's definition, by name.
+  using Functions = std::map<std::string, std::span<const std::byte>, std::less<>>;
+  const Functions& functions() const { return functions_; }
   /// The version of TensorFlow's formats that wrote it; 0 where it says none.
   int producer() const { return producer_; }
   std::span<const std::byte> bytes() const { return bytes_; }
@@ -75,7 +84,7 @@ class GraphFile {
   std::vector<FileNode> nodes_;
   std::vector<Field> fields_;
   std::map<std::string, int, std::less<>> by_name_;
-  std::set<std::string, std::less<>> functions_;
+  Functions functions_;
   int producer_ = 0;
 };
 

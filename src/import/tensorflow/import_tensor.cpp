@@ -81,12 +81,6 @@ std::vector<std::byte> spread(std::vector<std::byte> given, size_t width, size_t
   return given;
 }
 
-/// Booleans that are 0 or 1, whatever bytes stand for them.
-TensorData with_clean_bools(TensorData tensor) {
-  for (std::byte& each : tensor.mutable_bytes()) each = each == std::byte{0} ? each : std::byte{1};
-  return tensor;
-}
-
 TensorData import_strings(const TensorProto& proto, std::vector<int64_t> shape, int64_t count,
                           const std::string& where, ConstantBudget& budget) {
   GRAFT_USER_CHECK(count <= kMostBytes / static_cast<int64_t>(sizeof(std::string)), kInvalidModel,
@@ -120,7 +114,13 @@ void ConstantBudget::take(int64_t bytes, const std::string& where) {
   left_ -= bytes;
 }
 
+TensorData with_clean_bools(TensorData tensor) {
+  for (std::byte& each : tensor.mutable_bytes()) each = each == std::byte{0} ? each : std::byte{1};
+  return tensor;
+}
+
 TensorData import_constant(const GraphFile& file, const FileNode& node, ConstantBudget& budget) {
+  if (node.tensor) return node.tensor;
   const std::string where = fmt::format("node '{}'", node.name);
   const auto* value = node.attribute("value");
   GRAFT_USER_CHECK(value && value->has_tensor(), kInvalidModel, "a Const without a tensor", where);

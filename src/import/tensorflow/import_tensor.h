@@ -28,6 +28,9 @@ class ConstantBudget {
 /// types that Graft does not have. Throws invalid_model naming the node for a tensor that contradicts itself.
 TensorData import_constant(const GraphFile& file, const FileNode& node, ConstantBudget& budget);
 
+/// Booleans that are 0 or 1, whatever bytes stand for them.
+TensorData with_clean_bools(TensorData tensor);
+
 /// A shape with symbols named after `name` for sizes that it leaves open; nothing for an unknown rank.
 std::optional<Shape> import_shape(const graft_tensorflow::TensorShapeProto& shape, std::string_view name);
 

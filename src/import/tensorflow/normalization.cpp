@@ -19,6 +19,16 @@ void batch_normalization(Conversion& c) {
   c.give(from_channels_second(c, made, last));
 }
 
+/// Over neighbouring channels; ONNX divides alpha by their number.
+void across_channels(Conversion& c) {
+  const int64_t size = c.sum(c.product(2, c.integer("depth_radius")), 1);
+  if (size < 1) c.refuse("a negative radius");
+  const ValueId x = to_channels_second(c, c.tensor("input"), true);
+  const ValueId made = c.add("LRN", {x}, {{"size", size}, {"alpha", c.real("alpha") * static_cast<double>(size)},
+                                          {"beta", c.real("beta")}, {"bias", c.real("bias")}});
+  c.give(from_channels_second(c, made, true));
+}
+
 std::function<void(Conversion&)> softmax(std::string_view op) {
   return [op](Conversion& c) { c.give(c.add(op, {c.tensor("logits")}, {{"axis", int64_t{-1}}})); };
 }
@@ -33,6 +43,7 @@ std::vector<frontend::Row> normalization_rows() {
        "data_format=\"NHWC\", is_training=True)", batch_normalization},
       {"FusedBatchNormV3(T x, U:1 scale, U:1 offset, U:1 mean, U:1 variance, *, epsilon=0.0001, "
        "data_format=\"NHWC\", is_training=True)", batch_normalization},
+      {"LRN(T:4 input, *, depth_radius=5, bias=1.0, alpha=1.0, beta=0.5)", across_channels},
       {"Softmax(T logits)", softmax("Softmax")},
       {"LogSoftmax(T logits)", softmax("LogSoftmax")},
   };

@@ -35,6 +35,8 @@ bool hands_on(std::string_view op) {
   return op == "Identity" || op == "Snapshot" || op == "StopGradient" || op == "PreventGradient";
 }
 
+bool is_next_iteration(std::string_view op) { return op == "NextIteration" || op == "RefNextIteration"; }
+
 std::string in_node(const FileNode& node) { return fmt::format("node '{}'", node.name); }
 
 using Edges = std::vector<std::vector<int>>;
@@ -55,7 +57,7 @@ class Reader {
     count_results(given);
     const std::vector<int> order = sort_nodes();
     for (const int n : order) find_depth(n);
-    find_needed(given, order);
+    find_needed(given);
     for (const int n : order) read_node(n);
     for (const Source& source : given) read_.foreign.outputs.push_back(value_of(source));
     add_facts();
@@ -114,6 +116,11 @@ class Reader {
     std::for_each(outputs.begin(), outputs.end(), note);
   }
 
+  /// Whether it is the end of a round, which a loop goes on from: of the graph without these edges there is an order.
+  bool is_of_next_round(const Source& source) const {
+    return is_next_iteration(node(file_.find(source.node)).op);
+  }
+
   /// An order in which nodes can run, the file's where it leaves a choice.
   std::vector<int> sort_nodes() const {
     const size_t count = file_.nodes().size();
@@ -121,6 +128,7 @@ class Reader {
     std::vector<int> waiting(count, 0), order;
     for (size_t n = 0; n < count; ++n) {
       for (const Source& source : file_.nodes()[n].inputs) {
+        if (is_of_next_round(source)) continue;
         next[static_cast<size_t>(file_.find(source.node))].push_back(static_cast<int>(n));
         ++waiting[n];
       }
@@ -138,28 +146,41 @@ class Reader {
     }
     if (order.size() < count) {
       const auto stuck = std::find_if(waiting.begin(), waiting.end(), [](int left) { return left > 0; });
-      throw Error(ErrorKind::kUnsupported, "it stands in a loop (while), which graphs with engines cannot have yet",
+      throw Error(ErrorKind::kInvalidModel, "it takes what is made of its own result, and not in a loop's next round",
                   in_node(node(static_cast<int>(stuck - waiting.begin()))));
     }
     return order;
   }
 
-  /// How many conditionals a node runs in a branch of: what joins both sides must not hang on one.
+  /// How many conditionals and loops a node runs inside of: what joins both sides must not hang on one. A loop enters
+  /// (Enter), and its Switch leads on or out of it (Exit).
   void find_depth(int n) {
     int& depth = depth_[static_cast<size_t>(n)];
-    for (const Source& source : node(n).inputs) {
-      const int before = file_.find(source.node);
-      depth = std::max(depth, depth_[static_cast<size_t>(before)]);
+    const FileNode& file_node = node(n);
+    bool in_rounds = false;
+    for (const Source& source : file_node.inputs) {
+      depth = std::max(depth, depth_[static_cast<size_t>(file_.find(source.node))]);
+      in_rounds = in_rounds || is_of_next_round(source);
     }
-    depth += node(n).op == "Switch" || node(n).op == "RefSwitch";
-    depth -= depth > 0 && (node(n).op == "Merge" || node(n).op == "RefMerge");
+    const std::string& op = file_node.op;
+    if (op == "Switch" || op == "RefSwitch" || op == "Enter" || op == "RefEnter") ++depth;
+    if ((op == "Merge" || op == "RefMerge") && !in_rounds) --depth;
+    if (op == "Exit" || op == "RefExit") depth -= 2;
+    depth = std::max(depth, 0);
   }
 
-  void find_needed(const std::vector<Source>& outputs, const std::vector<int>& order) {
-    for (const Source& source : outputs) needed_[static_cast<size_t>(file_.find(source.node))] = true;
-    for (size_t k = order.size(); k-- > 0;) {
-      if (!needed_[static_cast<size_t>(order[k])]) continue;
-      for (const Source& source : node(order[k]).inputs) needed_[static_cast<size_t>(file_.find(source.node))] = true;
+  void find_needed(const std::vector<Source>& outputs) {
+    std::vector<size_t> queue;
+    const auto visit = [&](const Source& source) {
+      const auto n = static_cast<size_t>(file_.find(source.node));
+      if (!needed_[n]) queue.push_back(n);
+      needed_[n] = true;
+    };
+    std::for_each(outputs.begin(), outputs.end(), visit);
+    while (!queue.empty()) {
+      const FileNode& each = file_.nodes()[queue.back()];
+      queue.pop_back();
+      std::for_each(each.inputs.begin(), each.inputs.end(), visit);
     }
   }
 
@@ -251,7 +272,7 @@ class Reader {
     for (size_t i = 0; i < values_[static_cast<size_t>(n)].size(); ++i) {
       made.outputs.push_back(add_value(n, static_cast<int>(i), {.shape = stated_shape(n, static_cast<int>(i))}));
     }
-    if (depth_[static_cast<size_t>(n)] > 0) made.kept = "it runs in a branch of a conditional";
+    if (depth_[static_cast<size_t>(n)] > 0) made.kept = "it runs in a branch of a conditional, or in a loop";
     if (!needed_[static_cast<size_t>(n)]) made.kept = "no output needs it";
     node_of_[static_cast<size_t>(n)] = static_cast<int>(read_.foreign.nodes.size());
     read_.counts.push_back(!hands_on(file_node.op) && file_node.op != "IdentityN");
@@ -264,6 +285,7 @@ class Reader {
   std::vector<int> behind(int n) const {
     std::vector<int> before;
     for (const Source& source : node(n).inputs) {
+      if (is_of_next_round(source)) continue;
       const auto from = static_cast<size_t>(file_.find(source.node));
       if (source.control && node_of_[from] >= 0) before.push_back(node_of_[from]);
       before.insert(before.end(), behind_[from].begin(), behind_[from].end());
@@ -278,7 +300,7 @@ class Reader {
     const FileNode& file_node = node(n);
     std::vector<Argument> inputs;
     for (const Source& source : file_node.inputs) {
-      if (!source.control) inputs.push_back(frontend::Reference{value_of(source)});
+      if (!source.control && !is_of_next_round(source)) inputs.push_back(frontend::Reference{value_of(source)});
     }
     after = behind(n);
     const frontend::Converters::Entry* row = converters_.find(file_node.op);

@@ -23,9 +23,9 @@ struct ReadGraph {
 using PlaceholderShapes = std::map<std::string, std::vector<int64_t>, std::less<>>;
 
 /// Reads the whole graph. Constants, and what hands them on, become constants; placeholders become inputs; a value is
-/// called like its tensor (`conv`, `split:1`). What no output needs, and what runs in a branch of a conditional, stays
-/// with the framework. Element types and ranks that the file does not state come from who takes the value.
-/// Throws invalid_argument for outputs and placeholders that the graph does not have, unsupported for loops.
+/// called like its tensor (`conv`, `split:1`). What no output needs, and what runs in a branch of a conditional or in a
+/// loop, stays with the framework. Element types and ranks that the file does not state come from who takes the value.
+/// Throws invalid_argument for outputs and placeholders that the graph does not have.
 ReadGraph read_graph(const GraphFile& file, const std::vector<std::string>& outputs, const PlaceholderShapes& shapes,
                      const frontend::Converters& converters);
 

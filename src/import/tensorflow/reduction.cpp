@@ -45,6 +45,14 @@ std::function<void(Conversion&)> position(std::string_view op) {
   };
 }
 
+void running_sum(Conversion& c) {
+  const ValueId x = c.tensor("x");
+  const ValueId axis = c.constant(
+      TensorData::from_values<int64_t>(DType::kInt64, {}, {c.axis(c.integer("axis"), c.rank_of(x))}));
+  c.give(c.add("CumSum", {x, axis},
+               {{"exclusive", int64_t{c.flag("exclusive")}}, {"reverse", int64_t{c.flag("reverse")}}}));
+}
+
 void top_k(Conversion& c) {
   const ValueId input = c.tensor("input"), k = c.cast(c.tensor("k"), DType::kInt64);
   const ValueId wanted = c.add("Reshape", {k, c.integers_constant({1})});
@@ -65,6 +73,7 @@ std::vector<frontend::Row> reduction_rows() {
       {"Any(bool input, Tidx reduction_indices, *, keep_dims=False)", reduce_flags("ReduceMax")},
       {"ArgMax(T input, Tidx dimension, *, output_type=None)", position("ArgMax")},
       {"ArgMin(T input, Tidx dimension, *, output_type=None)", position("ArgMin")},
+      {"Cumsum(T x, Tidx:0 axis, *, exclusive=False, reverse=False)", running_sum},
       {"TopKV2(T input, Tk k, *, sorted=True, index_type=None)", top_k},
   };
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
+#include <numeric>
 
 #include "import/tensorflow/rows.h"
 
@@ -9,6 +10,7 @@ namespace {
 using frontend::Conversion;
 
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max(), kBegin = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMostPlaces = 1 << 20;  // of OneHot, which become a constant
 
 /// Where slices of consecutive axes begin and end.
 struct Slices {
@@ -92,11 +94,50 @@ void gather_first(Conversion& c) {
   c.give(c.add("Gather", {c.tensor("params"), c.tensor("indices")}, {{"axis", int64_t{0}}}));
 }
 
+/// Rows of a variable, which is a constant here.
+void gather_variable(Conversion& c) {
+  if (c.integer("batch_dims") != 0) c.refuse("gathering in batches");
+  c.give(c.add("Gather", {c.tensor("resource"), c.tensor("indices")}, {{"axis", int64_t{0}}}));
+}
+
 void gather(Conversion& c) {
   if (c.integer("batch_dims") != 0) c.refuse("gathering in batches");
   const ValueId params = c.tensor("params");
   const int64_t axis = c.axis(c.integer("axis"), c.rank_of(params));
   c.give(c.add("Gather", {params, c.tensor("indices")}, {{"axis", axis}}));
+}
+
+/// What lies behind the last axis of the indices, each of which names an element or a part.
+void gather_parts(Conversion& c) {
+  if (c.has("batch_dims") && c.integer("batch_dims") != 0) c.refuse("gathering in batches");
+  c.give(c.add("GatherND", {c.tensor("params"), c.cast(c.tensor("indices"), DType::kInt64)}));
+}
+
+void put_parts(Conversion& c) {
+  c.give(c.add("ScatterND", {c.tensor("tensor"), c.cast(c.tensor("indices"), DType::kInt64), c.tensor("updates")}));
+}
+
+/// The named axes from their ends.
+void reverse(Conversion& c) {
+  const ValueId value = c.tensor("tensor");
+  Slices slices;
+  for (const int64_t axis : c.integers("axis")) slices.add(c.axis(axis, c.rank_of(value)), kEnd, kBegin, -1);
+  c.give(slices.of(c, value));
+}
+
+/// on_value at the place along a new axis that each index names, and off_value elsewhere; an index outside names none.
+void one_hot(Conversion& c) {
+  const ValueId indices = c.tensor("indices");
+  const int64_t depth = c.integer("depth");
+  if (depth < 0 || depth > kMostPlaces) c.refuse("its depth is negative or too large");
+  const int rank = c.rank_of(indices) + 1;
+  const int64_t axis = c.axis(c.integer("axis"), rank);
+  std::vector<int64_t> places(static_cast<size_t>(depth)), shape(static_cast<size_t>(rank), 1);
+  std::iota(places.begin(), places.end(), 0);
+  shape[static_cast<size_t>(axis)] = depth;
+  const ValueId along = c.constant(TensorData::from_values(DType::kInt64, shape, places));
+  const ValueId wide = c.add("Unsqueeze", {c.cast(indices, DType::kInt64), c.integers_constant({axis})});
+  c.give(c.add("Where", {c.add("Equal", {wide, along}), c.tensor("on_value"), c.tensor("off_value")}));
 }
 
 }  // namespace
@@ -107,6 +148,11 @@ std::vector<frontend::Row> slicing_rows() {
       {"StridedSlice(T input, Index:1 begin, Index:1 end, Index:1 strides, *, begin_mask=0, end_mask=0, "
        "ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0)", strided_slice},
       {"Gather(Tparams params, Tindices indices, *, validate_indices=True)", gather_first},
+      {"ResourceGather(dtype resource, Tindices indices, *, batch_dims=0)", gather_variable},
+      {"GatherNd(Tparams params, Tindices indices, *, batch_dims=0)", gather_parts},
+      {"TensorScatterUpdate(T tensor, Tindices indices, T updates)", put_parts},
+      {"ReverseV2(T tensor, Tidx:1 axis)", reverse},
+      {"OneHot(TI indices, int32:0 depth, T:0 on_value, T:0 off_value, *, axis=-1)", one_hot},
       {"GatherV2(Tparams params, Tindices indices, Taxis axis, *, batch_dims=0)", gather},
   };
 }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints in TensorFlow's V2 format: an index (PREFIX.index) of tensors in shards (PREFIX.data-00000-of-00001).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/tensor_data.h"
+#include "import/tensorflow/sorted_table.h"
+
+namespace graft::tensorflow {
+
+/// A checkpoint whose tensors stay in its shards until somebody asks for their elements; these are then confirmed by
+/// their checksum. For one thread.
+class Checkpoint {
+ public:
+  /// `prefix`: the path up to `.index`. Throws invalid_model naming the file for an index that is damaged, device
+  /// errors and invalid_argument where a file cannot be read.
+  explicit Checkpoint(std::string prefix);
+
+  /// The tensor of that key. Throws invalid_model naming `where` and the key for one that there is not, with the
+  /// nearest key, for one that its shard is too short for, and unsupported for texts and for tensors in parts.
+  TensorData read(const std::string& key, const std::string& where);
+  std::vector<std::string> keys() const;
+
+ private:
+  const MappedFile& shard(int number);
+
+  std::string prefix_;
+  SortedTable entries_;
+  int shards_ = 0;
+  std::map<int, std::shared_ptr<const MappedFile>> open_;
+};
+
+}  // namespace graft::tensorflow
