@@ -10,10 +10,12 @@ A graph that `graft embed` has written, where there is no TensorFlow, needs load
 """
 
 from .. import _graft
-from .library import load_library
-from .trt import create_inference_graph
+from .converter import Converter
+from .library import load_library, retry_failed_engines
+from .trt import calib_graph_to_infer_graph, create_inference_graph
 
-__all__ = ["create_inference_graph", "fallback_count", "load_library"]
+__all__ = ["Converter", "calib_graph_to_infer_graph", "create_inference_graph", "fallback_count", "load_library",
+           "retry_failed_engines"]
 
 
 def fallback_count():

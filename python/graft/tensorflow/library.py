@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The library that extends TensorFlow: the operator GraftEngine."""
 
+import ctypes
 import mmap
 import pathlib
 import re
@@ -49,3 +50,9 @@ def load_library(path=None):
     except (OSError, ValueError, tensorflow.errors.OpError) as error:
         raise DeviceError(f"{found} does not work with this TensorFlow, {here}: {error}") from error
     _loaded.append(found)
+
+
+def retry_failed_engines():
+    """From now on plans that could not be loaded, whose operators TensorFlow runs instead, are tried again, once."""
+    load_library()
+    ctypes.CDLL(str(_loaded[0])).graft_tensorflow_retry_failed_engines()

@@ -3,6 +3,7 @@
 
 from ..embedding import embed
 from ..errors import InvalidArgumentError, UnsupportedError
+from . import switches
 from .library import load_library
 
 PRECISIONS = {"FP32": "fp32", "FP16": "fp16"}
@@ -24,16 +25,11 @@ def create_inference_graph(input_graph_def, outputs, max_batch_size=1,
 
     Accepted, and without meaning here: max_workspace_size_bytes (engines need no workspace beside what `graft` plans),
     maximum_cached_engines (one engine takes all sizes), session_config (nothing runs in a session meanwhile). Errors:
-    is_dynamic_op (engines are built here, not at the first run) and SavedModels (freeze the graph first).
+    is_dynamic_op (engines are built here, not at the first run) and SavedModels (Converter takes these).
     Further arguments are those of graft.embed: tune="full", exclude_ops=["Relu"], strict=True ...
     """
     del maximum_cached_engines, session_config
-    mode = str(precision_mode).upper()
-    if mode == "INT8":
-        raise UnsupportedError("precision_mode 'INT8' comes with calibration, which Graft does not have yet: give FP32 "
-                               "or FP16")
-    if mode not in PRECISIONS:
-        raise InvalidArgumentError(f"precision_mode {precision_mode!r} is none of FP32, FP16, INT8")
+    precision = precision_of(precision_mode)
     if is_dynamic_op:
         raise UnsupportedError("is_dynamic_op=True builds engines at the first run; Graft builds them here, for all "
                                "sizes that the graph leaves open: leave it out")
@@ -42,7 +38,8 @@ def create_inference_graph(input_graph_def, outputs, max_batch_size=1,
              "output_saved_model_dir": output_saved_model_dir}
     for name, value in given.items():
         if value is not None:
-            raise UnsupportedError(f"{name}: SavedModels cannot be read yet: freeze the graph, and give its GraphDef")
+            raise UnsupportedError(f"{name}: a SavedModel is converted by graft.tensorflow.Converter; here, freeze the "
+                                   "graph and give its GraphDef")
     if max_workspace_size_bytes < 0 or max_batch_size < 1:
         raise InvalidArgumentError("max_batch_size is at least 1, and max_workspace_size_bytes not negative")
     from tensorflow.core.framework import graph_pb2  # pylint: disable=no-name-in-module
@@ -50,9 +47,30 @@ def create_inference_graph(input_graph_def, outputs, max_batch_size=1,
     fixed = options.get("shapes") or {}
     usual = {f"{name}_0": max_batch_size for name in open_batches(input_graph_def) if name not in fixed}
     usual.update(options.pop("usual", {}))
-    made = embed(input_graph_def, outputs, minimum_size=minimum_segment_size, precision=PRECISIONS[mode], usual=usual,
-                 **options)
-    return graph_pb2.GraphDef.FromString(made.model)
+    chosen = switches.merged(input_graph_def, options) if hasattr(input_graph_def, "node") else options
+    made = embed(input_graph_def, outputs, minimum_size=minimum_segment_size, precision=precision, usual=usual,
+                 **chosen)
+    graph = graph_pb2.GraphDef.FromString(made.model)
+    switches.tell(made.report, graph)
+    return graph
+
+
+def calib_graph_to_infer_graph(calibration_graph_def, is_dynamic_op=True):
+    """The second step of INT8, which comes with the precision work of the next round: an error until then."""
+    del calibration_graph_def, is_dynamic_op
+    raise UnsupportedError("calib_graph_to_infer_graph: calibration comes with the precision work of the next round: "
+                           "give precision_mode FP32 or FP16")
+
+
+def precision_of(mode):
+    """graft.embed's `precision` for a precision_mode of TF-TRT's."""
+    name = str(mode).upper()
+    if name == "INT8":
+        raise UnsupportedError("precision_mode 'INT8' comes with calibration, in the precision work of the next round: "
+                               "give FP32 or FP16")
+    if name not in PRECISIONS:
+        raise InvalidArgumentError(f"precision_mode {mode!r} is none of FP32, FP16, INT8")
+    return PRECISIONS[name]
 
 
 def open_batches(graph_def):

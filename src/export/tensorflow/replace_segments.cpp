@@ -202,6 +202,8 @@ class Replacement {
     add_text(node, "plan", engine.plan);
     auto& names = *attribute(node, "nodes").mutable_list();
     for (const int n : engine.nodes) names.add_s(file_.nodes()[static_cast<size_t>(n)].name);
+    auto& results = *attribute(node, "results").mutable_list();
+    for (const EngineTensor& output : engine.outputs) results.add_s(output.name);
     append_field(made, kNode, node.SerializeAsString());
   }
 

@@ -88,8 +88,32 @@ absl::Status status_of(graft_status status, std::string_view message) {
   }
 }
 
-absl::StatusOr<std::shared_ptr<Engine>> Engine::of(std::string_view plan, const std::string& device) {
-  const size_t key = std::hash<std::string_view>()(plan);
+namespace {
+
+/// Loads a plan; of one in the graph `plan` becomes the copy that the engine keeps.
+absl::StatusOr<graft_engine*> load(PlanSource& plan, const std::string& device) {
+  const graft_option option{"device", device.c_str()};
+  graft_engine* handle = nullptr;
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  if (!plan.path.empty()) {
+    status = graft_load_with(plan.path.c_str(), &option, 1, &handle, &error);
+  } else {
+    const size_t bytes = (plan.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+    void* const copy = std::aligned_alloc(kAlignment, std::max(bytes, kAlignment));
+    if (!copy) return absl::ResourceExhaustedError("no memory for a plan");
+    std::memcpy(copy, plan.bytes.data(), plan.bytes.size());
+    status = graft_load_bytes(copy, plan.bytes.size(), std::free, copy, &option, 1, &handle, &error);
+    plan.bytes = {static_cast<const char*>(copy), plan.bytes.size()};
+  }
+  if (status != GRAFT_OK) return status_of(status, error.message);
+  return handle;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Engine>> Engine::of(const PlanSource& plan, const std::string& device) {
+  const size_t key = std::hash<std::string_view>()(plan.path.empty() ? plan.bytes : plan.path);
   Cache& known = cache();
   const std::lock_guard lock(known.mutex);  // one loads, others that want the same wait for it
   auto [first, last] = known.engines.equal_range(key);
@@ -98,16 +122,10 @@ absl::StatusOr<std::shared_ptr<Engine>> Engine::of(std::string_view plan, const 
     if (engine && engine->is_of(plan, device)) return engine;
     first = engine ? std::next(first) : known.engines.erase(first);
   }
-  const size_t bytes = (plan.size() + kAlignment - 1) / kAlignment * kAlignment;
-  void* const copy = std::aligned_alloc(kAlignment, std::max(bytes, kAlignment));
-  if (!copy) return absl::ResourceExhaustedError("no memory for a plan");
-  std::memcpy(copy, plan.data(), plan.size());
-  const graft_option option{"device", device.c_str()};
-  graft_engine* handle = nullptr;
-  graft_error error;
-  const graft_status status = graft_load_bytes(copy, plan.size(), std::free, copy, &option, 1, &handle, &error);
-  if (status != GRAFT_OK) return status_of(status, error.message);
-  auto engine = std::make_shared<Engine>(handle, std::string_view(static_cast<const char*>(copy), plan.size()), device);
+  PlanSource kept = plan;
+  const auto handle = load(kept, device);
+  if (!handle.ok()) return handle.status();
+  auto engine = std::make_shared<Engine>(*handle, std::move(kept), device);
   known.engines.emplace(key, engine);
   return engine;
 }
@@ -120,12 +138,12 @@ absl::StatusOr<SessionPool::Taken> Engine::take_session() {
   }
 }
 
-absl::StatusOr<std::vector<graft_tensor>> Engine::views_of(tensorflow::OpKernelContext& context,
+absl::StatusOr<std::vector<graft_tensor>> Engine::views_of(tensorflow::OpKernelContext& context, int inputs,
                                                            std::vector<std::vector<int64_t>>& shapes) const {
   std::vector<graft_tensor> views;
-  const auto count = static_cast<size_t>(context.num_inputs());
+  const auto count = static_cast<size_t>(inputs);
   shapes.reserve(count), views.reserve(count);
-  for (int i = 0; i < context.num_inputs(); ++i) {
+  for (int i = 0; i < inputs; ++i) {
     const tensorflow::Tensor& tensor = context.input(i);
     const int32_t type = element_type(tensor.dtype());
     if (type == 0) return absl::InvalidArgumentError(absl::StrCat("input ", i, " has a type that Graft has not"));
@@ -144,9 +162,9 @@ absl::StatusOr<std::vector<graft_tensor>> Engine::views_of(tensorflow::OpKernelC
   return views;
 }
 
-absl::Status Engine::run(tensorflow::OpKernelContext& context) {
+absl::Status Engine::run(tensorflow::OpKernelContext& context, int count) {
   std::vector<std::vector<int64_t>> shapes;
-  const auto inputs = views_of(context, shapes);
+  const auto inputs = views_of(context, count, shapes);
   if (!inputs.ok()) return inputs.status();
   std::vector<graft_tensor> outputs(static_cast<size_t>(context.num_outputs()));
   for (graft_tensor& tensor : outputs) tensor.struct_size = sizeof tensor;

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SavedModels with engines: what TF-TRT's TrtGraphConverterV2 did."""
+
+import pathlib
+import tempfile
+
+import tensorflow
+from tensorflow.core.framework import graph_pb2  # pylint: disable=no-name-in-module
+from tensorflow.python.eager import wrap_function  # pylint: disable=no-name-in-module
+from tensorflow.python.framework.convert_to_constants import (  # pylint: disable=no-name-in-module
+    convert_variables_to_constants_v2)
+
+from ..embedding import embed
+from ..errors import InvalidArgumentError, UnsupportedError
+from . import profiles, segments, switches
+from .library import load_library
+from .trt import DEFAULT_WORKSPACE, precision_of
+
+DEFAULT_SIGNATURE = "serving_default"
+ASSET = "graft-engine"
+
+
+class Converter:
+    """A signature of a SavedModel with engines in place of the parts that they can run.
+
+        converter = graft.tensorflow.Converter("resnet", dynamic_shape_profile_strategy="Optimal")
+        converter.convert()
+        converter.build(lambda: [(numpy.zeros((8, 224, 224, 3), "float32"),)])
+        converter.save("resnet_graft")
+
+    input_saved_model_dir, _tags, _signature_key  what is converted: tags ["serve"], signature "serving_default"
+    dynamic_shape_profile_strategy  what build() makes engines for: "Range", "Optimal", "Range+Optimal",
+                                    "ImplicitBatchModeCompatible"; a call takes the tightest that holds its shapes
+    precision_mode                  "FP32" or "FP16"
+    minimum_segment_size            fewest operators of an engine
+    maximum_cached_engines          most engines of one node in memory; the one that was used longest ago goes first
+    allow_build_at_runtime          False: shapes that build() has not seen run in TensorFlow, which is counted
+
+    Accepted, and without meaning here: use_dynamic_shape (sizes that the model leaves open stay open),
+    max_workspace_size_bytes, use_calibration, conversion_params. `options` are those of graft.embed().
+    """
+
+    def __init__(self, input_saved_model_dir=None, input_saved_model_tags=None, input_saved_model_signature_key=None,
+                 use_dynamic_shape=None, dynamic_shape_profile_strategy=None,
+                 max_workspace_size_bytes=DEFAULT_WORKSPACE, precision_mode="FP32", minimum_segment_size=3,
+                 maximum_cached_engines=1, use_calibration=True, allow_build_at_runtime=True, conversion_params=None,
+                 **options):
+        del use_dynamic_shape, use_calibration
+        if conversion_params is not None:
+            raise UnsupportedError("conversion_params: give its members as parameters of their own")
+        if input_saved_model_dir is None:
+            raise InvalidArgumentError("input_saved_model_dir is the folder of a SavedModel: give it")
+        if max_workspace_size_bytes < 0 or maximum_cached_engines < 1:
+            raise InvalidArgumentError("maximum_cached_engines is at least 1, and max_workspace_size_bytes not "
+                                       "negative")
+        self._folder = str(input_saved_model_dir)
+        self._tags = list(input_saved_model_tags or ["serve"])
+        self._signature = input_saved_model_signature_key or DEFAULT_SIGNATURE
+        self._strategy = profiles.strategy_of(dynamic_shape_profile_strategy)
+        self._most = maximum_cached_engines
+        self._build_at_runtime = allow_build_at_runtime
+        self._options = {**options, "precision": precision_of(precision_mode),
+                         "minimum_size": max(int(minimum_segment_size), 1)}
+        self._frozen = self._original = self._made = self._function = self._specs = self._structure = None
+
+    def convert(self, calibration_input_fn=None):
+        """Converts the signature, and gives it as a function. Engines are made here, for all sizes that it leaves
+        open."""
+        if calibration_input_fn is not None:
+            raise UnsupportedError("calibration_input_fn: calibration comes with the precision work of the next round: "
+                                   "leave it out, and give precision_mode FP32 or FP16")
+        load_library()
+        model = tensorflow.saved_model.load(self._folder, self._tags)
+        if self._signature not in model.signatures:
+            raise InvalidArgumentError(f"{self._folder} has no signature {self._signature!r}; it has "
+                                       f"{', '.join(sorted(model.signatures)) or 'none'}")
+        function = model.signatures[self._signature]
+        self._specs, self._structure = function.structured_input_signature[1], function.structured_outputs
+        self._frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
+        self._original = self._frozen.graph.as_graph_def()
+        self._made = self._embed({})
+        self._function = self._called_by_name(self._wrap(self._made)).get_concrete_function(**self._specs)
+        return self._function
+
+    def build(self, input_fn):
+        """Makes engines for the sizes of examples. `input_fn()` gives these, each a list, tuple or dict of what the
+        signature takes."""
+        self._check_converted("build")
+        placeholders = [tensor for tensor in self._frozen.inputs if tensor.dtype != tensorflow.resource]
+        order = dict(zip(sorted(self._specs), placeholders))
+        by_tensor = {tensor.op.name: name for name, tensor in order.items()}
+        sizes = {(by_tensor[tensor.op.name], axis): f"{tensor.op.name}_{axis}" for tensor in placeholders
+                 for axis, size in enumerate(tensor.shape.as_list()) if size is None}
+        if not sizes:
+            return
+        observed = [shapes_of(example, sorted(order)) for example in input_fn()]
+        engines = segments.engines_of(self._made)
+        for each in profiles.profiles_of(self._strategy, sizes, observed):
+            made = segments.engines_of(self._embed(each))
+            if [(node.name, node.attr["nodes"]) for node in made] != [(node.name, node.attr["nodes"])
+                                                                      for node in engines]:
+                raise UnsupportedError("the graph divides otherwise for these sizes: give its open sizes as shapes=")
+            for node, ready in zip(engines, made):
+                node.attr["profiles"].list.s.append(ready.attr["plan"].s)
+        if not self._build_at_runtime:
+            for node in engines:
+                native = segments.function_of(self._original, self._made, node)
+                self._made.library.MergeFrom(native.graph.as_graph_def().library)
+                self._made.library.function.add().CopyFrom(native.function_def)
+                node.attr["segment"].func.name = native.function_def.signature.name
+                node.attr["plan"].s = b""
+        self._function = self._called_by_name(self._wrap(self._made)).get_concrete_function(**self._specs)
+
+    def save(self, output_saved_model_dir, save_gpu_specific_engines=True, options=None):
+        """Writes a SavedModel, in which the plans of engines are assets. TensorFlow loads it after load_library()."""
+        del save_gpu_specific_engines  # plans are for processors
+        self._check_converted("save")
+        with tempfile.TemporaryDirectory() as folder:
+            module, run = self._with_assets(pathlib.Path(folder))
+            tensorflow.saved_model.save(module, str(output_saved_model_dir), signatures={self._signature: run},
+                                        options=options)
+
+    def summary(self, line_length=160, detailed=True, print_fn=None):
+        """Prints each engine: its operators, what goes in and out, how many profiles it has."""
+        self._check_converted("summary")
+        tell = print_fn or print
+        for node in segments.engines_of(self._made):
+            shapes = [str(tensorflow.TensorShape(shape)) for shape in node.attr["output_shapes"].list.shape]
+            types = {key: [tensorflow.as_dtype(each).name for each in node.attr[key].list.type]
+                     for key in ("InT", "OutT")}
+            lines = [f"{node.name}: {node.attr['contents'].s.decode()}"]
+            if detailed:
+                results = (f"{name.decode()} {dtype}{shape}" for name, dtype, shape in zip(
+                    node.attr["results"].list.s, types["OutT"], shapes))
+                given = (f"{name} {dtype}" for name, dtype in zip(segments.given_to(self._made, node), types["InT"]))
+                lines += [f"  takes {', '.join(given)}", f"  gives {', '.join(results)}",
+                          f"  {len(node.attr['nodes'].list.s)} operators, "
+                          f"{len(node.attr['profiles'].list.s)} profiles"]
+            for line in lines:
+                tell(line[:line_length])
+
+    def _check_converted(self, verb):
+        if self._made is None:
+            raise InvalidArgumentError(f"{verb}() comes after convert()")
+
+    def _embed(self, dims):
+        outputs = [tensor.name.removesuffix(":0") for tensor in self._frozen.outputs]
+        options = switches.merged(self._original, self._options)
+        options["dims"] = {**dims, **(options.get("dims") or {})}
+        made = embed(self._original, outputs, **options)
+        graph = graph_pb2.GraphDef.FromString(made.model)
+        for node in segments.engines_of(graph):
+            node.attr["maximum_cached_engines"].i = self._most
+        switches.tell(made.report, graph)
+        return graph
+
+    def _wrap(self, graph_def, more=()):
+        """The graph as a function with the structure of the signature; `more` are names of placeholders beside its."""
+        inputs = [tensor.name for tensor in self._frozen.inputs] + [f"{name}:0" for name in more]
+        outputs = [tensor.name for tensor in self._frozen.outputs]
+        return wrap_function.function_from_graph_def(graph_def, inputs, outputs)
+
+    def _called_by_name(self, inner, more=()):
+        """A function that takes what the signature does by its names; `more` gives what follows these."""
+        def run(**tensors):
+            results = inner(*(tensors[name] for name in sorted(self._specs)), *(each.asset_path for each in more))
+            return tensorflow.nest.pack_sequence_as(self._structure, tensorflow.nest.flatten(results))
+
+        return tensorflow.function(run, autograph=False)
+
+    def _with_assets(self, folder):
+        """A module whose function takes the plans of engines from files, and that function."""
+        graph = graph_pb2.GraphDef()
+        graph.CopyFrom(self._made)
+        names, module = [], tensorflow.Module()
+        module.plans = []
+        for number, node in enumerate(segments.engines_of(graph)):
+            plans = list(node.attr["profiles"].list.s) + [node.attr["plan"].s]
+            controls = [source for source in node.input if source.startswith("^")]
+            data = [source for source in node.input if not source.startswith("^")]
+            files = []
+            for plan in filter(None, plans):
+                path = folder / f"{ASSET}-{number}-{len(files)}.graft"
+                path.write_bytes(plan)
+                module.plans.append(tensorflow.saved_model.Asset(str(path)))
+                files.append(f"{ASSET.replace('-', '_')}_{number}_{len(files)}_file")
+                holder = graph.node.add(name=files[-1], op="Placeholder")
+                holder.attr["dtype"].type = tensorflow.string.as_datatype_enum
+                holder.attr["shape"].shape.SetInParent()
+            node.ClearField("input")
+            node.input.extend(data + files + controls)
+            node.attr["N"].i = len(files)
+            node.attr["plan"].s = b""
+            node.attr["profiles"].list.ClearField("s")
+            names += files
+        inner = self._wrap(graph, names)
+        module.run = self._called_by_name(inner, module.plans)
+        return module, module.run.get_concrete_function(**self._specs)
+
+
+def shapes_of(example, names):
+    """Shapes by name of what a signature is given: a dict, or values in the order of the names."""
+    values = example if isinstance(example, dict) else dict(zip(names, example))
+    if sorted(values) != sorted(names):
+        raise InvalidArgumentError(f"input_fn gives {', '.join(sorted(values)) or 'nothing'}; the signature takes "
+                                   f"{', '.join(names)}")
+    return {name: tuple(tensorflow.convert_to_tensor(value).shape.as_list()) for name, value in values.items()}
