@@ -98,13 +98,13 @@ TEST(ConvertOpset, old_broadcasting_aligns_at_an_axis) {
   EXPECT_EQ(c.input(0, 1).read_integer(0), 2);
 }
 
-TEST(ConvertOpset, refuses_what_has_no_counterpart) {
+TEST(ConvertOpset, refuses_a_batched_scan_without_its_graph) {
   Case c({2, 3});
   try {
     c.convert({.op = "Scan", .inputs = {c.x}, .outputs = {c.y}}, 8);
-    FAIL() << "the Scan of opset 8 was taken";
+    FAIL() << "a Scan without a graph was taken";
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported);
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidModel);
     EXPECT_NE(std::string(error.what()).find("'n'"), std::string::npos);
   }
 }
