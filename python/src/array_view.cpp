@@ -79,7 +79,8 @@ std::optional<int32_t> device_of(nb::handle array) {
 /// it, or copy, for those of a GPU: their DLPack tells. numpy's arrays are not asked, as that takes time.
 bool is_read_as_buffer(nb::handle array, bool has_dlpack) {
   if (!PyObject_CheckBuffer(array.ptr())) return false;
-  if (!has_dlpack || std::strcmp(Py_TYPE(array.ptr())->tp_name, "numpy.ndarray") == 0) return true;
+  static const nb::handle numpy_array = nb::object(nb::module_::import_("numpy").attr("ndarray")).release();
+  if (!has_dlpack || array.type().is(numpy_array)) return true;
   const std::optional<int32_t> device = device_of(array);
   return device == GRAFT_CPU || device == GRAFT_CUDA_HOST;
 }
