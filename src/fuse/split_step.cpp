@@ -86,7 +86,9 @@ std::vector<FusedStep> split_groups(const FusedStep& step, const std::vector<std
     std::vector<int> results;
     for (const Form& form : groups[g]) {
       for (const int tensor : defined_tensors(form)) {
-        if (last_reader[tensor] > static_cast<int>(g)) results.push_back(tensor);
+        const bool is_read = last_reader[tensor] > static_cast<int>(g);
+        // A compaction writes all that it makes to memory, beside the count of it.
+        if (is_read || std::holds_alternative<Compact>(form)) results.push_back(tensor);
       }
     }
     steps.push_back(maker.make(groups[g], results));
