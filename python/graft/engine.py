@@ -180,12 +180,13 @@ class Session:
         self.engine = engine
         self._session = _graft.Session(engine._handle, arguments.whole("threads", threads, most=4096))
         self._stream: int | None = None
+        self._stream_owner: Any = None  # has to live as long as the session uses the stream
         self._fixed_stream = stream is not None
         self._input_names = [value.name for value in engine.inputs]
         self._output_names = [value.name for value in engine.outputs]
         self._any_raw_output = any(value.dtype not in element_types.NATIVE for value in engine.outputs)
         if stream is not None:
-            self._use_stream(stream_number(stream))
+            self._use_stream(stream_number(stream), stream)
 
     def run(self, feeds: Mapping[str, Array], outputs: Iterable[str] | Mapping[str, Array] | None = None
             ) -> dict[str, Any]:
@@ -205,7 +206,7 @@ class Session:
     def run_in_order(self, inputs: Sequence[Array], targets: list[Array | None]) -> list[Any]:
         """Runs once: inputs in the engine's order; per output an array to write to, or None. Gives the list of them."""
         library = library_of(inputs[0]) if inputs else "numpy"
-        allocate = None if library == "numpy" else allocator(library, inputs[0])
+        allocate = None if library == "numpy" else allocator(library, inputs[0], self.engine)
         if library == "numpy":
             given = [array if type(array) is np.ndarray and array.dtype.char in NATIVE_CHARS else as_input(array)
                      for array in inputs]
@@ -214,23 +215,25 @@ class Session:
             results = [result if target is None else target for target, result in zip(targets, results)]
         else:
             ordered = None  # the type of arrays whose library's stream is the session's
-            if not self._fixed_stream and (stream := current_stream(library, inputs[0])) is not None:
-                self._use_stream(stream)
+            if not self._fixed_stream and (current := current_stream(library, inputs[0])) is not None:
+                self._use_stream(*current)
                 ordered = type(inputs[0])
             results = self._session.run(list(inputs), targets, allocate, ordered)
         logs.pass_on()
         if self._any_raw_output and allocate is None:
             results = [element_types.from_raw(result, value.dtype) if target is None else result
                        for result, target, value in zip(results, targets, self.engine.outputs)]
-        if library == "jaxlib":
+        if library == "jaxlib" and allocate is not None:
+            self._session.wait()  # its own streams know nothing of this one
+        elif library == "jaxlib":
             results = [jax_array(result, inputs[0]) if target is None else result
                        for result, target in zip(results, targets)]
         return results
 
-    def _use_stream(self, number: int) -> None:
+    def _use_stream(self, number: int, owner: Any) -> None:
         if number != self._stream:
             self._session.set_stream(number)
-            self._stream = number
+            self._stream, self._stream_owner = number, owner
 
     def wait(self) -> None:
         """On a GPU: returns when all runs have finished; raises what their kernels found wrong."""
@@ -325,18 +328,20 @@ def stream_number(stream: Any) -> int:
     return arguments.whole("stream", stream)
 
 
-def current_stream(library: str, array: Array) -> int | None:
-    """The stream that the library queues its work on now, or None."""
+def current_stream(library: str, array: Array) -> tuple[int, Any] | None:
+    """The stream that the library queues its work on now, and the object that keeps it; or None."""
+    # 0 is torch's and CuPy's name of the legacy default stream, which CUDA's own name is 1.
     if library == "torch" and array.is_cuda:
-        # 0 is torch's name of the legacy default stream, which CUDA's own name is 1.
-        return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream) or 1
+        stream = sys.modules["torch"].cuda.current_stream(array.device)
+        return int(stream.cuda_stream) or 1, stream
     if library == "cupy":
-        return int(sys.modules["cupy"].cuda.get_current_stream().ptr) or 1
+        stream = sys.modules["cupy"].cuda.get_current_stream()
+        return int(stream.ptr) or 1, stream
     return None
 
 
 def jax_array(result: np.ndarray[Any, Any], like: Array) -> Array:
-    """A new result as an array of JAX on the device of an input: on the processor it is the same memory."""
+    """A new result of the processor as an array of JAX on the device of an input: there it is the same memory."""
     jax: Any = sys.modules["jax"]
     place = next(iter(like.devices()))
     if place.platform == "cpu" and result.dtype.char in NATIVE_CHARS:
@@ -344,7 +349,22 @@ def jax_array(result: np.ndarray[Any, Any], like: Array) -> Array:
     return jax.device_put(result, place)
 
 
-def allocator(library: str, like: Array) -> Callable[[int, int, Any], Array] | None:
+def jax_allocator(like: Array, engine: Engine) -> Callable[[int, int, Any], Array] | None:
+    """Results in JAX's memory of a GPU; None where it lies on the processor, or JAX has no type of a result."""
+    jax: Any = sys.modules["jax"]
+    place = next(iter(like.devices()))
+
+    def is_held(name: str) -> bool:
+        try:
+            return str(jax.dtypes.canonicalize_dtype(name)) == name
+        except TypeError:
+            return False
+    if place.platform == "cpu" or not all(is_held(value.dtype) for value in engine.outputs):
+        return None
+    return lambda _, number, shape: jax.numpy.empty(shape, dtype=element_types.NAMES[number], device=place)
+
+
+def allocator(library: str, like: Array, engine: Engine) -> Callable[[int, int, Any], Array] | None:
     """allocate(output, dtype, shape) that makes results beside an input of a library; None: numpy makes them."""
     module: Any = sys.modules.get(library)
     if library == "torch":
@@ -353,4 +373,4 @@ def allocator(library: str, like: Array) -> Callable[[int, int, Any], Array] | N
         return allocate
     if library == "cupy":
         return lambda _, number, shape: module.empty(shape, dtype=element_types.NAMES[number])
-    return None
+    return jax_allocator(like, engine) if library == "jaxlib" else None

@@ -2,6 +2,8 @@
 """Arrays on a GPU: of the CUDA driver alone, torch's, CuPy's and JAX's, used where they lie, in the order of their
 streams. Skipped without a GPU; the emulated one runs what needs no framework (test_device_emulated.py)."""
 
+import gc
+
 import graft
 import numpy as np
 import pytest
@@ -236,6 +238,16 @@ def test_cupy_is_used_where_it_lies(engine, cupy, x):
         np.testing.assert_allclose(cupy.asnumpy(y), expected(x), rtol=1e-5, atol=1e-5)
 
 
+def test_a_stream_of_cupy_that_is_gone_is_not_used(engine, cupy, x):
+    """The session's last stream was made for one block; what comes next is of a library that names none."""
+    with cupy.cuda.Stream(non_blocking=True):
+        engine(cupy.asarray(x))
+    gc.collect()
+    close(engine(x), x)
+    with cupy.cuda.Stream(non_blocking=True):
+        close(cupy.asnumpy(engine(cupy.asarray(x))), x)
+
+
 def test_arrays_of_jax_are_read_when_they_are_ready(engine, jax):
     @jax.jit
     def slow(x):
@@ -249,6 +261,21 @@ def test_arrays_of_jax_are_read_when_they_are_ready(engine, jax):
     slow(x).block_until_ready()
     np.testing.assert_allclose(np.asarray(engine(slow(x))), np.maximum(np.ones((5, 4)) @ WEIGHTS, 0), rtol=1e-5,
                                atol=1e-5)
+
+
+def test_results_for_jax_are_made_in_its_own_memory(engine, jax, x):
+    given = jax.device_put(x)
+    for _ in range(3):
+        y = engine(given)
+        assert isinstance(y, jax.Array) and y.devices() == given.devices()
+        np.testing.assert_allclose(np.asarray(jax.jit(lambda a: a + 1)(y)), expected(x) + 1, rtol=1e-5, atol=1e-5)
+
+
+def test_types_that_jax_narrows_come_as_it_holds_them(jax):
+    model = model_of([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT64)],
+                     [("x", TensorProto.FLOAT, [4])], [("y", TensorProto.INT64, [4])])
+    y = graft.compile(model, device="cuda", tune="off")(jax.numpy.arange(4.0))
+    assert isinstance(y, jax.Array) and y.tolist() == [0, 1, 2, 3]
 
 
 def test_an_array_of_another_library_than_the_first_is_waited_for(torch, cupy):
