@@ -248,10 +248,31 @@ class Partitioner {
     for (const int c : cluster_order()) {
       if (!takes(c)) continue;
       Segment segment{.nodes = members_[c]};
+      leave_unused(segment);
+      if (segment.nodes.empty()) continue;
       for (const int n : segment.nodes) segment.size += graph_.nodes[n].counts;
       find_borders(segment);
       result_.segments.push_back(std::move(segment));
     }
+  }
+
+  /// Replicable nodes stay with the host whose results nobody in the segment uses and no engine can give.
+  void leave_unused(Segment& segment) {
+    ++round_;
+    for (const int n : segment.nodes) inside_[n] = round_;
+    const auto is_inside = [&](int consumer) { return inside_[consumer] == round_; };
+    for (size_t i = segment.nodes.size(); i-- > 0;) {
+      const int n = segment.nodes[i];
+      const auto is_wanted = [&](int value) {
+        const std::vector<int>& consumers = consumers_[value];
+        return graph_.values[value].crosses || std::any_of(consumers.begin(), consumers.end(), is_inside);
+      };
+      const std::vector<int>& outputs = graph_.nodes[n].outputs;
+      if (!graph_.nodes[n].replicable || std::any_of(outputs.begin(), outputs.end(), is_wanted)) continue;
+      inside_[n] = 0;
+      refuse(n, "no engine can hand over what it gives, which is used outside");
+    }
+    std::erase_if(segment.nodes, [&](int n) { return inside_[n] != round_; });
   }
 
   void drop_small() {
