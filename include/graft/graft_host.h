@@ -129,6 +129,8 @@ typedef struct graft_host_segment {
 
 /* Finds the parts. Options:
  *   minimum-size 3         real operators of a segment (default 1)
+ *   minimum-gain 20        microseconds that a segment has to save by estimate: calls of operators that become one and
+ *                          memory not written and read, less the engine's call (default: whatever it saves)
  *   most-segments 20       the largest so many are kept
  *   exclude-op aten::relu  an operator that stays with the framework; may come several times, as the next
  *   exclude conv1          a node, or all of a scope

@@ -20,7 +20,8 @@ class Embedded(NamedTuple):
     report: str
 
 
-def embed(model: Any, outputs: Iterable[str], *, minimum_size: int = 1, most_segments: int = 0,
+def embed(model: Any, outputs: Iterable[str], *, minimum_size: int = 1, minimum_gain: int | None = None,
+          most_segments: int = 0,
           exclude_ops: Iterable[str] = (), exclude: Iterable[str] = (), only: Iterable[str] = (), strict: bool = False,
           dims: Mapping[str, int | Sequence[int]] | None = None, usual: Mapping[str, int] | None = None,
           shapes: Mapping[str, Sequence[Any]] | None = None,
@@ -35,7 +36,8 @@ def embed(model: Any, outputs: Iterable[str], *, minimum_size: int = 1, most_seg
     shapes   of the graph's inputs
     strict   a part whose engine cannot be built is an error; otherwise it stays, which is logged and counted
 
-    minimum_size, most_segments, exclude_ops, exclude, only: how it is divided; the other arguments are compile()'s.
+    minimum_size, minimum_gain (microseconds a run, by estimate), most_segments, exclude_ops, exclude, only: how it is
+    divided; the other arguments are compile()'s.
     """
     if isinstance(model, (str, os.PathLike)):
         with open(arguments.path("model", model), "rb") as file:
@@ -48,6 +50,8 @@ def embed(model: Any, outputs: Iterable[str], *, minimum_size: int = 1, most_seg
     choices += [("minimum-size", str(arguments.whole("minimum_size", minimum_size))),
                 ("most-segments", str(arguments.whole("most_segments", most_segments))),
                 ("strict", "true" if strict else "false")]
+    if minimum_gain is not None:
+        choices.append(("minimum-gain", str(arguments.whole("minimum_gain", minimum_gain))))
     choices += [("usual", f"{name}={arguments.whole(name, size)}")
                 for name, size in arguments.named("usual", usual).items()]
     for key, names in (("exclude-op", exclude_ops), ("exclude", exclude), ("only", only)):

@@ -19,13 +19,6 @@
 namespace graft {
 namespace {
 
-bool is_partition_choice(std::string_view key) {
-  for (const std::string_view each : {"minimum-size", "most-segments", "join", "exclude-op", "exclude", "only"}) {
-    if (key == each) return true;
-  }
-  return false;
-}
-
 /// The bytes of a plan, or nothing where the engine cannot be built and the caller takes that.
 std::string build_plan(const HostPartition& partition, size_t segment, const EmbedChoices& choices, Embedded& made) {
   CompileOptions options = choices.compile;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,6 +21,8 @@ using frontend::ForeignGraph;
 using frontend::ForeignNode;
 using frontend::ForeignValue;
 
+constexpr std::string_view kPartitionChoices[] = {"minimum-size", "minimum-gain", "most-segments", "exclude-op",
+                                                  "exclude", "only", "join"};
 constexpr size_t kListed = 12;  // nodes of a segment that a report names
 
 int64_t bytes_of(const ForeignValue& value) {
@@ -153,12 +156,18 @@ const frontend::Converters& find_converters(std::string_view frontend) {
               "frontend");
 }
 
+bool is_partition_choice(std::string_view key) {
+  return std::find(std::begin(kPartitionChoices), std::end(kPartitionChoices), key) != std::end(kPartitionChoices);
+}
+
 void set_choice(PartitionChoices& choices, OptionText choice) {
   const std::string value(choice.value);
   if (choice.key == "minimum-size") {
     choices.minimum_size = number(choice);
   } else if (choice.key == "most-segments") {
     choices.most_segments = number(choice);
+  } else if (choice.key == "minimum-gain") {
+    choices.minimum_gain_us = number(choice);
   } else if (choice.key == "join") {
     GRAFT_USER_CHECK(value == "true" || value == "false", kInvalidArgument,
                      fmt::format("'{}' is neither true nor false", value), "join");
@@ -171,7 +180,7 @@ void set_choice(PartitionChoices& choices, OptionText choice) {
     choices.only.push_back(value);
   } else {
     throw Error(ErrorKind::kInvalidArgument,
-                "there is no such option; there are minimum-size, most-segments, exclude-op, exclude, only, join",
+                fmt::format("there is no such option; there are {}", fmt::join(kPartitionChoices, ", ")),
                 std::string(choice.key));
   }
 }
@@ -191,6 +200,7 @@ HostPartition partition_host_graph(const HostGraph& graph, const PartitionChoice
                                      {.why_not = why_not,
                                       .minimum_size = choices.minimum_size,
                                       .most_segments = choices.most_segments,
+                                      .minimum_gain_us = choices.minimum_gain_us,
                                       .why_no_gain = why_no_gain,
                                       .join_independent = choices.join_independent});
   return made;
@@ -230,8 +240,9 @@ std::string report(const HostPartition& partition) {
   std::string text;
   for (size_t s = 0; s < partition.result.segments.size(); ++s) {
     const partition::Segment& segment = partition.result.segments[s];
-    text += fmt::format("segment {}: {} operators, {} -> {}, {} bytes cross\n", s, segment.size, names(segment.inputs),
-                        names(segment.outputs), segment.border_bytes);
+    text += fmt::format("segment {}: {} operators, {} -> {}, {} bytes cross, {} about {:.0f} us a run by estimate\n", s,
+                        segment.size, names(segment.inputs), names(segment.outputs), segment.border_bytes,
+                        segment.gain_us < 0 ? "loses" : "saves", std::abs(segment.gain_us));
     for (size_t i = 0; i < std::min(segment.nodes.size(), kListed); ++i) {
       const ForeignNode& node = partition.foreign.nodes[segment.nodes[i]];
       text += fmt::format("  {} {}\n", node.op, node.name);

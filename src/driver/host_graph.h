@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,9 +30,12 @@ const frontend::Converters& find_converters(std::string_view frontend);
 /// What a caller may choose; see graft_host_partition_create.
 struct PartitionChoices {
   int minimum_size = 1, most_segments = 0;
+  std::optional<double> minimum_gain_us;
   bool join_independent = false;
   std::vector<std::string> excluded_ops, excluded, only;
 };
+/// Whether set_choice knows the key.
+bool is_partition_choice(std::string_view key);
 /// Sets a choice; throws invalid_argument naming the key, the value and what is allowed.
 void set_choice(PartitionChoices& choices, OptionText choice);
 

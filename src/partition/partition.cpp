@@ -2,6 +2,7 @@
 #include "partition/partition.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <queue>
 
@@ -12,6 +13,10 @@
 
 namespace graft::partition {
 namespace {
+
+// What a call of a framework's operator and one of an engine cost, and how much memory is written and read meanwhile:
+// of the size that PyTorch's and TensorFlow's calls have on a processor's core, and for GPUs their launches.
+constexpr double kOperatorUs = 4, kEngineUs = 12, kBytesPerUs = 20'000;
 
 using Edges = std::vector<std::vector<int>>;
 
@@ -282,6 +287,10 @@ class Partitioner {
       if (segment.size < std::max(options_.minimum_size, 1)) {
         why[s] = fmt::format("only {} operator{} stand{} together here, and the minimum is {}", segment.size,
                              segment.size == 1 ? "" : "s", segment.size == 1 ? "s" : "", options_.minimum_size);
+      } else if (options_.minimum_gain_us && segment.gain_us < *options_.minimum_gain_us) {
+        why[s] = fmt::format("an engine would {} about {:.0f} us a run here, and the minimum is a gain of {:.0f}",
+                             segment.gain_us < 0 ? "lose" : "save", std::abs(segment.gain_us),
+                             *options_.minimum_gain_us);
       } else if (options_.why_no_gain) {
         why[s] = options_.why_no_gain(segment);
       }
@@ -333,6 +342,16 @@ class Partitioner {
     }
     for (const int value : segment.inputs) segment.border_bytes += graph_.values[value].bytes;
     for (const int value : segment.outputs) segment.border_bytes += graph_.values[value].bytes;
+    estimate_gain(segment);
+  }
+
+  void estimate_gain(Segment& segment) const {
+    int64_t made = 0, given = 0;
+    for (const int n : segment.nodes) {
+      for (const int value : graph_.nodes[n].outputs) made += graph_.values[value].bytes;
+    }
+    for (const int value : segment.outputs) given += graph_.values[value].bytes;
+    segment.gain_us = segment.size * kOperatorUs - kEngineUs + static_cast<double>(made - given) * 2 / kBytesPerUs;
   }
 
   const AbstractGraph& graph_;

@@ -117,6 +117,7 @@ TEST(HostInterface, finds_segments_around_what_stays_and_compiles_them) {
   EXPECT_EQ(graft_host_partition_segment(net.partition, 2), nullptr);
   EXPECT_STREQ(graft_host_partition_reason(net.partition, 2), "there is no converter for my::odd");
   EXPECT_NE(std::string(graft_host_partition_report(net.partition)).find("(model.py:7)"), std::string::npos);
+  EXPECT_NE(std::string(graft_host_partition_report(net.partition)).find("us a run by estimate"), std::string::npos);
   EXPECT_EQ(net.weights.fetched, 0) << "weights are asked for when an engine is made of them";
 
   const graft_option off{"tune", "off"};
@@ -147,6 +148,8 @@ TEST(HostInterface, options_choose_what_stays) {
   EXPECT_STREQ(graft_host_partition_reason(net.partition, 1), "the operator aten::relu was excluded");
   ASSERT_EQ(net.split({{"exclude", "net"}}), GRAFT_OK);
   EXPECT_EQ(graft_host_partition_segment_count(net.partition), 0U);
+  ASSERT_EQ(net.split({{"minimum-gain", "1"}}), GRAFT_OK);
+  EXPECT_EQ(graft_host_partition_segment_count(net.partition), 0U) << "calls of two operators are cheaper";
   ASSERT_EQ(net.split({{"only", "fc"}, {"only", "last"}}), GRAFT_OK);
   EXPECT_STREQ(graft_host_partition_reason(net.partition, 1), "it is outside of fc, last");
 }
@@ -241,7 +244,8 @@ TEST(HostInterface, fallbacks_are_counted_and_said_once) {
 TEST(HostInterface, choices_that_name_nothing_are_errors) {
   Net net;
   for (const graft_option& option : {graft_option{"exclude-op", "aten::conv9d"}, {"exclude", "backbone"},
-                                     {"only", "backbone"}, {"minimum-size", "-1"}, {"join", "maybe"}, {"other", "1"}}) {
+                                     {"only", "backbone"}, {"minimum-size", "-1"}, {"minimum-gain", "much"},
+                                     {"join", "maybe"}, {"other", "1"}}) {
     EXPECT_EQ(net.split({option}), GRAFT_INVALID_ARGUMENT) << option.key;
     EXPECT_NE(std::string(net.error.message).find(option.key), std::string::npos) << net.error.message;
   }

@@ -100,6 +100,24 @@ TEST(Partition, a_segment_that_does_not_pay_is_refused_with_the_reason) {
   EXPECT_EQ(partition(drawn.graph, options).reasons[4], "copies cost more");
 }
 
+TEST(Partition, a_segment_that_saves_less_than_the_minimum_is_refused_with_its_estimate) {
+  Drawn drawn = sequence();
+  const Result all = partition(drawn.graph, drawn.options());
+  ASSERT_EQ(all.segments.size(), 2U);
+  // Three calls of operators become one of an engine; 8 bytes are neither here nor there.
+  EXPECT_NEAR(all.segments[0].gain_us, 0, 0.1);
+  EXPECT_LT(all.segments[1].gain_us, all.segments[0].gain_us);
+  Options options = drawn.options();
+  options.minimum_gain_us = -1;
+  EXPECT_EQ(drawn.segments(options), (Sets{{0, 1, 2}}));
+  EXPECT_EQ(partition(drawn.graph, options).reasons[4],
+            "an engine would lose about 8 us a run here, and the minimum is a gain of -1");
+  options.minimum_gain_us = 100;
+  EXPECT_EQ(drawn.segments(options), Sets{});
+  for (Value& value : drawn.graph.values) value.bytes = 1'000'000;  // two of them are no longer written and read
+  EXPECT_EQ(drawn.segments(options), (Sets{{0, 1, 2}}));
+}
+
 // The graph that TensorFlow's segment test calls Simple: two inputs, four sums around each other.
 Drawn diamond() {
   Drawn drawn;

@@ -88,6 +88,8 @@ void add_embed(CLI::App& app, Action& action) {
                   "write what became engines, and why the rest did not; - is standard output")->type_name("FILE");
   sub->add_flag("--strict", command->strict, "a part whose engine cannot be built is an error; else it stays");
   add_partition_choice(*sub, *command, "minimum-size", "COUNT", "fewest operators of an engine (1)");
+  add_partition_choice(*sub, *command, "minimum-gain", "US",
+                       "the fewest microseconds that an engine has to save a run, by estimate");
   add_partition_choice(*sub, *command, "most-segments", "COUNT", "the most engines, the largest ones; 0: all (0)");
   add_partition_choice(*sub, *command, "exclude-op", "OP", "an operator that stays; may be repeated");
   add_partition_choice(*sub, *command, "exclude", "NAME", "a node, or a scope, that stays; may be repeated");

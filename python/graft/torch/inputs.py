@@ -44,8 +44,8 @@ def as_range(name, sizes):
     return sizes
 
 
-PARTITION = {"minimum_size": "minimum-size", "most_segments": "most-segments", "exclude_ops": "exclude-op",
-             "exclude": "exclude", "only": "only"}
+PARTITION = {"minimum_size": "minimum-size", "minimum_gain": "minimum-gain", "most_segments": "most-segments",
+             "exclude_ops": "exclude-op", "exclude": "exclude", "only": "only"}
 
 
 def split_choices(choices):

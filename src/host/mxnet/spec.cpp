@@ -20,6 +20,7 @@ struct Keyword {
 const std::map<std::string, Keyword>& keywords_of_graft() {
   static const std::map<std::string, Keyword> all = {
       {"minimum_size", {Takes::kPartition, "minimum-size"}},
+      {"minimum_gain", {Takes::kPartition, "minimum-gain"}},
       {"most_segments", {Takes::kPartition, "most-segments"}},
       {"exclude_ops", {Takes::kPartition, "exclude-op"}},
       {"exclude", {Takes::kPartition, "exclude"}},
