@@ -94,7 +94,8 @@ class RegionVerifier {
   void check_node(const ExprNode& node, std::string_view what) const {
     switch (node.kind) {
       case ExprKind::kConstant:
-        return;
+        return require(kind_of(node.type) != DTypeKind::kOpaque && kind_of(node.type) != DTypeKind::kComplex,
+                       [&] { return fmt::format("there are no constants of type {}", name_of(node.type)); });
       case ExprKind::kVariable:
         return require(variables_.contains(node.variable),
                        [&] { return fmt::format("the {} uses a variable that is not in scope", what); });

@@ -40,7 +40,7 @@ Expr unsaturated(DType type, const Expr& value) {
   const auto [largest, infinite] = float8_range(type);
   // Half a step above the largest value is where rounding leaves the range; a tie there goes up.
   const double step = type == DType::kFloat8E4M3FN ? 32 : type == DType::kFloat8E4M3FNUZ ? 16 : 8192;
-  const Expr x = make_cast(compute_type(value->type), value);
+  const Expr x = make_cast(is_float(value->type) ? compute_type(value->type) : DType::kFloat32, value);
   const Expr limit = make_constant(x->type, largest + step / 2);
   const bool tie_goes_up = type != DType::kFloat8E4M3FN;
   const Expr beyond = tie_goes_up ? ge(abs(x), limit) : gt(abs(x), limit);

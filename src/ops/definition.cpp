@@ -356,8 +356,14 @@ NodeDefinition define(const Node& node, const Graph& graph) {
       fmt::format("the operator {}{}{} has no definition", node.domain, node.domain.empty() ? "" : ".", node.op),
       fmt::format("node '{}'", node.name));
   Definition definition(*op, node, graph);
-  op->define(definition);
-  NodeDefinition result = definition.finish();
+  NodeDefinition result;
+  try {
+    op->define(definition);
+    result = definition.finish();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInvalidArgument) throw;
+    definition.reject(error.message());  // sizes of the model's that cannot be computed with
+  }
   check_moved_elements(definition, result.region);
   if (carried_definition(node)) check_carried(definition, result.region);
   name_sizes(result.region, graph.derived);

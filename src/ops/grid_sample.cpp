@@ -93,7 +93,8 @@ void define_grid_sample(Definition& d) {
   d.require_equal(grid.size(0), x.size(0), "its input and grid differ in their batch");
   for (int axis = 2; axis < x.rank(); ++axis) d.require_at_least(x.size(axis), 1, "its images are empty");
   const Sampling s{.mode = d.text("mode"), .padding = d.text("padding_mode"),
-                   .align = d.integer("align_corners") != 0, .wide = compute_type(x.type())};
+                   .align = d.integer("align_corners") != 0,
+                   .wide = is_float(x.type()) ? compute_type(x.type()) : DType::kFloat64};  // of positions, too
   if (s.mode != "nearest" && s.mode != "linear" && s.mode != "cubic") d.reject("its mode is " + s.mode);
   if (s.padding != "zeros" && s.padding != "border" && s.padding != "reflection") {
     d.reject("its padding_mode is " + s.padding);

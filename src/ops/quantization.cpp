@@ -60,7 +60,9 @@ void define_quantize(Definition& d) {
   const Tensor x = d.in(0), scale = d.in(1);
   const int64_t stated = d.integer("output_dtype");
   const DType type = d.has_input(2) ? d.input_type(2) : stated != 0 ? d.type("output_dtype") : DType::kUint8;
-  const DType wide = d.integer("precision") != 0 ? compute_type(d.type("precision")) : compute_type(scale.type());
+  const DType stated_wide = d.integer("precision") != 0 ? d.type("precision") : scale.type();
+  // A quotient of integers is none of them.
+  const DType wide = is_float(stated_wide) ? compute_type(stated_wide) : DType::kFloat64;
   d.out(0, d.compute("y", type, Shape(x.shape()), [&](const Indices& i) {
     const Indices at = scale_indices(d, x, scale, i);
     const Expr zero = d.has_input(2) ? make_cast(wide, d.in(2)(scale_indices(d, x, d.in(2), i))) : Expr();

@@ -8,11 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/random.h"
-#include "expr/interpreter.h"
-#include "graph/evaluate_graph.h"
+#include "graph/op_def.h"
 #include "support/golden_file.h"
 #include "support/sample_case.h"
+#include "support/try_definition.h"
 
 namespace graft {
 namespace {
@@ -47,42 +46,6 @@ std::vector<std::vector<int64_t>> other_shapes(const std::vector<int64_t>& shape
   return all;
 }
 
-/// Defines and interprets the case; what is refused is fine, and so is what computes something. Gives why it is refused
-/// before anything is computed; empty when it is not.
-std::string expect_refusal_or_results(const SampleCase& c, Openness openness) {
-  NodeDefinition definition;
-  Bindings bindings;
-  const Graph graph = make_graph(c, openness);
-  try {
-    definition = define(graph.nodes[0], graph);
-  } catch (const Error& error) {
-    const bool refused = error.kind() == ErrorKind::kInvalidModel || error.kind() == ErrorKind::kUnsupported;
-    EXPECT_TRUE(refused) << error.what();
-    return error.message();
-  }
-  verify(definition.region);
-  for (const SizeSource& source : definition.size_sources) {
-    bindings[source.symbol] = c.inputs[source.input].read_integer(source.element);
-  }
-  for (size_t i = 0; i < c.inputs.size(); ++i) {
-    if (!c.inputs[i]) continue;
-    const Value& value = graph.value(graph.nodes[0].inputs[i]);
-    if (value.shape) bind_shape({value.name, value.type, *value.shape}, value.type, c.inputs[i].shape(), bindings);
-  }
-  for (const SizeCheck& check : definition.checks) {
-    const int64_t value = check.value.evaluate(bindings);
-    if (check.at_least_zero ? value < 0 : value != 0) return check.message;
-  }
-  std::vector<TensorData> inputs;
-  for (const int input : definition.inputs) inputs.push_back(c.inputs[input]);
-  try {
-    interpret(definition.region, inputs, bindings);
-  } catch (const Error& error) {
-    EXPECT_NE(error.kind(), ErrorKind::kInternal) << error.what();
-  }
-  return "";
-}
-
 class MisfittingSample : public testing::TestWithParam<SampleCase> {};
 
 /// Tries the sample with each of its inputs in other shapes; adds the reasons why they are refused.
@@ -97,7 +60,7 @@ void try_other_shapes(const SampleCase& sample, std::set<std::string>& reasons) 
         std::string sizes;
         for (const int64_t size : shape) sizes += std::to_string(size) + " ";
         SCOPED_TRACE("input " + std::to_string(input) + " as [ " + sizes + "]");
-        const std::string reason = expect_refusal_or_results(c, openness);
+        const std::string reason = try_definition(c, openness).refusal;
         if (!reason.empty()) reasons.insert(reason);
         if (testing::Test::HasFailure()) return;
       }
@@ -133,14 +96,8 @@ TEST_P(Refusals, are_for_the_reasons_of_the_golden_file) {
   golden::check(file.path, GetParam(), refusals_of);
 }
 
-std::vector<std::string> operators_with_samples() {
-  std::set<std::string> names;
-  for (const SampleCase& sample : all_sample_cases()) names.emplace(sample.op->name);
-  return {names.begin(), names.end()};
-}
-
 INSTANTIATE_TEST_SUITE_P(all, Refusals, testing::ValuesIn(operators_with_samples()),
-                         [](const testing::TestParamInfo<std::string>& info) { return info.param; });
+                         [](const auto& info) { return info.param; });
 
 /// Whether a run of the graph's only node would begin, with these elements of its second input.
 bool passes_checks(const std::string& text, const std::vector<int64_t>& elements) {
