@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -70,7 +71,12 @@ ValueId Conversion::tensor(std::string_view name) {
 }
 
 std::vector<ValueId> Conversion::tensors(std::string_view name) {
-  const auto* list = std::get_if<Arguments>(&argument(name).is);
+  const Argument& given = argument(name);
+  if (const auto* reference = std::get_if<Reference>(&given.is)) {
+    const auto found = lists_.find(reference->value);
+    if (found != lists_.end()) return found->second;
+  }
+  const auto* list = std::get_if<Arguments>(&given.is);
   if (!list) refuse(fmt::format("its argument '{}' is no list of tensors", name));
   std::vector<ValueId> values;
   for (const Argument& each : *list) values.push_back(value_of(each, name));
@@ -150,9 +156,35 @@ std::vector<int64_t> Conversion::integers(std::string_view name, size_t count) c
   return elements;
 }
 
+bool Conversion::is_number(std::string_view name) const {
+  const auto& is = argument(name).is;
+  const auto* reference = std::get_if<Reference>(&is);
+  if (reference) return !foreign_.values[reference->value].tensor;
+  return std::holds_alternative<int64_t>(is) || std::holds_alternative<double>(is) || std::holds_alternative<bool>(is);
+}
+
+bool Conversion::is_list(std::string_view name) const {
+  const Argument& given = argument(name);
+  const auto* reference = std::get_if<Reference>(&given.is);
+  return reference ? lists_.contains(reference->value) : std::holds_alternative<Arguments>(given.is);
+}
+
+void Conversion::give_list(std::vector<ValueId> elements) {
+  if (node_.outputs.size() == 1 && !foreign_.values[node_.outputs[0]].tensor) {
+    lists_.insert_or_assign(node_.outputs[0], std::move(elements));
+  } else {
+    give(std::move(elements));
+  }
+}
+
 ValueId Conversion::shape_tensor(std::string_view name) {
-  const auto* list = std::get_if<Arguments>(&argument(name).is);
-  if (!list) return integers_constant({integer(name)});
+  const Argument& given = argument(name);
+  const auto* list = std::get_if<Arguments>(&given.is);
+  if (!list && !std::holds_alternative<Reference>(given.is)) return integers_constant({integer(name)});
+  if (!list) {
+    const ValueId value = cast(value_of(given, name), DType::kInt64);
+    return rank_of(value) == 0 ? add("Reshape", {value, integers_constant({1})}) : value;
+  }
   const bool fixed = std::all_of(list->begin(), list->end(),
                                  [](const Argument& each) { return std::holds_alternative<int64_t>(each.is); });
   if (fixed) return integers_constant(integers(name));
@@ -249,8 +281,13 @@ void Conversion::describe(size_t result, DType type, std::optional<Shape> shape)
 
 void Converters::add(const Row& row) {
   Signature signature = Signature::parse(row.signature);
-  std::string op = signature.op;
-  entries_.insert_or_assign(std::move(op), Entry{std::move(signature), row.build});
+  std::istringstream names(signature.op);
+  const size_t colons = signature.op.find("::");
+  const std::string space = colons == std::string::npos ? "" : signature.op.substr(0, colons + 2);
+  for (std::string name; names >> name;) {
+    signature.op = name.find("::") == std::string::npos ? space + name : name;
+    entries_.insert_or_assign(signature.op, Entry{signature, row.build});
+  }
 }
 
 const Converters::Entry* Converters::find(std::string_view op) const {
@@ -345,7 +382,7 @@ class Converting {
   /// What the row of a node that stays tells of results whose sizes the framework does not know.
   void describe(const ForeignNode& node, const Converters::Entry& entry) {
     Attempt attempt(result_.graph);
-    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values);
+    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_);
     try {
       entry.build(conversion);
       for (size_t i = 0; i < conversion.results().size(); ++i) conversion.describe(i, conversion.results()[i]);
@@ -361,7 +398,7 @@ class Converting {
   /// Runs a row; gives its refusal.
   std::string build(const ForeignNode& node, const Converters::Entry& entry) {
     Attempt attempt(result_.graph);
-    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values);
+    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_);
     try {
       entry.build(conversion);
       const std::vector<ValueId>& results = conversion.results();
@@ -381,6 +418,7 @@ class Converting {
   const ForeignGraph& foreign_;
   const Converters& converters_;
   std::map<int, Conversion::Description> described_;  // by foreign value: what rows told that then refused
+  Lists lists_;
   Converted result_;
 };
 

@@ -26,13 +26,16 @@ struct Refusal {
   std::string reason;
 };
 
+/// By foreign value: the tensors of those that are lists, as TorchScript has them.
+using Lists = std::map<int, std::vector<ValueId>>;
+
 /// One node's conversion, as its row sees it. Types and shapes of what it has and adds are known at once, where they
 /// follow from what is known.
 class Conversion {
  public:
   Conversion(const ForeignGraph& foreign, const ForeignNode& node, const Signature& signature, Graph& graph,
-             std::vector<ValueId>& converted)
-      : foreign_(foreign), node_(node), signature_(signature), graph_(graph), converted_(converted) {}
+             std::vector<ValueId>& converted, Lists& lists)
+      : foreign_(foreign), node_(node), signature_(signature), graph_(graph), converted_(converted), lists_(lists) {}
 
   const ForeignNode& node() const { return node_; }
   Graph& graph() { return graph_; }
@@ -40,6 +43,10 @@ class Conversion {
   /// The argument of that name: as given by position or by name, else the signature's default. Refuses without either.
   const Argument& argument(std::string_view name) const;
   bool has(std::string_view name) const { return !argument(name).is_none(); }
+  /// Whether it is a number of the host language, also one that is known only while running.
+  bool is_number(std::string_view name) const;
+  /// Whether it is a list of tensors, as give_list states them.
+  bool is_list(std::string_view name) const;
   /// A tensor; numbers become constants of rank 0. kNoValue for None. Refuses a rank that the signature does not have.
   ValueId tensor(std::string_view name);
   std::vector<ValueId> tensors(std::string_view name);
@@ -53,7 +60,7 @@ class Conversion {
   DType type(std::string_view name) const;
   /// A list of integers, or a value whose contents are known; one integer stands for `count` of them.
   std::vector<int64_t> integers(std::string_view name, size_t count = 0) const;
-  /// A one-dimensional i64 tensor of a list whose elements may be values.
+  /// A one-dimensional i64 tensor of a list, or of one integer, whose elements may be values.
   ValueId shape_tensor(std::string_view name);
 
   DType type_of(ValueId value) const { return graph_.value(value).type; }
@@ -82,6 +89,8 @@ class Conversion {
   /// names.
   void give(ValueId result) { results_ = {result}; }
   void give(std::vector<ValueId> results) { results_ = std::move(results); }
+  /// States a list of tensors: one result where the framework's graph has lists, else a result each.
+  void give_list(std::vector<ValueId> elements);
   const std::vector<ValueId>& results() const { return results_; }
   /// For rows that then refuse: what is known of a result that the framework computes, so that what follows can be
   /// converted. Its type and sizes are those of a value.
@@ -105,13 +114,15 @@ class Conversion {
   const Signature& signature_;
   Graph& graph_;
   std::vector<ValueId>& converted_;
+  Lists& lists_;
   std::vector<ValueId> results_;
   std::map<size_t, Description> descriptions_;
 };
 
-/// How one operator of a framework is converted.
+/// How one operator of a framework is converted. Several of one signature may share a row: `aten::relu relu_(Tensor
+/// self)`, in the namespace of the first.
 struct Row {
-  std::string_view signature;
+  std::string signature;
   std::function<void(Conversion&)> build;
 };
 

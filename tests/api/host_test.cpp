@@ -191,17 +191,17 @@ TEST(HostInterface, engines_are_made_for_the_ranges_of_the_graph) {
   graft_engine_release(handle);
 }
 
-/// Two results, of which the converter gives the first: max_pool2d_with_indices.
+/// Two results, of which the converter gives the first: _fused_rms_norm.
 TEST(HostInterface, a_result_that_a_converter_does_not_give_keeps_its_node_where_it_is_used) {
   for (const bool used : {false, true}) {
     Host host;
     const int32_t x = host.value("x", {1, 1, 4, 4}, GRAFT_FLOAT32), y = host.value("y"), places = host.value("places");
-    const graft_host_argument two{.kind = GRAFT_ARGUMENT_INTEGER, .integer = 2};
-    const graft_host_argument kernel[] = {two, two}, list{.kind = GRAFT_ARGUMENT_LIST, .list = kernel, .count = 2};
-    const graft_host_argument arguments[] = {of(x), list};
+    const graft_host_argument four{.kind = GRAFT_ARGUMENT_INTEGER, .integer = 4};
+    const graft_host_argument list{.kind = GRAFT_ARGUMENT_LIST, .list = &four, .count = 1}, none{};
+    const graft_host_argument arguments[] = {of(x), list, none, none};
     const int32_t outputs[] = {y, places};
-    const graft_host_node node{.struct_size = sizeof node, .op = "aten::max_pool2d_with_indices", .name = "pool",
-                               .scope = nullptr, .source = nullptr, .arguments = arguments, .argument_count = 2,
+    const graft_host_node node{.struct_size = sizeof node, .op = "aten::_fused_rms_norm", .name = "norm",
+                               .scope = nullptr, .source = nullptr, .arguments = arguments, .argument_count = 4,
                                .attribute_names = nullptr, .attributes = nullptr, .attribute_count = 0,
                                .outputs = outputs, .output_count = 2, .after = nullptr, .after_count = 0, .counts = 1,
                                .replicable = 0, .kept = nullptr};

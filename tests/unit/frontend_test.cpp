@@ -94,11 +94,37 @@ TEST(Conversion, what_has_no_row_stays_and_its_result_comes_in) {
 
 TEST(Conversion, a_refusal_takes_back_what_its_row_had_added) {
   Drawn net;
-  const int x = net.input({2, 3, 8, 8});
-  net.graph.outputs = {net.add("aten::adaptive_avg_pool2d", {Reference{x}, list({3, 3})})};
+  const int x = net.input({3, 8, 8});  // without a batch, which the row puts in front
+  net.graph.outputs = {net.add("aten::adaptive_max_pool2d", {Reference{x}, list({3, 3})})};
   const Converted converted = net.convert();
   EXPECT_NE(converted.reasons[0].find("does not divide"), std::string::npos);
   EXPECT_TRUE(converted.graph.nodes.empty());
+}
+
+/// As TorchScript has it: one value for all parts.
+TEST(Conversion, lists_of_tensors_and_sizes_are_taken_apart) {
+  Drawn net;
+  const int x = net.input({Size::symbol("batch"), 6, 4});
+  const int list_value = net.add("aten::chunk", {Reference{x}, int64_t{2}, int64_t{1}});
+  net.graph.values[list_value].tensor = false;
+  const int first = net.add("aten::__getitem__.t", {Reference{list_value}, int64_t{-1}});
+  const int joined = net.add("aten::cat", {Reference{list_value}, int64_t{2}});
+  const int sizes = net.add("aten::size", {Reference{joined}});
+  const int batch = net.add("aten::__getitem__.t", {Reference{sizes}, int64_t{0}});
+  const int rows = net.add("aten::mul.int", {Reference{batch}, int64_t{3}});
+  for (const int number : {sizes, batch, rows}) net.graph.values[number].tensor = false;
+  net.graph.outputs = {net.add("aten::view", {Reference{joined}, Arguments{Reference{rows}, int64_t{8}}})};
+  const Converted converted = net.convert();
+  for (const std::string& reason : converted.reasons) EXPECT_EQ(reason, "");
+  EXPECT_EQ(net.shape_of(converted, first), "batch 3 4 ");
+  EXPECT_EQ(net.shape_of(converted, net.graph.outputs[0]), "3*batch 8 ");
+}
+
+TEST(Converters, operators_of_one_signature_share_a_row) {
+  Converters made({});
+  made.add({"my::one two other::three(Tensor self) -> Tensor", [](Conversion&) {}});
+  EXPECT_EQ(made.names(), (std::vector<std::string>{"my::one", "my::two", "other::three"}));
+  EXPECT_EQ(made.find("my::two")->signature.op, "my::two");
 }
 
 TEST(Conversion, what_a_definition_rejects_is_a_reason) {

@@ -155,12 +155,36 @@ refuses: `graft.mxnet.report()` says why.
 {tables.table(["operator", "other names", "converted", "inputs and attributes"], rows)}"""
 
 
+def aten_operators_page():
+    """docs/aten_operators.md."""
+    listed = graft("ops", "--front-end", "aten").splitlines()[1:-1]
+    arguments = {line.split()[0]: line.partition(" ")[2].strip() for line in listed}
+    lines = (tables.ROOT / "tools/docs/core_aten_operators.txt").read_text().splitlines()
+    core = dict((line.split(" = ") + [""])[:2] for line in lines if not line.startswith("#"))
+    names = sorted({*(f"aten::{name}" for name in core), *arguments}, key=lambda name: (name.lower(), name))
+    reason = {f"aten::{name}": why for name, why in core.items()}
+    rows = [[tables.code(name), "yes" if name in reason else "",
+             "yes" if name in arguments else f"no: {reason[name]}", arguments.get(name, "")] for name in names]
+    reached = sum(1 for name in core if f"aten::{name}" in arguments)
+    return f"""<!-- Written by ./dev docs from `graft ops --front-end aten`; edits here are lost. -->
+# Operators of PyTorch
+
+{len(arguments)} operators of torch 2.11 are converted into engines, by TorchScript, by `torch.compile` and from `.pt2`
+files alike ([PYTORCH.md](PYTORCH.md)). Of the {len(core)} that torch tags as core ATen
+(`tools/docs/core_aten_operators.txt`) these are {reached}; behind each other one stands why it stays with torch. So
+does a node whose arguments or types a converter refuses: `graft.torch.dry_run` says why. `prim::` and `python::` are
+numbers and lists of TorchScript and of Python, whose contents are followed symbolically.
+
+{tables.table(["operator", "core", "converted", "arguments"], rows)}"""
+
+
 def pages():
     """Yields (path, text) for every derived page."""
     yield tables.DOCS / "operators.md", operators_page()
     yield tables.DOCS / "commands.md", commands_page()
     yield tables.DOCS / "graft.1", manual_page()
     yield tables.DOCS / "mxnet_operators.md", mxnet_operators_page()
+    yield tables.DOCS / "aten_operators.md", aten_operators_page()
     yield from tables.derived_pages()
 
 

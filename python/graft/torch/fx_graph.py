@@ -33,6 +33,14 @@ def scope_of(node):
     return path.removeprefix("L['self'].").removeprefix("L['self']").replace("['", ".").replace("']", "").strip(".")
 
 
+def draws(node):
+    """Whether it draws random numbers, or has other effects: in evaluation dropout has none, nor has attention."""
+    schema = getattr(node.target, "_schema", None)
+    given = {each.name: each.default_value for each in schema.arguments} if schema else {}
+    given = {**given, **dict(zip(given, node.args)), **node.kwargs}
+    return given["train"] is not False if "train" in given else given.get("dropout_p", 1.0) != 0
+
+
 class HostGraph:
     """Both forms of a graph, by each other's indices."""
 
@@ -177,7 +185,7 @@ class HostGraph:
         kept = ""
         if schema is not None and schema.is_mutable:
             kept = "it writes into its argument, which others see"
-        elif node.is_impure():
+        elif node.is_impure() and draws(node):
             kept = "it has side effects"
         tensors = any(isinstance(each, torch.Tensor) for each in (like if isinstance(like, (list, tuple)) else [like]))
         named = isinstance(node.target, torch._ops.OpOverload)

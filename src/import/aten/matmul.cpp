@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "import/aten/promotion.h"
 #include "import/aten/rows.h"
 
 namespace graft::aten {
 namespace {
 
 using frontend::Conversion;
+using frontend::Row;
+using Build = std::function<void(Conversion&)>;
 
-void matmul(Conversion& c, std::string_view a, std::string_view b) {
-  c.give(c.add("MatMul", {c.tensor(a), c.tensor(b)}));
+Build product(std::string_view a, std::string_view b) {
+  return [=](Conversion& c) { c.give(c.add("MatMul", {c.tensor(a), c.tensor(b)})); };
 }
 
 /// input weight^T + bias.
@@ -18,25 +23,113 @@ void linear(Conversion& c) {
   c.give(bias == kNoValue ? product : c.add("Add", {product, bias}));
 }
 
-/// beta * self + alpha * mat1 mat2.
-void addmm(Conversion& c) {
-  ValueId product = c.add("MatMul", {c.tensor("mat1"), c.tensor("mat2")}), self = c.tensor("self");
-  const double alpha = c.real("alpha"), beta = c.real("beta");
-  if (alpha != 1) product = c.add("Mul", {product, c.real_constant(alpha, c.type_of(product))});
-  if (beta == 0) return c.give(product);  // torch then ignores NaN in self
-  if (beta != 1) self = c.add("Mul", {self, c.real_constant(beta, c.type_of(self))});
-  c.give(c.add("Add", {product, self}));
+/// beta * self + alpha * a b.
+Build added(std::string_view a, std::string_view b) {
+  return [=](Conversion& c) {
+    ValueId product = c.add("MatMul", {c.tensor(a), c.tensor(b)}), self = c.tensor("self");
+    const double alpha = c.real("alpha"), beta = c.real("beta");
+    if (alpha != 1) product = c.add("Mul", {product, number(c, alpha, product)});
+    if (beta == 0) return c.give(product);  // torch then ignores NaN in self
+    if (beta != 1) self = c.add("Mul", {self, number(c, beta, self)});
+    c.give(c.add("Add", {product, self}));
+  };
+}
+
+void outer(Conversion& c) {
+  const ValueId column = c.add("Unsqueeze", {c.tensor("self"), c.integers_constant({1})});
+  c.give(c.add("Mul", {column, c.tensor("vec2")}));
+}
+
+void einsum(Conversion& c) {
+  c.give(c.add("Einsum", c.tensors("tensors"), {{"equation", c.text("equation")}}));
+}
+
+// ---- Attention ----
+
+/// softmax(q k^T * scale + mask) v. Batches and heads are the first two axes; what is left out of them is 1.
+void attention(Conversion& c) {
+  ValueId query = c.tensor("query"), key = c.tensor("key"), value = c.tensor("value"), mask = c.tensor("attn_mask");
+  if (c.real("dropout_p") != 0) c.refuse("dropout of a module in training mode: call eval() before");
+  const int rank = c.rank_of(query);
+  if (c.rank_of(key) != rank || c.rank_of(value) != rank) c.refuse("operands of different ranks");
+  if (rank < 2 || rank > 4) c.refuse("operands of more than four axes");
+  const auto with_axes = [&](ValueId x, int missing) {
+    for (; missing > 0; --missing) x = c.add("Unsqueeze", {x, c.integers_constant({0})});
+    return x;
+  };
+  // Of three axes the first is the batch: heads stand behind it.
+  const auto as_heads = [&](ValueId x) {
+    return rank == 3 ? c.add("Unsqueeze", {x, c.integers_constant({1})}) : with_axes(x, 4 - rank);
+  };
+  query = as_heads(query), key = as_heads(key), value = as_heads(value);
+  if (mask != kNoValue && rank == 3 && c.rank_of(mask) == 3)
+    mask = c.add("Unsqueeze", {mask, c.integers_constant({1})});
+  Attributes attributes = {{"is_causal", int64_t{c.flag("is_causal")}}};
+  if (c.has("scale")) attributes["scale"] = c.real("scale");
+  ValueId result = c.add("Attention", {query, key, value, mask}, std::move(attributes));
+  if (rank == 3) result = c.add("Squeeze", {result, c.integers_constant({1})});
+  if (rank == 2) result = c.add("Squeeze", {result, c.integers_constant({0, 1})});
+  c.give(result);
+}
+
+/// The p-th root of the sum of |a - b|^p over the last axis.
+ValueId distance(Conversion& c, ValueId a, ValueId b) {
+  const ValueId way = c.add("Abs", {c.add("Sub", {a, b})}), axis = c.integers_constant({-1});
+  const double p = c.real("p");
+  const auto over = [&](std::string_view op, ValueId x) { return c.add(op, {x, axis}, {{"keepdims", int64_t{0}}}); };
+  if (p == 1) return over("ReduceSum", way);
+  if (p == 2) return over("ReduceL2", way);
+  if (std::isinf(p)) return over("ReduceMax", way);
+  if (p == 0) return over("ReduceSum", c.cast(c.cast(way, DType::kBool), c.type_of(way)));
+  return c.add("Pow", {over("ReduceSum", c.add("Pow", {way, number(c, p, way)})), number(c, 1 / p, way)});
+}
+
+/// Of each row of one to each of the other.
+void distances(Conversion& c) {
+  c.give(distance(c, c.add("Unsqueeze", {c.tensor("x1"), c.integers_constant({-2})}),
+                  c.add("Unsqueeze", {c.tensor("x2"), c.integers_constant({-3})})));
+}
+
+/// Of each row to each behind it.
+void distances_within(Conversion& c) {
+  const ValueId self = c.tensor("self");
+  const auto count = c.size_of(self, 0).as_constant();
+  constexpr int64_t kMost = 4096;  // their pairs are constants
+  if (!count || *count > kMost) c.refuse("a number of rows that is large, or known only while running");
+  std::vector<int64_t> first, second;
+  for (int64_t i = 0; i < *count; ++i) {
+    for (int64_t j = i + 1; j < *count; ++j) first.push_back(i), second.push_back(j);
+  }
+  c.give(distance(c, c.add("Gather", {self, c.integers_constant(first)}, {{"axis", int64_t{0}}}),
+                  c.add("Gather", {self, c.integers_constant(second)}, {{"axis", int64_t{0}}})));
 }
 
 }  // namespace
 
-std::vector<frontend::Row> matmul_rows() {
+std::vector<Row> matmul_rows() {
   return {
-      {"aten::matmul(Tensor self, Tensor other) -> Tensor", [](Conversion& c) { matmul(c, "self", "other"); }},
-      {"aten::mm(Tensor self, Tensor mat2) -> Tensor", [](Conversion& c) { matmul(c, "self", "mat2"); }},
-      {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", [](Conversion& c) { matmul(c, "self", "mat2"); }},
+      {"aten::matmul linalg_matmul(Tensor self, Tensor other) -> Tensor", product("self", "other")},
+      {"aten::mm bmm(Tensor self, Tensor mat2) -> Tensor", product("self", "mat2")},
+      {"aten::mv(Tensor self, Tensor vec) -> Tensor", product("self", "vec")},
+      {"aten::dot(Tensor self, Tensor tensor) -> Tensor", product("self", "tensor")},
+      {"aten::vdot(Tensor self, Tensor other) -> Tensor", product("self", "other")},
       {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear},
-      {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmm},
+      {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       added("mat1", "mat2")},
+      {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       added("batch1", "batch2")},
+      {"aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       added("mat", "vec")},
+      {"aten::outer ger(Tensor self, Tensor vec2) -> Tensor", outer},
+      {"aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", einsum},
+      {"aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+       "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor", attention},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, "
+       "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+       attention},
+      {"aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", distances},
+      {"aten::_pdist_forward(Tensor self, float p=2) -> Tensor", distances_within},
+      {"aten::cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor", distances},
   };
 }
 

@@ -9,12 +9,19 @@
 namespace graft::aten {
 
 /// Rows by family, each in the file of its name.
+std::vector<frontend::Row> activation_rows();
+std::vector<frontend::Row> arithmetic_rows();
 std::vector<frontend::Row> convolution_rows();
+std::vector<frontend::Row> creation_rows();
 std::vector<frontend::Row> elementwise_rows();
+std::vector<frontend::Row> indexing_rows();
+std::vector<frontend::Row> language_rows();
 std::vector<frontend::Row> matmul_rows();
 std::vector<frontend::Row> movement_rows();
 std::vector<frontend::Row> normalization_rows();
 std::vector<frontend::Row> pooling_rows();
+std::vector<frontend::Row> reduction_rows();
+std::vector<frontend::Row> resizing_rows();
 
 /// All of them. Made once.
 const frontend::Converters& converters();

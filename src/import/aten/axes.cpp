@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "import/aten/axes.h"
+
+#include <algorithm>
+
+namespace graft::aten {
+
+using frontend::Conversion;
+
+ValueId sliced(Conversion& c, ValueId x, int64_t axis, int64_t begin, int64_t end, int64_t step) {
+  return c.add("Slice", {x, c.integers_constant({begin}), c.integers_constant({end}), c.integers_constant({axis}),
+                         c.integers_constant({step})});
+}
+
+ValueId transposed(Conversion& c, ValueId x, std::vector<int64_t> order) {
+  for (int64_t& axis : order) axis = c.axis(axis, c.rank_of(x));
+  return std::is_sorted(order.begin(), order.end()) ? x : c.add("Transpose", {x}, {{"perm", std::move(order)}});
+}
+
+ValueId joined(Conversion& c, std::vector<ValueId> parts) {
+  if (parts.empty()) return c.integers_constant({});
+  return parts.size() == 1 ? parts[0] : c.add("Concat", std::move(parts), {{"axis", int64_t{0}}});
+}
+
+ValueId sizes(Conversion& c, ValueId x, int64_t begin, int64_t end) {
+  return c.add("Shape", {x}, {{"start", begin}, {"end", std::min<int64_t>(end, c.rank_of(x))}});
+}
+
+}  // namespace graft::aten

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each row of the table of ATen operators, against torch's own result."""
+
+import collections
+import operator
+import pathlib
+import subprocess
+
+import pytest
+import row_cases
+import torch
+from conftest import BUILD
+
+from graft.engine import Engine
+from graft.torch.fx_graph import HostGraph
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CASES = collections.defaultdict(list)
+for each_name, *each_case in row_cases.all_cases():
+    CASES[each_name].append(each_case)
+
+TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5, torch.float64: 1e-7}
+
+
+def overload(name):
+    """torch's own operator: `add.Tensor`, `relu`."""
+    packet, _, which = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), which or "default")
+
+
+def graph_of(name, arguments, attributes, expected):
+    """One call, whose tensors come in: (module, tensors)."""
+    graph, tensors = torch.fx.Graph(), []
+
+    def take(given):
+        node = graph.placeholder(f"x{len(tensors)}")
+        node.meta["val"] = given
+        tensors.append(given)
+        return node
+
+    arguments, attributes = torch.utils._pytree.tree_map_only(torch.Tensor, take, (arguments, attributes))
+    call = graph.call_function(overload(name), arguments, attributes)
+    call.meta["val"] = expected
+    results = [call]
+    if not tensors:  # an engine is not made of constants alone
+        results = [graph.call_function(torch.ops.aten.where.self, (take(torch.tensor(True)), call, call))]
+        results[0].meta["val"] = expected
+    elif isinstance(expected, (list, tuple)):
+        results = [graph.call_function(operator.getitem, (call, i)) for i in range(len(expected))]
+        results = results[:1] if name in row_cases.FIRST_RESULT else results
+        for result, like in zip(results, expected):
+            result.meta["val"] = like
+    graph.output(tuple(results))
+    return torch.fx.GraphModule({}, graph), tensors
+
+
+def check(name, arguments, attributes):
+    """An engine gives what torch gives, for as many results as the row has."""
+    expected = overload(name)(*arguments, **attributes)
+    module, tensors = graph_of(name, arguments, attributes, expected)
+    host = HostGraph(module, {})
+    partition = host.handle.partition([])
+    segments = partition.segments()
+    assert segments, partition.report()
+    nodes, inputs, outputs = segments[0][:3]
+    engine = Engine(partition.compile(0, [("tune", "off")]), "cpu")
+    names = {node.name: tensor for node, tensor in
+             zip((node for node in module.graph.nodes if node.op == "placeholder"), tensors)}
+    given = [names[host.values[index].name].contiguous() for index in inputs]
+    got = engine(*given)
+    got = got if isinstance(got, tuple) else (got,)
+    every = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+    assert nodes and len(got) == (1 if name in row_cases.FIRST_RESULT else len(every))
+    places = host.indices[host.nodes[-1]]
+    places = places if isinstance(places, list) else [places]
+    for index, result in zip(outputs, got):
+        wanted = every[places.index(index)]
+        assert result.dtype == wanted.dtype, f"{result.dtype} is not {wanted.dtype}"
+        tolerance = TOLERANCES.get(wanted.dtype, 0)
+        torch.testing.assert_close(torch.as_tensor(result), wanted, rtol=tolerance, atol=tolerance, equal_nan=True,
+                                   check_stride=False)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_row_gives_what_torch_gives(name):
+    failures = []
+    for number, (arguments, attributes) in enumerate(CASES[name]):
+        try:
+            check(name, arguments, attributes)
+        except (AssertionError, RuntimeError, ValueError, TypeError) as error:
+            failures.append(f"case {number}: {error}")
+    assert not failures, "\n".join(failures)
+
+
+def listed():
+    """{operator: names of its arguments}, as `graft ops --front-end aten` has them."""
+    lines = subprocess.run([BUILD / "bin/graft", "ops", "--front-end", "aten"], capture_output=True, text=True,
+                           check=True).stdout.splitlines()[1:-1]
+    return {line.split()[0]: [each for each in line.partition(" ")[2].strip().split(", ") if each] for line in lines}
+
+
+def test_every_row_of_tensors_has_a_case():
+    in_place = [name for name in listed() if name.partition(".")[0].endswith("_") and not name.endswith("__")]
+    of_the_language = {name.removeprefix("aten::") for name in listed()} & {
+        "size.int", "sym_size.int", "size", "sym_size", "numel", "sym_numel", "dim", "len.t",
+        "__getitem__.t", "Int.Tensor", "Int.Scalar", "Int.float", "Int.bool", "Float.Tensor", "Float.Scalar",
+        "Float.int", "IntImplicit", "ScalarImplicit", "FloatImplicit", "item", "_local_scalar_dense", "add.int",
+        "sub.int", "mul.int", "floordiv.int", "__floordiv__.int", "remainder.int", "neg.int"}
+    untried = {*of_the_language, *row_cases.UNDEFINED, "to.prim_dtype", "_native_batch_norm_legit"}  # TorchScript's own
+    missing = [name for name in listed() if name.startswith("aten::") and name not in in_place
+               and name.removeprefix("aten::") not in {*CASES, *untried}]
+    assert not missing
+
+
+def test_the_list_of_core_operators_is_torchs_own():
+    lines = (ROOT / "tools/docs/core_aten_operators.txt").read_text().splitlines()
+    stated = dict((line.split(" = ") + [""])[:2] for line in lines if not line.startswith("#"))
+    core = set()
+    for schema in torch._C._jit_get_all_schemas():
+        name = f"{schema.name.removeprefix('aten::')}.{schema.overload_name}".rstrip(".")
+        packet = getattr(torch.ops.aten, name.partition(".")[0], None) if schema.name.startswith("aten::") else None
+        if packet is not None and (schema.overload_name or "default") in packet.overloads():
+            core |= {name} if torch.Tag.core in overload(name).tags else set()
+    assert set(stated) == core
+    rows = listed()
+    for name, reason in stated.items():
+        assert (f"aten::{name}" in rows) != bool(reason), name
+
+
+def test_rows_name_their_arguments_as_torch_does():
+    known = {f"{schema.name}.{schema.overload_name}".rstrip("."): [each.name for each in schema.arguments]
+             for schema in torch._C._jit_get_all_schemas()}
+    wrong = {name: (arguments, known[name]) for name, arguments in listed().items()
+             if name in known and not set(arguments) <= set(known[name])}
+    assert not wrong
