@@ -183,4 +183,10 @@ graft_tensor ArrayView::tensor() const {
           .device = device_};
 }
 
+void release_view(void* view) {
+  if (!Py_IsInitialized()) return;  // engines may outlive the interpreter
+  const nb::gil_scoped_acquire gil;
+  delete static_cast<ArrayView*>(view);
+}
+
 }  // namespace graft_python

@@ -46,4 +46,7 @@ class ArrayView {
   int32_t device_ = GRAFT_HOST;
 };
 
+/// Deletes an ArrayView that an engine has held, as the C interface's callback, from any thread.
+void release_view(void* view);
+
 }  // namespace graft_python

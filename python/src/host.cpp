@@ -80,12 +80,7 @@ graft_host_constant constant_of(nb::handle array, const std::string& name, int32
   auto* view = new ArrayView(array, name, dtype, false);
   return {.fetch = [](void* held, void**) -> const void* { return static_cast<ArrayView*>(held)->tensor().data; },
           .release = nullptr,
-          .destroy =
-              [](void* held) {
-                if (!Py_IsInitialized()) return;  // engines may outlive the interpreter
-                const nb::gil_scoped_acquire gil;
-                delete static_cast<ArrayView*>(held);
-              },
+          .destroy = release_view,
           .context = view};
 }
 

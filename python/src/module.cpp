@@ -96,6 +96,23 @@ Engine load_bytes(nb::bytes plan, const Options& options) {
   return made(status, engine, error);
 }
 
+/// A plan in an array's memory, which the engine keeps and reads its weights from.
+Engine load_array(nb::handle array, const Options& options) {
+  auto* view = new ArrayView(array, "the plan", GRAFT_UINT8, false);
+  const graft_tensor tensor = view->tensor();
+  uint64_t bytes = 1;
+  for (int32_t axis = 0; axis < tensor.rank; ++axis) bytes *= static_cast<uint64_t>(tensor.shape[axis]);
+  const std::vector<graft_option> list = as_options(options);
+  graft_engine* engine = nullptr;
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  {
+    const WithoutGil without_gil;
+    status = graft_load_bytes(tensor.data, bytes, release_view, view, list.data(), list.size(), &engine, &error);
+  }
+  return made(status, engine, error);
+}
+
 /// What graft_check's context is.
 struct Check {
   PyObject* progress;
@@ -250,6 +267,7 @@ NB_MODULE(_graft, module) {
              nb::arg("progress").none());
   module.def("load_file", load_file);
   module.def("load_bytes", load_bytes);
+  module.def("load_array", load_array);
   module.def("check", check_model, nb::arg("path").none(), nb::arg("model").none(), nb::arg("options"),
              nb::arg("progress").none());
   module.def("convert_symbol", convert_symbol, nb::arg("symbol"), nb::arg("request"), nb::arg("parameters").none());

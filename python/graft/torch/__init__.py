@@ -8,6 +8,9 @@
     scripted = graft.torch.script.compile(torch.jit.script(model), [x])   # a ScriptModule, with engines
     torch.jit.save(scripted, "fast.pt")
 
+    program = graft.torch.compile(model, [x])                     # an exported program, with engines
+    graft.torch.save(program, "fast.pt2")                         # graft.torch.load reads it
+
     print(graft.torch.dry_run(model, [x]))                        # what would become engines, and why the rest not
 """
 
@@ -15,10 +18,12 @@ import torch
 
 from .. import _graft
 from . import dynamo, script
+from .exported import Program, compile, load, save
 from .inputs import Input
 from .library import load_library
 
-__all__ = ["Input", "dry_run", "dynamo", "fallback_count", "load_library", "script"]
+__all__ = ["Input", "Program", "compile", "dry_run", "dynamo", "fallback_count", "load", "load_library", "save",
+           "script"]
 
 
 def dry_run(model, inputs, dims=None, **choices):

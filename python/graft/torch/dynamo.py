@@ -9,11 +9,10 @@ import torch
 from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 
-from .. import _graft, logs
-from ..engine import Engine
-from ..errors import Error, InvalidArgumentError
+from ..errors import InvalidArgumentError
 from .fx_graph import HostGraph
-from .inputs import split_choices
+from .run_plan import call_engine
+from .segments import Choices, engines_for, fall_back
 
 MOST_BUILDS = 8  # of one graph, with other parameters each time; then it runs in torch
 
@@ -22,25 +21,15 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
     """Compiles a graph of torch.compile.
 
     options: how it is divided (minimum_size, most_segments, exclude_ops, exclude, only), how engines are compiled
-    (precision, tune, threads, device ..., as graft.compile has them), and strict=True: what cannot become an engine
-    although it was meant to is an error. Dimensions that torch takes as dynamic stay dynamic. Parameters become
+    (precision, tune, threads, device ..., as graft.compile has them), strict=True: what cannot become an engine
+    although it was meant to is an error, and check=False: engines are not compared with torch, which otherwise happens
+    once, with the tensors of the first call. Dimensions that torch takes as dynamic stay dynamic. Parameters become
     constants of the engines; when they change, engines are built again. Where gradients are wanted the graph runs in
     torch, which is counted: call the model under torch.inference_mode() or torch.no_grad().
     """
     if mode not in (None, "default"):
         raise InvalidArgumentError(f"mode {mode!r} is inductor's: give options={{...}}")
     return compile_graph(graph_module, example_inputs, Choices(options))
-
-
-class Choices:
-    """The options, split by who reads them."""
-
-    def __init__(self, options, reports=None):
-        options = dict(options or {})
-        self.strict = bool(options.pop("strict", False))
-        self.partition, self.compiling = split_choices(options)
-        self.device = dict(self.compiling).get("device", "cpu")
-        self.reports = reports  # a list: what would become engines is written there, and nothing is built
 
 
 def compile_graph(graph_module, example_inputs, choices):
@@ -76,29 +65,6 @@ def is_fixed(tensor):
     return isinstance(tensor, torch.nn.Parameter) or getattr(tensor, "_dynamo_static_input_type", None) is not None
 
 
-def fall_back(what, reason, choices):
-    """Counts what runs in torch; in strict mode an error."""
-    if choices.strict:
-        raise InvalidArgumentError(f"{what}: {reason}")
-    _graft.count_fallback(what, reason)
-    logs.pass_on()
-
-
-class EngineCall(torch.nn.Module):
-    """An engine as a module that takes and gives tensors."""
-
-    def __init__(self, engine):
-        super().__init__()
-        self.engine = engine
-
-    def forward(self, *tensors):
-        """The engine's outputs, as a tuple."""
-        with torch.no_grad():
-            given = [tensor.detach().resolve_conj().resolve_neg() for tensor in tensors]
-            results = self.engine(*given)
-        return results if isinstance(results, tuple) else (results,)
-
-
 class Grafted:
     """A graph in which engines stand for what Graft can run. They are built at the first call, from the parameters of
     that call, and again for others: the model may be trained on, or another model of the same code may come by."""
@@ -116,10 +82,10 @@ class Grafted:
         state = tuple((each.data_ptr(), each._version, each.shape) for each in parameters)
         found = self.built.get(state)
         if found is None:
-            found = self.build(state, parameters)
+            found = self.build(state, parameters, arguments)
         return found[0](*arguments)
 
-    def build(self, state, parameters):
+    def build(self, state, parameters, arguments):
         """Of calls at the same time one builds, the others wait."""
         with self.lock:
             if state in self.built:
@@ -130,38 +96,30 @@ class Grafted:
                 return self.built[state]
             self.builds += 1
             graph_module = torch.fx.GraphModule(self.aten, copy.deepcopy(self.aten.graph))
-            graph_module = with_engines(graph_module, dict(zip(self.fixed, parameters)), self.choices)
+            graph_module = with_engines(graph_module, dict(zip(self.fixed, parameters)), arguments, self.choices)
             while len(self.built) >= 2:  # the parameters of before may come back once, seldom older ones
                 self.built.popitem(last=False)
             self.built[state] = (graph_module, parameters)
             return self.built[state]
 
 
-def with_engines(graph_module, parameters, choices):
+def with_engines(graph_module, parameters, arguments, choices):
     """The graph with engines for its segments. `parameters`: {position of a placeholder: tensor}."""
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     host = HostGraph(graph_module, {placeholders[index]: tensor for index, tensor in parameters.items()})
-    partition = host.handle.partition(choices.partition)
-    if choices.reports is not None:
-        choices.reports.append(partition.report())
-        return graph_module
-    parts = []
-    logs.follow_level()
-    for number, segment in enumerate(partition.segments()):
-        try:
-            engine = Engine(partition.compile(number, choices.compiling), choices.device)
-        except InvalidArgumentError:
-            raise
-        except Error as error:
-            if choices.strict:
-                raise
-            fall_back(f"segment {number}", str(error), choices)
-            continue
-        finally:
-            logs.pass_on()
-        parts.append((segment, EngineCall(engine)))
-    host.write_engines(parts)
+    parts = engines_for(host, choices, graph_module, arguments)
+    host.write_engines([(part.segment, call_of(part)) for part in parts])
     return graph_module
+
+
+def call_of(part):
+    """Writes the call of an engine into a graph that stays in this process."""
+    engine = part.engine
+
+    def graft_engine(*tensors):
+        return call_engine(engine, tensors)
+
+    return lambda graph, inputs: graph.call_function(graft_engine, tuple(inputs))
 
 
 def dry_run(model, inputs, options):

@@ -5,6 +5,7 @@ import heapq
 import operator
 
 import torch
+from torch.utils._sympy.value_ranges import bound_sympy
 
 from .. import _graft, element_types
 
@@ -44,11 +45,13 @@ def draws(node):
 class HostGraph:
     """Both forms of a graph, by each other's indices."""
 
-    def __init__(self, graph_module, constants):
-        """`constants`: {placeholder: tensor}, parameters that become the engines' own."""
+    def __init__(self, graph_module, constants, ranges=None):
+        """`constants`: {placeholder: tensor}, parameters that become the engines' own. `ranges`: {symbol: its bounds},
+        where they are not those that tracing worked with."""
         self.graph = graph_module.graph
         self.module = graph_module
         self.constants = constants
+        self.ranges = ranges
         self.handle = _graft.HostGraph("aten")
         self.nodes = []      # by index: the fx node, or None for one that only the partitioner knows
         self.after = []      # by index: nodes that have to run before, data apart
@@ -92,12 +95,18 @@ class HostGraph:
         text = str(size.node.expr)
         if text not in self.symbols:
             self.symbols[text] = text if text.isidentifier() else fresh
-            bounds, hint = size.node.shape_env.bound_sympy(size.node.expr), size.node.hint
+            bounds, hint = self.bounds_of(size), size.node.hint
             low = int(bounds.lower) if bounds.lower.is_finite else 0
             high = int(bounds.upper) if bounds.upper.is_Integer else 0
             usual = max(low, hint) if isinstance(hint, int) else low
             self.handle.set_range(self.symbols[text], low, usual, max(usual, high) if high else 0)
         return self.symbols[text]
+
+    def bounds_of(self, size):
+        """The smallest and largest that a size can be."""
+        if self.ranges is None:
+            return size.node.shape_env.bound_sympy(size.node.expr)
+        return bound_sympy(size.node.expr, self.ranges)
 
     def read_placeholder(self, node):
         """The index of an input's value; None for constants."""
@@ -148,7 +157,7 @@ class HostGraph:
         """As the extension takes it."""
         if isinstance(given, torch.fx.Node):
             like = given.meta.get("val")
-            if given.op == "placeholder" and isinstance(like, torch.SymInt):
+            if isinstance(like, torch.SymInt):
                 return _graft.ValueArgument(self.size_value(given, str(like.node.expr)))
             return _graft.ValueArgument(self.index_of(given))
         if isinstance(given, (list, tuple)):
@@ -157,15 +166,16 @@ class HostGraph:
             return _graft.TypeArgument(element_type(given))
         return given if given is None or isinstance(given, (bool, int, float)) else str(given)
 
-    def size_value(self, placeholder, text):
-        """A size that comes in as a number is, for an engine, that of the tensor that has it."""
+    def size_value(self, node, text):
+        """A size that comes in as a number, or is taken from a tensor far away, is for an engine that of the nearest
+        tensor that has it."""
         if text not in self.sizes_of:
-            return self.index_of(placeholder)
+            return self.index_of(node)
         tensor, axis = self.sizes_of[text]
         name = f"{tensor.name}_size_{axis}"
         if name not in self.indices:
             self.indices[name] = self.handle.add_value(name, 0, None, False, None)
-            self.values.append(placeholder)
+            self.values.append(node)
             self.add_node(None, "aten::sym_size.int", name, [_graft.ValueArgument(self.index_of(tensor)), axis], {},
                           [self.indices[name]], counts=False, replicable=True)
         return self.indices[name]
@@ -208,15 +218,16 @@ class HostGraph:
     # ---- Engines ----
 
     def write_engines(self, parts):
-        """Puts modules in place of segments: `parts` are ((nodes, inputs, outputs, ...), module that gives a tuple)."""
+        """Puts calls in place of segments: `parts` are ((nodes, inputs, outputs, ...), write), where write(graph,
+        nodes) writes a node that takes those and gives a list."""
         stand_for, replaced = {}, []
         last = next(iter(reversed(self.graph.nodes)))
-        for number, (segment, module) in enumerate(parts):
+        for segment, write in parts:
             nodes, inputs, outputs = segment[:3]
-            self.module.add_module(f"graft_engine_{number}", module)
             with self.graph.inserting_before(last):
-                call = self.graph.call_module(f"graft_engine_{number}", tuple(self.node_of(each) for each in inputs))
+                call = write(self.graph, [self.node_of(each) for each in inputs])
                 items = [self.graph.call_function(operator.getitem, (call, i)) for i in range(len(outputs))]
+            call.meta["val"] = [self.node_of(index).meta.get("val") for index in outputs]
             replaced += zip(outputs, items)
             for node in nodes:
                 stand_for.setdefault(node, []).append(call)
@@ -234,13 +245,17 @@ class HostGraph:
         self.graph.eliminate_dead_code()
         self.module.recompile()
 
-    def node_of(self, index):
-        """The fx node that gives a value: for one of several results the node that takes it."""
+    def source_node(self, index):
+        """(fx node that gives a value, its position among several results or None)."""
         node = self.values[index]
         several = self.indices.get(node)
-        if not isinstance(several, list):
+        return node, several.index(index) if isinstance(several, list) else None
+
+    def node_of(self, index):
+        """The fx node that gives a value: for one of several results the node that takes it."""
+        node, position = self.source_node(index)
+        if position is None:
             return node
-        position = several.index(index)
         taken = next((user for user in node.users if self.is_item(user) and user.args[1] == position), None)
         if taken is None:
             with self.graph.inserting_after(node):

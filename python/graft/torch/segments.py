@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines for the parts of a graph: built, compared with torch, counted where they are not."""
+
+import collections
+
+import torch
+
+from .. import _graft, logs
+from ..engine import Engine
+from ..errors import Error, InvalidArgumentError
+from .agreement import disagreements
+from .inputs import split_choices
+from .run_plan import call_engine
+
+Part = collections.namedtuple("Part", "number segment engine")
+
+
+class Choices:
+    """The options, split by who reads them."""
+
+    def __init__(self, options, reports=None):
+        options = dict(options or {})
+        self.strict = flag(options, "strict", False)
+        self.check = flag(options, "check", True)
+        self.partition, self.compiling = split_choices(options)
+        self.reports = reports  # a list: what would become engines is written there, and nothing is built
+
+    def for_device_of(self, tensors):
+        """The choices for compiling, with the device where the first tensor lies unless one was chosen."""
+        if "device" in dict(self.compiling):
+            return self.compiling
+        first = next((each for each in tensors if isinstance(each, torch.Tensor)), None)
+        on_gpu = first is not None and first.device.type == "cuda"
+        return [*self.compiling, ("device", str(first.device) if on_gpu else "cpu")]
+
+
+def flag(options, name, default):
+    """Takes a truth value out of the options."""
+    value = options.pop(name, default)
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(f"{name} is {value!r}: give True or False")
+    return value
+
+
+def fall_back(what, reason, choices):
+    """Counts what runs in torch; in strict mode an error."""
+    if choices.strict:
+        raise InvalidArgumentError(f"{what}: {reason}")
+    _graft.count_fallback(what, reason)
+    logs.pass_on()
+
+
+def engines_for(host, choices, graph_module, arguments):
+    """A Part for each segment of the graph that has become an engine. `arguments`: of a call of the graph, by which
+    engines are compared with torch."""
+    partition = host.handle.partition(choices.partition)
+    if choices.reports is not None:
+        choices.reports.append(partition.report())
+        return []
+    compiling = choices.for_device_of(arguments)
+    parts = []
+    logs.follow_level()
+    for number, segment in enumerate(partition.segments()):
+        try:
+            engine = Engine(partition.compile(number, compiling), dict(compiling)["device"])
+        except InvalidArgumentError:
+            raise
+        except Error as error:
+            if choices.strict:
+                raise
+            fall_back(f"segment {number}", str(error), choices)
+            continue
+        finally:
+            logs.pass_on()
+        parts.append(Part(number, segment, engine))
+    return agreeing(host, parts, choices, graph_module, arguments) if choices.check else parts
+
+
+def agreeing(host, parts, choices, graph_module, arguments):
+    """Those whose engines compute what torch does."""
+    def call_of(engine):
+        return lambda *tensors: call_engine(engine, tensors)
+
+    compared = [((part.number, part.segment), call_of(part.engine)) for part in parts]
+    wrong = disagreements(graph_module, host, compared, arguments, choices.compiling)
+    for number, reason in wrong.items():
+        fall_back(f"segment {number}", reason, choices)
+    return [part for part in parts if part.number not in wrong]
