@@ -366,12 +366,24 @@ class Converting {
   Converted finish(const std::vector<int>& outputs) {
     for (const int output : outputs) {
       take_constant(output);
-      if (result_.values[output] != kNoValue) result_.graph.outputs.push_back(result_.values[output]);
+      if (result_.values[output] != kNoValue) give(result_.values[output]);
     }
     return std::move(result_);
   }
 
  private:
+  /// Makes it an output. One that is one already (a row gave its operand) is given again under another name.
+  void give(ValueId value) {
+    Graph& graph = result_.graph;
+    if (std::ranges::find(graph.outputs, value) != graph.outputs.end()) {
+      const graft::Value like = graph.value(value);
+      const ValueId again = graph.add_value(like.name, like.type, like.shape);
+      graph.add_node({.name = like.name, .op = "Identity", .inputs = {value}, .outputs = {again}});
+      value = again;
+    }
+    graph.outputs.push_back(value);
+  }
+
   void take_constant(int value) {
     const ForeignValue& given = foreign_.values[value];
     if (result_.values[value] == kNoValue && given.constant) {

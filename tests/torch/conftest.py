@@ -40,6 +40,14 @@ def trained(model):
     return model.eval()
 
 
+@pytest.fixture(autouse=True)
+def fixture_reset():
+    """Forgets what torch.compile remembers of other tests: graphs, counts, and which sizes have varied."""
+    torch._dynamo.reset()
+    torch._dynamo.pgo.reset_code_state()
+    torch._dynamo.utils.counters.clear()
+
+
 @pytest.fixture(name="split")
 def fixture_split():
     """In evaluation mode."""

@@ -15,13 +15,6 @@ import graft.torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(autouse=True)
-def fixture_reset():
-    """What torch.compile remembers of other tests."""
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-
-
 def frames():
     """How often a graph has been compiled."""
     return torch._dynamo.utils.counters["stats"]["unique_graphs"]

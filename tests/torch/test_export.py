@@ -36,12 +36,12 @@ def test_a_saved_program_agrees_in_a_fresh_process(split, program, image, tmp_pa
     print(in_fresh_process("""
 import sys, torch, graft.torch
 x, expected = torch.load(sys.argv[2])
-compiled = graft._graft.compilation_count()
+compiled = graft._graft.compilation_count()  # of kernels, which the cache has
 for net in (graft.torch.load(sys.argv[1]), torch.export.load(sys.argv[1]).module()):
     with torch.inference_mode():
         torch.testing.assert_close(net(x), expected, rtol=1e-5, atol=1e-5)
         assert net(torch.cat([x, x, x])).shape == (6, 5)
-assert graft._graft.compilation_count() == compiled  # engines come out of the file
+assert graft._graft.compilation_count() == compiled
 """, tmp_path / "net.pt2", tmp_path / "pair.pt"))
 
 

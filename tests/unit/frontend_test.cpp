@@ -186,6 +186,19 @@ TEST(Conversion, a_part_takes_and_gives_what_crosses_its_border) {
   EXPECT_EQ(part.graph.outputs.size(), 1U);
 }
 
+TEST(Conversion, results_that_are_one_value_are_outputs_of_their_own) {
+  const auto negate = [](Conversion& c) { c.give(c.add("Neg", {c.tensor("self")})); };
+  const Converters converters({{"my::same(Tensor self)", [](Conversion& c) { c.give(c.tensor("self")); }},
+                               {"my::neg(Tensor self)", negate}});
+  Drawn net;
+  const int a = net.add("my::neg", {Reference{net.input({2})}}), b = net.add("my::same", {Reference{a}});
+  net.graph.outputs = {a, b};
+  const Converted converted = convert(net.graph, converters);
+  ASSERT_EQ(converted.graph.outputs.size(), 2U);
+  EXPECT_NE(converted.graph.outputs[0], converted.graph.outputs[1]);
+  EXPECT_EQ(converted.graph.nodes[1].op, "Identity");
+}
+
 TEST(Conversion, later_rows_of_an_operator_take_precedence) {
   Converters converters({{"my::op(Tensor self)", [](Conversion& c) { c.give(c.add("Relu", {c.tensor("self")})); }}});
   converters.add({"my::op(Tensor self)", [](Conversion& c) { c.give(c.add("Neg", {c.tensor("self")})); }});

@@ -3,6 +3,7 @@
 
 import collections
 import copy
+import operator
 import threading
 
 import torch
@@ -15,6 +16,7 @@ from .run_plan import call_engine
 from .segments import Choices, engines_for, fall_back
 
 MOST_BUILDS = 8  # of one graph, with other parameters each time; then it runs in torch
+address_of, version_of = torch.Tensor.data_ptr, operator.attrgetter("_version")  # both change when a parameter does
 
 
 def backend(graph_module, example_inputs, *, options=None, mode=None):
@@ -73,13 +75,13 @@ class Grafted:
         self.aten = aten
         self.fixed = [index for index, is_constant in enumerate(fixed) if is_constant]
         self.choices = choices
-        self.built = collections.OrderedDict()  # state of the parameters -> (graph with engines, the parameters)
+        self.built = collections.OrderedDict()  # state of the parameters -> (call of the graph, the parameters)
         self.builds = 0
         self.lock = threading.Lock()
 
     def __call__(self, *arguments):
         parameters = [arguments[index] for index in self.fixed]
-        state = tuple((each.data_ptr(), each._version, each.shape) for each in parameters)
+        state = (*map(address_of, parameters), *map(version_of, parameters))
         found = self.built.get(state)
         if found is None:
             found = self.build(state, parameters, arguments)
@@ -92,14 +94,14 @@ class Grafted:
                 return self.built[state]
             if self.builds == MOST_BUILDS:
                 fall_back("a graph of torch.compile", f"its parameters have changed {MOST_BUILDS} times", self.choices)
-                self.built[state] = (self.aten, parameters)
+                self.built[state] = (self.aten.forward, parameters)
                 return self.built[state]
             self.builds += 1
             graph_module = torch.fx.GraphModule(self.aten, copy.deepcopy(self.aten.graph))
             graph_module = with_engines(graph_module, dict(zip(self.fixed, parameters)), arguments, self.choices)
             while len(self.built) >= 2:  # the parameters of before may come back once, seldom older ones
                 self.built.popitem(last=False)
-            self.built[state] = (graph_module, parameters)
+            self.built[state] = (graph_module.forward, parameters)
             return self.built[state]
 
 
