@@ -7,56 +7,129 @@ import torch
 
 from .. import logs
 from ..errors import Error, InvalidArgumentError, UnsupportedError
-from .inputs import as_input, as_range, split_choices
+from .inputs import as_range, flatten, split_choices
 from .library import load_library
 
 Report = collections.namedtuple("Report", "engines fallbacks text")
+Difference = collections.namedtuple("Difference", "absolute relative fault")
+NOT_YET = {"int8": "INT8", "i8": "INT8", "char": "INT8", "uint8": "INT8"}
 
 
-def compile(module, inputs, dims=None, *, require_full=False, strict=False, **choices):
+def compile(module, inputs, dims=None, *, require_full=False, strict=False, method="forward", **choices):
     """A ScriptModule like `module` in which engines stand for what Graft can run. It is called, saved and loaded like
     any other; who loads it calls `graft.torch.load_library()` before, or links libgraft_torch.so.
 
     module        a torch.jit.ScriptModule (of torch.jit.script or torch.jit.trace) in evaluation mode; its parameters
                   become constants, as torch.jit.freeze makes them
-    inputs        what `forward` takes, in order: tensors (their type and sizes), shapes of float32, or
-                  graft.torch.Input(("batch", 3, 224, 224), torch.float16)
+    inputs        what the method takes, in order: tensors (their type and sizes), shapes, or
+                  graft.torch.Input(("batch", 3, 224, 224), torch.float16); tuples, lists and dicts of these where it
+                  takes such
     dims          ranges of the dimensions that shapes name: {"batch": (1, 8, 64)}, with the usual size in the middle
     require_full  an operator that stays with torch is an error, which names each with its source line
-    strict        an engine that cannot be built is an error; otherwise its part stays with torch, which is counted
+    strict        an engine that cannot be built is an error, and so are inputs outside of its ranges; otherwise its
+                  part runs in torch, which is counted and logged once
+    method        the method that is compiled; others stay as they are
     choices       how the module is divided: minimum_size (operators of an engine), most_segments, exclude_ops
                   ("aten::relu"), exclude and only (parts of the module by their path: "layer4");
                   how engines are compiled: precision, tune, threads, device ..., as graft.compile has them
 
     Raises graft.Error of the kind that fits.
     """
-    return compile_with_report(module, inputs, dims, require_full=require_full, strict=strict, **choices)[0]
+    return compile_with_report(module, inputs, dims, require_full=require_full, strict=strict, method=method,
+                               **choices)[0]
 
 
-def compile_with_report(module, inputs, dims=None, *, require_full=False, strict=False, **choices):
+def compile_with_report(module, inputs, dims=None, *, require_full=False, strict=False, method="forward", **choices):
     """compile, and what became of the module: (module, Report)."""
-    made, *report = call("compile_module", module, inputs, dims, choices, require_full, strict)
-    return torch.jit._recursive.wrap_cpp_module(made), Report(*report)
+    made, *report = call("compile_module", module, inputs, dims, choices, require_full, strict, method)
+    return wrapped(made), Report(*report)
 
 
-def dry_run(module, inputs, dims=None, **choices):
+def dry_run(module, inputs, dims=None, *, method="forward", **choices):
     """What compile would do, as a Report; no engine is built."""
-    return Report(*call("dry_run_module", module, inputs, dims, choices, False, False))
+    return Report(*call("dry_run_module", module, inputs, dims, choices, method=method))
 
 
-def call(name, module, inputs, dims, choices, require_full, strict):
-    """Hands a module to the library's operator of that name."""
+def check_operator_support(module, inputs, dims=None, *, method="forward", **choices):
+    """What no engine can do of a method: for each operator a text with its name, the reason, and its source line. An
+    empty list: all of it can."""
+    return call("check_module", module, inputs, dims, choices, method=method)
+
+
+def lowering_steps(module, inputs, dims=None, *, method="forward"):
+    """The method's graph as it is frozen and after each pass that lowers it: [(name, text)]."""
+    return call("lower_module", module, inputs, dims, {}, method=method)
+
+
+def convert_to_plan(module, inputs, dims=None, *, method="forward", **choices):
+    """The bytes of a plan that does all that the method does, for graft.load without torch. Its inputs have the names
+    of the method's arguments. Raises UnsupportedError naming each operator that no engine can do."""
+    return call("convert_module", module, inputs, dims, choices, method=method).numpy().tobytes()
+
+
+def embed_plan(plan, device="cpu", inputs=()):
+    """A ScriptModule that runs a plan (its bytes), wherever that was made. It takes the plan's inputs in their order,
+    or that of `inputs` (their names), and gives its output, or a tuple of its outputs."""
     load_library()
-    if not isinstance(module, torch.jit.ScriptModule):
-        raise InvalidArgumentError(f"a {type(module).__name__} is no ScriptModule: hand in torch.jit.script(module) or "
-                                   "torch.jit.trace(module, inputs), or use torch.compile(module, backend='graft')")
-    described = [as_input(each) for each in inputs]
-    shapes = [(str(each.dtype).removeprefix("torch."), [str(size) for size in each.shape]) for each in described]
+    return wrapped(guarded(lambda: torch.ops.graft.embed_plan(torch.frombuffer(bytearray(plan), dtype=torch.uint8),
+                                                              str(device), list(inputs))))
+
+
+def compare(first, second, inputs, dims=None, *, method="forward", device="cpu"):
+    """How far two modules differ on the same random inputs of the usual sizes: a Difference, whose fault says what
+    cannot be compared."""
+    return Difference(*call("compare_modules", first, inputs, dims, {"device": device}, method=method, more=(second,)))
+
+
+def get_build_info():
+    """Versions of Graft and torch, and of the format of engines in modules."""
+    load_library()
+    return torch.ops.graft.build_info()
+
+
+def wrapped(made):
+    """A module of the library as Python has them."""
+    return torch.jit._recursive.wrap_cpp_module(made)
+
+
+def check_choices(choices):
+    """Refuses what is asked for and does not exist yet."""
+    for name, value in choices.items():
+        asked = "calibration" if "calibrat" in name else NOT_YET.get(str(value).removeprefix("torch."))
+        if asked and (name == "precision" or "calibrat" in name):
+            raise UnsupportedError(f"{name}={value!r}: {asked} comes with a later version, and nothing less is built "
+                                   "instead: leave it out, or choose fp16 or bf16")
+
+
+def call(name, module, inputs, dims, choices, require_full=False, strict=False, method="forward", more=()):
+    """Hands modules to the library's operator of that name."""
+    load_library()
+    for each in (module, *more):
+        if not isinstance(each, torch.jit.ScriptModule):
+            raise InvalidArgumentError(f"a {type(each).__name__} is no ScriptModule: hand in torch.jit.script(module) "
+                                       "or torch.jit.trace(module, inputs), or use "
+                                       "torch.compile(module, backend='graft')")
+    check_choices(choices)
+    tensors, keys = [], []
+    structure = "".join(flatten(each, tensors, keys) for each in inputs)
+    described = [(str(each.dtype or "").removeprefix("torch."), [axis(size) for size in each.shape],
+                  each.memory_format == torch.channels_last, *map(float, each.tensor_domain)) for each in tensors]
     ranges = [(key, list(as_range(key, sizes))) for key, sizes in (dims or {}).items()]
     partition, compiling = split_choices(choices)
+    return guarded(lambda: getattr(torch.ops.graft, name)(module, *more, method, described, structure, keys, ranges,
+                                                          partition, compiling, require_full, strict))
+
+
+def axis(size):
+    """An axis as the library reads it: `8`, `batch`, `1:8:64`."""
+    return ":".join(map(str, size)) if isinstance(size, tuple) else str(size)
+
+
+def guarded(function):
+    """Its result; torch's errors as graft's."""
     logs.follow_level()
     try:
-        return getattr(torch.ops.graft, name)(module, shapes, ranges, partition, compiling, require_full, strict)
+        return function()
     except ValueError as error:
         raise InvalidArgumentError(str(error)) from None
     except NotImplementedError as error:

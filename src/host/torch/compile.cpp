@@ -5,10 +5,11 @@
 #include <vector>
 
 #include <torch/csrc/jit/passes/freeze_module.h>
-#include <torch/csrc/jit/passes/remove_mutation.h>
 
 #include "failure.h"
 #include "graft/torchscript.h"
+#include "inputs.h"
+#include "lower.h"
 #include "reader.h"
 #include "sizes.h"
 #include "writer.h"
@@ -26,27 +27,53 @@ std::vector<graft_option> as_options(const Choices& choices) {
 }
 
 /// The module with its parameters as constants and all calls inlined. A module that is frozen already is copied.
-jit::Module frozen(const jit::Module& module) {
-  TORCH_CHECK_VALUE(module.find_method("forward"), "the module has no method forward");
+jit::Module frozen(const jit::Module& module, const std::string& method) {
+  TORCH_CHECK_VALUE(module.find_method(method), "the module has no method ", method);
   if (!module.hasattr("training")) return module.clone();
   TORCH_CHECK_VALUE(!module.is_training(), "the module is in training mode: call eval() on it before");
-  return jit::freeze_module(module);
+  return jit::freeze_module(module, {method});
 }
 
 /// A module on its way.
 struct Grafting {
   jit::Module module;
+  Spec spec;
+  Lowered lowered;
   HostGraph host;
   std::unique_ptr<graft_host_partition, void (*)(graft_host_partition*)> partition{nullptr,
                                                                                    graft_host_partition_destroy};
 };
 
-Grafting split(const jit::Module& module, const Spec& spec) {
-  Grafting made{.module = frozen(module), .host = {}};
-  const std::shared_ptr<jit::Graph> graph = made.module.get_method("forward").graph();
-  jit::RemoveTensorMutation(graph);
-  made.host = read_graph(graph, known_sizes(*graph, spec));
-  const std::vector<graft_option> options = as_options(spec.partition);
+/// Arguments get the names that the method's declaration has.
+void name_arguments(jit::Graph& graph, const c10::FunctionSchema& schema) {
+  for (size_t i = 1; i < graph.inputs().size() && i < schema.arguments().size(); ++i) {
+    const std::string& name = schema.arguments()[i].name();
+    if (is_value_name(name)) graph.inputs()[i]->setDebugName(name);
+  }
+}
+
+/// The module frozen, its method lowered.
+Grafting prepare(const jit::Module& module, const Spec& spec,
+                 const std::function<void(const std::string& pass, const jit::Graph& graph)>& observe = {}) {
+  check_torch_version();
+  Grafting made{.module = frozen(module, spec.method), .spec = {}, .lowered = {}, .host = {}};
+  const jit::Method method = made.module.get_method(spec.method);
+  std::shared_ptr<jit::Graph> graph = method.graph();
+  name_arguments(*graph, method.function().getSchema());
+  made.spec = resolve_inputs(*graph, spec);
+  if (observe) observe("frozen", *graph);
+  made.lowered = lower(graph, made.spec, [&](const std::string& pass) {
+    if (observe) observe(pass, *graph);
+  });
+  return made;
+}
+
+Grafting split(const jit::Module& module, const Spec& spec, bool join = false) {
+  Grafting made = prepare(module, spec);
+  const std::shared_ptr<jit::Graph> graph = made.module.get_method(spec.method).graph();
+  made.host = read_graph(graph, known_sizes(*graph, made.spec));
+  std::vector<graft_option> options = as_options(spec.partition);
+  if (join) options.push_back({"join", "true"});
   graft_host_partition* partition = nullptr;
   graft_error error;
   check(graft_host_partition_create(made.host.handle.get(), options.data(), options.size(), &partition, &error), error);
@@ -54,47 +81,96 @@ Grafting split(const jit::Module& module, const Spec& spec) {
   return made;
 }
 
-/// Throws, naming each operator that stays with torch and why.
-void check_full(const Grafting& made) {
-  std::string staying;
+/// A line for each operator that stays with torch.
+std::vector<std::string> staying(const Grafting& made) {
+  std::vector<std::string> lines;
   for (size_t node = 0; node < made.host.nodes.size(); ++node) {
     const std::string reason = graft_host_partition_reason(made.partition.get(), node);
-    if (reason.empty() || !made.host.counts[node]) continue;
-    const std::string source = source_of(*made.host.nodes[node]);
-    staying += "\n  " + std::string(made.host.nodes[node]->kind().toQualString()) + ": " + reason +
-               (source.empty() ? "" : " (" + source + ")");
+    const jit::Node& each = *made.host.nodes[node];
+    if (reason.empty() || (!made.host.counts[node] && each.blocks().empty() && !each.hasSideEffects())) continue;
+    const std::string source = source_of(each);
+    lines.push_back(std::string(each.kind().toQualString()) + ": " + reason +
+                    (source.empty() ? "" : " (" + source + ")"));
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(staying.empty(), "require_full: these operators stay with torch:", staying);
+  return lines;
 }
 
-/// The engine of a segment, or nothing when it cannot be built.
-c10::intrusive_ptr<Engine> build(const Grafting& made, size_t segment, const Spec& spec) {
+/// Throws, naming each operator that stays with torch and why.
+void check_full(const Grafting& made, const char* who) {
+  std::string text;
+  for (const std::string& line : staying(made)) text += "\n  " + line;
+  TORCH_CHECK_NOT_IMPLEMENTED(text.empty(), who, ": these operators stay with torch:", text,
+                              "\nwrite them with others, add converters for them, or do without ", who);
+}
+
+std::string device_of(const Spec& spec) {
   std::string device = "cpu";
   for (const auto& [key, value] : spec.options) {
     if (key == "device") device = value;
   }
-  const std::vector<graft_option> options = as_options(spec.options);
+  return device;
+}
+
+/// What errors and counts call a segment, and who reads each of its inputs first.
+EngineSettings settings_of(const Grafting& made, const graft_host_segment& segment, size_t index) {
+  EngineSettings settings{.device = device_of(made.spec), .name = "segment " + std::to_string(index),
+                          .has_native = !made.spec.strict, .readers = {}};
+  for (size_t i = 0; i < segment.input_count; ++i) {
+    std::string reader;
+    for (size_t n = 0; n < segment.node_count && reader.empty(); ++n) {
+      const jit::Node& node = *made.host.nodes[static_cast<size_t>(segment.nodes[n])];
+      for (const jit::Value* input : node.inputs()) {
+        if (input != made.host.values[static_cast<size_t>(segment.inputs[i])]) continue;
+        const std::string source = source_of(node);
+        reader = node.kind().toQualString() + (source.empty() ? "" : " (" + source + ")");
+      }
+    }
+    settings.readers.push_back(std::move(reader));
+  }
+  return settings;
+}
+
+/// The engine of a segment, or nothing when it cannot be built.
+c10::intrusive_ptr<Engine> build(const Grafting& made, size_t segment) {
+  const std::vector<graft_option> options = as_options(made.spec.options);
   graft_engine* engine = nullptr;
   graft_error error;
   const graft_status status = graft_host_partition_compile(made.partition.get(), segment, options.data(),
                                                            options.size(), nullptr, nullptr, &engine, &error);
-  if (status == GRAFT_OK) return c10::make_intrusive<Engine>(engine, device);
+  EngineSettings settings = settings_of(made, *graft_host_partition_segment(made.partition.get(), segment), segment);
+  if (status == GRAFT_OK) return c10::make_intrusive<Engine>(engine, std::move(settings));
   // A wrong choice is the caller's fault, whatever else could run.
-  if (spec.strict || status == GRAFT_INVALID_ARGUMENT) check(status, error);
-  graft_host_count_fallback(("segment " + std::to_string(segment)).c_str(), error.message);
+  if (made.spec.strict || status == GRAFT_INVALID_ARGUMENT) check(status, error);
+  graft_host_count_fallback(settings.name.c_str(), error.message);
   return {};
+}
+
+/// Inputs of other sizes than those that became constants are refused.
+std::vector<Guard> guards_of(const Grafting& made) {
+  std::vector<Guard> guards;
+  if (!made.lowered.fixed_sizes) return guards;
+  for (size_t i = 0; i < made.spec.inputs.size(); ++i) {
+    const Input& input = made.spec.inputs[i];
+    if (input.kind != Input::Kind::kTensor) continue;
+    Guard guard{.argument = i + 1, .sizes = {}, .dtype = input.dtype};
+    for (const Axis& axis : input.shape) {
+      const Range* range = axis.dimension.empty() ? nullptr : &range_of(made.spec, axis.dimension, "");
+      guard.sizes.push_back(!range ? axis.size : range->min == range->max ? range->min : -1);
+    }
+    guards.push_back(std::move(guard));
+  }
+  return guards;
 }
 
 }  // namespace
 
 torch::jit::Module compile(const torch::jit::Module& module, const Spec& spec, Report* report) {
-  check_torch_version();
   Grafting made = split(module, spec);
-  if (spec.require_full) check_full(made);
+  if (spec.require_full) check_full(made, "require_full");
   std::vector<Part> parts;
   const size_t segments = graft_host_partition_segment_count(made.partition.get());
   for (size_t i = 0; i < segments; ++i) {
-    if (auto engine = build(made, i, spec)) {
+    if (auto engine = build(made, i)) {
       parts.push_back({graft_host_partition_segment(made.partition.get(), i), std::move(engine)});
     }
   }
@@ -102,15 +178,38 @@ torch::jit::Module compile(const torch::jit::Module& module, const Spec& spec, R
     *report = {.engines = parts.size(), .fallbacks = segments - parts.size(),
                .text = graft_host_partition_report(made.partition.get())};
   }
-  write_engines(made.module, made.host, parts);
+  write_engines(made.module, spec.method, made.host, parts, guards_of(made));
   return std::move(made.module);
 }
 
 Report dry_run(const torch::jit::Module& module, const Spec& spec) {
-  check_torch_version();
   const Grafting made = split(module, spec);
   return {.engines = graft_host_partition_segment_count(made.partition.get()), .fallbacks = 0,
           .text = graft_host_partition_report(made.partition.get())};
+}
+
+std::vector<std::string> check_operator_support(const torch::jit::Module& module, const Spec& spec) {
+  return staying(split(module, spec));
+}
+
+std::vector<std::pair<std::string, std::string>> lowering_steps(const torch::jit::Module& module, const Spec& spec) {
+  std::vector<std::pair<std::string, std::string>> steps;
+  prepare(module, spec, [&](const std::string& pass, const jit::Graph& graph) {
+    steps.emplace_back(pass, graph.toString(false));
+  });
+  return steps;
+}
+
+std::string convert_to_plan(const torch::jit::Module& module, const Spec& spec) {
+  Spec strict = spec;
+  strict.strict = true;
+  const Grafting made = split(module, strict, true);
+  check_full(made, "convert_to_plan");
+  const size_t segments = graft_host_partition_segment_count(made.partition.get());
+  TORCH_CHECK_NOT_IMPLEMENTED(segments == 1, "convert_to_plan: the method has ", segments,
+                              " parts that engines can do, and a plan is one:\n",
+                              graft_host_partition_report(made.partition.get()));
+  return build(made, 0)->plan_bytes();
 }
 
 }  // namespace graft::torchscript

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <ATen/Functions.h>
@@ -10,11 +11,11 @@
 
 #include "element_types.h"
 #include "failure.h"
+#include "graft/graft_host.h"
 
 namespace graft::torchscript {
 namespace {
 
-constexpr int64_t kFormat = 1;
 void* const kLegacyStream = reinterpret_cast<void*>(1);  // cudaStreamLegacy, which torch calls 0
 
 /// What graft_allocator's context is: the run's outputs.
@@ -55,17 +56,45 @@ void check_torch_version() {
               " and this is torch ", here, ": build it again with this version (docs/PYTORCH.md)");
 }
 
-Engine::Engine(graft_engine* handle, std::string device)
-    : sessions_(graft::Engine(handle)), device_(std::move(device)) {}
+std::string EngineSettings::print() const {
+  std::string text = "device " + device + "\nname " + name + "\nnative " + (has_native ? "1" : "0") + "\n";
+  for (const std::string& reader : readers) text += "reader " + reader + "\n";
+  return text;
+}
+
+EngineSettings EngineSettings::parse(const std::string& text) {
+  EngineSettings settings;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at), key = line.substr(0, line.find(' '));
+    const std::string value = line.size() > key.size() ? line.substr(key.size() + 1) : "";
+    if (key == "device") settings.device = value;
+    else if (key == "name") settings.name = value;
+    else if (key == "native") settings.has_native = value == "1";
+    else if (key == "reader") settings.readers.push_back(value);
+    else TORCH_CHECK_VALUE(false, "graft::Engine: the module's file is damaged: '", key, "' is no setting");
+    at = end + 1;
+  }
+  return settings;
+}
+
+Engine::Engine(graft_engine* handle, EngineSettings settings)
+    : sessions_(graft::Engine(handle)), settings_(std::move(settings)) {}
 
 c10::intrusive_ptr<Engine> Engine::from_state(const State& state) {
-  const auto& [format, version, device, plan] = state;
-  TORCH_CHECK_VALUE(format == kFormat, "graft::Engine: the module's engines have format ", format,
-                    ", this version of Graft reads ", kFormat, ": compile the module again, or load it with the "
-                    "version of Graft that saved it");
+  const auto& [format, version, settings, plan] = state;
+  TORCH_CHECK_VALUE(1 <= format && format <= kEngineFormat, "graft::Engine: the module's engines have format ", format,
+                    ", this version of Graft reads 1 to ", kEngineFormat, ": compile the module again, or load it with "
+                    "the version of Graft that saved it");
   TORCH_CHECK_VALUE(release_of(version) == release_of(TORCH_VERSION), "graft::Engine: the module was compiled with "
                     "torch ", version, " and this is torch ", TORCH_VERSION, ": compile it again with this version");
-  const graft_option option{"device", device.c_str()};
+  EngineSettings known{.device = settings, .name = "engine", .has_native = false, .readers = {}};  // of format 1
+  if (format > 1) known = EngineSettings::parse(settings);
+  return from_plan(plan, std::move(known));
+}
+
+c10::intrusive_ptr<Engine> Engine::from_plan(const at::Tensor& plan, EngineSettings settings) {
+  const graft_option option{"device", settings.device.c_str()};
   graft_engine* engine = nullptr;
   graft_error error;
   auto* const kept = new at::Tensor(plan.contiguous());
@@ -73,7 +102,7 @@ c10::intrusive_ptr<Engine> Engine::from_state(const State& state) {
                          [](void* tensor) { delete static_cast<at::Tensor*>(tensor); }, kept, &option, 1, &engine,
                          &error),
         error);
-  return c10::make_intrusive<Engine>(engine, device);
+  return c10::make_intrusive<Engine>(engine, std::move(settings));
 }
 
 Engine::State Engine::state() const {
@@ -89,18 +118,43 @@ Engine::State Engine::state() const {
     }
   };
   check(graft_engine_save_bytes(handle(), allocate, &plan, &error), error);
-  return {kFormat, TORCH_VERSION, device_, plan};
+  return {kEngineFormat, TORCH_VERSION, settings_.print(), plan};
+}
+
+std::string Engine::plan_bytes() const {
+  const at::Tensor plan = std::get<3>(state());
+  return {static_cast<const char*>(plan.const_data_ptr()), static_cast<size_t>(plan.numel())};
+}
+
+std::vector<std::string> Engine::input_names() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < graft_engine_input_count(handle()); ++i) {
+    names.emplace_back(graft_engine_input(handle(), i)->name);
+  }
+  return names;
+}
+
+std::string Engine::describe_input(size_t index) const {
+  const graft_value_info* info = graft_engine_input(handle(), index);
+  std::string text = "graft::execute_engine: input '" + std::string(info ? info->name : "?") + "' of " + settings_.name;
+  if (index < settings_.readers.size() && !settings_.readers[index].empty()) {
+    text += ", which " + settings_.readers[index] + " reads,";
+  }
+  return text;
 }
 
 graft_tensor Engine::view_of(const at::Tensor& tensor, size_t index) const {
   const graft_value_info* info = graft_engine_input(handle(), index);
-  const char* name = info ? info->name : "input";
   const int32_t type = element_type(tensor.scalar_type());
-  TORCH_CHECK_VALUE(type != 0 && tensor.layout() == c10::kStrided, "graft::execute_engine: input '", name,
-                    "' is no dense tensor of a type that Graft has, but ", tensor.toString());
-  const bool on_gpu = device_ != "cpu";
-  TORCH_CHECK_VALUE(on_gpu ? tensor.is_cuda() : tensor.is_cpu(), "graft::execute_engine: input '", name, "' lies on ",
-                    tensor.device().str(), ", the engine was made for ", device_,
+  TORCH_CHECK_VALUE(type != 0 && tensor.layout() == c10::kStrided, describe_input(index),
+                    " is no dense tensor of a type that Graft has, but ", tensor.toString());
+  TORCH_CHECK_VALUE(!info || info->dtype == type, describe_input(index), " has type ", tensor.scalar_type(),
+                    " and the engine was made for ",
+                    info && scalar_type(info->dtype) ? c10::toString(*scalar_type(info->dtype)) : "another",
+                    ": convert the tensor with to(), or compile the module for this dtype");
+  const bool on_gpu = settings_.device != "cpu";
+  TORCH_CHECK_VALUE(on_gpu ? tensor.is_cuda() : tensor.is_cpu(), describe_input(index), " lies on ",
+                    tensor.device().str(), ", the engine was made for ", settings_.device,
                     ": move the tensor, or compile the module with the option device");
   return {.struct_size = sizeof(graft_tensor),
           .name = nullptr,
@@ -113,6 +167,12 @@ graft_tensor Engine::view_of(const at::Tensor& tensor, size_t index) const {
           .device = on_gpu ? GRAFT_CUDA : GRAFT_HOST};
 }
 
+void Engine::count_refusal(const char* message) {
+  std::call_once(refused_,
+                 [&] { refusal_ = "inputs outside of what its engine was made for: " + std::string(message); });
+  graft_host_count_fallback(settings_.name.c_str(), refusal_.c_str());
+}
+
 std::vector<at::Tensor> Engine::run(const std::vector<at::Tensor>& inputs) {
   std::vector<at::Tensor> plain;
   std::vector<graft_tensor> given;
@@ -121,9 +181,9 @@ std::vector<at::Tensor> Engine::run(const std::vector<at::Tensor>& inputs) {
     plain.push_back(input.resolve_conj().resolve_neg());
     given.push_back(view_of(plain.back(), given.size()));
   }
-  const bool on_gpu = device_ != "cpu";
+  const bool on_gpu = settings_.device != "cpu";
   Outputs outputs{.tensors = std::vector<at::Tensor>(graft_engine_output_count(handle())),
-                  .device = plain.empty() ? c10::Device(device_) : plain[0].device(),
+                  .device = plain.empty() ? c10::Device(settings_.device) : plain[0].device(),
                   .failure = {}};
   std::vector<graft_tensor> wanted(outputs.tensors.size());
   for (graft_tensor& tensor : wanted) {
@@ -140,6 +200,12 @@ std::vector<at::Tensor> Engine::run(const std::vector<at::Tensor>& inputs) {
   const graft_status status = graft_session_run(session->handle(), given.data(), given.size(), wanted.data(),
                                                 wanted.size(), &allocator, &error);
   TORCH_CHECK(outputs.failure.empty(), outputs.failure);
+  if (status == GRAFT_INVALID_ARGUMENT && has_native()) {
+    count_refusal(error.message);
+    return {};
+  }
+  TORCH_CHECK_VALUE(status != GRAFT_INVALID_ARGUMENT, given.empty() ? settings_.name : describe_input(0),
+                    " is refused: ", error.message, ": give other sizes, or compile the module for these");
   check(status, error);
   return std::move(outputs.tensors);
 }

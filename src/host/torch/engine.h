@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -14,29 +15,55 @@
 
 namespace graft::torchscript {
 
+/// What an engine knows of the module that it is part of.
+struct EngineSettings {
+  std::string device = "cpu";
+  std::string name = "engine";       ///< what errors and counts call it
+  bool has_native = false;           ///< the module has what it stands for, for inputs that it refuses
+  std::vector<std::string> readers;  ///< by input: the operator that reads it first, with its source line
+
+  std::string print() const;
+  /// Throws for a text that print() does not give.
+  static EngineSettings parse(const std::string& text);
+};
+
 /// Immutable, and usable from any number of threads at the same time.
 class Engine : public torch::CustomClassHolder {
  public:
-  /// What a module's file holds of it: the format's version, the version of torch, the device, the plan's bytes.
+  /// What a module's file holds of it: the format's version, the version of torch, the settings as text (in format 1
+  /// the device), the plan's bytes.
   using State = std::tuple<int64_t, std::string, std::string, at::Tensor>;
 
   /// Takes the handle over.
-  Engine(graft_engine* handle, std::string device);
-  /// Throws for a state of another format or of another version of torch, naming both.
+  Engine(graft_engine* handle, EngineSettings settings);
+  /// Throws for a state of another format or of another version of torch, naming both. Reads format 1, too.
   static c10::intrusive_ptr<Engine> from_state(const State& state);
   State state() const;
+  /// Reads what graft_engine_save_bytes gives.
+  static c10::intrusive_ptr<Engine> from_plan(const at::Tensor& plan, EngineSettings settings);
+  std::string plan_bytes() const;
 
-  /// Runs once. Inputs are used where they lie, outputs are made by torch's allocator beside them.
+  /// Runs once. Inputs are used where they lie, outputs are made by torch's allocator beside them. Gives nothing, and
+  /// counts that, for inputs outside of its ranges where has_native(); else throws.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
   std::string describe() const { return graft_engine_describe(handle()); }
+  bool has_native() const { return settings_.has_native; }
+  std::vector<std::string> input_names() const;
+  size_t output_count() const { return graft_engine_output_count(handle()); }
 
  private:
   graft_engine* handle() const { return sessions_.engine().handle(); }
   graft_tensor view_of(const at::Tensor& tensor, size_t index) const;
+  std::string describe_input(size_t index) const;
+  void count_refusal(const char* message);
 
   SessionPool sessions_;
-  std::string device_;
+  EngineSettings settings_;
+  std::once_flag refused_;
+  std::string refusal_;  ///< the first one, which stands for all of them in the log
 };
+
+constexpr int64_t kEngineFormat = 2;
 
 /// Throws unless torch is the version that this library was built with.
 void check_torch_version();

@@ -272,7 +272,7 @@ class Reading {
       outputs.push_back(add_value(output));
       tensors |= is_tensor(*output);
     }
-    const bool counts = node->kind().is_aten() && tensors;
+    const bool counts = node->kind().is_aten() && tensors && node->kind() != c10::aten::__getitem__;
     const graft_host_node added{.struct_size = sizeof added, .op = op.c_str(), .name = name.c_str(),
                                 .scope = scope.c_str(), .source = source.c_str(), .arguments = arguments.data(),
                                 .argument_count = arguments.size(), .attribute_names = nullptr, .attributes = nullptr,
@@ -317,8 +317,26 @@ void visit_uses(const jit::Node& node, const std::function<void(jit::Value*)>& v
   }
 }
 
+namespace {
+
+/// The innermost line of the model's own, for operators in torch's modules.
+jit::SourceRange range_of(const jit::Node& node) {
+  const auto is_torchs = [](const jit::SourceRange& range) {
+    const auto place = range.file_line_col();
+    return !place || std::get<0>(*place).find("/site-packages/torch/") != std::string::npos;
+  };
+  if (!is_torchs(node.sourceRange()) || !node.callstack()) return node.sourceRange();
+  const auto calls = (*node.callstack())->vec();  // the outermost first
+  for (size_t i = calls.size(); i > 0; --i) {
+    if (!is_torchs(std::get<1>(calls[i - 1]))) return std::get<1>(calls[i - 1]);
+  }
+  return node.sourceRange();
+}
+
+}  // namespace
+
 std::string source_of(const jit::Node& node) {
-  const jit::SourceRange range = node.sourceRange();
+  const jit::SourceRange range = range_of(node);
   const auto place = range.file_line_col();
   if (!place) return "";
   const auto& [file, number, column] = *place;

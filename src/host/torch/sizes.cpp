@@ -10,6 +10,8 @@
 #include <torch/csrc/jit/passes/symbolic_shape_analysis.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include "inputs.h"
+
 namespace graft::torchscript {
 namespace {
 
@@ -18,26 +20,8 @@ using Values = std::unordered_map<const jit::Value*, c10::IValue>;
 
 const std::array<int64_t Range::*, 3> kEnds = {&Range::min, &Range::opt, &Range::max};
 
-const Range& range_of(const Spec& spec, const std::string& dimension, size_t input) {
-  const auto found = spec.dims.find(dimension);
-  TORCH_CHECK_VALUE(found != spec.dims.end(), "input ", input, ": the dimension '", dimension,
-                    "' has no range: state its smallest, usual and largest size in dims");
-  const Range& range = found->second;
-  TORCH_CHECK_VALUE(0 <= range.min && range.min <= range.opt && range.opt <= range.max, "dims: '", dimension, "' is ",
-                    range.min, ":", range.opt, ":", range.max, ", which is no smallest, usual and largest size");
-  return range;
-}
-
 at::Tensor without_data(c10::IntArrayRef sizes, c10::ScalarType dtype) {
   return at::empty(sizes, at::TensorOptions().dtype(dtype).device(c10::kMeta));
-}
-
-at::Tensor input_at(const Spec& spec, size_t index, int64_t Range::*end) {
-  std::vector<int64_t> sizes;
-  for (const Axis& axis : spec.inputs[index].shape) {
-    sizes.push_back(axis.dimension.empty() ? axis.size : range_of(spec, axis.dimension, index).*end);
-  }
-  return without_data(sizes, spec.inputs[index].dtype);
 }
 
 /// Constants of tensors lose their data.
@@ -129,7 +113,12 @@ void run_node(jit::Node& node, Values& values) {
 Values run_graph(const jit::Graph& graph, const Spec& spec, int64_t Range::*end) {
   const at::NoGradGuard no_gradients;
   Values values;
-  for (size_t i = 0; i < spec.inputs.size(); ++i) values[graph.inputs()[i + 1]] = input_at(spec, i, end);
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    const jit::Value* input = graph.inputs()[i + 1];
+    values[input] = value_of(spec.inputs[i], input->type(), [&](const Input& tensor) {
+      return without_data(sizes_at(spec, tensor, end), tensor.dtype);
+    });
+  }
   for (const jit::Node* each : graph.nodes()) {
     auto& node = const_cast<jit::Node&>(*each);
     try {
@@ -195,7 +184,7 @@ std::optional<KnownTensor> compare(const jit::Value& value, const std::array<Val
 KnownTensor of_input(const Spec& spec, size_t index) {
   KnownTensor known{.dtype = spec.inputs[index].dtype, .sizes = {}, .symbols = {}};
   for (const Axis& axis : spec.inputs[index].shape) {
-    const Range* range = axis.dimension.empty() ? nullptr : &range_of(spec, axis.dimension, index);
+    const Range* range = axis.dimension.empty() ? nullptr : &range_of(spec, axis.dimension, std::to_string(index));
     const bool fixed = !range || range->min == range->max;
     known.sizes.push_back(!fixed ? -1 : range ? range->min : axis.size);
     known.symbols.push_back(fixed ? "" : axis.dimension);
@@ -206,24 +195,15 @@ KnownTensor of_input(const Spec& spec, size_t index) {
 }  // namespace
 
 KnownSizes known_sizes(const jit::Graph& graph, const Spec& spec) {
-  TORCH_CHECK_VALUE(graph.inputs().size() == spec.inputs.size() + 1, "inputs: forward takes ",
-                    graph.inputs().size() - 1, " arguments, ", spec.inputs.size(), " are described");
-  for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    const jit::Value* input = graph.inputs()[i + 1];
-    TORCH_CHECK_VALUE(input->type()->isSubtypeOf(*c10::TensorType::get()), "inputs: the argument '",
-                      input->debugName(), "' of forward is no tensor but ", input->type()->repr_str(),
-                      ": give forward tensors alone");
-    for (const Axis& axis : spec.inputs[i].shape) {
-      TORCH_CHECK_VALUE(!axis.dimension.empty() || axis.size >= 0, "input ", i, ": a size is ", axis.size);
-    }
-  }
   std::array<Values, 3> at;
   for (size_t end = 0; end < at.size(); ++end) {
-    at[end] = end > 0 && spec.dims.empty() ? at[0] : run_graph(graph, spec, kEnds[end]);
+    at[end] = end > 0 && !has_ranges(spec) ? at[0] : run_graph(graph, spec, kEnds[end]);
   }
   Symbols symbols(spec);
   KnownSizes known;
-  for (size_t i = 0; i < spec.inputs.size(); ++i) known.tensors[graph.inputs()[i + 1]] = of_input(spec, i);
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    if (spec.inputs[i].kind == Input::Kind::kTensor) known.tensors[graph.inputs()[i + 1]] = of_input(spec, i);
+  }
   for (const jit::Node* node : graph.nodes()) {
     if (node->kind() == c10::prim::Constant) continue;
     for (const jit::Value* output : node->outputs()) {
@@ -232,6 +212,44 @@ KnownSizes known_sizes(const jit::Graph& graph, const Spec& spec) {
   }
   known.ranges = symbols.take_ranges();
   return known;
+}
+
+namespace {
+
+/// Whether a node asks for what the spec fixes: any size where all are fixed, else those of an argument itself.
+bool is_fixed(const jit::Graph& graph, const jit::Node& node, const Spec& spec, bool all_fixed) {
+  if (all_fixed) return true;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    const Input& input = spec.inputs[i];
+    if (node.inputs().at(0) != graph.inputs()[i + 1] || input.kind != Input::Kind::kTensor) continue;
+    if (node.kind() == c10::aten::dim || node.kind() == c10::prim::dtype) return true;
+    const auto axis = node.inputs().size() > 1 ? jit::constant_as<int64_t>(node.inputs()[1]) : std::nullopt;
+    if (node.kind() != c10::aten::size || !axis) return false;
+    const int64_t rank = static_cast<int64_t>(input.shape.size()), at = *axis < 0 ? *axis + rank : *axis;
+    if (at < 0 || at >= rank) return false;
+    const std::string& dimension = input.shape[static_cast<size_t>(at)].dimension;
+    return dimension.empty() || range_of(spec, dimension, "").min == range_of(spec, dimension, "").max;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::pair<const jit::Value*, c10::IValue>> fixed_sizes(const jit::Graph& graph, const Spec& spec) {
+  bool all_fixed = !has_ranges(spec);
+  for (const Input& input : spec.inputs) all_fixed &= input.kind == Input::Kind::kTensor;
+  const Values values = run_graph(graph, spec, &Range::opt);
+  std::vector<std::pair<const jit::Value*, c10::IValue>> fixed;
+  for (const jit::Node* node : graph.nodes()) {
+    const c10::Symbol kind = node->kind();
+    const bool asks = kind == c10::aten::size || kind == c10::aten::dim || kind == c10::aten::len ||
+                      kind == c10::Symbol::fromQualString("aten::numel") || kind == c10::prim::dtype;
+    if (!asks || !is_fixed(graph, *node, spec, all_fixed)) continue;
+    const auto known = values.find(node->outputs()[0]);
+    if (known == values.end()) continue;
+    if (known->second.isInt() || known->second.isIntList()) fixed.emplace_back(node->outputs()[0], known->second);
+  }
+  return fixed;
 }
 
 }  // namespace graft::torchscript

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -29,7 +30,12 @@ struct KnownSizes {
 };
 
 /// The inputs of the graph behind its first, the module, are those of `spec`. Values that come from operators without
-/// a kernel for `meta`, or from control flow, stay unknown. Throws for inputs that do not fit the graph.
+/// a kernel for `meta`, or from control flow, stay unknown. `spec` is resolved (inputs.h).
 KnownSizes known_sizes(const torch::jit::Graph& graph, const Spec& spec);
+
+/// Results of nodes that ask for sizes, ranks or types, where the spec fixes them: they are the same for all inputs
+/// that have the stated sizes.
+std::vector<std::pair<const torch::jit::Value*, c10::IValue>> fixed_sizes(const torch::jit::Graph& graph,
+                                                                          const Spec& spec);
 
 }  // namespace graft::torchscript

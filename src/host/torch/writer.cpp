@@ -14,8 +14,76 @@ namespace {
 
 namespace jit = torch::jit;
 
+/// The operators of a segment with what they have of their own: constants, and lists that nobody changes.
+class NativeCopy {
+ public:
+  NativeCopy(jit::Graph& graph, const HostGraph& host, const Part& part) : graph_(graph) {
+    const graft_host_segment& segment = *part.segment;
+    for (size_t i = 0; i < segment.input_count; ++i) {
+      jit::Value* input = host.values[static_cast<size_t>(segment.inputs[i])];
+      copies_[input] = input;
+    }
+    for (size_t i = 0; i < segment.node_count; ++i) copy(*host.nodes[static_cast<size_t>(segment.nodes[i])]);
+    std::vector<jit::Value*> outputs;
+    for (size_t i = 0; i < segment.output_count; ++i) {
+      outputs.push_back(copy_of(host.values[static_cast<size_t>(segment.outputs[i])]));
+    }
+    result_ = graph.insertNode(graph.createList(c10::TensorType::get(), outputs))->output();
+  }
+  jit::Value* result() const { return result_; }
+
+ private:
+  jit::Value* copy_of(jit::Value* value) {
+    const auto known = copies_.find(value);
+    if (known != copies_.end()) return known->second;
+    if (value->node()->kind() == c10::prim::Param) return value;
+    copy(*value->node());
+    return copies_.at(value);
+  }
+
+  void copy(jit::Node& node) {
+    for (jit::Value* input : node.inputs()) copy_of(input);
+    jit::Node* made = graph_.insertNode(graph_.createClone(&node, [&](jit::Value* value) { return copy_of(value); }));
+    for (size_t i = 0; i < node.outputs().size(); ++i) copies_[node.outputs()[i]] = made->outputs()[i];
+  }
+
+  jit::Graph& graph_;
+  std::unordered_map<jit::Value*, jit::Value*> copies_;
+  jit::Value* result_ = nullptr;
+};
+
+/// What a call gives, or, if that is nothing, what the operators that it stands for give.
+jit::Value* or_native(jit::Graph& graph, const HostGraph& host, const Part& part, jit::Value* called) {
+  jit::Value* ran = graph.insert(c10::aten::gt, {graph.insert(c10::aten::len, {called}), 0});
+  jit::Node* either = graph.insertNode(graph.create(c10::prim::If, {ran}, 1));
+  either->addBlock()->registerOutput(called);
+  jit::Block* native = either->addBlock();
+  {
+    const jit::WithInsertPoint inside(native);
+    native->registerOutput(NativeCopy(graph, host, part).result());
+  }
+  either->output()->setType(c10::ListType::ofTensors());
+  return either->output();
+}
+
+/// Checks an argument before everything else.
+void insert_guard(jit::Graph& graph, const Guard& guard) {
+  jit::Value* argument = graph.inputs()[guard.argument];
+  const std::string name = argument->debugName();
+  const jit::WithInsertPoint at_the_begin(*graph.nodes().begin());
+  jit::Value* checked = graph.insert(c10::Symbol::fromQualString("graft::check_argument"),
+                                     {argument, name, guard.sizes, static_cast<int64_t>(guard.dtype)});
+  argument->replaceAllUsesAfterNodeWith(checked->node(), checked);
+}
+
+/// What stands for a segment.
+struct Call {
+  jit::Node* engine = nullptr;   ///< its engine's run
+  jit::Node* results = nullptr;  ///< has the segment's outputs
+};
+
 /// The call of an engine, at the end of the graph: [inputs] -> execute_engine -> outputs.
-jit::Node* append_call(jit::Graph& graph, const HostGraph& host, const Part& part, const std::string& attribute) {
+Call append_call(jit::Graph& graph, const HostGraph& host, const Part& part, const std::string& attribute) {
   const graft_host_segment& segment = *part.segment;
   const c10::TypePtr type = c10::getCustomClassType<c10::intrusive_ptr<Engine>>();
   std::vector<jit::Value*> inputs, outputs;
@@ -28,7 +96,8 @@ jit::Node* append_call(jit::Graph& graph, const HostGraph& host, const Part& par
   jit::Node* call = graph.insertNode(
       graph.create(c10::Symbol::fromQualString("graft::execute_engine"), {list, engine}, 1));
   call->output()->setType(c10::ListType::ofTensors());
-  return graph.insertNode(graph.createListUnpack(call->output(), segment.output_count));
+  jit::Value* results = part.engine->has_native() ? or_native(graph, host, part, call->output()) : call->output();
+  return {call, graph.insertNode(graph.createListUnpack(results, segment.output_count))};
 }
 
 /// Brings the nodes of the graph into an order in which they can run, as near to the old one as there is. `before`:
@@ -75,26 +144,28 @@ std::string free_attribute(const jit::Module& module, size_t& number) {
 
 }  // namespace
 
-void write_engines(jit::Module& module, const HostGraph& host, const std::vector<Part>& parts) {
-  const std::shared_ptr<jit::Graph> graph = module.get_method("forward").graph();
+void write_engines(jit::Module& module, const std::string& method, const HostGraph& host,
+                   const std::vector<Part>& parts, const std::vector<Guard>& guards) {
+  const std::shared_ptr<jit::Graph> graph = module.get_method(method).graph();
   std::vector<std::vector<jit::Node*>> stand_for(host.nodes.size());  // by node: the calls that do its work
-  std::vector<jit::Node*> all_results;
+  std::vector<Call> calls;
   size_t number = 0;
   for (const Part& part : parts) {
     const std::string attribute = free_attribute(module, number);
     module.register_attribute(attribute, c10::getCustomClassType<c10::intrusive_ptr<Engine>>(),
                               c10::IValue(part.engine));
     const jit::WithInsertPoint at_the_end(graph->block());
-    jit::Node* results = append_call(*graph, host, part, attribute);
+    calls.push_back(append_call(*graph, host, part, attribute));
     for (size_t i = 0; i < part.segment->node_count; ++i) {
-      stand_for[static_cast<size_t>(part.segment->nodes[i])].push_back(results->input()->node());
+      auto& standing = stand_for[static_cast<size_t>(part.segment->nodes[i])];
+      standing.push_back(calls.back().engine);
+      standing.push_back(calls.back().results->input()->node());
     }
-    all_results.push_back(results);
   }
   // Only now, so that calls that take each other's results are changed, too.
   for (size_t p = 0; p < parts.size(); ++p) {
     for (size_t i = 0; i < parts[p].segment->output_count; ++i) {
-      jit::Value* result = all_results[p]->outputs()[i];
+      jit::Value* result = calls[p].results->outputs()[i];
       result->setType(c10::TensorType::get());
       host.values[static_cast<size_t>(parts[p].segment->outputs[i])]->replaceAllUsesWith(result);
     }
@@ -111,6 +182,7 @@ void write_engines(jit::Module& module, const HostGraph& host, const std::vector
     }
   }
   sort_nodes(*graph->block(), before);
+  for (const Guard& guard : guards) insert_guard(*graph, guard);
   jit::EliminateDeadCode(graph);
   graph->lint();
 }

@@ -2,6 +2,7 @@
 // Engines in place of segments of a TorchScript module.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include <torch/csrc/jit/api/module.h>
@@ -17,7 +18,16 @@ struct Part {
   c10::intrusive_ptr<Engine> engine;
 };
 
-/// Gives the module an attribute for each engine, and its `forward` calls of them. `host` is of that `forward`.
-void write_engines(torch::jit::Module& module, const HostGraph& host, const std::vector<Part>& parts);
+/// What an argument of the method has to be; -1 is any size.
+struct Guard {
+  size_t argument = 0;
+  std::vector<int64_t> sizes;
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+};
+
+/// Gives the module an attribute for each engine, and its method calls of them, with what they stand for beside those
+/// that have it run where they refuse their inputs. `host` is of that method.
+void write_engines(torch::jit::Module& module, const std::string& method, const HostGraph& host,
+                   const std::vector<Part>& parts, const std::vector<Guard>& guards);
 
 }  // namespace graft::torchscript

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lower.h"
+
+#include <unordered_map>
+#include <vector>
+
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
+#include <torch/csrc/jit/passes/fuse_linear.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/passes/remove_dropout.h>
+#include <torch/csrc/jit/passes/remove_mutation.h>
+
+#include "sizes.h"
+
+namespace graft::torchscript {
+namespace {
+
+namespace jit = torch::jit;
+
+constexpr int64_t kMostUnrolled = 4096;  // nodes that a loop may become
+constexpr int kMostRounds = 8;           // loops within loops that are unrolled
+
+/// What passes work on.
+struct Lowering {
+  std::shared_ptr<jit::Graph>& graph;
+  const Spec& spec;
+  Lowered done = {};
+};
+
+/// x.size(0) -> 4
+bool fold_sizes(Lowering& lowering) {
+  bool changed = false;
+  for (const auto& [value, constant] : fixed_sizes(*lowering.graph, lowering.spec)) {
+    jit::Node* node = const_cast<jit::Node*>(value->node());
+    const jit::WithInsertPoint before(node);
+    node->output()->replaceAllUsesWith(lowering.graph->insertConstant(constant));
+    node->destroy();
+    changed = true;
+  }
+  lowering.done.fixed_sizes |= changed;
+  return changed;
+}
+
+int64_t size_of(const jit::Block& block) {
+  int64_t size = 0;
+  for (const jit::Node* node : block.nodes()) {
+    ++size;
+    for (const jit::Block* inner : node->blocks()) size += size_of(*inner);
+  }
+  return size;
+}
+
+/// How often a loop runs, if that is known and not too often.
+std::optional<int64_t> rounds_of(jit::Node& loop) {
+  const auto rounds = jit::constant_as<int64_t>(loop.inputs()[0]);
+  const auto starts = jit::constant_as<bool>(loop.inputs()[1]);
+  const auto goes_on = jit::constant_as<bool>(loop.blocks()[0]->outputs()[0]);
+  if (!rounds || !starts || !goes_on || !*starts || !*goes_on || *rounds < 0) return std::nullopt;
+  const int64_t size = size_of(*loop.blocks()[0]) + 1;
+  return *rounds > kMostUnrolled / size ? std::nullopt : rounds;
+}
+
+/// loop (n) { body } -> body; body; ...
+void unroll(jit::Graph& graph, jit::Node& loop, int64_t rounds) {
+  const jit::WithInsertPoint before(&loop);
+  jit::Block& body = *loop.blocks()[0];
+  std::vector<jit::Value*> carried(loop.inputs().begin() + 2, loop.inputs().end());
+  for (int64_t round = 0; round < rounds; ++round) {
+    std::unordered_map<jit::Value*, jit::Value*> copies = {{body.inputs()[0], graph.insertConstant(round)}};
+    const auto copy_of = [&](jit::Value* value) {
+      const auto found = copies.find(value);
+      return found == copies.end() ? value : found->second;
+    };
+    for (size_t i = 0; i < carried.size(); ++i) copies[body.inputs()[i + 1]] = carried[i];
+    for (jit::Node* node : body.nodes()) {
+      jit::Node* copy = graph.insertNode(graph.createClone(node, copy_of));
+      for (size_t i = 0; i < node->outputs().size(); ++i) copies[node->outputs()[i]] = copy->outputs()[i];
+    }
+    for (size_t i = 0; i < carried.size(); ++i) carried[i] = copy_of(body.outputs()[i + 1]);
+  }
+  for (size_t i = 0; i < carried.size(); ++i) loop.outputs()[i]->replaceAllUsesWith(carried[i]);
+  loop.destroy();
+}
+
+bool unroll_loops(Lowering& lowering) {
+  std::vector<jit::Node*> loops;
+  for (jit::Node* node : lowering.graph->nodes()) {
+    if (node->kind() == c10::prim::Loop) loops.push_back(node);
+  }
+  bool changed = false;
+  for (jit::Node* loop : loops) {
+    const auto rounds = rounds_of(*loop);
+    if (!rounds) continue;
+    unroll(*lowering.graph, *loop, *rounds);
+    changed = true;
+  }
+  return changed;
+}
+
+/// y += [a, b] -> y.append(a); y.append(b), then y = [a, b] where nobody else holds y.
+bool functional_lists(Lowering& lowering) {
+  std::vector<jit::Node*> joins;
+  for (jit::Node* node : lowering.graph->nodes()) {
+    const bool joins_lists = node->kind() == c10::Symbol::fromQualString("aten::add_") &&
+                             node->output()->type()->kind() == c10::TypeKind::ListType &&
+                             node->inputs()[1]->node()->kind() == c10::prim::ListConstruct &&
+                             node->inputs()[1]->uses().size() == 1;
+    if (joins_lists) joins.push_back(node);
+  }
+  for (jit::Node* node : joins) {
+    const jit::WithInsertPoint before(node);
+    for (jit::Value* element : node->inputs()[1]->node()->inputs()) {
+      lowering.graph->insert(c10::aten::append, {node->inputs()[0], element});
+    }
+    node->output()->replaceAllUsesWith(node->inputs()[0]);
+    node->destroy();
+  }
+  return jit::RemoveListMutation(lowering.graph) || !joins.empty();
+}
+
+bool functional_tensors(Lowering& lowering) { return jit::RemoveTensorMutation(lowering.graph); }
+
+bool inline_calls(Lowering& lowering) {
+  jit::Inline(*lowering.graph);
+  return false;
+}
+
+bool drop_dropout(Lowering& lowering) {
+  jit::removeDropout(lowering.graph);
+  return false;
+}
+
+bool join_linear(Lowering& lowering) {
+  jit::FuseLinear(lowering.graph);
+  return false;
+}
+
+bool fold_constants(Lowering& lowering) { return jit::ConstantPropagation(lowering.graph); }
+
+bool drop_dead_code(Lowering& lowering) {
+  jit::EliminateDeadCode(lowering.graph);
+  return false;
+}
+
+/// A rewrite of the whole graph; run gives whether something changed.
+struct Pass {
+  const char* name;
+  bool (*run)(Lowering&);
+};
+
+// Checks that raise stay: they are control flow, which runs in torch between the engines. GELU, batch normalisation and
+// log_softmax have converters of their own, so that no pass takes them apart.
+constexpr Pass kPasses[] = {
+    {"inline-calls", inline_calls},              // calls hide operators
+    {"drop-dropout", drop_dropout},              // which does nothing in inference
+    {"join-linear", join_linear},                // matmul and add -> one operator with its weights
+    {"fold-sizes", fold_sizes},                  // what asks for fixed sizes -> numbers: bounds of loops, conditions
+    {"fold-constants", fold_constants},          // branches whose condition is known
+    {"unroll-loops", unroll_loops},              // so that engines reach over their rounds
+    {"functional-lists", functional_lists},      // appended lists become lists, which engines read through
+    {"functional-tensors", functional_tensors},  // writes in place that nobody else sees become results
+    {"drop-dead-code", drop_dead_code},
+};
+
+}  // namespace
+
+Lowered lower(std::shared_ptr<jit::Graph>& graph, const Spec& spec,
+              const std::function<void(const std::string&)>& observe) {
+  Lowering lowering{.graph = graph, .spec = spec};
+  bool unrolled = true;  // what a loop hid may have known bounds now
+  for (int round = 0; unrolled && round < kMostRounds; ++round) {
+    unrolled = false;
+    for (const Pass& pass : kPasses) {
+      const bool changed = pass.run(lowering);
+      unrolled |= changed && pass.run == unroll_loops;
+      if (observe) observe(pass.name);
+    }
+  }
+  graph->lint();
+  return lowering.done;
+}
+
+}  // namespace graft::torchscript
