@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower.h"
 
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
-#include <torch/csrc/jit/passes/fuse_linear.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/passes/remove_dropout.h>
 #include <torch/csrc/jit/passes/remove_mutation.h>
@@ -132,8 +132,60 @@ bool drop_dropout(Lowering& lowering) {
   return false;
 }
 
+/// A constant tensor of that many axes, or none.
+at::Tensor constant_tensor(const jit::Value* value, int64_t axes) {
+  const auto constant = jit::toIValue(value);
+  if (!constant || !constant->isTensor() || !constant->toTensor().defined()) return {};
+  return constant->toTensor().dim() == axes ? constant->toTensor() : at::Tensor();
+}
+
+bool is_one(const jit::Value* value) {
+  const auto constant = jit::toIValue(value);
+  return constant && constant->isScalar() && constant->toScalar().equal(1);
+}
+
+/// What a node multiplies and adds, if it is a linear layer: its operand, weights and bias.
+struct Linear {
+  jit::Value* operand = nullptr;
+  at::Tensor weights, bias;
+};
+
+std::optional<Linear> match_linear(const jit::Node& node) {
+  Linear found;
+  if (node.matches("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")) {
+    if (!is_one(node.inputs()[3]) || !is_one(node.inputs()[4])) return std::nullopt;
+    found = {const_cast<jit::Value*>(node.inputs()[1]), constant_tensor(node.inputs()[2], 2),
+             constant_tensor(node.inputs()[0], 1)};
+  } else if (node.matches("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor")) {
+    const jit::Node& product = *node.inputs()[0]->node();
+    if (product.kind() != c10::aten::matmul || product.output()->uses().size() != 1 || !is_one(node.inputs()[2])) {
+      return std::nullopt;
+    }
+    found = {const_cast<jit::Value*>(product.inputs()[0]), constant_tensor(product.inputs()[1], 2),
+             constant_tensor(node.inputs()[1], 1)};
+  }
+  if (!found.weights.defined() || !found.bias.defined() || found.bias.size(0) != found.weights.size(1) ||
+      found.bias.scalar_type() != found.weights.scalar_type()) {
+    return std::nullopt;
+  }
+  return found;
+}
+
+/// x W + b, addmm(b, x, W) -> linear(x, W transposed, b)
 bool join_linear(Lowering& lowering) {
-  jit::FuseLinear(lowering.graph);
+  std::vector<jit::Node*> nodes(lowering.graph->nodes().begin(), lowering.graph->nodes().end());
+  for (jit::Node* node : nodes) {
+    const auto linear = match_linear(*node);
+    if (!linear) continue;
+    const jit::WithInsertPoint before(node);
+    jit::Value* joined = lowering.graph->insert(
+        c10::aten::linear, {linear->operand, lowering.graph->insertConstant(linear->weights.t()),
+                            lowering.graph->insertConstant(linear->bias)});
+    joined->node()->copyMetadata(node);
+    node->output()->replaceAllUsesWith(joined);
+    node->destroy();
+  }
+  jit::EliminateDeadCode(lowering.graph);
   return false;
 }
 
