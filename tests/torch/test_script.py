@@ -2,12 +2,11 @@
 """Engines inside TorchScript modules."""
 
 import concurrent.futures
-import subprocess
 import zipfile
 
 import pytest
 import torch
-from conftest import BUILD, FAST, Split, close, in_fresh_process, trained
+from conftest import FAST, Split, close, in_fresh_process, trained
 
 import graft
 import graft.logs
@@ -45,19 +44,6 @@ again = torch.jit.load(sys.argv[1] + "/net.pt")   # and saved once more
 torch.jit.save(again, sys.argv[1] + "/again.pt")
 torch.testing.assert_close(torch.jit.load(sys.argv[1] + "/again.pt")(x), expected, rtol=1e-5, atol=1e-5)
 """, tmp_path))
-
-
-def test_a_program_in_cpp_compiles_saves_and_loads_a_module(split, tmp_path):
-    torch.jit.save(torch.jit.script(split), str(tmp_path / "net.pt"))
-    program = BUILD / "hosts" / "torch" / "program" / "program"
-    done = subprocess.run([program, tmp_path / "net.pt", tmp_path / "saved.pt"], capture_output=True,
-                          text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("2 engines, 0 fallbacks\n"), done.stdout
-    assert "'batch' has no range" in done.stdout
-    graft.torch.load_library()
-    x = torch.randn(3, 3, 8, 8)
-    close(torch.jit.load(str(tmp_path / "saved.pt"))(x), split(x))
 
 
 def test_the_report_names_what_stays_its_reason_and_its_source_line(split, image):

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that people give to TorchScript compilers: loops, prints, collections, parts by name."""
 
+import subprocess
 from typing import Dict, List, Tuple
 
 import pytest
 import torch
-from conftest import FAST, close, trained
+from conftest import BUILD, FAST, close, trained
 
 import graft
 import graft.torch
@@ -144,6 +145,39 @@ def test_images_of_one_size_and_of_a_range_of_sizes(capture):
         close(ranged(x), net(x))
     with pytest.raises(RuntimeError, match="55"):
         ranged(torch.rand(1, 1, 28, 55))
+
+
+def run_program(*arguments):
+    """The program in C++ of tests/torch/program; what it prints."""
+    program = BUILD / "hosts" / "torch" / "program" / "program"
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_program_in_cpp_compiles_saves_and_loads_a_module(tmp_path):
+    net = trained(Digits())
+    torch.jit.save(torch.jit.script(net), str(tmp_path / "net.pt"))
+    said = run_program(tmp_path / "net.pt", tmp_path / "saved.pt")
+    assert said.startswith("1 engines, 0 fallbacks\n") and "'batch' has no range" in said
+    assert "engine format" in said
+    graft.torch.load_library()
+    x = torch.rand(1, 1, 30, 40)
+    close(torch.jit.load(str(tmp_path / "saved.pt"))(x), net(x))
+
+
+class Pair(torch.nn.Module):
+    """Takes a tuple, gives one."""
+
+    def forward(self, pair: Tuple[torch.Tensor, torch.Tensor]):
+        """Sum and product."""
+        a, b = pair
+        return torch.relu(a + b), a * b
+
+
+def test_a_program_in_cpp_hands_in_tuples(tmp_path):
+    torch.jit.save(torch.jit.script(Pair().eval()), str(tmp_path / "net.pt"))
+    run_program(tmp_path / "net.pt", tmp_path / "saved.pt", "--pair")
 
 
 class Detector(torch.nn.Module):

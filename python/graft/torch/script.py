@@ -2,6 +2,7 @@
 """Engines inside TorchScript modules."""
 
 import collections
+import warnings
 
 import torch
 
@@ -10,7 +11,7 @@ from ..errors import Error, InvalidArgumentError, UnsupportedError
 from .inputs import as_range, flatten, split_choices
 from .library import load_library
 
-Report = collections.namedtuple("Report", "engines fallbacks text")
+Report = collections.namedtuple("Report", "engines fallbacks text warnings")
 Difference = collections.namedtuple("Difference", "absolute relative fault")
 NOT_YET = {"int8": "INT8", "i8": "INT8", "char": "INT8", "uint8": "INT8"}
 
@@ -42,12 +43,12 @@ def compile(module, inputs, dims=None, *, require_full=False, strict=False, meth
 def compile_with_report(module, inputs, dims=None, *, require_full=False, strict=False, method="forward", **choices):
     """compile, and what became of the module: (module, Report)."""
     made, *report = call("compile_module", module, inputs, dims, choices, require_full, strict, method)
-    return wrapped(made), Report(*report)
+    return wrapped(made), reported(report)
 
 
 def dry_run(module, inputs, dims=None, *, method="forward", **choices):
     """What compile would do, as a Report; no engine is built."""
-    return Report(*call("dry_run_module", module, inputs, dims, choices, method=method))
+    return reported(call("dry_run_module", module, inputs, dims, choices, method=method))
 
 
 def check_operator_support(module, inputs, dims=None, *, method="forward", **choices):
@@ -85,6 +86,14 @@ def get_build_info():
     """Versions of Graft and torch, and of the format of engines in modules."""
     load_library()
     return torch.ops.graft.build_info()
+
+
+def reported(given):
+    """A Report, whose warnings are Python's."""
+    report = Report(*given)
+    for each in report.warnings:
+        warnings.warn(each, UserWarning, stacklevel=4)
+    return report
 
 
 def wrapped(made):
@@ -134,7 +143,7 @@ def guarded(function):
         raise InvalidArgumentError(str(error)) from None
     except NotImplementedError as error:
         raise UnsupportedError(str(error)) from None
-    except RuntimeError as error:
+    except (RuntimeError, torch.jit.Error) as error:
         raise Error(str(error)) from None
     finally:
         logs.pass_on()

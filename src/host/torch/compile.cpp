@@ -38,6 +38,7 @@ jit::Module frozen(const jit::Module& module, const std::string& method) {
 struct Grafting {
   jit::Module module;
   Spec spec;
+  std::vector<std::string> warnings;
   Lowered lowered;
   HostGraph host;
   std::unique_ptr<graft_host_partition, void (*)(graft_host_partition*)> partition{nullptr,
@@ -56,11 +57,11 @@ void name_arguments(jit::Graph& graph, const c10::FunctionSchema& schema) {
 Grafting prepare(const jit::Module& module, const Spec& spec,
                  const std::function<void(const std::string& pass, const jit::Graph& graph)>& observe = {}) {
   check_torch_version();
-  Grafting made{.module = frozen(module, spec.method), .spec = {}, .lowered = {}, .host = {}};
+  Grafting made{.module = frozen(module, spec.method), .spec = {}, .warnings = {}, .lowered = {}, .host = {}};
   const jit::Method method = made.module.get_method(spec.method);
   std::shared_ptr<jit::Graph> graph = method.graph();
   name_arguments(*graph, method.function().getSchema());
-  made.spec = resolve_inputs(*graph, spec);
+  made.spec = resolve_inputs(*graph, spec, made.warnings);
   if (observe) observe("frozen", *graph);
   made.lowered = lower(graph, made.spec, [&](const std::string& pass) {
     if (observe) observe(pass, *graph);
@@ -176,7 +177,9 @@ torch::jit::Module compile(const torch::jit::Module& module, const Spec& spec, R
   }
   if (report) {
     *report = {.engines = parts.size(), .fallbacks = segments - parts.size(),
-               .text = graft_host_partition_report(made.partition.get())};
+               .text = graft_host_partition_report(made.partition.get()), .warnings = made.warnings};
+  } else {
+    for (const std::string& warning : made.warnings) TORCH_WARN("graft: ", warning);
   }
   write_engines(made.module, spec.method, made.host, parts, guards_of(made));
   return std::move(made.module);
@@ -185,7 +188,7 @@ torch::jit::Module compile(const torch::jit::Module& module, const Spec& spec, R
 Report dry_run(const torch::jit::Module& module, const Spec& spec) {
   const Grafting made = split(module, spec);
   return {.engines = graft_host_partition_segment_count(made.partition.get()), .fallbacks = 0,
-          .text = graft_host_partition_report(made.partition.get())};
+          .text = graft_host_partition_report(made.partition.get()), .warnings = made.warnings};
 }
 
 std::vector<std::string> check_operator_support(const torch::jit::Module& module, const Spec& spec) {

@@ -101,18 +101,19 @@ c10::ScalarType first_weights(const jit::Value& input) {
   return c10::ScalarType::Undefined;
 }
 
-void fill_types(Input& input, c10::ScalarType weights, const std::string& where) {
-  for (Input& element : input.elements) fill_types(element, weights, where);
+void fill_types(Input& input, c10::ScalarType weights, const std::string& where, std::vector<std::string>& warnings) {
+  for (Input& element : input.elements) fill_types(element, weights, where, warnings);
   if (input.kind != Input::Kind::kTensor) return;
   if (input.dtype != c10::ScalarType::Undefined) {
     if (weights != c10::ScalarType::Undefined && weights != input.dtype) {
-      TORCH_WARN("graft: input ", where, " is described as ", input.dtype,
-                 ", and the first weights that it meets want ", weights);
+      warnings.push_back(c10::str("input ", where, " is described as ", input.dtype,
+                                  ", and the first weights that it meets want ", weights));
     }
     return;
   }
   if (weights == c10::ScalarType::Undefined) {
-    TORCH_WARN("graft: input ", where, " meets no weights that tell its type: it is taken as Float; state its dtype");
+    warnings.push_back("input " + where +
+                       " meets no weights that tell its type: it is taken as Float; state its dtype");
   }
   input.dtype = weights == c10::ScalarType::Undefined ? c10::ScalarType::Float : weights;
 }
@@ -129,14 +130,14 @@ const Range& range_of(const Spec& spec, const std::string& dimension, const std:
   return range;
 }
 
-Spec resolve_inputs(const jit::Graph& graph, const Spec& spec) {
+Spec resolve_inputs(const jit::Graph& graph, const Spec& spec, std::vector<std::string>& warnings) {
   TORCH_CHECK_VALUE(graph.inputs().size() == spec.inputs.size() + 1, "inputs: ", spec.method, " takes ",
                     graph.inputs().size() - 1, " arguments, ", spec.inputs.size(), " are described");
   Spec resolved = spec;
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     const jit::Value& value = *graph.inputs()[i + 1];
     name_ranges(resolved.inputs[i], value.type(), value.debugName(), resolved);
-    fill_types(resolved.inputs[i], first_weights(value), value.debugName());
+    fill_types(resolved.inputs[i], first_weights(value), value.debugName(), warnings);
   }
   return resolved;
 }

@@ -17,8 +17,8 @@ namespace graft::torchscript {
 const Range& range_of(const Spec& spec, const std::string& dimension, const std::string& where);
 
 /// The spec with a name for each range of an axis and a type for each tensor. Throws unless the inputs are as the
-/// arguments of `graph`, behind its first, the module.
-Spec resolve_inputs(const torch::jit::Graph& graph, const Spec& spec);
+/// arguments of `graph`, behind its first, the module. `warnings` gets what was guessed.
+Spec resolve_inputs(const torch::jit::Graph& graph, const Spec& spec, std::vector<std::string>& warnings);
 
 /// A value of an input's structure, with make(input) for each tensor.
 c10::IValue value_of(const Input& input, const c10::TypePtr& type,

@@ -117,6 +117,7 @@ void give(const Report& report, Stack& stack) {
   stack.emplace_back(static_cast<int64_t>(report.engines));
   stack.emplace_back(static_cast<int64_t>(report.fallbacks));
   stack.emplace_back(report.text);
+  stack.emplace_back(report.warnings);
 }
 
 void compile_module(const c10::OperatorHandle&, Stack* stack) {
@@ -206,9 +207,10 @@ TORCH_LIBRARY(graft, library) {
   };
   const std::string module_and_spec = std::string("Any module, ") + kSpec;
   using torch::CppFunction;
-  define("compile_module", module_and_spec, "(Any, int, int, str)",
+  define("compile_module", module_and_spec, "(Any, int, int, str, str[])",
          CppFunction::makeFromBoxedFunction<&compile_module>());
-  define("dry_run_module", module_and_spec, "(int, int, str)", CppFunction::makeFromBoxedFunction<&dry_run_module>());
+  define("dry_run_module", module_and_spec, "(int, int, str, str[])",
+         CppFunction::makeFromBoxedFunction<&dry_run_module>());
   define("check_module", module_and_spec, "str[]", CppFunction::makeFromBoxedFunction<&check_module>());
   define("lower_module", module_and_spec, "((str, str)[])", CppFunction::makeFromBoxedFunction<&lower_module>());
   define("convert_module", module_and_spec, "Tensor", CppFunction::makeFromBoxedFunction<&convert_module>());

@@ -82,7 +82,8 @@ Difference compare(jit::Module first, jit::Module second, const Spec& spec) {
   for (const auto& [key, value] : spec.options) {
     if (key == "device") device = c10::Device(value);
   }
-  const Spec resolved = resolve_inputs(*first.get_method(spec.method).graph(), spec);
+  std::vector<std::string> guesses;
+  const Spec resolved = resolve_inputs(*first.get_method(spec.method).graph(), spec, guesses);
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(kSeed);
   std::vector<c10::IValue> inputs;
   for (size_t i = 0; i < resolved.inputs.size(); ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sizes.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -216,6 +217,25 @@ KnownSizes known_sizes(const jit::Graph& graph, const Spec& spec) {
 
 namespace {
 
+/// x.dim(), len(x.size())
+bool asks_rank(const jit::Node& node) {
+  if (node.kind() == c10::aten::dim) return true;
+  return node.kind() == c10::aten::len && node.inputs()[0]->node()->kind() == c10::aten::size;
+}
+
+/// Whether a number is the same at the ends of the ranges.
+bool is_same(const std::array<Values, 2>& ends, const jit::Value& value, const c10::IValue& number) {
+  return std::all_of(ends.begin(), ends.end(), [&](const Values& at) {
+    const auto found = at.find(&value);
+    return found != at.end() && found->second.isInt() && number.isInt() && found->second.toInt() == number.toInt();
+  });
+}
+
+/// Whether all ranges begin at 1: an axis of size 1, which squeeze() takes away, is then one of the ends.
+bool never_empty(const Spec& spec) {
+  return std::all_of(spec.dims.begin(), spec.dims.end(), [](const auto& each) { return each.second.min > 0; });
+}
+
 /// Whether a node asks for what the spec fixes: any size where all are fixed, else those of an argument itself.
 bool is_fixed(const jit::Graph& graph, const jit::Node& node, const Spec& spec, bool all_fixed) {
   if (all_fixed) return true;
@@ -239,14 +259,18 @@ std::vector<std::pair<const jit::Value*, c10::IValue>> fixed_sizes(const jit::Gr
   bool all_fixed = !has_ranges(spec);
   for (const Input& input : spec.inputs) all_fixed &= input.kind == Input::Kind::kTensor;
   const Values values = run_graph(graph, spec, &Range::opt);
+  std::array<Values, 2> ends;
+  if (!all_fixed) ends = {run_graph(graph, spec, &Range::min), run_graph(graph, spec, &Range::max)};
   std::vector<std::pair<const jit::Value*, c10::IValue>> fixed;
   for (const jit::Node* node : graph.nodes()) {
     const c10::Symbol kind = node->kind();
     const bool asks = kind == c10::aten::size || kind == c10::aten::dim || kind == c10::aten::len ||
                       kind == c10::Symbol::fromQualString("aten::numel") || kind == c10::prim::dtype;
-    if (!asks || !is_fixed(graph, *node, spec, all_fixed)) continue;
+    if (!asks) continue;
     const auto known = values.find(node->outputs()[0]);
     if (known == values.end()) continue;
+    const bool same = asks_rank(*node) && is_same(ends, *node->outputs()[0], known->second) && never_empty(spec);
+    if (!same && !is_fixed(graph, *node, spec, all_fixed)) continue;
     if (known->second.isInt() || known->second.isIntList()) fixed.emplace_back(node->outputs()[0], known->second);
   }
   return fixed;

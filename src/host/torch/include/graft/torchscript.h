@@ -92,6 +92,7 @@ struct Report {
   size_t engines = 0;    ///< parts that run as engines
   size_t fallbacks = 0;  ///< parts that were meant to and stay with torch, because their engines could not be built
   std::string text;      ///< each part with operators and borders; each operator that stays, why, and its source line
+  std::vector<std::string> warnings = {};  ///< what was guessed of the inputs, or stated against what weights say
 };
 
 /// A module in which engines stand for what Graft can run; `module` is not changed. It has to be in evaluation mode;
