@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BatchNormalization(Conv(x, W, B)) -> Conv(x, W', B'), also for ConvTranspose, Gemm and MatMul; elsewhere
-// BatchNormalization(x) -> x * factor + term. Weights are scaled in double and rounded once.
+// BatchNormalization(x) -> x * factor + term. Weights are scaled in double and rounded once. What is left of a
+// normalization that was taken apart, Conv(x, W, B) * factor + term with constants per channel, folds in the same way.
 #include <cmath>
 
 #include "passes/edit.h"
@@ -44,6 +45,54 @@ std::optional<Affine> affine_of(const Graph& graph, const Node& node) {
     result.term.push_back(bias[c] - mean[c] * result.factor[c]);
   }
   return result;
+}
+
+/// A step of arithmetic with a constant per channel of what a convolution gives.
+struct ChannelArithmetic {
+  ValueId x = kNoValue;
+  Affine affine;
+};
+
+/// How many channels a convolution with constant weights gives; 0: it is none.
+int64_t channels_of(const Graph& graph, ValueId value) {
+  const Node* linear = producer(graph, value);
+  const bool transposed = linear && is_op(*linear, {"ConvTranspose"});
+  const TensorData* weights = linear && (transposed || is_op(*linear, {"Conv"})) ? constant_of(graph, input(*linear, 1))
+                                                                               : nullptr;
+  if (!weights || weights->rank() < 3) return 0;
+  return transposed ? weights->shape()[1] * integer(*linear, "group", 1) : weights->shape()[0];
+}
+
+/// The numbers of a constant that is one number, or [channels, 1, 1 ...] beside a value of `rank` axes.
+std::optional<std::vector<double>> per_channel(const TensorData& data, int64_t channels, int rank) {
+  if (data.element_count() == 1 && data.rank() <= rank) {
+    return std::vector<double>(static_cast<size_t>(channels), data.read_double(0));
+  }
+  const auto& shape = data.shape();
+  const int axis = data.rank() - (rank - 1);  // where the channels are
+  if (axis < 0 || axis > 1 || data.element_count() != channels || shape[static_cast<size_t>(axis)] != channels) {
+    return std::nullopt;
+  }
+  return numbers(data);
+}
+
+/// Mul, Div, Add, Sub of a convolution's result and a constant per channel.
+std::optional<ChannelArithmetic> arithmetic_of(const Graph& graph, const Node& node) {
+  if (!is_op(node, {"Mul", "Div", "Add", "Sub"})) return std::nullopt;
+  const bool swaps = is_op(node, {"Mul", "Add"}) && constant_of(graph, node.inputs[0]);
+  const ValueId x = node.inputs[swaps ? 1 : 0];
+  const TensorData* constant = constant_of(graph, node.inputs[swaps ? 0 : 1]);
+  const int64_t channels = constant ? channels_of(graph, x) : 0;
+  if (channels == 0 || rank_of(graph, x) < 3 || !same_shape(graph, x, node.outputs[0])) return std::nullopt;
+  auto values = per_channel(*constant, channels, rank_of(graph, x));
+  if (!values) return std::nullopt;
+  const bool scales = is_op(node, {"Mul", "Div"}), inverse = is_op(node, {"Div", "Sub"});
+  for (double& value : *values) {
+    if (inverse) value = scales ? 1 / value : -value;
+    if (!std::isfinite(value)) return std::nullopt;
+  }
+  const std::vector<double> neutral(values->size(), scales ? 0.0 : 1.0);
+  return ChannelArithmetic{x, {scales ? *values : neutral, scales ? neutral : *values}};
 }
 
 /// Where the output channel lies in weights: element i belongs to channel `(i / inner) % count`, offset by groups for
@@ -93,8 +142,7 @@ std::optional<std::vector<double>> bias_of(const Graph& graph, const Node& node,
 }
 
 /// Folds into the linear node that computes x; says why not otherwise.
-std::string_view fold_into_weights(Graph& graph, const Matcher& matcher, int index, const Affine& affine) {
-  const ValueId x = graph.nodes[index].inputs[0];
+std::string_view fold_into_weights(Graph& graph, const Matcher& matcher, int index, ValueId x, const Affine& affine) {
   const Node* linear = producer(graph, x);
   if (!linear || !is_op(*linear, {"Conv", "ConvTranspose", "Gemm", "MatMul"})) return "no linear operator computes x";
   if (matcher.only_consumer(x) != index) return "the result before it is read elsewhere";
@@ -145,9 +193,12 @@ bool lower_to_arithmetic(Graph& graph, int index, const Affine& affine) {
 
 bool fold_batch_normalization(Graph& graph, const PassContext& context) {
   return rewrite_nodes(graph, [&](Graph& g, const Matcher& matcher, int index) {
+    if (const auto arithmetic = arithmetic_of(g, g.nodes[index])) {
+      return fold_into_weights(g, matcher, index, arithmetic->x, arithmetic->affine).empty();
+    }
     const auto affine = affine_of(g, g.nodes[index]);
     if (!affine) return false;
-    const std::string_view fault = fold_into_weights(g, matcher, index, *affine);
+    const std::string_view fault = fold_into_weights(g, matcher, index, g.nodes[index].inputs[0], *affine);
     if (fault.empty()) return true;
     context.left("fold_batch_normalization", g.nodes[index], fault);
     return lower_to_arithmetic(g, index, *affine);

@@ -30,6 +30,8 @@ const std::vector<Pass>& pipeline() {
       {"simplify_algebra", simplify_algebra, "again: transpositions that have met cancel"},
       {"sink_casts", sink_casts, "lossless casts move down, so that movement carries fewer bytes"},
       {"fold_constants", fold_constants, "again: constants that the rewrites above turned or added"},
+      {"fold_batch_normalization", fold_batch_normalization,
+       "again: scales of normalizations that were taken apart, behind transpositions that have sunk"},
       {"remove_identities", remove_identities, "again: what became an identity by the rewrites above"},
       {"merge_equal_nodes", merge_equal_nodes, "again: equal constants and nodes that the rewrites above added"},
       {"lower_precision", lower_precision, "f32 becomes the type that --precision asks for, where it may", true},
