@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "graph/infer.h"
+#include "graph/insert_graph.h"
+#include "graph/symbols.h"
 
 namespace graft::frontend {
 
@@ -256,13 +258,17 @@ std::vector<ValueId> Conversion::add_several(std::string_view op, std::vector<Va
   for (int i = 0; i < outputs; ++i) added.outputs.push_back(graph_.add_value(node_.name, DType::kUndefined));
   const std::vector<ValueId> results = added.outputs;
   graph_.add_node(std::move(added));
+  infer(static_cast<int>(graph_.nodes.size()) - 1);
+  return results;
+}
+
+void Conversion::infer(int node) {
   try {
-    const auto unknown = infer_node(graph_, static_cast<int>(graph_.nodes.size()) - 1);
+    const auto unknown = infer_node(graph_, node);
     if (unknown) refuse(*unknown);
   } catch (const Error& error) {
     refuse(error.message());
   }
-  return results;
 }
 
 ValueId Conversion::add(std::string_view op, std::vector<ValueId> inputs, Attributes attributes,
@@ -273,6 +279,60 @@ ValueId Conversion::add(std::string_view op, std::vector<ValueId> inputs, Attrib
 ValueId Conversion::cast(ValueId value, DType type) {
   if (type_of(value) == type) return value;
   return add("Cast", {value}, {{"to", int64_t{onnx_code(type)}}});
+}
+
+Given Conversion::given(ValueId value) const {
+  const Value& known = graph_.value(value);
+  return {known.type, known.shape, known.constant.value_or(TensorData())};
+}
+
+const ForeignGraph& Conversion::function(std::string_view attribute) const {
+  const auto found = node_.bodies.find(attribute);
+  if (found == node_.bodies.end()) refuse(fmt::format("its function '{}' is not known", attribute));
+  return *found->second;
+}
+
+Graph Conversion::body(std::string_view attribute, const std::vector<Given>& given) const {
+  ForeignGraph foreign = function(attribute);
+  if (foreign.inputs.size() != given.size()) {
+    refuse(fmt::format("its function '{}' takes {} values, not {}", attribute, foreign.inputs.size(), given.size()));
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    ForeignValue& value = foreign.values[foreign.inputs[i]];
+    value.type = given[i].type, value.shape = given[i].shape, value.constant = given[i].constant, value.tensor = true;
+    for (size_t axis = 0; value.shape && axis < value.shape->size(); ++axis) {
+      Size& size = (*value.shape)[axis];
+      const auto symbol = size.as_symbol();
+      const bool stays = size.is_constant() || (symbol && !is_reserved_symbol(*symbol));
+      if (!stays) size = Size::symbol(dimension_symbol(fmt::format("{}_{}", value.name, axis)));
+    }
+  }
+  Converted made = convert(foreign, converters_);
+  for (size_t n = 0; n < foreign.nodes.size(); ++n) {
+    if (made.reasons[n].empty()) continue;
+    refuse(fmt::format("its function '{}' has {} '{}': {}", attribute, foreign.nodes[n].op, foreign.nodes[n].name,
+                       made.reasons[n]));
+  }
+  if (made.graph.outputs.size() != foreign.outputs.size()) {
+    refuse(fmt::format("its function '{}' gives what is no tensor", attribute));
+  }
+  return std::move(made.graph);
+}
+
+std::vector<ValueId> Conversion::call(std::string_view attribute, const std::vector<ValueId>& arguments) {
+  std::vector<Given> all;
+  std::vector<ValueId> variable;
+  for (const ValueId argument : arguments) {
+    all.push_back(given(argument));
+    if (!all.back().constant) variable.push_back(argument);
+  }
+  const Graph function = body(attribute, all);
+  const size_t first = graph_.nodes.size();
+  const std::vector<ValueId> copies = insert_graph(graph_, function, variable, node_.name);
+  for (size_t n = first; n < graph_.nodes.size(); ++n) infer(static_cast<int>(n));  // sizes are those of the arguments
+  std::vector<ValueId> results;
+  for (const ValueId output : function.outputs) results.push_back(copies[output]);
+  return results;
 }
 
 void Conversion::describe(size_t result, DType type, std::optional<Shape> shape) {
@@ -394,7 +454,7 @@ class Converting {
   /// What the row of a node that stays tells of results whose sizes the framework does not know.
   void describe(const ForeignNode& node, const Converters::Entry& entry) {
     Attempt attempt(result_.graph);
-    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_);
+    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_, converters_);
     try {
       entry.build(conversion);
       for (size_t i = 0; i < conversion.results().size(); ++i) conversion.describe(i, conversion.results()[i]);
@@ -410,7 +470,7 @@ class Converting {
   /// Runs a row; gives its refusal.
   std::string build(const ForeignNode& node, const Converters::Entry& entry) {
     Attempt attempt(result_.graph);
-    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_);
+    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_, converters_);
     try {
       entry.build(conversion);
       const std::vector<ValueId>& results = conversion.results();

@@ -29,13 +29,23 @@ struct Refusal {
 /// By foreign value: the tensors of those that are lists, as TorchScript has them.
 using Lists = std::map<int, std::vector<ValueId>>;
 
+class Converters;
+
+/// What is known of a value that a function is given.
+struct Given {
+  DType type = DType::kUndefined;
+  std::optional<Shape> shape = {};
+  TensorData constant = {};  ///< where it is one: a constant of the function, too, and none of its inputs
+};
+
 /// One node's conversion, as its row sees it. Types and shapes of what it has and adds are known at once, where they
 /// follow from what is known.
 class Conversion {
  public:
   Conversion(const ForeignGraph& foreign, const ForeignNode& node, const Signature& signature, Graph& graph,
-             std::vector<ValueId>& converted, Lists& lists)
-      : foreign_(foreign), node_(node), signature_(signature), graph_(graph), converted_(converted), lists_(lists) {}
+             std::vector<ValueId>& converted, Lists& lists, const Converters& converters)
+      : foreign_(foreign), node_(node), signature_(signature), graph_(graph), converted_(converted), lists_(lists),
+        converters_(converters) {}
 
   const ForeignNode& node() const { return node_; }
   Graph& graph() { return graph_; }
@@ -85,6 +95,15 @@ class Conversion {
                                    std::string_view domain = "");
   ValueId cast(ValueId value, DType type);
 
+  Given given(ValueId value) const;
+  /// The function of an attribute as the framework has it; refuses without one.
+  const ForeignGraph& function(std::string_view attribute) const;
+  /// The same as a graph of the values that are no constants. Its sizes are constants and symbols alone: what a size is
+  /// made of, the graph around it knows. Refuses, naming the function's node, what cannot be converted.
+  Graph body(std::string_view attribute, const std::vector<Given>& given) const;
+  /// The function's nodes in place of the node; gives its results.
+  std::vector<ValueId> call(std::string_view attribute, const std::vector<ValueId>& arguments);
+
   /// States the results, in the operator's order. A row may leave the last ones out, and give more than the graph
   /// names.
   void give(ValueId result) { results_ = {result}; }
@@ -105,6 +124,7 @@ class Conversion {
   [[noreturn]] void refuse(const std::string& reason) const { throw Refusal{reason}; }
 
  private:
+  void infer(int node);
   ValueId value_of(const Argument& argument, std::string_view name);
   int64_t integer_of(const Argument& argument, std::string_view name) const;
   std::vector<int64_t> integers_of(int foreign_value, std::string_view name) const;
@@ -115,6 +135,7 @@ class Conversion {
   Graph& graph_;
   std::vector<ValueId>& converted_;
   Lists& lists_;
+  const Converters& converters_;
   std::vector<ValueId> results_;
   std::map<size_t, Description> descriptions_;
 };

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -56,6 +57,8 @@ struct ForeignValue {
   bool tensor = true;        ///< false: a number, list or object of the host language, which no engine takes or gives
 };
 
+struct ForeignGraph;
+
 /// One operator.
 struct ForeignNode {
   std::string op;    ///< `aten::conv2d`, `Conv2D`, `Convolution`
@@ -66,6 +69,8 @@ struct ForeignNode {
   std::map<std::string, Argument, std::less<>> attributes = {};  ///< arguments by name
   std::vector<int> outputs = {};                                 ///< indices of values
   std::vector<int> after = {};                                   ///< nodes that have to run before
+  /// Functions that it runs, by attribute.
+  std::map<std::string, std::shared_ptr<const ForeignGraph>, std::less<>> bodies = {};
   std::string kept = {};  ///< why it stays with the framework, whatever rows there are; empty: they decide
 };
 

@@ -6,37 +6,12 @@
 
 #include "graph/bodies.h"
 #include "graph/infer.h"
+#include "graph/insert_graph.h"
 #include "passes/edit.h"
 #include "passes/passes.h"
 
 namespace graft::passes {
 namespace {
-
-/// Copies the body's constants, values and nodes; gives the graph's value for each of the body's.
-std::vector<ValueId> copy_body(Graph& graph, const Graph& body, const std::vector<ValueId>& arguments,
-                               const std::string& prefix) {
-  std::vector<ValueId> copies(body.values.size(), kNoValue);
-  for (size_t i = 0; i < body.inputs.size(); ++i) copies[body.inputs[i]] = arguments[i];
-  for (const DerivedSize& derived : body.derived.list()) graph.derived.add(derived);
-  for (size_t i = 0; i < body.values.size(); ++i) {
-    const Value& value = body.values[i];
-    if (copies[i] != kNoValue) continue;
-    if (value.constant) {
-      copies[i] = graph.add_constant(value.name, *value.constant);
-    } else {
-      copies[i] = graph.add_value(value.name, value.type, value.shape);
-      graph.value(copies[i]).content = value.content;
-      graph.value(copies[i]).dynamic_type = value.dynamic_type;
-    }
-  }
-  for (Node node : body.nodes) {
-    node.name = prefix + "/" + node.name;
-    for (ValueId& id : node.inputs) id = id == kNoValue ? kNoValue : copies[id];
-    for (ValueId& id : node.outputs) id = id == kNoValue ? kNoValue : copies[id];
-    graph.add_node(std::move(node));
-  }
-  return copies;
-}
 
 /// The condition, from a constant or from what shapes say of it.
 std::optional<bool> known_condition(const Graph& graph, ValueId id) {
@@ -60,7 +35,7 @@ bool inline_branch(Graph& graph, int index) {
   const std::vector<ValueId> captured = taken->captured_by(node);
   if (captured.size() != body->inputs.size() || node.outputs.size() > body->outputs.size()) return false;
   const std::string name = node.name;
-  const std::vector<ValueId> copies = copy_body(graph, *body, captured, name);
+  const std::vector<ValueId> copies = insert_graph(graph, *body, captured, name);
   for (size_t k = 0; k < graph.nodes[index].outputs.size(); ++k) {
     const ValueId output = std::exchange(graph.nodes[index].outputs[k], kNoValue);
     if (output == kNoValue) continue;

@@ -98,6 +98,31 @@ class Inlining {
     return std::move(made_);
   }
 
+  /// One function alone: a call of it by placeholders.
+  FunctionGraph run_function(const std::string& name, const std::string& where) {
+    const Function& called = function(name, where);
+    auto message = std::make_shared<NodeDef>();
+    FileNode call{.name = name, .op = name, .device = {}, .inputs = {}, .message = message, .bytes = {}};
+    std::vector<std::string> inputs, outputs;
+    for (const OpDef::ArgDef& argument : called.signature.input_arg()) {
+      auto given = std::make_shared<NodeDef>();
+      AttrEntry& type = *given->add_attr();
+      type.set_key("dtype"), type.mutable_value()->set_type(argument.type());
+      inputs.push_back(name + "/" + argument.name());
+      take_name(inputs.back());
+      made_.push_back({.name = inputs.back(), .op = "Placeholder", .device = {}, .inputs = {}, .message = given,
+                       .bytes = {}});
+      call.inputs.push_back({.node = inputs.back()});
+    }
+    const int count = called.signature.output_arg_size();
+    add_call({}, std::move(call));
+    for (FileNode& node : made_) {
+      if (node.op == "ReadVariableOp") node.op = "Identity";
+    }
+    for (int i = 0; i < count; ++i) outputs.push_back(spell(name, i));
+    return {GraphFile(std::move(made_), file_), std::move(inputs), std::move(outputs)};
+  }
+
  private:
   /// Nodes of the graph that the roots need, in the file's order.
   std::vector<int> needed(const std::vector<std::string>& roots) const {
@@ -345,6 +370,11 @@ class Inlining {
 };
 
 }  // namespace
+
+FunctionGraph read_function(const GraphFile& file, const std::string& name, const std::string& where) {
+  static const Operators none;
+  return Inlining(file, {}, none).run_function(name, where);
+}
 
 GraphFile inline_functions(const GraphFile& file, const std::vector<std::string>& roots,
                            const std::vector<std::string>& given, const Operators& operators) {

@@ -17,6 +17,15 @@ namespace graft::tensorflow {
 /// Definitions of operators by name: functions call the results of nodes by these.
 using Operators = std::map<std::string, const graft_tensorflow::OpDef*, std::less<>>;
 
+/// A function as a graph: placeholders for what it is given, and nodes for what it gives.
+struct FunctionGraph {
+  GraphFile file;
+  std::vector<std::string> inputs, outputs;
+};
+/// The function of a node's attribute, with what it calls inlined. What reads a variable that it is given hands it
+/// on. Throws invalid_model for functions that are damaged.
+FunctionGraph read_function(const GraphFile& file, const std::string& name, const std::string& where);
+
 /// The nodes that `roots` need, and nothing else: of calls (PartitionedCall, StatefulPartitionedCall, and nodes whose
 /// operator is a function) the function's nodes, by the caller's scope where the call has no name of its own. A call
 /// stays as an Identity of its results. Functions that control flow runs stay functions. Nodes named in `given` are

@@ -13,6 +13,7 @@
 #include "import/tensorflow/element_types.h"
 #include "import/tensorflow/graph.pb.h"
 #include "import/tensorflow/import_tensor.h"
+#include "import/tensorflow/inline_functions.h"
 #include "import/tensorflow/operand_facts.h"
 #include "import/tensorflow/read_attribute.h"
 
@@ -41,12 +42,48 @@ std::string in_node(const FileNode& node) { return fmt::format("node '{}'", node
 
 using Edges = std::vector<std::vector<int>>;
 
+/// Functions that functions run, and nodes of one with those of the functions that it runs: a loop is converted several
+/// times, until its sizes are known.
+constexpr int kDeepestFunction = 5;
+constexpr size_t kMostNodes = 1 << 18;
+constexpr size_t kMostNodesRead = 1 << 20;  // of all functions together
+
+bool runs_functions(std::string_view op) {
+  return op == "If" || op == "StatelessIf" || op == "While" || op == "StatelessWhile" || op == "PartitionedCall" ||
+         op == "StatefulPartitionedCall";
+}
+
+/// The functions of a file as graphs, each read once.
+class Bodies {
+ public:
+  Bodies(const frontend::Converters& converters, size_t file_bytes)
+      : converters_(converters), budget_(file_bytes) {}
+
+  ConstantBudget& budget() { return budget_; }
+
+  using Body = std::shared_ptr<const frontend::ForeignGraph>;
+  /// Null where it is damaged, nested too deeply, calls itself, or is too large.
+  Body find(const GraphFile& file, const std::string& function, const std::string& where);
+  /// How many nodes a graph has with those of its functions.
+  static size_t nodes_of(const frontend::ForeignGraph& graph);
+
+ private:
+  Body read(const GraphFile& file, const std::string& function, const std::string& where);
+
+  const frontend::Converters& converters_;
+  ConstantBudget budget_;  // of the whole file
+  std::map<std::string, Body, std::less<>> known_;
+  size_t nodes_read_ = 0;
+  int depth_ = 0;
+};
+
 /// The work of one call of read_graph().
 class Reader {
  public:
-  Reader(const GraphFile& file, const PlaceholderShapes& shapes, const frontend::Converters& converters)
-      : file_(file), shapes_(shapes), converters_(converters), values_(file.nodes().size()),
-        node_of_(file.nodes().size(), -1), budget_(file.bytes().size()), behind_(file.nodes().size()),
+  Reader(const GraphFile& file, const PlaceholderShapes& shapes, const frontend::Converters& converters,
+         Bodies& bodies)
+      : file_(file), shapes_(shapes), converters_(converters), bodies_(bodies), values_(file.nodes().size()),
+        node_of_(file.nodes().size(), -1), behind_(file.nodes().size()),
         needed_(file.nodes().size(), false), depth_(file.nodes().size(), 0) {
     read_.constant.assign(file.nodes().size(), false);
   }
@@ -205,7 +242,7 @@ class Reader {
   void read_node(int n) {
     const FileNode& file_node = node(n);
     check_inputs(file_node);
-    if (file_node.op == "Const") return read_constant(n, import_constant(file_, file_node, budget_));
+    if (file_node.op == "Const") return read_constant(n, import_constant(file_, file_node, bodies_.budget()));
     if (file_node.op == "Placeholder") return read_placeholder(n);
     const auto data = std::find_if(file_node.inputs.begin(), file_node.inputs.end(),
                                    [](const Source& source) { return !source.control; });
@@ -267,6 +304,13 @@ class Reader {
     if (slash != std::string::npos) made.scope = file_node.name.substr(0, slash);
     for (const auto& entry : file_node.message->attr()) {
       made.attributes.insert_or_assign(entry.key(), read_attribute(entry.value()));
+    }
+    if (runs_functions(file_node.op)) {
+      for (const auto& entry : file_node.message->attr()) {
+        if (!entry.value().has_func()) continue;
+        auto body = bodies_.find(file_, entry.value().func().name(), in_node(file_node));
+        if (body) made.bodies.emplace(entry.key(), std::move(body));
+      }
     }
     made.arguments = arguments_of(n, made.after);
     for (size_t i = 0; i < values_[static_cast<size_t>(n)].size(); ++i) {
@@ -348,9 +392,9 @@ class Reader {
   const GraphFile& file_;
   const PlaceholderShapes& shapes_;
   const frontend::Converters& converters_;
+  Bodies& bodies_;
   Edges values_;                          // by node of the file and result
   std::vector<int> node_of_;              // by node of the file
-  ConstantBudget budget_;
   size_t behind_count_ = 0;
   Edges behind_;                          // by node of the file that is a constant: what has to run before it
   std::vector<bool> needed_;
@@ -358,11 +402,56 @@ class Reader {
   ReadGraph read_;
 };
 
+Bodies::Body Bodies::find(const GraphFile& file, const std::string& function, const std::string& where) {
+  const auto known = known_.find(function);
+  if (known != known_.end()) return known->second;  // null while it is read: it calls itself
+  if (depth_ >= kDeepestFunction || nodes_read_ > kMostNodesRead) return nullptr;
+  known_.emplace(function, nullptr);
+  const int depth = depth_;
+  try {
+    return known_[function] = read(file, function, where);
+  } catch (const Error& error) {  // what runs it stays with the framework
+    if (error.kind() == ErrorKind::kInternal) throw;
+    depth_ = depth;
+    return nullptr;
+  }
+}
+
+Bodies::Body Bodies::read(const GraphFile& file, const std::string& function, const std::string& where) {
+  const FunctionGraph read = read_function(file, function, where);
+  nodes_read_ += read.file.nodes().size();
+  if (read.outputs.empty()) return nullptr;
+  ++depth_;
+  frontend::ForeignGraph graph = Reader(read.file, {}, converters_, *this).run(read.outputs).foreign;
+  --depth_;
+  graph.name = function;
+  std::erase_if(graph.nodes, [](const ForeignNode& node) { return node.op == "NoOp"; });  // what waits is an engine
+  for (ForeignNode& node : graph.nodes) node.after.clear();
+  std::vector<int> inputs;
+  for (const std::string& name : read.inputs) {
+    const auto is_named = [&](int value) { return graph.values[static_cast<size_t>(value)].name == name; };
+    inputs.push_back(*std::find_if(graph.inputs.begin(), graph.inputs.end(), is_named));
+  }
+  graph.inputs = std::move(inputs);
+  if (nodes_of(graph) > kMostNodes) return nullptr;
+  return std::make_shared<const frontend::ForeignGraph>(std::move(graph));
+}
+
+size_t Bodies::nodes_of(const frontend::ForeignGraph& graph) {
+  size_t count = graph.nodes.size();
+  for (const ForeignNode& node : graph.nodes) {
+    for (const auto& [attribute, body] : node.bodies) count += nodes_of(*body);
+    if (count > kMostNodes) return count;
+  }
+  return count;
+}
+
 }  // namespace
 
 ReadGraph read_graph(const GraphFile& file, const std::vector<std::string>& outputs, const PlaceholderShapes& shapes,
                      const frontend::Converters& converters) {
-  return Reader(file, shapes, converters).run(outputs);
+  Bodies bodies(converters, file.bytes().size());
+  return Reader(file, shapes, converters, bodies).run(outputs);
 }
 
 }  // namespace graft::tensorflow

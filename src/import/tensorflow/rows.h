@@ -12,6 +12,7 @@
 namespace graft::tensorflow {
 
 /// Rows by family, each in the file of its name.
+std::vector<frontend::Row> control_flow_rows();
 std::vector<frontend::Row> convolution_rows();
 std::vector<frontend::Row> elementwise_rows();
 std::vector<frontend::Row> matmul_rows();
