@@ -22,9 +22,10 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
             tune: str = "fast", threads: int = 0, target: str | Iterable[str] | None = None,
             disable: str | Iterable[str] = (), record: str | os.PathLike[str] | None = None, ops: Any = (),
             progress: Progress = None, directory: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
-    """Compiles an ONNX model for this machine.
+    """Compiles a model for this machine.
 
-    model      a path, the file's bytes, or an onnx.ModelProto
+    model      a path (ONNX, a SavedModel, a frozen GraphDef, a symbol of MXNet), an ONNX file's bytes, or an
+               onnx.ModelProto
     dims       sizes of the model's named dimensions, in elements: {"batch": 8} fixes one, {"batch": (1, 8, 64)} is a
                range with the usual size in the middle, and one engine serves all of it
     shapes     shapes of inputs: {"x": (1, 3, 224, 224)}, or three of them (smallest, usual, largest)
@@ -39,7 +40,7 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
     ops        operators of one's own: what graft.operator made, texts or files of definitions, ONNX files of functions
     progress   True draws a bar; or a function of (stage, step, done, total), which stops with False
     directory  where a model in memory has its external data; without it external data is refused
-    options    any other choice of the command line: deadline=60 (seconds), mode="interpret" ...
+    options    any other choice of the command line: deadline=60 (seconds), params="net-0000.params" ...
 
     Ctrl-C stops it. Raises graft.Error of the kind that fits, naming the node, the cause and the remedy.
     """

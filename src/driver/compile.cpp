@@ -13,6 +13,7 @@
 #include "fuse/assign_layouts.h"
 #include "graph/bodies.h"
 #include "graph/infer.h"
+#include "import/mxnet/import.h"
 #include "import/onnx/import.h"
 #include "import/tensorflow/import.h"
 #include "library/libraries.h"
@@ -116,31 +117,54 @@ void check_precision(const CompileOptions& options, Stage done) {
 
 namespace {
 
-Graph import_tensorflow(const std::string& path, const CompileOptions& options) {
-  GRAFT_USER_CHECK(options.operators.empty(), kInvalidArgument,
-                   "definitions join ONNX models when these are imported", "ops");
-  Graph graph = tensorflow::import_model(path, {.signature = options.signature, .tags = options.tags,
-                                                .outputs = options.outputs, .shapes = options.shapes});
-  apply_shape_choices(graph, options);
-  dump("graph", "import", print(graph));
-  return graph;
+enum class Format : uint8_t { kOnnx, kTensorflow, kMxnet };
+
+Format format_of(const ModelSource& source) {
+  if (source.bytes) return Format::kOnnx;
+  if (tensorflow::is_model(source.path)) return Format::kTensorflow;
+  return mxnet::is_model(source.path) ? Format::kMxnet : Format::kOnnx;
 }
 
-void check_no_tensorflow_choice(const CompileOptions& options) {
-  GRAFT_USER_CHECK(options.signature.empty() && options.tags.empty() && options.outputs.empty(), kInvalidArgument,
-                   "it chooses within a SavedModel or a GraphDef of TensorFlow, and this is an ONNX model",
-                   !options.signature.empty() ? "signature" : options.tags.empty() ? "outputs" : "tag");
+/// A choice that is another format's is a mistake.
+void check_choices_of(Format format, const CompileOptions& options) {
+  const auto check = [&](bool given, Format whose, const char* what, const char* option) {
+    GRAFT_USER_CHECK(!given || format == whose, kInvalidArgument,
+                     fmt::format("it is for {}, and this model is none", what), option);
+  };
+  const char* const tensorflow = "a SavedModel or a GraphDef of TensorFlow";
+  check(!options.signature.empty(), Format::kTensorflow, tensorflow, "signature");
+  check(!options.tags.empty(), Format::kTensorflow, tensorflow, "tag");
+  check(!options.outputs.empty(), Format::kTensorflow, tensorflow, "outputs");
+  check(!options.params.empty(), Format::kMxnet, "a symbol of MXNet", "params");
+  check(!options.operators.empty(), Format::kOnnx, "ONNX models, which definitions join when they are imported", "ops");
+}
+
+Graph import_onnx_model(const ModelSource& source, const CompileOptions& options) {
+  const ImportOptions imports{.operators = read_operator_library(options.operators)};
+  return source.bytes ? import_onnx_bytes(*source.bytes, source.path, imports) : import_onnx(source.path, imports);
+}
+
+Graph import_as(Format format, const ModelSource& source, const CompileOptions& options) {
+  switch (format) {
+    case Format::kTensorflow:
+      return tensorflow::import_model(source.path, {.signature = options.signature, .tags = options.tags,
+                                                    .outputs = options.outputs, .shapes = options.shapes});
+    case Format::kMxnet:
+      return mxnet::import_model(source.path, {.params = options.params, .shapes = options.shapes,
+                                               .min_shapes = options.min_shapes, .max_shapes = options.max_shapes});
+    case Format::kOnnx:
+      break;
+  }
+  return import_onnx_model(source, options);
 }
 
 }  // namespace
 
 Graph import_model(const ModelSource& source, const CompileOptions& options) {
   report(options, name_of(Stage::kImport), source.bytes ? "from memory" : source.path);
-  if (!source.bytes && tensorflow::is_model(source.path)) return import_tensorflow(source.path, options);
-  check_no_tensorflow_choice(options);
-  const ImportOptions imports{.operators = read_operator_library(options.operators)};
-  Graph graph =
-      source.bytes ? import_onnx_bytes(*source.bytes, source.path, imports) : import_onnx(source.path, imports);
+  const Format format = format_of(source);
+  check_choices_of(format, options);
+  Graph graph = import_as(format, source, options);
   apply_shape_choices(graph, options);
   dump("graph", "import", print(graph));
   return graph;

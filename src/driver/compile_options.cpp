@@ -148,6 +148,8 @@ void set_option(CompileOptions& options, OptionText choice) {
     options.tags.emplace_back(choice.value);
   } else if (choice.key == "outputs") {
     for (const std::string_view name : split(choice.value, ',')) options.outputs.emplace_back(name);
+  } else if (choice.key == "params") {
+    options.params = choice.value;
   } else if (choice.key == "record") {
     options.record = choice.value;
   } else if (choice.key == "mode") {
@@ -164,7 +166,7 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
-                "precision, ops, signature, tag, outputs, record, target, device, mode, disable, deadline",
+                "precision, ops, signature, tag, outputs, params, record, target, device, mode, disable, deadline",
                 std::string(choice.key));
   }
 }

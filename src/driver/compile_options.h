@@ -47,6 +47,7 @@ struct CompileOptions {
   std::vector<std::string> operators;                    ///< files or texts that define operators (OperatorLibrary)
   std::string signature;                                 ///< of a SavedModel; empty: its default
   std::vector<std::string> tags, outputs;                ///< of a SavedModel's graph; what a GraphDef is asked for
+  std::string params;                                    ///< of a symbol of MXNet: the file; empty: the one beside it
   std::string record;                                    ///< a file with choices made before: a plan, or a text
   InputShapes shapes, min_shapes, opt_shapes, max_shapes;
   std::vector<std::string> disabled;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of a conversion to mixed precision, as JSON, and behind a line of `---` a symbol of MXNet to convert: a
-// symbol that can be read again, or an error.
+// What is asked of a conversion to mixed precision, as JSON, and behind a line of `---` a symbol of MXNet to convert
+// and to import: a symbol that can be read again and a graph, or an error.
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 #include "export/mxnet/mixed_precision.h"
+#include "import/mxnet/import.h"
 #include "shared/mutate_text.h"
 #include "shared/run_engine.h"
 
@@ -123,6 +124,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check_text_of(read, "a symbol");
     const mxnet::Parameters parameters = {{"w", TensorData::zeros(DType::kFloat32, {2, 3})},
                                     {"f_weight", TensorData::zeros(DType::kFloat16, {3})}};
+    fuzz::Execution::attempt([&] { mxnet::import_symbol(read, parameters, {.shapes = {{"data", {2, 3}}}}); });
     const mxnet::Parameters* const none = nullptr;
     for (const mxnet::Parameters* given : {none, &parameters}) {
       fuzz::Execution::attempt([&] {

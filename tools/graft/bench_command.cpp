@@ -215,7 +215,7 @@ int BenchCommand::run() const {
 void add_bench(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("bench", "measure how fast a plan or a model runs");
   const auto command = std::make_shared<BenchCommand>();
-  command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
+  command->model.add_to(*sub, "a plan, or a model (as of graft compile), which is compiled first");
   command->model.add_deadline(*sub);
   command->inputs.add_to(*sub);
   sub->add_option("--warmup", command->settings.warmup, "runs before measuring")

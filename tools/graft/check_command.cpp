@@ -175,7 +175,7 @@ int CheckCommand::run() const {
 void add_check(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("check", "say how each operator will run, or why it will not");
   const auto command = std::make_shared<CheckCommand>();
-  command->model.add_to(*sub, "an ONNX file");
+  command->model.add_to(*sub, "a model, as of graft compile");
   command->model.add_deadline(*sub);
   sub->add_flag("--reasons", command->reasons,
                 "also list what the passes left as it is, what runs apart, and why (--json always has it)");

@@ -59,7 +59,10 @@ std::string CompileCommand::destination() const {
   if (!output.empty()) return output;
   const std::filesystem::path path(model.path());
   const auto name = path.has_filename() ? path : path.parent_path();  // a folder's name may end with a slash
-  return compile_to.empty() ? name.stem().string() + ".graft" : "-";
+  std::string stem = name.stem().string();
+  const std::string_view symbol = "-symbol";  // as MXNet calls the graph beside the parameters
+  if (name.extension() == ".json" && stem.ends_with(symbol)) stem.resize(stem.size() - symbol.size());
+  return compile_to.empty() ? stem + ".graft" : "-";
 }
 
 /// Whether the graph of a stage goes into an ONNX file rather than a text.
@@ -196,7 +199,8 @@ void CompileCommand::compile(const CompileOptions& options) const {
 void add_compile(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("compile", "compile a model into a plan that loads fast")->alias("build");
   const auto command = std::make_shared<CompileCommand>();
-  command->model.add_to(*sub, "an ONNX file, a SavedModel's folder, or a frozen GraphDef (.pb)");
+  command->model.add_to(*sub, "an ONNX file, a SavedModel's folder, a frozen GraphDef (.pb), or a symbol of\n"
+                              "MXNet (NET-symbol.json)");
   command->model.add_outputs(*sub);
   command->model.add_deadline(*sub);
   sub->add_option("-o,--output", command->output,
@@ -221,6 +225,7 @@ Examples:
   graft compile model.onnx -o model.graft --dim batch=1:8:64 --dim length=1:128:256
   graft compile saved_model --signature serving_default -o model.graft
   graft compile frozen.pb --outputs softmax -o model.graft
+  graft compile net-symbol.json --params net-0000.params --shapes data:1x3x224x224
   graft compile model.onnx --shapes image:1x3x224x224 --threads 2 --tune full
   graft compile model.onnx --precision fp16 --device cuda        and how far is it from fp32?
   graft compile model.onnx --compile-to passes -o model.txt     look at it, edit it, and

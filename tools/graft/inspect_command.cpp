@@ -263,7 +263,7 @@ int InspectCommand::run() const {
 void add_inspect(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("inspect", "show what is in a plan and where its time goes");
   const auto command = std::make_shared<InspectCommand>();
-  command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
+  command->model.add_to(*sub, "a plan, or a model (as of graft compile), which is compiled first");
   command->model.add_deadline(*sub);
   command->inputs.add_to(*sub);
   sub->add_option("--runs", command->runs, "runs to take the median of")

@@ -100,6 +100,8 @@ void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
   add_choices(command);
   add_choice(command, "--signature", "signature", "of a SavedModel: what is asked of it (serving_default)");
   add_choice(command, "--tag", "tag", "of a SavedModel: a tag of its graph (serve); may be repeated");
+  add_choice(command, "--params", "params",
+             "of a symbol of MXNet: its parameters (NET-0000.params beside NET-symbol.json)");
 }
 
 void ModelOptions::add_choices(CLI::App& command) {

@@ -218,7 +218,7 @@ void add_opt(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("opt", "run single passes and print the graph; without MODEL, list the passes");
   const auto model = std::make_shared<ModelOptions>();
   const auto names = std::make_shared<std::vector<std::string>>();
-  model->add_to(*sub, "an ONNX file");
+  model->add_to(*sub, "a model, as of graft compile");
   sub->get_option("MODEL")->required(false);
   sub->add_option("--pass", *names, "a pass to run; may be repeated")->type_name("NAME");
   const auto output = std::make_shared<JsonOutput>();

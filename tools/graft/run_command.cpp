@@ -157,7 +157,7 @@ void RunCommand::report(const NamedTensors& results, const std::optional<std::ve
 void add_run(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("run", "run a plan or a model once");
   const auto command = std::make_shared<RunCommand>();
-  command->model.add_to(*sub, "a plan, or an ONNX file, which is compiled first");
+  command->model.add_to(*sub, "a plan, or a model (as of graft compile), which is compiled first");
   command->model.add_deadline(*sub);
   command->inputs.add_to(*sub);
   sub->add_option("-o,--output", command->output,

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "export/mxnet/symbol_view.h"
 #include "import/mxnet/precision_lists.h"
+#include "import/mxnet/symbol_facts.h"
 
 namespace graft::mxnet {
 namespace {
@@ -126,10 +127,7 @@ class Applying {
     SymbolEntry from = view_.entries[value];
     if (from.node == first.node && from.output == first.output) from.version = first.version;
     const SymbolNode& source = result_.symbol.nodes[from.node];
-    SymbolNode node{.op = "amp_cast", .name = source.name};
-    const bool one_of_many = from.output > 0 ||
-                             (source.output_count > 1 && operand_row(source.op).result != ResultType::kFirstOnly);
-    if (!source.is_variable()) node.name += one_of_many ? fmt::format("_output{}", from.output) : "_output";
+    SymbolNode node{.op = "amp_cast", .name = output_name(source, from.output)};
     node.name += fmt::format("_amp_cast_{}", type_name(type));
     node.attributes = {{"dtype", std::string(type_name(type))}};
     node.inputs = {from};
@@ -167,16 +165,6 @@ MixedSymbol convert_symbol(const Symbol& symbol, const amp::Request& request, co
     };
   }
   return Applying(symbol, view, amp::decide(view.graph, rules, options)).run();
-}
-
-Parameters parameters_of(const ParamsFile& file) {
-  Parameters result;
-  for (const ParamsEntry& entry : file.entries) {
-    const bool fresh = result.try_emplace(std::string(entry.plain_name()), entry.data).second;
-    GRAFT_USER_CHECK(fresh || entry.name.empty(), kInvalidModel,
-                     fmt::format("there are two arrays of the name '{}'", entry.plain_name()), "parameters");
-  }
-  return result;
 }
 
 void convert_parameters(ParamsFile& file, const std::map<std::string, DType>& types) {

@@ -12,9 +12,6 @@
 
 namespace graft::mxnet {
 
-/// Arrays by the names of their variables.
-using Parameters = std::map<std::string, TensorData, std::less<>>;
-
 struct MixedSymbol {
   Symbol symbol;                                ///< nodes in the order in which MXNet writes them
   std::map<std::string, DType> parameter_types; ///< of every variable that is a parameter, as `__dtype__` says now
@@ -26,9 +23,6 @@ struct MixedSymbol {
 /// statistics.
 /// Throws invalid_argument for a request that does not fit the symbol, invalid_model for parameters that are missing.
 MixedSymbol convert_symbol(const Symbol& symbol, const amp::Request& request, const Parameters* parameters = nullptr);
-
-/// The arrays of a file by name. Throws invalid_model for two of one name.
-Parameters parameters_of(const ParamsFile& file);
 
 /// Rounds the arrays to the types that the symbol has now.
 void convert_parameters(ParamsFile& file, const std::map<std::string, DType>& types);

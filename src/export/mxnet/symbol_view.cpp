@@ -2,7 +2,6 @@
 #include "export/mxnet/symbol_view.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include <fmt/format.h>
@@ -10,25 +9,12 @@
 #include "base/error.h"
 #include "base/spelling.h"
 #include "import/mxnet/precision_lists.h"
+#include "import/mxnet/symbol_facts.h"
 
 namespace graft::mxnet {
 namespace {
 
 bool has_bit(uint64_t mask, size_t i) { return i < 64 && (mask >> i & 1) != 0; }
-
-/// What `__dtype__` of a variable says; kUndefined where it says nothing.
-DType stated_type(const SymbolNode& variable) {
-  const auto stated = variable.attributes.find("__dtype__");
-  if (stated == variable.attributes.end()) return DType::kUndefined;
-  const std::string& text = stated->second;
-  int code = -1;
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), code);
-  const bool whole = fault == std::errc() && end == text.data() + text.size();
-  const DType type = whole ? type_of_code(code) : type_of_name(text);
-  GRAFT_USER_CHECK(type != DType::kUndefined || (whole && code == -1), kInvalidModel,
-                   fmt::format("there is no element type '{}' (__dtype__)", text), variable.name);
-  return type;
-}
 
 class Viewing {
  public:

@@ -101,6 +101,24 @@ void amp_cast(Conversion& c) {
   c.give(is_float(c.type_of(data)) && is_float(wanted) ? c.cast(data, wanted) : data);
 }
 
+/// Floats in the widest type of theirs, or in the narrowest; other types pass through.
+void amp_multicast(Conversion& c) {
+  const std::vector<ValueId> inputs = c.inputs();
+  const bool narrow = flag(c, "cast_narrow");
+  DType common = DType::kUndefined;
+  for (const ValueId input : inputs) {
+    const DType type = c.type_of(input);
+    if (!is_float(type)) continue;
+    const bool first = common == DType::kUndefined;
+    const bool wider = !first && bit_width(type) > bit_width(common);
+    if (!first && type != common && bit_width(type) == bit_width(common)) c.refuse("f16 beside bf16");
+    if (first || (type != common && wider != narrow)) common = type;
+  }
+  std::vector<ValueId> results;
+  for (const ValueId input : inputs) results.push_back(is_float(c.type_of(input)) ? c.cast(input, common) : input);
+  c.give(std::move(results));
+}
+
 }  // namespace
 
 std::vector<Row> activation_rows() {
@@ -148,6 +166,7 @@ std::vector<Row> activation_rows() {
       {"LogisticRegressionOutput", "data, label=None, grad_scale=1", plain("Sigmoid")},
       {"Cast cast", "data, dtype", cast},
       {"amp_cast", "data, dtype", amp_cast},
+      {"amp_multicast", "... data, num_outputs, cast_narrow=False", amp_multicast},
   };
 }
 

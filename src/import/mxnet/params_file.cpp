@@ -212,6 +212,16 @@ void write_params(const ParamsFile& params, const std::string& path) {
   file.commit();
 }
 
+Parameters parameters_of(const ParamsFile& file) {
+  Parameters result;
+  for (const ParamsEntry& entry : file.entries) {
+    const bool fresh = result.try_emplace(std::string(entry.plain_name()), entry.data).second;
+    GRAFT_USER_CHECK(fresh || entry.name.empty(), kInvalidModel,
+                     fmt::format("there are two arrays of the name '{}'", entry.plain_name()), "parameters");
+  }
+  return result;
+}
+
 int type_code(DType type, const std::string& where) {
   for (size_t code = 0; code < kTypes.size(); ++code) {
     if (kTypes[code].type == type) return static_cast<int>(code);

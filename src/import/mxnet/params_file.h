@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,6 +40,11 @@ ParamsFile read_params(const std::string& path);
 
 /// Writes the bytes that MXNet writes for the same arrays.
 void write_params(const ParamsFile& params, const std::string& path);
+
+/// Arrays by the names of their variables.
+using Parameters = std::map<std::string, TensorData, std::less<>>;
+/// The arrays of a file by name. Throws invalid_model for two of one name.
+Parameters parameters_of(const ParamsFile& file);
 
 /// MXNet's number of an element type, as in `__dtype__`: 0 for f32, 2 for f16, 12 for bf16. Throws invalid_argument
 /// naming `where` for a type that MXNet lacks.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/spelling.h"
+#include "frontend/whole_model.h"
 #include "graph/symbols.h"
 #include "import/tensorflow/graph.pb.h"
 #include "import/tensorflow/import_tensor.h"
@@ -25,7 +25,6 @@ namespace graft::tensorflow {
 namespace {
 
 constexpr const char* kFileName = "saved_model.pb";
-constexpr size_t kMostReasons = 5;
 
 bool is_folder(const std::string& path) {
   std::error_code fault;
@@ -70,23 +69,6 @@ SignatureGraph read_frozen(const std::string& path, std::vector<std::string> out
     inputs.push_back({.name = node.name, .source = {.node = node.name}, .placeholder = {}});
   }
   return {GraphFile(freeze_variables(flat, {}, nullptr), file), std::move(inputs), std::move(named)};
-}
-
-/// Throws what the rows say of operators that stay.
-void check_converted(const frontend::ForeignGraph& foreign, const frontend::Converted& converted) {
-  std::vector<std::string> reasons;
-  for (size_t n = 0; n < foreign.nodes.size(); ++n) {
-    if (converted.reasons[n].empty()) continue;
-    reasons.push_back(fmt::format("{} '{}': {}", foreign.nodes[n].op, foreign.nodes[n].name, converted.reasons[n]));
-  }
-  if (reasons.empty()) return;
-  const size_t listed = std::min(reasons.size(), kMostReasons);
-  const std::string more = reasons.size() > listed ? fmt::format("; and {} more", reasons.size() - listed) : "";
-  throw Error(ErrorKind::kUnsupported,
-              fmt::format("operators of the model cannot be converted: {}{}; `graft embed` makes engines of the "
-                          "parts around them, which run inside TensorFlow",
-                          fmt::join(std::span(reasons).first(listed), "; "), more),
-              "model");
 }
 
 /// Names and shapes that the caller uses for what the graph is given.
@@ -139,33 +121,6 @@ GraphFile only_data(const SignatureGraph& model) {
   return {std::move(nodes), model.file};
 }
 
-/// A value under the caller's name; what has it inside of the graph gives it up.
-void give_name(Graph& graph, ValueId value, const std::string& name, std::set<ValueId>& named) {
-  const ValueId taken = graph.find_value(name);
-  if (taken != value) {
-    if (taken != kNoValue && !named.contains(taken)) graph.rename_value(taken, name + "_inside");
-    graph.rename_value(value, name);
-  }
-  named.insert(value);
-}
-
-/// Inputs and results under the names of the signature; a result that is something else already is an Identity of it.
-void name_borders(Graph& graph, const SignatureGraph& model) {
-  std::set<ValueId> named;
-  for (size_t i = 0; i < model.inputs.size(); ++i) give_name(graph, graph.inputs[i], model.inputs[i].name, named);
-  for (size_t i = 0; i < model.outputs.size(); ++i) {
-    ValueId& value = graph.outputs[i];
-    if (graph.value(value).constant || named.contains(value)) {
-      const Value source = graph.value(value);
-      const ValueId made = graph.add_value(model.outputs[i].name, source.type, source.shape);
-      graph.add_node({.name = model.outputs[i].name, .domain = "", .op = "Identity", .attributes = {},
-                      .inputs = {value}, .outputs = {made}});
-      value = made;
-    }
-    give_name(graph, value, model.outputs[i].name, named);
-  }
-}
-
 Graph graph_of(const SignatureGraph& model, const ImportOptions& options) {
   std::vector<std::string> outputs;
   for (const NamedTensor& output : model.outputs) outputs.push_back(spell(output.source.node, output.source.index));
@@ -173,9 +128,12 @@ Graph graph_of(const SignatureGraph& model, const ImportOptions& options) {
   name_inputs(read, model, options);
   read.foreign.name = "model";
   frontend::Converted converted = frontend::convert(read.foreign, converters());
-  check_converted(read.foreign, converted);
-  GRAFT_CHECK(converted.graph.outputs.size() == model.outputs.size(), "an output was lost");
-  name_borders(converted.graph, model);
+  frontend::check_converted(read.foreign, converted, "`graft embed` makes engines of the parts around them, which run "
+                                                     "inside TensorFlow");
+  std::vector<std::string> inputs, results;
+  for (const NamedTensor& input : model.inputs) inputs.push_back(input.name);
+  for (const NamedTensor& output : model.outputs) results.push_back(output.name);
+  frontend::name_borders(converted.graph, inputs, results);
   return std::move(converted.graph);
 }
 

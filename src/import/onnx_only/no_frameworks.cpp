@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// In place of import/tensorflow and import/mxnet, in a library that reads ONNX files alone.
+#include "base/error.h"
+#include "import/mxnet/import.h"
+#include "import/tensorflow/import.h"
+
+namespace graft {
+namespace {
+
+[[noreturn]] void refuse(const std::string& path) {
+  throw Error(ErrorKind::kUnsupported, "this library reads ONNX files alone", path);
+}
+
+}  // namespace
+
+namespace tensorflow {
+bool is_model(const std::string&) { return false; }
+Graph import_model(const std::string& path, const ImportOptions&) { refuse(path); }
+}  // namespace tensorflow
+
+namespace mxnet {
+bool is_model(const std::string&) { return false; }
+Graph import_model(const std::string& path, const ImportOptions&) { refuse(path); }
+}  // namespace mxnet
+
+}  // namespace graft

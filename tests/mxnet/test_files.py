@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbols and parameters that MXNet saves, compiled without it: against what MXNet computes."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+from conftest import FAST, close, image, parameters, run, split_symbol
+from mxnet.gluon.model_zoo import vision
+
+import graft
+
+S = mx.sym
+
+
+def saved(folder, symbol, args, aux):
+    """The path of the symbol; its parameters stand beside it."""
+    weights = {name: value for name, value in args.items() if name != "data" and not name.endswith("label")}
+    mx.model.save_checkpoint(str(folder / "net"), 0, symbol, weights, aux)
+    return str(folder / "net-symbol.json")
+
+
+def whole():
+    """The network of the other tests without the operator that has no converter."""
+    x = S.var("data")
+    x = S.Convolution(x, num_filter=8, kernel=(3, 3), pad=(1, 1), name="conv0")
+    x = S.BatchNorm(x, fix_gamma=True, name="norm0")
+    parts = S.split(S.Activation(x, act_type="relu"), num_outputs=2, axis=1, name="halves")
+    x = S.FullyConnected(parts[0] + parts[1], num_hidden=5, name="dense")
+    return S.Group([S.SoftmaxOutput(x, name="softmax"), parts[1]])
+
+
+def test_a_checkpoint_is_compiled_with_mxnets_names_for_any_batch(tmp_path):
+    symbol = whole()
+    args, aux = parameters(symbol, data=(2, 3, 8, 8))
+    engine = graft.compile(saved(tmp_path, symbol, args, aux),
+                           shapes={"data": [(1, 3, 8, 8), (2, 3, 8, 8), (16, 3, 8, 8)]}, **FAST)
+    for batch in (1, 2, 7):
+        results = engine.run({"data": image(batch)})
+        assert list(results) == symbol.list_outputs()
+        expected = run(symbol, args, aux, data=image(batch), softmax_label=np.zeros(batch))
+        for name, wanted in zip(symbol.list_outputs(), expected):
+            close(results[name], wanted)
+
+
+def test_parameters_may_be_elsewhere_and_shapes_in_the_symbol(tmp_path):
+    data = S.var("data", shape=(0, 6))
+    symbol = S.FullyConnected(data, num_hidden=3, name="dense")
+    args = {"dense_weight": mx.nd.random.uniform(shape=(3, 6)), "dense_bias": mx.nd.random.uniform(shape=(3,))}
+    symbol.save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "weights.params"), args)
+    engine = graft.compile(str(tmp_path / "net-symbol.json"), params=str(tmp_path / "weights.params"), **FAST)
+    x = np.random.RandomState(0).uniform(size=(4, 6)).astype(np.float32)
+    close(engine.run({"data": x})["dense_output"], run(symbol, args, {}, data=x)[0])
+    with pytest.raises(graft.Error, match="dense_weight: the parameters have no array of this name"):
+        graft.compile(str(tmp_path / "net-symbol.json"), **FAST)
+
+
+@pytest.mark.parametrize("name", ["mobilenetv2_0.25", "squeezenet1.1", "resnet18_v2", "densenet121", "inceptionv3"])
+def test_networks_of_the_zoo_that_gluon_exports_compile_whole(name, tmp_path):
+    mx.random.seed(3)
+    net = vision.get_model(name)
+    net.initialize(mx.init.Xavier(magnitude=3))
+    net.hybridize()
+    size = 299 if name == "inceptionv3" else 224
+    x = image(1, size=size)
+    expected = net(mx.nd.array(x)).asnumpy()
+    net.export(str(tmp_path / "net"))
+    engine = graft.compile(str(tmp_path / "net-symbol.json"), shapes={"data": x.shape}, **FAST)
+    (result,) = engine.run({"data": x}).values()
+    close(result, expected)
+
+
+def test_what_has_no_converter_is_named_with_what_runs_it(tmp_path):
+    symbol = split_symbol()
+    path = saved(tmp_path, symbol, *parameters(symbol, data=(2, 3, 8, 8)))
+    with pytest.raises(graft.Error, match="gammaln 'odd': there is no converter.*graft.mxnet"):
+        graft.compile(path, shapes={"data": (2, 3, 8, 8)}, **FAST)
