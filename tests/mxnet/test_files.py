@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbols and parameters that MXNet saves, compiled without it: against what MXNet computes."""
 
+import os
+import pathlib
+import subprocess
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ from mxnet.gluon.model_zoo import vision
 import graft
 
 S = mx.sym
+COMMAND = pathlib.Path(os.environ["GRAFT_BUILD"]) / "bin" / "graft"
 
 
 def saved(folder, symbol, args, aux):
@@ -75,3 +80,27 @@ def test_what_has_no_converter_is_named_with_what_runs_it(tmp_path):
     path = saved(tmp_path, symbol, *parameters(symbol, data=(2, 3, 8, 8)))
     with pytest.raises(graft.Error, match="gammaln 'odd': there is no converter.*graft.mxnet"):
         graft.compile(path, shapes={"data": (2, 3, 8, 8)}, **FAST)
+
+
+@pytest.mark.parametrize("storage", ["row_sparse", "csr"])
+def test_sparse_parameters_are_read_and_written_as_mxnet_does(storage, tmp_path):
+    symbol = S.FullyConnected(S.var("data", shape=(0, 4)), num_hidden=3, no_bias=True, name="dense")
+    weight = mx.nd.array([[0, 5, 0, 1], [0, 0, 0, 0], [7, 0, 0, 0]])
+    symbol.save(str(tmp_path / "net-symbol.json"))
+    sparse = weight.tostype(storage)
+    mx.nd.waitall()
+    mx.nd.save(str(tmp_path / "net-0000.params"), {"arg:dense_weight": sparse})
+    x = np.random.RandomState(0).uniform(size=(2, 4)).astype(np.float32)
+    engine = graft.compile(str(tmp_path / "net-symbol.json"), **FAST)
+    close(engine.run({"data": x})["dense_output"], run(symbol, {"dense_weight": weight}, {}, data=x)[0])
+
+    def converted(name, *options):
+        subprocess.run([COMMAND, "convert", "net-symbol.json", "--params", "net-0000.params", "--precision", "fp16",
+                        "-o", name, *options], check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
+        return tmp_path / f"{name}-0000.params"
+
+    assert converted("same", "--cast-parameters-later").read_bytes() == (tmp_path / "net-0000.params").read_bytes()
+    half = mx.nd.load(str(converted("half")))["arg:dense_weight"]
+    assert half.stype == storage
+    assert half.dtype == np.float16
+    np.testing.assert_array_equal(half.asnumpy(), weight.asnumpy())

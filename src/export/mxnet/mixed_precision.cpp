@@ -171,7 +171,12 @@ void convert_parameters(ParamsFile& file, const std::map<std::string, DType>& ty
   for (ParamsEntry& entry : file.entries) {
     const auto type = types.find(std::string(entry.plain_name()));
     if (type == types.end() || !entry.data || entry.data.type() == type->second) continue;
-    entry.data = amp::converted(entry.data, type->second);
+    if (!entry.sparse) {
+      entry.data = amp::converted(entry.data, type->second);
+      continue;
+    }
+    entry.sparse->data = amp::converted(entry.sparse->data, type->second);
+    entry.data = dense(*entry.sparse, entry.data.shape());
   }
 }
 

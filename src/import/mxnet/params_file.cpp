@@ -16,6 +16,7 @@ constexpr uint64_t kListMagic = 0x112;
 /// The magic of a record of version 1; those after it count up. A record of version 0 begins with its rank.
 constexpr uint32_t kFirstMagic = 0xF993FAC8;
 constexpr uint32_t kZipMagic = 0x04034B50;
+constexpr uint64_t kMostGrowth = 1024;  // of a sparse array that becomes dense, over the file
 
 struct TypeRow {
   DType type;
@@ -96,10 +97,7 @@ class ParamsReader {
     if (entry.record_version >= 2) {
       const auto storage = take<int32_t>();
       check(storage >= -1 && storage <= 2, fmt::format("there is no kind of storage {}", storage));
-      GRAFT_USER_CHECK(storage < 1, kUnsupported,
-                       fmt::format("a {} array is not read yet: make it dense with tostype('default')",
-                                   storage == 1 ? "row_sparse" : "csr"),
-                       where_ + ": " + part_);
+      if (storage > 0) return read_sparse(entry, storage);
     }
     const auto rank = entry.record_version == 0 ? static_cast<int32_t>(first) : take<int32_t>();
     const bool empty = entry.record_version == 3 ? rank == -1 : rank == 0;
@@ -107,10 +105,46 @@ class ParamsReader {
     const std::vector<int64_t> shape = read_shape(rank, entry.record_version == 0);
     entry.device_type = take<int32_t>();
     entry.device_id = take<int32_t>();
+    const DType type = read_type();
+    entry.data = read_data(type, shape);
+    return entry;
+  }
+
+  DType read_type() {
     const auto code = take<int32_t>();
     const DType type = type_of_code(code);
     check(type != DType::kUndefined, fmt::format("there is no element type {}", code));
-    entry.data = read_data(type, shape);
+    return type;
+  }
+
+  /// The shape of the elements that are there, the array's, where it was, types and shapes of the indices, the data.
+  ParamsEntry read_sparse(ParamsEntry entry, int32_t storage) {
+    check(entry.record_version == 2, "an array with numpy's shapes is dense");
+    const std::vector<int64_t> stated = read_shape(take<int32_t>(), false);
+    const std::vector<int64_t> shape = read_shape(take<int32_t>(), false);
+    check(!shape.empty() && !stated.empty(), "a sparse array has no axes");
+    entry.device_type = take<int32_t>();
+    entry.device_id = take<int32_t>();
+    const DType type = read_type();
+    std::vector<std::pair<DType, std::vector<int64_t>>> indices;
+    for (int32_t i = 0; i < storage; ++i) {  // row_sparse has one row of indices, csr two
+      const DType index = read_type();
+      indices.emplace_back(index, read_shape(take<int32_t>(), false));
+    }
+    std::vector<int64_t> stored = stated;
+    if (indices.back().second.size() == 1) stored[0] = indices.back().second[0];
+    SparseArray array{.storage = storage, .data = read_data(type, stored), .indices = {}, .stated_shape = stated};
+    for (const auto& [index, sizes] : indices) array.indices.push_back(read_data(index, sizes));
+    const std::string where = where_ + ": " + part_;
+    check_sparse(array, shape, where);
+    uint64_t count = 1;
+    for (const int64_t size : shape) {
+      const bool small = size == 0 || count <= kMostGrowth * bytes_.size() / static_cast<uint64_t>(size);
+      check(small, fmt::format("its sizes ({}) are more than {} times the file", fmt::join(shape, ", "), kMostGrowth));
+      count *= static_cast<uint64_t>(size);
+    }
+    entry.data = dense(array, shape);
+    entry.sparse = std::move(array);
     return entry;
   }
 
@@ -154,7 +188,30 @@ void put(OutputFile& file, T value) {
   file.write(std::as_bytes(std::span(&value, 1)));
 }
 
+void write_shape(OutputFile& file, const std::vector<int64_t>& shape) {
+  put(file, static_cast<int32_t>(shape.size()));
+  for (const int64_t size : shape) put(file, size);
+}
+
+void write_sparse(OutputFile& file, const ParamsEntry& entry) {
+  const SparseArray& array = *entry.sparse;
+  put(file, kFirstMagic + 1);
+  put(file, array.storage);
+  write_shape(file, array.stated_shape);
+  write_shape(file, entry.data.shape());
+  put(file, entry.device_type);
+  put(file, entry.device_id);
+  put(file, int32_t{type_code(array.data.type())});
+  for (const TensorData& indices : array.indices) {
+    put(file, int32_t{type_code(indices.type())});
+    write_shape(file, indices.shape());
+  }
+  file.write(array.data.bytes());
+  for (const TensorData& indices : array.indices) file.write(indices.bytes());
+}
+
 void write_array(OutputFile& file, const ParamsEntry& entry) {
+  if (entry.sparse) return write_sparse(file, entry);
   const bool empty = !entry.data;
   const std::vector<int64_t> shape = entry.data.shape();
   // A scalar is an array of version 3: before, a rank of 0 says that there is nothing.

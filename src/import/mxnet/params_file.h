@@ -6,22 +6,25 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/tensor_data.h"
+#include "import/mxnet/sparse_array.h"
 
 namespace graft::mxnet {
 
 /// An array of the file and what its record says beside.
 struct ParamsEntry {
   std::string name = {};    ///< as the file has it, with its `arg:` or `aux:`; empty in a list without names
-  TensorData data = {};     ///< of type kUndefined: an array without contents
+  TensorData data = {};     ///< of type kUndefined: an array without contents; of a sparse one all elements
   int record_version = 2;   ///< 0 and 1: before MXNet 0.12; 2; 3: with shapes as numpy has them, where () is a scalar
   int32_t device_type = 1;  ///< 1: a CPU
   int32_t device_id = 0;
+  std::optional<SparseArray> sparse = {};  ///< what the file has of a sparse array, and gets again
 
   /// The name without its prefix.
   std::string_view plain_name() const;
@@ -32,8 +35,9 @@ struct ParamsFile {
   std::vector<ParamsEntry> entries;
 };
 
-/// Reads a list from bytes that `keep_alive` owns; dense arrays of MXNet's types 0 to 12. Throws invalid_model naming
-/// the array and `where`, unsupported for sparse arrays and for MXNet 2's NPZ. Memory is bounded by the bytes.
+/// Reads a list from bytes that `keep_alive` owns; arrays of MXNet's types 0 to 12. Throws invalid_model naming the
+/// array and `where`, unsupported for MXNet 2's NPZ. Memory is bounded by the bytes, that of a sparse array's elements,
+/// once somebody asks for them, by 1024 times as much.
 ParamsFile parse_params(std::span<const std::byte> bytes, const std::shared_ptr<const void>& keep_alive,
                         const std::string& where);
 ParamsFile read_params(const std::string& path);
