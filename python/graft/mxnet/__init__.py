@@ -6,18 +6,19 @@
     net.optimize_for(x, backend="graft")                # a Gluon block
     print(graft.mxnet.report())                         # what became an engine, and why the rest did not
 
-With MXNET_USE_GRAFT=1 in the environment simple_bind and bind do the same to what they bind for inference.
+With MXNET_USE_GRAFT=1 in the environment simple_bind, bind and Module do the same to what they bind for inference.
 
 Raises graft.DeviceError where this is another MXNet, or libgraft_mxnet.so is missing or does not fit.
 """
 
-from . import binding, library
+from . import binding, library, module
 from .binding import get_optimized_symbol, get_use_graft, graft_bind, set_use_graft
 
 __all__ = ["fallback_count", "get_optimized_symbol", "get_use_graft", "graft_bind", "report", "set_use_graft"]
 
 _library = library.load()
 binding.wrap()
+module.wrap()
 
 
 def report():

@@ -5,10 +5,12 @@ The variable is read at every bind, as the TensorRT integration of MXNet 1.3 rea
 ours is not set. A bind for training, one without weights and one for another device than a CPU stay as MXNet does them.
 """
 
+import contextlib
 import ctypes
 import functools
 import logging
 import os
+import threading
 
 from mxnet.symbol import Symbol
 
@@ -22,6 +24,7 @@ LOGGER = logging.getLogger("graft")
 _plain_bind = Symbol.bind
 _plain_simple_bind = Symbol.simple_bind
 _options = {}  # of optimize_for, for binds that the variable asks for
+_inside = threading.local()  # whether a module binds, which takes engines itself
 _library = library.load()
 
 
@@ -41,6 +44,21 @@ def set_use_graft(status, **options):
     os.environ[VARIABLE] = str(int(bool(status)))
     _options.clear()
     _options.update(options)
+
+
+def options():
+    """Those of optimize_for, for binds that the variable asks for."""
+    return dict(_options)
+
+
+@contextlib.contextmanager
+def quiet():
+    """Binds inside stay with MXNet, and nothing is said of it."""
+    before, _inside.module = getattr(_inside, "module", False), True
+    try:
+        yield
+    finally:
+        _inside.module = before
 
 
 def get_optimized_symbol(executor):
@@ -64,9 +82,9 @@ def wrap():
 @functools.wraps(_plain_simple_bind)
 def _simple_bind(self, ctx, grad_req="write", type_dict=None, stype_dict=None, group2ctx=None, shared_arg_names=None,
                  shared_exec=None, shared_buffer=None, **kwargs):
-    if get_use_graft():
+    if not getattr(_inside, "module", False) and get_use_graft():
         weights = set(shared_buffer or ()) & set(self.list_inputs()) - set(kwargs)
-        reason = _reason_to_stay(ctx, _requests(grad_req), "" if weights else
+        reason = reason_to_stay(ctx, _requests(grad_req), "" if weights else
                                  "it has no weights: hand them in by shared_buffer, or call optimize_for before")
         reason = reason or (shared_exec is not None and "it shares the arrays of another executor")
         if not reason:
@@ -81,7 +99,7 @@ def _bind(self, ctx, args, args_grad=None, grad_req="write", aux_states=None, gr
     if get_use_graft():
         arrays = args_grad.values() if isinstance(args_grad, dict) else args_grad or ()
         trains = any(array is not None for array in arrays) and _requests(grad_req)
-        reason = _reason_to_stay(ctx, trains, "" if args else "it has no arguments")
+        reason = reason_to_stay(ctx, trains, "" if args else "it has no arguments")
         if not reason:
             args, aux_states = _by_name(self.list_arguments(), args), _by_name(self.list_auxiliary_states(), aux_states)
             made = self.optimize_for("graft", args, aux_states, ctx=ctx, **_options)
@@ -107,7 +125,7 @@ def _simple_bind_engines(symbol, ctx, params, type_dict, stype_dict, group2ctx, 
     return executor
 
 
-def _reason_to_stay(ctx, trains, lacks):
+def reason_to_stay(ctx, trains, lacks):
     """Why a bind gets no engines; empty where it does."""
     if trains:
         return "it asks for gradients"
