@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`bundle.py`: puts plugins, the harness and its cases into .plugin-bundle/, to be run on a machine with a GPU that has
 nothing but its driver: `tests/plugin/run_on_gpu.sh` there runs them all; and operators of PyTorch, which
-tests/plugin/torch_on_gpu.py builds and runs there. `matrix.py --bundle`, afterwards, adds every operator in every type.
+tests/plugin/torch_on_gpu.py builds and runs there, and those whose times tests/plugin/seed_on_gpu.py takes.
+`matrix.py --bundle`, afterwards, adds every operator in every type.
 GRAFT_BUILD says which build makes them."""
 
 import json
@@ -12,6 +13,7 @@ import tempfile
 import models
 import numpy as np
 import onnx
+import seed_models
 import workshop
 
 LATER = ["--target", "sm_80"]  # whose PTX a GPU of another generation compiles while loading
@@ -90,6 +92,36 @@ def add_torch(work, bundle):
     (bundle / "torch_cases" / "cases.json").write_text(json.dumps(cases, indent=1))
 
 
+def add_seed(work, bundle, found, *more, emulated=False):
+    """The operators whose times are taken, and what seed_on_gpu.py has to know of them; `more`: for whom they are."""
+    onnx.save(models.combined({name: case.model for name, case in found.items()}), work / "seed.onnx")
+    names, words = {}, []
+    for name, case in found.items():
+        nodes = [f"{name}_{node.name}" for node in case.model.graph.node]
+        names[nodes[-1]] = name
+        words += ["--nodes", ",".join(nodes)]
+    (work / "names.json").write_text(json.dumps(names))
+    made = workshop.generate(work / "seed.onnx", bundle / "seed_operators", *words, "--names", work / "names.json",
+                             "--target", "sm_90a", *more, emulated=emulated)
+    (bundle / "seed_operators.json").unlink()
+    (bundle / "seed_cases.json").write_text(json.dumps(seed_models.described(found), indent=1))
+    return made
+
+
+def add_seed_results(bundle, found):
+    """What the interpreter makes of cases, against which seed_on_gpu.py holds torch's part of each."""
+    folder = bundle / "seed_results"
+    folder.mkdir()
+    for name, case in found.items():
+        onnx.save(case.model, folder / f"{name}.onnx")
+        arrays = seed_models.random_arrays(case)
+        results = workshop.reference(folder / f"{name}.onnx", arrays)
+        np.savez(folder / f"{name}.npz", *arrays.values(), result=results["y"])
+        (folder / f"{name}.onnx").unlink()
+    for name in ("in.npz", "out.npz"):
+        (folder / name).unlink()
+
+
 def main():
     bundle = workshop.ROOT / ".plugin-bundle"
     shutil.rmtree(bundle, ignore_errors=True)
@@ -100,6 +132,8 @@ def main():
         for name in PARTS:
             runs += add_part(name, pathlib.Path(work), bundle, headers)
         add_torch(pathlib.Path(work), bundle)
+        add_seed(pathlib.Path(work), bundle, seed_models.cases(), "--for", "torch")
+    add_seed_results(bundle, seed_models.small_cases())
     for version in sorted({run.split()[0].removeprefix("harness-") for run in runs}):
         workshop.build_harness(headers[version], bundle / f"harness-{version}")
     (bundle / "runs.txt").write_text("\n".join(runs) + "\n")

@@ -4,8 +4,10 @@
 Each stands in a page between the comments `<!-- derived: NAME -->` and `<!-- end: NAME -->`.
 """
 
+import json
 import pathlib
 import re
+import statistics
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
@@ -60,9 +62,41 @@ def plugins():
     return f"{made}\n" + table(["no plugin of", "because"], [[", ".join(names), why] for why, names in none.items()])
 
 
+def plugin_speed():
+    """What tests/plugin/seed_on_gpu.py measured: bench/results/plugins-*.json, the newest of each GPU."""
+    newest = {}
+    for path in sorted((ROOT / "bench/results").glob("plugins-*.json")):
+        results = json.loads(path.read_text())
+        if results["date"] >= newest.get(results["gpu"], results)["date"]:
+            newest[results["gpu"]] = results
+    if not newest:
+        return "Not measured yet.\n"
+    return "\n".join(speed_table(results) for _, results in sorted(newest.items()))
+
+
+def speed_table(results):
+    """Microseconds of one GPU's rows, how often torch's are longer, and the share of the bandwidth of a copy."""
+    rows, ratios = [], {"torch": [], "compiled": []}
+    for row in results["rows"].values():
+        if "failed" in row:
+            rows.append([row["says"], row["failed"].partition(":")[0], "", "", "", "", ""])
+            continue
+        for peer, of in ratios.items():
+            of.append(row[peer] / row["graft"])
+        share = row["traffic"] / (row["graft"] * 1e-6) / results["copy_bandwidth"]
+        rows.append([row["says"], *(f"{row[key]:.1f}" for key in ("graft", "torch", "compiled")),
+                     *(f"{of[-1]:.2f}" for of in ratios.values()), f"{100 * share:.0f} %"])
+    rows.append(["geometric mean", "", "", "", *(f"{statistics.geometric_mean(of):.2f}" if of else ""
+                                                 for of in ratios.values()), ""])
+    heading = ["operator", "generated, µs", "torch, µs", "torch.compile, µs", "torch / generated",
+               "torch.compile / generated", "of a copy's bandwidth"]
+    return (f"{results['gpu']}, torch {results['torch']}, {results['date']}; a copy of 1 GiB moves "
+            f"{results['copy_bandwidth'] / 1e12:.2f} TB/s:\n\n" + table(heading, rows))
+
+
 # Page and name of the block: what makes it.
 BLOCKS = {("DEBUGGING.md", "environment"): environment, ("ADDING_A_PASS.md", "pipeline"): pipeline,
-          ("plugins.md", "plugins"): plugins}
+          ("plugins.md", "plugins"): plugins, ("plugins.md", "plugin-speed"): plugin_speed}
 
 
 def with_block(text, name, content):
