@@ -26,6 +26,8 @@ constexpr int kThreads = 256, kThreadsOfScatter = 1024;  // of a block on a GPU
 // Blocks among which the rows of a scatter's result are shared out, each of which goes over all updates; and elements
 // of the result that one block should have at least.
 constexpr int64_t kMostOwners = 128, kLeastOwned = 1024;
+// The same where a block makes its updates one after the other.
+constexpr int64_t kMostOrderedOwners = 512, kLeastOrderedOwned = 32;
 
 }  // namespace
 
@@ -272,22 +274,50 @@ void NestLowering::find_folded_bases() {
 std::optional<NestLowering::OwnedRows> NestLowering::share_rows(const Scatter& form) {
   const Shape& shape = region_.tensors[form.output].shape;
   const auto elements = element_count(shape).as_constant();
-  if (builder_.program.threads == 0 || !takes_any_order(form) || !elements || shape.empty()) return std::nullopt;
+  if (builder_.program.threads == 0 || !elements || shape.empty()) return std::nullopt;
+  if (!takes_any_order(form)) return share_ordered(shape);
   const int64_t rows = shape[0].constant(), least = kLeastOwned * rows / std::max<int64_t>(*elements, 1);
   const int64_t owned = std::max({(rows + kMostOwners - 1) / kMostOwners, least, int64_t{1}});
   if (owned >= rows) return std::nullopt;
   const Expr begin = builder_.add_grid(ceil_div(shape[0], owned)) * make_index(owned);
   const Expr end = min(begin + make_index(owned), make_size(shape[0]));
-  return OwnedRows{.begin = begin, .end = end, .most = owned};
+  return OwnedRows{.leading = {}, .begin = begin, .end = end, .most = owned};
+}
+
+/// Leading axes whole, as long as there are blocks for them, then a part of the one behind.
+std::optional<NestLowering::OwnedRows> NestLowering::share_ordered(const Shape& shape) {
+  int64_t blocks = std::min(kMostOrderedOwners, element_count(shape).constant() / kLeastOrderedOwned);
+  if (blocks <= 1) return std::nullopt;
+  OwnedRows owned;
+  size_t axis = 0;
+  for (; axis + 1 < shape.size() && shape[axis].constant() <= blocks; ++axis) {
+    owned.leading.push_back(builder_.add_grid(shape[axis]));
+    blocks /= shape[axis].constant();
+  }
+  owned.most = (shape[axis].constant() + blocks - 1) / blocks;
+  owned.begin = builder_.add_grid(ceil_div(shape[axis], owned.most)) * make_index(owned.most);
+  owned.end = min(owned.begin + make_index(owned.most), make_size(shape[axis]));
+  return owned;
+}
+
+Expr NestLowering::is_owned(const OwnedRows& owned, const std::vector<Expr>& indices) {
+  const Expr& row = indices[owned.leading.size()];
+  Expr result = ge(row, owned.begin) && lt(row, owned.end);
+  for (size_t d = owned.leading.size(); d-- > 0;) result = eq(indices[d], owned.leading[d]) && result;
+  return result;
 }
 
 void NestLowering::copy_base(const Scatter& form, const std::optional<OwnedRows>& owned) {
   const TensorDecl& decl = region_.tensors[form.output];
   Map copy;
-  for (const Size& extent : decl.shape) copy.axes.push_back(make_axis(extent));
+  const size_t leading = owned ? owned->leading.size() : 0;
+  for (size_t d = leading; d < decl.shape.size(); ++d) copy.axes.push_back(make_axis(decl.shape[d]));
   if (owned) copy.axes[0] = make_axis(owned->end - owned->begin, owned->most);
   std::vector<Expr> at = variables(copy.axes);
-  if (owned) at[0] = owned->begin + at[0];
+  if (owned) {
+    at[0] = owned->begin + at[0];
+    at.insert(at.begin(), owned->leading.begin(), owned->leading.end());
+  }
   Expr value = make_load(form.base, decl.type, at);
   if (const auto compute = find_folded(form.base)) {
     Replacements here;
@@ -308,7 +338,7 @@ void NestLowering::lower(const Scatter& form) {
   std::vector<Expr> indices;
   for (const Expr& index : form.indices) indices.push_back(convert(index, own));
   if (owned) {
-    const Expr is_own = ge(indices[0], owned->begin) && lt(indices[0], owned->end);
+    const Expr is_own = is_owned(*owned, indices);
     map.condition = map.condition ? map.condition && is_own : is_own;
   }
   Store store = builder_.store(form.output, indices, convert(form.value, own));

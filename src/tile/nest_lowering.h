@@ -69,13 +69,16 @@ class NestLowering {
   bool is_folded(const Form& form) const;
   static std::optional<Size> size_of(const Expr& extent);
   void lower(const Scatter& form);
-  /// The rows of a scatter's result that one grid point makes: where updates may come in any order, each grid point
-  /// goes over all of them and takes those of its own rows.
+  /// The part of a scatter's result that one grid point makes: it goes over all updates and takes those of its own
+  /// rows, which lie at `leading` and from `begin` on along the axis behind.
   struct OwnedRows {
+    std::vector<Expr> leading;
     Expr begin, end;
     int64_t most = 0;
   };
   std::optional<OwnedRows> share_rows(const Scatter& form);
+  std::optional<OwnedRows> share_ordered(const Shape& shape);
+  static Expr is_owned(const OwnedRows& owned, const std::vector<Expr>& indices);
   void copy_base(const Scatter& form, const std::optional<OwnedRows>& owned);
   /// Maps that only make what a scatter begins with are stored where its result goes.
   void find_folded_bases();

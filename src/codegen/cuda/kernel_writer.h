@@ -113,6 +113,9 @@ class KernelWriter {
   void statement(const tile::Map& map);
   void flat_map(const tile::Map& map);
   void ordered_map(const tile::Map& map);
+  bool ordered_updates(const tile::Map& map);
+  void find_updates(const tile::Map& map, const std::vector<tile::Axis>& updates,
+                    const std::vector<std::string>& extents, const std::string& count, const std::string& votes);
   void scalar_points(const tile::Map& map, const std::vector<std::string>& extents);
   bool vector_points(const tile::Map& map, const std::vector<std::string>& extents);
   void stores_at_point(const tile::Map& map);
