@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -31,9 +32,9 @@ class BodyBuilder {
                     .define = [this](std::string_view name) { return announce(name); },
                     .count = [this](std::string_view name) { return count(name); },
                     .ellipsis = &ellipsis_};
-    names.literals = literals_;
     for (size_t forms = 0; !lexer_.is("}"); ++forms) {
       if (forms == kMostForms) lexer_.fail("there are too many forms");
+      names.literals = literals_;  // with the sizes that the forms so far count
       announced_.clear();
       Form form = parse_form(lexer_, names, &over_ellipsis_);
       check(form);
@@ -169,9 +170,11 @@ class BodyBuilder {
   }
   std::string count(std::string_view name) {
     if (sizes_.contains(name)) lexer_.fail(fmt::format("the size '{}' is known already", name));
+    if (std::exchange(counts_, true)) lexer_.fail("a definition has one compact; write another operator for this one");
     std::string symbol = d_.fresh_symbol(name);
     sizes_.emplace(std::string(name), Size::symbol(symbol));
     lexer_.bind_size(name, Size::symbol(symbol));
+    literals_.emplace_back(std::string(name), make_size(Size::symbol(symbol)));
     return symbol;
   }
 
@@ -207,7 +210,7 @@ class BodyBuilder {
       same(compact->values.size(), outputs, "values");
     } else if (const auto* sort = std::get_if<Sort>(&form)) {
       if (outputs > 2) same(outputs, 2, "outputs");
-      d_.require_at_least(sort->count, 0, "a sort keeps fewer than no ranks");
+      if (!sort->count.is_non_negative()) d_.require_at_least(sort->count, 0, "a sort keeps fewer than no ranks");
       d_.require_at_least(sort->axis.extent, sort->count, "a sort keeps more ranks than there are");
     }
     std::visit(
@@ -357,6 +360,7 @@ class BodyBuilder {
   Shape ellipsis_;
   std::map<std::string, Size, std::less<>> sizes_;
   std::vector<std::pair<std::string, Expr>> literals_;
+  bool counts_ = false;  ///< a form so far is a compact; a step gives one number that a run finds out
   std::map<std::string, Known, std::less<>> known_;
   std::map<int, Shape> shapes_;         ///< by tensor
   std::vector<std::string> announced_;  ///< what the form that is read defines

@@ -25,7 +25,7 @@ constexpr DType kIntegers[] = {DType::kInt64, DType::kInt32, DType::kInt16,  DTy
 /// Reads the part of a definition that says which nodes fit it.
 class HeaderParser {
  public:
-  explicit HeaderParser(Lexer& lexer) : lexer_(lexer) {}
+  HeaderParser(Lexer& lexer, bool by_user) : lexer_(lexer), by_user_(by_user) {}
 
   CustomOperator parse() {
     lexer_.expect("operator");
@@ -51,7 +51,7 @@ class HeaderParser {
     if (!lexer_.accept(":")) lexer_.fail(fmt::format("expected {}", kWanted));
     lexer_.expect(":");
     op_.name = lexer_.name("the operator's name");
-    const bool ours = op_.domain == "graft" || op_.domain == "ai" || op_.domain.starts_with("ai.onnx");
+    const bool ours = (by_user_ && op_.domain == "graft") || op_.domain == "ai" || op_.domain.starts_with("ai.onnx");
     if (ours) lexer_.fail(fmt::format("the domain {} is taken; choose one of your own", op_.domain));
   }
 
@@ -169,6 +169,7 @@ class HeaderParser {
   }
 
   Lexer& lexer_;
+  bool by_user_;  ///< not by a pass, whose definitions are in the domain graft
   CustomOperator op_;
   std::set<std::string, std::less<>> names_;
 };
@@ -252,7 +253,7 @@ size_t skip_body(Lexer& lexer) {
 
 }  // namespace
 
-CustomOperator parse_custom_header(Lexer& lexer) { return HeaderParser(lexer).parse(); }
+CustomOperator parse_custom_header(Lexer& lexer) { return HeaderParser(lexer, false).parse(); }
 
 std::vector<CustomOperator> parse_custom_operators(std::string_view text, const std::string& where) {
   GRAFT_USER_CHECK(text.size() <= kLongestFile, kInvalidArgument, "definitions of operators are shorter than 4 MiB",
@@ -263,7 +264,7 @@ std::vector<CustomOperator> parse_custom_operators(std::string_view text, const 
   while (!lexer.at_end()) {
     const size_t begin = lexer.position();
     const std::string place = lexer.place();
-    CustomOperator op = parse_custom_header(lexer);
+    CustomOperator op = HeaderParser(lexer, true).parse();
     const Lexer body = lexer;
     const size_t end = skip_body(lexer);
     const bool twice = std::any_of(operators.begin(), operators.end(), [&](const CustomOperator& other) {

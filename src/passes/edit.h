@@ -64,6 +64,10 @@ ValueId append_node(Graph& graph, std::string_view name, std::string_view op, st
                     std::optional<Shape> shape, Attributes attributes = {});
 /// An i64 constant of rank 1.
 ValueId add_integers(Graph& graph, std::string_view name, const std::vector<int64_t>& values);
+/// Copies the body's constants, values and nodes, which get the names `prefix/NODE`; `arguments` take the place of its
+/// inputs. Gives the graph's value for each of the body's.
+std::vector<ValueId> copy_body(Graph& graph, const Graph& body, const std::vector<ValueId>& arguments,
+                               const std::string& prefix);
 /// Every reader of the node's only wanted output reads `to` instead. The names of the graph's outputs stay: when both
 /// are spoken for, the node becomes an Identity. Returns whether anything changed.
 bool bypass(Graph& graph, int index, ValueId to);
@@ -74,5 +78,7 @@ bool sweep(Graph& graph);
 using Rewrite = std::function<bool(Graph&, const Matcher&, int)>;
 /// Applies the rewrite at every node, again and again until nothing changes, sorting and sweeping after each round.
 bool rewrite_nodes(Graph& graph, const Rewrite& rewrite);
+/// Applies the rewrite to the graph, then to the bodies of its nodes and to theirs; types follow what it changes.
+bool rewrite_with_bodies(Graph& graph, const std::function<bool(Graph&)>& rewrite);
 
 }  // namespace graft::passes

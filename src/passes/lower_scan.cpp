@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "graph/bodies.h"
-#include "graph/infer.h"
 #include "passes/edit.h"
 #include "passes/passes.h"
 
@@ -187,19 +186,7 @@ bool lower_nodes(Graph& graph, const PassContext& context) {
 }  // namespace
 
 bool lower_scan(Graph& graph, const PassContext& context) {
-  bool changed = lower_nodes(graph, context);
-  if (changed) infer_types(graph);  // what bodies know of their inputs follows
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!is_control_flow(graph.nodes[i])) continue;
-    for (const NodeBody& body : bodies_of(graph.nodes[i])) {
-      auto copy = std::make_shared<Graph>(*body.graph);
-      if (!lower_scan(*copy, context)) continue;
-      graph.nodes[i].attributes[body.attribute] = std::shared_ptr<const Graph>(std::move(copy));
-      changed = true;
-      infer_types(graph);
-    }
-  }
-  return changed;
+  return rewrite_with_bodies(graph, [&](Graph& part) { return lower_nodes(part, context); });
 }
 
 }  // namespace graft::passes

@@ -9,6 +9,8 @@ const std::vector<Pass>& pipeline() {
   static const std::vector<Pass> rows = {
       {"infer", infer, "types, symbolic shapes and known elements, which every pass reads"},
       {"lower_scan", lower_scan, "Scan becomes Loop, so that all behind know one kind of loop"},
+      {"lower_non_max_suppression", lower_non_max_suppression,
+       "NonMaxSuppression becomes a loop whose rounds keep boxes by the dozen"},
       {"inline_if", inline_if, "a branch whose condition is known becomes part of the graph"},
       {"fold_constants", fold_constants, "what does not depend on inputs is computed now"},
       {"inline_if", inline_if, "again: conditions and sizes that folding made known"},

@@ -128,6 +128,20 @@ TEST(CustomOperator, folds_by_name_and_by_a_monoid_of_its_own) {
   EXPECT_EQ(outputs[2], f32({2, 3}, {-2, 2, 0, 4, -3, -1}));
 }
 
+TEST(CustomOperator, sorts_what_it_keeps_and_computes_with_their_number) {
+  const std::string best = R"(operator lab::Best {
+  input x: f32[n]
+  output ordered: f32[kept]
+  output share: f32[kept]
+  compact positive count [kept] over [i < n] { condition x[i] > 0 values x[i] }
+  sort ordered over [] along [t < kept] keep [kept] descending { key positive[t] }
+  compute share over [i < kept] { value positive[i] / kept }
+})";
+  const auto outputs = results(best, {f32({5}, {1, -2, 3, -4, 8})}, {}, 2);
+  EXPECT_EQ(outputs[0], f32({3}, {8, 3, 1}));
+  EXPECT_EQ(outputs[1], f32({3}, {1.0F / 3, 1, 8.0F / 3}));
+}
+
 TEST(CustomOperator, scans_scatters_sorts_and_keeps) {
   const std::string all = R"(operator lab::All {
   attribute k: integer = 2
@@ -183,6 +197,12 @@ TEST(CustomOperator, of_a_wrong_text_is_refused_with_file_line_column_and_what_i
   expect_refused("", {"own.graftops, line 1, column 1", "expected a definition"});
   expect_refused("operator Scale {}", {"line 1, column 16", "a domain of your own and a name"});
   expect_refused("operator ai.onnx::Relu {}", {"the domain ai.onnx is taken"});
+  expect_refused("operator graft::Rows {}", {"the domain graft is taken"});
+  expect_refused(
+      "operator lab::X { input x: f32[n] output y: f32[a] output z: f32[b]\n"
+      "compact y count [a] over [i < n] { condition x[i] > 0 values x[i] }\n"
+      "compact z count [b] over [i < n] { condition x[i] < 0 values x[i] } }",
+      {"line 3", "a definition has one compact"});
   expect_refused("operator lab::X { output y: f32[] }", {"expected an input"});
   expect_refused("operator lab::X { input x: f32[2*n] output y: f32[] }", {"the size 'n' is never an axis by itself"});
   expect_refused("operator lab::X { type T: float input x: f32[] output y: f32[] }", {"no input is of the type 'T'"});
