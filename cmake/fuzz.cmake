@@ -5,7 +5,7 @@ if(GRAFT_FUZZ)
   graft_sources(fuzz_shared tests/fuzz/shared)
   add_library(graft_fuzz_shared STATIC ${fuzz_shared}
     ${CMAKE_SOURCE_DIR}/tests/support/graph_def_text.cpp ${CMAKE_SOURCE_DIR}/tests/support/sample_case.cpp
-    ${CMAKE_SOURCE_DIR}/tests/support/saved_model_files.cpp
+    ${CMAKE_SOURCE_DIR}/tests/support/saved_model_files.cpp ${CMAKE_SOURCE_DIR}/tests/support/stored_archive.cpp
     ${CMAKE_SOURCE_DIR}/tests/support/text_network.cpp)
   target_include_directories(graft_fuzz_shared PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/tests/fuzz)
   target_link_libraries(graft_fuzz_shared PUBLIC graft_everything graft_warnings nlohmann_json::nlohmann_json)

@@ -15,6 +15,7 @@
 #include "graph/infer.h"
 #include "import/mxnet/import.h"
 #include "import/onnx/import.h"
+#include "import/pt2/import.h"
 #include "import/tensorflow/import.h"
 #include "library/libraries.h"
 #include "modules/kernel_source.h"
@@ -117,12 +118,13 @@ void check_precision(const CompileOptions& options, Stage done) {
 
 namespace {
 
-enum class Format : uint8_t { kOnnx, kTensorflow, kMxnet };
+enum class Format : uint8_t { kOnnx, kTensorflow, kMxnet, kExported };
 
 Format format_of(const ModelSource& source) {
   if (source.bytes) return Format::kOnnx;
   if (tensorflow::is_model(source.path)) return Format::kTensorflow;
-  return mxnet::is_model(source.path) ? Format::kMxnet : Format::kOnnx;
+  if (mxnet::is_model(source.path)) return Format::kMxnet;
+  return pt2::is_model(source.path) ? Format::kExported : Format::kOnnx;
 }
 
 /// A choice that is another format's is a mistake.
@@ -152,6 +154,8 @@ Graph import_as(Format format, const ModelSource& source, const CompileOptions& 
     case Format::kMxnet:
       return mxnet::import_model(source.path, {.params = options.params, .shapes = options.shapes,
                                                .min_shapes = options.min_shapes, .max_shapes = options.max_shapes});
+    case Format::kExported:
+      return pt2::import_model(source.path);
     case Format::kOnnx:
       break;
   }

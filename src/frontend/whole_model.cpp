@@ -31,7 +31,9 @@ void check_converted(const ForeignGraph& foreign, const Converted& converted, co
   std::vector<std::string> reasons;
   for (size_t n = 0; n < foreign.nodes.size(); ++n) {
     if (converted.reasons[n].empty()) continue;
-    reasons.push_back(fmt::format("{} '{}': {}", foreign.nodes[n].op, foreign.nodes[n].name, converted.reasons[n]));
+    const ForeignNode& node = foreign.nodes[n];
+    const std::string source = node.source.empty() ? "" : fmt::format(" ({})", node.source);
+    reasons.push_back(fmt::format("{} '{}'{}: {}", node.op, node.name, source, converted.reasons[n]));
   }
   if (reasons.empty()) return;
   const size_t listed = std::min(reasons.size(), kMostReasons);

@@ -22,6 +22,14 @@ ValueId joined(Conversion& c, std::vector<ValueId> parts) {
   return parts.size() == 1 ? parts[0] : c.add("Concat", std::move(parts), {{"axis", int64_t{0}}});
 }
 
+TensorData table(Conversion& c, DType type, const std::vector<int64_t>& shape) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  int64_t count = 1;
+  for (const int64_t size : shape) count = c.product(count, size);
+  if (count < 0 || count > kMost) c.refuse("sizes for which its table would be large");
+  return TensorData::zeros(type, shape);
+}
+
 ValueId sizes(Conversion& c, ValueId x, int64_t begin, int64_t end) {
   return c.add("Shape", {x}, {{"start", begin}, {"end", std::min<int64_t>(end, c.rank_of(x))}});
 }

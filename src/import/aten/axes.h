@@ -20,6 +20,8 @@ ValueId transposed(frontend::Conversion& c, ValueId x, std::vector<int64_t> orde
 ValueId joined(frontend::Conversion& c, std::vector<ValueId> parts);
 /// The sizes of axes begin .. end - 1.
 ValueId sizes(frontend::Conversion& c, ValueId x, int64_t begin, int64_t end = kToTheEnd);
+/// Zeros that a row fills in; refuses more than 2^24 of them, which no network's tables have.
+TensorData table(frontend::Conversion& c, DType type, const std::vector<int64_t>& shape);
 /// What a function of maps with a batch makes of one that may lack it: `axes` are those of space, and the channels'.
 template <class Function>
 ValueId with_batch(frontend::Conversion& c, ValueId x, int axes, const Function& function) {

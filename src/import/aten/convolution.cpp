@@ -57,10 +57,10 @@ void columns_to_image(Conversion& c) {
 
 /// Where the windows of one axis start and go: [windows, kernel] indices into the padded axis.
 ValueId window_positions(Conversion& c, int64_t size, int64_t kernel, int64_t dilation, int64_t stride) {
-  const int64_t reach = c.product(dilation, kernel - 1) + 1;
+  const int64_t reach = c.sum(c.product(dilation, c.sum(kernel, -1)), 1);
   if (kernel < 1 || dilation < 1 || stride < 1 || reach > size) c.refuse("windows that the input does not hold");
   const int64_t count = (size - reach) / stride + 1;
-  TensorData at = TensorData::zeros(DType::kInt64, {kernel, count});
+  TensorData at = table(c, DType::kInt64, {kernel, count});
   for (int64_t k = 0; k < kernel; ++k) {
     for (int64_t i = 0; i < count; ++i) at.write_integer(k * count + i, i * stride + k * dilation);
   }

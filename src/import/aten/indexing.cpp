@@ -32,7 +32,7 @@ void select(Conversion& c) {
   const int64_t axis = axis_argument(c);
   const auto* index = std::get_if<int64_t>(&c.argument("index").is);
   if (!index) return c.give(c.add("Gather", {self, c.cast(c.tensor("index"), DType::kInt64)}, {{"axis", axis}}));
-  const ValueId one = sliced(c, self, axis, *index, *index == -1 ? kToTheEnd : *index + 1);
+  const ValueId one = sliced(c, self, axis, *index, *index == -1 ? kToTheEnd : c.sum(*index, 1));
   c.give(c.add("Squeeze", {one, c.integers_constant({axis})}));
 }
 
@@ -49,8 +49,8 @@ void put_along(Conversion& c, ValueId src, int64_t axis, int64_t begin, int64_t 
   src = c.cast(src, c.type_of(self));
   if (!size) c.refuse("its axis has a size known only while running");
   const auto inside = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + *size : at, 0, *size); };
-  begin = inside(begin), end = inside(end);
-  TensorData from = TensorData::zeros(DType::kInt64, {*size});
+  begin = inside(begin), end = inside(end), step = std::min(step, *size + 1);
+  TensorData from = table(c, DType::kInt64, {*size});
   std::vector<int64_t> shape(static_cast<size_t>(c.rank_of(self)), 1);
   shape[static_cast<size_t>(axis)] = *size;
   TensorData replaced = TensorData::zeros(DType::kBool, shape);
@@ -75,7 +75,7 @@ void slice_scatter(Conversion& c) {
 void select_scatter(Conversion& c) {
   const int64_t axis = axis_argument(c), index = c.integer("index");
   const ValueId src = c.add("Unsqueeze", {c.tensor("src"), c.integers_constant({axis})});
-  put_along(c, src, axis, index, index == -1 ? kToTheEnd : index + 1, 1);
+  put_along(c, src, axis, index, index == -1 ? kToTheEnd : c.sum(index, 1), 1);
 }
 
 /// The diagonal of two axes, as a last axis.
@@ -84,17 +84,18 @@ void diagonal(Conversion& c) {
   const int64_t a = axis_argument(c, "dim1"), b = axis_argument(c, "dim2"), offset = c.integer("offset");
   const auto rows = c.size_of(self, a).as_constant(), columns = c.size_of(self, b).as_constant();
   if (!rows || !columns) c.refuse("its axes have sizes known only while running");
-  const int64_t row = std::max<int64_t>(-offset, 0), column = std::max<int64_t>(offset, 0);
+  const int64_t row = std::max<int64_t>(c.product(offset, -1), 0), column = std::max<int64_t>(offset, 0);
   const int64_t count = std::max<int64_t>(std::min(*rows - row, *columns - column), 0);
   std::vector<int64_t> order;
   for (int64_t axis = 0; axis < c.rank_of(self); ++axis) {
     if (axis != a && axis != b) order.push_back(axis);
   }
   order.insert(order.end(), {a, b});
-  TensorData at = TensorData::zeros(DType::kInt64, {count});
+  const int64_t total = c.product(*rows, *columns);
+  TensorData at = table(c, DType::kInt64, {count});
   for (int64_t i = 0; i < count; ++i) at.write_integer(i, (row + i) * *columns + column + i);
   const ValueId moved = transposed(c, self, order);
-  const ValueId shape = joined(c, {sizes(c, moved, 0, c.rank_of(self) - 2), c.integers_constant({*rows * *columns})});
+  const ValueId shape = joined(c, {sizes(c, moved, 0, c.rank_of(self) - 2), c.integers_constant({total})});
   const ValueId flat = c.add("Reshape", {moved, shape});
   c.give(c.add("Gather", {flat, c.constant(std::move(at))}, {{"axis", int64_t{-1}}}));
 }
@@ -107,7 +108,7 @@ void unfold(Conversion& c) {
   const auto total = c.size_of(self, axis).as_constant();
   if (!total || size < 1 || step < 1 || size > *total) c.refuse("windows that do not lie inside of a known size");
   const int64_t count = (*total - size) / step + 1;
-  TensorData at = TensorData::zeros(DType::kInt64, {count, size});
+  TensorData at = table(c, DType::kInt64, {count, size});
   for (int64_t i = 0; i < count * size; ++i) at.write_integer(i, i / size * step + i % size);
   const ValueId windows = c.add("Gather", {self, c.constant(std::move(at))}, {{"axis", axis}});
   std::vector<int64_t> order(static_cast<size_t>(c.rank_of(windows)));

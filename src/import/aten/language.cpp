@@ -81,6 +81,13 @@ void unpack(Conversion& c) {
   c.give(std::move(elements));
 }
 
+/// What it demands of a type is known now; layouts and devices are the engine's own.
+void assert_type(Conversion& c) {
+  if (c.has("dtype") && c.type_of(c.tensor("a")) != c.type("dtype"))
+    c.refuse("a tensor of another type than it demands");
+  c.give(std::vector<ValueId>{});
+}
+
 void length(Conversion& c) {
   const int64_t count = c.is_list("a") ? std::ssize(c.tensors("a")) : c.size_of(c.tensor("a"), 0).constant();
   c.give(c.constant(TensorData::from_values<int64_t>(DType::kInt64, {}, {count})));
@@ -101,6 +108,8 @@ std::vector<Row> language_rows() {
       {"aten::Int.Tensor Int.Scalar Int.float Int.bool(Tensor a) -> int", as("a", DType::kInt64)},
       {"aten::Float.Tensor Float.Scalar Float.int(Tensor a) -> float", as("a", DType::kFloat32)},
       {"aten::IntImplicit ScalarImplicit FloatImplicit(Tensor a) -> int", same("a")},
+      {"aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, "
+       "Device? device=None, Layout? layout=None) -> ()", assert_type},
       {"aten::item _local_scalar_dense(Tensor self) -> Scalar", same("self")},
       {"aten::add.int python::add(int a, int b) -> int", arithmetic("Add")},
       {"aten::sub.int python::sub(int a, int b) -> int", arithmetic("Sub")},

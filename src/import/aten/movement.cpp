@@ -304,7 +304,8 @@ void pixel_unshuffle(Conversion& c) {
   if (r <= 0) c.refuse(fmt::format("a factor of {}", r));
   const ValueId apart = c.add("Reshape", {self, c.integers_constant({-1, sizes[0], sizes[1] / r, r, sizes[2] / r, r})});
   const ValueId moved = transposed(c, apart, {0, 1, 3, 5, 2, 4});
-  c.give(c.add("Reshape", {moved, c.integers_constant({-1, c.product(sizes[0], r * r), sizes[1] / r, sizes[2] / r})}));
+  c.give(c.add("Reshape",
+               {moved, c.integers_constant({-1, c.product(sizes[0], c.product(r, r)), sizes[1] / r, sizes[2] / r})}));
 }
 
 void channel_shuffle(Conversion& c) {

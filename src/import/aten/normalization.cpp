@@ -17,7 +17,7 @@ using Build = std::function<void(Conversion&)>;
 ValueId filled(Conversion& c, ValueId input, double element) {
   const auto channels = c.size_of(input, 1).as_constant();
   if (!channels) c.refuse("the number of its channels is known only while running");
-  TensorData data = TensorData::zeros(c.type_of(input), {*channels});
+  TensorData data = table(c, c.type_of(input), {*channels});
   for (int64_t i = 0; i < *channels; ++i) data.write_double(i, element);
   return c.constant(std::move(data));
 }

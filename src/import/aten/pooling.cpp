@@ -66,9 +66,8 @@ Build avg_pool(int axes) {
 /// Windows that differ in size are rows of a matrix: i has those from floor(i n / m) to ceil((i + 1) n / m).
 ValueId mean_of_windows(Conversion& c, ValueId x, int64_t axis, int64_t wanted) {
   const auto size = c.size_of(x, axis).as_constant();
-  constexpr int64_t kMost = int64_t{1} << 24;
-  if (!size || c.product(*size, wanted) > kMost) c.refuse("windows of an input whose size is known only while running");
-  TensorData weights = TensorData::zeros(c.type_of(x), {*size, wanted});
+  if (!size) c.refuse("windows of an input whose size is known only while running");
+  TensorData weights = table(c, c.type_of(x), {*size, wanted});
   for (int64_t i = 0; i < wanted; ++i) {
     const int64_t begin = i * *size / wanted, end = ((i + 1) * *size + wanted - 1) / wanted;
     for (int64_t at = begin; at < end; ++at)

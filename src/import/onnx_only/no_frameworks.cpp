@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of import/tensorflow and import/mxnet, in a library that reads ONNX files alone.
+// In place of import/tensorflow, import/mxnet and import/pt2, in a library that reads ONNX files alone.
 #include "base/error.h"
 #include "import/mxnet/import.h"
+#include "import/pt2/import.h"
 #include "import/tensorflow/import.h"
 
 namespace graft {
@@ -22,5 +23,10 @@ namespace mxnet {
 bool is_model(const std::string&) { return false; }
 Graph import_model(const std::string& path, const ImportOptions&) { refuse(path); }
 }  // namespace mxnet
+
+namespace pt2 {
+bool is_model(const std::string&) { return false; }
+Graph import_model(const std::string& path) { refuse(path); }
+}  // namespace pt2
 
 }  // namespace graft

@@ -121,6 +121,12 @@ GraphFile only_data(const SignatureGraph& model) {
   return {std::move(nodes), model.file};
 }
 
+std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& each : tensors) names.push_back(each.name);
+  return names;
+}
+
 Graph graph_of(const SignatureGraph& model, const ImportOptions& options) {
   std::vector<std::string> outputs;
   for (const NamedTensor& output : model.outputs) outputs.push_back(spell(output.source.node, output.source.index));
@@ -130,10 +136,7 @@ Graph graph_of(const SignatureGraph& model, const ImportOptions& options) {
   frontend::Converted converted = frontend::convert(read.foreign, converters());
   frontend::check_converted(read.foreign, converted, "`graft embed` makes engines of the parts around them, which run "
                                                      "inside TensorFlow");
-  std::vector<std::string> inputs, results;
-  for (const NamedTensor& input : model.inputs) inputs.push_back(input.name);
-  for (const NamedTensor& output : model.outputs) results.push_back(output.name);
-  frontend::name_borders(converted.graph, inputs, results);
+  frontend::name_borders(converted.graph, names_of(model.inputs), names_of(model.outputs));
   return std::move(converted.graph);
 }
 
