@@ -16,8 +16,8 @@ bool is_model(const std::string& path);
 
 /// Reads the whole program as a graph. Inputs and outputs are in the order of torch's flattened arguments and results,
 /// and named as the export named them; so are dimensions, with the ranges that it states. Weights stay in the file.
-/// Throws Error naming file and node: invalid_model for damaged ones, unsupported for operators without a converter, with
-/// the reason and the Python line, and for programs that write to what outlives a call.
+/// Throws Error naming file and node: invalid_model for damaged ones, unsupported for operators without a converter,
+/// with the reason and the Python line, and for programs that write to what outlives a call.
 Graph import_model(const std::string& path);
 /// The same from memory; `owner` keeps it.
 Graph import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::string& where);
