@@ -494,11 +494,28 @@ def resizing_cases():
     yield "grid_sampler_3d", (x(1, 2, 3, 4, 5), x(1, 2, 3, 3, 3) * 0.6, 0, 0, False), {}
 
 
+def recurrent_cases():
+    """Layers of cells, in one direction and in two."""
+    for name, count, states in (("lstm.input", 4, 2), ("gru.input", 3, 1), ("rnn_tanh.input", 1, 1),
+                                ("rnn_relu.input", 1, 1)):
+        for biased, layers, both, batch_first in ((True, 1, False, True), (False, 1, False, False),
+                                                  (True, 2, True, False)):
+            directions, weights = 1 + both, []
+            for layer in range(layers):
+                width = 3 if layer == 0 else 4 * directions
+                for direction in range(directions):
+                    weights += [x(4 * count, width) * 0.3, x(4 * count, 4 + direction)[:, :4].contiguous() * 0.3]
+                    weights += [x(4 * count) * 0.2, x(4 * count, low=-1.0) * 0.2] if biased else []
+            state = [x(layers * directions, 2, 4), x(layers * directions, 2, 4, low=-1.0)]
+            yield name, (x(2, 5, 3) if batch_first else x(5, 2, 3), state if states == 2 else state[0], weights, biased,
+                         layers, 0.0, False, both, batch_first), {}
+
+
 def all_cases():
     """(name, arguments, attributes), one for each name that shares a row."""
     for family in (unary_cases, activation_cases, arithmetic_cases, cast_cases, reduction_cases, product_cases,
                    movement_cases, indexing_cases, creation_cases, convolution_cases, pooling_cases,
-                   normalization_cases, resizing_cases):
+                   normalization_cases, resizing_cases, recurrent_cases):
         for names, arguments, attributes in family():
             for name in names.split():
                 yield name, arguments, attributes
