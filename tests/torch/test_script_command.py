@@ -43,7 +43,7 @@ def test_ranges_types_and_formats_of_inputs(files, split):
     for size in (1, 3, 4):
         x = torch.rand(size, 3, 8, 8)
         close(torch.jit.load(files[1])(x), split(x))
-    assert command.input_of("(1,2)@half").dtype == torch.float16
+    assert command.input_of("(1,2)@half").dtype == torch.float16 and not command.input_of("(1,2)").dtype_given
     assert command.input_of("(1,2,3,4)%nhwc").memory_format == torch.channels_last
     for wrong, message in (("1,2", "is no shape"), ("(1,2)@f7", "'f7' is none of"), ("(1)%x", "'x' is none of"),
                            ("[(1);(2)]", "smallest")):

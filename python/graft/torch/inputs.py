@@ -10,7 +10,7 @@ class Input:
     """A tensor that a model takes.
 
     shape          numbers, and names of dimensions whose ranges are stated beside it
-    dtype          None: that of the first weights that it meets, else float32 with a warning
+    dtype          None: float32; graft.torch.script takes that of the first weights that it meets instead
     min_shape, opt_shape, max_shape
                    instead of shape: sizes that may change, independent of each other
     memory_format  torch.contiguous_format or torch.channels_last: what samples of it are like
@@ -27,7 +27,8 @@ class Input:
                 raise InvalidArgumentError(f"min_shape, opt_shape and max_shape are {ranges}: of different lengths")
             shape = [sizes[0] if len(set(sizes)) == 1 else sizes for sizes in zip(*ranges)]
         self.shape = tuple(shape)
-        self.dtype = dtype
+        self.dtype = dtype or torch.float32
+        self.dtype_given = dtype is not None
         self.memory_format = memory_format
         self.tensor_domain = tuple(tensor_domain)
         for size in self.shape:

@@ -121,8 +121,9 @@ def call(name, module, inputs, dims, choices, require_full=False, strict=False, 
     check_choices(choices)
     tensors, keys = [], []
     structure = "".join(flatten(each, tensors, keys) for each in inputs)
-    described = [(str(each.dtype or "").removeprefix("torch."), [axis(size) for size in each.shape],
-                  each.memory_format == torch.channels_last, *map(float, each.tensor_domain)) for each in tensors]
+    described = [(str(each.dtype).removeprefix("torch.") if each.dtype_given else "",
+                  [axis(size) for size in each.shape], each.memory_format == torch.channels_last,
+                  *map(float, each.tensor_domain)) for each in tensors]
     ranges = [(key, list(as_range(key, sizes))) for key, sizes in (dims or {}).items()]
     partition, compiling = split_choices(choices)
     return guarded(lambda: getattr(torch.ops.graft, name)(module, *more, method, described, structure, keys, ranges,

@@ -39,6 +39,7 @@ struct Grafting {
   jit::Module module;
   Spec spec;
   std::vector<std::string> warnings;
+  std::vector<Guard> defaults;
   Lowered lowered;
   HostGraph host;
   std::unique_ptr<graft_host_partition, void (*)(graft_host_partition*)> partition{nullptr,
@@ -53,14 +54,31 @@ void name_arguments(jit::Graph& graph, const c10::FunctionSchema& schema) {
   }
 }
 
+/// Arguments that are not described have their defaults, which become constants.
+std::vector<Guard> fix_defaults(jit::Graph& graph, const c10::FunctionSchema& schema, const Spec& spec) {
+  std::vector<Guard> guards;
+  const size_t taken = graph.inputs().size() - 1, described = spec.inputs.size();
+  for (size_t i = described + 1; i <= taken; ++i) {
+    const c10::Argument& argument = schema.arguments().at(i);
+    TORCH_CHECK_VALUE(argument.default_value(), "inputs: ", spec.method, " takes ", taken, " arguments, ", described,
+                      " are described, and '", argument.name(), "' has no default");
+    const jit::WithInsertPoint at_the_begin(*graph.nodes().begin());
+    graph.inputs()[i]->replaceAllUsesWith(graph.insertConstant(*argument.default_value()));
+    guards.push_back({.argument = i, .default_value = *argument.default_value(), .sizes = {}});
+  }
+  return guards;
+}
+
 /// The module frozen, its method lowered.
 Grafting prepare(const jit::Module& module, const Spec& spec,
                  const std::function<void(const std::string& pass, const jit::Graph& graph)>& observe = {}) {
   check_torch_version();
-  Grafting made{.module = frozen(module, spec.method), .spec = {}, .warnings = {}, .lowered = {}, .host = {}};
+  Grafting made;
+  made.module = frozen(module, spec.method);
   const jit::Method method = made.module.get_method(spec.method);
   std::shared_ptr<jit::Graph> graph = method.graph();
   name_arguments(*graph, method.function().getSchema());
+  made.defaults = fix_defaults(*graph, method.function().getSchema(), spec);
   made.spec = resolve_inputs(*graph, spec, made.warnings);
   if (observe) observe("frozen", *graph);
   made.lowered = lower(graph, made.spec, [&](const std::string& pass) {
@@ -148,7 +166,7 @@ c10::intrusive_ptr<Engine> build(const Grafting& made, size_t segment) {
 
 /// Inputs of other sizes than those that became constants are refused.
 std::vector<Guard> guards_of(const Grafting& made) {
-  std::vector<Guard> guards;
+  std::vector<Guard> guards = made.defaults;
   if (!made.lowered.fixed_sizes) return guards;
   for (size_t i = 0; i < made.spec.inputs.size(); ++i) {
     const Input& input = made.spec.inputs[i];

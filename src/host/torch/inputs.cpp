@@ -131,7 +131,7 @@ const Range& range_of(const Spec& spec, const std::string& dimension, const std:
 }
 
 Spec resolve_inputs(const jit::Graph& graph, const Spec& spec, std::vector<std::string>& warnings) {
-  TORCH_CHECK_VALUE(graph.inputs().size() == spec.inputs.size() + 1, "inputs: ", spec.method, " takes ",
+  TORCH_CHECK_VALUE(graph.inputs().size() > spec.inputs.size(), "inputs: ", spec.method, " takes ",
                     graph.inputs().size() - 1, " arguments, ", spec.inputs.size(), " are described");
   Spec resolved = spec;
   for (size_t i = 0; i < spec.inputs.size(); ++i) {

@@ -16,8 +16,8 @@ namespace graft::torchscript {
 /// The range of a dimension; throws for one without and for one that is none. `where` names the input.
 const Range& range_of(const Spec& spec, const std::string& dimension, const std::string& where);
 
-/// The spec with a name for each range of an axis and a type for each tensor. Throws unless the inputs are as the
-/// arguments of `graph`, behind its first, the module. `warnings` gets what was guessed.
+/// The spec with a name for each range of an axis and a type for each tensor. Throws unless the inputs are as the first
+/// arguments of `graph`, behind the module. `warnings` gets what was guessed.
 Spec resolve_inputs(const torch::jit::Graph& graph, const Spec& spec, std::vector<std::string>& warnings);
 
 /// A value of an input's structure, with make(input) for each tensor.

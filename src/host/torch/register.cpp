@@ -176,6 +176,15 @@ void compare_modules(const c10::OperatorHandle&, Stack* stack) {
   *stack = {found.absolute, found.relative, found.fault};
 }
 
+/// Of an argument, its default, and its name: throws unless it is that.
+void check_default(const c10::OperatorHandle&, Stack* stack) {
+  const c10::IValue& argument = (*stack)[0];
+  const bool same = argument.tagKind() == (*stack)[1].tagKind() && argument == (*stack)[1];
+  TORCH_CHECK_VALUE(same, "the argument '", (*stack)[2].toStringRef(), "' is given, and the module was compiled for "
+                    "its default: describe it in the inputs, and compile again");
+  stack->clear();
+}
+
 /// Gives the argument back if it is what the module was compiled for.
 at::Tensor check_argument(const at::Tensor& argument, const std::string& name, at::IntArrayRef sizes, int64_t dtype) {
   bool fits = argument.dim() == static_cast<int64_t>(sizes.size()) &&
@@ -201,6 +210,9 @@ TORCH_LIBRARY(graft, library) {
   library.def("check_torch_version() -> ()", check_torch_version);
   library.def("check_argument(Tensor(a) argument, str name, int[] sizes, int dtype) -> Tensor(a)");
   library.def("build_info() -> str", get_build_info);
+  library.def(torch::schema("check_default(Any argument, Any wanted, str name) -> ()",
+                            c10::AliasAnalysisKind::CONSERVATIVE),
+              torch::CppFunction::makeFromBoxedFunction<&check_default>());
   const auto define = [&](const std::string& name, const std::string& arguments, const std::string& results,
                           torch::CppFunction&& function) {
     library.def((name + "(" + arguments + ") -> " + results).c_str(), std::move(function));

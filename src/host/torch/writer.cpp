@@ -71,6 +71,10 @@ void insert_guard(jit::Graph& graph, const Guard& guard) {
   jit::Value* argument = graph.inputs()[guard.argument];
   const std::string name = argument->debugName();
   const jit::WithInsertPoint at_the_begin(*graph.nodes().begin());
+  if (guard.default_value) {
+    graph.insert(c10::Symbol::fromQualString("graft::check_default"), {argument, *guard.default_value, name});
+    return;
+  }
   jit::Value* checked = graph.insert(c10::Symbol::fromQualString("graft::check_argument"),
                                      {argument, name, guard.sizes, static_cast<int64_t>(guard.dtype)});
   argument->replaceAllUsesAfterNodeWith(checked->node(), checked);

@@ -2,6 +2,7 @@
 // Engines in place of segments of a TorchScript module.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,10 @@ struct Part {
   c10::intrusive_ptr<Engine> engine;
 };
 
-/// What an argument of the method has to be; -1 is any size.
+/// What an argument of the method has to be: a tensor of these sizes (-1: any), or its default.
 struct Guard {
   size_t argument = 0;
+  std::optional<c10::IValue> default_value = {};
   std::vector<int64_t> sizes;
   c10::ScalarType dtype = c10::ScalarType::Undefined;
 };
