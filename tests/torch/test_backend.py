@@ -2,6 +2,7 @@
 """torch.compile(model, backend="graft")."""
 
 import importlib.metadata
+import json
 import pathlib
 import tomllib
 
@@ -127,3 +128,21 @@ def test_writes_in_place_reach_the_caller():
         result = torch.compile(function, backend="graft", options=FAST)(x, total)
     close(result, wanted)
     close(total, expected)
+
+
+def test_dry_run_as_data_a_picture_and_a_page(split, image):
+    graph, = json.loads(graft.torch.dry_run(split, [image], format="json"))
+    assert [each["operators"] for each in graph["segments"]] == [5, 5] and graph["operators"] == 11
+    stays, = graph["stays"]
+    assert stays["op"] == "aten::digamma" and "no converter" in stays["reason"] and "conftest.py:" in stays["source"]
+    first, second = graph["segments"]
+    assert second["inputs"] == ["digamma"] and first["nodes"][0]["op"] == "aten::convolution"
+    torch._dynamo.reset()
+    dot = graft.torch.dry_run(split, [image], format="dot")
+    assert 'subgraph cluster_1' in dot and '"digamma" [label="aten::digamma", color=red' in dot
+    assert '"digamma" -> "convolution_1"' in dot and dot.count("{") == dot.count("}")
+    torch._dynamo.reset()
+    page = graft.torch.dry_run(split, [image], format="html")
+    assert "10 of 11 operators in 2 engines" in page and "<td>aten::digamma</td>" in page
+    with pytest.raises(graft.InvalidArgumentError, match="text, json, dot, html"):
+        graft.torch.dry_run(split, [image], format="svg")

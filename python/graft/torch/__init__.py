@@ -17,7 +17,8 @@
 import torch
 
 from .. import _graft
-from . import dynamo, script
+from ..errors import InvalidArgumentError
+from . import dynamo, report, script
 from .exported import Program, compile, load, save
 from .inputs import Input
 from .library import load_library
@@ -26,16 +27,20 @@ __all__ = ["Input", "Program", "compile", "dry_run", "dynamo", "fallback_count",
            "script"]
 
 
-def dry_run(model, inputs, dims=None, **choices):
-    """What compiling would do, as a text: each part that would become an engine with its operators and borders, each
+def dry_run(model, inputs, dims=None, format="text", **choices):
+    """What compiling would do: each part that would become an engine with its operators and borders, each
     operator that would stay with torch with the reason and its source line. No engine is built.
 
     A ScriptModule takes what graft.torch.script.compile takes; another model is called once with the tensors `inputs`,
-    with the options of `torch.compile(model, backend="graft", options={...})`.
+    with the options of `torch.compile(model, backend="graft", options={...})`. It may be traced in several graphs, and
+    can also be had for programs and pictures: `format` is text, json, dot (Graphviz) or html.
     """
     if isinstance(model, torch.jit.ScriptModule):
+        if format != "text":
+            raise InvalidArgumentError(f"a ScriptModule's dry run is a text, not {format!r}")
         return script.dry_run(model, inputs, dims, **choices).text
-    return dynamo.dry_run(model, inputs, choices)
+    graphs = dynamo.dry_run(model, inputs, choices)
+    return report.written([data for data, _ in graphs], [text for _, text in graphs], format)
 
 
 def fallback_count():

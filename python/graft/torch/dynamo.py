@@ -125,10 +125,10 @@ def call_of(part):
 
 
 def dry_run(model, inputs, options):
-    """The reports of the graphs that a call of the model traces."""
+    """(data, text) of the graphs that a call of the model traces."""
     reports = []
     choices = Choices(options, reports)
     compiled = torch.compile(model, backend=lambda graph, examples: compile_graph(graph, examples, choices))
     with torch.no_grad():
         compiled(*inputs)
-    return "\n".join(reports)
+    return reports

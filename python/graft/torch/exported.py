@@ -9,6 +9,7 @@ from torch.utils import _pytree as pytree
 from ..errors import Error, InvalidArgumentError, InvalidModelError, UnsupportedError
 from .fx_graph import HostGraph, source_of
 from .inputs import Input, as_range
+from .report import described
 from .run_plan import plan_of, signature_of
 from .segments import Choices, engines_for
 
@@ -19,12 +20,15 @@ class Program(torch.nn.Module):
     program  the torch.export.ExportedProgram: engines are calls of the operator graft::run_plan
     report   what became an engine, and why the rest did not; empty for a loaded one
     engines  how many there are
+    operators, operators_in_engines  of the model, and those of them that engines do; 0 for a loaded one
     """
 
-    def __init__(self, program, report=""):
+    def __init__(self, program, report="", operators=0, operators_in_engines=0):
         super().__init__()
         self.program = program
         self.report = report
+        self.operators = operators
+        self.operators_in_engines = operators_in_engines
         self.engines = sum(node.target is torch.ops.graft.run_plan.default for node in program.graph.nodes)
         self.module = program.module()
 
@@ -54,14 +58,15 @@ def compile(model, inputs=None, dims=None, *, kwargs=None, require_full=False, *
     host = HostGraph(graph_module, {}, program.range_constraints)
     if require_full:
         refuse_rest(host, host.handle.partition(split.partition))
-    report = host.handle.partition(split.partition).report()
+    partition = host.handle.partition(split.partition)
+    report, data = partition.report(), described(host, partition)
     flat = [each for each in pytree.tree_leaves((arguments, named)) if isinstance(each, (torch.Tensor, int, float))]
     parts = engines_for(host, split, graph_module, flat)
     write(host, graph_module, parts)
     with torch.no_grad():
         made = torch.export.export(graph_module, arguments, named, dynamic_shapes=dynamic_shapes_of(program),
                                    strict=False)
-    return Program(made, report)
+    return Program(made, report, data["operators"], sum(part.segment[3] for part in parts))
 
 
 def write(host, graph_module, parts):
@@ -108,10 +113,10 @@ def exported(model, inputs, dims, kwargs):
     made = {name: torch.export.Dim(name, min=low, max=high) for name, (low, _, high) in ranges.items() if low != high}
     samples = pytree.tree_map(lambda each: sample(each, ranges), given)
     shapes = pytree.tree_map(lambda each: shape_of(each, made), given)
+    shapes = (*shapes[0], *shapes[1].values()) if made else None
     with torch.no_grad():
         try:
-            program = torch.export.export(model, *samples, dynamic_shapes=(*shapes[0], *shapes[1].values()) or None,
-                                          strict=False)
+            program = torch.export.export(model, *samples, dynamic_shapes=shapes, strict=False)
         except Error:
             raise
         except Exception as error:  # of any kind: torch.export has no class of its own for what it cannot trace
@@ -169,7 +174,7 @@ def dynamic_shapes_of(program):
         flat.append({axis: dim_of(size) for axis, size in enumerate(value.shape) if isinstance(size, torch.SymInt)}
                     if isinstance(value, torch.Tensor) else None)
     arguments, named = pytree.tree_unflatten(flat, program.call_spec.in_spec)
-    return (*arguments, *named.values()) or None
+    return (*arguments, *named.values()) if any(flat) else None
 
 
 def refuse_rest(host, partition):

@@ -54,8 +54,10 @@ class HostGraph:
         self.ranges = ranges
         self.handle = _graft.HostGraph("aten")
         self.nodes = []      # by index: the fx node, or None for one that only the partitioner knows
+        self.ops, self.names, self.counted = [], [], []  # by index: as the partitioner has them
         self.after = []      # by index: nodes that have to run before, data apart
         self.values = []     # by index: what gives the value: an fx node
+        self.value_names = []
         self.indices = {}    # fx node -> index of its value, or a list of them
         self.sizes_of = {}   # text of a symbolic size -> (node, axis) that has it, the last one
         self.symbols = {}    # text of a symbolic size -> name of the symbol
@@ -86,6 +88,7 @@ class HostGraph:
         else:
             index = self.handle.add_value(name, 0, None, False, None)
         self.values.append(node)
+        self.value_names.append(name)
         return index
 
     def size_of(self, size, fresh):
@@ -176,6 +179,7 @@ class HostGraph:
         if name not in self.indices:
             self.indices[name] = self.handle.add_value(name, 0, None, False, None)
             self.values.append(node)
+            self.value_names.append(name)
             self.add_node(None, "aten::sym_size.int", name, [_graft.ValueArgument(self.index_of(tensor)), axis], {},
                           [self.indices[name]], counts=False, replicable=True)
         return self.indices[name]
@@ -213,6 +217,9 @@ class HostGraph:
         self.handle.add_node(op, name, scope_of(node) if node else "", source_of(node) if node else "", arguments,
                              attributes, outputs, after, counts, replicable, kept)
         self.nodes.append(node)
+        self.ops.append(op)
+        self.names.append(name)
+        self.counted.append(counts)
         self.after.append(after if kept or self.writers else [])
 
     # ---- Engines ----

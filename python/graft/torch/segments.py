@@ -10,6 +10,7 @@ from ..engine import Engine
 from ..errors import Error, InvalidArgumentError
 from .agreement import disagreements
 from .inputs import split_choices
+from .report import described
 from .run_plan import call_engine
 
 Part = collections.namedtuple("Part", "number segment engine")
@@ -23,7 +24,7 @@ class Choices:
         self.strict = flag(options, "strict", False)
         self.check = flag(options, "check", True)
         self.partition, self.compiling = split_choices(options)
-        self.reports = reports  # a list: what would become engines is written there, and nothing is built
+        self.reports = reports  # a list: (data, text) of each graph go there, and nothing is built
 
     def for_device_of(self, tensors):
         """The choices for compiling, with the device where the first tensor lies unless one was chosen."""
@@ -55,7 +56,7 @@ def engines_for(host, choices, graph_module, arguments):
     engines are compared with torch."""
     partition = host.handle.partition(choices.partition)
     if choices.reports is not None:
-        choices.reports.append(partition.report())
+        choices.reports.append((described(host, partition), partition.report()))
         return []
     compiling = choices.for_device_of(arguments)
     parts = []
