@@ -7,7 +7,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..errors import Error, InvalidArgumentError, InvalidModelError, UnsupportedError
-from .fx_graph import HostGraph, source_of
+from .fx_graph import HostGraph, free_layouts, source_of
 from .inputs import Input, as_range
 from .report import described
 from .run_plan import plan_of, signature_of
@@ -55,6 +55,8 @@ def compile(model, inputs=None, dims=None, *, kwargs=None, require_full=False, *
     program = exported(model, inputs, dims, kwargs)
     arguments, named = program.example_inputs
     graph_module = program.module(check_guards=False)
+    free_layouts(graph_module.graph)
+    graph_module.recompile()
     host = HostGraph(graph_module, {}, program.range_constraints)
     if require_full:
         refuse_rest(host, host.handle.partition(split.partition))
@@ -96,7 +98,7 @@ def exported(model, inputs, dims, kwargs):
             raise InvalidArgumentError("an ExportedProgram has its inputs and dims already: give it alone")
         if model.example_inputs is None:
             raise InvalidArgumentError("the ExportedProgram has no example inputs: export the model with some")
-        return model.run_decompositions()
+        return decomposed(model)
     if not isinstance(model, torch.nn.Module):
         raise InvalidArgumentError(f"a {type(model).__name__} is neither a torch.nn.Module nor an ExportedProgram")
     if any(module.training for module in model.modules()):
@@ -122,7 +124,14 @@ def exported(model, inputs, dims, kwargs):
         except Exception as error:  # of any kind: torch.export has no class of its own for what it cannot trace
             raise UnsupportedError(f"torch.export cannot take the model: {error}. torch.compile(model, "
                                    "backend='graft') runs what it cannot trace in torch") from error
-        return program.run_decompositions()
+        return decomposed(program)
+
+
+def decomposed(program):
+    """In core ATen operators."""
+    free_layouts(program.graph)
+    program.graph_module.recompile()
+    return program.run_decompositions()
 
 
 def size_in(size, ranges):

@@ -42,6 +42,14 @@ def draws(node):
     return given["train"] is not False if "train" in given else given.get("dropout_p", 1.0) != 0
 
 
+def free_layouts(graph):
+    """view -> reshape: strides need not be those that tracing saw, as engines give rows one after another, and torch's
+    own decompositions (of attention) other ones than the operators that they stand for."""
+    for node in graph.nodes:
+        if node.target in (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default):
+            node.target = torch.ops.aten.reshape.default
+
+
 class HostGraph:
     """Both forms of a graph, by each other's indices."""
 

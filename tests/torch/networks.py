@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks of torchvision, timm and transformers in small configurations, with weights that make results vary. No file
+is downloaded. `./dev bench torch --table` runs all of them, the tests one of each family."""
+
+import dataclasses
+from collections.abc import Callable
+
+import torch
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """name, how it is made, what it takes. `whole`: all of it is one engine, and a test says so when that ends."""
+
+    name: str
+    build: Callable
+    inputs: Callable
+    whole: bool = False
+
+
+def varied(model, seed=3):
+    """Random weights whose results differ from element to element and from input to input, of a usual size: those of
+    a fresh network shrink what goes through them, and its normalisations have no statistics yet."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+            if not tensor.is_floating_point():
+                continue
+            drawn = torch.randn(tensor.shape, generator=generator)
+            if name.endswith("running_var"):
+                tensor.copy_(1 + drawn.abs() * 0.2)
+            elif tensor.dim() <= 1 and name.endswith("weight"):
+                tensor.copy_(1 + drawn * 0.1)
+            elif tensor.dim() <= 1 or "running" in name:
+                tensor.copy_(drawn * 0.1)
+            elif isinstance(tensor, torch.nn.Parameter):
+                tensor.copy_(drawn * (2 / tensor[0].numel()) ** 0.5)
+    return model.eval()
+
+
+def image(size=64, batch=1):
+    """Pictures."""
+    return lambda: (torch.randn(batch, 3, size, size, generator=torch.Generator().manual_seed(1)),)
+
+
+def tokens(length=12, batch=2):
+    """Numbers of words."""
+    return lambda: (torch.randint(5, 90, (batch, length), generator=torch.Generator().manual_seed(1)),)
+
+
+def vision(name, **settings):
+    """A classifier of torchvision."""
+    def build():
+        import torchvision
+        return torchvision.models.get_model(name, weights=None, **settings)
+    return build
+
+
+def segmentation(name):
+    """Of torchvision; without pretrained parts."""
+    def build():
+        import torchvision
+        return torchvision.models.get_model(name, weights=None, weights_backbone=None)
+    return build
+
+
+def detection(name):
+    """The backbone of a detector, whose results are the pyramid's."""
+    def build():
+        import torchvision
+        return torchvision.models.get_model(name, weights=None, weights_backbone=None).backbone
+    return build
+
+
+def timm_model(name, **settings):
+    """Of timm."""
+    def build():
+        import timm
+        return timm.create_model(name, pretrained=False, **settings)
+    return build
+
+
+def transformer(kind, config, **settings):
+    """Of transformers, by the names of its class and its configuration's."""
+    def build():
+        import transformers
+        configuration = getattr(transformers, config)(**settings)
+        configuration._attn_implementation = "sdpa"
+        return First(getattr(transformers, kind)(configuration))
+    return build
+
+
+class First(torch.nn.Module):
+    """A model of transformers as one from tensors to a tensor."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs):
+        """The first result."""
+        return self.model(*inputs, return_dict=False)[0]
+
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+WORDS = {**SMALL, "vocab_size": 100}
+PICTURES = {**SMALL, "image_size": 32, "patch_size": 8}
+
+NETWORKS = (
+    Network("alexnet", vision("alexnet"), image()),
+    Network("vgg11_bn", vision("vgg11_bn"), image(), True),
+    Network("resnet18", vision("resnet18"), image(), True),
+    Network("resnext50_32x4d", vision("resnext50_32x4d"), image(), True),
+    Network("wide_resnet50_2", vision("wide_resnet50_2"), image(), True),
+    Network("squeezenet1_1", vision("squeezenet1_1"), image(), True),
+    Network("densenet121", vision("densenet121"), image(), True),
+    Network("googlenet", vision("googlenet", aux_logits=False, init_weights=False), image(), True),
+    Network("inception_v3", vision("inception_v3", aux_logits=False, init_weights=False), image(96), True),
+    Network("mobilenet_v2", vision("mobilenet_v2"), image(), True),
+    Network("mobilenet_v3_small", vision("mobilenet_v3_small"), image(), True),
+    Network("mnasnet0_5", vision("mnasnet0_5"), image(), True),
+    Network("shufflenet_v2_x0_5", vision("shufflenet_v2_x0_5"), image()),
+    Network("efficientnet_b0", vision("efficientnet_b0"), image(), True),
+    Network("regnet_y_400mf", vision("regnet_y_400mf"), image(), True),
+    Network("convnext_tiny", vision("convnext_tiny"), image()),
+    Network("vit_b_16", vision("vit_b_16", image_size=64), image()),
+    Network("swin_t", vision("swin_t"), image()),
+    Network("lraspp_mobilenet_v3_large", segmentation("lraspp_mobilenet_v3_large"), image()),
+    Network("fasterrcnn_resnet50_fpn backbone", detection("fasterrcnn_resnet50_fpn"), image()),
+    Network("ssdlite320_mobilenet_v3_large backbone", detection("ssdlite320_mobilenet_v3_large"), image(), True),
+    Network("retinanet_resnet50_fpn backbone", detection("retinanet_resnet50_fpn"), image()),
+    Network("timm resnet50", timm_model("resnet50"), image(), True),
+    Network("timm efficientnet_b0", timm_model("efficientnet_b0"), image(), True),
+    Network("timm mobilenetv3_large_100", timm_model("mobilenetv3_large_100"), image(), True),
+    Network("timm vit_base_patch16_224", timm_model("vit_base_patch16_224", img_size=64, depth=2), image()),
+    Network("timm deit_small_patch16_224", timm_model("deit_small_patch16_224", img_size=64, depth=2), image()),
+    Network("timm convnext_tiny", timm_model("convnext_tiny"), image()),
+    Network("timm swin_tiny_patch4_window7_224", timm_model("swin_tiny_patch4_window7_224", depths=(1, 1, 2, 1)),
+            image(224)),
+    Network("timm regnety_016", timm_model("regnety_016"), image(), True),
+    Network("timm tf_efficientnetv2_s", timm_model("tf_efficientnetv2_s"), image()),
+    Network("timm mixer_b16_224", timm_model("mixer_b16_224", img_size=64), image()),
+    Network("BERT", transformer("BertModel", "BertConfig", **WORDS), tokens()),
+    Network("RoBERTa", transformer("RobertaModel", "RobertaConfig", **WORDS), tokens()),
+    Network("GPT-2", transformer("GPT2LMHeadModel", "GPT2Config", n_embd=32, n_layer=2, n_head=4, vocab_size=100,
+                                 use_cache=False), tokens()),
+    Network("T5 encoder", transformer("T5EncoderModel", "T5Config", d_model=32, d_kv=8, d_ff=64, num_layers=2,
+                                      num_heads=4, vocab_size=100), tokens()),
+    Network("Llama", transformer("LlamaForCausalLM", "LlamaConfig", num_key_value_heads=2, use_cache=False, **WORDS),
+            tokens()),
+    Network("ViT", transformer("ViTModel", "ViTConfig", **PICTURES), image(32)),
+    Network("CLIP's pictures", transformer("CLIPVisionModel", "CLIPVisionConfig", **PICTURES), image(32)),
+    Network("CLIP's words", transformer("CLIPTextModel", "CLIPTextConfig", **WORDS), tokens()),
+)
+BY_NAME = {network.name: network for network in NETWORKS}
+
+
+def flat(results):
+    """The tensors among a network's results."""
+    return [each for each in torch.utils._pytree.tree_leaves(results) if isinstance(each, torch.Tensor)]
+
+
+def error_of(results, expected):
+    """The greatest difference of two networks' results, relative to the largest element of each."""
+    pairs = list(zip(flat(results), flat(expected), strict=True))
+    return max(float((got - want).abs().max() / want.abs().max()) for got, want in pairs if want.is_floating_point())
