@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graft inside PyTorch beside eager mode and torch.compile with inductor: same inputs, results compared, runs
+interleaved in one process.
+
+    ./dev bench torch                          # times; a ratio above 1 means that graft is faster than both
+    ./dev bench torch --cases 'BERT|resnet18' --rounds 50
+    ./dev bench torch --table                  # each network by each door: segments, share, error; into docs/PYTORCH.md
+    ./dev bench torch --call                   # what a call of an engine costs over the engine itself
+
+The networks are those of tests/torch/networks.py. What cannot be compiled is a row that says why.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+import time
+
+import timing
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "torch"))
+
+import networks  # noqa: E402
+
+import graft.torch  # noqa: E402
+
+BEGIN, END = "<!-- networks: ./dev bench torch --table -->\n", "<!-- end of networks -->\n"
+
+
+def parse_options():
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(prog="./dev bench torch", description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", default="", metavar="REGEX", help="only networks that match")
+    parser.add_argument("--rounds", type=int, default=20, help="turns of each runner (20)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of each runner")
+    parser.add_argument("--tune", default="off", choices=["off", "fast", "full"], help="how hard graft tunes (off)")
+    parser.add_argument("--table", action="store_true", help="write docs/PYTORCH.md's table of networks and doors")
+    parser.add_argument("--call", action="store_true", help="measure what one call costs")
+    return parser.parse_args()
+
+
+def chosen(options):
+    """(network, model, inputs, torch's own results) of each that was asked for."""
+    for network in networks.NETWORKS:
+        if re.search(options.cases, network.name):
+            torch._dynamo.reset()
+            model, inputs = networks.varied(network.build()), network.inputs()
+            with torch.inference_mode():
+                yield network, model, inputs, model(*inputs)
+
+
+def by_compile(model, inputs, settings):
+    """torch.compile(backend="graft"): (callable, segments, operators in engines, operators)."""
+    graphs = json.loads(graft.torch.dry_run(model, inputs, format="json"))
+    torch._dynamo.reset()
+    fast = torch.compile(model, backend="graft", options=settings)
+    segments = sum(len(graph["segments"]) for graph in graphs)
+    stays, operators = (sum(each) for each in zip(*[(len(graph["stays"]), graph["operators"]) for graph in graphs]))
+    return fast, segments, operators - stays, operators
+
+
+def by_export(model, inputs, settings):
+    """graft.torch.compile, likewise."""
+    program = graft.torch.compile(model, inputs, **settings)
+    return program, program.engines, program.operators_in_engines, program.operators
+
+
+DOORS = {"torch.compile": by_compile, "torch.export": by_export}
+
+
+def table_rows(options):
+    """A line of the table for each network and door."""
+    settings = {"tune": options.tune, "threads": options.threads}
+    for network, model, inputs, expected in chosen(options):
+        for door, compile_by in DOORS.items():
+            try:
+                start = time.perf_counter()
+                with torch.inference_mode():
+                    run, segments, inside, operators = compile_by(model, inputs, settings)
+                    error = networks.error_of(run(*inputs), expected)
+                    compiling = time.perf_counter() - start
+                    found = timing.summary(timing.interleaved({"graft": lambda run=run: run(*inputs)},
+                                                              options.rounds)["graft"])
+            except Exception as failure:
+                text = " ".join(str(failure).split())[:120]
+                yield f"| {network.name} | {door} | failed: {text} | | | | |"
+                continue
+            yield (f"| {network.name} | {door} | {segments} | {inside / operators:.0%} of {operators} | {error:.1g} | "
+                   f"{compiling:.1f} s | {found['median_ms']:.2f} ms |")
+
+
+def key_of(row):
+    """(network, door) of a line of the table."""
+    return tuple(row.split(" | ")[:2])
+
+
+def write_table(options):
+    """Prints rows and puts each into the documentation, between its marks: those of networks that did not run stay."""
+    page = ROOT / "docs" / "PYTORCH.md"
+    before, rest = page.read_text().split(BEGIN)
+    old, after = rest.split(END)
+    head = ["| network | door | engines | operators in engines | error | compiling | a run |",
+            "|---|---|---|---|---|---|---|"]
+    print("\n".join(head), flush=True)
+    rows = {key_of(row): row for row in old.splitlines()[2:]}
+    order = {(f"| {network.name}", door): index * len(DOORS) + number for index, network in enumerate(networks.NETWORKS)
+             for number, door in enumerate(DOORS)}
+    for row in table_rows(options):
+        print(row, flush=True)
+        rows[key_of(row)] = row
+        listed = sorted((row for row in rows.values() if key_of(row) in order), key=lambda row: order[key_of(row)])
+        page.write_text(before + BEGIN + "\n".join([*head, *listed]) + "\n" + END + after)
+
+
+def measure_times(options):
+    """Times of graft, eager and inductor."""
+    print("| network | graft | eager | inductor | ratio |\n|---|---|---|---|---|")
+    for network, model, inputs, expected in chosen(options):
+        runners = {"eager": model,
+                   "graft": torch.compile(model, backend="graft", options={"tune": options.tune,
+                                                                           "threads": options.threads}),
+                   "inductor": torch.compile(model)}
+        ready, notes = {}, []
+        with torch.inference_mode():
+            for name, run in runners.items():
+                try:
+                    error = networks.error_of(run(*inputs), expected)
+                    if error > 1e-3:
+                        raise RuntimeError(f"its results are off by {error:.2g}")
+                    ready[name] = lambda run=run: run(*inputs)
+                except Exception as failure:
+                    notes.append(f"{name}: {' '.join(str(failure).split())[:100]}")
+            times = {name: timing.summary(found)["median_ms"]
+                     for name, found in timing.interleaved(ready, options.rounds).items()}
+        cells = [f"{times[name]:.3f} ms" if name in times else "-" for name in ("graft", "eager", "inductor")]
+        others = [times[name] for name in ("eager", "inductor") if name in times]
+        ratio = f"{min(others) / times['graft']:.2f}" if "graft" in times and others else "-"
+        print(f"| {network.name} | {' | '.join(cells)} | {ratio} |" + "".join(f" {note}" for note in notes), flush=True)
+
+
+def measure_call(options):
+    """What a call costs whose engine does next to nothing, over the same engine called with numpy's arrays."""
+    model, x = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU()).eval(), torch.randn(1, 16)
+    kept = []
+    original = graft.engine.Engine.__init__
+    graft.engine.Engine.__init__ = lambda self, *given: (kept.append(self), original(self, *given))[1]
+    try:
+        fast = torch.compile(model, backend="graft", options={"tune": "off", "strict": True, "threads": 1})
+        with torch.inference_mode():
+            fast(x)
+    finally:
+        graft.engine.Engine.__init__ = original
+    engine = kept[0]
+    array = x.numpy()
+    passed = torch.compile(model, backend="aot_eager")
+    with torch.inference_mode():
+        found = timing.interleaved({"engine, numpy": lambda: engine(array), "engine, torch": lambda: engine(x),
+                                    "torch.compile, graft": lambda: fast(x), "torch eager": lambda: model(x),
+                                    "torch.compile, aot_eager": lambda: passed(x)}, 10 * options.rounds)
+    for name, seconds in found.items():
+        print(f"{name:28} {timing.summary(seconds)['median_ms'] * 1e3:7.1f} us")
+
+
+def main():
+    """Runs what was asked for."""
+    options = parse_options()
+    torch.set_num_threads(options.threads)
+    if options.call:
+        measure_call(options)
+    elif options.table:
+        write_table(options)
+    else:
+        measure_times(options)
+
+
+if __name__ == "__main__":
+    main()
