@@ -9,6 +9,7 @@
     python bench/run.py ops --help             # operators that move memory, on a GPU: see ops.py
     python bench/run.py products --help        # products, convolutions, attention on a GPU: see products.py
     python bench/run.py losses --help          # regions that lose against their rooflines, by the cost model
+    python bench/run.py tensorflow --help      # inside TensorFlow: see tensorflow_networks.py
     python bench/run.py cpu --set architectures   # networks that no bench was tuned on
 
 The parts are `peers`, `lengths` (one plan for all lengths against fixed ones), `targets` (plans made
@@ -35,7 +36,8 @@ PARTS = ("peers", "matmul", "lengths", "targets", "compile", "python")
 def parse_options():
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("bench", nargs="?", default="cpu", choices=["cpu", "cuda", "ops", "products", "losses"],
+    parser.add_argument("bench", nargs="?", default="cpu", choices=["cpu", "cuda", "ops", "products", "losses",
+                                                                         "tensorflow"],
                         help="which bench to run (cpu); the others have options of their own")
     parser.add_argument("--only", default="", metavar="PARTS",
                         help="of " + ",".join(PARTS) + " (all; with --cases: peers)")
@@ -220,6 +222,9 @@ def main():
     if sys.argv[1:2] == ["products"]:
         import products
         return products.main(sys.argv[2:])
+    if sys.argv[1:2] == ["tensorflow"]:
+        import tensorflow_networks
+        return tensorflow_networks.launch(sys.argv[2:])
     options = parse_options()
     os.environ[THREADS_VARIABLE] = str(options.threads)
     import compile_times

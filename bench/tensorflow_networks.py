@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keras' networks as frozen graphs: Graft inside TensorFlow and by itself, beside TensorFlow and XLA, in one process.
+
+    ./dev bench tensorflow                                   all networks; --docs writes docs/TENSORFLOW.md's table
+    ./dev bench tensorflow --cases 'ResNet50|encoder' --rounds 10
+    ./dev bench tensorflow --cases ResNet50 --latency-bound 7     batches, and the most of them in a second
+
+Runs in TensorFlow's environment, which ./dev makes. Beside times it prints how long conversion took, and how much
+memory a process holds that runs the graph as it is, and with engines.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import child
+import timing
+from rows import TOLERANCE, errors, processor
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "TENSORFLOW.md"
+BEFORE = "## A graph, without TensorFlow\n"
+SECTION = re.compile(r"## Speed\n\n.*?(?=\n## )", re.S)
+WORDS, LENGTH, WIDTH = 8000, 128, 256
+BATCHES = (1, 2, 4, 8, 16, 32)
+MEMORY_RUNS = 10
+
+
+def image_network(name, size, options=None):
+    """One of Keras' applications, with random weights."""
+    def build():
+        import keras
+        return getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3), **(options or {}))
+    return build
+
+
+def encoder():
+    """Six layers like BERT's, of a third of its width."""
+    import keras
+    layers = keras.layers
+    words = keras.Input((LENGTH,), dtype="int32", name="words")
+    x = layers.LayerNormalization()(layers.Embedding(WORDS, WIDTH)(words))
+    for _ in range(6):
+        x = layers.LayerNormalization()(x + layers.MultiHeadAttention(4, WIDTH // 4)(x, x))
+        x = layers.LayerNormalization()(x + layers.Dense(WIDTH)(layers.Dense(4 * WIDTH, activation="gelu")(x)))
+    return keras.Model(words, layers.Dense(WIDTH, activation="tanh")(x[:, 0]))
+
+
+def lstm():
+    """A classifier of 32 words."""
+    import keras
+    layers = keras.layers
+    words = keras.Input((32,), dtype="int32", name="words")
+    return keras.Model(words, layers.Dense(8)(layers.LSTM(WIDTH, unroll=True)(layers.Embedding(WORDS, 128)(words))))
+
+
+CASES = {
+    "ResNet50": image_network("ResNet50", 224), "MobileNetV2": image_network("MobileNetV2", 224),
+    "EfficientNetB0": image_network("EfficientNetB0", 224), "InceptionV3": image_network("InceptionV3", 299),
+    "DenseNet121": image_network("DenseNet121", 224), "VGG16": image_network("VGG16", 224),
+    "ConvNeXtTiny": image_network("ConvNeXtTiny", 224), "encoder": encoder, "LSTM": lstm,
+}
+
+
+class Case:
+    """A frozen graph with its input and output."""
+
+    def __init__(self, name):
+        import keras
+        import numpy as np
+        import tensorflow as tf
+        from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+        keras.utils.set_random_seed(3)
+        model = CASES[name]()
+        given = model.inputs[0]
+        function = tf.function(lambda x: model(x, training=False), autograph=False)
+        spec = tf.TensorSpec([None, *given.shape[1:]], given.dtype)
+        frozen = convert_variables_to_constants_v2(function.get_concrete_function(spec))
+        self.name, self.graph = name, frozen.graph.as_graph_def()
+        self.input, self.output = frozen.inputs[0].op.name, frozen.outputs[0].op.name
+        self.sizes = [*given.shape[1:]]
+        self.words = given.dtype == "int32"
+        self.random = np.random.default_rng(1)
+
+    def given(self, batch):
+        """Noise, or words."""
+        shape = (batch, *self.sizes)
+        if self.words:
+            return self.random.integers(0, WORDS, shape, "int32")
+        return self.random.uniform(-1, 1, shape).astype("float32")
+
+
+def session_run(graph_def, case, threads):
+    """A function (x) -> result in a tf.Session, which Grappler optimises."""
+    import tensorflow as tf
+    v1 = tf.compat.v1
+    settings = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=1)
+    with v1.Graph().as_default() as graph:
+        tf.import_graph_def(graph_def, name="")
+    session = v1.Session(graph=graph, config=settings)
+    run = session.make_callable(f"{case.output}:0", [f"{case.input}:0"])
+    return run
+
+
+def xla_run(case):
+    """The graph compiled by XLA for each shape that comes."""
+    import tensorflow as tf
+    body = tf.compat.v1.GraphDef(versions=case.graph.versions, library=case.graph.library)
+    body.node.extend(node for node in case.graph.node if node.op != "Placeholder")  # XLA has none
+
+    @tf.function(jit_compile=True, autograph=False)
+    def call(x):
+        return tf.graph_util.import_graph_def(body, {case.input: x}, [f"{case.output}:0"], name="")[0]
+    return lambda x: call(tf.constant(x)).numpy()
+
+
+def converted(case, options):
+    """The graph with engines, and how long that took."""
+    import graft.tensorflow
+    start = time.perf_counter()
+    made = graft.tensorflow.create_inference_graph(case.graph, [case.output], strict=True, tune=options.tune,
+                                                   threads=options.threads)
+    return made, time.perf_counter() - start
+
+
+def engine_run(case, options):
+    """The engine of the same graph without TensorFlow: what `graft bench` runs."""
+    import graft
+    with tempfile.NamedTemporaryFile(suffix=".pb") as file:
+        file.write(case.graph.SerializeToString())
+        file.flush()
+        engine = graft.compile(file.name, outputs=case.output, tune=options.tune, threads=options.threads)
+    session = graft.Session(engine, threads=options.threads)
+    return lambda x: next(iter(session.run({case.input: x}).values()))
+
+
+def measure(case, options, batches):
+    """Rows of one network."""
+    made, seconds = converted(case, options)
+    runs = {"embedded": session_run(made, case, options.threads), "graft": engine_run(case, options),
+            "tensorflow": session_run(case.graph, case, options.threads), "xla": xla_run(case)}
+    rows = []
+    for batch in batches:
+        x = case.given(batch)
+        expected = runs["tensorflow"](x)
+        for name, run in runs.items():
+            _, share = errors([expected], [run(x)])
+            if share > TOLERANCE:
+                raise SystemExit(f"{case.name}, batch {batch}: {name} is wrong, by {share:.1e} of the range")
+        samples = timing.interleaved({name: (lambda run=run: run(x)) for name, run in runs.items()}, options.rounds)
+        times = {name: timing.summary(each)["median_ms"] for name, each in samples.items()}
+        rows.append({"bench": "tensorflow", "case": case.name, "batch": batch, "device": processor(), **times,
+                     "ratio": min(times["tensorflow"], times["xla"]) / times["embedded"],
+                     "overhead": times["embedded"] / times["graft"] - 1, "conversion_s": seconds})
+        print(f"{case.name:16}{batch:6}" + "".join(f"{times[name]:12.3f}" for name in runs)
+              + f"{rows[-1]['ratio']:8.2f}{rows[-1]['overhead']:10.1%}{seconds:10.1f} s", flush=True)
+    return rows
+
+
+def hold(way, name, options):
+    """Runs a graph some times; for its memory alone."""
+    import tensorflow as tf
+    case = Case(name) if way == "write" else None
+    if way == "write":
+        folder = pathlib.Path(options.graphs)
+        (folder / "tensorflow.pb").write_bytes(case.graph.SerializeToString())
+        (folder / "embedded.pb").write_bytes(converted(case, options)[0].SerializeToString())
+        (folder / "case.json").write_text(json.dumps({"input": case.input, "output": case.output,
+                                                      "given": case.given(1).tolist(), "words": case.words}))
+        return
+    import numpy as np
+    import graft.tensorflow
+    graft.tensorflow.load_library()
+    folder = pathlib.Path(options.graphs)
+    written = json.loads((folder / "case.json").read_text())
+    graph = tf.compat.v1.GraphDef.FromString((folder / f"{way}.pb").read_bytes())
+    x = np.array(written["given"], "int32" if written["words"] else "float32")
+    run = session_run(graph, argparse.Namespace(**written), options.threads)
+    del graph
+    for _ in range(MEMORY_RUNS):
+        run(x)
+
+
+def memory(name, options):
+    """How much more memory a process takes at most with engines than without."""
+    with tempfile.TemporaryDirectory() as folder:
+        def call(way):
+            return child.measure([sys.executable, __file__, "--hold", way, "--cases", name, "--graphs", folder,
+                                  "--threads", options.threads, "--tune", options.tune], dict(os.environ))[1]
+        call("write")
+        peaks = {way: call(way) for way in ("tensorflow", "embedded")}
+    share = peaks["embedded"] / peaks["tensorflow"] - 1
+    print(f"{name}: peak memory {peaks['tensorflow'] / 1e6:.0f} MB with TensorFlow, "
+          f"{peaks['embedded'] / 1e6:.0f} MB with engines ({share:+.1%})", flush=True)
+    return {"bench": "tensorflow-memory", "case": name, **peaks, "more": share}
+
+
+def tell_throughput(rows, bound):
+    """Images per second of the batch that does most within the bound."""
+    for name in sorted({row["case"] for row in rows}):
+        for way in ("tensorflow", "xla", "embedded"):
+            fits = [row["batch"] / row[way] * 1e3 for row in rows if row["case"] == name and row[way] <= bound]
+            best = f"{max(fits):.1f} per second" if fits else "no batch"
+            print(f"{name}, {way}, within {bound:g} ms: {best}")
+
+
+def geometric_mean(values):
+    import math
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def write_page(rows, memories, options):
+    """The table of docs/TENSORFLOW.md."""
+    lines = ["## Speed", "", f"Written by `./dev bench tensorflow --docs` on {processor()}, {options.threads} threads, "
+             f"`tune={options.tune}`: medians in milliseconds, a batch of 1, in one process in turns.", "",
+             "| network | embedded | engine alone | TensorFlow | XLA | better one / embedded | conversion | memory |",
+             "|---|---|---|---|---|---|---|---|"]
+    more = {row["case"]: row["more"] for row in memories}
+    for row in rows:
+        if row["batch"] != 1:
+            continue
+        held = f"{more[row['case']]:+.1%}" if row["case"] in more else ""
+        lines.append(f"| {row['case']} | {row['embedded']:.2f} | {row['graft']:.2f} | {row['tensorflow']:.2f} | "
+                     f"{row['xla']:.2f} | {row['ratio']:.2f} | {row['conversion_s']:.1f} s | {held} |")
+    mean = geometric_mean([row["ratio"] for row in rows if row["batch"] == 1])
+    lines += ["", f"Geometric mean: {mean:.2f}. `memory`: the peak of a process with engines against one without.", ""]
+    page, section = PAGE.read_text(encoding="utf-8"), "\n".join(lines)
+    if SECTION.search(page):
+        page = SECTION.sub(lambda _: section, page)
+    else:
+        page = page.replace(BEFORE, f"{section}\n{BEFORE}")
+    PAGE.write_text(page, encoding="utf-8")
+
+
+def parse_options(arguments):
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", default="", metavar="REGEX", help="only networks that match")
+    parser.add_argument("--rounds", type=int, default=20, help="turns of each runner (20)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each runner (2)")
+    parser.add_argument("--tune", default="full", choices=["off", "fast", "full"], help="how hard Graft tunes (full)")
+    parser.add_argument("--latency-bound", type=float, metavar="MS", help="also batches, and the most within this time")
+    parser.add_argument("--memory", default="ResNet50", metavar="REGEX", help="networks whose memory is measured")
+    parser.add_argument("--json", metavar="FILE", help="also write the rows here")
+    parser.add_argument("--docs", action="store_true", help="write the table of docs/TENSORFLOW.md")
+    parser.add_argument("--hold", help=argparse.SUPPRESS)
+    parser.add_argument("--graphs", help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def main(arguments):
+    """Measures; exits with an error where results differ."""
+    options = parse_options(arguments)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    if options.hold:
+        return hold(options.hold, options.cases, options)
+    names = [name for name in CASES if re.search(options.cases, name)]
+    if not names:
+        raise SystemExit(f"--cases {options.cases!r} matches none of {', '.join(CASES)}")
+    print(f"machine: {processor()}, load {os.getloadavg()[0]:.2f}; medians in ms")
+    columns = "".join(f"{name:>12}" for name in ("embedded", "graft", "tensorflow", "xla"))
+    print(f"{'network':16}{'batch':>6}{columns}{'ratio':>8}{'overhead':>10}{'conversion':>12}")
+    batches = BATCHES if options.latency_bound else (1,)
+    rows = [row for name in names for row in measure(Case(name), options, batches)]
+    print(f"geometric mean of ratios: {geometric_mean([row['ratio'] for row in rows]):.2f}")
+    if options.latency_bound:
+        tell_throughput(rows, options.latency_bound)
+    memories = [memory(name, options) for name in names if options.memory and re.search(options.memory, name)]
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(rows + memories, indent=1) + "\n", encoding="utf-8")
+    if options.docs:
+        write_page(rows, memories, options)
+    return 0
+
+
+def launch(arguments):
+    """Builds the host and runs this file in TensorFlow's environment."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from support import framework
+    environment = pathlib.Path(os.environ.get("GRAFT_TENSORFLOW_ENVIRONMENT", ROOT / ".deps" / "tensorflow"))
+    python = environment / "bin" / "python"
+    if not python.is_file():
+        raise SystemExit(f"there is no TensorFlow in {environment}: ./dev test tensorflow installs it")
+    package = next(environment.glob("lib/python*/site-packages/tensorflow"))
+    framework.build_host("tensorflow", f"-DGRAFT_TENSORFLOW={package}", ())
+    variables = {**os.environ, "PYTHONPATH": str(framework.BUILD / "python"), "GRAFT_BUILD": str(framework.BUILD)}
+    return subprocess.run([python, __file__, *arguments], env=variables, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
