@@ -22,6 +22,7 @@ import cuda_records
 import graft_peer
 import matmul
 import lengths
+import mixed_table
 import networks
 import peaks
 import python_call
@@ -298,6 +299,27 @@ class PythonCallTest(unittest.TestCase):
 
     def test_the_page_has_its_section(self):
         self.assertEqual(len(python_call.SECTION.findall(python_call.PAGE.read_text())), 1)
+
+
+class MixedTable(unittest.TestCase):
+    def row(self, batch, fp32, mixed):
+        return {"network": "n", "batch": batch, "images_per_second": {"fp32": fp32, "mixed": mixed}, "error": ""}
+
+    def test_mixed_precision_that_does_not_pay_is_a_fault(self):
+        paying = [self.row(1, 100, 99), self.row(2, 100, 120), self.row(4, 100, 149), self.row(16, 100, 300)]
+        self.assertEqual(list(mixed_table.faults(paying)), [])
+        slow = list(mixed_table.faults([self.row(2, 100, 90), self.row(4, 100, 130)]))
+        self.assertEqual(slow, ["n, batch 2: mixed is 0.90 times as fast as fp32, at least 1",
+                                "n, batch 4: mixed is 1.30 times as fast as fp32, at least 1.5"])
+
+    def test_a_column_that_was_not_measured_is_a_dash(self):
+        self.assertEqual(mixed_table.table_line(self.row(4, 100.4, 200.8)), "| n | 4 | 100 | - | 201 | - | 2.00 |")
+
+    def test_an_unknown_network_is_named(self):
+        output = io.StringIO()
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(output):
+            mixed_table.parse_options(["--networks", "resnet50_v1,vgg"])
+        self.assertIn("--networks vgg: there are", output.getvalue())
 
 
 if __name__ == "__main__":

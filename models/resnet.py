@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResNet-50 v1.5 (the stride in the 3x3 convolution), as torchvision's is exported."""
+"""ResNets of bottleneck blocks: v1.5 (the stride in the 3x3 convolution), as torchvision's is exported, and v1 (in the
+first 1x1), as MXNet's gluon has them."""
 
 import numpy as np
 
@@ -11,7 +12,7 @@ RESIDUAL_GAIN = 0.5
 
 
 def resnet(name, depths, width=64, expansion=4, image=224, classes=1000, seed=0,
-           fold_batch_norm=False):
+           fold_batch_norm=False, version="v1.5"):
     """Builds a bottleneck ResNet; input `input` (batch, 3, image, image), output `output`."""
     net = NetworkBuilder(name, seed=seed)
     x = net.input("input", np.float32, ["batch", 3, image, image])
@@ -27,16 +28,18 @@ def resnet(name, depths, width=64, expansion=4, image=224, classes=1000, seed=0,
         for index in range(depth):
             with net.scope(f"layer{stage + 1}"), net.scope(str(index)):
                 stride = 2 if stage and index == 0 else 1
-                x = bottleneck(net, x, channels, inner, inner * expansion, stride, fold_batch_norm)
+                strides = (stride, 1) if version == "v1" else (1, stride)
+                x = bottleneck(net, x, channels, inner, inner * expansion, strides, fold_batch_norm)
             channels = inner * expansion
     net.output("output", classifier(net, x, channels, classes), np.float32, ["batch", classes])
     return net.model()
 
 
-def bottleneck(net, x, channels, inner, outer, stride, fold):
-    """relu(1x1 -> 3x3 -> 1x1 + shortcut), the shortcut projected where the size changes."""
-    y = net.op("Relu", conv_batch_norm(net, x, (inner, channels, 1, 1), "conv1", fold=fold))
-    y = net.op("Relu", conv_batch_norm(net, y, (inner, inner, 3, 3), "conv2", stride, fold=fold))
+def bottleneck(net, x, channels, inner, outer, strides, fold):
+    """relu(1x1 -> 3x3 -> 1x1 + shortcut), the shortcut projected where the size changes; strides of the first two."""
+    stride = strides[0] * strides[1]
+    y = net.op("Relu", conv_batch_norm(net, x, (inner, channels, 1, 1), "conv1", strides[0], fold=fold))
+    y = net.op("Relu", conv_batch_norm(net, y, (inner, inner, 3, 3), "conv2", strides[1], fold=fold))
     y = conv_batch_norm(net, y, (outer, inner, 1, 1), "conv3", fold=fold, gain=RESIDUAL_GAIN)
     if stride != 1 or channels != outer:
         x = conv_batch_norm(net, x, (outer, channels, 1, 1), "downsample", stride, fold=fold)
@@ -46,6 +49,16 @@ def bottleneck(net, x, channels, inner, outer, stride, fold):
 def resnet50(seed=0, fold_batch_norm=False):
     """ResNet-50 v1.5 with random weights."""
     return resnet("resnet50", (3, 4, 6, 3), seed=seed, fold_batch_norm=fold_batch_norm)
+
+
+def resnet50_v1(seed=0):
+    """ResNet-50 v1 with random weights."""
+    return resnet("resnet50_v1", (3, 4, 6, 3), seed=seed, version="v1")
+
+
+def resnet152_v1(seed=0):
+    """ResNet-152 v1 with random weights."""
+    return resnet("resnet152_v1", (3, 8, 36, 3), seed=seed, version="v1")
 
 
 def tiny_cnn(seed=0, fold_batch_norm=False):

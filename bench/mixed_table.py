@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ResNets in strict fp32, in tf32 and as models of mixed precision that `graft convert` makes, beside torch in tf32.
+
+    python bench/mixed_table.py                          # on an NVIDIA GPU
+    python bench/mixed_table.py --networks resnet50_v1 --batches 1,4 --json rows.json
+    python bench/mixed_table.py --device cpu --networks tiny_cnn --tune off --duration 0.2    # its mechanics
+
+Images per second, inputs on the device: `fp32` is the ONNX model as it is, `tf32` the same with --precision tf32,
+`mixed` the ONNX model of --low that `graft convert` writes, `torch` a replayed graph of torch with TF32 allowed. The
+error of a network is what `graft compare` prints of its output, the mixed model beside the one it was made of. On a GPU
+the exit status is 1 unless `mixed` is nowhere slower than `fp32`, and from batch 4 on at least 1.5 times as fast.
+"""
+
+import argparse
+import functools
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "models"))
+
+import network_builder  # noqa: E402
+import resnet  # noqa: E402
+
+NETWORKS = {"resnet50_v1": (resnet.resnet50_v1, 224), "resnet152_v1": (resnet.resnet152_v1, 224),
+            "tiny_cnn": (resnet.tiny_cnn, 32)}
+COLUMNS = ("fp32", "tf32", "mixed", "torch")
+LEAST_GAIN, GAIN_FROM_BATCH = 1.5, 4
+NOISE = 0.02  # what two measurements of one plan may differ by
+
+
+def parse_options(arguments):
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:N or cpu (cuda)")
+    parser.add_argument("--networks", default="resnet50_v1,resnet152_v1", help="of " + ", ".join(NETWORKS))
+    parser.add_argument("--batches", default="1,2,4,8,16", help="with commas between (1,2,4,8,16)")
+    parser.add_argument("--low", default="fp16", choices=["fp16", "bf16"], help="of the mixed model (fp16)")
+    parser.add_argument("--tune", default="fast", choices=["off", "fast", "full"], help="of graft compile (fast)")
+    parser.add_argument("--duration", type=float, default=3, help="seconds of each measurement (3)")
+    parser.add_argument("--no-torch", action="store_true", help="leave the peer out")
+    parser.add_argument("--json", metavar="FILE", help="also write the rows here")
+    options = parser.parse_args(arguments)
+    options.networks = options.networks.split(",")
+    if unknown := set(options.networks) - set(NETWORKS):
+        parser.error(f"--networks {','.join(sorted(unknown))}: there are {', '.join(NETWORKS)}")
+    if not options.no_torch and importlib.util.find_spec("torch") is None:
+        print("torch is left out: this Python has none")
+        options.no_torch = True
+    options.batches = [int(batch) for batch in options.batches.split(",")]
+    return options
+
+
+def command():
+    """The command graft: of the build folder, or of the bundle that this script is in."""
+    folders = [os.environ.get("GRAFT_BUILD", ""), ROOT, os.path.join(ROOT, "build")]
+    for folder in folders:
+        path = os.path.join(folder, "bin", "graft")
+        if folder and os.path.isfile(path):
+            return path
+    raise SystemExit("mixed_table: there is no bin/graft in GRAFT_BUILD, here or in build")
+
+
+def graft(*arguments, fails=False):
+    """What the command prints; with `fails` its exit status may say that something differs."""
+    done = subprocess.run([command(), *map(str, arguments)], capture_output=True, text=True, check=False)
+    if done.returncode and not (fails and done.returncode == 1):
+        raise SystemExit(f"graft {' '.join(map(str, arguments))}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def graft_rate(model, batch, precision, options, folder):
+    """Images per second of a plan for this batch, by the median of its runs."""
+    plan = os.path.join(folder, "plan.graft")
+    graft("compile", model, "-o", plan, "--device", options.device, "--dim", f"batch={batch}", "--tune", options.tune,
+          "--precision", precision, "--error-limit", 0)
+    (row,) = json.loads(graft("bench", plan, "--device", options.device, "--duration", options.duration, "--json", "-"))
+    return batch / (row["graft_ms"] / 1000)
+
+
+def torch_rate(model, batch, image, options):
+    """Images per second of torch: a traced module of the same ONNX file, in TF32 where there is a GPU."""
+    import torch
+    import torch_graph
+    device = torch.device(options.device)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = True
+    images = torch.randn(batch, 3, image, image, device=device).contiguous(memory_format=torch.channels_last)
+    module = torch_graph.traced(model, ["input"], [images], channels_last=True)
+
+    def run():
+        with torch.inference_mode():
+            return module(images)
+
+    if device.type == "cpu":
+        return batch / median_seconds(run, options.duration)
+    import gpu_options
+    with torch.cuda.stream(torch.cuda.Stream()):
+        replay, _held = gpu_options.replayed(run)
+        return batch / (gpu_options.interleaved({"torch": replay}, 20)["torch"] / 1000)
+
+
+def median_seconds(run, duration):
+    """Of one run."""
+    run()
+    samples, end = [], time.perf_counter() + duration
+    while not samples or time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        samples.append(time.perf_counter() - start)
+    return sorted(samples)[len(samples) // 2]
+
+
+def measure(name, options, folder):
+    """The rows of one network, by batch, and the error of its mixed model as graft compare prints it."""
+    build, image = NETWORKS[name]
+    model = network_builder.cached(name, functools.partial(build))
+    mixed = os.path.join(folder, f"{name}-mixed.onnx")
+    print(graft("convert", model, "--precision", options.low, "-o", mixed).strip(), flush=True)
+    compared = graft("compare", model, mixed, "--device", options.device, "--size", f"batch={options.batches[0]}",
+                     fails=True).splitlines()
+    error = next(" ".join(line.split()) for line in compared if line.split()[:1] == ["output"])
+    print(f"{error}\n{compared[-1]}", flush=True)
+    rows = []
+    for batch in options.batches:
+        rates = {"fp32": graft_rate(model, batch, "fp32", options, folder)}
+        if options.device != "cpu":  # no CPU has units for it
+            rates["tf32"] = graft_rate(model, batch, "tf32", options, folder)
+        rates["mixed"] = graft_rate(mixed, batch, "fp32", options, folder)
+        if not options.no_torch:
+            rates["torch"] = torch_rate(model, batch, image, options)
+        rows.append({"network": name, "batch": batch, "images_per_second": rates, "error": error})
+        print(table_line(rows[-1]), flush=True)
+    return rows
+
+
+def table_line(row):
+    """`| network | batch | fp32 | ... |`, with how much faster mixed is."""
+    rates = row["images_per_second"]
+    cells = [f"{rates[column]:.0f}" if column in rates else "-" for column in COLUMNS]
+    return f"| {row['network']} | {row['batch']} | {' | '.join(cells)} | {rates['mixed'] / rates['fp32']:.2f} |"
+
+
+def faults(rows):
+    """What the promise of mixed precision is not kept in."""
+    for row in rows:
+        gain = row["images_per_second"]["mixed"] / row["images_per_second"]["fp32"]
+        least = LEAST_GAIN if row["batch"] >= GAIN_FROM_BATCH else 1
+        if gain < least * (1 - NOISE):
+            yield f"{row['network']}, batch {row['batch']}: mixed is {gain:.2f} times as fast as fp32, at least {least}"
+
+
+def main(arguments):
+    """Measures and prints; exits with 1 where mixed precision does not pay on a GPU."""
+    options = parse_options(arguments)
+    with tempfile.TemporaryDirectory(prefix="graft-mixed-") as folder:
+        rows = [row for name in options.networks for row in measure(name, options, folder)]
+    print(f"\nimages per second on {options.device}, mixed = {options.low}\n| network | batch | "
+          f"{' | '.join(COLUMNS)} | mixed / fp32 |\n| --- | ---: | {' | '.join(['---:'] * len(COLUMNS))} | ---: |")
+    for row in rows:
+        print(table_line(row))
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+    missed = list(faults(rows)) if options.device != "cpu" else []
+    for fault in missed:
+        print(f"MISSED {fault}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
