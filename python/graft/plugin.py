@@ -21,7 +21,7 @@ def onnx2plugin(input_model_path: str | os.PathLike[str], output_model_path: str
                 node_names: Sequence[str] | None = None, node_types: Sequence[str] | None = None,
                 plugin_name_dict: Mapping[str, str] | None = None, dynamic_bs: bool = False, min_bs: int = 1,
                 max_bs: int = 256, opt_bs: int = 128, *, target: Sequence[str] = (),
-                tensorrt: str = "10") -> list[str]:
+                tensorrt: str = "10", tune: str = "fast") -> list[str]:
     """Writes a plugin for each of the nodes, and the model with the plugins in their place; gives the plugins' names.
 
     input_model_path   an ONNX file
@@ -30,7 +30,8 @@ def onnx2plugin(input_model_path: str | os.PathLike[str], output_model_path: str
     node_types         operators, whose nodes all become plugins; or
     plugin_name_dict   names of plugins by the names of nodes, which alone choose the nodes as well
     dynamic_bs         the first axes of the model's inputs are sizes of min_bs to max_bs, most often opt_bs
-    target, tensorrt   GPUs and the version of TensorRT, as `graft plugin --help` has them
+    target, tensorrt   GPUs and the version of TensorRT, and how long candidates are measured, as `graft plugin
+    tune               --help` has them
 
     Raises graft.Error with what the command says.
     """
@@ -47,7 +48,8 @@ def onnx2plugin(input_model_path: str | os.PathLike[str], output_model_path: str
         if names:
             (pathlib.Path(work) / "names.json").write_text(json.dumps(names))
             words += ["--names", f"{work}/names.json"]
-        made = _run([os.fspath(input_model_path), *words, "--tensorrt", tensorrt, "-o", str(folder), "--json", "-"])
+        words += ["--tensorrt", tensorrt, "--tune", tune, "-o", str(folder), "--json", "-"]
+        made = _run([os.fspath(input_model_path), *words])
     shutil.copyfile(made["model"], output)
     weights = pathlib.Path(made["model"] + ".data")  # of a model that is too large to hold them
     if weights.exists():

@@ -76,6 +76,8 @@ struct Variant {
   std::vector<Copy> copies;
   std::vector<TensorData> constants;
   std::string choices;  ///< which way each region is done, as a record (engine/record.h)
+  bool measured = false;    ///< candidates for a kernel, where there were several
+  double milliseconds = 0;  ///< of a run at usual sizes, where that is so for all kernels
 };
 
 struct Definition {

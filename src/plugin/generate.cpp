@@ -12,7 +12,9 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/spelling.h"
+#include "device/cuda/cuda_device.h"
 #include "driver/compile.h"
 #include "engine/record.h"
 #include "graph/symbols.h"
@@ -63,6 +65,13 @@ std::vector<std::string> targets_of(const Request& request) {
   return texts;
 }
 
+/// The architecture of the GPU on which kernels are to be measured; empty for none.
+std::string measuring_architecture(const Request& request, bool writes) {
+  const int gpu = gpu_of(request.options.device);
+  const bool measures = writes && request.options.tuning != Tuning::kOff && gpu >= 0;
+  return measures && why_no_cuda_device().empty() ? cuda_architecture(gpu) : "";
+}
+
 /// Where proposals are worked out.
 std::string scratch_folder() {
   return (std::filesystem::temp_directory_path() / fmt::format("graft-plugins-{}", ::getpid())).string();
@@ -75,6 +84,7 @@ class Generator {
         writes_(writes),
         options_(request.options),
         targets_(targets_of(request)),
+        measuring_(measuring_architecture(request, writes)),
         folder_(writes ? request.folder : scratch_folder(), kMark),
         model_(ModelFile::open(request.model)) {}
 
@@ -297,22 +307,40 @@ class Generator {
     return definition;
   }
 
-  /// With the choices of the caller's record, or of the folder that is replaced, where they are of this part.
+  /// The file with what is fastest on the GPU at hand, where that is of the target's kind; empty elsewhere.
+  std::string measured(const std::string& path, CompileOptions options) const {
+    if (measuring_.empty() || parse_target(options.targets.at(0)).architecture != measuring_) return {};
+    options.device = request_.options.device;
+    options.tuning = request_.options.tuning;
+    options.source_only = false;
+    for (const char* library : {"cublaslt", "cudnn"}) options.disabled.emplace_back(library);  // a plugin calls none
+    const Compiled compiled = compile({.path = path}, options);
+    const std::string record = folder_.place("measured.txt");
+    write_file(record, print(compiled.plan.records.at(0)));
+    return record;
+  }
+
+  /// With the choices of the caller's record, or of the folder that is replaced, where they are of this part; else as
+  /// measured here, or as the cost model has it.
   Compiled compile_as_before(const std::string& path, CompileOptions options, const std::string& name) {
     const bool given = !request_.options.record.empty();
     const std::string architecture = parse_target(options.targets.at(0)).architecture;
     const std::string kept = request_.folder + "/" + choices_file(name, architecture);
     if (!given && writes_ && std::filesystem::exists(kept)) options.record = kept;
-    if (options.record.empty()) return compile({.path = path}, options);
-    try {
-      Compiled compiled = compile({.path = path}, options);
-      record_used_ = record_used_ || given;
-      return compiled;
-    } catch (const Error& error) {
-      if (error.where() != "record" || error.kind() != ErrorKind::kInvalidArgument) throw;
-      options.record.clear();
-      return compile({.path = path}, options);
+    if (!options.record.empty()) {
+      try {
+        Compiled compiled = compile({.path = path}, options);
+        record_used_ = record_used_ || given;
+        return compiled;
+      } catch (const Error& error) {
+        if (error.where() != "record" || error.kind() != ErrorKind::kInvalidArgument) throw;
+        options.record.clear();
+      }
     }
+    options.record = measured(path, options);
+    Compiled compiled = compile({.path = path}, options);
+    if (!options.record.empty()) std::filesystem::remove(options.record);
+    return compiled;
   }
 
   void check_types(const Definition& definition) const {
@@ -335,6 +363,7 @@ class Generator {
   bool record_used_ = false;
   CompileOptions options_;
   std::vector<std::string> targets_;
+  const std::string measuring_;  ///< the architecture of the GPU that candidates are measured on; empty: none
   OutputFolder folder_;
   ModelFile model_;
   Generated made_;

@@ -49,6 +49,7 @@ class VariantBuilder {
   Variant build() {
     share_workspace();
     for (const EngineStep& step : engine_.steps) add_launch(step);
+    add_time();
     for (size_t i = 0; i < engine_.outputs.size(); ++i) add_copy(static_cast<int>(i));
     write_kernels();
     return std::move(made_);
@@ -75,6 +76,17 @@ class VariantBuilder {
                   .arguments = {}};
     for (const int tensor : step.tensors) launch.arguments.push_back(argument(tensor));
     made_.launches.push_back(std::move(launch));
+  }
+
+  void add_time() {
+    bool all = true;
+    for (const EngineStep& step : engine_.steps) {
+      if (step.kind == StepKind::kNone) continue;
+      made_.milliseconds += step.milliseconds;
+      made_.measured = made_.measured || step.milliseconds > 0;
+      all = all && step.milliseconds > 0;
+    }
+    if (!all) made_.milliseconds = 0;
   }
 
   Argument argument(int tensor) {

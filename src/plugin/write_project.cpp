@@ -80,19 +80,28 @@ std::string plugin_text(const Definition& plugin) {
                                  fmt::join(plugin.operators, ", "), tensors_text(plugin.inputs),
                                  tensors_text(plugin.outputs));
   for (const Variant& variant : plugin.variants) {
-    text += fmt::format("- {}: {} kernel{}, {} launch{}{}{}{}\n", architecture_of(variant), variant.kernels.size(),
+    text += fmt::format("- {}: {} kernel{}, {} launch{}{}{}{}{}\n", architecture_of(variant), variant.kernels.size(),
                         variant.kernels.size() == 1 ? "" : "s", variant.launches.size(),
                         variant.launches.size() == 1 ? "" : "es",
                         variant.slots.empty() ? "" : fmt::format(", {} parts of the workspace", variant.slots.size()),
                         variant.constants.empty() ? "" : ", constants",
-                        variant.cubin.empty() && !variant.kernels.empty() ? ", to be compiled by nvcc" : "");
+                        variant.cubin.empty() && !variant.kernels.empty() ? ", to be compiled by nvcc" : "",
+                        !variant.measured           ? ""
+                        : variant.milliseconds == 0 ? ", measured"
+                                                    : fmt::format(", measured: {:.4g} ms", variant.milliseconds));
   }
   return text + "\n";
 }
 
 std::string readme(const Generated& generated, const Request& request, const ConsumerFiles& consumer) {
   const std::string model = printable(std::filesystem::path(request.model).filename().string());
-  const char* chosen = request.options.record.empty() ? "the cost model and have not been measured" : "a record";
+  bool measured = false;
+  for (const Definition& plugin : generated.plugins) {
+    for (const Variant& variant : plugin.variants) measured = measured || variant.measured;
+  }
+  const char* chosen = !request.options.record.empty() ? "a record"
+                       : measured ? "measuring where it says so below, else by the cost model"
+                                  : "the cost model and have not been measured";
   std::string text = fmt::format("# Kernels for {}\n\nMade by `graft plugin` of Graft " GRAFT_VERSION
                                  " from `{}`. Kernels were chosen by {}.\n\n",
                                  name_of(request.consumer), model, chosen);

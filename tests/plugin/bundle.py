@@ -92,17 +92,22 @@ def add_torch(work, bundle):
     (bundle / "torch_cases" / "cases.json").write_text(json.dumps(cases, indent=1))
 
 
-def add_seed(work, bundle, found, *more, emulated=False):
-    """The operators whose times are taken, and what seed_on_gpu.py has to know of them; `more`: for whom they are."""
-    onnx.save(models.combined({name: case.model for name, case in found.items()}), work / "seed.onnx")
+def add_seed(bundle, found, *more, emulated=False):
+    """The operators whose times are taken, with the model and the command that make them, and what seed_on_gpu.py has
+    to know of them; `more`: for whom they are."""
+    folder = bundle / "seed_model"
+    folder.mkdir()
+    onnx.save(models.combined({name: case.model for name, case in found.items()}), folder / "seed.onnx")
     names, words = {}, []
     for name, case in found.items():
         nodes = [f"{name}_{node.name}" for node in case.model.graph.node]
         names[nodes[-1]] = name
         words += ["--nodes", ",".join(nodes)]
-    (work / "names.json").write_text(json.dumps(names))
-    made = workshop.generate(work / "seed.onnx", bundle / "seed_operators", *words, "--names", work / "names.json",
-                             "--target", "sm_90a", *more, emulated=emulated)
+    (folder / "names.json").write_text(json.dumps(names))
+    words += ["--target", "sm_90a", *more]
+    (folder / "words.json").write_text(json.dumps(words))
+    made = workshop.generate(folder / "seed.onnx", bundle / "seed_operators", *words, "--names", folder / "names.json",
+                             emulated=emulated)
     (bundle / "seed_operators.json").unlink()
     (bundle / "seed_cases.json").write_text(json.dumps(seed_models.described(found), indent=1))
     return made
@@ -132,7 +137,7 @@ def main():
         for name in PARTS:
             runs += add_part(name, pathlib.Path(work), bundle, headers)
         add_torch(pathlib.Path(work), bundle)
-        add_seed(pathlib.Path(work), bundle, seed_models.cases(), "--for", "torch")
+        add_seed(bundle, seed_models.cases(), "--for", "torch")
     add_seed_results(bundle, seed_models.small_cases())
     for version in sorted({run.split()[0].removeprefix("harness-") for run in runs}):
         workshop.build_harness(headers[version], bundle / f"harness-{version}")

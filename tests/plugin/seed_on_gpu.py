@@ -2,7 +2,8 @@
 """`seed_on_gpu.py [BUNDLE] [--json FILE]`: times the operators and shapes of TPAT's tables: the generated kernels, as
 operators of PyTorch, beside what torch has for the same, eager and through torch.compile. Each is run in a CUDA graph,
 so that the work of the GPU is timed and not the calls; the three take turns, and medians are told. `bundle.py` packs
-the operators, which are built here. Needs torch with a GPU, CMake, a C++ compiler and cuda.h."""
+the operators, which are built here; with `--graft COMMAND` that command makes them anew and measures its candidates on
+this GPU. Needs torch with a GPU, CMake, a C++ compiler and cuda.h."""
 
 import argparse
 import datetime
@@ -10,6 +11,7 @@ import json
 import math
 import pathlib
 import statistics
+import subprocess
 import sys
 
 import numpy as np
@@ -178,16 +180,28 @@ def measured(bundle, operators, chosen):
     return rows
 
 
+def tuned(bundle, command):
+    """The folder of operators that the command makes here."""
+    model, folder = bundle / "seed_model", bundle / "seed_tuned"
+    done = subprocess.run([command, "plugin", model / "seed.onnx", *json.loads((model / "words.json").read_text()),
+                           "--names", model / "names.json", "--tune", "full", "-o", folder], check=False)
+    if done.returncode != 0:
+        raise SystemExit("FAILED: the operators cannot be made here")
+    return folder
+
+
 def main():
     from torch_on_gpu import DEFAULT, build  # noqa: PLC0415  # a file beside this one, wherever both lie
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("bundle", nargs="?", type=pathlib.Path, default=DEFAULT)
     parser.add_argument("--json", type=pathlib.Path, help="write the results there")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="these alone")
+    parser.add_argument("--graft", type=pathlib.Path, metavar="COMMAND", help="make the operators anew, measured here")
     options = parser.parse_args()
     check_peers(options.bundle / "seed_results", "cuda")
-    operators = build(options.bundle / "seed_operators")
-    results = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
+    operators = build(tuned(options.bundle, options.graft) if options.graft else options.bundle / "seed_operators")
+    results = {"kernels": "measured there" if options.graft else "the cost model's",
+               "gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
                "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
                "copy_bandwidth": copy_bandwidth(), "rows": measured(options.bundle, operators, options.only)}
     if options.json:

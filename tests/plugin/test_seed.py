@@ -23,7 +23,7 @@ SMALL = seed_models.small_cases()
 def fixture_library(headers, harness, tmp_path_factory):
     """(the folder of all, its library)"""
     work = tmp_path_factory.mktemp("seed")
-    bundle.add_seed(work, work, SMALL, emulated=True)
+    bundle.add_seed(work, SMALL, emulated=True)
     folder = work / "seed_operators"
     return folder, workshop.build_library(folder, headers["10.16"])
 
@@ -42,13 +42,16 @@ def test_an_operator_of_the_tables_agrees(harness, library, tmp_path, name):
 
 
 def test_the_bundle_has_an_operator_of_torch_for_each(tmp_path):
-    (tmp_path / "work").mkdir()
-    made = bundle.add_seed(tmp_path / "work", tmp_path, SMALL, "--for", "torch")
+    made = bundle.add_seed(tmp_path, SMALL, "--for", "torch")
     assert [plugin["name"] for plugin in made["plugins"]] == list(seed_models.cases())
     cases = json.loads((tmp_path / "seed_cases.json").read_text())
     assert cases["OneHotDeep"] == {"says": "OneHot of 5, depth 11", "traffic": 260,
                                    "inputs": {"indices": {"extents": [5], "whole": True, "limits": 11}}}
     assert (tmp_path / "seed_operators" / "torch_ops.cpp").exists()
+    again = workshop.generate(tmp_path / "seed_model" / "seed.onnx", tmp_path / "again",
+                              *json.loads((tmp_path / "seed_model" / "words.json").read_text()), "--names",
+                              tmp_path / "seed_model" / "names.json")
+    assert again == made
 
 
 def test_the_bundle_has_results_to_hold_torch_to(tmp_path):
@@ -63,8 +66,8 @@ def test_times_become_a_table():
             "Cold": {"says": "OneHot of 3, depth 8", "graft": 4.0, "torch": 4.0, "compiled": 6.0, "traffic": 1_000_000},
             "Bad": {"says": "OneHot of 4, depth 8", "failed": "RuntimeError: out of memory", "traffic": 1}}
     text = tables.speed_table({"gpu": "NVIDIA H200", "torch": "2.11.0", "date": "2026-11-23", "copy_bandwidth": 4e12,
-                               "rows": rows})
-    assert "NVIDIA H200, torch 2.11.0, 2026-11-23; a copy of 1 GiB moves 4.00 TB/s" in text
+                               "kernels": "the cost model's", "rows": rows})
+    assert "NVIDIA H200, torch 2.11.0, 2026-11-23; kernels: the cost model's; a copy of 1 GiB moves 4.00 TB/s" in text
     assert "| OneHot of 2, depth 8 | 2.0 | 4.0 | 3.0 | 2.00 | 1.50 | 50 % |" in text
     assert "| OneHot of 4, depth 8 | RuntimeError |" in text
     assert "| geometric mean |  |  |  | 1.41 | 1.50 |  |" in text

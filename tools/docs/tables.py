@@ -90,7 +90,8 @@ def speed_table(results):
                                                  for of in ratios.values()), ""])
     heading = ["operator", "generated, µs", "torch, µs", "torch.compile, µs", "torch / generated",
                "torch.compile / generated", "of a copy's bandwidth"]
-    return (f"{results['gpu']}, torch {results['torch']}, {results['date']}; a copy of 1 GiB moves "
+    return (f"{results['gpu']}, torch {results['torch']}, {results['date']}; kernels: {results['kernels']}; "
+            f"a copy of 1 GiB moves "
             f"{results['copy_bandwidth'] / 1e12:.2f} TB/s:\n\n" + table(heading, rows))
 
 

@@ -28,7 +28,7 @@ using nlohmann::json;
 struct PluginCommand {
   std::string model, region, name, names, folder, consumer = "tensorrt", tensorrt = "10";
   std::vector<std::string> nodes, types, dims, targets;
-  std::string precision = "fp32", batch, record;
+  std::string precision = "fp32", tune = "fast", device = "cuda", batch, record;
   bool unsupported = false;
   JsonOutput json_output;
 
@@ -94,6 +94,8 @@ plugin::Request PluginCommand::request() const {
   for (const std::string& dim : dims) set("dim", dim);
   for (const std::string& target : targets) set("target", target);
   set("precision", precision);
+  set("tune", tune);
+  set("device", device);
   if (!record.empty()) set("record", record);
   request.options.progress = show_progress;
   request.options.cancelled = interrupted;
@@ -116,6 +118,8 @@ json json_of(const plugin::Generated& made) {
       targets.push_back({{"target", variant.target.architecture},
                          {"kernels", variant.kernels.size()},
                          {"launches", variant.launches.size()},
+                         {"measured", variant.measured},
+                         {"ms", variant.milliseconds > 0 ? json(variant.milliseconds) : json()},
                          {"compiled", variant.kernels.empty() || !variant.cubin.empty()}});
     }
     plugins.push_back({{"name", each.name},
@@ -197,9 +201,15 @@ void add_plugin(CLI::App& app, Action& action) {
       ->delimiter(',')->expected(1)->take_all()->type_name("NAME,...");
   sub->add_option("--precision", command->precision, "fp32, fp16 or bf16: what an f32 part is computed in")
       ->capture_default_str()->type_name("NAME");
+  sub->add_option("--tune", command->tune,
+                  "off, fast or full: how long candidates are measured, for the target that the GPU at hand is\n"
+                  "of; the cost model chooses for others and where there is none")
+      ->capture_default_str()->type_name("HOW");
+  sub->add_option("--device", command->device, "the GPU that they are measured on: cuda, cuda:NUMBER, or cpu for none")
+      ->capture_default_str()->type_name("NAME");
   sub->add_option("--record", command->record,
                   "a plan of the parts, or its record as text, whose choices are made: kernels measured\n"
-                  "elsewhere (choices of the folder that is replaced, else the cost model's)")->type_name("FILE");
+                  "elsewhere (choices of the folder that is replaced)")->type_name("FILE");
   sub->add_option("-o,--output", command->folder, "the folder to make; one that this made before is replaced")
       ->required()->type_name("DIR");
   command->json_output.add_to(*sub);

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several nodes as one plugin, end to end: the part that is cut, the model that is left, and its run in the harness."""
+
+import os
+import pathlib
+
+import numpy as np
+import onnx
+import seed_models
+import workshop
+from models import combined
+
+GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
+VERSION = "10.16"
+
+
+def compared(path):
+    """The text of a written header is that of the golden file, or becomes it."""
+    written, golden = path.read_text(), GOLDEN / f"{path.name}.txt"
+    if os.environ.get("GRAFT_UPDATE_GOLDEN"):
+        golden.write_text(written)
+    assert written == golden.read_text(), "GRAFT_UPDATE_GOLDEN=1 writes it anew"
+
+
+def test_one_hot_at_a_batch_of_256_from_its_cast_to_its_reshape(headers, harness, tmp_path):
+    case = seed_models.one_hot_chain(256, 8, 64)
+    onnx.save(case.model, tmp_path / "model.onnx")
+    made = tmp_path / "made"
+    workshop.generate(tmp_path / "model.onnx", made, "--nodes", "cast,hot,node", "--name", "MyOneHot", "--target",
+                      "sm_90a", emulated=True)
+    compared(made / "MyOneHot.h")
+    after = onnx.load(made / "model.onnx")
+    [call] = after.graph.node
+    assert (call.op_type, list(call.input), list(call.output)) == ("MyOneHot", ["places"], ["y"])
+    library = workshop.build_library(made, headers[VERSION])
+    workshop.write_case(made / "parts" / "MyOneHot.onnx", tmp_path / "cases", seed_models.random_arrays(case), {})
+    said = workshop.checked([harness(VERSION), library, "MyOneHot", tmp_path / "cases"],
+                            env=workshop.preloaded("libcuda.so.1"))
+    assert "all good" in said, said
+
+
+def test_several_kernels_share_a_workspace_by_offsets(tmp_path, rows):
+    workshop.generate(rows, tmp_path / "made", "--region", "share..x", "--name", "TwoKernels", "--target", "sm_90a")
+    compared(tmp_path / "made" / "TwoKernels.h")
+    text = (tmp_path / "made" / "TwoKernels.h").read_text()
+    assert "offsets[0] = end;" in text and "memory + offsets[0]" in text and text.count("kernels.launch(") == 2
+
+
+def test_updates_of_one_element_are_summed_in_order(headers, harness, tmp_path):
+    """Many updates of few rows: sums of fp32, whose last digits another order would change."""
+    case = seed_models.scatter_nd("add", (64, 3, 96), (2, 300, 1))
+    model = combined({"s": case.model})
+    onnx.save(model, tmp_path / "model.onnx")
+    made = tmp_path / "made"
+    workshop.generate(tmp_path / "model.onnx", made, "--nodes", "s_node", "--name", "Sums", "--target", "sm_90a",
+                      emulated=True)
+    launch = next(line for line in (made / "Sums.h").read_text().splitlines() if "kernels.launch(" in line)
+    assert "launch(0, 1," not in launch, "one block makes them all"
+    arrays = seed_models.random_arrays(seed_models.Case("", None, case.inputs, 0, {"indices": 5}))
+    workshop.write_case(made / "parts" / "Sums.onnx", tmp_path / "cases",
+                        {f"s_{name}": array for name, array in arrays.items()}, {})
+    summed = arrays["data"].copy()
+    for point in np.ndindex(2, 300):
+        summed[arrays["indices"][point][0]] += arrays["updates"][point]
+    summed.tofile(tmp_path / "cases" / "output_0.bin")
+    library = workshop.build_library(made, headers[VERSION])
+    said = workshop.checked([harness(VERSION), library, "Sums", tmp_path / "cases"],
+                            env=workshop.preloaded("libcuda.so.1"))
+    assert "all good" in said and "largest difference 0" in said, said
