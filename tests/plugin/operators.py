@@ -42,7 +42,8 @@ OUT_OF_SCOPE = {
 }
 
 # Of which no node with tensors alone can be written.
-NO_NODE = {"ConcatFromSequence": "it takes a sequence, which is no tensor that a plugin could be given",
+NO_NODE = {"ConcatFromSequence": "it takes a sequence, which is no tensor that a plugin could be given; "
+                                 "with the SequenceConstruct before it, it is a Concat",
            "ParametricSoftplus": "ONNX has no such operator any more"}
 
 PLUGINS = sorted({*TPAT, *REFUSED} - set(OUT_OF_SCOPE))

@@ -6,9 +6,11 @@ import pathlib
 
 import numpy as np
 import onnx
+import pytest
 import seed_models
 import workshop
 from models import combined
+from onnx import TensorProto, helper
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 VERSION = "10.16"
@@ -46,6 +48,30 @@ def test_several_kernels_share_a_workspace_by_offsets(tmp_path, rows):
     assert "offsets[0] = end;" in text and "memory + offsets[0]" in text and text.count("kernels.launch(") == 2
 
 
+def sequence_model(axis, new_axis):
+    """The tensors of a sequence, of known number, side by side: a Concat."""
+    nodes = [helper.make_node("SequenceConstruct", ["a", "b", "a"], ["tensors"], name="construct"),
+             helper.make_node("ConcatFromSequence", ["tensors"], ["y"], name="join", axis=axis, new_axis=new_axis)]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 5]) for name in "ab"]
+    graph = helper.make_graph(nodes, "sequence", values, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("axis, new_axis", [(0, 0), (1, 0), (-1, 1)])
+def test_a_sequence_of_known_tensors_is_a_concat(headers, harness, tmp_path, axis, new_axis):
+    onnx.save(sequence_model(axis, new_axis), tmp_path / "model.onnx")
+    made = tmp_path / "made"
+    report = workshop.generate(tmp_path / "model.onnx", made, "--all-unsupported", "--target", "sm_90a", emulated=True)
+    [plugin] = report["plugins"]
+    assert plugin["nodes"] == ["construct", "join"] and not report["left"]
+    library = workshop.build_library(made, headers[VERSION])
+    cases = workshop.write_cases(tmp_path / "model.onnx", made / "parts" / f"{plugin['name']}.onnx",
+                                 tmp_path / "cases", [{"batch": 3}, {"batch": 17}], tolerance=0)
+    said = workshop.checked([harness(VERSION), library, plugin["name"], cases],
+                            env=workshop.preloaded("libcuda.so.1"))
+    assert "all good" in said, said
+
+
 def test_updates_of_one_element_are_summed_in_order(headers, harness, tmp_path):
     """Many updates of few rows: sums of fp32, whose last digits another order would change."""
     case = seed_models.scatter_nd("add", (64, 3, 96), (2, 300, 1))
@@ -67,3 +93,14 @@ def test_updates_of_one_element_are_summed_in_order(headers, harness, tmp_path):
     said = workshop.checked([harness(VERSION), library, "Sums", tmp_path / "cases"],
                             env=workshop.preloaded("libcuda.so.1"))
     assert "all good" in said and "largest difference 0" in said, said
+
+
+def test_a_sequence_that_the_model_is_given_is_no_tensor(tmp_path):
+    tensors = helper.make_tensor_sequence_value_info("tensors", TensorProto.FLOAT, ["batch", 5])
+    node = helper.make_node("ConcatFromSequence", ["tensors"], ["y"], name="join", axis=0)
+    graph = helper.make_graph([node], "given", [tensors],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+              tmp_path / "model.onnx")
+    with pytest.raises(AssertionError, match="join"):
+        workshop.generate(tmp_path / "model.onnx", tmp_path / "made", "--all-unsupported")
