@@ -223,7 +223,7 @@ class Generator {
   ModelCall place(const ModelCut& part) {
     const std::string given = given_name(part), name = given.empty() ? free_name(part) : given;
     Definition definition = define_with_weights(part, name);
-    const ModelFile cut = model_.cut(chosen_);
+    const ModelFile cut = bordered(chosen_);
     const std::string identity = identity_of(definition) + given;
     const auto known = plugin_of_.find(identity);
     size_t number = made_.plugins.size();
@@ -242,7 +242,8 @@ class Generator {
                    .op = made_.plugins[number].name,
                    .inputs = {},
                    .outputs = cut.outputs(),
-                   .attributes = {{"plugin_version", "1"}, {"plugin_namespace", ""}}};
+                   .attributes = {{"plugin_version", "1"}, {"plugin_namespace", ""}},
+                   .types = border_types(chosen_)};
     for (const ModelInput& input : cut.inputs()) call.inputs.push_back(input.name);
     return call;
   }
@@ -270,13 +271,32 @@ class Generator {
     const auto is_weight = [&](const std::string& input) { return model_.weights().count(input) != 0; };
     chosen_ = part;
     try {
-      return define(model_.cut(part), name);
+      return define(bordered(part), name);
     } catch (const Error& error) {
       const bool refused = error.kind() == ErrorKind::kUnsupported || error.kind() == ErrorKind::kInvalidModel;
       if (!refused || std::none_of(part.inputs.begin(), part.inputs.end(), is_weight)) throw;
     }
     std::erase_if(chosen_.inputs, is_weight);
-    return define(model_.cut(chosen_), name);
+    return define(bordered(chosen_), name);
+  }
+
+  /// Of tensors that a part takes and gives in another type, which the consumer's plugins have: TensorRT casts u8 to
+  /// and from floats alone.
+  std::map<std::string, DType, std::less<>> border_types(const ModelCut& part) const {
+    std::map<std::string, DType, std::less<>> types;
+    if (!rewrites_model(request_.consumer)) return types;
+    for (const auto* names : {&part.inputs, &part.outputs}) {
+      for (const std::string& name : *names) {
+        if (model_.type_of(name).type == DType::kUint8) types[name] = DType::kFloat32;
+      }
+    }
+    return types;
+  }
+
+  /// The part as a model, with casts where it takes or gives what the consumer's plugins cannot.
+  ModelFile bordered(const ModelCut& part) const {
+    const auto types = border_types(part);
+    return types.empty() ? model_.cut(part) : model_.cut(part).with_types(types);
   }
 
   Definition define(const ModelFile& part, const std::string& name) {

@@ -50,7 +50,7 @@ CONTROL_FLOW = {
     "if": {"nodes": [condition()], "inputs": [value("b", (), TensorProto.BOOL)]},
 }
 UNSUPPORTED = {
-    "sequence": {"nodes": [helper.make_node("SequenceConstruct", ["x"], ["s"]),
+    "sequence": {"nodes": [helper.make_node("SplitToSequence", ["x"], ["s"]),
                            helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0)]},
     "optional": {"nodes": [helper.make_node("Optional", ["x"], ["o"]),
                            helper.make_node("OptionalGetElement", ["o"], ["y"])]},

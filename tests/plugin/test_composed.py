@@ -104,3 +104,35 @@ def test_a_sequence_that_the_model_is_given_is_no_tensor(tmp_path):
               tmp_path / "model.onnx")
     with pytest.raises(AssertionError, match="join"):
         workshop.generate(tmp_path / "model.onnx", tmp_path / "made", "--all-unsupported")
+
+
+def test_bytes_are_cast_around_a_plugin(headers, harness, tmp_path):
+    """TensorRT has u8 at its borders alone and casts it to and from floats: the plugin takes and gives those."""
+    nodes = [helper.make_node("BitwiseNot", ["x"], ["turned"], name="turn"),
+             helper.make_node("BitwiseAnd", ["turned", "mask"], ["y"], name="mask")]
+    graph = helper.make_graph(
+        nodes, "bytes", [helper.make_tensor_value_info("x", TensorProto.UINT8, ["batch", 5])],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, ["batch", 5])],
+        [onnx.numpy_helper.from_array(np.array([1, 3, 7, 15, 31], np.uint8), "mask")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8),
+              tmp_path / "model.onnx")
+    made = tmp_path / "made"
+    workshop.generate(tmp_path / "model.onnx", made, "--nodes", "turn,mask", "--name", "Bytes", "--target", "sm_90a",
+                      emulated=True)
+    after = onnx.load(made / "model.onnx")
+    onnx.checker.check_model(after)
+    assert [node.op_type for node in after.graph.node] == ["Cast", "Bytes", "Cast"]
+    assert [node.attribute[0].i for node in after.graph.node if node.op_type == "Cast"] == [TensorProto.FLOAT,
+                                                                                            TensorProto.UINT8]
+    assert after.graph.output[0].type.tensor_type.elem_type == TensorProto.UINT8, "the model's own types stay"
+    library = workshop.build_library(made, headers[VERSION])
+    numbers = np.arange(15, dtype=np.float32).reshape(3, 5) * 17
+    masked = (~numbers.astype(np.uint8) & np.array([1, 3, 7, 15, 31], np.uint8)).astype(np.float32)
+    part = onnx.load(made / "parts" / "Bytes.onnx")
+    given = {value.name: numbers if value.name == "x" else None for value in part.graph.input}
+    assert list(given) == ["x"], "so few constants are inside"
+    workshop.write_case(made / "parts" / "Bytes.onnx", tmp_path / "cases", given, {})
+    masked.tofile(tmp_path / "cases" / "output_0.bin")
+    said = workshop.checked([harness(VERSION), library, "Bytes", tmp_path / "cases"],
+                            env=workshop.preloaded("libcuda.so.1"))
+    assert "all good" in said, said

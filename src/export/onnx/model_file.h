@@ -51,6 +51,7 @@ struct ModelCall {
   std::string name, domain, op;
   std::vector<std::string> inputs, outputs;
   std::vector<std::pair<std::string, std::string>> attributes;  ///< texts
+  std::map<std::string, DType, std::less<>> types;  ///< of its inputs and outputs that it has in another type: cast
 };
 
 /// An input of a model: its element type, and the sizes as the file has them (a number, a name, or nothing).
@@ -99,6 +100,8 @@ class ModelFile {
   /// The part, with the weights, functions and types that it uses. Throws invalid_model naming an input whose type
   /// nobody knows.
   ModelFile cut(const ModelCut& part) const;
+  /// The model with inputs and outputs of other types, cast from and to their own.
+  ModelFile with_types(const std::map<std::string, DType, std::less<>>& types) const;
   /// The model with calls in place of nodes, which no two calls share. A Constant stays where others read it; weights
   /// and facts of values that nobody reads any more go. Throws invalid_argument where calls depend on each other in a
   /// circle.

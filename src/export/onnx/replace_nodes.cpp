@@ -41,6 +41,41 @@ NodeProto proto_of(const ModelCall& call) {
   return node;
 }
 
+NodeProto cast_of(const std::string& from, const std::string& to, DType type) {
+  NodeProto node;
+  node.set_name(to + "/cast");
+  node.set_op_type("Cast");
+  node.add_input(from);
+  node.add_output(to);
+  auto& attribute = *node.add_attribute();
+  attribute.set_name("to");
+  attribute.set_type(graft_onnx::AttributeProto::INT);
+  attribute.set_i(onnx_code(type));
+  return node;
+}
+
+/// The call, and casts around it of what it has in another type than the model.
+std::vector<PlacedNode> placed_call(ModelCall call, size_t place, const std::map<std::string, DType>& own) {
+  std::vector<PlacedNode> placed;
+  for (std::string& name : call.inputs) {
+    const auto type = call.types.find(name);
+    if (type == call.types.end()) continue;
+    const std::string cast = fmt::format("{}/{}", call.name, name);
+    placed.push_back({place, cast_of(name, cast, type->second), {name}, {cast}});
+    name = cast;
+  }
+  std::vector<PlacedNode> behind;
+  for (std::string& name : call.outputs) {
+    if (!call.types.count(name)) continue;
+    const std::string made = fmt::format("{}/{}", call.name, name);
+    behind.push_back({place, cast_of(made, name, own.at(name)), {made}, {name}});
+    name = made;
+  }
+  placed.push_back({place, proto_of(call), call.inputs, call.outputs});
+  placed.insert(placed.end(), behind.begin(), behind.end());
+  return placed;
+}
+
 /// The nodes with each behind what it reads, otherwise in the order of their places.
 std::vector<PlacedNode> in_order(std::vector<PlacedNode> nodes) {
   std::map<std::string, size_t, std::less<>> producer;
@@ -111,7 +146,9 @@ ModelFile ModelFile::with_calls(const std::vector<ModelCall>& calls) const {
   for (const ModelCall& call : calls) {
     const size_t last = static_cast<size_t>(std::find(call.nodes.rbegin(), call.nodes.rend(), true).base() -
                                             call.nodes.begin());
-    placed.push_back({last, proto_of(call), call.inputs, call.outputs});
+    std::map<std::string, DType> own;
+    for (const auto& [name, type] : call.types) own[name] = type_of(name).type;
+    for (PlacedNode& node : placed_call(call, last, own)) placed.push_back(std::move(node));
     import_domain(made->model, call.domain);
   }
   Names read(results.begin(), results.end()), defined;
@@ -140,6 +177,40 @@ ModelFile ModelFile::with_calls(const std::vector<ModelCall>& calls) const {
       *value.mutable_type() = contents_->type_of(name);
     }
   }
+  made->index();
+  return ModelFile(std::move(made));
+}
+
+/// x: type -> Cast to x's own -> the model; the model -> y -> Cast to type: y.
+ModelFile ModelFile::with_types(const std::map<std::string, DType, std::less<>>& types) const {
+  auto made = std::make_shared<Contents>(*contents_);
+  GraphProto& graph = *made->model.mutable_graph();
+  const auto inner = [](const std::string& name) { return name + "/own"; };
+  const auto rename = [&](auto& names) {
+    for (std::string& name : names) {
+      if (types.count(name)) name = inner(name);
+    }
+  };
+  std::vector<NodeProto> first, last;
+  for (NodeProto& node : *graph.mutable_node()) rename(*node.mutable_input()), rename(*node.mutable_output());
+  auto renamed = std::make_shared<Contents::Types>(*contents_->types);
+  for (const auto& [is_input, values] : {std::pair{true, graph.mutable_input()}, {false, graph.mutable_output()}}) {
+    for (ValueInfoProto& value : *values) {
+      const auto type = types.find(value.name());
+      if (type == types.end()) continue;
+      const DType own = type_of(value.name()).type;
+      (*renamed)[inner(value.name())] = value.type();
+      if (is_input) first.push_back(cast_of(value.name(), inner(value.name()), own));
+      if (!is_input) last.push_back(cast_of(inner(value.name()), value.name(), type->second));
+      value.mutable_type()->mutable_tensor_type()->set_elem_type(onnx_code(type->second));
+      (*renamed)[value.name()] = value.type();
+    }
+  }
+  first.insert(first.end(), graph.node().begin(), graph.node().end());
+  first.insert(first.end(), last.begin(), last.end());
+  graph.clear_node();
+  for (NodeProto& node : first) graph.add_node()->Swap(&node);
+  made->types = renamed;
   made->index();
   return ModelFile(std::move(made));
 }
