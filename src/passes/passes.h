@@ -12,6 +12,7 @@ bool lower_scan(Graph&, const PassContext&);
 bool lower_non_max_suppression(Graph&, const PassContext&);
 bool inline_if(Graph&, const PassContext&);
 bool fold_constants(Graph&, const PassContext&);
+bool resolve_sequences(Graph&, const PassContext&);
 bool remove_identities(Graph&, const PassContext&);
 bool merge_equal_nodes(Graph&, const PassContext&);
 bool remove_dead_nodes(Graph&, const PassContext&);

@@ -15,6 +15,7 @@ const std::vector<Pass>& pipeline() {
       {"fold_constants", fold_constants, "what does not depend on inputs is computed now"},
       {"inline_if", inline_if, "again: conditions and sizes that folding made known"},
       {"fold_constants", fold_constants, "again: what stood in the branches"},
+      {"resolve_sequences", resolve_sequences, "lists of tensors whose length is known become the tensors"},
       {"remove_identities", remove_identities, "nodes that give back their input go"},
       {"merge_equal_nodes", merge_equal_nodes, "equal nodes and equal constants become one"},
       {"remove_dead_nodes", remove_dead_nodes, "what nobody reads goes"},
