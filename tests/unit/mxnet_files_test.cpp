@@ -169,7 +169,7 @@ TEST(MxnetFiles, records_of_old_versions_come_back) {
 }
 
 TEST(MxnetFiles, what_cannot_be_read_says_so) {
-  EXPECT_NE(fault_of([] { params_from("PK\x03\x04 and so on"); }).find("NPZ"), std::string::npos);
+  EXPECT_NE(fault_of([] { params_from("PK\x03\x04 and so on"); }).find("this is no .npz file"), std::string::npos);
   EXPECT_NE(fault_of([] { params_from(""); }).find("the file ends"), std::string::npos);
   const auto record = [](int32_t rank, std::initializer_list<int64_t> sizes, int32_t type) {
     return packed<uint64_t>({0x112, 0, 1}) + packed<uint32_t>({0xF993FAC9}) + packed<int32_t>({0, rank}) +
@@ -221,6 +221,27 @@ TEST(MxnetFiles, indices_outside_of_a_sparse_array_are_errors) {
   EXPECT_NE(fault(csr(int64_t{1} << 40, 1, 1)).find("more than 1024 times the file"), std::string::npos);
 }
 
+TEST(MxnetFiles, archives_of_mxnet_2_have_dense_and_sparse_arrays) {
+  const TemporaryDirectory directory;
+  const auto listed = [](const mxnet::ParamsFile& file) {
+    std::map<std::string, std::string> arrays;
+    for (const mxnet::ParamsEntry& entry : file.entries) {
+      std::string& text = arrays[entry.name] = describe(entry.data) + (entry.sparse ? " sparse:" : ":");
+      for (int64_t i = 0; i < entry.data.element_count(); ++i) text += fmt::format(" {}", entry.data.read_double(i));
+    }
+    return arrays;
+  };
+  const std::map<std::string, std::string> expected = {
+      {"arg:w", "f32[2, 3]: 0 1 2 3 4 5"},   {"aux:s", "f32[]: 2.5"},
+      {"arg:i", "i64[1]: 7"},                {"arg:b", "bf16[2]: 1 -2"},
+      {"arg:rows", "f32[3, 2] sparse: 0 0 1 2 0 0"}, {"arg:csr", "f32[3, 3] sparse: 0 5 0 0 0 0 7 0 0"}};
+  const mxnet::ParamsFile file = mxnet::read_params(sample("mxnet2.npz"));
+  EXPECT_EQ(listed(file), expected);
+  mxnet::write_params(file, directory / "list.params");
+  EXPECT_EQ(bytes_of(directory / "list.params").substr(0, 2), packed<uint16_t>({0x112}));
+  EXPECT_EQ(listed(mxnet::read_params(directory / "list.params")), expected);
+}
+
 /// Bytes cut off, and bytes changed: whatever can be read has its elements.
 void damage(const std::string& whole) {
   for (size_t size = 0; size < whole.size(); ++size) {
@@ -240,9 +261,8 @@ void damage(const std::string& whole) {
 }
 
 TEST(MxnetFiles, damaged_parameters_are_errors_or_other_parameters) {
-  for (const std::string& whole : {bytes_of(sample("types.params")), bytes_of(sample("sparse.params")), csr(3, 1, 1)}) {
-    damage(whole);
-  }
+  for (const char* name : {"types.params", "sparse.params", "mxnet2.npz"}) damage(bytes_of(sample(name)));
+  damage(csr(3, 1, 1));
 }
 
 TEST(MxnetFiles, damaged_symbols_are_errors_or_other_symbols) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/npy_header.h"
 #include "base/tensor_data.h"
 
 namespace graft {
@@ -23,35 +24,12 @@ namespace graft {
 /// Tensors with their names, in the order of a file.
 using NamedTensors = std::vector<std::pair<std::string, TensorData>>;
 
-/// What the header of an .npy file says about the data behind it.
-struct NpyHeader {
-  DType type = DType::kUndefined;  ///< as numpy means it; of raw bits, an unsigned integer
-  int width = 0;                   ///< bytes of an element
-  bool raw = false;                ///< the elements are bits without a meaning (numpy's void)
-  bool swapped = false;            ///< big-endian
-  bool column_major = false;
-  std::vector<int64_t> shape;
-  size_t length = 0;  ///< bytes before the data
-};
-
-/// Reads the header at the start of an .npy file (versions 1 to 3). `bytes` may end behind it. Throws invalid_argument
-/// naming `where` for anything malformed.
-NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& where);
-/// No header is longer, so this much of a file has all of it.
-constexpr size_t kMaxNpyHeader = 12 + 65535;
-
-/// The element type that the data becomes when `wanted` is expected: bits become that type when their width is its
-/// own, anything else stays what it is.
-DType element_type(const NpyHeader& header, std::optional<DType> wanted, const std::string& where);
-
 /// Gives the next bytes of the data behind a header, as many as there is room for.
 using ByteSource = std::function<void(std::span<std::byte>)>;
 /// The tensor behind a header, row-major and packed. Throws cancelled when a stop was asked for.
 TensorData read_npy_data(const NpyHeader& header, DType type, const ByteSource& source, const std::string& where);
 
-/// The header for a tensor, and its data as it stands in a file: a type narrower than a byte has a byte per element.
-/// Throws unsupported for strings.
-std::string print_npy_header(const TensorData& tensor, const std::string& where);
+/// The data of a tensor as it stands in a file behind the header: a type narrower than a byte has a byte per element.
 TensorData npy_data(const TensorData& tensor);
 
 /// A tensor that a file holds or that can be made up: what it is, before memory is taken for it.

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/zip_format.h"
 #include "entry_name.h"
 #include "npy.h"
-#include "zip_format.h"
 
 namespace graft {
 namespace {

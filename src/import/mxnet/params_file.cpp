@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "import/mxnet/npz_params.h"
 
 namespace graft::mxnet {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 constexpr uint64_t kListMagic = 0x112;
 /// The magic of a record of version 1; those after it count up. A record of version 0 begins with its rank.
 constexpr uint32_t kFirstMagic = 0xF993FAC8;
-constexpr uint32_t kZipMagic = 0x04034B50;
 constexpr uint64_t kMostGrowth = 1024;  // of a sparse array that becomes dense, over the file
 
 struct TypeRow {
@@ -44,10 +44,6 @@ class ParamsReader {
 
   ParamsFile read() {
     part_ = "header";
-    uint32_t start = 0;
-    if (bytes_.size() >= sizeof start) std::memcpy(&start, bytes_.data(), sizeof start);
-    GRAFT_USER_CHECK(start != kZipMagic, kUnsupported,
-                     "arrays as NPZ, as MXNet 2 writes them, are not read yet: save them with MXNet 1.x", where_);
     check(take<uint64_t>() == kListMagic, "is no list of MXNet's arrays, which begins with 0x112");
     take<uint64_t>();
     const auto count = take<uint64_t>();
@@ -135,16 +131,7 @@ class ParamsReader {
     if (indices.back().second.size() == 1) stored[0] = indices.back().second[0];
     SparseArray array{.storage = storage, .data = read_data(type, stored), .indices = {}, .stated_shape = stated};
     for (const auto& [index, sizes] : indices) array.indices.push_back(read_data(index, sizes));
-    const std::string where = where_ + ": " + part_;
-    check_sparse(array, shape, where);
-    uint64_t count = 1;
-    for (const int64_t size : shape) {
-      const bool small = size == 0 || count <= kMostGrowth * bytes_.size() / static_cast<uint64_t>(size);
-      check(small, fmt::format("its sizes ({}) are more than {} times the file", fmt::join(shape, ", "), kMostGrowth));
-      count *= static_cast<uint64_t>(size);
-    }
-    entry.data = dense(array, shape);
-    entry.sparse = std::move(array);
+    set_sparse(entry, std::move(array), shape, bytes_.size(), where_ + ": " + part_);
     return entry;
   }
 
@@ -240,8 +227,24 @@ std::string_view ParamsEntry::plain_name() const {
   return std::string_view(name).substr(prefixed ? 4 : 0);
 }
 
+void set_sparse(ParamsEntry& entry, SparseArray array, const std::vector<int64_t>& shape, size_t file_bytes,
+                const std::string& where) {
+  check_sparse(array, shape, where);
+  uint64_t count = 1;
+  for (const int64_t size : shape) {
+    const bool small = size == 0 || count <= kMostGrowth * file_bytes / static_cast<uint64_t>(size);
+    GRAFT_USER_CHECK(small, kInvalidModel,
+                     fmt::format("its sizes ({}) are more than {} times the file", fmt::join(shape, ", "), kMostGrowth),
+                     where);
+    count *= static_cast<uint64_t>(size);
+  }
+  entry.data = dense(array, shape);
+  entry.sparse = std::move(array);
+}
+
 ParamsFile parse_params(std::span<const std::byte> bytes, const std::shared_ptr<const void>& keep_alive,
                         const std::string& where) {
+  if (is_npz(bytes)) return parse_npz_params(bytes, keep_alive, where);
   return ParamsReader(bytes, keep_alive, where).read();
 }
 

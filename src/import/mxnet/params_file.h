@@ -35,14 +35,19 @@ struct ParamsFile {
   std::vector<ParamsEntry> entries;
 };
 
-/// Reads a list from bytes that `keep_alive` owns; arrays of MXNet's types 0 to 12. Throws invalid_model naming the
-/// array and `where`, unsupported for MXNet 2's NPZ. Memory is bounded by the bytes, that of a sparse array's elements,
-/// once somebody asks for them, by 1024 times as much.
+/// Makes an entry a sparse array of that shape. Throws invalid_model naming `where` for indices outside of it, and for
+/// a dense form of more than 1024 elements for each of the file's bytes.
+void set_sparse(ParamsEntry& entry, SparseArray array, const std::vector<int64_t>& shape, size_t file_bytes,
+                const std::string& where);
+
+/// Reads a list, or MXNet 2's NPZ, from bytes that `keep_alive` owns; arrays of MXNet's types 0 to 12. Throws
+/// invalid_model naming the array and `where`. Memory is bounded by the bytes, that of a sparse array's elements, once
+/// somebody asks for them, by a multiple of these.
 ParamsFile parse_params(std::span<const std::byte> bytes, const std::shared_ptr<const void>& keep_alive,
                         const std::string& where);
 ParamsFile read_params(const std::string& path);
 
-/// Writes the bytes that MXNet writes for the same arrays.
+/// Writes the bytes that MXNet writes for the same arrays; what was an NPZ becomes a list, which MXNet 2 loads, too.
 void write_params(const ParamsFile& params, const std::string& path);
 
 /// Arrays by the names of their variables.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of an .npy file (numpy.lib.format), read and written.
-#include "npy.h"
+// numpy.lib.format.
+#include "base/npy_header.h"
 
 #include <algorithm>
 #include <charconv>
@@ -38,6 +38,7 @@ constexpr TypeCode kTypeCodes[] = {
     {"u8", DType::kUint64, 8},
     {"c8", DType::kComplex64, 8},
     {"c16", DType::kComplex128, 16},
+    {"b2", DType::kBFloat16, 2},    // as MXNet 2 saves it
     {"f1", DType::kFloat8E5M2, 1},  // as ml_dtypes saves it; numpy alone cannot read it
     {"V1", DType::kUint8, 1, true},
     {"V2", DType::kUint16, 2, true},
