@@ -96,8 +96,11 @@ TEST(InPlace, inputs_and_views_that_are_read_later_are_not_written_to) {
     const int relu = seen.add("aten::relu_", conv);
     seen.graph.outputs = {relu};
     if (read) seen.graph.outputs.push_back(seen.add("aten::neg", rows));
-    if (read) EXPECT_THROW(rename_in_place(seen.graph, "test"), Error);
-    if (!read) EXPECT_NO_THROW(rename_in_place(seen.graph, "test"));
+    if (read) {
+      EXPECT_THROW(rename_in_place(seen.graph, "test"), Error);
+    } else {
+      EXPECT_NO_THROW(rename_in_place(seen.graph, "test"));
+    }
   }
 }
 

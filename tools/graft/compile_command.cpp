@@ -199,8 +199,8 @@ void CompileCommand::compile(const CompileOptions& options) const {
 void add_compile(CLI::App& app, Action& action) {
   CLI::App* sub = app.add_subcommand("compile", "compile a model into a plan that loads fast")->alias("build");
   const auto command = std::make_shared<CompileCommand>();
-  command->model.add_to(*sub, "an ONNX file, a SavedModel's folder, a frozen GraphDef (.pb), a program of torch.export\n"
-                              "(.pt2), or a symbol of MXNet (NET-symbol.json)");
+  command->model.add_to(*sub, "an ONNX file, a SavedModel's folder, a frozen GraphDef (.pb), a program of\n"
+                              "torch.export (.pt2), or a symbol of MXNet (NET-symbol.json)");
   command->model.add_outputs(*sub);
   command->model.add_deadline(*sub);
   sub->add_option("-o,--output", command->output,
