@@ -261,7 +261,8 @@ class Partitioner {
     }
   }
 
-  /// Replicable nodes stay with the host whose results nobody in the segment uses and no engine can give.
+  /// Replicable nodes stay with the host whose results it alone uses and no engine can give. What nobody uses is left
+  /// where it is: for the host it would be one more value to get out.
   void leave_unused(Segment& segment) {
     ++round_;
     for (const int n : segment.nodes) inside_[n] = round_;
@@ -272,8 +273,12 @@ class Partitioner {
         const std::vector<int>& consumers = consumers_[value];
         return graph_.values[value].crosses || std::any_of(consumers.begin(), consumers.end(), is_inside);
       };
+      const auto is_used = [&](int value) { return is_output_[value] || !consumers_[value].empty(); };
       const std::vector<int>& outputs = graph_.nodes[n].outputs;
-      if (!graph_.nodes[n].replicable || std::any_of(outputs.begin(), outputs.end(), is_wanted)) continue;
+      if (!graph_.nodes[n].replicable || std::any_of(outputs.begin(), outputs.end(), is_wanted) ||
+          std::none_of(outputs.begin(), outputs.end(), is_used)) {
+        continue;
+      }
       inside_[n] = 0;
       refuse(n, "no engine can hand over what it gives, which is used outside");
     }

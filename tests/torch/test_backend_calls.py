@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import torch
-from conftest import FAST, close
+from conftest import FAST, close, compute_wrongly
 
 import graft
 import graft.torch
@@ -127,8 +127,7 @@ def test_workers_of_a_data_loader_use_the_engines_of_their_parent(split, image):
 
 
 def test_an_engine_that_differs_from_torch_is_left_out_and_said_once(split, image, monkeypatch, caplog):
-    original = graft.engine.Engine.__call__
-    monkeypatch.setattr(graft.engine.Engine, "__call__", lambda self, *given: original(self, *given) * 1.1)
+    compute_wrongly(monkeypatch, 1.1)
     before = graft.torch.fallback_count()
     fast = torch.compile(split, backend="graft", options=FAST)
     with torch.inference_mode(), caplog.at_level(logging.WARNING, "graft"):

@@ -200,6 +200,18 @@ TEST(Partition, cheap_nodes_are_copied_to_where_their_values_cannot_go) {
   EXPECT_NE(std::find(outputs.begin(), outputs.end(), drawn.graph.nodes[conv].outputs[0]), outputs.end());
 }
 
+TEST(Partition, a_cheap_node_that_nobody_uses_asks_for_nothing) {
+  Drawn drawn;  // the size of what `conv` gives, which was asked for in vain
+  const int conv = drawn.add("conv", {-1}), size = drawn.add("size", {conv}), relu = drawn.add("relu", {conv});
+  drawn.graph.values[drawn.graph.nodes[size].outputs[0]].crosses = false;
+  drawn.graph.nodes[size].replicable = true;
+  drawn.output(drawn.add("odd", {relu}, false));
+  const Result result = partition(drawn.graph, drawn.options());
+  ASSERT_EQ(result.segments.size(), 1U);
+  EXPECT_EQ(result.segments[0].outputs, drawn.graph.nodes[relu].outputs);
+  EXPECT_TRUE(result.kept.empty());
+}
+
 TEST(Partition, refuses_cycles_and_foreign_indices_by_name) {
   AbstractGraph graph;
   graph.nodes = {{.name = "a", .outputs = {0}, .after = {1}}, {.name = "b", .inputs = {0}}};
