@@ -12,7 +12,6 @@
 #include "graph/infer.h"
 #include "import/onnx/contrib_operators.h"
 #include "import/onnx/convert_opset.h"
-#include "import/onnx/join_sequence.h"
 #include "import/onnx/onnx.pb.h"
 #include "import/onnx/read_model.h"
 
@@ -354,7 +353,7 @@ void ModelImporter::import_node(NodeProto& proto, ImportScope& scope) {
   NodeWriter writer(*scope.graph, node.name);
   if (const ContribOperator* contrib = custom ? nullptr : find_contrib_operator(domain, node.op)) {
     expand_contrib(*contrib, writer, node);
-  } else if (!join_sequence(writer, node)) {
+  } else {
     add_converted(writer, std::move(node), domain.empty() ? opset->second : kOpset);
   }
   for (const ValueId id : outputs) {
