@@ -286,7 +286,9 @@ class ProgramReader {
   }
 
   void read_ranges(const json& constraints) {
-    for (const auto& [name, range] : constraints.items()) {
+    for (const auto& entry : constraints.items()) {
+      const std::string& name = entry.key();
+      const json& range = entry.value();
       const std::string symbol = dimension_symbol(name);
       const auto bound = [&](const char* key, int64_t otherwise) {
         return range.is_object() && range.contains(key) && range[key].is_number_integer() ? integer(range[key], where_)
