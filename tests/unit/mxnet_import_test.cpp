@@ -128,6 +128,23 @@ TEST(MxnetImport, says_what_is_missing_and_how_to_give_it) {
   expect_fault(twice, weights(), {}, ErrorKind::kInvalidModel, "data: two variables have this name");
 }
 
+TEST(MxnetImport, a_result_that_is_not_there_is_an_error_however_far_away) {
+  // Of a variable, of a node whose results the file counts, and of one whose results it does not.
+  const std::vector<std::pair<int, int>> wrong = {{0, 1}, {7, 1}, {5, 3}, {5, 1 << 20}, {9, 1 << 23}};
+  for (const auto& [node, output] : wrong) {
+    Symbol symbol = network("(2, 3)");
+    if (node == 9) symbol.nodes[9].output_count = 0;
+    symbol.heads.push_back({node, output});
+    try {
+      import_symbol(symbol, weights(), {});
+      ADD_FAILURE() << node << " " << output;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidModel);
+      EXPECT_NE(std::string(error.what()).find(symbol.nodes[static_cast<size_t>(node)].name), std::string::npos);
+    }
+  }
+}
+
 TEST(MxnetImport, damaged_symbols_are_errors_or_other_graphs) {
   const std::string whole = symbol_text(network("(2, 3)"));
   const Parameters arrays = weights();

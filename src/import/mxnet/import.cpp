@@ -21,6 +21,8 @@
 namespace graft::mxnet {
 namespace {
 
+constexpr int64_t kMostResults = 1 << 18;  // of all nodes, beside the first of each
+
 constexpr std::string_view kSymbolEnding = "-symbol.json";
 
 /// The file of parameters that stands beside a symbol, or nothing.
@@ -55,8 +57,14 @@ class Reading {
   /// Which variables stand where operators have weights and statistics, and how many results are read.
   void find_uses() {
     results_.assign(symbol_.nodes.size(), 1);
+    int64_t allowed = kMostResults;
     const auto note = [&](const SymbolEntry& entry) {
+      const SymbolNode& node = symbol_.nodes[static_cast<size_t>(entry.node)];
       int& count = results_[static_cast<size_t>(entry.node)];
+      allowed -= std::max(entry.output + 1 - count, 0);
+      const int has = node.is_variable() ? 1 : node.output_count;  // 0: the file does not say
+      GRAFT_USER_CHECK(allowed >= 0 && (has == 0 || entry.output < has), kInvalidModel,
+                       fmt::format("its result {} is read, which it does not have", entry.output), node.name);
       count = std::max(count, entry.output + 1);
     };
     for (const SymbolNode& node : symbol_.nodes) {
