@@ -49,11 +49,18 @@ CONTROL_FLOW = {
     "scan": {"nodes": [scan()], "constants": [(np.float32(0), "z")]},
     "if": {"nodes": [condition()], "inputs": [value("b", (), TensorProto.BOOL)]},
 }
-UNSUPPORTED = {
-    "sequence": {"nodes": [helper.make_node("SplitToSequence", ["x"], ["s"]),
-                           helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0)]},
+SPLIT = helper.make_node("SplitToSequence", ["x"], ["s"])
+JOIN = helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0)
+EACH = helper.make_node("SequenceMap", ["t"], ["s"], body=helper.make_graph(
+    [helper.make_node("Neg", ["e"], ["f"])], "body", [value("e", (1,))], [value("f", (1,))]))
+LISTS = {
+    "sequence": {"nodes": [SPLIT, JOIN]},
     "optional": {"nodes": [helper.make_node("Optional", ["x"], ["o"]),
                            helper.make_node("OptionalGetElement", ["o"], ["y"])]},
+}
+UNSUPPORTED = {
+    "sequence": {"nodes": [SPLIT, JOIN], "shape": ("rows",)},
+    "map": {"nodes": [helper.make_node("SplitToSequence", ["x"], ["t"]), EACH, JOIN]},
     "strings": {"nodes": [helper.make_node("StringNormalizer", ["x"], ["y"])], "element": TEXT},
     "vendor": {"nodes": [helper.make_node("Conv", ["x"], ["y"], domain="com.microsoft.nchwc")]},
     "ml": {"nodes": [helper.make_node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml")]},
@@ -67,6 +74,14 @@ def test_what_the_page_calls_unsupported_is_refused_by_name(graft, tmp_path, nam
     done = graft("check", "model.onnx")
     assert done.returncode == 1 and "Graft has no definition of" in done.stdout, done.stdout + done.stderr
     assert graft("compile", "model.onnx").returncode == 1
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_known_length_run_as_generated_kernels(graft, tmp_path, name):
+    save(tmp_path, **LISTS[name])
+    checked = graft("check", "model.onnx")
+    assert checked.returncode == 0 and " 0 interpreter" in checked.stdout, checked.stdout + checked.stderr
+    assert graft("run", "model.onnx", "--tune", "off").returncode == 0
 
 
 @pytest.mark.parametrize("name", CONTROL_FLOW)
@@ -116,7 +131,7 @@ def provoke(graft, folder):
     save(folder, [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=4)], ("length", 1, 3), constants=[
         (np.ones((1, 16, 3), np.float32), "w"), (np.ones((1, 16, 4), np.float32), "r")])
     yield graft("check", "model.onnx")
-    save(folder, UNSUPPORTED["sequence"]["nodes"])
+    save(folder, **UNSUPPORTED["sequence"])
     yield graft("check", "model.onnx")
     save(folder, [helper.make_node("Relu", ["x"], ["y"])], None)
     yield graft("check", "model.onnx")
