@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 
+import graft
 import pytest
 import torch
 
