@@ -258,6 +258,7 @@ void rearrange(Definition& d, const Shape& split, const std::vector<int>& order,
 int64_t block_size(Definition& d) {
   const int64_t block = d.integer("blocksize");
   if (block < 1) d.reject("its attribute 'blocksize' should be positive");
+  if (block > INT32_MAX) d.reject("its attribute 'blocksize' is beyond all images");  // its square is a size
   if (d.input_shape(0).size() != 4) d.reject("its input should have four axes");
   return block;
 }

@@ -58,6 +58,14 @@ TEST(Operands, of_a_wrong_type_are_refused_with_node_input_and_remedy) {
                  {"node 'odd' (Add)", "'a' and 'b'", "f32 and i64"});
 }
 
+TEST(Operands, of_which_a_block_is_beyond_all_images_are_refused) {
+  for (const std::string op : {"SpaceToDepth", "DepthToSpace"}) {
+    expect_refused("  input %x: f32[1, 4, 4, 4]\n  %y: ? = " + op +
+                       " \"n\" (%x) {blocksize = 9007199254740992}\n  output %y\n",
+                   {"blocksize", "beyond all images"});
+  }
+}
+
 TEST(Operands, that_have_no_arithmetic_are_moved_and_not_computed_with) {
   for (const std::string type : {"str", "c64"}) {
     const std::string inputs = "  input %x: " + type + "[4]\n  input %z: " + type + "[4]\n";
