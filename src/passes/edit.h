@@ -64,10 +64,6 @@ ValueId append_node(Graph& graph, std::string_view name, std::string_view op, st
                     std::optional<Shape> shape, Attributes attributes = {});
 /// An i64 constant of rank 1.
 ValueId add_integers(Graph& graph, std::string_view name, const std::vector<int64_t>& values);
-/// Copies the body's constants, values and nodes, which get the names `prefix/NODE`; `arguments` take the place of its
-/// inputs. Gives the graph's value for each of the body's.
-std::vector<ValueId> copy_body(Graph& graph, const Graph& body, const std::vector<ValueId>& arguments,
-                               const std::string& prefix);
 /// Every reader of the node's only wanted output reads `to` instead. The names of the graph's outputs stay: when both
 /// are spoken for, the node becomes an Identity. Returns whether anything changed.
 bool bypass(Graph& graph, int index, ValueId to);

@@ -8,6 +8,7 @@
 
 #include "graph/bodies.h"
 #include "graph/custom_operator.h"
+#include "graph/insert_graph.h"
 #include "passes/edit.h"
 #include "passes/passes.h"
 
@@ -224,7 +225,7 @@ bool compose(Graph& graph, int index) {
     const TensorData zero = TensorData::zeros(type, {});
     arguments.push_back(given == kNoValue ? graph.add_constant(node.name + "/zero", zero) : given);
   }
-  const std::vector<ValueId> copies = copy_body(graph, body, arguments, node.name);
+  const std::vector<ValueId> copies = insert_graph(graph, body, arguments, node.name);
   replace_node(graph, index, "Identity", {copies[static_cast<size_t>(body.outputs[0])]});
   return true;
 }

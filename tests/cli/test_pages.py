@@ -76,17 +76,9 @@ def test_what_the_page_calls_unsupported_is_refused_by_name(graft, tmp_path, nam
     assert graft("compile", "model.onnx").returncode == 1
 
 
-@pytest.mark.parametrize("name", LISTS)
-def test_lists_of_known_length_run_as_generated_kernels(graft, tmp_path, name):
-    save(tmp_path, **LISTS[name])
-    checked = graft("check", "model.onnx")
-    assert checked.returncode == 0 and " 0 interpreter" in checked.stdout, checked.stdout + checked.stderr
-    assert graft("run", "model.onnx", "--tune", "off").returncode == 0
-
-
-@pytest.mark.parametrize("name", CONTROL_FLOW)
-def test_control_flow_runs_as_generated_kernels(graft, tmp_path, name):
-    save(tmp_path, **CONTROL_FLOW[name])
+@pytest.mark.parametrize("name", [*CONTROL_FLOW, *LISTS])
+def test_control_flow_and_lists_run_as_generated_kernels(graft, tmp_path, name):
+    save(tmp_path, **{**CONTROL_FLOW, **LISTS}[name])
     checked = graft("check", "model.onnx")
     assert checked.returncode == 0 and " 0 interpreter" in checked.stdout, checked.stdout + checked.stderr
     assert graft("run", "model.onnx", "--tune", "off").returncode == 0
