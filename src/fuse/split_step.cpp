@@ -27,30 +27,43 @@ bool is_product(const Form& form) {
   return contraction && !contraction->m.empty();
 }
 
-/// Whether products stand beside reductions in one region, and no strategy takes them together.
+/// Whether the form's points are those of the product, in some order: what its strategies can walk.
+bool runs_along(const Form& form, const Form& product) {
+  const std::vector<Axis>&own = axes_of(form), &walked = axes_of(product);
+  return own.size() == walked.size() && std::all_of(own.begin(), own.end(), [&](const Axis& axis) {
+           return std::any_of(walked.begin(), walked.end(), [&](const Axis& other) {
+             return other.variable->variable == axis.variable->variable;
+           });
+         });
+}
+
+/// Whether products stand beside reductions, or before maps over other points, and no strategy takes them together.
 bool holds_products(const Region& region) {
   int reductions = 0;
-  bool product = false;
+  const Form* product = nullptr;
+  bool elsewhere = false;
   for (const Form& form : region.forms) {
     if (!std::holds_alternative<Compute>(form) && !std::holds_alternative<Reduce>(form)) return false;
     reductions += std::holds_alternative<Reduce>(form);
-    product = product || is_product(form);
+    if (is_product(form)) product = &form;
+    elsewhere = elsewhere || (product && !runs_along(form, *product));
   }
-  if (!product || reductions == 1) return false;
+  if (!product || (reductions == 1 && !elsewhere)) return false;
   std::string reason;
   const bool attention = find_attention(region, reason).has_value();
   if (!attention) log(LogLevel::kReason, "{}: products and other reductions are no attention: {}", region.name, reason);
   return !attention;
 }
 
-/// The forms cut at each product, which has the maps behind it with it, and at what lies between two products.
+/// The forms cut at each product, which has the maps of its points behind it with it, and at what lies between two.
 std::vector<std::vector<Form>> groups_at_products(const Region& region) {
   std::vector<std::vector<Form>> groups(1);
-  bool has_product = false;
+  const Form* product = nullptr;  // of the last group
   for (const Form& form : region.forms) {
-    const bool begins = is_product(form) || (has_product && std::holds_alternative<Reduce>(form));
+    const bool leaves = product && (std::holds_alternative<Reduce>(form) || !runs_along(form, *product));
+    const bool begins = is_product(form) || leaves;
     if (begins && !groups.back().empty()) groups.emplace_back();
-    has_product = begins ? is_product(form) : has_product;
+    if (begins) product = is_product(form) ? &form : nullptr;
     groups.back().push_back(form);
   }
   return groups;

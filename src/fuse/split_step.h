@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps whose forms share no axis would run on one thread, form after form: each form becomes a step of its own, a fold
 // to a scalar together with what is computed from it.
-// Products of matrices beside other reductions become steps of their own too: no strategy takes them together, and each
-// is a product alone.
+// Products of matrices beside other reductions, or before maps over other points, become steps of their own too: no
+// strategy takes them together, and each is a product alone.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@
 namespace graft {
 
 /// The step as it is; one step per form when the forms have no axis in common; or one for each product with the maps
-/// behind it and for what lies between, when they are no attention. Intermediate tensors of the region that then need
-/// memory of their own are appended to `tensors`.
+/// of its points behind it and for what lies between, when they are no attention. Intermediate tensors of the region
+/// that then need memory of their own are appended to `tensors`.
 std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tensors,
                                   const RewriteContext& context = {});
 /// One step per form, whatever axes they have.

@@ -39,8 +39,9 @@ Graph isolate(const Node& node, std::span<const TensorData> inputs) {
   return graph;
 }
 
-/// Checks a tensor given for an input and binds the symbols of its shape.
+/// Checks a tensor given for an input and binds the symbols of its shape. The input of a body may leave its type open.
 void bind_input(const Value& value, const TensorData& data, Bindings& bindings) {
+  if (value.type == DType::kUndefined) return;
   GRAFT_USER_CHECK(value.type == data.type(), kInvalidArgument,
                    fmt::format("a tensor {} is expected, {} was given", name_of(value.type), describe(data)),
                    fmt::format("input '{}'", value.name));

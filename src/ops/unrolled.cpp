@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/unrolled.h"
 
+#include "ops/recurrent.h"
+
 namespace graft {
 namespace {
 
@@ -15,6 +17,11 @@ Expr between(const std::vector<Tensor>& steps, size_t first, size_t last, const 
 }
 
 }  // namespace
+
+bool is_unrolled(const Size& length) {
+  const auto steps = length.as_constant();
+  return steps && *steps >= 1 && *steps <= kLongest;
+}
 
 int64_t unrolled_steps(Definition& d, const Size& length) {
   const auto steps = length.as_constant();

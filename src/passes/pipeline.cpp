@@ -8,6 +8,7 @@ const std::vector<Pass>& pipeline() {
   using namespace passes;
   static const std::vector<Pass> rows = {
       {"infer", infer, "types, symbolic shapes and known elements, which every pass reads"},
+      {"lower_recurrence", lower_recurrence, "layers over a length that only a run knows become Scan"},
       {"lower_scan", lower_scan, "Scan becomes Loop, so that all behind know one kind of loop"},
       {"lower_non_max_suppression", lower_non_max_suppression,
        "NonMaxSuppression becomes a loop whose rounds keep boxes by the dozen"},

@@ -21,7 +21,7 @@ const Table& table() {
 }  // namespace
 
 const PrecisionRow* find_precision_row(const Node& node) {
-  if (!node.domain.empty() && !node.domain.starts_with("ai.onnx.preview")) return nullptr;
+  if (!node.domain.empty() && node.domain != "graft" && !node.domain.starts_with("ai.onnx.preview")) return nullptr;
   const auto row = table().find(node.op);
   return row == table().end() ? nullptr : &row->second;
 }
