@@ -3,15 +3,16 @@
 
 import contextlib
 import io
-import contextlib
-import io
+import json
 import os
+import pathlib
 import stat
 import subprocess
 import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 import numpy as np
 from onnx import numpy_helper
@@ -30,6 +31,7 @@ import rows as result_rows
 import run
 import timing
 import torch_fusions
+import torch_table
 
 # A library with graft_c.h's functions whose every run doubles its first input.
 DOUBLING_LIBRARY = r"""
@@ -320,6 +322,41 @@ class MixedTable(unittest.TestCase):
         with self.assertRaises(SystemExit), contextlib.redirect_stderr(output):
             mixed_table.parse_options(["--networks", "resnet50_v1,vgg"])
         self.assertIn("--networks vgg: there are", output.getvalue())
+
+
+class TorchTable(unittest.TestCase):
+    """Rows that outlive a stop, and the table made of them."""
+    done = {"engines": 1, "inside": 70, "operators": 70, "error": 1e-6, "compile_s": 2.0, "graft_ms": 7.5}
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.page = self.folder / "page.md"
+        self.page.write_text(f"before\n{torch_table.BEGIN}| network | a |\n|---|---|\n| y | kept |\n| gone | 1 |\n"
+                             f"{torch_table.END}after\n")
+
+    def test_a_cell_says_what_became_of_a_network(self):
+        self.assertEqual(torch_table.cell(self.done), "1, 100% of 70, 1e-06, 2.0 s, 7.50 ms")
+        self.assertEqual(torch_table.cell({**self.done, "error": 0.5}), "wrong by 0.5")
+        self.assertEqual(torch_table.cell({**self.done, "error": float("nan")}), "wrong by nan")
+        self.assertEqual(torch_table.cell({"failed": "a | b"}), "failed: a / b")
+        self.assertEqual(torch_table.cell({"refused": "x"}), "torch refuses")
+
+    def test_rows_replace_their_lines_and_others_stay(self):
+        torch_table.save(torch_table.path_of(self.folder, "x", "a"), self.done)
+        torch_table.write_table(self.folder, ["x", "y"], ["a"], self.page)
+        self.assertEqual(self.page.read_text().splitlines()[4:-2],
+                         ["| x | 1, 100% of 70, 1e-06, 2.0 s, 7.50 ms |", "| y | kept |"])
+
+    def test_a_process_that_ends_early_is_a_row(self):
+        path = self.folder / "row.json"
+        options = types.SimpleNamespace(tune="off", threads=1, rounds=1)
+        program = self.folder / "program.py"
+        program.write_text("import os, sys; print('it fell', file=sys.stderr); sys.stderr.flush(); os.abort()")
+        with unittest.mock.patch.object(torch_table, "__file__", str(program)):
+            torch_table.run_row(path, "x", "a", options)
+        self.assertIn("-6: it fell", json.loads(path.read_text())["failed"])
 
 
 if __name__ == "__main__":

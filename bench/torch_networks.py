@@ -4,21 +4,21 @@ interleaved in one process.
 
     ./dev bench torch                          # times; a ratio above 1 means that graft is faster than both
     ./dev bench torch --cases 'BERT|resnet18' --rounds 50
-    ./dev bench torch --table                  # each network by each door: segments, share, error; into docs/PYTORCH.md
+    ./dev bench torch --table                  # each network by each door, what is missing; into docs/PYTORCH.md
+    ./dev bench torch --table --cases ViT      # these rows again
     ./dev bench torch --call                   # what a call of an engine costs over the engine itself
 
 The networks are those of tests/torch/networks.py. What cannot be compiled is a row that says why.
 """
 
 import argparse
-import json
 import pathlib
 import re
 import sys
-import time
 
 import timing
 import torch
+import torch_table
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "torch"))
@@ -26,8 +26,6 @@ sys.path.insert(0, str(ROOT / "tests" / "torch"))
 import networks  # noqa: E402
 
 import graft.torch  # noqa: E402
-
-BEGIN, END = "<!-- networks: ./dev bench torch --table -->\n", "<!-- end of networks -->\n"
 
 
 def parse_options():
@@ -38,6 +36,9 @@ def parse_options():
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of each runner")
     parser.add_argument("--tune", default="off", choices=["off", "fast", "full"], help="how hard graft tunes (off)")
     parser.add_argument("--table", action="store_true", help="write docs/PYTORCH.md's table of networks and doors")
+    parser.add_argument("--doors", default="", metavar="REGEX", help="with --table: only doors that match")
+    parser.add_argument("--again", action="store_true", help="with --table: also rows that are there")
+    parser.add_argument("--rows", default=torch_table.ROWS, metavar="FOLDER", help="where rows are kept as JSON")
     parser.add_argument("--call", action="store_true", help="measure what one call costs")
     return parser.parse_args()
 
@@ -50,69 +51,6 @@ def chosen(options):
             model, inputs = networks.varied(network.build()), network.inputs()
             with torch.inference_mode():
                 yield network, model, inputs, model(*inputs)
-
-
-def by_compile(model, inputs, settings):
-    """torch.compile(backend="graft"): (callable, segments, operators in engines, operators)."""
-    graphs = json.loads(graft.torch.dry_run(model, inputs, format="json"))
-    torch._dynamo.reset()
-    fast = torch.compile(model, backend="graft", options=settings)
-    segments = sum(len(graph["segments"]) for graph in graphs)
-    stays, operators = (sum(each) for each in zip(*[(len(graph["stays"]), graph["operators"]) for graph in graphs]))
-    return fast, segments, operators - stays, operators
-
-
-def by_export(model, inputs, settings):
-    """graft.torch.compile, likewise."""
-    program = graft.torch.compile(model, inputs, **settings)
-    return program, program.engines, program.operators_in_engines, program.operators
-
-
-DOORS = {"torch.compile": by_compile, "torch.export": by_export}
-
-
-def table_rows(options):
-    """A line of the table for each network and door."""
-    settings = {"tune": options.tune, "threads": options.threads}
-    for network, model, inputs, expected in chosen(options):
-        for door, compile_by in DOORS.items():
-            try:
-                start = time.perf_counter()
-                with torch.inference_mode():
-                    run, segments, inside, operators = compile_by(model, inputs, settings)
-                    error = networks.error_of(run(*inputs), expected)
-                    compiling = time.perf_counter() - start
-                    found = timing.summary(timing.interleaved({"graft": lambda run=run: run(*inputs)},
-                                                              options.rounds)["graft"])
-            except Exception as failure:
-                text = " ".join(str(failure).split())[:120]
-                yield f"| {network.name} | {door} | failed: {text} | | | | |"
-                continue
-            yield (f"| {network.name} | {door} | {segments} | {inside / operators:.0%} of {operators} | {error:.1g} | "
-                   f"{compiling:.1f} s | {found['median_ms']:.2f} ms |")
-
-
-def key_of(row):
-    """(network, door) of a line of the table."""
-    return tuple(row.split(" | ")[:2])
-
-
-def write_table(options):
-    """Prints rows and puts each into the documentation, between its marks: those of networks that did not run stay."""
-    page = ROOT / "docs" / "PYTORCH.md"
-    before, rest = page.read_text().split(BEGIN)
-    old, after = rest.split(END)
-    head = ["| network | door | engines | operators in engines | error | compiling | a run |",
-            "|---|---|---|---|---|---|---|"]
-    print("\n".join(head), flush=True)
-    rows = {key_of(row): row for row in old.splitlines()[2:]}
-    order = {(f"| {network.name}", door): index * len(DOORS) + number for index, network in enumerate(networks.NETWORKS)
-             for number, door in enumerate(DOORS)}
-    for row in table_rows(options):
-        print(row, flush=True)
-        rows[key_of(row)] = row
-        listed = sorted((row for row in rows.values() if key_of(row) in order), key=lambda row: order[key_of(row)])
-        page.write_text(before + BEGIN + "\n".join([*head, *listed]) + "\n" + END + after)
 
 
 def measure_times(options):
@@ -171,7 +109,7 @@ def main():
     if options.call:
         measure_call(options)
     elif options.table:
-        write_table(options)
+        torch_table.run_rows(options)
     else:
         measure_times(options)
 
