@@ -43,6 +43,11 @@ def image(size=64, batch=1):
     return lambda: (torch.randn(batch, 3, size, size, generator=torch.Generator().manual_seed(1)),)
 
 
+def pictures(size=64):
+    """A list with a picture, as detectors take them."""
+    return lambda: ([image(size)()[0][0].sigmoid()],)
+
+
 def tokens(length=12, batch=2):
     """Numbers of words."""
     return lambda: (torch.randint(5, 90, (batch, length), generator=torch.Generator().manual_seed(1)),)
@@ -56,6 +61,14 @@ def vision(name, **settings):
     return build
 
 
+def small_maxvit():
+    """Of torchvision, which has one size only."""
+    import torchvision
+    return torchvision.models.MaxVit(input_size=(64, 64), stem_channels=16, partition_size=2, head_dim=8,
+                                     block_channels=[16, 32, 64, 128], block_layers=[1, 1, 1, 1],
+                                     stochastic_depth_prob=0.0)
+
+
 def segmentation(name):
     """Of torchvision; without pretrained parts."""
     def build():
@@ -64,12 +77,17 @@ def segmentation(name):
     return build
 
 
-def detection(name):
-    """The backbone of a detector, whose results are the pyramid's."""
+def detector(name, **settings):
+    """Of torchvision, whole: from pictures to boxes."""
     def build():
         import torchvision
-        return torchvision.models.get_model(name, weights=None, weights_backbone=None).backbone
+        return torchvision.models.get_model(name, weights=None, weights_backbone=None, **settings)
     return build
+
+
+def backbone(name):
+    """Of a detector: its results are the pyramid's."""
+    return lambda: detector(name)().backbone
 
 
 def timm_model(name, **settings):
@@ -80,31 +98,79 @@ def timm_model(name, **settings):
     return build
 
 
-def transformer(kind, config, **settings):
-    """Of transformers, by the names of its class and its configuration's."""
+def transformer(kind, config, *names, attention="sdpa", part=None, **settings):
+    """Of transformers, by the names of its class and its configuration's. `names`: of what it takes, unless its first
+    argument is all; `part`: the method that gives the part of it that is meant."""
     def build():
         import transformers
         configuration = getattr(transformers, config)(**settings)
-        configuration._attn_implementation = "sdpa"
-        return First(getattr(transformers, kind)(configuration))
+        configuration._attn_implementation = attention
+        model = getattr(transformers, kind)(configuration)
+        return First(getattr(model, part)() if part else model, names)
     return build
 
 
 class First(torch.nn.Module):
     """A model of transformers as one from tensors to a tensor."""
 
-    def __init__(self, model):
+    def __init__(self, model, names=()):
         super().__init__()
         self.model = model
+        self.names = names
 
     def forward(self, *inputs):
         """The first result."""
+        if self.names:
+            return self.model(**dict(zip(self.names, inputs)), return_dict=False)[0]
         return self.model(*inputs, return_dict=False)[0]
+
+
+class Step(torch.nn.Module):
+    """A decoder that is given a word and the keys and values of those before, of each layer one after the other."""
+
+    def __init__(self, model, layers):
+        super().__init__()
+        self.model = model
+        self.layers = layers
+
+    def forward(self, word, states, *past):
+        """What it says of the next word, and the keys and values with this word's."""
+        from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+        own = DynamicCache()
+        for layer in range(self.layers):
+            own.update(past[2 * layer], past[2 * layer + 1], layer)
+        cache = EncoderDecoderCache(own, DynamicCache())
+        place = torch.arange(past[0].shape[2], past[0].shape[2] + 1)
+        said = self.model(input_ids=word, encoder_hidden_states=states, past_key_values=cache, cache_position=place,
+                          use_cache=True, return_dict=False)[0]
+        return said, *(each for layer in own.layers for each in (layer.keys, layer.values))
+
+
+def whisper_step():
+    """The decoder of Whisper."""
+    import transformers
+    configuration = transformers.WhisperConfig(**HEARING)
+    configuration._attn_implementation = "sdpa"
+    return Step(transformers.WhisperModel(configuration).get_decoder(), 2)
+
+
+def draws(*shapes):
+    """Words for shapes of integers, which begin with "words", and random numbers for the others."""
+    def inputs():
+        generator = torch.Generator().manual_seed(1)
+        return tuple(torch.randint(5, 90, shape[1:], generator=generator) if shape[0] == "words"
+                     else torch.randn(shape, generator=generator) for shape in shapes)
+    return inputs
 
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 WORDS = {**SMALL, "vocab_size": 100}
 PICTURES = {**SMALL, "image_size": 32, "patch_size": 8}
+T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 100}
+HEARING = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+           "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "vocab_size": 100,
+           "max_source_positions": 20, "max_target_positions": 24, "pad_token_id": 0, "bos_token_id": 1,
+           "eos_token_id": 2, "decoder_start_token_id": 1}
 
 NETWORKS = (
     Network("alexnet", vision("alexnet"), image()),
@@ -125,10 +191,21 @@ NETWORKS = (
     Network("convnext_tiny", vision("convnext_tiny"), image()),
     Network("vit_b_16", vision("vit_b_16", image_size=64), image()),
     Network("swin_t", vision("swin_t"), image()),
-    Network("lraspp_mobilenet_v3_large", segmentation("lraspp_mobilenet_v3_large"), image()),
-    Network("fasterrcnn_resnet50_fpn backbone", detection("fasterrcnn_resnet50_fpn"), image()),
-    Network("ssdlite320_mobilenet_v3_large backbone", detection("ssdlite320_mobilenet_v3_large"), image(), True),
-    Network("retinanet_resnet50_fpn backbone", detection("retinanet_resnet50_fpn"), image()),
+    Network("swin_v2_t", vision("swin_v2_t"), image()),
+    Network("maxvit", small_maxvit, image()),
+    Network("lraspp_mobilenet_v3_large", segmentation("lraspp_mobilenet_v3_large"), image(), True),
+    Network("fcn_resnet50", segmentation("fcn_resnet50"), image(), True),
+    Network("deeplabv3_mobilenet_v3_large", segmentation("deeplabv3_mobilenet_v3_large"), image(), True),
+    Network("fasterrcnn_resnet50_fpn backbone", backbone("fasterrcnn_resnet50_fpn"), image(), True),
+    Network("ssd300_vgg16 backbone", backbone("ssd300_vgg16"), image(300)),
+    Network("ssdlite320_mobilenet_v3_large backbone", backbone("ssdlite320_mobilenet_v3_large"), image(), True),
+    Network("retinanet_resnet50_fpn backbone", backbone("retinanet_resnet50_fpn"), image(), True),
+    Network("maskrcnn_resnet50_fpn backbone", backbone("maskrcnn_resnet50_fpn"), image(), True),
+    Network("fasterrcnn_mobilenet_v3_large_320_fpn",
+            detector("fasterrcnn_mobilenet_v3_large_320_fpn", min_size=64, max_size=96), pictures(), False),
+    Network("ssdlite320_mobilenet_v3_large", detector("ssdlite320_mobilenet_v3_large"), pictures(), False),
+    Network("retinanet_resnet50_fpn", detector("retinanet_resnet50_fpn", min_size=64, max_size=96), pictures(), False),
+    Network("maskrcnn_resnet50_fpn", detector("maskrcnn_resnet50_fpn", min_size=64, max_size=96), pictures(), False),
     Network("timm resnet50", timm_model("resnet50"), image(), True),
     Network("timm efficientnet_b0", timm_model("efficientnet_b0"), image()),
     Network("timm mobilenetv3_large_100", timm_model("mobilenetv3_large_100"), image()),
@@ -144,13 +221,21 @@ NETWORKS = (
     Network("RoBERTa", transformer("RobertaModel", "RobertaConfig", **WORDS), tokens()),
     Network("GPT-2", transformer("GPT2LMHeadModel", "GPT2Config", n_embd=32, n_layer=2, n_head=4, vocab_size=100,
                                  use_cache=False), tokens()),
-    Network("T5 encoder", transformer("T5EncoderModel", "T5Config", d_model=32, d_kv=8, d_ff=64, num_layers=2,
-                                      num_heads=4, vocab_size=100), tokens()),
+    Network("T5 encoder", transformer("T5EncoderModel", "T5Config", attention="eager", **T5), tokens()),
+    Network("T5", transformer("T5ForConditionalGeneration", "T5Config", "input_ids", "decoder_input_ids",
+                              attention="eager", use_cache=False, **T5), draws(("words", 2, 12), ("words", 2, 7))),
     Network("Llama", transformer("LlamaForCausalLM", "LlamaConfig", num_key_value_heads=2, use_cache=False, **WORDS),
             tokens()),
     Network("ViT", transformer("ViTModel", "ViTConfig", **PICTURES), image(32)),
+    Network("CLIP", transformer("CLIPModel", "CLIPConfig", "input_ids", "pixel_values", text_config=WORDS,
+                                vision_config=PICTURES, projection_dim=16),
+            draws(("words", 2, 12), (3, 3, 32, 32))),
     Network("CLIP's pictures", transformer("CLIPVisionModel", "CLIPVisionConfig", **PICTURES), image(32)),
     Network("CLIP's words", transformer("CLIPTextModel", "CLIPTextConfig", **WORDS), tokens()),
+    Network("Whisper encoder", transformer("WhisperModel", "WhisperConfig", part="get_encoder", **HEARING),
+            draws((1, 80, 40))),
+    Network("Whisper decoder step", whisper_step,
+            draws(("words", 1, 1), (1, 20, 32), *[(1, 4, 5, 8)] * 4)),
 )
 BY_NAME = {network.name: network for network in NETWORKS}
 

@@ -146,3 +146,32 @@ def test_dry_run_as_data_a_picture_and_a_page(split, image):
     assert "10 of 11 operators in 2 engines" in page and "<td>aten::digamma</td>" in page
     with pytest.raises(graft.InvalidArgumentError, match="text, json, dot, html"):
         graft.torch.dry_run(split, [image], format="svg")
+
+
+class Pooled(torch.nn.Module):
+    """As ConvNeXt and Swin end: an image whose channels lie last, pooled to one pixel."""
+
+    def forward(self, x):
+        """Of torch the result has its channels last, too, which torch.compile's graph says with as_strided."""
+        return torch.nn.functional.adaptive_avg_pool2d(torch.relu(x).permute(0, 3, 1, 2), 1)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_pooled_image_whose_channels_lie_last_is_one_engine(dynamic):
+    x = torch.randn(3, 5, 6, 4)
+    fast = torch.compile(Pooled(), backend="graft", options={**FAST, "strict": True}, dynamic=dynamic)
+    with torch.inference_mode():
+        close(fast(x), Pooled()(x))
+    torch._dynamo.reset()
+    if not dynamic:
+        [graph] = json.loads(graft.torch.dry_run(Pooled(), [x], format="json"))
+        assert (len(graph["segments"]), graph["stays"]) == (1, [])
+
+
+def test_views_with_strides_of_their_own_stay_what_they_are():
+    overlapping = torch.compile(lambda x: torch.relu(x).as_strided((3, 2), (1, 1)) * 2, backend="graft", options=FAST)
+    transposed = torch.compile(lambda x: torch.relu(x).as_strided((4, 4), (1, 4)) * 2, backend="graft", options=FAST)
+    x = torch.randn(4, 4)
+    with torch.inference_mode():
+        close(overlapping(x), torch.relu(x).as_strided((3, 2), (1, 1)) * 2)
+        close(transposed(x), torch.relu(x).T * 2)

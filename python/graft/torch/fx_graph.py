@@ -44,10 +44,32 @@ def draws(node):
 
 def free_layouts(graph):
     """view -> reshape: strides need not be those that tracing saw, as engines give rows one after another, and torch's
-    own decompositions (of attention) other ones than the operators that they stand for."""
-    for node in graph.nodes:
+    own decompositions (of attention) other ones than the operators that they stand for. as_strided(x) -> x where it
+    gives the elements of x in their order: torch states so that a pooled image has its channels last."""
+    for node in list(graph.nodes):
         if node.target in (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default):
             node.target = torch.ops.aten.reshape.default
+        elif node.target is torch.ops.aten.as_strided.default and is_same_view(node):
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+
+
+def is_same_view(node):
+    """Whether as_strided gives each element the place that it has: strides of axes of size 1 say nothing."""
+    like = node.args[0].meta.get("val")
+    sizes, strides = ([known(each) for each in listed] for listed in node.args[1:3])
+    if not isinstance(like, torch.Tensor) or sizes != [known(each) for each in like.shape]:
+        return False
+    offset = node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
+    if offset is not None and known(offset) != known(like.storage_offset()):
+        return False
+    return all(size == 1 or stride == known(own) for size, stride, own in zip(sizes, strides, like.stride()))
+
+
+def known(size):
+    """A number, or the expression of one that varies: equal where the sizes are."""
+    size = size.meta["val"] if isinstance(size, torch.fx.Node) else size
+    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 class HostGraph:
