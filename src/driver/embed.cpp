@@ -110,7 +110,7 @@ Embedded embed_tensorflow(std::span<const std::byte> bytes, std::shared_ptr<cons
     engines.push_back(std::move(engine));
   }
   made.engines = engines.size();
-  made.bytes = tensorflow::replace_segments(file, engines, outputs, read.constant);
+  made.bytes = tensorflow::replace_segments(file, engines, outputs, read);
   return made;
 }
 

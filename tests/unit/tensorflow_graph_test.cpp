@@ -199,6 +199,53 @@ TEST(TensorflowGraph, a_constant_that_waits_for_an_operator_is_no_way_round_it) 
   EXPECT_EQ(nodes.at("wait").input(0), "^graft_engine_0");
 }
 
+TEST(TensorflowGraph, an_engine_waits_for_what_a_constant_of_it_waits_for) {
+  GraphDef graph = graph_of(R"(
+    x      Placeholder            : dtype=float shape=2
+    check  Mystery     x
+    y      Add         x w        : T=float)");
+  add_weights(graph, "w", {2});
+  graph.mutable_node(3)->add_input("^check");
+  const auto nodes = nodes_of(embedded(graph, {"y"}).bytes);
+  const NodeDef& engine = nodes.at("graft_engine_0");
+  ASSERT_EQ(engine.input_size(), 2);
+  EXPECT_EQ(engine.input(1), "^check");
+  EXPECT_FALSE(nodes.contains("w"));
+}
+
+// What freezing a Keras model leaves: a NoOp that waits for all that was a variable, and a result that waits for it.
+TEST(TensorflowGraph, constants_of_engines_go_though_a_result_waits_for_a_node_that_waits_for_them) {
+  GraphDef graph = graph_of(R"(
+    x      Placeholder             : dtype=float shape=?,64
+    read   Identity    w           : T=float
+    y      MatMul      x read      : T=float
+    odd    Mystery     y ^done
+    done   NoOp        ^read ^more
+    more   NoOp        ^w
+    left   NoOp        ^w
+    out    Identity    y ^done     : T=float)");
+  add_weights(graph, "w", {64, 2});
+  const auto nodes = nodes_of(embedded(graph, {"out", "odd"}).bytes);
+  for (const char* gone : {"read", "done", "more", "y"}) EXPECT_FALSE(nodes.contains(gone)) << gone;
+  EXPECT_EQ(nodes.at("odd").input_size(), 1);
+  EXPECT_EQ(nodes.at("graft_engine_0").input_size(), 1);
+  EXPECT_TRUE(nodes.contains("left")) << "nobody waits for it, so that somebody may run it";
+  EXPECT_TRUE(nodes.contains("w"));
+}
+
+TEST(TensorflowGraph, a_node_that_waits_for_an_effect_stays_and_is_waited_for) {
+  GraphDef graph = graph_of(R"(
+    x      Placeholder             : dtype=float shape=2
+    check  Mystery     x
+    done   NoOp        ^w ^check
+    y      Add         x w ^done   : T=float)");
+  add_weights(graph, "w", {2});
+  const auto nodes = nodes_of(embedded(graph, {"y"}).bytes);
+  ASSERT_EQ(nodes.at("done").input_size(), 1);
+  EXPECT_EQ(nodes.at("done").input(0), "^check");
+  EXPECT_EQ(nodes.at("graft_engine_0").input(1), "^done");
+}
+
 TEST(TensorflowGraph, what_has_no_type_that_anybody_tells_stays) {
   const GraphDef graph = graph_of(R"(
     x  Placeholder            : dtype=float shape=2
@@ -359,7 +406,7 @@ TEST(TensorflowGraph, small_files_ask_for_little_memory) {
   for (int i = 0; i < 4000; ++i) {  // each constant waits for what those before it wait for
     const std::string op = "o" + std::to_string(i), next = "i" + std::to_string(i);
     NodeDef& node = *waiting.add_node();
-    node.set_name(op), node.set_op("NoOp");
+    node.set_name(op), node.set_op("Mystery");
     NodeDef& constant = *waiting.add_node();
     constant.set_name(next), constant.set_op("Identity"), constant.add_input(before), constant.add_input("^" + op);
     before = next;

@@ -68,8 +68,8 @@ std::string common_scope(const GraphFile& file, const std::vector<int>& nodes) {
 class Replacement {
  public:
   Replacement(const GraphFile& file, const std::vector<EngineNode>& engines, const std::vector<std::string>& outputs,
-              const std::vector<bool>& constant)
-      : file_(file), engines_(engines), constant_(constant), names_(engine_names(file, engines)),
+              const ReadGraph& read)
+      : file_(file), engines_(engines), constant_(read.constant), before_(read.before), names_(engine_names(file, engines)),
         engine_of_(file.nodes().size(), -1) {
     for (size_t e = 0; e < engines.size(); ++e) {
       for (const int n : engines[e].nodes) engine_of_[static_cast<size_t>(n)] = static_cast<int>(e);
@@ -106,6 +106,12 @@ class Replacement {
  private:
   int index_of(const Source& source) const { return file_.find(source.node); }
 
+  /// A control input that orders nothing.
+  bool is_idle(const Source& source) const {
+    const auto n = static_cast<size_t>(index_of(source));
+    return source.control && constant_[n] && before_[n].empty();
+  }
+
   /// Constants that only engines have taken.
   void find_dead() {
     const std::vector<FileNode>& nodes = file_.nodes();
@@ -121,7 +127,9 @@ class Replacement {
     for (size_t n = 0; n < nodes.size(); ++n) {
       if (outputs_.contains(nodes[n].name) || (constant_[n] && !taken[n])) keep(n);
       if (constant_[n] || engine_of_[n] >= 0) continue;
-      for (const Source& source : nodes[n].inputs) keep(static_cast<size_t>(index_of(source)));
+      for (const Source& source : nodes[n].inputs) {
+        if (!is_idle(source) || engines_.empty()) keep(static_cast<size_t>(index_of(source)));
+      }
     }
     for (const EngineNode& engine : engines_) {
       for (const EngineTensor& input : engine.inputs) {
@@ -160,6 +168,10 @@ class Replacement {
     for (const WireField& part : wire_fields(node.bytes).value_or(std::vector<WireField>{})) {
       if (part.number == kInput && part.has_payload) {
         const Source& source = node.inputs[input++];
+        if (is_idle(source) && dead_[static_cast<size_t>(index_of(source))]) {
+          differs = true;
+          continue;
+        }
         if (engine_of_[static_cast<size_t>(index_of(source))] >= 0) {
           append_field(changed, kInput, input_now(source));
           differs = true;
@@ -207,14 +219,23 @@ class Replacement {
     append_field(made, kNode, node.SerializeAsString());
   }
 
-  /// What has to run before any of an engine's nodes, each once.
+  /// What has to run before any of an engine's nodes, each once; constants that it holds wait for others, too.
   std::vector<std::string> controls_of(size_t number) const {
     std::set<std::string> controls;
+    const auto add = [&](int before) {
+      const int engine = engine_of_[static_cast<size_t>(before)];
+      if (engine == static_cast<int>(number)) return;
+      const std::string& name = file_.nodes()[static_cast<size_t>(before)].name;
+      controls.insert("^" + (engine < 0 ? name : names_[static_cast<size_t>(engine)]));
+    };
     for (const int n : engines_[number].nodes) {
       for (const Source& source : file_.nodes()[static_cast<size_t>(n)].inputs) {
-        const auto before = static_cast<size_t>(index_of(source));
-        const bool inside = engine_of_[before] == static_cast<int>(number);
-        if (source.control && !inside && !constant_[before]) controls.insert(input_now(source));
+        const auto from = static_cast<size_t>(index_of(source));
+        if (constant_[from]) {
+          for (const int before : before_[from]) add(before);
+        } else if (source.control) {
+          add(static_cast<int>(from));
+        }
       }
     }
     return {controls.begin(), controls.end()};
@@ -258,6 +279,7 @@ class Replacement {
   const GraphFile& file_;
   const std::vector<EngineNode>& engines_;
   const std::vector<bool>& constant_;
+  const std::vector<std::vector<int>>& before_;            // see ReadGraph
   std::vector<std::string> names_;                        // of engines
   std::vector<int> engine_of_;                            // by node of the file
   std::map<std::string, std::string, std::less<>> given_;  // tensor -> what gives it now
@@ -282,8 +304,8 @@ std::vector<std::string> engine_names(const GraphFile& file, const std::vector<E
 }
 
 std::string replace_segments(const GraphFile& file, const std::vector<EngineNode>& engines,
-                             const std::vector<std::string>& outputs, const std::vector<bool>& constant) {
-  return Replacement(file, engines, outputs, constant).run();
+                             const std::vector<std::string>& outputs, const ReadGraph& read) {
+  return Replacement(file, engines, outputs, read).run();
 }
 
 }  // namespace graft::tensorflow

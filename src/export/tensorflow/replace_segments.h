@@ -7,7 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/size.h"
-#include "import/tensorflow/graph_file.h"
+#include "import/tensorflow/read_graph.h"
 
 namespace graft::tensorflow {
 
@@ -29,10 +29,10 @@ struct EngineNode {
 /// The graph's bytes with engines in place of their nodes. Constants that nobody takes any more go, too. All other
 /// nodes stay as their bytes are, but for inputs that engines give now, and for placement beside nodes that have gone;
 /// so do functions, versions and what a newer TensorFlow has added. A node that gives an output of the graph keeps its
-/// name. `outputs`: of the graph, each the first result of its node where an engine gives it. `constant`: by node of
-/// the file, see ReadGraph.
+/// name. `outputs`: of the graph, each the first result of its node where an engine gives it. Of `read` what it says
+/// about constants: waiting for one that waits for nothing itself is no reason to keep it.
 std::string replace_segments(const GraphFile& file, const std::vector<EngineNode>& engines,
-                             const std::vector<std::string>& outputs, const std::vector<bool>& constant);
+                             const std::vector<std::string>& outputs, const ReadGraph& read);
 
 /// Names of the engines, in order: `scope/graft_engine_0`, after the scope that holds all of an engine's nodes.
 std::vector<std::string> engine_names(const GraphFile& file, const std::vector<EngineNode>& engines);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -95,9 +96,14 @@ class Reader {
     const std::vector<int> order = sort_nodes();
     for (const int n : order) find_depth(n);
     find_needed(given);
+    for (const Source& source : given) given_.insert(file_.find(source.node));
     for (const int n : order) read_node(n);
     for (const Source& source : given) read_.foreign.outputs.push_back(value_of(source));
     add_facts();
+    read_.before = std::move(behind_);
+    for (std::vector<int>& before : read_.before) {
+      for (int& each : before) each = read_.file_nodes[static_cast<size_t>(each)];
+    }
     return std::move(read_);
   }
 
@@ -250,7 +256,21 @@ class Reader {
       const TensorData constant = read_.foreign.values[static_cast<size_t>(value_of(*data))].constant;
       if (constant) return read_constant(n, constant);
     }
+    if (waits_for_nothing(n)) return leave_out(n);
     read_operator(n);
+  }
+
+  /// Freezing leaves a NoOp that waits for everything that was a variable. An output stays what it is.
+  bool waits_for_nothing(int n) const {
+    return node(n).op == "NoOp" && !given_.contains(n) && behind(n).empty() &&
+           std::all_of(node(n).inputs.begin(), node(n).inputs.end(), [](const Source& input) { return input.control; });
+  }
+
+  void leave_out(int n) {
+    for (size_t i = 0; i < values_[static_cast<size_t>(n)].size(); ++i) {
+      add_value(n, static_cast<int>(i), {.tensor = false});
+    }
+    read_.constant[static_cast<size_t>(n)] = true;
   }
 
   void read_constant(int n, const TensorData& tensor) {
@@ -398,6 +418,7 @@ class Reader {
   size_t behind_count_ = 0;
   Edges behind_;                          // by node of the file that is a constant: what has to run before it
   std::vector<bool> needed_;
+  std::set<int> given_;                   // outputs, by node of the file
   std::vector<int> depth_;
   ReadGraph read_;
 };

@@ -16,7 +16,10 @@ struct ReadGraph {
   frontend::ForeignGraph foreign;
   std::vector<bool> counts;      ///< by node: false for what only hands on what it is given
   std::vector<int> file_nodes;   ///< by node: its index in the file
-  std::vector<bool> constant;    ///< by node of the file: its result is a constant, so that it is no node here
+  std::vector<bool> constant;    ///< by node of the file: its result is a constant, or it is a NoOp that waits for
+                                 ///< nothing that a run does, so that it is no node here
+  std::vector<std::vector<int>> before;  ///< by node of the file that is a constant: the nodes of the file that control
+                                         ///< inputs, its own and those of what it is made of, want to run before it
 };
 
 /// Shapes of placeholders by their names, where the caller knows more than the file.
