@@ -129,21 +129,36 @@ def converted(case, options):
     return made, time.perf_counter() - start
 
 
-def engine_run(case, options):
-    """The engine of the same graph without TensorFlow: what `graft bench` runs."""
+def engine_run(case, made, options):
+    """The engine of the converted graph without TensorFlow, what `graft bench` runs: the same plan, as another
+    measurement of ways might choose others."""
     import graft
-    with tempfile.NamedTemporaryFile(suffix=".pb") as file:
-        file.write(case.graph.SerializeToString())
-        file.flush()
-        engine = graft.compile(file.name, outputs=case.output, tune=options.tune, threads=options.threads)
+    engines = [node for node in made.node if node.op == "GraftEngine"]
+    if len(engines) != 1:
+        raise SystemExit(f"{case.name}: {len(engines)} engines: there is none that does what the graph does")
+    engine = graft.load(engines[0].attr["plan"].s)
     session = graft.Session(engine, threads=options.threads)
-    return lambda x: next(iter(session.run({case.input: x}).values()))
+    given = engine.inputs[0].name
+    return lambda x: next(iter(session.run({given: x}).values()))
+
+
+def empty_call(options):
+    """How long a session takes that runs next to nothing, in milliseconds: what TensorFlow adds to any engine."""
+    import numpy as np
+    import tensorflow as tf
+    with tf.compat.v1.Graph().as_default() as graph:
+        given = tf.compat.v1.placeholder(tf.float32, [], name="given")
+        tf.add(given, 1, name="more")
+    empty = argparse.Namespace(input="given", output="more")
+    run = session_run(graph.as_graph_def(), empty, options.threads)
+    samples = timing.interleaved({"empty": lambda: run(np.float32(1))}, options.rounds)
+    return timing.summary(samples["empty"])["median_ms"]
 
 
 def measure(case, options, batches):
     """Rows of one network."""
     made, seconds = converted(case, options)
-    runs = {"embedded": session_run(made, case, options.threads), "graft": engine_run(case, options),
+    runs = {"embedded": session_run(made, case, options.threads), "graft": engine_run(case, made, options),
             "tensorflow": session_run(case.graph, case, options.threads), "xla": xla_run(case)}
     rows = []
     for batch in batches:
@@ -215,7 +230,7 @@ def geometric_mean(values):
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def write_page(rows, memories, options):
+def write_page(rows, memories, empty, options):
     """The table of docs/TENSORFLOW.md."""
     lines = ["## Speed", "", f"Written by `./dev bench tensorflow --docs` on {processor()}, {options.threads} threads, "
              f"`tune={options.tune}`: medians in milliseconds, a batch of 1, in one process in turns.", "",
@@ -229,7 +244,8 @@ def write_page(rows, memories, options):
         lines.append(f"| {row['case']} | {row['embedded']:.2f} | {row['graft']:.2f} | {row['tensorflow']:.2f} | "
                      f"{row['xla']:.2f} | {row['ratio']:.2f} | {row['conversion_s']:.1f} s | {held} |")
     mean = geometric_mean([row["ratio"] for row in rows if row["batch"] == 1])
-    lines += ["", f"Geometric mean: {mean:.2f}. `memory`: the peak of a process with engines against one without.", ""]
+    lines += ["", f"Geometric mean: {mean:.2f}. A session that runs nothing takes {empty:.3f} ms. `memory`: the peak of a "
+              "process with engines against one without.", ""]
     page, section = PAGE.read_text(encoding="utf-8"), "\n".join(lines)
     if SECTION.search(page):
         page = SECTION.sub(lambda _: section, page)
@@ -269,6 +285,8 @@ def main(arguments):
     print(f"{'network':16}{'batch':>6}{columns}{'ratio':>8}{'overhead':>10}{'conversion':>12}")
     batches = BATCHES if options.latency_bound else (1,)
     rows = [row for name in names for row in measure(Case(name), options, batches)]
+    empty = empty_call(options)
+    print(f"a session that runs nothing: {empty:.3f} ms")
     print(f"geometric mean of ratios: {geometric_mean([row['ratio'] for row in rows]):.2f}")
     if options.latency_bound:
         tell_throughput(rows, options.latency_bound)
@@ -276,7 +294,7 @@ def main(arguments):
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(rows + memories, indent=1) + "\n", encoding="utf-8")
     if options.docs:
-        write_page(rows, memories, options)
+        write_page(rows, memories, empty, options)
     return 0
 
 

@@ -45,6 +45,19 @@ class Placement {
   bool steered_ = false;
 };
 
+/// How long a thread spins before it sleeps: longer where it was woken soon after, as by a caller that runs a network
+/// again and again. Waking a thread takes tens of microseconds, and milliseconds where others use its processor.
+class Patience {
+ public:
+  using Duration = std::chrono::steady_clock::duration;
+  Duration spin() const { return spin_; }
+  void learn(Duration waited) { spin_ = waited < kMost ? kMost : kLeast; }
+
+ private:
+  static constexpr Duration kLeast = std::chrono::microseconds(200), kMost = std::chrono::milliseconds(1);
+  Duration spin_ = kLeast;
+};
+
 /// A loop being shared out. Whoever comes takes pieces; the caller waits only for those who have come, so a worker that
 /// the operating system does not run costs nothing.
 class Team {
@@ -115,8 +128,9 @@ class Team {
 
   void serve(int index) {
     uint64_t seen = 0;
+    Patience patience;
     while (!stopping_) {
-      seen = wait_for_work(seen);
+      seen = wait_for_work(seen, patience);
       // Announced before looking: the caller closes first and then waits for those inside.
       inside_.fetch_add(1, std::memory_order_seq_cst);
       if (open_.load(std::memory_order_seq_cst) && index < threads_) work(index);
@@ -124,20 +138,23 @@ class Team {
     }
   }
 
-  /// Spins for the time between two kernels of a network, then sleeps.
-  uint64_t wait_for_work(uint64_t seen) {
-    constexpr auto kSpin = std::chrono::microseconds(200);
+  /// Spins for the time between two kernels of a network, or between two runs that follow each other, then sleeps.
+  uint64_t wait_for_work(uint64_t seen, Patience& patience) {
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0;; ++i) {
-      const uint64_t now = generation_.load(std::memory_order_acquire);
-      if (now != seen) return now;
+    const auto waited = [&] { return std::chrono::steady_clock::now() - start; };
+    uint64_t now = generation_.load(std::memory_order_acquire);
+    for (int i = 0; now == seen; now = generation_.load(std::memory_order_acquire), ++i) {
       relax();
-      if (i % 64 == 63 && std::chrono::steady_clock::now() - start > kSpin) break;
+      if (i % 64 == 63 && waited() > patience.spin()) break;
     }
-    sleeping_.fetch_add(1, std::memory_order_seq_cst);
-    generation_.wait(seen, std::memory_order_seq_cst);
-    sleeping_.fetch_sub(1, std::memory_order_seq_cst);
-    return generation_.load(std::memory_order_acquire);
+    if (now == seen) {
+      sleeping_.fetch_add(1, std::memory_order_seq_cst);
+      generation_.wait(seen, std::memory_order_seq_cst);
+      sleeping_.fetch_sub(1, std::memory_order_seq_cst);
+      patience.learn(waited());
+      now = generation_.load(std::memory_order_acquire);
+    }
+    return now;
   }
 
   std::mutex busy_;

@@ -69,8 +69,8 @@ class Replacement {
  public:
   Replacement(const GraphFile& file, const std::vector<EngineNode>& engines, const std::vector<std::string>& outputs,
               const ReadGraph& read)
-      : file_(file), engines_(engines), constant_(read.constant), before_(read.before), names_(engine_names(file, engines)),
-        engine_of_(file.nodes().size(), -1) {
+      : file_(file), engines_(engines), constant_(read.constant), before_(read.before),
+        names_(engine_names(file, engines)), engine_of_(file.nodes().size(), -1) {
     for (size_t e = 0; e < engines.size(); ++e) {
       for (const int n : engines[e].nodes) engine_of_[static_cast<size_t>(n)] = static_cast<int>(e);
       for (size_t i = 0; i < engines[e].outputs.size(); ++i) {
