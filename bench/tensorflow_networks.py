@@ -244,8 +244,8 @@ def write_page(rows, memories, empty, options):
         lines.append(f"| {row['case']} | {row['embedded']:.2f} | {row['graft']:.2f} | {row['tensorflow']:.2f} | "
                      f"{row['xla']:.2f} | {row['ratio']:.2f} | {row['conversion_s']:.1f} s | {held} |")
     mean = geometric_mean([row["ratio"] for row in rows if row["batch"] == 1])
-    lines += ["", f"Geometric mean: {mean:.2f}. A session that runs nothing takes {empty:.3f} ms. `memory`: the peak of a "
-              "process with engines against one without.", ""]
+    lines += ["", f"Geometric mean: {mean:.2f}. A session that runs nothing takes {empty:.3f} ms. `memory`: the peak "
+              "of a process with engines against one without.", ""]
     page, section = PAGE.read_text(encoding="utf-8"), "\n".join(lines)
     if SECTION.search(page):
         page = SECTION.sub(lambda _: section, page)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from . import _graft, arguments, logs, operators
+from . import _graft, arguments, keras_file, logs, operators
 from .engine import Engine
 from .errors import InvalidArgumentError
 from .progress import Bar
@@ -24,8 +25,8 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
             progress: Progress = None, directory: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
     """Compiles a model for this machine.
 
-    model      a path (ONNX, a SavedModel, a frozen GraphDef, a symbol of MXNet), an ONNX file's bytes, or an
-               onnx.ModelProto
+    model      a path (ONNX, a SavedModel, a frozen GraphDef, a file of Keras, a symbol of MXNet), an ONNX file's
+               bytes, or an onnx.ModelProto
     dims       sizes of the model's named dimensions, in elements: {"batch": 8} fixes one, {"batch": (1, 8, 64)} is a
                range with the usual size in the middle, and one engine serves all of it
     shapes     shapes of inputs: {"x": (1, 3, 224, 224)}, or three of them (smallest, usual, largest)
@@ -46,8 +47,13 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
     """
     choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
     choices += [("ops", each) for each in operators.sources(ops)]
+    folder = keras_file.exported(model) if keras_file.is_keras(model) else None
     with Reporting(progress) as report:
-        path, data = source_of(model, directory)
+        path, data = source_of(folder.name if folder else model, directory)
+        if folder:
+            engine = Engine(_graft.compile_file(str(path), choices, report), device)
+            weakref.finalize(engine, folder.cleanup)  # its weights lie there
+            return engine
         if data is None:
             return Engine(_graft.compile_file(str(path), choices, report), device)
         return Engine(_graft.compile_bytes(data, path, choices, report), device)
@@ -68,8 +74,9 @@ def check(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
     """
     choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
     choices += [("ops", each) for each in operators.sources(ops)]
+    folder = keras_file.exported(model) if keras_file.is_keras(model) else None
     with Reporting(progress) as report:
-        path, data = source_of(model, directory)
+        path, data = source_of(folder.name if folder else model, directory)
         answer = json.loads(_graft.check(path, data, choices, report))
     records = [{"step": None, "name": each["node"], "operators": each["operator"], "way": "cannot run",
                 "reason": each["reason"]} for each in answer["obstacles"]]

@@ -166,6 +166,9 @@ Graph import_as(Format format, const ModelSource& source, const CompileOptions& 
 
 Graph import_model(const ModelSource& source, const CompileOptions& options) {
   report(options, name_of(Stage::kImport), source.bytes ? "from memory" : source.path);
+  GRAFT_USER_CHECK(source.bytes || !source.path.ends_with(".keras"), kUnsupported,
+                   "Keras alone reads its own files: `python -m graft` exports them first where Keras and TensorFlow "
+                   "are; or call keras.saving.load_model(FILE).export(FOLDER), and compile the folder", source.path);
   const Format format = format_of(source);
   check_choices_of(format, options);
   Graph graph = import_as(format, source, options);

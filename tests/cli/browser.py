@@ -24,10 +24,11 @@ class PageError(Exception):
 
 
 class Browser:
-    """One page in a browser whose names of hosts lead nowhere; use it in a `with`."""
+    """One page in a browser whose names of hosts lead nowhere, but `host`; use it in a `with`."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, host=None):
         self.folder = pathlib.Path(folder)
+        self.hosts = "MAP * ~NOTFOUND" + (f", EXCLUDE {host}" if host else "")
         self.events, self.number, self.rest, self.session = [], 0, b"", None
 
     def __enter__(self):
@@ -36,7 +37,7 @@ class Browser:
         theirs, self.commands, self.answers, written = ends
         words = [program(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                  "--hide-scrollbars", "--no-first-run", "--disable-background-networking", "--remote-debugging-pipe",
-                 f"--user-data-dir={self.folder / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND", "about:blank"]
+                 f"--user-data-dir={self.folder / 'profile'}", f"--host-resolver-rules={self.hosts}", "about:blank"]
         self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{theirs} 4>&{written}', "bash", *words],
                                         pass_fds=(theirs, written), stderr=(self.folder / "browser.log").open("w"),
                                         stdout=subprocess.DEVNULL, env={**os.environ, "HOME": str(self.folder)})
@@ -82,10 +83,11 @@ class Browser:
         return [event["params"] for event in self.events if event.get("method") == method]
 
     def open(self, path, width, height=900):
-        """Loads a file in a window of this size."""
+        """Loads a file, or what an address gives, in a window of this size."""
+        address = path if "://" in str(path) else pathlib.Path(path).resolve().as_uri()
         self.events.clear()
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.ask("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
+        self.ask("Page.navigate", url=address)
         while not self.of("Page.loadEventFired"):
             self.events.append(self.next_message())
 
