@@ -39,8 +39,7 @@ const Reduce* matrix_product(const Region& region) {
 }
 
 /// Operations in a second of the units that multiply the region's operands.
-double product_peak(const Region& region, const Target& target) {
-  const Peak peak = peak_of(target);
+double product_peak(const Region& region, const Target& target, const Peak& peak) {
   const Reduce* reduce = matrix_product(region);
   if (!reduce || target.kind == TargetKind::kCpu) return peak.operations;
   const Expr product = summed_product(*reduce);
@@ -125,7 +124,7 @@ Use use_of_gpu(const Region& region, const Way& way, const Bindings& typical, co
   if (!std::holds_alternative<tile::BlockSchedule>(schedule)) return {kNest, kNest, kNest, start};
   const Peak peak = peak_of(target);
   const double single = peak.operations / std::max(1, operations_per_clock(target.architecture, false));
-  return {kProductsInBlocks * single / product_peak(region, target), kMaps, kMemory, start};
+  return {kProductsInBlocks * single / product_peak(region, target, peak_of(target)), kMaps, kMemory, start};
 }
 
 bool is_nest(const Way& way) {
@@ -175,7 +174,11 @@ double least_seconds(const Region& region, const Bindings& typical, const Target
 }
 
 double least_seconds(const Region& region, const RegionWork& work, const Target& target) {
-  return seconds_of(work, product_peak(region, target), peak_of(target), {1, 1, 1, 0});
+  return least_seconds(region, work, target, peak_of(target));
+}
+
+double least_seconds(const Region& region, const RegionWork& work, const Target& target, const Peak& peak) {
+  return seconds_of(work, product_peak(region, target, peak), peak, {1, 1, 1, 0});
 }
 
 double estimated_seconds(const Region& region, const Way& way, const Bindings& typical, const Target& target) {
@@ -184,7 +187,8 @@ double estimated_seconds(const Region& region, const Way& way, const Bindings& t
                                                   : use_of_gpu(region, way, typical, target);
   const bool in_blocks = target.kind == TargetKind::kCuda && is_block(way);
   const RegionWork work = in_blocks ? work_of_blocks(region, typical) : spelled_work(region, typical);
-  return seconds_of(work, product_peak(region, target), peak_of(target), use);
+  const Peak peak = peak_of(target);
+  return seconds_of(work, product_peak(region, target, peak), peak, use);
 }
 
 }  // namespace graft

@@ -110,9 +110,9 @@ double RegionLoss::lost_seconds() const {
 double RegionLoss::ratio() const { return seconds > 0 ? std::min(1.0, least_seconds / seconds) : 1; }
 
 std::vector<RegionLoss> losses_of(const Engine& engine, const Bindings& sizes,
-                                  const std::vector<double>& milliseconds) {
+                                  const std::vector<double>& milliseconds, const std::optional<Peak>& given) {
   const Target target = parse_target(engine.target);
-  const double start = peak_of(target).start;
+  const Peak peak = given.value_or(peak_of(target));
   std::vector<RegionLoss> losses;
   std::map<std::string, size_t> known;
   for (size_t s = 0; s < engine.steps.size(); ++s) {
@@ -130,7 +130,7 @@ std::vector<RegionLoss> losses_of(const Engine& engine, const Bindings& sizes,
       continue;
     }
     RegionLoss loss{.steps = {s}, .least = least_work(region, sizes), .spelled = spelled_work(region, sizes)};
-    loss.least_seconds = start + least_seconds(region, loss.least, target);
+    loss.least_seconds = peak.start + least_seconds(region, loss.least, target, peak);
     loss.measured = measured > 0;
     if (loss.measured) {
       loss.seconds = measured;

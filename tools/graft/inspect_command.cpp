@@ -25,6 +25,8 @@
 #include "output.h"
 #include "runtime/bind.h"
 #include "runtime/device_code.h"
+#include "target/peak.h"
+#include "target/target.h"
 #include "tensor_set.h"
 
 namespace graft {
@@ -198,6 +200,19 @@ MachinePeak better_of(MachinePeak peak, const MachinePeak& other) {
 }
 
 /// Regions by the time that they lose: as measured, or, with --no-run, as the cost model expects.
+/// What this machine's processor can do, where its target's description says too little or too much of it.
+Peak measured_peak(const Engine& engine) {
+  Peak peak = peak_of(parse_target(engine.target));
+  const MachinePeak machine = measure_peak(engine.threads);
+  if (machine.gflops > 0) {
+    const double operations = machine.gflops * 1e9;
+    peak.instructions *= operations / peak.operations;
+    peak.operations = peak.half = operations;
+  }
+  if (machine.gigabytes_per_s > 0) peak.bytes = machine.gigabytes_per_s * 1e9;
+  return peak;
+}
+
 int InspectCommand::show_losses() const {
   std::vector<std::string> files = inputs.files();
   files.push_back(model.path());
@@ -210,12 +225,14 @@ int InspectCommand::show_losses() const {
   const Engine& engine = planned ? *planned : *loaded->engine;
   Bindings sizes = engine.typical;
   std::vector<double> milliseconds;
+  std::optional<Peak> peak;
   if (!no_run) {
     std::vector<TensorData> given = inputs.read(engine);
     for (const auto& [name, value] : bind_inputs(engine, views_of(given))) sizes[name] = value;
     milliseconds = measure(loaded, given, runs).milliseconds;
+    if (!loaded->device) peak = measured_peak(engine);
   }
-  const std::vector<RegionLoss> regions = losses_of(engine, sizes, milliseconds);
+  const std::vector<RegionLoss> regions = losses_of(engine, sizes, milliseconds, peak);
   if (json.leaves_text()) print_losses(engine, regions);
   if (json.wanted()) write_losses(json.path(), model.path(), engine, regions);
   return 0;
