@@ -113,11 +113,12 @@ std::vector<bool> used_values(const ForeignGraph& foreign) {
   return used;
 }
 
-/// Why a converted node cannot be taken: a row may leave results out that are rarely wanted.
+/// Why a converted node cannot be taken: a row may leave results out that are rarely wanted. Lists are the tensors in
+/// them, and cross no border; who reads a number that is not given refuses itself.
 std::string missing_result(const ForeignGraph& foreign, int node, const frontend::Converted& converted,
                            const std::vector<bool>& used) {
   for (const int output : foreign.nodes[node].outputs) {
-    if (!used[output] || converted.values[output] != kNoValue) continue;
+    if (!used[output] || converted.values[output] != kNoValue || !foreign.values[output].tensor) continue;
     return fmt::format("its converter does not give the result '{}', which is used", foreign.values[output].name);
   }
   return "";

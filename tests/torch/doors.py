@@ -60,11 +60,16 @@ def by_export(model, inputs, **settings):
 
 
 def by_file(model, inputs, **settings):
-    """A file of torch.export, which Graft reads without torch: one engine, or an error."""
+    """A file of torch.export, which Graft reads without torch: one engine, or an error. A program that torch cannot
+    save as it was traced is saved decomposed."""
     exported = asked_of_torch(torch.export.export, model, inputs, strict=False)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "net.pt2"
-        torch.export.save(exported, path)
+        try:
+            asked_of_torch(torch.export.save, exported, path)
+        except Refused:
+            exported = asked_of_torch(exported.run_decompositions)
+            asked_of_torch(torch.export.save, exported, path)
         engine = graft.compile(str(path), **settings)
     operators = sum(isinstance(node.target, torch._ops.OpOverload) for node in exported.graph.nodes)
     return Grafted(lambda *given: list(map(torch.as_tensor, as_list(engine(*given)))), 1, operators, operators)

@@ -10,12 +10,13 @@ import torch
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """name, how it is made, what it takes. `whole`: all of it is one engine, and a test says so when that ends."""
+    """name, how it is made, what it takes. `whole`: by torch.compile and torch.export all of it is one engine, and a
+    test says so when that ends."""
 
     name: str
     build: Callable
     inputs: Callable
-    whole: bool = False
+    whole: bool = True
 
 
 def varied(model, seed=3):
@@ -175,38 +176,40 @@ HEARING = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_att
 NETWORKS = (
     Network("alexnet", vision("alexnet"), image()),
     Network("vgg11_bn", vision("vgg11_bn"), image()),
-    Network("resnet18", vision("resnet18"), image(), True),
+    Network("resnet18", vision("resnet18"), image()),
     Network("resnext50_32x4d", vision("resnext50_32x4d"), image()),
     Network("wide_resnet50_2", vision("wide_resnet50_2"), image()),
-    Network("squeezenet1_1", vision("squeezenet1_1"), image(), True),
-    Network("densenet121", vision("densenet121"), image(), True),
-    Network("googlenet", vision("googlenet", aux_logits=False, init_weights=False), image(), True),
+    Network("squeezenet1_1", vision("squeezenet1_1"), image()),
+    Network("densenet121", vision("densenet121"), image()),
+    Network("googlenet", vision("googlenet", aux_logits=False, init_weights=False), image()),
     Network("inception_v3", vision("inception_v3", aux_logits=False, init_weights=False), image(96)),
-    Network("mobilenet_v2", vision("mobilenet_v2"), image(), True),
-    Network("mobilenet_v3_small", vision("mobilenet_v3_small"), image(), True),
-    Network("mnasnet0_5", vision("mnasnet0_5"), image(), True),
+    Network("mobilenet_v2", vision("mobilenet_v2"), image()),
+    Network("mobilenet_v3_small", vision("mobilenet_v3_small"), image()),
+    Network("mnasnet0_5", vision("mnasnet0_5"), image()),
     Network("shufflenet_v2_x0_5", vision("shufflenet_v2_x0_5"), image()),
-    Network("efficientnet_b0", vision("efficientnet_b0"), image(), True),
-    Network("regnet_y_400mf", vision("regnet_y_400mf"), image(), True),
+    Network("efficientnet_b0", vision("efficientnet_b0"), image()),
+    Network("regnet_y_400mf", vision("regnet_y_400mf"), image()),
     Network("convnext_tiny", vision("convnext_tiny"), image()),
     Network("vit_b_16", vision("vit_b_16", image_size=64), image()),
     Network("swin_t", vision("swin_t"), image()),
     Network("swin_v2_t", vision("swin_v2_t"), image()),
     Network("maxvit", small_maxvit, image()),
-    Network("lraspp_mobilenet_v3_large", segmentation("lraspp_mobilenet_v3_large"), image(), True),
-    Network("fcn_resnet50", segmentation("fcn_resnet50"), image(), True),
-    Network("deeplabv3_mobilenet_v3_large", segmentation("deeplabv3_mobilenet_v3_large"), image(), True),
-    Network("fasterrcnn_resnet50_fpn backbone", backbone("fasterrcnn_resnet50_fpn"), image(), True),
+    Network("lraspp_mobilenet_v3_large", segmentation("lraspp_mobilenet_v3_large"), image()),
+    Network("fcn_resnet50", segmentation("fcn_resnet50"), image()),
+    Network("deeplabv3_mobilenet_v3_large", segmentation("deeplabv3_mobilenet_v3_large"), image()),
+    Network("fasterrcnn_resnet50_fpn backbone", backbone("fasterrcnn_resnet50_fpn"), image()),
     Network("ssd300_vgg16 backbone", backbone("ssd300_vgg16"), image(300)),
-    Network("ssdlite320_mobilenet_v3_large backbone", backbone("ssdlite320_mobilenet_v3_large"), image(), True),
-    Network("retinanet_resnet50_fpn backbone", backbone("retinanet_resnet50_fpn"), image(), True),
-    Network("maskrcnn_resnet50_fpn backbone", backbone("maskrcnn_resnet50_fpn"), image(), True),
+    Network("ssdlite320_mobilenet_v3_large backbone", backbone("ssdlite320_mobilenet_v3_large"), image()),
+    Network("retinanet_resnet50_fpn backbone", backbone("retinanet_resnet50_fpn"), image()),
+    Network("maskrcnn_resnet50_fpn backbone", backbone("maskrcnn_resnet50_fpn"), image()),
     Network("fasterrcnn_mobilenet_v3_large_320_fpn",
-            detector("fasterrcnn_mobilenet_v3_large_320_fpn", min_size=64, max_size=96), pictures(), False),
-    Network("ssdlite320_mobilenet_v3_large", detector("ssdlite320_mobilenet_v3_large"), pictures(), False),
-    Network("retinanet_resnet50_fpn", detector("retinanet_resnet50_fpn", min_size=64, max_size=96), pictures(), False),
-    Network("maskrcnn_resnet50_fpn", detector("maskrcnn_resnet50_fpn", min_size=64, max_size=96), pictures(), False),
-    Network("timm resnet50", timm_model("resnet50"), image(), True),
+            detector("fasterrcnn_mobilenet_v3_large_320_fpn", min_size=64, max_size=96), pictures(), whole=False),
+    Network("ssdlite320_mobilenet_v3_large", detector("ssdlite320_mobilenet_v3_large"), pictures(), whole=False),
+    Network("retinanet_resnet50_fpn", detector("retinanet_resnet50_fpn", min_size=64, max_size=96),
+            pictures(), whole=False),
+    Network("maskrcnn_resnet50_fpn", detector("maskrcnn_resnet50_fpn", min_size=64, max_size=96),
+            pictures(), whole=False),
+    Network("timm resnet50", timm_model("resnet50"), image()),
     Network("timm efficientnet_b0", timm_model("efficientnet_b0"), image()),
     Network("timm mobilenetv3_large_100", timm_model("mobilenetv3_large_100"), image()),
     Network("timm vit_base_patch16_224", timm_model("vit_base_patch16_224", img_size=64, depth=2), image()),
@@ -214,7 +217,7 @@ NETWORKS = (
     Network("timm convnext_tiny", timm_model("convnext_tiny"), image()),
     Network("timm swin_tiny_patch4_window7_224", timm_model("swin_tiny_patch4_window7_224", depths=(1, 1, 2, 1)),
             image(224)),
-    Network("timm regnety_016", timm_model("regnety_016"), image(), True),
+    Network("timm regnety_016", timm_model("regnety_016"), image()),
     Network("timm tf_efficientnetv2_s", timm_model("tf_efficientnetv2_s"), image()),
     Network("timm mixer_b16_224", timm_model("mixer_b16_224", img_size=64), image()),
     Network("BERT", transformer("BertModel", "BertConfig", **WORDS), tokens()),

@@ -170,3 +170,21 @@ def test_another_model_of_the_same_code_has_its_own_engines(split, image):
     programs = [graft.torch.compile(each, [image], **FAST) for each in (split, other)]
     for program, model in zip(programs, (split, other)):
         close(program(image), model(image))
+
+
+class Checked(torch.nn.Module):
+    """Casts, of which torch.export makes checks of what is cast."""
+
+    def forward(self, x):
+        """In the middle of the network."""
+        y = torch.relu(x).to(torch.float64) * 2
+        return torch.tanh(y.to(torch.float32) + torch.arange(4))
+
+
+def test_checks_whose_outcome_tracing_knows_are_no_border():
+    x = torch.randn(2, 4)
+    exported = torch.export.export(Checked(), (x,))
+    assert any(node.target is torch.ops.aten._assert_tensor_metadata.default for node in exported.graph.nodes)
+    program = graft.torch.compile(exported, require_full=True, strict=True, **FAST)
+    assert program.engines == 1
+    close(program(x), Checked()(x))

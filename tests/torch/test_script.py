@@ -247,3 +247,40 @@ def test_files_of_other_formats_and_versions_and_damaged_ones_are_refused(split,
         with pytest.raises(ValueError, match=message):
             torch.jit.load(with_changes(path, tmp_path / "other.pt", change))
     close(torch.jit.load(with_changes(path, tmp_path / "same.pt", lambda _, data: data))(image), split(image))
+
+
+class Shuffled(torch.nn.Module):
+    """As ShuffleNet shares its channels out."""
+
+    def forward(self, x):
+        """chunk and split give lists, which are unpacked, joined and indexed."""
+        a, b = x.chunk(2, 1)
+        parts = torch.split(torch.relu(b), 1, 1)
+        return torch.cat([a, torch.tanh(b), parts[-1]], 1) * 2
+
+
+@pytest.mark.parametrize("make", [torch.jit.script, lambda module: torch.jit.trace(module, torch.randn(2, 4, 3))],
+                         ids=["script", "trace"])
+def test_lists_of_parts_stay_inside_of_an_engine(make):
+    grafted = graft.torch.script.compile(make(Shuffled().eval()), [graft.torch.Input(("batch", 4, 3))],
+                                         {"batch": (1, 2, 8)}, require_full=True, **FAST)
+    for batch in (2, 5):
+        x = torch.randn(batch, 4, 3)
+        close(grafted(x), Shuffled()(x))
+
+
+def test_a_list_of_parts_that_torch_reads_stays_with_torch():
+    class Partly(torch.nn.Module):
+        """Half of what chunk gives is torch's."""
+
+        def forward(self, x):
+            """digamma has no converter."""
+            a, b = torch.relu(x).chunk(2, 1)
+            return torch.tanh(a) + torch.digamma(b + 1.5)
+
+    x = torch.randn(2, 4)
+    grafted, report = graft.torch.script.compile_with_report(torch.jit.script(Partly().eval()), [x], **FAST)
+    close(grafted(x), Partly()(x))
+    assert report.engines >= 1
+    kept = graft.torch.script.compile(torch.jit.script(Partly().eval()), [x], exclude_ops=["prim::ListUnpack"], **FAST)
+    close(kept(x), Partly()(x))

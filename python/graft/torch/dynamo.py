@@ -11,7 +11,7 @@ from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 
 from ..errors import InvalidArgumentError
-from .fx_graph import HostGraph, free_layouts
+from .fx_graph import HostGraph, simplify
 from .run_plan import call_engine
 from .segments import Choices, engines_for, fall_back
 
@@ -107,7 +107,7 @@ class Grafted:
 
 def with_engines(graph_module, parameters, arguments, choices):
     """The graph with engines for its segments. `parameters`: {position of a placeholder: tensor}."""
-    free_layouts(graph_module.graph)
+    simplify(graph_module.graph)
     graph_module.recompile()
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     host = HostGraph(graph_module, {placeholders[index]: tensor for index, tensor in parameters.items()})

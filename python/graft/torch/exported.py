@@ -7,7 +7,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..errors import Error, InvalidArgumentError, InvalidModelError, UnsupportedError
-from .fx_graph import HostGraph, free_layouts, source_of
+from .fx_graph import HostGraph, simplify, source_of
 from .inputs import Input, as_range
 from .report import described
 from .run_plan import plan_of, signature_of
@@ -55,7 +55,7 @@ def compile(model, inputs=None, dims=None, *, kwargs=None, require_full=False, *
     program = exported(model, inputs, dims, kwargs)
     arguments, named = program.example_inputs
     graph_module = program.module(check_guards=False)
-    free_layouts(graph_module.graph)
+    simplify(graph_module.graph)
     graph_module.recompile()
     host = HostGraph(graph_module, {}, program.range_constraints)
     if require_full:
@@ -129,7 +129,7 @@ def exported(model, inputs, dims, kwargs):
 
 def decomposed(program):
     """In core ATen operators."""
-    free_layouts(program.graph)
+    simplify(program.graph)
     program.graph_module.recompile()
     return program.run_decompositions()
 

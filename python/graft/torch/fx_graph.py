@@ -42,6 +42,23 @@ def draws(node):
     return given["train"] is not False if "train" in given else given.get("dropout_p", 1.0) != 0
 
 
+def simplify(graph):
+    """Takes out of a traced graph what engines need not know: layouts, and checks whose outcome is known."""
+    free_layouts(graph)
+    for node in list(graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default and holds(node):
+            graph.erase_node(node)
+
+
+def holds(node):
+    """Whether a check of a tensor's type and device holds: both are what tracing found."""
+    like, demands = node.args[0].meta.get("val"), dict(node.kwargs)
+    demands.update(zip(("size", "stride", "dtype"), node.args[1:]))
+    found = {"dtype": getattr(like, "dtype", None), "device": getattr(like, "device", None),
+             "layout": getattr(like, "layout", None)}
+    return all(wanted is None or wanted == found.get(name) for name, wanted in demands.items())
+
+
 def free_layouts(graph):
     """view -> reshape: strides need not be those that tracing saw, as engines give rows one after another, and torch's
     own decompositions (of attention) other ones than the operators that they stand for. as_strided(x) -> x where it
