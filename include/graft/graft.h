@@ -375,6 +375,8 @@ class Session {
     const graft_status status = graft_session_set_stream(handle_.get(), stream, &error);
     return status == GRAFT_OK ? Status() : Status(static_cast<ErrorKind>(status), error.message);
   }
+  /// Whether a run went into a CUDA graph, to which the session belongs then; see graft_session_was_captured.
+  bool was_captured() const { return graft_session_was_captured(handle_.get()) != 0; }
   /// Returns when all runs have finished, with the first error that their kernels found.
   Status wait() {
     graft_error error;
@@ -440,6 +442,7 @@ class SessionPool {
         return {session, GiveBack{this}};
       }
       free_.reserve(++made_);  // so that giving back needs no memory
+      captured_.reserve(made_);
     }
     return {new Session(engine_, threads_), GiveBack{this}};
   }
@@ -448,7 +451,7 @@ class SessionPool {
  private:
   void give_back(Session* session) noexcept {
     const std::lock_guard lock(mutex_);
-    free_.emplace_back(session);
+    (session->was_captured() ? captured_ : free_).emplace_back(session);
   }
 
   Engine engine_;
@@ -456,6 +459,7 @@ class SessionPool {
   std::mutex mutex_;
   size_t made_ = 0;
   std::vector<std::unique_ptr<Session>> free_;
+  std::vector<std::unique_ptr<Session>> captured_;  ///< those of CUDA graphs, as long as the engine lives
 };
 
 /// How much a message matters; each level includes those before it.

@@ -268,6 +268,10 @@ GRAFT_API graft_status graft_session_run(graft_session* session, const graft_ten
  * NULL: no order but the session's own. The stream must live until the session has another or ends. No effect on a
  * CPU. */
 GRAFT_API graft_status graft_session_set_stream(graft_session* session, void* stream, graft_error* error);
+/* Whether a run went into a CUDA graph, because the stream was being captured (cudaStreamBeginCapture): 1 or 0. Its
+ * memory then belongs to that graph: the session has to live as long as the graph, and must not run anything else.
+ * The run that is captured may be the session's first; its inputs have to lie on the GPU. */
+GRAFT_API int32_t graft_session_was_captured(const graft_session* session);
 /* Returns when all runs have finished, with the first error that their kernels found; the session stays usable. */
 GRAFT_API graft_status graft_session_wait(graft_session* session, graft_error* error);
 /* The most bytes that the session may hold beside the engine's constants: intermediate results, scratch memory, copies

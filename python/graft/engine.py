@@ -72,6 +72,8 @@ class Engine:
         self.inputs: tuple[Value, ...] = tuple(value_of(*value) for value in handle.inputs())
         self.outputs: tuple[Value, ...] = tuple(value_of(*value) for value in handle.outputs())
         self._any_target: list[Array | None] = [None] * len(self.outputs)
+        self._on_gpu = device != "cpu"
+        self._captured: list[Session] = []
         self._free: list[Session] = []  # sessions of calls that have ended; its own methods are safe between threads
 
     def __call__(self, *arrays: Array) -> Any:
@@ -86,7 +88,7 @@ class Engine:
         try:
             results = session.run_in_order(arrays, self._any_target)
         finally:
-            self._free.append(session)
+            self._give_back(session)
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, feeds: Mapping[str, Array], outputs: Iterable[str] | Mapping[str, Array] | None = None
@@ -99,7 +101,7 @@ class Engine:
         try:
             return session.run(feeds, outputs)
         finally:
-            self._free.append(session)
+            self._give_back(session)
 
     def output_shapes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int | None, ...]]:
         """The shapes of the outputs for inputs of these shapes, before a run: {input: shape} -> {output: shape}, in
@@ -147,6 +149,10 @@ class Engine:
             return self._free.pop()
         except IndexError:
             return Session(self)
+
+    def _give_back(self, session: Session) -> None:
+        """For the next call; a session that is part of a CUDA graph stays with that, as long as the engine lives."""
+        (self._captured if self._on_gpu and session._session.was_captured() else self._free).append(session)
 
     def __reduce__(self) -> Any:
         raise TypeError("an engine cannot be pickled: save() it and load the plan in the other process")

@@ -282,6 +282,7 @@ void bind_session(nb::module_& module) {
       .def("run", &Session::run, nb::arg("inputs"), nb::arg("outputs"), nb::arg("allocate").none(),
            nb::arg("ordered").none())
       .def("set_stream", &Session::set_stream)
+      .def("was_captured", &Session::was_captured)
       .def("wait", &Session::wait)
       .def("set_memory_limit", &Session::set_memory_limit)
       .def("set_profiling", &Session::set_profiling)

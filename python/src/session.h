@@ -31,6 +31,8 @@ class Session {
   nanobind::list run(const nanobind::list& inputs, const nanobind::list& outputs, const nanobind::object& allocate,
                      const nanobind::object& ordered);
   void set_stream(uintptr_t stream);
+  /// Whether a run went into a CUDA graph, whose the session then is.
+  bool was_captured() const { return graft_session_was_captured(handle_.get()) != 0; }
   void wait();
   void set_memory_limit(uint64_t bytes);
   void set_profiling(bool on);

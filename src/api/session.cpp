@@ -306,6 +306,10 @@ graft_status graft_session_set_stream(graft_session* session, void* stream, graf
   });
 }
 
+int32_t graft_session_was_captured(const graft_session* session) {
+  return session && session->session.was_captured() ? 1 : 0;
+}
+
 graft_status graft_session_wait(graft_session* session, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(session, kInvalidArgument, "the session is NULL", "graft_session_wait");

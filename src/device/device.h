@@ -88,6 +88,9 @@ class DeviceStream {
   virtual void mark(int number) = 0;
   /// Microseconds from one mark to another; waits for both.
   virtual double elapsed_us(int from, int to) = 0;
+  /// Whether the caller's stream was being captured when the run began: its work goes into that graph, and no graph may
+  /// be recorded or replayed on the way.
+  virtual bool is_captured() const { return false; }
 };
 
 /// A device. Safe from any thread.

@@ -21,7 +21,9 @@ Session::Session(std::shared_ptr<const LoadedEngine> engine, int threads) : stat
   state_->stream = state_->session_memory.stream.get();
   state_->threads = threads > 0 ? threads : state_->engine->threads;
   state_->study_engine();
-  if (state_->stream) state_->open_device();
+  if (!state_->stream) return;
+  const auto scope = state_->stream->enter();
+  state_->open_device();
 }
 
 /// Everything about a run that needs no request.
@@ -140,6 +142,7 @@ Status Session::wait() {
   });
 }
 
+bool Session::was_captured() const { return state_->was_captured; }
 void Session::set_memory_limit(int64_t bytes) { state_->session_memory.budget->set_limit(bytes); }
 void* Session::give_output(int output, size_t bytes) {
   return state_->give_output(static_cast<size_t>(output), static_cast<int64_t>(bytes));
@@ -201,7 +204,10 @@ void Session::State::run(std::span<const BufferView> inputs, std::span<BufferVie
   }
   if (profiling) begin = Clock::now();
   times.clear();
-  if (stream && !inside) stream->begin_run();
+  if (stream && !inside) {
+    stream->begin_run();
+    was_captured |= stream->is_captured();
+  }
   if (stream && profiling) stream->mark(0);
   Prepared& p = prepare(inputs);
   last = &p;

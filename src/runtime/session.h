@@ -83,6 +83,9 @@ class Session {
   Status set_stream(void* native);
   /// Returns when all runs have finished, with the first error that their kernels found.
   Status wait();
+  /// Whether a run went into a graph into which the caller's stream was being captured. Its memory is that graph's from
+  /// then on: the session has to live as long as the graph, and may not run anything else.
+  bool was_captured() const;
   /// The most bytes that the session may hold beside the engine's constants; 0: no limit. What it holds already stays.
   /// Everything that a run allocates counts: intermediate tensors, scratch memory, copies, outputs that the session
   /// gives, and what the interpreter computes with.

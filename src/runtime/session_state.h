@@ -138,6 +138,7 @@ struct Session::State {
   Clock::time_point begin;
   Buffer device_status;        // two numbers for each step
   bool can_record = false;     // every step is a launch, and no body's
+  bool was_captured = false;   // a run is part of a graph of the caller's
   bool status_unread = false;  // runs were queued whose errors nobody has looked at
   std::vector<int64_t> host_status;
   BudgetVector<char> host_copy;    // of what goes to or comes from a device

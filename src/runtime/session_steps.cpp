@@ -12,7 +12,7 @@
 namespace graft {
 
 void Session::State::run_planned(Prepared& p) {
-  if (can_record && !profiling && !validating) return run_recorded(p);
+  if (can_record && !profiling && !validating && !(stream && stream->is_captured())) return run_recorded(p);
   for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
 }
 

@@ -21,7 +21,8 @@ struct RecordedWork : DeviceGraph {
 /// Memory of the host; what is queued runs at once, or when it is replayed.
 class HostStream : public DeviceStream {
  public:
-  HostStream(int& replays, int& downloads) : replays_(replays), downloads_(downloads) {}
+  HostStream(int& replays, int& downloads, const bool& captured)
+      : replays_(replays), downloads_(downloads), captured_(captured) {}
   ~HostStream() override { EXPECT_TRUE(blocks_.empty()) << "memory was not released"; }
 
   void queue(Work work) {
@@ -62,9 +63,11 @@ class HostStream : public DeviceStream {
   }
   void mark(int) override {}
   double elapsed_us(int, int) override { return 0; }
+  bool is_captured() const override { return captured_; }
 
  private:
   int &replays_, &downloads_;
+  const bool& captured_;
   std::set<void*> blocks_;
   std::shared_ptr<RecordedWork> recording_;
 };
@@ -73,13 +76,16 @@ class HostDevice : public Device {
  public:
   const std::string& name() const override { return name_; }
   double peak_gflops(bool) const override { return 0; }
-  std::unique_ptr<DeviceStream> make_stream() override { return std::make_unique<HostStream>(replays, downloads); }
+  std::unique_ptr<DeviceStream> make_stream() override {
+    return std::make_unique<HostStream>(replays, downloads, captured);
+  }
   std::shared_ptr<const DeviceModule> load(std::span<const std::byte>) override { return nullptr; }
   std::vector<DeviceActivity> trace(const std::function<void()>& work) override {
     work();
     return {{"work", 1, 2}};
   }
   int replays = 0, downloads = 0;
+  bool captured = false;
 
  private:
   std::string name_ = "host";
@@ -156,6 +162,26 @@ TEST(Recording, is_made_anew_when_scratch_memory_moves) {
   run(4);  // its tensors lie where the others' do, but it wants more scratch memory
   for (int i = 0; i < 3; ++i) run(1);
   EXPECT_EQ(device->replays, 4);
+}
+
+TEST(Recording, is_neither_made_nor_replayed_while_the_callers_stream_is_captured) {
+  const auto device = std::make_shared<HostDevice>();
+  Session session(load_code(copying_engine(), copies(), device), 1);
+  std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8}, y(8);
+  const auto run = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      const BufferView input{x.data(), DType::kFloat32, {2, 4}, {}};
+      BufferView output{y.data(), DType::kFloat32, {2, 4}, {}};
+      ASSERT_TRUE(session.run({&input, 1}, {&output, 1}).ok());
+    }
+  };
+  run(3);
+  EXPECT_EQ(device->replays, 2);
+  EXPECT_FALSE(session.was_captured());
+  device->captured = true;
+  run(3);
+  EXPECT_EQ(device->replays, 2);
+  EXPECT_TRUE(session.was_captured());
 }
 
 /// A loop around that copy, whose body gives its condition back: (limit, x) -> x.

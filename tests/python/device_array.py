@@ -58,6 +58,17 @@ class Stream:
         """Returns when its work is done."""
         check(self.driver.cuStreamSynchronize(ctypes.c_void_p(self.cuda_stream)))
 
+    def begin_capture(self):
+        """What is queued from now on goes into a graph; no thread may do what waits meanwhile."""
+        check(self.driver.cuStreamBeginCapture_v2(ctypes.c_void_p(self.cuda_stream), 0))
+
+    def end_capture(self):
+        """Gives a function that queues the graph here. The graph stays until the process ends."""
+        graph, ready = ctypes.c_void_p(), ctypes.c_void_p()
+        check(self.driver.cuStreamEndCapture(ctypes.c_void_p(self.cuda_stream), ctypes.byref(graph)))
+        check(self.driver.cuGraphInstantiateWithFlags(ctypes.byref(ready), graph, ctypes.c_ulonglong(0)))
+        return lambda: check(self.driver.cuGraphLaunch(ready, ctypes.c_void_p(self.cuda_stream)))
+
 
 class DeviceArray:
     """An array on the first GPU, from a numpy array; `strides` in elements, row-major unless they are given. `asked`
@@ -68,8 +79,13 @@ class DeviceArray:
         self.values = np.ascontiguousarray(values)
         self.address = ctypes.c_uint64()
         check(driver.cuMemAlloc_v2(ctypes.byref(self.address), ctypes.c_size_t(max(self.values.nbytes, 1))))
-        check(driver.cuMemcpyHtoD_v2(self.address, self.values.ctypes.data_as(ctypes.c_void_p),
-                                     ctypes.c_size_t(self.values.nbytes)))
+        self.write(self.values)
+
+    def write(self, values):
+        """Other elements, of the same type and number."""
+        values = np.ascontiguousarray(values)
+        check(self.driver.cuMemcpyHtoD_v2(self.address, values.ctypes.data_as(ctypes.c_void_p),
+                                          ctypes.c_size_t(values.nbytes)))
 
     def __del__(self):
         self.driver.cuMemFree_v2(self.address)

@@ -133,6 +133,43 @@ def test_takers_say_the_stream_of_the_session(engine, x, spelled):
     assert given.asked[-1] == 1, "the legacy default stream, where the caller names none"
 
 
+@pytest.mark.parametrize("warm", [0, 1, 3], ids=["a new session", "once run", "recorded"])
+def test_runs_go_into_the_graph_that_the_callers_stream_is_captured_into(engine, x, warm):
+    stream, given, target = Stream(DRIVER), DeviceArray(DRIVER, x), DeviceArray(DRIVER, np.zeros((5, 3), np.float32))
+    with graft.Session(engine) as session:
+        session._use_stream(stream.cuda_stream, stream)
+        for _ in range(warm):
+            session.run({"x": given}, {"y": target})
+        stream.wait()
+        target.write(np.zeros((5, 3), np.float32))
+        assert not session._session.was_captured()
+        stream.begin_capture()
+        for _ in range(3):  # each of which would otherwise be queued, recorded or replayed
+            session.run({"x": given}, {"y": target})
+        replay = stream.end_capture()
+        assert session._session.was_captured()
+        stream.wait()
+        np.testing.assert_array_equal(target.numpy(), 0)
+        for factor in (2, 3):
+            given.write(factor * x)
+            replay()
+            stream.wait()
+            close(target.numpy(), factor * x)
+
+
+def test_a_session_that_is_made_while_a_stream_is_captured_goes_into_its_graph(engine, x):
+    stream, given, target = Stream(DRIVER), DeviceArray(DRIVER, x), DeviceArray(DRIVER, np.zeros((5, 3), np.float32))
+    stream.begin_capture()
+    session = graft.Session(engine, stream=stream)
+    session.run({"x": given}, {"y": target})
+    replay = stream.end_capture()
+    given.write(2 * x)
+    replay()
+    stream.wait()
+    close(target.numpy(), 2 * x)
+    session.close()
+
+
 @pytest.mark.parametrize("what", ["input", "output"])
 def test_strides_on_the_gpu_are_refused_with_what_to_do(engine, x, what):
     given, target = DeviceArray(DRIVER, x), DeviceArray(DRIVER, np.zeros((5, 3), np.float32))

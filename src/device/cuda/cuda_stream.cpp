@@ -25,6 +25,8 @@ using cuda::Handle;
 constexpr unsigned kNonBlocking = 1;                 // CU_STREAM_NON_BLOCKING
 constexpr unsigned kDisableTiming = 2;               // CU_EVENT_DISABLE_TIMING
 constexpr int kThreadLocal = 1;                      // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr int kRelaxed = 2;                          // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr uintptr_t kPerThreadStream = 2;            // CU_STREAM_PER_THREAD; 1 is CU_STREAM_LEGACY
 constexpr cuda::Result kOutOfMemory = 2;             // CUDA_ERROR_OUT_OF_MEMORY
 constexpr int kProgrammaticStreamSerialization = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
@@ -59,12 +61,19 @@ class CudaGraph : public DeviceGraph {
   Handle context_, ready_ = nullptr;
 };
 
+/// While a stream is captured, this thread may take memory and wait for others all the same.
 class CudaScope : public DeviceScope {
  public:
-  explicit CudaScope(Handle context) : current_(context) {}
+  explicit CudaScope(Handle context) : current_(context) {
+    check(driver().exchange_capture_mode(&callers_mode_), "preparing for what is captured");
+  }
+  ~CudaScope() override { driver().exchange_capture_mode(&callers_mode_); }
+  CudaScope(const CudaScope&) = delete;
+  CudaScope& operator=(const CudaScope&) = delete;
 
  private:
   Current current_;
+  int callers_mode_ = kRelaxed;
 };
 
 class CudaStream : public DeviceStream {
@@ -84,13 +93,20 @@ class CudaStream : public DeviceStream {
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
+  /// What ran in the order of another stream may still be at work in the session's memory.
   void use(void* native) override {
+    if (native == callers_) return;
     catch_up();
     callers_ = native;
+    if (callers_ && !ask_captured()) follow(callers_, stream_);
   }
   void* native() override { return stream_; }
   std::unique_ptr<DeviceScope> enter() override { return std::make_unique<CudaScope>(context_); }
-  void begin_run() override { behind_ = callers_ != nullptr; }
+  void begin_run() override {
+    behind_ = callers_ != nullptr;
+    captured_ = ask_captured();
+  }
+  bool is_captured() const override { return captured_; }
   void end_run() override {
     if (callers_ && !behind_) follow(callers_, stream_);
   }
@@ -202,6 +218,14 @@ class CudaStream : public DeviceStream {
   }
 
  private:
+  /// The default streams cannot be captured, and asking about them while another one is is an error.
+  bool ask_captured() const {
+    if (reinterpret_cast<uintptr_t>(callers_) <= kPerThreadStream) return false;
+    const Current current(context_);
+    int status = 0;
+    check(driver().is_capturing(callers_, &status), "asking whether a stream is captured");
+    return status != 0;
+  }
   /// What `after` queues from now on waits for what `before` holds now.
   void follow(Handle after, Handle before) {
     const Current current(context_);
@@ -210,6 +234,7 @@ class CudaStream : public DeviceStream {
   }
 
   Handle context_, stream_ = nullptr, callers_ = nullptr, fence_ = nullptr;
+  bool captured_ = false;
   bool behind_ = false;  ///< the caller's stream may hold work that this one's has to wait for
   std::vector<Handle> marks_;
   std::vector<void*> arguments_;  ///< of a launch with a rule

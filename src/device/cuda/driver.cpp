@@ -48,6 +48,8 @@ Driver open_driver() {
   find(d.stream_wait_event, "cuStreamWaitEvent");
   find(d.begin_capture, "cuStreamBeginCapture_v2");
   find(d.end_capture, "cuStreamEndCapture");
+  find(d.is_capturing, "cuStreamIsCapturing");
+  find(d.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   find(d.graph_instantiate, "cuGraphInstantiateWithFlags");
   find(d.graph_launch, "cuGraphLaunch");
   find(d.graph_destroy, "cuGraphDestroy");

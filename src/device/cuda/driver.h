@@ -57,6 +57,8 @@ struct Driver {
   Result (*stream_destroy)(Handle) = nullptr;
   Result (*begin_capture)(Handle, int) = nullptr;
   Result (*end_capture)(Handle, Handle*) = nullptr;
+  Result (*is_capturing)(Handle, int*) = nullptr;
+  Result (*exchange_capture_mode)(int*) = nullptr;
   Result (*graph_instantiate)(Handle*, Handle, unsigned long long) = nullptr;
   Result (*graph_launch)(Handle, Handle) = nullptr;
   Result (*graph_destroy)(Handle) = nullptr;

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster.h"
@@ -43,20 +44,29 @@ enum Result {
   kIllegalState = 401,
   kLaunchFailed = 719,
   kNotSupported = 801,
-  kCaptureUnsupported = 900
+  kCaptureUnsupported = 900,
+  kCaptureIsolation = 905
 };
+
+constexpr int kRelaxed = 2;
+std::atomic<int> global_captures;         // that are under way
+thread_local int thread_capture_mode = 0;
 
 /// Does for what is launched and copied: now, or at each replay.
 using Work = std::function<int()>;
 
 struct Graph {
   std::vector<Work> work;
+  int mode = 0;        ///< of its capture: 0 keeps all threads from what would wait
+  bool ended = false;  ///< its capture
 };
 struct Stream {
-  std::unique_ptr<Graph> recording;
+  std::shared_ptr<Graph> recording;
+  bool joined = false;  ///< it waits for a stream that is captured, and is captured with it
 };
 struct Event {
   std::chrono::steady_clock::time_point time;
+  std::weak_ptr<Graph> recording;  ///< of the stream whose place it notes
 };
 struct Module {
   void* library = nullptr;
@@ -112,16 +122,24 @@ T* as(Address address) {
 }
 
 /// Runs it, or records it when the stream does that.
+/// The graph into which a stream is captured; the default streams, 0 to 2, never are.
+std::shared_ptr<Graph> recording_of(void* stream) {
+  if (reinterpret_cast<uintptr_t>(stream) <= 2) return nullptr;
+  std::shared_ptr<Graph>& recording = static_cast<Stream*>(stream)->recording;
+  if (recording && recording->ended) recording = nullptr;
+  return recording;
+}
+
 int submit(void* stream, Work work) {
   if (!current_gpu()) return kInvalidContext;
-  if (auto* recording = stream ? static_cast<Stream*>(stream)->recording.get() : nullptr) {
+  if (const auto recording = recording_of(stream)) {
     recording->work.push_back(std::move(work));
     return kSuccess;
   }
   return work();
 }
 
-bool records(void* stream) { return stream && static_cast<Stream*>(stream)->recording; }
+bool records(void* stream) { return recording_of(stream) != nullptr; }
 
 /// The arguments of a launch, copied, as the driver does.
 class Arguments {
@@ -331,6 +349,7 @@ int cuCtxPopCurrent_v2(void** context) {
 int cuMemGetInfo_v2(size_t* free, size_t* whole) { return *free = memory_free(), *whole = memory_size(), kSuccess; }
 int cuMemAlloc_v2(Address* memory, size_t bytes) {
   if (!current_gpu()) return kInvalidContext;
+  if (global_captures > 0 && thread_capture_mode != kRelaxed) return kCaptureUnsupported;
   void* pointer = allocate(bytes);
   *memory = reinterpret_cast<Address>(pointer);
   return pointer ? kSuccess : kOutOfMemory;
@@ -378,16 +397,33 @@ int cuMemsetD8Async(Address to, unsigned char value, size_t bytes, void* stream)
 
 int cuStreamCreate(void** stream, unsigned) { return *stream = new Stream, kSuccess; }
 int cuStreamSynchronize(void* stream) { return records(stream) ? kCaptureUnsupported : kSuccess; }
-int cuStreamWaitEvent(void*, void*, unsigned) { return kSuccess; }
+int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  const auto noted = static_cast<Event*>(event)->recording.lock(), own = recording_of(stream);
+  if (own == noted) return kSuccess;
+  if (own) return kCaptureIsolation;
+  if (noted->ended) return kSuccess;
+  static_cast<Stream*>(stream)->recording = noted;
+  static_cast<Stream*>(stream)->joined = true;
+  return kSuccess;
+}
+int cuStreamIsCapturing(void* stream, int* status) { return *status = records(stream) ? 1 : 0, kSuccess; }
+int cuThreadExchangeStreamCaptureMode(int* mode) { return std::swap(*mode, thread_capture_mode), kSuccess; }
 int cuStreamDestroy_v2(void* stream) { return delete static_cast<Stream*>(stream), kSuccess; }
-int cuStreamBeginCapture_v2(void* stream, int) {
+int cuStreamBeginCapture_v2(void* stream, int mode) {
   if (records(stream)) return kIllegalState;
-  static_cast<Stream*>(stream)->recording = std::make_unique<Graph>();
+  const auto graph = std::make_shared<Graph>();
+  graph->mode = mode;
+  global_captures += mode == 0;
+  static_cast<Stream*>(stream)->recording = graph;
+  static_cast<Stream*>(stream)->joined = false;
   return kSuccess;
 }
 int cuStreamEndCapture(void* stream, void** graph) {
-  if (!records(stream)) return kIllegalState;
-  *graph = static_cast<Stream*>(stream)->recording.release();
+  const auto recording = recording_of(stream);
+  if (!recording || static_cast<Stream*>(stream)->joined) return kIllegalState;
+  global_captures -= recording->mode == 0;
+  *graph = new Graph(*recording);
+  recording->ended = true;
   return kSuccess;
 }
 int cuGraphInstantiateWithFlags(void** ready, void* graph, unsigned long long) {
@@ -404,7 +440,8 @@ int cuGraphDestroy(void* graph) { return delete static_cast<Graph*>(graph), kSuc
 int cuGraphExecDestroy(void* graph) { return delete static_cast<Graph*>(graph), kSuccess; }
 
 int cuEventCreate(void** event, unsigned) { return *event = new Event, kSuccess; }
-int cuEventRecord(void* event, void*) {
+int cuEventRecord(void* event, void* stream) {
+  static_cast<Event*>(event)->recording = recording_of(stream);
   static_cast<Event*>(event)->time = std::chrono::steady_clock::now();
   return kSuccess;
 }
