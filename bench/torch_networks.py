@@ -7,14 +7,20 @@ interleaved in one process.
     ./dev bench torch --table                  # each network by each door, what is missing; into docs/PYTORCH.md
     ./dev bench torch --table --cases ViT      # these rows again
     ./dev bench torch --call                   # what a call of an engine costs over the engine itself
+    ./dev bench torch --device cuda            # on a GPU, full-size networks: see torch_cuda.py; --call, too
 
 The networks are those of tests/torch/networks.py. What cannot be compiled is a row that says why.
 """
 
 import argparse
+import json
+import os
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
+import time
 
 import timing
 import torch
@@ -24,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "torch"))
 
 import networks  # noqa: E402
+import torch_cuda  # noqa: E402
 
 import graft.torch  # noqa: E402
 
@@ -40,6 +47,8 @@ def parse_options():
     parser.add_argument("--again", action="store_true", help="with --table: also rows that are there")
     parser.add_argument("--rows", default=torch_table.ROWS, metavar="FOLDER", help="where rows are kept as JSON")
     parser.add_argument("--call", action="store_true", help="measure what one call costs")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where (cpu)")
+    torch_cuda.add_options(parser.add_argument_group("with --device cuda"))
     return parser.parse_args()
 
 
@@ -80,8 +89,10 @@ def measure_times(options):
 
 
 def measure_call(options):
-    """What a call costs whose engine does next to nothing, over the same engine called with numpy's arrays."""
+    """What a call costs whose engine does next to nothing: over `graft bench` of the same plan, and of each door. On a
+    GPU until its results are there."""
     model, x = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU()).eval(), torch.randn(1, 16)
+    model, x = model.to(options.device), x.to(options.device)
     kept = []
     original = graft.engine.Engine.__init__
     graft.engine.Engine.__init__ = lambda self, *given: (kept.append(self), original(self, *given))[1]
@@ -91,21 +102,46 @@ def measure_call(options):
             fast(x)
     finally:
         graft.engine.Engine.__init__ = original
-    engine = kept[0]
-    array = x.numpy()
-    passed = torch.compile(model, backend="aot_eager")
+    settings = {"tune": "off", "strict": True, "threads": 1}
+    calls = {"engine, torch": kept[0], "torch.compile, graft": fast, "torch eager": model,
+             "torch.compile, aot_eager": torch.compile(model, backend="aot_eager"),
+             "torch.export, graft": graft.torch.compile(model, [x], **settings)}
+    try:
+        calls["TorchScript, graft"] = graft.torch.script.compile(torch.jit.trace(model, x), [x], **settings)
+    except graft.DeviceError as missing:
+        print(f"TorchScript: {missing}")
+    wait = torch.cuda.current_stream().synchronize if options.device == "cuda" else lambda: None
+    runs = {name: lambda call=call: (call(x), wait()) for name, call in calls.items()}
+    if options.device == "cpu":
+        array = x.numpy()
+        runs["engine, numpy"] = lambda: kept[0](array)
     with torch.inference_mode():
-        found = timing.interleaved({"engine, numpy": lambda: engine(array), "engine, torch": lambda: engine(x),
-                                    "torch.compile, graft": lambda: fast(x), "torch eager": lambda: model(x),
-                                    "torch.compile, aot_eager": lambda: passed(x)}, 10 * options.rounds)
+        found = timing.interleaved(runs, 10 * options.rounds)
+    alone = microseconds_alone(kept[0], options.device)
+    print(f"{'graft bench':28} {alone:7.1f} us")
     for name, seconds in found.items():
-        print(f"{name:28} {timing.summary(seconds)['median_ms'] * 1e3:7.1f} us")
+        taken = timing.summary(seconds)["median_ms"] * 1e3
+        print(f"{name:28} {taken:7.1f} us, {taken - alone:+.1f}")
+
+
+def microseconds_alone(engine, device):
+    """The median of `graft bench` for the engine's plan."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = pathlib.Path(folder) / "engine.graft"
+        engine.save(plan)
+        words = [pathlib.Path(os.environ["GRAFT_BUILD"]) / "bin" / "graft", "bench", plan, "--device", device,
+                 "--threads", "1", "--duration", "1", "--json", "-"]
+        said = subprocess.run(words, capture_output=True, text=True, check=True)
+    row, = json.loads(said.stdout)
+    return row["graft_ms"] * 1e3
 
 
 def main():
     """Runs what was asked for."""
     options = parse_options()
     torch.set_num_threads(options.threads)
+    if options.device == "cuda" and not options.call:
+        sys.exit(torch_cuda.main(options))
     if options.call:
         measure_call(options)
     elif options.table:

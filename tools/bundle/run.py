@@ -5,7 +5,7 @@ the CUDA libraries.
 Two archives are made. graft-VERSION-linux-x86_64.tar.xz holds the command, the libraries, headers, tests and their
 data, and the scripts that write the test networks (weights come from a seed, where they are written). The second, -cpu,
 holds the CPU code generator and oneDNN; unpacked into the same folder it makes CPU kernels too. Without it, models run
-on a GPU, or in the interpreter.
+on a GPU, or in the interpreter. The third, -torch (--part torch), is for inside PyTorch and stands alone (torch_part).
 """
 
 import argparse
@@ -19,6 +19,7 @@ import tarfile
 import tempfile
 
 import libraries
+import torch_part
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -142,7 +143,10 @@ def arguments():
     """The command line."""
     parser = argparse.ArgumentParser(prog="./dev bundle", description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=pathlib.Path, help="the folder for the archives (build/bundle)")
-    parser.add_argument("--part", choices=["main", "cpu", "all"], default="all", help="which archive to write (all)")
+    parser.add_argument("--part", choices=["main", "cpu", "all", "torch"], default="all",
+                        help="which archive to write (all: main and cpu)")
+    parser.add_argument("--python", choices=["cp311", "cp312-abi3"], default="cp312-abi3",
+                        help="for which Python --part torch is (cp312-abi3: 3.12 and newer)")
     parser.add_argument("--unpacked", action="store_true", help="leave a folder there, not archives")
     return parser.parse_args()
 
@@ -156,10 +160,14 @@ def main():
     with tempfile.TemporaryDirectory(dir=output) as scratch:
         stage = pathlib.Path(scratch).resolve() / name
         stage.mkdir()
-        cpu_files = stage_all(stage)
+        cpu_files = stage_all(stage) if options.part != "torch" else set()
+        if options.part == "torch":
+            torch_part.stage_all(stage, build_folder().resolve(), options.python)
         every = {path.relative_to(stage) for path in stage.rglob("*") if path.is_file() or path.is_symlink()}
         parts = {"main": (every - cpu_files, f"{name}.tar.xz"), "cpu": (cpu_files, f"{name}-cpu.tar.xz")}
-        if options.part != "all":
+        if options.part == "torch":
+            parts = {"torch": (every, f"{name}-torch.tar.xz")}
+        elif options.part != "all":
             parts = {options.part: parts[options.part]}
         if options.unpacked:
             for file in every - set().union(*(files for files, _ in parts.values())):

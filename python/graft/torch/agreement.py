@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether engines compute what torch computes: each on what torch hands to its part of the model."""
 
+import contextlib
 import math
 
 import torch
@@ -26,6 +27,36 @@ class Borders(torch.fx.Interpreter):
         return result
 
 
+@contextlib.contextmanager
+def strict_fp32():
+    """torch computes in fp32 on GPUs, where it takes TF32 for convolutions unless told otherwise: its own error would
+    then be larger than an engine's. Both ways of choosing that are set, as torch refuses to run where they differ."""
+    places = torch.backends.cudnn.conv, torch.backends.cudnn.rnn, torch.backends.cuda.matmul
+    before = [place.fp32_precision for place in places]
+    older = older_choices()
+    try:
+        torch.backends.cudnn.allow_tf32 = False
+        torch.set_float32_matmul_precision("highest")
+        yield
+    finally:
+        if "convolutions" in older:
+            torch.backends.cudnn.allow_tf32 = older["convolutions"]
+        if "products" in older:
+            torch.set_float32_matmul_precision(older["products"])
+        for place, precision in zip(places, before):
+            place.fp32_precision = precision
+
+
+def older_choices():
+    """What torch's older switches say, as far as they say what the newer ones do."""
+    found = {}
+    with contextlib.suppress(RuntimeError):
+        found["convolutions"] = torch.backends.cudnn.allow_tf32
+    with contextlib.suppress(RuntimeError):
+        found["products"] = torch.get_float32_matmul_precision()
+    return found
+
+
 def is_repeatable(graph_module):
     """Whether the graph computes the same again: nothing in it draws random numbers."""
     return not any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
@@ -39,7 +70,7 @@ def disagreements(graph_module, host, parts, arguments, choices):
         return {}
     nodes = {host.source_node(index) for (_, segment), _ in parts for index in [*segment[1], *segment[2]]}
     run = Borders(graph_module, {node for node, _ in nodes})
-    with torch.no_grad():
+    with torch.no_grad(), strict_fp32():
         run.run(*[each.clone() if isinstance(each, torch.Tensor) else each for each in arguments])
 
     def of(index):

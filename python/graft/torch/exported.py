@@ -8,7 +8,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import Error, InvalidArgumentError, InvalidModelError, UnsupportedError
 from .fx_graph import HostGraph, simplify, source_of
-from .inputs import Input, as_range
+from .inputs import Input, as_range, device_of
 from .report import described
 from .run_plan import plan_of, signature_of
 from .segments import Choices, engines_for
@@ -113,7 +113,8 @@ def exported(model, inputs, dims, kwargs):
     if unknown:
         raise InvalidArgumentError(f"dims has {', '.join(sorted(unknown))}, which no graft.torch.Input names")
     made = {name: torch.export.Dim(name, min=low, max=high) for name, (low, _, high) in ranges.items() if low != high}
-    samples = pytree.tree_map(lambda each: sample(each, ranges), given)
+    device = device_of(model) or torch.device("cpu")
+    samples = pytree.tree_map(lambda each: sample(each, ranges, device), given)
     shapes = pytree.tree_map(lambda each: shape_of(each, made), given)
     shapes = (*shapes[0], *shapes[1].values()) if made else None
     with torch.no_grad():
@@ -144,15 +145,15 @@ def size_in(size, ranges):
     return min(max(usual, 2), high)
 
 
-def sample(given, ranges):
-    """A tensor for an Input: of random numbers, or of zeros and ones where they are integers."""
+def sample(given, ranges, device):
+    """A tensor for an Input, where the model lies: of random numbers, or of zeros and ones where they are integers."""
     if not isinstance(given, Input):
         return given
     shape = [size_in(size, ranges) for size in given.shape]
     generator = torch.Generator().manual_seed(0)
     if given.dtype.is_floating_point or given.dtype.is_complex:
-        return torch.randn(shape, generator=generator).to(given.dtype)
-    return torch.randint(0, 2, shape, generator=generator).to(given.dtype)
+        return torch.randn(shape, generator=generator).to(device, given.dtype)
+    return torch.randint(0, 2, shape, generator=generator).to(device, given.dtype)
 
 
 def shape_of(given, made):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a model takes, as its caller describes it."""
 
+import itertools
+
 import torch
 
 from ..errors import InvalidArgumentError
@@ -56,6 +58,11 @@ def as_input(given):
         return Input(given)
     raise InvalidArgumentError(f"a {type(given).__name__} describes no input: give a tensor, a shape or a "
                                "graft.torch.Input")
+
+
+def device_of(model):
+    """Where a model's parameters and buffers lie: that of the first one; None where it has none."""
+    return next((each.device for each in itertools.chain(model.parameters(), model.buffers())), None)
 
 
 def is_shape(given):

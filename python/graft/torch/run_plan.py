@@ -63,12 +63,13 @@ def call_engine(engine, tensors):
 
 
 def plain(tensor):
-    """A tensor that DLPack hands out: without gradients, and with the elements that it shows."""
+    """A tensor that DLPack hands out: without gradients, with the elements that it shows, and on a GPU as engines want
+    them there."""
     if tensor.requires_grad:
         tensor = tensor.detach()
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
-    return tensor
+    return tensor if tensor.is_cpu else tensor.contiguous()
 
 
 def run(inputs, plan, signature):

@@ -8,7 +8,7 @@ import torch
 
 from .. import logs
 from ..errors import Error, InvalidArgumentError, UnsupportedError
-from .inputs import as_range, flatten, split_choices
+from .inputs import as_range, device_of, flatten, split_choices
 from .library import load_library
 
 Report = collections.namedtuple("Report", "engines fallbacks text warnings")
@@ -32,7 +32,8 @@ def compile(module, inputs, dims=None, *, require_full=False, strict=False, meth
     method        the method that is compiled; others stay as they are
     choices       how the module is divided: minimum_size (operators of an engine), most_segments, exclude_ops
                   ("aten::relu"), exclude and only (parts of the module by their path: "layer4");
-                  how engines are compiled: precision, tune, threads, device ..., as graft.compile has them
+                  how engines are compiled: precision, tune, threads ..., as graft.compile has them; device is where the
+                  module lies, and another one is an error
 
     Raises graft.Error of the kind that fits.
     """
@@ -110,6 +111,17 @@ def check_choices(choices):
                                    "instead: leave it out, or choose fp16 or bf16")
 
 
+def on_device(choices, module, inputs):
+    """The choices with the device on which the module lies, or its inputs where it has no parameters."""
+    tensors = (each for each in torch.utils._pytree.tree_leaves(list(inputs)) if isinstance(each, torch.Tensor))
+    lies = device_of(module) or next((each.device for each in tensors), torch.device("cpu"))
+    asked = str(choices.get("device", lies))
+    if asked.partition(":")[0] != lies.type and asked.partition(":")[0] in ("cpu", "cuda"):
+        raise InvalidArgumentError(f"device={asked!r}, and the module lies on {lies}, where what stays with torch "
+                                   f"runs: hand in module.to({asked!r})")
+    return {**choices, "device": asked}
+
+
 def call(name, module, inputs, dims, choices, require_full=False, strict=False, method="forward", more=()):
     """Hands modules to the library's operator of that name."""
     load_library()
@@ -119,6 +131,8 @@ def call(name, module, inputs, dims, choices, require_full=False, strict=False, 
                                        "or torch.jit.trace(module, inputs), or use "
                                        "torch.compile(module, backend='graft')")
     check_choices(choices)
+    if not more:
+        choices = on_device(choices, module, inputs)
     tensors, keys = [], []
     structure = "".join(flatten(each, tensors, keys) for each in inputs)
     described = [(str(each.dtype).removeprefix("torch.") if each.dtype_given else "",

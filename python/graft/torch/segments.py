@@ -27,12 +27,11 @@ class Choices:
         self.reports = reports  # a list: (data, text) of each graph go there, and nothing is built
 
     def for_device_of(self, tensors):
-        """The choices for compiling, with the device where the first tensor lies unless one was chosen."""
+        """The choices for compiling, with the GPU where a tensor lies unless a device was chosen."""
         if "device" in dict(self.compiling):
             return self.compiling
-        first = next((each for each in tensors if isinstance(each, torch.Tensor)), None)
-        on_gpu = first is not None and first.device.type == "cuda"
-        return [*self.compiling, ("device", str(first.device) if on_gpu else "cpu")]
+        on_gpu = next((each.device for each in tensors if isinstance(each, torch.Tensor) and each.is_cuda), "cpu")
+        return [*self.compiling, ("device", str(on_gpu))]
 
 
 def flag(options, name, default):

@@ -97,7 +97,7 @@ c10::intrusive_ptr<Engine> Engine::from_plan(const at::Tensor& plan, EngineSetti
   const graft_option option{"device", settings.device.c_str()};
   graft_engine* engine = nullptr;
   graft_error error;
-  auto* const kept = new at::Tensor(plan.contiguous());
+  auto* const kept = new at::Tensor(plan.cpu().contiguous());  // wherever map_location put it
   check(graft_load_bytes(kept->data_ptr(), static_cast<size_t>(kept->numel()),
                          [](void* tensor) { delete static_cast<at::Tensor*>(tensor); }, kept, &option, 1, &engine,
                          &error),
@@ -156,6 +156,9 @@ graft_tensor Engine::view_of(const at::Tensor& tensor, size_t index) const {
   TORCH_CHECK_VALUE(on_gpu ? tensor.is_cuda() : tensor.is_cpu(), describe_input(index), " lies on ",
                     tensor.device().str(), ", the engine was made for ", settings_.device,
                     ": move the tensor, or compile the module with the option device");
+  const c10::Device device(settings_.device);
+  TORCH_CHECK_VALUE(!device.has_index() || device == tensor.device(), describe_input(index), " lies on ",
+                    tensor.device().str(), ", the engine was made for ", settings_.device, ": move the tensor");
   return {.struct_size = sizeof(graft_tensor),
           .name = nullptr,
           .dtype = type,
@@ -174,14 +177,15 @@ void Engine::count_refusal(const char* message) {
 }
 
 std::vector<at::Tensor> Engine::run(const std::vector<at::Tensor>& inputs) {
+  const bool on_gpu = settings_.device != "cpu";
   std::vector<at::Tensor> plain;
   std::vector<graft_tensor> given;
   plain.reserve(inputs.size()), given.reserve(inputs.size());
   for (const at::Tensor& input : inputs) {
     plain.push_back(input.resolve_conj().resolve_neg());
+    if (on_gpu) plain.back() = plain.back().contiguous();  // as engines want tensors there
     given.push_back(view_of(plain.back(), given.size()));
   }
-  const bool on_gpu = settings_.device != "cpu";
   Outputs outputs{.tensors = std::vector<at::Tensor>(graft_engine_output_count(handle())),
                   .device = plain.empty() ? c10::Device(settings_.device) : plain[0].device(),
                   .failure = {}};
