@@ -20,7 +20,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 
 import timing
 import torch

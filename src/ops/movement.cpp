@@ -95,32 +95,43 @@ void define_slice(Definition& d) {
   }));
 }
 
-/// The parts one behind the other along an axis; many are joined in groups first, so that finding an element's part
-/// takes few comparisons.
+/// Where the parts of a concatenation end along its axis.
+struct Parts {
+  std::vector<Tensor> tensors;
+  std::vector<Size> ends;
+  int axis = 0;
+
+  /// The element at `i`, of one of the parts [first, last): halves are chosen from until one part is left.
+  Expr element(const Indices& i, size_t first, size_t last) const {
+    if (last - first > 1) {
+      const size_t middle = (first + last) / 2;
+      return select(lt(i[axis], make_size(ends[middle - 1])), element(i, first, middle), element(i, middle, last));
+    }
+    Indices at = i;
+    if (first > 0) at[axis] = i[axis] - make_size(ends[first - 1]);
+    return tensors[first](at);
+  }
+};
+
+/// The parts one behind the other along an axis; very many are joined in groups first, since a kernel takes so many
+/// tensors at the most.
 Tensor join(Definition& d, std::vector<Tensor> parts, Shape shape, int axis) {
-  while (parts.size() > kMostOperands) {
+  constexpr size_t kMost = 256;
+  while (parts.size() > kMost) {
     std::vector<Tensor> groups;
-    for (size_t first = 0; first < parts.size(); first += kMostOperands) {
-      const size_t end = std::min(parts.size(), first + kMostOperands);
+    for (size_t first = 0; first < parts.size(); first += kMost) {
+      const size_t end = std::min(parts.size(), first + kMost);
       const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first);
       groups.push_back(join(d, {begin, begin + static_cast<std::ptrdiff_t>(end - first)}, shape, axis));
     }
     parts = std::move(groups);
   }
-  std::vector<Size> ends;
+  Parts all{std::move(parts), {}, axis};
   Size total = 0;
-  for (const Tensor& part : parts) ends.push_back(total = total + part.size(axis));
+  for (const Tensor& part : all.tensors) all.ends.push_back(total = total + part.size(axis));
   shape[axis] = total;
-  return d.compute("joined", parts[0].type(), shape, [&](const Indices& i) {
-    Expr value;
-    for (size_t k = parts.size(); k-- > 0;) {
-      Indices at = i;
-      if (k > 0) at[axis] = i[axis] - make_size(ends[k - 1]);
-      const Expr own = parts[k](at);
-      value = value ? select(lt(i[axis], make_size(ends[k])), own, value) : own;
-    }
-    return value;
-  });
+  return d.compute("joined", all.tensors[0].type(), shape,
+                   [&](const Indices& i) { return all.element(i, 0, all.tensors.size()); });
 }
 
 void define_concat(Definition& d) {
@@ -311,7 +322,12 @@ std::vector<Sample> slice_samples() {
           {.name = "bounds_of_the_run", .inputs = {i64({7, 5}), run_list({-3}), run_list({100})}}};
 }
 std::vector<Sample> concat_samples() {
-  return {{.name = "first_axis", .inputs = {f32({2, 3}), f32({4, 3})}, .attributes = one("axis", 0)},
+  const auto parts = [](size_t count, const std::vector<int64_t>& shape) {
+    return std::vector<SampleInput>(count, f32(shape));
+  };
+  return {{.name = "many_on_the_first_axis", .inputs = parts(70, {1, 5}), .attributes = one("axis", 0)},
+          {.name = "many_on_the_last_axis", .inputs = parts(19, {3, 2}), .attributes = one("axis", 1)},
+          {.name = "first_axis", .inputs = {f32({2, 3}), f32({4, 3})}, .attributes = one("axis", 0)},
           {.name = "three_on_the_last_axis", .inputs = {f32({2, 3}), f32({2, 1}), f32({2, 5})},
            .attributes = one("axis", -1)},
           {.name = "one_input", .inputs = {f32({2, 3})}, .attributes = one("axis", 1)},

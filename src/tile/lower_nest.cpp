@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "fuse/rewrite_region.h"
 #include "tile/block_rules.h"
+#include "tile/choose_before.h"
 #include "tile/exact_indices.h"
 #include "tile/nest_direction.h"
 #include "tile/nest_lowering.h"
@@ -180,7 +181,8 @@ void NestLowering::lower(const Compute& form) {
   Map map{.axes = own_axes(form.axes, own), .condition = {}, .stores = {}};
   const Expr value = convert(form.value, own);
   map.stores.push_back(store_to(form.output, form.axes, own, in_order_ ? stage_transposed(map.axes, value) : value));
-  builder_.add({std::move(map)});
+  if (builder_.program.threads > 0) return builder_.add({std::move(map)});
+  for (Statement& statement : choose_before(map)) builder_.add(std::move(statement));
 }
 
 void NestLowering::lower(const graft::Reduce& form) {
