@@ -100,6 +100,8 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *                                           times: a plan for several, and the engine for the first
  *   device   cpu | cuda | cuda:1            what runs the engine here
  *   ops      own.graftops | library.onnx    own operators: a file, or the text of definitions (docs/OWN_OPERATORS.md)
+ *   converters libmine.so                   rows for operators of a .pt2 that Graft does not know: a shared library
+ *                                           (docs/ADDING_A_CONVERTER.md), which is loaded, so it has to be trusted
  *   deadline 60                             seconds after which compiling stops with the error `cancelled`; 0: never
  *   mode     generated | interpret          interpret: no generated kernels and no library, for checking
  *   disable  merge_parallel_matmuls,onednn  passes and candidates to leave out

@@ -135,6 +135,7 @@ typedef struct graft_host_segment {
  *   exclude-op aten::relu  an operator that stays with the framework; may come several times, as the next
  *   exclude conv1          a node, or all of a scope
  *   only backbone          a scope outside of which everything stays
+ *   converters libmine.so  a shared library with converters (graft_converter.h), which is loaded; several times, too
  *   join true              as few segments as possible, of nodes that nothing connects, too
  * An option that names nothing of the graph is an error. */
 GRAFT_API graft_status graft_host_partition_create(const graft_host_graph* graph, const graft_option* options,

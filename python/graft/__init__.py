@@ -13,6 +13,7 @@ from . import extension  # isort: skip
 from . import _graft, amp, operators
 from .bench import bench
 from .compiling import check, compile, load
+from .converters import converter, load_converters, remove_converter
 from .embedding import Embedded, embed
 from .engine import Axis, Engine, Session, StepTime, Value
 from .errors import (BY_STATUS, CancelledError, DeviceError, Error, InternalError, InvalidArgumentError,
@@ -25,5 +26,5 @@ atexit.register(_graft.end_of_interpreter)
 __version__ = _graft.version()
 __all__ = ["Axis", "CancelledError", "DeviceError", "Embedded", "Engine", "Error", "InternalError",
            "InvalidArgumentError", "InvalidModelError", "Operator", "OutOfMemoryError", "Session", "StepTime",
-           "UnsupportedError", "Value", "amp", "bench", "check", "compile", "embed", "load", "operator", "operators",
-           "register"]
+           "UnsupportedError", "Value", "amp", "bench", "check", "compile", "converter", "embed", "load",
+           "load_converters", "operator", "operators", "register", "remove_converter"]

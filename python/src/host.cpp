@@ -16,6 +16,7 @@
 #include "array_view.h"
 #include "failure.h"
 #include "graft/graft_host.h"
+#include "host_arguments.h"
 #include "options.h"
 #include "session.h"
 #include "without_gil.h"
@@ -24,56 +25,6 @@ namespace nb = nanobind;
 
 namespace graft_python {
 namespace {
-
-/// Arguments that Python has no type of its own for: a value of the graph, an element type.
-struct ValueArgument {
-  int32_t index;
-};
-struct TypeArgument {
-  int32_t number;
-};
-
-/// Python's arguments of a node as graft_host.h has them, and what they refer to.
-class HostArguments {
- public:
-  graft_host_argument of(nb::handle given) {
-    if (given.is_none()) return {};
-    if (nb::isinstance<nb::bool_>(given)) return with_integer(GRAFT_ARGUMENT_BOOL, nb::cast<bool>(given));
-    if (nb::isinstance<nb::int_>(given)) return with_integer(GRAFT_ARGUMENT_INTEGER, nb::cast<int64_t>(given));
-    if (nb::isinstance<nb::float_>(given)) {
-      graft_host_argument real = with_integer(GRAFT_ARGUMENT_REAL, 0);
-      real.real = nb::cast<double>(given);
-      return real;
-    }
-    if (nb::isinstance<ValueArgument>(given)) {
-      return with_integer(GRAFT_ARGUMENT_VALUE, nb::cast<ValueArgument>(given).index);
-    }
-    if (nb::isinstance<TypeArgument>(given)) {
-      return with_integer(GRAFT_ARGUMENT_TYPE, nb::cast<TypeArgument>(given).number);
-    }
-    if (nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given)) return list_of(given);
-    graft_host_argument text = with_integer(GRAFT_ARGUMENT_TEXT, 0);
-    texts_.push_back(nb::str(given).c_str());
-    text.text = texts_.back().c_str();
-    return text;
-  }
-
- private:
-  static graft_host_argument with_integer(int32_t kind, int64_t integer) {
-    return {.kind = kind, .integer = integer, .real = 0, .text = nullptr, .list = nullptr, .count = 0};
-  }
-  graft_host_argument list_of(nb::handle given) {
-    std::vector<graft_host_argument> list;
-    for (const nb::handle each : nb::borrow<nb::object>(given)) list.push_back(of(each));
-    lists_.push_back(std::move(list));
-    graft_host_argument argument = with_integer(GRAFT_ARGUMENT_LIST, 0);
-    argument.list = lists_.back().data(), argument.count = lists_.back().size();
-    return argument;
-  }
-
-  std::deque<std::string> texts_;
-  std::deque<std::vector<graft_host_argument>> lists_;
-};
 
 /// A parameter: the array's memory, for as long as graphs and engines want it.
 graft_host_constant constant_of(nb::handle array, const std::string& name, int32_t dtype) {
@@ -245,8 +196,12 @@ nb::tuple embed(const std::string& format, nb::bytes model, const std::vector<st
 }  // namespace
 
 void bind_host(nb::module_& module) {
-  nb::class_<ValueArgument>(module, "ValueArgument").def(nb::init<int32_t>(), nb::arg("index"));
-  nb::class_<TypeArgument>(module, "TypeArgument").def(nb::init<int32_t>(), nb::arg("number"));
+  nb::class_<ValueArgument>(module, "ValueArgument")
+      .def(nb::init<int32_t>(), nb::arg("index"))
+      .def_ro("index", &ValueArgument::index);
+  nb::class_<TypeArgument>(module, "TypeArgument")
+      .def(nb::init<int32_t>(), nb::arg("number"))
+      .def_ro("number", &TypeArgument::number);
   nb::class_<HostPartition>(module, "HostPartition")
       .def("segments", &HostPartition::segments)
       .def("reasons", &HostPartition::reasons)

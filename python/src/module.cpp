@@ -13,6 +13,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "array_view.h"
+#include "converter.h"
 #include "failure.h"
 #include "host.h"
 #include "interrupt.h"
@@ -262,6 +263,7 @@ NB_MODULE(_graft, module) {
       });
   bind_session(module);
   bind_host(module);
+  bind_converters(module);
   module.def("compile_file", compile_file, nb::arg("path"), nb::arg("options"), nb::arg("progress").none());
   module.def("compile_bytes", compile_bytes, nb::arg("model"), nb::arg("directory").none(), nb::arg("options"),
              nb::arg("progress").none());

@@ -188,7 +188,8 @@ graft_status graft_host_graph_create(const char* frontend, graft_host_graph** gr
   return guarded(error, [&] {
     GRAFT_USER_CHECK(frontend && graph, kInvalidArgument, "an argument is NULL", "graft_host_graph_create");
     auto made = std::make_unique<graft_host_graph>();
-    made->graph.converters = &find_converters(frontend);
+    find_converters(frontend);  // or the name is none
+    made->graph.frontend = frontend;
     *graph = made.release();
   });
 }

@@ -138,6 +138,7 @@ void check_choices_of(Format format, const CompileOptions& options) {
   check(!options.tags.empty(), Format::kTensorflow, tensorflow, "tag");
   check(!options.outputs.empty(), Format::kTensorflow, tensorflow, "outputs");
   check(!options.params.empty(), Format::kMxnet, "a symbol of MXNet", "params");
+  check(!options.converters.empty(), Format::kExported, "a program of torch.export (.pt2)", "converters");
   check(!options.operators.empty(), Format::kOnnx, "ONNX models, which definitions join when they are imported", "ops");
 }
 
@@ -155,7 +156,7 @@ Graph import_as(Format format, const ModelSource& source, const CompileOptions& 
       return mxnet::import_model(source.path, {.params = options.params, .shapes = options.shapes,
                                                .min_shapes = options.min_shapes, .max_shapes = options.max_shapes});
     case Format::kExported:
-      return pt2::import_model(source.path);
+      return pt2::import_model(source.path, options.converters);
     case Format::kOnnx:
       break;
   }

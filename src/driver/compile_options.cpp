@@ -142,6 +142,8 @@ void set_option(CompileOptions& options, OptionText choice) {
     options.device = choice.value;
   } else if (choice.key == "ops") {
     options.operators.emplace_back(choice.value);
+  } else if (choice.key == "converters") {
+    options.converters.emplace_back(choice.value);
   } else if (choice.key == "signature") {
     options.signature = choice.value;
   } else if (choice.key == "tag") {
@@ -166,7 +168,8 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
-                "precision, ops, signature, tag, outputs, params, record, target, device, mode, disable, deadline",
+                "precision, ops, converters, signature, tag, outputs, params, record, target, device, mode, disable, "
+                "deadline",
                 std::string(choice.key));
   }
 }

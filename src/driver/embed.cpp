@@ -84,8 +84,9 @@ Embedded embed_tensorflow(std::span<const std::byte> bytes, std::shared_ptr<cons
                           const std::vector<std::string>& outputs, const EmbedChoices& choices) {
   const tensorflow::GraphFile file(bytes, std::move(owner));
   HostGraph host{.foreign = {}, .counts = {}, .replicable = {}, .ranges = ranges_of(choices),
-                 .converters = &tensorflow::converters()};
-  tensorflow::ReadGraph read = tensorflow::read_graph(file, outputs, choices.compile.shapes, *host.converters);
+                 .frontend = "tensorflow"};
+  const auto converters = find_converters(host.frontend, choices.partition.converters);
+  tensorflow::ReadGraph read = tensorflow::read_graph(file, outputs, choices.compile.shapes, *converters);
   host.foreign = std::move(read.foreign);
   host.foreign.name = "graph";
   host.counts = std::move(read.counts);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "driver/shape_choices.h"
+#include "frontend/user_rows.h"
 #include "import/aten/rows.h"
 #include "import/mxnet/rows.h"
 #include "import/tensorflow/rows.h"
@@ -22,7 +23,7 @@ using frontend::ForeignNode;
 using frontend::ForeignValue;
 
 constexpr std::string_view kPartitionChoices[] = {"minimum-size", "minimum-gain", "most-segments", "exclude-op",
-                                                  "exclude", "only", "join"};
+                                                  "exclude", "only", "join", "converters"};
 constexpr size_t kListed = 12;  // nodes of a segment that a report names
 
 int64_t bytes_of(const ForeignValue& value) {
@@ -141,7 +142,8 @@ void complete_types(ForeignGraph& foreign, const frontend::Converted& converted)
 
 }  // namespace
 
-const frontend::Converters& find_converters(std::string_view frontend) {
+std::shared_ptr<const frontend::Converters> find_converters(std::string_view frontend,
+                                                            const std::vector<std::string>& libraries) {
   struct FrontEnd {
     std::string_view name;
     const frontend::Converters& (*converters)();
@@ -150,7 +152,7 @@ const frontend::Converters& find_converters(std::string_view frontend) {
                                            {"tensorflow", tensorflow::converters}};
   std::vector<std::string_view> names;
   for (const FrontEnd& each : kFrontEnds) {
-    if (each.name == frontend) return each.converters();
+    if (each.name == frontend) return frontend::with_user_rows(frontend, each.converters(), libraries);
     names.push_back(each.name);
   }
   throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is none of: {}", frontend, fmt::join(names, ", ")),
@@ -179,6 +181,8 @@ void set_choice(PartitionChoices& choices, OptionText choice) {
     choices.excluded.push_back(value);
   } else if (choice.key == "only") {
     choices.only.push_back(value);
+  } else if (choice.key == "converters") {
+    choices.converters.push_back(value);
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("there is no such option; there are {}", fmt::join(kPartitionChoices, ", ")),
@@ -188,8 +192,9 @@ void set_choice(PartitionChoices& choices, OptionText choice) {
 
 HostPartition partition_host_graph(const HostGraph& graph, const PartitionChoices& choices) {
   check_choices(graph.foreign, choices);
-  HostPartition made{.foreign = graph.foreign, .ranges = graph.ranges, .converters = graph.converters, .result = {}};
-  const frontend::Converted converted = frontend::convert(graph.foreign, *graph.converters);
+  HostPartition made{.foreign = graph.foreign, .ranges = graph.ranges,
+                     .converters = find_converters(graph.frontend, choices.converters), .result = {}};
+  const frontend::Converted converted = frontend::convert(graph.foreign, *made.converters);
   complete_types(made.foreign, converted);
   const std::vector<bool> used = used_values(graph.foreign);
   const auto why_not = [&](int node) {
@@ -213,6 +218,8 @@ Graph segment_graph(const HostPartition& partition, size_t segment, const Compil
   GRAFT_USER_CHECK(!sizes, kInvalidArgument, "the graph states sizes and their ranges", "options");
   GRAFT_USER_CHECK(options.operators.empty(), kInvalidArgument, "definitions join ONNX models when these are imported",
                    "ops");
+  GRAFT_USER_CHECK(options.converters.empty(), kInvalidArgument, "converters join when the graph is divided",
+                   "converters");
   const partition::Segment& part = partition.result.segments.at(segment);
   frontend::Converted converted = frontend::convert(partition.foreign, part.nodes, part.inputs, part.outputs,
                                                     *partition.converters);

@@ -21,11 +21,13 @@ struct HostGraph {
   frontend::ForeignGraph foreign;
   std::vector<bool> counts, replicable;  ///< by node: see partition::Node
   std::map<std::string, Graph::Range, std::less<>> ranges;  ///< of symbols
-  const frontend::Converters* converters = nullptr;
+  std::string frontend;  ///< whose operators these are
 };
 
-/// The rows of a front end (`aten`, `mxnet`, `tensorflow`). Throws invalid_argument naming those that there are.
-const frontend::Converters& find_converters(std::string_view frontend);
+/// The rows of a front end (`aten`, `mxnet`, `tensorflow`), with those of users: of the process and of libraries.
+/// Throws invalid_argument naming those that there are.
+std::shared_ptr<const frontend::Converters> find_converters(std::string_view frontend,
+                                                            const std::vector<std::string>& libraries = {});
 
 /// What a caller may choose; see graft_host_partition_create.
 struct PartitionChoices {
@@ -33,6 +35,7 @@ struct PartitionChoices {
   std::optional<double> minimum_gain_us;
   bool join_independent = false;
   std::vector<std::string> excluded_ops, excluded, only;
+  std::vector<std::string> converters;  ///< shared libraries with rows
 };
 /// Whether set_choice knows the key.
 bool is_partition_choice(std::string_view key);
@@ -43,7 +46,7 @@ void set_choice(PartitionChoices& choices, OptionText choice);
 struct HostPartition {
   frontend::ForeignGraph foreign;  ///< with the types and shapes that conversion found out
   std::map<std::string, Graph::Range, std::less<>> ranges;
-  const frontend::Converters* converters = nullptr;
+  std::shared_ptr<const frontend::Converters> converters;
   partition::Result result;
 };
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <sstream>
 
 #include <fmt/format.h>
 
@@ -75,8 +74,7 @@ ValueId Conversion::tensor(std::string_view name) {
 std::vector<ValueId> Conversion::tensors(std::string_view name) {
   const Argument& given = argument(name);
   if (const auto* reference = std::get_if<Reference>(&given.is)) {
-    const auto found = lists_.find(reference->value);
-    if (found != lists_.end()) return found->second;
+    if (const auto* elements = list_of(*reference)) return *elements;
   }
   const auto* list = std::get_if<Arguments>(&given.is);
   if (!list) refuse(fmt::format("its argument '{}' is no list of tensors", name));
@@ -163,6 +161,11 @@ bool Conversion::is_number(std::string_view name) const {
   const auto* reference = std::get_if<Reference>(&is);
   if (reference) return !foreign_.values[reference->value].tensor;
   return std::holds_alternative<int64_t>(is) || std::holds_alternative<double>(is) || std::holds_alternative<bool>(is);
+}
+
+const std::vector<ValueId>* Conversion::list_of(Reference value) const {
+  const auto found = lists_.find(value.value);
+  return found == lists_.end() ? nullptr : &found->second;
 }
 
 bool Conversion::is_list(std::string_view name) const {
@@ -339,28 +342,6 @@ void Conversion::describe(size_t result, DType type, std::optional<Shape> shape)
   descriptions_.insert_or_assign(result, Description{type, std::move(shape)});
 }
 
-void Converters::add(const Row& row) {
-  Signature signature = Signature::parse(row.signature);
-  std::istringstream names(signature.op);
-  const size_t colons = signature.op.find("::");
-  const std::string space = colons == std::string::npos ? "" : signature.op.substr(0, colons + 2);
-  for (std::string name; names >> name;) {
-    signature.op = name.find("::") == std::string::npos ? space + name : name;
-    entries_.insert_or_assign(signature.op, Entry{signature, row.build});
-  }
-}
-
-const Converters::Entry* Converters::find(std::string_view op) const {
-  const auto found = entries_.find(op);
-  return found == entries_.end() ? nullptr : &found->second;
-}
-
-std::vector<std::string> Converters::names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : entries_) names.push_back(name);
-  return names;
-}
-
 namespace {
 
 /// Takes back what a row that then refused had added.
@@ -407,15 +388,17 @@ class Converting {
   void convert_node(int index) {
     const ForeignNode& node = foreign_.nodes[index];
     visit_references(node, [&](int value) { take_constant(value); });
-    const Converters::Entry* entry = converters_.find(node.op);
+    const std::vector<Converters::Entry>& rows = converters_.rows_of(node.op);
     std::string& reason = result_.reasons[index];
     if (!node.kept.empty()) {
       reason = node.kept;
-      if (entry) describe(node, *entry);
-    } else if (!entry) {
+      for (const Converters::Entry& each : rows) {
+        if (each.origin.empty()) describe(node, each);
+      }
+    } else if (rows.empty()) {
       reason = fmt::format("there is no converter for {}", node.op);
     } else {
-      reason = build(node, *entry);
+      reason = build(node, rows);
     }
     if (reason.empty()) return;
     for (const int output : node.outputs) {  // what the framework computes comes in, as far as it can be handed over
@@ -465,6 +448,18 @@ class Converting {
       if (result >= node.outputs.size() || foreign_.values[node.outputs[result]].shape) continue;
       described_.insert_or_assign(node.outputs[result], description);
     }
+  }
+
+  /// Runs rows until one does not refuse; gives all their reasons otherwise.
+  std::string build(const ForeignNode& node, const std::vector<Converters::Entry>& rows) {
+    std::string reasons;
+    for (const Converters::Entry& each : rows) {
+      const std::string reason = build(node, each);
+      if (reason.empty()) return "";
+      const std::string whose = each.origin.empty() ? "the built-in converter" : "that of " + each.origin;
+      reasons += (reasons.empty() ? "" : "; ") + (rows.size() == 1 ? reason : fmt::format("{}: {}", whose, reason));
+    }
+    return reasons;
   }
 
   /// Runs a row; gives its refusal.

@@ -48,6 +48,8 @@ class Conversion {
         converters_(converters) {}
 
   const ForeignNode& node() const { return node_; }
+  const ForeignGraph& foreign() const { return foreign_; }
+  const Signature& signature() const { return signature_; }
   Graph& graph() { return graph_; }
 
   /// The argument of that name: as given by position or by name, else the signature's default. Refuses without either.
@@ -60,6 +62,9 @@ class Conversion {
   /// A tensor; numbers become constants of rank 0. kNoValue for None. Refuses a rank that the signature does not have.
   ValueId tensor(std::string_view name);
   std::vector<ValueId> tensors(std::string_view name);
+  /// What a value of the framework's graph has become, kNoValue where it stays there; and a list of tensors, or null.
+  ValueId converted(Reference value) const { return converted_[static_cast<size_t>(value.value)]; }
+  const std::vector<ValueId>* list_of(Reference value) const;
   /// All that is given by position, as tensors: of an operator that takes any number of them.
   std::vector<ValueId> inputs();
   /// Constants of the host language, or values whose contents are known. Refuse where they are not.
@@ -147,22 +152,29 @@ struct Row {
   std::function<void(Conversion&)> build;
 };
 
-/// The rows of a front end, by operator. Later rows of the same operator take precedence: users' come last.
+/// The rows of a front end, by operator. A row of the front end's own replaces an earlier one of the same operator;
+/// users' stand beside it, the later one of equal priority first, and where one refuses the next is asked.
 class Converters {
  public:
   explicit Converters(const std::vector<Row>& rows) {
     for (const Row& row : rows) add(row);
   }
-  void add(const Row& row);
+  /// `origin`: whose it is, `libmine.so`; empty: the front end's own. Rows of higher priority are asked first.
+  void add(const Row& row, const std::string& origin = {}, int priority = 0);
   struct Entry {
     Signature signature;
     std::function<void(Conversion&)> build;
+    std::string origin = {};
+    int priority = 0;
   };
+  /// Of an operator, in the order in which they are asked; empty where there is none.
+  const std::vector<Entry>& rows_of(std::string_view op) const;
+  /// The first of these, or null.
   const Entry* find(std::string_view op) const;
   std::vector<std::string> names() const;
 
  private:
-  std::map<std::string, Entry, std::less<>> entries_;
+  std::map<std::string, std::vector<Entry>, std::less<>> entries_;
 };
 
 /// What became of a foreign graph, or of a part of it.

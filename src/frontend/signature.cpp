@@ -76,6 +76,15 @@ void read_rank(Parameter& parameter) {
   parameter.type.resize(colon);
 }
 
+/// The number of results of ` -> (Tensor, Tensor)`, if anything is stated.
+std::optional<size_t> count_results(std::string_view text) {
+  text = trimmed(text);
+  if (!text.starts_with("->")) return std::nullopt;
+  text = trimmed(text.substr(2));
+  if (text.starts_with('(') && text.ends_with(')')) return split_outside(text.substr(1, text.size() - 2)).size();
+  return text.empty() ? std::nullopt : std::optional<size_t>(1);
+}
+
 }  // namespace
 
 Signature Signature::parse(std::string_view text) {
@@ -90,7 +99,7 @@ Signature Signature::parse(std::string_view text) {
   }
   GRAFT_CHECK(open != std::string_view::npos && open > 0 && close != std::string_view::npos,
               fmt::format("'{}' is no signature: name(argument, argument=default)", text));
-  Signature signature{.op = std::string(trimmed(text.substr(0, open))), .parameters = {}};
+  Signature signature{.op = std::string(trimmed(text.substr(0, open))), .parameters = {}, .results = {}};
   for (std::string_view part : split_outside(text.substr(open + 1, close - open - 1))) {
     if (part == "*") continue;
     Parameter parameter;
@@ -106,6 +115,7 @@ Signature Signature::parse(std::string_view text) {
     read_rank(parameter);
     signature.parameters.push_back(std::move(parameter));
   }
+  signature.results = count_results(text.substr(close + 1));
   return signature;
 }
 

@@ -21,10 +21,11 @@ struct Parameter {
 };
 
 /// `aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`: types are kept as
-/// they are; `*` and what follows `->` are read over, so that a framework's own schema can be pasted.
+/// they are, and `*` is read over, so that a framework's own schema can be pasted.
 struct Signature {
   std::string op;
   std::vector<Parameter> parameters;
+  std::optional<size_t> results = {};  ///< how many stand behind `->`
 
   /// Throws Error{internal} for texts that are no signature: rows are ours, or checked where users' come in.
   static Signature parse(std::string_view text);

@@ -96,7 +96,8 @@ def listed():
     """{operator: names of its arguments}, as `graft ops --front-end aten` has them."""
     lines = subprocess.run([BUILD / "bin/graft", "ops", "--front-end", "aten"], capture_output=True, text=True,
                            check=True).stdout.splitlines()[1:-1]
-    return {line.split()[0]: [each for each in line.partition(" ")[2].strip().split(", ") if each] for line in lines}
+    rows = [line.partition("  built in") for line in lines]
+    return {name.strip(): [each for each in arguments.strip().split(", ") if each] for name, _, arguments in rows}
 
 
 def test_every_row_of_tensors_has_a_case():

@@ -137,7 +137,7 @@ def mxnet_operators():
 def mxnet_operators_page():
     """docs/mxnet_operators.md."""
     listed = graft("ops", "--front-end", "mxnet").splitlines()[1:-1]
-    arguments = {line.split()[0]: line.partition(" ")[2].strip() for line in listed}
+    arguments = {line.split()[0]: line.partition("  built in")[2].strip() for line in listed}
     names = mxnet_operators()
     rows = [[tables.code(name), " ".join(map(tables.code, others)), "yes" if name in arguments else "no",
              arguments.get(name, "")] for name, others in sorted(names.items(), key=lambda row: row[0].lower())]
@@ -158,7 +158,7 @@ refuses: `graft.mxnet.report()` says why.
 def aten_operators_page():
     """docs/aten_operators.md."""
     listed = graft("ops", "--front-end", "aten").splitlines()[1:-1]
-    arguments = {line.split()[0]: line.partition(" ")[2].strip() for line in listed}
+    arguments = {line.split()[0]: line.partition("  built in")[2].strip() for line in listed}
     lines = (tables.ROOT / "tools/docs/core_aten_operators.txt").read_text().splitlines()
     core = dict((line.split(" = ") + [""])[:2] for line in lines if not line.startswith("#"))
     names = sorted({*(f"aten::{name}" for name in core), *arguments}, key=lambda name: (name.lower(), name))

@@ -17,7 +17,7 @@ namespace {
 
 /// Choices that add up; of any other the last would silently win.
 constexpr std::string_view kRepeatable[] = {"dim", "shape", "min-shape", "opt-shape", "max-shape",
-                                            "ops", "tag",   "outputs",   "target",    "disable"};
+                                            "ops", "converters", "tag",   "outputs",   "target",    "disable"};
 
 /// The names of sizes that the inputs of an engine have.
 std::vector<std::string> input_symbols(const Engine& engine) {
@@ -126,6 +126,9 @@ void ModelOptions::add_choices(CLI::App& command) {
   add_choice(command, "--ops", "ops",
              "define operators of your own: a file of definitions (docs/OWN_OPERATORS.md), or\n"
              "an ONNX file of functions; may be repeated");
+  add_choice(command, "--converters", "converters",
+             "convert operators of a .pt2 as this shared library says, which is loaded\n"
+             "(docs/ADDING_A_CONVERTER.md); may be repeated");
   add_choice(command, "--record", "record", "take the choices of this plan, or of this text of a record, where they\n"
              "fit; regions that it does not name are judged as --tune says, and a warning\n"
              "says how many it names are not used; one of which nothing fits is an error");

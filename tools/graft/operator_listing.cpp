@@ -36,16 +36,20 @@ amp::DefaultLists lists_of(const std::string& front_end, DType low) {
 
 }  // namespace
 
-int list_front_end(const std::string& front_end, const std::string& part) {
-  Table table("ll");
-  table.add({"operator", "arguments"});
-  const frontend::Converters& converters = find_converters(front_end);
+int list_front_end(const std::string& front_end, const std::string& part, const std::vector<std::string>& libraries) {
+  Table table("lll");
+  table.add({"operator", "from", "arguments"});
+  const auto converters = find_converters(front_end, libraries);
   int count = 0;
-  for (const std::string& name : converters.names()) {
+  for (const std::string& name : converters->names()) {
     if (name.find(part) == name.npos) continue;
-    std::vector<std::string> arguments;
-    for (const auto& each : converters.find(name)->signature.parameters) arguments.push_back(each.name);
-    table.add({name, fmt::format("{}", fmt::join(arguments, ", "))});
+    for (const auto& row : converters->rows_of(name)) {  // in the order in which they are asked
+      std::vector<std::string> arguments;
+      for (const auto& each : row.signature.parameters) arguments.push_back(each.name);
+      const std::string priority = row.priority == 0 ? "" : fmt::format(" (priority {})", row.priority);
+      table.add({name, (row.origin.empty() ? "built in" : row.origin) + priority,
+                 fmt::format("{}", fmt::join(arguments, ", "))});
+    }
     ++count;
   }
   print_to(stdout, "{}{} operators\n", table, count);

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace graft {
 
 /// The operators that a front end (`aten`, `mxnet`, `tensorflow`) converts, with their arguments; those whose names
-/// contain `part`. Returns the exit status: 1 where there is none.
-int list_front_end(const std::string& front_end, const std::string& part);
+/// contain `part`, and whose row each is: those of `libraries` stand beside. Returns the exit status: 1 without any.
+int list_front_end(const std::string& front_end, const std::string& part, const std::vector<std::string>& libraries);
 
 /// What each operator is in a model of mixed precision unless the caller's lists say otherwise, of ONNX or, as front
 /// end, of `mxnet`. Throws invalid_argument for a front end that has no lists.

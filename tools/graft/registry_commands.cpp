@@ -245,6 +245,11 @@ void add_ops(CLI::App& app, Action& action) {
   const auto source = sub->add_option("--front-end", *front_end,
                                       "those of a framework that are converted: aten, mxnet or tensorflow");
   source->excludes(ops)->type_name("NAME");
+  const auto libraries = std::make_shared<std::vector<std::string>>();
+  const auto rows = sub->add_option("--converters", *libraries,
+                                    "with --front-end, those of a shared library (docs/ADDING_A_CONVERTER.md), too;\n"
+                                    "may be repeated");
+  rows->needs(source)->expected(1)->take_all()->type_name("FILE");
   const auto lists = sub->add_option("--precision", *precision,
                                      "what each is in a model of mixed precision (`graft convert`) by default;\n"
                                      "with --front-end mxnet, MXNet's operators in place of ONNX's");
@@ -257,7 +262,7 @@ void add_ops(CLI::App& app, Action& action) {
     action = [=] {
       check_output("--json", output->path(), {});
       if (!precision->empty()) return list_precision(*precision, *front_end, *part);
-      if (!front_end->empty()) return list_front_end(*front_end, *part);
+      if (!front_end->empty()) return list_front_end(*front_end, *part, *libraries);
       if (!output->wanted()) return list_operators(*part, *own);
       output->write(operators_json());
       return 0;

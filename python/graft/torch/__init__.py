@@ -19,12 +19,13 @@ import torch
 from .. import _graft
 from ..errors import InvalidArgumentError
 from . import dynamo, report, script
+from .converter import converter
 from .exported import Program, compile, load, save
 from .inputs import Input
 from .library import load_library
 
-__all__ = ["Input", "Program", "compile", "dry_run", "dynamo", "fallback_count", "load", "load_library", "save",
-           "script"]
+__all__ = ["Input", "Program", "compile", "converter", "dry_run", "dynamo", "fallback_count", "load",
+           "load_library", "save", "script"]
 
 
 def dry_run(model, inputs, dims=None, format="text", **choices):

@@ -251,7 +251,7 @@ class HostGraph:
         tensors = any(isinstance(each, torch.Tensor) for each in (like if isinstance(like, (list, tuple)) else [like]))
         named = isinstance(node.target, torch._ops.OpOverload)
         op = node.target.name() if named else f"python::{getattr(node.target, '__name__', node.target)}"
-        self.add_node(node, op, node.name, arguments, attributes, outputs, counts=tensors and op.startswith("aten::"),
+        self.add_node(node, op, node.name, arguments, attributes, outputs, counts=tensors and named,
                       replicable=not tensors and not kept, kept=kept)
         self.note_sizes(node)
 

@@ -97,7 +97,7 @@ def as_range(name, sizes):
 
 
 PARTITION = {"minimum_size": "minimum-size", "minimum_gain": "minimum-gain", "most_segments": "most-segments",
-             "exclude_ops": "exclude-op", "exclude": "exclude", "only": "only"}
+             "exclude_ops": "exclude-op", "exclude": "exclude", "only": "only", "converters": "converters"}
 
 
 def split_choices(choices):

@@ -272,7 +272,7 @@ class Reading {
       outputs.push_back(add_value(output));
       tensors |= is_tensor(*output);
     }
-    const bool counts = node->kind().is_aten() && tensors && node->kind() != c10::aten::__getitem__;
+    const bool counts = !node->kind().is_prim() && tensors && node->kind() != c10::aten::__getitem__;
     const graft_host_node added{.struct_size = sizeof added, .op = op.c_str(), .name = name.c_str(),
                                 .scope = scope.c_str(), .source = source.c_str(), .arguments = arguments.data(),
                                 .argument_count = arguments.size(), .attribute_names = nullptr, .attributes = nullptr,

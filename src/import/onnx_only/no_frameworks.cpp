@@ -26,7 +26,7 @@ Graph import_model(const std::string& path, const ImportOptions&) { refuse(path)
 
 namespace pt2 {
 bool is_model(const std::string&) { return false; }
-Graph import_model(const std::string& path) { refuse(path); }
+Graph import_model(const std::string& path, const std::vector<std::string>&) { refuse(path); }
 }  // namespace pt2
 
 }  // namespace graft

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "frontend/user_rows.h"
 #include "frontend/whole_model.h"
 #include "import/aten/rows.h"
 #include "import/pt2/program.h"
@@ -26,15 +27,17 @@ std::vector<std::string> distinct(std::vector<std::string> outputs, const std::v
 
 bool is_model(const std::string& path) { return path.ends_with(".pt2"); }
 
-Graph import_model(const std::string& path) {
+Graph import_model(const std::string& path, const std::vector<std::string>& converters) {
   const auto file = MappedFile::open(path);
-  return import_bytes(file->bytes(), file, path);
+  return import_bytes(file->bytes(), file, path, converters);
 }
 
-Graph import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::string& where) {
+Graph import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::string& where,
+                   const std::vector<std::string>& converters) {
   Program program = read_program(Archive(bytes, std::move(owner), where));
   program.foreign.name = "model";
-  frontend::Converted converted = frontend::convert(program.foreign, aten::converters());
+  const auto rows = frontend::with_user_rows("aten", aten::converters(), converters);
+  frontend::Converted converted = frontend::convert(program.foreign, *rows);
   frontend::check_converted(program.foreign, converted,
                             "torch.compile with the backend graft makes engines of the parts around them");
   frontend::name_borders(converted.graph, program.inputs, distinct(program.outputs, program.inputs));

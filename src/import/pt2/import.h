@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
 
@@ -18,8 +19,10 @@ bool is_model(const std::string& path);
 /// and named as the export named them; so are dimensions, with the ranges that it states. Weights stay in the file.
 /// Throws Error naming file and node: invalid_model for damaged ones, unsupported for operators without a converter,
 /// with the reason and the Python line, and for programs that write to what outlives a call.
-Graph import_model(const std::string& path);
+/// `converters`: shared libraries with rows beside those of import/aten and of the process.
+Graph import_model(const std::string& path, const std::vector<std::string>& converters = {});
 /// The same from memory; `owner` keeps it.
-Graph import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::string& where);
+Graph import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::string& where,
+                   const std::vector<std::string>& converters = {});
 
 }  // namespace graft::pt2
