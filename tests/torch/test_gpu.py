@@ -152,23 +152,6 @@ def test_results_lie_in_torchs_memory_until_they_are_given_up(door, wide):
 
 
 @each_door
-def test_alternating_batches_hold_no_more_memory(door, split, image):
-    fast = door(split, image)
-    given = [random_images(1), random_images(2)]
-    for _ in range(8):
-        for x in given:
-            fast(x)
-    torch.cuda.synchronize()
-    before, free = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
-    for _ in range(100):
-        for x in given:
-            fast(x)
-    torch.cuda.synchronize()
-    assert torch.cuda.memory_allocated() == before
-    assert free - torch.cuda.mem_get_info()[0] < 1 << 20
-
-
-@each_door
 @pytest.mark.parametrize("prepare", [
     lambda x: x.to(memory_format=torch.channels_last),
     lambda x: torch.stack([x, -x], -1)[..., 0],
@@ -433,13 +416,6 @@ def test_tensors_of_the_processor_are_refused_by_engines_of_the_gpu(split, image
     with pytest.raises(Exception, match="lies on cpu, the engine was made for cuda"):
         fast(image.cpu())
     near(fast(image), split(image))
-
-
-def test_another_device_than_the_modules_is_an_error_that_says_what_to_do(image):
-    with torch.inference_mode(False):
-        model = trained(Split())
-    with pytest.raises(graft.InvalidArgumentError, match=r"lies on cpu.*hand in module.to\('cuda'\)"):
-        graft.torch.script.compile(torch.jit.script(model), [image.cpu()], device="cuda", **FAST)
 
 
 def test_torch_compile_runs_a_module_of_the_processor_on_the_gpu_where_that_is_asked_for(image):

@@ -284,3 +284,8 @@ def test_a_list_of_parts_that_torch_reads_stays_with_torch():
     assert report.engines >= 1
     kept = graft.torch.script.compile(torch.jit.script(Partly().eval()), [x], exclude_ops=["prim::ListUnpack"], **FAST)
     close(kept(x), Partly()(x))
+
+
+def test_another_device_than_the_modules_is_an_error_that_says_what_to_do(split, image):
+    with pytest.raises(graft.InvalidArgumentError, match=r"lies on cpu.*hand in module.to\('cuda'\)"):
+        graft.torch.script.compile(torch.jit.script(split), [image], device="cuda", **FAST)

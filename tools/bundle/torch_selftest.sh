@@ -8,8 +8,9 @@ help() {
   cat <<'TEXT'
 graft-torch-selftest [PART [ARG...]]
 
-  gpu [ARG...]    tests/torch/test_gpu.py (what it does without PART); ARGs go to pytest
-  cpu [ARG...]    the other tests of tests/torch, but those that compile C++
+  gpu [ARG...]    tests/torch/test_gpu.py, and test_gpu_memory.py behind it (what it does without PART); ARGs go to
+                  pytest over the first
+  cpu [ARG...]    the other tests of tests/torch, but those that compile C++ or measure memory
   bench [ARG...]  bench/torch_networks.py: --device cuda, --device cuda --call; see --help
 
 Needs a python3 with torch 2.11, numpy and pytest; torchvision, timm and transformers for networks, pytest-xdist for
@@ -28,12 +29,21 @@ run_tests() {
   local workers=()
   if ((JOBS > 1)) && "$python" -c 'import xdist' 2>/dev/null; then workers=(-n "$JOBS"); fi
   cd "$root/tests/torch" || exit 1
-  exec "$python" -m pytest -q -p no:cacheprovider --durations=8 "${workers[@]}" "$@"
+  "$python" -m pytest -q -p no:cacheprovider --durations=8 "${workers[@]}" "$@"
 }
 
 case $part in
-  gpu) JOBS=${JOBS:-4} run_tests test_gpu.py "$@" ;;
-  cpu) JOBS=${JOBS:-$(nproc)} run_tests --ignore=test_gpu.py --ignore=test_plugin.py -k 'not in_cpp' "$@" ;;
+  gpu)
+    JOBS=${JOBS:-4} run_tests test_gpu.py "$@"
+    status=$?
+    (($#)) && exit "$status"
+    JOBS=1 run_tests test_gpu_memory.py  # alone on the GPU
+    exit $((status | $?))
+    ;;
+  cpu)
+    JOBS=${JOBS:-$(nproc)} run_tests --ignore=test_gpu.py --ignore=test_gpu_memory.py --ignore=test_plugin.py \
+      --ignore=test_memory.py -k 'not in_cpp' "$@"
+    ;;
   bench) exec "$python" "$root/bench/torch_networks.py" "$@" ;;
   -h | --help) help ;;
   *) help >&2; exit 2 ;;
