@@ -173,7 +173,7 @@ class CudaStream : public DeviceStream {
                                     .shared_bytes = static_cast<unsigned>(kernel.shared_bytes),
                                     .stream = stream_,
                                     .attributes = &early,
-                                    .attribute_count = overlaps_ ? 1U : 0U};
+                                    .attribute_count = overlaps_ && !captured_ ? 1U : 0U};  // behind anybody's node
     check(driver().launch(&config, kernel.function, arguments, nullptr), "launching a kernel");
   }
   void wait() override {
