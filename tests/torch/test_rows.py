@@ -106,7 +106,8 @@ def test_every_row_of_tensors_has_a_case():
         "size.int", "sym_size.int", "size", "sym_size", "numel", "sym_numel", "dim", "len.t",
         "__getitem__.t", "Int.Tensor", "Int.Scalar", "Int.float", "Int.bool", "Float.Tensor", "Float.Scalar",
         "Float.int", "IntImplicit", "ScalarImplicit", "FloatImplicit", "item", "_local_scalar_dense", "add.int",
-        "_assert_tensor_metadata", "sub.int", "mul.int", "floordiv.int", "__floordiv__.int", "remainder.int", "neg.int"}
+        "_assert_tensor_metadata", "sub.int", "mul.int", "floordiv.int", "__floordiv__.int", "remainder.int", "neg.int",
+        "tensor.int", "tensor.float", "tensor.bool"}
     untried = {*of_the_language, *row_cases.UNDEFINED, "to.prim_dtype", "_native_batch_norm_legit"}  # TorchScript's own
     missing = [name for name in listed() if name.startswith("aten::") and name not in in_place
                and name.removeprefix("aten::") not in {*CASES, *untried}]

@@ -4,7 +4,7 @@
 import os
 import pathlib
 import re
-from typing import List
+from typing import Dict, List
 
 import pytest
 import torch
@@ -83,6 +83,55 @@ def keeps_appends_to_a_list_that_a_branch_sees(x):  # noqa: D103
     return torch.cat(y)
 
 
+def reads_through_dicts_and_lists_of_pairs(x):  # noqa: D103
+    named: Dict[str, torch.Tensor] = {}
+    named["a"] = torch.relu(x)
+    named["b"] = torch.tanh(named["a"])
+    names, parts = list(named.keys()), list(named.values())
+    parts.insert(0, parts[-1] * 2.0)
+    names.insert(0, "c")
+    both = dict([(name, part) for name, part in zip(names, parts)])
+    return both["c"] + both["a"] * float(len(both))
+
+
+def keeps_the_length_of_a_list_that_a_loop_fills(x):  # noqa: D103
+    y = [x]
+    for _ in range(int(x.sum() > 0) + 1):
+        y.insert(0, torch.relu(x))
+    y.append(x * 2.0)
+    return torch.cat(y) * float(len(y))
+
+
+def keeps_appends_to_a_list_that_has_another_name(x):  # noqa: D103
+    y = [x]
+    both = [y, y]
+    y.append(torch.relu(x))
+    return torch.cat(both[1])
+
+
+def changes_a_copied_list_of_numbers(x):  # noqa: D103
+    sizes = [2, 3]
+    other = sizes.copy()
+    other[0] = 4
+    return x * float(sum(sizes)) + float(sum(other))
+
+
+def makes_results_of_writes_into_parts(x):  # noqa: D103
+    mask = x.new_zeros((4, 4))
+    mask[0:2, 1:3] = 1
+    mask[3] = 2
+    mask[2] = 0.5
+    mask[1, :] = torch.relu(x)[0]
+    return x @ mask
+
+
+def keeps_writes_into_parts_that_an_older_view_shows(x):  # noqa: D103
+    mask = torch.zeros(4, 4)
+    row = mask[1]
+    mask[1:3] = 5.0
+    return x * row
+
+
 def makes_results_of_writes_that_nobody_else_sees(x):  # noqa: D103
     y = x * 2.0
     y.add_(1.0)
@@ -119,6 +168,9 @@ PROGRAMS = [inlines_calls, drops_dropout, joins_matmul_and_add_to_linear, joins_
             keeps_matmul_whose_sum_is_no_bias, folds_sizes_and_the_branches_that_ask_for_them,
             unrolls_a_loop_over_an_axis, unrolls_loops_within_loops, keeps_a_loop_whose_end_depends_on_data,
             makes_lists_of_appended_ones, keeps_appends_to_a_list_that_a_branch_sees,
+            reads_through_dicts_and_lists_of_pairs, keeps_the_length_of_a_list_that_a_loop_fills,
+            keeps_appends_to_a_list_that_has_another_name, changes_a_copied_list_of_numbers,
+            makes_results_of_writes_into_parts, keeps_writes_into_parts_that_an_older_view_shows,
             makes_results_of_writes_that_nobody_else_sees, keeps_a_write_into_an_argument,
             keeps_checks_that_depend_on_data, keeps_exact_gelu_batch_norm_and_log_softmax,
             drops_aliases_and_what_nobody_reads]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lower.h"
 
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -9,9 +10,11 @@
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/passes/lower_tuples.h>
 #include <torch/csrc/jit/passes/remove_dropout.h>
 #include <torch/csrc/jit/passes/remove_mutation.h>
 
+#include "functional.h"
 #include "sizes.h"
 
 namespace graft::torchscript {
@@ -20,7 +23,7 @@ namespace {
 namespace jit = torch::jit;
 
 constexpr int64_t kMostUnrolled = 4096;  // nodes that a loop may become
-constexpr int kMostRounds = 8;           // loops within loops that are unrolled
+constexpr int kMostRounds = 64;          // what becomes known behind what became known
 
 /// What passes work on.
 struct Lowering {
@@ -99,8 +102,8 @@ bool unroll_loops(Lowering& lowering) {
   return changed;
 }
 
-/// y += [a, b] -> y.append(a); y.append(b), then y = [a, b] where nobody else holds y.
-bool functional_lists(Lowering& lowering) {
+/// y += [a, b] -> y.append(a); y.append(b)
+bool append_elements(Lowering& lowering) {
   std::vector<jit::Node*> joins;
   for (jit::Node* node : lowering.graph->nodes()) {
     const bool joins_lists = node->kind() == c10::Symbol::fromQualString("aten::add_") &&
@@ -117,10 +120,21 @@ bool functional_lists(Lowering& lowering) {
     node->output()->replaceAllUsesWith(node->inputs()[0]);
     node->destroy();
   }
-  return jit::RemoveListMutation(lowering.graph) || !joins.empty();
+  return !joins.empty();
 }
 
-bool functional_tensors(Lowering& lowering) { return jit::RemoveTensorMutation(lowering.graph); }
+bool functional_lists(Lowering& lowering) {
+  const bool appended = append_elements(lowering);
+  const bool changed = functional_containers(*lowering.graph);
+  jit::LowerSimpleTuples(lowering.graph);  // what a list of pairs held
+  return appended || changed;
+}
+
+bool functional_tensors(Lowering& lowering) {
+  bool changed = jit::RemoveTensorMutation(lowering.graph);
+  while (functional_views(*lowering.graph)) changed = true;
+  return changed;
+}
 
 bool inline_calls(Lowering& lowering) {
   jit::Inline(*lowering.graph);
@@ -189,7 +203,18 @@ bool join_linear(Lowering& lowering) {
   return false;
 }
 
-bool fold_constants(Lowering& lowering) { return jit::ConstantPropagation(lowering.graph); }
+/// Nodes with blocks, without those within these.
+int64_t control_flow(const jit::Graph& graph) {
+  return std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                       [](const jit::Node* node) { return !node->blocks().empty(); });
+}
+
+/// Gives whether branches went.
+bool fold_constants(Lowering& lowering) {
+  const int64_t before = control_flow(*lowering.graph);
+  jit::ConstantPropagation(lowering.graph);
+  return control_flow(*lowering.graph) != before;
+}
 
 bool drop_dead_code(Lowering& lowering) {
   jit::EliminateDeadCode(lowering.graph);
@@ -211,7 +236,7 @@ constexpr Pass kPasses[] = {
     {"fold-sizes", fold_sizes},                  // what asks for fixed sizes -> numbers: bounds of loops, conditions
     {"fold-constants", fold_constants},          // branches whose condition is known
     {"unroll-loops", unroll_loops},              // so that engines reach over their rounds
-    {"functional-lists", functional_lists},      // appended lists become lists, which engines read through
+    {"functional-lists", functional_lists},      // lists and dicts become what they hold, which engines read through
     {"functional-tensors", functional_tensors},  // writes in place that nobody else sees become results
     {"drop-dead-code", drop_dead_code},
 };
@@ -221,12 +246,12 @@ constexpr Pass kPasses[] = {
 Lowered lower(std::shared_ptr<jit::Graph>& graph, const Spec& spec,
               const std::function<void(const std::string&)>& observe) {
   Lowering lowering{.graph = graph, .spec = spec};
-  bool unrolled = true;  // what a loop hid may have known bounds now
-  for (int round = 0; unrolled && round < kMostRounds; ++round) {
-    unrolled = false;
+  bool again = true;  // what a loop, a branch, a list or a write hid may be known now
+  for (int round = 0; again && round < kMostRounds; ++round) {
+    again = false;
     for (const Pass& pass : kPasses) {
       const bool changed = pass.run(lowering);
-      unrolled |= changed && pass.run == unroll_loops;
+      again |= changed && pass.run != fold_sizes;
       if (observe) observe(pass.name);
     }
   }

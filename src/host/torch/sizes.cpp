@@ -94,12 +94,13 @@ void run_operator(jit::Node& node, std::vector<c10::IValue>& stack) {
   }
 }
 
-void run_node(jit::Node& node, Values& values) {
-  if (!node.blocks().empty() || node.hasSideEffects()) return;
+/// Gives whether it could be run.
+bool run_node(jit::Node& node, Values& values) {
+  if (!node.blocks().empty() || node.hasSideEffects()) return false;
   std::vector<c10::IValue> stack;
   for (const jit::Value* input : node.inputs()) {
     const auto known = values.find(input);
-    if (known == values.end()) return;
+    if (known == values.end()) return false;
     stack.push_back(known->second);
   }
   if (const auto results = packed(node, stack)) {
@@ -108,6 +109,29 @@ void run_node(jit::Node& node, Values& values) {
     run_operator(node, stack);
   }
   for (size_t i = 0; i < node.outputs().size() && i < stack.size(); ++i) values[node.outputs()[i]] = stack[i];
+  return true;
+}
+
+bool is_container(const jit::Value& value) {
+  return value.type()->kind() == c10::TypeKind::ListType || value.type()->kind() == c10::TypeKind::DictType;
+}
+
+/// Lists and dicts that a node which did not run may have changed are unknown from then on, by all of their names.
+void forget_changed(const jit::Node& node, Values& values) {
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  for (size_t i = 0; i < node.inputs().size(); ++i) {
+    const jit::Value* input = node.inputs()[i];
+    const auto known = values.find(input);
+    if (known == values.end() || !is_container(*input)) continue;
+    const bool written = !schema || (i < schema->arguments().size() && schema->arguments()[i].alias_info() &&
+                                     schema->arguments()[i].alias_info()->isWrite());
+    if (!written && node.blocks().empty()) continue;
+    const c10::IValue changed = known->second;
+    std::erase_if(values, [&](const auto& each) { return each.second.is(changed); });
+  }
+  for (const jit::Block* block : node.blocks()) {
+    for (const jit::Node* inner : block->nodes()) forget_changed(*inner, values);
+  }
 }
 
 /// The graph's values at one end of the ranges.
@@ -122,14 +146,16 @@ Values run_graph(const jit::Graph& graph, const Spec& spec, int64_t Range::*end)
   }
   for (const jit::Node* each : graph.nodes()) {
     auto& node = const_cast<jit::Node&>(*each);
+    bool ran = node.kind() == c10::prim::Constant;
     try {
-      if (node.kind() == c10::prim::Constant) {
+      if (ran) {
         values[node.output()] = constant_of(node);
       } else {
-        run_node(node, values);
+        ran = run_node(node, values);
       }
     } catch (const std::exception&) {  // it needs data, or sizes that are none of these: its results stay unknown
     }
+    if (!ran) forget_changed(node, values);
   }
   return values;
 }

@@ -95,6 +95,12 @@ void copy(Conversion& c) {
   c.give(filled(c, src, c.add("Shape", {self})));
 }
 
+/// A tensor of one number.
+void tensor_of_number(Conversion& c) {
+  const ValueId data = c.tensor("t");
+  c.give(c.has("dtype") ? c.cast(data, c.type("dtype")) : data);
+}
+
 const std::string kOptions = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
 
 }  // namespace
@@ -126,6 +132,8 @@ std::vector<Row> creation_rows() {
          c.give(filled(c, number(c, 0, self), c.add("Shape", {self})));
        }},
       {"aten::scalar_tensor(Scalar s, *, " + kOptions + ") -> Tensor", scalar_tensor},
+      {"aten::tensor.int tensor.float tensor.bool(Scalar t, *, ScalarType? dtype=None, Device? device=None, "
+       "bool requires_grad=False) -> Tensor", tensor_of_number},
       {"aten::arange(Scalar end, *, " + kOptions + ") -> Tensor", arange("", "")},
       {"aten::arange.start(Scalar start, Scalar end, *, " + kOptions + ") -> Tensor", arange("start", "")},
       {"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, " + kOptions + ") -> Tensor",

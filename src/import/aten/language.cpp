@@ -88,6 +88,9 @@ void assert_type(Conversion& c) {
   c.give(std::vector<ValueId>{});
 }
 
+/// An engine has one device, so that no converter reads what this gives; it only has to be there.
+void device(Conversion& c) { c.give(c.constant(TensorData::from_values<int64_t>(DType::kInt64, {}, {0}))); }
+
 void length(Conversion& c) {
   const int64_t count = c.is_list("a") ? std::ssize(c.tensors("a")) : c.size_of(c.tensor("a"), 0).constant();
   c.give(c.constant(TensorData::from_values<int64_t>(DType::kInt64, {}, {count})));
@@ -110,6 +113,7 @@ std::vector<Row> language_rows() {
       {"aten::IntImplicit ScalarImplicit FloatImplicit(Tensor a) -> int", same("a")},
       {"aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, "
        "Device? device=None, Layout? layout=None) -> ()", assert_type},
+      {"prim::device(Tensor a) -> Device", device},
       {"aten::item _local_scalar_dense(Tensor self) -> Scalar", same("self")},
       {"aten::add.int python::add(int a, int b) -> int", arithmetic("Add")},
       {"aten::sub.int python::sub(int a, int b) -> int", arithmetic("Sub")},
