@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <torch/csrc/jit/ir/constants.h>
@@ -34,6 +36,7 @@ bool is_number(const c10::Type& type) {
 bool may_alias(const jit::Node& node) {
   const c10::FunctionSchema* schema = node.maybeSchema();
   if (!schema || !node.blocks().empty() || node.hasSideEffects() || schema->is_mutable()) return true;
+  if (node.kind() == c10::aten::type_as || node.kind() == c10::aten::dropout) return true;  // not by their schemas
   return std::any_of(schema->returns().begin(), schema->returns().end(), [](const c10::Argument& each) {
     return each.alias_info() || !(is_number(*each.type()) || each.type()->kind() == c10::TypeKind::TensorType);
   });
@@ -46,10 +49,13 @@ struct PartWrite {
   jit::Value* tensor() const { return views.back()->inputs()[0]; }
 };
 
-/// Whether an operator made the tensor, and nothing else has its memory.
+/// Whether an operator made the tensor, and nothing else has its memory: schemas do not tell of all that hand their
+/// operand on, so that those that make one are named.
 bool is_fresh(const jit::Value& tensor) {
-  const jit::Node& node = *tensor.node();
-  return node.kind().is_aten() && node.maybeSchema() && !may_alias(node);
+  static const std::set<std::string> kMakers = {
+      "zeros",     "ones",     "empty",     "full",  "zeros_like", "ones_like", "empty_like",    "full_like",
+      "new_zeros", "new_ones", "new_empty", "clone", "new_full",   "copy",      "slice_scatter", "select_scatter"};
+  return tensor.node()->kind().is_aten() && kMakers.count(tensor.node()->kind().toUnqualString()) > 0;
 }
 
 /// Whether nobody behind the write reads the memory by another name than the tensor's: its views from before, or what
