@@ -90,6 +90,7 @@ Embedded embed_tensorflow(std::span<const std::byte> bytes, std::shared_ptr<cons
   host.foreign = std::move(read.foreign);
   host.foreign.name = "graph";
   host.counts = std::move(read.counts);
+  host.inner = std::move(read.lists);
   host.replicable.assign(host.counts.size(), false);
   keep_outputs(host);
   check_ranges(host);

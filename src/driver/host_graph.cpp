@@ -39,8 +39,10 @@ int64_t bytes_of(const ForeignValue& value) {
 
 partition::AbstractGraph abstract(const HostGraph& graph, const ForeignGraph& foreign) {
   partition::AbstractGraph made;
-  for (const ForeignValue& value : foreign.values) {
-    made.values.push_back({.producer = -1, .bytes = bytes_of(value), .crosses = value.tensor});
+  for (size_t v = 0; v < foreign.values.size(); ++v) {
+    const ForeignValue& value = foreign.values[v];
+    const bool inner = v < graph.inner.size() && graph.inner[v];
+    made.values.push_back({.producer = -1, .bytes = bytes_of(value), .crosses = value.tensor && !inner});
   }
   for (size_t n = 0; n < foreign.nodes.size(); ++n) {
     const ForeignNode& node = foreign.nodes[n];

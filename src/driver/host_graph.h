@@ -22,6 +22,8 @@ struct HostGraph {
   std::vector<bool> counts, replicable;  ///< by node: see partition::Node
   std::map<std::string, Graph::Range, std::less<>> ranges;  ///< of symbols
   std::string frontend;  ///< whose operators these are
+  std::vector<bool> inner = {};  ///< by value, or empty: what the framework has otherwise than an engine, so that it
+                                 ///< stays on one side
 };
 
 /// The rows of a front end (`aten`, `mxnet`, `tensorflow`), with those of users: of the process and of libraries.

@@ -119,6 +119,22 @@ def test_an_engine_that_cannot_be_loaded_falls_back_until_it_is_asked_for_again(
     assert graft.tensorflow.fallback_count() == before + 4
 
 
+@pytest.mark.parametrize("broken", [0, 1])
+def test_one_engine_that_cannot_be_loaded_leaves_the_other(folder, image, tmp_path, broken):
+    """base_test PartiallyConvertedTestA and B."""
+    made = converter(folder, allow_build_at_runtime=False)
+    made.convert()
+    made.build(lambda: [(image(2),)])
+    made.save(tmp_path / "fast")
+    plans = sorted((tmp_path / "fast" / "assets").glob("*.graft"))
+    assert len(plans) == 2
+    plans[broken].write_bytes(b"nothing")
+    loaded = tf.saved_model.load(str(tmp_path / "fast")).signatures["serving_default"]
+    before = graft.tensorflow.fallback_count()
+    close(given(loaded, image(2)), expected(folder, image(2)))
+    assert graft.tensorflow.fallback_count() == before + 1
+
+
 def test_an_engines_operators_are_a_function_that_agrees(folder, image):
     made = converter(folder)
     made.convert()

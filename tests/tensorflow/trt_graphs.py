@@ -189,6 +189,55 @@ def vgg_block(x):
     return tf.squeeze(tf.nn.max_pool2d(tf.nn.relu(x), 2, 2, "VALID"))
 
 
+def vgg_block_nchw(x):
+    """vgg_block_nchw_test, transposed to the layout that TensorFlow's kernels have on processors."""
+    x = tf.transpose(x, [0, 2, 3, 1])
+    x = v1.nn.fused_batch_norm(x, weights(2) + 1.0, weights(2), weights(2), tf.abs(weights(2)) + 0.5,
+                               is_training=False)[0]
+    x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, weights(1, 1, 2, 6), 2, "SAME"), weights(6)))
+    return tf.squeeze(tf.transpose(tf.nn.max_pool2d(x, 2, 2, "VALID"), [0, 3, 1, 2]))
+
+
+def const_data_inputs(x):
+    """base_test ConstDataInputMultipleEnginesTest."""
+    c = tf.constant([1.0, 2.0])
+    first = c * (x + 1.0)
+    return tf.math.digamma(tf.abs(first) + 1.0) * c + 1.0
+
+
+def conv2d(x):
+    """conv2d_test: strides, dilations, and a depthwise one, of either padding."""
+    x = tf.nn.conv2d(x, weights(3, 3, 3, 4), 1, "SAME", dilations=2) * 2.0
+    x = tf.nn.depthwise_conv2d(x, weights(3, 3, 4, 2), [1, 2, 2, 1], "VALID")
+    return tf.nn.conv2d_transpose(tf.nn.relu(x), weights(2, 2, 5, 8), [13, 12, 12, 5], 2, "SAME")
+
+
+def data_dependent_shape(x):
+    """data_dependent_shape_test: how many elements there are, a run says."""
+    positive = tf.boolean_mask(tf.reshape(x * 2.0, [-1]), tf.reshape(x, [-1]) > 0.0)
+    return tf.reduce_sum(tf.exp(-positive) * 2.0 + 1.0)
+
+
+def dynamic_input_shapes(x):
+    """dynamic_input_shapes_test: no size but the channels' is known."""
+    x = tf.nn.relu(tf.nn.conv2d(x, weights(3, 3, 1, 2), 1, "SAME") + weights(2))
+    return tf.squeeze(tf.nn.conv2d(x, weights(3, 3, 2, 1), 1, "SAME"), [3]) * 2.0
+
+
+def memory_alignment(x):
+    """memory_alignment_test: weights and images of odd sizes."""
+    x = tf.nn.conv2d(x, weights(3, 5, 3, 3), 1, "VALID")
+    x = v1.nn.fused_batch_norm(tf.nn.bias_add(x, weights(3)), weights(3) + 1.0, weights(3), weights(3),
+                               tf.abs(weights(3)) + 0.5, is_training=False)[0]
+    return tf.nn.conv2d(tf.nn.relu(x), weights(1, 1, 3, 7), 1, "SAME") + 1.0
+
+
+def engine_op_shape(x):
+    """trt_engine_op_shape_test: TensorFlow knows the shapes of what engines give."""
+    x = tf.nn.relu(tf.nn.conv2d(x, weights(3, 3, 2, 4), 2, "SAME"))
+    return tf.reshape(x, [-1, int(np.prod(x.shape[1:]))]) * 0.5
+
+
 GRAPHS = {
     "SimpleSingleEngine": Graph(single_engine, [[100, 24, 24, 2]], 1),
     "SimpleMultiEngines": Graph(multi_engines, [[100, 24, 24, 2]], 2),
@@ -213,5 +262,12 @@ GRAPHS = {
     "MultiConnectionNeighborEngine": Graph(neighbors, [[2, 7, 7, 2]], 2),
     "NeighboringEngine": Graph(neighboring, [[2, 8, 7, 2]], 2),
     "TrtMode": Graph(squeezed_batch, [[1, 12, 5]], 1),
+    "ConstDataInputMultipleEngines": Graph(const_data_inputs, [[4, 2]], 2),
+    "Conv2D": Graph(conv2d, [[13, 13, 13, 3]], 1),
+    "DataDependentShape": Graph(data_dependent_shape, [[3, 5]], 2),
+    "DynamicInputShapes": Graph(dynamic_input_shapes, [[None, None, None, 1]], 1),
+    "MemoryAlignment": Graph(memory_alignment, [[2, 15, 15, 3]], 1),
+    "EngineOpShape": Graph(engine_op_shape, [[5, 24, 24, 2]], 1),
+    "VGGBlockNCHW": Graph(vgg_block_nchw, [[5, 2, 8, 8]], 1),
     "VGGBlock": Graph(vgg_block, [[5, 8, 8, 2]], 1),
 }

@@ -131,9 +131,57 @@ class While {
   Graph settled_round() {
     for (int i = 0; i < kMostRounds; ++i) {
       Graph round = c_.body("body", known_);
-      if (!widen(round)) return round;
+      if (!widen_lists(round) && !widen(round)) return round;
     }
     c_.refuse("sizes that change from round to round");
+  }
+
+  /// Lists whose elements' sizes nobody has stated have 1 there (tensor_lists): they begin as wide as what a round puts
+  /// into them.
+  bool widen_lists(const Graph& round) {
+    bool changed = false;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const auto& made = round.value(round.outputs[i]).shape;
+      if (stays_[i] || !known_[i].shape || !made || made->size() != known_[i].shape->size()) continue;
+      if (!takes_items(i)) continue;
+      std::vector<ValueId> sizes;
+      bool wider = false;
+      for (size_t axis = 0; axis < made->size(); ++axis) {
+        const bool open = axis > 0 && (*known_[i].shape)[axis] == Size(1) && !((*made)[axis] == Size(1));
+        sizes.push_back(open ? size_outside(round, (*made)[axis]) : c_.integers_constant({1}));
+        wider = wider || open;
+      }
+      if (!wider) continue;
+      values_[i] = c_.add("Expand", {values_[i], c_.add("Concat", sizes, {{"axis", int64_t{0}}})});
+      known_[i].shape = c_.shape_of(values_[i]);
+      changed = true;
+    }
+    return changed;
+  }
+
+  /// Whether a round puts something into the list that this value is.
+  bool takes_items(size_t number) const {
+    const frontend::ForeignGraph& function = c_.function("body");
+    return std::any_of(function.nodes.begin(), function.nodes.end(), [&](const frontend::ForeignNode& node) {
+      if (node.op != "TensorListSetItem") return false;
+      std::vector<int> taken;
+      frontend::visit_references(frontend::Argument(node.arguments), [&](int each) { taken.push_back(each); });
+      return !taken.empty() && taken[0] == function.inputs[number];
+    });
+  }
+
+  /// A size of a round as a tensor of one element outside of the loop: that of a value that the loop is given.
+  ValueId size_outside(const Graph& round, const Size& size) {
+    if (const auto known = size.as_constant()) return c_.integers_constant({*known});
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (known_[i].constant) continue;
+      const Shape shape = round.value(input_of(round, i)).shape.value_or(Shape{});
+      for (size_t axis = 0; axis < shape.size(); ++axis) {
+        if (!(shape[axis] == size)) continue;
+        return c_.add("Gather", {c_.add("Shape", {values_[i]}), c_.integers_constant({static_cast<int64_t>(axis)})});
+      }
+    }
+    c_.refuse("a list of elements whose size is known in the loop alone");
   }
 
   bool widen(const Graph& round) {

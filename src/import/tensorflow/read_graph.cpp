@@ -2,6 +2,7 @@
 #include "import/tensorflow/read_graph.h"
 
 #include <algorithm>
+#include <climits>
 #include <queue>
 #include <set>
 #include <utility>
@@ -35,6 +36,24 @@ constexpr int kScalarPlaceholders = 24;  // before, the shape [] of a placeholde
 /// What only hands on what it is given.
 bool hands_on(std::string_view op) {
   return op == "Identity" || op == "Snapshot" || op == "StopGradient" || op == "PreventGradient";
+}
+
+/// Whether a result is of TensorFlow's type `variant`: a list of tensors, or what else has no elements.
+bool is_variant(const FileNode& node, size_t result) {
+  constexpr int kVariant = 21;  // in DataType
+  constexpr std::string_view kGiveTensors[] = {"TensorListStack", "TensorListGetItem", "TensorListLength",
+                                               "TensorListGather", "TensorListElementShape", "TensorListConcat",
+                                               "TensorListConcatV2"};
+  if (std::find(std::begin(kGiveTensors), std::end(kGiveTensors), node.op) != std::end(kGiveTensors)) return false;
+  if (node.op.find("TensorList") != std::string::npos) return result == 0;
+  for (const char* name : {"T", "Tout"}) {
+    const auto* type = node.attribute(name);
+    if (!type) continue;
+    const auto& list = type->list().type();
+    const auto at = static_cast<int>(std::min<size_t>(result, static_cast<size_t>(INT_MAX)));
+    if (type->type() == kVariant || (at < list.size() && list.Get(at) == kVariant)) return true;
+  }
+  return false;
 }
 
 bool is_next_iteration(std::string_view op) { return op == "NextIteration" || op == "RefNextIteration"; }
@@ -230,6 +249,7 @@ class Reader {
   int add_value(int n, int index, ForeignValue value) {
     value.name = spell(node(n).name, index);
     read_.foreign.values.push_back(std::move(value));
+    read_.lists.push_back(is_variant(node(n), static_cast<size_t>(index)));
     const int made = static_cast<int>(read_.foreign.values.size()) - 1;
     values_[static_cast<size_t>(n)][static_cast<size_t>(index)] = made;
     return made;

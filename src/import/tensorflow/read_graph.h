@@ -16,6 +16,7 @@ struct ReadGraph {
   frontend::ForeignGraph foreign;
   std::vector<bool> counts;      ///< by node: false for what only hands on what it is given
   std::vector<int> file_nodes;   ///< by node: its index in the file
+  std::vector<bool> lists;       ///< by value: a list of tensors, which is no tensor of TensorFlow's
   std::vector<bool> constant;    ///< by node of the file: its result is a constant, or it is a NoOp that waits for
                                  ///< nothing that a run does, so that it is no node here
   std::vector<std::vector<int>> before;  ///< by node of the file that is a constant: the nodes of the file that control

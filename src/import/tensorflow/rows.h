@@ -21,6 +21,7 @@ std::vector<frontend::Row> normalization_rows();
 std::vector<frontend::Row> pooling_rows();
 std::vector<frontend::Row> reduction_rows();
 std::vector<frontend::Row> slicing_rows();
+std::vector<frontend::Row> tensor_list_rows();
 /// Operators that stay, of which only types and sizes of the results are known.
 std::vector<frontend::Row> described_rows();
 
