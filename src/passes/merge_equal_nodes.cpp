@@ -36,11 +36,6 @@ uint64_t hash_of(const Node& node) {
   return hash;
 }
 
-bool same_attributes(const Attributes& a, const Attributes& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto& x, const auto& y) { return x.first == y.first && equal(x.second, y.second); });
-}
-
 /// Whether `second` computes nothing that `first` does not.
 bool is_equal(const Graph& graph, const Node& first, const Node& second) {
   if (first.op != second.op || first.domain != second.domain || first.inputs != second.inputs) return false;

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "passes/edit.h"
+#include "passes/parallel_products.h"
 #include "passes/passes.h"
 
 namespace graft::passes {
@@ -51,25 +52,16 @@ std::optional<Part> part_of(const Graph& graph, const Matcher& matcher, int inde
   return part;
 }
 
-/// [A B ...] of matrices with as many rows, or of rows.
-TensorData join_columns(const Graph& graph, const std::vector<Part>& parts, int64_t rows, bool of_bias) {
-  const DType type = graph.value(parts.front().weights).type;
-  int64_t columns = 0;
-  for (const Part& part : parts) columns += part.columns;
-  TensorData joint =
-      TensorData::zeros(type, of_bias ? std::vector<int64_t>{columns} : std::vector<int64_t>{rows, columns});
-  const int64_t width = bit_width(type) / 8;
-  const auto into = joint.mutable_bytes();
-  int64_t first = 0;
+/// [a b ...], with zeros where a product has no bias.
+TensorData join_biases(const Graph& graph, const std::vector<Part>& parts) {
+  std::vector<TensorData> zeros;
+  zeros.reserve(parts.size());
+  std::vector<const TensorData*> rows;
   for (const Part& part : parts) {
-    const TensorData* data = constant_of(graph, of_bias ? part.bias : part.weights);
-    for (int64_t r = 0; data && r < rows; ++r) {
-      const auto row = data->bytes().subspan(r * part.columns * width, part.columns * width);
-      std::copy(row.begin(), row.end(), into.begin() + (r * columns + first) * width);
-    }
-    first += part.columns;
+    if (part.add < 0) zeros.push_back(TensorData::zeros(graph.value(part.weights).type, {part.columns}));
+    rows.push_back(part.add < 0 ? &zeros.back() : constant_of(graph, part.bias));
   }
-  return joint;
+  return join_constants(rows, 0);
 }
 
 void merge(Graph& graph, const std::vector<Part>& parts) {
@@ -80,29 +72,22 @@ void merge(Graph& graph, const std::vector<Part>& parts) {
   Shape shape = *graph.value(x).shape;
   shape.back() = Size(0);
   std::vector<int64_t> columns;
+  std::vector<ValueId> results;
+  std::vector<const TensorData*> matrices;
   for (const Part& part : parts) {
     columns.push_back(part.columns);
+    results.push_back(graph.nodes[part.last()].outputs[0]);
+    matrices.push_back(constant_of(graph, part.weights));
     shape.back() = shape.back() + Size(part.columns);
   }
-  const int64_t rows = constant_of(graph, first.weights)->shape()[0];
-  const ValueId weights = graph.add_constant(name + "/weights", join_columns(graph, parts, rows, false));
+  const ValueId weights = graph.add_constant(name + "/weights", join_constants(matrices, 1));
   ValueId joint = append_node(graph, name + "/merged", "MatMul", {x, weights}, type, shape);
   std::swap(graph.nodes.back().name, graph.nodes[first.matmul].name);
   if (std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.add >= 0; })) {
-    const ValueId bias = graph.add_constant(name + "/bias", join_columns(graph, parts, 1, true));
+    const ValueId bias = graph.add_constant(name + "/bias", join_biases(graph, parts));
     joint = append_node(graph, name + "/add", "Add", {joint, bias}, type, shape);
   }
-  Node split;
-  split.name = name + "/split";
-  split.op = "Split";
-  split.attributes["axis"] = int64_t{-1};
-  split.inputs = {joint, add_integers(graph, name + "/columns", columns)};
-  for (const Part& part : parts) {
-    Node& last = graph.nodes[part.last()];
-    split.outputs.push_back(last.outputs[0]);
-    last.outputs[0] = kNoValue;
-  }
-  graph.add_node(std::move(split));
+  split_joint(graph, name, joint, -1, columns, results);
 }
 
 }  // namespace

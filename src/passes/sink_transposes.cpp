@@ -11,13 +11,6 @@ namespace {
 
 using Permutation = std::vector<int64_t>;
 
-bool is_elementwise(const Node& node) {
-  return is_op(node, {"Abs",  "Neg",  "Exp",   "Log",       "Sqrt",  "Reciprocal", "Erf",         "Tanh",  "Sigmoid",
-                      "Relu", "Elu",  "Selu",  "LeakyRelu", "Gelu",  "HardSwish",  "HardSigmoid", "Swish", "Softplus",
-                      "Mish", "Clip", "Floor", "Ceil",      "Round", "Sign",       "Cast",        "Not",   "Softsign",
-                      "Add",  "Sub",  "Mul",   "Div",       "Pow",   "Max",        "Min",         "PRelu"});
-}
-
 /// The transposition that computes the value and is read by the node alone; empty when there is none.
 Permutation transposition(const Graph& graph, const Matcher& matcher, ValueId value, int reader) {
   const Node* node = producer(graph, value);
