@@ -6,6 +6,7 @@ import functools
 import attention_architectures
 import audio_architectures
 import dense_architectures
+import inception_architectures
 import language_architectures
 import mixer_architectures
 import mobile_architectures
@@ -54,6 +55,7 @@ ARCHITECTURES = {
     "edgenext_small": _image(mixer_architectures.edgenext_small, 256),
     "mobilevit_s": _image(mixer_architectures.mobilevit_s, 256),
     "densenet121": _image(dense_architectures.densenet121),
+    "googlenet": _image(inception_architectures.googlenet),
     "deeplab_v3": _image(dense_architectures.deeplab_v3),
     "unet": _image(dense_architectures.unet, 256),
     "hrnet_w18_small": _image(dense_architectures.hrnet_w18_small),

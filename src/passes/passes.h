@@ -29,6 +29,7 @@ bool sink_transposes(Graph&, const PassContext&);
 bool sink_casts(Graph&, const PassContext&);
 bool lower_precision(Graph&, const PassContext&);
 bool merge_parallel_matmuls(Graph&, const PassContext&);
+bool merge_parallel_convolutions(Graph&, const PassContext&);
 bool capture_constants(Graph&, const PassContext&);
 bool rewrite_bodies(Graph&, const PassContext&);
 

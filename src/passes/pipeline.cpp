@@ -41,6 +41,8 @@ const std::vector<Pass>& pipeline() {
       {"lower_precision", lower_precision, "f32 becomes the type that --precision asks for, where it may", true},
       {"sink_casts", sink_casts, "again: casts that lowering placed before movement"},
       {"merge_parallel_matmuls", merge_parallel_matmuls, "products that read one tensor become one product"},
+      {"merge_parallel_convolutions", merge_parallel_convolutions,
+       "convolutions of one window that read one tensor become one convolution"},
       {"remove_dead_nodes", remove_dead_nodes, "again: what the last passes left over"},
       {"capture_constants", capture_constants, "constants that bodies read become theirs, to be folded and packed"},
       {"rewrite_bodies", rewrite_bodies, "bodies of branches and loops go through all of these passes"},
