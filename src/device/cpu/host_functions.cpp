@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/cpu/host_functions.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <type_traits>
-#include <utility>
-
-#include "base/dtype.h"
 
 namespace graft {
 namespace {
@@ -72,112 +67,6 @@ const HostFunction kFunctions[] = {
 #undef GRAFT_HOST_MATH1
 #undef GRAFT_HOST_MATH2
 
-/// The bits of an f16 or bf16 ordered like the numbers they stand for; NaN becomes the largest.
-template <int kExponentBits>
-struct SmallFloat {
-  uint16_t bits;
-  int32_t order() const {
-    const int32_t magnitude = bits & 0x7fff;
-    const int32_t infinity = ((1 << kExponentBits) - 1) << (15 - kExponentBits);
-    if (magnitude > infinity) return 0x7fff;
-    return (bits & 0x8000) != 0 ? -magnitude : magnitude;
-  }
-};
-
-template <class T>
-bool is_nan(T value) {
-  if constexpr (std::is_floating_point_v<T>) return std::isnan(value);
-  return false;
-}
-
-template <class T>
-bool less(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>)
-    return !is_nan(a) && (is_nan(b) || a < b);
-  else if constexpr (std::is_integral_v<T>)
-    return a < b;
-  else
-    return a.order() < b.order();
-}
-
-/// A row of keys and the positions that move with them.
-template <class T>
-struct Row {
-  T* keys;
-  int64_t key_stride;
-  int64_t* positions;
-  int64_t position_stride;
-  bool descending;
-
-  T key(int64_t n) const { return keys[n * key_stride]; }
-  /// Whether element b must come before element a although it stands after it.
-  bool before(T a, T b) const { return descending ? less(b, a) : less(a, b); }
-  void swap(int64_t a, int64_t b) {
-    std::swap(keys[a * key_stride], keys[b * key_stride]);
-    std::swap(positions[a * position_stride], positions[b * position_stride]);
-  }
-  void reverse(int64_t first, int64_t last) {
-    for (--last; first < last; ++first, --last) swap(first, last);
-  }
-  void rotate(int64_t first, int64_t middle, int64_t last) {
-    if (first == middle || middle == last) return;
-    reverse(first, middle);
-    reverse(middle, last);
-    reverse(first, last);
-  }
-  void insert(int64_t first, int64_t last) {
-    for (int64_t n = first + 1; n < last; ++n) {
-      for (int64_t m = n; m > first && before(key(m), key(m - 1)); --m) swap(m, m - 1);
-    }
-  }
-  /// Merges two sorted neighbours in place: cuts the longer in half, rotates, goes on with both halves.
-  void merge(int64_t first, int64_t middle, int64_t last) {
-    while (first < middle && middle < last) {
-      if (!before(key(middle), key(middle - 1))) return;
-      int64_t left = first, right = middle;
-      if (middle - first >= last - middle) {
-        left = first + (middle - first) / 2;
-        right = lower_bound(middle, last, key(left));
-      } else {
-        right = middle + (last - middle) / 2;
-        left = upper_bound(first, middle, key(right));
-      }
-      rotate(left, middle, right);
-      const int64_t cut = left + (right - middle);
-      merge(first, left, cut);
-      first = cut;
-      middle = right;
-    }
-  }
-  int64_t lower_bound(int64_t first, int64_t last, T value) const {
-    while (first < last) {
-      const int64_t half = first + (last - first) / 2;
-      if (before(key(half), value))
-        first = half + 1;
-      else
-        last = half;
-    }
-    return first;
-  }
-  int64_t upper_bound(int64_t first, int64_t last, T value) const {
-    while (first < last) {
-      const int64_t half = first + (last - first) / 2;
-      if (before(value, key(half)))
-        last = half;
-      else
-        first = half + 1;
-    }
-    return first;
-  }
-  void sort(int64_t length) {
-    constexpr int64_t kRun = 16;
-    for (int64_t n = 0; n < length; n += kRun) insert(n, std::min(n + kRun, length));
-    for (int64_t width = kRun; width < length; width *= 2) {
-      for (int64_t n = 0; n + width < length; n += 2 * width) merge(n, n + width, std::min(n + 2 * width, length));
-    }
-  }
-};
-
 }  // namespace
 
 void* find_host_function(std::string_view name) {
@@ -188,41 +77,3 @@ void* find_host_function(std::string_view name) {
 }
 
 }  // namespace graft
-
-void graft_host_sort(void* keys, int64_t key_stride, int64_t* positions, int64_t position_stride, int64_t length,
-                     int32_t type, int32_t descending) {
-  using graft::DType;
-  auto sort = [&](auto zero) {
-    using T = decltype(zero);
-    graft::Row<T>{static_cast<T*>(keys), key_stride, positions, position_stride, descending != 0}.sort(length);
-  };
-  switch (graft::dtype_from_onnx(type).value_or(DType::kUndefined)) {
-    case DType::kFloat32:
-      return sort(float{});
-    case DType::kFloat64:
-      return sort(double{});
-    case DType::kInt8:
-      return sort(int8_t{});
-    case DType::kInt16:
-      return sort(int16_t{});
-    case DType::kInt32:
-      return sort(int32_t{});
-    case DType::kInt64:
-      return sort(int64_t{});
-    case DType::kBool:
-    case DType::kUint8:
-      return sort(uint8_t{});
-    case DType::kUint16:
-      return sort(uint16_t{});
-    case DType::kUint32:
-      return sort(uint32_t{});
-    case DType::kUint64:
-      return sort(uint64_t{});
-    case DType::kFloat16:
-      return sort(graft::SmallFloat<5>{});
-    case DType::kBFloat16:
-      return sort(graft::SmallFloat<8>{});
-    default:
-      return;
-  }
-}
