@@ -102,6 +102,11 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *   ops      own.graftops | library.onnx    own operators: a file, or the text of definitions (docs/OWN_OPERATORS.md)
  *   converters libmine.so                   rows for operators of a .pt2 that Graft does not know: a shared library
  *                                           (docs/ADDING_A_CONVERTER.md), which is loaded, so it has to be trusted
+ *   params   net-0000.params                the parameters of a symbol of MXNet
+ *   signature serving_default               of a SavedModel: what it is asked for
+ *   tag      serve                          of a SavedModel: the graph that has all of the tags; several times
+ *   outputs  softmax,split:1                of a GraphDef: what it is asked for
+ *   record   model.record                   choices of an earlier compilation, taken where they fit
  *   deadline 60                             seconds after which compiling stops with the error `cancelled`; 0: never
  *   mode     generated | interpret          interpret: no generated kernels and no library, for checking
  *   disable  merge_parallel_matmuls,onednn  passes and candidates to leave out

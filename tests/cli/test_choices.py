@@ -2,6 +2,7 @@
 """Choices that name nothing, or come twice, are said so; what was probably meant is named."""
 
 import os
+import pathlib
 import re
 
 import numpy as np
@@ -118,3 +119,16 @@ def test_a_record_that_fits_nothing_is_an_error(graft, model, tmp_path):
     done = graft("compile", "model.onnx", "--record", "gpu.graft", "-o", "plan.graft")
     assert done.returncode == 1 and "sm_90a" in done.stderr and "gpu.graft" in done.stderr
     assert not (tmp_path / "plan.graft").exists()
+
+
+def test_the_header_of_c_and_the_error_name_every_choice_of_compiling():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    source = (root / "src/driver/compile_options.cpp").read_text()
+    taken = set(re.findall(r'choice\.key == "([a-z-]+)"', source))
+    assert {"dim", "params", "record"} <= taken
+    header = (root / "include/graft/graft_c.h").read_text()
+    text = header[header.index("/* A choice, spelled as on the command"):header.index("typedef struct graft_option")]
+    rows = re.findall(r"^ \*   ([a-z][a-z-]*(?:, [a-z-]+)*) +\S", text, re.MULTILINE)
+    assert {name for row in rows for name in row.split(", ")} == taken
+    said = source[source.index("there is no such choice; there are ") + 35:].split(",\n                std::string")[0]
+    assert set(re.findall(r"[a-z-]+", said.replace('"', " "))) == taken
