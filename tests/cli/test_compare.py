@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import two_layers
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 @pytest.fixture
@@ -43,6 +43,33 @@ def test_precisions_are_compared_with_their_own_tolerance(graft, model):
         assert done.returncode == 0, done.stdout + done.stderr
     done = graft("compare", "model.onnx", "model.onnx", "--precision-b", "bf16", "--rtol", "1e-6", "--atol", "1e-6")
     assert done.returncode == 1 and "WRONG" in done.stdout
+
+
+def squares(folder):
+    """A product, and squares of it in f32: what f16 loses in the product stands in an f32 result."""
+    size = 64
+    weights = np.random.default_rng(7).standard_normal((size, size)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Pow", ["p", "two"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, size])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, size])],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.float32(2), "two")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+              folder / "squares.onnx")
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_an_f32_result_of_a_mixed_model_is_judged_by_what_it_was_rounded_to(graft, tmp_path, precision):
+    squares(tmp_path)
+    assert graft("convert", "squares.onnx", "--precision", precision, "-o", "mixed.onnx").returncode == 0
+    for flags in (["--all"], ["--results"], []):
+        done = graft("compare", "squares.onnx", "mixed.onnx", *flags)
+        assert done.returncode == 0, done.stdout + done.stderr
+    shown = json.loads(graft("compare", "squares.onnx", "mixed.onnx", "--results", "--json", "-").stdout)["tensors"]
+    assert [row["name"] for row in shown] == ["y"]
+    same = json.loads(graft("compare", "squares.onnx", "squares.onnx", "--results", "--json", "-").stdout)["tensors"]
+    assert shown[0]["allowed_relative"] > 10 * same[0]["allowed_relative"] > 0
+    assert shown[0]["max_error"] > same[0]["allowed_absolute"]  # WRONG by the tolerance of f32
 
 
 def test_a_plan_is_compared_with_a_model(graft, model, wrong):

@@ -21,6 +21,7 @@
 #include "json_output.h"
 #include "model_options.h"
 #include "output.h"
+#include "roundings.h"
 #include "tensor_set.h"
 
 namespace graft {
@@ -38,7 +39,7 @@ struct CompareCommand {
   InputOptions inputs;
   ToleranceOptions tolerance;
   JsonOutput json;
-  bool all = false;
+  bool all = false, results_only = false;
 
   int run() const;
   ModelOptions side(int number) const;
@@ -103,9 +104,13 @@ Names between_steps(const Side& side) {
   return names;
 }
 
+/// Which tensors are compared, beside the results.
+enum class Shown : uint8_t { kResults, kBetweenSteps, kAll };
+
 /// What both have, in the order in which `a` computes it: all of it, or what `b` has between steps, and its outputs.
-std::vector<std::string> common_values(const Side& a, const Side& b, bool all) {
-  const Names shown = all ? Names() : between_steps(b);
+std::vector<std::string> common_values(const Side& a, const Side& b, Shown what) {
+  const bool all = what == Shown::kAll;
+  const Names shown = what == Shown::kBetweenSteps ? between_steps(b) : Names();
   std::vector<std::string> names;
   for (const Node& node : a.graph.nodes) {
     for (const ValueId id : node.outputs) {
@@ -182,7 +187,8 @@ int CompareCommand::run() const {
   files.insert(files.end(), std::begin(paths), std::end(paths));
   check_output("--json", json.path(), files);
   Side a = open_side(side(0)), b = open_side(side(1));
-  const std::vector<std::string> names = common_values(a, b, all);
+  const Shown shown = all ? Shown::kAll : results_only ? Shown::kResults : Shown::kBetweenSteps;
+  const std::vector<std::string> names = common_values(a, b, shown);
   GRAFT_USER_CHECK(!names.empty(), kInvalidArgument,
                    "no tensor that is computed has the same name in both; compare models that were made of one",
                    fmt::format("{} and {}", a.path, b.path));
@@ -193,12 +199,13 @@ int CompareCommand::run() const {
   const std::vector<TensorData> other = reordered(given, *first->engine, *second->engine, b.path);
   const Results reference = run_engine(first, given);
   const Results results = run_engine(second, other);
-  ToleranceChoice choice = tolerance.choice;
-  choice.rounds_to = std::max(a.rounds_to, b.rounds_to);
+  const auto roundings = {roundings_of(a.graph, a.rounds_to), roundings_of(b.graph, b.rounds_to)};
   std::vector<ComparedTensor> rows;
   int wrong = -1;
   for (const std::string& name : names) {
     const TensorData &expected = reference.at(name), &found = results.at(name);
+    ToleranceChoice choice = tolerance.choice;
+    for (const Roundings& each : roundings) choice.rounds_to = coarser(choice.rounds_to, each.at(name));
     rows.push_back({name, node_text(a.graph, name), type_text(expected, found),
                     judge(found, expected, choice, stop_if_interrupted)});
     if (wrong < 0 && !rows.back().judgement.agrees) wrong = static_cast<int>(rows.size()) - 1;
@@ -240,6 +247,9 @@ void add_compare(CLI::App& app, Action& action) {
   }
   sub->add_flag("--all", command->all,
                 "every tensor that both have; without it those between the steps of B, where fusion stays as it is");
+  sub->add_flag("--results", command->results_only,
+                "the models' results alone: no kernel is made that an engine would not have, and plans keep theirs")
+      ->excludes("--all");
   command->tolerance.add_to(*sub);
   command->json.add_to(*sub);
   command->common.add_choices(*sub);
