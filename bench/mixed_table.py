@@ -2,12 +2,13 @@
 """ResNets in strict fp32, in tf32 and as models of mixed precision that `graft convert` makes, beside torch in tf32.
 
     python bench/mixed_table.py                          # on an NVIDIA GPU
-    python bench/mixed_table.py --networks resnet50_v1 --batches 1,4 --json rows.json
+    python bench/mixed_table.py --networks resnet50_v1 --batches 1,4 --folder rows    # goes on where it was stopped
     python bench/mixed_table.py --device cpu --networks tiny_cnn --tune off --duration 0.2    # its mechanics
 
 Images per second, inputs on the device: `fp32` is the ONNX model as it is, `tf32` the same with --precision tf32,
 `mixed` the ONNX model of --low that `graft convert` writes, `torch` a replayed graph of torch with TF32 allowed. The
-error of a network is what `graft compare` prints of its output, the mixed model beside the one it was made of. On a GPU
+error of a row is what `graft compare` prints of its output, the mixed plan beside that of the model it was made of: the
+results alone, so that nothing is compiled for it. On a GPU
 the exit status is 1 unless `mixed` is nowhere slower than `fp32`, and from batch 4 on at least 1.5 times as fast.
 """
 
@@ -42,8 +43,10 @@ def parse_options(arguments):
     parser.add_argument("--batches", default="1,2,4,8,16", help="with commas between (1,2,4,8,16)")
     parser.add_argument("--low", default="fp16", choices=["fp16", "bf16"], help="of the mixed model (fp16)")
     parser.add_argument("--tune", default="fast", choices=["off", "fast", "full"], help="of graft compile (fast)")
-    parser.add_argument("--duration", type=float, default=3, help="seconds of each measurement (3)")
+    parser.add_argument("--duration", type=float, default=1, help="seconds of each measurement (1)")
     parser.add_argument("--no-torch", action="store_true", help="leave the peer out")
+    parser.add_argument("--folder", help="write each row here as NETWORK-BATCH.json; rows that are there are not "
+                        "measured again")
     parser.add_argument("--json", metavar="FILE", help="also write the rows here")
     options = parser.parse_args(arguments)
     options.networks = options.networks.split(",")
@@ -74,13 +77,20 @@ def graft(*arguments, fails=False):
     return done.stdout
 
 
-def graft_rate(model, batch, precision, options, folder):
-    """Images per second of a plan for this batch, by the median of its runs."""
-    plan = os.path.join(folder, "plan.graft")
+def graft_rate(model, batch, precision, options, plan):
+    """Images per second of a plan for this batch, by the median of its runs; the plan stays."""
     graft("compile", model, "-o", plan, "--device", options.device, "--dim", f"batch={batch}", "--tune", options.tune,
           "--precision", precision, "--error-limit", 0)
     (row,) = json.loads(graft("bench", plan, "--device", options.device, "--duration", options.duration, "--json", "-"))
     return batch / (row["graft_ms"] / 1000)
+
+
+def error_of(plans, options):
+    """The line of `graft compare` about the network's output."""
+    compared = graft("compare", plans["fp32"], plans["mixed"], "--device", options.device, "--results",
+                     fails=True).splitlines()
+    return next(" ".join(line.split()).removeprefix("-> ") for line in compared
+                if "output" in line.replace("->", " ").split()[:1])
 
 
 def torch_rate(model, batch, image, options):
@@ -116,28 +126,72 @@ def median_seconds(run, duration):
     return sorted(samples)[len(samples) // 2]
 
 
+def measure_row(name, batch, models, options, folder):
+    """One row: rates by column, what `graft compare` says of the mixed model, and how long all that took."""
+    start = time.perf_counter()
+    plans = {column: os.path.join(folder, f"{column}.graft") for column in ("fp32", "tf32", "mixed")}
+    rates = {"fp32": graft_rate(models["fp32"], batch, "fp32", options, plans["fp32"])}
+    if options.device != "cpu":  # no CPU has units for it
+        rates["tf32"] = graft_rate(models["fp32"], batch, "tf32", options, plans["tf32"])
+    rates["mixed"] = graft_rate(models["mixed"], batch, "fp32", options, plans["mixed"])
+    error = error_of(plans, options)
+    if not options.no_torch:
+        rates["torch"] = torch_rate(models["fp32"], batch, NETWORKS[name][1], options)
+    return {"network": name, "batch": batch, "images_per_second": rates, "error": error,
+            "seconds": round(time.perf_counter() - start, 1), "choices": choices(options)}
+
+
+def choices(options):
+    """What a row depends on, beside its network and batch."""
+    return {key: getattr(options, key) for key in ("device", "low", "tune", "duration", "no_torch")}
+
+
+def kept_row(name, batch, options):
+    """A row of an earlier run with the same choices, or None."""
+    path = row_path(name, batch, options)
+    if not path or not os.path.isfile(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        row = json.load(file)
+    return row if row["choices"] == choices(options) else None
+
+
+def row_path(name, batch, options):
+    """Where a row is kept, or None."""
+    return options.folder and os.path.join(options.folder, f"{name}-{batch}.json")
+
+
+def keep_row(row, options):
+    """Writes a row: whole, or not at all."""
+    path = row_path(row["network"], row["batch"], options)
+    if not path:
+        return
+    os.makedirs(options.folder, exist_ok=True)
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump(row, file, indent=1)
+    os.replace(path + ".part", path)
+
+
 def measure(name, options, folder):
-    """The rows of one network, by batch, and the error of its mixed model as graft compare prints it."""
-    build, image = NETWORKS[name]
-    model = network_builder.cached(name, functools.partial(build))
+    """The rows of one network, by batch."""
+    rows, models = [], None
+    for batch in options.batches:
+        row = kept_row(name, batch, options)
+        if row is None:
+            models = models or models_of(name, options, folder)
+            row = measure_row(name, batch, models, options, folder)
+            keep_row(row, options)
+        rows.append(row)
+        print(f"{table_line(row)} {row['seconds']} s: {row['error']}", flush=True)
+    return rows
+
+
+def models_of(name, options, folder):
+    """The network as an ONNX file, and as one of mixed precision."""
+    model = network_builder.cached(name, functools.partial(NETWORKS[name][0]))
     mixed = os.path.join(folder, f"{name}-mixed.onnx")
     print(graft("convert", model, "--precision", options.low, "-o", mixed).strip(), flush=True)
-    # Between the steps there is much to compile, none of which is timed.
-    compared = graft("compare", model, mixed, "--device", options.device, "--size", f"batch={options.batches[0]}",
-                     "--tune", "off", fails=True).splitlines()
-    error = next(" ".join(line.split()) for line in compared if line.split()[:1] == ["output"])
-    print(f"{error}\n{compared[-1]}", flush=True)
-    rows = []
-    for batch in options.batches:
-        rates = {"fp32": graft_rate(model, batch, "fp32", options, folder)}
-        if options.device != "cpu":  # no CPU has units for it
-            rates["tf32"] = graft_rate(model, batch, "tf32", options, folder)
-        rates["mixed"] = graft_rate(mixed, batch, "fp32", options, folder)
-        if not options.no_torch:
-            rates["torch"] = torch_rate(model, batch, image, options)
-        rows.append({"network": name, "batch": batch, "images_per_second": rates, "error": error})
-        print(table_line(rows[-1]), flush=True)
-    return rows
+    return {"fp32": model, "mixed": mixed}
 
 
 def table_line(row):

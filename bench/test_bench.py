@@ -317,6 +317,17 @@ class MixedTable(unittest.TestCase):
     def test_a_column_that_was_not_measured_is_a_dash(self):
         self.assertEqual(mixed_table.table_line(self.row(4, 100.4, 200.8)), "| n | 4 | 100 | - | 201 | - | 2.00 |")
 
+    def test_a_row_that_is_there_is_taken_if_its_choices_are_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            options = mixed_table.parse_options(["--folder", folder, "--no-torch"])
+            row = {**self.row(4, 100, 200), "choices": mixed_table.choices(options)}
+            self.assertIsNone(mixed_table.kept_row("n", 4, options))
+            mixed_table.keep_row(row, options)
+            self.assertEqual(mixed_table.kept_row("n", 4, options), row)
+            self.assertIsNone(mixed_table.kept_row("n", 8, options))
+            other = mixed_table.parse_options(["--folder", folder, "--no-torch", "--low", "bf16"])
+            self.assertIsNone(mixed_table.kept_row("n", 4, other))
+
     def test_an_unknown_network_is_named(self):
         output = io.StringIO()
         with self.assertRaises(SystemExit), contextlib.redirect_stderr(output):
