@@ -25,7 +25,7 @@ enum class NodeKind : uint8_t {
   kOperator,
   kCast,       ///< floats to the type of its result, other types as they are: amp_cast
   kMulticast,  ///< floats to the widest of its inputs' types, each to an output of its own: amp_multicast
-  kClosed,     ///< computes with graphs of its own, in the types that these have
+  kClosed,     ///< computes in types of its own: it gets and gives what it did before
 };
 
 struct Node {

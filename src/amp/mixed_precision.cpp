@@ -74,6 +74,10 @@ class Deciding {
 
   /// Results have the type of the operands; of what is no float, that of the first input.
   void set_results(const Node& node, DType computed, std::vector<DType>& types) const {
+    if (node.kind == NodeKind::kClosed && &types != &originals_) {
+      for (const int output : node.outputs) types[output] = originals_[output];
+      return;
+    }
     bool has_operands = false;
     for (size_t i = 0; i < node.inputs.size(); ++i) has_operands |= is_operand(node, i, types);
     for (size_t k = 0; k < node.outputs.size(); ++k) {
@@ -146,7 +150,7 @@ class Deciding {
 
   void note_wishes(const Node& node, const Demand& demand) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool takes = demand.kind == Demand::Kind::kType && !node.keeps(i);
+      const bool takes = demand.kind == Demand::Kind::kType && !node.keeps(i) && node.kind != NodeKind::kClosed;
       wishes_[node.inputs[i]].insert(takes ? demand.type : DType::kFloat32);
     }
   }
@@ -176,6 +180,10 @@ class Deciding {
     std::vector<int>& multicast = decision_.multicasts.emplace_back();
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const int value = node.inputs[i];
+      if (node.kind == NodeKind::kClosed) {
+        readings.push_back(is_castable(decision_.types[value]) ? read_as(value, originals_[value]) : Reading{value});
+        continue;
+      }
       const bool operand = is_operand(node, i, decision_.types);
       readings.push_back(operand && demand.kind == Demand::Kind::kType ? read_as(value, demand.type) : Reading{value});
       if (operand && demand.kind == Demand::Kind::kMulticast) multicast.push_back(static_cast<int>(i));

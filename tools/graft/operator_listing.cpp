@@ -7,12 +7,10 @@
 #include <fmt/ranges.h>
 
 #include "amp/request.h"
-#include "base/error.h"
 #include "console.h"
 #include "driver/host_graph.h"
+#include "driver/precision_lists.h"
 #include "graph/op_def.h"
-#include "import/mxnet/precision_lists.h"
-#include "passes/precision_lists.h"
 
 namespace graft {
 namespace {
@@ -25,13 +23,6 @@ std::string_view word_of(amp::Rule rule) {
     case amp::Rule::kWide: return "float32";
   }
   return "";
-}
-
-amp::DefaultLists lists_of(const std::string& front_end, DType low) {
-  if (front_end.empty() || front_end == "onnx") return passes::default_lists();
-  if (front_end == "mxnet") return mxnet::default_lists(low);
-  throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' has no lists: onnx and mxnet have", front_end),
-              "--front-end");
 }
 
 }  // namespace
@@ -57,9 +48,10 @@ int list_front_end(const std::string& front_end, const std::string& part, const 
 }
 
 int list_precision(const std::string& precision, const std::string& front_end, const std::string& part) {
-  const amp::DefaultLists lists = lists_of(front_end, amp::low_type_of(precision, "--precision"));
+  const std::string of = front_end.empty() ? "onnx" : front_end;
+  const amp::DefaultLists lists = default_lists(of, amp::low_type_of(precision, "--precision"));
   std::set<std::string> names(lists.names.begin(), lists.names.end());
-  if (front_end != "mxnet") {
+  if (of == "onnx") {
     for (const OpDef& op : all_ops()) names.insert(std::string(op.name));
   }
   Table table("lll");

@@ -11,8 +11,8 @@ namespace graft {
 /// contain `part`, and whose row each is: those of `libraries` stand beside. Returns the exit status: 1 without any.
 int list_front_end(const std::string& front_end, const std::string& part, const std::vector<std::string>& libraries);
 
-/// What each operator is in a model of mixed precision unless the caller's lists say otherwise, of ONNX or, as front
-/// end, of `mxnet`. Throws invalid_argument for a front end that has no lists.
+/// What each operator is in a model of mixed precision unless the caller's lists say otherwise, of ONNX or of another
+/// front end. Throws invalid_argument for one that has no lists.
 int list_precision(const std::string& precision, const std::string& front_end, const std::string& part);
 
 }  // namespace graft
