@@ -90,17 +90,18 @@ def run_rows(options):
 
 
 def run_row(path, name, door, options):
-    """One process; one that ends early or never is a row that says so."""
-    path.unlink(missing_ok=True)
-    words = [sys.executable, __file__, name, door, options.tune, options.threads, options.rounds, path]
+    """One process; one that ends early or never is a row that says so. Until then the row of before stays."""
+    made = path.with_suffix(".new")
+    made.unlink(missing_ok=True)
+    words = [sys.executable, __file__, name, door, options.tune, options.threads, options.rounds, made]
     try:
         done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=MOST_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return save(path, {"failed": f"not done after {MOST_SECONDS} s"})
-    if not path.is_file():
-        said = " ".join(done.stderr.split())[-300:]
-        save(path, {"failed": f"the process ended with {done.returncode}: {said}"})
-    return None
+    if made.is_file():
+        return os.replace(made, path)
+    said = " ".join(done.stderr.split())[-300:]
+    return save(path, {"failed": f"the process ended with {done.returncode}: {said}"})
 
 
 def cell(row):
