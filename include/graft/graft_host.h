@@ -113,6 +113,27 @@ GRAFT_API graft_status graft_host_graph_set_borders(graft_host_graph* graph, con
 GRAFT_API graft_status graft_host_graph_set_range(graft_host_graph* graph, const char* symbol, int64_t min, int64_t opt,
                                                   int64_t max, graft_error* error);
 
+/* ---- Mixed precision ---- */
+
+/* What a node reads now where it read `value`: the value `now`, cast to `dtype`, or as it is where that is 0. */
+typedef struct graft_host_reading {
+  int32_t node;  /* GRAFT_READING_RESULT: a result of the graph; GRAFT_READING_PARAMETER: no reading, but the elements
+                    of the parameter `value` are of `dtype` from now on */
+  int32_t value;
+  int32_t now;
+  int32_t dtype;
+} graft_host_reading;
+enum { GRAFT_READING_RESULT = -1, GRAFT_READING_PARAMETER = -2 };
+
+/* Decides what is cast so that the graph computes partly in f16 or bf16 (docs/AMP.md), and hands `take` the readings
+ * that differ; they live during that call. The front end is `aten`. Types of values are those that the caller stated;
+ * `request` is as of graft_convert_symbol, without data_names and input_dtypes; NULL: float16. A cast of a value to a
+ * type is meant to be made once, whoever reads it. */
+GRAFT_API graft_status graft_host_graph_mix(const graft_host_graph* graph, const char* request, void* context,
+                                            void (*take)(void* context, const graft_host_reading* readings,
+                                                         size_t count),
+                                            graft_error* error);
+
 /* ---- Which parts become engines ---- */
 
 /* A part that runs as one engine. Its engine takes and gives the values in this order, constants left out. */

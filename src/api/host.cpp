@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "api/handles.h"
+#include "api/host_handles.h"
 #include "driver/embed.h"
 #include "driver/fallbacks.h"
 #include "driver/host_graph.h"
@@ -18,10 +19,6 @@
 using graft::api_detail::guarded;
 using graft::frontend::Argument;
 using graft::frontend::Arguments;
-
-struct graft_host_graph {
-  graft::HostGraph graph;
-};
 
 struct graft_host_partition {
   graft::HostPartition partition;

@@ -24,13 +24,13 @@ class Network(nn.Module):
         super().__init__()
         self.first, self.second = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1, bias=False)
         self.norm, self.layer = nn.BatchNorm2d(8), nn.LayerNorm(8)
-        self.relu, self.head = nn.ReLU(inplace=True), nn.Linear(8, 5)
+        self.relu, self.head, self.drop = nn.ReLU(inplace=True), nn.Linear(8, 5), nn.Dropout(0.5, inplace=True)
 
     def forward(self, x):
         x = self.relu(self.norm(self.first(x)))
         x = self.relu(self.second(x) + x)
         x = self.layer(torch.exp(-nn.functional.max_pool2d(x, 2)).mean((2, 3)))
-        return torch.softmax(self.head(x), -1), x.argmax(1)
+        return torch.softmax(self.head(self.drop(x)), -1), x.argmax(1)
 
 
 def export(folder, module, given, **options):

@@ -143,6 +143,11 @@ std::string ConvertCommand::other_remedy() const {
     return "a folder is converted as the frozen graph of what it is asked for: write that with TensorFlow's "
            "convert_variables_to_constants_v2 and give the .pb file";
   }
+  for (const char* ending : {".pt", ".ts", ".pth"}) {
+    if (!model.ends_with(ending)) continue;
+    return "TorchScript is rewritten with libtorch: graft.torch.script.convert in Python, "
+           "graft::torchscript::mix of libgraft_torch.so in C++";
+  }
   return "";
 }
 

@@ -2,6 +2,7 @@
 """Engines inside TorchScript modules."""
 
 import collections
+import json
 import warnings
 
 import torch
@@ -45,6 +46,21 @@ def compile_with_report(module, inputs, dims=None, *, require_full=False, strict
     """compile, and what became of the module: (module, Report)."""
     made, *report = call("compile_module", module, inputs, dims, choices, require_full, strict, method)
     return wrapped(made), reported(report)
+
+
+def convert(module, inputs, dims=None, *, precision="fp16", method="forward", **lists):
+    """A ScriptModule like `module` that computes partly in fp16 or bf16, with arguments and results of the types that
+    it had (docs/AMP.md). It is torch's alone: who loads it needs nothing of Graft's.
+
+    lists         which operators are of which type, as graft.amp.convert_model has them: target_dtype_ops, fp32_ops,
+                  conditional_fp32_ops, widest_dtype_ops (`aten::linear`), excluded_sym_names (values of the graph), and
+                  cast_optional_params=False, which casts parameters at every run
+
+    The rest is as of compile: `module` is in evaluation mode, and its parameters become constants.
+    """
+    request = json.dumps({"target_dtype": precision, **lists})
+    made, _casts = call("mix_module", module, inputs, dims, {}, method=method, behind=(request,))
+    return wrapped(made)
 
 
 def dry_run(module, inputs, dims=None, *, method="forward", **choices):
@@ -122,7 +138,7 @@ def on_device(choices, module, inputs):
     return {**choices, "device": asked}
 
 
-def call(name, module, inputs, dims, choices, require_full=False, strict=False, method="forward", more=()):
+def call(name, module, inputs, dims, choices, require_full=False, strict=False, method="forward", more=(), behind=()):
     """Hands modules to the library's operator of that name."""
     load_library()
     for each in (module, *more):
@@ -141,7 +157,8 @@ def call(name, module, inputs, dims, choices, require_full=False, strict=False, 
     ranges = [(key, list(as_range(key, sizes))) for key, sizes in (dims or {}).items()]
     partition, compiling = split_choices(choices)
     return guarded(lambda: getattr(torch.ops.graft, name)(module, *more, method, described, structure, keys, ranges,
-                                                          partition, compiling, require_full, strict))
+                                                          partition, compiling, require_full, strict,
+                                                          *behind))
 
 
 def axis(size):

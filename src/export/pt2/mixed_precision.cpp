@@ -35,6 +35,12 @@ std::string target_of(std::string op) {
   return "torch.ops." + op;
 }
 
+/// Operators that call their operand `input`, and `self` where they write into it.
+bool has_input(const std::string& op) {
+  return op == "aten::dropout" || op == "aten::feature_dropout" || op == "aten::alpha_dropout" ||
+         op == "aten::feature_alpha_dropout";
+}
+
 bool writes_in_place(const std::string& target, const std::string& op) {
   return op.starts_with("aten::") && target != target_of(op) && target + ".default" != target_of(op);
 }
@@ -66,7 +72,10 @@ class Applying {
     for (size_t n = 0; n < view_.graph.nodes.size(); ++n) {
       Document& node = graph_["nodes"][n];
       const std::string& op = program_.foreign.nodes[n].op;
-      if (writes_in_place(node["target"].get<std::string>(), op)) node["target"] = target_of(op);
+      if (writes_in_place(node["target"].get<std::string>(), op)) {
+        node["target"] = target_of(op);
+        if (has_input(op)) node["inputs"][0]["name"] = "input";
+      }
       nodes_.push_back(std::move(node));
       for (const int output : view_.graph.nodes[n].outputs) add_casts(output);
     }

@@ -10,6 +10,7 @@
 #include "graft/torchscript.h"
 #include "inputs.h"
 #include "lower.h"
+#include "mixer.h"
 #include "reader.h"
 #include "sizes.h"
 #include "writer.h"
@@ -219,6 +220,23 @@ std::vector<std::pair<std::string, std::string>> lowering_steps(const torch::jit
     steps.emplace_back(pass, graph.toString(false));
   });
   return steps;
+}
+
+torch::jit::Module mix(const torch::jit::Module& module, const Spec& spec, const std::string& request, size_t* casts) {
+  Grafting made = prepare(module, spec);
+  const std::shared_ptr<jit::Graph> graph = made.module.get_method(spec.method).graph();
+  made.host = read_graph(graph, known_sizes(*graph, made.spec));
+  std::vector<graft_host_reading> readings;
+  graft_error error;
+  const auto take = [](void* context, const graft_host_reading* given, size_t count) {
+    static_cast<std::vector<graft_host_reading>*>(context)->assign(given, given + count);
+  };
+  check(graft_host_graph_mix(made.host.handle.get(), request.c_str(), &readings, take, &error), error);
+  const size_t inserted = write_casts(graph, made.host, readings);
+  if (casts) *casts = inserted;
+  for (const std::string& warning : made.warnings) TORCH_WARN("graft: ", warning);
+  write_engines(made.module, spec.method, made.host, {}, guards_of(made));
+  return std::move(made.module);
 }
 
 std::string convert_to_plan(const torch::jit::Module& module, const Spec& spec) {

@@ -128,6 +128,14 @@ void compile_module(const c10::OperatorHandle&, Stack* stack) {
   give(report, *stack);
 }
 
+void mix_module(const c10::OperatorHandle&, Stack* stack) {
+  const std::string request = stack->back().toStringRef();
+  size_t casts = 0;
+  const torch::jit::Module made =
+      mix(torch::jit::Module((*stack)[0].toObject()), spec_of(*stack, 1), request, &casts);
+  *stack = {c10::IValue(made._ivalue()), static_cast<int64_t>(casts)};
+}
+
 void dry_run_module(const c10::OperatorHandle&, Stack* stack) {
   const Report report = dry_run(torch::jit::Module((*stack)[0].toObject()), spec_of(*stack, 1));
   stack->clear();
@@ -223,6 +231,8 @@ TORCH_LIBRARY(graft, library) {
          CppFunction::makeFromBoxedFunction<&compile_module>());
   define("dry_run_module", module_and_spec, "(int, int, str, str[])",
          CppFunction::makeFromBoxedFunction<&dry_run_module>());
+  define("mix_module", module_and_spec + ", str request", "(Any, int)",
+         CppFunction::makeFromBoxedFunction<&mix_module>());
   define("check_module", module_and_spec, "str[]", CppFunction::makeFromBoxedFunction<&check_module>());
   define("lower_module", module_and_spec, "((str, str)[])", CppFunction::makeFromBoxedFunction<&lower_module>());
   define("convert_module", module_and_spec, "Tensor", CppFunction::makeFromBoxedFunction<&convert_module>());

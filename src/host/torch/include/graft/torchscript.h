@@ -107,6 +107,13 @@ GRAFT_TORCH_API std::vector<std::string> check_operator_support(const torch::jit
 GRAFT_TORCH_API std::vector<std::pair<std::string, std::string>> lowering_steps(const torch::jit::Module& module,
                                                                                 const Spec& spec);
 
+/// The module as one that computes partly in float16 or bfloat16 (docs/AMP.md), with arguments and results of the types
+/// that it had; it needs no library of Graft's. `request` is JSON, as of graft_convert_symbol:
+/// {"target_dtype": "float16"}.
+/// `casts`: how many were inserted. Of `spec` the inputs, dims and method count.
+GRAFT_TORCH_API torch::jit::Module mix(const torch::jit::Module& module, const Spec& spec, const std::string& request,
+                                       size_t* casts = nullptr);
+
 /// The bytes of a plan file (graft_load reads it, without torch) that does all that the method does; its inputs have
 /// the names of the method's arguments. NotImplementedError names each operator that no engine can do.
 GRAFT_TORCH_API std::string convert_to_plan(const torch::jit::Module& module, const Spec& spec);
