@@ -33,7 +33,7 @@ static graft_status swish(graft_conversion* c, void* context) {
   double beta = 0;
   const graft_value_info* info = NULL;
   (void)context;
-  c->tensor(c, "self", &x);
+  c->tensor(c, "x", &x);
   c->real(c, "beta", &beta);
   if (c->describe(c, x, &info) == GRAFT_OK && info->dtype != GRAFT_FLOAT32) return c->refuse(c, "it is not of float32");
   y = add(c, "Mul", x, add(c, "Sigmoid", add(c, "Mul", x, number(c, (float)beta)), -1));
@@ -53,7 +53,7 @@ static graft_status cube(graft_conversion* c, void* context) {
   int32_t x = -1, y = -1;
   graft_added_node node = {0};
   (void)context;
-  c->tensor(c, "self", &x);
+  c->tensor(c, "x", &x);
   node.struct_size = sizeof node, node.domain = "example", node.op = "Cube", node.definition = kCube;
   node.inputs = &x, node.input_count = 1, node.outputs = &y, node.output_count = 1;
   c->add(c, &node);
@@ -62,8 +62,8 @@ static graft_status cube(graft_conversion* c, void* context) {
 
 GRAFT_API const graft_converter_list* graft_converters(void) {
   static const graft_converter rows[] = {
-      {sizeof(graft_converter), "aten", "example::swish(Tensor self, float beta=1.0) -> Tensor", 0, swish, NULL, NULL},
-      {sizeof(graft_converter), "aten", "example::cube(Tensor self) -> Tensor", 0, cube, NULL, NULL}};
+      {sizeof(graft_converter), "aten", "example::swish(Tensor x, float beta=1.0) -> Tensor", 0, swish, NULL, NULL},
+      {sizeof(graft_converter), "aten", "example::cube(Tensor x) -> Tensor", 0, cube, NULL, NULL}};
   static const graft_converter_list list = {sizeof list, GRAFT_CONVERTER_VERSION, rows, 2};
   return &list;
 }

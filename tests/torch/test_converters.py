@@ -70,13 +70,19 @@ def by_compile(net, x, _):
         return compiled(x)
 
 
+def by_script(net, x, _):
+    """TorchScript."""
+    traced = torch.jit.trace(net.eval(), x)
+    return graft.torch.script.compile(traced, [x], require_full=True, strict=True, **FAST)(x)
+
+
 def by_file(net, x, folder):
     """A .pt2 file, which is read without torch."""
     torch.export.save(torch.export.export(net, (x,)), folder / "net.pt2")
     return graft.compile(folder / "net.pt2", **FAST)(x)
 
 
-DOORS = [by_compile, by_file]
+DOORS = [by_compile, by_script, by_file]
 
 
 @pytest.fixture(name="converters")
@@ -297,6 +303,10 @@ def test_a_shared_library_serves_the_command(library, net_of_library, tmp_path):
 def test_a_shared_library_serves_torch_and_the_process(library, net_of_library, tmp_path):
     x = torch.randn(4, 6)
     choices = {"converters": [library], "strict": True, **FAST}
+    traced = torch.jit.trace(net_of_library, x)
+    for got, wanted in zip(graft.torch.script.compile(traced, [x], require_full=True, **choices)(x),
+                           net_of_library(x), strict=True):
+        close(got, wanted)
     with torch.inference_mode():
         compiled = torch.compile(net_of_library, backend="graft", options=choices)
         assert "stays:" not in graft.torch.dry_run(net_of_library, [x], converters=[library])
