@@ -9,7 +9,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 
-import graft.mxnet  # noqa: F401  (makes MXNet know the backend)
+import graft.mxnet
 
 FAST = {"tune": "off"}  # how engines are compiled in tests: what is measured changes nothing about results
 
@@ -58,6 +58,41 @@ def close(result, expected, share=1e-4):
     span = max(float(expected.max() - expected.min()), float(np.abs(expected).max()) * 1e-2, 1e-6)
     worst = float(np.abs(result - expected).max()) / span
     assert worst <= share, f"{worst:.2g} of the range"
+
+
+def agrees(symbol, args, aux, made, **data):
+    """Whether a symbol with engines gives for these inputs what the plain one gives."""
+    results, expected = run(*made, **data), run(symbol, args, aux, **data)
+    assert len(results) == len(expected)
+    for result, wanted in zip(results, expected):
+        close(result, wanted)
+
+
+def data_of(symbol, batch, **shapes):
+    """Values for what changes from run to run."""
+    random = np.random.RandomState(batch)
+    arguments, _, _ = symbol.infer_shape(**shapes)
+    return {name: random.uniform(-0.9, 0.9, shape).astype(np.float32)
+            for name, shape in zip(symbol.list_arguments(), arguments)
+            if name.startswith("data") or name.endswith("label")}
+
+
+def check_operator(shape, build, batches=(5,)):
+    """Of data of that shape: build(data) is one engine, and gives what MXNet gives, also for other batches."""
+    symbol = build(mx.sym.var("data"))
+
+    def shapes(batch):
+        return {each: (batch, *shape[1:]) for each in symbol.list_arguments() if each.startswith("data")}
+
+    args, aux = parameters(symbol, **shapes(shape[0]))
+    grafted_args, grafted_aux = dict(args), dict(aux)
+    grafted = symbol.optimize_for("graft", grafted_args, grafted_aux, mode="interpret", strict=True)
+    assert operators(grafted) == ["_graft_engine"], graft.mxnet.report()
+    for batch in (shape[0], *batches):
+        data = data_of(symbol, batch, **shapes(batch))
+        for result, expected in zip(run(grafted, grafted_args, grafted_aux, **data), run(symbol, args, aux, **data),
+                                    strict=True):
+            close(result, expected)
 
 
 @pytest.fixture(name="split")

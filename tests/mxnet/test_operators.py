@@ -6,10 +6,9 @@ import pathlib
 import subprocess
 
 import mxnet as mx
-import numpy as np
 import pytest
 import registry
-from conftest import close, operators, parameters, run
+from conftest import check_operator
 
 S = mx.sym
 IMAGE, MATRIX, ROWS = (2, 6, 9, 8), (3, 10), (2, 5, 6)
@@ -277,32 +276,9 @@ CASES.update({
 })
 
 
-def data_of(symbol, batch, **shapes):
-    """Values for what changes from run to run."""
-    random = np.random.RandomState(batch)
-    arguments, _, _ = symbol.infer_shape(**shapes)
-    return {name: random.uniform(-0.9, 0.9, shape).astype(np.float32)
-            for name, shape in zip(symbol.list_arguments(), arguments)
-            if name.startswith("data") or name.endswith("label")}
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_gives_what_mxnet_gives(name):
-    shape, build = CASES[name]
-    symbol = build(S.var("data"))
-
-    def shapes(batch):
-        return {each: (batch, *shape[1:]) for each in symbol.list_arguments() if each.startswith("data")}
-
-    args, aux = parameters(symbol, **shapes(shape[0]))
-    grafted_args, grafted_aux = dict(args), dict(aux)
-    grafted = symbol.optimize_for("graft", grafted_args, grafted_aux, mode="interpret", strict=True)
-    assert operators(grafted) == ["_graft_engine"]
-    for batch in (shape[0], 5):
-        data = data_of(symbol, batch, **shapes(batch))
-        for result, expected in zip(run(grafted, grafted_args, grafted_aux, **data), run(symbol, args, aux, **data),
-                                    strict=True):
-            close(result, expected)
+    check_operator(*CASES[name])
 
 
 def test_the_list_of_mxnets_operators_is_its_registry():

@@ -4,7 +4,7 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from conftest import FAST, close, image, in_fresh_process, operators, parameters, run
+from conftest import FAST, agrees, close, image, in_fresh_process, operators, parameters, run
 
 import graft.mxnet
 
@@ -16,14 +16,6 @@ def grafted(symbol, args, aux, **choices):
     """(symbol, args, aux) with engines; what was handed in stays as it is."""
     args, aux = dict(args), dict(aux)
     return symbol.optimize_for("graft", args, aux, **{**FAST, **choices}), args, aux
-
-
-def agrees(symbol, args, aux, made, **data):
-    """Whether a symbol with engines gives for these inputs what the plain one gives."""
-    results, expected = run(*made, **data), run(symbol, args, aux, **data)
-    assert len(results) == len(expected)
-    for result, wanted in zip(results, expected):
-        close(result, wanted)
 
 
 def test_two_engines_around_an_operator_that_stays_agree_for_any_batch(split):

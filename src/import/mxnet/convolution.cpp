@@ -66,8 +66,8 @@ void deconvolution(Conversion& c) {
 
 std::vector<Row> convolution_rows() {
   return {
-      {"Convolution", "data, weight, bias=None, kernel=(), stride=(), dilate=(), pad=(), num_filter=0, num_group=1, "
-       "workspace=1024, no_bias=False, cudnn_tune=None, cudnn_off=False, layout=None", convolution},
+      {"Convolution Convolution_v1", "data, weight, bias=None, kernel=(), stride=(), dilate=(), pad=(), num_filter=0, "
+       "num_group=1, workspace=1024, no_bias=False, cudnn_tune=None, cudnn_off=False, layout=None", convolution},
       {"Deconvolution", "data, weight, bias=None, kernel=(), stride=(), dilate=(), pad=(), adj=(), target_shape=(), "
        "num_filter=0, num_group=1, workspace=512, no_bias=True, cudnn_tune=None, cudnn_off=False, layout=None",
        deconvolution},

@@ -290,9 +290,9 @@ std::function<void(Conversion&)> filled_like(double value) {
 std::vector<Row> movement_rows() {
   return {
       {"Concat concat", "... data, num_args=0, dim=1", concat},
-      {"stack", "... data, axis=0, num_args=0", stack},
+      {"stack _npi_stack", "... data, axis=0, num_args=0", stack},
       {"SliceChannel split", "data, num_outputs, axis=1, squeeze_axis=False", slice_channel},
-      {"_split_v2", "data, indices=(), axis=1, squeeze_axis=False, sections=0", split_v2},
+      {"_split_v2 _npi_hsplit", "data, indices=(), axis=1, squeeze_axis=False, sections=0", split_v2},
       {"transpose", "data, axes=()", transpose},
       {"SwapAxis swapaxes", "data, dim1=0, dim2=0", swap_axes},
       {"slice crop", "data, begin, end, step=()", slice},
@@ -306,7 +306,7 @@ std::vector<Row> movement_rows() {
       {"broadcast_to", "data, shape=()", broadcast_to},
       {"broadcast_axis broadcast_axes", "data, axis=(), size=()", broadcast_axis},
       {"broadcast_like", "lhs, rhs, lhs_axes=None, rhs_axes=None", broadcast_like},
-      {"reverse flip", "data, axis", reverse},
+      {"reverse flip _npi_flip", "data, axis", reverse},
       {"depth_to_space", "data, block_size", in_blocks("DepthToSpace")},
       {"space_to_depth", "data, block_size", in_blocks("SpaceToDepth")},
       {"shape_array", "data", shape_array},
