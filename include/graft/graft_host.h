@@ -158,6 +158,9 @@ typedef struct graft_host_segment {
  *   only backbone          a scope outside of which everything stays
  *   converters libmine.so  a shared library with converters (graft_converter.h), which is loaded; several times, too
  *   join true              as few segments as possible, of nodes that nothing connects, too
+ *   ops FILE               definitions of operators of the user's own, a file or a text with line breaks
+ *                          (docs/OWN_OPERATORS.md): each stands for the framework's operator of its name; may come
+ *                          several times
  * An option that names nothing of the graph is an error. */
 GRAFT_API graft_status graft_host_partition_create(const graft_host_graph* graph, const graft_option* options,
                                                    size_t option_count, graft_host_partition** partition,
@@ -177,6 +180,10 @@ GRAFT_API graft_status graft_host_partition_compile(const graft_host_partition* 
                                                     const graft_option* options, size_t option_count,
                                                     graft_progress_function progress, void* context,
                                                     graft_engine** engine, graft_error* error);
+
+/* Writes a segment as an ONNX file, which any reader of ONNX takes: what an engine of it computes. */
+GRAFT_API graft_status graft_host_partition_write_onnx(const graft_host_partition* partition, size_t segment,
+                                                       const char* path, graft_error* error);
 
 /* ---- Model files with engines in them, without the framework ---- */
 

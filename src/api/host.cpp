@@ -14,6 +14,7 @@
 #include "driver/fallbacks.h"
 #include "driver/host_graph.h"
 #include "driver/load.h"
+#include "export/onnx/export.h"
 #include "graph/symbols.h"
 
 using graft::api_detail::guarded;
@@ -282,6 +283,16 @@ graft_status graft_host_partition_compile(const graft_host_partition* partition,
     Compiled compiled = compile_from(std::move(graph), Stage::kImport, made);
     auto loaded = load(std::move(compiled.engine), made.device, made.threads);
     *engine = new graft_engine(std::move(compiled.plan), std::move(loaded));
+  });
+}
+
+graft_status graft_host_partition_write_onnx(const graft_host_partition* partition, size_t segment, const char* path,
+                                             graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(partition && path, kInvalidArgument, "an argument is NULL", "graft_host_partition_write_onnx");
+    GRAFT_USER_CHECK(segment < partition->segments.size(), kInvalidArgument,
+                     fmt::format("there is no segment {}", segment), "graft_host_partition_write_onnx");
+    export_onnx(segment_graph(partition->partition, segment, {}), path);
   });
 }
 

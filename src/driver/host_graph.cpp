@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "driver/host_operators.h"
 #include "driver/shape_choices.h"
 #include "frontend/user_rows.h"
 #include "import/aten/rows.h"
@@ -23,7 +24,7 @@ using frontend::ForeignNode;
 using frontend::ForeignValue;
 
 constexpr std::string_view kPartitionChoices[] = {"minimum-size", "minimum-gain", "most-segments", "exclude-op",
-                                                  "exclude", "only", "join", "converters"};
+                                                  "exclude", "only", "join", "converters", "ops"};
 constexpr size_t kListed = 12;  // nodes of a segment that a report names
 
 int64_t bytes_of(const ForeignValue& value) {
@@ -142,6 +143,12 @@ void complete_types(ForeignGraph& foreign, const frontend::Converted& converted)
   }
 }
 
+/// The front end's with those of users, or these with the caller's definitions.
+std::shared_ptr<const frontend::Converters> rows_of(const HostGraph& graph, const PartitionChoices& choices) {
+  auto rows = find_converters(graph.frontend, choices.converters);
+  return choices.operators.empty() ? rows : with_definitions(*rows, choices.operators);
+}
+
 }  // namespace
 
 std::shared_ptr<const frontend::Converters> find_converters(std::string_view frontend,
@@ -185,6 +192,8 @@ void set_choice(PartitionChoices& choices, OptionText choice) {
     choices.only.push_back(value);
   } else if (choice.key == "converters") {
     choices.converters.push_back(value);
+  } else if (choice.key == "ops") {
+    choices.operators.push_back(value);
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("there is no such option; there are {}", fmt::join(kPartitionChoices, ", ")),
@@ -194,8 +203,8 @@ void set_choice(PartitionChoices& choices, OptionText choice) {
 
 HostPartition partition_host_graph(const HostGraph& graph, const PartitionChoices& choices) {
   check_choices(graph.foreign, choices);
-  HostPartition made{.foreign = graph.foreign, .ranges = graph.ranges,
-                     .converters = find_converters(graph.frontend, choices.converters), .result = {}};
+  HostPartition made{.foreign = graph.foreign, .ranges = graph.ranges, .converters = rows_of(graph, choices),
+                     .result = {}};
   const frontend::Converted converted = frontend::convert(graph.foreign, *made.converters);
   complete_types(made.foreign, converted);
   const std::vector<bool> used = used_values(graph.foreign);
@@ -218,8 +227,8 @@ Graph segment_graph(const HostPartition& partition, size_t segment, const Compil
   const bool sizes = !options.dims.empty() || !options.shapes.empty() || !options.min_shapes.empty() ||
                      !options.opt_shapes.empty() || !options.max_shapes.empty();
   GRAFT_USER_CHECK(!sizes, kInvalidArgument, "the graph states sizes and their ranges", "options");
-  GRAFT_USER_CHECK(options.operators.empty(), kInvalidArgument, "definitions join ONNX models when these are imported",
-                   "ops");
+  GRAFT_USER_CHECK(options.operators.empty(), kInvalidArgument,
+                   "definitions are a choice of the partition: which nodes become engines depends on them", "ops");
   GRAFT_USER_CHECK(options.converters.empty(), kInvalidArgument, "converters join when the graph is divided",
                    "converters");
   const partition::Segment& part = partition.result.segments.at(segment);

@@ -38,6 +38,7 @@ struct PartitionChoices {
   bool join_independent = false;
   std::vector<std::string> excluded_ops, excluded, only;
   std::vector<std::string> converters;  ///< shared libraries with rows
+  std::vector<std::string> operators;  ///< definitions of users' operators, files or texts
 };
 /// Whether set_choice knows the key.
 bool is_partition_choice(std::string_view key);

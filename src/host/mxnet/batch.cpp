@@ -46,6 +46,28 @@ JsonVal symbol_version() {
   return attributes;
 }
 
+/// Takes what MXNet inferred out of a graph's nodes, and puts it back: `Custom` would hand it to its operator, as it
+/// does with all attributes, and MXNet ends when that refuses them.
+class WithoutInference {
+ public:
+  explicit WithoutInference(Graph& graph) : graph_(graph) {
+    for (size_t i = 0; i < graph.size(); ++i) {
+      kept_.push_back(graph.getNode(i)->attrs);
+      graph.getNode(i)->attrs.erase(MX_STR_SHAPE);
+      graph.getNode(i)->attrs.erase(MX_STR_DTYPE);
+    }
+  }
+  ~WithoutInference() {
+    for (size_t i = 0; i < kept_.size(); ++i) graph_.getNode(i)->attrs = std::move(kept_[i]);
+  }
+  WithoutInference(const WithoutInference&) = delete;
+  WithoutInference& operator=(const WithoutInference&) = delete;
+
+ private:
+  Graph& graph_;
+  std::vector<decltype(Node::attrs)> kept_;
+};
+
 /// The symbol of these entries alone.
 std::string symbol_of(Graph& graph, const std::vector<Entry>& entries) {
   std::vector<mxnet::ext::NodeEntry> outputs;
@@ -54,7 +76,10 @@ std::string symbol_of(Graph& graph, const std::vector<Entry>& entries) {
   attributes["attrs"] = symbol_version();
   std::swap(graph.outputs, outputs);
   std::swap(graph.attrs, attributes);
-  std::string json = graph.toString();
+  const std::string json = [&] {
+    const WithoutInference plain(graph);
+    return graph.toString();
+  }();
   std::swap(graph.outputs, outputs);
   std::swap(graph.attrs, attributes);
   return json;

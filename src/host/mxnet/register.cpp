@@ -46,6 +46,16 @@ EngineHandle build(const graft_host_partition& partition, size_t segment, const 
   return {engine, graft_engine_release};
 }
 
+/// `segment0.onnx` and so on, by the numbers of the report.
+void write_onnx(const graft_host_partition& partition, const std::string& folder) {
+  if (folder.empty()) return;
+  graft_error error;
+  for (size_t i = 0; i < graft_host_partition_segment_count(&partition); ++i) {
+    const std::string path = folder + "/segment" + std::to_string(i) + ".onnx";
+    check(graft_host_partition_write_onnx(&partition, i, path.c_str(), &error), error);
+  }
+}
+
 MXReturnValue optimize(Graph* graph, const std::unordered_map<std::string, std::string>& keywords) {
   return guarded([&] {
     last_report.clear();
@@ -54,6 +64,7 @@ MXReturnValue optimize(Graph* graph, const std::unordered_map<std::string, std::
     const HostGraph host = read_graph(*graph, spec);
     const PartitionHandle partition = split(host, spec);
     last_report = host.note + graft_host_partition_report(partition.get());
+    write_onnx(*partition, spec.onnx_folder);
     std::vector<EngineHandle> engines;
     std::vector<Part> parts;
     for (size_t i = 0; i < graft_host_partition_segment_count(partition.get()); ++i) {

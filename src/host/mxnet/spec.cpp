@@ -26,6 +26,7 @@ const std::map<std::string, Keyword>& keywords_of_graft() {
       {"exclude", {Takes::kPartition, "exclude"}},
       {"only", {Takes::kPartition, "only"}},
       {"join", {Takes::kPartition, "join"}},
+      {"ops", {Takes::kPartition, "ops"}},
       {"precision", {Takes::kCompiling, "precision"}},
       {"tune", {Takes::kCompiling, "tune"}},
       {"threads", {Takes::kCompiling, "threads"}},
@@ -88,8 +89,10 @@ void set_own(Spec& spec, const std::string& keyword, const std::string& value) {
     set_batch(spec, value);
   } else if (keyword == "strict") {
     spec.strict = truth(keyword, value);
+  } else if (keyword == "onnx") {
+    spec.onnx_folder = value;
   } else {
-    std::string known = "batch, data_names, strict";
+    std::string known = "batch, data_names, onnx, strict";
     for (const auto& [name, row] : keywords_of_graft()) known += ", " + name;
     throw Failure("the backend graft has no option '" + keyword + "'; it has " + known);
   }
@@ -112,6 +115,10 @@ Spec parse_spec(const std::unordered_map<std::string, std::string>& keywords) {
     Choices& choices = row->second.takes == Takes::kPartition ? spec.partition : spec.compiling;
     if (keyword == "join") {
       choices.emplace_back(row->second.key, truth(keyword, value) ? "true" : "false");
+      continue;
+    }
+    if (value.find('\n') != value.npos) {  // a text, such as definitions of operators
+      choices.emplace_back(row->second.key, value);
       continue;
     }
     for (const std::string& word : words(value)) choices.emplace_back(row->second.key, word);

@@ -19,6 +19,7 @@ struct Spec {
   bool fixed_batch = false;
   int64_t smallest_batch = 1, usual_batch = 0, largest_batch = 0;  ///< usual 0: as given; largest 0: no bound
   bool strict = false;                                             ///< an engine that cannot be built is an error
+  std::string onnx_folder;  ///< each segment is written there, as an ONNX file; empty: none
   std::string device = "cpu";
   Choices partition, compiling;  ///< by the keys of graft_host.h and graft_c.h
 };
