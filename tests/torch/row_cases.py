@@ -511,11 +511,22 @@ def recurrent_cases():
                          layers, 0.0, False, both, batch_first), {}
 
 
+def cell_cases():
+    """One step of a cell."""
+    for name, count, states in (("lstm_cell", 4, 2), ("gru_cell", 3, 1), ("rnn_tanh_cell", 1, 1),
+                                ("rnn_relu_cell", 1, 1)):
+        weights = [x(4 * count, 3) * 0.3, x(4 * count, 4) * 0.3]
+        biases = [x(4 * count) * 0.2, x(4 * count, low=-1.0) * 0.2]
+        state = [x(2, 4), x(2, 4, low=-1.0)]
+        for given in (weights, weights + biases):
+            yield name, (x(2, 3), state if states == 2 else state[1], *given), {}
+
+
 def all_cases():
     """(name, arguments, attributes), one for each name that shares a row."""
     for family in (unary_cases, activation_cases, arithmetic_cases, cast_cases, reduction_cases, product_cases,
                    movement_cases, indexing_cases, creation_cases, convolution_cases, pooling_cases,
-                   normalization_cases, resizing_cases, recurrent_cases):
+                   normalization_cases, resizing_cases, recurrent_cases, cell_cases):
         for names, arguments, attributes in family():
             for name in names.split():
                 yield name, arguments, attributes

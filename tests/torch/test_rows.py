@@ -11,6 +11,8 @@ import row_cases
 import torch
 from conftest import BUILD
 
+import graft
+import graft.torch
 from graft.engine import Engine
 from graft.torch.fx_graph import HostGraph
 
@@ -90,6 +92,16 @@ def test_a_row_gives_what_torch_gives(name):
         except (AssertionError, RuntimeError, ValueError, TypeError) as error:
             failures.append(f"case {number}: {error}")
     assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("sizes", [(6, 5), (7, 11), (3, 4)], ids=str)
+def test_the_largest_of_windows_that_differ_in_size(sizes):
+    pool = torch.nn.AdaptiveMaxPool2d((3, 4))
+    image = row_cases.x(2, 3, *sizes)
+    assert "stays:" not in graft.torch.dry_run(pool, [image])
+    fast = torch.compile(pool, backend="graft", options={"strict": True, "tune": "off"})
+    with torch.inference_mode():
+        torch.testing.assert_close(fast(image), pool(image))
 
 
 def listed():

@@ -80,6 +80,23 @@ ValueId mean_of_windows(Conversion& c, ValueId x, int64_t axis, int64_t wanted) 
   return transposed(c, c.add("MatMul", {transposed(c, x, order), c.constant(std::move(weights))}), order);
 }
 
+/// The same windows as rows of positions, the shorter ones with their last element again, which changes no maximum.
+ValueId largest_of_windows(Conversion& c, ValueId x, int64_t axis, int64_t wanted) {
+  const auto size = c.size_of(x, axis).as_constant();
+  if (!size || *size == 0) c.refuse("windows of an input whose size is known only while running, or zero");
+  const auto begin = [&](int64_t i) { return i * *size / wanted; };
+  const auto end = [&](int64_t i) { return ((i + 1) * *size + wanted - 1) / wanted; };
+  table(c, DType::kInt64, {wanted, *size / wanted + 2});  // refuses what would be large
+  int64_t most = 0;
+  for (int64_t i = 0; i < wanted; ++i) most = std::max(most, end(i) - begin(i));
+  TensorData places = table(c, DType::kInt64, {wanted, most});
+  for (int64_t i = 0; i < wanted; ++i) {
+    for (int64_t k = 0; k < most; ++k) places.write_integer(i * most + k, std::min(begin(i) + k, end(i) - 1));
+  }
+  const ValueId windows = c.add("Gather", {x, c.constant(std::move(places))}, {{"axis", axis}});
+  return c.add("ReduceMax", {windows, c.integers_constant({axis + 1})}, {{"keepdims", int64_t{0}}});
+}
+
 /// Kernels whose windows are of equal size; none where the output does not divide the input.
 std::optional<std::vector<int64_t>> equal_windows(Conversion& c, ValueId x, const std::vector<int64_t>& wanted) {
   std::vector<int64_t> kernel;
@@ -100,9 +117,8 @@ ValueId adaptive_pool(Conversion& c, ValueId x, const std::vector<int64_t>& want
     if (std::all_of(kernel->begin(), kernel->end(), [](int64_t size) { return size == 1; })) return x;
     return c.add(mean ? "AveragePool" : "MaxPool", {x}, {{"kernel_shape", *kernel}, {"strides", *kernel}});
   }
-  if (!mean) c.refuse("its output does not divide an input of known size, so that its windows differ in size");
   for (size_t axis = 0; axis < wanted.size(); ++axis) {
-    x = mean_of_windows(c, x, static_cast<int64_t>(axis + 2), wanted[axis]);
+    x = (mean ? mean_of_windows : largest_of_windows)(c, x, static_cast<int64_t>(axis + 2), wanted[axis]);
   }
   return x;
 }

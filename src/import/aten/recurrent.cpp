@@ -107,6 +107,47 @@ void gru(Conversion& c) {
   c.give(Layers(c, cell).run({c.tensor("hx")}));
 }
 
+/// A cell's one step is a sequence of length one: [batch, features] and states [batch, hidden].
+std::vector<ValueId> step(Conversion& c, const Cell& cell, const std::vector<ValueId>& states) {
+  if (c.rank_of(c.tensor("input")) != 2) c.refuse("an input without a batch");
+  const ValueId front = c.integers_constant({0});
+  const auto put_in_front = [&](ValueId value) { return c.add("Unsqueeze", {value, front}); };
+  const ValueId w = c.tensor("w_ih"), r = c.tensor("w_hh"), wb = c.tensor("b_ih"), rb = c.tensor("b_hh");
+  if ((wb == kNoValue) != (rb == kNoValue)) c.refuse("one of two biases");
+  const auto hidden = c.size_of(r, 1).as_constant();
+  if (!hidden) c.refuse("a size of its states known only while running");
+  const ValueId bias = wb == kNoValue ? kNoValue
+                                      : c.add("Concat", {gates(c, wb, cell), gates(c, rb, cell)},
+                                              {{"axis", int64_t{1}}});
+  std::vector<ValueId> inputs = {put_in_front(c.tensor("input")), gates(c, w, cell), gates(c, r, cell), bias, kNoValue};
+  for (const ValueId state : states) inputs.push_back(put_in_front(state));
+  Attributes attributes = cell.attributes;
+  attributes["hidden_size"] = *hidden;
+  std::vector<ValueId> made =
+      c.add_several(cell.op, std::move(inputs), std::move(attributes), static_cast<int>(states.size()) + 1);
+  made.erase(made.begin());  // the sequence, which has the same elements as the first state
+  for (ValueId& state : made) state = c.add("Squeeze", {state, front});
+  return made;
+}
+
+void lstm_cell(Conversion& c) {
+  const std::vector<ValueId> states = c.tensors("hx");
+  if (states.size() != 2) c.refuse("states other than two");
+  c.give(step(c, {.op = "LSTM", .order = {0, 3, 1, 2}}, states));
+}
+
+void gru_cell(Conversion& c) {
+  const Cell cell{.op = "GRU", .order = {1, 0, 2}, .attributes = {{"linear_before_reset", int64_t{1}}}};
+  c.give(step(c, cell, {c.tensor("hx")}));
+}
+
+Build simple_cell(const std::string& activation) {
+  return [activation](Conversion& c) {
+    const std::vector<std::string> activations = {activation};
+    c.give(step(c, {.op = "RNN", .order = {0}, .attributes = {{"activations", activations}}}, {c.tensor("hx")}));
+  };
+}
+
 Build simple(const std::string& activation) {
   return [activation](Conversion& c) {
     std::vector<std::string> activations(c.flag("bidirectional") ? 2 : 1, activation);
@@ -120,7 +161,12 @@ Build simple(const std::string& activation) {
 std::vector<Row> recurrent_rows() {
   const std::string rest = "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, "
                            "bool bidirectional, bool batch_first)";
+  const std::string cell = " hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> ";
   return {
+      {"aten::lstm_cell(Tensor input, Tensor[]" + cell + "(Tensor, Tensor)", lstm_cell},
+      {"aten::gru_cell(Tensor input, Tensor" + cell + "Tensor", gru_cell},
+      {"aten::rnn_tanh_cell(Tensor input, Tensor" + cell + "Tensor", simple_cell("Tanh")},
+      {"aten::rnn_relu_cell(Tensor input, Tensor" + cell + "Tensor", simple_cell("Relu")},
       {"aten::lstm.input(Tensor input, Tensor[] hx, " + rest + " -> (Tensor, Tensor, Tensor)", lstm},
       {"aten::gru.input(Tensor input, Tensor hx, " + rest + " -> (Tensor, Tensor)", gru},
       {"aten::rnn_tanh.input(Tensor input, Tensor hx, " + rest + " -> (Tensor, Tensor)", simple("Tanh")},
