@@ -104,3 +104,51 @@ def test_sparse_parameters_are_read_and_written_as_mxnet_does(storage, tmp_path)
     assert half.stype == storage
     assert half.dtype == np.float16
     np.testing.assert_array_equal(half.asnumpy(), weight.asnumpy())
+
+
+DAMAGED = {
+    "truncated_json": (lambda text: text[:len(text) // 2], "net-symbol.json"),
+    "no_json": (lambda text: "\x00\xff", "net-symbol.json"),
+    "cycle": (lambda text: text.replace('"inputs": [[0, 0, 0], [1, 0, 0]', '"inputs": [[4, 0, 0], [1, 0, 0]'), "conv0"),
+    "input_beyond_the_nodes": (lambda text: text.replace('"inputs": [[0, 0, 0], [1, 0, 0]',
+                                                         '"inputs": [[999999, 0, 0], [1, 0, 0]'), "conv0"),
+    "unknown_operator": (lambda text: text.replace('"op": "FullyConnected"', '"op": "FullyDisconnected"'), "dense"),
+    "attribute_that_is_no_number": (lambda text: text.replace('"kernel": "(3, 3)"', '"kernel": "(3, x)"'), "conv0"),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGED)
+def test_a_damaged_symbol_is_an_error_that_names_where(how, tmp_path):
+    symbol = whole()
+    path = pathlib.Path(saved(tmp_path, symbol, *parameters(symbol, data=(2, 3, 8, 8))))
+    damage, words = DAMAGED[how]
+    text = path.read_text()
+    path.write_text(damage(text))
+    assert path.read_text() != text
+    with pytest.raises(graft.Error, match=words):
+        graft.compile(str(path), shapes={"data": (2, 3, 8, 8)}, **FAST)
+
+
+@pytest.mark.parametrize("how, words", [
+    (lambda data: data[:len(data) // 2], "the file ends"),
+    (lambda data: data[:24], "the file ends|names"),
+    (lambda data: b"\x13" + data[1:], "0x112"),
+    (lambda data: data[:16] + (1 << 60).to_bytes(8, "little") + data[24:], "array"),
+    (lambda data: data.replace(b"arg:conv0_weight", b"arg:conv1_weight"), "conv0_weight"),
+    (lambda data: b"", "net-0000.params"),
+], ids=["half", "header", "magic", "count", "missing", "empty"])
+def test_damaged_parameters_are_an_error_that_names_where(how, words, tmp_path):
+    symbol = whole()
+    path = saved(tmp_path, symbol, *parameters(symbol, data=(2, 3, 8, 8)))
+    params = tmp_path / "net-0000.params"
+    params.write_bytes(how(params.read_bytes()))
+    with pytest.raises(graft.Error, match=words):
+        graft.compile(path, shapes={"data": (2, 3, 8, 8)}, **FAST)
+
+
+def test_parameters_of_another_shape_are_an_error_that_names_the_operator(tmp_path):
+    symbol = whole()
+    args, aux = parameters(symbol, data=(2, 3, 8, 8))
+    args["dense_weight"] = mx.nd.zeros((5, 7))
+    with pytest.raises(graft.Error, match="dense"):
+        graft.compile(saved(tmp_path, symbol, args, aux), shapes={"data": (2, 3, 8, 8)}, **FAST)
