@@ -152,3 +152,18 @@ def test_parameters_of_another_shape_are_an_error_that_names_the_operator(tmp_pa
     args["dense_weight"] = mx.nd.zeros((5, 7))
     with pytest.raises(graft.Error, match="dense"):
         graft.compile(saved(tmp_path, symbol, args, aux), shapes={"data": (2, 3, 8, 8)}, **FAST)
+
+
+def test_numpys_archives_compile_and_stay_archives_when_converted(tmp_path):
+    symbol = S.FullyConnected(S.var("data", shape=(0, 4)), num_hidden=3, no_bias=True, name="dense")
+    symbol.save(str(tmp_path / "net-symbol.json"))
+    weight = np.random.RandomState(1).uniform(size=(3, 4)).astype(np.float32)
+    with open(tmp_path / "net-0000.params", "wb") as file:
+        np.savez(file, **{"arg:dense_weight": weight})
+    x = np.random.RandomState(0).uniform(size=(2, 4)).astype(np.float32)
+    engine = graft.compile(str(tmp_path / "net-symbol.json"), **FAST)
+    close(engine.run({"data": x})["dense_output"], x @ weight.T)
+    subprocess.run([COMMAND, "convert", "net-symbol.json", "--params", "net-0000.params", "--precision", "fp16", "-o",
+                    "half"], check=True, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    with np.load(tmp_path / "half-0000.params") as archive:
+        np.testing.assert_array_equal(archive["arg:dense_weight"], weight.astype(np.float16))

@@ -237,9 +237,25 @@ TEST(MxnetFiles, archives_of_mxnet_2_have_dense_and_sparse_arrays) {
       {"arg:rows", "f32[3, 2] sparse: 0 0 1 2 0 0"}, {"arg:csr", "f32[3, 3] sparse: 0 5 0 0 0 0 7 0 0"}};
   const mxnet::ParamsFile file = mxnet::read_params(sample("mxnet2.npz"));
   EXPECT_EQ(listed(file), expected);
-  mxnet::write_params(file, directory / "list.params");
-  EXPECT_EQ(bytes_of(directory / "list.params").substr(0, 2), packed<uint16_t>({0x112}));
-  EXPECT_EQ(listed(mxnet::read_params(directory / "list.params")), expected);
+  const auto again = [&](const mxnet::ParamsFile& written, const char* name) {
+    mxnet::write_params(written, directory / name);
+    EXPECT_EQ(listed(mxnet::read_params(directory / name)), expected);
+    return bytes_of(directory / name);
+  };
+  const std::string archive = again(file, "archive.params");
+  EXPECT_EQ(archive.substr(0, 4), "PK\3\4");
+  EXPECT_EQ(again(mxnet::read_params(directory / "archive.params"), "again.params"), archive);
+  mxnet::ParamsFile list = file;
+  list.archive = false;
+  EXPECT_EQ(again(list, "list.params").substr(0, 2), packed<uint16_t>({0x112}));
+}
+
+TEST(MxnetFiles, an_archive_has_no_arrays_without_name_or_contents) {
+  const TemporaryDirectory directory;
+  mxnet::ParamsFile file = mxnet::read_params(sample("list.params"));
+  file.archive = true;
+  const std::string fault = fault_of([&] { mxnet::write_params(file, directory / "archive.params"); });
+  EXPECT_NE(fault.find("write a list"), std::string::npos) << fault;
 }
 
 /// Bytes cut off, and bytes changed: whatever can be read has its elements.

@@ -11,6 +11,7 @@
 #include "base/npy_header.h"
 #include "base/zip_directory.h"
 #include "base/zip_format.h"
+#include "base/zip_writer.h"
 
 namespace graft::mxnet {
 namespace {
@@ -23,7 +24,7 @@ class NpzReader {
       : bytes_(bytes), keep_alive_(keep_alive), where_(where) {}
 
   ParamsFile read() {
-    ParamsFile result;
+    ParamsFile result{.archive = true};
     std::map<std::string, std::map<std::string, ZipEntry>> folders;  // of sparse arrays, by name
     for (const ZipEntry& entry : read_zip_directory(bytes_, where_, kRemedy)) {
       part_ = entry.name;
@@ -51,10 +52,12 @@ class NpzReader {
     const std::span data(reinterpret_cast<const std::byte*>(entry.data.data()), entry.data.size());
     const std::string where = fmt::format("{}: {}", where_, part_);
     const NpyHeader header = parse_npy_header(data, where);
-    check(!header.raw && !header.swapped, "its elements are none of MXNet's");
+    const bool brain = header.raw && header.width == 2;  // [('bfloat16', '<u2')], as MXNet 2 writes it: bits to numpy
+    check((!header.raw || brain) && !header.swapped, "its elements are none of MXNet's");
     check(!header.column_major || header.shape.size() < 2, "its elements stand column by column");
-    check(has_type(header.type), fmt::format("MXNet has no arrays of {}", name_of(header.type)));
-    return TensorData::borrow(header.type, header.shape, data.subspan(header.length), keep_alive_);
+    const DType type = brain ? DType::kBFloat16 : header.type;
+    check(has_type(type), fmt::format("MXNet has no arrays of {}", name_of(type)));
+    return TensorData::borrow(type, header.shape, data.subspan(header.length), keep_alive_);
   }
 
   static bool has_type(DType type) {
@@ -93,7 +96,60 @@ class NpzReader {
   std::string part_;
 };
 
+/// The header of an array; of bf16 the structure that MXNet knows it by.
+std::string header_of(const TensorData& array, const std::string& where) {
+  if (array.type() != DType::kBFloat16) return print_npy_header(array, where);
+  std::string shape;
+  for (const int64_t size : array.shape()) shape += fmt::format("{}, ", size);
+  std::string words = fmt::format("{{'descr': [('bfloat16', '<u2')], 'fortran_order': False, 'shape': ({}), }}", shape);
+  words.append(63 - (10 + words.size()) % 64, ' ');
+  words += '\n';
+  return std::string("\x93NUMPY\1\0", 8) + static_cast<char>(words.size() & 0xFF) +
+         static_cast<char>(words.size() >> 8) + words;
+}
+
+void add_array(ZipWriter& archive, const std::string& name, const TensorData& array, const std::string& where) {
+  const std::string header = header_of(array, where);
+  archive.add(name + ".npy", {std::as_bytes(std::span(header)), array.bytes()});
+}
+
+/// A text as an array without axes, which MXNet reads behind whatever header stands there.
+void add_text(ZipWriter& archive, const std::string& name, const std::string& text) {
+  std::string words = fmt::format("{{'descr': '|S{}', 'fortran_order': False, 'shape': (), }}", text.size());
+  words.append(63 - (10 + words.size()) % 64, ' ');
+  words += '\n';
+  const std::string all = std::string("\x93NUMPY\1\0", 8) + static_cast<char>(words.size()) + '\0' + words + text;
+  archive.add(name + ".npy", {std::as_bytes(std::span(all))});
+}
+
+void add_sparse(ZipWriter& archive, const ParamsEntry& entry, const std::string& where) {
+  const SparseArray& array = *entry.sparse;
+  const bool is_csr = array.indices.size() == 2;
+  add_array(archive, entry.name + "/data", array.data, where);
+  if (is_csr) add_array(archive, entry.name + "/indptr", array.indices[0], where);
+  add_array(archive, entry.name + "/indices", array.indices.back(), where);
+  const std::vector<int64_t> sizes = entry.data.shape();
+  add_array(archive, entry.name + "/shape",
+            TensorData::from_values<int64_t>(DType::kInt64, {static_cast<int64_t>(sizes.size())}, sizes), where);
+  add_text(archive, entry.name + "/format", is_csr ? "csr" : "row_sparse");
+}
+
 }  // namespace
+
+void write_npz_params(const ParamsFile& params, const std::string& path) {
+  ZipWriter archive(path);
+  for (const ParamsEntry& entry : params.entries) {
+    const std::string where = fmt::format("{}: {}", path, entry.name);
+    GRAFT_USER_CHECK(!entry.name.empty() && entry.data, kUnsupported,
+                     "an archive holds arrays with names and contents: write a list (.params)", where);
+    if (entry.sparse) {
+      add_sparse(archive, entry, where);
+    } else {
+      add_array(archive, entry.name, entry.data, where);
+    }
+  }
+  archive.commit();
+}
 
 bool is_npz(std::span<const std::byte> bytes) {
   uint32_t start = 0;

@@ -19,4 +19,8 @@ bool is_npz(std::span<const std::byte> bytes);
 ParamsFile parse_npz_params(std::span<const std::byte> bytes, const std::shared_ptr<const void>& keep_alive,
                             const std::string& where);
 
+/// Writes what parse_npz_params reads: dense and sparse arrays in their order. No time is recorded, so that the same
+/// arrays give the same bytes. Throws unsupported for arrays without a name or contents, which a list alone can hold.
+void write_npz_params(const ParamsFile& params, const std::string& path);
+
 }  // namespace graft::mxnet

@@ -254,6 +254,7 @@ ParamsFile read_params(const std::string& path) {
 }
 
 void write_params(const ParamsFile& params, const std::string& path) {
+  if (params.archive) return write_npz_params(params, path);
   OutputFile file(path);
   put(file, kListMagic);
   put(file, uint64_t{0});

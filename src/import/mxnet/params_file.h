@@ -32,7 +32,8 @@ struct ParamsEntry {
 };
 
 struct ParamsFile {
-  std::vector<ParamsEntry> entries;
+  std::vector<ParamsEntry> entries = {};
+  bool archive = false;  ///< MXNet 2's NPZ, else a list
 };
 
 /// Makes an entry a sparse array of that shape. Throws invalid_model naming `where` for indices outside of it, and for
@@ -47,7 +48,7 @@ ParamsFile parse_params(std::span<const std::byte> bytes, const std::shared_ptr<
                         const std::string& where);
 ParamsFile read_params(const std::string& path);
 
-/// Writes the bytes that MXNet writes for the same arrays; what was an NPZ becomes a list, which MXNet 2 loads, too.
+/// Writes a list as the bytes that MXNet writes for the same arrays, and an archive as one.
 void write_params(const ParamsFile& params, const std::string& path);
 
 /// Arrays by the names of their variables.
