@@ -61,6 +61,27 @@ def test_a_wrong_option_of_a_block_is_an_error():
         net.optimize_for(mx.nd.array(image(1, 16)), backend="graft", percision="fp16")
 
 
+def test_a_block_that_was_never_initialised_is_an_error_that_names_its_parameter():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(3, in_units=4))
+    with pytest.raises(RuntimeError, match="dense.*weight.*has not been initialized"):
+        net.optimize_for(mx.nd.zeros((1, 4)), backend="graft", **FAST)
+    net.initialize()
+    net.optimize_for(mx.nd.zeros((1, 4)), backend="graft", **FAST)
+    assert operators(net._cached_graph[1]) == ["_graft_engine"]
+
+
+@pytest.mark.parametrize("precision, share", [("fp16", 2e-2), ("bf16", 1e-1)])
+def test_a_block_in_lower_precision_keeps_the_callers_types(precision, share):
+    net = small_net()
+    x = mx.nd.array(image(2, 16))
+    expected = net(x).asnumpy()
+    net.optimize_for(x, backend="graft", precision=precision, **FAST)
+    result = net(x)
+    assert result.dtype == np.float32
+    close(result.asnumpy(), expected, share)
+
+
 @pytest.mark.parametrize("layer", [mx.gluon.rnn.LSTM, mx.gluon.rnn.GRU])
 def test_a_recurrent_layer_runs_as_an_engine_that_holds_its_weights(layer):
     net = nn.HybridSequential()
