@@ -14,6 +14,13 @@ using namespace samples;
 Expr real(double value) { return make_constant(DType::kFloat64, value); }
 Expr real(const Size& size) { return make_cast(DType::kFloat64, make_size(size)); }
 
+/// Of sizes that are known it is a number, so that places which it gives exactly become whole numbers.
+Expr ratio(const Size& a, const Size& b) {
+  const auto above = a.as_constant(), below = b.as_constant();
+  if (!above || !below || *below == 0) return real(a) / real(b);
+  return real(static_cast<double>(*above) / static_cast<double>(*below));
+}
+
 /// One resized axis. `scale` is what the model gives, or output over input; `run_scale` what only a run knows of it.
 struct ResizedAxis {
   int axis = 0;
@@ -33,7 +40,7 @@ struct ResizeMode {
 /// Where output position `o` lies on the input axis.
 Expr source_position(const Definition& d, const ResizeMode& m, const ResizedAxis& a, const Expr& o) {
   const Expr at = make_cast(DType::kFloat64, o), in = real(a.input), out = real(a.output), half = real(0.5);
-  const Expr scale = a.run_scale ? a.run_scale : a.scale ? real(*a.scale) : out / in;
+  const Expr scale = a.run_scale ? a.run_scale : a.scale ? real(*a.scale) : ratio(a.output, a.input);
   const Expr single = le(make_size(a.output), make_index(1));
   const Expr centre = (at + half) / scale - half;
   if (m.coordinates == "half_pixel") return centre;

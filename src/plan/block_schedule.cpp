@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kMapBytes = 8192;          // of one tile of a map: two pieces of a thread
 constexpr int64_t kRowsBytes = 16384;        // of one tile of rows that are looked up, short, or of maps of maps
+constexpr int64_t kLongColumnBytes = 32768;  // of one tile whose rows share what takes long to compute
 constexpr int64_t kFewTiles = 512;           // with fewer of them, a map's are smaller, and rows have more threads
 constexpr int64_t kThreadBytes = 16;         // that a thread stores at least
 constexpr int64_t kMostWindow = 64;          // elements of a window that one thread folds
@@ -142,6 +143,25 @@ class Chooser {
     return found;
   }
 
+  /// Whether what is computed along a row of results, and not read, takes long: as places in f64 do. Many rows of a
+  /// tile share that.
+  bool has_long_columns() const {
+    bool found = false;
+    for (const Form& form : region_.forms) {
+      if (!std::holds_alternative<Compute>(form) || axes_of(form).empty()) continue;
+      const int last = axes_of(form).back().variable->variable;
+      for_each_expr(form, [&](const Expr& e) {
+        for_each(tile::exact_indices(e), [&](const Expr& node) {
+          if (found || node->type != DType::kFloat64 || node->kind != ExprKind::kCall) return;
+          bool reads = false;
+          for_each(node, [&](const Expr& inner) { reads |= inner->kind == ExprKind::kLoad; });
+          found = !reads && uses_variable(node, last);
+        });
+      });
+    }
+    return found;
+  }
+
   /// The row-major address of a load, or nothing.
   std::optional<Affine> address(const Expr& load) const {
     Affine total;
@@ -226,7 +246,7 @@ class Chooser {
     tile::BlockSchedule schedule;
     const int64_t bytes = std::max<int64_t>(element_bytes(), 2), least = 256 * kThreadBytes / bytes;
     const bool large = looks_up() || (begins_anywhere() && row_bytes() < kLongRun);
-    int64_t most = (large ? kRowsBytes : kMapBytes) / bytes;
+    int64_t most = (has_long_columns() ? kLongColumnBytes : large ? kRowsBytes : kMapBytes) / bytes;
     most = std::max(std::min(most, least), std::min(most, points() / kFewTiles));
     const int64_t row = tile_of(extent(common_.size() - 1), most);
     const int reading = row * element_bytes() < kSegment ? reading_axis() : -1;
@@ -491,7 +511,8 @@ class Chooser {
 
   /// Rows of maps that one reads of another, in tiles of equally many.
   tile::BlockSchedule rows_of_maps(int64_t work) const {
-    const int64_t rows = extent(common_.size() - 1), most = std::max<int64_t>(kRowsBytes / (work * element_bytes()), 1);
+    const int64_t bytes = has_long_columns() ? kLongColumnBytes : kRowsBytes;
+    const int64_t rows = extent(common_.size() - 1), most = std::max<int64_t>(bytes / (work * element_bytes()), 1);
     return {.x = ceil_quotient(rows, ceil_quotient(rows, most))};
   }
 

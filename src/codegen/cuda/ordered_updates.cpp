@@ -8,6 +8,9 @@
 namespace graft::cuda {
 namespace {
 
+constexpr int kPoints = 8;  // of a thread, that are looked at together: their loads are on their way at the same time
+constexpr int64_t kMostNumbers = int64_t{1} << 30;
+
 bool is_variable(const Expr& e, int variable) {
   return e->kind == ExprKind::kVariable && e->variable == variable;
 }
@@ -26,11 +29,36 @@ bool lies_across(const tile::Map& map, int variable) {
   return own > 0 && others == 0 && !(map.condition && uses_variable(map.condition, variable));
 }
 
+/// The elements of the axes where that is known when compiling, and few enough for an int; else 0.
+int64_t points_of(const std::vector<tile::Axis>& axes) {
+  int64_t points = 1;
+  for (const tile::Axis& axis : axes) {
+    const int64_t extent = as_integer(axis.extent).value_or(0);
+    if (extent <= 0 || extent > kMostNumbers / points) return 0;
+    points *= extent;
+  }
+  return points;
+}
+
+std::string number_type(const std::vector<tile::Axis>& axes) { return points_of(axes) > 0 ? "int" : "i64"; }
+
+bool uses_any(const Expr& e, const std::vector<tile::Axis>& axes) {
+  return std::any_of(axes.begin(), axes.end(),
+                     [&](const tile::Axis& axis) { return uses_variable(e, axis.variable->variable); });
+}
+
+/// The parts of a block that make updates side by side, each with a thread for each element `across`: warps are whole.
+int groups_of(const std::vector<tile::Axis>& across, int threads) {
+  const int64_t elements = across.empty() ? 0 : points_of(across);
+  return elements > 0 && elements % 32 == 0 && threads % elements == 0 ? static_cast<int>(threads / elements) : 1;
+}
+
 }  // namespace
 
 /// for n in order, where the condition holds: y[index(n), m] = mode(y[index(n), m], u(n, m))
-///   -> for each `threads` of n: all tell whether theirs holds; for those that do, in order: thread m takes element m.
-/// What meets in an element is of one m, so of one thread, which goes in order.
+///   -> for some n of each thread: all tell which hold; for those that do, in order: thread m takes element m.
+/// What meets in an element is of one m and of one index, so of one thread, which goes in order: where a block has more
+/// threads than elements m, its groups share out the indices.
 bool KernelWriter::ordered_updates(const tile::Map& map) {
   const bool plain = map.ordered && map.stores.size() == 1 && program_.threads % 32 == 0 && !reads_own_stores(map);
   if (!plain || names_.buffer(map.stores[0].buffer).scope != tile::Scope::kGlobal) return false;
@@ -40,50 +68,72 @@ bool KernelWriter::ordered_updates(const tile::Map& map) {
   const auto split = map.axes.begin() + static_cast<std::ptrdiff_t>(numbered);
   const std::vector<tile::Axis> updates(map.axes.begin(), split), across(split, map.axes.end());
   const std::vector<std::string> update_extents = extents_of(updates), across_extents = extents_of(across);
-  const int threads = program_.threads;
-  const std::string count = code_.fresh("n"), votes = code_.fresh("votes");
-  code_.line("const i64 {} = (i64){};", count, fmt::format("{}", fmt::join(update_extents, " * (i64)")));
-  code_.line("u32* const {} = (u32*)(shared + {});", votes, reserve_shared(threads / 32 * 4));
-  code_.open(fmt::format("for (i64 first = 0; first < {}; first += {})", count, threads));
+  const int threads = program_.threads, words = kPoints * threads / 32, groups = groups_of(across, threads);
+  const std::string lane_type = number_type(across);
+  const std::string count = code_.fresh("n"), votes = code_.fresh("votes"), type = number_type(updates);
+  code_.line("const {0} {1} = ({0}){2};", type, count,
+             fmt::format("{}", fmt::join(update_extents, " * (" + type + ")")));
+  code_.line("u32* const {} = (u32*)(shared + {});", votes, reserve_shared(words * 4));
+  code_.line("#pragma unroll 1");
+  code_.open(fmt::format("for ({0} first = 0; first < {1}; first += {2})", type, count, kPoints * threads));
   find_updates(map, updates, update_extents, count, votes);
-  code_.open(fmt::format("for (int w = 0; w < {}; ++w)", threads / 32));
+  code_.open(fmt::format("for (int s = 0; s < {}; s += 32)", words));
+  code_.line("u32 some = __ballot_sync(0xffffffffu, s + lane < {} && {}[least(s + lane, {})] != 0);", words, votes,
+             words - 1);
+  code_.open("for (; some != 0; some &= some - 1)");
+  code_.line("const int w = s + __ffs(some) - 1;");
   code_.open(fmt::format("for (u32 left = {}[w]; left != 0; left &= left - 1)", votes));
   expressions_.enter();
-  code_.line("const i64 p = first + w * 32 + __ffs(left) - 1;");
-  decompose(updates, update_extents, "p", "i64");
+  code_.line("const {} p = first + w * 32 + __ffs(left) - 1;", type);
+  decompose(updates, update_extents, "p", type);
+  const tile::Store& update = map.stores[0];
+  std::vector<std::string> places;
+  for (const Expr& index : update.indices) {
+    if (groups > 1 && !uses_any(index, across)) places.push_back("(u32)" + expressions_.value(index));
+  }
   if (across.empty()) {
     code_.open("if (threadIdx.x == 0)");
+  } else if (!places.empty()) {
+    code_.open(fmt::format("if (({}) % {}u == threadIdx.x / {}u)", fmt::join(places, " + "), groups, threads / groups));
+    code_.line("const int m = threadIdx.x % {};", threads / groups);
   } else {
-    code_.open(fmt::format("for (i64 m = threadIdx.x; m < (i64){}; m += {})", fmt::join(across_extents, " * (i64)"),
-                           threads));
+    code_.open(fmt::format("for ({0} m = threadIdx.x; m < ({0}){1}; m += {2})", lane_type,
+                           fmt::join(across_extents, " * (" + lane_type + ")"), threads));
   }
   expressions_.enter();
-  if (!across.empty()) decompose(across, across_extents, "m", "i64");
-  const tile::Store& each = map.stores[0];
-  store(each, expressions_.value(each.value), /*ordered=*/true);
+  if (!across.empty()) decompose(across, across_extents, "m", lane_type);
+  store(update, expressions_.value(update.value), /*ordered=*/true);
   expressions_.leave();
   code_.close();
   expressions_.leave();
-  code_.close();
-  code_.close();
+  for (int i = 0; i < 3; ++i) code_.close();
   barrier();  // before the next are found
   code_.close();
   return true;
 }
 
-/// Of the updates from `first` on, one for each thread: which are this block's to make.
+/// Of the updates from `first` on, some for each thread: which are this block's to make.
 void KernelWriter::find_updates(const tile::Map& map, const std::vector<tile::Axis>& updates,
                                 const std::vector<std::string>& extents, const std::string& count,
                                 const std::string& votes) {
-  code_.line("bool holds = false;");
-  code_.open(fmt::format("if (const i64 p = first + threadIdx.x; p < {})", count));
+  const std::string type = number_type(updates);
+  code_.line("bool holds[{}];", kPoints);
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int k = 0; k < {}; ++k)", kPoints));
   expressions_.enter();
-  if (map.condition) decompose(updates, extents, "p", "i64");
-  code_.line("holds = {};", map.condition ? expressions_.value(map.condition) : "true");
+  // The last of them in place of those behind it: no branch stands between the loads of one and of the next.
+  code_.line("const {0} own = first + k * {1} + ({0})threadIdx.x, p = least(own, {2} - 1);", type, program_.threads,
+             count);
+  code_.line("(void)p;");
+  if (map.condition) decompose(updates, extents, "p", type);
+  code_.line("holds[k] = own < {} && {};", count, map.condition ? expressions_.value(map.condition) : "true");
   expressions_.leave();
   code_.close();
-  code_.line("const u32 word = __ballot_sync(0xffffffffu, holds);");
-  code_.line("if (lane == 0) {}[warp] = word;", votes);
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int k = 0; k < {}; ++k)", kPoints));
+  code_.line("const u32 word = __ballot_sync(0xffffffffu, holds[k]);");
+  code_.line("if (lane == 0) {}[k * {} + warp] = word;", votes, program_.threads / 32);
+  code_.close();
   barrier();
 }
 

@@ -3,7 +3,7 @@
 // points of a thread are loaded and computed before the first is stored, which keeps many loads in flight.
 #include <algorithm>
 
-#include "codegen/cuda/kernel_writer.h"
+#include "codegen/cuda/held_columns.h"
 
 namespace graft::cuda {
 namespace {
@@ -383,6 +383,8 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   // What only moves takes few registers, however it is chosen.
   const int64_t nodes = only_moves(map) ? std::min(nodes_of(map), kFewNodes) : nodes_of(map);
   const int at_once = streams || rarely ? 1 : turns_at_once(dealt, nodes, bytes);
+  expressions_.enter();
+  if (!rarely && !has_phases(map, vector)) hold_columns(map, dealt, names_, code_, expressions_);
   const std::string first = code_.fresh("q");
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", first, dealt.turns, at_once));
@@ -414,6 +416,7 @@ void KernelWriter::dealt_points(const tile::Map& map, const std::vector<std::str
   code_.close();
   store_points(map, vector, at_once, accesses);
   code_.close();
+  expressions_.leave();
 }
 
 /// y[u] = the piece at the named indices
