@@ -45,6 +45,22 @@ std::set<std::string> dimensions_of(const ModelFile& model) {
   return names;
 }
 
+/// Throws where it is no GPU that there is a description of.
+Target gpu_of_name(const std::string& name) {
+  const std::vector<std::string> gpus = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"};
+  Target target;
+  try {
+    target = find_target(name);
+  } catch (const Error& error) {
+    const bool is_name = name.find(' ') == name.npos;  // and no description in words
+    if (error.kind() != ErrorKind::kInvalidArgument || !is_name) throw;
+  }
+  GRAFT_USER_CHECK(target.kind == TargetKind::kCuda, kInvalidArgument,
+                   fmt::format("'{}' is no GPU that kernels can be made for; there are {}", name,
+                               fmt::join(gpus, ", ")), "--target");
+  return target;
+}
+
 /// The descriptions of the targets, without the instructions whose kernels copy by descriptors of tensors that the host
 /// makes for each launch: TMA comes with wgmma.
 std::vector<std::string> targets_of(const Request& request) {
@@ -53,10 +69,7 @@ std::vector<std::string> targets_of(const Request& request) {
   std::vector<std::string> texts;
   std::set<std::string> seen;
   for (const std::string& name : names) {
-    Target target = find_target(name);
-    GRAFT_USER_CHECK(target.kind == TargetKind::kCuda, kInvalidArgument,
-                     fmt::format("'{}' is no GPU; there are sm_80, sm_86, sm_89, sm_90a, sm_100 and sm_120", name),
-                     "--target");
+    Target target = gpu_of_name(name);
     GRAFT_USER_CHECK(seen.insert(target.architecture).second, kInvalidArgument,
                      fmt::format("'{}' was given twice", name), "--target");
     target.features.clear();
@@ -89,7 +102,7 @@ class Generator {
         model_(ModelFile::open(request.model)) {}
 
   Generated run() {
-    if (!request_.name.empty()) check_name(request_.name, model_);
+    if (!request_.name.empty()) check_name(request_.name, model_, request_.consumer);
     check_names();
     check_dimensions();
     if (!request_.batch.empty()) set_batch();
@@ -185,7 +198,7 @@ class Generator {
     std::vector<std::string> known;
     for (const ModelNode& node : model_.nodes()) known.push_back(node.name);
     for (const auto& [node, name] : request_.names) {
-      check_name(name, model_);
+      check_name(name, model_, request_.consumer);
       if (std::find(known.begin(), known.end(), node) != known.end()) continue;
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the model has no node '{}', for which a name is given{}", node,

@@ -6,12 +6,13 @@
 #include <string>
 
 #include "export/onnx/model_file.h"
+#include "plugin/consumer.h"
 
 namespace graft::plugin {
 
-/// Throws invalid_argument where a caller's name is no name in C++, that of an operator of ONNX or of the model, which
-/// TensorRT would take it for, or one of C++'s own words.
-void check_name(const std::string& name, const ModelFile& model);
+/// Throws invalid_argument where a caller's name is no name in C++ and Python, or, for TensorRT, that of an operator of
+/// ONNX or of the model, which it would take it for.
+void check_name(const std::string& name, const ModelFile& model, Consumer consumer);
 /// `graft_` and the name of the part's last node, with `_` for anything but letters and digits; numbered where it is
 /// taken.
 std::string default_name(const ModelFile& model, const ModelCut& part, const std::set<std::string>& taken);

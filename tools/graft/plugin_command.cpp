@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/spelling.h"
 #include "commands.h"
 #include "console.h"
 #include "json_output.h"
@@ -46,8 +47,13 @@ plugin::Consumer PluginCommand::chosen_consumer() const {
   if (consumer == "torch") return plugin::Consumer::kTorch;
   if (consumer == "tensorflow") return plugin::Consumer::kTensorFlow;
   if (consumer != "tensorrt") {
+    const std::map<std::string, std::string> others = {{"pytorch", "torch"}, {"trt", "tensorrt"}, {"tf", "tensorflow"}};
+    const auto other = others.find(consumer);
     throw UsageError(fmt::format("--for: '{}' is not tensorrt, torch, tensorflow or cuda, for which plugins can be "
-                                 "made", consumer));
+                                 "made{}", consumer,
+                                 other != others.end()
+                                     ? fmt::format("; did you mean '{}'?", other->second)
+                                     : did_you_mean(consumer, {"tensorrt", "torch", "tensorflow", "cuda"})));
   }
   if (tensorrt == "8.6") return plugin::Consumer::kTensorRT8;
   if (tensorrt != "10" && tensorrt != "11") {
@@ -219,7 +225,7 @@ The folder holds their CUDA C++, the plugins, a CMake project that makes one lib
 model with the plugins in place of the nodes, and a README.
 Examples:
   graft plugin model.onnx --region y..x --name LayerNorm --dim batch=1:8:64 -o plugins
-  graft plugin model.onnx --types BitShift,Unique -o plugins --target sm_90a
+  graft plugin model.onnx --types BitShift,Det -o plugins --target sm_90a
   graft plugin model.onnx --all-unsupported -o plugins
   graft plugin model.onnx --nodes /layer.3/Mod --for torch -o kernels)");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });
