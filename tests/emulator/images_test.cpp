@@ -41,6 +41,8 @@ std::vector<ImageCase> image_cases() {
       {"linear_thirds", "[2, 3, 6, 8]", "1, 1, 3, 3", kLinear},
       {"linear_fraction_beside_doubles", "[2, 3, 10, 16]", "1, 1, 1.7, 2", kLinear},
       {"linear_doubles_beside_fraction", "[2, 3, 10, 20]", "1, 1, 2, 1.6", kLinear},
+      {"linear_by_sixteen_and_eighteen", "[2, 3, 3, 2]", "1, 1, 16, 18", kLinear},
+      {"linear_fractions", "[2, 3, 20, 20]", "1, 1, 2.5, 3.2", kLinear},
       {"linear_halves", "[2, 3, 12, 32]", "1, 1, 0.5, 0.5", kLinear},
       {"linear_doubles_and_halves", "[2, 3, 12, 32]", "1, 1, 0.5, 2", kLinear},
       {"linear_volume", "[1, 2, 4, 6, 16]", "1, 1, 2, 2, 2", kLinear},
@@ -100,6 +102,20 @@ TEST_P(Images, give_what_the_interpreter_gives) {
   ASSERT_EQ(by_blocks.size(), by_maps.size());
   for (size_t i = 0; i < by_maps.size(); ++i) {
     EXPECT_TRUE(std::ranges::equal(by_blocks[i].bytes(), by_maps[i].bytes()));
+  }
+}
+
+/// A thread has eleven rows of the tile, and the places of its columns but once.
+TEST(ImageRows, share_the_places_of_their_columns) {
+  for (const char* attributes : {kNearest, kNearestHalfPixel}) {
+    const GpuCase on_gpu(fmt::format(R"(graph "main" {{
+  opset "" 21
+  input %x: f32[2, 3, 11, 12]
+  constant %sizes: i64[4] = {{2, 3, 88, 32}}
+  %y: ? = Resize "resize" (%x, _, _, %sizes) {{{}}}
+  output %y
+}})", attributes), {});
+    EXPECT_EQ(on_gpu.difference(on_gpu.run("sm_90a", "resize", "block z=1 y=88 x=32 warps=2")), 0) << attributes;
   }
 }
 
