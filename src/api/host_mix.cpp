@@ -110,7 +110,7 @@ graft_status graft_host_graph_mix(const graft_host_graph* graph, const char* req
   using namespace graft;
   return api_detail::guarded(error, [&] {
     GRAFT_USER_CHECK(graph && take, kInvalidArgument, "an argument is NULL", "graft_host_graph_mix");
-    GRAFT_USER_CHECK(graph->graph.converters == &aten::converters(), kInvalidArgument, "the front end is not aten",
+    GRAFT_USER_CHECK(graph->graph.frontend == "aten", kInvalidArgument, "the front end is not aten",
                      "graft_host_graph_mix");
     const amp::Request asked = request ? amp::parse_request(request, "request") : amp::Request();
     GRAFT_USER_CHECK(!asked.data_names && asked.input_types.empty(), kInvalidArgument,

@@ -216,11 +216,11 @@ amp::Rule rule_of(std::string_view graph_operator) {
 /// The rules of a front end, each found out when it is asked for.
 class DerivedRules {
  public:
-  explicit DerivedRules(const frontend::Converters& converters) : converters_(converters) {}
+  explicit DerivedRules(std::shared_ptr<const frontend::Converters> converters) : converters_(std::move(converters)) {}
 
   /// Nothing for an operator that is not converted.
   std::optional<amp::Rule> find(std::string_view op) {
-    const frontend::Converters::Entry* entry = converters_.find(op);
+    const frontend::Converters::Entry* entry = converters_->find(op);
     if (!entry) return std::nullopt;
     const auto [known, is_new] = known_.try_emplace(std::string(op));
     if (is_new) known->second = derive(known->first, entry->signature);
@@ -242,23 +242,23 @@ class DerivedRules {
     static const std::vector<Arrangement> kArrangements = arrangements();
     for (const Arrangement& arrangement : kArrangements) {
       const Sample sample(op, signature, arrangement);
-      const frontend::Converted converted = frontend::convert(sample.graph(), converters_);
+      const frontend::Converted converted = frontend::convert(sample.graph(), *converters_);
       if (converted.reasons[0].empty()) return rule_of(converted.graph, sample.floats());
     }
     return std::nullopt;
   }
 
-  const frontend::Converters& converters_;
+  std::shared_ptr<const frontend::Converters> converters_;
   std::map<std::string, std::optional<amp::Rule>, std::less<>> known_;
 };
 
 amp::DefaultLists derived_lists(const std::string& front_end) {
-  const frontend::Converters& converters = find_converters(front_end);
+  const auto converters = find_converters(front_end);
   const auto rules = std::make_shared<DerivedRules>(converters);
   amp::DefaultLists lists;
   lists.rule = [rules](std::string_view op) { return rules->find(op); };
   lists.canonical = [](std::string_view op) { return std::string(op); };
-  lists.names = converters.names();
+  lists.names = converters->names();
   lists.otherwise = amp::Rule::kWide;
   return lists;
 }

@@ -116,7 +116,7 @@ struct Parts {
 /// The parts one behind the other along an axis; very many are joined in groups first, since a kernel takes so many
 /// tensors at the most.
 Tensor join(Definition& d, std::vector<Tensor> parts, Shape shape, int axis) {
-  constexpr size_t kMost = 256;
+  constexpr size_t kMost = 2 * kMostOperands;
   while (parts.size() > kMost) {
     std::vector<Tensor> groups;
     for (size_t first = 0; first < parts.size(); first += kMost) {

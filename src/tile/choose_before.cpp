@@ -54,7 +54,7 @@ class Choices {
             {If{logical_not(condition), divide(assume(map, condition, false))}}};
   }
 
-  /// Between tensors, by a condition that reads nothing and is the same at all points, or turns at one place of an axis.
+  /// Between tensors, by a condition that reads nothing and is the same at all points, or turns at a place of an axis.
   static bool is_choice(const Map& map, const Expr& node) {
     if (!is_call(node, Intrinsic::kSelect) || loads(node->args[0])) return false;
     if (!loads(node->args[1]) || !loads(node->args[2])) return false;
