@@ -48,7 +48,7 @@ FindTensor open_reference(const std::string& path, size_t results) {
 FindTensor reference_of(NamedTensors tensors) {
   return [tensors = std::move(tensors)](const std::string& name, DType) {
     for (const auto& [known, tensor] : tensors) {
-      if (known == name) return PendingTensor{tensor.type(), tensor.shape(), 0, [tensor] { return tensor; }};
+      if (known == name) return PendingTensor{tensor.type(), tensor.shape(), 0, [tensor = tensor] { return tensor; }};
     }
     return PendingTensor();
   };
