@@ -32,6 +32,7 @@ from networks import image, timm_model, tokens, transformer, vision  # noqa: E40
 PRECISIONS = ("fp16", "fp32", "tf32")
 MOST_ERROR = {"fp32": 1e-3, "tf32": 3e-2, "fp16": 5e-2}  # of the largest element, against strict fp32
 PREPARING_SECONDS = 400  # the most that a row may take until it can be measured
+ROWS = pathlib.Path("torch_cuda.json")  # where rows are kept
 BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 PICTURES = {**BASE, "image_size": 224, "patch_size": 16}
 
@@ -63,8 +64,6 @@ def add_options(parser):
     """Of a GPU alone."""
     parser.add_argument("--precision", default="fp16", help=f"some of {','.join(PRECISIONS)} (fp16)")
     parser.add_argument("--batch", type=int, default=8, help="of every network (8); words are 128 each")
-    parser.add_argument("--rows", type=pathlib.Path, default=pathlib.Path("torch_cuda.json"),
-                        help="where rows are kept (torch_cuda.json)")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row later")
     parser.add_argument("--together", type=int, default=4, help="rows that are prepared at the same time (4)")
     parser.add_argument("--row", help=argparse.SUPPRESS)  # a child's: the network, and where it meets its parent
@@ -239,7 +238,8 @@ def main(options):
     precisions = options.precision.split(",")
     if unknown := set(precisions) - set(PRECISIONS):
         raise SystemExit(f"--precision: {', '.join(sorted(unknown))} is none of {', '.join(PRECISIONS)}")
-    rows = json.loads(options.rows.read_text()) if options.rows.exists() else []
+    path = options.rows or ROWS
+    rows = json.loads(path.read_text()) if path.exists() else []
     rows = [row for row in rows if "row" not in row["failed"]]  # those of which nothing is known are tried again
     known, begin = {key_of(row) for row in rows}, time.monotonic()
     todo = [(name, precision) for precision in precisions for name in NETWORKS
@@ -257,7 +257,7 @@ def main(options):
                 row.wait(".ready", end)
             for row in group:
                 rows.append(row.measured())
-                keep(options.rows, rows)
+                keep(path, rows)
                 print(line_of(rows[-1]), flush=True)
     for precision in precisions:
         print(summary(rows, precision))

@@ -44,7 +44,8 @@ def parse_options():
     parser.add_argument("--table", action="store_true", help="write docs/PYTORCH.md's table of networks and doors")
     parser.add_argument("--doors", default="", metavar="REGEX", help="with --table: only doors that match")
     parser.add_argument("--again", action="store_true", help="with --table: also rows that are there")
-    parser.add_argument("--rows", default=torch_table.ROWS, metavar="FOLDER", help="where rows are kept as JSON")
+    parser.add_argument("--rows", type=pathlib.Path, metavar="PATH",
+                        help="where rows are kept as JSON: a folder with --table, a file with --device cuda")
     parser.add_argument("--call", action="store_true", help="measure what one call costs")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where (cpu)")
     torch_cuda.add_options(parser.add_argument_group("with --device cuda"))

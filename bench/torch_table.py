@@ -75,7 +75,7 @@ def run_rows(options):
     and writes the table after each."""
     import doors
     import networks
-    folder = pathlib.Path(options.rows)
+    folder = pathlib.Path(options.rows or ROWS)
     for network in networks.NETWORKS:
         for door in doors.DOORS:
             path = path_of(folder, network.name, door)
