@@ -41,7 +41,7 @@ def stub_functions():
         if isinstance(node, ast.FunctionDef):
             found[node.name] = len(node.args.posonlyargs + node.args.args)
         elif isinstance(node, ast.ClassDef):
-            for item in node.body:
+            for item in (each for each in node.body if isinstance(each, ast.FunctionDef)):
                 found[f"{node.name}.{item.name}"] = len(item.args.posonlyargs + item.args.args) - 1
     return found
 
