@@ -21,7 +21,8 @@ def onnx2plugin(input_model_path: str | os.PathLike[str], output_model_path: str
                 node_names: Sequence[str] | None = None, node_types: Sequence[str] | None = None,
                 plugin_name_dict: Mapping[str, str] | None = None, dynamic_bs: bool = False, min_bs: int = 1,
                 max_bs: int = 256, opt_bs: int = 128, *, target: Sequence[str] = (),
-                tensorrt: str = "10", tune: str = "fast") -> list[str]:
+                tensorrt: str = "10", tune: str = "fast",
+                ops: Sequence[str | os.PathLike[str]] = ()) -> list[str]:
     """Writes a plugin for each of the nodes, and the model with the plugins in their place; gives the plugins' names.
 
     input_model_path   an ONNX file
@@ -32,6 +33,7 @@ def onnx2plugin(input_model_path: str | os.PathLike[str], output_model_path: str
     dynamic_bs         the first axes of the model's inputs are sizes of min_bs to max_bs, most often opt_bs
     target, tensorrt   GPUs and the version of TensorRT, and how long candidates are measured, as `graft plugin
     tune               --help` has them
+    ops                files that define operators of your own (docs/OWN_OPERATORS.md)
 
     Raises graft.Error with what the command says.
     """
@@ -40,6 +42,7 @@ def onnx2plugin(input_model_path: str | os.PathLike[str], output_model_path: str
     words = [word for name in chosen for word in ("--nodes", name)]
     words += [word for name in node_types or () for word in ("--types", name)]
     words += [word for name in target for word in ("--target", name)]
+    words += [word for file in ops for word in ("--ops", os.fspath(file))]
     if dynamic_bs:
         words += ["--batch", f"{min_bs}:{opt_bs}:{max_bs}"]
     output = pathlib.Path(output_model_path)

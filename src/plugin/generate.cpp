@@ -17,7 +17,11 @@
 #include "device/cuda/cuda_device.h"
 #include "driver/compile.h"
 #include "engine/record.h"
+#include "graph/op_def.h"
 #include "graph/symbols.h"
+#include "import/onnx/contrib_operators.h"
+#include "import/onnx/import.h"
+#include "import/operator_library.h"
 #include "plugin/plugin_name.h"
 #include "plugin/write_definition.h"
 #include "plugin/write_project.h"
@@ -90,6 +94,12 @@ std::string scratch_folder() {
   return (std::filesystem::temp_directory_path() / fmt::format("graft-plugins-{}", ::getpid())).string();
 }
 
+ModelFile open_model(const std::string& path, const OperatorLibrary& own) {
+  ImportOptions options;
+  options.operators = own;
+  return ModelFile::open(path, options);
+}
+
 class Generator {
  public:
   Generator(const Request& request, bool writes)
@@ -99,7 +109,8 @@ class Generator {
         targets_(targets_of(request)),
         measuring_(measuring_architecture(request, writes)),
         folder_(writes ? request.folder : scratch_folder(), kMark),
-        model_(ModelFile::open(request.model)) {}
+        own_(read_operator_library(options_.operators)),
+        model_(open_model(request.model, own_)) {}
 
   Generated run() {
     if (!request_.name.empty()) check_name(request_.name, model_, request_.consumer);
@@ -235,7 +246,7 @@ class Generator {
 
   ModelCall place(const ModelCut& part) {
     const std::string given = given_name(part), name = given.empty() ? free_name(part) : given;
-    Definition definition = define_with_weights(part, name);
+    Definition definition = define_or_say_undefined(part, name);
     const ModelFile cut = bordered(chosen_);
     const std::string identity = identity_of(definition) + given;
     const auto known = plugin_of_.find(identity);
@@ -291,6 +302,35 @@ class Generator {
     }
     std::erase_if(chosen_.inputs, is_weight);
     return define(bordered(chosen_), name);
+  }
+
+  /// Whether anything says what a node of another domain than ONNX's computes.
+  bool is_defined(const ModelNode& node) const {
+    if (node.domain.empty() || find_op(node.domain, node.op)) return true;
+    if (find_contrib_operator(node.domain, node.op)) return true;
+    if (own_.find(node.domain, node.op) || model_.has_function(node.domain, node.op)) return true;
+    return std::any_of(own_.functions.begin(), own_.functions.end(), [&](const auto& file) {
+      const std::vector<OnnxFunction> functions = functions_of(*file);
+      return std::any_of(functions.begin(), functions.end(), [&](const OnnxFunction& each) {
+        return each.domain == node.domain && each.name == node.op;
+      });
+    });
+  }
+
+  /// As define_with_weights; a part that fails for an operator of the caller's own without a definition names that.
+  Definition define_or_say_undefined(const ModelCut& part, const std::string& name) {
+    try {
+      return define_with_weights(part, name);
+    } catch (const Error& error) {
+      for (size_t n = 0; n < part.nodes.size(); ++n) {
+        const ModelNode& node = model_.nodes()[n];
+        GRAFT_USER_CHECK(!part.nodes[n] || is_defined(node), kUnsupported,
+                         fmt::format("the operator {}.{} has no definition: give one with --ops "
+                                     "(docs/OWN_OPERATORS.md)", node.domain, node.op),
+                         fmt::format("node '{}'", node.name));
+      }
+      throw;
+    }
   }
 
   /// Of tensors that a part takes and gives in another type, which the consumer's plugins have: TensorRT casts u8 to
@@ -398,6 +438,7 @@ class Generator {
   std::vector<std::string> targets_;
   const std::string measuring_;  ///< the architecture of the GPU that candidates are measured on; empty: none
   OutputFolder folder_;
+  const OperatorLibrary own_;  ///< operators that the caller defines
   ModelFile model_;
   Generated made_;
   std::map<std::string, size_t> plugin_of_;  ///< by identity

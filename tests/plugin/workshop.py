@@ -83,12 +83,12 @@ def build_harness(headers, at):
     return at
 
 
-def reference(part, inputs):
-    """What the interpreter makes of a part of a model."""
+def reference(part, inputs, *words):
+    """What the interpreter makes of a part of a model, with more words for `graft run`."""
     folder = part.parent
     np.savez(folder / "in.npz", **inputs)
     checked([COMMAND, "run", part, "--mode", "interpret", "--input", folder / "in.npz", "--output",
-             folder / "out.npz"])
+             folder / "out.npz", *words])
     with np.load(folder / "out.npz") as results:
         return {name: results[name] for name in results.files}
 
@@ -129,7 +129,7 @@ def write_case(part, folder, given, tolerances):
     (folder / "cases.txt").write_text("\n".join(lines) + "\n")
 
 
-def write_cases(model, part, folder, runs, tolerance=1e-5, refused=()):
+def write_cases(model, part, folder, runs, tolerance=1e-5, refused=(), words=()):
     """Cases for the harness: `runs` are sizes by name, `refused` lists of the extents of all inputs and outputs."""
     folder.mkdir(parents=True)
     weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(model).graph.initializer}
@@ -142,7 +142,7 @@ def write_cases(model, part, folder, runs, tolerance=1e-5, refused=()):
 
     for number, sizes in enumerate(runs):
         arrays = {value.name: random_input(value, sizes, random, weights) for value in inputs}
-        results = reference(part, arrays)
+        results = reference(part, arrays, *words)
         lines.append("case " + ",".join(f"{name}={size}" for name, size in sizes.items()))
         for index, value in enumerate(inputs):
             add("input", arrays[value.name], f"{number}_input_{index}.bin")

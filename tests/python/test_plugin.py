@@ -36,6 +36,22 @@ def test_nodes_of_a_type_share_one(chain, tmp_path):
         "graft_clamp", "Neg", "graft_clamp"]
 
 
+def test_an_operator_of_the_caller_s_own_becomes_one(tmp_path):
+    (tmp_path / "own.graftops").write_text(
+        'operator example::Double {\n  type T: float\n  input x: T[...]\n  output y: T[...]\n'
+        '  compute y over [...] { value 2 * x[...] }\n}\n')
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 8]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Double", ["x"], ["y"], name="twice", domain="example")], "own",
+                              values[:1], values[1:])
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[
+        helper.make_opsetid("", 17), helper.make_opsetid("example", 1)]), tmp_path / "model.onnx")
+    words = {"node_types": ["Double"], "target": ["sm_90a"], "tune": "off"}
+    assert onnx2plugin(tmp_path / "model.onnx", tmp_path / "new.onnx", ops=[tmp_path / "own.graftops"], **words) == [
+        "graft_twice"]
+    with pytest.raises(graft.Error, match="example.Double has no definition"):
+        onnx2plugin(tmp_path / "model.onnx", tmp_path / "other.onnx", **words)
+
+
 def test_what_is_wrong_is_said(chain, tmp_path):
     with pytest.raises(graft.Error, match="did you mean 'turn'"):
         onnx2plugin(chain, tmp_path / "new.onnx", node_names=["torn"])

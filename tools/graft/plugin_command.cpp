@@ -28,7 +28,7 @@ using nlohmann::json;
 
 struct PluginCommand {
   std::string model, region, name, names, folder, consumer = "tensorrt", tensorrt = "10";
-  std::vector<std::string> nodes, types, dims, targets;
+  std::vector<std::string> nodes, types, dims, targets, ops;
   std::string precision = "fp32", tune = "fast", device = "cuda", batch, record;
   bool unsupported = false;
   JsonOutput json_output;
@@ -99,6 +99,7 @@ plugin::Request PluginCommand::request() const {
   };
   for (const std::string& dim : dims) set("dim", dim);
   for (const std::string& target : targets) set("target", target);
+  for (const std::string& file : ops) set("ops", file);
   set("precision", precision);
   set("tune", tune);
   set("device", device);
@@ -205,6 +206,10 @@ void add_plugin(CLI::App& app, Action& action) {
   sub->add_option("--target", command->targets,
                   "the GPUs: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (sm_80,sm_90a)")
       ->delimiter(',')->expected(1)->take_all()->type_name("NAME,...");
+  sub->add_option("--ops", command->ops,
+                  "define operators of your own: a file of definitions (docs/OWN_OPERATORS.md), or\n"
+                  "an ONNX file of functions; may be repeated")
+      ->expected(1)->take_all()->type_name("FILE");
   sub->add_option("--precision", command->precision, "fp32, fp16 or bf16: what an f32 part is computed in")
       ->capture_default_str()->type_name("NAME");
   sub->add_option("--tune", command->tune,

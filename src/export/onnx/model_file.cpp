@@ -150,7 +150,9 @@ void ModelFile::Contents::index() {
   }
 }
 
-ModelFile ModelFile::open(const std::string& path) {
+ModelFile ModelFile::open(const std::string& path) { return open(path, {}); }
+
+ModelFile ModelFile::open(const std::string& path, const ImportOptions& options) {
   const auto file = MappedFile::open(path);
   auto contents = std::make_shared<Contents>();
   read_model(contents->model, file->bytes(), /*mapped=*/true);
@@ -168,7 +170,7 @@ ModelFile ModelFile::open(const std::string& path) {
   for (NodeProto& node : *graph.mutable_node()) take_inside(node, tensors);
   contents->index();
   try {
-    contents->learn_types(import_onnx(path));
+    contents->learn_types(import_onnx(path, options));
   } catch (const Error& error) {
     contents->why_no_types = error.what();
   }

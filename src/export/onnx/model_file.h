@@ -19,6 +19,8 @@ struct Request;
 
 namespace graft {
 
+struct ImportOptions;
+
 /// A node of the model's own graph.
 struct ModelNode {
   std::string name;  ///< as the file has it, else what Graft calls it: its operator, numbered
@@ -74,6 +76,8 @@ class ModelFile {
   /// cannot be imported is read all the same, with the types that it states. Throws as import_onnx does for a file
   /// that is no model.
   static ModelFile open(const std::string& path);
+  /// The same, with definitions for operators of the caller's own.
+  static ModelFile open(const std::string& path, const ImportOptions& options);
 
   const std::vector<ModelNode>& nodes() const;
   std::vector<ModelInput> inputs() const;
