@@ -385,6 +385,10 @@ class Session {
   }
   /// The most bytes that the session may hold beside the engine's constants; 0: no limit.
   void set_memory_limit(uint64_t bytes) { graft_session_set_memory_limit(handle_.get(), bytes); }
+  /// Where the following runs take the memory of intermediate results from; see graft_session_set_scratch.
+  void set_scratch(graft_scratch_function allocate, void* context) {
+    graft_session_set_scratch(handle_.get(), allocate, context);
+  }
   /// Ends the run that is going on, which then returns `cancelled`; from any thread and from a signal handler. See
   /// graft_session_cancel.
   void cancel() { graft_session_cancel(handle_.get()); }

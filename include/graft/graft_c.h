@@ -285,6 +285,15 @@ GRAFT_API graft_status graft_session_wait(graft_session* session, graft_error* e
  * of inputs and outputs, outputs that it gives, what interpreted steps compute with; 0: no limit. A run that would need
  * more fails with GRAFT_OUT_OF_MEMORY, naming what for, how much and the limit; the session stays usable. */
 GRAFT_API void graft_session_set_memory_limit(graft_session* session, uint64_t bytes);
+/* Gives a run memory for intermediate results and scratch: at least so many bytes, at any address, that nothing else
+ * uses until the run returns, or NULL. Called on the thread that calls graft_session_run. */
+typedef void* (*graft_scratch_function)(void* context, size_t bytes);
+/* Has the following runs take that memory from `allocate`, which each asks at most once, instead of holding their own:
+ * so that several engines share what a framework has for it. It does not count against the session's limit, and what
+ * the session held before is freed. Where `allocate` gives NULL, where sizes are known only while running, inside
+ * bodies of branches and loops, and on a GPU, a run takes the session's own. `allocate` NULL: always the session's own,
+ * as at first. `context` has to live until the last run that uses it; not during a run. */
+GRAFT_API void graft_session_set_scratch(graft_session* session, graft_scratch_function allocate, void* context);
 /* Ends the run that is going on in the session, which returns GRAFT_CANCELLED within milliseconds on a CPU (a library's
  * call, and on a GPU what is queued already, finishes first). What its outputs hold is undefined; the session stays
  * usable. No effect between runs: a run that has not begun is not ended. From any thread, and from a signal handler,

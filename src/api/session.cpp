@@ -323,6 +323,10 @@ void graft_session_set_memory_limit(graft_session* session, uint64_t bytes) {
   if (session) session->session.set_memory_limit(static_cast<int64_t>(std::min(bytes, kMost)));
 }
 
+void graft_session_set_scratch(graft_session* session, graft_scratch_function allocate, void* context) {
+  if (session) session->session.set_scratch(allocate, context);
+}
+
 void graft_session_cancel(graft_session* session) {
   if (session) session->session.cancel();
 }

@@ -60,10 +60,7 @@ class Buffer {
   }
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-
- private:
-  static constexpr int64_t kAlignment = 64;
-
+  /// Gives the memory back.
   void release() {
     if (!data_) return;
     if (memory_->stream) {
@@ -75,6 +72,9 @@ class Buffer {
     data_ = nullptr;
     bytes_ = 0;
   }
+  static constexpr int64_t kAlignment = 64;  ///< on the host
+
+ private:
   char* data_ = nullptr;
   int64_t bytes_ = 0;
   SessionMemory* memory_ = nullptr;

@@ -144,6 +144,10 @@ Status Session::wait() {
 
 bool Session::was_captured() const { return state_->was_captured; }
 void Session::set_memory_limit(int64_t bytes) { state_->session_memory.budget->set_limit(bytes); }
+void Session::set_scratch(ScratchAllocator allocate, void* context) {
+  state_->borrow = allocate;
+  state_->borrow_context = context;
+}
 void* Session::give_output(int output, size_t bytes) {
   return state_->give_output(static_cast<size_t>(output), static_cast<int64_t>(bytes));
 }

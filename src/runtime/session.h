@@ -59,6 +59,9 @@ struct StepTime {
   double begin_us = 0, end_us = 0;  ///< from the start of the run
 };
 
+/// Memory of the caller for a run: at least so many bytes that nothing else uses until it returns, or null.
+using ScratchAllocator = void* (*)(void* context, size_t bytes);
+
 /// One caller at a time runs a session; sessions of one engine run at the same time without locks between them.
 /// After the first run of a shape signature a run allocates nothing (unless sizes are known only while running, or a
 /// step is interpreted); on a device the second run of a signature on the same memory records its launches, and later
@@ -90,6 +93,10 @@ class Session {
   /// Everything that a run allocates counts: intermediate tensors, scratch memory, copies, outputs that the session
   /// gives, and what the interpreter computes with.
   void set_memory_limit(int64_t bytes);
+  /// Where the following runs take the memory for intermediate tensors and scratch from, instead of the session's own:
+  /// asked at most once in a run, and what the session held is freed; null, or an allocator that gives null: the
+  /// session's own. Ignored on a device, by the sessions of bodies, and where sizes are known only while running.
+  void set_scratch(ScratchAllocator allocate, void* context);
   /// Memory of the session for an output on the host, until the run after next; for an OutputAllocator. Throws
   /// out_of_memory.
   void* give_output(int output, size_t bytes);

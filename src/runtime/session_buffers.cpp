@@ -17,8 +17,33 @@ constexpr const char* kNoDevice =
 
 }  // namespace
 
+/// Places both in one piece of the caller's memory. False where a run takes the session's own.
+bool Session::State::place_in_borrowed(const Prepared& p) {
+  constexpr int64_t kAlignment = Buffer::kAlignment;
+  if (!borrow || stream || (p.arena_bytes == 0 && p.scratch_bytes == 0)) return false;
+  const int64_t scratch_at = checked_aligned(p.arena_bytes, kAlignment, "intermediate tensors");
+  const int64_t wanted = checked_sum(checked_sum(scratch_at, p.scratch_bytes, "scratch memory"), kAlignment - 1,
+                                     "scratch memory");
+  const LimitScope callers(nullptr, nullptr);  // what the caller allocates is not the session's
+  void* given = borrow(borrow_context, static_cast<size_t>(wanted));
+  if (!given) return false;
+  char* base = static_cast<char*>(given);
+  base += -reinterpret_cast<uintptr_t>(given) % kAlignment;
+  put_intermediates(p, base);
+  memory.back() = base + scratch_at;
+  arena.release();
+  scratch.release();
+  return true;
+}
+
+void Session::State::put_intermediates(const Prepared& p, char* base) {
+  last_arena = p.arena_bytes;
+  for (size_t i = 0; i < arena_tensors.size(); ++i) memory[arena_tensors[i]] = base + p.offsets[i];
+}
+
 /// Addresses in the arena and of scratch memory for this run.
 void Session::State::place(const Prepared& p) {
+  if (place_in_borrowed(p)) return;
   std::string largest;
   if (arena.bytes() < p.arena_bytes) {
     const auto bytes = [&](int tensor) { return concrete_bytes(engine->tensors[tensor], p.bindings); };
@@ -30,8 +55,7 @@ void Session::State::place(const Prepared& p) {
   }
   char* base = static_cast<char*>(arena.reserve(p.arena_bytes, session_memory, "intermediate tensors", largest));
   memory.back() = scratch.reserve(p.scratch_bytes, session_memory, "scratch memory");
-  last_arena = p.arena_bytes;
-  for (size_t i = 0; i < arena_tensors.size(); ++i) memory[arena_tensors[i]] = base + p.offsets[i];
+  put_intermediates(p, base);
 }
 
 void Session::State::bind_caller_inputs(std::span<const BufferView> inputs) {

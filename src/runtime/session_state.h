@@ -115,12 +115,14 @@ struct Session::State {
   std::map<int, std::unique_ptr<ControlWork>> control;  // by step: the sessions of bodies
   // The current run; kept, so that a run allocates nothing.
   std::vector<int64_t> key;
-  std::vector<void*> memory;    // by tensor, then that of `scratch`: all that launches of planned runs depend on
+  std::vector<void*> memory;    // by tensor, then the scratch memory: all that launches of planned runs depend on
   std::vector<void*> buffers;   // of the current step
   std::vector<const void*> on_host;  // by input: its elements in the host's memory; null where they are not there
   std::vector<Extent> read;     // by input: the caller's memory that steps read
   std::vector<Extent> written;  // by output: the caller's memory that steps write
   Buffer arena, scratch;
+  ScratchAllocator borrow = nullptr;  // gives memory in place of these two; null: nobody does
+  void* borrow_context = nullptr;
   std::vector<Buffer> own;  // by tensor, when sizes are known only while running
   std::vector<Buffer> staging_in, staging_out;
   std::vector<Buffer> second_out;  // on a device: for an output whose first memory is an input of this run
@@ -158,6 +160,8 @@ struct Session::State {
   int64_t scratch_of(int step, const ReadyStep& ready) const;
   bool ready_library(int step, ReadyStep& ready, const Bindings& bindings) const;
   void place(const Prepared& p);
+  bool place_in_borrowed(const Prepared& p);
+  void put_intermediates(const Prepared& p, char* base);
   void bind_caller_inputs(std::span<const BufferView> inputs);
   void take_output(size_t i, BufferView& view, const std::vector<int64_t>& shape, OutputAllocator allocate,
                    void* context) const;

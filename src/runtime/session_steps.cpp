@@ -52,7 +52,8 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
     std::swap(kernel_sizes, p.bindings);
     ready(static_cast<int>(s), p);
     std::swap(kernel_sizes, p.bindings);
-    scratch.reserve(scratch_of(static_cast<int>(s), p.steps[s]), session_memory, "scratch memory of node ", step.name);
+    memory.back() = scratch.reserve(scratch_of(static_cast<int>(s), p.steps[s]), session_memory,
+                                    "scratch memory of node ", step.name);
     run_step(static_cast<int>(s), p);
     if (!step.count_symbol.empty() && step.kind == StepKind::kKernel) {
       const int64_t count = read_computed(step.tensors.back(), 0);
@@ -129,7 +130,7 @@ void Session::State::validate(int index, std::span<void* const> given, const Bin
 }
 
 void Session::State::launch(const StepWork& step, const ReadyStep& ready, const int64_t* sizes) {
-  char* base = scratch.data();
+  char* base = static_cast<char*>(memory.back());
   const auto piece = [&](int64_t first, int64_t last, int thread) {
     const KernelArguments given{buffers.data(), sizes, base + thread * ready.scratch, status};
     for (int64_t at = first; at < last && !stop.requested(); at += ready.piece) {
@@ -142,9 +143,10 @@ void Session::State::launch(const StepWork& step, const ReadyStep& ready, const 
 void Session::State::launch_library(int step, const ReadyStep& ready) const {
   if (stream) stream->catch_up();
   std::atomic<int> failure{0};
+  char* base = static_cast<char*>(memory.back());
   const auto piece = [&](int64_t first, int64_t last, int thread) {
     for (int64_t slice = first; slice < last && !stop.requested(); ++slice) {
-      const int code = ready.library->run(slice, buffers.data(), scratch.data() + thread * ready.scratch);
+      const int code = ready.library->run(slice, buffers.data(), base + thread * ready.scratch);
       if (code != 0) failure = code;
     }
   };

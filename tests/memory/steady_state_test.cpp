@@ -143,6 +143,23 @@ TEST(SteadyState, buffers_that_need_a_copy) {
   EXPECT_EQ(allocations_of(session, calls, 500), 0);
 }
 
+TEST(SteadyState, intermediate_results_in_memory_of_the_caller) {
+  const graft::Engine engine = engine_of(graft_test::kConvolutions);
+  graft::Session session(engine);
+  Floats memory(1 << 20), x(8 * 3 * 12 * 12), y(8 * 5);
+  const auto lend = [](void* context, size_t bytes) -> void* {
+    auto& floats = *static_cast<Floats*>(context);
+    return bytes <= floats.size() * sizeof(float) ? floats.data() : nullptr;
+  };
+  session.set_scratch(lend, &memory);
+  session.set_memory_limit(1);  // it holds nothing
+  std::vector<Call> calls;
+  for (const int64_t count : {1, 3, 8}) {
+    calls.push_back({{graft::view("x", x.data(), {count, 3, 12, 12})}, {graft::view("y", y.data(), {count, 5})}});
+  }
+  EXPECT_EQ(allocations_of(session, calls, 200), 0);
+}
+
 TEST(SteadyState, outputs_in_memory_of_the_session) {
   const graft::Engine engine = engine_of(kLongNames);
   graft::Session session(engine);

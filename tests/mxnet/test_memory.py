@@ -74,6 +74,62 @@ def test_what_an_engine_absorbs_is_not_allocated():
     assert allocated(made, made_args, made_aux, data=shape) <= 1
 
 
+def test_results_are_the_same_in_mxnets_temporary_space(split):
+    symbol, args, aux = split
+    made = {}
+    for scratch in ("own", "mxnet"):
+        made_args, made_aux = dict(args), dict(aux)
+        made[scratch] = symbol.optimize_for("graft", made_args, made_aux, scratch=scratch, **FAST), made_args, made_aux
+    nodes = [node for node in json.loads(made["mxnet"][0].tojson())["nodes"] if node["op"] == "_graft_engine"]
+    assert [node["attrs"]["scratch"] for node in nodes] == ["mxnet", "mxnet"]
+    for batch in (2, 64, 5, 64, 3):
+        data = {"data": image(batch), "softmax_label": np.zeros(batch)}
+        result, own = (run(*made[scratch], **data)[0] for scratch in ("mxnet", "own"))
+        np.testing.assert_array_equal(result, own)
+        close(result, run(symbol, args, aux, **data)[0])
+
+
+# Two engines around gammaln, each with tens of MiB of intermediate results.
+SCRATCH = """
+import gc, json, os, sys
+import mxnet as mx, numpy as np
+import graft.mxnet
+
+def resident():
+    gc.collect()
+    mx.nd.waitall()
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+def convolutions(x, name):
+    for layer in range(3):
+        x = mx.sym.Activation(mx.sym.Convolution(x, num_filter=16, kernel=(3, 3), pad=(1, 1), name=f"{name}{layer}"),
+                              act_type="tanh")
+    return mx.sym.Pooling(x, global_pool=True, pool_type="avg")
+
+data = mx.sym.var("data")
+few = mx.sym.gammaln(convolutions(data, "first") + 2.5)
+symbol = convolutions(mx.sym.broadcast_add(data, few), "second")
+shape = (8, 16, 256, 256)
+random = np.random.RandomState(3)
+args = {name: mx.nd.array(random.uniform(-0.1, 0.1, each)) for name, each in
+        zip(symbol.list_arguments(), symbol.infer_shape(data=shape)[0]) if name != "data"}
+made = symbol.optimize_for("graft", args, {}, shape_dict={"data": shape}, tune="off", threads=1, scratch=sys.argv[1])
+executor = made.bind(mx.cpu(), {**args, "data": mx.nd.array(random.uniform(-1, 1, shape))}, grad_req="null")
+before = resident()
+result = executor.forward()[0].asnumpy()
+print(json.dumps({"engines": made.tojson().count('"op": "_graft_engine"'), "taken": resident() - before,
+                  "result": result.tobytes().hex()}))
+"""
+
+
+def test_engines_share_mxnets_temporary_space_instead_of_having_their_own():
+    own, shared = (json.loads(in_fresh_process(SCRATCH, scratch)) for scratch in ("own", "mxnet"))
+    assert own["engines"] == shared["engines"] == 2
+    assert own["result"] == shared["result"]
+    assert own["taken"] >= 64, own
+    assert shared["taken"] <= own["taken"] * 0.65, (own["taken"], shared["taken"])
+
+
 AGAIN = """
 import sys, time
 import mxnet as mx, numpy as np

@@ -98,6 +98,7 @@ def test_choices_keep_parts_with_mxnet(split):
     ({"exclude_ops": ["Convolotion"]}, ["exclude-op", "Convolotion"]),
     ({"data_names": ["pixels"]}, ["data_names", "'pixels'"]),
     ({"device": "tpu"}, ["device", "tpu"]),
+    ({"scratch": "theirs"}, ["scratch: 'theirs'", "own or mxnet"]),
 ])
 def test_wrong_choices_are_errors_that_say_so(split, choices, words):
     with pytest.raises(mx.MXNetError) as failure:

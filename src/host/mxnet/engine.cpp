@@ -84,6 +84,17 @@ std::shared_ptr<Engine> load(const std::byte* plan, const Header& header, const 
   return std::make_shared<Engine>(handle);
 }
 
+/// MXNet's temporary space, which its operators share and which grows to what the largest of them asks for. Null where
+/// MXNet has none left, or cannot say how much is wanted.
+void* space_of_mxnet(void* resource, size_t bytes) {
+  if (bytes > INT32_MAX) return nullptr;
+  try {
+    return static_cast<const mxnet::ext::OpResource*>(resource)->alloc_cpu(static_cast<int>(bytes));
+  } catch (...) {
+    return nullptr;  // no exception may cross the C interface
+  }
+}
+
 }  // namespace
 
 graft_tensor Engine::view_of(const MXTensor& tensor) const {
@@ -102,14 +113,18 @@ graft_tensor Engine::view_of(const MXTensor& tensor) const {
           .device = GRAFT_HOST};
 }
 
-void Engine::run(const MXTensor* inputs, size_t input_count, std::vector<MXTensor>& outputs) {
+void Engine::run(const MXTensor* inputs, size_t input_count, std::vector<MXTensor>& outputs,
+                 const mxnet::ext::OpResource* scratch) {
   std::vector<graft_tensor> given, wanted;
   for (size_t i = 0; i < input_count; ++i) given.push_back(view_of(inputs[i]));
   for (const MXTensor& output : outputs) wanted.push_back(view_of(output));
   const auto session = sessions_.take();
+  session->set_scratch(scratch ? space_of_mxnet : nullptr, const_cast<mxnet::ext::OpResource*>(scratch));
   graft_error error;
-  check(graft_session_run(session->handle(), given.data(), given.size(), wanted.data(), wanted.size(), nullptr, &error),
-        error);
+  const graft_status status =
+      graft_session_run(session->handle(), given.data(), given.size(), wanted.data(), wanted.size(), nullptr, &error);
+  session->set_scratch(nullptr, nullptr);  // the resource is this call's
+  check(status, error);
 }
 
 void write_plan(const graft_engine& engine, mxnet::ext::Node& variable) {

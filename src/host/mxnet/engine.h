@@ -16,8 +16,9 @@ class Engine {
  public:
   /// Takes the handle over.
   explicit Engine(graft_engine* handle) : sessions_(graft::Engine(handle)) {}
-  /// Runs once, on MXNet's own memory.
-  void run(const mxnet::ext::MXTensor* inputs, size_t input_count, std::vector<mxnet::ext::MXTensor>& outputs);
+  /// Runs once, on MXNet's own memory. `scratch`: where intermediate results go; null: memory of the engine's own.
+  void run(const mxnet::ext::MXTensor* inputs, size_t input_count, std::vector<mxnet::ext::MXTensor>& outputs,
+           const mxnet::ext::OpResource* scratch);
 
  private:
   graft_tensor view_of(const mxnet::ext::MXTensor& tensor) const;

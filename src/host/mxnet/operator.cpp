@@ -101,24 +101,29 @@ MXReturnValue infer_shapes(const Attributes& attributes, std::vector<Shape>* inp
 /// What MXNet keeps of the operator between runs: nothing but the engine, which all uses of its plan share.
 class EngineState : public mxnet::ext::CustomStatefulOp {
  public:
-  explicit EngineState(std::string device) : device_(std::move(device)) { ignore_warn = true; }
+  EngineState(std::string device, bool shares_scratch) : device_(std::move(device)), shares_scratch_(shares_scratch) {
+    ignore_warn = true;
+  }
   MXReturnValue Forward(std::vector<MXTensor>* inputs, std::vector<MXTensor>* outputs,
-                        const mxnet::ext::OpResource&) override {
+                        const mxnet::ext::OpResource& resource) override {
     return guarded([&] {
       engine_ = engine_of(inputs->back(), device_);
-      engine_->run(inputs->data(), inputs->size() - 1, *outputs);
+      engine_->run(inputs->data(), inputs->size() - 1, *outputs, shares_scratch_ ? &resource : nullptr);
     });
   }
 
  private:
   std::string device_;
+  bool shares_scratch_;
   std::shared_ptr<Engine> engine_;
 };
 
 MXReturnValue create_state(const Attributes& attributes, const mxnet::ext::MXContext&, const std::vector<Shape>&,
                            const std::vector<int>, mxnet::ext::CustomStatefulOp** state) {
   return guarded([&] {
-    *state = mxnet::ext::CustomStatefulOp::create<EngineState>(attribute(attributes, "device"));
+    const auto scratch = attributes.find("scratch");
+    *state = mxnet::ext::CustomStatefulOp::create<EngineState>(
+        attribute(attributes, "device"), scratch != attributes.end() && scratch->second == "mxnet");
   });
 }
 

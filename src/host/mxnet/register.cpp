@@ -73,7 +73,7 @@ MXReturnValue optimize(Graph* graph, const std::unordered_map<std::string, std::
       parts.push_back({graft_host_partition_segment(partition.get(), i), engine.get()});
       engines.push_back(std::move(engine));
     }
-    write_engines(*graph, host, parts, spec.device);
+    write_engines(*graph, host, parts, spec);
   });
 }
 

@@ -91,8 +91,11 @@ void set_own(Spec& spec, const std::string& keyword, const std::string& value) {
     spec.strict = truth(keyword, value);
   } else if (keyword == "onnx") {
     spec.onnx_folder = value;
+  } else if (keyword == "scratch") {
+    if (value != "own" && value != "mxnet") refuse(keyword, value, "own or mxnet");
+    spec.shares_scratch = value == "mxnet";
   } else {
-    std::string known = "batch, data_names, onnx, strict";
+    std::string known = "batch, data_names, onnx, scratch, strict";
     for (const auto& [name, row] : keywords_of_graft()) known += ", " + name;
     throw Failure("the backend graft has no option '" + keyword + "'; it has " + known);
   }

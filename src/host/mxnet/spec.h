@@ -21,6 +21,7 @@ struct Spec {
   bool strict = false;                                             ///< an engine that cannot be built is an error
   std::string onnx_folder;  ///< each segment is written there, as an ONNX file; empty: none
   std::string device = "cpu";
+  bool shares_scratch = false;  ///< intermediate results lie in MXNet's temporary space
   Choices partition, compiling;  ///< by the keys of graft_host.h and graft_c.h
 };
 

@@ -37,7 +37,7 @@ std::vector<TensorType> types_of(const HostGraph& host, const int32_t* values, s
 
 /// The engine's node with its plan, which reads what the segment's nodes read.
 Node* add_engine(Graph& graph, const HostGraph& host, const Part& part, const std::string& name,
-                 const std::string& device) {
+                 const Spec& spec) {
   Node* plan = graph.addNode(name + "_plan", "null");
   write_plan(*part.engine, *plan);
   plan->attrs["__shape__"] = "(" + std::to_string(plan->tensor->shape[0]) + ",)";
@@ -54,7 +54,8 @@ Node* add_engine(Graph& graph, const HostGraph& host, const Part& part, const st
   inputs.push_back({.code = mxnet::ext::kUint8, .axes = {{plan->tensor->shape[0], 0}}});
   node->attrs["inputs"] = to_text(inputs);
   node->attrs["outputs"] = to_text(types_of(host, segment.outputs, segment.output_count));
-  node->attrs["device"] = device;
+  node->attrs["device"] = spec.device;
+  if (spec.shares_scratch) node->attrs["scratch"] = "mxnet";
   return node;
 }
 
@@ -71,7 +72,7 @@ void connect(Graph& graph) {
 
 }  // namespace
 
-void write_engines(Graph& graph, const HostGraph& host, const std::vector<Part>& parts, const std::string& device) {
+void write_engines(Graph& graph, const HostGraph& host, const std::vector<Part>& parts, const Spec& spec) {
   for (size_t i = 0; i < graph.size(); ++i) {  // what MXNet inferred is of the old graph
     graph.getNode(i)->attrs.erase(MX_STR_SHAPE);
     graph.getNode(i)->attrs.erase(MX_STR_DTYPE);
@@ -80,7 +81,7 @@ void write_engines(Graph& graph, const HostGraph& host, const std::vector<Part>&
   std::map<Entry, NodeEntry> replaced;
   std::set<const Node*> gone;
   for (const Part& part : parts) {
-    Node* node = add_engine(graph, host, part, names.next(), device);
+    Node* node = add_engine(graph, host, part, names.next(), spec);
     for (size_t i = 0; i < part.segment->output_count; ++i) {
       replaced[host.entries[part.segment->outputs[i]]] = {node, static_cast<int>(i)};
     }

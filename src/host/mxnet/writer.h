@@ -18,6 +18,6 @@ struct Part {
 /// Puts a node for each part into the graph, and its plan beside it as a new argument. What nothing uses any more is
 /// left unconnected, and MXNet drops it.
 void write_engines(mxnet::ext::Graph& graph, const HostGraph& host, const std::vector<Part>& parts,
-                   const std::string& device);
+                   const Spec& spec);
 
 }  // namespace graft::extension
