@@ -94,6 +94,42 @@ TEST_P(Scratch, results_are_the_same_at_any_address) {
   }
 }
 
+/// A loop that reads, in each round, an intermediate result of the network around it, and carries another one.
+constexpr const char* kRounds = R"(graph "rounds" {
+  opset "" 28
+  range n 1 8 4096
+  input %x: f32[n]
+  constant %limit: i64[] = {5}
+  constant %axis: i64[] = {0}
+  %start: ? = CumSum "start" (%x, %axis)
+  %more: ? = Softmax "more" (%x)
+  %sum: ? = Loop "loop" (%limit, _, %start, %more) {body = graph "body" {
+    input %i: i64[]
+    input %c: bool[]
+    input %s: f32[n]
+    input %m: f32[n]
+    %next: ? = Add "add" (%s, %m)
+    output %c
+    output %next
+  }, captures = [1]}
+  %y: ? = Mul "last" (%sum, %more)
+  output %y
+})";
+
+TEST_P(Scratch, loops_read_what_lies_there) {
+  const graft_test::TextNetwork network = {kRounds, {}, {"y"}};
+  const graft::Engine compiled = engine(kRounds);
+  graft::Session own(compiled), borrowing(compiled);
+  Lender lender;
+  lender.distance = 7;
+  borrowing.set_scratch(Lender::allocate, &lender);
+  for (const int64_t count : {3, 1000, 8}) {
+    EXPECT_EQ(run(borrowing, network, {count}), run(own, network, {count}));
+    EXPECT_TRUE(lender.is_fence_whole());
+  }
+  EXPECT_EQ(lender.calls, 3);
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, Scratch, testing::Values("generated", "interpret"),
                          [](const auto& info) { return std::string(info.param); });
 
