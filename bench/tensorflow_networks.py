@@ -24,6 +24,7 @@ import timing
 from rows import TOLERANCE, errors, processor
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "tensorflow"))
 PAGE = ROOT / "docs" / "TENSORFLOW.md"
 BEFORE = "## A graph, without TensorFlow\n"
 SECTION = re.compile(r"## Speed\n\n.*?(?=\n## )", re.S)
@@ -33,10 +34,11 @@ MEMORY_RUNS = 10
 
 
 def image_network(name, size, options=None):
-    """One of Keras' applications, with random weights."""
+    """One of Keras' applications, with random weights, without the softmax that would flatten what they give."""
     def build():
         import keras
-        return getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3), **(options or {}))
+        return getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3), classifier_activation=None,
+                                                 **(options or {}))
     return build
 
 
@@ -75,9 +77,11 @@ class Case:
         import keras
         import numpy as np
         import tensorflow as tf
+        from keras_models import keep_scale
         from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
         keras.utils.set_random_seed(3)
         model = CASES[name]()
+        keep_scale(model)
         given = model.inputs[0]
         function = tf.function(lambda x: model(x, training=False), autograph=False)
         spec = tf.TensorSpec([None, *given.shape[1:]], given.dtype)

@@ -107,10 +107,9 @@ def error_of(results, expected):
     return max(float((got.float() - want).abs().max() / want.abs().max()) for got, want in pairs)
 
 
-def prepare(options):
+def prepare(model, inputs, expected, options):
     """(row without times, {name: run}) of the runners that are right."""
     import graft.torch
-    model, inputs, expected = model_of(options)
     row = {"network": options.row, "batch": options.batch, "precision": options.precision, "tune": options.tune,
            "gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "errors": {}, "compiling_s": {},
            "failed": {}}
@@ -136,8 +135,9 @@ def prepare(options):
 
 def child(options):
     """Prepares, says so, waits for its turn, measures, and writes the row."""
+    model = model_of(options)  # outside of inference_mode, in which torch counts no writes to parameters
     with torch.inference_mode():
-        row, ready = prepare(options)
+        row, ready = prepare(*model, options)
         options.meet.with_suffix(".ready").touch()
         while not options.meet.with_suffix(".go").exists():
             time.sleep(0.02)

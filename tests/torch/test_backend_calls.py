@@ -165,3 +165,27 @@ def test_a_value_handed_on_under_two_names_is_two_results(image):
     for result, expected in zip(results, function(image)):
         close(result, expected)
     assert results[1].data_ptr() != results[2].data_ptr()
+
+
+def test_parameters_made_in_inference_mode_are_inputs_unless_frozen(split, image, caplog):
+    with torch.inference_mode():
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU())
+        fast = torch.compile(model, backend="graft", options={**FAST, "strict": True, "minimum_size": 1})
+        with caplog.at_level(logging.WARNING, "graft"):
+            close(fast(image), model(image))
+        assert "2 of 2 parameters" in caplog.text and "freeze" in caplog.text
+        model[0].bias.add_(1)
+        close(fast(image), model(image))
+
+        caplog.clear()
+        torch._dynamo.reset()
+        frozen = torch.compile(model, backend="graft",
+                               options={**FAST, "strict": True, "minimum_size": 1, "freeze": True})
+        with caplog.at_level(logging.WARNING, "graft"):
+            before = frozen(image)
+        assert "inference_mode" not in caplog.text
+        close(before, model(image))
+        model[0].bias.add_(1)
+        close(frozen(image), before)
+        model[0].bias = torch.nn.Parameter(model[0].bias + 1)
+        close(frozen(image), model(image))

@@ -11,12 +11,13 @@ from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 
 from ..errors import InvalidArgumentError
+from ..logs import LOGGER
 from .fx_graph import HostGraph, simplify
 from .run_plan import call_engine
-from .segments import Choices, engines_for, fall_back
+from .segments import Choices, engines_for, fall_back, flag
 
 MOST_BUILDS = 8  # of one graph, with other parameters each time; then it runs in torch
-address_of, version_of = torch.Tensor.data_ptr, operator.attrgetter("_version")  # both change when a parameter does
+address_of = torch.Tensor.data_ptr
 
 
 def backend(graph_module, example_inputs, *, options=None, mode=None):
@@ -25,19 +26,35 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
     options: how it is divided (minimum_size, most_segments, exclude_ops, exclude, only), how engines are compiled
     (precision, tune, threads, device ..., as graft.compile has them), strict=True: what cannot become an engine
     although it was meant to is an error, and check=False: engines are not compared with torch, which otherwise happens
-    once, with the tensors of the first call. Dimensions that torch takes as dynamic stay dynamic. Parameters become
+    once, with the tensors of the first call. freeze=True: parameters that were made under torch.inference_mode() are
+    constants, too, although torch does not tell when they are written to. Dimensions that torch takes as dynamic stay dynamic. Parameters become
     constants of the engines; when they change, engines are built again. Where gradients are wanted the graph runs in
     torch, which is counted: call the model under torch.inference_mode() or torch.no_grad().
     """
     if mode not in (None, "default"):
         raise InvalidArgumentError(f"mode {mode!r} is inductor's: give options={{...}}")
-    return compile_graph(graph_module, example_inputs, Choices(options))
+    return compile_graph(graph_module, example_inputs, GraphChoices(options))
+
+
+class GraphChoices(Choices):
+    """Those of torch.compile's graphs, which have their parameters from the call."""
+
+    def __init__(self, options, reports=None):
+        options = dict(options or {})
+        self.freeze = flag(options, "freeze", False)
+        super().__init__(options, reports)
 
 
 def compile_graph(graph_module, example_inputs, choices):
     """Brings the graph to core ATen through torch's own tracing, then divides it."""
     own = [*graph_module.parameters(), *graph_module.buffers()]
-    fixed = [is_fixed(each) for each in [*own, *example_inputs]]
+    given = [is_parameter(each) for each in [*own, *example_inputs]]
+    fixed = [yes and (choices.freeze or not each.is_inference()) for each, yes in zip([*own, *example_inputs], given)]
+    if given != fixed:
+        LOGGER.warning("%d of %d parameters were made under torch.inference_mode(), where torch does not count writes, "
+                       "so that they are inputs of the engines, which is slow: make the model outside of it, or, where "
+                       "nothing writes to them, give the option \"freeze\": True", given.count(True) - fixed.count(True),
+                       given.count(True))
 
     def inference(aten, _):
         placeholders = [node for node in aten.graph.nodes if node.op == "placeholder"]
@@ -60,9 +77,14 @@ def boxed(compiler):
     return lambda aten, inputs: make_boxed_func(compiler(aten, inputs))
 
 
-def is_fixed(tensor):
-    """Whether it is a parameter or buffer, which only an assignment or a write changes, and a write shows."""
-    if not isinstance(tensor, torch.Tensor) or tensor.is_inference():
+def written_version(tensor):
+    """How often a parameter was written to, as far as torch counts it."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def is_parameter(tensor):
+    """Whether it is a parameter or buffer, which only an assignment or a write changes."""
+    if not isinstance(tensor, torch.Tensor):
         return False
     return isinstance(tensor, torch.nn.Parameter) or getattr(tensor, "_dynamo_static_input_type", None) is not None
 
@@ -75,13 +97,14 @@ class Grafted:
         self.aten = aten
         self.fixed = [index for index, is_constant in enumerate(fixed) if is_constant]
         self.choices = choices
+        self.version_of = written_version if choices.freeze else operator.attrgetter("_version")
         self.built = collections.OrderedDict()  # state of the parameters -> (call of the graph, the parameters)
         self.builds = 0
         self.lock = threading.Lock()
 
     def __call__(self, *arguments):
         parameters = [arguments[index] for index in self.fixed]
-        state = (*map(address_of, parameters), *map(version_of, parameters))
+        state = (*map(address_of, parameters), *map(self.version_of, parameters))
         found = self.built.get(state)
         if found is None:
             found = self.build(state, parameters, arguments)
@@ -129,7 +152,7 @@ def call_of(part):
 def dry_run(model, inputs, options):
     """(data, text) of the graphs that a call of the model traces."""
     reports = []
-    choices = Choices(options, reports)
+    choices = GraphChoices(options, reports)
     compiled = torch.compile(model, backend=lambda graph, examples: compile_graph(graph, examples, choices))
     with torch.no_grad():
         compiled(*inputs)
