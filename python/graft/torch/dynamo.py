@@ -27,9 +27,9 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
     (precision, tune, threads, device ..., as graft.compile has them), strict=True: what cannot become an engine
     although it was meant to is an error, and check=False: engines are not compared with torch, which otherwise happens
     once, with the tensors of the first call. freeze=True: parameters that were made under torch.inference_mode() are
-    constants, too, although torch does not tell when they are written to. Dimensions that torch takes as dynamic stay dynamic. Parameters become
-    constants of the engines; when they change, engines are built again. Where gradients are wanted the graph runs in
-    torch, which is counted: call the model under torch.inference_mode() or torch.no_grad().
+    constants, too, although torch does not tell when they are written to. Dimensions that torch takes as dynamic stay
+    dynamic. Parameters become constants of the engines; when they change, engines are built again. Where gradients are
+    wanted the graph runs in torch, which is counted: call the model under torch.inference_mode() or torch.no_grad().
     """
     if mode not in (None, "default"):
         raise InvalidArgumentError(f"mode {mode!r} is inductor's: give options={{...}}")
@@ -53,8 +53,8 @@ def compile_graph(graph_module, example_inputs, choices):
     if given != fixed:
         LOGGER.warning("%d of %d parameters were made under torch.inference_mode(), where torch does not count writes, "
                        "so that they are inputs of the engines, which is slow: make the model outside of it, or, where "
-                       "nothing writes to them, give the option \"freeze\": True", given.count(True) - fixed.count(True),
-                       given.count(True))
+                       "nothing writes to them, give the option \"freeze\": True",
+                       given.count(True) - fixed.count(True), given.count(True))
 
     def inference(aten, _):
         placeholders = [node for node in aten.graph.nodes if node.op == "placeholder"]
