@@ -4,12 +4,15 @@
     ./dev bench torch --device cuda                               # fp16, batch 8, twenty networks
     ./dev bench torch --device cuda --precision fp32,tf32 --cases resnet --rows rows.json --seconds 500
 
-Each row, a network in a precision, has a process of its own. Some prepare at the same time, which is mostly compiling;
-then each is measured with the others asleep, all runners in turns by the device's clock. Rows are kept in a file as
-they are made: a run that is called again, or stopped, goes on behind them. A ratio above 1: graft is the fastest.
+Each row, a network in a precision, has a process of its own. Some prepare at the same time, which is mostly compiling
+(graft, which measures candidates, in one after the other); then each is measured with the others asleep, all runners in
+turns by the device's clock. Rows are kept in a file as they are made: a run that is called again, or stopped, goes on
+behind them. A ratio above 1: graft is the fastest.
 """
 
 import argparse
+import contextlib
+import fcntl
 import json
 import math
 import os
@@ -96,9 +99,16 @@ def model_of(options):
 def runners_of(model, options):
     """{name: the model as it is called}."""
     settings = {"tune": options.tune, "precision": "tf32" if options.precision == "tf32" else "fp32"}
-    return {"eager": model, "compile": torch.compile(model),
-            "reduce-overhead": torch.compile(model, mode="reduce-overhead"),
-            "graft": torch.compile(model, backend="graft", options=settings)}
+    return {"graft": torch.compile(model, backend="graft", options=settings), "eager": model,
+            "compile": torch.compile(model), "reduce-overhead": torch.compile(model, mode="reduce-overhead")}
+
+
+@contextlib.contextmanager
+def alone(path):
+    """One process at a time, of those that give this file."""
+    with open(path, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def error_of(results, expected):
@@ -115,11 +125,13 @@ def prepare(model, inputs, expected, options):
            "failed": {}}
     ready = {}
     for name, runner in runners_of(model, options).items():
-        start = time.perf_counter()
+        turn = alone(options.meet.with_name("tuning")) if name == "graft" else contextlib.nullcontext()
         try:
-            for _ in range(3):
-                error = error_of(runner(*inputs), expected)
-            torch.cuda.synchronize()
+            with turn:
+                start = time.perf_counter()
+                for _ in range(3):
+                    error = error_of(runner(*inputs), expected)
+                torch.cuda.synchronize()
         except Exception as failure:  # one runner's fault must not end the row
             row["failed"][name] = " ".join(str(failure).split())[:300]
             continue
