@@ -88,7 +88,7 @@ def activation_cases():
     yield "clamp_min.Tensor", (x(2, 6), x(6)), {}
     yield "clamp_max.Tensor", (x(2, 6), x(6)), {}
     yield "hardtanh", (x(2, 6), -0.5, 0.75), {}
-    yield "dropout feature_dropout alpha_dropout", (x(2, 6), 0.5, False), {}
+    yield "dropout feature_dropout alpha_dropout feature_alpha_dropout", (x(2, 6), 0.5, False), {}
     yield "native_dropout", (x(2, 6), 0.5, False), {}
 
 

@@ -104,6 +104,16 @@ def test_decomposed_programs_compile_as_well(mixed, tmp_path):
     close(torch.as_tensor(engine(x, w)[0]), module(x, {"w": w})[0]["y"])
 
 
+def test_modules_that_work_in_place_compile_undecomposed(tmp_path):
+    nn = torch.nn
+    layers = [nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.ELU, nn.CELU, nn.SELU, nn.SiLU, nn.Mish, nn.Hardswish, nn.Hardsigmoid,
+              nn.LeakyReLU, nn.Dropout, nn.Dropout2d, nn.AlphaDropout, nn.FeatureAlphaDropout]
+    chain = [each for layer in layers for each in (nn.Conv2d(3, 3, 1), layer(inplace=True))]
+    module, x = nn.Sequential(*chain, nn.Threshold(0.1, 0.2, inplace=True)).eval(), torch.randn(2, 3, 4, 4)
+    path = saved(module, (x,), tmp_path / "in_place.pt2")
+    close(torch.as_tensor(graft.compile(str(path), tune="off")(x)), module(x))
+
+
 def test_an_operator_without_converter_is_named_with_its_line(split, tmp_path):
     path = saved(split, (torch.randn(2, 3, 8, 8),), tmp_path / "split.pt2")
     with pytest.raises(graft.UnsupportedError, match=r"aten::digamma.*conftest\.py:\d+: .*digamma"):

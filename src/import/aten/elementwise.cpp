@@ -119,7 +119,8 @@ void add_maps(std::vector<Row>& rows, std::string_view names, const Map& map, bo
 
 std::vector<Row> elementwise_rows() {
   std::vector<Row> rows = {
-      {"aten::dropout feature_dropout alpha_dropout(Tensor input, float p, bool train) -> Tensor", dropout("input")},
+      {"aten::dropout feature_dropout alpha_dropout feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
+       dropout("input")},
       {"aten::dropout_(Tensor self, float p, bool train) -> Tensor", dropout("self")},
       {"aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", native_dropout},
       {"aten::detach alias lift_fresh lift_fresh_copy positive lift(Tensor self) -> Tensor", same},

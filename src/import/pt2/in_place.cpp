@@ -32,8 +32,9 @@ size_t place_of_mark(const std::string& op) {
 /// What may give its operand's memory on.
 bool may_share(const std::string& op) {
   static const std::set<std::string, std::less<>> kViews = {
-      "alias", "as_strided", "broadcast_to", "chunk", "contiguous", "detach", "diagonal", "dropout", "expand",
-      "expand_as", "feature_dropout", "flatten", "lift_fresh", "mT", "movedim", "narrow", "numpy_T", "permute",
+      "alias", "alpha_dropout", "as_strided", "broadcast_to", "chunk", "contiguous", "detach", "diagonal", "dropout",
+      "expand", "expand_as", "feature_alpha_dropout", "feature_dropout", "flatten", "lift_fresh", "mT", "movedim",
+      "narrow", "numpy_T", "permute",
       "reshape", "reshape_as", "select", "slice", "split", "split_with_sizes", "squeeze", "swapaxes", "swapdims", "t",
       "to", "transpose", "type_as", "unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as", "_unsafe_view",
       "_reshape_alias", "tensor_split", "real", "positive", "_to_copy"};
@@ -97,6 +98,15 @@ class Renaming {
     return reference->value;
   }
 
+  /// Makes of an operator that writes the one that does not. Of these the dropouts call `input` what is `self` else.
+  static void unmark(ForeignNode& node, size_t mark) {
+    node.op.erase(mark, 1);
+    const auto self = node.attributes.find("self");
+    if (self == node.attributes.end() || !node.op.ends_with("dropout")) return;
+    node.attributes.emplace("input", std::move(self->second));
+    node.attributes.erase("self");
+  }
+
   void write(ForeignNode& node, int position, size_t mark) {
     const int written = operand(node), memory = memory_[written];
     const auto refuse_if = [&](bool shared, const std::string& what) {
@@ -119,7 +129,7 @@ class Renaming {
     now_[written] = result;
     memory_[result] = memory;
     last_use_[result] = std::max(last_use_[result], last_use_[written]);
-    node.op.erase(mark, 1);
+    unmark(node, mark);
   }
 
   /// Its results may show the memory of whatever it reads.
