@@ -2,6 +2,7 @@
 """torch.compile(model, backend="graft"): what it is called with, from where, and what it then builds."""
 
 import logging
+import sys
 import threading
 
 import pytest
@@ -76,33 +77,76 @@ def test_autocast(split, image, mode):
     assert (result - expected).abs().max() <= 0.05 * expected.abs().max()
 
 
+@pytest.fixture(name="switching")
+def fixture_switching():
+    """Threads take turns far more often than usual, so that what can go wrong between two of their steps does."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(usual)
+
+
+def together(*works):
+    """Runs each in a thread of its own; what they raised."""
+    errors = []
+
+    def guarded(work):
+        try:
+            with torch.inference_mode():
+                work()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+@pytest.mark.usefixtures("switching")
 def test_eight_threads_share_a_model(split):
     fast = torch.compile(split, backend="graft", options={**FAST, "strict": True})
     with torch.inference_mode():
-        for batch in (2, 3, 1, 16):  # after which torch has traced all that there is, in one thread as it must
+        for batch in (2, 3, 1, 16):  # after which torch has traced all that there is
             fast(torch.randn(batch, 3, 8, 8))
-        errors = []
 
-        def work(first):
-            try:
-                with torch.inference_mode():
-                    for number in range(16):
-                        x = torch.randn(1 + (first + number) % 16, 3, 8, 8)
-                        close(fast(x), split(x))
-            except Exception as error:
-                errors.append(error)
+    def work(first):
+        for number in range(48):
+            x = torch.randn(1 + (first + number) % 16, 3, 8, 8)
+            close(fast(x), split(x))
 
-        def together():
-            threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        traced = torch._dynamo.utils.counters["stats"]["unique_graphs"]
-        built = builds(together)
+    traced, errors = torch._dynamo.utils.counters["stats"]["unique_graphs"], []
+    built = builds(lambda: errors.extend(together(*[lambda first=each: work(first) for each in range(8)])))
     assert not errors, errors[0]
-    # In a thread of its own torch now and then traces again what it has; engines are built for nothing else.
-    assert built == 2 * (torch._dynamo.utils.counters["stats"]["unique_graphs"] - traced)
+    assert (built, torch._dynamo.utils.counters["stats"]["unique_graphs"]) == (0, traced)
+
+
+@pytest.mark.usefixtures("switching")
+def test_threads_go_on_while_another_one_traces(split, image):
+    expected, done = split(image), threading.Event()
+    fast = torch.compile(split, backend="graft", options={**FAST, "strict": True})
+    with torch.inference_mode():
+        fast(image)
+    calls = []
+
+    def call():
+        while not done.is_set():
+            close(fast(image), expected)
+            calls.append(1)
+
+    def trace():
+        try:
+            for factor in range(4):
+                other = torch.compile(lambda x, factor=factor: torch.relu(x) * factor, backend="graft", options=FAST)
+                close(other(image), torch.relu(image) * factor)
+        finally:
+            done.set()
+
+    errors = together(call, call, trace)
+    assert not errors, errors[0]
+    assert calls
 
 
 class Computed(torch.utils.data.Dataset):

@@ -33,7 +33,27 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
     """
     if mode not in (None, "default"):
         raise InvalidArgumentError(f"mode {mode!r} is inductor's: give options={{...}}")
-    return compile_graph(graph_module, example_inputs, GraphChoices(options))
+    share_between_threads()
+    with others_may_call():
+        return compile_graph(graph_module, example_inputs, GraphChoices(options))
+
+
+def share_between_threads():
+    """Makes torch's calls of compiled functions safe between threads, for all functions of the process.
+
+    torch moves the graph that it found for a call to the front of those of a function. Another thread that goes through
+    them at that moment misses one, and traces what is there already, until torch traces no more (its recompile_limit).
+    In an order that stays it misses none. That some thread traces torch notes in a variable of the process, by which
+    calls in other threads take themselves for traced ones, and raise unless told otherwise (others_may_call, too)."""
+    keep_order = getattr(torch._C._dynamo.eval_frame, "_set_lru_cache", None)
+    if keep_order:
+        keep_order(False)
+    torch._dynamo.config.error_on_nested_fx_trace = False
+
+
+def others_may_call():
+    """While this thread traces, calls in others run what is compiled."""
+    return torch._dynamo.config.patch(force_compile_during_fx_trace=True)
 
 
 class GraphChoices(Choices):
