@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import minilm  # noqa: E402
 import network_builder  # noqa: E402
 import networks  # noqa: E402
+import operator_networks as operators  # noqa: E402
 from architectures import ARCHITECTURES  # noqa: E402
 
 
@@ -41,6 +42,8 @@ def cpu_cases(which="named"):
     """Lists the cases in the order in which they run."""
     if which == "architectures":
         return architecture_cases(1)
+    if which == "operators":
+        return operator_cases()
     cases = [minilm_case(length, batch) for length in (16, 128, 256) for batch in (1, 8)]
     cases.append(_encoder_case("bert_base", functools.partial(networks.cached_path, "bert_base"),
                                (12, 768, 3072), 128, 1,
@@ -80,6 +83,31 @@ def cuda_cases(which="named"):
 def architecture_cases(batch):
     """Lists the architectures that no bench was tuned on, each on a plan for its own sizes."""
     return [_architecture_case(name, 128 * batch if name == "dlrm" else batch) for name in ARCHITECTURES]
+
+
+def operator_cases():
+    """Lists networks of one operator: recurrent layers, what detectors end with, and a loop of 10,000 rounds."""
+    cases = []
+    for kind, direction in (("LSTM", "forward"), ("LSTM", "bidirectional"), ("GRU", "forward"), ("RNN", "forward")):
+        name = kind.lower() + ("_both_ways" if direction == "bidirectional" else "")
+        for batch in (1, 32):
+            flops = 128 * batch * 2 * 2 * 512 * 512 * operators.GATES[kind] * (2 if "both" in name else 1)
+            build = functools.partial(operators.recurrent, kind, batch, direction=direction)
+            cases.append(_operator_case(f"{name}_512", build, functools.partial(operators.recurrent_inputs, batch),
+                                        batch, flops / 1e9))
+    for name, boxes, classes, limit, sides in (("nms_one_class", 5000, 1, 1000, 120), ("nms", 1000, 80, 200, 120),
+                                               ("nms_most_kept", 3000, 80, 3000, 12)):
+        cases.append(_operator_case(name, functools.partial(operators.suppression, boxes, classes, limit),
+                                    functools.partial(operators.suppression_inputs, boxes, classes, sides)))
+    cases.append(_operator_case("roi_align", operators.regions, operators.region_inputs))
+    cases.append(_operator_case("loop_10000", operators.counting_loop,
+                                functools.partial(operators.counting_inputs, 10000)))
+    return cases
+
+
+def _operator_case(name, build, inputs, batch=1, gflop=None):
+    model = functools.partial(network_builder.cached, f"{name}-b{batch}", build)
+    return Case(name, batch, model, inputs, (), (), gflop)
 
 
 def _architecture_case(name, batch):

@@ -11,6 +11,7 @@
     python bench/run.py losses --help          # regions that lose against their rooflines, by the cost model
     python bench/run.py tensorflow --help      # inside TensorFlow: see tensorflow_networks.py
     python bench/run.py cpu --set architectures   # networks that no bench was tuned on
+    python bench/run.py cpu --set operators       # recurrent layers, NonMaxSuppression, RoiAlign, loops
 
 The parts are `peers`, `lengths` (one plan for all lengths against fixed ones), `targets` (plans made
 for a lesser machine), `compile` (times and memory of compiling and loading) and `python` (what a call
@@ -42,8 +43,9 @@ def parse_options():
     parser.add_argument("--only", default="", metavar="PARTS",
                         help="of " + ",".join(PARTS) + " (all; with --cases: peers)")
     parser.add_argument("--cases", default="", metavar="REGEX", help="only cases that match")
-    parser.add_argument("--set", default="named", choices=["named", "architectures"],
-                        help="which networks the peers run: those that benches name, or the architectures (named)")
+    parser.add_argument("--set", default="named", choices=["named", "architectures", "operators"],
+                        help="which networks the peers run: those that benches name, the architectures, or single "
+                             "operators (named)")
     parser.add_argument("--peers", default="", metavar="REGEX", help="only peers that match")
     parser.add_argument("--rounds", type=int, default=30, help="turns of each runner (30)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each runner (2)")

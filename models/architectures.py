@@ -6,6 +6,7 @@ import functools
 import attention_architectures
 import audio_architectures
 import dense_architectures
+import generative_architectures
 import inception_architectures
 import language_architectures
 import mixer_architectures
@@ -32,6 +33,15 @@ def _words(build, vocabulary):
     """A network of words; `vocabulary` is that of its shallow form."""
     return Network(build, functools.partial(word_inputs, vocabulary), (), True, {},
                    functools.partial(word_inputs, vocabulary, length=9), ("batch", "length"))
+
+
+def _speech():
+    small = 200
+    frames = generative_architectures.WHISPER_TINY.frames
+    return Network(generative_architectures.whisper_tiny,
+                   functools.partial(generative_architectures.speech_inputs, 51865, frames), (), True,
+                   {"frames": small}, functools.partial(generative_architectures.speech_inputs, 4096, small, length=9),
+                   ("batch", "length"))
 
 
 def _clicks():
@@ -66,6 +76,8 @@ ARCHITECTURES = {
     "smollm_135m": _words(language_architectures.smollm_135m, 4096),
     "mixtral_small": _words(language_architectures.mixtral_small, 8192),
     "t5_small_encoder": _words(language_architectures.t5_small_encoder, 4096),
+    "gpt2": _words(generative_architectures.gpt2, 4096),
+    "whisper_tiny": _speech(),
     "bilstm_tagger": _words(language_architectures.bilstm_tagger, 20000),
     "dlrm": _clicks(),
 }

@@ -17,10 +17,11 @@ PUBLISHED = {"mobilenet_v3_large": 5_483_032, "shufflenet_v2": 2_278_604, "swin_
              "convnext_t": 28_589_128, "poolformer_s12": 11_915_176, "mixer_s16": 18_528_264,
              "edgenext_small": 5_586_832, "mobilevit_s": 5_578_632, "densenet121": 7_978_856,
              "deeplab_v3": 39_638_869, "bit_r50x1": 25_549_352, "hrnet_w18_small": 13_187_464,
-             "smollm_135m": 134_515_008, "t5_small_encoder": 35_330_816}
+             "smollm_135m": 134_515_008, "t5_small_encoder": 35_330_816, "gpt2": 124_439_808,
+             "whisper_tiny": 37_760_640}
 # What is no weight: positions, masks, and statistics of normalisations.
 NOT_TRAINED = ("running_mean", "running_var", "one", "zero", "relative_position_index", "attn_mask", "positions",
-               "relative_coords_table", "attention_bias_idxs", "inv_freq", "pairs")
+               "relative_coords_table", "attention_bias_idxs", "inv_freq", "pairs", "causal")
 
 
 def small_model(network):

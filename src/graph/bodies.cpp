@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include <fmt/format.h>
+
 namespace graft {
 namespace {
 
@@ -14,6 +16,10 @@ std::vector<int64_t> capture_counts(const Node& node) {
 }
 
 }  // namespace
+
+std::string too_deep_graphs() {
+  return fmt::format("its graphs are nested more than {} deep; nest them less", kDeepestGraph);
+}
 
 size_t own_input_count(const Node& node) {
   const auto counts = capture_counts(node);

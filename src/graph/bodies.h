@@ -13,6 +13,8 @@ namespace graft {
 
 /// How deep graphs may be nested in attributes.
 inline constexpr int kDeepestGraph = 16;
+/// What is said of a node that is nested deeper.
+std::string too_deep_graphs();
 
 /// A body. A node's inputs end with the values that its bodies capture, body after body in the order of the attributes'
 /// names, and `captures` counts them; they are the last inputs of the body.

@@ -62,7 +62,7 @@ UNSUPPORTED = {
     "sequence": {"nodes": [SPLIT, JOIN], "shape": ("rows",)},
     "map": {"nodes": [helper.make_node("SplitToSequence", ["x"], ["t"]), EACH, JOIN]},
     "strings": {"nodes": [helper.make_node("StringNormalizer", ["x"], ["y"])], "element": TEXT},
-    "vendor": {"nodes": [helper.make_node("Conv", ["x"], ["y"], domain="com.microsoft.nchwc")]},
+    "vendor": {"nodes": [helper.make_node("ATen", ["x"], ["y"], domain="org.pytorch.aten")]},
     "ml": {"nodes": [helper.make_node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml")]},
     "random": {"nodes": [helper.make_node("RandomNormalLike", ["x"], ["y"])]},
 }

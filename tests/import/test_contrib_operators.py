@@ -2,8 +2,10 @@
 """Operators of com.microsoft against ONNX Runtime: one-node models, by generated kernels and by the interpreter."""
 
 import dataclasses
+import functools
 import pathlib
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -15,6 +17,10 @@ import library
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent.parent / "models"))
 
+import convolution_blocks as blocks  # noqa: E402
+import generative_architectures as generative  # noqa: E402
+import network_builder  # noqa: E402
+import network_inputs  # noqa: E402
 import networks  # noqa: E402
 
 DOMAIN = "com.microsoft"
@@ -306,21 +312,89 @@ def test_packed_operands_are_those_apart(graft):
         agree(case, expected, by_graft(graft, *model_of(case), "generated")[0])
 
 
-@pytest.mark.parametrize("name, level, written", [
-    ("tiny_transformer", "ORT_ENABLE_ALL", {"FusedMatMul", "BiasGelu", "FusedGemm"}),
-    ("tiny_cnn", "ORT_ENABLE_EXTENDED", {"FusedConv"})])
-def test_what_the_optimiser_of_onnxruntime_writes_agrees(graft, tmp_path, name, level, written):
-    network = networks.NETWORKS[name]
-    model = network.build()
+BLOCKED = "com.microsoft.nchwc"
+TINY_GPT2 = dataclasses.replace(generative.GPT2, words=101, hidden=32, layers=2, heads=4, positions=24)
+TINY_WHISPER = dataclasses.replace(generative.WHISPER_TINY, words=101, hidden=32, layers=2, heads=4, positions=24,
+                                   bands=16, frames=40)
+LENGTH = 9
+
+
+def image_blocks():
+    """Convolutions that ONNX Runtime blocks in every way it has: few channels, depthwise, groups, a residual, an
+    activation, sizes that blocks do not divide, poolings, and channels that come last."""
+    net = network_builder.NetworkBuilder("blocks")
+    x = net.input("input", np.float32, ["batch", 3, 20, 20])
+    x = net.op("Relu", blocks.conv(net, x, (20, 3, 3, 3), "few"))
+    x = net.op("Clip", blocks.conv(net, net.op("Erf", x), (32, 20, 1, 1), "odd"), net.constant(0.0), net.constant(6.0))
+    y = net.op("LeakyRelu", blocks.conv(net, x, (32, 1, 3, 3), "each", groups=32), alpha=0.1)
+    x = net.op("Relu", net.op("Add", x, blocks.conv(net, y, (32, 32, 1, 1), "residual")))
+    x = net.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    x = net.op("Sigmoid", blocks.conv(net, x, (64, 32, 3, 3), "strided", 2))
+    y = blocks.conv(net, x, (64, 32, 3, 3), "groups", groups=2)
+    x = net.op("AveragePool", net.op("Concat", x, y, axis=1), kernel_shape=[2, 2], strides=[1, 1])
+    x = net.op("Resize", x, "", net.constant([1.0, 1.0, 2.0, 2.0]), mode="nearest", nearest_mode="floor",
+               coordinate_transformation_mode="asymmetric")
+    net.output("most", net.op("GlobalMaxPool", x), np.float32, ["batch", 128, 1, 1])
+    net.output("mean", net.op("GlobalAveragePool", x), np.float32, ["batch", 128, 1, 1])
+    x = blocks.conv(net, x, (36, 128, 1, 1), "last")
+    net.output("last", net.op("Transpose", x, perm=[0, 2, 3, 1]), np.float32, ["batch", 8, 8, 36])
+    return net.model()
+
+
+@dataclasses.dataclass
+class Optimised:
+    """A network, whether its sizes are known to the optimiser, and operators that the optimiser then writes."""
+    name: str
+    build: Callable
+    inputs: Callable
+    written: set
+    fixed: bool = False
+    level: str = "ORT_ENABLE_ALL"
+
+
+def optimised_networks():
+    table = networks.NETWORKS
+    words = functools.partial(network_inputs.word_inputs, 101, length=LENGTH)
+    speech = functools.partial(generative.speech_inputs, 101, 40, 16, length=LENGTH)
+    bert = functools.partial(network_inputs.token_inputs, networks.TINY_BERT.vocab_size, length=LENGTH)
+    image = functools.partial(network_inputs.image_inputs, 20)
+    skip = "SkipLayerNormalization"
+    conv = {f"{BLOCKED}.{name}" for name in ("Conv", "ReorderOutput", "GlobalAveragePool")}
+    blocked = {f"{BLOCKED}.{name}" for name in ("ReorderInput", "MaxPool", "AveragePool", "GlobalMaxPool", "Upsample")}
+    one_node = functools.partial(networks.tiny_transformer, fused=True)
+    return [Optimised("bert", networks.tiny_transformer, bert, {"FusedMatMul", "BiasGelu", "FusedGemm"}),
+            Optimised("bert_fixed", one_node, bert, {"FusedMatMul", "FusedGemm", skip}, True),
+            Optimised("gpt2", functools.partial(generative.gpt2, config=TINY_GPT2), words, {"FastGelu"}),
+            Optimised("gpt2_fixed", functools.partial(generative.gpt2, config=TINY_GPT2), words, {"FastGelu", skip},
+                      True),
+            Optimised("whisper", functools.partial(generative.whisper_tiny, config=TINY_WHISPER), speech,
+                      {"BiasGelu", skip}),
+            Optimised("whisper_fixed", functools.partial(generative.whisper_tiny, config=TINY_WHISPER), speech,
+                      {"FusedMatMul", skip}, True),
+            Optimised("cnn_extended", networks.tiny_cnn, table["tiny_cnn"].inputs, {"FusedConv"},
+                      level="ORT_ENABLE_EXTENDED"),
+            Optimised("cnn", networks.tiny_cnn, table["tiny_cnn"].inputs, conv),
+            Optimised("resnet50", table["resnet50"].build, table["resnet50"].inputs, conv),
+            Optimised("blocks", image_blocks, image, conv | blocked)]
+
+
+@pytest.mark.parametrize("case", optimised_networks(), ids=lambda case: case.name)
+def test_what_the_optimiser_of_onnxruntime_writes_agrees(graft, tmp_path, case):
+    model = case.build()
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, case.level)
     options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
+    feeds = case.inputs(batch=2)
+    if case.fixed:
+        for name, size in (("batch", 2), ("length", LENGTH)):
+            options.add_free_dimension_override_by_name(name, size)
     onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     optimised = onnx.load(options.optimized_model_filepath)
-    assert written <= {node.op_type for node in optimised.graph.node if node.domain == DOMAIN}
-    feeds = network.inputs(batch=2)
+    written = {node.op_type if node.domain == DOMAIN else f"{node.domain}.{node.op_type}"
+               for node in optimised.graph.node}
+    assert case.written <= written, written
     got, ways = by_graft(graft, optimised, feeds, "generated")
     for wanted, found in zip(by_onnxruntime(model, feeds), got):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)

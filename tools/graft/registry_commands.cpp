@@ -89,7 +89,7 @@ int list_operators(const std::string& part, const std::vector<std::string>& own)
     for (const OnnxFunction& function : functions_of(*file)) add(function.domain, function.name, "own", function.doc);
   }
   for (const OpDef& op : all_ops()) add(op.domain, op.name, std::to_string(op.since), op.doc);
-  for (const ContribOperator& op : contrib_operators()) add("com.microsoft", op.name, "1", op.doc);
+  for (const ContribOperator& op : contrib_operators()) add(op.domain, op.name, "1", op.doc);
   print_to(stdout, "{}{} operators\n", table, count);
   return count > 0 ? 0 : 1;
 }

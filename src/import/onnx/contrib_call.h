@@ -48,6 +48,7 @@ class ContribCall {
                             Attributes attributes = {});
   ValueId integer(int64_t value) { return writer_.integer(value); }
   ValueId integers(const std::vector<int64_t>& values) { return writer_.integers(values); }
+  ValueId floats(const std::vector<float>& values) { return writer_.floats(values); }
   ValueId scalar_like(double value, ValueId like) { return writer_.scalar_like(value, like); }
   ValueId cast(ValueId x, DType type);
   ValueId unsqueeze(ValueId x, const std::vector<int64_t>& axes) { return emit("Unsqueeze", {x, integers(axes)}); }
@@ -73,14 +74,20 @@ class ContribCall {
   const Node& node_;
 };
 
-/// One operator of com.microsoft, as a composition: shapes, fusion, kernels, precision and gradients of what it is made
-/// of are those of ai.onnx.
+/// The attributes that convolutions and poolings have in common.
+Attributes convolution_attributes(const ContribCall& call);
+/// The activation that a fused operator names, with its parameters.
+ValueId activated(ContribCall& call, ValueId x, const std::string& name, const std::vector<double>& parameters);
+
+/// One operator of com.microsoft or of a domain below it, as a composition: shapes, fusion, kernels, precision and
+/// gradients of what it is made of are those of ai.onnx.
 struct ContribOperator {
   std::string_view name;
   size_t least_inputs;
   std::vector<std::string_view> attributes;  ///< all that it may have
   void (*expand)(ContribCall& call);
   std::string_view doc;  ///< one sentence: what it computes
+  std::string_view domain = "com.microsoft";
 };
 
 std::vector<ContribOperator> contrib_activations();
@@ -88,5 +95,6 @@ std::vector<ContribOperator> contrib_normalizations();
 std::vector<ContribOperator> contrib_attention();
 std::vector<ContribOperator> contrib_quantization();
 std::vector<ContribOperator> contrib_products();
+std::vector<ContribOperator> contrib_blocked();
 
 }  // namespace graft

@@ -2,6 +2,7 @@
 #include "import/onnx/contrib_operators.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -10,7 +11,9 @@
 namespace graft {
 namespace {
 
-std::string where(const Node& node) { return fmt::format("node '{}' (com.microsoft.{})", node.name, node.op); }
+std::string where(const Node& node) {
+  return fmt::format("node '{}' ({}{}{})", node.name, node.domain, node.domain.empty() ? "" : ".", node.op);
+}
 
 }  // namespace
 
@@ -131,19 +134,21 @@ const std::vector<ContribOperator>& contrib_operators() {
   static const std::vector<ContribOperator> table = [] {
     std::vector<ContribOperator> all;
     for (auto family : {contrib_activations, contrib_normalizations, contrib_products, contrib_attention,
-                        contrib_quantization}) {
+                        contrib_quantization, contrib_blocked}) {
       for (ContribOperator& op : family()) all.push_back(std::move(op));
     }
-    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.domain, a.name) < std::tie(b.domain, b.name);
+    });
     return all;
   }();
   return table;
 }
 
 const ContribOperator* find_contrib_operator(std::string_view domain, std::string_view name) {
-  if (domain != "com.microsoft" && !(domain.empty() && name == "SimplifiedLayerNormalization")) return nullptr;
+  if (domain.empty() && name == "SimplifiedLayerNormalization") domain = "com.microsoft";
   for (const ContribOperator& op : contrib_operators()) {
-    if (op.name == name) return &op;
+    if (op.domain == domain && op.name == name) return &op;
   }
   return nullptr;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators of ONNX Runtime's domain com.microsoft, which its optimiser and exporters write.
+// Operators of ONNX Runtime's domain com.microsoft and of com.microsoft.nchwc, which its optimiser and exporters write.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace graft {
 
-/// All of them, by name.
+/// All of them, by domain and name.
 const std::vector<ContribOperator>& contrib_operators();
 /// The operator that a node of this domain and name is, or null. Its own domain apart, ONNX Runtime has
 /// SimplifiedLayerNormalization in ai.onnx.

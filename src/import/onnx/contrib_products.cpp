@@ -7,31 +7,6 @@
 #include "import/onnx/contrib_call.h"
 
 namespace graft {
-namespace {
-
-/// The operand with its first axis behind the batch (`batch`), and its last two exchanged (`last`).
-ValueId arranged(ContribCall& call, ValueId x, bool batch, bool last) {
-  if (!batch && !last) return x;
-  const int64_t rank = call.rank(x);
-  if (rank < 2) return x;
-  std::vector<int64_t> axes;
-  for (int64_t a = 0; a < rank; ++a) axes.push_back(a);
-  if (batch) std::rotate(axes.begin(), axes.begin() + 1, axes.end() - 1);
-  if (last) std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-  return call.transpose(x, axes);
-}
-
-void expand_fused_matmul(ContribCall& call) {
-  const ValueId a =
-      arranged(call, call.in(0), call.integer("transBatchA", 0) != 0, call.integer("transA", 0) != 0);
-  const ValueId b =
-      arranged(call, call.in(1), call.integer("transBatchB", 0) != 0, call.integer("transB", 0) != 0);
-  const double alpha = call.real("alpha", 1);
-  const ValueId product = call.emit("MatMul", {a, b});
-  call.out(0, alpha == 1 ? product : call.emit("Mul", {product, call.scalar_like(alpha, product)}));
-}
-
-/// The activation that a fused operator names, with its parameters.
 ValueId activated(ContribCall& call, ValueId x, const std::string& name, const std::vector<double>& parameters) {
   const auto parameter = [&](size_t n, double otherwise) { return n < parameters.size() ? parameters[n] : otherwise; };
   if (name.empty()) return x;
@@ -55,6 +30,30 @@ Attributes convolution_attributes(const ContribCall& call) {
   if (call.has("group")) attributes["group"] = call.integer("group", 1);
   if (call.has("auto_pad")) attributes["auto_pad"] = call.text("auto_pad", "NOTSET");
   return attributes;
+}
+
+namespace {
+
+/// The operand with its first axis behind the batch (`batch`), and its last two exchanged (`last`).
+ValueId arranged(ContribCall& call, ValueId x, bool batch, bool last) {
+  if (!batch && !last) return x;
+  const int64_t rank = call.rank(x);
+  if (rank < 2) return x;
+  std::vector<int64_t> axes;
+  for (int64_t a = 0; a < rank; ++a) axes.push_back(a);
+  if (batch) std::rotate(axes.begin(), axes.begin() + 1, axes.end() - 1);
+  if (last) std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  return call.transpose(x, axes);
+}
+
+void expand_fused_matmul(ContribCall& call) {
+  const ValueId a =
+      arranged(call, call.in(0), call.integer("transBatchA", 0) != 0, call.integer("transA", 0) != 0);
+  const ValueId b =
+      arranged(call, call.in(1), call.integer("transBatchB", 0) != 0, call.integer("transB", 0) != 0);
+  const double alpha = call.real("alpha", 1);
+  const ValueId product = call.emit("MatMul", {a, b});
+  call.out(0, alpha == 1 ? product : call.emit("Mul", {product, call.scalar_like(alpha, product)}));
 }
 
 void expand_fused_conv(ContribCall& call) {

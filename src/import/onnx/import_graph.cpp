@@ -10,6 +10,7 @@
 #include "graph/custom_operator.h"
 #include "graph/bodies.h"
 #include "graph/infer.h"
+#include "import/onnx/contrib_blocked.h"
 #include "import/onnx/contrib_operators.h"
 #include "import/onnx/convert_opset.h"
 #include "import/onnx/onnx.pb.h"
@@ -221,6 +222,7 @@ void ModelImporter::import_functions() {
 Graph ModelImporter::import() {
   GRAFT_USER_CHECK(model_.has_graph(), kInvalidModel, "it has no graph; this is not a complete ONNX model", "model");
   opsets_ = import_opsets();
+  channel_block_ = channel_block(model_.graph());
   import_functions();
   Graph graph;
   GraphProto& proto = *model_.mutable_graph();
@@ -352,6 +354,7 @@ void ModelImporter::import_node(NodeProto& proto, ImportScope& scope) {
   const std::vector<ValueId> outputs = node.outputs;
   NodeWriter writer(*scope.graph, node.name);
   if (const ContribOperator* contrib = custom ? nullptr : find_contrib_operator(domain, node.op)) {
+    if (domain == kBlockedDomain) node.attributes[std::string(kChannelBlock)] = channel_block_;
     expand_contrib(*contrib, writer, node);
   } else {
     add_converted(writer, std::move(node), domain.empty() ? opset->second : kOpset);
@@ -560,8 +563,7 @@ std::shared_ptr<const Graph> ModelImporter::import_subgraph(GraphProto& proto, c
                                                             std::vector<ValueId>& captured, ImportScope& scope) {
   int depth = 1;
   for (const ImportScope* around = scope.outer; around; around = around->outer) ++depth;
-  GRAFT_USER_CHECK(depth <= kDeepestGraph, kUnsupported,
-                   fmt::format("its graphs are nested more than {} deep; nest them less", kDeepestGraph),
+  GRAFT_USER_CHECK(depth <= kDeepestGraph, kUnsupported, too_deep_graphs(),
                    fmt::format("node '{}' ({})", node.name, node.op));
   auto graph = std::make_shared<Graph>();
   graph->name = proto.name();

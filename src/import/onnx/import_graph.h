@@ -62,6 +62,7 @@ class ModelImporter {
   std::vector<std::unique_ptr<graft_onnx::ModelProto>> libraries_;  ///< files whose functions the caller brings
   std::map<std::string, graft_onnx::FunctionProto*> functions_;
   std::vector<const graft_onnx::FunctionProto*> calls_;  ///< the functions being inlined
+  int64_t channel_block_ = 0;  ///< of nodes in ONNX Runtime's blocks of channels
   int64_t nodes_left_ = 0;  ///< how many more nodes may come out of functions that call functions
 };
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
+#include "graph/bodies.h"
+#include "import/onnx/nested_node.h"
 #include "import/onnx/onnx.pb.h"
 
 namespace graft {
@@ -68,8 +68,7 @@ std::string guess_format(std::span<const std::byte> bytes) {
   if (head.starts_with("PK")) return "this is a zip archive (a PyTorch or Keras file?), not an ONNX model";
   if (head.starts_with("version https://git-lfs"))
     return "this is a Git LFS pointer; fetch the file with `git lfs pull`";
-  return fmt::format("this is not an ONNX model, or the file is damaged or was cut short, or it nests graphs too "
-                     "deeply (more than {} levels of messages)", kDeepestMessage);
+  return "this is not an ONNX model, or the file is damaged or was cut short";
 }
 
 }  // namespace
@@ -82,8 +81,10 @@ void read_model(graft_onnx::ModelProto& model, std::span<const std::byte> bytes,
   google::protobuf::io::CodedInputStream input(&stream);
   input.SetRecursionLimit(kDeepestMessage);
   const bool read = model.ParseFromCodedStream(&input) && input.ConsumedEntireMessage();
-  GRAFT_USER_CHECK(read && !bytes.empty(), kInvalidModel, guess_format(bytes) + "; export or download it again",
-                   "model");
+  if (read && !bytes.empty()) return;
+  const std::string deep = node_inside_of_graphs(bytes, kDeepestGraph + 2);  // the model's own graph is one of them
+  GRAFT_USER_CHECK(deep.empty(), kUnsupported, too_deep_graphs(), deep);
+  throw Error(ErrorKind::kInvalidModel, guess_format(bytes) + "; export or download it again", "model");
 }
 
 void read_functions(graft_onnx::ModelProto& library, const MappedFile& file) {
