@@ -259,6 +259,19 @@ def product_cases():
     yield "scaled_dot_product_attention", (x(4, 8), x(5, 8), x(5, 8)), {}
     yield "scaled_dot_product_attention", (x(2, 4, 3, 8), x(2, 2, 5, 8), x(2, 2, 5, 8)), {"enable_gqa": True}
     yield "_scaled_dot_product_flash_attention_for_cpu", heads[:2] + heads[1:2], {"scale": 0.3}
+    joined = (x(24, 8), x(24), x(8, 8), x(8))
+    tokens, padding = x(2, 5, 8), torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    later = torch.ones(5, 5, dtype=BOOL).triu(1)
+    for mask in ({}, {"mask": later, "mask_type": 0}, {"mask": padding, "mask_type": 1},
+                 {"mask": later.expand(2, 2, 5, 5).contiguous(), "mask_type": 2}):
+        yield "_native_multi_head_attention", (tokens, tokens, tokens, 8, 2, *joined), {"need_weights": False, **mask}
+    others = (x(2, 5, 8), x(2, 5, 8))
+    yield "_native_multi_head_attention", (tokens, *others, 8, 2, *joined), {"need_weights": False}
+    around = (x(8), x(8), x(8), x(8), x(16, 8), x(16), x(8, 16), x(8))
+    for gelu, before in ((False, False), (True, True)):
+        yield "_transformer_encoder_layer_fwd", (tokens, 8, 2, *joined, gelu, before, 1e-5, *around), {}
+    masked = (*around, padding, 1)
+    yield "_transformer_encoder_layer_fwd", (tokens, 8, 2, *joined, True, False, 1e-5, *masked), {}
     for p in (2.0, 1.0, 0.0, 3.0, float("inf")):
         yield "_cdist_forward", (x(2, 3, 4), x(2, 5, 4) * 0.5, p, None), {}
     yield "_pdist_forward", (x(4, 3), 1.0), {}
@@ -393,7 +406,10 @@ def creation_cases():
 
 # Further results are empty in inference, or for training: nobody takes them.
 FIRST_RESULT = ("native_batch_norm", "_native_batch_norm_legit_no_training", "_fused_rms_norm", "native_group_norm",
-                "_scaled_dot_product_flash_attention_for_cpu")
+                "_scaled_dot_product_flash_attention_for_cpu", "_native_multi_head_attention")
+# What torch chooses for attention on a GPU: no processor runs them. {operator: arguments behind query, key and value}
+ON_A_GPU = {"_scaled_dot_product_flash_attention": (), "_scaled_dot_product_efficient_attention": (None, False),
+            "_scaled_dot_product_cudnn_attention": (None, False)}
 # Any elements will do.
 UNDEFINED = ("empty.memory_format", "empty_permuted", "empty_strided", "empty_like", "new_empty")
 

@@ -3,6 +3,7 @@
 
 import gc
 import logging
+import operator
 
 import pytest
 import torch
@@ -188,3 +189,16 @@ def test_checks_whose_outcome_tracing_knows_are_no_border():
     program = graft.torch.compile(exported, require_full=True, strict=True, **FAST)
     assert program.engines == 1
     close(program(x), Checked()(x))
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_attention_is_one_operator_and_nothing_of_it_stays(activation):
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, activation=activation, batch_first=True)
+    model, x = torch.nn.TransformerEncoder(layer, 2).eval(), torch.randn(2, 5, 16)
+    program = graft.torch.compile(model, [x], **FAST, require_full=True, strict=True)
+    called = [node.target for node in program.program.graph.nodes if node.op == "call_function"]
+    assert called == [torch.ops.graft.run_plan.default, operator.getitem]
+    fast = torch.compile(model, backend="graft", options={**FAST, "strict": True})
+    with torch.inference_mode():  # where torch runs a layer as one operator
+        close(program(x), model(x))
+        close(fast(x), model(x))

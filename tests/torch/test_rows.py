@@ -56,9 +56,9 @@ def graph_of(name, arguments, attributes, expected):
     return torch.fx.GraphModule({}, graph), tensors
 
 
-def check(name, arguments, attributes):
+def check(name, arguments, attributes, expected=None):
     """An engine gives what torch gives, for as many results as the row has."""
-    expected = overload(name)(*arguments, **attributes)
+    expected = overload(name)(*arguments, **attributes) if expected is None else expected
     module, tensors = graph_of(name, arguments, attributes, expected)
     host = HostGraph(module, {})
     partition = host.handle.partition([])
@@ -94,6 +94,14 @@ def test_a_row_gives_what_torch_gives(name):
     assert not failures, "\n".join(failures)
 
 
+@pytest.mark.parametrize("name", row_cases.ON_A_GPU)
+def test_attention_as_torch_chooses_it_on_a_gpu(name):
+    heads = [row_cases.x(2, 3, 5, 8) for _ in range(3)]
+    for causal in (False, True):
+        expected = torch.nn.functional.scaled_dot_product_attention(*heads, is_causal=causal, scale=0.3)
+        check(name, (*heads, *row_cases.ON_A_GPU[name]), {"is_causal": causal, "scale": 0.3}, [expected])
+
+
 @pytest.mark.parametrize("sizes", [(6, 5), (7, 11), (3, 4)], ids=str)
 def test_the_largest_of_windows_that_differ_in_size(sizes):
     pool = torch.nn.AdaptiveMaxPool2d((3, 4))
@@ -120,7 +128,8 @@ def test_every_row_of_tensors_has_a_case():
         "Float.int", "IntImplicit", "ScalarImplicit", "FloatImplicit", "item", "_local_scalar_dense", "add.int",
         "_assert_tensor_metadata", "sub.int", "mul.int", "floordiv.int", "__floordiv__.int", "remainder.int", "neg.int",
         "tensor.int", "tensor.float", "tensor.bool"}
-    untried = {*of_the_language, *row_cases.UNDEFINED, "to.prim_dtype", "_native_batch_norm_legit"}  # TorchScript's own
+    untried = {*of_the_language, *row_cases.UNDEFINED, *row_cases.ON_A_GPU, "to.prim_dtype",  # TorchScript's own
+               "_native_batch_norm_legit"}
     missing = [name for name in listed() if name.startswith("aten::") and name not in in_place
                and name.removeprefix("aten::") not in {*CASES, *untried}]
     assert not missing

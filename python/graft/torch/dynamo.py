@@ -12,7 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from ..errors import InvalidArgumentError
 from ..logs import LOGGER
-from .fx_graph import HostGraph, simplify
+from .fx_graph import HostGraph, core_decompositions, simplify
 from .run_plan import call_engine
 from .segments import Choices, engines_for, fall_back, flag
 
@@ -87,7 +87,8 @@ def compile_graph(graph_module, example_inputs, choices):
         return aten
 
     compiler = aot_autograd(fw_compiler=boxed(training), bw_compiler=boxed(lambda aten, _: aten),
-                            inference_compiler=boxed(inference), decompositions=core_aten_decompositions())
+                            inference_compiler=boxed(inference),
+                            decompositions=core_decompositions(core_aten_decompositions()))
     return compiler(graph_module, example_inputs)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..errors import Error, InvalidArgumentError, InvalidModelError, UnsupportedError
-from .fx_graph import HostGraph, simplify, source_of
+from .fx_graph import HostGraph, core_decompositions, simplify, source_of
 from .inputs import Input, as_range, device_of
 from .report import described
 from .run_plan import plan_of, signature_of
@@ -132,7 +132,7 @@ def decomposed(program):
     """In core ATen operators."""
     simplify(program.graph)
     program.graph_module.recompile()
-    return program.run_decompositions()
+    return program.run_decompositions(core_decompositions(torch.export.default_decompositions()))
 
 
 def size_in(size, ranges):

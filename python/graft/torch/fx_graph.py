@@ -10,6 +10,16 @@ from torch.utils._sympy.value_ranges import bound_sympy
 from .. import _graft, element_types
 
 
+# torch decomposes them for backends that know none: into arithmetic in f32, of which a graph of products is left.
+WHOLE = (torch.ops.aten.scaled_dot_product_attention.default,
+         torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default)
+
+
+def core_decompositions(table):
+    """torch's table of decompositions into core ATen, but for what is an operator here."""
+    return {op: decompose for op, decompose in table.items() if op not in WHOLE}
+
+
 def element_type(dtype):
     """The number of a torch.dtype; 0 where Graft has none."""
     return element_types.NUMBERS.get(str(dtype).removeprefix("torch."), 0)
@@ -40,6 +50,11 @@ def draws(node):
     given = {each.name: each.default_value for each in schema.arguments} if schema else {}
     given = {**given, **dict(zip(given, node.args)), **node.kwargs}
     return given["train"] is not False if "train" in given else given.get("dropout_p", 1.0) != 0
+
+
+def has_effects(node):
+    """Whether it has to run though nobody takes its results."""
+    return node.is_impure() and draws(node)
 
 
 def simplify(graph):
@@ -246,7 +261,7 @@ class HostGraph:
         kept = ""
         if schema is not None and schema.is_mutable:
             kept = "it writes into its argument, which others see"
-        elif node.is_impure() and draws(node):
+        elif has_effects(node):
             kept = "it has side effects"
         tensors = any(isinstance(each, torch.Tensor) for each in (like if isinstance(like, (list, tuple)) else [like]))
         named = isinstance(node.target, torch._ops.OpOverload)
@@ -296,7 +311,7 @@ class HostGraph:
                 earlier = stand_for.get(other, [self.nodes[other]] if self.nodes[other] else [])
                 order += [(first, second) for first in earlier for second in mine]
         sort_nodes(self.graph, order)
-        self.graph.eliminate_dead_code()
+        self.graph.eliminate_dead_code(has_effects)
         self.module.recompile()
 
     def source_node(self, index):

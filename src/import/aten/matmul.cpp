@@ -44,34 +44,6 @@ void einsum(Conversion& c) {
   c.give(c.add("Einsum", c.tensors("tensors"), {{"equation", c.text("equation")}}));
 }
 
-// ---- Attention ----
-
-/// softmax(q k^T * scale + mask) v. Batches and heads are the first two axes; what is left out of them is 1.
-void attention(Conversion& c) {
-  ValueId query = c.tensor("query"), key = c.tensor("key"), value = c.tensor("value"), mask = c.tensor("attn_mask");
-  if (c.real("dropout_p") != 0) c.refuse("dropout of a module in training mode: call eval() before");
-  const int rank = c.rank_of(query);
-  if (c.rank_of(key) != rank || c.rank_of(value) != rank) c.refuse("operands of different ranks");
-  if (rank < 2 || rank > 4) c.refuse("operands of more than four axes");
-  const auto with_axes = [&](ValueId x, int missing) {
-    for (; missing > 0; --missing) x = c.add("Unsqueeze", {x, c.integers_constant({0})});
-    return x;
-  };
-  // Of three axes the first is the batch: heads stand behind it.
-  const auto as_heads = [&](ValueId x) {
-    return rank == 3 ? c.add("Unsqueeze", {x, c.integers_constant({1})}) : with_axes(x, 4 - rank);
-  };
-  query = as_heads(query), key = as_heads(key), value = as_heads(value);
-  if (mask != kNoValue && rank == 3 && c.rank_of(mask) == 3)
-    mask = c.add("Unsqueeze", {mask, c.integers_constant({1})});
-  Attributes attributes = {{"is_causal", int64_t{c.flag("is_causal")}}};
-  if (c.has("scale")) attributes["scale"] = c.real("scale");
-  ValueId result = c.add("Attention", {query, key, value, mask}, std::move(attributes));
-  if (rank == 3) result = c.add("Squeeze", {result, c.integers_constant({1})});
-  if (rank == 2) result = c.add("Squeeze", {result, c.integers_constant({0, 1})});
-  c.give(result);
-}
-
 /// The p-th root of the sum of |a - b|^p over the last axis.
 ValueId distance(Conversion& c, ValueId a, ValueId b) {
   const ValueId way = c.add("Abs", {c.add("Sub", {a, b})}), axis = c.integers_constant({-1});
@@ -122,11 +94,6 @@ std::vector<Row> matmul_rows() {
        added("mat", "vec")},
       {"aten::outer ger(Tensor self, Tensor vec2) -> Tensor", outer},
       {"aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", einsum},
-      {"aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
-       "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor", attention},
-      {"aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, "
-       "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
-       attention},
       {"aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", distances},
       {"aten::_pdist_forward(Tensor self, float p=2) -> Tensor", distances_within},
       {"aten::cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor", distances},

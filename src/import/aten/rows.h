@@ -11,6 +11,7 @@ namespace graft::aten {
 /// Rows by family, each in the file of its name.
 std::vector<frontend::Row> activation_rows();
 std::vector<frontend::Row> arithmetic_rows();
+std::vector<frontend::Row> attention_rows();
 std::vector<frontend::Row> convolution_rows();
 std::vector<frontend::Row> creation_rows();
 std::vector<frontend::Row> elementwise_rows();
