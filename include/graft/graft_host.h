@@ -185,6 +185,21 @@ GRAFT_API graft_status graft_host_partition_compile(const graft_host_partition* 
 GRAFT_API graft_status graft_host_partition_write_onnx(const graft_host_partition* partition, size_t segment,
                                                        const char* path, graft_error* error);
 
+/* ---- Weights that engines have ---- */
+
+/* Where an engine has parameters of the framework, so that what runs in the framework instead of the engine need not
+ * keep them a second time: calls `take` with a text for each of the `weights` (row-major, in host memory, floats) whose
+ * elements it has, whatever it made of them: in another order, beside others, or rounded to its precision. Weights that
+ * it computed with (of a convolution that a normalisation follows) are not those of the framework any more. */
+GRAFT_API graft_status graft_host_find_weights(const graft_engine* engine, const graft_tensor* weights, size_t count,
+                                               void* context,
+                                               void (*take)(void* context, size_t weight, const char* place),
+                                               graft_error* error);
+/* Writes the weight of a place of that engine, or of one that was loaded from its plan, to the memory behind `weight`,
+ * which has the type and shape that it had. From any thread. */
+GRAFT_API graft_status graft_host_read_weight(const graft_engine* engine, const char* place,
+                                              const graft_tensor* weight, graft_error* error);
+
 /* ---- Model files with engines in them, without the framework ---- */
 
 typedef struct graft_embedding graft_embedding;

@@ -254,7 +254,7 @@ using PackedByName = std::map<std::string, const PackedConstant*, std::less<>>;
 /// The same for a graph whose constants have that prefix in the plan, and for its bodies.
 void share_weights(Graph& graph, const std::string& prefix, const PackedByName& packings) {
   for (Value& value : graph.values) {
-    if (!value.constant || value.constant->is_deferred()) continue;
+    if (!value.constant) continue;
     const auto known = packings.find(prefix + value.name);
     if (known == packings.end()) continue;
     const std::vector<int64_t> shape = value.constant->shape();

@@ -86,6 +86,79 @@ TEST(HostInterface, finds_segments_around_what_stays_and_compiles_them) {
   EXPECT_EQ(net.weights.destroyed, 1) << "once, when neither graph nor engine can ask any more";
 }
 
+graft_tensor tensor_of(std::vector<float>& data, const std::vector<int64_t>& shape) {
+  return {.struct_size = sizeof(graft_tensor), .name = nullptr, .dtype = GRAFT_FLOAT32,
+          .rank = static_cast<int32_t>(shape.size()), .shape = shape.data(), .strides = nullptr, .data = data.data(),
+          .bytes = data.size() * sizeof(float), .device = GRAFT_HOST};
+}
+
+/// x -> linear, of 6 x 5 weights, and the engine of it.
+struct Weighted : Host {
+  Weighted() {
+    for (int i = 0; i < 30; ++i) weights.data.push_back(static_cast<float>(i * i));
+    x = value("x", {-1, 5}, GRAFT_FLOAT32);
+    const graft_host_constant constant = weights.constant();
+    const int32_t w = value("w", {6, 5}, GRAFT_FLOAT32, &constant);
+    const int32_t y = add("aten::linear", "fc", {of(x), of(w), none()}, value("y"));
+    EXPECT_EQ(graft_host_graph_set_borders(graph, &x, 1, &y, 1, &error), GRAFT_OK);
+    EXPECT_EQ(split(), GRAFT_OK) << error.message;
+    const graft_option off{"tune", "off"};
+    EXPECT_EQ(graft_host_partition_compile(partition, 0, &off, 1, nullptr, nullptr, &engine, &error), GRAFT_OK);
+  }
+  ~Weighted() { graft_engine_release(engine); }
+  Weights weights;
+  int32_t x = 0;
+  graft_engine* engine = nullptr;
+};
+
+TEST(HostInterface, weights_that_an_engine_has_are_found_and_read_also_of_its_plan) {
+  Weighted net;
+  std::vector<float> others(30, 3.0F), read(30);
+  const std::vector<int64_t> shape = {6, 5};
+  const graft_tensor given[] = {tensor_of(others, shape), tensor_of(net.weights.data, shape)};
+  std::vector<std::string> places(2);
+  const auto take = [](void* context, size_t index, const char* place) {
+    (*static_cast<std::vector<std::string>*>(context))[index] = place;
+  };
+  ASSERT_EQ(graft_host_find_weights(net.engine, given, 2, &places, take, &net.error), GRAFT_OK) << net.error.message;
+  EXPECT_EQ(places[0], "");
+  ASSERT_NE(places[1], "");
+  std::vector<std::byte> plan;
+  const auto allocate = [](void* context, size_t bytes) -> void* {
+    static_cast<std::vector<std::byte>*>(context)->resize(bytes);
+    return static_cast<std::vector<std::byte>*>(context)->data();
+  };
+  ASSERT_EQ(graft_engine_save_bytes(net.engine, allocate, &plan, &net.error), GRAFT_OK);
+  graft_engine* loaded = nullptr;
+  ASSERT_EQ(graft_load_bytes(plan.data(), plan.size(), nullptr, nullptr, nullptr, 0, &loaded, &net.error), GRAFT_OK);
+  for (const graft_engine* each : {net.engine, loaded}) {
+    std::fill(read.begin(), read.end(), 0.0F);
+    const graft_tensor target = tensor_of(read, shape);
+    ASSERT_EQ(graft_host_read_weight(each, places[1].c_str(), &target, &net.error), GRAFT_OK) << net.error.message;
+    EXPECT_EQ(read, net.weights.data);
+  }
+  graft_engine_release(loaded);
+}
+
+TEST(HostInterface, places_that_an_engine_has_not_are_refused) {
+  Weighted net;
+  std::vector<float> read(30);
+  std::string constant;
+  const std::vector<int64_t> shape = {6, 5};
+  const graft_tensor given = tensor_of(net.weights.data, shape);
+  const auto take = [](void* context, size_t, const char* place) {
+    const std::string text = place;
+    *static_cast<std::string*>(context) = text.substr(text.rfind(' ') + 1);
+  };
+  ASSERT_EQ(graft_host_find_weights(net.engine, &given, 1, &constant, take, &net.error), GRAFT_OK);
+  const graft_tensor target = tensor_of(read, shape);
+  for (const std::string place : {"", "1", "0 5,1", "0 5,1 nobody", "-1 5,1 ", "1 5,1 ", "0 6,1 ", "0 5,1,1 ", "0 , ",
+                                  "0 5,-1 ", "0 99999999999,1 ", "9999999999999999999 5,1 "}) {
+    const std::string text = place.ends_with(" ") ? place + constant : place;
+    EXPECT_EQ(graft_host_read_weight(net.engine, text.c_str(), &target, &net.error), GRAFT_INVALID_ARGUMENT) << text;
+  }
+}
+
 TEST(HostInterface, options_choose_what_stays) {
   Net net;
   ASSERT_EQ(net.split({{"minimum-size", "2"}}), GRAFT_OK);

@@ -156,9 +156,9 @@ def call(name, module, inputs, dims, choices, require_full=False, strict=False, 
                   *map(float, each.tensor_domain)) for each in tensors]
     ranges = [(key, list(as_range(key, sizes))) for key, sizes in (dims or {}).items()]
     partition, compiling = split_choices(choices)
-    return guarded(lambda: getattr(torch.ops.graft, name)(module, *more, method, described, structure, keys, ranges,
-                                                          partition, compiling, require_full, strict,
-                                                          *behind))
+    given = [each._c for each in (module, *more)]  # torch never lets go of one that an operator took as Python has it
+    return guarded(lambda: getattr(torch.ops.graft, name)(*given, method, described, structure, keys, ranges, partition,
+                                                          compiling, require_full, strict, *behind))
 
 
 def axis(size):

@@ -134,7 +134,7 @@ std::string device_of(const Spec& spec) {
 /// What errors and counts call a segment, and who reads each of its inputs first.
 EngineSettings settings_of(const Grafting& made, const graft_host_segment& segment, size_t index) {
   EngineSettings settings{.device = device_of(made.spec), .name = "segment " + std::to_string(index),
-                          .has_native = !made.spec.strict, .readers = {}};
+                          .has_native = !made.spec.strict, .readers = {}, .weights = {}};
   for (size_t i = 0; i < segment.input_count; ++i) {
     std::string reader;
     for (size_t n = 0; n < segment.node_count && reader.empty(); ++n) {

@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include <ATen/Functions.h>
@@ -56,9 +57,42 @@ void check_torch_version() {
               " and this is torch ", here, ": build it again with this version (docs/PYTORCH.md)");
 }
 
+namespace {
+
+/// `Float 64,3,7,7 PLACE`
+std::string print(const NativeWeight& weight) {
+  std::string text = c10::toString(weight.type);
+  for (size_t axis = 0; axis < weight.sizes.size(); ++axis) {
+    text += (axis == 0 ? " " : ",") + std::to_string(weight.sizes[axis]);
+  }
+  return text + " " + weight.place;
+}
+
+NativeWeight parse_weight(const std::string& text) {
+  NativeWeight weight;
+  std::istringstream words(text);
+  std::string type, sizes, size;
+  words >> type >> sizes >> std::ws;
+  std::getline(words, weight.place);
+  for (const auto known : {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble}) {
+    if (type == c10::toString(known)) weight.type = known;
+  }
+  for (std::istringstream list(sizes); std::getline(list, size, ',');) {
+    const bool number = !size.empty() && size.size() < 13 && size.find_first_not_of("0123456789") == size.npos;
+    weight.sizes.push_back(number ? std::stoll(size) : -1);
+  }
+  const bool valid = std::all_of(weight.sizes.begin(), weight.sizes.end(), [](int64_t each) { return each >= 0; });
+  TORCH_CHECK_VALUE(valid && weight.type != c10::ScalarType::Undefined,
+                    "graft::Engine: the module's file is damaged: '", text, "' is no weight");
+  return weight;
+}
+
+}  // namespace
+
 std::string EngineSettings::print() const {
   std::string text = "device " + device + "\nname " + name + "\nnative " + (has_native ? "1" : "0") + "\n";
   for (const std::string& reader : readers) text += "reader " + reader + "\n";
+  for (const NativeWeight& weight : weights) text += "weight " + torchscript::print(weight) + "\n";
   return text;
 }
 
@@ -72,6 +106,7 @@ EngineSettings EngineSettings::parse(const std::string& text) {
     else if (key == "name") settings.name = value;
     else if (key == "native") settings.has_native = value == "1";
     else if (key == "reader") settings.readers.push_back(value);
+    else if (key == "weight") settings.weights.push_back(parse_weight(value));
     else TORCH_CHECK_VALUE(false, "graft::Engine: the module's file is damaged: '", key, "' is no setting");
     at = end + 1;
   }
@@ -88,7 +123,8 @@ c10::intrusive_ptr<Engine> Engine::from_state(const State& state) {
                     "the version of Graft that saved it");
   TORCH_CHECK_VALUE(release_of(version) == release_of(TORCH_VERSION), "graft::Engine: the module was compiled with "
                     "torch ", version, " and this is torch ", TORCH_VERSION, ": compile it again with this version");
-  EngineSettings known{.device = settings, .name = "engine", .has_native = false, .readers = {}};  // of format 1
+  EngineSettings known{.device = settings, .name = "engine", .has_native = false, .readers = {},
+                       .weights = {}};  // of format 1
   if (format > 1) known = EngineSettings::parse(settings);
   return from_plan(plan, std::move(known));
 }
@@ -124,6 +160,50 @@ Engine::State Engine::state() const {
 std::string Engine::plan_bytes() const {
   const at::Tensor plan = std::get<3>(state());
   return {static_cast<const char*>(plan.const_data_ptr()), static_cast<size_t>(plan.numel())};
+}
+
+std::vector<std::optional<int64_t>> Engine::keep_weights(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> plain;
+  std::vector<graft_tensor> given;
+  for (const at::Tensor& tensor : tensors) {
+    plain.push_back(tensor.detach().cpu().contiguous());
+    graft_tensor described = {};
+    described.struct_size = sizeof described;
+    described.dtype = element_type(tensor.scalar_type());
+    described.rank = static_cast<int32_t>(tensor.dim());
+    described.shape = plain.back().sizes().data();
+    described.data = const_cast<void*>(plain.back().const_data_ptr());
+    given.push_back(described);
+  }
+  std::vector<std::string> places(tensors.size());
+  const auto take = [](void* context, size_t index, const char* place) {
+    (*static_cast<std::vector<std::string>*>(context))[index] = place;
+  };
+  graft_error error;
+  check(graft_host_find_weights(handle(), given.data(), given.size(), &places, take, &error), error);
+  std::vector<std::optional<int64_t>> kept(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (places[i].empty()) continue;
+    kept[i] = static_cast<int64_t>(settings_.weights.size());
+    settings_.weights.push_back({tensors[i].scalar_type(), tensors[i].sizes().vec(), places[i]});
+  }
+  return kept;
+}
+
+at::Tensor Engine::weight(int64_t index) const {
+  TORCH_CHECK_VALUE(0 <= index && index < static_cast<int64_t>(settings_.weights.size()),
+                    "graft::engine_weight: ", settings_.name, " gives no weight ", index);
+  const NativeWeight& wanted = settings_.weights[static_cast<size_t>(index)];
+  at::Tensor made = at::empty(wanted.sizes, wanted.type);
+  graft_tensor described = {};
+  described.struct_size = sizeof described;
+  described.dtype = element_type(wanted.type);
+  described.rank = static_cast<int32_t>(made.dim());
+  described.shape = made.sizes().data();
+  described.data = made.data_ptr();
+  graft_error error;
+  check(graft_host_read_weight(handle(), wanted.place.c_str(), &described, &error), error);
+  return made.to(c10::Device(settings_.device));
 }
 
 std::vector<std::string> Engine::input_names() const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -15,12 +16,20 @@
 
 namespace graft::torchscript {
 
+/// A weight that torch takes from an engine.
+struct NativeWeight {
+  c10::ScalarType type = c10::ScalarType::Undefined;
+  std::vector<int64_t> sizes;
+  std::string place;  ///< as graft_host_find_weights gives it
+};
+
 /// What an engine knows of the module that it is part of.
 struct EngineSettings {
   std::string device = "cpu";
   std::string name = "engine";       ///< what errors and counts call it
   bool has_native = false;           ///< the module has what it stands for, for inputs that it refuses
   std::vector<std::string> readers;  ///< by input: the operator that reads it first, with its source line
+  std::vector<NativeWeight> weights;  ///< what the module has instead of the engine takes these from it
 
   std::string print() const;
   /// Throws for a text that print() does not give.
@@ -36,12 +45,18 @@ class Engine : public torch::CustomClassHolder {
 
   /// Takes the handle over.
   Engine(graft_engine* handle, EngineSettings settings);
-  /// Throws for a state of another format or of another version of torch, naming both. Reads format 1, too.
+  /// Throws for a state of another format or of another version of torch, naming both. Reads older formats, too.
   static c10::intrusive_ptr<Engine> from_state(const State& state);
   State state() const;
   /// Reads what graft_engine_save_bytes gives.
   static c10::intrusive_ptr<Engine> from_plan(const at::Tensor& plan, EngineSettings settings);
   std::string plan_bytes() const;
+
+  /// By tensor: under which number weight() gives it from now on; nothing where the engine has no such weights. For who
+  /// writes the module, before anybody else has the engine.
+  std::vector<std::optional<int64_t>> keep_weights(const std::vector<at::Tensor>& tensors);
+  /// Makes a weight out of those of the engine, where the engine runs.
+  at::Tensor weight(int64_t index) const;
 
   /// Runs once. Inputs are used where they lie, outputs are made by torch's allocator beside them. Gives nothing, and
   /// counts that, for inputs outside of its ranges where has_native(); else throws.
@@ -63,7 +78,7 @@ class Engine : public torch::CustomClassHolder {
   std::string refusal_;  ///< the first one, which stands for all of them in the log
 };
 
-constexpr int64_t kEngineFormat = 2;
+constexpr int64_t kEngineFormat = 3;
 
 /// Throws unless torch is the version that this library was built with.
 void check_torch_version();

@@ -22,6 +22,8 @@ std::vector<at::Tensor> execute_engine(const std::vector<at::Tensor>& inputs,
   return engine->run(inputs);
 }
 
+at::Tensor engine_weight(const c10::intrusive_ptr<Engine>& engine, int64_t index) { return engine->weight(index); }
+
 /// `8`, `batch`, or `1:8:64`.
 Axis axis_of(const std::string& text) {
   const bool numbers = !text.empty() && text.find_first_not_of("-0123456789:") == std::string::npos;
@@ -215,6 +217,7 @@ TORCH_LIBRARY(graft, library) {
       .def_pickle([](const c10::intrusive_ptr<Engine>& engine) { return engine->state(); },
                   [](const Engine::State& state) { return Engine::from_state(state); });
   library.def("execute_engine(Tensor[] inputs, __torch__.torch.classes.graft.Engine engine) -> Tensor[]");
+  library.def("engine_weight(__torch__.torch.classes.graft.Engine engine, int index) -> Tensor");
   library.def("check_torch_version() -> ()", check_torch_version);
   library.def("check_argument(Tensor(a) argument, str name, int[] sizes, int dtype) -> Tensor(a)");
   library.def("build_info() -> str", get_build_info);
@@ -243,6 +246,7 @@ TORCH_LIBRARY(graft, library) {
 
 TORCH_LIBRARY_IMPL(graft, CompositeExplicitAutograd, library) {
   library.impl("execute_engine", execute_engine);
+  library.impl("engine_weight", engine_weight);
   library.impl("check_argument", check_argument);
 }
 

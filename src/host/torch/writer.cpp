@@ -9,6 +9,8 @@
 
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 
+#include "native_weights.h"
+
 namespace graft::torchscript {
 namespace {
 
@@ -52,8 +54,9 @@ class NativeCopy {
   jit::Value* result_ = nullptr;
 };
 
-/// What a call gives, or, if that is nothing, what the operators that it stands for give.
-jit::Value* or_native(jit::Graph& graph, const HostGraph& host, const Part& part, jit::Value* called) {
+/// What a call gives, or, if that is nothing, what the operators that it stands for give, with weights of the engine's.
+jit::Value* or_native(jit::Graph& graph, const HostGraph& host, const Part& part, jit::Value* engine,
+                      jit::Value* called) {
   jit::Value* ran = graph.insert(c10::aten::gt, {graph.insert(c10::aten::len, {called}), 0});
   jit::Node* either = graph.insertNode(graph.create(c10::prim::If, {ran}, 1));
   either->addBlock()->registerOutput(called);
@@ -62,6 +65,7 @@ jit::Value* or_native(jit::Graph& graph, const HostGraph& host, const Part& part
     const jit::WithInsertPoint inside(native);
     native->registerOutput(NativeCopy(graph, host, part).result());
   }
+  take_weights(*native, *part.engine, engine);
   either->output()->setType(c10::ListType::ofTensors());
   return either->output();
 }
@@ -100,7 +104,8 @@ Call append_call(jit::Graph& graph, const HostGraph& host, const Part& part, con
   jit::Node* call = graph.insertNode(
       graph.create(c10::Symbol::fromQualString("graft::execute_engine"), {list, engine}, 1));
   call->output()->setType(c10::ListType::ofTensors());
-  jit::Value* results = part.engine->has_native() ? or_native(graph, host, part, call->output()) : call->output();
+  jit::Value* results = call->output();
+  if (part.engine->has_native()) results = or_native(graph, host, part, engine, results);
   return {call, graph.insertNode(graph.createListUnpack(results, segment.output_count))};
 }
 
