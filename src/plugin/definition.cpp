@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <set>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 
 #include "base/error.h"
 #include "runtime/bind.h"
+#include "runtime/interpret_step.h"
 
 namespace graft::plugin {
 namespace {
@@ -48,14 +50,12 @@ class Describer {
         refuse(fmt::format("sizes depend on the values of tensor '{}', which a plugin does not see: make it a "
                            "constant, or choose nodes behind it", engine_.tensors[read.tensor].name), where(step));
       }
-      if (!step.count_symbol.empty()) {
-        refuse("the size of its output is known only after it has run, which a plugin cannot say: choose nodes without "
-               "it", where(step));
-      }
       for (const RunCheck& check : step.checks) made_.checks.push_back(check);
     }
     find_dimensions();
     check_known();
+    for (const RunCheck& check : made_.checks) check_uncounted(check.value);
+    find_counted();
     return std::move(made_);
   }
 
@@ -86,12 +86,58 @@ class Describer {
                                     .range = range == engine_.symbols.end() ? SymbolRange{} : range->second});
       }
     }
+    for (const EngineStep& step : engine_.steps) {
+      if (!step.count_symbol.empty() && known.insert(step.count_symbol).second) add_count(step, taken);
+    }
     for (const EngineSize& derived : engine_.derived) {
       if (!known.insert(derived.size.symbol).second) continue;
+      check_uncounted(derived.size.value);
       made_.dimensions.push_back({.symbol = derived.size.symbol,
                                   .identifier = identifier_of("derived", taken),
                                   .value = derived.size.value,
                                   .range = {}});
+    }
+  }
+
+  /// A size that a step counts, and the output that tells it.
+  void add_count(const EngineStep& step, std::set<std::string>& taken) {
+    const Size most = compact_bound(step);
+    check_uncounted(most);
+    counting_.emplace(step.count_symbol, where(step));
+    made_.dimensions.push_back({.symbol = step.count_symbol,
+                                .identifier = identifier_of("count", taken),
+                                .value = most,
+                                .range = {},
+                                .counted = static_cast<int>(made_.outputs.size())});
+    made_.checks.push_back({Size(INT32_MAX) - most, /*at_least_zero=*/true,
+                            fmt::format("more may be counted for {} than an int32 holds", where(step))});
+    made_.outputs.push_back({"count of " + step.name, DType::kInt32, {}});
+  }
+
+  /// Numbers follow from sizes before a run; throws where one would from a count.
+  void check_uncounted(const Size& size) const {
+    std::set<std::string, std::less<>> symbols;
+    size.collect_symbols(symbols);
+    for (const std::string& symbol : symbols) {
+      const auto found = counting_.find(symbol);
+      if (found == counting_.end()) continue;
+      refuse("others compute with the size of its output, which is known only after it has run: let the part end with "
+             "it", found->second);
+    }
+  }
+
+  /// The axes of outputs that are counts, each as a whole.
+  void find_counted() {
+    for (size_t o = 0; o < made_.outputs.size(); ++o) {
+      const Shape& shape = made_.outputs[o].shape;
+      for (size_t axis = 0; axis < shape.size(); ++axis) {
+        const auto symbol = shape[axis].as_symbol();
+        if (!symbol) check_uncounted(shape[axis]);
+        for (const Dimension& dimension : made_.dimensions) {
+          if (!symbol || dimension.counted < 0 || dimension.symbol != *symbol) continue;
+          made_.counted.push_back({static_cast<int>(o), static_cast<int>(axis), dimension.counted});
+        }
+      }
     }
   }
 
@@ -112,6 +158,7 @@ class Describer {
   }
 
   const Engine& engine_;
+  std::map<std::string, std::string, std::less<>> counting_;  ///< the nodes that count, by the symbol
   Definition made_;
 };
 

@@ -26,6 +26,13 @@ struct Dimension {
   int input = -1, axis = 0;        ///< where it is read; -1: it is `value`
   Size value;
   SymbolRange range;
+  int counted = -1;  ///< it is known only after a run, which gives it as this output; `value` is the most it can be
+};
+
+/// An axis of an output whose extent is known only after a run.
+struct CountedAxis {
+  int output = 0, axis = 0;
+  int count = 0;  ///< the output that tells the extent
 };
 
 /// What an argument of a kernel is.
@@ -51,6 +58,7 @@ struct Kernel {
   int64_t shared_bytes = 0;
   int64_t blocks_per_multiprocessor = 0;  ///< its blocks go on to further points of the grid; 0: a block for each
   std::vector<std::string> sizes;         ///< engine's names of what it takes by value
+  std::map<std::string, Argument> stored; ///< of `sizes`, those whose address it takes instead
 };
 
 /// Memory between kernels that tensors share which do not live at the same time.
@@ -84,7 +92,8 @@ struct Definition {
   std::string name;                ///< the operator of the plugin, and a name in C++
   std::vector<std::string> nodes;  ///< of the model, that it does
   std::vector<std::string> operators;  ///< of those nodes
-  std::vector<Tensor> inputs, outputs;
+  std::vector<Tensor> inputs, outputs;  ///< outputs: those of the part, then its counts, int32 each
+  std::vector<CountedAxis> counted;
   std::vector<Dimension> dimensions;
   std::vector<RunCheck> checks;
   std::vector<Variant> variants;
@@ -94,7 +103,7 @@ struct Definition {
 const std::string& architecture_of(const Variant& variant);
 
 /// Takes the definition out of an engine, without variants and what the model calls it. Throws unsupported naming the
-/// tensor where a size is known only while running, or is no axis of an input.
+/// tensor where a size is known only while running and is no count of a step's results, or is no axis of an input.
 Definition describe(const std::string& name, const Engine& engine);
 
 /// Adds what an engine of the same part runs on its target, with the kernels' CUDA C++, and PTX and cubin where NVRTC

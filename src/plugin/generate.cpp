@@ -142,7 +142,9 @@ class Generator {
  private:
   std::vector<ModelCut> chosen_parts() {
     if (!request_.selection.unsupported) return select_parts(model_, request_.selection);
-    made_.refused = refused_by_tensorrt(model_);
+    Refusals refusals = refused_by_tensorrt(model_, request_.model, request_.parser,
+                                            [this](const std::string& name) { return folder_.place(name); });
+    made_.refused = std::move(refusals.nodes), made_.refused_by = std::move(refusals.by);
     std::vector<std::string> nodes;
     for (const Refusal& refusal : made_.refused) {
       if (!refusal.in_body) {
@@ -173,8 +175,8 @@ class Generator {
   void check_made() const {
     if (!made_.plugins.empty()) return;
     GRAFT_USER_CHECK(!made_.refused.empty(), kInvalidArgument,
-                     "TensorRT refuses none of the model's nodes, as far as its support is documented: nothing is to "
-                     "be made; --nodes, --types or --region make plugins of nodes that it has", "--all-unsupported");
+                     made_.refused_by + " refuses none of the model's nodes: nothing is to be made; --nodes, --types "
+                     "or --region make plugins of nodes that it has", "--all-unsupported");
     throw Error(ErrorKind::kUnsupported,
                 fmt::format("no plugin can be made of the {} nodes that TensorRT refuses; of the first, because: {}",
                             made_.refused.size(), made_.left.front().why),
@@ -366,6 +368,7 @@ class Generator {
       options.targets = {target};
       const Compiled compiled = compile_as_before(path, options, name);
       if (definition.variants.empty()) definition = describe(name, compiled.engine);
+      check_counts(definition);
       check_types(definition);
       add_variant(definition, compiled.engine, writes_);
       definition.variants.back().choices = print(compiled.plan.records.at(0));
@@ -414,6 +417,20 @@ class Generator {
     Compiled compiled = compile({.path = path}, options);
     if (!options.record.empty()) std::filesystem::remove(options.record);
     return compiled;
+  }
+
+  /// Of sizes that are known only after a run.
+  void check_counts(const Definition& definition) const {
+    const Consumer consumer = request_.consumer;
+    if (definition.counted.empty() || consumer == Consumer::kTensorRT || consumer == Consumer::kCuda) return;
+    const Tensor& output = definition.outputs[static_cast<size_t>(definition.counted.front().output)];
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("the size of its axis {} is known only after a run, which a plugin {} cannot say{}: choose "
+                            "nodes without it", definition.counted.front().axis,
+                            consumer == Consumer::kTensorRT8 ? "of TensorRT 8.6"
+                                                             : fmt::format("for {}", name_of(consumer)),
+                            consumer == Consumer::kTensorRT8 ? ", from TensorRT 10 on it can" : ""),
+                fmt::format("tensor '{}'", output.name));
   }
 
   void check_types(const Definition& definition) const {

@@ -21,6 +21,7 @@ struct Request {
   std::map<std::string, std::string> names;  ///< of plugins, by the name of a node of theirs
   Consumer consumer = Consumer::kTensorRT;
   std::string batch;       ///< the size or range of the first axes of the model's inputs: 1:8:64
+  std::string parser;      ///< of TensorRT, for the selection of what it refuses: as refused_by_tensorrt() takes it
   CompileOptions options;  ///< sizes, targets (none: sm_80 and sm_90a), precision, record, callbacks
   std::string folder;      ///< made; one that this made before is replaced
 };
@@ -42,6 +43,7 @@ struct Generated {
   std::vector<Definition> plugins;
   std::vector<PlacedPlugin> nodes;
   std::vector<Refusal> refused;  ///< nodes that TensorRT refuses, where these were selected
+  std::string refused_by;        ///< who says so, as Refusals has it
   std::vector<LeftNode> left;    ///< of them, those without a plugin
   std::string model;  ///< the rewritten model's path; empty where there is none
 };

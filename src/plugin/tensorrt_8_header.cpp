@@ -38,7 +38,10 @@ class Plugin final : public nvinfer1::IPluginV2DynamicExt {
   nvinfer1::DimsExprs getOutputDimensions(int32_t output, const nvinfer1::DimsExprs* inputs, int32_t count,
                                           nvinfer1::IExprBuilder& builder) noexcept override {
     nvinfer1::DimsExprs result{};
-    if (count != P::kInputs || !Work<P>::output_extents(output, inputs, builder, result)) {
+    typename Work<P>::Dimensions d;
+    if (count == P::kInputs && Work<P>::dimensions(inputs, builder, d)) {
+      Work<P>::output_extents(output, d, builder, result);
+    } else {
       fail(P::kName, "another number of inputs or of their axes");
       result.nbDims = -1;
     }

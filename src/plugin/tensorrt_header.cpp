@@ -101,19 +101,24 @@ class Work {
     return tensor.format == nvinfer1::TensorFormat::kLINEAR && tensor.type == type_of(own.type);
   }
 
-  /// The extents of an output as expressions. False where an input has another number of axes.
-  static bool output_extents(int32_t output, const nvinfer1::DimsExprs* inputs, nvinfer1::IExprBuilder& builder,
-                             nvinfer1::DimsExprs& result) {
+  using Dimensions = typename P::template Dimensions<Expression>;
+
+  /// Sizes as expressions. False where an input has another number of axes.
+  static bool dimensions(const nvinfer1::DimsExprs* inputs, nvinfer1::IExprBuilder& builder, Dimensions& d) {
     for (int i = 0; i < P::kInputs; ++i) {
       if (inputs[i].nbDims != P::inputs()[i].rank) return false;
     }
     const auto axis = [&](int input, int number) { return Expression(inputs[input].d[number], &builder); };
-    const auto d = P::template dimensions<Expression>(axis);
+    d = P::template dimensions<Expression>(axis);
+    return true;
+  }
+
+  static void output_extents(int32_t output, const Dimensions& d, nvinfer1::IExprBuilder& builder,
+                             nvinfer1::DimsExprs& result) {
     Expression extents[nvinfer1::Dims::MAX_DIMS];
     P::output_extents(output, d, extents);
     result.nbDims = P::outputs()[output].rank;
     for (int32_t a = 0; a < result.nbDims; ++a) result.d[a] = extents[a].in(builder);
-    return true;
   }
 
   /// `dims(input)`: the nvinfer1::Dims of an input.
@@ -190,11 +195,15 @@ class Plugin final : public nvinfer1::IPluginV3,
                           nvinfer1::DimsExprs* outputs, int32_t output_count,
                           nvinfer1::IExprBuilder& builder) noexcept override {
     if (count != P::kInputs) return fail(P::kName, "another number of inputs");
-    for (int32_t i = 0; i < output_count; ++i) {
-      if (!Work<P>::output_extents(i, inputs, builder, outputs[i])) {
-        return fail(P::kName, "an input has another number of axes");
-      }
+    typename Work<P>::Dimensions d;
+    if (!Work<P>::dimensions(inputs, builder, d)) return fail(P::kName, "an input has another number of axes");
+    if constexpr (P::kCounts > 0) {
+      P::declare_counts(d, [&](int output, const Expression& most) {
+        const Expression usual = floor_div(most, 2);
+        return Expression(builder.declareSizeTensor(output, *usual.in(builder), *most.in(builder)), &builder);
+      });
     }
+    for (int32_t i = 0; i < output_count; ++i) Work<P>::output_extents(i, d, builder, outputs[i]);
     return 0;
   }
   bool supportsFormatCombination(int32_t position, const nvinfer1::DynamicPluginTensorDesc* tensors, int32_t inputs,

@@ -47,10 +47,14 @@ class VariantBuilder {
   }
 
   Variant build() {
+    find_counts();
     share_workspace();
     for (const EngineStep& step : engine_.steps) add_launch(step);
     add_time();
     for (size_t i = 0; i < engine_.outputs.size(); ++i) add_copy(static_cast<int>(i));
+    for (const Dimension& dimension : definition_.dimensions) {
+      if (dimension.counted >= 0) add_count_copy(dimension);
+    }
     write_kernels();
     return std::move(made_);
   }
@@ -75,6 +79,7 @@ class VariantBuilder {
                   .grid = kernel.grid,
                   .arguments = {}};
     for (const int tensor : step.tensors) launch.arguments.push_back(argument(tensor));
+    note_stored(step);
     made_.launches.push_back(std::move(launch));
   }
 
@@ -87,6 +92,30 @@ class VariantBuilder {
       all = all && step.milliseconds > 0;
     }
     if (!all) made_.milliseconds = 0;
+  }
+
+  /// Where steps note what they count, for those behind them and, in the end, for the caller.
+  void find_counts() {
+    for (const EngineStep& step : engine_.steps) {
+      if (step.count_symbol.empty() || step.kind != StepKind::kKernel) continue;
+      counts_.emplace(step.count_symbol, root_of(engine_, step.tensors.back()));
+    }
+  }
+
+  /// The sizes that a kernel has to read, as they are known only while running: not that which it counts itself, of
+  /// which it is told the most.
+  void note_stored(const EngineStep& step) {
+    for (const std::string& symbol : engine_.kernels[step.kernel].sizes) {
+      const auto found = counts_.find(symbol);
+      if (found == counts_.end() || symbol == step.count_symbol) continue;
+      stored_[step.kernel].emplace(symbol, Argument{Place::kWorkspace, slot_of_.at(found->second)});
+    }
+  }
+
+  /// An int32 of the int64 that a kernel counted.
+  void add_count_copy(const Dimension& dimension) {
+    const Argument from{Place::kWorkspace, slot_of_.at(counts_.at(dimension.symbol))};
+    made_.copies.push_back({dimension.counted, from, Size(4)});
   }
 
   Argument argument(int tensor) {
@@ -132,9 +161,13 @@ class VariantBuilder {
     std::stable_sort(tensors.begin(), tensors.end(), [&](int a, int b) { return typical(a) > typical(b); });
     std::vector<std::vector<int>> holders;
     for (const int t : tensors) {
+      const auto last = [&](int tensor) {
+        const auto counts = [&](const auto& count) { return count.second == tensor; };
+        const bool kept = std::any_of(counts_.begin(), counts_.end(), counts);
+        return kept ? static_cast<int>(engine_.steps.size()) : engine_.tensors[tensor].last_step;
+      };
       const auto overlaps = [&](int other) {
-        const EngineTensor &a = engine_.tensors[t], &b = engine_.tensors[other];
-        return a.first_step <= b.last_step && b.first_step <= a.last_step;
+        return engine_.tensors[t].first_step <= last(other) && engine_.tensors[other].first_step <= last(t);
       };
       size_t slot = 0;
       while (slot < holders.size() && std::any_of(holders[slot].begin(), holders[slot].end(), overlaps)) ++slot;
@@ -162,8 +195,10 @@ class VariantBuilder {
     for (size_t k = 0; k < engine_.kernels.size(); ++k) {
       tile::Program program = tile::parse_program(engine_.kernels[k].program);
       program.name = fmt::format("{}_{}", definition_.name, k);
+      made_.kernels.push_back(
+          {.name = program.name, .sizes = engine_.kernels[k].sizes, .stored = stored_[static_cast<int>(k)]});
+      for (const auto& [symbol, place] : made_.kernels.back().stored) program.stored.push_back(symbol);
       programs += tile::print(program) + "\n";
-      made_.kernels.push_back({.name = program.name, .sizes = engine_.kernels[k].sizes});
     }
     const KernelTexts texts = compiled_texts(programs);
     made_.ptx = texts.ptx, made_.cubin = texts.cubin;
@@ -209,6 +244,8 @@ class VariantBuilder {
   Variant made_;
   std::map<int, int> slot_of_;    ///< by tensor
   std::map<int, int> constants_;  ///< by the engine's constant
+  std::map<std::string, int, std::less<>> counts_;        ///< tensors that hold counts, by symbol
+  std::map<int, std::map<std::string, Argument>> stored_; ///< by kernel, the sizes that it reads
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/write_definition.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include <fmt/format.h>
@@ -78,11 +79,26 @@ class HeaderWriter {
     for (const Dimension& dimension : made_.dimensions) {
       const std::string value = dimension.input >= 0 ? fmt::format("axis({}, {})", dimension.input, dimension.axis)
                                                      : size(dimension.value);
-      line("  d.{} = {};", dimension.identifier, value);
+      const char* const comment = dimension.counted >= 0 ? "  // the most: a run tells how many there are" : "";
+      line("  d.{} = {};{}", dimension.identifier, value, comment);
     }
     line("  return d;");
     line("}}");
+    const auto counts = [](const Dimension& each) { return each.counted >= 0; };
+    if (std::any_of(made_.dimensions.begin(), made_.dimensions.end(), counts)) declare_counts();
     line("");
+  }
+
+  /// Makes expressions of who asks out of sizes that only a run knows.
+  void declare_counts() {
+    line("/// `declare(output, most)`: a size that a run writes as this output, an int32.");
+    line("template <class N, class Declare>");
+    line("static void declare_counts(Dimensions<N>& d, const Declare& declare) {{");
+    for (const Dimension& dimension : made_.dimensions) {
+      if (dimension.counted < 0) continue;
+      line("  d.{0} = declare({1}, d.{0});", dimension.identifier, dimension.counted);
+    }
+    line("}}");
   }
 
   void problem() {
@@ -270,7 +286,12 @@ class HeaderWriter {
       names.push_back(fmt::format("&b{}", a));
     }
     for (size_t s = 0; s < kernel.sizes.size(); ++s) {
-      line("    int64_t s{} = {};", s, size(Size::symbol(kernel.sizes[s])));
+      const auto stored = kernel.stored.find(kernel.sizes[s]);
+      if (stored != kernel.stored.end()) {
+        line("    const void* s{} = {};", s, address(stored->second, variant));
+      } else {
+        line("    int64_t s{} = {};", s, size(Size::symbol(kernel.sizes[s])));
+      }
       names.push_back(fmt::format("&s{}", s));
     }
     line("    void* arguments[] = {{{}, &status}};", fmt::join(names, ", "));
@@ -342,8 +363,10 @@ std::string definition_header(const Definition& definition, const std::string& h
                       printable(fmt::format("{}", fmt::join(definition.operators, ", "))), definition.name);
   text += fmt::format("  static constexpr char kName[] = \"{}\";\n", definition.name);
   text += fmt::format("  static constexpr char kIdentity[] = \"{}\";\n", identity_of(definition));
-  text += fmt::format("  static constexpr int kInputs = {}, kOutputs = {};\n\n", definition.inputs.size(),
-                      definition.outputs.size());
+  const auto counts = std::count_if(definition.dimensions.begin(), definition.dimensions.end(),
+                                    [](const Dimension& each) { return each.counted >= 0; });
+  text += fmt::format("  static constexpr int kInputs = {}, kOutputs = {}, kCounts = {};\n\n",
+                      definition.inputs.size(), definition.outputs.size(), counts);
   text += HeaderWriter(definition).body();
   return text + "};\n\n}  // namespace graft_made\n";
 }

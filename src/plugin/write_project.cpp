@@ -79,6 +79,11 @@ std::string plugin_text(const Definition& plugin) {
                                  printable(fmt::format("{}", fmt::join(plugin.nodes, ", "))),
                                  fmt::join(plugin.operators, ", "), tensors_text(plugin.inputs),
                                  tensors_text(plugin.outputs));
+  for (const CountedAxis& counted : plugin.counted) {
+    text += fmt::format("- axis {} of `{}`: known only after a run, which tells it as output {}, an int32\n",
+                        counted.axis, printable(plugin.outputs[static_cast<size_t>(counted.output)].name),
+                        counted.count);
+  }
   for (const Variant& variant : plugin.variants) {
     text += fmt::format("- {}: {} kernel{}, {} launch{}{}{}{}{}\n", architecture_of(variant), variant.kernels.size(),
                         variant.kernels.size() == 1 ? "" : "s", variant.launches.size(),

@@ -114,4 +114,14 @@ int64_t compact_bound(const Engine& engine, int index, const Bindings& bindings,
   return bound;
 }
 
+Size compact_bound(const EngineStep& step) {
+  const Region region = parse_region(step.region);
+  const auto counts = [](const Form& form) { return std::holds_alternative<Compact>(form); };
+  const auto form = std::find_if(region.forms.begin(), region.forms.end(), counts);
+  if (form == region.forms.end()) return 0;
+  Size points = 1;
+  for (const Axis& axis : std::get<Compact>(*form).axes) points = points * axis.extent;
+  return points;
+}
+
 }  // namespace graft

@@ -33,5 +33,7 @@ void validate_step(const Engine& engine, int index, std::span<void* const> buffe
 /// The most that the step's Compact can keep.
 int64_t compact_bound(const Engine& engine, int index, const Bindings& bindings,
                       std::map<int, ReferenceStep>& references);
+/// The same for all sizes, of a step that counts.
+Size compact_bound(const EngineStep& step);
 
 }  // namespace graft

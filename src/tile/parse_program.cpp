@@ -27,7 +27,8 @@ class Parser {
       if (lexer_.accept("group")) roles.group = small_number("the points of a group", 1 << 10);
       if (lexer_.accept("split")) roles.split = small_number("the parts of a loop", 8);
     }
-    if (lexer_.accept("sizes")) sizes();
+    if (lexer_.accept("sizes")) program_.sizes = symbols();
+    if (lexer_.accept("stored")) program_.stored = symbols();
     while (buffer()) {
     }
     ExprScope scope([this](std::string_view name) { return find(name); });
@@ -45,12 +46,14 @@ class Parser {
     return static_cast<int>(value);
   }
 
-  void sizes() {
+  std::vector<std::string> symbols() {
+    std::vector<std::string> names;
     do {
       const auto symbol = lexer_.size().as_symbol();
       if (!symbol) lexer_.fail("expected the name of a size");
-      program_.sizes.push_back(*symbol);
+      names.push_back(*symbol);
     } while (lexer_.accept(","));
+    return names;
   }
 
   bool buffer() {

@@ -54,6 +54,7 @@ class Printer {
     ++indent_;
     if (program_.threads) line(fmt::format("threads {}", program_.threads) + roles());
     if (!program_.sizes.empty()) line(fmt::format("sizes {}", fmt::join(program_.sizes, ", ")));
+    if (!program_.stored.empty()) line(fmt::format("stored {}", fmt::join(program_.stored, ", ")));
     for (size_t i = 0; i < program_.buffers.size(); ++i) buffer(program_.buffers[i], buffers_[i]);
     if (!program_.grid.empty()) grid();
     line("body {");

@@ -157,6 +157,7 @@ struct Program {
   std::string name;                ///< a C identifier, unique in an engine
   std::vector<Buffer> buffers;     ///< kGlobal buffers first: they are the kernel's arguments, in this order
   std::vector<std::string> sizes;  ///< the symbols used anywhere, sorted: passed by value as int64
+  std::vector<std::string> stored;  ///< GPU: of `sizes`, sorted, those passed as the address of an int64 instead
   std::vector<graft::Axis> grid;   ///< outermost first; flattened row-major to one launch index
   int threads = 0;                 ///< GPU: threads per block; 0 on a CPU
   Roles roles;

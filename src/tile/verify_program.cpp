@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -84,6 +85,12 @@ class Verifier {
     check(std::is_sorted(program_.sizes.begin(), program_.sizes.end()) &&
               std::adjacent_find(program_.sizes.begin(), program_.sizes.end()) == program_.sizes.end(),
           "sizes are not sorted and unique");
+    check(std::adjacent_find(program_.stored.begin(), program_.stored.end(), std::greater_equal<>()) ==
+                  program_.stored.end() &&
+              std::includes(program_.sizes.begin(), program_.sizes.end(), program_.stored.begin(),
+                            program_.stored.end()),
+          "stored sizes are not sorted and unique, or not among the sizes");
+    check(program_.stored.empty() || program_.threads > 0, "only kernels of GPUs read sizes from memory");
     check(program_.threads >= 0 && program_.threads <= 1024 && program_.threads % 32 == 0,
           "threads is not a multiple of 32 up to 1024");
     const auto [producers, teams, group, split] = program_.roles;

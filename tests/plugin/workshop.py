@@ -112,6 +112,16 @@ def write_array(folder, kind, array, name, *facts):
     return " ".join(map(str, [kind, TYPES[array.dtype.name], name, *facts, *array.shape]))
 
 
+def counts_of(part, graph, results):
+    """What a plugin gives beside the results of its part: the sizes that only a run knows, as `graft plugin --json`
+    told them to generate()."""
+    report = part.parent.parent.with_suffix(".json")
+    made = json.loads(report.read_text())["plugins"] if report.exists() else []
+    counted = next((plugin["counted"] for plugin in made if plugin["name"] == part.stem), [])
+    sizes = {each["told_by"]: results[graph.output[each["output"]].name].shape[each["axis"]] for each in counted}
+    return [np.array(sizes[output], np.int32) for output in sorted(sizes)]
+
+
 def write_case(part, folder, given, tolerances):
     """One case of these arrays by name; tolerances are by the type of a result, none for one that has to be equal."""
     folder.mkdir(parents=True)
@@ -126,6 +136,8 @@ def write_case(part, folder, given, tolerances):
         array, kind = results[value.name], onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
         array = array.view(kind) if array.dtype.kind == "V" else array  # bf16, which npz files have no word for
         lines.append(write_array(folder, "output", array, f"output_{index}.bin", tolerances.get(array.dtype.name, 0)))
+    for index, count in enumerate(counts_of(part, graph, results)):
+        lines.append(write_array(folder, "output", count, f"count_{index}.bin", 0))
     (folder / "cases.txt").write_text("\n".join(lines) + "\n")
 
 
@@ -134,7 +146,8 @@ def write_cases(model, part, folder, runs, tolerance=1e-5, refused=(), words=())
     folder.mkdir(parents=True)
     weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(model).graph.initializer}
     inputs = list(onnx.load(part).graph.input)
-    outputs = [value.name for value in onnx.load(part).graph.output]
+    graph = onnx.load(part).graph
+    outputs = [value.name for value in graph.output]
     random, lines = np.random.default_rng(11), []
 
     def add(kind, array, name, *facts):
@@ -148,6 +161,8 @@ def write_cases(model, part, folder, runs, tolerance=1e-5, refused=(), words=())
             add("input", arrays[value.name], f"{number}_input_{index}.bin")
         for index, name in enumerate(outputs):
             add("output", results[name], f"{number}_output_{index}.bin", tolerance)
+        for index, count in enumerate(counts_of(part, graph, results)):
+            add("output", count, f"{number}_count_{index}.bin", 0)
     for number, (given, made) in enumerate(refused):
         lines.append(f"case refused_{number}")
         lines += [" ".join(map(str, ["input f32 -", *extents])) for extents in given]

@@ -25,7 +25,7 @@ struct CheckCommand {
   ModelOptions model;
   JsonOutput json;
   bool reasons = false;
-  std::string engine;
+  std::string engine, parser;
 
   int run() const;
   int run_for_tensorrt() const;
@@ -45,14 +45,14 @@ nlohmann::json json_of(const plugin::Generated& made, const std::map<std::string
   for (const plugin::Definition& each : made.plugins) {
     plugins.push_back({{"name", each.name}, {"operators", each.operators}});
   }
-  return {{"model", model}, {"refused", refused}, {"plugins", plugins}};
+  return {{"model", model}, {"by", made.refused_by}, {"refused", refused}, {"plugins", plugins}};
 }
 
-/// Which nodes TensorRT refuses, by what is documented, and which plugins `graft plugin --all-unsupported` would make.
+/// Which nodes TensorRT refuses, and which plugins `graft plugin --all-unsupported` would make.
 int CheckCommand::run_for_tensorrt() const {
   if (engine != "tensorrt") throw UsageError(fmt::format("--for: '{}' is not tensorrt", engine));
   plugin::Request request{.model = model.path(), .selection = {}, .name = {}, .names = {}, .batch = {},
-                          .options = model.compile_options(), .folder = {}};
+                          .parser = parser, .options = model.compile_options(), .folder = {}};
   request.selection.unsupported = true;
   const plugin::Generated made = plugin::propose(request);
   clear_progress();
@@ -71,9 +71,9 @@ int CheckCommand::run_for_tensorrt() const {
                  found == plugin_of.end() ? "none: " + why_none[each.node] : found->second});
     }
     if (!made.refused.empty()) print_to(stdout, "{}\n", table);
-    print_to(stdout, "TensorRT 11, as its support is documented, refuses {} node{}; {} plugin{} would be made{}.\n",
-             made.refused.size(), made.refused.size() == 1 ? "" : "s", made.plugins.size(),
-             made.plugins.size() == 1 ? "" : "s", made.plugins.empty() ? "" : " (graft plugin --all-unsupported)");
+    print_to(stdout, "{} refuses {} node{}; {} plugin{} would be made{}.\n", made.refused_by, made.refused.size(),
+             made.refused.size() == 1 ? "" : "s", made.plugins.size(), made.plugins.size() == 1 ? "" : "s",
+             made.plugins.empty() ? "" : " (graft plugin --all-unsupported)");
   }
   return why_none.empty() ? 0 : 1;
 }
@@ -180,8 +180,12 @@ void add_check(CLI::App& app, Action& action) {
   sub->add_flag("--reasons", command->reasons,
                 "also list what the passes left as it is, what runs apart, and why (--json always has it)");
   sub->add_option("--for", command->engine,
-                  "tensorrt: which nodes TensorRT 11 refuses, by what is documented of it, and which plugins\n"
-                  "`graft plugin --all-unsupported` would make of them")->type_name("ENGINE");
+                  "tensorrt: which nodes TensorRT refuses, and which plugins `graft plugin --all-unsupported` would\n"
+                  "make of them")->type_name("ENGINE");
+  sub->add_option("--parser", command->parser,
+                  "for tensorrt: the folder of TensorRT's or TensorRT-RTX's libraries, whose parser is asked, or\n"
+                  "`none`: by what is documented of TensorRT 11 (libraries that the loader finds, else none)")
+      ->type_name("FOLDER");
   command->json.add_to(*sub);
   sub->footer("\nThe exit status is 1 when a node cannot run, or, with --for, when no plugin can be made of one.\n"
               "Example: graft check model.onnx --dim batch=1:8");

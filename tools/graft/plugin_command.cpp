@@ -27,7 +27,7 @@ namespace {
 using nlohmann::json;
 
 struct PluginCommand {
-  std::string model, region, name, names, folder, consumer = "tensorrt", tensorrt = "10";
+  std::string model, region, name, names, folder, parser, consumer = "tensorrt", tensorrt = "10";
   std::vector<std::string> nodes, types, dims, targets, ops;
   std::string precision = "fp32", tune = "fast", device = "cuda", batch, record;
   bool unsupported = false;
@@ -88,6 +88,7 @@ plugin::Request PluginCommand::request() const {
                           .names = read_names(),
                           .consumer = chosen_consumer(),
                           .batch = batch,
+                          .parser = parser,
                           .options = {},
                           .folder = folder};
   const auto set = [&](const char* key, const std::string& value) {
@@ -129,10 +130,15 @@ json json_of(const plugin::Generated& made) {
                          {"ms", variant.milliseconds > 0 ? json(variant.milliseconds) : json()},
                          {"compiled", variant.kernels.empty() || !variant.cubin.empty()}});
     }
+    json counted = json::array();
+    for (const plugin::CountedAxis& axis : each.counted) {
+      counted.push_back({{"output", axis.output}, {"axis", axis.axis}, {"told_by", axis.count}});
+    }
     plugins.push_back({{"name", each.name},
                        {"nodes", each.nodes},
                        {"inputs", each.inputs.size()},
                        {"outputs", each.outputs.size()},
+                       {"counted", counted},
                        {"targets", targets}});
   }
   for (const plugin::PlacedPlugin& node : made.nodes) {
@@ -185,7 +191,10 @@ void add_plugin(CLI::App& app, Action& action) {
                   "what computes the tensors OUT from the tensors IN and weights, as one plugin, with\n"
                   "commas between several: y..x")->type_name("OUT..IN");
   sub->add_flag("--all-unsupported", command->unsupported,
-                "each node that TensorRT 11 refuses, as `graft check --for tensorrt` says");
+                "each node that TensorRT refuses, as `graft check --for tensorrt` says");
+  sub->add_option("--parser", command->parser,
+                  "for --all-unsupported: the folder of TensorRT's or TensorRT-RTX's libraries, whose parser is\n"
+                  "asked, or `none` (as of graft check)")->type_name("FOLDER");
   sub->add_option("--name", command->name,
                   "the plugin's name, which is its operator in the rewritten model (graft_NODE)")->type_name("NAME");
   sub->add_option("--names", command->names,

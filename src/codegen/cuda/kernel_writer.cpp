@@ -83,8 +83,10 @@ Kernel KernelWriter::write() {
     parameters +=
         fmt::format("{} {}, ", buffer.written ? type + "*" : "const " + type + "* __restrict__", names_.buffers[i]);
   }
-  for (size_t i = 0; i < program_.sizes.size(); ++i) parameters += fmt::format("const i64 s{}, ", i);
-  if (plan_warp_specialisation()) return warp_specialised_kernel(parameters);
+  for (size_t i = 0; i < program_.sizes.size(); ++i) {
+    parameters += is_stored(i) ? fmt::format("const i64* __restrict__ at_s{}, ", i) : fmt::format("const i64 s{}, ", i);
+  }
+  if (program_.stored.empty() && plan_warp_specialisation()) return warp_specialised_kernel(parameters);
   auto points = plan_points();
   auto columns = points ? std::nullopt : plan_columns();
   auto rows = points || columns ? std::nullopt : plan_rows();
@@ -105,6 +107,9 @@ Kernel KernelWriter::write() {
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp, (void)shared;");
   code_.line("follow_earlier_kernels();");
+  for (size_t i = 0; i < program_.sizes.size(); ++i) {
+    if (is_stored(i)) code_.line("const i64 s{0} = *at_s{0};", i);
+  }
   code_.line("Fault fault = {false, 0};");
   if (!rows || !rows->streams) grid();
   if (points) {
@@ -120,6 +125,10 @@ Kernel KernelWriter::write() {
   code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
   code_.close();
   return {code_.text(), program_.threads, shared_end_, warpgroup_products_, 1, rows && rows->streams ? 1 : 0, {}};
+}
+
+bool KernelWriter::is_stored(size_t size) const {
+  return std::binary_search(program_.stored.begin(), program_.stored.end(), program_.sizes[size]);
 }
 
 void KernelWriter::declare_names() {

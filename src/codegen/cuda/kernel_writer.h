@@ -45,6 +45,8 @@ class KernelWriter {
   };
 
   // kernel_writer.cpp: the frame and control flow
+  /// Whether a size is read from memory.
+  bool is_stored(size_t size) const;
   void declare_names();
   void choose_layouts();
   void find_crossed(const tile::Map& map);

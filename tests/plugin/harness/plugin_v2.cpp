@@ -23,8 +23,8 @@ class PluginV2 final : public Plugin {
 
   int output_count() override { return plugin_->getNbOutputs(); }
 
-  std::vector<int64_t> output_extents(const Case& given, int output) override {
-    Builder builder;
+  std::vector<int64_t> output_extents(const Case& given, int output, const Counts* counts) override {
+    Builder builder(counts);
     std::vector<DimsExprs> inputs;
     for (const Array& array : given.inputs) {
       DimsExprs dims{};

@@ -26,8 +26,8 @@ class PluginV3 final : public Plugin {
 
   int output_count() override { return build_->getNbOutputs(); }
 
-  std::vector<int64_t> output_extents(const Case& given, int output) override {
-    Builder builder;
+  std::vector<int64_t> output_extents(const Case& given, int output, const Counts* counts) override {
+    Builder builder(counts);
     std::vector<DimsExprs> inputs, outputs(given.outputs.size());
     for (const Array& array : given.inputs) {
       DimsExprs dims{};

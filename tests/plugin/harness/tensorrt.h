@@ -8,47 +8,71 @@
 #include <dlfcn.h>
 
 #include <deque>
+#include <map>
 #include <memory>
+#include <set>
 
 #include "cases.h"
 
 namespace harness {
 
-/// An expression whose value is known.
+/// An expression whose value is known, at least to the harness: that of a size tensor is not constant to a plugin.
 class Expression final : public nvinfer1::IDimensionExpr {
  public:
-  explicit Expression(int64_t value) : body_(value) { mImpl = &body_; }
+  explicit Expression(int64_t value, bool is_size_tensor = false) : body_(value, is_size_tensor) { mImpl = &body_; }
 
  private:
   struct Body final : nvinfer1::apiv::VDimensionExpr {
-    explicit Body(int64_t number) : value(number) {}
-    bool isConstant() const override { return true; }
+    Body(int64_t number, bool counts) : value(number), is_size_tensor(counts) {}
+    bool isConstant() const override { return !is_size_tensor; }
 #if NV_TENSORRT_MAJOR >= 10
     int64_t getConstantValue() const override { return value; }
-    bool isSizeTensor() const override { return false; }
+    bool isSizeTensor() const override { return is_size_tensor; }
 #else
     int32_t getConstantValue() const override { return static_cast<int32_t>(value); }
 #endif
     int64_t value;
+    bool is_size_tensor;
   };
   Body body_;
 };
 
-/// Computes expressions at once.
+/// What the outputs of a case tell as sizes: those of no axes of type i32.
+using Counts = std::map<int, int64_t>;
+inline Counts counts_of(const Case& given) {
+  Counts counts;
+  for (size_t o = 0; o < given.outputs.size(); ++o) {
+    const Array& output = given.outputs[o];
+    if (output.extents.empty() && output.type == "i32" && !output.bytes.empty()) {
+      counts[static_cast<int>(o)] = static_cast<int64_t>(element(output, output.bytes, 0));
+    }
+  }
+  return counts;
+}
+
+/// Computes expressions at once: with sizes that only a run knows as `counts` has them, or, without it, at their most.
 class Builder final : public nvinfer1::IExprBuilder {
  public:
-  Builder() { mImpl = &body_; }
+  explicit Builder(const Counts* counts) : body_(counts) { mImpl = &body_; }
   const nvinfer1::IDimensionExpr* number(int64_t value) { return body_.number(value); }
 
  private:
   using Op = nvinfer1::DimensionOperation;
   struct Body final : nvinfer1::apiv::VExprBuilder {
+    explicit Body(const Counts* known) : counts(known) {}
     const nvinfer1::IDimensionExpr* number(int64_t value) { return &made.emplace_back(value); }
 #if NV_TENSORRT_MAJOR >= 10
     const nvinfer1::IDimensionExpr* constant(int64_t value) override { return number(value); }
-    const nvinfer1::IDimensionExpr* declareSizeTensor(int32_t, const nvinfer1::IDimensionExpr&,
-                                                      const nvinfer1::IDimensionExpr&) override {
-      fail("no size is to be declared as known only after a run");
+    const nvinfer1::IDimensionExpr* declareSizeTensor(int32_t output, const nvinfer1::IDimensionExpr& usual,
+                                                      const nvinfer1::IDimensionExpr& most) override {
+      require(declared.insert(output).second, "a size is declared twice");
+      require(!usual.isSizeTensor() && !most.isSizeTensor(), "a size depends on another that only a run knows");
+      require(usual.getConstantValue() <= most.getConstantValue(), "a size is usually more than the most");
+      if (!counts) return &made.emplace_back(most.getConstantValue(), true);
+      const auto found = counts->find(output);
+      require(found != counts->end(), "a size is declared for an output that is no int32 without axes");
+      require(found->second <= most.getConstantValue(), "a size is more than the most");
+      return &made.emplace_back(found->second, true);
     }
 #else
     const nvinfer1::IDimensionExpr* constant(int32_t value) override { return number(value); }
@@ -69,6 +93,8 @@ class Builder final : public nvinfer1::IExprBuilder {
       }
       return nullptr;
     }
+    const Counts* counts;
+    std::set<int> declared;
     std::deque<Expression> made;
   };
   Body body_;
@@ -125,7 +151,8 @@ class Plugin {
  public:
   virtual ~Plugin() = default;
   virtual int output_count() = 0;
-  virtual std::vector<int64_t> output_extents(const Case& given, int output) = 0;
+  /// With `counts` of a run, or else at their most.
+  virtual std::vector<int64_t> output_extents(const Case& given, int output, const Counts* counts) = 0;
   virtual bool takes(const Case& given, int position, nvinfer1::DataType type) = 0;
   virtual bool gives(const Case& given, int output) = 0;
   virtual size_t workspace(const Case& largest) = 0;
