@@ -93,6 +93,9 @@ typedef struct graft_host_node {
   int32_t replicable;     /* 1: cheap and without side effects: may be copied to both sides of a border */
   const char* kept;       /* why it stays with the framework, whatever converters there are (a write that others see,
                              control flow); NULL: the converters decide */
+  const char* const* body_names; /* functions that it runs, by the names that its converter knows them by; copied */
+  const graft_host_graph* const* bodies;
+  size_t body_count;
 } graft_host_node;
 
 /* `frontend`: whose operators these are: `aten`, `mxnet`, `tensorflow`. */

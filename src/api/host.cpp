@@ -164,6 +164,12 @@ frontend::ForeignNode node_of(const graft_host_graph& graph, const graft_host_no
                      fmt::format("node {} does not exist", before), where);
     node.after.push_back(before);
   }
+  GRAFT_USER_CHECK((given.body_names && given.bodies) || given.body_count == 0, kInvalidArgument, "bodies are NULL",
+                   where);
+  for (size_t i = 0; i < given.body_count; ++i) {
+    GRAFT_USER_CHECK(given.body_names[i] && given.bodies[i], kInvalidArgument, "a body is NULL", where);
+    node.bodies[given.body_names[i]] = std::make_shared<frontend::ForeignGraph>(given.bodies[i]->graph.foreign);
+  }
   return node;
 }
 

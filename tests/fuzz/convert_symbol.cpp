@@ -66,6 +66,57 @@ constexpr std::string_view kSymbols[] = {
 "arg_nodes": [0, 1],
 "heads": [[5, 0, 0], [3, 0, 0]]
 }
+)json",
+    R"json({
+"nodes": [
+{"op": "null", "name": "data", "inputs": []},
+{"op": "null", "name": "state", "attrs": {"__shape__": "(3,)"}, "inputs": []},
+{"op": "_foreach", "name": "each", "attrs": {"num_args": "3", "num_outputs": "2", "num_out_data": "1",
+"in_data_locs": "(0,)", "in_state_locs": "(1,)", "remain_locs": "()"}, "inputs": [[0, 0, 0], [1, 0, 0]],
+"subgraphs": [{
+"nodes": [
+{"op": "null", "name": "row", "inputs": []},
+{"op": "null", "name": "total", "inputs": []},
+{"op": "elemwise_add", "name": "sum", "inputs": [[0, 0, 0], [1, 0, 0]]},
+{"op": "exp", "name": "e", "inputs": [[2, 0, 0]]}
+],
+"arg_nodes": [0, 1],
+"heads": [[3, 0, 0], [2, 0, 0]]
+}]},
+{"op": "_while_loop", "name": "until", "attrs": {"num_args": "2", "num_outputs": "2", "num_out_data": "1",
+"max_iterations": "4", "cond_input_locs": "(0,)", "func_input_locs": "(0,)", "func_var_locs": "(0,)"},
+"inputs": [[2, 1, 0]],
+"subgraphs": [{
+"nodes": [{"op": "null", "name": "v", "inputs": []}, {"op": "sum", "name": "s", "inputs": [[0, 0, 0]]},
+{"op": "_lesser_scalar", "name": "less", "attrs": {"scalar": "9"}, "inputs": [[1, 0, 0]]}],
+"arg_nodes": [0],
+"heads": [[2, 0, 0]]
+}, {
+"nodes": [{"op": "null", "name": "v", "inputs": []}, {"op": "exp", "name": "e", "inputs": [[0, 0, 0]]},
+{"op": "_copy", "name": "c", "inputs": [[0, 0, 0]]}],
+"arg_nodes": [0],
+"heads": [[2, 0, 0], [1, 0, 0]]
+}]},
+{"op": "_cond", "name": "either", "attrs": {"num_args": "2", "num_outputs": "1", "cond_input_locs": "(0,)",
+"then_input_locs": "(0,)", "else_input_locs": "(0, 1)"}, "inputs": [[3, 1, 0], [1, 0, 0]],
+"subgraphs": [{
+"nodes": [{"op": "null", "name": "v", "inputs": []}, {"op": "sum", "name": "s", "inputs": [[0, 0, 0]]}],
+"arg_nodes": [0],
+"heads": [[1, 0, 0]]
+}, {
+"nodes": [{"op": "null", "name": "v", "inputs": []}, {"op": "exp", "name": "e", "inputs": [[0, 0, 0]]}],
+"arg_nodes": [0],
+"heads": [[1, 0, 0]]
+}, {
+"nodes": [{"op": "null", "name": "v", "inputs": []}, {"op": "null", "name": "w", "inputs": []},
+{"op": "elemwise_mul", "name": "m", "inputs": [[0, 0, 0], [1, 0, 0]]}],
+"arg_nodes": [0, 1],
+"heads": [[2, 0, 0]]
+}]}
+],
+"arg_nodes": [0, 1],
+"heads": [[4, 0, 0], [2, 0, 0], [3, 0, 0]]
+}
 )json"};
 
 template <class Items>

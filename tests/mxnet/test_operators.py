@@ -29,7 +29,26 @@ def broadcast(name):
     return lambda x: getattr(S, name)(x, S.var("row", shape=(1, 10)))
 
 
+def boxes(x):
+    """Rows of a class, a score and corners, of numbers that are anything."""
+    def part(begin, end):
+        return S.slice_axis(x, axis=-1, begin=begin, end=end)
+    middle, half = part(2, 4), S.abs(part(4, 6)) * 0.5 + 0.2
+    return S.concat(S.floor(part(0, 1) * 1.5), part(1, 2), middle - half, middle + half, dim=-1)
+
+
+def suppressed(**attributes):
+    """Boxes without those that better ones cover."""
+    return lambda x: S.contrib.box_nms(boxes(x), **attributes)
+
+
 CASES = {
+    "box_nms": ((2, 30, 6), suppressed()),
+    "box_nms_by_class": ((2, 30, 6), suppressed(id_index=0, overlap_thresh=0.3, valid_thresh=-0.4)),
+    "box_nms_without_background": ((2, 30, 6), suppressed(id_index=0, background_id=0, topk=9)),
+    "box_nms_forced": ((2, 20, 6), suppressed(id_index=0, force_suppress=True, overlap_thresh=0.1, valid_thresh=-1)),
+    "box_nms_of_centres": ((2, 20, 6), suppressed(in_format="center", out_format="corner", valid_thresh=-1)),
+    "box_nms_to_centres": ((2, 3, 20, 6), suppressed(out_format="center", topk=40, valid_thresh=-1)),
     "convolution": (IMAGE, lambda x: S.Convolution(x, num_filter=4, kernel=(3, 3), pad=(1, 1))),
     "convolution_with_everything": (IMAGE, lambda x: S.Convolution(
         x, num_filter=6, kernel=(3, 2), stride=(2, 1), dilate=(1, 2), pad=(1, 2), num_group=3, no_bias=True)),

@@ -19,9 +19,7 @@ using mxnet::ext::Node;
 class Reading {
  public:
   Reading(Graph& graph, const Spec& spec) : graph_(graph), spec_(spec), roles_(roles_of_variables(graph, spec)) {
-    graft_host_graph* handle = nullptr;
-    check(graft_host_graph_create("mxnet", &handle, &error_), error_);
-    made_.handle.reset(handle);
+    made_.handle = new_host_graph();
   }
 
   HostGraph read() {
@@ -135,47 +133,27 @@ class Reading {
     return {[](void* data, void**) -> const void* { return data; }, nullptr, nullptr, tensor.data_ptr};
   }
 
+  const std::vector<int32_t>& results_of(const Node* node) const {
+    const auto found = value_of_.find(node);
+    if (found != value_of_.end()) return found->second;
+    throw Failure("MXNet infers no shapes of '" + node->name + "' (" + node->op +
+                  "), as of each _cond and _while_loop before it is bound: `graft compile` takes such a symbol whole");
+  }
+
   int32_t value_at(const mxnet::ext::NodeEntry& entry) const {
-    const auto found = value_of_.find(entry.node);
-    if (found == value_of_.end() || entry.entry >= static_cast<int>(found->second.size())) {
+    const std::vector<int32_t>& results = results_of(entry.node);
+    if (entry.entry >= static_cast<int>(results.size())) {
       throw Failure("'" + entry.node->name + "' has no result " + std::to_string(entry.entry));
     }
-    return found->second[static_cast<size_t>(entry.entry)];
+    return results[static_cast<size_t>(entry.entry)];
   }
 
   void add_node(Node* node) {
-    std::vector<graft_host_argument> inputs, attributes;
-    std::vector<const char*> names;
-    for (const auto& input : node->inputs) {
-      inputs.push_back({GRAFT_ARGUMENT_VALUE, value_at(input), 0, nullptr, nullptr, 0});
-    }
-    for (const auto& [name, text] : node->attrs) {
-      if (name.starts_with("__")) continue;  // of variables, and what MXNet inferred
-      names.push_back(name.c_str());
-      attributes.push_back({GRAFT_ARGUMENT_TEXT, 0, 0, text.c_str(), nullptr, 0});
-    }
+    std::vector<int32_t> inputs;
+    for (const auto& input : node->inputs) inputs.push_back(value_at(input));
     std::string name = node->name;
     while (!names_.insert(name).second) name += "_";
-    const std::vector<int32_t>& outputs = value_of_.at(node);
-    const bool real = node->op != "_copy" && node->op != "BlockGrad" && node->op != "Dropout";
-    const graft_host_node added{.struct_size = sizeof added,
-                                .op = node->op.c_str(),
-                                .name = name.c_str(),
-                                .scope = nullptr,
-                                .source = nullptr,
-                                .arguments = inputs.data(),
-                                .argument_count = inputs.size(),
-                                .attribute_names = names.data(),
-                                .attributes = attributes.data(),
-                                .attribute_count = attributes.size(),
-                                .outputs = outputs.data(),
-                                .output_count = outputs.size(),
-                                .after = nullptr,
-                                .after_count = 0,
-                                .counts = real,
-                                .replicable = 0,
-                                .kept = node->subgraphs.empty() ? nullptr : "it has graphs of its own"};
-    check(graft_host_graph_add_node(handle(), &added, &error_), error_);
+    add_host_node(handle(), *node, name, inputs, results_of(node));
     made_.nodes.push_back(node);
   }
 

@@ -2,20 +2,20 @@
 // From a symbol's graph to the abstract one of graft_host.h.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "batch.h"
 #include "graft/graft_host.h"
 #include "mxnet/lib_api.h"
+#include "node_writer.h"
 #include "spec.h"
 #include "tensor_type.h"
 
 namespace graft::extension {
 
 struct HostGraph {
-  std::unique_ptr<graft_host_graph, void (*)(graft_host_graph*)> handle{nullptr, graft_host_graph_destroy};
+  GraphHandle handle{nullptr, graft_host_graph_destroy};
   std::vector<Entry> entries;            ///< by value of the host's graph
   std::vector<TensorType> types;         ///< by value
   std::vector<mxnet::ext::Node*> nodes;  ///< by node of the host's graph

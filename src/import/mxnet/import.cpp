@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -21,7 +22,7 @@
 namespace graft::mxnet {
 namespace {
 
-constexpr int64_t kMostResults = 1 << 18;  // of all nodes, beside the first of each
+constexpr int64_t kMostResults = 1 << 18;  // of all nodes of all graphs, beside the first of each
 
 constexpr std::string_view kSymbolEnding = "-symbol.json";
 
@@ -36,8 +37,11 @@ std::string params_beside(const std::string& path) {
 /// The symbol as a foreign graph: variables with an array are constants, the others inputs.
 class Reading {
  public:
-  Reading(const Symbol& symbol, const Parameters& arrays, const ImportOptions& options)
-      : symbol_(symbol), arrays_(arrays), options_(options) {}
+  /// `allowed`: how many more results may be read. `inner`: the graph of a node, whose variables are all inputs, of
+  /// which the node knows more.
+  Reading(const Symbol& symbol, const Parameters& arrays, const ImportOptions& options, int64_t& allowed,
+          bool inner = false)
+      : symbol_(symbol), arrays_(arrays), options_(options), allowed_(allowed), inner_(inner) {}
 
   frontend::ForeignGraph read() {
     foreign_.name = "model";
@@ -57,13 +61,12 @@ class Reading {
   /// Which variables stand where operators have weights and statistics, and how many results are read.
   void find_uses() {
     results_.assign(symbol_.nodes.size(), 1);
-    int64_t allowed = kMostResults;
     const auto note = [&](const SymbolEntry& entry) {
       const SymbolNode& node = symbol_.nodes[static_cast<size_t>(entry.node)];
       int& count = results_[static_cast<size_t>(entry.node)];
-      allowed -= std::max(entry.output + 1 - count, 0);
+      allowed_ -= std::max(entry.output + 1 - count, 0);
       const int has = node.is_variable() ? 1 : node.output_count;  // 0: the file does not say
-      GRAFT_USER_CHECK(allowed >= 0 && (has == 0 || entry.output < has), kInvalidModel,
+      GRAFT_USER_CHECK(allowed_ >= 0 && (has == 0 || entry.output < has), kInvalidModel,
                        fmt::format("its result {} is read, which it does not have", entry.output), node.name);
       count = std::max(count, entry.output + 1);
     };
@@ -91,6 +94,7 @@ class Reading {
     const SymbolNode& node = symbol_.nodes[static_cast<size_t>(index)];
     GRAFT_USER_CHECK(names_.insert(node.name).second, kInvalidModel, "two variables have this name", node.name);
     next_result_ = 0;
+    if (inner_) return foreign_.inputs.push_back(add_value(index, {.name = node.name}));
     const auto array = arrays_.find(node.name);
     if (array != arrays_.end() && array->second) {
       add_value(index, {.name = node.name, .constant = array->second});
@@ -138,16 +142,26 @@ class Reading {
     for (const auto& [name, text] : from.attributes) {
       if (!name.starts_with("__")) node.attributes[name] = frontend::Argument(text);
     }
-    if (!from.subgraphs.empty()) node.kept = "it has graphs of its own";
+    add_bodies(from, node);
     next_result_ = 0;
     const int count = results_[static_cast<size_t>(index)];
     for (int k = 0; k < count; ++k) node.outputs.push_back(add_value(index, {.name = output_name(from, k)}));
     foreign_.nodes.push_back(std::move(node));
   }
 
+  /// The node's graphs by their number.
+  void add_bodies(const SymbolNode& from, frontend::ForeignNode& node) const {
+    for (const Symbol& graph : from.subgraphs) {
+      node.bodies[std::to_string(node.bodies.size())] =
+          std::make_shared<frontend::ForeignGraph>(Reading(graph, arrays_, options_, allowed_, /*inner=*/true).read());
+    }
+  }
+
   const Symbol& symbol_;
   const Parameters& arrays_;
   const ImportOptions& options_;
+  int64_t& allowed_;
+  const bool inner_;
   std::map<int, std::string> weights_;  ///< variables at places of parameters and statistics -> who takes them
   std::vector<int> results_;            ///< by node: how many are read, at least one
   std::map<std::pair<int, int>, int> values_;  ///< by node and result
@@ -212,7 +226,8 @@ void drop_unread_inputs(Graph& graph) {
 
 Graph import_symbol(Symbol symbol, const Parameters& arrays, const ImportOptions& options) {
   upgrade(symbol);
-  const frontend::ForeignGraph foreign = Reading(symbol, arrays, options).read();
+  int64_t allowed = kMostResults;
+  const frontend::ForeignGraph foreign = Reading(symbol, arrays, options, allowed).read();
   check_shapes(foreign, options);
   frontend::Converted converted = frontend::convert(foreign, converters());
   check_ranks(foreign, converted);

@@ -129,7 +129,7 @@ class Layers {
 void rnn(Conversion& c) {
   if (given(c, "projection_size")) c.refuse("a projection");
   if (given(c, "lstm_state_clip_min") || given(c, "lstm_state_clip_max")) c.refuse("states that are clipped");
-  if (flag(c, "use_sequence_length")) c.refuse("sequences of different lengths");
+  if (flag(c, "use_sequence_length")) c.refuse("lengths of sequences, which MXNet ignores on CPUs");
   Layers(c).convert();
 }
 

@@ -16,13 +16,16 @@ struct Row {
   std::string_view names;
   std::string_view arguments;
   std::function<void(frontend::Conversion&)> build;
+  bool has_graphs = false;  ///< of its own, by their number
 };
 
 /// Rows by family, each in the file of its name.
 std::vector<Row> activation_rows();
 std::vector<Row> arithmetic_rows();
+std::vector<Row> control_flow_rows();
 std::vector<Row> convolution_rows();
 std::vector<Row> creation_rows();
+std::vector<Row> detection_rows();
 std::vector<Row> indexing_rows();
 std::vector<Row> matmul_rows();
 std::vector<Row> movement_rows();

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "frontend/body_graph.h"
 #include "graph/insert_graph.h"
 #include "graph/symbols.h"
 #include "import/tensorflow/rows.h"
@@ -15,6 +16,9 @@ namespace {
 
 using frontend::Conversion;
 using frontend::Given;
+using frontend::add_input;
+using frontend::given_of;
+using frontend::name_results;
 
 constexpr int kMostRounds = 8;  // of finding the carried axes that a round changes
 
@@ -26,31 +30,9 @@ ValueId condition(Conversion& c, ValueId value) {
   return c.cast(value, DType::kBool);
 }
 
-/// Results of a body are values of their own: what it hands through, or has as a constant, is an Identity.
-void name_results(Graph& body) {
-  std::vector<ValueId> named(body.inputs);
-  for (ValueId& output : body.outputs) {
-    const bool own = !body.value(output).constant && std::find(named.begin(), named.end(), output) == named.end();
-    if (!own) {
-      const Value source = body.value(output);
-      const ValueId made = body.add_value(source.name, source.type, source.shape);
-      body.add_node({.name = source.name, .domain = "", .op = "Identity", .attributes = {}, .inputs = {output},
-                     .outputs = {made}});
-      output = made;
-    }
-    named.push_back(output);
-  }
-}
-
-std::vector<Given> given_to(Conversion& c, const std::vector<ValueId>& values) {
-  std::vector<Given> made;
-  for (const ValueId value : values) made.push_back(c.given(value));
-  return made;
-}
-
 void branch(Conversion& c) {
   const std::vector<ValueId> given = c.tensors("input");
-  const std::vector<Given> known = given_to(c, given);
+  const std::vector<Given> known = given_of(c, given);
   std::vector<ValueId> captured;
   for (size_t i = 0; i < given.size(); ++i) {
     if (!known[i].constant) captured.push_back(given[i]);
@@ -94,7 +76,7 @@ bool hands_through(const frontend::ForeignGraph& function, size_t number) {
 /// A loop on its way to the graph's: TensorFlow hands all that it reads from round to round.
 class While {
  public:
-  explicit While(Conversion& c) : c_(c), values_(c.tensors("input")), known_(given_to(c, values_)) {
+  explicit While(Conversion& c) : c_(c), values_(c.tensors("input")), known_(given_of(c, values_)) {
     const frontend::ForeignGraph& function = c.function("body");
     if (function.outputs.size() != values_.size() || function.inputs.size() != values_.size()) {
       c.refuse("its function 'body' gives other values than it takes");
@@ -188,20 +170,8 @@ class While {
     bool changed = false;
     for (size_t i = 0; i < values_.size(); ++i) {
       if (stays_[i]) continue;
-      const Value& made = round.value(round.outputs[i]);
-      if (made.type != known_[i].type) c_.refuse(fmt::format("value {} changes its type in a round", i));
-      if (!made.shape || !known_[i].shape) c_.refuse(fmt::format("the rank of value {} is unknown in a round", i));
-      if (made.shape->size() != known_[i].shape->size()) {
-        c_.refuse(fmt::format("value {} changes its number of axes in a round", i));
-      }
-      const Shape& taken = *round.value(input_of(round, i)).shape;
-      for (size_t axis = 0; axis < made.shape->size(); ++axis) {
-        if ((*made.shape)[axis] == taken[axis]) continue;
-        Size& size = (*known_[i].shape)[axis];
-        const Size open = Size::symbol(dimension_symbol(fmt::format("{}_carried_{}_{}", c_.node().name, i, axis)));
-        changed = changed || !(size == open);
-        size = open;
-      }
+      const Value &taken = round.value(input_of(round, i)), &made = round.value(round.outputs[i]);
+      changed = frontend::widen_carried(c_, i, known_[i], taken, made) || changed;
     }
     return changed;
   }
@@ -211,11 +181,6 @@ class While {
     size_t position = 0;
     for (size_t i = 0; i < value; ++i) position += known_[i].constant ? 0 : 1;
     return round.inputs[position];
-  }
-
-  ValueId add_input(Graph& body, const Value& like) const {
-    body.inputs.push_back(body.add_value(like.name, like.type, like.shape));
-    return body.inputs.back();
   }
 
   /// Number and condition of the round, carried values, captured ones -> whether another follows, carried values.
