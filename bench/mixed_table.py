@@ -10,9 +10,11 @@ Images per second, inputs on the device: `fp32` is the ONNX model as it is, `tf3
 error of a row is what `graft compare` prints of its output, the mixed plan beside that of the model it was made of: the
 results alone, so that nothing is compiled for it. On a GPU
 the exit status is 1 unless `mixed` is nowhere slower than `fp32`, and from batch 4 on at least 1.5 times as fast.
+`--json bench/results/mixed-GPU.json` is what `./dev docs` makes the table in docs/AMP.md of.
 """
 
 import argparse
+import datetime
 import functools
 import importlib.util
 import json
@@ -201,6 +203,15 @@ def table_line(row):
     return f"| {row['network']} | {row['batch']} | {' | '.join(cells)} | {rates['mixed'] / rates['fp32']:.2f} |"
 
 
+def machine(options):
+    """The GPU and the peer, as the table in docs/AMP.md names them."""
+    if importlib.util.find_spec("torch") is None:
+        return {"gpu": options.device, "torch": ""}
+    import torch
+    gpu = torch.cuda.get_device_name() if options.device != "cpu" else "cpu"
+    return {"gpu": gpu, "torch": torch.__version__}
+
+
 def faults(rows):
     """What the promise of mixed precision is not kept in."""
     for row in rows:
@@ -221,7 +232,8 @@ def main(arguments):
         print(table_line(row))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1)
+            json.dump({**machine(options), "date": datetime.date.today().isoformat(), "low": options.low,
+                       "tune": options.tune, "rows": rows}, file, indent=1)
     missed = list(faults(rows)) if options.device != "cpu" else []
     for fault in missed:
         print(f"MISSED {fault}")

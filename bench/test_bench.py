@@ -317,6 +317,14 @@ class MixedTable(unittest.TestCase):
     def test_a_column_that_was_not_measured_is_a_dash(self):
         self.assertEqual(mixed_table.table_line(self.row(4, 100.4, 200.8)), "| n | 4 | 100 | - | 201 | - | 2.00 |")
 
+    def test_rows_become_the_table_of_the_page(self):
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools" / "docs"))
+        import tables  # noqa: PLC0415  # of another folder
+        text = tables.mixed_table({"gpu": "NVIDIA H200", "torch": "2.11.0", "date": "2026-11-24", "low": "fp16",
+                                   "tune": "fast", "rows": [{**self.row(4, 100.4, 200.8), "error": "0.1"}]})
+        self.assertIn("NVIDIA H200, torch 2.11.0, 2026-11-24, --low fp16, --tune fast; images per second:", text)
+        self.assertIn("| n | 4 | 100 | - | 201 | - | 2.00 | 0.1 |", text)
+
     def test_a_row_that_is_there_is_taken_if_its_choices_are_the_same(self):
         with tempfile.TemporaryDirectory() as folder:
             options = mixed_table.parse_options(["--folder", folder, "--no-torch"])

@@ -324,6 +324,17 @@ GRAFT_API graft_status graft_convert_symbol(const char* symbol, const char* requ
                                             size_t parameter_count, void* context,
                                             void (*take)(void* context, const char* symbol, const char* report),
                                             graft_error* error);
+/* The same for a model's file, in the format that it came in: an ONNX file, a frozen graph of TensorFlow (.pb), a
+ * program of torch.export (.pt2), or a symbol of MXNet (NET-symbol.json), of which `output` is the prefix of both
+ * files. Options:
+ *   precision fp16     or bf16 (fp16)
+ *   params net.params  a symbol's parameters
+ *   request JSON       as of graft_convert_symbol
+ *   outputs conv,fc    results of a graph of TensorFlow that keep their types (those that no node takes)
+ * Hands `take`, which may be NULL, what `graft convert --json` writes. */
+GRAFT_API graft_status graft_convert(const char* model, const char* output, const graft_option* options,
+                                     size_t option_count, void* context,
+                                     void (*take)(void* context, const char* report), graft_error* error);
 
 #ifdef __cplusplus
 }

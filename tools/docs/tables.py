@@ -95,9 +95,33 @@ def speed_table(results):
             f"{results['copy_bandwidth'] / 1e12:.2f} TB/s:\n\n" + table(heading, rows))
 
 
+def mixed_speed():
+    """What bench/mixed_table.py measured: bench/results/mixed-*.json, the newest of each GPU."""
+    newest = {}
+    for path in sorted((ROOT / "bench/results").glob("mixed-*.json")):
+        results = json.loads(path.read_text())
+        if results["date"] >= newest.get(results["gpu"], results)["date"]:
+            newest[results["gpu"]] = results
+    return "\n".join(mixed_table(results) for _, results in sorted(newest.items())) or "Not measured yet.\n"
+
+
+def mixed_table(results):
+    """Images per second of one GPU's rows, how much faster mixed precision is than fp32, and its error."""
+    columns, rows = ("fp32", "tf32", "mixed", "torch"), []
+    for row in results["rows"]:
+        rates = row["images_per_second"]
+        rows.append([row["network"], str(row["batch"]), *(f"{rates[each]:.0f}" if each in rates else "-"
+                                                          for each in columns),
+                     f"{rates['mixed'] / rates['fp32']:.2f}", row["error"]])
+    return (f"{results['gpu']}, torch {results['torch']}, {results['date']}, --low {results['low']}, "
+            f"--tune {results['tune']}; images per second:\n\n" +
+            table(["network", "batch", *columns, "mixed / fp32", "error"], rows))
+
+
 # Page and name of the block: what makes it.
 BLOCKS = {("DEBUGGING.md", "environment"): environment, ("ADDING_A_PASS.md", "pipeline"): pipeline,
-          ("plugins.md", "plugins"): plugins, ("plugins.md", "plugin-speed"): plugin_speed}
+          ("plugins.md", "plugins"): plugins, ("plugins.md", "plugin-speed"): plugin_speed,
+          ("AMP.md", "mixed-speed"): mixed_speed}
 
 
 def with_block(text, name, content):

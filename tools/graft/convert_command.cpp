@@ -2,10 +2,7 @@
 // graft convert: a model as a model of mixed precision, in the format that it came in.
 #include <CLI/CLI.hpp>
 
-#include <filesystem>
-#include <map>
 #include <memory>
-#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,12 +12,8 @@
 #include "base/file.h"
 #include "commands.h"
 #include "console.h"
-#include "driver/precision_lists.h"
-#include "export/mxnet/mixed_precision.h"
-#include "export/onnx/model_file.h"
-#include "export/pt2/mixed_precision.h"
-#include "export/pt2/write_archive.h"
-#include "export/tensorflow/mixed_precision.h"
+#include "driver/convert_model.h"
+#include "import/mxnet/params_file.h"
 #include "import/pt2/import.h"
 #include "json_output.h"
 #include "model_options.h"
@@ -30,9 +23,6 @@
 namespace graft {
 namespace {
 
-constexpr std::string_view kSymbolEnding = "-symbol.json";
-constexpr std::string_view kParamsEnding = "-0000.params";
-
 struct ConvertCommand {
   std::string model, params, precision, lists, out;
   std::vector<std::string> outputs;
@@ -41,15 +31,8 @@ struct ConvertCommand {
   JsonOutput json;
 
   int run() const;
-  int convert_graph() const;
-  int convert_onnx() const;
-  int convert_program() const;
-  int convert_symbol() const;
   amp::Request request() const;
-  std::string other_remedy() const;
-  std::string prefix() const;
-  void write_report(const std::string& file, const std::string& params_path, const std::string& inserted, int casts,
-                    int multicasts, const std::map<std::string, DType>& parameters) const;
+  void write_report(const ConversionReport& report, DType low) const;
 };
 
 amp::Request ConvertCommand::request() const {
@@ -60,119 +43,37 @@ amp::Request ConvertCommand::request() const {
   return request;
 }
 
-/// What the names of both files begin with.
-std::string ConvertCommand::prefix() const {
-  if (out.ends_with(kSymbolEnding)) return out.substr(0, out.size() - kSymbolEnding.size());
-  if (out.ends_with(".json")) throw UsageError("--output is a prefix, or ends with -symbol.json");
-  return out;
-}
-
-void ConvertCommand::write_report(const std::string& file, const std::string& params_path, const std::string& inserted,
-                                  int casts, int multicasts, const std::map<std::string, DType>& parameters) const {
-  const DType low = amp::low_type_of(precision, "--precision");
+void ConvertCommand::write_report(const ConversionReport& report, DType low) const {
   size_t converted = 0;
-  for (const auto& [name, type] : parameters) converted += type == low ? 1 : 0;
+  for (const auto& [name, type] : report.parameters) converted += type == low ? 1 : 0;
   if (json.leaves_text()) {
-    print_to(stdout, "{}: {}; {} of {} parameters are {}\n", file, inserted, converted, parameters.size(),
-             mxnet::type_name(low));
+    print_to(stdout, "{}: {}; {} of {} parameters are {}\n", report.file, report.inserted, converted,
+             report.parameters.size(), mxnet::type_name(low));
   }
   nlohmann::json types = nlohmann::json::object();
-  for (const auto& [name, type] : parameters) types[name] = mxnet::type_name(type);
-  json.write({{"file", file},
-              {"params", params_path},
-              {"casts", casts},
-              {"multicasts", multicasts},
+  for (const auto& [name, type] : report.parameters) types[name] = mxnet::type_name(type);
+  json.write({{"file", report.file},
+              {"params", report.params},
+              {"casts", report.casts},
+              {"multicasts", report.multicasts},
               {"parameters", types}});
-}
-
-int ConvertCommand::convert_onnx() const {
-  OnnxOutput::check(out, {model, lists});
-  check_output("--json", json.path(), {model, lists});
-  json.check_apart("--output", out);
-  const amp::Request asked = request();
-  const ModelFile whole = ModelFile::open(model);
-  check_output_unread("--output", out);
-  MixedReport report;
-  whole.mixed(asked, default_lists("onnx", asked.low), report).save(out, onnx.weights());
-  write_report(out, "", fmt::format("{} Cast", report.casts), report.casts, 0, report.parameters);
-  return 0;
-}
-
-int ConvertCommand::convert_graph() const {
-  check_output("--output", out, {model, lists});
-  check_output("--json", json.path(), {model, lists});
-  json.check_apart("--output", out);
-  const amp::Request asked = request();
-  const auto bytes = MappedFile::open(model);
-  const tensorflow::GraphFile file(bytes->bytes(), bytes);
-  const tensorflow::MixedGraph mixed =
-      tensorflow::convert_graph(file, outputs, asked, default_lists("tensorflow", asked.low));
-  write_file(out, mixed.bytes);
-  write_report(out, "", fmt::format("{} Cast", mixed.casts), mixed.casts, 0, mixed.constants);
-  return 0;
 }
 
 int ConvertCommand::run() const {
   const bool symbol = model.ends_with(".json"), graph = model.ends_with(".pb");
   if (!symbol && !params.empty()) throw UsageError("--params is for symbols of MXNet; other models hold their weights");
   if (!graph && !outputs.empty()) throw UsageError("--outputs is for graphs of TensorFlow; other models name theirs");
-  if (const std::string remedy = other_remedy(); !remedy.empty()) {
-    throw Error(ErrorKind::kUnsupported, remedy, model);
+  if (symbol && out.ends_with(".json") && !out.ends_with("-symbol.json")) {
+    throw UsageError("--output is a prefix, or ends with -symbol.json");
   }
-  if (graph) return convert_graph();
-  if (pt2::is_model(model)) return convert_program();
-  return symbol ? convert_symbol() : convert_onnx();
-}
-
-int ConvertCommand::convert_program() const {
-  check_output("--output", out, {model, lists});
-  check_output("--json", json.path(), {model, lists});
-  json.check_apart("--output", out);
-  const amp::Request asked = request();
-  const auto bytes = MappedFile::open(model);
-  const pt2::Archive archive(bytes->bytes(), bytes, model);
-  const pt2::MixedProgram mixed = pt2::convert_program(archive, asked, default_lists("aten", asked.low));
-  pt2::write_archive(out, archive, mixed.entries);
-  write_report(out, "", fmt::format("{} aten::to", mixed.casts), mixed.casts, 0, mixed.parameters);
-  return 0;
-}
-
-/// What makes a model of mixed precision of one that no file is made of here.
-std::string ConvertCommand::other_remedy() const {
-  if (std::filesystem::is_directory(model)) {
-    return "a folder is converted as the frozen graph of what it is asked for: write that with TensorFlow's "
-           "convert_variables_to_constants_v2 and give the .pb file";
-  }
-  for (const char* ending : {".pt", ".ts", ".pth"}) {
-    if (!model.ends_with(ending)) continue;
-    return "TorchScript is rewritten with libtorch: graft.torch.script.convert in Python, "
-           "graft::torchscript::mix of libgraft_torch.so in C++";
-  }
-  return "";
-}
-
-int ConvertCommand::convert_symbol() const {
-  const std::string symbol_path = prefix() + std::string(kSymbolEnding);
-  const std::string params_path = params.empty() ? "" : prefix() + std::string(kParamsEnding);
-  for (const std::string& path : {symbol_path, params_path}) check_output("--output", path, {model, params, lists});
+  const ConversionFiles files{model, params, out, outputs, onnx.weights(),
+                              [this] { check_output_unread("--output", out); }};
+  for (const std::string& path : converted_files(files)) check_output("--output", path, {model, params, lists});
+  if (!symbol && !graph && !pt2::is_model(model)) OnnxOutput::check(out, {model, lists});
   check_output("--json", json.path(), {model, params, lists});
-  json.check_apart("--output", symbol_path);
+  json.check_apart("--output", converted_files(files).front());
   const amp::Request asked = request();
-  const mxnet::Symbol symbol = mxnet::read_symbol(model);
-  std::optional<mxnet::ParamsFile> file;
-  std::optional<mxnet::Parameters> parameters;
-  if (!params.empty()) {
-    file = mxnet::read_params(params);
-    parameters = mxnet::parameters_of(*file);
-  }
-  const mxnet::MixedSymbol mixed = mxnet::convert_symbol(symbol, asked, parameters ? &*parameters : nullptr);
-  if (file) {
-    mxnet::convert_parameters(*file, mixed.parameter_types);
-    mxnet::write_params(*file, params_path);
-  }
-  write_file(symbol_path, mxnet::symbol_text(mixed.symbol));
-  const std::string inserted = fmt::format("{} amp_cast, {} amp_multicast", mixed.casts, mixed.multicasts);
-  write_report(symbol_path, params_path, inserted, mixed.casts, mixed.multicasts, mixed.parameter_types);
+  write_report(convert_model(files, asked), asked.low);
   return 0;
 }
 
