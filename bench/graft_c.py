@@ -30,7 +30,13 @@ class Tensor(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("dtype", ctypes.c_int32),
                 ("rank", ctypes.c_int32), ("shape", ctypes.POINTER(ctypes.c_int64)),
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("data", ctypes.c_void_p),
-                ("bytes", ctypes.c_uint64), ("device", ctypes.c_int32)]
+                ("bytes", ctypes.c_uint64), ("device", ctypes.c_int32), ("value", ctypes.c_void_p)]
+
+
+class Text(ctypes.Structure):
+    """graft_text: an element of a tensor of strings."""
+
+    _fields_ = [("data", ctypes.c_char_p), ("bytes", ctypes.c_size_t)]
 
 
 def tensors_of(count):

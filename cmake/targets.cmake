@@ -35,7 +35,7 @@ function(graft_generated out)
   set(identity ${generated}/base/source_identity.h)
   set(script ${CMAKE_SOURCE_DIR}/cmake/source_identity.cmake)
   file(GLOB_RECURSE hashed CONFIGURE_DEPENDS LIST_DIRECTORIES false ${root}/base/* ${root}/expr/* ${root}/target/*
-    ${root}/tile/* ${root}/codegen/* ${root}/library/*)
+    ${root}/tile/* ${root}/codegen/* ${root}/library/* ${root}/kernels/*.h ${root}/graph/graph.h)
   add_custom_command(OUTPUT ${identity} DEPENDS ${hashed} ${script}
     COMMAND ${CMAKE_COMMAND} -D SOURCES=${root} -D HEADER=${identity} -P ${script} VERBATIM)
   list(APPEND outputs ${identity})

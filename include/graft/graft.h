@@ -109,7 +109,47 @@ constexpr DataType data_type_of() {
   else static_assert(sizeof(U) == 0, "no element type has this C++ type; set TensorView::dtype yourself");
 }
 
-/// A tensor in memory that somebody else owns.
+struct TensorView;
+
+/// What a Value is.
+enum class ValueKind : int32_t {
+  kNothing = GRAFT_NOTHING, kTensor = GRAFT_TENSOR, kSequence = GRAFT_SEQUENCE, kMap = GRAFT_MAP,
+};
+
+/// A sequence, an optional, a map, or a tensor where one of those may be. Immutable; copies share it. What makes one
+/// throws Error.
+class Value {
+ public:
+  Value() = default;
+  /// Takes over a handle from graft_c.h.
+  explicit Value(graft_value* handle) : handle_(handle, graft_value_release) {}
+  /// An optional that is empty.
+  static Value nothing();
+  /// A copy of a row-major tensor on the host.
+  static Value tensor(const TensorView& tensor);
+  static Value texts(std::span<const std::string> texts, std::vector<int64_t> shape);
+  static Value sequence(std::span<const Value> elements);
+  /// Keys (i64 or strings) and as many values along the first axis.
+  static Value map(const TensorView& keys, const TensorView& values);
+
+  /// False for one that was made by nobody.
+  explicit operator bool() const { return handle_ != nullptr; }
+  ValueKind kind() const { return static_cast<ValueKind>(graft_value_kind(handle())); }
+  /// Of a sequence; 2 for a map.
+  size_t size() const { return graft_value_count(handle()); }
+  /// An element of a sequence, or the keys (0) and values (1) of a map.
+  Value operator[](size_t index) const { return Value(graft_value_retain(graft_value_element(handle(), index))); }
+  /// The tensor that it is, in memory of the value's; throws Error when it is none.
+  TensorView tensor() const;
+  /// The strings of a tensor of strings.
+  std::vector<std::string> texts() const;
+  graft_value* handle() const { return handle_.get(); }
+
+ private:
+  std::shared_ptr<graft_value> handle_;
+};
+
+/// A tensor in memory that somebody else owns. The elements of DataType::kString are graft_texts.
 struct TensorView {
   std::string name = {};         ///< of the input or output; empty: by its position in the call
   DataType dtype = DataType::kUndefined;
@@ -117,6 +157,7 @@ struct TensorView {
   std::vector<int64_t> strides = {};  ///< in elements, of any sign; empty: row-major
   void* data = nullptr;  ///< of any alignment. An output with null gets memory, see Session::run
   int32_t device = GRAFT_HOST;  ///< where the data lies: GRAFT_CUDA for the engine's GPU
+  Value value = {};  ///< of an input or output that is no tensor, see ValueInfo::type
 };
 
 /// Describes row-major or strided memory. An input is only read, so constant memory will do.
@@ -169,6 +210,7 @@ struct ValueInfo {
   std::string name;
   DataType dtype = DataType::kUndefined;
   std::vector<Axis> axes;
+  std::string type = {};  ///< empty for a tensor, else `seq(f32[2, n])`: it is a Value
 };
 
 /// Choices for compiling. `extra` takes any key and value of graft_option.
@@ -200,7 +242,8 @@ inline graft_tensor describe(const TensorView& view) {
           .strides = view.strides.empty() ? nullptr : view.strides.data(),
           .data = view.data,
           .bytes = 0,
-          .device = view.device};
+          .device = view.device,
+          .value = view.value.handle()};
 }
 
 inline ValueInfo describe(const graft_value_info& value) {
@@ -209,10 +252,70 @@ inline ValueInfo describe(const graft_value_info& value) {
     const graft_axis& a = value.axes[axis];
     info.axes.push_back({a.size, a.text, a.min, a.opt, a.max});
   }
+  if (value.type) info.type = value.type;
   return info;
 }
 
+/// Makes a value by a function of graft_c.h.
+template <class Make>
+Value value_of(const Make& make) {
+  graft_value* value = nullptr;
+  graft_error error;
+  check(make(&value, &error), error);
+  return Value(value);
+}
+
 }  // namespace detail
+
+inline Value Value::nothing() {
+  return detail::value_of([](graft_value** value, graft_error* error) { return graft_value_of_nothing(value, error); });
+}
+inline Value Value::tensor(const TensorView& tensor) {
+  const graft_tensor described = detail::describe(tensor);
+  return detail::value_of([&](graft_value** value, graft_error* error) {
+    return graft_value_of_tensor(&described, value, error);
+  });
+}
+inline Value Value::texts(std::span<const std::string> texts, std::vector<int64_t> shape) {
+  std::vector<graft_text> elements;
+  for (const std::string& text : texts) elements.push_back({text.data(), text.size()});
+  return tensor({.dtype = DataType::kString, .shape = std::move(shape), .data = elements.data()});
+}
+inline Value Value::sequence(std::span<const Value> elements) {
+  std::vector<graft_value*> list;
+  for (const Value& element : elements) list.push_back(element.handle());
+  return detail::value_of([&](graft_value** value, graft_error* error) {
+    return graft_value_of_sequence(list.data(), list.size(), value, error);
+  });
+}
+inline Value Value::map(const TensorView& keys, const TensorView& values) {
+  const graft_tensor first = detail::describe(keys), second = detail::describe(values);
+  return detail::value_of([&](graft_value** value, graft_error* error) {
+    return graft_value_of_map(&first, &second, value, error);
+  });
+}
+inline TensorView Value::tensor() const {
+  graft_tensor tensor{};
+  tensor.struct_size = sizeof tensor;
+  graft_error error;
+  detail::check(graft_value_tensor(handle(), &tensor, &error), error);
+  TensorView view{.dtype = static_cast<DataType>(tensor.dtype)};
+  view.shape.assign(tensor.shape, tensor.shape + tensor.rank);
+  view.data = tensor.data;
+  return view;
+}
+inline std::vector<std::string> Value::texts() const {
+  const TensorView view = tensor();
+  if (view.dtype != DataType::kString) throw Error(ErrorKind::kInvalidArgument, "the value holds no strings");
+  int64_t count = 1;
+  for (const int64_t size : view.shape) count *= size;
+  std::vector<std::string> texts;
+  for (int64_t i = 0; i < count; ++i) {
+    const graft_text& text = static_cast<const graft_text*>(view.data)[i];
+    texts.emplace_back(text.data, text.bytes);
+  }
+  return texts;
+}
 
 /// A compiled network. Immutable; copies share it.
 class Engine {
@@ -374,7 +477,10 @@ class Session {
     inputs_.clear();
     outputs_.clear();
     for (const TensorView& input : inputs) inputs_.push_back(detail::describe(input));
-    for (const TensorView& output : outputs) outputs_.push_back(detail::describe(output));
+    for (const TensorView& output : outputs) {
+      outputs_.push_back(detail::describe(output));
+      outputs_.back().value = nullptr;  // what an earlier run gave
+    }
     const graft_allocator forward{
         [](void* context, int32_t output, int32_t type, int32_t rank, const int64_t* shape, size_t bytes) -> void* {
           return (*static_cast<const Allocator*>(context))(output, static_cast<DataType>(type),
@@ -387,6 +493,10 @@ class Session {
                           allocator ? &forward : nullptr, &error);
     if (status != GRAFT_OK) return {static_cast<ErrorKind>(status), error.message};
     for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs_[i].value) {
+        outputs[i].value = Value(graft_value_retain(outputs_[i].value));
+        continue;
+      }
       if (outputs[i].data) continue;
       outputs[i].data = outputs_[i].data;
       outputs[i].dtype = static_cast<DataType>(outputs_[i].dtype);

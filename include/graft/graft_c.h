@@ -190,6 +190,8 @@ typedef struct graft_value_info {
   int32_t dtype;
   int32_t rank;
   const graft_axis* axes; /* `rank` of them */
+  const char* type;       /* NULL for a tensor; else `seq(f32[2, n])`, `optional(...)`, `map(i64, f32)`: a graft_value,
+                             of dtype and rank 0 */
 } graft_value_info;
 
 GRAFT_API size_t graft_engine_input_count(const graft_engine* engine);
@@ -213,7 +215,18 @@ GRAFT_API const char* graft_engine_describe(const graft_engine* engine);
 /* Where the memory of a tensor lies; the numbers of DLPack's DLDeviceType, and 0 for the host too. */
 enum { GRAFT_HOST = 0, GRAFT_CPU = 1, GRAFT_CUDA = 2, GRAFT_CUDA_HOST = 3 };
 
-/* A tensor in the caller's memory. */
+/* A sequence, an optional, a map, or a tensor where one of those may be. Immutable; counted like engines, and used from
+ * any number of threads. */
+typedef struct graft_value graft_value;
+
+/* An element of a tensor of GRAFT_STRING, in UTF-8 or any other bytes; no zero at the end. */
+typedef struct graft_text {
+  const char* data;
+  size_t bytes;
+} graft_text;
+
+/* A tensor in the caller's memory. The elements of GRAFT_STRING are graft_texts, row-major and on the host; the texts
+ * of an output lie in the session until its next run. */
 typedef struct graft_tensor {
   size_t struct_size;     /* sizeof(graft_tensor), the same for all of a call: members may follow in later versions */
   const char* name;       /* of the input or output; NULL: by its position in the call */
@@ -225,7 +238,34 @@ typedef struct graft_tensor {
   uint64_t bytes;         /* of the memory behind `data`; checked when not 0 */
   int32_t device;         /* where `data` lies, or where an output without data is wanted: on the host (0), or
                              GRAFT_CUDA: on the GPU of an engine that was loaded on one */
+  graft_value* value;     /* of an input or output that is no tensor; then all but struct_size and name is not read. Of
+                             an output it is filled in and lives until the session's next run: retain it to keep it */
 } graft_tensor;
+
+/* What a value is. */
+enum { GRAFT_NOTHING = 0, GRAFT_TENSOR = 1, GRAFT_SEQUENCE = 2, GRAFT_MAP = 3 };
+
+/* Makes a value of a copy of a tensor (host memory; `name` is not read); of elements, which are retained; and of the
+ * keys of a map (i64 or GRAFT_STRING, along one axis) and its values, a tensor with a first axis as long. An optional
+ * that is empty is a value of nothing; one that is not is what is in it. */
+GRAFT_API graft_status graft_value_of_tensor(const graft_tensor* tensor, graft_value** value, graft_error* error);
+GRAFT_API graft_status graft_value_of_sequence(graft_value* const* elements, size_t count, graft_value** value,
+                                               graft_error* error);
+GRAFT_API graft_status graft_value_of_map(const graft_tensor* keys, const graft_tensor* values, graft_value** value,
+                                          graft_error* error);
+GRAFT_API graft_status graft_value_of_nothing(graft_value** value, graft_error* error);
+GRAFT_API graft_value* graft_value_retain(graft_value* value);
+GRAFT_API void graft_value_release(graft_value* value); /* NULL is allowed */
+
+/* GRAFT_NOTHING ... GRAFT_MAP */
+GRAFT_API int32_t graft_value_kind(const graft_value* value);
+/* How many elements a sequence has, 2 for a map, else 0. */
+GRAFT_API size_t graft_value_count(const graft_value* value);
+/* An element of a sequence, or the keys (0) and values (1) of a map. It lives as long as `value`; NULL when there is
+ * none. */
+GRAFT_API graft_value* graft_value_element(graft_value* value, size_t index);
+/* Describes a value that is a tensor: dtype, rank, shape, data and bytes are filled in and live as long as `value`. */
+GRAFT_API graft_status graft_value_tensor(graft_value* value, graft_tensor* tensor, graft_error* error);
 
 /* The shape that output `output` gets from inputs of these types and shapes (of a graft_tensor, `name`, `dtype`, `rank`
  * and `shape` are read): its sizes, graft_engine_output(engine, output)->rank of them; -1 where the values of tensors
@@ -254,7 +294,7 @@ GRAFT_API void graft_session_destroy(graft_session* session); /* NULL is allowed
  *   result is written in place, with its strides). One without gets memory from `allocator`, or, when that is NULL,
  *   from the session, where it stays until the session's next run or its end; dtype, rank, shape, data and bytes are
  *   then filled in (`shape` lives until the next run; `strides` becomes NULL, row-major). Set `data` to NULL again
- *   before the next run.
+ *   before the next run. Of an output that is no tensor `value` is filled in.
  * Row-major memory that is aligned to its elements is used in place; strides (negative and 0 too) and odd addresses
  *   cost a copy through memory of the session. Elements narrower than a byte must be row-major.
  * On a GPU its memory is used in place too: row-major, and copied there unless aligned to 16 bytes. Its inputs may

@@ -43,7 +43,8 @@ std::string texts(const std::vector<std::string>& items) {
 }
 
 std::string value_json(const EngineTensor& tensor) {
-  return fmt::format(R"({{"name":{},"dtype":{},"shape":{}}})", json_text(tensor.name), json_text(name_of(tensor.type)),
+  return fmt::format(R"({{"name":{},"dtype":{},"shape":{}}})", json_text(tensor.name),
+                     json_text(tensor.handles.empty() ? name_of(tensor.type) : std::string_view(tensor.handles)),
                      array(tensor.shape, [](const Size& size) { return json_text(size.to_string()); }));
 }
 

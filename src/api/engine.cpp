@@ -146,10 +146,13 @@ graft_value_info graft_engine::value_info(int tensor) {
     }
     axes_.back()->push_back(axis);
   }
+  const std::string& handles = described_tensor.handles;
+  const bool is_text = handles == "str", is_dynamic = !handles.empty() && !is_text;
   return {.name = described_tensor.name.c_str(),
-          .dtype = graft::onnx_code(described_tensor.type),
+          .dtype = is_dynamic ? 0 : is_text ? GRAFT_STRING : graft::onnx_code(described_tensor.type),
           .rank = static_cast<int32_t>(axes_.back()->size()),
-          .axes = axes_.back()->data()};
+          .axes = axes_.back()->data(),
+          .type = is_dynamic ? handles.c_str() : nullptr};
 }
 
 extern "C" {

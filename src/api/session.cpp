@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "api/handles.h"
+#include "api/value_handles.h"
 #include "runtime/bind.h"
 #include "runtime/strided_copy.h"
 
@@ -43,6 +45,8 @@ class TensorList {
   }
   /// What the library fills in are members of the first version.
   graft_tensor& place(size_t i) const { return *const_cast<graft_tensor*>(at(i)); }
+  /// Whether the program's version has the member for values that are no tensors.
+  bool has_values() const { return size_ >= offsetof(graft_tensor, value) + sizeof(graft_value*); }
 
  private:
   static constexpr size_t kFirstVersion = offsetof(graft_tensor, device) + sizeof(int32_t), kLargest = 4096;
@@ -60,18 +64,45 @@ struct graft_session {
         session(of->loaded, threads),
         inputs(of->inputs.size()),
         outputs(of->outputs.size()),
-        wanted(of->outputs.size()) {}
-  ~graft_session() { graft_engine_release(engine); }
+        wanted(of->outputs.size()),
+        input_handles(of->inputs.size()),
+        output_texts(of->outputs.size()),
+        output_values(of->outputs.size()) {
+    const auto held = [&](const int tensor) { return !of->data().tensors[tensor].handles.empty(); };
+    holds = std::any_of(of->data().inputs.begin(), of->data().inputs.end(), held) ||
+            std::any_of(of->data().outputs.begin(), of->data().outputs.end(), held);
+  }
+  ~graft_session() {
+    for (graft_value* value : output_values) graft_value_release(value);
+    graft_engine_release(engine);
+  }
 
   void take_inputs(const TensorList& tensors);
   void take_outputs(const TensorList& tensors);
   void give_outputs(const TensorList& tensors);
+  void hold_input(size_t input, const graft_tensor& tensor);
+  void hold_inputs();
+  void take_held_output(size_t output, const graft_tensor& tensor, bool has_values);
+  void give_held_output(size_t output, graft_tensor& tensor);
+  const std::string& input_handles_of(size_t input) const { return handles_of(engine->data().inputs[input]); }
+  const std::string& output_handles_of(size_t output) const { return handles_of(engine->data().outputs[output]); }
+  const std::string& handles_of(int tensor) const { return engine->data().tensors[tensor].handles; }
   void* allocate(int output, graft::DType type, std::span<const int64_t> shape, size_t bytes);
 
   graft_engine* engine;
   graft::Session session;
   std::vector<graft::BufferView> inputs, outputs;
   std::vector<int> wanted;  ///< by output: the position in the call, or -1
+  // Strings, and values that are no tensors.
+  bool holds = false;  ///< there are any
+  struct Given {
+    std::vector<std::string> texts;
+    graft::DynamicValue value;
+  };
+  std::vector<Given> given;  ///< by input, until the values of the last run are forgotten
+  std::vector<std::vector<uint64_t>> input_handles;
+  std::vector<std::vector<graft_text>> output_texts;
+  std::vector<graft_value*> output_values;
   const graft_allocator* allocator = nullptr;
 };
 
@@ -173,11 +204,16 @@ void check_written(const graft::BufferView& view, const graft_value_info& value)
 
 void graft_session::take_inputs(const TensorList& tensors) {
   for (graft::BufferView& view : inputs) view.type = DType::kUndefined;
+  given.assign(holds ? inputs.size() : 0, {});
   for (size_t i = 0; i < tensors.size(); ++i) {
     const graft_tensor tensor = tensors[i];
     const size_t input = find_value(engine->inputs, tensor, i, "input");
     GRAFT_USER_CHECK(inputs[input].type == DType::kUndefined, kInvalidArgument, "it was given twice",
                      fmt::format("input '{}'", engine->inputs[input].name));
+    if (!input_handles_of(input).empty()) {
+      hold_input(input, tensor);
+      continue;
+    }
     take(tensor, engine->inputs[input], "input", inputs[input]);
     GRAFT_USER_CHECK(tensor.data || graft::element_count(inputs[input]) == 0, kInvalidArgument, "its data is NULL",
                      fmt::format("input '{}'", engine->inputs[input].name));
@@ -186,13 +222,16 @@ void graft_session::take_inputs(const TensorList& tensors) {
     GRAFT_USER_CHECK(inputs[i].type != DType::kUndefined, kInvalidArgument, "it was not given",
                      fmt::format("input '{}'", engine->inputs[i].name));
   }
+  if (holds) hold_inputs();
 }
 
 void graft_session::take_outputs(const TensorList& tensors) {
   std::fill(wanted.begin(), wanted.end(), -1);
-  for (graft::BufferView& view : outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    graft::BufferView& view = outputs[i];
     view.data = nullptr, view.shape.clear(), view.strides.clear();
-    view.on_device = engine->loaded->device != nullptr;  // what nobody wants stays there
+    // What nobody wants stays there; handles are the host's.
+    view.on_device = engine->loaded->device != nullptr && output_handles_of(i).empty();
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const graft_tensor tensor = tensors[i];
@@ -200,6 +239,10 @@ void graft_session::take_outputs(const TensorList& tensors) {
     GRAFT_USER_CHECK(wanted[output] < 0, kInvalidArgument, "it was asked for twice",
                      fmt::format("output '{}'", engine->outputs[output].name));
     wanted[output] = static_cast<int>(i);
+    if (!output_handles_of(output).empty()) {
+      take_held_output(output, tensor, tensors.has_values());
+      continue;
+    }
     if (!tensor.data) {
       const auto where = [&] { return fmt::format("output '{}'", engine->outputs[output].name); };
       outputs[output].on_device = lies_on_device(tensor, where);
@@ -214,6 +257,10 @@ void graft_session::give_outputs(const TensorList& tensors) {
   for (size_t output = 0; output < outputs.size(); ++output) {
     if (wanted[output] < 0 || static_cast<size_t>(wanted[output]) >= tensors.size()) continue;
     graft_tensor& tensor = tensors.place(static_cast<size_t>(wanted[output]));
+    if (!output_handles_of(output).empty()) {
+      give_held_output(output, tensor);
+      continue;
+    }
     if (tensor.data) continue;
     const graft::BufferView& view = outputs[output];
     tensor.dtype = graft::onnx_code(view.type);
@@ -226,9 +273,79 @@ void graft_session::give_outputs(const TensorList& tensors) {
   }
 }
 
+/// Copies what an input holds, before the values of the last run go: it may be one of them.
+void graft_session::hold_input(size_t input, const graft_tensor& tensor) {
+  const std::string where = fmt::format("input '{}'", engine->inputs[input].name);
+  graft::BufferView& view = inputs[input];
+  view = {};
+  view.type = DType::kUint64;
+  if (input_handles_of(input) != "str") {
+    GRAFT_USER_CHECK(tensor.value, kInvalidArgument,
+                     fmt::format("it is {}: give a graft_value", engine->inputs[input].type), where);
+    given[input].value = tensor.value->value.copied();
+    return;
+  }
+  GRAFT_USER_CHECK(tensor.dtype == GRAFT_STRING, kInvalidArgument,
+                   fmt::format("its type is str, element type {} was given", tensor.dtype), where);
+  given[input].texts = graft::api_detail::copied_texts(tensor, where);
+  view.shape.assign(tensor.shape, tensor.shape + tensor.rank);
+}
+
+void graft_session::hold_inputs() {
+  session.start_values();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (input_handles_of(i).empty()) continue;
+    std::vector<uint64_t>& handles = input_handles[i];
+    handles.clear();
+    if (input_handles_of(i) != "str") handles.push_back(session.hold(std::move(given[i].value)));
+    for (const std::string& text : given[i].texts) handles.push_back(session.hold_text(text));
+    inputs[i].data = handles.data();
+  }
+  given.clear();
+}
+
+/// The handles of an output go to memory of the session.
+void graft_session::take_held_output(size_t output, const graft_tensor& tensor, bool has_values) {
+  const std::string where = fmt::format("output '{}'", engine->outputs[output].name);
+  outputs[output].on_device = false;
+  if (output_handles_of(output) != "str") {
+    GRAFT_USER_CHECK(has_values, kInvalidArgument,
+                     "it is no tensor, which this program was compiled too early for: compile it with a newer "
+                     "graft_c.h, or do not ask for the output",
+                     where);
+    return;
+  }
+  GRAFT_USER_CHECK(!tensor.data, kInvalidArgument,
+                   "the session gives strings their memory: leave data NULL", where);
+}
+
+void graft_session::give_held_output(size_t output, graft_tensor& tensor) {
+  const graft::BufferView& view = outputs[output];
+  const auto* handles = static_cast<const uint64_t*>(view.data);
+  if (output_handles_of(output) != "str") {
+    graft_value_release(std::exchange(output_values[output], nullptr));
+    output_values[output] = new graft_value(session.value(handles[0]).copied());
+    tensor.value = output_values[output];
+    return;
+  }
+  std::vector<graft_text>& texts = output_texts[output];
+  texts.clear();
+  for (int64_t i = 0; i < graft::element_count(view); ++i) {
+    const std::string& text = session.text(handles[i]);
+    texts.push_back({text.data(), text.size()});
+  }
+  tensor.dtype = GRAFT_STRING;
+  tensor.rank = static_cast<int32_t>(view.shape.size());
+  tensor.shape = view.shape.data();
+  tensor.strides = nullptr;
+  tensor.data = texts.data();
+  tensor.bytes = texts.size() * sizeof(graft_text);
+}
+
 /// Null: on a device the session itself has memory for it.
 void* graft_session::allocate(int output, DType type, std::span<const int64_t> shape, size_t bytes) {
   const bool on_device = outputs[output].on_device;
+  if (!output_handles_of(static_cast<size_t>(output)).empty()) return session.give_output(output, bytes);
   if (!allocator || !allocator->allocate || wanted[output] < 0)
     return on_device ? nullptr : session.give_output(output, bytes);
   void* data = allocator->allocate(allocator->context, wanted[output], graft::onnx_code(type),
@@ -255,6 +372,9 @@ graft_status graft_engine_output_shape(const graft_engine* engine, const graft_t
       graft_tensor tensor = given[i];
       const size_t input = find_value(engine->inputs, tensor, i, "input");
       tensor.data = &present, tensor.bytes = 0, tensor.strides = nullptr, tensor.device = GRAFT_HOST;
+      const std::string& handles = engine->data().tensors[engine->data().inputs[input]].handles;
+      if (!handles.empty() && handles != "str") tensor.rank = 0;
+      if (!handles.empty()) tensor.dtype = GRAFT_UINT64;  // what stands for strings and other values
       take(tensor, engine->inputs[input], "input", views[input]);
     }
     const std::vector<int64_t> sizes = graft::output_shape(engine->data(), views, static_cast<int>(output));

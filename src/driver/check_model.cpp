@@ -7,19 +7,36 @@
 #include "driver/record_use.h"
 #include "graph/bodies.h"
 #include "graph/custom_operator.h"
+#include "graph/host_operator.h"
 #include "graph/op_def.h"
+#include "kernels/host_kernel.h"
+#include "modules/host_source.h"
 
 namespace graft {
 namespace {
 
 std::string full_name(const Node& node) { return node.domain.empty() ? node.op : node.domain + "." + node.op; }
 
+/// Why a node cannot run on the host, or nothing.
+std::optional<std::string> host_obstacle(const Node& node, const Graph& graph) {
+  const HostKernelInfo* kernel = find_host_kernel(node.domain, node.op);
+  if (kernel && !kernel->module.empty()) {
+    if (auto reason = why_no_host_kernel(*kernel); !reason.empty()) return reason;
+  }
+  for (const ValueId output : node.outputs) {
+    if (output == kNoValue || !graph.value(output).dynamic_type.empty() || graph.value(output).shape) continue;
+    return fmt::format("the rank of its output '{}' is unknown", graph.value(output).name);
+  }
+  return std::nullopt;
+}
+
 /// Why a node cannot run, or nothing.
 std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
   if (is_control_flow(node)) return std::nullopt;  // what stands in its bodies may be one
+  if (runs_on_host(node, graph)) return host_obstacle(node, graph);
   if (!operator_of(node)) return fmt::format("Graft has no definition of {}", full_name(node));
   for (const ValueId input : node.inputs) {
-    if (input != kNoValue && !graph.value(input).shape) {
+    if (input != kNoValue && !graph.value(input).shape && graph.value(input).dynamic_type.empty()) {
       return fmt::format("the rank of its input '{}' is unknown: give --shapes", graph.value(input).name);
     }
   }

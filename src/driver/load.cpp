@@ -8,6 +8,7 @@
 #include "base/available_threads.h"
 #include "base/error.h"
 #include "device/cuda/cuda_device.h"
+#include "modules/host_source.h"
 #include "modules/library_source.h"
 
 namespace graft {
@@ -72,7 +73,7 @@ std::shared_ptr<const LoadedEngine> load(Engine engine, const std::string& devic
                    engine.name.empty() ? "engine" : engine.name);
   engine.threads = usable_threads(threads, engine.threads);
   const auto on = gpu >= 0 ? open_cuda_device(gpu) : nullptr;
-  return load_code(std::make_shared<const Engine>(std::move(engine)), library_source(), on);
+  return load_code(std::make_shared<const Engine>(std::move(engine)), library_source(), on, host_kernel_source());
 }
 
 }  // namespace graft

@@ -15,6 +15,8 @@ std::string_view name_of(StepKind kind) {
       return "interpreter";
     case StepKind::kControl:
       return "control";
+    case StepKind::kHost:
+      return "host";
   }
   return "none";
 }

@@ -11,6 +11,7 @@
 #include "base/control_flow.h"
 #include "base/derived_sizes.h"
 #include "base/tensor_data.h"
+#include "graph/graph.h"
 
 namespace graft {
 
@@ -28,6 +29,9 @@ struct EngineTensor {
   DType type = DType::kUndefined;
   Shape shape;  ///< as the model sees it
   Size bytes;   ///< in memory (packed layouts differ from the shape)
+  /// Empty for numbers. Elements are u64 handles of a session's values: `str` for strings, else the type of what the
+  /// one element stands for (graph/dynamic_type.h).
+  std::string handles = {};
   Storage storage = Storage::kArena;
   int index = -1;
   int first_step = -1, last_step = -1;  ///< kArena: written first, read last (aliases included)
@@ -48,7 +52,7 @@ struct RunCheck {
 };
 
 /// How a step does its work.
-enum class StepKind : uint8_t { kNone, kKernel, kLibrary, kInterpreter, kControl };
+enum class StepKind : uint8_t { kNone, kKernel, kLibrary, kInterpreter, kControl, kHost };
 std::string_view name_of(StepKind kind);
 
 /// Why another way of doing a step was not taken.
@@ -77,7 +81,9 @@ struct EngineStep {
       reference_inputs;     ///< kept for validation only: the inputs row-major, where `tensors` has packed ones
   std::string region;       ///< text of the region as it was fused, for inspection, validation and libraries
   std::vector<std::shared_ptr<const Engine>> bodies;  ///< kControl
-  ControlFlow control;                                ///< kControl
+  ControlFlow control;                                ///< kControl; the sizes that are found, also of kHost
+  /// kHost: the operator and its attributes; inputs and outputs are positions among what is read and written, or -1.
+  std::shared_ptr<const Node> host;
   Size operations, bytes;   ///< arithmetic operations and bytes moved: the roofline of the step
   double milliseconds = 0;  ///< of the chosen way when candidates were measured
   std::vector<Candidate> candidates;

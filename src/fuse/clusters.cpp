@@ -11,6 +11,7 @@
 #include "fuse/recomputation.h"
 #include "fuse/rewrite_region.h"
 #include "graph/custom_operator.h"
+#include "graph/host_operator.h"
 #include "graph/bodies.h"
 
 namespace graft {
@@ -329,7 +330,7 @@ class Clustering {
   /// attention -> view that reorders rows, when nothing else reads the result: the rows are stored in that order.
   void absorb_reordering() {
     for (size_t n = 0; n < nodes_.size(); ++n) {
-      if (nodes_[n].kind != NodeKind::kOther || nodes_[n].has_bodies || !alone(static_cast<int>(n))) continue;
+      if (nodes_[n].kind != NodeKind::kOther || nodes_[n].is_alone() || !alone(static_cast<int>(n))) continue;
       const Node& node = graph_.nodes[n];
       const int next = node.outputs.size() == 1 ? only_consumer(node.outputs[0]) : -1;
       if (next < 0 || nodes_[next].kind != NodeKind::kView) continue;
@@ -467,16 +468,38 @@ bool reorders_rows(const Region& region) {
   });
 }
 
+namespace {
+
+/// Strings are moved as what stands for them, so that whatever moves integers moves them.
+void move_handles(Region& region) {
+  const auto is_text = [](const TensorDecl& tensor) { return tensor.type == DType::kString; };
+  if (std::none_of(region.tensors.begin(), region.tensors.end(), is_text)) return;
+  for (TensorDecl& tensor : region.tensors) {
+    if (is_text(tensor)) tensor.type = DType::kUint64;
+  }
+  const auto retype = [](const Expr& node) {
+    if (node->type != DType::kString) return Expr();
+    ExprNode moved = *node;
+    moved.type = DType::kUint64;
+    return Expr(std::make_shared<const ExprNode>(std::move(moved)));
+  };
+  for (Form& form : region.forms) form = map_exprs(form, [&](const Expr& e) { return transform(e, retype); });
+}
+
+}  // namespace
+
 std::vector<DefinedNode> define_nodes(const Graph& graph) {
   std::vector<DefinedNode> nodes;
   for (const Node& node : graph.nodes) {
     DefinedNode defined;
-    if (is_control_flow(node)) {
-      defined.has_bodies = true;
+    defined.has_bodies = is_control_flow(node);
+    defined.on_host = runs_on_host(node, graph);
+    if (defined.is_alone()) {
       nodes.push_back(std::move(defined));
       continue;
     }
     defined.definition = define(node, graph);
+    move_handles(defined.definition.region);
     place_integers(graph, node, defined.definition);
     defined.kind = kind_of(defined.definition.region);
     defined.operations = operations_of(defined.definition.region);

@@ -26,6 +26,8 @@ struct DefinedNode {
   bool keeps_order = false;  ///< see OpDef
   int operations = 0;        ///< nodes of its expressions
   bool has_bodies = false;   ///< control flow: no definition, but bodies
+  bool on_host = false;      ///< plain C++: no definition either
+  bool is_alone() const { return has_bodies || on_host; }  ///< a step of its own
 };
 
 /// What one region holds at most. Far more than is worth a kernel, and little enough that texts, compilers and the

@@ -75,12 +75,18 @@ class Fusion {
  private:
   int new_tensor(ValueId id) {
     const Value& value = graph_.value(id);
-    GRAFT_USER_CHECK(value.shape && value.type != DType::kUndefined, kUnsupported,
-                     value.dynamic_type.empty() ? "its type or rank is not known; give the shapes of the model's inputs"
-                                                : fmt::format("it is {}, not a tensor", value.dynamic_type),
+    const bool is_dynamic = !value.dynamic_type.empty();
+    GRAFT_USER_CHECK(is_dynamic || (value.shape && value.type != DType::kUndefined), kUnsupported,
+                     "its type or rank is not known; give the shapes of the model's inputs",
                      fmt::format("value '{}'", value.name));
-    program_.tensors.push_back({value.name, value.type, *value.shape, value.constant, -1});
-    tensor_of_[id] = static_cast<int>(program_.tensors.size()) - 1;
+    tensor_of_[id] = static_cast<int>(program_.tensors.size());
+    if (is_dynamic) {
+      program_.tensors.push_back({value.name, DType::kUint64, {}, {}, -1, value.dynamic_type});
+    } else if (value.type == DType::kString) {
+      program_.tensors.push_back({value.name, DType::kUint64, *value.shape, value.constant, -1, "str"});
+    } else {
+      program_.tensors.push_back({value.name, value.type, *value.shape, value.constant, -1});
+    }
     return tensor_of_[id];
   }
 
@@ -281,18 +287,44 @@ class Fusion {
       control.captured.push_back(static_cast<int>(body.captures));
       step.bodies.push_back(std::make_shared<const FusedProgram>(std::move(inner)));
     }
-    std::set<std::string, std::less<>> symbols;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      const ValueId id = node.outputs[i];
-      if (id == kNoValue || (!is_output_[id] && consumers_[id].empty())) continue;
-      control.results.push_back(static_cast<int>(i));
-      add_operand(step, tensor_of_[id] >= 0 ? tensor_of_[id] : new_tensor(id), false);
-      for (const Size& size : *graph_.value(id).shape) {
-        const auto symbol = size.as_symbol();
-        if (symbol && symbol->starts_with(count_symbol(node.name, ""))) symbols.insert(*symbol);
-      }
+      if (add_result(step, node, i)) control.results.push_back(static_cast<int>(i));
     }
-    control.symbols.assign(symbols.begin(), symbols.end());
+    program_.steps.push_back(std::move(step));
+  }
+
+  /// Makes an output of a node one of its step, with the sizes that the step finds, where somebody reads it.
+  bool add_result(FusedStep& step, const Node& node, size_t output) {
+    const ValueId id = node.outputs[output];
+    if (id == kNoValue || (!is_output_[id] && consumers_[id].empty())) return false;
+    add_operand(step, tensor_of_[id] >= 0 ? tensor_of_[id] : new_tensor(id), false);
+    std::vector<std::string>& symbols = step.control.symbols;
+    for (const Size& size : graph_.value(id).shape.value_or(Shape())) {
+      const auto symbol = size.as_symbol();
+      if (!symbol || !symbol->starts_with(count_symbol(node.name, ""))) continue;
+      const auto place = std::lower_bound(symbols.begin(), symbols.end(), *symbol);
+      if (place == symbols.end() || *place != *symbol) symbols.insert(place, *symbol);
+    }
+    return true;
+  }
+
+  /// The step of a kernel of the host.
+  void emit_host(int n) {
+    const Node& node = graph_.nodes[n];
+    FusedStep step;
+    step.name = step.region.name = node.name;
+    step.nodes = {node.name};
+    step.operators = {node.op};
+    auto call = std::make_shared<Node>(node);
+    for (ValueId& id : call->inputs) {
+      if (id == kNoValue) continue;
+      add_operand(step, materialise(id), true);
+      id = static_cast<ValueId>(step.inputs.size()) - 1;
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      call->outputs[i] = add_result(step, node, i) ? static_cast<ValueId>(step.outputs.size()) - 1 : kNoValue;
+    }
+    step.host = std::move(call);
     program_.steps.push_back(std::move(step));
   }
 
@@ -312,6 +344,7 @@ class Fusion {
     }
     read_sizes_before(members);
     if (nodes_[first].has_bodies) return emit_control(first);
+    if (nodes_[first].on_host) return emit_host(first);
     Assembly assembly;
     for (const int n : members) {
       assembly.member.insert(n);

@@ -23,6 +23,7 @@ struct FusedTensor {
   std::optional<TensorData> constant;
   /// Same memory as another tensor, seen in another shape; -1: memory of its own.
   int alias_of = -1;
+  std::string handles = {};  ///< what its u64 elements stand for, see EngineTensor; empty for numbers
 };
 
 /// A symbol that gets its value from an element of a tensor while the program runs.
@@ -34,7 +35,8 @@ struct SymbolSource {
 
 struct FusedProgram;
 
-/// One region to run; becomes one kernel launch or library call. Or bodies to run: then the region has no forms.
+/// One region to run; becomes one kernel launch or library call. Or bodies to run, or a kernel of the host: then the
+/// region has no forms.
 struct FusedStep {
   std::string name;                    ///< from the model's node names
   std::vector<std::string> nodes;      ///< all of them, for profiles and errors
@@ -46,6 +48,7 @@ struct FusedStep {
   std::string count_symbol;           ///< set by the step (Compact); empty for none
   std::vector<std::shared_ptr<const FusedProgram>> bodies;  ///< of control flow
   ControlFlow control;                                      ///< where there are bodies
+  std::shared_ptr<const Node> host;  ///< of plain C++: its inputs and outputs are positions in `inputs` and `outputs`
 };
 
 /// Steps in execution order.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "expr/interpreter.h"
 #include "graph/custom_operator.h"
+#include "graph/host_operator.h"
 #include "graph/infer_control_flow.h"
 #include "graph/op_def.h"
 
@@ -155,6 +156,7 @@ std::optional<std::string> infer_within(Graph& graph, int index, int& rounds) {
   if (infer_control_flow(graph, index, infer_body)) return std::nullopt;
   const Node& node = graph.nodes[static_cast<size_t>(index)];
   if (infer_shape_operator(graph, node)) return std::nullopt;
+  if (runs_on_host(node, graph)) return infer_host_node(graph, index);
   if (auto reason = missing_knowledge(graph, node)) {
     const std::shared_ptr<const OpDef> op = operator_of(node);
     const std::string fault = op ? operand_fault(*op, node, graph) : "";

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "graph/bodies.h"
+#include "graph/dynamic_type.h"
 #include "graph/infer.h"
 #include "graph/symbols.h"
 
@@ -239,6 +240,7 @@ class ControlFlowInference {
       give_type(inner, outer);
       inner.content.reset();
       inner.shape.reset();
+      if (const auto wider = dynamic_.find(k); wider != dynamic_.end()) inner.dynamic_type = wider->second;
       if (!outer.shape || lost_rank(k)) continue;
       inner.shape.emplace();
       varies_[k].resize(outer.shape->size());
@@ -260,6 +262,10 @@ class ControlFlowInference {
     for (size_t k = 0; k < varies_.size(); ++k) {
       const Value& before = body.value(body.inputs[2 + k]);
       const Value& after = body.value(body.outputs[1 + k]);
+      if (!before.dynamic_type.empty() || !after.dynamic_type.empty()) {
+        changed |= widen_dynamic(k, before, after);
+        continue;
+      }
       if (before.type != after.type && before.type != DType::kUndefined && after.type != DType::kUndefined) {
         reject(node_, fmt::format("'{}' is carried as {}, but a round makes {} of it", before.name,
                                   name_of(before.type), name_of(after.type)));
@@ -278,6 +284,21 @@ class ControlFlowInference {
     return changed;
   }
 
+  /// What is carried has a type that holds what it was before and after a round.
+  bool widen_dynamic(size_t k, const Value& before, const Value& after) {
+    if (after.dynamic_type == before.dynamic_type) return false;
+    const DynamicType first = type_of(before), second = type_of(after);
+    const auto joined = graft::join(first, second);
+    if (!joined || joined->is_tensor()) {
+      reject(node_, fmt::format("'{}' is carried as {}, but a round makes {} of it", before.name, print(first),
+                                print(second)));
+    }
+    std::string text = print(*joined);
+    if (text == before.dynamic_type) return false;
+    dynamic_[k] = std::move(text);
+    return true;
+  }
+
   void type_results(Typed& typed) {
     const size_t carried = varies_.size();
     for (size_t i = 0; i < node_.outputs.size(); ++i) {
@@ -287,6 +308,8 @@ class ControlFlowInference {
       give_type(result, inner);
       result.content.reset();
       if (i < carried) {
+        const auto wider = dynamic_.find(i);
+        if (wider != dynamic_.end()) result.dynamic_type = wider->second, result.type = DType::kUndefined;
         const Value& first = graph_.value(node_.inputs[2 + i]);
         result.shape = inner.shape ? first.shape : std::nullopt;
         if (lost_rank(i)) result.shape.reset();
@@ -296,6 +319,10 @@ class ControlFlowInference {
         continue;
       }
       result.shape.reset();
+      if (!inner.dynamic_type.empty()) {
+        reject(node_, fmt::format("it collects '{}', which is {}: only tensors are collected; carry it, and insert",
+                                  inner.name, inner.dynamic_type));
+      }
       if (!inner.shape) continue;
       result.shape = Shape{rounds(typed.body).value_or(counted(node_, i, 0))};
       for (const Size& size : *inner.shape) {
@@ -324,6 +351,18 @@ class ControlFlowInference {
     Value& result = graph_.value(node_.outputs[i]);
     const Value& a = branches[0].body.value(branches[0].body.outputs[i]);
     const Value& b = branches[1].body.value(branches[1].body.outputs[i]);
+    if (!a.dynamic_type.empty() || !b.dynamic_type.empty()) {
+      const auto joined = graft::join(type_of(a), type_of(b));
+      if (!joined) {
+        reject(node_, fmt::format("one branch gives {}, the other {} for its output '{}'", print(type_of(a)),
+                                  print(type_of(b)), result.name));
+      }
+      result.type = DType::kUndefined;
+      result.shape.reset();
+      result.content.reset();
+      result.dynamic_type = print(*joined);
+      return;
+    }
     if (a.type != b.type && a.type != DType::kUndefined && b.type != DType::kUndefined) {
       reject(node_, fmt::format("one branch gives {}, the other {} for its output '{}'", name_of(a.type),
                                 name_of(b.type), result.name));
@@ -351,6 +390,7 @@ class ControlFlowInference {
   const InferBody& infer_;
   const Node node_;                        ///< as it was: its bodies change
   std::vector<std::vector<bool>> varies_;  ///< by carried value and axis: a round changes the size
+  std::map<size_t, std::string> dynamic_;  ///< by carried value: a type that holds all that rounds make of it
   std::set<size_t> rankless_;              ///< carried values whose number of axes a round changes
 };
 

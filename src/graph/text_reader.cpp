@@ -118,6 +118,18 @@ std::string_view TextReader::number() {
   return text_.substr(begin, at_ - begin);
 }
 
+std::string_view TextReader::size_text() {
+  peek();
+  const size_t begin = at_;
+  int open = 0;
+  for (; at_ < text_.size(); ++at_) {
+    const char c = text_[at_];
+    if (open == 0 && (c == ',' || c == ']')) break;
+    open += c == '(' ? 1 : c == ')' ? -1 : 0;
+  }
+  return text_.substr(begin, at_ - begin);
+}
+
 Size TextReader::size(std::string_view text) const {
   if (text.size() > kLongestSize) fail("a size is too long");
   // The canonical form is a sum of products: parentheses only follow the name of a function. Products of sums would

@@ -31,6 +31,8 @@ class TextReader {
   int64_t integer(std::string_view what);
   /// The characters of a number, up to a delimiter.
   std::string_view number();
+  /// The text of one size of a list: up to the comma or bracket behind it.
+  std::string_view size_text();
   /// `[a, 2*b]`
   Shape sizes();
   [[noreturn]] void fail(const std::string& message) const;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "graph/custom_operator.h"
+#include "graph/host_operator.h"
 #include "graph/op_def.h"
 
 namespace graft {
@@ -153,14 +154,20 @@ std::string operand_name(const std::vector<std::string_view>& names, size_t inde
   return variadic ? fmt::format("{}_{}", name, index - named) : name;
 }
 
-std::string operand_fault(const OpDef& op, const Node& node, const Graph& graph) {
-  if (auto fault = count_fault("input", op.inputs, node.inputs); !fault.empty()) return fault;
-  if (auto fault = count_fault("output", op.outputs, node.outputs); !fault.empty()) return fault;
+std::string arity_fault(const std::vector<std::string_view>& inputs, const std::vector<std::string_view>& outputs,
+                        const std::vector<AttributeSpec>& attributes, const Node& node) {
+  if (auto fault = count_fault("input", inputs, node.inputs); !fault.empty()) return fault;
+  if (auto fault = count_fault("output", outputs, node.outputs); !fault.empty()) return fault;
   for (const auto& attribute : node.attributes) {
-    const bool known = std::any_of(op.attributes.begin(), op.attributes.end(),
+    const bool known = std::any_of(attributes.begin(), attributes.end(),
                                    [&](const AttributeSpec& spec) { return spec.name == attribute.first; });
     if (!known) return fmt::format("it has no attribute '{}'", attribute.first);
   }
+  return "";
+}
+
+std::string operand_fault(const OpDef& op, const Node& node, const Graph& graph) {
+  if (auto fault = arity_fault(op.inputs, op.outputs, op.attributes, node); !fault.empty()) return fault;
   return carried_definition(node) ? "" : type_fault(op, node, graph);  // those have types of their own
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "graph/custom_operator.h"
 #include "graph/evaluate_graph.h"
+#include "graph/host_operator.h"
 #include "graph/op_def.h"
 #include "passes/edit.h"
 #include "passes/passes.h"
@@ -113,7 +114,7 @@ bool fold_node(Graph& graph, int index, const PassContext& context) {
   const Node& node = graph.nodes[index];
   const bool known = std::all_of(node.inputs.begin(), node.inputs.end(),
                                  [&](ValueId id) { return id == kNoValue || graph.value(id).constant.has_value(); });
-  if (!known || is_random(node) || has_subgraph(node)) return false;
+  if (!known || is_random(node) || has_subgraph(node) || runs_on_host(node, graph)) return false;
   try {
     const std::string_view fault = folding_fault(graph, node, context);
     if (!fault.empty()) {

@@ -10,6 +10,7 @@ namespace graft::passes {
 bool infer(Graph&, const PassContext&);
 bool lower_recurrence(Graph&, const PassContext&);
 bool lower_scan(Graph&, const PassContext&);
+bool lower_sequence_map(Graph&, const PassContext&);
 bool lower_non_max_suppression(Graph&, const PassContext&);
 bool inline_if(Graph&, const PassContext&);
 bool fold_constants(Graph&, const PassContext&);

@@ -10,6 +10,7 @@ const std::vector<Pass>& pipeline() {
       {"infer", infer, "types, symbolic shapes and known elements, which every pass reads"},
       {"lower_recurrence", lower_recurrence, "layers over a length that only a run knows become Scan"},
       {"lower_scan", lower_scan, "Scan becomes Loop, so that all behind know one kind of loop"},
+      {"lower_sequence_map", lower_sequence_map, "SequenceMap becomes Loop, which carries sequences"},
       {"lower_non_max_suppression", lower_non_max_suppression,
        "NonMaxSuppression becomes a loop whose rounds keep boxes by the dozen"},
       {"inline_if", inline_if, "a branch whose condition is known becomes part of the graph"},

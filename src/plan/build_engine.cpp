@@ -20,6 +20,7 @@
 #include "plan/roofline.h"
 #include "plan/spread_reduction.h"
 #include "plan/spread_scatter.h"
+#include "plan/warn_of_interpreter.h"
 #include "plan/whole_network.h"
 #include "runtime/session.h"
 
@@ -155,6 +156,7 @@ class EngineBuilder {
                        .type = tensor.type,
                        .shape = tensor.shape,
                        .bytes = bytes_of_tensor(tensor),
+                       .handles = tensor.handles,
                        .storage = Storage::kArena,
                        .index = -1};
       if (tensor.constant) {
@@ -196,6 +198,11 @@ class EngineBuilder {
     step.tensors.insert(step.tensors.end(), fused.outputs.begin(), fused.outputs.end());
     step.count_symbol = fused.count_symbol;
     if (!fused.bodies.empty()) add_bodies(fused, step);
+    if (fused.host) {
+      step.kind = StepKind::kHost;
+      step.host = fused.host;
+      step.control = fused.control;
+    }
     if (!fused.region.forms.empty()) {
       Region region = fused.region;
       step.reference_inputs = fused.inputs;
@@ -463,27 +470,6 @@ class EngineBuilder {
   std::vector<std::pair<size_t, std::string>> keys_;
   BuiltEngine built_;
 };
-
-/// Says which steps the interpreter runs although kernels were to be generated: it is a thousand times slower.
-void warn_of_interpreter(const Engine& engine) {
-  constexpr int kMostNamed = 3;
-  int interpreted = 0;
-  std::string named;
-  for (const EngineStep& step : engine.steps) {
-    if (step.kind != StepKind::kInterpreter || ++interpreted > kMostNamed) continue;
-    std::string reason = "no candidate";
-    for (const Candidate& candidate : step.candidates) {
-      if (!candidate.reason.empty()) reason = candidate.reason;
-    }
-    const std::string others = step.nodes.size() > 1 ? fmt::format(" and {} more", step.nodes.size() - 1) : "";
-    const std::string operation = step.operators.empty() ? "" : step.operators[0];
-    named += fmt::format("\n  '{}' ({}){}: {}", step.name, operation, others, reason);
-  }
-  if (interpreted > kMostNamed) named += fmt::format("\n  and {} more", interpreted - kMostNamed);
-  if (interpreted == 0) return;
-  log(LogLevel::kWarning, "{} of {} steps run in the interpreter, which is slow:{}", interpreted, engine.steps.size(),
-      named);
-}
 
 constexpr int64_t kMostCompared = int64_t{1} << 30;  // bytes of constants: of more, two copies cost too much
 constexpr double kWinningWhole = 0.99;               // of the time of the measured choices, which others then replace

@@ -110,6 +110,7 @@ double sample_bytes(const FusedStep& step, const std::vector<FusedTensor>& tenso
 std::string why_not_measured(const FusedStep& step, const std::vector<FusedTensor>& tensors, const Bindings& typical) {
   for (const std::vector<int>* list : {&step.inputs, &step.outputs}) {
     for (const int tensor : *list) {
+      if (!tensors[static_cast<size_t>(tensor)].handles.empty()) return "not measured: it moves strings";
       for (const Size& size : tensors[static_cast<size_t>(tensor)].shape) {
         if (size.evaluate(typical) < 0) return "not measured: a size is negative at the usual ones, which --dim states";
       }

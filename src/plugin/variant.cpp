@@ -66,6 +66,10 @@ class VariantBuilder {
     if (step.kind == StepKind::kControl) {
       refuse("a plugin runs kernels one after the other, no branches or loops: choose nodes around it", where);
     }
+    if (step.kind == StepKind::kHost) {
+      refuse(fmt::format("{} runs as plain C++ on the host, not as a kernel: choose nodes around it",
+                         step.host->op), where);
+    }
     if (step.kind != StepKind::kKernel) {
       std::string reason = "no kernel was found for it";
       for (const Candidate& candidate : step.candidates) {

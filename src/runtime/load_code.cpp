@@ -22,13 +22,29 @@ std::vector<std::shared_ptr<const MappedFile>> files_of(const Engine& engine) {
 }
 
 std::shared_ptr<LoadedEngine> load_whole(std::shared_ptr<const Engine> engine, LibrarySource libraries,
-                                         std::shared_ptr<Device> device);
+                                         std::shared_ptr<Device> device, const HostKernelSource& host_kernels);
+
+/// The kernel of a step of plain C++.
+HostKernel make_kernel(const EngineStep& step, const HostKernelSource& host_kernels) {
+  const std::string where = fmt::format("node '{}' ({})", step.name, step.host->op);
+  const HostKernelInfo* info = find_host_kernel(step.host->domain, step.host->op);
+  GRAFT_USER_CHECK(info, kUnsupported, "this version of Graft has no kernel for it", where);
+  GRAFT_USER_CHECK(info->make || host_kernels, kDevice, fmt::format("the module '{}' was not given", info->module),
+                   where);
+  try {
+    const MakeHostKernel make = info->make ? info->make : host_kernels(*info);
+    return make(*step.host);
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.what(), where);
+  }
+}
 
 /// The bodies of control flow; a run looks at all files where it begins, not in each round.
-void load_bodies(LoadedEngine& loaded, const Engine& engine, const std::shared_ptr<Device>& device) {
+void load_bodies(LoadedEngine& loaded, const Engine& engine, const std::shared_ptr<Device>& device,
+                 const HostKernelSource& host_kernels) {
   for (size_t s = 0; s < engine.steps.size(); ++s) {
     for (const auto& body : engine.steps[s].bodies) {
-      auto inner = load_whole(body, loaded.libraries, device);
+      auto inner = load_whole(body, loaded.libraries, device, host_kernels);
       loaded.files.insert(loaded.files.end(), inner->files.begin(), inner->files.end());
       inner->files.clear();
       loaded.bodies[static_cast<int>(s)].push_back(std::move(inner));
@@ -37,18 +53,21 @@ void load_bodies(LoadedEngine& loaded, const Engine& engine, const std::shared_p
 }
 
 std::shared_ptr<LoadedEngine> load_whole(std::shared_ptr<const Engine> engine, LibrarySource libraries,
-                                         std::shared_ptr<Device> device) {
+                                         std::shared_ptr<Device> device, const HostKernelSource& host_kernels) {
   auto loaded = std::make_shared<LoadedEngine>();
   loaded->libraries = std::move(libraries);
   loaded->regions = parse_regions(*engine);
+  for (size_t s = 0; s < engine->steps.size(); ++s) {
+    if (engine->steps[s].host) loaded->host[static_cast<int>(s)] = make_kernel(engine->steps[s], host_kernels);
+  }
   if (device) {
-    load_bodies(*loaded, *engine, device);
+    load_bodies(*loaded, *engine, device, host_kernels);
     loaded->device = std::make_shared<const DeviceCode>(*engine, std::move(device));
     loaded->engine = std::move(engine);
     return loaded;
   }
   loaded->files = files_of(*engine);
-  load_bodies(*loaded, *engine, nullptr);
+  load_bodies(*loaded, *engine, nullptr, host_kernels);
   for (const auto& bytes : engine->objects) {
     auto object = std::make_shared<LoadedObject>();
     const Status status =
@@ -75,8 +94,8 @@ std::shared_ptr<LoadedEngine> load_whole(std::shared_ptr<const Engine> engine, L
 }  // namespace
 
 std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries,
-                                              std::shared_ptr<Device> device) {
-  return load_whole(std::move(engine), std::move(libraries), std::move(device));
+                                              std::shared_ptr<Device> device, const HostKernelSource& host_kernels) {
+  return load_whole(std::move(engine), std::move(libraries), std::move(device), host_kernels);
 }
 
 }  // namespace graft

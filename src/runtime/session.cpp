@@ -20,10 +20,11 @@ Session::Session(std::shared_ptr<const LoadedEngine> engine, int threads) : stat
   if (state_->loaded->device) state_->session_memory.stream = state_->loaded->device->device->make_stream();
   state_->stream = state_->session_memory.stream.get();
   state_->threads = threads > 0 ? threads : state_->engine->threads;
+  state_->table = std::make_shared<ValueTable>(state_->session_memory.budget);
+  const auto scope = state_->stream ? state_->stream->enter() : nullptr;
   state_->study_engine();
-  if (!state_->stream) return;
-  const auto scope = state_->stream->enter();
-  state_->open_device();
+  state_->table->keep();
+  if (state_->stream) state_->open_device();
 }
 
 /// Everything about a run that needs no request.
@@ -35,7 +36,7 @@ void Session::State::study_engine() {
     const EngineTensor& tensor = engine->tensors[t];
     roots.push_back(root_of(*engine, static_cast<int>(t)));
     if (tensor.storage == Storage::kArena) arena_tensors.push_back(static_cast<int>(t));
-    if (tensor.storage == Storage::kConstant && tensor.index >= 0) {
+    if (tensor.storage == Storage::kConstant && tensor.index >= 0 && tensor.handles.empty()) {
       memory[t] = stream ? loaded->device->constants[tensor.index]
                          : const_cast<std::byte*>(engine->constants[tensor.index].bytes().data());
     }
@@ -71,6 +72,7 @@ void Session::State::study_engine() {
   second_out.resize(engine->outputs.size());
   given_out = std::vector<GivenOutput>(engine->outputs.size());
   output_data.resize(engine->outputs.size());
+  open_texts();
   open_bodies();
 }
 
@@ -151,6 +153,12 @@ void Session::set_scratch(ScratchAllocator allocate, void* context) {
 void* Session::give_output(int output, size_t bytes) {
   return state_->give_output(static_cast<size_t>(output), static_cast<int64_t>(bytes));
 }
+
+uint64_t Session::hold_text(std::string_view text) { return state_->table->add_text(text); }
+uint64_t Session::hold(DynamicValue value) { return state_->table->add(std::move(value)); }
+const std::string& Session::text(uint64_t handle) const { return state_->table->text(handle); }
+const DynamicValue& Session::value(uint64_t handle) const { return state_->table->value(handle); }
+void Session::start_values() { state_->table->forget(); }
 
 void Session::cancel() noexcept { state_->request_stop(StopSignal::kCancelled); }
 void Session::set_deadline(double seconds) { state_->deadline_seconds = seconds; }

@@ -7,11 +7,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/kernel_arguments.h"
 #include "engine/engine.h"
+#include "kernels/host_kernel.h"
 #include "runtime/library_call.h"
 
 namespace graft {
@@ -34,11 +36,14 @@ struct LoadedEngine {
   std::shared_ptr<const DeviceCode> device;  ///< null on a CPU, whose kernels are `kernels`
   std::map<int, std::shared_ptr<const Region>> regions;  ///< by step: what the interpreter runs and what counts
   std::map<int, std::vector<std::shared_ptr<const LoadedEngine>>> bodies;  ///< by step of control flow
+  std::map<int, HostKernel> host;  ///< by step of plain C++
 };
 /// Maps the engine's objects, or loads them on `device` with the engine's constants; throws Error{device} or
-/// {invalid_model} naming the kernel that cannot be loaded.
+/// {invalid_model} naming the kernel that cannot be loaded. Kernels of the host that stand on a library come from
+/// `host_kernels`.
 std::shared_ptr<const LoadedEngine> load_code(std::shared_ptr<const Engine> engine, LibrarySource libraries = {},
-                                              std::shared_ptr<Device> device = nullptr);
+                                              std::shared_ptr<Device> device = nullptr,
+                                              const HostKernelSource& host_kernels = {});
 
 /// A caller's buffer: `strides` in elements, empty for row-major.
 struct BufferView {
@@ -100,6 +105,15 @@ class Session {
   /// Memory of the session for an output on the host, until the run after next; for an OutputAllocator. Throws
   /// out_of_memory.
   void* give_output(int output, size_t bytes);
+
+  /// What a tensor of strings or another value holds in its place, until the values of the next run are started: an
+  /// input's elements are such handles, and an output's are looked up. Throws out_of_memory.
+  uint64_t hold_text(std::string_view text);
+  uint64_t hold(DynamicValue value);
+  const std::string& text(uint64_t handle) const;
+  const DynamicValue& value(uint64_t handle) const;
+  /// Forgets the values of the runs so far.
+  void start_values();
 
   /// Ends the run that is going on, as soon as its pieces of work do (a few milliseconds on a CPU; on a GPU, what is
   /// queued finishes): it returns `cancelled`, what its outputs hold is undefined, and the session stays usable. Does

@@ -36,6 +36,7 @@ void Session::State::open_device() {
   can_record = !engine->has_computed_symbols;
   for (const EngineStep& step : engine->steps) {
     can_record &= step.kind != StepKind::kInterpreter && step.kind != StepKind::kControl;
+    can_record &= step.kind != StepKind::kHost;
   }
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/device_code.h"
 #include "runtime/interpret_step.h"
 #include "runtime/session.h"
+#include "runtime/value_table.h"
 
 namespace graft {
 
@@ -98,6 +99,7 @@ struct Session::State {
   SessionMemory session_memory;    // before the buffers, which give back to it
   SessionMemory host_memory{.stream = nullptr, .budget = session_memory.budget};  // the same where that is the host's
   DeviceStream* stream = nullptr;  // of session_memory; null on a CPU
+  std::shared_ptr<ValueTable> table;  // of strings and dynamic values; shared with the sessions of bodies
   bool inside = false;             // of a body: the session around it begins and ends runs on the stream
   bool keeps_condition = false;    // of a loop's body: its condition is the one that it was given, or always true
   // What the engine alone decides.
@@ -199,6 +201,12 @@ struct Session::State {
   void take_parts(ControlWork& with) const;
   static void* give_branch_result(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
   static void* give_round_result(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
+  // Steps of plain C++: session_host.cpp.
+  void open_texts();
+  const void* host_bytes(int tensor, int64_t bytes, BudgetVector<char>& copy) const;
+  DynamicValue read_value(int tensor, const Bindings& bindings) const;
+  void write_value(int step, int tensor, DynamicValue value, const Bindings& bindings, Bindings* counted);
+  void run_host(int step, const Bindings& bindings, Bindings* counted);
   // On a device with memory of its own: session_device.cpp.
   void open_device();
   void* bind_device_input(size_t i, const BufferView& view);

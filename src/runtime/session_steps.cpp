@@ -46,7 +46,7 @@ void Session::State::run_computed(Prepared& p, std::span<BufferView> outputs, Ou
       const int t = step.tensors[a];
       const EngineTensor& tensor = engine->tensors[t];
       if (tensor.storage != Storage::kArena && tensor.storage != Storage::kOutput) continue;
-      if (step.kind == StepKind::kControl) continue;  // it gives its results memory itself
+      if (step.kind == StepKind::kControl || step.kind == StepKind::kHost) continue;  // they give theirs memory
       memory[t] = own[t].reserve(concrete_bytes(tensor, kernel_sizes), session_memory, "tensor ", tensor.name);
     }
     std::swap(kernel_sizes, p.bindings);
@@ -90,6 +90,9 @@ void Session::State::run_step(int index, Prepared& p) {
       break;
     case StepKind::kControl:
       run_control(index, p.bindings, engine->has_computed_symbols ? &p.bindings : nullptr);
+      break;
+    case StepKind::kHost:
+      run_host(index, p.bindings, engine->has_computed_symbols ? &p.bindings : nullptr);
       break;
     case StepKind::kInterpreter:
       if (stream) {

@@ -2,8 +2,7 @@
 """The node cases of the onnx package: collected, and written into one file that another machine reads.
 
 The file is a zip: NAME/case.json with the tolerances and, for each data set, what its inputs and outputs are;
-NAME/model.onnx; and NAME/SET_KIND_NUMBER.pb for each tensor. A value that is no tensor is kept as the reason why it
-cannot be handed over.
+NAME/model.onnx; and NAME/SET_KIND_NUMBER.pb for each tensor. A sequence is a list of those, and None an empty optional.
 """
 
 import dataclasses
@@ -18,7 +17,7 @@ from onnx import numpy_helper
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One case: `data_sets` are pairs (inputs, outputs) of TensorProtos or of texts saying why there is none."""
+    """One case: `data_sets` are pairs (inputs, outputs) of TensorProtos, lists of them, and None."""
 
     name: str
     model: onnx.ModelProto
@@ -28,15 +27,13 @@ class Case:
 
 
 def as_proto(value):
-    """An input or expected output as a TensorProto, or why it is none."""
-    if isinstance(value, onnx.TensorProto):
+    """An input or expected output as TensorProtos."""
+    if isinstance(value, onnx.TensorProto) or value is None:
         return value
-    if isinstance(value, (list, tuple, dict)) or value is None:
-        return "sequences, maps and optionals cannot be handed over"
+    if isinstance(value, (list, tuple)):
+        return [as_proto(element) for element in value]
     array = np.asarray(value)
-    if array.dtype == object or array.dtype.kind in "US":
-        return "strings cannot be handed over"
-    return numpy_helper.from_array(array)
+    return numpy_helper.from_array(array.astype(object) if array.dtype.kind in "US" else array)
 
 
 def collect():
@@ -68,9 +65,11 @@ def _entry(name):
 
 
 def _write_value(file, name, value):
-    """Writes a tensor under its name; gives the name, or {"reason"}."""
-    if isinstance(value, str):
-        return {"reason": value}
+    """Writes tensors under names that begin with this one; gives the names."""
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [_write_value(file, f"{name.removesuffix('.pb')}_{place}.pb", each) for place, each in enumerate(value)]
     file.writestr(_entry(name), value.SerializeToString())
     return name
 
@@ -91,6 +90,8 @@ def read(path):
 
 
 def _read_value(file, value):
-    if isinstance(value, dict):
-        return value["reason"]
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [_read_value(file, each) for each in value]
     return onnx.TensorProto.FromString(file.read(value))

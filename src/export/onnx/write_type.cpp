@@ -27,6 +27,18 @@ DType element_type(TextReader& reader, std::string_view word) {
   return *type;
 }
 
+/// The sizes of an element; `?` is one that says nothing.
+void write_sizes(TextReader& reader, graft_onnx::TensorShapeProto& proto) {
+  reader.expect("[");
+  while (!reader.accept("]")) {
+    if (proto.dim_size() > 0) reader.expect(",");
+    const std::string_view text = reader.size_text();
+    if (text.empty()) reader.fail("a size is missing");
+    auto& size = *proto.add_dim();
+    if (text != "?") write_dimension(parse_size(text), size);
+  }
+}
+
 /// One type and what it is made of.
 void write_next_type(TextReader& reader, TypeProto& proto) {
   const std::string_view word = reader.word();
@@ -51,8 +63,8 @@ void write_next_type(TextReader& reader, TypeProto& proto) {
     return;  // a type that says nothing
   } else {
     const DType type = element_type(reader, word);
-    const std::optional<Shape> shape = reader.peek() == '[' ? std::optional(reader.sizes()) : std::nullopt;
-    write_tensor_type(type, shape, *proto.mutable_tensor_type());
+    proto.mutable_tensor_type()->set_elem_type(type == DType::kUndefined ? 0 : onnx_code(type));
+    if (!reader.accept("!") && reader.peek() == '[') write_sizes(reader, *proto.mutable_tensor_type()->mutable_shape());
   }
 }
 
