@@ -62,6 +62,24 @@ else()
   message(STATUS "graft: no oneDNN 3.2: generated kernels have no library to compete with")
 endif()
 
+# What operators that look inside of strings and images stand on; each module is left out where one of its libraries is
+# not.
+find_package(PkgConfig QUIET)
+function(graft_packages prefix option what)
+  set(${prefix}_found FALSE PARENT_SCOPE)
+  if(${option} AND PkgConfig_FOUND)
+    pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${ARGN})
+    if(${prefix}_FOUND)
+      set(${prefix}_found TRUE PARENT_SCOPE)
+      return()
+    endif()
+  endif()
+  string(REPLACE ";" ", " names "${ARGN}")
+  message(STATUS "graft: not all of ${names}: ${what}")
+endfunction()
+graft_packages(graft_text GRAFT_TEXT "RegexFullMatch and StringNormalizer do not run" re2 icu-uc)
+graft_packages(graft_image GRAFT_IMAGES "ImageDecoder does not run" libjpeg libpng libwebp libtiff-4 libopenjp2)
+
 # Headers only: the libraries are opened when a candidate is tried, and NVRTC when a kernel is compiled.
 set(graft_cuda_hints /usr/local/cuda/include ENV CUDA_HOME)
 set(graft_cublaslt FALSE)

@@ -7,6 +7,8 @@ option(GRAFT_TESTS "Build the tests" ON)
 option(GRAFT_CUDA_TOOLKIT "Use the headers of a CUDA toolkit: cuBLASLt and cuDNN as candidates" ON)
 option(GRAFT_LLVM "Use LLVM: CPU kernels are generated" ON)
 option(GRAFT_ONEDNN "Use oneDNN as a candidate on CPUs" ON)
+option(GRAFT_TEXT "Use RE2 and ICU: RegexFullMatch and StringNormalizer run" ON)
+option(GRAFT_IMAGES "Use the libraries of image formats: ImageDecoder runs" ON)
 set(GRAFT_PYTHON_PREFIX ${CMAKE_SOURCE_DIR}/.deps/venv CACHE PATH
   "The project's Python folder, made by ./dev; oneDNN and the Python tests are found here")
 

@@ -24,7 +24,8 @@ from support.command import run  # noqa: E402
 # What is hidden, and the modules that are then not built.
 VARIANTS = {
     "cuda": (["GRAFT_CUDA_TOOLKIT"], ["cublaslt", "cudnn"]),
-    "interpreter": (["GRAFT_CUDA_TOOLKIT", "GRAFT_LLVM", "GRAFT_ONEDNN"], ["cublaslt", "cudnn", "llvm", "onednn"]),
+    "interpreter": (["GRAFT_CUDA_TOOLKIT", "GRAFT_LLVM", "GRAFT_ONEDNN", "GRAFT_TEXT", "GRAFT_IMAGES"],
+                    ["cublaslt", "cudnn", "llvm", "onednn", "text", "image"]),
 }
 # The kinds of tests that run, beside those of the hidden modules, which are skipped. What the other kinds test is the
 # same objects as in the build under test.

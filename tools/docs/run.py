@@ -56,7 +56,8 @@ result, kernels and tests derive ([how to add one](ADDING_AN_OPERATOR.md)). Name
 - **opset**: the version of ONNX whose meaning the definition has. Models of opsets 7 to 28 are converted to it when
   they are imported.
 - **forms**: what the definitions of its samples are made of ([the forms](ARCHITECTURE.md)). `compute` and `reduce` can
-  be fused with their neighbours.
+  be fused with their neighbours. `host`: plain C++ of `src/kernels`, for sequences, optionals, strings and images, on
+  any device; `Identity`, `Equal`, `Cast` and `CastLike` of those are there too.
 - **types in samples**: the element types of inputs that the tests cover, in the interpreter and in generated kernels.
 
 {tables.table(heading, rows)}

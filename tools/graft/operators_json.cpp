@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "graph/host_operator.h"
 #include "graph/op_def.h"
 
 namespace graft {
@@ -29,9 +30,9 @@ json default_of(const Attribute& value) {
       value);
 }
 
-json attributes_of(const OpDef& op) {
+json attributes_of(const std::vector<AttributeSpec>& attributes) {
   json list = json::array();
-  for (const AttributeSpec& attribute : op.attributes) {
+  for (const AttributeSpec& attribute : attributes) {
     const bool none = std::holds_alternative<std::monostate>(attribute.default_value);
     list.push_back({{"name", attribute.name},
                     {"required", none && !attribute.optional},
@@ -103,11 +104,24 @@ nlohmann::json operators_json() {
                     {"since", op.since},
                     {"inputs", op.inputs},
                     {"outputs", op.outputs},
-                    {"attributes", attributes_of(op)},
+                    {"attributes", attributes_of(op.attributes)},
                     {"computes", op.doc},
                     {"forms", forms_of(op, samples)},
                     {"types", types_of(samples)},
                     {"samples", samples.size()}});
+  }
+  for (const HostOp& op : host_ops()) {
+    if (op.when) continue;  // listed with its definition
+    list.push_back({{"domain", op.domain},
+                    {"name", op.name},
+                    {"since", op.since},
+                    {"inputs", op.inputs},
+                    {"outputs", op.outputs},
+                    {"attributes", attributes_of(op.attributes)},
+                    {"computes", op.doc},
+                    {"forms", json::array({"host"})},
+                    {"types", json::array()},
+                    {"samples", 0}});
   }
   return list;
 }

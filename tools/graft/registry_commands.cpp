@@ -18,6 +18,7 @@
 #include "console.h"
 #include "device/cuda/describe_gpus.h"
 #include "driver/compile.h"
+#include "graph/host_operator.h"
 #include "graph/op_def.h"
 #include "import/onnx/contrib_operators.h"
 #include "import/onnx/import.h"
@@ -89,6 +90,9 @@ int list_operators(const std::string& part, const std::vector<std::string>& own)
     for (const OnnxFunction& function : functions_of(*file)) add(function.domain, function.name, "own", function.doc);
   }
   for (const OpDef& op : all_ops()) add(op.domain, op.name, std::to_string(op.since), op.doc);
+  for (const HostOp& op : host_ops()) {
+    if (!op.when) add(op.domain, op.name, std::to_string(op.since), op.doc);
+  }
   for (const ContribOperator& op : contrib_operators()) add(op.domain, op.name, "1", op.doc);
   print_to(stdout, "{}{} operators\n", table, count);
   return count > 0 ? 0 : 1;
