@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _graft, arguments, element_types, logs
+from . import _graft, arguments, element_types, logs, values
 from .errors import InvalidArgumentError
 
 # An array: numpy's, or anything with __dlpack__ and __dlpack_device__ (torch, CuPy, JAX).
@@ -40,7 +40,7 @@ class StepTime(NamedTuple):
 class Value(NamedTuple):
     """An input or output of an engine. `dtype`: the element type, as numpy and ml_dtypes spell it. `shape`: a number
     for each fixed axis, and the text of a symbolic one (`batch`, `2*length`); `axes`: the same with the ranges that the
-    engine was compiled for."""
+    engine was compiled for. What is no tensor has the text of its type for `dtype`: `seq(f32[2, n])`."""
 
     name: str
     dtype: str
@@ -48,11 +48,11 @@ class Value(NamedTuple):
     axes: tuple[Axis, ...]
 
 
-def value_of(name: str, number: int, axes: Iterable[tuple[int, str, int, int, int]]) -> Value:
+def value_of(name: str, number: int | str, axes: Iterable[tuple[int, str, int, int, int]]) -> Value:
     """From what the extension tells."""
     listed = tuple(Axis(*axis) for axis in axes)
     shape = tuple(axis.size if axis.size >= 0 else axis.text for axis in listed)
-    return Value(name, element_types.NAMES[number], shape, listed)
+    return Value(name, number if isinstance(number, str) else element_types.NAMES[number], shape, listed)
 
 
 class Engine:
@@ -64,6 +64,8 @@ class Engine:
 
     Arrays are numpy's, or anything with DLPack (torch, CuPy, JAX), used where they lie. Results are of the library
     that the first input came from (numpy's for those not named here), on the same device.
+
+    Tensors of strings are arrays of str, sequences lists, maps dictionaries, and an optional that is empty is None.
     """
 
     def __init__(self, handle: _graft.Engine, device: str = "cpu") -> None:
@@ -191,6 +193,7 @@ class Session:
         self._input_names = [value.name for value in engine.inputs]
         self._output_names = [value.name for value in engine.outputs]
         self._any_raw_output = any(value.dtype not in element_types.NATIVE for value in engine.outputs)
+        self._any_held = any(values.is_held(value.dtype) for value in engine.inputs + engine.outputs)
         if stream is not None:
             self._use_stream(stream_number(stream), stream)
 
@@ -211,6 +214,8 @@ class Session:
 
     def run_in_order(self, inputs: Sequence[Array], targets: list[Array | None]) -> list[Any]:
         """Runs once: inputs in the engine's order; per output an array to write to, or None. Gives the list of them."""
+        if self._any_held:
+            return self._run_held(inputs, targets)
         library = library_of(inputs[0]) if inputs else "numpy"
         allocate = None if library == "numpy" else allocator(library, inputs[0], self.engine)
         if library == "numpy":
@@ -235,6 +240,22 @@ class Session:
             results = [jax_array(result, inputs[0]) if target is None else result
                        for result, target in zip(results, targets)]
         return results
+
+    def _run_held(self, inputs: Sequence[Any], targets: list[Array | None]) -> list[Any]:
+        """The same for an engine with strings, or with values that are no tensors; results are numpy's."""
+        for target, value in zip(targets, self.engine.outputs):
+            if target is not None and values.is_held(value.dtype):
+                raise InvalidArgumentError(f"'{value.name}' is {value.dtype}, which is not written into an array: take "
+                                           "what the run gives")
+        given = [values.hold(value.name, array) if "(" in value.dtype else
+                 values.hold_tensor(value.name, array) if value.dtype == "str" else as_input(array)
+                 for array, value in zip(inputs, self.engine.inputs)]
+        raw = [None if array is None else raw_target(array) for array in targets]
+        results = self._session.run(given, raw, None, None)
+        logs.pass_on()
+        return [values.take(result) if values.is_held(value.dtype) else
+                target if target is not None else element_types.from_raw(result, value.dtype)
+                for result, target, value in zip(results, targets, self.engine.outputs)]
 
     def _use_stream(self, number: int, owner: Any) -> None:
         if number != self._stream:

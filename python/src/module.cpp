@@ -15,6 +15,7 @@
 #include "array_view.h"
 #include "converter.h"
 #include "failure.h"
+#include "held_value.h"
 #include "host.h"
 #include "interrupt.h"
 #include "options.h"
@@ -206,7 +207,7 @@ void save(const Engine& engine, const std::string& path) {
   check(status, error);
 }
 
-/// (name, dtype, ((size, text, min, opt, max), ...)) of each.
+/// (name, dtype or the text of a type that is no tensor's, ((size, text, min, opt, max), ...)) of each.
 nb::list describe_values(size_t count, const graft_engine* engine,
                          const graft_value_info* (*get)(const graft_engine*, size_t)) {
   nb::list values;
@@ -217,7 +218,8 @@ nb::list describe_values(size_t count, const graft_engine* engine,
       const graft_axis& a = info.axes[axis];
       axes.append(nb::make_tuple(a.size, a.text, a.min, a.opt, a.max));
     }
-    values.append(nb::make_tuple(info.name, info.dtype, nb::tuple(axes)));
+    const nb::object type = info.type ? nb::object(nb::str(info.type)) : nb::object(nb::int_(info.dtype));
+    values.append(nb::make_tuple(info.name, type, nb::tuple(axes)));
   }
   return values;
 }
@@ -261,6 +263,7 @@ NB_MODULE(_graft, module) {
         return describe_values(graft_engine_output_count(engine.handle.get()), engine.handle.get(),
                                graft_engine_output);
       });
+  bind_held_values(module);
   bind_session(module);
   bind_host(module);
   bind_converters(module);

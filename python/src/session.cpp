@@ -11,6 +11,7 @@
 
 #include "array_view.h"
 #include "failure.h"
+#include "held_value.h"
 #include "interrupt.h"
 #include "without_gil.h"
 
@@ -160,6 +161,12 @@ nb::list Session::run(const nb::list& inputs, const nb::list& outputs, const nb:
   views.reserve(count + nb::len(outputs)), given.reserve(count), wanted.reserve(nb::len(outputs));
   for (size_t i = 0; i < count; ++i) {
     const graft_value_info* info = graft_engine_input(engine_.handle.get(), i);
+    if (nb::isinstance<HeldValue>(inputs[i])) {
+      const auto& held = nb::cast<const HeldValue&>(inputs[i]);
+      given.push_back(info && info->type ? graft_tensor{.struct_size = sizeof(graft_tensor)} : held.describe());
+      given.back().value = held.get();
+      continue;
+    }
     views.push_back(input_view(inputs[i], info ? info->name : "input", stream_for));
     given.push_back(views.back().tensor());
   }
@@ -183,6 +190,11 @@ nb::list Session::run(const nb::list& inputs, const nb::list& outputs, const nb:
   nb::list results;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const nb::object target = outputs[i];
+    const graft_value_info* info = graft_engine_output(engine_.handle.get(), i);
+    if (info && (info->type || info->dtype == GRAFT_STRING)) {
+      results.append(info->type ? HeldValue(graft_value_retain(wanted[i].value)) : HeldValue::copy(wanted[i]));
+      continue;
+    }
     results.append(target.is_none() ? as_array(std::move(made.made[i])) : target);
   }
   return results;

@@ -27,7 +27,8 @@ class Session {
   /// for a new numpy array (of unsigned integers of the same width where numpy has no such type; (bytes, shape) where
   /// elements share bytes). `allocate`: None, or called as allocate(output, dtype, shape) for an array that takes an
   /// output. `ordered`: None, or the type of the arrays whose library's current stream is the session's; all others on
-  /// a GPU are handed over to that stream by their libraries. Gives the list of arrays.
+  /// a GPU are handed over to that stream by their libraries. Strings and what is no tensor are HeldValues, of which
+  /// outputs take no array. Gives the list of arrays and HeldValues.
   nanobind::list run(const nanobind::list& inputs, const nanobind::list& outputs, const nanobind::object& allocate,
                      const nanobind::object& ordered);
   void set_stream(uintptr_t stream);
