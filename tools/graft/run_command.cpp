@@ -19,6 +19,7 @@
 #include "model_options.h"
 #include "output.h"
 #include "tensor_set.h"
+#include "value_json.h"
 
 namespace graft {
 namespace {
@@ -33,6 +34,7 @@ struct RunCommand {
   double run_deadline = 0;  ///< seconds, 0 for none
 
   int run() const;
+  void write_values(const std::vector<std::pair<std::string, DynamicValue>>& values) const;
   void report(const NamedTensors& results, const std::optional<std::vector<ComparedTensor>>& compared) const;
   std::vector<std::string> files_read() const;
   FindTensor find_reference(const Engine& engine, std::vector<TensorData>& given, size_t results) const;
@@ -111,24 +113,51 @@ int RunCommand::run() const {
   check_output_unread("--output", output);
   OutputBuffers buffers(*engine->engine);
   if (!outputs.empty()) buffers.select(outputs);
-  if (!output.empty()) check_path_for_tensors(output, buffers.count());
+  const bool in_json = output.ends_with(".json");
+  GRAFT_USER_CHECK(in_json || output.empty() || !buffers.has_values(), kInvalidArgument,
+                   "strings, sequences and other values that are no arrays of numbers go into FILE.json, or are left "
+                   "out with --outputs", output);
+  GRAFT_USER_CHECK(reference.empty() || !buffers.has_values(), kUnsupported,
+                   "strings, sequences and other values that are no arrays of numbers are not compared: leave them out "
+                   "with --outputs", "--reference");
+  if (!output.empty() && !in_json) check_path_for_tensors(output, buffers.count());
   std::vector<TensorData> given = inputs.read(*engine->engine);
   Session session(engine);
   session.set_validating(environment().validate);
   session.set_deadline(run_deadline);
+  inputs.hold(session, given);
   {
     const InterruptibleSession interruptible(session, run_deadline);
     buffers.run(session, given);
   }
   stop_if_interrupted();
   const NamedTensors results = buffers.tensors();
-  if (!output.empty()) write_tensors(output, results);
+  if (!output.empty() && !in_json) write_tensors(output, results);
+  if (in_json || buffers.has_values()) write_values(buffers.values(session));
   std::optional<std::vector<ComparedTensor>> compared;
   if (!reference.empty()) {
     compared = compare_tensors(results, find_reference(*engine->engine, given, results.size()), tolerance);
   }
   report(results, compared);
   return !compared || all_agree(*compared) ? 0 : 1;
+}
+
+/// All results into a JSON file, or those that are no arrays of numbers onto the screen.
+void RunCommand::write_values(const std::vector<std::pair<std::string, DynamicValue>>& values) const {
+  nlohmann::json all = nlohmann::json::object();
+  for (const auto& [name, value] : values) {
+    all[name] = value_json(value);
+    const bool is_array = value.kind() == DynamicValue::Kind::kTensor && value.tensor().type() != DType::kString;
+    if (is_array || !json.leaves_text()) continue;
+    constexpr size_t kShown = 200;  // characters
+    const std::string text = all[name].dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    print_to(message_stream(output), "{}  {}  {}{}\n", name, describe(value), text.substr(0, kShown),
+             text.size() > kShown ? " ..." : "");
+  }
+  if (!output.ends_with(".json")) return;
+  OutputFile file(output);
+  file.write(all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  file.commit();
 }
 
 void RunCommand::report(const NamedTensors& results, const std::optional<std::vector<ComparedTensor>>& compared) const {
@@ -160,8 +189,10 @@ void add_run(CLI::App& app, Action& action) {
   command->model.add_to(*sub, "a plan, or a model (as of graft compile), which is compiled first");
   command->model.add_deadline(*sub);
   command->inputs.add_to(*sub);
+  command->inputs.take_values();
   sub->add_option("-o,--output", command->output,
-                  "where the results go: FILE.npz, or FILE.npy for one output; - is standard output, as .npz")
+                  "where the results go: FILE.npz, or FILE.npy for one output; - is standard output, as .npz;\n"
+                  "FILE.json takes strings, sequences and maps too")
       ->type_name("FILE");
   sub->add_option("--outputs", command->outputs,
                   "which results to print, save and compare, by name: logits,hidden (all of them)")

@@ -19,6 +19,7 @@
 #include "random_tensor.h"
 #include "runtime/bind.h"
 #include "runtime/device_code.h"
+#include "value_json.h"
 
 namespace graft {
 namespace {
@@ -56,6 +57,12 @@ TensorData naming(const std::string& where, const Make& make) {
   }
 }
 
+/// The handles among the inputs of a run that hold() gives.
+PendingTensor place_of(const std::vector<int64_t>& shape) {
+  return {DType::kUint64, shape, 8 * checked_element_count(DType::kUint64, shape),
+          [shape] { return TensorData::zeros(DType::kUint64, shape); }};
+}
+
 /// Refuses what the engine would refuse, by types and shapes alone.
 void check_shapes(const Engine& engine, const std::vector<PendingTensor>& tensors) {
   std::byte somewhere{};
@@ -88,6 +95,7 @@ void InputOptions::add_to(CLI::App& command) {
   command
       .add_option("-i,--input", inputs_,
                   "FILE.npz with tensors by name, NAME=FILE.npy, or FILE.npy in the order of the inputs;\n"
+                  "strings, sequences and maps as NAME=FILE.json;\n"
                   "bf16, 8-bit floats and narrower types as ml_dtypes saves them (docs/ARRAYS.md);\n"
                   "an input without a file gets random values: floats are normal, integers of 32 and 64\n"
                   "bits 0 or 1, so that they are valid as indices, narrower ones anything")
@@ -122,6 +130,13 @@ std::vector<PendingTensor> InputOptions::open_files(const Engine& engine) const 
       }
     } else if (equals != text.npos) {
       const size_t input = find_input(engine, text.substr(0, equals), "--input");
+      if (const std::string& type = engine.tensors[engine.inputs[input]].handles; !type.empty()) {
+        GRAFT_USER_CHECK(takes_values_, kUnsupported,
+                         fmt::format("it is {}, which graft run alone takes", type), fmt::format("input '{}'", text));
+        held_[input] = {type == "str", read_value(text.substr(equals + 1), type)};
+        tensors[input] = place_of(type == "str" ? held_.at(input).value.tensor().shape() : std::vector<int64_t>());
+        continue;
+      }
       tensors[input] = open_npy(text.substr(equals + 1), wanted(input));
     } else {
       GRAFT_USER_CHECK(position < tensors.size(), kInvalidArgument,
@@ -136,7 +151,9 @@ std::vector<PendingTensor> InputOptions::open_files(const Engine& engine) const 
 /// An input without a file; a size that nothing settles is the usual one.
 PendingTensor InputOptions::random_input(const Engine& engine, size_t number) const {
   const EngineTensor& input = engine.tensors[engine.inputs[number]];
-  GRAFT_USER_CHECK(kind_of(input.type) != DTypeKind::kOpaque, kUnsupported, "there are no random strings; give a file",
+  GRAFT_USER_CHECK(input.handles.empty(), kUnsupported,
+                   fmt::format("it is {}, of which there are no random ones: give {}=FILE.json", input.handles,
+                               input.name),
                    fmt::format("input '{}'", input.name));
   std::set<std::string, std::less<>> symbols;
   for (const Size& size : input.shape) size.collect_symbols(symbols);
@@ -179,6 +196,21 @@ std::vector<TensorData> InputOptions::read(const Engine& engine) const {
   return tensors;
 }
 
+void InputOptions::hold(Session& session, std::vector<TensorData>& inputs) const {
+  if (held_.empty()) return;
+  session.start_values();
+  for (const auto& [input, held] : held_) {
+    if (!held.is_text) {
+      inputs[input].write_integer(0, static_cast<int64_t>(session.hold(held.value.copied())));
+      continue;
+    }
+    const std::vector<std::string>& texts = held.value.tensor().strings();
+    for (size_t i = 0; i < texts.size(); ++i) {
+      inputs[input].write_integer(static_cast<int64_t>(i), static_cast<int64_t>(session.hold_text(texts[i])));
+    }
+  }
+}
+
 std::vector<BufferView> views_of(std::vector<TensorData>& tensors) {
   std::vector<BufferView> views;
   for (TensorData& tensor : tensors) {
@@ -193,6 +225,28 @@ OutputBuffers::OutputBuffers(const Engine& engine)
       results_(engine.outputs.size()),
       views_(engine.outputs.size()) {
   std::iota(selected_.begin(), selected_.end(), size_t{0});
+  for (const int output : engine.outputs) handles_.push_back(engine.tensors[output].handles);
+}
+
+bool OutputBuffers::has_values() const {
+  return std::any_of(selected_.begin(), selected_.end(), [&](size_t output) { return !handles_[output].empty(); });
+}
+
+std::vector<std::pair<std::string, DynamicValue>> OutputBuffers::values(const Session& session) const {
+  std::vector<std::pair<std::string, DynamicValue>> named;
+  for (const size_t output : selected_) {
+    const TensorData& result = results_[output];
+    if (handles_[output].empty()) {
+      named.emplace_back(names_[output], result);
+    } else if (handles_[output] != "str") {
+      named.emplace_back(names_[output], session.value(static_cast<uint64_t>(result.read_integer(0))));
+    } else {
+      std::vector<std::string> texts;
+      for (const uint64_t handle : result.as<uint64_t>()) texts.push_back(session.text(handle));
+      named.emplace_back(names_[output], TensorData::from_strings(result.shape(), std::move(texts)));
+    }
+  }
+  return named;
 }
 
 void OutputBuffers::select(const std::vector<std::string>& names) {
@@ -223,7 +277,9 @@ void OutputBuffers::run(Session& session, std::vector<TensorData>& inputs) {
 
 NamedTensors OutputBuffers::tensors() const {
   NamedTensors named;
-  for (const size_t output : selected_) named.emplace_back(names_[output], results_[output]);
+  for (const size_t output : selected_) {
+    if (handles_[output].empty()) named.emplace_back(names_[output], results_[output]);
+  }
   return named;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,9 +26,14 @@ namespace graft {
 class InputOptions {
  public:
   void add_to(CLI::App& command);
+  /// Lets inputs be strings and other values; then hold() is called before each run.
+  void take_values() { takes_values_ = true; }
   /// One tensor per input of the engine, in its order. Types, shapes and memory are checked before anything is read
   /// or made up: throws invalid_argument or out_of_memory naming file, input and remedy.
   std::vector<TensorData> read(const Engine& engine) const;
+  /// Gives the session the strings, sequences and other values that files held, and the inputs what stands for them.
+  /// Before each run, whose results are there until the next one.
+  void hold(Session& session, std::vector<TensorData>& inputs) const;
   /// The files that were named.
   std::vector<std::string> files() const;
 
@@ -39,6 +45,12 @@ class InputOptions {
   std::vector<std::string> sizes_;   ///< batch=4
   uint64_t seed_ = 1;
   mutable Bindings bindings_;
+  struct Held {
+    bool is_text = false;  ///< a tensor of strings, each of which has a handle
+    DynamicValue value;
+  };
+  mutable std::map<size_t, Held> held_;  ///< by input: what is no tensor of numbers
+  bool takes_values_ = false;
 };
 
 /// Views on tensors, for Session::run.
@@ -54,10 +66,15 @@ class OutputBuffers {
   void run(Session& session, std::vector<TensorData>& inputs);
   NamedTensors tensors() const;
   size_t count() const { return selected_.size(); }
+  /// Whether strings or values that are no tensors are among them, which tensors() leaves out.
+  bool has_values() const;
+  /// All of them, as the session that ran has them.
+  std::vector<std::pair<std::string, DynamicValue>> values(const Session& session) const;
 
  private:
   static void* allocate(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
   std::vector<std::string> names_;
+  std::vector<std::string> handles_;  ///< see EngineTensor
   std::vector<size_t> selected_;
   std::vector<TensorData> results_;
   std::vector<BufferView> views_;
