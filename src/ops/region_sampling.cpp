@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoiAlign and DeformConv: images read between their elements, at positions that are data.
+#include <algorithm>
+#include <limits>
+
 #include "ops/compose.h"
 #include "ops/samples.h"
 #include "ops/window.h"
@@ -14,59 +17,122 @@ struct Neighbours {
   Expr first, second, share;
 };
 
+/// The element behind one, or the last.
+Expr next_inside(const Expr& first, const Size& size) {
+  return min(first + make_index(1), make_size(size - Size(1)));
+}
+
 /// Around a position that is moved inside: beyond the ends the last element counts alone.
 Neighbours inside_neighbours(const Expr& position, const Size& size) {
   const auto c = [&](double v) { return make_constant(position->type, v); };
   const Expr last = make_cast(position->type, make_size(size - Size(1)));
   const Expr at = min(max(position, c(0)), last), low = floor(at);
   const Expr first = make_cast(DType::kInt64, low);
-  return {first, min(first + make_index(1), make_size(size - Size(1))), at - low};
+  return {first, next_inside(first, size), at - low};
 }
 
-void define_roi_align(Definition& d) {
-  const Tensor x = d.in(0), rois = d.in(1), batches = d.in(2);
-  if (x.rank() != 4 || rois.rank() != 2) d.reject("its input should have four axes and its regions two");
-  d.require_equal(rois.size(1), 4, "its regions should be four numbers each");
-  d.require_shape(batches, {rois.size(0)}, "there is not one batch index for each region");
-  for (const int axis : {2, 3}) d.require_at_least(x.size(axis), 1, "its images are empty");
-  const std::string mode = d.text("mode"), coordinates = d.text("coordinate_transformation_mode");
-  if (mode != "avg" && mode != "max") d.reject("its mode is " + mode);
-  const bool half_pixel = coordinates == "half_pixel";
-  if (!half_pixel && coordinates != "output_half_pixel") d.reject("its coordinate mode is " + coordinates);
-  const int64_t samples = d.integer("sampling_ratio"), rows = d.integer("output_height"),
-                columns = d.integer("output_width");
-  if (samples < 1) d.unsupported("a number of samples that depends on the regions (sampling_ratio 0)");
-  if (rows < 1 || columns < 1) d.reject("its output sizes should be positive");
-  const DType type = compute_type(x.type());
-  const auto c = [&](double v) { return make_constant(type, v); };
-  const Shape shape = {rois.size(0), x.size(1), rows, columns}, grid = {samples, samples};
+/// The mean or the largest of the samples of each bin of each region. All channels read the same elements: the corners
+/// of the samples, which are made once. Bins are numbered through, so that channels differ in nothing else.
+class RoiAlign {
+ public:
+  explicit RoiAlign(Definition& d) : d_(d), x_(d.in(0)), regions_(d.in(1)), images_(d.in(2)) {
+    if (x_.rank() != 4 || regions_.rank() != 2) d.reject("its input should have four axes and its regions two");
+    d.require_equal(regions_.size(1), 4, "its regions should be four numbers each");
+    d.require_shape(images_, {regions_.size(0)}, "there is not one batch index for each region");
+    for (const int axis : {2, 3}) {
+      d.require_at_least(x_.size(axis), 1, "its images are empty");
+      d.require_at_least(std::numeric_limits<int32_t>::max(), x_.size(axis), "its images are too large");
+    }
+    const std::string mode = d.text("mode"), coordinates = d.text("coordinate_transformation_mode");
+    if (mode != "avg" && mode != "max") d.reject("its mode is " + mode);
+    mean_ = mode == "avg", half_pixel_ = coordinates == "half_pixel";
+    if (!half_pixel_ && coordinates != "output_half_pixel") d.reject("its coordinate mode is " + coordinates);
+    samples_ = d.integer("sampling_ratio"), rows_ = d.integer("output_height"), columns_ = d.integer("output_width");
+    if (samples_ < 1) d.unsupported("a number of samples that depends on the regions (sampling_ratio 0)");
+    if (rows_ < 1 || columns_ < 1) d.reject("its output sizes should be positive");
+    if (std::max({samples_, rows_, columns_}) > kMost) d.unsupported("so many samples or bins");
+    type_ = compute_type(x_.type());
+  }
 
-  const auto position = [&](const Expr& region, bool vertical, const Expr& bin, const Expr& sample) {
-    const Expr scale = c(d.real("spatial_scale")), offset = c(half_pixel ? 0.5 : 0);
-    const Expr start = rois.wide({region, make_index(vertical ? 1 : 0)}) * scale - offset;
-    const Expr end = rois.wide({region, make_index(vertical ? 3 : 2)}) * scale - offset;
-    const Expr extent = half_pixel ? end - start : max(end - start, c(1));
-    const Expr size = extent / c(static_cast<double>(vertical ? rows : columns));
-    return start + make_cast(type, bin) * size +
-           (make_cast(type, sample) + c(0.5)) * size / c(static_cast<double>(samples));
-  };
-  const auto lift = [&](const Indices& i, const Indices& k) {
-    const Expr y = position(i[0], true, i[2], k[0]), z = position(i[0], false, i[3], k[1]);
-    const auto outside = [&](const Expr& p, const Size& size) { return lt(p, c(-1)) || gt(p, number(type, size)); };
-    const Expr batch = wrapped_index(make_cast(DType::kInt64, batches({i[0]})), x.size(0));
-    const Neighbours v = inside_neighbours(y, x.size(2)), h = inside_neighbours(z, x.size(3));
-    const auto corner = [&](bool below, bool right) {
-      const Expr weight = (below ? v.share : c(1) - v.share) * (right ? h.share : c(1) - h.share);
-      return weight * x.wide({batch, i[1], below ? v.second : v.first, right ? h.second : h.first});
+  void define() {
+    const Shape all = {regions_.size(0), 4 * samples_ * samples_, rows_ * columns_};
+    const Tensor row = d_.compute("row", DType::kInt32, all, [&](const Indices& i) { return row_of(i); });
+    const Tensor column = d_.compute("column", DType::kInt32, all, [&](const Indices& i) {
+      return make_cast(DType::kInt32, element_of(corner(i, false)));
+    });
+    const Tensor weight = d_.compute("weight", type_, all, [&](const Indices& i) {
+      return share_of(corner(i, true)) * share_of(corner(i, false));
+    });
+    const auto lift = [&](const Indices& i, const Indices& k) {
+      const Expr image = wrapped_index(make_cast(DType::kInt64, images_({i[0]})), x_.size(0));
+      const Indices at = {i[0], k[0], i[2]};
+      const Expr y = make_cast(DType::kInt64, row(at)), z = make_cast(DType::kInt64, column(at));
+      return select(lt(y, make_index(0)), number(0), weight(at) * x_.wide({image, i[1], y, z}));
     };
-    const Expr a = corner(false, false), b = corner(false, true), e = corner(true, false), f = corner(true, true);
-    const Expr value = mode == "avg" ? a + b + e + f : max(max(a, b), max(e, f));
-    return select(outside(y, x.size(2)) || outside(z, x.size(3)), c(0), value);
+    const Tensor folded = d_.reduce("folded", mean_ ? Intrinsic::kAdd : Intrinsic::kMax,
+                                    {regions_.size(0), x_.size(1), all[2]}, {all[1]}, lift);
+    const Shape shape = {regions_.size(0), x_.size(1), rows_, columns_};
+    d_.out(0, d_.compute("y", x_.type(), shape, [&](const Indices& i) {
+      const Expr value = folded({i[0], i[1], i[2] * make_index(columns_) + i[3]});
+      return mean_ ? value / number(static_cast<double>(samples_ * samples_)) : value;
+    }));
+  }
+
+ private:
+  static constexpr int64_t kMost = 1 << 15;
+
+  /// One axis of one of the four elements around a sample.
+  struct Corner {
+    Expr position;
+    Neighbours beside;
+    Expr behind;  ///< whether it is the second of them
   };
-  const Tensor folded = d.reduce("folded", mode == "avg" ? Intrinsic::kAdd : Intrinsic::kMax, shape, grid, lift);
-  const double count = static_cast<double>(samples * samples);
-  d.out(0, map(d, "y", folded, x.type(), [&](const Expr& v) { return mode == "avg" ? v / c(count) : v; }));
-}
+
+  Expr number(double value) const { return make_constant(type_, value); }
+
+  /// i: region, corner of a sample, bin.
+  Corner corner(const Indices& i, bool vertical) const {
+    const auto part = [](const Expr& e, int64_t below, int64_t count) {
+      return mod(floor_div(e, make_index(below)), make_index(count));
+    };
+    const Expr bin = vertical ? part(i[2], columns_, rows_) : part(i[2], 1, columns_);
+    const Expr sample = vertical ? part(i[1], 4 * samples_, samples_) : part(i[1], 4, samples_);
+    const Expr at = position(vertical, i[0], bin, sample);
+    return {at, inside_neighbours(at, x_.size(vertical ? 2 : 3)),
+            ne(part(i[1], vertical ? 2 : 1, 2), make_index(0))};
+  }
+
+  Expr position(bool vertical, const Expr& region, const Expr& bin, const Expr& sample) const {
+    const Expr scale = number(d_.real("spatial_scale")), offset = number(half_pixel_ ? 0.5 : 0);
+    const Expr start = regions_.wide({region, make_index(vertical ? 1 : 0)}) * scale - offset;
+    const Expr end = regions_.wide({region, make_index(vertical ? 3 : 2)}) * scale - offset;
+    const Expr extent = half_pixel_ ? end - start : max(end - start, number(1));
+    const Expr size = extent / number(static_cast<double>(vertical ? rows_ : columns_));
+    return start + make_cast(type_, bin) * size +
+           (make_cast(type_, sample) + number(0.5)) * size / number(static_cast<double>(samples_));
+  }
+
+  static Expr element_of(const Corner& c) { return select(c.behind, c.beside.second, c.beside.first); }
+  Expr share_of(const Corner& c) const { return select(c.behind, c.beside.share, number(1) - c.beside.share); }
+
+  /// The element's row; -1 where the sample lies outside of the image, and counts as zero.
+  Expr row_of(const Indices& i) const {
+    const Corner v = corner(i, true), h = corner(i, false);
+    const auto outside = [&](const Expr& p, const Size& size) {
+      return lt(p, number(-1)) || gt(p, graft::number(type_, size));
+    };
+    const Expr counts_not = outside(v.position, x_.size(2)) || outside(h.position, x_.size(3));
+    return make_cast(DType::kInt32, select(counts_not, make_index(-1), element_of(v)));
+  }
+
+  Definition& d_;
+  Tensor x_, regions_, images_;
+  bool mean_ = true, half_pixel_ = true;
+  int64_t samples_ = 0, rows_ = 0, columns_ = 0;
+  DType type_ = DType::kFloat32;
+};
+
+void define_roi_align(Definition& d) { RoiAlign(d).define(); }
 
 /// A convolution whose kernel positions are moved by data; what lies outside counts as zero.
 class DeformConv {

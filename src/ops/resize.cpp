@@ -37,10 +37,14 @@ struct ResizeMode {
   bool exclude_outside = false, antialias = false;
 };
 
+Expr scale_of(const ResizedAxis& a) {
+  return a.run_scale ? a.run_scale : a.scale ? real(*a.scale) : ratio(a.output, a.input);
+}
+
 /// Where output position `o` lies on the input axis.
 Expr source_position(const Definition& d, const ResizeMode& m, const ResizedAxis& a, const Expr& o) {
   const Expr at = make_cast(DType::kFloat64, o), in = real(a.input), out = real(a.output), half = real(0.5);
-  const Expr scale = a.run_scale ? a.run_scale : a.scale ? real(*a.scale) : ratio(a.output, a.input);
+  const Expr scale = scale_of(a);
   const Expr single = le(make_size(a.output), make_index(1));
   const Expr centre = (at + half) / scale - half;
   if (m.coordinates == "half_pixel") return centre;
@@ -68,33 +72,72 @@ struct Tap {
   Expr index, weight;
 };
 
+/// How much of antialiasing's kernel an element covers where the sizes are known and the axis does not shrink so much
+/// that its taps are too many to be written out; 1 without antialiasing.
+std::optional<double> known_shrink(const ResizeMode& m, const ResizedAxis& a) {
+  if (!m.antialias) return 1;
+  const auto in = a.input.as_constant(), out = a.output.as_constant();
+  if (a.run_scale || (!a.scale && (!in || !out))) return std::nullopt;
+  const double shrink = std::min(1.0, a.scale ? *a.scale : static_cast<double>(*out) / static_cast<double>(*in));
+  return shrink > 1.0 / 64 ? std::optional(shrink) : std::nullopt;
+}
+
+/// The element `position` as it takes part in what lies around `x`, its weight not yet a share of all.
+Tap tap_at(const ResizeMode& m, const ResizedAxis& a, const Expr& position, const Expr& x, const Expr& shrink) {
+  const Expr distance = (position - x) * shrink, last = make_size(a.input - Size(1)), zero = make_index(0);
+  Expr weight = m.mode == "cubic" ? cubic_weight(distance, m.cubic) : max(real(0.0), real(1.0) - abs(distance));
+  const Expr index = make_cast(DType::kInt64, position);
+  if (m.exclude_outside) weight = select(ge(index, zero) && le(index, last), weight, real(0.0));
+  return {min(max(index, zero), last), weight};
+}
+
 /// The taps of linear and cubic interpolation around `x`; antialiasing widens the kernel when the axis shrinks.
-std::vector<Tap> taps_at(const Definition& d, const ResizeMode& m, const ResizedAxis& a, const Expr& x) {
-  const bool cubic = m.mode == "cubic";
-  double shrink = 1;
-  if (m.antialias) {
-    const auto in = a.input.as_constant(), out = a.output.as_constant();
-    if (a.run_scale || (!a.scale && (!in || !out))) d.unsupported("antialiasing with sizes that vary");
-    shrink = std::min(1.0, a.scale ? *a.scale : static_cast<double>(*out) / static_cast<double>(*in));
-    if (!(shrink > 1.0 / 64)) d.unsupported("antialiasing of an axis that shrinks more than 64 times");
-  }
-  const int reach = static_cast<int>(std::ceil((cubic ? 2 : 1) / shrink));
-  const Expr base = floor(x), last = make_size(a.input - Size(1)), zero = make_index(0);
+std::vector<Tap> taps_at(const ResizeMode& m, const ResizedAxis& a, const Expr& x, double shrink) {
+  const int reach = static_cast<int>(std::ceil((m.mode == "cubic" ? 2 : 1) / shrink));
+  const Expr base = floor(x);
   std::vector<Tap> taps;
   Expr total = real(0.0);
   for (int k = 1 - reach; k <= reach; ++k) {
-    const Expr position = base + real(static_cast<double>(k));
-    const Expr distance = (position - x) * real(shrink);
-    Expr weight = cubic ? cubic_weight(distance, m.cubic) : max(real(0.0), real(1.0) - abs(distance));
-    const Expr index = make_cast(DType::kInt64, position);
-    if (m.exclude_outside) weight = select(ge(index, zero) && le(index, last), weight, real(0.0));
-    total = total + weight;
-    taps.push_back({min(max(index, zero), last), weight});
+    taps.push_back(tap_at(m, a, base + real(static_cast<double>(k)), x, real(shrink)));
+    total = total + taps.back().weight;
   }
   if (m.antialias || m.exclude_outside) {
     for (Tap& tap : taps) tap.weight = tap.weight / total;
   }
   return taps;
+}
+
+/// The type in which an axis is interpolated.
+DType interpolated_type(const Tensor& x) { return is_float(x.type()) ? compute_type(x.type()) : DType::kFloat32; }
+
+/// x with one axis resized by antialiased taps whose number only a run knows, or that are many: a sum over them, with
+/// the weights of each position made once.
+Tensor antialias_axis(Definition& d, const ResizeMode& m, const ResizedAxis& a, const Tensor& x) {
+  Size reach = ceil_div(a.input, max(a.output, 1));
+  if (a.run_scale || a.scale) reach = reach + Size(1);  // sizes are rounded, so that the scale may be less than theirs
+  if (m.mode == "cubic") reach = reach * Size(2);
+  const Expr shrink = min(real(1.0), scale_of(a));
+  const auto tap = [&](const Expr& o, const Expr& k) {
+    const Expr at = source_position(d, m, a, o);
+    return tap_at(m, a, floor(at) + make_cast(DType::kFloat64, k - make_size(reach - Size(1))), at, shrink);
+  };
+  const Size taps = reach * Size(2);
+  const Tensor total = d.reduce("all_weights", Intrinsic::kAdd, {a.output}, {taps}, [&](const Indices& i,
+                                                                                         const Indices& k) {
+    return tap(i[0], k[0]).weight;
+  });
+  const DType type = interpolated_type(x);
+  const Tensor weights = d.compute("weights", type, {a.output, taps}, [&](const Indices& i) {
+    return make_cast(type, tap(i[0], i[1]).weight / total({i[0]}));
+  });
+  Shape shape = x.shape();
+  shape[a.axis] = a.output;
+  return d.reduce("axis_" + std::to_string(a.axis), Intrinsic::kAdd, shape, {taps}, [&](const Indices& i,
+                                                                                         const Indices& k) {
+    Indices at = i;
+    at[a.axis] = tap(i[a.axis], k[0]).index;
+    return weights({i[a.axis], k[0]}) * make_cast(type, x(at));
+  });
 }
 
 Expr nearest_index(const Definition& d, const ResizeMode& m, const ResizedAxis& a, const Expr& x) {
@@ -112,7 +155,9 @@ Tensor resize_axis(Definition& d, const ResizeMode& m, const ResizedAxis& a, con
   Shape shape = x.shape();
   shape[a.axis] = a.output;
   const bool nearest = m.mode == "nearest";
-  const DType type = nearest ? x.type() : is_float(x.type()) ? compute_type(x.type()) : DType::kFloat32;
+  const std::optional<double> shrink = known_shrink(m, a);
+  if (!nearest && !shrink) return antialias_axis(d, m, a, x);
+  const DType type = nearest ? x.type() : interpolated_type(x);
   return d.compute("axis_" + std::to_string(a.axis), type, shape, [&](const Indices& i) {
     const Expr position = source_position(d, m, a, i[a.axis]);
     Indices at = i;
@@ -121,7 +166,7 @@ Tensor resize_axis(Definition& d, const ResizeMode& m, const ResizedAxis& a, con
       return x(at);
     }
     Expr sum;
-    for (const Tap& tap : taps_at(d, m, a, position)) {
+    for (const Tap& tap : taps_at(m, a, position, *shrink)) {
       at[a.axis] = tap.index;
       const Expr term = make_cast(type, tap.weight) * make_cast(type, x(at));
       sum = sum ? sum + term : term;
@@ -274,6 +319,14 @@ std::vector<Sample> resize_samples() {
           keeping("not_smaller"),
           with("linear_antialiased", "linear", {1, 1, 0.6, 0.3}, {{"antialias", int64_t{1}}}),
           with("cubic_antialiased", "cubic", {1, 1, 0.6, 0.41}, {{"antialias", int64_t{1}}}),
+          {.name = "antialiased_to_sizes_of_the_run",
+           .inputs = {f32({1, 2, 7, 9}), absent(), absent(), run_list({1, 2, 3, 12})},
+           .attributes = {{"mode", std::string("linear")}, {"antialias", int64_t{1}}}},
+          {.name = "cubic_antialiased_to_sizes_of_the_run",
+           .inputs = {f32({1, 2, 7, 9}), absent(), absent(), run_list({1, 2, 4, 5})},
+           .attributes = {{"mode", std::string("cubic")}, {"antialias", int64_t{1}}}},
+          {.name = "antialiased_from_many", .inputs = {f32({1, 1, 3, 200}), absent(), absent(), list({1, 1, 3, 2})},
+           .attributes = {{"mode", std::string("linear")}, {"antialias", int64_t{1}}}},
           with("antialiased_up", "linear", {1, 1, 2, 0.5}, {{"antialias", int64_t{1}}}),
           with("cubic_without_the_outside", "cubic", {1, 1, 1.5, 0.8}, {{"exclude_outside", int64_t{1}}}),
           with("cubic_of_another_curve", "cubic", {1, 1, 2, 1.3}, {{"cubic_coeff_a", -0.5}}),

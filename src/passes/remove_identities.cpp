@@ -40,6 +40,20 @@ bool keeps_order(const Node& node) {
   return is_op(node, {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile"});
 }
 
+/// Whether an Expand asks for sizes that its input is seen to have; others the run checks, though no size changes.
+bool asks_for_known_sizes(const Graph& graph, const Node& node) {
+  const Value& asked = graph.value(node.inputs[1]);
+  if (asked.constant) return true;
+  const Shape& own = *graph.value(node.inputs[0]).shape;
+  if (!asked.content || asked.content->size() > own.size()) return false;
+  const size_t offset = own.size() - asked.content->size();
+  for (size_t axis = 0; axis < asked.content->size(); ++axis) {
+    const Size& size = (*asked.content)[axis];
+    if (!size.is(1) && size != own[offset + axis]) return false;
+  }
+  return true;
+}
+
 bool gives_back_input(const Graph& graph, const Matcher& matcher, const Node& node) {
   if (node.inputs.empty() || node.inputs[0] == kNoValue || node.outputs.empty() || node.outputs[0] == kNoValue) {
     return false;
@@ -58,7 +72,8 @@ bool gives_back_input(const Graph& graph, const Matcher& matcher, const Node& no
     const auto pads = integers_of(graph, input(node, 1));
     return pads && all_are(*pads, 0);
   }
-  return keeps_order(node) && same_shape(graph, node.inputs[0], node.outputs[0]);
+  if (!keeps_order(node) || !same_shape(graph, node.inputs[0], node.outputs[0])) return false;
+  return !is_op(node, {"Expand"}) || asks_for_known_sizes(graph, node);
 }
 
 }  // namespace

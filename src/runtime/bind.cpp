@@ -90,11 +90,26 @@ void bind_symbol(Bindings& bindings, const std::string& symbol, int64_t value, c
                    fmt::format("the size {} is {} here and {} elsewhere", symbol, value, it->second), where);
 }
 
+namespace {
+
+/// The value of a size; that it overflows is said of `where()`, what it is the size of.
+template <class Where>
+int64_t evaluate_for(const Where& where, const Size& size, const Bindings& bindings) {
+  try {
+    return size.evaluate(bindings);
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.message(), where());
+  }
+}
+
+}  // namespace
+
 void run_checks(const EngineStep& step, const Bindings& bindings) {
   for (const RunCheck& check : step.checks) {
-    const int64_t value = check.value.evaluate(bindings);
+    const auto where = [&] { return fmt::format("node '{}'", step.name); };
+    const int64_t value = evaluate_for(where, check.value, bindings);
     const bool good = check.at_least_zero ? value >= 0 : value == 0;
-    GRAFT_USER_CHECK(good, kInvalidArgument, check.message, fmt::format("node '{}'", step.name));
+    GRAFT_USER_CHECK(good, kInvalidArgument, check.message, where());
   }
 }
 
@@ -120,7 +135,7 @@ std::vector<int64_t> output_shape(const Engine& engine, std::span<const BufferVi
 std::vector<int64_t> concrete_shape(const EngineTensor& tensor, const Bindings& bindings) {
   std::vector<int64_t> shape;
   for (const Size& size : tensor.shape) {
-    shape.push_back(size.evaluate(bindings));
+    shape.push_back(evaluate_for([&] { return fmt::format("tensor '{}'", tensor.name); }, size, bindings));
     GRAFT_USER_CHECK(shape.back() >= 0, kInvalidArgument,
                      fmt::format("axis {} would have the negative extent {}", shape.size() - 1, shape.back()),
                      fmt::format("tensor '{}'", tensor.name));

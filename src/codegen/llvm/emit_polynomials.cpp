@@ -161,7 +161,8 @@ llvm::Value* Emitter::tanh_f32(Value* x) {
   Value* magnitude = builder_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
   Value* square = builder_.CreateFMul(x, x);
   Value* p = polynomial(square, {-0.3333332894, 0.1333276974, -0.05385090958, 0.020997179, -0.006096714166});
-  Value* small = fma(builder_.CreateFMul(p, square), x, x);
+  Value* sum = fma(builder_.CreateFMul(p, square), x, x);
+  Value* small = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, sum, x);  // of -0 the sum is 0
   Value* a = builder_.CreateSelect(builder_.CreateFCmpOGT(magnitude, f(x, 10)), f(x, 10), magnitude);
   const Reduced part = reduce_by_ln2(builder_.CreateFAdd(a, a));
   Value* bits = builder_.CreateShl(builder_.CreateAdd(part.integer, i(x, 127)), i(x, 23));
@@ -187,7 +188,8 @@ llvm::Value* Emitter::sincos_f32(Value* x, bool cosine) {
   if (cosine) quadrant = builder_.CreateAdd(quadrant, i(x, 1));
   Value* square = builder_.CreateFMul(r, r);
   Value* s = polynomial(square, {-0.1666666666, 0.008333331785, -0.0001984003887, 2.724378141e-6});
-  Value* sine = fma(builder_.CreateFMul(s, square), r, r);
+  Value* sum = fma(builder_.CreateFMul(s, square), r, r);
+  Value* sine = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, sum, r);  // of -0 the sum is 0
   Value* c = polynomial(square, {-0.5, 0.04166666666, -0.00138888876, 2.480056043e-5, -2.729583083e-7});
   Value* cosine_value = fma(c, square, f(x, 1));
   Value* odd = builder_.CreateICmpNE(builder_.CreateAnd(quadrant, i(x, 1)), i(x, 0));

@@ -60,6 +60,17 @@ bool commutes(const Monoid& monoid) {
                      [&](const Expr& e) { return same_value(e, substitute(e, swap)); });
 }
 
+/// Whether data that depends on the variable says where the indices lie.
+bool is_scattered(const std::vector<Expr>& indices, const Expr& variable) {
+  return std::any_of(indices.begin(), indices.end(), [&](const Expr& index) {
+    bool found = false;
+    for_each(index, [&](const Expr& e) {
+      found |= e->kind == ExprKind::kLoad && uses_variable(e, variable->variable);
+    });
+    return found;
+  });
+}
+
 int state_bits(const tile::Reduce& reduce) {
   int bits = 16;
   for (const Expr& e : reduce.lift) bits = std::max(bits, bit_width(e->type));
@@ -68,12 +79,15 @@ int state_bits(const tile::Reduce& reduce) {
 
 }  // namespace
 
-/// Lanes along the last output axis: every load is contiguous along it or does not depend on it.
+/// Lanes along the last output axis: every load is contiguous along it or does not depend on it, or it is at places
+/// that are data whichever way lanes lie.
 bool Emitter::reduce_along_output(const tile::Reduce& reduce) const {
   if (reduce.axes.empty() || reduce.axes.back().bound == 1) return false;
   const Expr& variable = reduce.axes.back().variable;
+  const Expr folded = reduce.reduced.empty() ? Expr() : reduce.reduced.back().variable;
   bool good = true, contiguous = false;
   auto inspect = [&](int buffer, const std::vector<Expr>& indices) {
+    if (folded && is_scattered(indices, variable) && is_scattered(indices, folded)) return;
     const Size stride = stride_along(buffer, indices, variable, &good);
     good &= stride.is(0) || stride.is(1);
     contiguous |= stride.is(1);
