@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models of mixed precision through the public headers: a file as another, and a symbol of MXNet in memory.
-#include "graft/graft.h"
+#include "graft/convert.h"
 
 #include <gtest/gtest.h>
 
