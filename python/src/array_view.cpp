@@ -88,6 +88,11 @@ bool is_read_as_buffer(nb::handle array, bool has_dlpack) {
 }  // namespace
 
 ArrayView::ArrayView(nb::handle array, const std::string& name, int dtype, bool writable, const StreamFor& stream_for) {
+  if (PyCapsule_CheckExact(array.ptr())) {
+    take_capsule(array, name);
+    if (dtype != 0) dtype_ = dtype;
+    return;
+  }
   const bool has_dlpack = nb::hasattr(array, "__dlpack__") && nb::hasattr(array, "__dlpack_device__");
   if (is_read_as_buffer(array, has_dlpack)) {
     take_buffer(array, name, writable);
@@ -136,6 +141,11 @@ void ArrayView::take_dlpack(nb::handle array, const std::string& name, const Str
   const auto stream = [&] { return stream_for ? stream_for(array) : -1; };
   nb::object capsule = device_ == GRAFT_CUDA ? array.attr("__dlpack__")(nb::arg("stream") = stream())
                                              : array.attr("__dlpack__")();
+  take_capsule(capsule, name);
+  device_ = *device;
+}
+
+void ArrayView::take_capsule(nb::handle capsule, const std::string& name) {
   auto* managed = PyCapsule_IsValid(capsule.ptr(), "dltensor")
                       ? static_cast<DlManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"))
                       : nullptr;
@@ -145,6 +155,7 @@ void ArrayView::take_dlpack(nb::handle array, const std::string& name, const Str
     if (held->deleter) held->deleter(held);
   });
   const DlTensor& tensor = managed->tensor;
+  device_ = tensor.device.type;
   if (tensor.rank < 0 || tensor.rank > kMostAxes || (tensor.rank > 0 && !tensor.shape)) {
     refuse(name, "its DLPack description has " + std::to_string(tensor.rank) + " axes and no shape for them");
   }

@@ -23,6 +23,7 @@ class ArrayView {
   /// `dtype` other than 0: the element type that the bytes stand for where the array's own library has no such type
   /// (a uint16 array that holds bf16). Throws Failure{invalid argument} naming `name` for objects that are no arrays,
   /// element types that ONNX lacks, and, where `writable`, arrays that are read-only. An empty `stream_for` is -1.
+  /// The array may also be a capsule of DLPack, which is thereby used up.
   ArrayView(nanobind::handle array, const std::string& name, int dtype, bool writable,
             const StreamFor& stream_for = {});
   /// The array holds the bytes of elements that share bytes: so many of them.
@@ -36,6 +37,7 @@ class ArrayView {
  private:
   void take_buffer(nanobind::handle array, const std::string& name, bool writable);
   void take_dlpack(nanobind::handle array, const std::string& name, const StreamFor& stream_for);
+  void take_capsule(nanobind::handle capsule, const std::string& name);
 
   /// The exporter's memory, given back when the last copy goes.
   std::shared_ptr<void> owner_;

@@ -68,14 +68,19 @@ struct Outputs {
   nb::handle allocate;  ///< none, or Python's
 };
 
-/// Asks Python for an output's array, with the GIL taken for that long; a Python exception stays pending.
+/// Asks Python for an output's array, or a pair of it and its capsule of DLPack, with the GIL taken for that long; a
+/// Python exception stays pending.
 void* ask_python(Outputs& outputs, int32_t output, int32_t dtype, int32_t rank, const int64_t* shape) {
   nb::gil_scoped_acquire gil;
   try {
     nb::list sizes;
     for (int32_t axis = 0; axis < rank; ++axis) sizes.append(shape[axis]);
-    nb::object array = outputs.allocate(output, dtype, nb::tuple(sizes));
-    const ArrayView view(array, "the array of allocate()", dtype, true);
+    nb::object array = outputs.allocate(output, dtype, nb::tuple(sizes)), viewed = array;
+    if (PyTuple_CheckExact(array.ptr())) {
+      viewed = array[1];
+      array = nb::object(array[0]);
+    }
+    const ArrayView view(viewed, "the array of allocate()", dtype, true);
     outputs.made[static_cast<size_t>(output)].array = std::move(array);
     return view.tensor().data;
   } catch (nb::python_error& error) {

@@ -31,6 +31,33 @@ def test_batches_of_the_range_run_and_others_are_refused(split, program):
         program(torch.randn(17, 3, 8, 8))
 
 
+def test_arguments_of_the_same_sizes_are_checked_once(split, program, monkeypatch):
+    x = torch.randn(3, 3, 8, 8)
+    with torch.inference_mode():
+        close(program(x), split(x))
+        calls = []
+        monkeypatch.setattr(program.module, "forward", lambda *given: calls.append(given))
+        close(program(x + 1), split(x + 1))
+        assert not calls
+        program(x[:2])
+        assert len(calls) == 1  # other sizes are checked
+        monkeypatch.undo()
+        for wrong in (torch.randn(17, 3, 8, 8), x.double()):
+            for _ in range(2):
+                with pytest.raises(Exception, match="16|f64"):
+                    program(wrong)
+        program.to(torch.float32)
+        assert not program.checked
+        close(program(x), split(x))
+
+
+def test_a_program_is_traced_by_its_operator(program, image):
+    program(image)
+    traced = torch.export.export(program, (image,))
+    assert sum(node.target is torch.ops.graft.run_plan.default for node in traced.graph.nodes) == 2
+    close(traced.module()(image), program(image))
+
+
 def test_a_saved_program_agrees_in_a_fresh_process(split, program, image, tmp_path):
     graft.torch.save(program, tmp_path / "net.pt2")
     torch.save((image, split(image)), tmp_path / "pair.pt")

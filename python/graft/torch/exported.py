@@ -10,8 +10,12 @@ from ..errors import Error, InvalidArgumentError, InvalidModelError, Unsupported
 from .fx_graph import HostGraph, core_decompositions, simplify, source_of
 from .inputs import Input, as_range, device_of
 from .report import described
-from .run_plan import plan_of, signature_of
+from .run_plan import plan_of, run, signature_of
 from .segments import Choices, engines_for
+
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+MOST_KINDS = 1024  # of calls that a program remembers
 
 
 class Program(torch.nn.Module):
@@ -31,10 +35,46 @@ class Program(torch.nn.Module):
         self.operators_in_engines = operators_in_engines
         self.engines = sum(node.target is torch.ops.graft.run_plan.default for node in program.graph.nodes)
         self.module = program.module()
+        self.direct = direct(program, self.module)
+        self.checked = set()  # kinds of calls that torch has checked against the program's ranges
 
     def forward(self, *args, **kwargs):
-        """As the model's own."""
-        return self.module(*args, **kwargs)
+        """As the model's own. What torch checks of arguments, in Python, takes longer than a small engine, and is done
+        once for tensors of the same sizes."""
+        kind = None if kwargs else kind_of_call(args)
+        if kind in self.checked:
+            return self.direct(*args)
+        results = self.module(*args, **kwargs)
+        if kind is not None:
+            if len(self.checked) >= MOST_KINDS:
+                self.checked.clear()
+            self.checked.add(kind)
+        return results
+
+    def _apply(self, *given, **named):
+        """Moves or casts what the module has, as every module's."""
+        super()._apply(*given, **named)
+        self.checked.clear()
+        self.direct = direct(self.program, self.module)
+        return self
+
+
+def kind_of_call(args):
+    """What of the arguments torch checks, where they are plain tensors and nobody traces; else None."""
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() or torch._C._len_torch_dispatch_stack():
+        return None
+    if any(type(each) not in PLAIN for each in args):
+        return None
+    return tuple([(each.shape, each.dtype, each.device) for each in args])
+
+
+def direct(program, module):
+    """What calls engines without torch's dispatcher, and leaves arguments unchecked; parameters are the module's."""
+    graph = program.module(check_guards=False).graph
+    for node in graph.nodes:
+        if node.target is torch.ops.graft.run_plan.default:
+            node.target = run
+    return torch.fx.GraphModule(module, graph).forward
 
 
 def compile(model, inputs=None, dims=None, *, kwargs=None, require_full=False, **choices):

@@ -16,13 +16,16 @@ import weakref
 
 import torch
 
-from .. import _graft
+from .. import _graft, element_types
 from ..engine import Engine
 from ..errors import InvalidArgumentError, InvalidModelError
 
 LIBRARY = torch.library.Library("graft", "FRAGMENT")
 LIBRARY.define("run_plan(Tensor[] inputs, Tensor plan, str signature) -> Tensor[]",
                tags=(torch.Tag.pt2_compliant_tag,))
+DTYPES = {number: getattr(torch, name) for number, name in element_types.NAMES.items() if hasattr(torch, name)}
+to_dlpack = torch._C._to_dlpack  # a tensor's own __dlpack__ is written in Python, and takes longer than a small engine
+current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _engines = {}  # id of a plan's tensor -> (weak reference to it, engine)
 
 
@@ -57,9 +60,16 @@ def engine_of(plan, signature):
 
 
 def call_engine(engine, tensors):
-    """An engine's outputs for tensors of torch, as a list."""
-    results = engine(*[plain(tensor) for tensor in tensors])
-    return list(results) if isinstance(results, tuple) else [results]
+    """An engine's outputs for tensors of torch, at least one, as a list."""
+    first = tensors[0]
+
+    def allocate(_, number, shape):
+        made = first.new_empty(shape, dtype=DTYPES[number])
+        return made, to_dlpack(made)
+
+    # torch's streams live as long as the process; the legacy default stream is 0 to torch, and 1 to CUDA
+    stream = (current_stream(first.device.index) or 1) if first.is_cuda else None
+    return engine.run_for_framework([to_dlpack(plain(tensor)) for tensor in tensors], allocate, stream)
 
 
 def plain(tensor):
