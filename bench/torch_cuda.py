@@ -66,7 +66,7 @@ NETWORKS = {
 def add_options(parser):
     """Of a GPU alone."""
     parser.add_argument("--precision", default="fp16", help=f"some of {','.join(PRECISIONS)} (fp16)")
-    parser.add_argument("--batch", type=int, default=8, help="of every network (8); words are 128 each")
+    parser.add_argument("--batch", type=int, help="of every network (8; --hosts: 32); words are 128 each")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row later")
     parser.add_argument("--together", type=int, default=4, help="rows that are prepared at the same time (4)")
     parser.add_argument("--row", help=argparse.SUPPRESS)  # a child's: the network, and where it meets its parent
@@ -245,6 +245,7 @@ def main(options):
     """Measures what the file does not hold yet; 1 where a row or a runner failed."""
     if not torch.cuda.is_available():
         raise SystemExit("bench torch: torch sees no GPU here")
+    options.batch = options.batch or 8
     if options.row:
         return child(options)
     precisions = options.precision.split(",")

@@ -7,7 +7,8 @@ interleaved in one process.
     ./dev bench torch --table                  # each network by each door, what is missing; into docs/PYTORCH.md
     ./dev bench torch --table --cases ViT      # these rows again
     ./dev bench torch --call                   # what a call of an engine costs over the engine itself
-    ./dev bench torch --device cuda            # on a GPU, full-size networks: see torch_cuda.py; --call, too
+    ./dev bench torch --hosts                  # ResNet-50 at batch 32: eager, TorchScript, engines: see torch_hosts.py
+    ./dev bench torch --device cuda            # on a GPU, full-size networks: see torch_cuda.py; --call, --hosts
 
 The networks are those of tests/torch/networks.py. What cannot be compiled is a row that says why.
 """
@@ -30,6 +31,7 @@ sys.path.insert(0, str(ROOT / "tests" / "torch"))
 
 import networks  # noqa: E402
 import torch_cuda  # noqa: E402
+import torch_hosts  # noqa: E402
 
 import graft.torch  # noqa: E402
 
@@ -47,6 +49,7 @@ def parse_options():
     parser.add_argument("--rows", type=pathlib.Path, metavar="PATH",
                         help="where rows are kept as JSON: a folder with --table, a file with --device cuda")
     parser.add_argument("--call", action="store_true", help="measure what one call costs")
+    parser.add_argument("--hosts", action="store_true", help="measure ResNet-50 at batch 32 as TorchScript runs it")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where (cpu)")
     torch_cuda.add_options(parser.add_argument_group("with --device cuda"))
     return parser.parse_args()
@@ -140,6 +143,8 @@ def main():
     """Runs what was asked for."""
     options = parse_options()
     torch.set_num_threads(options.threads)
+    if options.hosts:
+        return torch_hosts.run_rows(options)
     if options.device == "cuda" and not options.call:
         sys.exit(torch_cuda.main(options))
     if options.call:
