@@ -10,6 +10,7 @@ graft_require(GTest)
 include(GoogleTest)
 set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator rpath)
 set(graft_frameworks torch mxnet tensorflow)  # tests/NAME/run.py runs them in the framework's environment, .deps/NAME
+set(graft_tensorflow_core built_engines.cpp device_share.cpp loaded_engine.cpp)
 set(graft_own_commands bench mutate replay random_networks)  # their run.py is a command of ./dev, not a test
 
 graft_sources(support_sources tests/support)
@@ -44,6 +45,10 @@ function(graft_add_tests kind label)
   string(REGEX REPLACE "^ops$" "op" stem ${kind})
   set(name graft_${stem}_tests)
   add_executable(${name} ${sources})
+  if(kind STREQUAL "device")  # of the host of TensorFlow what does not know TensorFlow
+    list(TRANSFORM graft_tensorflow_core PREPEND ${CMAKE_SOURCE_DIR}/src/host/tensorflow/)
+    target_sources(${name} PRIVATE ${graft_tensorflow_core})
+  endif()
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE graft_everything graft_test_support graft_warnings
     nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)

@@ -124,8 +124,8 @@ typedef int32_t (*graft_progress_function)(void* context, const char* stage, con
 GRAFT_API graft_status graft_compile(const char* path, const graft_option* options, size_t option_count,
                                      graft_progress_function progress, void* context, graft_engine** engine,
                                      graft_error* error);
-/* The same from memory; the bytes are not used after the call. External data is looked for below `directory`; with
- * NULL it is refused. */
+/* The same from memory, of an ONNX file or a GraphDef; the bytes are not used after the call. External data is looked
+ * for below `directory`; with NULL it is refused. */
 GRAFT_API graft_status graft_compile_bytes(const void* bytes, size_t byte_count, const char* directory,
                                            const graft_option* options, size_t option_count,
                                            graft_progress_function progress, void* context, graft_engine** engine,

@@ -213,7 +213,8 @@ typedef struct graft_embedding graft_embedding;
  * `outputs`: what the model is asked for, by node or tensor. Options are those of graft_host_partition_create and of
  *   graft_compile (`shape` is that of an input of the graph, `dim` the range of an open size: `x_0` is axis 0 of x),
  *   usual x_0=8, what engines are made for where that size has no range, and strict true: a part whose engine cannot be
- *   built is an error; without it that part stays, which is counted. */
+ *   built is an error; without it that part stays, which is counted. With build false no engine is built: nodes have
+ *   no plan, and are for a plug-in that gives them what they build engines of. */
 GRAFT_API graft_status graft_embed(const char* format, const void* bytes, size_t byte_count,
                                    const char* const* outputs, size_t output_count, const graft_option* options,
                                    size_t option_count, graft_progress_function progress, void* context,
@@ -224,6 +225,12 @@ GRAFT_API const void* graft_embedding_bytes(const graft_embedding* embedding, si
 GRAFT_API size_t graft_embedding_engine_count(const graft_embedding* embedding);
 /* As graft_host_partition_report, and which engines could not be built. */
 GRAFT_API const char* graft_embedding_report(const graft_embedding* embedding);
+
+/* ---- A device's memory ---- */
+
+/* All the memory of a device (`cpu`, `cuda`, `cuda:1`), whoever holds it, in bytes: what a framework's share of it is a
+ * part of. Fails where there is no such device. */
+GRAFT_API graft_status graft_host_device_memory(const char* device, uint64_t* bytes, graft_error* error);
 
 /* ---- What runs in the framework although it was meant to be an engine ---- */
 

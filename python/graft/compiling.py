@@ -25,8 +25,8 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
             progress: Progress = None, directory: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
     """Compiles a model for this machine.
 
-    model      a path (ONNX, a SavedModel, a frozen GraphDef, a file of Keras, a symbol of MXNet), an ONNX file's
-               bytes, or an onnx.ModelProto
+    model      a path (ONNX, a SavedModel, a frozen GraphDef, a file of Keras, a symbol of MXNet), the bytes of an ONNX
+               file or a GraphDef, an onnx.ModelProto or a GraphDef
     dims       sizes of the model's named dimensions, in elements: {"batch": 8} fixes one, {"batch": (1, 8, 64)} is a
                range with the usual size in the middle, and one engine serves all of it
     shapes     shapes of inputs: {"x": (1, 3, 224, 224)}, or three of them (smallest, usual, largest)

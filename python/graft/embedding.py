@@ -26,7 +26,7 @@ def embed(model: Any, outputs: Iterable[str], *, minimum_size: int = 1, minimum_
           dims: Mapping[str, int | Sequence[int]] | None = None, usual: Mapping[str, int] | None = None,
           shapes: Mapping[str, Sequence[Any]] | None = None,
           device: str = "cpu", precision: str = "fp32", tune: str = "fast", threads: int = 0,
-          format: str = "tensorflow", **options: Any) -> Embedded:
+          format: str = "tensorflow", build: bool = True, **options: Any) -> Embedded:
     """Puts engines in place of the parts of a model that they can run, as `graft embed` does.
 
     model    a path, bytes, or a GraphDef; it is not changed
@@ -35,6 +35,7 @@ def embed(model: Any, outputs: Iterable[str], *, minimum_size: int = 1, minimum_
     usual    what engines are made for where an open size has no range: {"image_0": 8}
     shapes   of the graph's inputs
     strict   a part whose engine cannot be built is an error; otherwise it stays, which is logged and counted
+    build    False: engines are left to the first run, by graft.tensorflow.create_inference_graph(is_dynamic_op=True)
 
     minimum_size, minimum_gain (microseconds a run, by estimate), most_segments, exclude_ops, exclude, only: how it is
     divided; the other arguments are compile()'s.
@@ -49,7 +50,7 @@ def embed(model: Any, outputs: Iterable[str], *, minimum_size: int = 1, minimum_
     choices = choices_of(dims, shapes, device, precision, tune, threads, None, (), None, options)
     choices += [("minimum-size", str(arguments.whole("minimum_size", minimum_size))),
                 ("most-segments", str(arguments.whole("most_segments", most_segments))),
-                ("strict", "true" if strict else "false")]
+                ("strict", "true" if strict else "false"), ("build", "true" if build else "false")]
     if minimum_gain is not None:
         choices.append(("minimum-gain", str(arguments.whole("minimum_gain", minimum_gain))))
     choices += [("usual", f"{name}={arguments.whole(name, size)}")

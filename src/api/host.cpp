@@ -10,6 +10,7 @@
 
 #include "api/handles.h"
 #include "api/host_handles.h"
+#include "driver/device_memory.h"
 #include "driver/embed.h"
 #include "driver/fallbacks.h"
 #include "driver/host_graph.h"
@@ -337,6 +338,13 @@ const void* graft_embedding_bytes(const graft_embedding* embedding, size_t* byte
 size_t graft_embedding_engine_count(const graft_embedding* embedding) { return embedding->embedded.engines; }
 
 const char* graft_embedding_report(const graft_embedding* embedding) { return embedding->embedded.report.c_str(); }
+
+graft_status graft_host_device_memory(const char* device, uint64_t* bytes, graft_error* error) {
+  return guarded(error, [&] {
+    GRAFT_USER_CHECK(device && bytes, kInvalidArgument, "device or result is NULL", "graft_host_device_memory");
+    *bytes = graft::device_memory(device);
+  });
+}
 
 void graft_host_count_fallback(const char* what, const char* reason) {
   guarded(nullptr, [&] { count_fallback(what ? what : "a part", reason ? reason : "no reason was given"); });

@@ -121,7 +121,7 @@ namespace {
 enum class Format : uint8_t { kOnnx, kTensorflow, kMxnet, kExported };
 
 Format format_of(const ModelSource& source) {
-  if (source.bytes) return Format::kOnnx;
+  if (source.bytes) return tensorflow::is_model(*source.bytes) ? Format::kTensorflow : Format::kOnnx;
   if (tensorflow::is_model(source.path)) return Format::kTensorflow;
   if (mxnet::is_model(source.path)) return Format::kMxnet;
   return pt2::is_model(source.path) ? Format::kExported : Format::kOnnx;
@@ -149,9 +149,12 @@ Graph import_onnx_model(const ModelSource& source, const CompileOptions& options
 
 Graph import_as(Format format, const ModelSource& source, const CompileOptions& options) {
   switch (format) {
-    case Format::kTensorflow:
-      return tensorflow::import_model(source.path, {.signature = options.signature, .tags = options.tags,
-                                                    .outputs = options.outputs, .shapes = options.shapes});
+    case Format::kTensorflow: {
+      const tensorflow::ImportOptions choices{.signature = options.signature, .tags = options.tags,
+                                              .outputs = options.outputs, .shapes = options.shapes};
+      return source.bytes ? tensorflow::import_model(*source.bytes, choices)
+                          : tensorflow::import_model(source.path, choices);
+    }
     case Format::kMxnet:
       return mxnet::import_model(source.path, {.params = options.params, .shapes = options.shapes,
                                                .min_shapes = options.min_shapes, .max_shapes = options.max_shapes});

@@ -13,11 +13,14 @@
 #include "driver/shape_choices.h"
 #include "export/tensorflow/replace_segments.h"
 #include "graph/symbols.h"
+#include "import/tensorflow/raise_control_flow.h"
 #include "import/tensorflow/read_graph.h"
 #include "import/tensorflow/rows.h"
 
 namespace graft {
 namespace {
+
+using Raised = std::optional<tensorflow::RaisedGraph>;
 
 /// The bytes of a plan, or nothing where the engine cannot be built and the caller takes that.
 std::string build_plan(const HostPartition& partition, size_t segment, const EmbedChoices& choices, Embedded& made) {
@@ -37,9 +40,11 @@ std::string build_plan(const HostPartition& partition, size_t segment, const Emb
 }
 
 /// Nodes that the rewritten graph cannot give up: an output other than the first of a node keeps the node.
-void keep_outputs(HostGraph& host) {
+void keep_outputs(HostGraph& host, const Raised& raised) {
   for (frontend::ForeignNode& node : host.foreign.nodes) {
     for (size_t i = 1; i < node.outputs.size(); ++i) {
+      const std::string& name = host.foreign.values[static_cast<size_t>(node.outputs[i])].name;
+      if (raised && raised->tensors.contains(name)) continue;  // the first result of a node that it stands for
       for (const int output : host.foreign.outputs) {
         if (output == node.outputs[i]) node.kept = "the graph gives a result of it that is not its first";
       }
@@ -80,33 +85,58 @@ void check_ranges(const HostGraph& host) {
   }
 }
 
+/// Outputs as the graph calls them whose control flow was raised.
+std::vector<std::string> outputs_now(const Raised& raised, const std::vector<std::string>& outputs) {
+  std::vector<std::string> made;
+  for (const std::string& output : outputs) {
+    const tensorflow::Source source = tensorflow::parse_source(output, "outputs");
+    const tensorflow::Source now = raised ? raised->now(source) : source;
+    made.push_back(source.control ? output : tensorflow::spell(now.node, now.index));
+  }
+  return made;
+}
+
+/// A node's nodes of the file: of control flow all that it was raised of.
+void add_nodes(std::vector<int>& nodes, const Raised& raised, int node) {
+  if (!raised) return nodes.push_back(node);
+  const std::vector<int>& all = raised->stands_for[static_cast<size_t>(node)];
+  nodes.insert(nodes.end(), all.begin(), all.end());
+}
+
 Embedded embed_tensorflow(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                           const std::vector<std::string>& outputs, const EmbedChoices& choices) {
   const tensorflow::GraphFile file(bytes, std::move(owner));
   HostGraph host{.foreign = {}, .counts = {}, .replicable = {}, .ranges = ranges_of(choices),
                  .frontend = "tensorflow"};
   const auto converters = find_converters(host.frontend, choices.partition.converters);
-  tensorflow::ReadGraph read = tensorflow::read_graph(file, outputs, choices.compile.shapes, *converters);
+  const Raised raised = tensorflow::raise_control_flow(file, /*drops_checks=*/false);
+  tensorflow::ReadGraph read = tensorflow::read_graph(raised ? raised->file : file, outputs_now(raised, outputs),
+                                                      choices.compile.shapes, *converters);
+  for (size_t n = 0; raised && n < read.constant.size(); ++n) {
+    if (raised->stands_for[n].empty()) read.constant[n] = false;  // it is there, unless an engine takes what it became
+  }
   host.foreign = std::move(read.foreign);
   host.foreign.name = "graph";
   host.counts = std::move(read.counts);
   host.inner = std::move(read.lists);
   host.replicable.assign(host.counts.size(), false);
-  keep_outputs(host);
+  keep_outputs(host, raised);
   check_ranges(host);
   const HostPartition partition = partition_host_graph(host, choices.partition);
   Embedded made{.report = report(partition)};
   std::vector<tensorflow::EngineNode> engines;
   const auto tensor = [&](int index) {
     const frontend::ForeignValue& value = partition.foreign.values[static_cast<size_t>(index)];
-    return tensorflow::EngineTensor{.name = value.name, .type = value.type, .shape = value.shape};
+    return tensorflow::EngineTensor{.name = raised ? raised->before(value.name) : value.name, .type = value.type,
+                                    .shape = value.shape};
   };
   for (size_t s = 0; s < partition.result.segments.size(); ++s) {
     const partition::Segment& segment = partition.result.segments[s];
     tensorflow::EngineNode engine{.nodes = {}, .inputs = {}, .outputs = {},
-                                  .plan = build_plan(partition, s, choices, made), .device = choices.compile.device};
-    if (engine.plan.empty()) continue;
-    for (const int node : segment.nodes) engine.nodes.push_back(read.file_nodes[static_cast<size_t>(node)]);
+                                  .plan = {}, .device = choices.compile.device};
+    if (choices.build) engine.plan = build_plan(partition, s, choices, made);
+    if (choices.build && engine.plan.empty()) continue;
+    for (const int node : segment.nodes) add_nodes(engine.nodes, raised, read.file_nodes[static_cast<size_t>(node)]);
     for (const int input : segment.inputs) engine.inputs.push_back(tensor(input));
     for (const int output : segment.outputs) engine.outputs.push_back(tensor(output));
     engines.push_back(std::move(engine));
@@ -121,10 +151,10 @@ Embedded embed_tensorflow(std::span<const std::byte> bytes, std::shared_ptr<cons
 void set_choice(EmbedChoices& choices, OptionText choice) {
   if (is_partition_choice(choice.key)) return set_choice(choices.partition, choice);
   if (choice.key == "usual") return set_usual(choices, choice);
-  if (choice.key != "strict") return set_option(choices.compile, choice);
+  if (choice.key != "strict" && choice.key != "build") return set_option(choices.compile, choice);
   GRAFT_USER_CHECK(choice.value == "true" || choice.value == "false", kInvalidArgument,
-                   fmt::format("'{}' is neither true nor false", choice.value), "strict");
-  choices.strict = choice.value == "true";
+                   fmt::format("'{}' is neither true nor false", choice.value), std::string(choice.key));
+  (choice.key == "build" ? choices.build : choices.strict) = choice.value == "true";
 }
 
 Embedded embed(std::string_view format, std::span<const std::byte> bytes, std::shared_ptr<const void> owner,

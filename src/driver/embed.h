@@ -22,10 +22,11 @@ struct EmbedChoices {
   PartitionChoices partition;
   CompileOptions compile;  ///< `shapes` are those of the graph's inputs, `dims` the ranges of their open sizes
   std::map<std::string, int64_t, std::less<>> usual;  ///< open sizes to compile for where there is no range
+  bool build = true;       ///< false: engines are left to whoever runs the graph, and their nodes have no plan
   bool strict = false;     ///< a segment whose engine cannot be built is an error; otherwise it stays as it is
 };
-/// Sets a choice: one of partitioning, `strict` true, `usual` x_0=8, or one of compiling. Throws invalid_argument as
-/// those do.
+/// Sets a choice: one of partitioning, `strict` true, `build` false, `usual` x_0=8, or one of compiling. Throws
+/// invalid_argument as those do.
 void set_choice(EmbedChoices& choices, OptionText choice);
 
 /// The model with engines, and what became of it.

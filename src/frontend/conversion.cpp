@@ -122,6 +122,10 @@ double Conversion::real(std::string_view name) const {
   if (const auto* tensor = std::get_if<TensorData>(&given.is); tensor && tensor->element_count() == 1) {
     return tensor->read_double(0);
   }
+  if (const auto* reference = std::get_if<Reference>(&given.is)) {
+    const TensorData& known = foreign_.values[static_cast<size_t>(reference->value)].constant;
+    if (known && known.element_count() == 1 && is_float(known.type())) return known.read_double(0);
+  }
   return static_cast<double>(integer_of(given, name));
 }
 
@@ -277,6 +281,14 @@ void Conversion::infer(int node) {
 ValueId Conversion::add(std::string_view op, std::vector<ValueId> inputs, Attributes attributes,
                         std::string_view domain) {
   return add_several(op, std::move(inputs), std::move(attributes), 1, domain)[0];
+}
+
+ValueId Conversion::add_described(std::string_view op, std::vector<ValueId> inputs, DType type, Shape shape) {
+  const std::string name = fmt::format("{}_{}", node_.name, graph_.nodes.size());
+  const ValueId made = graph_.add_value(name, type, std::move(shape));
+  graph_.add_node({.name = name, .domain = "", .op = std::string(op), .attributes = {}, .inputs = std::move(inputs),
+                   .outputs = {made}});
+  return made;
 }
 
 ValueId Conversion::cast(ValueId value, DType type) {

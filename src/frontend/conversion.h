@@ -98,6 +98,8 @@ class Conversion {
               std::string_view domain = "");
   std::vector<ValueId> add_several(std::string_view op, std::vector<ValueId> inputs, Attributes attributes, int outputs,
                                    std::string_view domain = "");
+  /// An operator without a definition, which a pass lowers: its result is stated.
+  ValueId add_described(std::string_view op, std::vector<ValueId> inputs, DType type, Shape shape);
   ValueId cast(ValueId value, DType type);
 
   Given given(ValueId value) const;

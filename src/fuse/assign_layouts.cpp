@@ -91,6 +91,8 @@ class Neighbours {
     for_each_expr(form, [&](const Expr& e) {
       for_each(e, [&](const Expr& node) {
         if (node->kind != ExprKind::kLoad || dimension_[node->tensor] < 0) return;
+        // What is sorted or compacted has other axes than its form.
+        if (static_cast<size_t>(dimension_[node->tensor]) >= node->args.size()) return;
         const int uses = count_axes(form, node);
         const int axis = axis_of(axes_of(form), node->args[dimension_[node->tensor]]);
         // Among equals the channels win: that is what a convolution wants.

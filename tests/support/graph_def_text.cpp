@@ -27,6 +27,7 @@ void read_attribute(NodeDef& node, const std::string& word) {
   } else if (text.starts_with('@')) {
     value.mutable_func()->set_name(text.substr(1));
   } else if (key == "shape" && numbers) {
+    value.mutable_shape();
     std::istringstream sizes(text);
     for (std::string size; std::getline(sizes, size, ',');) {
       value.mutable_shape()->add_dim()->set_size(size == "?" ? -1 : std::stoll(size));

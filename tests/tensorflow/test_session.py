@@ -219,7 +219,7 @@ def test_fp16_is_near_and_near(image):
 
 @pytest.mark.parametrize("options, message", [
     ({"precision_mode": "INT8"}, "calibration"), ({"precision_mode": "FP8"}, "none of"),
-    ({"is_dynamic_op": True}, "is_dynamic_op"), ({"input_saved_model_dir": "x"}, "Converter"),
+    ({"maximum_cached_engines": 0}, "maximum_cached_engines"), ({"input_saved_model_dir": "x"}, "Converter"),
     ({"max_batch_size": 0}, "max_batch_size"), ({"exclude_ops": ["Nothing"]}, "Nothing"),
     ({"dims": {"imgae_0": 4}}, "imgae_0"), ({"shapes": {"imgae": (1, 8, 8, 3)}}, "did you mean 'image'"),
 ])

@@ -429,5 +429,17 @@ TEST(TensorflowGraph, files_that_are_no_graph_are_told_by_what_they_seem_to_be) 
   }
 }
 
+TEST(TensorflowGraph, engines_may_be_left_to_whoever_runs_the_graph) {
+  EmbedChoices choices;
+  set_choice(choices, {"build", "false"});
+  const Embedded made = embedded(split_network(), {"head/relu"}, choices);
+  EXPECT_EQ(made.engines, 2U);
+  const NodeDef engine = nodes_of(made.bytes).at("stem/graft_engine_0");
+  EXPECT_EQ(value_of(engine, "plan")->s(), "");
+  EXPECT_EQ(value_of(engine, "nodes")->list().s_size(), 2);
+  EXPECT_NE(failure([&] { set_choice(choices, {"build", "later"}); }).find("neither true nor false"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace graft::tensorflow

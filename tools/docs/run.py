@@ -179,6 +179,29 @@ numbers and lists of TorchScript and of Python, whose contents are followed symb
 {tables.table(["operator", "core", "converted", "arguments"], rows)}"""
 
 
+def tensorflow_operators_page():
+    """docs/tensorflow_operators.md."""
+    lines = (tables.ROOT / "tools/docs/tensorflow_operators.txt").read_text().splitlines()
+    described = {line[2:] for line in lines if line.startswith("- ")}
+    before = dict((line.split(" = ") + [""])[:2] for line in lines if line[0] not in "#-")
+    listed = graft("ops", "--front-end", "tensorflow").splitlines()[1:-1]
+    arguments = {line.split()[0]: line.partition("  built in")[2].strip() for line in listed}
+    converted = {name: each for name, each in arguments.items() if name not in described}
+    names = sorted({*before, *converted}, key=lambda name: (name.lower(), name))
+    rows = [[tables.code(name), "yes" if name in before else "",
+             "yes" if name in converted else before[name] or "no", converted.get(name, "")] for name in names]
+    reached = sum(1 for name in before if name in converted or before[name])
+    return f"""<!-- Written by ./dev docs from `graft ops --front-end tensorflow`; edits here are lost. -->
+# Operators of TensorFlow
+
+{len(converted)} operators are converted into engines, in graphs and in whole models alike
+([TENSORFLOW.md](TENSORFLOW.md)). Of the {len(before)} that TF-TRT had converters for
+(`tools/docs/tensorflow_operators.txt`) these are {reached}, with what becomes constants. A node whose attributes or
+types a converter refuses stays with TensorFlow: `graft embed --report -` says why.
+
+{tables.table(["operator", "TF-TRT", "converted", "inputs and attributes"], rows)}"""
+
+
 def pages():
     """Yields (path, text) for every derived page."""
     yield tables.DOCS / "operators.md", operators_page()
@@ -186,6 +209,7 @@ def pages():
     yield tables.DOCS / "graft.1", manual_page()
     yield tables.DOCS / "mxnet_operators.md", mxnet_operators_page()
     yield tables.DOCS / "aten_operators.md", aten_operators_page()
+    yield tables.DOCS / "tensorflow_operators.md", tensorflow_operators_page()
     yield from tables.derived_pages()
 
 

@@ -11,11 +11,11 @@ A graph that `graft embed` has written, where there is no TensorFlow, needs load
 
 from .. import _graft
 from .converter import Converter
-from .library import load_library, retry_failed_engines
+from .library import build_count, load_library, retry_failed_engines
 from .trt import calib_graph_to_infer_graph, create_inference_graph
 
-__all__ = ["Converter", "calib_graph_to_infer_graph", "create_inference_graph", "fallback_count", "load_library",
-           "retry_failed_engines"]
+__all__ = ["Converter", "build_count", "calib_graph_to_infer_graph", "create_inference_graph", "fallback_count",
+           "load_library", "retry_failed_engines"]
 
 
 def fallback_count():

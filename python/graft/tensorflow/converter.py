@@ -14,7 +14,7 @@ from ..embedding import embed
 from ..errors import InvalidArgumentError, UnsupportedError
 from . import profiles, segments, switches
 from .library import load_library
-from .trt import DEFAULT_WORKSPACE, precision_of
+from .trt import DEFAULT_WORKSPACE, precision_of, tell_copies
 
 DEFAULT_SIGNATURE = "serving_default"
 ASSET = "graft-engine"
@@ -61,6 +61,7 @@ class Converter:
         self._build_at_runtime = allow_build_at_runtime
         self._options = {**options, "precision": precision_of(precision_mode),
                          "minimum_size": max(int(minimum_segment_size), 1)}
+        self.report = None  # once converted: what became engines, and why the rest did not
         self._frozen = self._original = self._made = self._function = self._specs = self._structure = None
 
     def convert(self, calibration_input_fn=None):
@@ -70,6 +71,8 @@ class Converter:
             raise UnsupportedError("calibration_input_fn: calibration comes with the precision work of the next round: "
                                    "leave it out, and give precision_mode FP32 or FP16")
         load_library()
+        self.report = None
+        tell_copies(self._options.get("device", "cpu"))
         model = tensorflow.saved_model.load(self._folder, self._tags)
         if self._signature not in model.signatures:
             raise InvalidArgumentError(f"{self._folder} has no signature {self._signature!r}; it has "
@@ -104,11 +107,7 @@ class Converter:
                 node.attr["profiles"].list.s.append(ready.attr["plan"].s)
         if not self._build_at_runtime:
             for node in engines:
-                native = segments.function_of(self._original, self._made, node)
-                self._made.library.MergeFrom(native.graph.as_graph_def().library)
-                self._made.library.function.add().CopyFrom(native.function_def)
-                node.attr["segment"].func.name = native.function_def.signature.name
-                node.attr["plan"].s = b""
+                segments.add_function(self._original, self._made, node)
         self._function = self._called_by_name(self._wrap(self._made)).get_concrete_function(**self._specs)
 
     def save(self, output_saved_model_dir, save_gpu_specific_engines=True, options=None):
@@ -152,6 +151,7 @@ class Converter:
         for node in segments.engines_of(graph):
             node.attr["maximum_cached_engines"].i = self._most
         switches.tell(made.report, graph)
+        self.report = self.report or made.report
         return graph
 
     def _wrap(self, graph_def, more=()):

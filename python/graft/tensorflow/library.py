@@ -53,6 +53,15 @@ def load_library(path=None):
 
 
 def retry_failed_engines():
-    """From now on plans that could not be loaded, whose operators TensorFlow runs instead, are tried again, once."""
+    """From now on plans that could not be loaded, and engines that could not be built, whose operators TensorFlow runs
+    instead, are tried again, once."""
     load_library()
     ctypes.CDLL(str(_loaded[0])).graft_tensorflow_retry_failed_engines()
+
+
+def build_count():
+    """How many engines this process has built at run time, for shapes that came (is_dynamic_op=True)."""
+    load_library()
+    count = ctypes.CDLL(str(_loaded[0])).graft_tensorflow_build_count
+    count.restype = ctypes.c_uint64
+    return count()

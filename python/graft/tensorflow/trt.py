@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions of TF-TRT by their names and parameters."""
 
+from ..compiling import choices_of
 from ..embedding import embed
 from ..errors import InvalidArgumentError, UnsupportedError
-from . import switches
+from ..logs import LOGGER
+from . import segments, switches
 from .library import load_library
 
 PRECISIONS = {"FP32": "fp32", "FP16": "fp16"}
@@ -22,17 +24,18 @@ def create_inference_graph(input_graph_def, outputs, max_batch_size=1,
     max_batch_size        the usual size of an open first axis of a placeholder; others run, too, larger ones included
     precision_mode        "FP32" or "FP16"; "INT8" comes with calibration, and is an error until then
     minimum_segment_size  fewest operators of an engine
+    is_dynamic_op         False: engines are built here, for all sizes that the graph leaves open. True: when shapes
+                          come for the first time, for these; what cannot be built runs in TensorFlow, which is counted,
+                          and with strict=True is an error of the run
+    maximum_cached_engines  of a node with is_dynamic_op=True; without room for another, one is built for the shapes of
+                          the one that was used longest ago and the new ones together
 
     Accepted, and without meaning here: max_workspace_size_bytes (engines need no workspace beside what `graft` plans),
-    maximum_cached_engines (one engine takes all sizes), session_config (nothing runs in a session meanwhile). Errors:
-    is_dynamic_op (engines are built here, not at the first run) and SavedModels (Converter takes these).
-    Further arguments are those of graft.embed: tune="full", exclude_ops=["Relu"], strict=True ...
+    session_config (nothing runs in a session meanwhile). SavedModels are errors: Converter takes these. Further
+    arguments are those of graft.embed: tune="full", exclude_ops=["Relu"], strict=True ...
     """
-    del maximum_cached_engines, session_config
+    del session_config
     precision = precision_of(precision_mode)
-    if is_dynamic_op:
-        raise UnsupportedError("is_dynamic_op=True builds engines at the first run; Graft builds them here, for all "
-                               "sizes that the graph leaves open: leave it out")
     given = {"input_saved_model_dir": input_saved_model_dir, "input_saved_model_tags": input_saved_model_tags,
              "input_saved_model_signature_key": input_saved_model_signature_key,
              "output_saved_model_dir": output_saved_model_dir}
@@ -40,19 +43,57 @@ def create_inference_graph(input_graph_def, outputs, max_batch_size=1,
         if value is not None:
             raise UnsupportedError(f"{name}: a SavedModel is converted by graft.tensorflow.Converter; here, freeze the "
                                    "graph and give its GraphDef")
-    if max_workspace_size_bytes < 0 or max_batch_size < 1:
-        raise InvalidArgumentError("max_batch_size is at least 1, and max_workspace_size_bytes not negative")
+    if max_workspace_size_bytes < 0 or max_batch_size < 1 or maximum_cached_engines < 1:
+        raise InvalidArgumentError("max_batch_size and maximum_cached_engines are at least 1, and "
+                                   "max_workspace_size_bytes not negative")
     from tensorflow.core.framework import graph_pb2  # pylint: disable=no-name-in-module
     load_library()
     fixed = options.get("shapes") or {}
     usual = {f"{name}_0": max_batch_size for name in open_batches(input_graph_def) if name not in fixed}
     usual.update(options.pop("usual", {}))
     chosen = switches.merged(input_graph_def, options) if hasattr(input_graph_def, "node") else options
+    tell_copies(options.get("device", "cpu"))
     made = embed(input_graph_def, outputs, minimum_size=minimum_segment_size, precision=precision, usual=usual,
-                 **chosen)
+                 build=not is_dynamic_op, **chosen)
     graph = graph_pb2.GraphDef.FromString(made.model)
+    if is_dynamic_op:
+        original = graph_pb2.GraphDef.FromString(bytes_of(input_graph_def))
+        for node in segments.engines_of(graph):
+            leave_to_first_run(original, graph, node, maximum_cached_engines, {**chosen, "precision": precision})
     switches.tell(made.report, graph)
     return graph
+
+
+BUILDS = ("device", "precision", "tune", "threads", "target", "disable", "record", "mode", "deadline")
+
+
+def leave_to_first_run(original, graph, node, most, options):
+    """An engine's node that builds engines for shapes when these come."""
+    segments.add_function(original, graph, node, as_they_are=True)
+    chosen = {"device": "cpu", "tune": "fast", "threads": 0, "target": None, "disable": (), "record": None,
+              **{key: value for key, value in options.items() if key in BUILDS}}
+    more = {key: chosen.pop(key) for key in ("mode", "deadline") if key in chosen}
+    choices = choices_of(None, None, **chosen, options=more)
+    node.attr["build"].list.s.extend(f"{key}={value}".encode() for key, value in choices)
+    node.attr["fallback"].b = not options.get("strict", False)
+    node.attr["maximum_cached_engines"].i = most
+
+
+def bytes_of(model):
+    """Of a GraphDef, its bytes, or the path of a file with them."""
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString()
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    with open(model, "rb") as file:
+        return file.read()
+
+
+def tell_copies(device):
+    """What a device with memory of its own means inside of a TensorFlow that knows only the processor's."""
+    if device != "cpu":
+        LOGGER.warning("engines on %s: TensorFlow's tensors lie in the host's memory, and are copied to the device and "
+                       "back at the border of each engine", device)
 
 
 def calib_graph_to_infer_graph(calibration_graph_def, is_dynamic_op=True):

@@ -39,6 +39,15 @@ std::string describe_cuda_driver() {
                      found ? info.dli_fname : "libcuda.so.1");
 }
 
+uint64_t memory_of_gpu(int ordinal) {
+  cuda_architecture(ordinal);  // which says why there is none
+  int device = 0;
+  size_t bytes = 0;
+  check(driver().device_get(&device, ordinal), "opening the GPU");
+  check(driver().device_memory(&bytes, device), "asking the GPU");
+  return bytes;
+}
+
 std::vector<std::string> describe_gpus() {
   std::vector<std::string> lines;
   if (!why_no_cuda_device().empty()) return lines;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `graft env` says of this machine's GPUs.
+// What `graft env` says of this machine's GPUs, and how much memory they have.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,5 +14,8 @@ std::string describe_cuda_driver();
 
 /// A line for each GPU, in the driver's order: `sm_90a, NVIDIA H200, 132 multiprocessors, 150.1 GB`. Empty without any.
 std::vector<std::string> describe_gpus();
+
+/// All the memory of a GPU, in bytes. Throws the error `device` where it cannot be used.
+uint64_t memory_of_gpu(int ordinal);
 
 }  // namespace graft

@@ -22,7 +22,7 @@ struct EngineTensor {
 struct EngineNode {
   std::vector<int> nodes;
   std::vector<EngineTensor> inputs, outputs;
-  std::string plan;    ///< the bytes of its plan
+  std::string plan;    ///< the bytes of its plan; empty: whoever runs the graph makes it
   std::string device;  ///< what runs it: cpu, cuda, cuda:1
 };
 

@@ -2,20 +2,15 @@
 #include "engine_set.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
 
 namespace graft::tensorflow_host {
 namespace {
 
-std::atomic<int> requests = 0;
-
 constexpr double kUnbounded = 1e18;  // sizes, where there is no largest one
 
 }  // namespace
-
-void retry_failed() { ++requests; }
 
 SizeRanges::SizeRanges(const graft_engine* engine) {
   for (size_t i = 0; i < graft_engine_input_count(engine); ++i) {
@@ -67,17 +62,17 @@ double SizeRanges::width() const {
   return width;
 }
 
-absl::StatusOr<std::shared_ptr<Engine>> EngineSet::load(size_t plan) {
+absl::StatusOr<std::shared_ptr<LoadedEngine>> EngineSet::load(size_t plan) {
   const std::lock_guard lock(mutex_);
   return load(plans_[plan]);
 }
 
-absl::StatusOr<std::shared_ptr<Engine>> EngineSet::load(Entry& entry) {
-  const int request = requests;
+absl::StatusOr<std::shared_ptr<LoadedEngine>> EngineSet::load(Entry& entry) {
+  const int request = retries();
   entry.used = ++calls_;
   if (entry.engine) return entry.engine;
   if (entry.request == request) return entry.failure;
-  auto engine = Engine::of(entry.plan, device_);
+  auto engine = caught([&] { return LoadedEngine::of(entry.plan, device_); });
   if (!engine.ok()) {
     entry.failure = engine.status(), entry.request = request;
     return engine.status();
@@ -102,7 +97,7 @@ void EngineSet::unload() {
   }
 }
 
-absl::StatusOr<std::shared_ptr<Engine>> EngineSet::find(const SizeRanges::Shapes& shapes) {
+absl::StatusOr<std::shared_ptr<LoadedEngine>> EngineSet::find(const Shapes& shapes) {
   const std::lock_guard lock(mutex_);
   Entry* tightest = nullptr;
   absl::Status failure;
@@ -119,7 +114,7 @@ absl::StatusOr<std::shared_ptr<Engine>> EngineSet::find(const SizeRanges::Shapes
   }
   if (tightest) return load(*tightest);
   if (!failure.ok()) return failure;
-  return std::shared_ptr<Engine>();
+  return std::shared_ptr<LoadedEngine>();
 }
 
 }  // namespace graft::tensorflow_host

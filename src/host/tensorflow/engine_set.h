@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "engine.h"
+#include "built_engines.h"
+#include "run_engine.h"
 
 namespace graft::tensorflow_host {
 
@@ -17,7 +18,6 @@ namespace graft::tensorflow_host {
 class SizeRanges {
  public:
   explicit SizeRanges(const graft_engine* engine);
-  using Shapes = std::vector<std::vector<int64_t>>;
   bool hold(const Shapes& shapes) const;
   /// How many sizes they hold, as a measure to compare them by.
   double width() const;
@@ -38,9 +38,9 @@ class EngineSet {
       : plans_(plans.begin(), plans.end()), device_(std::move(device)), most_(most) {}
 
   /// The engine for these shapes; null where none takes them. What is wrong with a plan where none of the others does.
-  absl::StatusOr<std::shared_ptr<Engine>> find(const SizeRanges::Shapes& shapes);
+  absl::StatusOr<std::shared_ptr<LoadedEngine>> find(const Shapes& shapes);
   /// Loads the engine of a plan.
-  absl::StatusOr<std::shared_ptr<Engine>> load(size_t plan);
+  absl::StatusOr<std::shared_ptr<LoadedEngine>> load(size_t plan);
   size_t size() const { return plans_.size(); }
 
  private:
@@ -48,12 +48,12 @@ class EngineSet {
     explicit Entry(PlanSource given) : plan(std::move(given)) {}
     PlanSource plan;
     std::optional<SizeRanges> ranges = {};  ///< once it has been loaded
-    std::shared_ptr<Engine> engine = {};
+    std::shared_ptr<LoadedEngine> engine = {};
     absl::Status failure = {};
     int request = -1;  ///< at which it failed, see retry_failed()
     uint64_t used = 0;
   };
-  absl::StatusOr<std::shared_ptr<Engine>> load(Entry& entry);
+  absl::StatusOr<std::shared_ptr<LoadedEngine>> load(Entry& entry);
   void unload();
 
   std::mutex mutex_;
@@ -62,8 +62,5 @@ class EngineSet {
   size_t most_;
   uint64_t calls_ = 0;
 };
-
-/// From now on plans that could not be loaded are tried again, once.
-void retry_failed();
 
 }  // namespace graft::tensorflow_host

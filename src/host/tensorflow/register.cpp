@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "built_engines.h"
 #include "element_types.h"
-#include "engine.h"
 #include "engine_set.h"
 #include "graft/graft_host.h"
+#include "run_engine.h"
+#include "segment_model.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op.h"
@@ -41,7 +43,8 @@ absl::Status infer_shapes(InferenceContext* context) {
 
 /// Runs an engine: that of `plan`, or of the tightest of `profiles` that takes the call's shapes, which lie in the node
 /// or in `files`; where none does, or it cannot be loaded, the operators that it stands for (`segment`), if the node
-/// has them. A node whose engines lie in it, and that has nothing to fall back to, loads them when it is made.
+/// has them. A node whose engines lie in it, and that has nothing to fall back to, loads them when it is made. One with
+/// `build` builds engines of these operators for shapes that come, and with `fallback` runs them where it cannot.
 class GraftEngineKernel : public tensorflow::AsyncOpKernel {
  public:
   explicit GraftEngineKernel(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
@@ -53,7 +56,13 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK(construction, construction->GetAttr("N", &files));
     OP_REQUIRES_OK(construction, construction->GetAttr("maximum_cached_engines", &most));
     OP_REQUIRES_OK(construction, construction->GetAttr("segment", &segment_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("build", &build_));
+    OP_REQUIRES_OK(construction, construction->GetAttr("fallback", &falls_back_));
     inputs_ = std::move(inputs), files_ = files, most_ = static_cast<size_t>(std::max(most, 1));
+    if (!build_.empty()) {
+      built_ = std::make_unique<BuiltEngines>(most_);
+      return;
+    }
     if (files_ > 0) return;
     std::vector<PlanSource> plans;
     const auto profiles = def().attr().find("profiles");  // where they lie: they may be as large as the weights
@@ -73,15 +82,18 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
   }
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
-    const auto engine = find_engine(*context);
-    if (engine.ok() && *engine) {
-      const absl::Status type = check(**engine);
-      OP_REQUIRES_OK_ASYNC(context, type, done);
-      OP_REQUIRES_OK_ASYNC(context, (*engine)->run(*context, input_count()), done);
+    absl::StatusOr<std::shared_ptr<LoadedEngine>> engine = find_engine(*context);
+    while (engine.ok() && *engine) {
+      const absl::Status status = run(**engine, *context);
+      if (built_ && absl::IsInvalidArgument(status) && built_->refused(**engine)) {
+        engine = find_engine(*context);
+        continue;
+      }
+      OP_REQUIRES_OK_ASYNC(context, status, done);
       return done();
     }
     const absl::Status reason = engine.ok() ? why_none(*context) : engine.status();
-    OP_REQUIRES_ASYNC(context, has_segment(), reason, done);
+    OP_REQUIRES_ASYNC(context, has_segment() && falls_back_, reason, done);
     graft_host_count_fallback(name().c_str(), std::string(reason.message()).c_str());
     run_segment(context, std::move(done));
   }
@@ -90,8 +102,8 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
   bool has_segment() const { return !segment_.name().empty(); }
   int input_count() const { return static_cast<int>(inputs_.size()); }
 
-  SizeRanges::Shapes shapes_of(OpKernelContext& context) const {
-    SizeRanges::Shapes shapes;
+  Shapes shapes_of(OpKernelContext& context) const {
+    Shapes shapes;
     for (int i = 0; i < input_count(); ++i) {
       const auto sizes = context.input(i).shape().dim_sizes();
       shapes.emplace_back(sizes.begin(), sizes.end());
@@ -101,10 +113,24 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
 
   /// Null where no engine takes the shapes. A node with a single one and nothing else to run gives that, whose run says
   /// by itself what does not fit.
-  absl::StatusOr<std::shared_ptr<Engine>> find_engine(OpKernelContext& context) {
+  absl::StatusOr<std::shared_ptr<LoadedEngine>> find_engine(OpKernelContext& context) {
+    if (built_) return find_built(context);
     EngineSet& engines = engines_of(context);
     if (engines.size() == 1 && !has_segment()) return engines.load(0);
     return engines.find(shapes_of(context));
+  }
+
+  absl::StatusOr<std::shared_ptr<LoadedEngine>> find_built(OpKernelContext& context) {
+    FunctionLibraryRuntime* const library = context.function_library();
+    if (!library) return absl::InternalError("there is no library of functions");
+    const SegmentModel model{*library->GetFunctionLibraryDefinition(), segment_, inputs_, outputs_};
+    const auto build = [&](const ShapeRanges& ranges) { return model.build(ranges, build_, device_); };
+    return caught([&] { return built_->find(shapes_of(context), build); });
+  }
+
+  absl::Status run(LoadedEngine& engine, OpKernelContext& context) const {
+    TF_RETURN_IF_ERROR(check(engine));
+    return run_engine(engine, context, input_count());
   }
 
   /// Where plans lie in files, these are named by inputs.
@@ -137,6 +163,7 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
     options.rendezvous = context->rendezvous();
     options.cancellation_manager = context->cancellation_manager();
     options.runner = context->runner();
+    options.step_container = context->step_container();  // where arrays of TensorFlow 1 live
     std::vector<tensorflow::Tensor> given;
     for (int i = 0; i < input_count(); ++i) given.push_back(context->input(i));
     auto results = std::make_shared<std::vector<tensorflow::Tensor>>();
@@ -150,7 +177,7 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
                  });
   }
 
-  absl::Status check(const Engine& engine) const {
+  absl::Status check(const LoadedEngine& engine) const {
     const auto* handle = engine.handle();
     TF_RETURN_IF_ERROR(check(inputs_, "InT", graft_engine_input_count(handle),
                              [&](size_t i) { return graft_engine_input(handle, i)->dtype; }));
@@ -172,6 +199,9 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
   int files_ = 0;
   size_t most_ = 1;
   tensorflow::NameAttrList segment_;
+  std::vector<std::string> build_;  ///< options of graft_compile
+  bool falls_back_ = true;
+  std::unique_ptr<BuiltEngines> built_;
   std::mutex mutex_;
   std::unique_ptr<EngineSet> engines_;
 };
@@ -189,6 +219,8 @@ REGISTER_OP("GraftEngine")
     .Attr("profiles: list(string) = []")
     .Attr("maximum_cached_engines: int >= 1 = 1000000")
     .Attr("segment: func = {}")
+    .Attr("build: list(string) = []")
+    .Attr("fallback: bool = true")
     .Attr("device: string = 'cpu'")
     .Attr("output_shapes: list(shape) = []")
     .Attr("contents: string = ''")
@@ -208,4 +240,9 @@ extern "C" __attribute__((visibility("default"), used)) const char graft_tensorf
 /// See graft.tensorflow.retry_failed_engines().
 extern "C" __attribute__((visibility("default"), used)) void graft_tensorflow_retry_failed_engines() {
   graft::tensorflow_host::retry_failed();
+}
+
+/// See graft.tensorflow.build_count().
+extern "C" __attribute__((visibility("default"), used)) uint64_t graft_tensorflow_build_count() {
+  return graft::tensorflow_host::build_count();
 }

@@ -16,7 +16,9 @@ namespace {
 
 namespace tensorflow {
 bool is_model(const std::string&) { return false; }
+bool is_model(std::span<const std::byte>) { return false; }
 Graph import_model(const std::string& path, const ImportOptions&) { refuse(path); }
+Graph import_model(std::span<const std::byte>, const ImportOptions&) { refuse("model"); }
 }  // namespace tensorflow
 
 namespace mxnet {

@@ -53,24 +53,32 @@ void branch(Conversion& c) {
   c.give(c.add_several("If", std::move(inputs), std::move(attributes), results));
 }
 
-/// Whether a function hands its input of that number through, to the result of that number.
-bool hands_through(const frontend::ForeignGraph& function, size_t number) {
-  int value = function.outputs[number];
+std::vector<int> taken_by(const frontend::ForeignNode& node) {
+  std::vector<int> taken;
+  frontend::visit_references(frontend::Argument(node.arguments), [&](int each) { taken.push_back(each); });
+  return taken;
+}
+
+/// The value that a function's value is another name of.
+int behind_identities(const frontend::ForeignGraph& function, int value) {
   for (size_t steps = 0; steps <= function.nodes.size(); ++steps) {
-    if (value == function.inputs[number]) return true;
     const auto makes = [&](const frontend::ForeignNode& node) {
       return std::find(node.outputs.begin(), node.outputs.end(), value) != node.outputs.end();
     };
     const auto maker = std::find_if(function.nodes.begin(), function.nodes.end(), makes);
-    if (maker == function.nodes.end() || (maker->op != "Identity" && maker->op != "IdentityN")) return false;
-    std::vector<int> taken;
-    frontend::visit_references(frontend::Argument(maker->arguments), [&](int each) { taken.push_back(each); });
+    if (maker == function.nodes.end() || (maker->op != "Identity" && maker->op != "IdentityN")) return value;
+    const std::vector<int> taken = taken_by(*maker);
     const auto index = static_cast<size_t>(std::find(maker->outputs.begin(), maker->outputs.end(), value) -
                                            maker->outputs.begin());
-    if (index >= taken.size()) return false;
+    if (index >= taken.size()) return value;
     value = taken[index];
   }
-  return false;
+  return value;
+}
+
+/// Whether a function hands its input of that number through, to the result of that number.
+bool hands_through(const frontend::ForeignGraph& function, size_t number) {
+  return behind_identities(function, function.outputs[number]) == function.inputs[number];
 }
 
 /// A loop on its way to the graph's: TensorFlow hands all that it reads from round to round.
@@ -145,10 +153,10 @@ class While {
   bool takes_items(size_t number) const {
     const frontend::ForeignGraph& function = c_.function("body");
     return std::any_of(function.nodes.begin(), function.nodes.end(), [&](const frontend::ForeignNode& node) {
-      if (node.op != "TensorListSetItem") return false;
-      std::vector<int> taken;
-      frontend::visit_references(frontend::Argument(node.arguments), [&](int each) { taken.push_back(each); });
-      return !taken.empty() && taken[0] == function.inputs[number];
+      if (node.op != "TensorListSetItem" && node.op != "TensorArrayWriteV3") return false;
+      const std::vector<int> taken = taken_by(node);
+      const size_t list = node.op == "TensorListSetItem" ? 0 : 3;
+      return taken.size() > list && behind_identities(function, taken[list]) == function.inputs[number];
     });
   }
 

@@ -42,14 +42,38 @@ Attributes window(Conversion& c, size_t axes, bool last) {
   return attributes;
 }
 
-void forward(Conversion& c) {
-  const ValueId input = c.tensor("input"), filter = c.tensor("filter");
+/// The convolution's result, as the node lays its images out. `filter` is [kernel..., inputs, outputs].
+ValueId convolved(Conversion& c, std::string_view operand, ValueId filter) {
+  const ValueId input = c.tensor(operand);
   const bool last = channels_last(c);
   if (c.rank_of(input) != c.rank_of(filter)) c.refuse("its input and filter have not as many axes");
   Attributes attributes = window(c, spatial_axes(c, filter), last);
   attributes["group"] = groups_of(c, input, filter, last);
   const ValueId x = to_channels_second(c, input, last);
-  c.give(from_channels_second(c, c.add("Conv", {x, weights_of(c, filter, true)}, std::move(attributes)), last));
+  return from_channels_second(c, c.add("Conv", {x, weights_of(c, filter, true)}, std::move(attributes)), last);
+}
+
+void forward(Conversion& c) { c.give(convolved(c, "input", c.tensor("filter"))); }
+
+/// What TensorFlow's GPU kernels join: activation(convolution * scale + side input * its scale + bias).
+void fused(Conversion& c) {
+  const std::string layout = c.text("data_format"), filters = c.text("filter_format"), then = c.text("activation_mode");
+  if ((layout != "NHWC" && layout != "NCHW") || (filters != "HWIO" && filters != "OIHW")) {
+    c.refuse("layouts of 8-bit vectors");
+  }
+  if (then != "Relu" && then != "None") c.refuse("the activation " + then);
+  ValueId filter = c.tensor("filter");
+  if (filters == "OIHW") filter = c.add("Transpose", {filter}, {{"perm", std::vector<int64_t>{2, 3, 1, 0}}});
+  const auto scaled = [&](ValueId value, float scale) {
+    return scale == 1 ? value : c.add("Mul", {value, c.real_constant(scale, c.type_of(value))});
+  };
+  ValueId made = scaled(convolved(c, "conv_input", filter), static_cast<float>(c.real("conv_input_scale")));
+  const auto side_scale = static_cast<float>(c.real("side_input_scale"));
+  if (side_scale != 0) made = c.add("Add", {made, scaled(c.tensor("side_input"), side_scale)});
+  ValueId bias = c.tensor("bias");
+  if (layout == "NCHW") bias = c.add("Unsqueeze", {bias, c.integers_constant({1, 2})});
+  made = c.add("Add", {made, bias});
+  c.give(then == "Relu" ? c.add("Relu", {made}) : made);
 }
 
 /// A filter [h, w, channels, multiplier] for each channel.
@@ -130,6 +154,9 @@ std::vector<frontend::Row> convolution_rows() {
        "explicit_paddings=[], data_format=\"NHWC\", dilations=[1, 1, 1, 1])", backward},
       {"Conv3DBackpropInputV2(Tshape:1 input_sizes, T:5 filter, T:5 out_backprop, *, strides, padding, "
        "explicit_paddings=[], data_format=\"NDHWC\", dilations=[1, 1, 1, 1, 1])", backward},
+      {"FusedConv2DBiasActivation(T:4 conv_input, T:4 filter, Tbias:1 bias, T side_input, float:0 conv_input_scale, "
+       "float:0 side_input_scale, *, strides, padding, explicit_paddings=[], data_format=\"NHWC\", "
+       "filter_format=\"HWIO\", activation_mode=\"Relu\", dilations=[1, 1, 1, 1])", fused},
       {"BiasAdd(T value, T:1 bias, *, data_format=\"NHWC\")", add_bias},
       {"BiasAddV1(T value, T:1 bias, *, data_format=\"NHWC\")", add_bias},
   };

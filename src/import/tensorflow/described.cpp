@@ -28,9 +28,6 @@ std::vector<frontend::Row> described_rows() {
       {"BesselI0e(T x)", like_x},
       {"BesselI1e(T x)", like_x},
       {"Cumprod(T x, Tidx axis)", like_x},
-      {"FakeQuantWithMinMaxVars(float inputs, float min, float max)",
-       [](Conversion& c) { stays_like(c, "inputs"); }},
-      {"FakeQuantWithMinMaxArgs(float inputs)", [](Conversion& c) { stays_like(c, "inputs"); }},
       {"CheckNumerics(T tensor)", [](Conversion& c) { stays_like(c, "tensor"); }},
       {"Print(T input)", like_input},
   };

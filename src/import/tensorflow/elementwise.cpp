@@ -184,6 +184,7 @@ std::vector<Row> elementwise_rows() {
       {"SelectV2(bool condition, T t, T e)", select_v2},
       {"Identity(T input)", same},
       {"Snapshot(T input)", same},
+      {"_CopyFromHostToGpu(T input)", same},
       {"StopGradient(T input)", same},
       {"PreventGradient(T input, *, message=\"\")", same},
       {"IdentityN(T* input)", all_the_same},

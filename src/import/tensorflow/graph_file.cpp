@@ -80,8 +80,11 @@ FileNode parse_node(std::span<const std::byte> bytes, const std::string& where) 
 }
 
 GraphFile::GraphFile(std::vector<FileNode> nodes, const GraphFile& made_of)
+    : GraphFile(std::move(nodes), made_of, made_of.made_functions_) {}
+
+GraphFile::GraphFile(std::vector<FileNode> nodes, const GraphFile& made_of, MadeFunctions functions)
     : bytes_(made_of.bytes_), owner_(made_of.owner_), nodes_(std::move(nodes)), functions_(made_of.functions_),
-      producer_(made_of.producer_) {
+      made_functions_(std::move(functions)), producer_(made_of.producer_) {
   for (size_t n = 0; n < nodes_.size(); ++n) by_name_.emplace(nodes_[n].name, static_cast<int>(n));
   check_references();
 }
@@ -148,7 +151,7 @@ void GraphFile::check_references() const {
     for (const AttrEntry& entry : node.message->attr()) {
       if (!entry.value().has_func() || entry.value().func().name().empty()) continue;
       const std::string& function = entry.value().func().name();
-      GRAFT_USER_CHECK(functions_.contains(function), kInvalidModel,
+      GRAFT_USER_CHECK(functions_.contains(function) || made_functions_.contains(function), kInvalidModel,
                        fmt::format("it calls the function '{}', which the graph's library does not have: export the "
                                    "graph with its functions, or inlined", function),
                        where);

@@ -20,6 +20,8 @@ class NodeDef;
 
 namespace graft::tensorflow {
 
+struct FunctionGraph;
+
 /// What a node takes: output `index` of another, or nothing but to run after it.
 struct Source {
   std::string node;
@@ -54,6 +56,9 @@ class GraphFile {
   /// A graph made of nodes of a file whose functions were inlined; it has no fields. Throws invalid_model for inputs
   /// that it does not have.
   GraphFile(std::vector<FileNode> nodes, const GraphFile& made_of);
+  /// Functions that no library has, by name: made of nodes of a graph.
+  using MadeFunctions = std::map<std::string, std::shared_ptr<const FunctionGraph>, std::less<>>;
+  GraphFile(std::vector<FileNode> nodes, const GraphFile& made_of, MadeFunctions functions);
 
   const std::vector<FileNode>& nodes() const { return nodes_; }
   /// -1: there is none.
@@ -68,6 +73,7 @@ class GraphFile {
   /// The bytes of each function's definition, by name.
   using Functions = std::map<std::string, std::span<const std::byte>, std::less<>>;
   const Functions& functions() const { return functions_; }
+  const MadeFunctions& made_functions() const { return made_functions_; }
   /// The version of TensorFlow's formats that wrote it; 0 where it says none.
   int producer() const { return producer_; }
   std::span<const std::byte> bytes() const { return bytes_; }
@@ -85,6 +91,7 @@ class GraphFile {
   std::vector<Field> fields_;
   std::map<std::string, int, std::less<>> by_name_;
   Functions functions_;
+  MadeFunctions made_functions_;
   int producer_ = 0;
 };
 

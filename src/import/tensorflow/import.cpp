@@ -16,6 +16,7 @@
 #include "graph/symbols.h"
 #include "import/tensorflow/graph.pb.h"
 #include "import/tensorflow/import_tensor.h"
+#include "import/tensorflow/raise_control_flow.h"
 #include "import/tensorflow/read_graph.h"
 #include "import/tensorflow/rows.h"
 #include "import/tensorflow/saved_model.h"
@@ -25,6 +26,7 @@ namespace graft::tensorflow {
 namespace {
 
 constexpr const char* kFileName = "saved_model.pb";
+constexpr std::byte kFirstNode{0x0a};  // field 1, a message: of a GraphDef its nodes, of an ONNX file a number
 
 bool is_folder(const std::string& path) {
   std::error_code fault;
@@ -53,9 +55,9 @@ std::vector<std::string> last_nodes(const GraphFile& file) {
   return names;
 }
 
-SignatureGraph read_frozen(const std::string& path, std::vector<std::string> outputs) {
-  const auto bytes = MappedFile::open(path);
-  const GraphFile file(bytes->bytes(), bytes);
+SignatureGraph read_frozen(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                           std::vector<std::string> outputs) {
+  const GraphFile file(bytes, std::move(owner));
   if (outputs.empty()) outputs = last_nodes(file);
   std::vector<NamedTensor> inputs, named;
   for (const std::string& output : outputs) {
@@ -128,9 +130,15 @@ std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
 }
 
 Graph graph_of(const SignatureGraph& model, const ImportOptions& options) {
+  const std::optional<RaisedGraph> raised = raise_control_flow(model.file, /*drops_checks=*/true);
+  std::vector<NamedTensor> named = model.outputs;
   std::vector<std::string> outputs;
-  for (const NamedTensor& output : model.outputs) outputs.push_back(spell(output.source.node, output.source.index));
-  ReadGraph read = read_graph(only_data(model), outputs, {}, converters());
+  for (NamedTensor& output : named) {
+    if (raised) output.source = raised->now(output.source);
+    outputs.push_back(spell(output.source.node, output.source.index));
+  }
+  ReadGraph read = read_graph(only_data({raised ? raised->file : model.file, model.inputs, std::move(named)}), outputs,
+                              {}, converters());
   name_inputs(read, model, options);
   read.foreign.name = "model";
   frontend::Converted converted = frontend::convert(read.foreign, converters());
@@ -142,12 +150,14 @@ Graph graph_of(const SignatureGraph& model, const ImportOptions& options) {
 
 }  // namespace
 
+bool is_model(std::span<const std::byte> bytes) { return !bytes.empty() && bytes[0] == kFirstNode; }
+
 bool is_model(const std::string& path) {
   if (!folder_of(path).empty()) return true;
   if (!path.ends_with(".pb")) return false;
   const auto bytes = MappedFile::open(path);
   const auto head = bytes->bytes().empty() ? std::byte{} : bytes->bytes()[0];
-  return head == std::byte{0x0a} || head == std::byte{0x12} || head == std::byte{0x22};  // nodes, functions, versions
+  return head == kFirstNode || head == std::byte{0x12} || head == std::byte{0x22};  // nodes, functions, versions
 }
 
 Graph import_model(const std::string& path, const ImportOptions& options) {
@@ -164,13 +174,22 @@ Graph import_model(const std::string& path, const ImportOptions& options) {
     GRAFT_USER_CHECK(!folder.empty() || (options.signature.empty() && options.tags.empty()), kInvalidArgument,
                      "a GraphDef has no signatures, and no tags: choose what it gives by outputs",
                      options.signature.empty() ? "tag" : "signature");
-    return graph_of(folder.empty() ? read_frozen(path, options.outputs)
-                                   : read_saved_model(folder, options.signature, options.tags), options);
+    if (!folder.empty()) return graph_of(read_saved_model(folder, options.signature, options.tags), options);
+    const auto file = MappedFile::open(path);
+    return graph_of(read_frozen(file->bytes(), file, options.outputs), options);
   } catch (const Error& error) {
     if (error.where().starts_with(folder.empty() ? path : folder)) throw;
     throw Error(error.kind(), error.message(),
                 error.where().empty() ? path : fmt::format("{}: {}", path, error.where()));
   }
+}
+
+Graph import_model(std::span<const std::byte> bytes, const ImportOptions& options) {
+  GRAFT_USER_CHECK(options.signature.empty() && options.tags.empty(), kInvalidArgument,
+                   "a GraphDef has no signatures, and no tags: choose what it gives by outputs",
+                   options.signature.empty() ? "tag" : "signature");
+  const auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());  // constants lie in it
+  return graph_of(read_frozen(*copy, copy, options.outputs), options);
 }
 
 }  // namespace graft::tensorflow

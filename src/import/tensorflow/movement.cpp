@@ -128,6 +128,25 @@ void rank(Conversion& c) {
   c.give(c.constant(TensorData::from_values<int64_t>(DType::kInt32, {}, {axes})));
 }
 
+/// Sizes, or pairs of paddings, in the order of another layout; of the spatial ones alone where there are two.
+void permute_layout(Conversion& c) {
+  const ValueId x = c.tensor("x");
+  std::string source = c.text("src_format"), target = c.text("dst_format");
+  const auto size = c.size_of(x, 0).as_constant();
+  if (size == 2 && source.size() == 4) {
+    std::erase_if(source, [](char axis) { return axis == 'N' || axis == 'C'; });
+    std::erase_if(target, [](char axis) { return axis == 'N' || axis == 'C'; });
+  }
+  if (size != static_cast<int64_t>(source.size())) c.refuse("it has not as many elements as its layout has axes");
+  std::vector<int64_t> places;
+  for (const char axis : target) {
+    const size_t place = source.find(axis);
+    if (place == std::string::npos) c.refuse("its layouts have not the same axes");
+    places.push_back(static_cast<int64_t>(place));
+  }
+  c.give(c.add("Gather", {x, c.integers_constant(places)}));
+}
+
 void tile(Conversion& c) { c.give(c.add("Tile", {c.tensor("input"), wide(c, "multiples")})); }
 void fill(Conversion& c) { c.give(c.add("Expand", {c.tensor("value"), wide(c, "dims")})); }
 void broadcast_to(Conversion& c) { c.give(c.add("Expand", {c.tensor("input"), wide(c, "shape")})); }
@@ -146,6 +165,7 @@ std::vector<frontend::Row> movement_rows() {
       {"Pad(T input, Tpaddings:2 paddings)", pad},
       {"PadV2(T input, Tpaddings:2 paddings, T constant_values)", pad_with},
       {"MirrorPad(T input, Tpaddings:2 paddings, *, mode)", pad_mirrored},
+      {"DataFormatVecPermute(T x, *, src_format=\"NHWC\", dst_format=\"NCHW\")", permute_layout},
       {"Pack(N*T values, *, axis=0)", pack},
       {"Unpack(T value, *, num, axis=0)", unpack},
       {"Split(int32 split_dim, T value, *, num_split)", split},

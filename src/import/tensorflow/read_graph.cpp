@@ -46,6 +46,7 @@ bool is_variant(const FileNode& node, size_t result) {
                                                "TensorListConcatV2"};
   if (std::find(std::begin(kGiveTensors), std::end(kGiveTensors), node.op) != std::end(kGiveTensors)) return false;
   if (node.op.find("TensorList") != std::string::npos) return result == 0;
+  if (node.op == "TensorArrayV3" || node.op == "TensorArrayWriteV3" || node.op == "TensorArrayScatterV3") return true;
   for (const char* name : {"T", "Tout"}) {
     const auto* type = node.attribute(name);
     if (!type) continue;
@@ -119,6 +120,7 @@ class Reader {
     for (const int n : order) read_node(n);
     for (const Source& source : given) read_.foreign.outputs.push_back(value_of(source));
     add_facts();
+    follow_lists();
     read_.before = std::move(behind_);
     for (std::vector<int>& before : read_.before) {
       for (int& each : before) each = read_.file_nodes[static_cast<size_t>(each)];
@@ -415,6 +417,21 @@ class Reader {
       const Operands operands = operands_of(file_node, &row->signature, static_cast<int>(taken.size()));
       for (size_t i = 0; i < taken.size(); ++i) {
         add_facts(read_.foreign.values[static_cast<size_t>(taken[i])], operands.facts[i]);
+      }
+    }
+  }
+
+  /// What hands lists on gives lists: arrays of TensorFlow 1 do not say so by a type.
+  void follow_lists() {
+    for (const ForeignNode& each : read_.foreign.nodes) {
+      if (each.op != "Identity" && each.op != "While" && each.op != "If") continue;
+      std::vector<int> taken;
+      frontend::visit_references(Argument(each.arguments), [&](int value) { taken.push_back(value); });
+      const auto is_list = [&](int value) { return read_.lists[static_cast<size_t>(value)]; };
+      const bool any = std::any_of(taken.begin(), taken.end(), is_list);
+      for (size_t i = 0; i < each.outputs.size(); ++i) {
+        const bool own = each.op == "If" ? any : i < taken.size() && is_list(taken[i]);
+        if (own) read_.lists[static_cast<size_t>(each.outputs[i])] = true;
       }
     }
   }

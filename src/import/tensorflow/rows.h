@@ -14,11 +14,13 @@ namespace graft::tensorflow {
 /// Rows by family, each in the file of its name.
 std::vector<frontend::Row> control_flow_rows();
 std::vector<frontend::Row> convolution_rows();
+std::vector<frontend::Row> detection_rows();
 std::vector<frontend::Row> elementwise_rows();
 std::vector<frontend::Row> matmul_rows();
 std::vector<frontend::Row> movement_rows();
 std::vector<frontend::Row> normalization_rows();
 std::vector<frontend::Row> pooling_rows();
+std::vector<frontend::Row> quantization_rows();
 std::vector<frontend::Row> reduction_rows();
 std::vector<frontend::Row> slicing_rows();
 std::vector<frontend::Row> tensor_list_rows();

@@ -40,16 +40,28 @@ ValueId numbers(Conversion& c, ValueId list, int rank) {
   return with_axes(c, c.add("CumSum", {ones, scalar(c, 0)}, {{"exclusive", int64_t{1}}}), rank);
 }
 
-/// Elements are zeros until they are set.
+/// A list of so many elements of sizes that are stated (-1: nobody has), which are zeros until they are set.
+ValueId zeros(Conversion& c, ValueId elements, DType type, const std::vector<int64_t>& stated) {
+  std::vector<int64_t> sizes = {1};
+  for (const int64_t size : stated) sizes.push_back(size < 0 ? 1 : size);
+  const ValueId count = c.add("Unsqueeze", {c.cast(elements, DType::kInt64), c.integers_constant({0})});
+  // One axis after the other: of the first a run may say how long it is, and the others are known all the same.
+  const ValueId row = c.add("Expand", {c.cast(scalar(c, 0), type), count});
+  return c.add("Expand", {with_axes(c, row, static_cast<int>(sizes.size())), c.integers_constant(sizes)});
+}
+
 void reserve(Conversion& c) {
   const ValueId stated = c.tensor("element_shape");
   if (c.rank_of(stated) != 1) c.refuse("a list whose elements have any number of axes");
-  std::vector<int64_t> sizes = {1};
-  for (const int64_t size : c.integers("element_shape")) sizes.push_back(size < 0 ? 1 : size);
-  const ValueId count = c.add("Unsqueeze", {c.cast(c.tensor("num_elements"), DType::kInt64), c.integers_constant({0})});
-  // One axis after the other: of the first a run may say how long it is, and the others are known all the same.
-  const ValueId row = c.add("Expand", {c.cast(scalar(c, 0), c.type("element_dtype")), count});
-  c.give(c.add("Expand", {with_axes(c, row, static_cast<int>(sizes.size())), c.integers_constant(sizes)}));
+  c.give(zeros(c, c.tensor("num_elements"), c.type("element_dtype"), c.integers("element_shape")));
+}
+
+/// An array of TensorFlow 1 is a list, too, which its `flow` stands for; nothing takes what its handle becomes. Where
+/// its elements' sizes are not stated all are set together, or it stays.
+void reserve_array(Conversion& c) {
+  const bool stated = c.has("element_shape");
+  const auto sizes = stated ? c.integers("element_shape") : std::vector<int64_t>{};
+  c.give({scalar(c, 0), zeros(c, c.tensor("size"), c.type("dtype"), sizes)});
 }
 
 void from_tensor(Conversion& c) {
@@ -58,9 +70,9 @@ void from_tensor(Conversion& c) {
   c.give(tensor);
 }
 
-void set_item(Conversion& c) {
-  const ValueId list = c.tensor("input_handle");
-  const ValueId item = c.add("Unsqueeze", {c.tensor("item"), c.integers_constant({0})});
+void set_element(Conversion& c, std::string_view of, std::string_view value) {
+  const ValueId list = c.tensor(of);
+  const ValueId item = c.add("Unsqueeze", {c.tensor(value), c.integers_constant({0})});
   const int rank = c.rank_of(list);
   if (c.rank_of(item) != rank) c.refuse("an element with another number of axes than the list's have");
   if (c.type_of(item) != c.type_of(list)) c.refuse("an element of another type than the list's");
@@ -73,13 +85,51 @@ void set_item(Conversion& c) {
   c.give(c.add("Where", {c.add("Equal", {numbers(c, list, rank), index}), item, list}));
 }
 
-void get_item(Conversion& c) {
-  c.give(c.add("Gather", {c.tensor("input_handle"), c.tensor("index")}, {{"axis", int64_t{0}}}));
+void set_item(Conversion& c) { set_element(c, "input_handle", "item"); }
+void write(Conversion& c) { set_element(c, "flow_in", "value"); }
+
+/// The elements of numbers, one or several.
+std::function<void(Conversion&)> take(std::string_view of, std::string_view numbers) {
+  return [of, numbers](Conversion& c) {
+    c.give(c.add("Gather", {c.tensor(of), c.tensor(numbers)}, {{"axis", int64_t{0}}}));
+  };
+}
+
+/// Whether an argument is 0, 1, 2 ...
+bool counts_up(Conversion& c, std::string_view name) {
+  const auto* reference = std::get_if<frontend::Reference>(&c.argument(name).is);
+  if (!reference) return false;
+  const auto is_number = [&](const frontend::Argument& argument, int64_t wanted) {
+    const auto* value = std::get_if<frontend::Reference>(&argument.is);
+    if (!value) return false;
+    const TensorData& known = c.foreign().values[static_cast<size_t>(value->value)].constant;
+    return known && known.element_count() == 1 && known.read_double(0) == static_cast<double>(wanted);
+  };
+  for (const frontend::ForeignNode& node : c.foreign().nodes) {
+    if (node.op != "Range" || node.outputs.empty() || node.outputs[0] != reference->value) continue;
+    return node.arguments.size() == 3 && is_number(node.arguments[0], 0) && is_number(node.arguments[2], 1);
+  }
+  const TensorData known = c.given(c.tensor(name)).constant;
+  if (!known) return false;
+  for (int64_t i = 0; i < known.element_count(); ++i) {
+    if (known.read_double(i) != static_cast<double>(i)) return false;
+  }
+  return true;
+}
+
+/// All elements at once.
+void set_all(Conversion& c) {
+  if (!counts_up(c, "indices")) c.refuse("elements that are set in another order than from the first on");
+  const ValueId value = c.tensor("value");
+  if (c.rank_of(value) == 0) c.refuse("a list of a tensor without axes");
+  c.give(value);
 }
 
 void stack(Conversion& c) { c.give(c.tensor("input_handle")); }
 
-void count(Conversion& c) { c.give(c.cast(length(c, c.tensor("input_handle")), DType::kInt32)); }
+std::function<void(Conversion&)> count(std::string_view of) {
+  return [of](Conversion& c) { c.give(c.cast(length(c, c.tensor(of)), DType::kInt32)); };
+}
 
 }  // namespace
 
@@ -88,9 +138,16 @@ std::vector<frontend::Row> tensor_list_rows() {
       {"TensorListReserve(shape_type element_shape, int32:0 num_elements, *, element_dtype)", reserve},
       {"TensorListFromTensor(element_dtype tensor, shape_type element_shape)", from_tensor},
       {"TensorListSetItem(variant input_handle, int32:0 index, element_dtype item)", set_item},
-      {"TensorListGetItem(variant input_handle, int32:0 index, int32 element_shape)", get_item},
+      {"TensorListGetItem(variant input_handle, int32:0 index, int32 element_shape)",
+       take("input_handle", "index")},
       {"TensorListStack(variant input_handle, int32 element_shape)", stack},
-      {"TensorListLength(variant input_handle)", count},
+      {"TensorListLength(variant input_handle)", count("input_handle")},
+      {"TensorArrayV3(int32:0 size, *, dtype, element_shape=None)", reserve_array},
+      {"TensorArrayWriteV3(resource handle, int32:0 index, T value, variant flow_in)", write},
+      {"TensorArrayReadV3(resource handle, int32:0 index, variant flow_in)", take("flow_in", "index")},
+      {"TensorArrayGatherV3(resource handle, int32:1 indices, variant flow_in)", take("flow_in", "indices")},
+      {"TensorArrayScatterV3(resource handle, int32:1 indices, T value, variant flow_in)", set_all},
+      {"TensorArraySizeV3(resource handle, variant flow_in)", count("flow_in")},
   };
 }
 
