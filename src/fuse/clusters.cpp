@@ -13,6 +13,7 @@
 #include "graph/custom_operator.h"
 #include "graph/host_operator.h"
 #include "graph/bodies.h"
+#include "graph/random_state.h"
 
 namespace graft {
 namespace {
@@ -505,6 +506,8 @@ std::vector<DefinedNode> define_nodes(const Graph& graph) {
     defined.operations = operations_of(defined.definition.region);
     const std::shared_ptr<const OpDef> op = operator_of(node);
     defined.keeps_order = op && op->keeps_order;
+    defined.drawn = is_drawn(node);
+    if (defined.drawn) defined.kind = NodeKind::kView;  // of memory that the session fills
     nodes.push_back(std::move(defined));
   }
   end_long_chains(graph, nodes);

@@ -24,6 +24,7 @@ struct DefinedNode {
   NodeDefinition definition;
   NodeKind kind = NodeKind::kOther;
   bool keeps_order = false;  ///< see OpDef
+  bool drawn = false;        ///< see graph/random_state.h
   int operations = 0;        ///< nodes of its expressions
   bool has_bodies = false;   ///< control flow: no definition, but bodies
   bool on_host = false;      ///< plain C++: no definition either

@@ -101,6 +101,7 @@ class Fusion {
       return tensor_of_[id];
     }
     if (nodes_[producer].keeps_order) return alias(id, producer);
+    if (nodes_[producer].drawn) return drawn(id, producer);
     emit_step({producer});
     return tensor_of_[id];
   }
@@ -110,6 +111,20 @@ class Fusion {
     emit_sizes(producer);
     const int tensor = new_tensor(id);
     program_.tensors[tensor].alias_of = source;
+    return tensor;
+  }
+
+  /// A tensor of random bits: its step has no form, the run draws them.
+  int drawn(ValueId id, int producer) {
+    const Node& node = graph_.nodes[producer];
+    FusedStep step;
+    step.name = node.name;
+    step.nodes = {node.name};
+    step.operators = {node.op};
+    step.region.name = step.name;
+    const int tensor = new_tensor(id);
+    add_operand(step, tensor, false);
+    push(std::move(step));
     return tensor;
   }
 
@@ -393,7 +408,7 @@ class Fusion {
     }
     const int producer = graph_.value(value).producer;
     const bool view = producer >= 0 && clusters_.of_node[producer] < 0 && tensor_of_[value] < 0;
-    if (view && !(assembly.reads_whole && is_narrowing_cast(nodes_[producer]))) {
+    if (view && !nodes_[producer].drawn && !(assembly.reads_whole && is_narrowing_cast(nodes_[producer]))) {
       const DefinedNode& node = nodes_[producer];
       const bool affine = is_affine(producer);
       if (affine || (!node.keeps_order && !assembly.only_affine)) {

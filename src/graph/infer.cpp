@@ -11,6 +11,7 @@
 #include "graph/host_operator.h"
 #include "graph/infer_control_flow.h"
 #include "graph/op_def.h"
+#include "graph/random_state.h"
 
 namespace graft {
 namespace {
@@ -120,7 +121,7 @@ std::optional<std::string> run_definition(Graph& graph, const Node& node) {
       for (Size& size : *value.shape) size = graph.derived.shortened(size);
       value.content.reset();
     }
-    infer_content(graph, node, definition);
+    if (!is_drawn(node)) infer_content(graph, node, definition);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kUnsupported) return error.message();
     if (error.kind() != ErrorKind::kInvalidArgument) throw;

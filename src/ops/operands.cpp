@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/bodies.h"
 #include "graph/custom_operator.h"
 #include "graph/host_operator.h"
 #include "graph/op_def.h"
@@ -121,7 +122,7 @@ std::string type_fault(const OpDef& op, const Node& node, const Graph& graph) {
   const std::vector<OperandType>* operands = find_operands(op.name);
   GRAFT_CHECK(operands, fmt::format("operand_types.inc has no row for {}", op.name));
   std::map<char, size_t> first;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
+  for (size_t i = 0; i < own_input_count(node); ++i) {
     if (node.inputs[i] == kNoValue) continue;
     const OperandType& operand = (*operands)[std::min(i, operands->size() - 1)];
     const DType type = graph.value(node.inputs[i]).type;
@@ -156,7 +157,9 @@ std::string operand_name(const std::vector<std::string_view>& names, size_t inde
 
 std::string arity_fault(const std::vector<std::string_view>& inputs, const std::vector<std::string_view>& outputs,
                         const std::vector<AttributeSpec>& attributes, const Node& node) {
-  if (auto fault = count_fault("input", inputs, node.inputs); !fault.empty()) return fault;
+  const auto count = static_cast<std::ptrdiff_t>(own_input_count(node));  // what bodies capture is theirs
+  const std::vector<ValueId> own(node.inputs.begin(), node.inputs.begin() + count);
+  if (auto fault = count_fault("input", inputs, own); !fault.empty()) return fault;
   if (auto fault = count_fault("output", outputs, node.outputs); !fault.empty()) return fault;
   for (const auto& attribute : node.attributes) {
     const bool known = std::any_of(attributes.begin(), attributes.end(),

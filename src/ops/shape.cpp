@@ -110,8 +110,10 @@ void define_squeeze(Definition& d) {
     members = static_cast<int>(axes.size());
   } else {
     for (int i = 0; i < x.rank(); ++i) {
-      if (!x.size(i).is_constant()) d.unsupported("without axes, sizes that vary cannot be told from 1");
       set[i] = x.size(i).is(1);
+      if (x.size(i).is_constant()) continue;
+      const Size other = x.size(i) - Size(1);  // ranks do not vary, so that such an axis stays
+      d.require_at_least(other * other, 1, "without axes, a size that varies may not be 1: say which axes go");
     }
   }
   for (int i = 0; i < x.rank(); ++i) {

@@ -10,6 +10,7 @@
 #include "graph/custom_operator.h"
 #include "graph/infer.h"
 #include "graph/op_def.h"
+#include "graph/random_state.h"
 
 namespace graft::passes {
 namespace {
@@ -83,10 +84,19 @@ bool same_attributes(const Attributes& a, const Attributes& b) {
                     [](const auto& x, const auto& y) { return x.first == y.first && equal(x.second, y.second); });
 }
 
+std::optional<size_t> random_state_input(const Node& node) {
+  const OpDef* op = find_op(node.domain, node.op);
+  if (!op) return std::nullopt;
+  const auto state = std::find(op->inputs.begin(), op->inputs.end(), kRandomState);
+  if (state == op->inputs.end()) return std::nullopt;
+  const bool infers = is_op(node, {"Dropout"}) && input(node, 2) == kNoValue;
+  return infers ? std::nullopt : std::optional<size_t>(state - op->inputs.begin());
+}
+
 bool is_random(const Node& node) {
-  return is_op(node, {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial",
-                      "Bernoulli"}) ||
-         (is_op(node, {"Dropout"}) && input(node, 2) != kNoValue);
+  const std::optional<size_t> state = random_state_input(node);
+  if (state) return !node.attributes.contains("seed") && input(node, *state) == kNoValue;
+  return is_drawn(node);
 }
 
 bool has_subgraph(const Node& node) {

@@ -32,6 +32,8 @@ bool is_elementwise(const Node& node);
 bool same_attributes(const Attributes& a, const Attributes& b);
 /// Whether two runs of the node may differ, so that it is neither folded nor merged.
 bool is_random(const Node& node);
+/// The input by which an operator's random numbers differ from run to run; nothing for other operators.
+std::optional<size_t> random_state_input(const Node& node);
 /// Whether the node has bodies (If, Loop, Scan, SequenceMap).
 bool has_subgraph(const Node& node);
 /// The node that computes the value, or null.

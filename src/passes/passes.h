@@ -8,6 +8,8 @@
 namespace graft::passes {
 
 bool infer(Graph&, const PassContext&);
+bool lower_flex_attention(Graph&, const PassContext&);
+bool seed_random(Graph&, const PassContext&);
 bool lower_recurrence(Graph&, const PassContext&);
 bool lower_scan(Graph&, const PassContext&);
 bool lower_sequence_map(Graph&, const PassContext&);

@@ -8,6 +8,9 @@ const std::vector<Pass>& pipeline() {
   using namespace passes;
   static const std::vector<Pass> rows = {
       {"infer", infer, "types, symbolic shapes and known elements, which every pass reads"},
+      {"lower_flex_attention", lower_flex_attention,
+       "graphs that change the scores of an attention stand between its products"},
+      {"seed_random", seed_random, "random numbers follow from a state, which a run draws or a seed says"},
       {"lower_recurrence", lower_recurrence, "layers over a length that only a run knows become Scan"},
       {"lower_scan", lower_scan, "Scan becomes Loop, so that all behind know one kind of loop"},
       {"lower_sequence_map", lower_sequence_map, "SequenceMap becomes Loop, which carries sequences"},

@@ -61,8 +61,12 @@ class VariantBuilder {
 
  private:
   void add_launch(const EngineStep& step) {
-    if (step.kind == StepKind::kNone) return;
     const std::string where = fmt::format("node '{}'", step.name);
+    if (step.kind == StepKind::kNone && !step.tensors.empty()) {
+      refuse("a plugin has no random numbers that differ from run to run: give the node a seed, or choose nodes around "
+             "it", where);
+    }
+    if (step.kind == StepKind::kNone) return;
     if (step.kind == StepKind::kControl) {
       refuse("a plugin runs kernels one after the other, no branches or loops: choose nodes around it", where);
     }

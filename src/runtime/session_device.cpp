@@ -37,6 +37,7 @@ void Session::State::open_device() {
   for (const EngineStep& step : engine->steps) {
     can_record &= step.kind != StepKind::kInterpreter && step.kind != StepKind::kControl;
     can_record &= step.kind != StepKind::kHost;
+    can_record &= step.kind != StepKind::kNone || step.tensors.empty();  // each run draws bits of its own
   }
 }
 

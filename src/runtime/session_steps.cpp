@@ -7,6 +7,7 @@
 
 #include "base/thread_team.h"
 #include "runtime/bind.h"
+#include "runtime/draw.h"
 #include "runtime/session_state.h"
 
 namespace graft {
@@ -77,6 +78,7 @@ void Session::State::run_step(int index, Prepared& p) {
   const std::span<void* const> given(buffers.data(), step.argument_count);
   switch (step.kind) {
     case StepKind::kNone:
+      for (void* place : given) draw(place, stream);
       break;
     case StepKind::kKernel:
     case StepKind::kLibrary:

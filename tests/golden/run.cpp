@@ -72,7 +72,14 @@ void compare_results(const golden::Case& c, const Pass& pass) {
   context.low_type = low_type(c);
   run_pass(after, pass, context);
   const NamedTensors inputs = random_inputs(before, 7);
-  const auto expected = evaluate(before, inputs), actual = evaluate(after, inputs);
+  const auto actual = evaluate(after, inputs);
+  std::vector<TensorData> expected;
+  try {
+    expected = evaluate(before, inputs);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+    return;  // the pass is what makes the graph one that can be computed
+  }
   for (size_t i = 0; i < expected.size(); ++i) {
     const DType type = expected[i].type();
     const bool rounds = pass.rounds && is_float(type);
