@@ -69,6 +69,14 @@ true of those is true of these (`src/import/onnx/contrib_*.cpp`).
 ```
 {graft("ops", "com.microsoft").strip()}
 ```
+
+## ai.onnx.ml
+
+The operators of classical machine learning, likewise (`src/import/onnx/learning_*.cpp`).
+
+```
+{graft("ops", "ai.onnx.ml").strip()}
+```
 """
 
 

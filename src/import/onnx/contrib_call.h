@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node of com.microsoft while it is written as operators of ai.onnx.
+// A node of com.microsoft or ai.onnx.ml while it is written as operators of ai.onnx.
 #pragma once
 
 #include <optional>
@@ -31,6 +31,9 @@ class ContribCall {
   std::string text(std::string_view attribute, std::string_view otherwise) const;
   std::vector<int64_t> integers(std::string_view attribute) const;
   std::vector<double> reals(std::string_view attribute) const;
+  std::vector<std::string> texts(std::string_view attribute) const;
+  /// A tensor among the attributes, or null.
+  const TensorData* tensor(std::string_view attribute) const;
 
   DType type(ValueId id) const { return writer_.graph().value(id).type; }
   /// The shape of a value whose rank has to be known.
@@ -46,6 +49,10 @@ class ContribCall {
   /// An operator of several outputs.
   std::vector<ValueId> emit(size_t outputs, std::string_view op, std::vector<ValueId> inputs,
                             Attributes attributes = {});
+  /// An operator of our own.
+  std::vector<ValueId> emit_own(size_t outputs, std::string_view op, std::vector<ValueId> inputs,
+                                Attributes attributes = {});
+  ValueId constant(std::string_view name, TensorData data);
   ValueId integer(int64_t value) { return writer_.integer(value); }
   ValueId integers(const std::vector<int64_t>& values) { return writer_.integers(values); }
   ValueId floats(const std::vector<float>& values) { return writer_.floats(values); }
@@ -69,6 +76,8 @@ class ContribCall {
  private:
   template <class T>
   const T* attribute(std::string_view name) const;
+  std::vector<ValueId> add_node(std::string_view domain, size_t outputs, std::string_view op,
+                                std::vector<ValueId> inputs, Attributes attributes);
 
   NodeWriter& writer_;
   const Node& node_;
@@ -79,8 +88,8 @@ Attributes convolution_attributes(const ContribCall& call);
 /// The activation that a fused operator names, with its parameters.
 ValueId activated(ContribCall& call, ValueId x, const std::string& name, const std::vector<double>& parameters);
 
-/// One operator of com.microsoft or of a domain below it, as a composition: shapes, fusion, kernels, precision and
-/// gradients of what it is made of are those of ai.onnx.
+/// One operator of com.microsoft, of a domain below it, or of ai.onnx.ml, as a composition: shapes, fusion, kernels,
+/// precision and gradients of what it is made of are those of ai.onnx.
 struct ContribOperator {
   std::string_view name;
   size_t least_inputs;
@@ -89,6 +98,7 @@ struct ContribOperator {
   std::string_view doc;  ///< one sentence: what it computes
   std::string_view domain = "com.microsoft";
 };
+inline constexpr std::string_view kMachineLearning = "ai.onnx.ml";
 
 std::vector<ContribOperator> contrib_activations();
 std::vector<ContribOperator> contrib_normalizations();
@@ -96,5 +106,10 @@ std::vector<ContribOperator> contrib_attention();
 std::vector<ContribOperator> contrib_quantization();
 std::vector<ContribOperator> contrib_products();
 std::vector<ContribOperator> contrib_blocked();
+std::vector<ContribOperator> learning_features();
+std::vector<ContribOperator> learning_encoders();
+std::vector<ContribOperator> learning_linear();
+std::vector<ContribOperator> learning_vectors();
+std::vector<ContribOperator> learning_trees();
 
 }  // namespace graft

@@ -56,6 +56,13 @@ std::vector<double> ContribCall::reals(std::string_view name) const {
   return value ? *value : std::vector<double>();
 }
 
+std::vector<std::string> ContribCall::texts(std::string_view name) const {
+  const auto* value = attribute<std::vector<std::string>>(name);
+  return value ? *value : std::vector<std::string>();
+}
+
+const TensorData* ContribCall::tensor(std::string_view name) const { return attribute<TensorData>(name); }
+
 const Shape& ContribCall::shape(ValueId id) const {
   const Value& value = writer_.graph().value(id);
   if (!value.shape) unsupported(fmt::format("the rank of '{}' is unknown; state the shapes of the model", value.name));
@@ -75,17 +82,33 @@ int64_t ContribCall::constant_size(ValueId id, int axis) const {
 
 std::vector<ValueId> ContribCall::emit(size_t outputs, std::string_view op, std::vector<ValueId> inputs,
                                        Attributes attributes) {
+  return add_node("", outputs, op, std::move(inputs), std::move(attributes));
+}
+
+std::vector<ValueId> ContribCall::emit_own(size_t outputs, std::string_view op, std::vector<ValueId> inputs,
+                                           Attributes attributes) {
+  writer_.graph().opsets.try_emplace("graft", 1);
+  return add_node("graft", outputs, op, std::move(inputs), std::move(attributes));
+}
+
+std::vector<ValueId> ContribCall::add_node(std::string_view domain, size_t outputs, std::string_view op,
+                                           std::vector<ValueId> inputs, Attributes attributes) {
   while (!inputs.empty() && inputs.back() == kNoValue) inputs.pop_back();
   std::vector<ValueId> values;
   for (size_t i = 0; i < outputs; ++i) {
     values.push_back(writer_.graph().add_value(fmt::format("{}/{}", node_.name, op), DType::kUndefined));
   }
   writer_.add({.name = fmt::format("{}/{}", node_.name, op),
+               .domain = std::string(domain),
                .op = std::string(op),
                .attributes = std::move(attributes),
                .inputs = std::move(inputs),
                .outputs = values});
   return values;
+}
+
+ValueId ContribCall::constant(std::string_view name, TensorData data) {
+  return writer_.graph().add_constant(fmt::format("{}/{}", node_.name, name), std::move(data));
 }
 
 ValueId ContribCall::cast(ValueId x, DType to) {
@@ -134,7 +157,8 @@ const std::vector<ContribOperator>& contrib_operators() {
   static const std::vector<ContribOperator> table = [] {
     std::vector<ContribOperator> all;
     for (auto family : {contrib_activations, contrib_normalizations, contrib_products, contrib_attention,
-                        contrib_quantization, contrib_blocked}) {
+                        contrib_quantization, contrib_blocked, learning_features, learning_encoders, learning_linear,
+                        learning_vectors, learning_trees}) {
       for (ContribOperator& op : family()) all.push_back(std::move(op));
     }
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators of ONNX Runtime's domain com.microsoft and of com.microsoft.nchwc, which its optimiser and exporters write.
+// Operators of ONNX Runtime's domains com.microsoft and com.microsoft.nchwc, which its optimiser and exporters write,
+// and of ai.onnx.ml.
 #pragma once
 
 #include <string_view>
