@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`./dev conformance`: the node cases of the onnx package through libgraft.so.
 
-Each case is compiled from the model's own bytes, run on the case's inputs and compared with the
-case's own tolerances. In generated mode a numeric case with inputs fails when it met the interpreter.
-One that was folded away, as its shapes tell all of it, has to pass once more with the sizes of its inputs
-open, where nothing can be folded. expected_passes.txt lists the cases that must pass, one `mode name` per line;
-`--update` adds to it what passes now, and nothing is ever taken out. On another device than the CPU the
-list is that of the CPU: what it holds has to pass there too.
+Each case is compiled from the model's own bytes, run on the case's inputs and compared with the case's own
+tolerances. In generated mode a numeric case with inputs fails when it met the interpreter. One that was folded
+away, as its shapes tell all of it, has to pass once more with the sizes of its inputs open, where nothing can
+be folded. One that draws at random is judged by what has to hold of its draws (draws.py). expected_passes.txt
+lists the cases that must pass, one `mode name` per line; `--update` adds to it what passes now, and nothing is
+ever taken out. On another device than the CPU the list is that of the CPU: what it holds has to pass there too.
 
 `--write-cases FILE` writes the cases into a file instead; where such a file cases.zip lies beside this
 program, as in a bundle, it is read, and the onnx package may be of another version.
@@ -14,6 +14,7 @@ program, as in a bundle, it is read, and the onnx package may be of another vers
 
 import argparse
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -27,7 +28,9 @@ import onnx
 from onnx import numpy_helper
 
 import case_files
+import draws
 import library
+import type_cells
 
 STORED = pathlib.Path(__file__).with_name("cases.zip")
 EXPECTED = pathlib.Path(__file__).with_name("expected_passes.txt")
@@ -90,10 +93,16 @@ def check(graft, case, mode, device):
 def check_model(graft, case, model, mode, device):
     """The same for the case's data and one model."""
     graph = model.graph
-    with library.Engine(graft, model.SerializeToString(), [("mode", mode), ("device", device)]) as engine:
+    options = [("mode", mode), ("device", device)]
+    with library.Engine(graft, model.SerializeToString(), options) as engine:
         way = way_of(engine.describe()["ways"])
         for inputs, outputs in case.data_sets:
             given = [(value.name, data) for value, data in zip(graph.input, inputs)]
+            if draws.are_random(model):
+                fault = draws.fault_of(graft, model, options, inputs, outputs)
+                if fault:
+                    return way, fault
+                outputs = []
             results = engine.run(given, [value.name for value in graph.output])
             for value, expected, actual in zip(graph.output, outputs, results):
                 fault = compare(expected, actual, case.rtol, case.atol)
@@ -104,13 +113,13 @@ def check_model(graft, case, model, mode, device):
     return way, None
 
 
-def work(cases, mode, device, pipe):
+def work(cases, judge, pipe):
     """In a process of its own: checks cases in order and writes one line of JSON for each."""
     graft = library.load()
     for case in cases:
         signal.alarm(SECONDS_PER_CASE)
         try:
-            way, fault = check(graft, case, mode, device)
+            way, fault = judge(graft, case)
         except library.GraftError as error:
             way, fault = "none", str(error)
         except Exception as error:  # a fault of the case's data must not end the run
@@ -122,8 +131,8 @@ def work(cases, mode, device, pipe):
 class Worker:
     """A process that checks its share of the cases; a crash costs one case, and a fresh process takes the rest."""
 
-    def __init__(self, cases, mode, device):
-        self.cases, self.mode, self.device = cases, mode, device
+    def __init__(self, cases, judge):
+        self.cases, self.judge = cases, judge
         self.done = 0
         self.start()
 
@@ -134,7 +143,7 @@ class Worker:
         self.child = os.fork()
         if self.child == 0:
             os.close(self.pipe)
-            work(self.cases[self.done:], self.mode, self.device, write)
+            work(self.cases[self.done:], self.judge, write)
             os._exit(0)
         os.close(write)
 
@@ -159,14 +168,14 @@ class Worker:
         return [[self.cases[self.done - 1].name, "none", reason]]
 
 
-def run_all(cases, mode, device, jobs):
-    """Yields [name, way, fault] of each case, as they are done by `jobs` processes."""
+def run_all(cases, judge, jobs):
+    """Yields [name, way, fault] of each case, as judge(graft, case) gives them in `jobs` processes."""
     with selectors.DefaultSelector() as waiting:
         def wait_for(worker):
             waiting.register(worker.pipe, selectors.EVENT_READ, worker)
 
         for job in range(min(jobs, len(cases))):
-            wait_for(Worker(cases[job::jobs], mode, device))
+            wait_for(Worker(cases[job::jobs], judge))
         while waiting.get_map():
             for key, _ in waiting.select():
                 rows = key.data.rows()
@@ -202,6 +211,8 @@ def arguments():
     parser.add_argument("--filter", default="", help="only the cases whose name matches this expression")
     parser.add_argument("--json", help="write name, way and fault of each case here")
     parser.add_argument("--update", action="store_true", help="add what passes to expected_passes.txt")
+    parser.add_argument("--types", action="store_true",
+                        help="operator by element type, as the schemas allow; --update writes docs/operator_types.md")
     parser.add_argument("--quiet", action="store_true", help="do not print each failure")
     parser.add_argument("--write-cases", metavar="FILE", help="write the cases into a zip, and stop")
     options = parser.parse_args()
@@ -212,6 +223,32 @@ def arguments():
     return options
 
 
+def check_types(options, collected):
+    """Operator by element type; the exit status."""
+    known = type_cells.schemas()
+    cells = [cell for name, schema in known.items() for cell in type_cells.cells_of(name, schema)
+             if re.search(options.filter, name)]
+    cases = type_cells.single_nodes(collected, known)
+
+    def judge(graft, cell):
+        return "none", type_cells.reason_of(graft, cell, known[cell.operator], cases[cell.operator], options.device)
+
+    by_name = {cell.name: cell for cell in cells}
+    rows = {by_name[name]: fault for name, _, fault in run_all(cells, judge, options.jobs)}
+    before = type_cells.tested_in(type_cells.PAGE.read_text()) if type_cells.PAGE.exists() else set()
+    lost = sorted(cell for cell, reason in rows.items() if reason and cell in before)
+    for cell in lost:
+        print(f"LOST {cell.name}: {rows[cell]}")
+    if options.update and not options.filter:
+        type_cells.PAGE.write_text(type_cells.page_of(rows))
+    if options.json:
+        reasons = {cell.name: reason for cell, reason in rows.items()}
+        pathlib.Path(options.json).write_text(json.dumps(reasons, indent=1))
+    tested = sum(1 for reason in rows.values() if not reason)
+    print(f"{len(rows)} of {len(cells)} cells: {tested} tested, {len(rows) - tested} listed with the reason")
+    return 1 if lost or len(rows) < len(cells) else 0
+
+
 def main():
     """Runs, prints the failures, the ways and the count."""
     options = arguments()
@@ -220,10 +257,13 @@ def main():
         return 0
     library.load()  # a missing library ends the run here, before the workers start
     collected = case_files.read(STORED) if STORED.exists() else case_files.collect()
+    if options.types:
+        return check_types(options, collected)
     cases = [case for case in collected if re.search(options.filter, case.name)]
     expected = read_expected()
     rows, lost = [], []
-    for name, way, fault in run_all(cases, options.mode, options.device, options.jobs):
+    judge = functools.partial(check, mode=options.mode, device=options.device)
+    for name, way, fault in run_all(cases, judge, options.jobs):
         rows.append({"name": name, "way": way, "fault": fault})
         if fault and not options.quiet:
             print(f"FAILED {name}: {fault}", flush=True)
@@ -238,6 +278,9 @@ def main():
     print("passed by way: " + (", ".join(f"{way} {count}" for way, count in ways.most_common()) or "none"))
     for name in lost:
         print(f"LOST {name}: it is in expected_passes.txt")
+    random = {case.name for case in cases if draws.are_random(case.model)}
+    judged = sum(name in random for _, name in passed)
+    print(f"{judged} of those that passed draw at random and were judged by what holds of all draws")
     print(f"{len(passed)} passed, {len(rows) - len(passed)} failed, {len(collected) - len(rows)} skipped")
     return 1 if lost else 0
 
