@@ -42,8 +42,8 @@ struct Trees {
 /// Where a row goes from a node. Without branches: what stands in one would be computed anew for each of its users.
 Expr next_node(const Trees& t, const Expr& row, const Expr& node) {
   const Expr feature = check_index(t.features({node}), make_size(t.x.size(1)));
-  const Expr value = t.x.wide({row, feature});
-  const Expr split = make_cast(value->type, t.splits({node}));
+  const DType type = compute_type(is_float(t.x.type()) ? t.x.type() : t.splits.type());
+  const Expr value = make_cast(type, t.x.wide({row, feature})), split = make_cast(type, t.splits({node}));
   const auto one_if = [](const Expr& holds) { return make_cast(DType::kInt64, holds); };
   const Expr relation = make_index(8) - make_index(7) * one_if(lt(value, split)) -
                         make_index(6) * one_if(eq(value, split)) - make_index(4) * one_if(gt(value, split));
@@ -54,7 +54,6 @@ Expr next_node(const Trees& t, const Expr& row, const Expr& node) {
 
 /// Leaves lead to themselves, so that each row takes `depth` steps in each tree.
 void define_tree_leaves(Definition& d) {
-  constexpr int64_t kStepsOfForm = 16;  // an expression that grows too long is several
   const Trees t{.x = d.in(0), .features = d.in(2), .relations = d.in(3), .splits = d.in(4), .yes = d.in(5),
                 .no = d.in(6)};
   const Tensor roots = d.in(1);
@@ -66,16 +65,18 @@ void define_tree_leaves(Definition& d) {
   const int64_t depth = d.integer("depth");
   if (depth < 0 || depth > 4096) d.reject("its attribute 'depth' is out of range");
   const Shape shape = {t.x.size(0), roots.size(0)};
-  Tensor at = d.compute("root", DType::kInt64, shape, [&](const Indices& i) {
-    return check_index(roots({i[1]}), make_size(t.features.size(0)));
+  const auto root = [&](const Expr& tree) { return check_index(roots({tree}), make_size(t.features.size(0))); };
+  if (depth == 0) return d.out(0, d.compute("root", DType::kInt64, shape, [&](const Indices& i) { return root(i[1]); }));
+  const Tensor nodes = d.scan("nodes", shape, Size(depth), [&](Scan& scan, const Indices& i, const Expr&) {
+    const Expr node = make_variable(DType::kInt64);
+    scan.state = {node};
+    scan.initial = {root(i[1])};
+    scan.step = {next_node(t, i[0], node)};
+    scan.emit = {node};
+  })[0];
+  const Tensor at = d.compute("leaf", DType::kInt64, shape, [&](const Indices& i) {
+    return nodes({i[0], i[1], make_index(depth - 1)});
   });
-  for (int64_t step = 0; step < depth; step += kStepsOfForm) {
-    at = d.compute("node", DType::kInt64, shape, [&](const Indices& i) {
-      Expr node = at(i);
-      for (int64_t k = step; k < std::min(depth, step + kStepsOfForm); ++k) node = next_node(t, i[0], node);
-      return node;
-    });
-  }
   d.out(0, at);
 }
 
