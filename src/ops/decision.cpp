@@ -66,7 +66,8 @@ void define_tree_leaves(Definition& d) {
   if (depth < 0 || depth > 4096) d.reject("its attribute 'depth' is out of range");
   const Shape shape = {t.x.size(0), roots.size(0)};
   const auto root = [&](const Expr& tree) { return check_index(roots({tree}), make_size(t.features.size(0))); };
-  if (depth == 0) return d.out(0, d.compute("root", DType::kInt64, shape, [&](const Indices& i) { return root(i[1]); }));
+  const auto root_of_tree = [&](const Indices& i) { return root(i[1]); };
+  if (depth == 0) return d.out(0, d.compute("root", DType::kInt64, shape, root_of_tree));
   const Tensor nodes = d.scan("nodes", shape, Size(depth), [&](Scan& scan, const Indices& i, const Expr&) {
     const Expr node = make_variable(DType::kInt64);
     scan.state = {node};
