@@ -234,8 +234,8 @@ def page_of(rows):
     return f"""<!-- Written by ./dev conformance --types --update; edits here are lost. -->
 # Operators by element type
 
-What the schemas of onnx {onnx.__version__} allow: {len(rows)} cells of an operator, a type variable and a type,
-of which {count} are tested with a node case of the onnx package through generated kernels; the others are listed with the reason.
+What the schemas of onnx {onnx.__version__} allow: {len(rows)} cells of an operator, a type variable and a type.
+{count} are tested with a node case of the onnx package through generated kernels; others are listed with the reason.
 A type that is listed because no case can be had in it may well run.
 
 | operator | variable | tested | listed, and why |
