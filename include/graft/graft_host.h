@@ -93,8 +93,10 @@ typedef struct graft_host_node {
   int32_t replicable;     /* 1: cheap and without side effects: may be copied to both sides of a border */
   const char* kept;       /* why it stays with the framework, whatever converters there are (a write that others see,
                              control flow); NULL: the converters decide */
-  const char* const* body_names; /* functions that it runs, by the names that its converter knows them by; copied */
-  const graft_host_graph* const* bodies;
+  /* Functions that it runs (branches, what a loop repeats), by the names that its converter has for them. A graph is
+   * copied: what it takes are its borders' inputs, of which the converter knows what each one is, and need no type. */
+  const char* const* body_names;
+  const struct graft_host_graph* const* bodies;
   size_t body_count;
 } graft_host_node;
 
@@ -174,6 +176,11 @@ GRAFT_API size_t graft_host_partition_segment_count(const graft_host_partition* 
 GRAFT_API const graft_host_segment* graft_host_partition_segment(const graft_host_partition* partition, size_t index);
 /* Why a node stays with the framework; empty when it does not; NULL beyond the graph's nodes. */
 GRAFT_API const char* graft_host_partition_reason(const graft_host_partition* partition, size_t node);
+/* The parts of a function of a node that stays with the framework, found in the same way: engines stand for parts
+ * inside of it. NULL where there is no such function, where the node is in a segment, and where nothing is known of
+ * what the function is given. Lives as long as the partition. */
+GRAFT_API const graft_host_partition* graft_host_partition_body(const graft_host_partition* partition, size_t node,
+                                                                const char* body);
 /* A text for people: each segment with its nodes and borders, each other node with reason and source line. */
 GRAFT_API const char* graft_host_partition_report(const graft_host_partition* partition);
 

@@ -116,7 +116,8 @@ class HostGraph {
 
   void add_node(const std::string& op, const std::string& name, const std::string& scope, const std::string& source,
                 const nb::list& arguments, const nb::dict& attributes, const std::vector<int32_t>& outputs,
-                const std::vector<int32_t>& after, bool counts, bool replicable, const std::string& kept) {
+                const std::vector<int32_t>& after, bool counts, bool replicable, const std::string& kept,
+                const nb::dict& functions) {
     HostArguments converted;
     std::vector<graft_host_argument> by_position, by_name;
     std::deque<std::string> names;
@@ -126,6 +127,13 @@ class HostGraph {
       names.push_back(nb::cast<std::string>(key));
       name_texts.push_back(names.back().c_str());
       by_name.push_back(converted.of(argument));
+    }
+    std::vector<const char*> body_names;
+    std::vector<const graft_host_graph*> bodies;
+    for (const auto& [key, function] : functions) {
+      names.push_back(nb::cast<std::string>(key));
+      body_names.push_back(names.back().c_str());
+      bodies.push_back(nb::cast<const HostGraph&>(function).handle_.get());
     }
     const graft_host_node node{.struct_size = sizeof node,
                                .op = op.c_str(),
@@ -143,7 +151,10 @@ class HostGraph {
                                .after_count = after.size(),
                                .counts = counts,
                                .replicable = replicable,
-                               .kept = kept.empty() ? nullptr : kept.c_str()};
+                               .kept = kept.empty() ? nullptr : kept.c_str(),
+                               .body_names = body_names.data(),
+                               .bodies = bodies.data(),
+                               .body_count = bodies.size()};
     graft_error error;
     check(graft_host_graph_add_node(handle_.get(), &node, &error), error);
   }
@@ -213,7 +224,7 @@ void bind_host(nb::module_& module) {
            nb::arg("is_tensor"), nb::arg("constant").none())
       .def("add_node", &HostGraph::add_node, nb::arg("op"), nb::arg("name"), nb::arg("scope"), nb::arg("source"),
            nb::arg("arguments"), nb::arg("attributes"), nb::arg("outputs"), nb::arg("after"), nb::arg("counts"),
-           nb::arg("replicable"), nb::arg("kept"))
+           nb::arg("replicable"), nb::arg("kept"), nb::arg("functions") = nb::dict())
       .def("set_range", &HostGraph::set_range, nb::arg("symbol"), nb::arg("min"), nb::arg("opt"), nb::arg("max"))
       .def("set_borders", &HostGraph::set_borders, nb::arg("inputs"), nb::arg("outputs"))
       .def("partition", &HostGraph::partition, nb::arg("options"));

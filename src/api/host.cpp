@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,6 +19,7 @@
 #include "driver/host_graph.h"
 #include "driver/load.h"
 #include "export/onnx/export.h"
+#include "graph/bodies.h"
 #include "graph/symbols.h"
 
 using graft::api_detail::guarded;
@@ -23,9 +27,10 @@ using graft::frontend::Argument;
 using graft::frontend::Arguments;
 
 struct graft_host_partition {
-  graft::HostPartition partition;
+  std::shared_ptr<const graft::HostPartition> partition;
   std::string report;
   std::vector<graft_host_segment> segments;
+  std::map<std::pair<int, std::string>, std::unique_ptr<graft_host_partition>> bodies;
 };
 
 struct graft_embedding {
@@ -165,13 +170,23 @@ frontend::ForeignNode node_of(const graft_host_graph& graph, const graft_host_no
                      fmt::format("node {} does not exist", before), where);
     node.after.push_back(before);
   }
-  GRAFT_USER_CHECK((given.body_names && given.bodies) || given.body_count == 0, kInvalidArgument, "bodies are NULL",
-                   where);
-  for (size_t i = 0; i < given.body_count; ++i) {
-    GRAFT_USER_CHECK(given.body_names[i] && given.bodies[i], kInvalidArgument, "a body is NULL", where);
-    node.bodies[given.body_names[i]] = std::make_shared<frontend::ForeignGraph>(given.bodies[i]->graph.foreign);
-  }
   return node;
+}
+
+/// Adds the functions that a node runs.
+void add_bodies(graft_host_graph& graph, const graft_host_node& given, frontend::ForeignNode& node) {
+  const auto number = static_cast<int>(graph.graph.foreign.nodes.size());
+  for (size_t i = 0; i < given.body_count; ++i) {
+    GRAFT_USER_CHECK(given.body_names && given.bodies && given.body_names[i] && given.bodies[i], kInvalidArgument,
+                     "a function has no name or no graph", fmt::format("node '{}'", node.name));
+    GRAFT_USER_CHECK(given.bodies[i]->depth < kDeepestGraph - 1, kUnsupported,
+                     fmt::format("functions are nested more than {} deep", kDeepestGraph - 1),
+                     fmt::format("node '{}'", node.name));
+    graph.depth = std::max(graph.depth, given.bodies[i]->depth + 1);
+    auto body = std::make_shared<const HostGraph>(given.bodies[i]->graph);
+    node.bodies[given.body_names[i]] = std::shared_ptr<const frontend::ForeignGraph>(body, &body->foreign);
+    graph.graph.bodies[{number, given.body_names[i]}] = std::move(body);
+  }
 }
 
 std::vector<graft_host_segment> segments_of(const partition::Result& result) {
@@ -181,6 +196,15 @@ std::vector<graft_host_segment> segments_of(const partition::Result& result) {
                         segment.outputs.data(), segment.outputs.size(), segment.size, segment.border_bytes});
   }
   return segments;
+}
+
+std::unique_ptr<graft_host_partition> as_handle(std::shared_ptr<const HostPartition> partition) {
+  auto made = std::make_unique<graft_host_partition>();
+  made->report = report(*partition);
+  made->segments = segments_of(partition->result);
+  for (const auto& [place, body] : partition->bodies) made->bodies[place] = as_handle(body);
+  made->partition = std::move(partition);
+  return made;
 }
 
 }  // namespace
@@ -214,7 +238,9 @@ graft_status graft_host_graph_add_node(graft_host_graph* graph, const graft_host
   return guarded(error, [&] {
     GRAFT_USER_CHECK(graph && node, kInvalidArgument, "an argument is NULL", "graft_host_graph_add_node");
     const graft_host_node given = taken(*node, offsetof(graft_host_node, kept), "node");
-    graph->graph.foreign.nodes.push_back(node_of(*graph, given));
+    frontend::ForeignNode added = node_of(*graph, given);
+    add_bodies(*graph, given, added);
+    graph->graph.foreign.nodes.push_back(std::move(added));
     graph->graph.counts.push_back(given.counts != 0);
     graph->graph.replicable.push_back(given.replicable != 0);
   });
@@ -253,11 +279,8 @@ graft_status graft_host_partition_create(const graft_host_graph* graph, const gr
                        "options");
       set_choice(choices, {options[i].key, options[i].value});
     }
-    auto made = std::make_unique<graft_host_partition>();
-    made->partition = partition_host_graph(graph->graph, choices);
-    made->report = report(made->partition);
-    made->segments = segments_of(made->partition.result);
-    *partition = made.release();
+    auto made = std::make_shared<const HostPartition>(partition_host_graph(graph->graph, choices));
+    *partition = as_handle(std::move(made)).release();
   });
 }
 
@@ -270,8 +293,14 @@ const graft_host_segment* graft_host_partition_segment(const graft_host_partitio
 }
 
 const char* graft_host_partition_reason(const graft_host_partition* partition, size_t node) {
-  const std::vector<std::string>& reasons = partition->partition.result.reasons;
+  const std::vector<std::string>& reasons = partition->partition->result.reasons;
   return node < reasons.size() ? reasons[node].c_str() : nullptr;
+}
+
+const graft_host_partition* graft_host_partition_body(const graft_host_partition* partition, size_t node,
+                                                      const char* body) {
+  const auto found = partition->bodies.find({static_cast<int>(node), body ? body : ""});
+  return found == partition->bodies.end() ? nullptr : found->second.get();
 }
 
 const char* graft_host_partition_report(const graft_host_partition* partition) { return partition->report.c_str(); }
@@ -286,7 +315,7 @@ graft_status graft_host_partition_compile(const graft_host_partition* partition,
                      fmt::format("there is no segment {}", segment), "graft_host_partition_compile");
     bool stopped = false;
     const CompileOptions made = make_options(options, option_count, progress, context, stopped);
-    Graph graph = segment_graph(partition->partition, segment, made);
+    Graph graph = segment_graph(*partition->partition, segment, made);
     Compiled compiled = compile_from(std::move(graph), Stage::kImport, made);
     auto loaded = load(std::move(compiled.engine), made.device, made.threads);
     *engine = new graft_engine(std::move(compiled.plan), std::move(loaded));
@@ -299,7 +328,7 @@ graft_status graft_host_partition_write_onnx(const graft_host_partition* partiti
     GRAFT_USER_CHECK(partition && path, kInvalidArgument, "an argument is NULL", "graft_host_partition_write_onnx");
     GRAFT_USER_CHECK(segment < partition->segments.size(), kInvalidArgument,
                      fmt::format("there is no segment {}", segment), "graft_host_partition_write_onnx");
-    export_onnx(segment_graph(partition->partition, segment, {}), path);
+    export_onnx(segment_graph(*partition->partition, segment, {}), path);
   });
 }
 

@@ -7,4 +7,5 @@
 
 struct graft_host_graph {
   graft::HostGraph graph;
+  int depth = 0;  ///< of functions within functions
 };

@@ -83,11 +83,34 @@ std::string kept_by_choice(const ForeignNode& node, const PartitionChoices& choi
   return wanted ? "" : fmt::format("it is outside of {}", fmt::join(choices.only, ", "));
 }
 
+/// Whether a node of the graph, or of its functions, fulfils a condition.
+template <class Fits>
+bool any_node(const ForeignGraph& foreign, const Fits& fits) {
+  return std::ranges::any_of(foreign.nodes, [&](const ForeignNode& node) {
+    return fits(node) ||
+           std::ranges::any_of(node.bodies, [&](const auto& each) { return any_node(*each.second, fits); });
+  });
+}
+
+/// The graph whose functions keep what the caller keeps.
+ForeignGraph with_choices(const ForeignGraph& foreign, const PartitionChoices& choices) {
+  ForeignGraph made = foreign;
+  for (ForeignNode& node : made.nodes) {
+    for (auto& [name, body] : node.bodies) {
+      auto inner = std::make_shared<ForeignGraph>(with_choices(*body, choices));
+      for (ForeignNode& each : inner->nodes) {
+        if (each.kept.empty()) each.kept = kept_by_choice(each, choices);
+      }
+      body = std::move(inner);
+    }
+  }
+  return made;
+}
+
 void check_choices(const ForeignGraph& foreign, const PartitionChoices& choices) {
   const auto check = [&](const std::vector<std::string>& names, std::string_view option, const auto& fits) {
     for (const std::string& name : names) {
-      const bool found = std::any_of(foreign.nodes.begin(), foreign.nodes.end(),
-                                     [&](const ForeignNode& node) { return fits(node, name); });
+      const bool found = any_node(foreign, [&](const ForeignNode& node) { return fits(node, name); });
       GRAFT_USER_CHECK(found, kInvalidArgument, fmt::format("the graph has nothing that '{}' names", name),
                        std::string(option));
     }
@@ -201,11 +224,13 @@ void set_choice(PartitionChoices& choices, OptionText choice) {
   }
 }
 
-HostPartition partition_host_graph(const HostGraph& graph, const PartitionChoices& choices) {
-  check_choices(graph.foreign, choices);
-  HostPartition made{.foreign = graph.foreign, .ranges = graph.ranges, .converters = rows_of(graph, choices),
-                     .result = {}};
-  const frontend::Converted converted = frontend::convert(graph.foreign, *made.converters);
+namespace {
+
+/// Segments of a graph whose choices are checked.
+HostPartition divide(const HostGraph& graph, const PartitionChoices& choices,
+                     const std::shared_ptr<const frontend::Converters>& rows) {
+  HostPartition made{.foreign = graph.foreign, .ranges = graph.ranges, .converters = rows, .result = {}};
+  const frontend::Converted converted = frontend::convert(graph.foreign, *rows);
   complete_types(made.foreign, converted);
   const std::vector<bool> used = used_values(graph.foreign);
   const auto why_not = [&](int node) {
@@ -220,7 +245,26 @@ HostPartition partition_host_graph(const HostGraph& graph, const PartitionChoice
                                       .minimum_gain_us = choices.minimum_gain_us,
                                       .why_no_gain = why_no_gain,
                                       .join_independent = choices.join_independent});
+  for (const auto& [place, body] : graph.bodies) {
+    const auto given = converted.given_to_bodies.find(place);
+    if (made.result.segment_of[place.first] >= 0 || given == converted.given_to_bodies.end()) continue;
+    HostGraph inner = *body;
+    if (inner.foreign.inputs.size() != given->second.size()) continue;
+    const ForeignGraph& function = *graph.foreign.nodes[place.first].bodies.at(place.second);
+    inner.foreign = frontend::with_given(function, given->second);
+    inner.ranges = graph.ranges;
+    made.bodies[place] = std::make_shared<HostPartition>(divide(inner, choices, rows));
+  }
   return made;
+}
+
+}  // namespace
+
+HostPartition partition_host_graph(const HostGraph& graph, const PartitionChoices& choices) {
+  check_choices(graph.foreign, choices);
+  HostGraph kept = graph;
+  kept.foreign = with_choices(graph.foreign, choices);
+  return divide(kept, choices, rows_of(graph, choices));
 }
 
 Graph segment_graph(const HostPartition& partition, size_t segment, const CompileOptions& options) {
@@ -250,6 +294,20 @@ Graph segment_graph(const HostPartition& partition, size_t segment, const Compil
   return std::move(converted.graph);
 }
 
+namespace {
+
+std::string indented(const std::string& text) {
+  std::string made;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    made += "  " + text.substr(at, end - at);
+    at = end;
+  }
+  return made;
+}
+
+}  // namespace
+
 std::string report(const HostPartition& partition) {
   const auto names = [&](const std::vector<int>& values) {
     std::vector<std::string> list;
@@ -273,6 +331,10 @@ std::string report(const HostPartition& partition) {
     if (partition.result.segment_of[n] >= 0) continue;
     text += fmt::format("stays: {} {}: {}{}\n", node.op, node.name, partition.result.reasons[n],
                         node.source.empty() ? "" : " (" + node.source + ")");
+    for (auto body = partition.bodies.lower_bound({static_cast<int>(n), ""});
+         body != partition.bodies.end() && body->first.first == static_cast<int>(n); ++body) {
+      text += indented(fmt::format("inside of {}, {}:\n{}", node.name, body->first.second, report(*body->second)));
+    }
   }
   return text;
 }

@@ -24,6 +24,7 @@ struct HostGraph {
   std::string frontend;  ///< whose operators these are
   std::vector<bool> inner = {};  ///< by value, or empty: what the framework has otherwise than an engine, so that it
                                  ///< stays on one side
+  std::map<std::pair<int, std::string>, std::shared_ptr<const HostGraph>> bodies = {};  ///< functions, by node and name
 };
 
 /// The rows of a front end (`aten`, `mxnet`, `tensorflow`), with those of users: of the process and of libraries.
@@ -51,6 +52,8 @@ struct HostPartition {
   std::map<std::string, Graph::Range, std::less<>> ranges;
   std::shared_ptr<const frontend::Converters> converters;
   partition::Result result;
+  /// Of functions of nodes that stay, by node and name.
+  std::map<std::pair<int, std::string>, std::shared_ptr<const HostPartition>> bodies = {};
 };
 
 /// Converts what can be, and finds the segments. Throws Error for choices that name nothing of the graph.

@@ -30,7 +30,10 @@ ValueId add_input(Graph& body, const Value& like) {
 }
 
 bool widen_carried(const Conversion& c, size_t number, Given& known, const Value& taken, const Value& made) {
-  if (made.type != known.type) c.refuse(fmt::format("value {} changes its type in a round", number));
+  if (made.type != known.type) {
+    c.refuse(fmt::format("value {} changes its type in a round: {} becomes {}", number, name_of(known.type),
+                         name_of(made.type)));
+  }
   if (!made.shape || !known.shape) c.refuse(fmt::format("the rank of value {} is unknown in a round", number));
   if (made.shape->size() != known.shape->size()) {
     c.refuse(fmt::format("value {} changes its number of axes in a round", number));

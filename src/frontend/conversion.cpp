@@ -2,14 +2,11 @@
 #include "frontend/conversion.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "graph/infer.h"
-#include "graph/insert_graph.h"
-#include "graph/symbols.h"
 
 namespace graft::frontend {
 
@@ -69,18 +66,6 @@ ValueId Conversion::tensor(std::string_view name) {
     refuse(fmt::format("its argument '{}' has {} axes, not {}", name, rank_of(value), *parameter.rank));
   }
   return value;
-}
-
-std::vector<ValueId> Conversion::tensors(std::string_view name) {
-  const Argument& given = argument(name);
-  if (const auto* reference = std::get_if<Reference>(&given.is)) {
-    if (const auto* elements = list_of(*reference)) return *elements;
-  }
-  const auto* list = std::get_if<Arguments>(&given.is);
-  if (!list) refuse(fmt::format("its argument '{}' is no list of tensors", name));
-  std::vector<ValueId> values;
-  for (const Argument& each : *list) values.push_back(value_of(each, name));
-  return values;
 }
 
 std::vector<ValueId> Conversion::inputs() {
@@ -165,25 +150,6 @@ bool Conversion::is_number(std::string_view name) const {
   const auto* reference = std::get_if<Reference>(&is);
   if (reference) return !foreign_.values[reference->value].tensor;
   return std::holds_alternative<int64_t>(is) || std::holds_alternative<double>(is) || std::holds_alternative<bool>(is);
-}
-
-const std::vector<ValueId>* Conversion::list_of(Reference value) const {
-  const auto found = lists_.find(value.value);
-  return found == lists_.end() ? nullptr : &found->second;
-}
-
-bool Conversion::is_list(std::string_view name) const {
-  const Argument& given = argument(name);
-  const auto* reference = std::get_if<Reference>(&given.is);
-  return reference ? lists_.contains(reference->value) : std::holds_alternative<Arguments>(given.is);
-}
-
-void Conversion::give_list(std::vector<ValueId> elements) {
-  if (node_.outputs.size() == 1 && !foreign_.values[node_.outputs[0]].tensor) {
-    lists_.insert_or_assign(node_.outputs[0], std::move(elements));
-  } else {
-    give(std::move(elements));
-  }
 }
 
 ValueId Conversion::shape_tensor(std::string_view name) {
@@ -296,227 +262,8 @@ ValueId Conversion::cast(ValueId value, DType type) {
   return add("Cast", {value}, {{"to", int64_t{onnx_code(type)}}});
 }
 
-Given Conversion::given(ValueId value) const {
-  const Value& known = graph_.value(value);
-  return {known.type, known.shape, known.constant.value_or(TensorData())};
-}
-
-const ForeignGraph& Conversion::function(std::string_view attribute) const {
-  const auto found = node_.bodies.find(attribute);
-  if (found == node_.bodies.end()) refuse(fmt::format("its function '{}' is not known", attribute));
-  return *found->second;
-}
-
-Graph Conversion::body(std::string_view attribute, const std::vector<Given>& given) const {
-  ForeignGraph foreign = function(attribute);
-  if (foreign.inputs.size() != given.size()) {
-    refuse(fmt::format("its function '{}' takes {} values, not {}", attribute, foreign.inputs.size(), given.size()));
-  }
-  for (size_t i = 0; i < given.size(); ++i) {
-    ForeignValue& value = foreign.values[foreign.inputs[i]];
-    value.type = given[i].type, value.shape = given[i].shape, value.constant = given[i].constant, value.tensor = true;
-    for (size_t axis = 0; value.shape && axis < value.shape->size(); ++axis) {
-      Size& size = (*value.shape)[axis];
-      const auto symbol = size.as_symbol();
-      const bool stays = size.is_constant() || (symbol && !is_reserved_symbol(*symbol));
-      if (!stays) size = Size::symbol(dimension_symbol(fmt::format("{}_{}", value.name, axis)));
-    }
-  }
-  Converted made = convert(foreign, converters_);
-  for (size_t n = 0; n < foreign.nodes.size(); ++n) {
-    if (made.reasons[n].empty()) continue;
-    refuse(fmt::format("its function '{}' has {} '{}': {}", attribute, foreign.nodes[n].op, foreign.nodes[n].name,
-                       made.reasons[n]));
-  }
-  if (made.graph.outputs.size() != foreign.outputs.size()) {
-    refuse(fmt::format("its function '{}' gives what is no tensor", attribute));
-  }
-  return std::move(made.graph);
-}
-
-std::vector<ValueId> Conversion::call(std::string_view attribute, const std::vector<ValueId>& arguments) {
-  std::vector<Given> all;
-  std::vector<ValueId> variable;
-  for (const ValueId argument : arguments) {
-    all.push_back(given(argument));
-    if (!all.back().constant) variable.push_back(argument);
-  }
-  const Graph function = body(attribute, all);
-  const size_t first = graph_.nodes.size();
-  const std::vector<ValueId> copies = insert_graph(graph_, function, variable, node_.name);
-  for (size_t n = first; n < graph_.nodes.size(); ++n) infer(static_cast<int>(n));  // sizes are those of the arguments
-  std::vector<ValueId> results;
-  for (const ValueId output : function.outputs) results.push_back(copies[output]);
-  return results;
-}
-
 void Conversion::describe(size_t result, DType type, std::optional<Shape> shape) {
   descriptions_.insert_or_assign(result, Description{type, std::move(shape)});
-}
-
-namespace {
-
-/// Takes back what a row that then refused had added.
-class Attempt {
- public:
-  explicit Attempt(Graph& graph) : graph_(graph), nodes_(graph.nodes.size()) {}
-  void undo() {
-    std::vector<bool> erased(graph_.nodes.size(), false);
-    std::fill(erased.begin() + static_cast<std::ptrdiff_t>(nodes_), erased.end(), true);
-    if (nodes_ < erased.size()) graph_.erase_nodes(erased);
-  }
-
- private:
-  Graph& graph_;
-  size_t nodes_;
-};
-
-/// The work of one call of convert().
-class Converting {
- public:
-  Converting(const ForeignGraph& foreign, const Converters& converters)
-      : foreign_(foreign), converters_(converters) {
-    result_.graph.name = foreign.name;
-    result_.graph.opsets[""] = kOpset;
-    result_.reasons.resize(foreign.nodes.size());
-    result_.values.assign(foreign.values.size(), kNoValue);
-  }
-
-  void take_input(int value) {
-    const ForeignValue& given = foreign_.values[value];
-    if (result_.values[value] != kNoValue) return;
-    const auto described = described_.find(value);
-    DType type = given.type;
-    std::optional<Shape> shape = given.shape;
-    if (described != described_.end()) {
-      if (described->second.type != DType::kUndefined) type = described->second.type;
-      if (described->second.shape) shape = described->second.shape;
-    }
-    const ValueId made = result_.graph.add_value(given.name, type, std::move(shape));
-    result_.values[value] = made;
-    result_.graph.inputs.push_back(made);
-  }
-
-  void convert_node(int index) {
-    const ForeignNode& node = foreign_.nodes[index];
-    visit_references(node, [&](int value) { take_constant(value); });
-    const std::vector<Converters::Entry>& rows = converters_.rows_of(node.op);
-    std::string& reason = result_.reasons[index];
-    if (!node.kept.empty()) {
-      reason = node.kept;
-      for (const Converters::Entry& each : rows) {
-        if (each.origin.empty()) describe(node, each);
-      }
-    } else if (rows.empty()) {
-      reason = fmt::format("there is no converter for {}", node.op);
-    } else {
-      reason = build(node, rows);
-    }
-    if (reason.empty()) return;
-    for (const int output : node.outputs) {  // what the framework computes comes in, as far as it can be handed over
-      if (foreign_.values[output].tensor) take_input(output);
-    }
-  }
-
-  Converted finish(const std::vector<int>& outputs) {
-    for (const int output : outputs) {
-      take_constant(output);
-      if (result_.values[output] != kNoValue) give(result_.values[output]);
-    }
-    return std::move(result_);
-  }
-
- private:
-  /// Makes it an output. One that is one already (a row gave its operand) is given again under another name.
-  void give(ValueId value) {
-    Graph& graph = result_.graph;
-    if (std::ranges::find(graph.outputs, value) != graph.outputs.end()) {
-      const graft::Value like = graph.value(value);
-      const ValueId again = graph.add_value(like.name, like.type, like.shape);
-      graph.add_node({.name = like.name, .op = "Identity", .inputs = {value}, .outputs = {again}});
-      value = again;
-    }
-    graph.outputs.push_back(value);
-  }
-
-  void take_constant(int value) {
-    const ForeignValue& given = foreign_.values[value];
-    if (result_.values[value] == kNoValue && given.constant) {
-      result_.values[value] = result_.graph.add_constant(given.name, given.constant);
-    }
-  }
-
-  /// What the row of a node that stays tells of results whose sizes the framework does not know.
-  void describe(const ForeignNode& node, const Converters::Entry& entry) {
-    Attempt attempt(result_.graph);
-    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_, converters_);
-    try {
-      entry.build(conversion);
-      for (size_t i = 0; i < conversion.results().size(); ++i) conversion.describe(i, conversion.results()[i]);
-    } catch (const Refusal&) {
-    }
-    attempt.undo();
-    for (const auto& [result, description] : conversion.descriptions()) {
-      if (result >= node.outputs.size() || foreign_.values[node.outputs[result]].shape) continue;
-      described_.insert_or_assign(node.outputs[result], description);
-    }
-  }
-
-  /// Runs rows until one does not refuse; gives all their reasons otherwise.
-  std::string build(const ForeignNode& node, const std::vector<Converters::Entry>& rows) {
-    std::string reasons;
-    for (const Converters::Entry& each : rows) {
-      const std::string reason = build(node, each);
-      if (reason.empty()) return "";
-      const std::string whose = each.origin.empty() ? "the built-in converter" : "that of " + each.origin;
-      reasons += (reasons.empty() ? "" : "; ") + (rows.size() == 1 ? reason : fmt::format("{}: {}", whose, reason));
-    }
-    return reasons;
-  }
-
-  /// Runs a row; gives its refusal.
-  std::string build(const ForeignNode& node, const Converters::Entry& entry) {
-    Attempt attempt(result_.graph);
-    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_, converters_);
-    try {
-      entry.build(conversion);
-      const std::vector<ValueId>& results = conversion.results();
-      for (size_t i = 0; i < results.size() && i < node.outputs.size(); ++i) {
-        result_.values[node.outputs[i]] = results[i];
-      }
-      return "";
-    } catch (const Refusal& refusal) {
-      attempt.undo();
-      for (const auto& [result, description] : conversion.descriptions()) {
-        if (result < node.outputs.size()) described_.insert_or_assign(node.outputs[result], description);
-      }
-      return refusal.reason;
-    }
-  }
-
-  const ForeignGraph& foreign_;
-  const Converters& converters_;
-  std::map<int, Conversion::Description> described_;  // by foreign value: what rows told that then refused
-  Lists lists_;
-  Converted result_;
-};
-
-}  // namespace
-
-Converted convert(const ForeignGraph& foreign, const std::vector<int>& nodes, const std::vector<int>& inputs,
-                  const std::vector<int>& outputs, const Converters& converters) {
-  Converting converting(foreign, converters);
-  for (const int input : inputs) {
-    if (!foreign.values[input].constant) converting.take_input(input);
-  }
-  for (const int node : nodes) converting.convert_node(node);
-  return converting.finish(outputs);
-}
-
-Converted convert(const ForeignGraph& foreign, const Converters& converters) {
-  std::vector<int> nodes(foreign.nodes.size());
-  std::iota(nodes.begin(), nodes.end(), 0);
-  return convert(foreign, nodes, foreign.inputs, foreign.outputs, converters);
 }
 
 }  // namespace graft::frontend

@@ -26,8 +26,18 @@ struct Refusal {
   std::string reason;
 };
 
-/// By foreign value: the tensors of those that are lists, as TorchScript has them.
-using Lists = std::map<int, std::vector<ValueId>>;
+/// A part of a list: an element, or a run of as many as its first axis has.
+struct ListPart {
+  ValueId value = kNoValue;
+  bool run = false;
+};
+
+/// A list of tensors, as TorchScript has them.
+struct List {
+  int begun = -1;  ///< the function's input, by foreign value, that it goes on; -1: it has its parts alone
+  std::vector<ListPart> parts = {};
+};
+using Lists = std::map<int, List>;  ///< by foreign value
 
 class Converters;
 
@@ -36,6 +46,22 @@ struct Given {
   DType type = DType::kUndefined;
   std::optional<Shape> shape = {};
   TensorData constant = {};  ///< where it is one: a constant of the function, too, and none of its inputs
+  std::optional<std::vector<Size>> content = {};  ///< the elements of a small tensor of integers
+  bool list = false;  ///< of tensors: none of the function's inputs either, as what the function adds to it is a result
+};
+
+/// A result of a function: a tensor, or what the function adds to a list (a run; kNoValue where that is nothing).
+struct BodyResult {
+  ValueId value = kNoValue;
+  bool list = false;
+  int continues = -1;  ///< the given list that it goes on, by its number; -1: a list of the function's own
+};
+
+/// A function as a graph of the values that are neither constants nor lists.
+struct Body {
+  Graph graph;
+  std::vector<BodyResult> results;
+  std::string reason;  ///< why it cannot run in an engine, naming the function's node; then results are what is known
 };
 
 /// One node's conversion, as its row sees it. Types and shapes of what it has and adds are known at once, where they
@@ -62,9 +88,17 @@ class Conversion {
   /// A tensor; numbers become constants of rank 0. kNoValue for None. Refuses a rank that the signature does not have.
   ValueId tensor(std::string_view name);
   std::vector<ValueId> tensors(std::string_view name);
+  /// A list of tensors, with what an engine knows of it.
+  List list(std::string_view name);
   /// What a value of the framework's graph has become, kNoValue where it stays there; and a list of tensors, or null.
   ValueId converted(Reference value) const { return converted_[static_cast<size_t>(value.value)]; }
-  const std::vector<ValueId>* list_of(Reference value) const;
+  const List* list_of(Reference value) const;
+  /// The elements of a list; refuses one whose length only a run knows.
+  std::vector<ValueId> elements(const List& list) const;
+  /// All parts of a list as one run; kNoValue for none.
+  ValueId joined(const List& list);
+  /// What an argument is, of rank 0 where it is a number; kNoValue for None.
+  ValueId value_of(const Argument& argument, std::string_view name);
   /// All that is given by position, as tensors: of an operator that takes any number of them.
   std::vector<ValueId> inputs();
   /// Constants of the host language, or values whose contents are known. Refuse where they are not.
@@ -108,6 +142,11 @@ class Conversion {
   /// The same as a graph of the values that are no constants. Its sizes are constants and symbols alone: what a size is
   /// made of, the graph around it knows. Refuses, naming the function's node, what cannot be converted.
   Graph body(std::string_view attribute, const std::vector<Given>& given) const;
+  /// The same with lists, and with a reason instead of a refusal. What it is given last is what the function's own parts
+  /// get, if the node stays with the framework.
+  Body try_body(std::string_view attribute, const std::vector<Given>& given);
+  /// A function's nodes in this graph, of the arguments that it takes; gives the graph's value for each of its own.
+  std::vector<ValueId> insert(const Graph& function, const std::vector<ValueId>& arguments);
   /// The function's nodes in place of the node; gives its results.
   std::vector<ValueId> call(std::string_view attribute, const std::vector<ValueId>& arguments);
 
@@ -117,6 +156,8 @@ class Conversion {
   void give(std::vector<ValueId> results) { results_ = std::move(results); }
   /// States a list of tensors: one result where the framework's graph has lists, else a result each.
   void give_list(std::vector<ValueId> elements);
+  /// The same of one result, by its number.
+  void give_list(size_t result, List list);
   const std::vector<ValueId>& results() const { return results_; }
   /// For rows that then refuse: what is known of a result that the framework computes, so that what follows can be
   /// converted. Its type and sizes are those of a value.
@@ -127,12 +168,13 @@ class Conversion {
     std::optional<Shape> shape = {};
   };
   const std::map<size_t, Description>& descriptions() const { return descriptions_; }
+  /// By attribute: what its functions are given.
+  const std::map<std::string, std::vector<Given>, std::less<>>& given_to_bodies() const { return given_to_bodies_; }
 
   [[noreturn]] void refuse(const std::string& reason) const { throw Refusal{reason}; }
 
  private:
   void infer(int node);
-  ValueId value_of(const Argument& argument, std::string_view name);
   int64_t integer_of(const Argument& argument, std::string_view name) const;
   std::vector<int64_t> integers_of(int foreign_value, std::string_view name) const;
 
@@ -145,6 +187,7 @@ class Conversion {
   const Converters& converters_;
   std::vector<ValueId> results_;
   std::map<size_t, Description> descriptions_;
+  std::map<std::string, std::vector<Given>, std::less<>> given_to_bodies_;
 };
 
 /// How one operator of a framework is converted. Several of one signature may share a row: `aten::relu relu_(Tensor
@@ -184,7 +227,12 @@ struct Converted {
   Graph graph;
   std::vector<std::string> reasons;  ///< by foreign node: why it was not converted; empty for those that were
   std::vector<ValueId> values;       ///< by foreign value: its value in `graph`, or kNoValue
+  /// By foreign node and attribute: what its functions are given, as far as rows that refused could tell.
+  std::map<std::pair<int, std::string>, std::vector<Given>> given_to_bodies = {};
 };
+
+/// A function with the types of what it is given.
+ForeignGraph with_given(const ForeignGraph& function, const std::vector<Given>& given);
 
 /// Converts what can be: results of nodes that are refused come in as inputs, with the types that the framework tells.
 /// `nodes`: those to convert, in order; the graph's inputs and outputs are then what flows in and out of them, in the
@@ -193,5 +241,7 @@ Converted convert(const ForeignGraph& foreign, const std::vector<int>& nodes, co
                   const std::vector<int>& outputs, const Converters& converters);
 /// The same for the whole graph.
 Converted convert(const ForeignGraph& foreign, const Converters& converters);
+/// The same for a function: lists that it gives are results, as Body has them.
+Converted convert_function(const ForeignGraph& foreign, const Converters& converters, std::vector<BodyResult>& results);
 
 }  // namespace graft::frontend

@@ -141,9 +141,9 @@ graft_host_argument ConverterCall::listed(std::vector<graft_host_argument> eleme
 graft_host_argument ConverterCall::referred(Reference reference, std::string_view asked) {
   graft_host_argument made = {};
   made.kind = GRAFT_ARGUMENT_VALUE;
-  if (const auto* elements = conversion_.list_of(reference)) {
+  if (const List* known = conversion_.list_of(reference)) {
     std::vector<graft_host_argument> list;
-    for (const ValueId each : *elements) made.integer = each, list.push_back(made);
+    for (const ValueId each : conversion_.elements(*known)) made.integer = each, list.push_back(made);
     return listed(std::move(list));
   }
   const ValueId value = conversion_.converted(reference);

@@ -55,6 +55,8 @@ struct ForeignValue {
   std::optional<Shape> shape = {};
   TensorData constant = {};  ///< a parameter or constant; deferred where its bytes are fetched when they are needed
   bool tensor = true;        ///< false: a number, list or object of the host language, which no engine takes or gives
+  bool list = false;         ///< of tensors, which a function is given
+  std::optional<std::vector<Size>> content = {};  ///< elements of small integers that a function is given
 };
 
 struct ForeignGraph;

@@ -133,7 +133,7 @@ class Partitioner {
     spread_refusals();
     ContractedGraph contracted(order_, edges_);
     for (const auto& [a, b] : bound) {
-      if (!is_taken(a) || contracted.merge(contracted.find(a), contracted.find(b))) continue;
+      if (!is_taken(a) || merge_with_between(contracted, a, b)) continue;
       refuse(b, fmt::format("what '{}' gives it cannot leave an engine, and one engine cannot hold both", name(a)));
     }
     spread_refusals();
@@ -141,6 +141,29 @@ class Partitioner {
       cluster_[n] = is_taken(static_cast<int>(n)) ? contracted.find(static_cast<int>(n)) : static_cast<int>(n);
     }
     renumber();
+  }
+
+  /// Merges two nodes, with all that lies on a way from one to the other where engines can do that, too.
+  bool merge_with_between(ContractedGraph& contracted, int a, int b) {
+    if (contracted.merge(contracted.find(a), contracted.find(b))) return true;
+    const std::vector<int> order = contracted.order();
+    const int last = contracted.find(b);
+    std::vector<bool> behind(graph_.nodes.size(), false);
+    std::vector<int> between;
+    behind[contracted.find(a)] = true;
+    for (const int cluster : order) {
+      if (!behind[cluster]) continue;
+      for (const int next : contracted.successors(cluster)) behind[contracted.find(next)] = true;
+      const bool inside = cluster != contracted.find(a) && contracted.reaches(cluster, last, false);
+      if (inside && cluster != last) between.push_back(cluster);
+    }
+    for (const int cluster : between) {
+      if (!is_taken(cluster)) return false;
+    }
+    for (const int cluster : between) {
+      if (!contracted.merge(contracted.find(a), contracted.find(cluster))) return false;
+    }
+    return contracted.merge(contracted.find(a), contracted.find(b));
   }
 
   /// Refusals go on along values that cannot cross, until nothing changes.

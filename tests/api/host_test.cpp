@@ -232,6 +232,78 @@ TEST(HostInterface, a_result_that_a_converter_does_not_give_keeps_its_node_where
   }
 }
 
+/// A function of one tensor: relu, an operator that nobody has, and another that engines have.
+struct Branch : Host {
+  explicit Branch(const char* last) {
+    const int32_t x = value("x");
+    const int32_t odd = add("my::odd", "odd", {of(add("aten::relu", "first", {of(x)}, value("y")))}, value("z"));
+    const int32_t result = add(last, "last", {of(odd)}, value("result"));
+    EXPECT_EQ(graft_host_graph_set_borders(graph, &x, 1, &result, 1, &error), GRAFT_OK) << error.message;
+  }
+};
+
+/// Adds a branch of `x` under the condition `c`.
+graft_status add_branch(Host& host, int32_t c, int32_t x, int32_t result, const std::vector<const char*>& names,
+                        const std::vector<const graft_host_graph*>& bodies) {
+  const graft_host_argument arguments[] = {of(c), of(x)};
+  const graft_host_node node{.struct_size = sizeof node, .op = "prim::If", .name = "branch", .scope = nullptr,
+                             .source = nullptr, .arguments = arguments, .argument_count = 2,
+                             .attribute_names = nullptr, .attributes = nullptr, .attribute_count = 0,
+                             .outputs = &result, .output_count = 1, .after = nullptr, .after_count = 0, .counts = 1,
+                             .replicable = 0, .kept = nullptr, .body_names = names.data(), .bodies = bodies.data(),
+                             .body_count = bodies.size()};
+  return graft_host_graph_add_node(host.graph, &node, &host.error);
+}
+
+TEST(HostInterface, functions_of_a_node_that_stays_are_divided_in_turn) {
+  Host host;
+  const int32_t c = host.value("c", {}, GRAFT_BOOL), x = host.value("x", {-1, 3}, GRAFT_FLOAT32);
+  const int32_t result = host.value("result");
+  {
+    const Branch then("aten::relu"), otherwise("aten::tanh");
+    ASSERT_EQ(add_branch(host, c, x, result, {"then", "else"}, {then.graph, otherwise.graph}), GRAFT_OK);
+  }  // functions are copied
+  const int32_t inputs[] = {c, x};
+  ASSERT_EQ(graft_host_graph_set_borders(host.graph, inputs, 2, &result, 1, &host.error), GRAFT_OK);
+  ASSERT_EQ(host.split(), GRAFT_OK) << host.error.message;
+  EXPECT_EQ(graft_host_partition_segment_count(host.partition), 0U);
+  EXPECT_STREQ(graft_host_partition_reason(host.partition, 0),
+               "its function 'then' has my::odd 'odd': there is no converter for my::odd");
+  EXPECT_EQ(graft_host_partition_body(host.partition, 0, "body"), nullptr);
+  EXPECT_EQ(graft_host_partition_body(host.partition, 1, "then"), nullptr);
+  const graft_host_partition* then = graft_host_partition_body(host.partition, 0, "then");
+  ASSERT_NE(then, nullptr);
+  ASSERT_EQ(graft_host_partition_segment_count(then), 1U) << "what follows the operator has no type";
+  const graft_option off{"tune", "off"};
+  graft_engine* handle = nullptr;
+  ASSERT_EQ(graft_host_partition_compile(then, 0, &off, 1, nullptr, nullptr, &handle, &host.error), GRAFT_OK)
+      << host.error.message;
+  EXPECT_EQ(std::string(graft_engine_input(handle, 0)->axes[0].text), "batch");
+  graft_engine_release(handle);
+  EXPECT_NE(std::string(graft_host_partition_report(host.partition)).find("inside of branch, then"), std::string::npos);
+  ASSERT_EQ(host.split({{"exclude-op", "aten::tanh"}}), GRAFT_OK) << "inside of a function: " << host.error.message;
+  EXPECT_EQ(host.split({{"exclude-op", "aten::sin"}}), GRAFT_INVALID_ARGUMENT);
+}
+
+TEST(HostInterface, functions_that_are_missing_or_nested_without_end_are_errors) {
+  Host host;
+  const int32_t c = host.value("c", {}, GRAFT_BOOL), x = host.value("x", {3}, GRAFT_FLOAT32), y = host.value("y");
+  const Branch branch("aten::relu");
+  EXPECT_EQ(add_branch(host, c, x, y, {nullptr, "else"}, {branch.graph, branch.graph}), GRAFT_INVALID_ARGUMENT);
+  EXPECT_EQ(add_branch(host, c, x, y, {"then", "else"}, {branch.graph, nullptr}), GRAFT_INVALID_ARGUMENT);
+  std::vector<Host> nested(40);
+  graft_status status = GRAFT_OK;
+  for (size_t depth = 1; status == GRAFT_OK && depth < nested.size(); ++depth) {
+    Host& outer = nested[depth];
+    const int32_t test = outer.value("c"), taken = outer.value("x"), result = outer.value("y");
+    const graft_host_graph* inner = depth == 1 ? branch.graph : nested[depth - 1].graph;
+    status = add_branch(outer, test, taken, result, {"then", "else"}, {inner, inner});
+    const int32_t inputs[] = {test, taken};
+    ASSERT_EQ(graft_host_graph_set_borders(outer.graph, inputs, 2, &result, 1, &outer.error), GRAFT_OK);
+  }
+  EXPECT_EQ(status, GRAFT_UNSUPPORTED);
+}
+
 TEST(HostInterface, nothing_but_constants_makes_no_engine) {
   Host host;
   Weights weights;

@@ -2,6 +2,8 @@
 // Foreign graphs become graphs, row by row; what cannot stays, with its reason.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "base/error.h"
@@ -78,6 +80,80 @@ TEST(Conversion, a_convolution_net_is_converted_with_defaults_and_shapes) {
   EXPECT_EQ(net.shape_of(converted, flat), "batch 512 ");
   EXPECT_EQ(net.shape_of(converted, net.graph.outputs[0]), "batch 10 ");
   verify(converted.graph);
+}
+
+/// A loop over a function that takes the round's number, a state, a list and `x`.
+struct DrawnLoop : Drawn {
+  explicit DrawnLoop(const std::function<int(Drawn&, int state, int round, int x)>& state,
+                     const std::function<int(Drawn&, int state, int round, int x)>& added) {
+    auto body = std::make_shared<Drawn>();
+    std::vector<int>& inputs = body->graph.inputs;
+    for (const char* name : {"round", "state", "list", "x"}) inputs.push_back(body->value({.name = name}));
+    body->graph.values[inputs[0]].tensor = body->graph.values[inputs[2]].tensor = false;
+    const int next = state(*body, inputs[1], inputs[0], inputs[3]);
+    const int list = body->add("aten::append.t", {Reference{inputs[2]},
+                                                  Reference{added(*body, next, inputs[0], inputs[3])}});
+    body->graph.values[list].tensor = false;
+    const int goes_on = body->value({.name = "goes_on", .type = DType::kBool, .shape = Shape{},
+                                     .constant = TensorData::from_values<uint8_t>(DType::kBool, {}, {1}),
+                                     .tensor = false});
+    body->graph.outputs = {goes_on, next, list};
+    x = input({Size::symbol("steps"), 4});
+    const int first = input({4}), count = add("aten::size.int", {Reference{x}, int64_t{0}});
+    const int empty = add("prim::ListConstruct", {});
+    graph.values[empty].tensor = graph.values[count].tensor = false;
+    add("prim::Loop", {Reference{count}, true, Reference{first}, Reference{empty}, Reference{x}});
+    ForeignNode& node = graph.nodes.back();
+    node.outputs.push_back(value({.name = "list", .tensor = false}));
+    node.attributes["carried"] = int64_t{2};
+    node.bodies["body"] = std::shared_ptr<const ForeignGraph>(body, &body->graph);
+    this->state = node.outputs[0], this->list = node.outputs[1];
+  }
+  int x = 0, state = 0, list = 0;
+};
+
+int next_state(Drawn& body, int state, int round, int x) {
+  const int row = body.add("aten::select.int", {Reference{x}, int64_t{0}, Reference{round}});
+  return body.add("aten::add.Tensor", {Reference{state}, Reference{row}, int64_t{1}});
+}
+int itself(Drawn&, int state, int, int) { return state; }
+
+TEST(Conversion, what_a_loop_appends_is_collected_along_an_axis_of_its_rounds) {
+  DrawnLoop net(next_state, itself);
+  const int stacked = net.add("aten::stack", {Reference{net.list}, int64_t{1}});
+  const int joined = net.add("aten::cat", {Reference{net.list}});
+  net.graph.outputs = {stacked, joined, net.state};
+  const Converted converted = net.convert();
+  for (const std::string& reason : converted.reasons) EXPECT_EQ(reason, "");
+  EXPECT_EQ(net.shape_of(converted, stacked), "4 steps ");
+  EXPECT_EQ(net.shape_of(converted, net.state), "4 ");
+  verify(converted.graph);
+}
+
+TEST(Conversion, a_loop_that_no_engine_has_stays_with_its_reason_and_tells_what_its_function_is_given) {
+  const auto grows = [](Drawn& body, int state, int, int) {
+    return body.add("aten::unsqueeze", {Reference{state}, int64_t{0}});
+  };
+  EXPECT_EQ(DrawnLoop(grows, itself).convert().reasons[2], "value 0 changes its number of axes in a round");
+  const auto whole = [](Drawn& body, int state, int, int) {
+    return body.add("aten::gt.Scalar", {Reference{state}, int64_t{0}});
+  };
+  EXPECT_EQ(DrawnLoop(whole, itself).convert().reasons[2], "value 0 changes its type in a round: f32 becomes bool");
+  const auto part = [](Drawn& body, int, int round, int x) {
+    return body.add("aten::slice.Tensor", {Reference{x}, int64_t{0}, int64_t{0}, Reference{round}});
+  };
+  EXPECT_EQ(DrawnLoop(next_state, [&](Drawn& body, int state, int round, int x) {
+              const int odd = body.add("aten::unsqueeze", {Reference{part(body, state, round, x)}, int64_t{0}});
+              return odd;
+            }).convert().reasons[2], "a list of tensors whose sizes change from round to round");
+  const auto odd = [](Drawn& body, int state, int, int) { return body.add("my::op", {Reference{state}}); };
+  const Converted converted = DrawnLoop(odd, itself).convert();
+  EXPECT_EQ(converted.reasons[2], "its function 'body' has my::op 'my::op0': there is no converter for my::op");
+  const std::vector<Given>& given = converted.given_to_bodies.at({2, "body"});
+  ASSERT_EQ(given.size(), 4U);
+  EXPECT_EQ(given[1].type, DType::kFloat32);
+  EXPECT_TRUE(given[2].list);
+  EXPECT_EQ((*given[3].shape)[0].to_string(), "steps");
 }
 
 TEST(Conversion, what_has_no_row_stays_and_its_result_comes_in) {

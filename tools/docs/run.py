@@ -182,7 +182,8 @@ def aten_operators_page():
 files alike ([PYTORCH.md](PYTORCH.md)). Of the {len(core)} that torch tags as core ATen
 (`tools/docs/core_aten_operators.txt`) these are {reached}; behind each other one stands why it stays with torch. So
 does a node whose arguments or types a converter refuses: `graft.torch.dry_run` says why. `prim::` and `python::` are
-numbers and lists of TorchScript and of Python, whose contents are followed symbolically.
+numbers and lists of TorchScript and of Python, whose contents are followed symbolically; `prim::If`, `prim::Loop` and
+`higher_order::` are branches and loops, which take what their functions take from around as further arguments.
 
 {tables.table(["operator", "core", "converted", "arguments"], rows)}"""
 

@@ -60,7 +60,8 @@ def older_choices():
 def is_repeatable(graph_module):
     """Whether the graph computes the same again: nothing in it draws random numbers."""
     return not any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-                   for node in graph_module.graph.nodes)
+                   for module in graph_module.modules() if isinstance(module, torch.fx.GraphModule)
+                   for node in module.graph.nodes)
 
 
 def disagreements(graph_module, host, parts, arguments, choices):

@@ -151,8 +151,7 @@ class Grafted:
 
 def with_engines(graph_module, parameters, arguments, choices):
     """The graph with engines for its segments. `parameters`: {position of a placeholder: tensor}."""
-    simplify(graph_module.graph)
-    graph_module.recompile()
+    simplify(graph_module)
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     host = HostGraph(graph_module, {placeholders[index]: tensor for index, tensor in parameters.items()})
     parts = engines_for(host, choices, graph_module, arguments)

@@ -95,8 +95,7 @@ def compile(model, inputs=None, dims=None, *, kwargs=None, require_full=False, *
     program = exported(model, inputs, dims, kwargs)
     arguments, named = program.example_inputs
     graph_module = program.module(check_guards=False)
-    simplify(graph_module.graph)
-    graph_module.recompile()
+    simplify(graph_module)
     host = HostGraph(graph_module, {}, program.range_constraints)
     if require_full:
         refuse_rest(host, host.handle.partition(split.partition))
@@ -170,8 +169,7 @@ def exported(model, inputs, dims, kwargs):
 
 def decomposed(program):
     """In core ATen operators."""
-    simplify(program.graph)
-    program.graph_module.recompile()
+    simplify(program.graph_module)
     return program.run_decompositions(core_decompositions(torch.export.default_decompositions()))
 
 

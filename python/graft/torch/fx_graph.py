@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A torch.fx graph of ATen operators: as the abstract graph that the partitioner reads, and with engines in it."""
 
+import functools
 import heapq
 import operator
 
@@ -44,6 +45,14 @@ def scope_of(node):
     return path.removeprefix("L['self'].").removeprefix("L['self']").replace("['", ".").replace("']", "").strip(".")
 
 
+def operator_of(node):
+    """`aten::add.Tensor`, `higher_order::cond`, `python::mul`."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target.name()
+    space = "higher_order" if isinstance(node.target, torch._ops.HigherOrderOperator) else "python"
+    return f"{space}::{getattr(node.target, '__name__', node.target)}"
+
+
 def draws(node):
     """Whether it draws random numbers, or has other effects: in evaluation dropout has none, nor has attention."""
     schema = getattr(node.target, "_schema", None)
@@ -57,12 +66,23 @@ def has_effects(node):
     return node.is_impure() and draws(node)
 
 
-def simplify(graph):
+def functions_of(graph_module):
+    """The graphs that operators of a graph run: branches, what a loop repeats."""
+    found = {node.target for node in graph_module.graph.nodes if node.op == "get_attr"}
+    values = [(name, functools.reduce(getattr, name.split("."), graph_module)) for name in sorted(found)]
+    return {name: value for name, value in values if isinstance(value, torch.fx.GraphModule)}
+
+
+def simplify(graph_module):
     """Takes out of a traced graph what engines need not know: layouts, and checks whose outcome is known."""
+    graph = graph_module.graph
+    for function in functions_of(graph_module).values():
+        simplify(function)
     free_layouts(graph)
     for node in list(graph.nodes):
         if node.target is torch.ops.aten._assert_tensor_metadata.default and holds(node):
             graph.erase_node(node)
+    graph_module.recompile()
 
 
 def holds(node):
@@ -118,6 +138,7 @@ class HostGraph:
         self.nodes = []      # by index: the fx node, or None for one that only the partitioner knows
         self.ops, self.names, self.counted = [], [], []  # by index: as the partitioner has them
         self.after = []      # by index: nodes that have to run before, data apart
+        self.functions = {}  # fx node -> the HostGraph of a function that operators run
         self.values = []     # by index: what gives the value: an fx node
         self.value_names = []
         self.indices = {}    # fx node -> index of its value, or a list of them
@@ -197,10 +218,11 @@ class HostGraph:
         return self.add_value(node.name, tensor, node)
 
     def read_attribute(self, node):
-        """A constant of the traced function."""
-        value = self.module
-        for part in node.target.split("."):
-            value = getattr(value, part)
+        """A constant of the traced function, or a function that an operator runs."""
+        value = functools.reduce(getattr, node.target.split("."), self.module)
+        if isinstance(value, torch.fx.GraphModule):
+            self.functions[node] = HostGraph(value, {}, self.ranges)
+            return
         self.indices[node] = (self.add_constant(node, value) if isinstance(value, torch.Tensor)
                               else self.add_value(node.name, None, node))
 
@@ -221,6 +243,8 @@ class HostGraph:
     def argument(self, given):
         """As the extension takes it."""
         if isinstance(given, torch.fx.Node):
+            if given in self.functions:
+                return given.target
             like = given.meta.get("val")
             if isinstance(like, torch.SymInt):
                 return _graft.ValueArgument(self.size_value(given, str(like.node.expr)))
@@ -264,9 +288,9 @@ class HostGraph:
         elif has_effects(node):
             kept = "it has side effects"
         tensors = any(isinstance(each, torch.Tensor) for each in (like if isinstance(like, (list, tuple)) else [like]))
-        named = isinstance(node.target, torch._ops.OpOverload)
-        op = node.target.name() if named else f"python::{getattr(node.target, '__name__', node.target)}"
-        self.add_node(node, op, node.name, arguments, attributes, outputs, counts=tensors and named,
+        runs = isinstance(node.target, torch._ops.HigherOrderOperator)
+        named = runs or isinstance(node.target, torch._ops.OpOverload)
+        self.add_node(node, operator_of(node), node.name, arguments, attributes, outputs, counts=tensors and named,
                       replicable=not tensors and not kept, kept=kept)
         self.note_sizes(node)
 
@@ -276,8 +300,10 @@ class HostGraph:
         after = list(range(index)) if kept else list(self.writers)
         if kept:
             self.writers.append(index)
+        functions = {each.target: self.functions[each].handle for each in (node.all_input_nodes if node else [])
+                     if each in self.functions}
         self.handle.add_node(op, name, scope_of(node) if node else "", source_of(node) if node else "", arguments,
-                             attributes, outputs, after, counts, replicable, kept)
+                             attributes, outputs, after, counts, replicable, kept, functions)
         self.nodes.append(node)
         self.ops.append(op)
         self.names.append(name)

@@ -82,7 +82,7 @@ Grafting prepare(const jit::Module& module, const Spec& spec,
   made.defaults = fix_defaults(*graph, method.function().getSchema(), spec);
   made.spec = resolve_inputs(*graph, spec, made.warnings);
   if (observe) observe("frozen", *graph);
-  made.lowered = lower(graph, made.spec, [&](const std::string& pass) {
+  made.lowered = lower(graph, made.module, made.spec, [&](const std::string& pass) {
     if (observe) observe(pass, *graph);
   });
   return made;
@@ -131,19 +131,32 @@ std::string device_of(const Spec& spec) {
   return device;
 }
 
+/// A graph or a block of it with its segments, and what errors call these.
+struct Divided {
+  const HostGraph& host;
+  const graft_host_partition* partition;
+  std::string where;  ///< ` inside of y.1 (body)`
+};
+
+/// Whether a node reads a value, also in its blocks.
+bool reads(const jit::Node& node, const jit::Value* value) {
+  bool found = false;
+  visit_uses(node, [&](const jit::Value* each) { found |= each == value; });
+  return found;
+}
+
 /// What errors and counts call a segment, and who reads each of its inputs first.
-EngineSettings settings_of(const Grafting& made, const graft_host_segment& segment, size_t index) {
-  EngineSettings settings{.device = device_of(made.spec), .name = "segment " + std::to_string(index),
-                          .has_native = !made.spec.strict, .readers = {}, .weights = {}};
+EngineSettings settings_of(const Spec& spec, const Divided& divided, size_t index) {
+  const graft_host_segment& segment = *graft_host_partition_segment(divided.partition, index);
+  EngineSettings settings{.device = device_of(spec), .name = "segment " + std::to_string(index) + divided.where,
+                          .has_native = !spec.strict, .readers = {}, .weights = {}};
   for (size_t i = 0; i < segment.input_count; ++i) {
     std::string reader;
     for (size_t n = 0; n < segment.node_count && reader.empty(); ++n) {
-      const jit::Node& node = *made.host.nodes[static_cast<size_t>(segment.nodes[n])];
-      for (const jit::Value* input : node.inputs()) {
-        if (input != made.host.values[static_cast<size_t>(segment.inputs[i])]) continue;
-        const std::string source = source_of(node);
-        reader = node.kind().toQualString() + (source.empty() ? "" : " (" + source + ")");
-      }
+      const jit::Node& node = *divided.host.nodes[static_cast<size_t>(segment.nodes[n])];
+      if (!reads(node, divided.host.values[static_cast<size_t>(segment.inputs[i])])) continue;
+      const std::string source = source_of(node);
+      reader = node.kind().toQualString() + (source.empty() ? "" : " (" + source + ")");
     }
     settings.readers.push_back(std::move(reader));
   }
@@ -151,18 +164,38 @@ EngineSettings settings_of(const Grafting& made, const graft_host_segment& segme
 }
 
 /// The engine of a segment, or nothing when it cannot be built.
-c10::intrusive_ptr<Engine> build(const Grafting& made, size_t segment) {
-  const std::vector<graft_option> options = as_options(made.spec.options);
+c10::intrusive_ptr<Engine> build(const Spec& spec, const Divided& divided, size_t segment) {
+  const std::vector<graft_option> options = as_options(spec.options);
   graft_engine* engine = nullptr;
   graft_error error;
-  const graft_status status = graft_host_partition_compile(made.partition.get(), segment, options.data(),
-                                                           options.size(), nullptr, nullptr, &engine, &error);
-  EngineSettings settings = settings_of(made, *graft_host_partition_segment(made.partition.get(), segment), segment);
+  const graft_status status = graft_host_partition_compile(divided.partition, segment, options.data(), options.size(),
+                                                           nullptr, nullptr, &engine, &error);
+  EngineSettings settings = settings_of(spec, divided, segment);
   if (status == GRAFT_OK) return c10::make_intrusive<Engine>(engine, std::move(settings));
   // A wrong choice is the caller's fault, whatever else could run.
-  if (made.spec.strict || status == GRAFT_INVALID_ARGUMENT) check(status, error);
+  if (spec.strict || status == GRAFT_INVALID_ARGUMENT) check(status, error);
   graft_host_count_fallback(settings.name.c_str(), error.message);
   return {};
+}
+
+/// All engines that can be built, also those inside of blocks that stay.
+Parts build_all(const Spec& spec, const Divided& divided, Report& counts) {
+  Parts made{.host = &divided.host};
+  const size_t segments = graft_host_partition_segment_count(divided.partition);
+  for (size_t i = 0; i < segments; ++i) {
+    if (auto engine = build(spec, divided, i)) {
+      made.parts.push_back({graft_host_partition_segment(divided.partition, i), std::move(engine)});
+    }
+  }
+  counts.engines += made.parts.size(), counts.fallbacks += segments - made.parts.size();
+  for (const auto& [place, body] : divided.host.bodies) {
+    const graft_host_partition* inner = graft_host_partition_body(divided.partition, place.first, place.second.c_str());
+    const jit::Node& node = *divided.host.nodes[place.first];
+    const std::string name = node.outputs().empty() ? node.kind().toQualString() : node.outputs()[0]->debugName();
+    const std::string where = " inside of " + name + " (" + place.second + ")" + divided.where;
+    if (inner) made.blocks.push_back(build_all(spec, {*body, inner, where}, counts));
+  }
+  return made;
 }
 
 /// Inputs of other sizes than those that became constants are refused.
@@ -187,20 +220,14 @@ std::vector<Guard> guards_of(const Grafting& made) {
 torch::jit::Module compile(const torch::jit::Module& module, const Spec& spec, Report* report) {
   Grafting made = split(module, spec);
   if (spec.require_full) check_full(made, "require_full");
-  std::vector<Part> parts;
-  const size_t segments = graft_host_partition_segment_count(made.partition.get());
-  for (size_t i = 0; i < segments; ++i) {
-    if (auto engine = build(made, i)) {
-      parts.push_back({graft_host_partition_segment(made.partition.get(), i), std::move(engine)});
-    }
-  }
+  Report said{.text = graft_host_partition_report(made.partition.get()), .warnings = made.warnings};
+  const Parts parts = build_all(made.spec, {made.host, made.partition.get(), ""}, said);
   if (report) {
-    *report = {.engines = parts.size(), .fallbacks = segments - parts.size(),
-               .text = graft_host_partition_report(made.partition.get()), .warnings = made.warnings};
+    *report = std::move(said);
   } else {
     for (const std::string& warning : made.warnings) TORCH_WARN("graft: ", warning);
   }
-  write_engines(made.module, spec.method, made.host, parts, guards_of(made));
+  write_engines(made.module, spec.method, parts, guards_of(made));
   return std::move(made.module);
 }
 
@@ -235,7 +262,7 @@ torch::jit::Module mix(const torch::jit::Module& module, const Spec& spec, const
   const size_t inserted = write_casts(graph, made.host, readings);
   if (casts) *casts = inserted;
   for (const std::string& warning : made.warnings) TORCH_WARN("graft: ", warning);
-  write_engines(made.module, spec.method, made.host, {}, guards_of(made));
+  write_engines(made.module, spec.method, {.host = &made.host}, guards_of(made));
   return std::move(made.module);
 }
 
@@ -248,7 +275,7 @@ std::string convert_to_plan(const torch::jit::Module& module, const Spec& spec) 
   TORCH_CHECK_NOT_IMPLEMENTED(segments == 1, "convert_to_plan: the method has ", segments,
                               " parts that engines can do, and a plan is one:\n",
                               graft_host_partition_report(made.partition.get()));
-  return build(made, 0)->plan_bytes();
+  return build(made.spec, {made.host, made.partition.get(), ""}, 0)->plan_bytes();
 }
 
 }  // namespace graft::torchscript

@@ -2,6 +2,7 @@
 #include "lower.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -28,6 +29,7 @@ constexpr int kMostRounds = 64;          // what becomes known behind what becam
 /// What passes work on.
 struct Lowering {
   std::shared_ptr<jit::Graph>& graph;
+  const jit::Module& module;
   const Spec& spec;
   Lowered done = {};
 };
@@ -102,10 +104,12 @@ bool unroll_loops(Lowering& lowering) {
   return changed;
 }
 
-/// y += [a, b] -> y.append(a); y.append(b)
-bool append_elements(Lowering& lowering) {
+/// y += [a, b] -> y.append(a); y.append(b), also in blocks
+bool append_elements(jit::Graph& graph, jit::Block& block) {
   std::vector<jit::Node*> joins;
-  for (jit::Node* node : lowering.graph->nodes()) {
+  bool changed = false;
+  for (jit::Node* node : block.nodes()) {
+    for (jit::Block* inner : node->blocks()) changed |= append_elements(graph, *inner);
     const bool joins_lists = node->kind() == c10::Symbol::fromQualString("aten::add_") &&
                              node->output()->type()->kind() == c10::TypeKind::ListType &&
                              node->inputs()[1]->node()->kind() == c10::prim::ListConstruct &&
@@ -115,16 +119,16 @@ bool append_elements(Lowering& lowering) {
   for (jit::Node* node : joins) {
     const jit::WithInsertPoint before(node);
     for (jit::Value* element : node->inputs()[1]->node()->inputs()) {
-      lowering.graph->insert(c10::aten::append, {node->inputs()[0], element});
+      graph.insert(c10::aten::append, {node->inputs()[0], element});
     }
     node->output()->replaceAllUsesWith(node->inputs()[0]);
     node->destroy();
   }
-  return !joins.empty();
+  return changed || !joins.empty();
 }
 
 bool functional_lists(Lowering& lowering) {
-  const bool appended = append_elements(lowering);
+  const bool appended = append_elements(*lowering.graph, *lowering.graph->block());
   const bool changed = functional_containers(*lowering.graph);
   jit::LowerSimpleTuples(lowering.graph);  // what a list of pairs held
   return appended || changed;
@@ -139,6 +143,81 @@ bool functional_tensors(Lowering& lowering) {
 bool inline_calls(Lowering& lowering) {
   jit::Inline(*lowering.graph);
   return false;
+}
+
+/// What an attribute of the frozen module is, by the chain of its names.
+std::optional<c10::IValue> attribute_of(const Lowering& lowering, const jit::Value* value) {
+  if (value == lowering.graph->inputs()[0]) return c10::IValue(lowering.module._ivalue());
+  if (value->node()->kind() != c10::prim::GetAttr) return std::nullopt;
+  const auto holder = attribute_of(lowering, value->node()->inputs()[0]);
+  if (!holder || !holder->isObject()) return std::nullopt;
+  const std::string& name = value->node()->s(c10::attr::name);
+  return holder->toObject()->type()->findAttributeSlot(name) ? std::optional(holder->toObject()->getAttr(name))
+                                                             : std::nullopt;
+}
+
+bool sets_attributes(const jit::Block& block) {
+  return std::any_of(block.nodes().begin(), block.nodes().end(), [](const jit::Node* node) {
+    return node->kind() == c10::prim::SetAttr ||
+           std::any_of(node->blocks().begin(), node->blocks().end(), [](const jit::Block* inner) {
+             return sets_attributes(*inner);
+           });
+  });
+}
+
+void fold_attributes(Lowering& lowering, jit::Block& block) {
+  for (jit::Node* node : std::vector<jit::Node*>(block.nodes().begin(), block.nodes().end())) {
+    for (jit::Block* inner : node->blocks()) fold_attributes(lowering, *inner);
+    if (node->kind() != c10::prim::GetAttr) continue;
+    const auto value = attribute_of(lowering, node->output());
+    const jit::WithInsertPoint before(node);
+    const bool tensor = value && value->isTensor() && value->toTensor().defined();
+    const c10::IValue plain = tensor ? c10::IValue(value->toTensor().detach()) : value.value_or(c10::IValue());
+    const auto constant = value ? jit::tryInsertConstant(*lowering.graph, plain) : std::nullopt;
+    if (constant) node->output()->replaceAllUsesWith(*constant);
+  }
+}
+
+/// Attributes that freezing left, as an object of the module is handed around -> constants
+bool fold_frozen(Lowering& lowering) {
+  if (sets_attributes(*lowering.graph->block())) return false;
+  fold_attributes(lowering, *lowering.graph->block());
+  jit::EliminateDeadCode(lowering.graph);
+  return false;
+}
+
+/// `cpu`, `cuda`: where the module and all that it is given lie.
+std::string device_type(const Spec& spec) {
+  std::string device = "cpu";
+  for (const auto& [key, value] : spec.options) {
+    if (key == "device") device = value.substr(0, value.find(':'));
+  }
+  return device;
+}
+
+/// Questions whose answer is no in inference without autocast, and of what type a tensor's device is. Gives whether
+/// there were any.
+bool answer(jit::Graph& graph, jit::Block& block, const std::string& device) {
+  static const std::array<c10::Symbol, 3> kNever = {c10::Symbol::fromQualString("aten::is_autocast_enabled"),
+                                                    c10::Symbol::fromQualString("aten::is_autocast_cpu_enabled"),
+                                                    c10::Symbol::fromQualString("aten::is_grad_enabled")};
+  bool changed = false;
+  for (jit::Node* node : std::vector<jit::Node*>(block.nodes().begin(), block.nodes().end())) {
+    for (jit::Block* inner : node->blocks()) changed |= answer(graph, *inner, device);
+    const bool never = std::find(kNever.begin(), kNever.end(), node->kind()) != kNever.end();
+    const bool asks_device = node->kind() == c10::Symbol::fromQualString("prim::type") &&
+                             node->inputs()[0]->node()->kind() == c10::Symbol::fromQualString("prim::device");
+    if (!never && !asks_device) continue;
+    const jit::WithInsertPoint before(node);
+    node->output()->replaceAllUsesWith(graph.insertConstant(never ? c10::IValue(false) : c10::IValue(device)));
+    node->destroy();
+    changed = true;
+  }
+  return changed;
+}
+
+bool answer_modes(Lowering& lowering) {
+  return answer(*lowering.graph, *lowering.graph->block(), device_type(lowering.spec));
 }
 
 bool drop_dropout(Lowering& lowering) {
@@ -231,6 +310,8 @@ struct Pass {
 // log_softmax have converters of their own, so that no pass takes them apart.
 constexpr Pass kPasses[] = {
     {"inline-calls", inline_calls},              // calls hide operators
+    {"fold-attributes", fold_frozen},            // parameters that freezing left are constants all the same
+    {"answer-modes", answer_modes},              // is autocast on, are gradients wanted? -> no
     {"drop-dropout", drop_dropout},              // which does nothing in inference
     {"join-linear", join_linear},                // matmul and add -> one operator with its weights
     {"fold-sizes", fold_sizes},                  // what asks for fixed sizes -> numbers: bounds of loops, conditions
@@ -243,9 +324,9 @@ constexpr Pass kPasses[] = {
 
 }  // namespace
 
-Lowered lower(std::shared_ptr<jit::Graph>& graph, const Spec& spec,
+Lowered lower(std::shared_ptr<jit::Graph>& graph, const jit::Module& module, const Spec& spec,
               const std::function<void(const std::string&)>& observe) {
-  Lowering lowering{.graph = graph, .spec = spec};
+  Lowering lowering{.graph = graph, .module = module, .spec = spec};
   bool again = true;  // what a loop, a branch, a list or a write hid may be known now
   for (int round = 0; again && round < kMostRounds; ++round) {
     again = false;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include <ATen/Functions.h>
 #include <torch/csrc/jit/ir/alias_analysis.h>
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -33,6 +34,8 @@ bool any_within(const jit::Node& node, const std::function<bool(const jit::Node&
   }
   return false;
 }
+
+constexpr int kDeepestBlock = 15;  // as many as the graphs of an engine can be nested
 
 bool is_tensor(const jit::Value& value) { return value.type()->isSubtypeOf(*c10::TensorType::get()); }
 
@@ -63,39 +66,91 @@ std::string scope_of(const jit::Node& node) {
   return path;
 }
 
+/// What several readings share: a graph's, and those of its blocks.
+struct Source {
+  const KnownSizes& sizes;
+  jit::AliasDb aliases;
+};
+
+/// Whether a use of a list is one that a value anew can stand for.
+bool is_followed(const jit::Use& use) {
+  const jit::Node& node = *use.user;
+  if (node.matches("aten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!)")) {
+    return use.offset == 0 && !node.output()->hasUses();
+  }
+  const c10::Symbol kind = node.kind();
+  return kind == c10::aten::cat || kind == c10::aten::stack || kind == c10::aten::len ||
+         kind == c10::aten::__getitem__ || kind == c10::prim::ListUnpack;
+}
+
+/// Whether a list of tensors is only appended to and read.
+bool is_followed(const jit::Value& list) {
+  const auto type = list.type()->cast<c10::ListType>();
+  return list.node()->kind() == c10::prim::ListConstruct && type &&
+         type->getElementType()->isSubtypeOf(*c10::TensorType::get()) &&
+         std::all_of(list.uses().begin(), list.uses().end(), [](const jit::Use& use) { return is_followed(use); });
+}
+
+/// Whether a node makes a list that is followed, or appends to it.
+bool changes_list(const jit::Node& node) {
+  if (node.kind() == c10::aten::append) return is_followed(*node.inputs()[0]);
+  return node.kind() == c10::prim::ListConstruct && is_followed(*node.output());
+}
+
 class Reading {
  public:
-  Reading(const std::shared_ptr<jit::Graph>& graph, const KnownSizes& sizes)
-      : graph_(*graph), sizes_(sizes), aliases_(graph) {
+  Reading(jit::Block& block, Source& source, int depth) : block_(block), source_(source), depth_(depth) {
     graft_host_graph* handle = nullptr;
     check(graft_host_graph_create("aten", &handle, &error_), error_);
     read_.handle.reset(handle);
+    read_.block = &block;
   }
 
+  /// The whole graph, whose first input is the module.
   HostGraph read() {
     std::vector<int32_t> inputs, outputs;
-    for (const auto& [symbol, range] : sizes_.ranges) {
+    for (const auto& [symbol, range] : source_.sizes.ranges) {
       check(graft_host_graph_set_range(handle(), symbol.c_str(), range.min, range.opt, range.max, &error_), error_);
     }
-    for (size_t i = 1; i < graph_.inputs().size(); ++i) inputs.push_back(add_value(graph_.inputs()[i]));
-    for (jit::Node* node : graph_.nodes()) {
-      if (node->kind() != c10::prim::Constant && !is_inlined_list(*node)) add_node(node);
-    }
-    for (jit::Value* output : graph_.outputs()) {
+    for (size_t i = 1; i < block_.inputs().size(); ++i) inputs.push_back(add_value(block_.inputs()[i]));
+    add_nodes();
+    for (jit::Value* output : block_.outputs()) {
       visit_elements(output, [&](jit::Value* value) { outputs.push_back(index_of(value)); });
     }
-    check(graft_host_graph_set_borders(handle(), inputs.data(), inputs.size(), outputs.data(), outputs.size(),
-                                       &error_),
-          error_);
+    set_borders(inputs, outputs);
+    return std::move(read_);
+  }
+
+  /// A block as a function of its own inputs and of what it takes from around, which gives its results and `lists` as
+  /// they are then.
+  HostGraph read_function(const std::vector<jit::Value*>& taken, const std::vector<jit::Value*>& lists) {
+    std::vector<int32_t> inputs, outputs;
+    for (jit::Value* input : taken) inputs.push_back(add_value(input));
+    add_nodes();
+    for (jit::Value* output : block_.outputs()) outputs.push_back(result_of(output));
+    for (jit::Value* list : lists) outputs.push_back(index_of(list));
+    set_borders(inputs, outputs);
     return std::move(read_);
   }
 
  private:
   graft_host_graph* handle() { return read_.handle.get(); }
 
+  void add_nodes() {
+    for (jit::Node* node : block_.nodes()) {
+      const bool number = node->outputs().size() == 1 && unset(*node->output());
+      if (node->kind() != c10::prim::Constant && !number && !is_inlined_list(*node)) add_node(node);
+    }
+  }
+
+  void set_borders(const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs) {
+    check(graft_host_graph_set_borders(handle(), inputs.data(), inputs.size(), outputs.data(), outputs.size(), &error_),
+          error_);
+  }
+
   /// A list that nobody changes is what its elements are.
   bool is_inlined_list(const jit::Node& node) const {
-    return node.kind() == c10::prim::ListConstruct && !aliases_.hasWriters(node.outputs()[0]);
+    return node.kind() == c10::prim::ListConstruct && !source_.aliases.hasWriters(node.outputs()[0]);
   }
   template <class Visit>
   void visit_elements(jit::Value* value, const Visit& visit) {
@@ -107,8 +162,34 @@ class Reading {
   int32_t index_of(jit::Value* value) {
     const auto known = indices_.find(value);
     if (known != indices_.end()) return known->second;
-    if (value->node()->kind() == c10::prim::Constant && is_tensor(*value)) return add_constant(value);
+    if (value->node()->kind() == c10::prim::Constant && is_tensor(*value)) {
+      return add_constant(value, jit::toIValue(value)->toTensor());
+    }
+    if (const auto number = unset(*value)) return add_number(value, *number);
     return add_value(value);
+  }
+
+  /// A result of a block: also a number that is known.
+  int32_t result_of(jit::Value* value) {
+    const auto constant = value->node()->kind() == c10::prim::Constant ? jit::toIValue(value) : std::nullopt;
+    if (!constant || !(constant->isInt() || constant->isBool() || constant->isDouble())) return index_of(value);
+    return add_number(value, constant->toScalar());
+  }
+
+  int32_t add_number(jit::Value* value, const c10::Scalar& number) {
+    const c10::ScalarType type = number.isBoolean() ? c10::kBool : number.isIntegral(false) ? c10::kLong : c10::kDouble;
+    return add_constant(value, at::scalar_tensor(number, at::TensorOptions().dtype(type)));
+  }
+
+  /// What nobody reads before it is something, of a number's type.
+  static std::optional<c10::Scalar> unset(const jit::Value& value) {
+    if (value.node()->kind() != c10::prim::Uninitialized) return std::nullopt;
+    switch (value.type()->kind()) {
+      case c10::TypeKind::BoolType: return c10::Scalar(false);
+      case c10::TypeKind::IntType: return c10::Scalar(int64_t{0});
+      case c10::TypeKind::FloatType: return c10::Scalar(0.0);
+      default: return std::nullopt;
+    }
   }
 
   int32_t add(jit::Value* value, const graft_host_value& described) {
@@ -124,9 +205,9 @@ class Reading {
     graft_host_value described{.struct_size = sizeof described, .name = name.c_str(), .dtype = 0, .rank = -1,
                                .sizes = nullptr, .symbols = nullptr, .is_tensor = is_tensor(*value),
                                .constant = nullptr};
-    const auto known = sizes_.tensors.find(value);
+    const auto known = source_.sizes.tensors.find(value);
     std::vector<const char*> symbols;
-    if (known != sizes_.tensors.end()) {
+    if (known != source_.sizes.tensors.end()) {
       for (const std::string& symbol : known->second.symbols) symbols.push_back(symbol.c_str());
       described.dtype = element_type(known->second.dtype);
       described.rank = static_cast<int32_t>(known->second.sizes.size());
@@ -136,8 +217,7 @@ class Reading {
   }
 
   /// A parameter: its bytes are fetched by the engines that have it.
-  int32_t add_constant(jit::Value* value) {
-    const at::Tensor tensor = jit::toIValue(value)->toTensor();
+  int32_t add_constant(jit::Value* value, const at::Tensor& tensor) {
     const int32_t type = element_type(tensor.scalar_type());
     if (type == 0 || tensor.layout() != c10::kStrided) return add_value(value);
     const graft_host_constant constant{
@@ -214,21 +294,73 @@ class Reading {
       const bool type = schema && i < schema->arguments().size() && is_element_type(schema->arguments()[i]);
       arguments.push_back(argument_of(node->inputs()[i], type));
     }
-    if (node->blocks().empty()) return arguments;
-    visit_uses(*node, [&](jit::Value* used) {
-      if (used->node()->kind() != c10::prim::Constant) arguments.push_back(argument_of(used, false));
-    });
     return arguments;
+  }
+
+  // ---- Blocks ----
+
+  /// What a node's blocks take from around, and those of it that are lists which they append to.
+  struct Taken {
+    std::vector<jit::Value*> values, lists;
+  };
+
+  Taken taken_by(jit::Node* node) {
+    Taken taken;
+    jit::ValueSet seen;
+    const auto note = [&](jit::Value* value) {
+      if (value->node()->kind() == c10::prim::Constant || unset(*value) || !seen.insert(value).second) return;
+      const auto appends = [&](const jit::Use& use) {
+        return use.user->kind() == c10::aten::append && is_inside(*use.user, *node);
+      };
+      const bool list = is_followed(*value) && std::any_of(value->uses().begin(), value->uses().end(), appends);
+      (list ? taken.lists : taken.values).push_back(value);
+    };
+    visit_block_uses(*node, [&](jit::Value* value) { visit_elements(value, note); });
+    return taken;
+  }
+
+  static bool is_inside(const jit::Node& node, const jit::Node& around) {
+    const jit::Node* at = &node;
+    while (at && at != &around) at = at->owningBlock()->owningNode();
+    return at == &around;
+  }
+
+  /// The arguments, attributes, results and functions that a node with blocks has beside a schema's.
+  struct Functions {
+    std::vector<graft_host_argument> more;
+    std::vector<jit::Value*> lists;
+    std::vector<std::pair<const char*, std::unique_ptr<HostGraph>>> bodies;
+  };
+
+  Functions functions_of(jit::Node* node) {
+    Functions made;
+    const bool loop = node->kind() == c10::prim::Loop;
+    if (depth_ >= kDeepestBlock || (!loop && node->kind() != c10::prim::If)) return made;
+    Taken taken = taken_by(node);
+    made.lists = taken.lists;
+    std::vector<jit::Value*> around = taken.lists;
+    around.insert(around.end(), taken.values.begin(), taken.values.end());
+    for (jit::Value* value : around) made.more.push_back(argument_of(value, false));
+    for (size_t i = 0; i < node->blocks().size(); ++i) {
+      jit::Block& block = *node->blocks()[i];
+      std::vector<jit::Value*> inputs(block.inputs().begin(), block.inputs().end());
+      inputs.insert(inputs.end(), around.begin(), around.end());
+      Reading reading(block, source_, depth_ + 1);
+      made.bodies.emplace_back(loop ? "body" : i == 0 ? "then" : "else",
+                               std::make_unique<HostGraph>(reading.read_function(inputs, taken.lists)));
+    }
+    return made;
   }
 
   // ---- Nodes ----
 
   /// Why a node stays with torch whatever converters there are, or nothing.
   std::string kept(jit::Node* node) const {
-    if (!node->blocks().empty()) return "it is control flow";
-    if (node->hasSideEffects()) return "it has side effects";
+    if (!node->blocks().empty() && depth_ >= kDeepestBlock) return "its blocks are nested too deep";
+    if (node->hasSideEffects() && node->blocks().empty()) return "it has side effects";
+    if (changes_list(*node)) return "";
     if (writes(*node)) return "it writes into its argument, which others see";
-    if (aliases_.hasOutputWriters(node)) return "what it gives shares memory that another operator writes to";
+    if (source_.aliases.hasOutputWriters(node)) return "what it gives shares memory that another operator writes to";
     return "";
   }
 
@@ -244,11 +376,11 @@ class Reading {
     for (const int32_t other : impure_) {
       jit::Node* earlier = read_.nodes[static_cast<size_t>(other)];
       const bool its_effects = any_within(*earlier, [](const jit::Node& each) { return each.hasSideEffects(); });
-      if ((effects && its_effects) || aliases_.writesToAlias(earlier, touched)) before.push_back(other);
+      if ((effects && its_effects) || source_.aliases.writesToAlias(earlier, touched)) before.push_back(other);
     }
     if (writer) {
       for (size_t other = 0; other < read_.nodes.size(); ++other) {
-        if (aliases_.writesToAlias(node, touched_[other])) before.push_back(static_cast<int32_t>(other));
+        if (source_.aliases.writesToAlias(node, touched_[other])) before.push_back(static_cast<int32_t>(other));
       }
     }
     if (effects || writer) impure_.push_back(static_cast<int32_t>(read_.nodes.size()));
@@ -264,7 +396,10 @@ class Reading {
     const bool named = !node->outputs().empty();
     const std::string name = named ? node->outputs()[0]->debugName() : op + "#" + std::to_string(read_.nodes.size());
     const std::string scope = scope_of(*node), source = source_of(*node), reason = kept(node);
-    const std::vector<graft_host_argument> arguments = arguments_of(node);
+    std::vector<graft_host_argument> arguments = arguments_of(node);
+    Functions functions = functions_of(node);
+    arguments.insert(arguments.end(), functions.more.begin(), functions.more.end());
+    const auto carried = static_cast<int64_t>(node->outputs().size() + functions.lists.size());
     const std::vector<int32_t> after = order_of(node);
     std::vector<int32_t> outputs;
     bool tensors = false;
@@ -272,21 +407,38 @@ class Reading {
       outputs.push_back(add_value(output));
       tensors |= is_tensor(*output);
     }
-    const bool counts = !node->kind().is_prim() && tensors && node->kind() != c10::aten::__getitem__;
+    if (node->kind() == c10::aten::append && changes_list(*node)) {
+      outputs = {add_value(node->inputs()[0])};
+    }
+    for (jit::Value* list : functions.lists) outputs.push_back(add_value(list));
+    const bool counts = (!node->kind().is_prim() || !node->blocks().empty()) && tensors &&
+                        node->kind() != c10::aten::__getitem__;
+    std::vector<const char*> body_names;
+    std::vector<const graft_host_graph*> bodies;
+    for (const auto& [body, graph] : functions.bodies) {
+      body_names.push_back(body), bodies.push_back(graph->handle.get());
+    }
+    const char* const attribute = "carried";
+    const graft_host_argument attributes = integer_argument(GRAFT_ARGUMENT_INTEGER, carried);
     const graft_host_node added{.struct_size = sizeof added, .op = op.c_str(), .name = name.c_str(),
                                 .scope = scope.c_str(), .source = source.c_str(), .arguments = arguments.data(),
-                                .argument_count = arguments.size(), .attribute_names = nullptr, .attributes = nullptr,
-                                .attribute_count = 0, .outputs = outputs.data(), .output_count = outputs.size(),
+                                .argument_count = arguments.size(), .attribute_names = &attribute,
+                                .attributes = &attributes,
+                                .attribute_count = node->kind() == c10::prim::Loop ? size_t{1} : size_t{0},
+                                .outputs = outputs.data(), .output_count = outputs.size(),
                                 .after = after.data(), .after_count = after.size(), .counts = counts,
-                                .replicable = !tensors && reason.empty() && !node->isNondeterministic(),
-                                .kept = reason.empty() ? nullptr : reason.c_str()};
+                                .replicable = !tensors && reason.empty() && node->blocks().empty() &&
+                                              !changes_list(*node) && !node->isNondeterministic(),
+                                .kept = reason.empty() ? nullptr : reason.c_str(), .body_names = body_names.data(),
+                                .bodies = bodies.data(), .body_count = bodies.size()};
     check(graft_host_graph_add_node(handle(), &added, &error_), error_);
+    for (auto& [body, graph] : functions.bodies) read_.bodies[{read_.nodes.size(), body}] = std::move(graph);
     read_.nodes.push_back(node), read_.after.push_back(after), read_.counts.push_back(counts);
   }
 
-  jit::Graph& graph_;
-  const KnownSizes& sizes_;
-  jit::AliasDb aliases_;
+  jit::Block& block_;
+  Source& source_;
+  int depth_;  ///< of blocks within blocks
   graft_error error_ = {};
   HostGraph read_;
   std::unordered_map<const jit::Value*, int32_t> indices_;
@@ -299,11 +451,16 @@ class Reading {
 }  // namespace
 
 HostGraph read_graph(const std::shared_ptr<jit::Graph>& graph, const KnownSizes& sizes) {
-  return Reading(graph, sizes).read();
+  Source source{sizes, jit::AliasDb(graph)};
+  return Reading(*graph->block(), source, 0).read();
 }
 
 void visit_uses(const jit::Node& node, const std::function<void(jit::Value*)>& visit) {
   for (jit::Value* input : const_cast<jit::Node&>(node).inputs()) visit(input);
+  visit_block_uses(node, visit);
+}
+
+void visit_block_uses(const jit::Node& node, const std::function<void(jit::Value*)>& visit) {
   for (const jit::Block* block : node.blocks()) {
     const auto from_outside = [&](jit::Value* value) {
       for (const jit::Block* at = value->node()->owningBlock(); at;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer.h"
 
+#include <algorithm>
 #include <functional>
 #include <queue>
 #include <string>
@@ -151,46 +152,93 @@ std::string free_attribute(const jit::Module& module, size_t& number) {
   }
 }
 
-}  // namespace
+/// Writes the engines of a method.
+class Writing {
+ public:
+  Writing(jit::Module& module, jit::Graph& graph) : module_(module), graph_(graph) {}
 
-void write_engines(jit::Module& module, const std::string& method, const HostGraph& host,
-                   const std::vector<Part>& parts, const std::vector<Guard>& guards) {
-  const std::shared_ptr<jit::Graph> graph = module.get_method(method).graph();
-  std::vector<std::vector<jit::Node*>> stand_for(host.nodes.size());  // by node: the calls that do its work
-  std::vector<Call> calls;
-  size_t number = 0;
-  for (const Part& part : parts) {
-    const std::string attribute = free_attribute(module, number);
-    module.register_attribute(attribute, c10::getCustomClassType<c10::intrusive_ptr<Engine>>(),
-                              c10::IValue(part.engine));
-    const jit::WithInsertPoint at_the_end(graph->block());
-    calls.push_back(append_call(*graph, host, part, attribute));
-    for (size_t i = 0; i < part.segment->node_count; ++i) {
-      auto& standing = stand_for[static_cast<size_t>(part.segment->nodes[i])];
-      standing.push_back(calls.back().engine);
-      standing.push_back(calls.back().results->input()->node());
-    }
-  }
-  // Only now, so that calls that take each other's results are changed, too.
-  for (size_t p = 0; p < parts.size(); ++p) {
-    for (size_t i = 0; i < parts[p].segment->output_count; ++i) {
-      jit::Value* result = calls[p].results->outputs()[i];
-      result->setType(c10::TensorType::get());
-      host.values[static_cast<size_t>(parts[p].segment->outputs[i])]->replaceAllUsesWith(result);
-    }
-  }
-  std::vector<std::pair<jit::Node*, jit::Node*>> before;
-  for (size_t n = 0; n < host.nodes.size(); ++n) {
-    if (stand_for[n].empty()) stand_for[n] = {host.nodes[n]};
-  }
-  for (size_t n = 0; n < host.nodes.size(); ++n) {
-    for (const int32_t earlier : host.after[n]) {
-      for (jit::Node* first : stand_for[static_cast<size_t>(earlier)]) {
-        for (jit::Node* second : stand_for[n]) before.emplace_back(first, second);
+  /// Those of inner blocks first, as nodes move when the block around is sorted.
+  void write(const Parts& parts) {
+    for (const Parts& block : parts.blocks) write(block);
+    const HostGraph& host = *parts.host;
+    stand_for_.assign(host.nodes.size(), {});
+    std::vector<Call> calls;
+    for (const Part& part : parts.parts) calls.push_back(write(host, part));
+    // Only now, so that calls that take each other's results are changed, too.
+    for (size_t p = 0; p < calls.size(); ++p) {
+      const graft_host_segment& segment = *parts.parts[p].segment;
+      for (size_t i = 0; i < segment.output_count; ++i) {
+        jit::Value* result = calls[p].results->outputs()[i];
+        result->setType(c10::TensorType::get());
+        host.values[static_cast<size_t>(segment.outputs[i])]->replaceAllUsesWith(result);
       }
     }
+    drop_replaced(host);
+    sort_nodes(*host.block, order_of(host));
   }
-  sort_nodes(*graph->block(), before);
+
+ private:
+  Call write(const HostGraph& host, const Part& part) {
+    const std::string attribute = free_attribute(module_, number_);
+    module_.register_attribute(attribute, c10::getCustomClassType<c10::intrusive_ptr<Engine>>(),
+                               c10::IValue(part.engine));
+    const jit::WithInsertPoint at_the_end(host.block);
+    const Call call = append_call(graph_, host, part, attribute);
+    for (size_t i = 0; i < part.segment->node_count; ++i) {
+      auto& standing = stand_for_[static_cast<size_t>(part.segment->nodes[i])];
+      standing.push_back(call.engine);
+      standing.push_back(call.results->input()->node());
+    }
+    call_of_[call.engine] = call_of_[call.results->input()->node()] = call.engine;
+    return call;
+  }
+
+  /// What engines stand for and nobody reads any more goes here, as loops and appends look as if they had effects.
+  void drop_replaced(const HostGraph& host) {
+    for (size_t n = host.nodes.size(); n > 0; --n) {
+      jit::Node* node = host.nodes[n - 1];
+      const bool used = std::any_of(node->outputs().begin(), node->outputs().end(),
+                                    [](const jit::Value* output) { return output->hasUses(); });
+      if (!stand_for_[n - 1].empty() && !used) node->destroy();
+    }
+  }
+
+  /// Pairs of nodes whose order data does not show.
+  std::vector<std::pair<jit::Node*, jit::Node*>> order_of(const HostGraph& host) {
+    std::vector<std::pair<jit::Node*, jit::Node*>> before;
+    for (size_t n = 0; n < host.nodes.size(); ++n) {
+      if (stand_for_[n].empty()) stand_for_[n] = {host.nodes[n]};
+    }
+    for (size_t n = 0; n < host.nodes.size(); ++n) {
+      for (const int32_t earlier : host.after[n]) {
+        for (jit::Node* first : stand_for_[static_cast<size_t>(earlier)]) {
+          for (jit::Node* second : stand_for_[n]) {
+            if (!are_of_one_call(first, second)) before.emplace_back(first, second);
+          }
+        }
+      }
+    }
+    return before;
+  }
+
+  bool are_of_one_call(const jit::Node* first, const jit::Node* second) const {
+    const auto a = call_of_.find(first), b = call_of_.find(second);
+    return a != call_of_.end() && b != call_of_.end() && a->second == b->second;
+  }
+
+  jit::Module& module_;
+  jit::Graph& graph_;
+  std::unordered_map<const jit::Node*, const jit::Node*> call_of_;  ///< an engine's run, of the nodes around it
+  size_t number_ = 0;
+  std::vector<std::vector<jit::Node*>> stand_for_;  ///< by node of a block: the calls that do its work
+};
+
+}  // namespace
+
+void write_engines(jit::Module& module, const std::string& method, const Parts& parts,
+                   const std::vector<Guard>& guards) {
+  const std::shared_ptr<jit::Graph> graph = module.get_method(method).graph();
+  Writing(module, *graph).write(parts);
   for (const Guard& guard : guards) insert_guard(*graph, guard);
   jit::EliminateDeadCode(graph);
   graph->lint();

@@ -19,6 +19,13 @@ struct Part {
   c10::intrusive_ptr<Engine> engine;
 };
 
+/// The engines of a graph, or of a block in it.
+struct Parts {
+  const HostGraph* host = nullptr;
+  std::vector<Part> parts = {};
+  std::vector<Parts> blocks = {};  ///< of nodes that stay
+};
+
 /// What an argument of the method has to be: a tensor of these sizes (-1: any), or its default.
 struct Guard {
   size_t argument = 0;
@@ -28,8 +35,8 @@ struct Guard {
 };
 
 /// Gives the module an attribute for each engine, and its method calls of them, with what they stand for beside those
-/// that have it run where they refuse their inputs. `host` is of that method.
-void write_engines(torch::jit::Module& module, const std::string& method, const HostGraph& host,
-                   const std::vector<Part>& parts, const std::vector<Guard>& guards);
+/// that have it run where they refuse their inputs. `parts` are of that method.
+void write_engines(torch::jit::Module& module, const std::string& method, const Parts& parts,
+                   const std::vector<Guard>& guards);
 
 }  // namespace graft::torchscript

@@ -29,8 +29,12 @@ void number_of_axes(Conversion& c) {
 Build same(std::string_view name) {
   return [name](Conversion& c) { c.give(c.tensor(name)); };
 }
+/// The one element of a tensor of whatever axes.
 Build as(std::string_view name, DType type) {
-  return [=](Conversion& c) { c.give(c.cast(c.tensor(name), type)); };
+  return [=](Conversion& c) {
+    const ValueId given = c.tensor(name);
+    c.give(c.cast(c.rank_of(given) == 0 ? given : c.add("Reshape", {given, c.integers_constant({})}), type));
+  };
 }
 
 Build arithmetic(std::string_view op) {
@@ -54,32 +58,17 @@ void remainder(Conversion& c) {
   c.give(c.add("Mod", {a, b}));
 }
 
+/// Python's `/`: in double.
+void divide(Conversion& c) {
+  c.give(c.add("Div", {as_type(c, "a", DType::kFloat64), as_type(c, "b", DType::kFloat64)}));
+}
+
+void differ(Conversion& c) {
+  const auto [a, b] = operands(c, "a", "b");
+  c.give(c.add("Not", {c.add("Equal", {a, b})}));
+}
+
 void negate(Conversion& c) { c.give(c.add("Neg", {c.tensor("a")})); }
-
-/// An element of a list: of tensors, or of sizes.
-void item(Conversion& c) {
-  const int64_t at = c.integer("idx");
-  if (!c.is_list("list")) {
-    const ValueId index = c.constant(TensorData::from_values<int64_t>(DType::kInt64, {}, {at}));
-    return c.give(c.add("Gather", {c.tensor("list"), index}, {{"axis", int64_t{0}}}));
-  }
-  const std::vector<ValueId> elements = c.tensors("list");
-  c.give(elements[static_cast<size_t>(c.axis(at, static_cast<int>(elements.size())))]);
-}
-
-/// The elements of a list, each on its own.
-void unpack(Conversion& c) {
-  if (c.is_list("list")) return c.give(c.tensors("list"));
-  const ValueId sizes = c.tensor("list");
-  const auto count = c.size_of(sizes, 0).as_constant();
-  if (!count || *count != std::ssize(c.node().outputs)) c.refuse("a list of another length");
-  std::vector<ValueId> elements;
-  for (int64_t i = 0; i < *count; ++i) {
-    const ValueId index = c.constant(TensorData::from_values<int64_t>(DType::kInt64, {}, {i}));
-    elements.push_back(c.add("Gather", {sizes, index}, {{"axis", int64_t{0}}}));
-  }
-  c.give(std::move(elements));
-}
 
 /// What it demands of a type is known now; layouts and devices are the engine's own.
 void assert_type(Conversion& c) {
@@ -91,11 +80,6 @@ void assert_type(Conversion& c) {
 /// An engine has one device, so that no converter reads what this gives; it only has to be there.
 void device(Conversion& c) { c.give(c.constant(TensorData::from_values<int64_t>(DType::kInt64, {}, {0}))); }
 
-void length(Conversion& c) {
-  const int64_t count = c.is_list("a") ? std::ssize(c.tensors("a")) : c.size_of(c.tensor("a"), 0).constant();
-  c.give(c.constant(TensorData::from_values<int64_t>(DType::kInt64, {}, {count})));
-}
-
 }  // namespace
 
 std::vector<Row> language_rows() {
@@ -104,25 +88,38 @@ std::vector<Row> language_rows() {
       {"aten::size sym_size(Tensor self) -> int[]", size},
       {"aten::numel sym_numel(Tensor self) -> int", element_count},
       {"aten::dim(Tensor self) -> int", number_of_axes},
-      {"aten::len.t(t[] a) -> int", length},
-      {"aten::__getitem__.t(t[] list, int idx) -> t", item},
-      {"prim::ListUnpack(t[] list) -> t", unpack},
       {"prim::NumToTensor.Scalar prim::NumToTensor.bool(Scalar a) -> Tensor", same("a")},
       {"aten::Int.Tensor Int.Scalar Int.float Int.bool(Tensor a) -> int", as("a", DType::kInt64)},
-      {"aten::Float.Tensor Float.Scalar Float.int(Tensor a) -> float", as("a", DType::kFloat32)},
-      {"aten::IntImplicit ScalarImplicit FloatImplicit(Tensor a) -> int", same("a")},
+      {"aten::Float.Tensor Float.Scalar Float.int Float.bool(Tensor a) -> float", as("a", DType::kFloat64)},
+      {"aten::Bool.Tensor Bool.int Bool.float(Tensor a) -> bool", as("a", DType::kBool)},
+      {"aten::ScalarImplicit(Tensor a) -> Scalar", same("a")},
+      {"aten::IntImplicit(Tensor a) -> int", as("a", DType::kInt64)},
+      {"aten::FloatImplicit(Tensor a) -> float", as("a", DType::kFloat64)},
       {"aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, "
        "Device? device=None, Layout? layout=None) -> ()", assert_type},
       {"prim::device(Tensor a) -> Device", device},
       {"aten::item _local_scalar_dense(Tensor self) -> Scalar", same("self")},
-      {"aten::add.int python::add(int a, int b) -> int", arithmetic("Add")},
-      {"aten::sub.int python::sub(int a, int b) -> int", arithmetic("Sub")},
-      {"aten::mul.int python::mul(int a, int b) -> int", arithmetic("Mul")},
+      {"aten::add.int add.float add.int_float add.float_int python::add(int a, int b) -> int", arithmetic("Add")},
+      {"aten::sub.int sub.float sub.int_float sub.float_int python::sub(int a, int b) -> int", arithmetic("Sub")},
+      {"aten::mul.int mul.float mul.int_float mul.float_int python::mul(int a, int b) -> int", arithmetic("Mul")},
       {"aten::floordiv.int __floordiv__.int python::floordiv(int a, int b) -> int", floor_divide},
       {"aten::remainder.int python::mod(int a, int b) -> int", remainder},
-      {"aten::neg.int python::neg(int a) -> int", negate},
-      {"prim::max.int python::sym_max(int a, int b) -> int", arithmetic("Max")},
-      {"prim::min.int python::sym_min(int a, int b) -> int", arithmetic("Min")},
+      {"aten::neg.int neg.float python::neg(int a) -> int", negate},
+      {"aten::div.int div.float div python::truediv(int a, int b) -> float", divide},
+      {"prim::max.int prim::max.float python::sym_max(int a, int b) -> int", arithmetic("Max")},
+      {"prim::min.int prim::min.float python::sym_min(int a, int b) -> int", arithmetic("Min")},
+      {"aten::lt.int lt.float lt.int_float lt.float_int lt python::lt(int a, int b) -> bool", arithmetic("Less")},
+      {"aten::le.int le.float le.int_float le.float_int le python::le(int a, int b) -> bool",
+       arithmetic("LessOrEqual")},
+      {"aten::gt.int gt.float gt.int_float gt.float_int gt python::gt(int a, int b) -> bool", arithmetic("Greater")},
+      {"aten::ge.int ge.float ge.int_float ge.float_int ge python::ge(int a, int b) -> bool",
+       arithmetic("GreaterOrEqual")},
+      {"aten::eq.int eq.float eq.int_float eq.float_int eq.bool eq python::eq(int a, int b) -> bool",
+       arithmetic("Equal")},
+      {"aten::ne.int ne.float ne.int_float ne.float_int ne.bool ne python::ne(int a, int b) -> bool", differ},
+      {"aten::__and__.bool(bool a, bool b) -> bool", arithmetic("And")},
+      {"aten::__or__.bool(bool a, bool b) -> bool", arithmetic("Or")},
+      {"aten::__not__(bool self) -> bool", [](Conversion& c) { c.give(c.add("Not", {c.tensor("self")})); }},
   };
 }
 

@@ -173,30 +173,7 @@ void roll(Conversion& c) {
   c.give(all ? c.add("Reshape", {x, c.add("Shape", {self})}) : x);
 }
 
-// ---- Together and apart ----
-
-/// Parts may have types that differ, and an old habit leaves in empty ones of one axis.
-void cat(Conversion& c) {
-  std::vector<ValueId> parts;
-  for (const ValueId part : c.tensors("tensors")) {
-    if (c.rank_of(part) != 1 || !c.size_of(part, 0).is(0)) parts.push_back(part);
-  }
-  if (parts.empty()) c.refuse("it joins nothing");
-  for (const ValueId part : parts) {
-    if (c.type_of(part) != c.type_of(parts[0])) c.refuse("tensors of different types");
-  }
-  const int64_t axis = c.axis(c.integer("dim"), c.rank_of(parts[0]));
-  c.give(parts.size() == 1 ? parts[0] : c.add("Concat", std::move(parts), {{"axis", axis}}));
-}
-
-void stack(Conversion& c) {
-  std::vector<ValueId> parts;
-  const std::vector<ValueId> given = c.tensors("tensors");
-  if (given.empty()) c.refuse("it joins nothing");
-  const int64_t axis = c.axis(c.integer("dim"), c.rank_of(given[0]) + 1);
-  for (const ValueId part : given) parts.push_back(c.add("Unsqueeze", {part, c.integers_constant({axis})}));
-  c.give(c.add("Concat", std::move(parts), {{"axis", axis}}));
-}
+// ---- Apart ----
 
 /// Parts of the sizes given along an axis.
 void split_into(Conversion& c, int64_t axis, const std::vector<int64_t>& sizes) {
@@ -349,8 +326,6 @@ std::vector<Row> movement_rows() {
        [](Conversion& c) { move_axes(c, c.integers("source"), c.integers("destination")); }},
       {"aten::flip(Tensor self, int[] dims) -> Tensor", flip},
       {"aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", roll},
-      {"aten::cat concat concatenate(Tensor[] tensors, int dim=0) -> Tensor", cat},
-      {"aten::stack(Tensor[] tensors, int dim=0) -> Tensor", stack},
       {"aten::split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", split},
       {"aten::split_with_sizes split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
        split_with_sizes("split_sizes")},

@@ -12,11 +12,13 @@ namespace graft::aten {
 std::vector<frontend::Row> activation_rows();
 std::vector<frontend::Row> arithmetic_rows();
 std::vector<frontend::Row> attention_rows();
+std::vector<frontend::Row> control_flow_rows();
 std::vector<frontend::Row> convolution_rows();
 std::vector<frontend::Row> creation_rows();
 std::vector<frontend::Row> elementwise_rows();
 std::vector<frontend::Row> indexing_rows();
 std::vector<frontend::Row> language_rows();
+std::vector<frontend::Row> list_rows();
 std::vector<frontend::Row> matmul_rows();
 std::vector<frontend::Row> movement_rows();
 std::vector<frontend::Row> normalization_rows();

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/spelling.h"
+#include "frontend/control_flow.h"
 #include "graph/symbols.h"
 #include "import/tensorflow/element_types.h"
 #include "import/tensorflow/graph.pb.h"
@@ -63,9 +64,9 @@ std::string in_node(const FileNode& node) { return fmt::format("node '{}'", node
 
 using Edges = std::vector<std::vector<int>>;
 
-/// Functions that functions run, and nodes of one with those of the functions that it runs: a loop is converted several
-/// times, until its sizes are known.
-constexpr int kDeepestFunction = 5;
+/// Nodes of a function with those of the functions that it runs: a loop is converted several times, until its sizes are
+/// known.
+using frontend::kDeepestFunction;
 constexpr size_t kMostNodes = 1 << 18;
 constexpr size_t kMostNodesRead = 1 << 20;  // of all functions together
 

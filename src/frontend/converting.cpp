@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversion of whole graphs and of parts: nodes in order, each by its rows.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "frontend/conversion.h"
+#include "graph/infer.h"
+
+namespace graft::frontend {
+
+namespace {
+
+/// Takes back what a row that then refused had added.
+class Attempt {
+ public:
+  explicit Attempt(Graph& graph) : graph_(graph), nodes_(graph.nodes.size()) {}
+  void undo() {
+    std::vector<bool> erased(graph_.nodes.size(), false);
+    std::fill(erased.begin() + static_cast<std::ptrdiff_t>(nodes_), erased.end(), true);
+    if (nodes_ < erased.size()) graph_.erase_nodes(erased);
+  }
+
+ private:
+  Graph& graph_;
+  size_t nodes_;
+};
+
+/// The work of one call of convert().
+class Converting {
+ public:
+  Converting(const ForeignGraph& foreign, const Converters& converters)
+      : foreign_(foreign), converters_(converters) {
+    result_.graph.name = foreign.name;
+    result_.graph.opsets[""] = kOpset;
+    result_.reasons.resize(foreign.nodes.size());
+    result_.values.assign(foreign.values.size(), kNoValue);
+  }
+
+  void take_input(int value) {
+    const ForeignValue& given = foreign_.values[value];
+    if (result_.values[value] != kNoValue) return;
+    if (given.list) {
+      lists_[value] = {.begun = value};
+      return;
+    }
+    const auto described = described_.find(value);
+    DType type = given.type;
+    std::optional<Shape> shape = given.shape;
+    if (described != described_.end()) {
+      if (described->second.type != DType::kUndefined) type = described->second.type;
+      if (described->second.shape) shape = described->second.shape;
+    }
+    const ValueId made = result_.graph.add_value(given.name, type, std::move(shape));
+    result_.graph.value(made).content = given.content;
+    result_.values[value] = made;
+    result_.graph.inputs.push_back(made);
+  }
+
+  void convert_node(int index) {
+    const ForeignNode& node = foreign_.nodes[index];
+    visit_references(node, [&](int value) { take_constant(value); });
+    const std::vector<Converters::Entry>& rows = converters_.rows_of(node.op);
+    std::string& reason = result_.reasons[index];
+    if (!node.kept.empty()) {
+      reason = node.kept;
+      for (const Converters::Entry& each : rows) {
+        if (each.origin.empty()) describe(index, each);
+      }
+    } else if (rows.empty()) {
+      reason = fmt::format("there is no converter for {}", node.op);
+    } else {
+      reason = build(index, rows);
+    }
+    if (reason.empty()) return;
+    for (const int output : node.outputs) {  // what the framework computes comes in, as far as it can be handed over
+      if (foreign_.values[output].tensor) take_input(output);
+    }
+  }
+
+  Converted finish(const std::vector<int>& outputs) {
+    for (const int output : outputs) {
+      take_constant(output);
+      if (result_.values[output] != kNoValue) give(result_.values[output]);
+    }
+    return std::move(result_);
+  }
+
+  /// The same of a function, whose results are values of their own.
+  Converted finish_function(std::vector<BodyResult>& results) {
+    std::vector<ValueId> named(result_.graph.inputs);
+    for (const int output : foreign_.outputs) {
+      take_constant(output);
+      BodyResult made{.value = result_.values[output]};
+      if (const auto list = lists_.find(output); list != lists_.end()) {
+        const auto& inputs = foreign_.inputs;
+        const auto begun = std::find(inputs.begin(), inputs.end(), list->second.begun);
+        made = {.value = joined(list->second), .list = true,
+                .continues = begun == inputs.end() ? -1 : static_cast<int>(begun - inputs.begin())};
+      }
+      if (made.value != kNoValue) {
+        made.value = own_value(made.value, named);
+        named.push_back(made.value);
+        result_.graph.outputs.push_back(made.value);
+      }
+      results.push_back(made);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  /// What a list has beside that which it goes on, as one run.
+  ValueId joined(List list) {
+    list.begun = -1;
+    static const ForeignNode kJoin{.op = "list", .name = "list"};
+    static const Signature kSignature{.op = "list", .parameters = {}};
+    return Conversion(foreign_, kJoin, kSignature, result_.graph, result_.values, lists_, converters_).joined(list);
+  }
+
+  /// The value, or a copy where it is a constant, an input or a result already.
+  ValueId own_value(ValueId value, const std::vector<ValueId>& named) {
+    Graph& graph = result_.graph;
+    if (!graph.value(value).constant && std::find(named.begin(), named.end(), value) == named.end()) return value;
+    return copied(value);
+  }
+
+  /// The same under another name.
+  ValueId copied(ValueId value) {
+    Graph& graph = result_.graph;
+    const graft::Value like = graph.value(value);
+    const ValueId made = graph.add_value(like.name, like.type, like.shape);
+    graph.value(made).content = known_content(like);
+    graph.add_node({.name = like.name, .op = "Identity", .inputs = {value}, .outputs = {made}});
+    return made;
+  }
+
+  /// Makes it an output. One that is one already (a row gave its operand) is given again under another name.
+  void give(ValueId value) {
+    Graph& graph = result_.graph;
+    const bool again = std::ranges::find(graph.outputs, value) != graph.outputs.end();
+    graph.outputs.push_back(again ? copied(value) : value);
+  }
+
+  void take_constant(int value) {
+    const ForeignValue& given = foreign_.values[value];
+    if (result_.values[value] == kNoValue && given.constant) {
+      result_.values[value] = result_.graph.add_constant(given.name, given.constant);
+    }
+  }
+
+  /// What the row of a node that stays tells of results whose sizes the framework does not know.
+  void describe(int index, const Converters::Entry& entry) {
+    const ForeignNode& node = foreign_.nodes[index];
+    Attempt attempt(result_.graph);
+    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_, converters_);
+    try {
+      entry.build(conversion);
+      for (size_t i = 0; i < conversion.results().size(); ++i) conversion.describe(i, conversion.results()[i]);
+    } catch (const Refusal&) {
+    }
+    attempt.undo();
+    keep_given(index, conversion);
+    for (const auto& [result, description] : conversion.descriptions()) {
+      if (result >= node.outputs.size() || foreign_.values[node.outputs[result]].shape) continue;
+      described_.insert_or_assign(node.outputs[result], description);
+    }
+  }
+
+  /// Runs rows until one does not refuse; gives all their reasons otherwise.
+  std::string build(int index, const std::vector<Converters::Entry>& rows) {
+    std::string reasons;
+    for (const Converters::Entry& each : rows) {
+      const std::string reason = build(index, each);
+      if (reason.empty()) return "";
+      const std::string whose = each.origin.empty() ? "the built-in converter" : "that of " + each.origin;
+      reasons += (reasons.empty() ? "" : "; ") + (rows.size() == 1 ? reason : fmt::format("{}: {}", whose, reason));
+    }
+    return reasons;
+  }
+
+  /// Runs a row; gives its refusal.
+  std::string build(int index, const Converters::Entry& entry) {
+    const ForeignNode& node = foreign_.nodes[index];
+    Attempt attempt(result_.graph);
+    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_, converters_);
+    try {
+      entry.build(conversion);
+      const std::vector<ValueId>& results = conversion.results();
+      for (size_t i = 0; i < results.size() && i < node.outputs.size(); ++i) {
+        result_.values[node.outputs[i]] = results[i];
+      }
+      return "";
+    } catch (const Refusal& refusal) {
+      attempt.undo();
+      keep_given(index, conversion);
+      for (const auto& [result, description] : conversion.descriptions()) {
+        if (result < node.outputs.size()) described_.insert_or_assign(node.outputs[result], description);
+      }
+      return refusal.reason;
+    }
+  }
+
+  /// What the functions of a node that stays are given.
+  void keep_given(int index, const Conversion& conversion) {
+    for (const auto& [name, given] : conversion.given_to_bodies()) {
+      result_.given_to_bodies.insert_or_assign({index, name}, given);
+    }
+  }
+
+  const ForeignGraph& foreign_;
+  const Converters& converters_;
+  std::map<int, Conversion::Description> described_;  // by foreign value: what rows told that then refused
+  Lists lists_;
+  Converted result_;
+};
+
+}  // namespace
+
+Converted convert(const ForeignGraph& foreign, const std::vector<int>& nodes, const std::vector<int>& inputs,
+                  const std::vector<int>& outputs, const Converters& converters) {
+  Converting converting(foreign, converters);
+  for (const int input : inputs) {
+    if (!foreign.values[input].constant) converting.take_input(input);
+  }
+  for (const int node : nodes) converting.convert_node(node);
+  return converting.finish(outputs);
+}
+
+Converted convert(const ForeignGraph& foreign, const Converters& converters) {
+  std::vector<int> nodes(foreign.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return convert(foreign, nodes, foreign.inputs, foreign.outputs, converters);
+}
+
+Converted convert_function(const ForeignGraph& foreign, const Converters& converters,
+                           std::vector<BodyResult>& results) {
+  Converting converting(foreign, converters);
+  for (const int input : foreign.inputs) {
+    if (!foreign.values[input].constant) converting.take_input(input);
+  }
+  for (size_t node = 0; node < foreign.nodes.size(); ++node) converting.convert_node(static_cast<int>(node));
+  return converting.finish_function(results);
+}
+
+}  // namespace graft::frontend
