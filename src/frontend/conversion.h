@@ -142,8 +142,8 @@ class Conversion {
   /// The same as a graph of the values that are no constants. Its sizes are constants and symbols alone: what a size is
   /// made of, the graph around it knows. Refuses, naming the function's node, what cannot be converted.
   Graph body(std::string_view attribute, const std::vector<Given>& given) const;
-  /// The same with lists, and with a reason instead of a refusal. What it is given last is what the function's own parts
-  /// get, if the node stays with the framework.
+  /// The same with lists, and with a reason instead of a refusal. What it is given last is what the function's own
+  /// parts get, if the node stays with the framework.
   Body try_body(std::string_view attribute, const std::vector<Given>& given);
   /// A function's nodes in this graph, of the arguments that it takes; gives the graph's value for each of its own.
   std::vector<ValueId> insert(const Graph& function, const std::vector<ValueId>& arguments);
