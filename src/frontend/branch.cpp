@@ -53,8 +53,8 @@ namespace {
 
 class Branches {
  public:
-  Branches(Conversion& c, const std::vector<Operand>& operands)
-      : c_(c), operands_(operands), known_(given_to(c, operands)) {
+  Branches(Conversion& c, const std::vector<Operand>& operands, bool describes)
+      : c_(c), operands_(operands), known_(given_to(c, operands)), describes_(describes) {
     for (size_t i = 0; i < operands.size(); ++i) {
       if (!known_[i].constant && !known_[i].list) captured_.push_back(operands[i].value);
     }
@@ -77,7 +77,9 @@ class Branches {
   void convert(ValueId condition, std::string_view then, std::string_view otherwise) {
     std::array<Body, 2> bodies = {c_.try_body(then, known_), c_.try_body(otherwise, known_)};
     for (const Body& each : bodies) {
-      if (!each.reason.empty()) describe(bodies), c_.refuse(each.reason);
+      if (each.reason.empty()) continue;
+      if (describes_) describe(bodies);
+      c_.refuse(each.reason);
     }
     const size_t count = bodies[0].results.size();
     if (count != bodies[1].results.size()) c_.refuse("branches that give other counts");
@@ -197,18 +199,19 @@ class Branches {
   const std::vector<Operand>& operands_;
   std::vector<Given> known_;
   std::vector<ValueId> captured_;
+  bool describes_;
 };
 
 }  // namespace
 
 void convert_branch(Conversion& c, ValueId condition, std::string_view then, std::string_view otherwise,
-                    const std::vector<Operand>& operands) {
+                    const std::vector<Operand>& operands, bool describes) {
   const ValueId truth = condition_of(c, condition);
   const auto known = known_content(c.graph().value(truth));
   if (known && known->size() == 1 && known->front().is_constant()) {
-    return Branches(c, operands).inlined(known->front().is(0) ? otherwise : then);
+    return Branches(c, operands, describes).inlined(known->front().is(0) ? otherwise : then);
   }
-  Branches(c, operands).convert(truth, then, otherwise);
+  Branches(c, operands, describes).convert(truth, then, otherwise);
 }
 
 }  // namespace graft::frontend

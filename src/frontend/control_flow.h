@@ -29,9 +29,10 @@ std::vector<Given> given_to(Conversion& c, const std::vector<Operand>& operands)
 /// Whether it is true, or not zero; refuses what has axes.
 ValueId condition_of(Conversion& c, ValueId value);
 
-/// If: gives what the function `then` gives, or `otherwise`, of the operands.
+/// If: gives what the function `then` gives, or `otherwise`, of the operands. `describes`: where it stays, what is
+/// known of its results is told, for frameworks whose values are what an engine takes and that tell less themselves.
 void convert_branch(Conversion& c, ValueId condition, std::string_view then, std::string_view otherwise,
-                    const std::vector<Operand>& operands);
+                    const std::vector<Operand>& operands, bool describes = false);
 
 /// What a loop repeats, by functions of the node.
 struct LoopForm {
@@ -45,6 +46,7 @@ struct LoopForm {
   size_t sliced = 0;            ///< the next: a round takes a part of each, that of its number along the first axis
   size_t collected = 0;         ///< the function's last results, which are stacked
   std::vector<Operand> operands = {};
+  bool describes = false;       ///< as of convert_branch
 };
 
 /// What a node reads, in order.
@@ -86,6 +88,7 @@ class Loop {
   Body settled_round();
   bool widen(const Body& round);
   bool widen(size_t operand, const Value& made, const Value& taken);
+  void describe_carried();
   std::vector<Given> given_of_round() const;
   size_t input_of(size_t operand) const;
   bool same_in_all_rounds(const Body& round, const Size& size) const;

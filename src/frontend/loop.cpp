@@ -8,6 +8,7 @@
 #include "frontend/body_graph.h"
 #include "frontend/control_flow.h"
 #include "graph/insert_graph.h"
+#include "graph/symbols.h"
 
 namespace graft::frontend {
 namespace {
@@ -185,12 +186,21 @@ ValueId Loop::run_of(const Added& list, ValueId collected) {
 
 // ---- The graph's Loop ----
 
+void Loop::describe_carried() {
+  for (size_t i = 0; i < form_.carried; ++i) {
+    std::optional<Shape> shape = known_[i].shape;
+    for (size_t axis = 0; shape && axis < shape->size(); ++axis) {
+      if ((*shape)[axis].is_constant()) continue;
+      (*shape)[axis] = Size::symbol(dimension_symbol(fmt::format("{}_{}_{}", c_.node().name, i, axis)));
+    }
+    if (!known_[i].list) c_.describe(i, known_[i].type, std::move(shape));
+  }
+}
+
 Loop::Results Loop::convert() {
   const Body round = settled_round();
   if (!round.reason.empty()) {
-    for (size_t i = 0; i < form_.carried; ++i) {
-      if (!known_[i].list) c_.describe(i, known_[i].type, known_[i].shape);
-    }
+    if (form_.describes) describe_carried();
     c_.refuse(round.reason);
   }
   const std::vector<Added> lists = added_to(round);

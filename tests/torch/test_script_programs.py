@@ -84,9 +84,13 @@ def test_a_traced_rnn_agrees(rnn, capfd):
     assert report.engines >= 1, report.text
 
 
-def test_an_rnn_of_changing_length_keeps_its_loop(rnn, capfd):
+def test_an_rnn_of_changing_length_is_an_engine_inside_its_loop_but_for_the_print(rnn, capfd):
     scripted = torch.jit.script(rnn)
-    made = script.compile(scripted, [graft.torch.Input(("steps", 3)), torch.randn(4)], {"steps": (1, 8, 32)}, **FAST)
+    made, report = script.compile_with_report(scripted, [graft.torch.Input(("steps", 3)), torch.randn(4)],
+                                              {"steps": (1, 8, 32)}, **FAST)
+    assert report.engines >= 1 and ", body:" in report.text, report.text
+    loop = str(made.graph).partition("prim::Loop")[2]
+    assert "graft::execute_engine" in loop.partition("prim::Print")[0], report.text
     for steps in (1, 12, 21):
         x, h = torch.randn(steps, 3), torch.randn(4)
         expected, wanted = printed(capfd, lambda: scripted(x, h))  # noqa: B023

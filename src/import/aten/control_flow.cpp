@@ -35,7 +35,7 @@ std::vector<Operand> operands_in(Conversion& c, std::string_view name) {
 
 /// Arguments: the condition, and what the blocks take.
 void branch(Conversion& c) {
-  frontend::convert_branch(c, c.tensor("cond"), "then", "else", operands_from(c, 1));
+  frontend::convert_branch(c, c.tensor("cond"), "then", "else", operands_from(c, 1), true);
 }
 
 void give(Conversion& c, Loop::Results results) {
@@ -49,7 +49,7 @@ void give(Conversion& c, Loop::Results results) {
 /// says) and what it takes from around.
 void loop(Conversion& c) {
   LoopForm form{.body = "body", .numbered = true, .carried = static_cast<size_t>(c.integer("carried")),
-                .operands = operands_from(c, 2)};
+                .operands = operands_from(c, 2), .describes = true};
   const auto* limit = std::get_if<int64_t>(&c.argument("limit").is);
   if (!limit || *limit != kEndless) form.limit = c.cast(c.tensor("limit"), DType::kInt64);
   form.starts = frontend::condition_of(c, c.tensor("starts"));
