@@ -61,7 +61,8 @@ function(graft_add_tests kind label)
     set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../emulator")
   endif()
   # `./dev bundle` takes them along; `cmake --install` does not unless it is asked for the component.
-  if(NOT kind STREQUAL "emulator")  # which needs the sources and a compiler
+  # The emulator needs the sources and a compiler; text and image have libraries that the bundle leaves out.
+  if(NOT kind MATCHES "^(emulator|text|image)$")
     install(TARGETS ${name} RUNTIME DESTINATION libexec COMPONENT tests EXCLUDE_FROM_ALL)
   endif()
   if(kind STREQUAL "ops")

@@ -62,8 +62,9 @@ LISTS = {
 }
 UNSUPPORTED = {
     "vendor": {"nodes": [helper.make_node("ATen", ["x"], ["y"], domain="org.pytorch.aten")]},
-    "ml": {"nodes": [helper.make_node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml")]},
-    "random": {"nodes": [helper.make_node("RandomNormalLike", ["x"], ["y"])]},
+    "map": {"nodes": [helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])]},
+    "gradient": {"nodes": [helper.make_node("Gradient", ["x"], ["y"], domain="ai.onnx.preview.training", xs=["x"],
+                                            y="x")]},
 }
 
 
@@ -122,7 +123,7 @@ def provoke(graft, folder):
     save(folder, [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=4)], ("length", 1, 3), constants=[
         (np.ones((1, 16, 3), np.float32), "w"), (np.ones((1, 16, 4), np.float32), "r")])
     yield graft("check", "model.onnx")
-    save(folder, **UNSUPPORTED["sequence"])
+    save(folder, **UNSUPPORTED["vendor"])
     yield graft("check", "model.onnx")
     save(folder, [helper.make_node("Relu", ["x"], ["y"])], None)
     yield graft("check", "model.onnx")

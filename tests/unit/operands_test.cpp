@@ -69,7 +69,9 @@ TEST(Operands, of_which_a_block_is_beyond_all_images_are_refused) {
 TEST(Operands, that_have_no_arithmetic_are_moved_and_not_computed_with) {
   for (const std::string type : {"str", "c64"}) {
     const std::string inputs = "  input %x: " + type + "[4]\n  input %z: " + type + "[4]\n";
-    for (const std::string node : {"Equal \"odd\" (%x, %z)", "NonZero \"odd\" (%x)"}) {
+    std::vector<std::string> nodes = {"NonZero \"odd\" (%x)"};
+    if (type != "str") nodes.push_back("Equal \"odd\" (%x, %z)");  // which strings are compared by
+    for (const std::string& node : nodes) {
       Graph graph = parse_graph("graph \"g\" {\n  opset \"\" 28\n" + inputs + "  %y: ? = " + node +
                                 "\n  output %y\n}\n");
       const std::optional<std::string> reason = infer_node(graph, 0);

@@ -193,7 +193,9 @@ void GraphWriter::write_interface(Scope& scope, GraphProto& proto) {
       if (id == kNoValue || !named.insert(id).second) continue;
       graft_onnx::ValueInfoProto info;
       write_value(graph.value(id), scope.names[static_cast<size_t>(id)], info);
-      if (info.has_type()) proto.add_value_info()->Swap(&info);
+      // ONNX has no type for lists that have no element so far, only ones that tell less: inference finds theirs again.
+      const bool tells = graph.value(id).dynamic_type.find('!') == std::string::npos;
+      if (info.has_type() && tells) proto.add_value_info()->Swap(&info);
     }
   }
 }

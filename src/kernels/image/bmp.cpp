@@ -17,8 +17,8 @@ class BmpReader {
     const uint32_t header = number(14, 4);
     const bool is_core = header == 12;
     if (!is_core && (header < 40 || header > 256)) return std::nullopt;
-    const int64_t width = is_core ? number(18, 2) : static_cast<int32_t>(number(18, 4));
-    const int64_t rows = is_core ? number(20, 2) : static_cast<int32_t>(number(22, 4));
+    const int64_t width = is_core ? int64_t{number(18, 2)} : int64_t{static_cast<int32_t>(number(18, 4))};
+    const int64_t rows = is_core ? int64_t{number(20, 2)} : int64_t{static_cast<int32_t>(number(22, 4))};
     bits_ = number(is_core ? 24 : 28, 2);
     const uint32_t compression = is_core ? 0 : number(30, 4);
     const bool has_masks = compression == 3 && (bits_ == 16 || bits_ == 32);
