@@ -61,8 +61,9 @@ function(graft_add_tests kind label)
     set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../emulator")
   endif()
   # `./dev bundle` takes them along; `cmake --install` does not unless it is asked for the component.
-  # The emulator needs the sources and a compiler; text and image have libraries that the bundle leaves out.
-  if(NOT kind MATCHES "^(emulator|text|image)$")
+  # Not those that need the sources, a compiler or Python, that have libraries which the bundle leaves out, or that no
+  # other machine has anything to say to.
+  if(NOT kind MATCHES "^(emulator|kernels|text|image|export|golden)$")
     install(TARGETS ${name} RUNTIME DESTINATION libexec COMPONENT tests EXCLUDE_FROM_ALL)
   endif()
   if(kind STREQUAL "ops")

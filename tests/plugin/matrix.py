@@ -91,13 +91,20 @@ def retyped(model, arrays, kind):
 
     names = {name for index, name in enumerate(node.input) if formal_of(schema.inputs, index) == variable}
     names |= {name for index, name in enumerate(node.output) if formal_of(schema.outputs, index) == variable}
+    may_have = {name for index, name in enumerate(node.output)
+                if f"tensor({word})" in variables.get(formal_of(schema.outputs, index), ())}
+    states = any(attribute.name == "dtype" for attribute in node.attribute)
+    given = {value.type.tensor_type.elem_type for value in model.graph.input if value.name in names}
+    if not states:  # results of a type of their own have the operand's
+        names |= {value.name for value in model.graph.output
+                  if value.name in may_have and value.type.tensor_type.elem_type in given}
     for value in [*changed.graph.input, *changed.graph.output]:
         if kind == "i8" and value.type.tensor_type.elem_type == TensorProto.UINT8:
             names.add(value.name)  # quantized operands of other variables
         if value.name in names:
             value.type.tensor_type.elem_type = code
     for attribute in changed.graph.node[0].attribute:
-        if attribute.name == "dtype":  # which says what the results are
+        if attribute.name == "dtype" and may_have:  # which says what the results are
             attribute.i = code
             for value in changed.graph.output:
                 value.type.tensor_type.elem_type = code
