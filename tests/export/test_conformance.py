@@ -6,6 +6,7 @@ the original, and its results are those that the case expects.
 """
 
 import dataclasses
+import functools
 import importlib.util
 import os
 import pathlib
@@ -65,5 +66,6 @@ def test_what_was_written_gives_the_expected_results(written):
     must_pass = {name for mode, name in run.read_expected() if mode == "interpret"}
     copies = [copy for _, copy in written if copy.name in must_pass]
     assert {copy.name for copy in copies} == must_pass
-    faults = [f"{name}: {fault}" for name, _, fault in run.run_all(copies, "interpret", "cpu", os.cpu_count()) if fault]
+    judge = functools.partial(run.check, mode="interpret", device="cpu")
+    faults = [f"{name}: {fault}" for name, _, fault in run.run_all(copies, judge, os.cpu_count()) if fault]
     assert not faults, "\n".join(faults[:20])
