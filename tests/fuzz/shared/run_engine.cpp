@@ -12,6 +12,7 @@
 #include "base/convert.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "graph/dynamic_type.h"
 #include "modules/kernel_source.h"
 #include "runtime/bind.h"
 
@@ -93,6 +94,70 @@ void fill(const GuardedMemory& memory, DType type, Contents contents, Random& ra
   }
 }
 
+std::string draw_text(Random& random) {
+  constexpr std::string_view kPieces[] = {"", "a", "B c", "12", "-1e3", ".", "\xc3\xa9", "\xff", "aa,bb", " "};
+  std::string text;
+  for (int64_t pieces = random.integer(0, 3); pieces > 0; --pieces) text += kPieces[random.integer(0, 9)];
+  return text;
+}
+
+TensorData draw_tensor(DType type, std::vector<int64_t> shape, Random& random) {
+  const int64_t count = checked_element_count(type, shape);
+  if (type == DType::kString) {
+    std::vector<std::string> texts;
+    for (int64_t i = 0; i < count; ++i) texts.push_back(draw_text(random));
+    return TensorData::from_strings(std::move(shape), std::move(texts));
+  }
+  const GuardedMemory memory(static_cast<size_t>(packed_bytes(type, count)), GuardedEnd::kLast);
+  fill(memory, type, Contents::kWild, random);
+  return TensorData::from_bytes(type, std::move(shape), {memory.data(), memory.bytes()});
+}
+
+/// Sizes that the type leaves open are small ones.
+std::vector<int64_t> draw_shape(const DynamicType& tensor, Random& random) {
+  std::vector<int64_t> shape;
+  if (!tensor.shape) return {random.integer(0, 3)};
+  for (const auto& size : *tensor.shape) shape.push_back(size.value_or(random.integer(0, 3)));
+  return shape;
+}
+
+/// A value of the type; throws where no such tensor fits in memory.
+DynamicValue draw_value(const DynamicType& type, Random& random) {
+  switch (type.kind) {
+    case DynamicType::Kind::kTensor:
+      return draw_tensor(type.type, draw_shape(type, random), random);
+    case DynamicType::Kind::kSequence: {
+      std::vector<DynamicValue> elements;
+      for (int64_t count = random.integer(0, 3); count > 0; --count) {
+        elements.push_back(draw_value(*type.element, random));
+      }
+      return DynamicValue::sequence(std::move(elements));
+    }
+    case DynamicType::Kind::kOptional:
+      return random.chance(0.3) ? DynamicValue() : draw_value(*type.element, random);
+    case DynamicType::Kind::kMap: {
+      const int64_t count = random.integer(0, 3);
+      std::vector<int64_t> shape = draw_shape(*type.element, random);
+      shape.insert(shape.begin(), count);
+      return DynamicValue::map(draw_tensor(type.type, {count}, random),
+                               draw_tensor(type.element->type, std::move(shape), random));
+    }
+    case DynamicType::Kind::kOther:
+      break;
+  }
+  return {};
+}
+
+/// Elements of an input of strings or of other values: handles that the session gave.
+void hold_values(Session& session, const EngineTensor& tensor, const GuardedMemory& memory, Random& random) {
+  for (size_t at = 0; at + sizeof(uint64_t) <= memory.bytes(); at += sizeof(uint64_t)) {
+    const uint64_t handle = tensor.handles == "str"
+                                ? session.hold_text(draw_text(random))
+                                : session.hold(draw_value(parse_dynamic_type(tensor.handles), random));
+    std::memcpy(memory.data() + at, &handle, sizeof handle);
+  }
+}
+
 /// Where outputs of a run go.
 struct Outputs {
   std::vector<std::optional<GuardedMemory>> memory;
@@ -167,6 +232,13 @@ std::optional<std::vector<Output>> run_once(const std::shared_ptr<const LoadedEn
   Session session(engine, kThreads);
   session.set_memory_limit(kSessionBytes);
   session.set_deadline(deadline);
+  const bool held = Execution::attempt([&] {
+    for (size_t i = 0; i < memory.size(); ++i) {
+      const EngineTensor& input = network.tensors[network.inputs[i]];
+      if (!input.handles.empty()) hold_values(session, input, memory[i], random);
+    }
+  });
+  if (!held) return std::nullopt;
   const Status status = session.run(inputs, views, allocate_output, &outputs);
   if (!status.ok()) {
     if (status.kind() == ErrorKind::kInternal) report_finding(status.message());
