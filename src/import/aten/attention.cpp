@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "import/aten/matmul.h"
 #include "import/aten/rows.h"
 
 namespace graft::aten {
@@ -34,12 +35,6 @@ std::function<void(Conversion&)> attention(std::string_view mask_name) {
     if (rank == 2) result = c.add("Squeeze", {result, c.integers_constant({0, 1})});
     c.give(result);
   };
-}
-
-/// x weight^T + bias.
-ValueId linear(Conversion& c, ValueId x, ValueId weight, ValueId bias) {
-  const ValueId product = c.add("MatMul", {x, c.add("Transpose", {weight}, {{"perm", std::vector<int64_t>{1, 0}}})});
-  return c.add("Add", {product, bias});
 }
 
 /// Part `index` of three along the first axis of the joined weights or biases.

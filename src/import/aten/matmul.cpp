@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "import/aten/matmul.h"
+
 #include <cmath>
 
 #include "import/aten/promotion.h"
 #include "import/aten/rows.h"
 
 namespace graft::aten {
+
+ValueId linear(frontend::Conversion& c, ValueId x, ValueId weight, ValueId bias) {
+  const std::vector<int64_t> order = c.rank_of(weight) == 2 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0};
+  const ValueId product = c.add("MatMul", {x, c.add("Transpose", {weight}, {{"perm", order}})});
+  return bias == kNoValue ? product : c.add("Add", {product, bias});
+}
+
 namespace {
 
 using frontend::Conversion;
@@ -15,13 +24,7 @@ Build product(std::string_view a, std::string_view b) {
   return [=](Conversion& c) { c.give(c.add("MatMul", {c.tensor(a), c.tensor(b)})); };
 }
 
-/// input weight^T + bias.
-void linear(Conversion& c) {
-  const ValueId weight = c.tensor("weight"), bias = c.tensor("bias");
-  const std::vector<int64_t> order = c.rank_of(weight) == 2 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0};
-  const ValueId product = c.add("MatMul", {c.tensor("input"), c.add("Transpose", {weight}, {{"perm", order}})});
-  c.give(bias == kNoValue ? product : c.add("Add", {product, bias}));
-}
+void linear_row(Conversion& c) { c.give(linear(c, c.tensor("input"), c.tensor("weight"), c.tensor("bias"))); }
 
 /// beta * self + alpha * a b.
 Build added(std::string_view a, std::string_view b) {
@@ -85,7 +88,7 @@ std::vector<Row> matmul_rows() {
       {"aten::mv(Tensor self, Tensor vec) -> Tensor", product("self", "vec")},
       {"aten::dot(Tensor self, Tensor tensor) -> Tensor", product("self", "tensor")},
       {"aten::vdot(Tensor self, Tensor other) -> Tensor", product("self", "other")},
-      {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear},
+      {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear_row},
       {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
        added("mat1", "mat2")},
       {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
