@@ -7,6 +7,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/trim_memory.h"
 #include "device/cuda/cuda_device.h"
 #include "driver/record_use.h"
 #include "driver/shape_choices.h"
@@ -334,6 +335,7 @@ Compiled compile_from(Graph graph, Stage done, const CompileOptions& options) {
   run_by_deadline(options, [&](const CompileOptions& timed) {
     compiled = compile_stages(std::move(graph), done, timed);
   });
+  trim_memory();
   return compiled;
 }
 
@@ -342,6 +344,7 @@ Compiled compile(const ModelSource& source, const CompileOptions& options) {
   run_by_deadline(options, [&](const CompileOptions& timed) {
     compiled = compile_stages(import_model(source, timed), Stage::kImport, timed);
   });
+  trim_memory();
   return compiled;
 }
 
