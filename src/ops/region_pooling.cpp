@@ -8,6 +8,10 @@ namespace {
 
 using namespace samples;
 
+/// In which corners of regions and borders of bins are computed. Each step is rounded whatever computes it, as by ONNX
+/// Runtime and MXNet: the last bin of a seventh of 57 elements ends behind the 58th.
+DType place_type(const Tensor& rois) { return rois.type() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
+
 /// Halves away from zero.
 Expr rounded(const Expr& x) {
   const auto c = [&](double value) { return make_constant(x->type, value); };
@@ -20,12 +24,15 @@ struct Bin {
 };
 
 /// Bin `bin` of `bins` of a region from its first to its last element, inside of an axis.
-Bin bin_of(const Expr& first, const Expr& last, const Expr& bin, int64_t bins, const Size& size) {
-  const Expr extent = max(last - first + make_index(1), make_index(1)), count = make_index(bins);
-  const auto inside = [&](const Expr& place) { return min(max(place + first, make_index(0)), make_size(size)); };
-  const Expr below = floor_div(bin * extent, count);
-  const Expr above = floor_div((bin + make_index(1)) * extent + count - make_index(1), count);
-  return {inside(below), inside(above)};
+Bin bin_of(DType type, const Expr& first, const Expr& last, const Expr& bin, int64_t bins, const Size& size) {
+  const auto real = [](const Expr& whole) { return make_cast(DType::kFloat64, whole); };
+  const Expr extent = max(last - first + make_index(1), make_index(1)), next = bin + make_index(1);
+  const Expr width = real(make_cast(type, real(extent) / make_constant(DType::kFloat64, static_cast<double>(bins))));
+  const auto border = [&](const Expr& number) { return make_cast(type, real(number) * width); };
+  const auto inside = [&](const Expr& place) {
+    return min(max(make_cast(DType::kInt64, place) + first, make_index(0)), make_size(size));
+  };
+  return {inside(floor(border(bin))), inside(ceil(border(next)))};
 }
 
 void define_max_roi_pool(Definition& d) {
@@ -35,13 +42,14 @@ void define_max_roi_pool(Definition& d) {
   if (pooled.size() != 2 || pooled[0] < 1 || pooled[1] < 1) d.reject("its pooled_shape should be two positive sizes");
   d.require_equal(rois.size(1), 5, "its regions should be an image and four numbers each");
   const Size regions = rois.size(0), channels = x.size(1);
+  const DType places = place_type(rois);
+  const Expr scale = make_constant(DType::kFloat64, static_cast<float>(d.real("spatial_scale")));
   const auto place = [&](const Expr& region, int64_t column) {
-    const Expr number = rois.wide({region, make_index(column)});
-    return rounded(number * make_constant(number->type, d.real("spatial_scale")));
+    return rounded(make_cast(places, make_cast(DType::kFloat64, rois.wide({region, make_index(column)})) * scale));
   };
   const auto bin = [&](const Expr& region, const Expr& index, bool vertical) {
-    return bin_of(place(region, vertical ? 2 : 1), place(region, vertical ? 4 : 3), index, pooled[vertical ? 0 : 1],
-                  x.size(vertical ? 2 : 3));
+    return bin_of(places, place(region, vertical ? 2 : 1), place(region, vertical ? 4 : 3), index,
+                  pooled[vertical ? 0 : 1], x.size(vertical ? 2 : 3));
   };
   const DType type = compute_type(x.type());
   const Expr nothing = make_monoid(Intrinsic::kMax, type).identity[0];
@@ -68,7 +76,10 @@ std::vector<Sample> max_roi_pool_samples() {
   return {{.name = "bins_of_regions", .inputs = {f32({2, 3, 8, 9}), rois},
            .attributes = {{"pooled_shape", std::vector<int64_t>{2, 3}}}},
           {.name = "scaled", .inputs = {f32({2, 1, 4, 5}), rois},
-           .attributes = {{"pooled_shape", std::vector<int64_t>{3, 2}}, {"spatial_scale", 0.5}}}};
+           .attributes = {{"pooled_shape", std::vector<int64_t>{3, 2}}, {"spatial_scale", 0.5}}},
+          {.name = "borders_that_rounding_moves",
+           .inputs = {f32({1, 1, 1, 60}), values(DType::kFloat32, {2, 5}, {0, 0, 0, 56, 0, 0, 2, 0, 59, 0})},
+           .attributes = {{"pooled_shape", std::vector<int64_t>{1, 7}}}}};
 }
 
 }  // namespace

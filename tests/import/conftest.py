@@ -4,4 +4,15 @@
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
+import pytest
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(TESTS / "conformance"), str(TESTS)]
+
+import library  # noqa: E402
+
+
+@pytest.fixture(scope="session", name="graft")
+def loaded():
+    """libgraft.so."""
+    return library.load()

@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import library
+from support.run_model import by_graft
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent.parent / "models"))
 
@@ -215,19 +216,6 @@ def by_onnxruntime(model, feeds):
     options.intra_op_num_threads = 1
     return onnxruntime.InferenceSession(model.SerializeToString(), options,
                                         providers=["CPUExecutionProvider"]).run(None, feeds)
-
-
-def by_graft(graft, model, feeds, mode):
-    names = [output.name for output in model.graph.output]
-    protos = [(name, numpy_helper.from_array(value, name)) for name, value in feeds.items()]
-    with library.Engine(graft, model.SerializeToString(), [("mode", mode)]) as engine:
-        ways = engine.describe()["ways"]
-        return [numpy_helper.to_array(proto) for proto in engine.run(protos, names)], ways
-
-
-@pytest.fixture(scope="module", name="graft")
-def loaded():
-    return library.load()
 
 
 def agree(case, expected, got):

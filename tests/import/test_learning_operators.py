@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Missing
 
 import library
+from support.run_model import by_graft
 
 DOMAIN = "ai.onnx.ml"
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
@@ -213,19 +214,6 @@ def by_onnxruntime(model, feeds):
     except Missing:
         return ReferenceEvaluator(typed).run(None, feeds)
     return session.run(None, feeds)
-
-
-def by_graft(graft, model, feeds, mode):
-    names = [output.name for output in model.graph.output]
-    protos = [(name, numpy_helper.from_array(value, name)) for name, value in feeds.items()]
-    with library.Engine(graft, model.SerializeToString(), [("mode", mode)]) as engine:
-        ways = engine.describe()["ways"]
-        return [numpy_helper.to_array(proto) for proto in engine.run(protos, names)], ways
-
-
-@pytest.fixture(scope="module", name="graft")
-def loaded():
-    return library.load()
 
 
 @pytest.mark.parametrize("mode", ["generated", "interpret"])

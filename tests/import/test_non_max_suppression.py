@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import library
+from support.run_model import by_graft
 
 INPUTS = ("boxes", "scores", "limit", "overlap", "threshold")
 TYPES = {"limit": TensorProto.INT64}
@@ -73,32 +74,25 @@ def expected(name, center):
     return session.run(None, CASES[name])[0]
 
 
-def run(model, inputs, mode):
-    with library.Engine(library.load(), model.SerializeToString(), [("mode", mode), ("device", "cpu")]) as engine:
-        given = [(name, numpy_helper.from_array(value)) for name, value in inputs.items()]
-        ways = engine.describe()["ways"]
-        return numpy_helper.to_array(engine.run(given, ["selected"])[0]), ways
-
-
 @pytest.mark.parametrize("mode", ["generated", "interpret"])
 @pytest.mark.parametrize("center", [0, 1])
 @pytest.mark.parametrize("name", CASES)
-def test_selects_what_onnx_runtime_selects(name, center, mode):
-    got, ways = run(model_of(CASES[name], center), CASES[name], mode)
+def test_selects_what_onnx_runtime_selects(graft, name, center, mode):
+    (got,), ways = by_graft(graft, model_of(CASES[name], center), CASES[name], mode)
     np.testing.assert_array_equal(got, expected(name, center))
     assert mode == "interpret" or not ways.get("interpreter"), ways
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_runs_in_a_branch(wanted):
+def test_runs_in_a_branch(graft, wanted):
     inputs = {**CASES["images_and_classes"], "wanted": np.array(wanted)}
-    got, _ = run(model_of(CASES["images_and_classes"], inside_branch=True), inputs, "generated")
+    (got,), _ = by_graft(graft, model_of(CASES["images_and_classes"], inside_branch=True), inputs, "generated")
     selected = expected("images_and_classes", 0)
     np.testing.assert_array_equal(got, selected if wanted else selected[:0])
 
 
-def test_names_the_node_whose_boxes_have_no_corners():
+def test_names_the_node_whose_boxes_have_no_corners(graft):
     model = model_of(CASES["one_row"])
     model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 5
     with pytest.raises(library.GraftError, match="detect"):
-        run(model, CASES["one_row"], "generated")
+        by_graft(graft, model, CASES["one_row"], "generated")

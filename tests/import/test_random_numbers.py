@@ -11,11 +11,6 @@ MODES = ["generated", "interpret"]
 COUNT = 100_000
 
 
-@pytest.fixture(scope="module", name="graft")
-def loaded():
-    return library.load()
-
-
 def model_of(nodes, outputs, inputs=(), constants=()):
     """A model whose results have no declared types."""
     graph = helper.make_graph(nodes, "random", list(inputs),
