@@ -42,7 +42,63 @@ def suppressed(**attributes):
     return lambda x: S.contrib.box_nms(boxes(x), **attributes)
 
 
+def part_of(x, begin, end, *shape):
+    """So many numbers of each row of a batch."""
+    return S.reshape(S.slice_axis(S.flatten(x), axis=1, begin=begin, end=end), shape=(-1, *shape))
+
+
+def pooled(**attributes):
+    """Regions here and there, also outside of the maps and of images that there are not."""
+    def build(x):
+        rows = part_of(x, 0, 35, 5)
+        image, first = S.trunc(S.slice_axis(rows, axis=1, begin=0, end=1) * 3.3), S.slice_axis(rows, axis=1, begin=1,
+                                                                                             end=3) * 9 + 5
+        last = first + S.slice_axis(rows, axis=1, begin=3, end=5) * 9 + 4
+        return S.ROIPooling(x, S.concat(image, first, last, dim=1), **attributes)
+    return build
+
+
+def pooled_in_sevenths(x):
+    """57 elements: the border of the last bin is rounded up."""
+    return S.ROIPooling(x, S.concat(S.zeros((1, 3)), S.full((1, 1), 56), S.zeros((1, 1)), dim=1), pooled_size=(1, 7),
+                        spatial_scale=1)
+
+
+def detected(**attributes):
+    """Boxes of three classes at 36 anchors."""
+    def build(x):
+        anchors = S.contrib.MultiBoxPrior(x, sizes=(0.3, 0.5), ratios=(1, 2))
+        scores = S.softmax(part_of(x, 0, 144, 4, 36) * 4, axis=1)
+        return S.contrib.MultiBoxDetection(scores, part_of(x, 144, 288, 144) * 3, anchors, **attributes)
+    return build
+
+
+def proposed(name, **attributes):
+    """Regions at 120 anchors, of images that do not fill the maps."""
+    def build(x):
+        scores, moves = (S.slice_axis(x, axis=1, begin=begin, end=end) for begin, end in ((0, 8), (8, 24)))
+        nothing = S.mean(S.flatten(x), axis=1, keepdims=True) * 0
+        image = S.concat(nothing + 75, nothing + 90, nothing + 1.5, dim=1)
+        made = getattr(S.contrib, name)(S.sigmoid(scores * 3), moves * 0.5, image, scales=(2, 4), ratios=(0.5, 1.5),
+                                        output_score=True, **attributes)
+        return S.Group([made[0] * 2, made[1] * 2])
+    return build
+
+
 CASES = {
+    "roi_pooling": (IMAGE, pooled(pooled_size=(3, 2), spatial_scale=0.7)),
+    "roi_pooling_of_many_bins": (IMAGE, pooled(pooled_size=(7, 7), spatial_scale=1)),
+    "roi_pooling_in_sevenths": ((2, 1, 1, 60), pooled_in_sevenths),
+    "multi_box_detection": ((2, 24, 4, 3), detected()),
+    "multi_box_detection_of_few": ((2, 24, 4, 3), detected(nms_topk=9, threshold=0.3, nms_threshold=0.2, clip=False,
+                                                           variances=(0.2, 0.1, 0.3, 0.2))),
+    "multi_box_detection_forced": ((2, 24, 4, 3), detected(force_suppress=True, nms_threshold=0.3)),
+    "multi_box_detection_of_all": ((2, 24, 4, 3), detected(nms_threshold=0, threshold=0.35)),
+    "multi_proposal": ((2, 24, 5, 6), proposed("MultiProposal", rpn_post_nms_top_n=20, threshold=0.5)),
+    "multi_proposal_of_few": ((2, 24, 5, 6), proposed("MultiProposal", rpn_pre_nms_top_n=30, rpn_post_nms_top_n=40,
+                                                      threshold=0.3, rpn_min_size=1)),
+    "multi_proposal_of_corners": ((2, 24, 5, 6), proposed("MultiProposal", rpn_post_nms_top_n=12, iou_loss=True,
+                                                          rpn_min_size=30)),
     "box_nms": ((2, 30, 6), suppressed()),
     "box_nms_by_class": ((2, 30, 6), suppressed(id_index=0, overlap_thresh=0.3, valid_thresh=-0.4)),
     "box_nms_without_background": ((2, 30, 6), suppressed(id_index=0, background_id=0, topk=9)),
@@ -298,6 +354,10 @@ CASES.update({
 @pytest.mark.parametrize("name", CASES)
 def test_gives_what_mxnet_gives(name):
     check_operator(*CASES[name])
+
+
+def test_a_proposal_is_of_one_image():
+    check_operator((1, 24, 5, 6), proposed("Proposal", rpn_post_nms_top_n=25, threshold=0.4), batches=())
 
 
 def test_the_list_of_mxnets_operators_is_its_registry():

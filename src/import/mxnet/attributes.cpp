@@ -72,6 +72,12 @@ std::optional<int64_t> as_integer(const Argument& argument) {
   return std::nullopt;
 }
 
+std::optional<double> as_real(const Argument& argument) {
+  if (const auto* real = std::get_if<double>(&argument.is)) return *real;
+  const auto integer = as_integer(argument);
+  return integer ? std::optional(static_cast<double>(*integer)) : std::nullopt;
+}
+
 }  // namespace
 
 Argument parse_attribute(std::string_view text, int depth) {
@@ -100,11 +106,9 @@ int64_t integer(const Conversion& c, std::string_view name) {
 }
 
 double real(const Conversion& c, std::string_view name) {
-  const Argument argument = attribute(c, name);
-  if (const auto* real = std::get_if<double>(&argument.is)) return *real;
-  const auto value = as_integer(argument);
+  const auto value = as_real(attribute(c, name));
   if (!value) refuse(c, name, "number");
-  return static_cast<double>(*value);
+  return *value;
 }
 
 bool flag(const Conversion& c, std::string_view name) {
@@ -128,6 +132,18 @@ DType type(const Conversion& c, std::string_view name) {
   const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& row) { return row.first == text; });
   if (found == kTypes.end()) refuse(c, name, "element type");
   return found->second;
+}
+
+std::vector<double> reals(const Conversion& c, std::string_view name) {
+  const Argument argument = attribute(c, name);
+  const auto* list = std::get_if<Arguments>(&argument.is);
+  std::vector<double> elements;
+  for (const Argument& each : list ? *list : Arguments{argument}) {
+    const auto value = as_real(each);
+    if (!value) refuse(c, name, "tuple of numbers");
+    elements.push_back(*value);
+  }
+  return elements;
 }
 
 std::vector<std::optional<int64_t>> some_integers(const Conversion& c, std::string_view name) {

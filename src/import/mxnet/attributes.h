@@ -26,6 +26,8 @@ std::string word(const frontend::Conversion& c, std::string_view name);
 DType type(const frontend::Conversion& c, std::string_view name);
 /// A tuple, or a number as a tuple of one; empty for None.
 std::vector<int64_t> integers(const frontend::Conversion& c, std::string_view name);
+/// A tuple of numbers, or one number.
+std::vector<double> reals(const frontend::Conversion& c, std::string_view name);
 /// A tuple that may have None in it: `slice(begin=(None, 1))`.
 std::vector<std::optional<int64_t>> some_integers(const frontend::Conversion& c, std::string_view name);
 /// One number for each of `count` axes; `otherwise` for each where the tuple is empty.

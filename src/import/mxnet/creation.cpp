@@ -100,20 +100,8 @@ void full_like(Conversion& c) {
 /// Boxes around each place of a map, one for each size and, with the first size, for each further ratio.
 void anchors(Conversion& c) {
   const ValueId data = c.tensor("data");
-  const auto reals = [&](std::string_view name) {
-    std::vector<double> numbers;
-    const frontend::Argument list = parse_attribute(c.text(name));
-    const auto* elements = std::get_if<frontend::Arguments>(&list.is);
-    if (!elements) c.refuse(fmt::format("its attribute '{}' is no tuple", name));
-    for (const frontend::Argument& each : *elements) {
-      const auto* whole = std::get_if<int64_t>(&each.is);
-      const auto* fraction = std::get_if<double>(&each.is);
-      if (!whole && !fraction) c.refuse(fmt::format("its attribute '{}' is no tuple of numbers", name));
-      numbers.push_back(whole ? static_cast<double>(*whole) : *fraction);
-    }
-    return numbers;
-  };
-  const auto sizes = reals("sizes"), ratios = reals("ratios"), steps = reals("steps"), offsets = reals("offsets");
+  const auto sizes = reals(c, "sizes"), ratios = reals(c, "ratios"), steps = reals(c, "steps");
+  const auto offsets = reals(c, "offsets");
   if (c.rank_of(data) != 4 || sizes.empty() || ratios.empty() || steps.size() != 2 || offsets.size() != 2) {
     c.refuse("attributes of another number");
   }

@@ -42,6 +42,25 @@ void align_regions(Conversion& c) {
   c.give(c.add("Where", {mask, number(c, 0, made), made}));
 }
 
+/// The largest element in each bin of each region; zeros for a region of an image that there is not.
+void pool_regions(Conversion& c) {
+  const std::vector<int64_t> size = integers(c, "pooled_size");
+  const ValueId data = c.tensor("data"), regions = c.tensor("rois");
+  if (size.size() != 2) c.refuse("a pooled_size of other than two sizes");
+  if (c.rank_of(data) != 4 || c.rank_of(regions) != 2) c.refuse("inputs of other axes");
+  if (c.type_of(regions) != DType::kFloat32) c.refuse("regions that are not of float32");
+  const ValueId image = c.cast(sliced(c, regions, 0, 1, 1), DType::kInt64);
+  const ValueId count = c.add("Shape", {data}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
+  const ValueId zero = c.integers_constant({0});
+  const ValueId none = c.add("Or", {c.add("Less", {image, zero}), c.add("GreaterOrEqual", {image, count})});
+  const ValueId index = c.cast(c.add("Where", {none, zero, image}), DType::kFloat32);
+  const ValueId rows = c.add("Concat", {index, sliced(c, regions, 1, kToTheEnd, 1)}, {{"axis", int64_t{1}}});
+  const ValueId made = c.add("MaxRoiPool", {data, rows}, {{"pooled_shape", size},
+                                                         {"spatial_scale", real(c, "spatial_scale")}});
+  const ValueId mask = c.add("Unsqueeze", {none, c.integers_constant({2, 3})});
+  c.give(c.add("Where", {mask, number(c, 0, made), made}));
+}
+
 struct Box {
   ValueId low, high;  ///< the corners: (x, y) along the last axis
 };
@@ -226,18 +245,7 @@ void image_normalize(Conversion& c) {
   const ValueId data = c.tensor("data");
   if (c.rank_of(data) != 3 && c.rank_of(data) != 4) c.refuse("an input that is no image");
   const auto channels = [&](const char* name) {
-    const frontend::Argument given = parse_attribute(c.text(name));
-    std::vector<double> numbers;
-    const auto take = [&](const frontend::Argument& each) {
-      if (const auto* whole = std::get_if<int64_t>(&each.is)) return numbers.push_back(static_cast<double>(*whole));
-      if (const auto* fraction = std::get_if<double>(&each.is)) return numbers.push_back(*fraction);
-      c.refuse(fmt::format("its attribute '{}' is no tuple of numbers", name));
-    };
-    if (const auto* list = std::get_if<frontend::Arguments>(&given.is)) {
-      for (const frontend::Argument& each : *list) take(each);
-    } else {
-      take(given);
-    }
+    const std::vector<double> numbers = reals(c, name);
     TensorData made = TensorData::zeros(c.type_of(data), {static_cast<int64_t>(numbers.size()), 1, 1});
     for (size_t i = 0; i < numbers.size(); ++i) made.write_double(static_cast<int64_t>(i), numbers[i]);
     return c.constant(std::move(made));
@@ -295,6 +303,7 @@ std::vector<Row> region_rows() {
   return {
       {"_contrib_ROIAlign", "data, rois, pooled_size, spatial_scale, sample_ratio=-1, position_sensitive=False, "
        "aligned=False", align_regions},
+      {"ROIPooling _npx_roi_pooling", "data, rois, pooled_size, spatial_scale", pool_regions},
       {"_contrib_box_iou", "lhs, rhs, format=corner", overlaps},
       {"_contrib_box_decode", "data, anchors, std0=1, std1=1, std2=1, std3=1, clip=-1, format=center", decode_boxes},
       {"BilinearSampler", "data, grid, cudnn_off=None", sample},

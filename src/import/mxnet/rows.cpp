@@ -57,9 +57,9 @@ const frontend::Converters& converters() {
     for (const auto& family : {activation_rows(), arithmetic_rows(), control_flow_rows(), convolution_rows(),
                                creation_rows(), detection_rows(), indexing_rows(), matmul_rows(), movement_rows(),
                                normalization_rows(), numpy_elementwise_rows(), numpy_movement_rows(),
-                               numpy_reduction_rows(), ordering_rows(), pooling_rows(), recurrent_rows(),
-                               reduction_rows(), region_rows(), reshaping_rows(), rounding_rows(), sequence_rows(),
-                               softmax_rows(), transformer_rows()}) {
+                               numpy_reduction_rows(), ordering_rows(), pooling_rows(), proposal_rows(),
+                               recurrent_rows(), reduction_rows(), region_rows(), reshaping_rows(), rounding_rows(),
+                               sequence_rows(), softmax_rows(), transformer_rows()}) {
       for (const Row& row : family) add(made, row);
     }
     return made;
