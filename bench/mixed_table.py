@@ -4,13 +4,15 @@
     python bench/mixed_table.py                          # on an NVIDIA GPU
     python bench/mixed_table.py --networks resnet50_v1 --batches 1,4 --folder rows    # goes on where it was stopped
     python bench/mixed_table.py --device cpu --networks tiny_cnn --tune off --duration 0.2    # its mechanics
+    python bench/mixed_table.py --errors --device cpu --batches 1,4                           # no times: errors alone
 
 Images per second, inputs on the device: `fp32` is the ONNX model as it is, `tf32` the same with --precision tf32,
 `mixed` the ONNX model of --low that `graft convert` writes, `torch` a replayed graph of torch with TF32 allowed. The
 error of a row is what `graft compare` prints of its output, the mixed plan beside that of the model it was made of: the
 results alone, so that nothing is compiled for it. On a GPU
 the exit status is 1 unless `mixed` is nowhere slower than `fp32`, and from batch 4 on at least 1.5 times as fast.
-`--json bench/results/mixed-GPU.json` is what `./dev docs` makes the table in docs/AMP.md of.
+`--json bench/results/mixed-GPU.json` is what `./dev docs` makes the table of speed in docs/AMP.md of, and with --errors
+`--json bench/results/mixed-error-DEVICE.json` that of errors.
 """
 
 import argparse
@@ -46,11 +48,13 @@ def parse_options(arguments):
     parser.add_argument("--low", default="fp16", choices=["fp16", "bf16"], help="of the mixed model (fp16)")
     parser.add_argument("--tune", default="fast", choices=["off", "fast", "full"], help="of graft compile (fast)")
     parser.add_argument("--duration", type=float, default=1, help="seconds of each measurement (1)")
+    parser.add_argument("--errors", action="store_true", help="compare the models, and measure no times")
     parser.add_argument("--no-torch", action="store_true", help="leave the peer out")
     parser.add_argument("--folder", help="write each row here as NETWORK-BATCH.json; rows that are there are not "
                         "measured again")
     parser.add_argument("--json", metavar="FILE", help="also write the rows here")
     options = parser.parse_args(arguments)
+    options.no_torch = options.no_torch or options.errors
     options.networks = options.networks.split(",")
     if unknown := set(options.networks) - set(NETWORKS):
         parser.error(f"--networks {','.join(sorted(unknown))}: there are {', '.join(NETWORKS)}")
@@ -87,9 +91,9 @@ def graft_rate(model, batch, precision, options, plan):
     return batch / (row["graft_ms"] / 1000)
 
 
-def error_of(plans, options):
-    """The line of `graft compare` about the network's output."""
-    compared = graft("compare", plans["fp32"], plans["mixed"], "--device", options.device, "--results",
+def error_of(files, options, *more):
+    """The line of `graft compare` about the network's output, of plans or of models."""
+    compared = graft("compare", files["fp32"], files["mixed"], "--device", options.device, "--results", *more,
                      fails=True).splitlines()
     return next(" ".join(line.split()).removeprefix("-> ") for line in compared
                 if "output" in line.replace("->", " ").split()[:1])
@@ -143,9 +147,17 @@ def measure_row(name, batch, models, options, folder):
             "seconds": round(time.perf_counter() - start, 1), "choices": choices(options)}
 
 
+def error_row(name, batch, models, options):
+    """One row of --errors."""
+    start = time.perf_counter()
+    error = error_of(models, options, "--size", f"batch={batch}")
+    return {"network": name, "batch": batch, "images_per_second": {}, "error": error,
+            "seconds": round(time.perf_counter() - start, 1), "choices": choices(options)}
+
+
 def choices(options):
     """What a row depends on, beside its network and batch."""
-    return {key: getattr(options, key) for key in ("device", "low", "tune", "duration", "no_torch")}
+    return {key: getattr(options, key) for key in ("device", "low", "tune", "duration", "no_torch", "errors")}
 
 
 def kept_row(name, batch, options):
@@ -181,10 +193,11 @@ def measure(name, options, folder):
         row = kept_row(name, batch, options)
         if row is None:
             models = models or models_of(name, options, folder)
-            row = measure_row(name, batch, models, options, folder)
+            row = (error_row(name, batch, models, options) if options.errors else
+                   measure_row(name, batch, models, options, folder))
             keep_row(row, options)
         rows.append(row)
-        print(f"{table_line(row)} {row['seconds']} s: {row['error']}", flush=True)
+        print(f"{said(row)} {row['seconds']} s: {row['error']}", flush=True)
     return rows
 
 
@@ -196,6 +209,11 @@ def models_of(name, options, folder):
     return {"fp32": model, "mixed": mixed}
 
 
+def said(row):
+    """What begins the line of a row while measuring."""
+    return table_line(row) if row["images_per_second"] else f"{row['network']}, batch {row['batch']}:"
+
+
 def table_line(row):
     """`| network | batch | fp32 | ... |`, with how much faster mixed is."""
     rates = row["images_per_second"]
@@ -205,11 +223,10 @@ def table_line(row):
 
 def machine(options):
     """The GPU and the peer, as the table in docs/AMP.md names them."""
-    if importlib.util.find_spec("torch") is None:
+    if importlib.util.find_spec("torch") is None or options.device == "cpu":
         return {"gpu": options.device, "torch": ""}
     import torch
-    gpu = torch.cuda.get_device_name() if options.device != "cpu" else "cpu"
-    return {"gpu": gpu, "torch": torch.__version__}
+    return {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
 
 
 def faults(rows):
@@ -221,19 +238,26 @@ def faults(rows):
             yield f"{row['network']}, batch {row['batch']}: mixed is {gain:.2f} times as fast as fp32, at least {least}"
 
 
+def write(options, rows):
+    """The file that `./dev docs` reads."""
+    with open(options.json, "w", encoding="utf-8") as file:
+        json.dump({**machine(options), "date": datetime.date.today().isoformat(), "low": options.low,
+                   "tune": options.tune, "rows": rows}, file, indent=1)
+
+
 def main(arguments):
     """Measures and prints; exits with 1 where mixed precision does not pay on a GPU."""
     options = parse_options(arguments)
     with tempfile.TemporaryDirectory(prefix="graft-mixed-") as folder:
         rows = [row for name in options.networks for row in measure(name, options, folder)]
+    if options.json:
+        write(options, rows)
+    if options.errors:
+        return 0
     print(f"\nimages per second on {options.device}, mixed = {options.low}\n| network | batch | "
           f"{' | '.join(COLUMNS)} | mixed / fp32 |\n| --- | ---: | {' | '.join(['---:'] * len(COLUMNS))} | ---: |")
     for row in rows:
         print(table_line(row))
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({**machine(options), "date": datetime.date.today().isoformat(), "low": options.low,
-                       "tune": options.tune, "rows": rows}, file, indent=1)
     missed = list(faults(rows)) if options.device != "cpu" else []
     for fault in missed:
         print(f"MISSED {fault}")

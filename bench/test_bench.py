@@ -321,9 +321,12 @@ class MixedTable(unittest.TestCase):
         sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools" / "docs"))
         import tables  # noqa: PLC0415  # of another folder
         text = tables.mixed_table({"gpu": "NVIDIA H200", "torch": "2.11.0", "date": "2026-11-24", "low": "fp16",
-                                   "tune": "fast", "rows": [{**self.row(4, 100.4, 200.8), "error": "0.1"}]})
+                                   "tune": "fast", "rows": [self.row(4, 100.4, 200.8)]})
         self.assertIn("NVIDIA H200, torch 2.11.0, 2026-11-24, --low fp16, --tune fast; images per second:", text)
-        self.assertIn("| n | 4 | 100 | - | 201 | - | 2.00 | 0.1 |", text)
+        self.assertIn("| n | 4 | 100 | - | 201 | - | 2.00 |", text)
+        text = tables.error_table({"gpu": "cpu", "date": "2026-11-24", "low": "fp16",
+                                   "rows": [{"network": "n", "batch": 4, "error": "output f32[4, 9] 1e-3"}]})
+        self.assertIn("| n | 4 | output f32[4, 9] 1e-3 |", text)
 
     def test_a_row_that_is_there_is_taken_if_its_choices_are_the_same(self):
         with tempfile.TemporaryDirectory() as folder:

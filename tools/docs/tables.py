@@ -95,33 +95,50 @@ def speed_table(results):
             f"{results['copy_bandwidth'] / 1e12:.2f} TB/s:\n\n" + table(heading, rows))
 
 
-def mixed_speed():
-    """What bench/mixed_table.py measured: bench/results/mixed-*.json, the newest of each GPU."""
+def newest_results(pattern):
+    """Of the files of bench/results that match, the newest of each machine."""
     newest = {}
-    for path in sorted((ROOT / "bench/results").glob("mixed-*.json")):
+    for path in sorted((ROOT / "bench/results").glob(pattern)):
         results = json.loads(path.read_text())
         if results["date"] >= newest.get(results["gpu"], results)["date"]:
             newest[results["gpu"]] = results
-    return "\n".join(mixed_table(results) for _, results in sorted(newest.items())) or "Not measured yet.\n"
+    return [results for _, results in sorted(newest.items())]
+
+
+def mixed_speed():
+    """What bench/mixed_table.py measured."""
+    return "\n".join(map(mixed_table, newest_results("mixed-nvidia-*.json"))) or "Not measured yet.\n"
 
 
 def mixed_table(results):
-    """Images per second of one GPU's rows, how much faster mixed precision is than fp32, and its error."""
+    """Images per second of one GPU's rows, and how much faster mixed precision is than fp32."""
     columns, rows = ("fp32", "tf32", "mixed", "torch"), []
     for row in results["rows"]:
         rates = row["images_per_second"]
         rows.append([row["network"], str(row["batch"]), *(f"{rates[each]:.0f}" if each in rates else "-"
                                                           for each in columns),
-                     f"{rates['mixed'] / rates['fp32']:.2f}", row["error"]])
+                     f"{rates['mixed'] / rates['fp32']:.2f}"])
     return (f"{results['gpu']}, torch {results['torch']}, {results['date']}, --low {results['low']}, "
             f"--tune {results['tune']}; images per second:\n\n" +
-            table(["network", "batch", *columns, "mixed / fp32", "error"], rows))
+            table(["network", "batch", *columns, "mixed / fp32"], rows))
+
+
+def mixed_error():
+    """What `graft compare` says of the models that bench/mixed_table.py --errors converted."""
+    return "\n".join(map(error_table, newest_results("mixed-error-*.json"))) or "Not measured yet.\n"
+
+
+def error_table(results):
+    """The errors of one device's rows."""
+    rows = [[row["network"], str(row["batch"]), row["error"]] for row in results["rows"]]
+    return (f"{results['gpu']}, {results['date']}, --low {results['low']}:\n\n" +
+            table(["network", "batch", "the largest error, and what is judged wrong"], rows))
 
 
 # Page and name of the block: what makes it.
 BLOCKS = {("DEBUGGING.md", "environment"): environment, ("ADDING_A_PASS.md", "pipeline"): pipeline,
           ("plugins.md", "plugins"): plugins, ("plugins.md", "plugin-speed"): plugin_speed,
-          ("AMP.md", "mixed-speed"): mixed_speed}
+          ("AMP.md", "mixed-speed"): mixed_speed, ("AMP.md", "mixed-error"): mixed_error}
 
 
 def with_block(text, name, content):
