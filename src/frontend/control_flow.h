@@ -37,7 +37,7 @@ void convert_branch(Conversion& c, ValueId condition, std::string_view then, std
 /// What a loop repeats, by functions of the node.
 struct LoopForm {
   std::string body;
-  std::string condition = {};   ///< of all operands; empty: the body's first result says whether another round follows
+  std::string condition = {};   ///< a function; empty: the body's first result says whether another round follows
   bool counted = false;         ///< nothing says that: the limit alone ends the loop
   ValueId limit = kNoValue;     ///< of rounds
   ValueId starts = kNoValue;    ///< without a condition: whether there is a first round
@@ -45,7 +45,11 @@ struct LoopForm {
   size_t carried = 0;           ///< the first operands, which a round gives anew; the others are the same in all rounds
   size_t sliced = 0;            ///< the next: a round takes a part of each, that of its number along the first axis
   size_t collected = 0;         ///< the function's last results, which are stacked
+  bool collected_first = false; ///< these are the first ones, before the carried values
+  bool one_element = false;     ///< a condition has one, on whatever axes
   std::vector<Operand> operands = {};
+  /// By input of the body (behind the number) and of the condition: the operand; where not given all, in their order.
+  std::optional<std::vector<size_t>> taken = {}, tested = {};
   bool describes = false;       ///< as of convert_branch
 };
 
@@ -90,7 +94,10 @@ class Loop {
   bool widen(size_t operand, const Value& made, const Value& taken);
   void describe_carried();
   std::vector<Given> given_of_round() const;
+  std::vector<Given> given_to_condition() const;
+  std::optional<size_t> place_of(size_t operand) const;
   size_t input_of(size_t operand) const;
+  bool is_variable(size_t operand) const { return !known_[operand].constant && !known_[operand].list; }
   bool same_in_all_rounds(const Body& round, const Size& size) const;
   std::vector<Added> added_to(const Body& round);
   ValueId no_elements(const Body& round, const Value& run);
@@ -98,7 +105,11 @@ class Loop {
   Graph loop_body(const Body& round, const std::vector<Added>& lists);
   ValueId goes_on(Graph& body, const Body& round, const std::vector<ValueId>& copies);
   ValueId run_of(const Added& list, ValueId collected);
-  size_t first_result() const { return form_.condition.empty() && !form_.counted ? 1 : 0; }
+  size_t first_carried() const {
+    return form_.collected_first ? form_.collected : form_.condition.empty() && !form_.counted ? 1 : 0;
+  }
+  size_t first_collected() const { return form_.collected_first ? 0 : first_carried() + form_.carried; }
+  ValueId truth_in(Graph& body, ValueId value) const;
   bool is_sliced(size_t operand) const {
     return operand >= form_.carried && operand < form_.carried + form_.sliced;
   }
@@ -107,6 +118,8 @@ class Loop {
   LoopForm form_;
   std::vector<Given> known_;
   std::vector<bool> stays_;  ///< by operand: each round gives it as it is
+  std::vector<size_t> taken_, tested_;  ///< as of the form
+  std::vector<ValueId> inside_;         ///< by operand that stays: the value of the loop's body
   std::set<std::string, std::less<>> open_;  ///< symbols of axes that a round changes
   Adjust adjust_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -54,13 +55,16 @@ int behind_identities(const ForeignGraph& function, int value) {
 Loop::Loop(Conversion& c, LoopForm form) : c_(c), form_(std::move(form)), known_(given_to(c, form_.operands)) {
   const ForeignGraph& function = c.function(form_.body);
   const size_t first_input = form_.numbered ? 1 : 0;
-  if (function.inputs.size() != form_.operands.size() + first_input ||
-      function.outputs.size() != form_.carried + first_result() + form_.collected ||
-      form_.carried + form_.sliced > form_.operands.size()) {
-    c.refuse(fmt::format("its function '{}' gives other values than it takes", form_.body));
-  }
+  std::vector<size_t> all(form_.operands.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  taken_ = form_.taken.value_or(all), tested_ = form_.tested.value_or(all);
+  const size_t results = form_.collected_first ? form_.carried + form_.collected : first_collected() + form_.collected;
+  bool fits = function.inputs.size() == taken_.size() + first_input && function.outputs.size() == results &&
+              form_.carried + form_.sliced <= form_.operands.size();
+  for (size_t i = 0; i < form_.carried + form_.sliced; ++i) fits = fits && place_of(i);
+  if (!fits) c.refuse(fmt::format("its function '{}' gives other values than it takes", form_.body));
   for (size_t i = 0; i < form_.operands.size(); ++i) {
-    stays_.push_back(i >= form_.carried || hands_through(function, i + first_input, i + first_result()));
+    stays_.push_back(i >= form_.carried || hands_through(function, *place_of(i) + first_input, i + first_carried()));
     if (!stays_[i] || is_sliced(i)) known_[i].constant = {}, known_[i].content.reset();
     if (!is_sliced(i)) continue;
     if (known_[i].list || !known_[i].shape || known_[i].shape->empty()) c.refuse("it takes parts of what has no axes");
@@ -74,19 +78,33 @@ void Loop::replace(size_t operand, ValueId value) {
 }
 
 const BodyResult& Loop::result(const Body& round, size_t operand) const {
-  return round.results[operand + first_result()];
+  return round.results[operand + first_carried()];
 }
 
 std::vector<Given> Loop::given_of_round() const {
   std::vector<Given> given;
   if (form_.numbered) given.push_back({.type = DType::kInt64, .shape = Shape{}});
-  given.insert(given.end(), known_.begin(), known_.end());
+  for (const size_t each : taken_) given.push_back(known_[each]);
   return given;
 }
 
+std::vector<Given> Loop::given_to_condition() const {
+  std::vector<Given> given;
+  for (const size_t each : tested_) given.push_back(known_[each]);
+  return given;
+}
+
+/// Among the inputs of the body, behind the number; nothing where the condition alone takes it.
+std::optional<size_t> Loop::place_of(size_t operand) const {
+  const auto found = std::find(taken_.begin(), taken_.end(), operand);
+  return found == taken_.end() ? std::nullopt : std::optional(static_cast<size_t>(found - taken_.begin()));
+}
+
+/// Among the inputs of a round's graph, of an operand that the body takes.
 size_t Loop::input_of(size_t operand) const {
   size_t position = form_.numbered ? 1 : 0;
-  for (size_t i = 0; i < operand; ++i) position += known_[i].constant || known_[i].list ? 0 : 1;
+  const size_t place = *place_of(operand);
+  for (size_t i = 0; i < place; ++i) position += is_variable(taken_[i]) ? 1 : 0;
   return position;
 }
 
@@ -136,7 +154,7 @@ bool Loop::same_in_all_rounds(const Body& round, const Size& size) const {
 ValueId Loop::size_outside(const Body& round, const Size& size) {
   if (const auto known = size.as_constant()) return c_.integers_constant({*known});
   for (size_t i = 0; i < form_.operands.size(); ++i) {
-    if (known_[i].constant || known_[i].list) continue;
+    if (!is_variable(i) || !place_of(i)) continue;
     const Shape shape = round.graph.value(round.graph.inputs[input_of(i)]).shape.value_or(Shape{});
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       if (!(shape[axis] == size)) continue;
@@ -154,7 +172,7 @@ std::vector<Loop::Added> Loop::added_to(const Body& round) {
   for (size_t i = 0; i < form_.carried; ++i) {
     if (stays_[i] || !known_[i].list) continue;
     const BodyResult& made = result(round, i);
-    const int own = static_cast<int>(i) + (form_.numbered ? 1 : 0);
+    const int own = static_cast<int>(*place_of(i)) + (form_.numbered ? 1 : 0);
     if (!made.list || made.continues != own) c_.refuse("a round replaces a list, and adds not only to it");
     if (made.value == kNoValue) continue;
     const Value& run = round.graph.value(made.value);
@@ -226,8 +244,10 @@ std::vector<ValueId> Loop::add_loop(const Body& round, const std::vector<Added>&
   ValueId starts = form_.starts;
   if (!form_.condition.empty()) {
     std::vector<ValueId> values;
-    for (const Operand& each : form_.operands) values.push_back(each.value);
-    starts = condition_of(c_, c_.call(form_.condition, values).at(0));
+    for (const size_t each : tested_) values.push_back(form_.operands[each].value);
+    ValueId holds = c_.call(form_.condition, values).at(0);
+    if (form_.one_element) holds = c_.add("Reshape", {holds, c_.integers_constant({})});
+    starts = condition_of(c_, holds);
   }
   std::vector<ValueId> inputs = {form_.limit, starts}, captured;
   for (size_t i = 0; i < form_.operands.size(); ++i) {
@@ -259,15 +279,18 @@ Graph Loop::loop_body(const Body& round, const std::vector<Added>& lists) {
   add_input(body, {.name = "condition", .type = DType::kBool, .shape = Shape{}});
   std::vector<ValueId> arguments(round.graph.inputs.size(), kNoValue), growing;
   if (form_.numbered) arguments[0] = body.inputs[0];
+  inside_.assign(form_.operands.size(), kNoValue);
   const auto take = [&](bool captured) {
     for (size_t i = 0; i < form_.operands.size(); ++i) {
-      if (known_[i].constant || known_[i].list || stays_[i] != captured) continue;
-      const Value& inner = round.graph.value(round.graph.inputs[input_of(i)]);
-      const Value& whole = is_sliced(i) ? c_.graph().value(form_.operands[i].value) : inner;
-      const ValueId taken = add_input(body, {.name = inner.name, .type = inner.type, .shape = whole.shape});
-      arguments[input_of(i)] = !is_sliced(i) ? taken
-                                             : add_node(body, "Gather", {taken, body.inputs[0]},
-                                                        {{"axis", int64_t{0}}});
+      if (!is_variable(i) || stays_[i] != captured) continue;
+      const Value& outer = c_.graph().value(form_.operands[i].value);
+      const Value& inner = place_of(i) ? round.graph.value(round.graph.inputs[input_of(i)]) : outer;
+      const Value& whole = is_sliced(i) ? outer : inner;
+      inside_[i] = add_input(body, {.name = inner.name, .type = inner.type, .shape = whole.shape});
+      if (is_sliced(i)) {
+        inside_[i] = add_node(body, "Gather", {inside_[i], body.inputs[0]}, {{"axis", int64_t{0}}});
+      }
+      if (place_of(i)) arguments[input_of(i)] = inside_[i];
     }
   };
   take(false);
@@ -291,7 +314,9 @@ Graph Loop::loop_body(const Body& round, const std::vector<Added>& lists) {
     const ValueId axis = body.add_constant("list", TensorData::from_values<int64_t>(DType::kInt64, {1}, {0}));
     body.outputs.push_back(list.single ? add_node(body, "Squeeze", {copies[list.run], axis}) : copies[list.run]);
   }
-  for (size_t i = 0; i < form_.collected; ++i) body.outputs.push_back(copies[result(round, form_.carried + i).value]);
+  for (size_t i = 0; i < form_.collected; ++i) {
+    body.outputs.push_back(copies[round.results[first_collected() + i].value]);
+  }
   return body;
 }
 
@@ -300,20 +325,29 @@ ValueId Loop::goes_on(Graph& body, const Body& round, const std::vector<ValueId>
   if (form_.counted) return add_node(body, "Identity", {body.inputs[1]});
   if (form_.condition.empty()) return copies[round.results[0].value];
   std::vector<ValueId> tested;
-  for (size_t i = 0; i < form_.operands.size(); ++i) {
-    if (known_[i].constant) continue;
-    tested.push_back(copies[stays_[i] ? round.graph.inputs[input_of(i)] : result(round, i).value]);
+  for (const size_t each : tested_) {
+    if (known_[each].constant) continue;
+    tested.push_back(stays_[each] ? inside_[each] : copies[result(round, each).value]);
   }
-  const Body test = c_.try_body(form_.condition, known_);
+  const Body test = c_.try_body(form_.condition, given_to_condition());
   if (!test.reason.empty()) c_.refuse(test.reason);
   const ValueId last = test.results.at(0).value;
-  const auto& shape = test.graph.value(last).shape;
-  if (!shape || !shape->empty()) c_.refuse("a condition that has axes");
-  const ValueId holds = insert_graph(body, test.graph, tested, "cond")[last];
-  if (body.value(holds).type == DType::kBool) return holds;
+  return truth_in(body, insert_graph(body, test.graph, tested, "cond")[last]);
+}
+
+ValueId Loop::truth_in(Graph& body, ValueId value) const {
+  const DType type = body.value(value).type;
+  const auto shape = body.value(value).shape;
+  if (!form_.one_element && (!shape || !shape->empty())) c_.refuse("a condition that has axes");
+  if (!shape || !shape->empty()) {
+    const ValueId none = body.add_constant("holds", TensorData::from_values<int64_t>(DType::kInt64, {0}, {}));
+    value = add_node(body, "Reshape", {value, none});
+    body.value(value).type = type, body.value(value).shape = Shape{};
+  }
+  if (type == DType::kBool) return value;
   const ValueId cast = body.add_value("holds", DType::kBool, Shape{});
   body.add_node({.name = "holds", .domain = "", .op = "Cast", .attributes = {{"to", int64_t{onnx_code(DType::kBool)}}},
-                 .inputs = {holds}, .outputs = {cast}});
+                 .inputs = {value}, .outputs = {cast}});
   return cast;
 }
 

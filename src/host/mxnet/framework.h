@@ -2,15 +2,14 @@
 // The functions of MXNet's own C interface that an extension is not handed, found in the library that loaded it.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace graft::extension {
+#include "shape_text.h"
 
-using Sizes = std::vector<int64_t>;
+namespace graft::extension {
 
 /// Remembers the library that has this address, which is MXNet's, and its version: major * 10000 + minor * 100 + patch.
 void find_framework(void* address_in_it, int version);

@@ -85,7 +85,7 @@ GraphHandle new_host_graph() {
 }
 
 void add_host_node(graft_host_graph* graph, const Node& node, const std::string& name,
-                   const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs) {
+                   const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs, const std::string& kept) {
   std::vector<graft_host_argument> arguments, attributes;
   std::vector<const char*> names, body_names;
   for (const int32_t input : inputs) arguments.push_back({GRAFT_ARGUMENT_VALUE, input, 0, nullptr, nullptr, 0});
@@ -120,7 +120,7 @@ void add_host_node(graft_host_graph* graph, const Node& node, const std::string&
                               .after_count = 0,
                               .counts = real,
                               .replicable = 0,
-                              .kept = nullptr,
+                              .kept = kept.empty() ? nullptr : kept.c_str(),
                               .body_names = body_names.data(),
                               .bodies = bodies.data(),
                               .body_count = bodies.size()};

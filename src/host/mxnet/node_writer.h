@@ -17,8 +17,10 @@ using GraphHandle = std::unique_ptr<graft_host_graph, void (*)(graft_host_graph*
 /// An empty graph of MXNet's operators.
 GraphHandle new_host_graph();
 
-/// Adds the node with its values, `name` being unique; its graphs as bodies, by their number. Throws Failure.
+/// Adds the node with its values, `name` being unique; its graphs as bodies, by their number. `kept`: why it stays with
+/// MXNet, or nothing. Throws Failure.
 void add_host_node(graft_host_graph* graph, const mxnet::ext::Node& node, const std::string& name,
-                   const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs);
+                   const std::vector<int32_t>& inputs, const std::vector<int32_t>& outputs,
+                   const std::string& kept = "");
 
 }  // namespace graft::extension

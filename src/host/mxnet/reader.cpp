@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reader.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 
@@ -18,7 +19,8 @@ using mxnet::ext::Node;
 /// One graph's reading.
 class Reading {
  public:
-  Reading(Graph& graph, const Spec& spec) : graph_(graph), spec_(spec), roles_(roles_of_variables(graph, spec)) {
+  Reading(Graph& graph, const Spec& spec, const std::set<const Node*>& running)
+      : graph_(graph), spec_(spec), running_(running), roles_(roles_of_variables(graph, spec)) {
     made_.handle = new_host_graph();
   }
 
@@ -46,12 +48,18 @@ class Reading {
       for (size_t index = 0; index < outputs.size(); ++index) {
         const Entry entry{node, static_cast<int>(index)};
         value_of_[node].push_back(static_cast<int32_t>(made_.entries.size()));
+        if (!outputs[index].sizes) unknown_.insert(made_.entries.size());
         made_.entries.push_back(entry);
-        TensorType type{.code = outputs[index].code, .axes = {}};
-        for (const int64_t size : outputs[index].sizes) type.axes.push_back({size, 0});
-        made_.types.push_back(std::move(type));
+        const Sizes sizes = outputs[index].sizes.value_or(Sizes{});
+        made_.types.push_back({.code = outputs[index].code, .axes = fixed_axes(sizes)});
       }
     }
+  }
+
+  static std::vector<Axis> fixed_axes(const Sizes& sizes) {
+    std::vector<Axis> axes;
+    for (const int64_t size : sizes) axes.push_back({size, 0});
+    return axes;
   }
 
   /// Results that nothing uses (the statistics of a batch normalization) may have no shape that MXNet tells.
@@ -66,11 +74,21 @@ class Reading {
 
   void find_axes() {
     const int64_t batch = given_batch(graph_, roles_);
-    if (batch <= 0 || spec_.fixed_batch) return;
     const std::vector<size_t> used = used_entries();
+    const bool follows = batch > 0 && !spec_.fixed_batch;
+    const auto unknown = std::find_if(used.begin(), used.end(),
+                                      [&](size_t value) { return unknown_.count(value) > 0; });
+    if (!follows && unknown == used.end()) return;
     std::vector<Entry> entries;
     for (const size_t value : used) entries.push_back(made_.entries[value]);
-    const auto axes = axes_by_batch(graph_, roles_, entries, batch);
+    ShapesByBatch inferred(graph_, roles_, entries, batch);
+    if (unknown != used.end()) {
+      const auto shapes = inferred.at(batch);
+      if (!shapes) refuse(*made_.entries[*unknown].first, inferred.reason());
+      for (size_t i = 0; i < used.size(); ++i) made_.types[used[i]].axes = fixed_axes((*shapes)[i]);
+    }
+    if (!follows) return;
+    const auto axes = axes_by_batch(inferred, batch);
     if (!axes) {
       made_.note = "the batch is fixed at " + std::to_string(batch) +
                    ": MXNet infers no shapes of this symbol for others\n";
@@ -78,6 +96,11 @@ class Reading {
     }
     for (size_t i = 0; i < used.size(); ++i) made_.types[used[i]].axes = (*axes)[i];
     usual_ = spec_.usual_batch > 0 ? spec_.usual_batch : batch;
+  }
+
+  [[noreturn]] static void refuse(const Node& node, const std::string& reason) {
+    throw Failure("MXNet infers no shapes of '" + node.name + "' (" + node.op + ")" +
+                  (reason.empty() ? "" : ", because " + reason) + ": `graft compile` takes such a symbol whole");
   }
 
   /// The name of a size that follows the batch, with its range.
@@ -100,10 +123,12 @@ class Reading {
     }
     const ElementType* element = element_type(type.code);
     const std::string name = entry.first->name + (entry.second > 0 ? ":" + std::to_string(entry.second) : "");
+    const bool known = type.axes.size() > 0 || unknown_.count(index) == 0;
+    const int32_t rank = known ? static_cast<int32_t>(sizes.size()) : -1;
     graft_host_value value{.struct_size = sizeof value,
                            .name = name.c_str(),
                            .dtype = element ? element->graft : 0,
-                           .rank = static_cast<int32_t>(sizes.size()),
+                           .rank = rank,
                            .sizes = sizes.data(),
                            .symbols = symbols.data(),
                            .is_tensor = element != nullptr,
@@ -133,15 +158,8 @@ class Reading {
     return {[](void* data, void**) -> const void* { return data; }, nullptr, nullptr, tensor.data_ptr};
   }
 
-  const std::vector<int32_t>& results_of(const Node* node) const {
-    const auto found = value_of_.find(node);
-    if (found != value_of_.end()) return found->second;
-    throw Failure("MXNet infers no shapes of '" + node->name + "' (" + node->op +
-                  "), as of each _cond and _while_loop before it is bound: `graft compile` takes such a symbol whole");
-  }
-
   int32_t value_at(const mxnet::ext::NodeEntry& entry) const {
-    const std::vector<int32_t>& results = results_of(entry.node);
+    const std::vector<int32_t>& results = value_of_.at(entry.node);
     if (entry.entry >= static_cast<int>(results.size())) {
       throw Failure("'" + entry.node->name + "' has no result " + std::to_string(entry.entry));
     }
@@ -153,8 +171,24 @@ class Reading {
     for (const auto& input : node->inputs) inputs.push_back(value_at(input));
     std::string name = node->name;
     while (!names_.insert(name).second) name += "_";
-    add_host_node(handle(), *node, name, inputs, results_of(node));
+    const std::vector<int32_t>& results = value_of_.at(node);
+    const bool unknown = std::any_of(results.begin(), results.end(),
+                                     [&](int32_t value) { return unknown_.count(static_cast<size_t>(value)) > 0; });
+    if (unknown && !node->subgraphs.empty()) made_.unknown.push_back(made_.nodes.size());
+    add_host_node(handle(), *node, name, inputs, results, reason_to_stay(*node));
     made_.nodes.push_back(node);
+  }
+
+  /// Of what MXNet knows the shape of only while running; and whoever reads its results stays, too.
+  std::string reason_to_stay(const Node& node) {
+    if (running_.count(&node) > 0) behind_[&node] = node.name;
+    for (const auto& input : node.inputs) {
+      const auto found = behind_.find(input.node);
+      if (found == behind_.end()) continue;
+      behind_[&node] = found->second;
+      return "MXNet knows the shape of what it reads only while running: it is behind '" + found->second + "'";
+    }
+    return "";
   }
 
   void set_borders() {
@@ -169,9 +203,12 @@ class Reading {
 
   Graph& graph_;
   const Spec& spec_;
+  const std::set<const Node*>& running_;
+  std::map<const Node*, std::string> behind_;  // by node, the one of running_ that it reads from
   std::map<const Node*, Role> roles_;
   HostGraph made_;
   std::unordered_map<const Node*, std::vector<int32_t>> value_of_;
+  std::set<size_t> unknown_;  // values whose shapes MXNet knows only while running
   std::map<std::string, std::vector<int64_t>> ranges_;
   std::set<std::string> names_;
   int64_t usual_ = 0;
@@ -180,6 +217,8 @@ class Reading {
 
 }  // namespace
 
-HostGraph read_graph(Graph& graph, const Spec& spec) { return Reading(graph, spec).read(); }
+HostGraph read_graph(Graph& graph, const Spec& spec, const std::set<const Node*>& running) {
+  return Reading(graph, spec, running).read();
+}
 
 }  // namespace graft::extension

@@ -2,8 +2,10 @@
 // What MXNet sees of Graft: the backend `graft` of optimize_for. It is a pass over the graph rather than a partitioner,
 // so that segments are exactly those of graft_host.h and plans can be parameters.
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "failure.h"
@@ -18,6 +20,7 @@ namespace {
 
 using mxnet::ext::Graph;
 using mxnet::ext::MXReturnValue;
+using mxnet::ext::Node;
 using EngineHandle = std::unique_ptr<graft_engine, void (*)(graft_engine*)>;
 using PartitionHandle = std::unique_ptr<graft_host_partition, void (*)(graft_host_partition*)>;
 
@@ -56,13 +59,37 @@ void write_onnx(const graft_host_partition& partition, const std::string& folder
   }
 }
 
+/// The nodes outside of all segments behind which MXNet knows shapes only while running.
+std::set<const Node*> running_outside(const HostGraph& host, const graft_host_partition& partition) {
+  std::set<size_t> inside;
+  for (size_t i = 0; i < graft_host_partition_segment_count(&partition); ++i) {
+    const graft_host_segment& segment = *graft_host_partition_segment(&partition, i);
+    inside.insert(segment.nodes, segment.nodes + segment.node_count);
+  }
+  std::set<const Node*> outside;
+  for (const size_t node : host.unknown) {
+    if (inside.count(node) == 0) outside.insert(host.nodes[node]);
+  }
+  return outside;
+}
+
+/// A graph, and how it is divided.
+std::pair<HostGraph, PartitionHandle> read_and_split(Graph& graph, const Spec& spec) {
+  HostGraph host = read_graph(graph, spec);
+  PartitionHandle partition = split(host, spec);
+  const std::set<const Node*> running = running_outside(host, *partition);
+  if (running.empty()) return {std::move(host), std::move(partition)};
+  host = read_graph(graph, spec, running);
+  partition = split(host, spec);
+  return {std::move(host), std::move(partition)};
+}
+
 MXReturnValue optimize(Graph* graph, const std::unordered_map<std::string, std::string>& keywords) {
   return guarded([&] {
     last_report.clear();
     const Spec spec = parse_spec(keywords);
     wait_for_arrays();
-    const HostGraph host = read_graph(*graph, spec);
-    const PartitionHandle partition = split(host, spec);
+    const auto [host, partition] = read_and_split(*graph, spec);
     last_report = host.note + graft_host_partition_report(partition.get());
     write_onnx(*partition, spec.onnx_folder);
     std::vector<EngineHandle> engines;
