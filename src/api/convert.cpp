@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface of the conversion to mixed precision.
-#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "api/given_tensor.h"
 #include "api/handles.h"
 #include "base/spelling.h"
+#include "base/words.h"
 #include "driver/convert_model.h"
 #include "export/mxnet/mixed_precision.h"
 
@@ -35,16 +35,6 @@ std::string report_of(const mxnet::MixedSymbol& mixed) {
   }
   return fmt::format("{{\"amp_cast\": {}, \"amp_multicast\": {}, \"parameters\": {{{}}}}}", mixed.casts,
                      mixed.multicasts, types);
-}
-
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(','), text.size());
-    if (end > 0) words.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
 }
 
 /// Sets what an option says.

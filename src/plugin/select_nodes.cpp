@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/spelling.h"
+#include "base/words.h"
 
 namespace graft::plugin {
 namespace {
@@ -18,16 +19,6 @@ using Names = std::set<std::string, std::less<>>;
 
 [[noreturn]] void fail(const std::string& message, const std::string& where) {
   throw Error(ErrorKind::kInvalidArgument, message, where);
-}
-
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(','), text.size());
-    if (end > 0) words.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
 }
 
 /// The number of the node that gives a tensor.

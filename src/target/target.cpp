@@ -10,6 +10,7 @@
 
 #include "base/available_threads.h"
 #include "base/error.h"
+#include "base/words.h"
 
 namespace graft {
 namespace {
@@ -223,14 +224,10 @@ std::string why_not_runnable(const Target& built, const Target& machine) {
   if (built.kind != machine.kind) return "it was built for another kind of device";
   if (built.architecture != machine.architecture) return "it was built for " + built.architecture;
   const std::string have = "," + machine.features + ",";
-  std::string_view rest = built.features;
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find(','), rest.size());
-    const std::string feature = fmt::format(",{},", rest.substr(0, end));
-    if (feature != ",," && have.find(feature) == have.npos) {
-      return fmt::format("it needs the processor feature {}", feature.substr(2, feature.size() - 3));
+  for (const std::string& feature : words_of(built.features)) {
+    if (have.find("," + feature + ",") == have.npos) {
+      return "it needs the processor feature " + feature.substr(1);  // behind its sign
     }
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return "";
 }

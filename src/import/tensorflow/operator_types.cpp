@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "base/words.h"
 #include "import/tensorflow/element_types.h"
 #include "import/tensorflow/graph.pb.h"
 
@@ -11,16 +12,6 @@ namespace {
 
 using enum LowKernels;
 using graft_tensorflow::AttrValue;
-
-std::vector<std::string> words_of(std::string_view list) {
-  std::vector<std::string> words;
-  while (!list.empty()) {
-    const size_t comma = std::min(list.find(','), list.size());
-    words.emplace_back(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return words;
-}
 
 const std::map<std::string_view, OperatorTypes>& table() {
   static const std::map<std::string_view, OperatorTypes> rows = {
