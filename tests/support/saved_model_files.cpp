@@ -78,24 +78,42 @@ std::string write_table(const std::map<std::string, std::string>& entries, Block
   return file + footer;
 }
 
+std::string PlacedTensor::bytes() const {
+  std::string bytes(elements.size() * sizeof(float), 0);
+  std::memcpy(bytes.data(), elements.data(), bytes.size());
+  return bytes;
+}
+
+graft_tensorflow::BundleEntryProto entry_of(const PlacedTensor& tensor) {
+  graft_tensorflow::BundleEntryProto entry;
+  entry.set_dtype(1);
+  entry.mutable_shape()->add_dim()->set_size(static_cast<int64_t>(tensor.elements.size()));
+  entry.set_shard_id(tensor.shard);
+  entry.set_offset(tensor.offset);
+  const std::string bytes = tensor.bytes();
+  entry.set_size(static_cast<int64_t>(bytes.size()));
+  entry.set_crc32c(checksum(bytes));
+  return entry;
+}
+
+std::string write_index(const std::map<std::string, graft_tensorflow::BundleEntryProto>& entries, int shards,
+                        Blocks blocks) {
+  graft_tensorflow::BundleHeaderProto header;
+  header.set_num_shards(shards);
+  std::map<std::string, std::string> written = {{"", header.SerializeAsString()}};
+  for (const auto& [key, entry] : entries) written[key] = entry.SerializeAsString();
+  return write_table(written, blocks);
+}
+
 CheckpointBytes write_checkpoint(const std::map<std::string, std::vector<float>>& tensors, Blocks blocks) {
   CheckpointBytes made;
-  graft_tensorflow::BundleHeaderProto header;
-  header.set_num_shards(1);
-  std::map<std::string, std::string> entries = {{"", header.SerializeAsString()}};
+  std::map<std::string, graft_tensorflow::BundleEntryProto> entries;
   for (const auto& [key, elements] : tensors) {
-    graft_tensorflow::BundleEntryProto entry;
-    entry.set_dtype(1);
-    entry.mutable_shape()->add_dim()->set_size(static_cast<int64_t>(elements.size()));
-    entry.set_offset(static_cast<int64_t>(made.data.size()));
-    std::string bytes(elements.size() * sizeof(float), 0);
-    std::memcpy(bytes.data(), elements.data(), bytes.size());
-    entry.set_size(static_cast<int64_t>(bytes.size()));
-    entry.set_crc32c(checksum(bytes));
-    made.data += bytes;
-    entries[key] = entry.SerializeAsString();
+    const PlacedTensor tensor = {elements, 0, static_cast<int64_t>(made.data.size())};
+    entries[key] = entry_of(tensor);
+    made.data += tensor.bytes();
   }
-  made.index = write_table(entries, blocks);
+  made.index = write_index(entries, 1, blocks);
   return made;
 }
 

@@ -16,6 +16,20 @@ enum class Blocks : uint8_t { kRaw, kSnappy };
 /// A table of LevelDB with two blocks of entries where there are that many.
 std::string write_table(const std::map<std::string, std::string>& entries, Blocks blocks = Blocks::kRaw);
 
+/// A tensor of f32, and where its bytes lie.
+struct PlacedTensor {
+  std::vector<float> elements;
+  int shard = 0;
+  int64_t offset = 0;  ///< in the shard
+
+  std::string bytes() const;
+};
+/// What an index says of it.
+graft_tensorflow::BundleEntryProto entry_of(const PlacedTensor& tensor);
+/// The index of a checkpoint of so many shards.
+std::string write_index(const std::map<std::string, graft_tensorflow::BundleEntryProto>& entries, int shards,
+                        Blocks blocks = Blocks::kRaw);
+
 /// Tensors of f32 by key, as index and one shard.
 struct CheckpointBytes {
   std::string index, data;

@@ -30,6 +30,9 @@ MESSAGES = {
     "MetaInfoDef": meta_graph_pb2.MetaGraphDef.MetaInfoDef, "SaverDef": saver_pb2.SaverDef,
     "SignatureDef": meta_graph_pb2.SignatureDef, "TensorInfo": meta_graph_pb2.TensorInfo,
     "BundleHeaderProto": tensor_bundle_pb2.BundleHeaderProto, "BundleEntryProto": tensor_bundle_pb2.BundleEntryProto,
+    "TensorSliceProto": tensor_bundle_pb2.BundleEntryProto.DESCRIPTOR.fields_by_name["slices"].message_type,
+    "TensorSliceProto.Extent":
+        tensor_bundle_pb2.BundleEntryProto.DESCRIPTOR.fields_by_name["slices"].message_type.nested_types[0],
     "VersionDef": graph_pb2.GraphDef.DESCRIPTOR.fields_by_name["versions"].message_type,
 }
 ENTRIES = {"AttrEntry", "TextEntry", "SignatureEntry", "TensorEntry"}  # of maps, as they are on the wire

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@
 #include "import/tensorflow/import.h"
 #include "import/tensorflow/snappy.h"
 #include "import/tensorflow/sorted_table.h"
+#include "import/tensorflow/tensor_slices.h"
 #include "support/graph_def_text.h"
 #include "support/saved_model_files.h"
 
@@ -200,6 +202,99 @@ TEST_F(SavedModel, says_of_a_checkpoint_that_was_cut_short_or_changed_which_tens
   EXPECT_NE(why.find("the checksum of its elements"), std::string::npos) << why;
   write_variables({checkpoint.index.substr(0, 60), checkpoint.data});
   EXPECT_NE(why_not().find("variables.index: it is no index of a checkpoint"), std::string::npos) << why_not();
+}
+
+/// Writes a file of bytes from an offset on, before which it takes no room on the disk.
+void write_behind(const std::string& path, int64_t offset, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.seekp(offset);
+  file << bytes;
+  ASSERT_TRUE(file.flush()) << path;
+}
+
+TEST_F(SavedModel, has_weights_in_several_shards_and_beyond_four_gigabytes) {
+  const int64_t far = (int64_t{1} << 32) + 64;
+  const test::PlacedTensor bias = {{1, -2, 3}, 1, far}, counter = {{7}, 0, 0};
+  write_file(path("saved_model.pb"), write_saved_model(model_with_functions()));
+  write_file(path("variables/variables.index"), test::write_index(
+      {{"counter", test::entry_of(counter)}, {"layer/bias", test::entry_of(bias)}}, 2));
+  const std::string shard = path("variables/variables.data-00001-of-00002");
+  write_behind(shard, far, bias.bytes());
+  const Graph graph = import_model(folder_.string());
+  const auto& read = graph.value(graph.nodes[0].inputs[1]).constant;
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->as<float>()[1], -2);
+  const auto file = MappedFile::find(read->bytes().data());
+  ASSERT_TRUE(file) << "weights stay in the file";
+  EXPECT_EQ(read->bytes().data() - file->bytes().data(), far);
+  std::filesystem::resize_file(shard, static_cast<uintmax_t>(far) + 8);
+  EXPECT_NE(why_not().find("ends at byte 4294967368, before its 12 bytes from 4294967360 on do"), std::string::npos)
+      << why_not();
+  std::filesystem::remove(shard);
+  EXPECT_NE(why_not().find("variables.data-00001-of-00002"), std::string::npos) << why_not();
+}
+
+graft_tensorflow::TensorSliceProto slice_of(std::initializer_list<std::pair<int64_t, int64_t>> extents) {
+  graft_tensorflow::TensorSliceProto slice;
+  for (const auto& [start, length] : extents) {
+    auto& extent = *slice.add_extent();
+    if (length >= 0) extent.set_start(start), extent.set_length(length);
+  }
+  return slice;
+}
+
+TEST(TensorSlices, have_keys_that_sort_as_their_numbers_do) {
+  using namespace std::string_literals;
+  EXPECT_EQ(slice_key("a", slice_of({{2, 3}})), "\0a\0\1\1\1\x82\x83"s);
+  EXPECT_EQ(slice_key("a\0\xff"s, slice_of({{0, -1}})), "\0a\0\xff\xff\0\0\1\1\1\x80\x7f"s) << "not divided";
+  const std::string large = "\0\0\1\1\1\xc0\x40\xf0\x10\0\0"s;
+  EXPECT_EQ(slice_key("", slice_of({{64, 1 << 20}})), large);
+  EXPECT_EQ(slice_key("", slice_of({{int64_t{1} << 62, 0}})),
+            "\0\0\1\1\1\xff\xc0\x40\0\0\0\0\0\0\0\x80"s);
+}
+
+TEST(TensorSlices, make_a_whole_of_boxes) {
+  const auto part = [](const graft_tensorflow::TensorSliceProto& slice, const std::vector<float>& elements) {
+    TensorSlice read = read_slice(slice, {2, 3}, "x");
+    const std::vector<int64_t> lengths = read.length;
+    return TensorPart{std::move(read), TensorData::from_values<float>(DType::kFloat32, lengths, elements)};
+  };
+  const TensorPart left = part(slice_of({{0, -1}, {0, 1}}), {1, 4}), top = part(slice_of({{0, 1}, {1, 2}}), {2, 3});
+  const TensorPart rest = part(slice_of({{1, 1}, {1, 2}}), {5, 6}), row = part(slice_of({{1, 1}, {0, -1}}), {7, 8, 9});
+  const TensorData whole = join_parts(DType::kFloat32, {2, 3}, {rest, left, top}, "x");
+  const auto elements = whole.as<float>();
+  EXPECT_EQ(std::vector<float>(elements.begin(), elements.end()), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  EXPECT_NE(failure([&] { join_parts(DType::kFloat32, {2, 3}, {left, top}, "x"); }).find("each element once"),
+            std::string::npos);
+  const TensorPart one = part(slice_of({{0, 1}, {1, 1}}), {2});  // as many elements as the whole has, one of them twice
+  EXPECT_NE(failure([&] { join_parts(DType::kFloat32, {2, 3}, {left, row, one}, "x"); }), "");
+  EXPECT_NE(failure([&] { read_slice(slice_of({{1, 2}, {0, -1}}), {2, 3}, "x"); }).find("within axis 0"),
+            std::string::npos);
+  EXPECT_NE(failure([&] { read_slice(slice_of({{0, -1}}), {2, 3}, "x"); }).find("another rank"), std::string::npos);
+}
+
+TEST_F(SavedModel, has_weights_in_parts_that_lie_in_several_shards) {
+  const test::PlacedTensor counter = {{7}, 0, 0}, first = {{1, -2}, 0, 4}, second = {{3}, 1, 0};
+  auto whole = test::entry_of({{0, 0, 0}, 0, 0});
+  *whole.add_slices() = slice_of({{0, 2}}), *whole.add_slices() = slice_of({{2, 1}});
+  std::map<std::string, graft_tensorflow::BundleEntryProto> entries = {
+      {"counter", test::entry_of(counter)},
+      {"layer/bias", whole},
+      {slice_key("layer/bias", whole.slices(0)), test::entry_of(first)},
+      {slice_key("layer/bias", whole.slices(1)), test::entry_of(second)}};
+  write_file(path("saved_model.pb"), write_saved_model(model_with_functions()));
+  write_file(path("variables/variables.index"), test::write_index(entries, 2));
+  write_file(path("variables/variables.data-00000-of-00002"), counter.bytes() + first.bytes());
+  write_file(path("variables/variables.data-00001-of-00002"), second.bytes());
+  const Graph graph = import_model(folder_.string());
+  const auto& bias = graph.value(graph.nodes[0].inputs[1]).constant;
+  ASSERT_TRUE(bias);
+  const auto elements = bias->as<float>();
+  EXPECT_EQ(std::vector<float>(elements.begin(), elements.end()), (std::vector<float>{1, -2, 3}));
+  entries.erase(slice_key("layer/bias", whole.slices(1)));
+  write_file(path("variables/variables.index"), test::write_index(entries, 2));
+  EXPECT_NE(why_not().find("tensor 'layer/bias' of"), std::string::npos) << why_not();
+  EXPECT_NE(why_not().find("does not have its part number 1"), std::string::npos) << why_not();
 }
 
 TEST_F(SavedModel, keeps_no_state_between_runs) {

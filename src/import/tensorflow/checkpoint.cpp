@@ -12,6 +12,7 @@
 #include "import/tensorflow/element_types.h"
 #include "import/tensorflow/import_tensor.h"
 #include "import/tensorflow/saved_model.pb.h"
+#include "import/tensorflow/tensor_slices.h"
 
 namespace graft::tensorflow {
 namespace {
@@ -30,6 +31,14 @@ std::vector<int64_t> extents(const BundleEntryProto& entry, const std::string& w
     GRAFT_USER_CHECK(extent >= 0, kInvalidModel, "the index states a negative size of it", where);
   }
   return extents;
+}
+
+DType type_of(const BundleEntryProto& entry, const std::string& where) {
+  const auto type = element_type(entry.dtype());
+  GRAFT_USER_CHECK(type && *type != DType::kString, kUnsupported,
+                   fmt::format("its elements are of type {} of TensorFlow's, which Graft does not read", entry.dtype()),
+                   where);
+  return *type;
 }
 
 int64_t bytes_of(DType type, const std::vector<int64_t>& shape, const std::string& where) {
@@ -61,7 +70,7 @@ Checkpoint::Checkpoint(std::string prefix) : prefix_(std::move(prefix)) {
 std::vector<std::string> Checkpoint::keys() const {
   std::vector<std::string> keys;
   for (const auto& [key, value] : entries_) {
-    if (!key.empty()) keys.push_back(key);
+    if (!key.empty() && key[0] != '\0') keys.push_back(key);  // none of the header's, or of a part's
   }
   return keys;
 }
@@ -83,14 +92,32 @@ TensorData Checkpoint::read(const std::string& key, const std::string& where) {
   BundleEntryProto entry;
   GRAFT_USER_CHECK(entry.ParseFromString(found->second), kInvalidModel,
                    fmt::format("its entry is damaged; {}", kRemedy), place);
-  GRAFT_USER_CHECK(entry.slices().empty(), kUnsupported,
-                   "it is saved in parts (a partitioned variable): freeze the model to a GraphDef first", place);
-  const auto type = element_type(entry.dtype());
-  GRAFT_USER_CHECK(type && *type != DType::kString, kUnsupported,
-                   fmt::format("its elements are of type {} of TensorFlow's, which Graft does not read", entry.dtype()),
-                   place);
-  std::vector<int64_t> shape = extents(entry, place);
-  const int64_t bytes = bytes_of(*type, shape, place);
+  return entry.slices().empty() ? read_piece(entry, place) : read_parts(key, entry, place);
+}
+
+TensorData Checkpoint::read_parts(const std::string& key, const BundleEntryProto& entry, const std::string& place) {
+  const DType type = type_of(entry, place);
+  const std::vector<int64_t> shape = extents(entry, place);
+  bytes_of(type, shape, place);  // which has to be a size
+  std::vector<TensorPart> parts;
+  for (const auto& message : entry.slices()) {
+    TensorSlice slice = read_slice(message, shape, place);
+    const auto found = entries_.find(slice_key(key, message));
+    BundleEntryProto part;
+    GRAFT_USER_CHECK(found != entries_.end() && part.ParseFromString(found->second) && part.slices().empty() &&
+                         part.dtype() == entry.dtype() && extents(part, place) == slice.length,
+                     kInvalidModel,
+                     fmt::format("the index does not have its part number {} as stated; {}", parts.size(), kRemedy),
+                     place);
+    parts.push_back({std::move(slice), read_piece(part, place)});
+  }
+  return join_parts(type, shape, std::move(parts), place);
+}
+
+TensorData Checkpoint::read_piece(const BundleEntryProto& entry, const std::string& place) {
+  const DType type = type_of(entry, place);
+  const std::vector<int64_t> shape = extents(entry, place);
+  const int64_t bytes = bytes_of(type, shape, place);
   GRAFT_USER_CHECK(entry.size() == bytes && entry.offset() >= 0, kInvalidModel,
                    fmt::format("its shape has {} bytes and its entry {}; {}", bytes, entry.size(), kRemedy), place);
   GRAFT_USER_CHECK(entry.shard_id() >= 0 && entry.shard_id() < shards_, kInvalidModel,
@@ -104,7 +131,7 @@ TensorData Checkpoint::read(const std::string& key, const std::string& where) {
                                file.path(), size, bytes, entry.offset(), kRemedy),
                    place);
   const auto elements = file.bytes().subspan(static_cast<size_t>(entry.offset()), static_cast<size_t>(bytes));
-  return TensorData::deferred(*type, shape, [=, owner = open_[entry.shard_id()], crc = entry.crc32c(), type = *type] {
+  return TensorData::deferred(type, shape, [=, owner = open_[entry.shard_id()], crc = entry.crc32c()] {
     GRAFT_USER_CHECK(masked(crc32c(elements)) == crc, kInvalidModel,
                      fmt::format("the checksum of its elements in {} is wrong: the file is damaged; {}", owner->path(),
                                  kRemedy),

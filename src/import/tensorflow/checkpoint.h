@@ -11,6 +11,10 @@
 #include "base/tensor_data.h"
 #include "import/tensorflow/sorted_table.h"
 
+namespace graft_tensorflow {
+class BundleEntryProto;
+}
+
 namespace graft::tensorflow {
 
 /// A checkpoint whose tensors stay in its shards until somebody asks for their elements; these are then confirmed by
@@ -22,12 +26,17 @@ class Checkpoint {
   explicit Checkpoint(std::string prefix);
 
   /// The tensor of that key. Throws invalid_model naming `where` and the key for one that there is not, with the
-  /// nearest key, for one that its shard is too short for, and unsupported for texts and for tensors in parts.
+  /// nearest key, for one that its shard is too short for, and unsupported for texts. One that is saved in parts is
+  /// put together in memory.
   TensorData read(const std::string& key, const std::string& where);
   std::vector<std::string> keys() const;
 
  private:
   const MappedFile& shard(int number);
+  /// What lies in one piece: the bytes of an entry of the index. `place` names the tensor in errors.
+  TensorData read_piece(const graft_tensorflow::BundleEntryProto& entry, const std::string& place);
+  TensorData read_parts(const std::string& key, const graft_tensorflow::BundleEntryProto& entry,
+                        const std::string& place);
 
   std::string prefix_;
   SortedTable entries_;
