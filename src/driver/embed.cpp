@@ -23,19 +23,19 @@ namespace {
 using Raised = std::optional<tensorflow::RaisedGraph>;
 
 /// The bytes of a plan, or nothing where the engine cannot be built and the caller takes that.
-std::string build_plan(const HostPartition& partition, size_t segment, const EmbedChoices& choices, Embedded& made) {
+std::vector<std::byte> build_plan(const HostPartition& partition, size_t segment, const EmbedChoices& choices,
+                                  Embedded& made) {
   CompileOptions options = choices.compile;
   options.shapes.clear(), options.dims.clear();
   try {
     const Compiled compiled = compile_from(segment_graph(partition, segment, options), Stage::kImport, options);
-    const std::vector<std::byte> file = print_plan(to_file(compiled.plan));
-    return {reinterpret_cast<const char*>(file.data()), file.size()};
+    return print_plan(to_file(compiled.plan));
   } catch (const Error& error) {
     const bool callers = error.kind() == ErrorKind::kInvalidArgument || error.kind() == ErrorKind::kCancelled;
     if (choices.strict || callers) throw;
     made.report += fmt::format("segment {} stays: its engine cannot be built: {}\n", segment, error.what());
     count_fallback(fmt::format("segment {}", segment), error.what());
-    return "";
+    return {};
   }
 }
 

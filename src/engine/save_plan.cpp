@@ -83,9 +83,10 @@ Hash128 checksum_of(const WeightLayout& weights) {
   return checksum.finish();
 }
 
-/// Passes header, sections and the zeros between them to `sink(bytes)`, in the order of the file.
-template <class Sink>
-void write_plan(const PlanFile& plan, const Sink& sink) {
+/// Passes header, sections and the zeros between them to `sink(bytes)`, in the order of the file, behind `start(all of
+/// their bytes)`.
+template <class Start, class Sink>
+void write_plan(const PlanFile& plan, const Start& start, const Sink& sink) {
   GRAFT_CHECK(plan.records.size() <= kMostRecords, "a plan for too many targets");
   const WeightLayout weights = place_weights(plan);
   const std::vector<std::byte> portable = portable_section(plan, weights);
@@ -103,6 +104,7 @@ void write_plan(const PlanFile& plan, const Sink& sink) {
   for (size_t i = 0; i < texts.size(); ++i) sections[i].checksum = hash128(texts[i]);
   sections.back().checksum = checksum_of(weights);
 
+  start(sections.back().offset + sections.back().bytes);
   uint64_t at = 0;
   const std::byte zeros[kSectionAlignment] = {};
   const auto put = [&](uint64_t offset, std::span<const std::byte> bytes) {
@@ -120,13 +122,14 @@ void write_plan(const PlanFile& plan, const Sink& sink) {
 
 std::vector<std::byte> print_plan(const PlanFile& plan) {
   std::vector<std::byte> file;
-  write_plan(plan, [&](std::span<const std::byte> bytes) { file.insert(file.end(), bytes.begin(), bytes.end()); });
+  write_plan(plan, [&](uint64_t bytes) { file.reserve(bytes); },
+             [&](std::span<const std::byte> bytes) { file.insert(file.end(), bytes.begin(), bytes.end()); });
   return file;
 }
 
 void save_plan(const PlanFile& plan, const std::string& path) {
   OutputFile file(path);
-  write_plan(plan, [&](std::span<const std::byte> bytes) { file.write(bytes); });
+  write_plan(plan, [](uint64_t) {}, [&](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
 }
 

@@ -2,6 +2,7 @@
 #include "export/tensorflow/replace_segments.h"
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <set>
 #include <utility>
@@ -22,6 +23,8 @@ using graft_tensorflow::NodeDef;
 
 constexpr int kNode = 1;                     // fields of GraphDef
 constexpr int kInput = 3, kAttribute = 5;    // fields of NodeDef
+constexpr int kKey = 1, kValue = 2;          // fields of AttrEntry
+constexpr int kText = 2;                     // field of AttrValue
 constexpr const char* kPlacement = "_class";  // beside which nodes a node has to be placed
 
 AttrValue& attribute(NodeDef& node, const std::string& key) {
@@ -83,6 +86,7 @@ class Replacement {
 
   std::string run() {
     std::string made;
+    made.reserve(expected_size());
     std::vector<bool> written(engines_.size(), false);
     for (const GraphFile::Field& field : file_.fields()) {
       if (field.node < 0) {
@@ -100,10 +104,25 @@ class Replacement {
       written[static_cast<size_t>(engine)] = true;
       if (outputs_.contains(file_.nodes()[n].name)) write_output(made, file_.nodes()[n]);
     }
+    GRAFT_USER_CHECK(made.size() <= INT_MAX, kUnsupported,
+                     "with engines the graph is larger than the 2 GiB that its format allows: compile the model as a "
+                     "whole (`graft compile`), or leave parts of it as they are", "graph");
     return made;
   }
 
  private:
+  /// About as many bytes as the graph will have, so that they need not move while it grows.
+  size_t expected_size() const {
+    constexpr size_t kAround = 4096;  // of an engine beside its plan
+    size_t bytes = 0;
+    for (const GraphFile::Field& field : file_.fields()) {
+      const auto n = static_cast<size_t>(std::max(field.node, 0));
+      if (field.node < 0 || (!dead_[n] && engine_of_[n] < 0)) bytes += field.bytes.size();
+    }
+    for (const EngineNode& engine : engines_) bytes += engine.plan.size() + kAround;
+    return bytes;
+  }
+
   int index_of(const Source& source) const { return file_.find(source.node); }
 
   /// A control input that orders nothing.
@@ -211,12 +230,28 @@ class Replacement {
     add_shapes(node, "output_shapes", engine.outputs);
     add_text(node, "device", engine.device);
     add_text(node, "contents", contents_of(engine));
-    add_text(node, "plan", engine.plan);
-    auto& names = *attribute(node, "nodes").mutable_list();
+    NodeDef rest;
+    auto& names = *attribute(rest, "nodes").mutable_list();
     for (const int n : engine.nodes) names.add_s(file_.nodes()[static_cast<size_t>(n)].name);
-    auto& results = *attribute(node, "results").mutable_list();
+    auto& results = *attribute(rest, "results").mutable_list();
     for (const EngineTensor& output : engine.outputs) results.add_s(output.name);
-    append_field(made, kNode, node.SerializeAsString());
+    append_node(made, node.SerializeAsString(), engine.plan, rest.SerializeAsString());
+  }
+
+  /// A node with the attribute `plan` between two parts of its fields: the plan, which is large, is copied once.
+  static void append_node(std::string& made, const std::string& before, std::span<const std::byte> plan,
+                          const std::string& behind) {
+    std::string value, entry, attribute;
+    append_field_head(value, kText, plan.size());
+    append_field(entry, kKey, "plan");
+    append_field_head(entry, kValue, value.size() + plan.size());
+    append_field_head(attribute, kAttribute, entry.size() + value.size() + plan.size());
+    attribute += entry + value;
+    append_field_head(made, kNode, before.size() + attribute.size() + plan.size() + behind.size());
+    made += before;
+    made += attribute;
+    append(made, plan);
+    made += behind;
   }
 
   /// What has to run before any of an engine's nodes, each once; constants that it holds wait for others, too.

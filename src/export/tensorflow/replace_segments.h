@@ -22,15 +22,16 @@ struct EngineTensor {
 struct EngineNode {
   std::vector<int> nodes;
   std::vector<EngineTensor> inputs, outputs;
-  std::string plan;    ///< the bytes of its plan; empty: whoever runs the graph makes it
-  std::string device;  ///< what runs it: cpu, cuda, cuda:1
+  std::vector<std::byte> plan;  ///< its bytes; empty: whoever runs the graph makes it
+  std::string device;           ///< what runs it: cpu, cuda, cuda:1
 };
 
 /// The graph's bytes with engines in place of their nodes. Constants that nobody takes any more go, too. All other
 /// nodes stay as their bytes are, but for inputs that engines give now, and for placement beside nodes that have gone;
 /// so do functions, versions and what a newer TensorFlow has added. A node that gives an output of the graph keeps its
 /// name. `outputs`: of the graph, each the first result of its node where an engine gives it. Of `read` what it says
-/// about constants: waiting for one that waits for nothing itself is no reason to keep it.
+/// about constants: waiting for one that waits for nothing itself is no reason to keep it. Throws unsupported where a
+/// graph's format cannot hold the engines.
 std::string replace_segments(const GraphFile& file, const std::vector<EngineNode>& engines,
                              const std::vector<std::string>& outputs, const ReadGraph& read);
 

@@ -40,13 +40,17 @@ std::optional<std::vector<WireField>> wire_fields(std::span<const std::byte> mes
 void append(std::string& target, std::span<const std::byte> bytes) { target += text_of(bytes); }
 
 void append_field(std::string& target, int number, std::string_view payload) {
+  append_field_head(target, number, payload.size());
+  target += payload;
+}
+
+void append_field_head(std::string& target, int number, size_t payload_bytes) {
   const auto append_number = [&](uint64_t value) {
     for (; value >= 0x80; value >>= 7) target += static_cast<char>(0x80 | (value & 0x7f));
     target += static_cast<char>(value);
   };
   append_number(static_cast<uint64_t>(number) << 3 | WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
-  append_number(payload.size());
-  target += payload;
+  append_number(payload_bytes);
 }
 
 }  // namespace graft::tensorflow

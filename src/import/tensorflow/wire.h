@@ -26,6 +26,8 @@ std::optional<std::vector<WireField>> wire_fields(std::span<const std::byte> mes
 void append(std::string& target, std::span<const std::byte> bytes);
 /// Appends a field that holds a text, bytes or a message.
 void append_field(std::string& target, int number, std::string_view payload);
+/// Appends what stands before the payload of such a field; whoever calls it appends so many bytes behind.
+void append_field_head(std::string& target, int number, size_t payload_bytes);
 
 inline std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
