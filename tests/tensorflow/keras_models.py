@@ -9,15 +9,16 @@ from keras.src.applications.convnext import ConvNeXt
 layers, applications = keras.layers, keras.applications
 WORDS = 40
 CLASSES = 10
+LEAST_SCORE = 0.3  # of a detection
 
 
 class Model:
     """How a model is made, what it is given, and in how many engines it runs beside which operators of TensorFlow.
-    `selects`: what it gives changes by steps, so that half precision may give something else."""
+    `detects`: it gives boxes, scores, classes and how many are valid, in the order of their names."""
 
-    def __init__(self, build, inputs, engines=1, stays=(), selects=False):
+    def __init__(self, build, inputs, engines=1, stays=(), detects=False):
         self.build, self.inputs, self.engines, self.stays = build, inputs, engines, set(stays)
-        self.selects = selects
+        self.detects = detects
 
     def made(self):
         keras.utils.set_random_seed(3)
@@ -100,7 +101,7 @@ class Suppression(layers.Layer):
     """The head of a detector, as TensorFlow's own ones freeze it."""
 
     def call(self, boxes, scores):  # pylint: disable=arguments-differ
-        made = tf.image.combined_non_max_suppression(tf.expand_dims(boxes, 2), scores, 5, 12, 0.5, 0.3)
+        made = tf.image.combined_non_max_suppression(tf.expand_dims(boxes, 2), scores, 5, 12, 0.5, LEAST_SCORE)
         return [made.nmsed_boxes, made.nmsed_scores, made.nmsed_classes, made.valid_detections]
 
 
@@ -131,5 +132,5 @@ MODELS = {
     "unrolled LSTM": Model(lambda: lstm(True), [np.arange(12, dtype=np.int32).reshape(2, 6)]),
     "LSTM": Model(lambda: lstm(False), [np.arange(12, dtype=np.int32).reshape(2, 6)]),
     "GRU": Model(both_ways, [np.array([[3, 9, 4, 0, 0, 0], [7, 8, 1, 2, 5, 6]], np.int32)]),
-    "detector": Model(detector, [images(32)], selects=True),
+    "detector": Model(detector, [images(32)], detects=True),
 }

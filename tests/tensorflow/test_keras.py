@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import FAST, engines_of, run_graph
-from keras_models import MODELS
+from detections import furthest
+from keras_models import LEAST_SCORE, MODELS
 
 import graft
 import graft.tensorflow
@@ -47,6 +48,12 @@ class Exported:
     def check(self, results, share):
         """Within a share of the range of each result, which differs from row to row of the batch."""
         assert sorted(results) == sorted(self.expected)
+        if self.spec.detects and share > 1e-4:  # rounded scores come in another order
+            lists = [[np.asarray(each[name]) for name in sorted(each)] for each in (self.expected, results)]
+            worst = furthest(*lists, LEAST_SCORE)
+            print(f"detections: {worst:.1e} from their like")
+            assert worst <= share
+            return
         for name, expected in self.expected.items():
             result = np.asarray(results[name])
             assert result.shape == expected.shape and result.dtype == expected.dtype
@@ -82,15 +89,12 @@ def test_a_model_compiles_whole_from_its_saved_model(exported, precision, share)
         with pytest.raises(graft.UnsupportedError, match="|".join(exported.spec.stays)):
             graft.compile(exported.folder, **FAST)
         return
-    results = graft.compile(exported.folder, precision=precision, **FAST).run(exported.feeds)
-    if precision == "fp32" or not exported.spec.selects:
-        exported.check(results, share)
+    exported.check(graft.compile(exported.folder, precision=precision, **FAST).run(exported.feeds), share)
 
 
 def given_to(converter, model):
     """What a session is given, by the placeholders of the frozen graph."""
-    frozen = converter._frozen.inputs  # pylint: disable=protected-access
-    names = [tensor.op.name for tensor in frozen if tensor.dtype != tf.resource]
+    names = [given.node for given in converter._inputs]  # pylint: disable=protected-access
     return dict(zip(names, (model.feeds[name] for name in sorted(model.feeds))))
 
 
@@ -111,11 +115,11 @@ def test_engines_give_what_tensorflow_gives_in_a_graph_a_saved_model_and_predict
     graph, made = converter._original, converter._made  # pylint: disable=protected-access
     check_segments(made, exported.spec)
     exported.check(fast(**{name: tf.constant(value) for name, value in exported.feeds.items()}), 1e-4)
-    outputs = [tensor.name for tensor in converter._frozen.outputs]  # pylint: disable=protected-access
+    outputs = converter._outputs  # pylint: disable=protected-access
     half = graft.tensorflow.create_inference_graph(graph, [name.removesuffix(":0") for name in outputs],
                                                    precision_mode="FP16", strict=True, **FAST)
     assert len(engines_of(half)) == exported.spec.engines
-    for each, share in ((made, 1e-4), *([] if exported.spec.selects else [(half, 2e-2)])):
+    for each, share in ((made, 1e-4), (half, 2e-2)):
         results = run_graph(each, outputs, given_to(converter, exported))
         exported.check(dict(zip(sorted(exported.expected), results)), share)
     converter.save(tmp_path / "fast")

@@ -3,6 +3,7 @@
 
 import pathlib
 import tempfile
+from typing import NamedTuple
 
 import tensorflow
 from tensorflow.core.framework import graph_pb2  # pylint: disable=no-name-in-module
@@ -18,6 +19,14 @@ from .trt import DEFAULT_WORKSPACE, precision_of, tell_copies
 
 DEFAULT_SIGNATURE = "serving_default"
 ASSET = "graft-engine"
+MOST_BYTES = (1 << 31) - 1  # of a GraphDef
+
+
+class Given(NamedTuple):
+    """A placeholder of the frozen graph; sizes that it leaves open are None, as far as its rank is known."""
+
+    node: str
+    shape: list
 
 
 class Converter:
@@ -62,7 +71,8 @@ class Converter:
         self._options = {**options, "precision": precision_of(precision_mode),
                          "minimum_size": max(int(minimum_segment_size), 1)}
         self.report = None  # once converted: what became engines, and why the rest did not
-        self._frozen = self._original = self._made = self._function = self._specs = self._structure = None
+        self._inputs = self._outputs = ()  # of the frozen graph
+        self._original = self._made = self._function = self._specs = self._structure = None
 
     def convert(self, calibration_input_fn=None):
         """Converts the signature, and gives it as a function. Engines are made here, for all sizes that it leaves
@@ -78,9 +88,9 @@ class Converter:
             raise InvalidArgumentError(f"{self._folder} has no signature {self._signature!r}; it has "
                                        f"{', '.join(sorted(model.signatures)) or 'none'}")
         function = model.signatures[self._signature]
-        self._specs, self._structure = function.structured_input_signature[1], function.structured_outputs
-        self._frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
-        self._original = self._frozen.graph.as_graph_def()
+        self._check_size(function)
+        self._freeze(function)
+        del model, function  # and the variables
         self._made = self._embed({})
         self._function = self._called_by_name(self._wrap(self._made)).get_concrete_function(**self._specs)
         return self._function
@@ -89,11 +99,9 @@ class Converter:
         """Makes engines for the sizes of examples. `input_fn()` gives these, each a list, tuple or dict of what the
         signature takes."""
         self._check_converted("build")
-        placeholders = [tensor for tensor in self._frozen.inputs if tensor.dtype != tensorflow.resource]
-        order = dict(zip(sorted(self._specs), placeholders))
-        by_tensor = {tensor.op.name: name for name, tensor in order.items()}
-        sizes = {(by_tensor[tensor.op.name], axis): f"{tensor.op.name}_{axis}" for tensor in placeholders
-                 for axis, size in enumerate(tensor.shape.as_list()) if size is None}
+        order = dict(zip(sorted(self._specs), self._inputs))
+        sizes = {(name, axis): f"{given.node}_{axis}" for name, given in order.items()
+                 for axis, size in enumerate(given.shape) if size is None}
         if not sizes:
             return
         observed = [shapes_of(example, sorted(order)) for example in input_fn()]
@@ -138,12 +146,29 @@ class Converter:
             for line in lines:
                 tell(line[:line_length])
 
+    def _freeze(self, function):
+        """Keeps of the signature its graph, with variables as constants, and what goes in and out: what TensorFlow
+        holds of it are copies of all weights."""
+        frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
+        self._specs = function.structured_input_signature[1]
+        self._structure = tensorflow.nest.map_structure(lambda tensor: tensor.name, function.structured_outputs)
+        self._inputs = [Given(tensor.op.name, tensor.shape.as_list() if tensor.shape.rank is not None else [])
+                        for tensor in frozen.inputs if tensor.dtype != tensorflow.resource]
+        self._outputs = [tensor.name for tensor in frozen.outputs]
+        self._original = frozen.graph.as_graph_def()
+
+    def _check_size(self, function):
+        size = sum((variable.shape.num_elements() or 0) * variable.dtype.size for variable in function.variables)
+        if size > MOST_BYTES:
+            raise UnsupportedError(f"{self._folder} has weights of {size} bytes, and a graph that TensorFlow runs "
+                                   "holds 2 GiB: `graft compile` and graft.compile() make an engine of the model")
+
     def _check_converted(self, verb):
         if self._made is None:
             raise InvalidArgumentError(f"{verb}() comes after convert()")
 
     def _embed(self, dims):
-        outputs = [tensor.name.removesuffix(":0") for tensor in self._frozen.outputs]
+        outputs = [name.removesuffix(":0") for name in self._outputs]
         options = switches.merged(self._original, self._options)
         options["dims"] = {**dims, **(options.get("dims") or {})}
         made = embed(self._original, outputs, **options)
@@ -156,9 +181,8 @@ class Converter:
 
     def _wrap(self, graph_def, more=()):
         """The graph as a function with the structure of the signature; `more` are names of placeholders beside its."""
-        inputs = [tensor.name for tensor in self._frozen.inputs] + [f"{name}:0" for name in more]
-        outputs = [tensor.name for tensor in self._frozen.outputs]
-        return wrap_function.function_from_graph_def(graph_def, inputs, outputs)
+        inputs = [f"{name}:0" for name in (*(given.node for given in self._inputs), *more)]
+        return wrap_function.function_from_graph_def(graph_def, inputs, self._outputs)
 
     def _called_by_name(self, inner, more=()):
         """A function that takes what the signature does by its names; `more` gives what follows these."""
