@@ -70,14 +70,22 @@ def test_sizes_that_stretch_are_those_of_the_call():
         assert fell == 0
 
 
-def test_what_cannot_be_built_runs_in_tensorflow_which_is_counted(image, tmp_path):
-    """That it is tried again on request only, tests/device/tensorflow_host_test.cpp holds."""
+def test_what_cannot_be_built_runs_in_tensorflow_until_it_is_asked_for_again(image, tmp_path):
     graph = graph_of(lambda: split_network(tf.nn.relu))
-    session = Session(dynamic(graph, record=str(tmp_path / "none.record")))  # there is no such file
-    for _ in range(2):
-        results, built, fell = session.run(image=image(2))
-        close(results[0], run_graph(graph, ["softmax"], {"image": image(2)})[0])
-        assert (built, fell) == (0, 1)
+    frozen, record = tmp_path / "frozen.pb", tmp_path / "choices.graft"
+    frozen.write_bytes(graph.SerializeToString())
+    session = Session(dynamic(graph, record=str(record)))
+
+    def run(batch):
+        results, built, fell = session.run(image=image(batch))
+        close(results[0], run_graph(graph, ["softmax"], {"image": image(batch)})[0])
+        return built, fell
+
+    assert [run(batch) for batch in (2, 2, 3)] == [(0, 1)] * 3  # there is no such record
+    graft.compile(str(frozen), outputs="softmax", shapes={"image": (2, 8, 8, 3)}, **FAST).save(record)
+    assert [run(batch) for batch in (2, 3)] == [(0, 1)] * 2  # there is, and nobody asked
+    graft.tensorflow.retry_failed_engines()
+    assert [run(batch) for batch in (2, 2)] == [(1, 0), (0, 0)]
 
 
 def test_strict_is_an_error_of_the_run(image, tmp_path):
