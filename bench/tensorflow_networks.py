@@ -3,7 +3,9 @@
 
     ./dev bench tensorflow                                   all networks; --docs writes docs/TENSORFLOW.md's table
     ./dev bench tensorflow --cases 'ResNet50|encoder' --rounds 10
-    ./dev bench tensorflow --cases ResNet50 --latency-bound 7     batches, and the most of them in a second
+    ./dev bench tensorflow --cases ResNet50 --latency-bound 7,25   batches, and images per second within 7 and 25 ms
+    ./dev bench tensorflow --table                           each network by each door, right or wrong; into the page
+    ./dev bench tensorflow --table --cases SSD               these rows again
 
 Runs in TensorFlow's environment, which ./dev makes. Beside times it prints how long conversion took, and how much
 memory a process holds that runs the graph as it is, and with engines.
@@ -20,7 +22,10 @@ import tempfile
 import time
 
 import child
+import door_table
+import tensorflow_table
 import timing
+from keras_networks import CASES, Case
 from rows import TOLERANCE, errors, processor
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -28,76 +33,9 @@ sys.path.insert(0, str(ROOT / "tests" / "tensorflow"))
 PAGE = ROOT / "docs" / "TENSORFLOW.md"
 BEFORE = "## A graph, without TensorFlow\n"
 SECTION = re.compile(r"## Speed\n\n.*?(?=\n## )", re.S)
-WORDS, LENGTH, WIDTH = 8000, 128, 256
+BOUNDS, END_OF_BOUNDS = "<!-- throughput: ./dev bench tensorflow --latency-bound -->\n", "<!-- end of throughput -->\n"
 BATCHES = (1, 2, 4, 8, 16, 32)
 MEMORY_RUNS = 10
-
-
-def image_network(name, size, options=None):
-    """One of Keras' applications, with random weights, without the softmax that would flatten what they give."""
-    def build():
-        import keras
-        return getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3), classifier_activation=None,
-                                                 **(options or {}))
-    return build
-
-
-def encoder():
-    """Six layers like BERT's, of a third of its width."""
-    import keras
-    layers = keras.layers
-    words = keras.Input((LENGTH,), dtype="int32", name="words")
-    x = layers.LayerNormalization()(layers.Embedding(WORDS, WIDTH)(words))
-    for _ in range(6):
-        x = layers.LayerNormalization()(x + layers.MultiHeadAttention(4, WIDTH // 4)(x, x))
-        x = layers.LayerNormalization()(x + layers.Dense(WIDTH)(layers.Dense(4 * WIDTH, activation="gelu")(x)))
-    return keras.Model(words, layers.Dense(WIDTH, activation="tanh")(x[:, 0]))
-
-
-def lstm():
-    """A classifier of 32 words."""
-    import keras
-    layers = keras.layers
-    words = keras.Input((32,), dtype="int32", name="words")
-    return keras.Model(words, layers.Dense(8)(layers.LSTM(WIDTH, unroll=True)(layers.Embedding(WORDS, 128)(words))))
-
-
-CASES = {
-    "ResNet50": image_network("ResNet50", 224), "MobileNetV2": image_network("MobileNetV2", 224),
-    "EfficientNetB0": image_network("EfficientNetB0", 224), "InceptionV3": image_network("InceptionV3", 299),
-    "DenseNet121": image_network("DenseNet121", 224), "VGG16": image_network("VGG16", 224),
-    "ConvNeXtTiny": image_network("ConvNeXtTiny", 224), "encoder": encoder, "LSTM": lstm,
-}
-
-
-class Case:
-    """A frozen graph with its input and output."""
-
-    def __init__(self, name):
-        import keras
-        import numpy as np
-        import tensorflow as tf
-        from keras_models import keep_scale
-        from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
-        keras.utils.set_random_seed(3)
-        model = CASES[name]()
-        keep_scale(model)
-        given = model.inputs[0]
-        function = tf.function(lambda x: model(x, training=False), autograph=False)
-        spec = tf.TensorSpec([None, *given.shape[1:]], given.dtype)
-        frozen = convert_variables_to_constants_v2(function.get_concrete_function(spec))
-        self.name, self.graph = name, frozen.graph.as_graph_def()
-        self.input, self.output = frozen.inputs[0].op.name, frozen.outputs[0].op.name
-        self.sizes = [*given.shape[1:]]
-        self.words = given.dtype == "int32"
-        self.random = np.random.default_rng(1)
-
-    def given(self, batch):
-        """Noise, or words."""
-        shape = (batch, *self.sizes)
-        if self.words:
-            return self.random.integers(0, WORDS, shape, "int32")
-        return self.random.uniform(-1, 1, shape).astype("float32")
 
 
 def session_run(graph_def, case, threads):
@@ -124,12 +62,12 @@ def xla_run(case):
     return lambda x: call(tf.constant(x)).numpy()
 
 
-def converted(case, options):
-    """The graph with engines, and how long that took."""
+def converted(case, options, batch=1):
+    """The graph with engines for batches that are mostly of this size, and how long that took."""
     import graft.tensorflow
     start = time.perf_counter()
-    made = graft.tensorflow.create_inference_graph(case.graph, [case.output], strict=True, tune=options.tune,
-                                                   threads=options.threads)
+    made = graft.tensorflow.create_inference_graph(case.graph, [case.output], batch, strict=True,
+                                                   tune=options.tune, threads=options.threads)
     return made, time.perf_counter() - start
 
 
@@ -161,11 +99,12 @@ def empty_call(options):
 
 def measure(case, options, batches):
     """Rows of one network."""
-    made, seconds = converted(case, options)
-    runs = {"embedded": session_run(made, case, options.threads), "graft": engine_run(case, made, options),
-            "tensorflow": session_run(case.graph, case, options.threads), "xla": xla_run(case)}
+    native = {"tensorflow": session_run(case.graph, case, options.threads), "xla": xla_run(case)}
     rows = []
     for batch in batches:
+        made, seconds = converted(case, options, batch)
+        runs = {"embedded": session_run(made, case, options.threads), "graft": engine_run(case, made, options),
+                **native}
         x = case.given(batch)
         expected = runs["tensorflow"](x)
         for name, run in runs.items():
@@ -182,51 +121,67 @@ def measure(case, options, batches):
     return rows
 
 
+def write_graphs(name, options):
+    """Files for hold(): the graph as it is, and with engines."""
+    case = Case(name)
+    folder = pathlib.Path(options.graphs)
+    (folder / "tensorflow.pb").write_bytes(case.graph.SerializeToString())
+    (folder / "embedded.pb").write_bytes(converted(case, options)[0].SerializeToString())
+    (folder / "case.json").write_text(json.dumps({"input": case.input, "output": case.output,
+                                                  "given": case.given(1).tolist(), "dtype": case.taken.dtype.name}))
+
+
 def hold(way, name, options):
-    """Runs a graph some times; for its memory alone."""
-    import tensorflow as tf
-    case = Case(name) if way == "write" else None
-    if way == "write":
-        folder = pathlib.Path(options.graphs)
-        (folder / "tensorflow.pb").write_bytes(case.graph.SerializeToString())
-        (folder / "embedded.pb").write_bytes(converted(case, options)[0].SerializeToString())
-        (folder / "case.json").write_text(json.dumps({"input": case.input, "output": case.output,
-                                                      "given": case.given(1).tolist(), "words": case.words}))
-        return
+    """Runs a graph some times, for its memory alone: as it is, with engines, or converted before."""
     import numpy as np
+    import tensorflow as tf
     import graft.tensorflow
+    if way == "write":
+        return write_graphs(name, options)
     graft.tensorflow.load_library()
     folder = pathlib.Path(options.graphs)
     written = json.loads((folder / "case.json").read_text())
-    graph = tf.compat.v1.GraphDef.FromString((folder / f"{way}.pb").read_bytes())
-    x = np.array(written["given"], "int32" if written["words"] else "float32")
-    run = session_run(graph, argparse.Namespace(**written), options.threads)
-    del graph
+    path = folder / ("embedded.pb" if way == "embedded" else "tensorflow.pb")
+    case = argparse.Namespace(graph=tf.compat.v1.GraphDef.FromString(path.read_bytes()), **written)
+    x = np.array(written["given"], written["dtype"])
+    if way == "converting":
+        case.graph = converted(case, options)[0]
+    run = session_run(case.graph, case, options.threads)
+    del case.graph
     for _ in range(MEMORY_RUNS):
         run(x)
 
 
+WAYS = {"tensorflow": "as it is", "embedded": "with engines", "converting": "converted in the process"}
+
+
 def memory(name, options):
-    """How much more memory a process takes at most with engines than without."""
+    """How much more memory a process takes at most that runs the graph with engines, and that converts it, too."""
     with tempfile.TemporaryDirectory() as folder:
         def call(way):
             return child.measure([sys.executable, __file__, "--hold", way, "--cases", name, "--graphs", folder,
                                   "--threads", options.threads, "--tune", options.tune], dict(os.environ))[1]
         call("write")
-        peaks = {way: call(way) for way in ("tensorflow", "embedded")}
-    share = peaks["embedded"] / peaks["tensorflow"] - 1
-    print(f"{name}: peak memory {peaks['tensorflow'] / 1e6:.0f} MB with TensorFlow, "
-          f"{peaks['embedded'] / 1e6:.0f} MB with engines ({share:+.1%})", flush=True)
-    return {"bench": "tensorflow-memory", "case": name, **peaks, "more": share}
+        peaks = {way: call(way) for way in WAYS}
+    more = {way: peak / peaks["tensorflow"] - 1 for way, peak in peaks.items()}
+    print(f"{name}, peak memory: " + ", ".join(f"{text} {peaks[way] / 1e6:.0f} MB ({more[way]:+.1%})"
+                                               for way, text in WAYS.items()), flush=True)
+    return {"bench": "tensorflow-memory", "case": name, **peaks, "more": more}
 
 
-def tell_throughput(rows, bound):
-    """Images per second of the batch that does most within the bound."""
-    for name in sorted({row["case"] for row in rows}):
-        for way in ("tensorflow", "xla", "embedded"):
-            fits = [row["batch"] / row[way] * 1e3 for row in rows if row["case"] == name and row[way] <= bound]
-            best = f"{max(fits):.1f} per second" if fits else "no batch"
-            print(f"{name}, {way}, within {bound:g} ms: {best}")
+def throughput_table(rows, bounds):
+    """Lines: images per second of the batch that does most within each bound."""
+    ways = ("tensorflow", "xla", "embedded")
+    lines = [f"| network | within | {' | '.join(ways)} | embedded / better one |", "|---|---|---|---|---|---|"]
+    for name in dict.fromkeys(row["case"] for row in rows):
+        for bound in bounds:
+            best = {way: max((row["batch"] / row[way] * 1e3 for row in rows
+                              if row["case"] == name and row[way] <= bound), default=0) for way in ways}
+            native = max(best["tensorflow"], best["xla"])
+            gain = f"{best['embedded'] / native:.2f}" if native else ""
+            cells = [f"{best[way]:.1f}" if best[way] else "no batch" for way in ways]
+            lines.append(f"| {name} | {bound:g} ms | {' | '.join(cells)} | {gain} |")
+    return lines
 
 
 def geometric_mean(values):
@@ -244,12 +199,13 @@ def write_page(rows, memories, empty, options):
     for row in rows:
         if row["batch"] != 1:
             continue
-        held = f"{more[row['case']]:+.1%}" if row["case"] in more else ""
+        held = " / ".join(f"{more[row['case']][way]:+.1%}" for way in ("embedded", "converting")) if row[
+            "case"] in more else ""
         lines.append(f"| {row['case']} | {row['embedded']:.2f} | {row['graft']:.2f} | {row['tensorflow']:.2f} | "
                      f"{row['xla']:.2f} | {row['ratio']:.2f} | {row['conversion_s']:.1f} s | {held} |")
     mean = geometric_mean([row["ratio"] for row in rows if row["batch"] == 1])
     lines += ["", f"Geometric mean: {mean:.2f}. A session that runs nothing takes {empty:.3f} ms. `memory`: the peak "
-              "of a process with engines against one without.", ""]
+              "of a process with engines, and of one that converts, too, against one without.", ""]
     page, section = PAGE.read_text(encoding="utf-8"), "\n".join(lines)
     if SECTION.search(page):
         page = SECTION.sub(lambda _: section, page)
@@ -258,20 +214,44 @@ def write_page(rows, memories, empty, options):
     PAGE.write_text(page, encoding="utf-8")
 
 
+def write_throughput(rows, options):
+    """The other table of that page."""
+    said = (f"Images per second where no batch takes longer than a bound, of batches from {BATCHES[0]} to "
+            f"{BATCHES[-1]}, on {processor()}, {options.threads} threads, `tune={options.tune}`:")
+    before, rest = PAGE.read_text(encoding="utf-8").split(BOUNDS)
+    after = rest.split(END_OF_BOUNDS)[1]
+    lines = [said, "", *throughput_table(rows, options.latency_bound), ""]
+    PAGE.write_text(before + BOUNDS + "\n".join(lines) + END_OF_BOUNDS + after, encoding="utf-8")
+
+
+def bounds_of(text):
+    """`7,25` -> milliseconds."""
+    return [float(each) for each in text.split(",")]
+
+
 def parse_options(arguments):
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", default="", metavar="REGEX", help="only networks that match")
     parser.add_argument("--rounds", type=int, default=20, help="turns of each runner (20)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each runner (2)")
-    parser.add_argument("--tune", default="full", choices=["off", "fast", "full"], help="how hard Graft tunes (full)")
-    parser.add_argument("--latency-bound", type=float, metavar="MS", help="also batches, and the most within this time")
-    parser.add_argument("--memory", default="ResNet50", metavar="REGEX", help="networks whose memory is measured")
+    parser.add_argument("--tune", choices=["off", "fast", "full"],
+                        help="how hard Graft tunes (full; off with --table)")
+    parser.add_argument("--latency-bound", type=bounds_of, metavar="MS[,MS...]",
+                        help="also batches, and how many images in a second where none waits longer")
+    parser.add_argument("--memory", default="ResNet50", metavar="REGEX",
+                        help="networks whose memory is measured (ResNet50; none with --latency-bound)")
     parser.add_argument("--json", metavar="FILE", help="also write the rows here")
-    parser.add_argument("--docs", action="store_true", help="write the table of docs/TENSORFLOW.md")
+    parser.add_argument("--docs", action="store_true",
+                        help="write the page's table of times, or with --latency-bound that of throughput")
+    parser.add_argument("--table", action="store_true", help="write the page's table of networks and doors")
+    parser.add_argument("--rows", metavar="FOLDER", help="with --table: where rows are kept")
+    door_table.add_options(parser)
     parser.add_argument("--hold", help=argparse.SUPPRESS)
     parser.add_argument("--graphs", help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.tune = options.tune or ("off" if options.table else "full")
+    return options
 
 
 def main(arguments):
@@ -281,6 +261,8 @@ def main(arguments):
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     if options.hold:
         return hold(options.hold, options.cases, options)
+    if options.table:
+        return tensorflow_table.table_of(options.rows).run(options, [options.tune, options.threads])
     names = [name for name in CASES if re.search(options.cases, name)]
     if not names:
         raise SystemExit(f"--cases {options.cases!r} matches none of {', '.join(CASES)}")
@@ -293,11 +275,14 @@ def main(arguments):
     print(f"a session that runs nothing: {empty:.3f} ms")
     print(f"geometric mean of ratios: {geometric_mean([row['ratio'] for row in rows]):.2f}")
     if options.latency_bound:
-        tell_throughput(rows, options.latency_bound)
-    memories = [memory(name, options) for name in names if options.memory and re.search(options.memory, name)]
+        print("images per second:", *throughput_table(rows, options.latency_bound), sep="\n")
+    measured = [name for name in names if options.memory and re.search(options.memory, name)]
+    memories = [memory(name, options) for name in measured if not options.latency_bound]
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(rows + memories, indent=1) + "\n", encoding="utf-8")
-    if options.docs:
+    if options.docs and options.latency_bound:
+        write_throughput(rows, options)
+    elif options.docs:
         write_page(rows, memories, empty, options)
     return 0
 

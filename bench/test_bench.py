@@ -20,6 +20,7 @@ from onnx import numpy_helper
 import cases
 import child
 import cuda_records
+import door_table
 import graft_peer
 import matmul
 import lengths
@@ -29,6 +30,7 @@ import peaks
 import python_call
 import rows as result_rows
 import run
+import tensorflow_table
 import timing
 import torch_fusions
 import torch_table
@@ -346,17 +348,17 @@ class MixedTable(unittest.TestCase):
         self.assertIn("--networks vgg: there are", output.getvalue())
 
 
-class TorchTable(unittest.TestCase):
-    """Rows that outlive a stop, and the table made of them."""
+class DoorTable(unittest.TestCase):
+    """Rows that outlive a stop, and the tables made of them."""
     done = {"engines": 1, "inside": 70, "operators": 70, "error": 1e-6, "compile_s": 2.0, "graft_ms": 7.5}
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.page = self.folder / "page.md"
-        self.page.write_text(f"before\n{torch_table.BEGIN}| network | a |\n|---|---|\n| y | kept |\n| gone | 1 |\n"
-                             f"{torch_table.END}after\n")
+        self.table = torch_table.table_of(["x", "y"], ["a"], folder.name)
+        self.table.page = pathlib.Path(folder.name) / "page.md"
+        self.table.page.write_text(f"before\n{self.table.begin}| network | a |\n|---|---|\n| y | kept |\n| gone | 1 |\n"
+                                   f"{self.table.end}after\n")
 
     def test_a_cell_says_what_became_of_a_network(self):
         self.assertEqual(torch_table.cell(self.done), "1, 100% of 70, 1e-06, 2.0 s, 7.50 ms")
@@ -365,20 +367,32 @@ class TorchTable(unittest.TestCase):
         self.assertEqual(torch_table.cell({"failed": "a | b"}), "failed: a / b")
         self.assertEqual(torch_table.cell({"refused": "x"}), "torch refuses")
 
+    def test_a_cell_of_tensorflow_has_the_error_of_each_precision(self):
+        row = {**self.done, "error": {"fp32": 1e-6, "fp16": 1e-3}}
+        self.assertEqual(tensorflow_table.cell(row), "1, 100% of 70, 1e-06, 1e-03")
+        self.assertEqual(tensorflow_table.cell({**row, "error": {"fp32": 1e-6, "fp16": float("inf")}}),
+                         "fp16 is wrong by inf")
+        self.assertEqual(tensorflow_table.cell({"failed": "x"}), "failed: x")
+
+    def test_what_is_not_one_engine_is_listed_with_its_segments(self):
+        whole = {"engines": 1, "stays": [], "segments_fp32": ["Relu"]}
+        parts = {"engines": 2, "stays": ["Where"], "segments_fp32": ["Conv2D 3, Relu", "Softmax"]}
+        self.assertEqual(tensorflow_table.notes({("x", "a"): whole}), [])
+        self.assertEqual(tensorflow_table.notes({("x", "a"): whole, ("y", "a"): parts}),
+                         ["", "- y, a: Conv2D 3, Relu; Softmax; TensorFlow runs Where"])
+
     def test_rows_replace_their_lines_and_others_stay(self):
-        torch_table.save(torch_table.path_of(self.folder, "x", "a"), self.done)
-        torch_table.write_table(self.folder, ["x", "y"], ["a"], self.page)
-        self.assertEqual(self.page.read_text().splitlines()[4:-2],
+        door_table.save(self.table.path_of("x", "a"), self.done)
+        self.table.write()
+        self.assertEqual(self.table.page.read_text().splitlines()[4:-2],
                          ["| x | 1, 100% of 70, 1e-06, 2.0 s, 7.50 ms |", "| y | kept |"])
 
     def test_a_process_that_ends_early_is_a_row(self):
-        path = self.folder / "row.json"
-        options = types.SimpleNamespace(tune="off", threads=1, rounds=1)
-        program = self.folder / "program.py"
-        program.write_text("import os, sys; print('it fell', file=sys.stderr); sys.stderr.flush(); os.abort()")
-        with unittest.mock.patch.object(torch_table, "__file__", str(program)):
-            torch_table.run_row(path, "x", "a", options)
-        self.assertIn("-6: it fell", json.loads(path.read_text())["failed"])
+        self.table.program = self.table.folder / "program.py"
+        self.table.program.write_text("import os, sys; print('it fell', file=sys.stderr); sys.stderr.flush(); "
+                                      "os.abort()")
+        self.table.run_row("x", "a", ["off", 1, 1])
+        self.assertIn("-6: it fell", self.table.row("x", "a")["failed"])
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 
+import door_table
 import timing
 import torch
 import torch_table
@@ -44,8 +45,7 @@ def parse_options():
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of each runner")
     parser.add_argument("--tune", default="off", choices=["off", "fast", "full"], help="how hard graft tunes (off)")
     parser.add_argument("--table", action="store_true", help="write docs/PYTORCH.md's table of networks and doors")
-    parser.add_argument("--doors", default="", metavar="REGEX", help="with --table: only doors that match")
-    parser.add_argument("--again", action="store_true", help="with --table: also rows that are there")
+    door_table.add_options(parser)
     parser.add_argument("--rows", type=pathlib.Path, metavar="PATH",
                         help="where rows are kept as JSON: a folder with --table, a file with --device cuda")
     parser.add_argument("--call", action="store_true", help="measure what one call costs")
