@@ -179,8 +179,11 @@ class Reading {
     made_.nodes.push_back(node);
   }
 
-  /// Of what MXNet knows the shape of only while running; and whoever reads its results stays, too.
+  /// Random numbers; what MXNet knows the shape of only while running, and whoever reads the results of such a node.
   std::string reason_to_stay(const Node& node) {
+    if (node.op.rfind("_random_", 0) == 0 || node.op.rfind("_sample_", 0) == 0) {
+      return "MXNet draws random numbers itself, by mx.random.seed: a symbol that is compiled whole draws them";
+    }
     if (running_.count(&node) > 0) behind_[&node] = node.name;
     for (const auto& input : node.inputs) {
       const auto found = behind_.find(input.node);

@@ -58,8 +58,8 @@ const frontend::Converters& converters() {
                                creation_rows(), detection_rows(), indexing_rows(), matmul_rows(), movement_rows(),
                                normalization_rows(), numpy_elementwise_rows(), numpy_movement_rows(),
                                numpy_reduction_rows(), ordering_rows(), pooling_rows(), proposal_rows(),
-                               recurrent_rows(), reduction_rows(), region_rows(), reshaping_rows(), rounding_rows(),
-                               sequence_rows(), softmax_rows(), transformer_rows()}) {
+                               random_rows(), recurrent_rows(), reduction_rows(), region_rows(), reshaping_rows(),
+                               rounding_rows(), sequence_rows(), softmax_rows(), transformer_rows()}) {
       for (const Row& row : family) add(made, row);
     }
     return made;

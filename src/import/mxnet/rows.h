@@ -36,6 +36,7 @@ std::vector<Row> numpy_reduction_rows();
 std::vector<Row> ordering_rows();
 std::vector<Row> pooling_rows();
 std::vector<Row> proposal_rows();
+std::vector<Row> random_rows();
 std::vector<Row> recurrent_rows();
 std::vector<Row> reduction_rows();
 std::vector<Row> region_rows();
