@@ -91,6 +91,11 @@ std::optional<DynamicType> join_tensors(const DynamicType& a, const DynamicType&
 
 DynamicType DynamicType::sequence_of(DynamicType element) { return holder(Kind::kSequence, std::move(element)); }
 DynamicType DynamicType::optional_of(DynamicType element) { return holder(Kind::kOptional, std::move(element)); }
+DynamicType DynamicType::map_of(DType keys, DynamicType value) {
+  DynamicType type = holder(Kind::kMap, std::move(value));
+  type.type = keys;
+  return type;
+}
 
 std::string print(const DynamicType& type) {
   switch (type.kind) {

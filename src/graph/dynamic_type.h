@@ -25,6 +25,7 @@ struct DynamicType {
 
   static DynamicType sequence_of(DynamicType element);
   static DynamicType optional_of(DynamicType element);
+  static DynamicType map_of(DType keys, DynamicType value);
   bool is_tensor() const { return kind == Kind::kTensor; }
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as strings and strings as numbers, as ONNX spells them.
+#include "kernels/cast_strings.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -95,8 +96,9 @@ std::string spell_element(const TensorData& from, int64_t at) {
   return type == DType::kFloat64 ? fmt::format("{}", value) : fmt::format("{}", static_cast<float>(value));
 }
 
-/// What each element is in the other type.
-TensorData converted(const TensorData& from, DType type) {
+}  // namespace
+
+TensorData cast_strings(const TensorData& from, DType type) {
   TensorData to = TensorData::zeros(type, from.shape());
   if (type == from.type()) return from;
   if (type != DType::kString && from.type() != DType::kString) refuse_input("neither of its types is str");
@@ -110,16 +112,14 @@ TensorData converted(const TensorData& from, DType type) {
   return to;
 }
 
-}  // namespace
-
 HostKernel make_cast_kernel(const Node& node) {
   const auto type = dtype_from_onnx(static_cast<int>(KernelAttributes(node).integer("to", 0)));
   if (!type) refuse_input("its attribute 'to' is no element type");
-  return [type](Inputs inputs) { return Values{converted(tensor_input(inputs, 0), *type)}; };
+  return [type](Inputs inputs) { return Values{cast_strings(tensor_input(inputs, 0), *type)}; };
 }
 
 HostKernel make_cast_like_kernel(const Node&) {
-  return [](Inputs inputs) { return Values{converted(tensor_input(inputs, 0), tensor_input(inputs, 1).type())}; };
+  return [](Inputs inputs) { return Values{cast_strings(tensor_input(inputs, 0), tensor_input(inputs, 1).type())}; };
 }
 
 }  // namespace graft

@@ -99,4 +99,22 @@ const DynamicValue& sequence_input(std::span<const DynamicValue> inputs, size_t 
   return inputs[index];
 }
 
+const DynamicValue& map_input(std::span<const DynamicValue> inputs, size_t index, DType keys) {
+  const bool given = index < inputs.size() && inputs[index].kind() == DynamicValue::Kind::kMap;
+  if (!given) {
+    refuse_input(fmt::format("its input {} is {}, not a map", index,
+                             index < inputs.size() ? describe(inputs[index]) : "left out"));
+  }
+  const DynamicValue& map = inputs[index];
+  if (map.tensor().type() != keys) {
+    refuse_input(fmt::format("the keys of its input {} are {}, not of {}", index, describe(map.tensor()),
+                             name_of(keys)));
+  }
+  if (map.map_values().rank() != 1) {
+    refuse_input(fmt::format("the values of its input {} are {}, not one for each key", index,
+                             describe(map.map_values())));
+  }
+  return map;
+}
+
 }  // namespace graft

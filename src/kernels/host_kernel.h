@@ -59,5 +59,7 @@ class KernelAttributes {
 const TensorData& tensor_input(std::span<const DynamicValue> inputs, size_t index, DType type = DType::kUndefined);
 /// The sequence that an input has to be.
 const DynamicValue& sequence_input(std::span<const DynamicValue> inputs, size_t index);
+/// The map that an input has to be, with keys of this type and a single value for each.
+const DynamicValue& map_input(std::span<const DynamicValue> inputs, size_t index, DType keys);
 
 }  // namespace graft

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/bodies.h"
 #include "graph/custom_operator.h"
 
 namespace graft {
@@ -81,6 +82,18 @@ const std::string* carried_definition(const Node& node) {
 std::shared_ptr<const OpDef> operator_of(const Node& node) {
   if (!carried_definition(node)) return {std::shared_ptr<const OpDef>(), find_op(node.domain, node.op)};
   return op_def_of(read_carried(node, [&](Lexer& lexer) { return carried_header(node, lexer); }));
+}
+
+void carry_definitions(Graph& graph, const std::map<std::string_view, std::string_view>& definitions) {
+  for (Node& node : graph.nodes) {
+    const auto known = node.domain == "graft" ? definitions.find(node.op) : definitions.end();
+    if (known != definitions.end()) node.attributes[std::string(kDefinitionAttribute)] = std::string(known->second);
+    for (const NodeBody& body : bodies_of(node)) {
+      auto copy = std::make_shared<Graph>(*body.graph);
+      carry_definitions(*copy, definitions);
+      node.attributes[body.attribute] = std::shared_ptr<const Graph>(std::move(copy));
+    }
+  }
 }
 
 }  // namespace graft

@@ -3,10 +3,8 @@
 // and keeps those that neither a kept box of earlier rounds nor a better one of the 64 covers. Boxes are looked at in
 // the order of the sequential algorithm, of which only the bits of one round are left; a row ends with its limit.
 #include <map>
-#include <memory>
 #include <string_view>
 
-#include "graph/bodies.h"
 #include "graph/custom_operator.h"
 #include "graph/insert_graph.h"
 #include "passes/edit.h"
@@ -189,29 +187,16 @@ constexpr std::string_view kComposition = R"(graph "NonMaxSuppression" {
 }
 )";
 
-/// Gives the nodes of the composition their definitions.
-void define_nodes(Graph& graph) {
-  static const std::map<std::string_view, std::string_view> definitions = {{"ScoredBoxes", kScoredBoxes},
-                                                                           {"Rows", kRows},
-                                                                           {"KeptBoxes", kKeptBoxes},
-                                                                           {"SelectedBoxes", kSelectedBoxes}};
-  for (Node& node : graph.nodes) {
-    if (node.domain == "graft") {
-      node.attributes[std::string(kDefinitionAttribute)] = std::string(definitions.at(node.op));
-    }
-    for (const NodeBody& body : bodies_of(node)) {
-      auto copy = std::make_shared<Graph>(*body.graph);
-      define_nodes(*copy);
-      node.attributes[body.attribute] = std::shared_ptr<const Graph>(std::move(copy));
-    }
-  }
-}
+const std::map<std::string_view, std::string_view> kDefinitions = {{"ScoredBoxes", kScoredBoxes},
+                                                                   {"Rows", kRows},
+                                                                   {"KeptBoxes", kKeptBoxes},
+                                                                   {"SelectedBoxes", kSelectedBoxes}};
 
 bool compose(Graph& graph, int index) {
   const Node node = graph.nodes[static_cast<size_t>(index)];
   if (!is_op(node, {"NonMaxSuppression"}) || input_count(node) < 2 || node.outputs.size() != 1) return false;
   Graph body = parse_graph(kComposition);
-  define_nodes(body);
+  carry_definitions(body, kDefinitions);
   const bool all = input(node, 4) == kNoValue;
   for (Node& part : body.nodes) {
     if (part.op != "ScoredBoxes") continue;

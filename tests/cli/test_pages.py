@@ -62,7 +62,6 @@ LISTS = {
 }
 UNSUPPORTED = {
     "vendor": {"nodes": [helper.make_node("ATen", ["x"], ["y"], domain="org.pytorch.aten")]},
-    "map": {"nodes": [helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])]},
     "gradient": {"nodes": [helper.make_node("Gradient", ["x"], ["y"], domain="ai.onnx.preview.training", xs=["x"],
                                             y="x")]},
 }

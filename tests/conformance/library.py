@@ -2,6 +2,7 @@
 """libgraft.so through its C interface: compile a model's bytes, run it on TensorProtos."""
 
 import ctypes
+import dataclasses
 import json
 import os
 import pathlib
@@ -48,7 +49,15 @@ class ValueInfo(ctypes.Structure):
                 ("axes", ctypes.c_void_p), ("type", ctypes.c_char_p)]
 
 
-NOTHING, TENSOR, SEQUENCE = 0, 1, 2  # GRAFT_NOTHING ...
+NOTHING, TENSOR, SEQUENCE, MAP = range(4)  # GRAFT_NOTHING ...
+
+
+@dataclasses.dataclass
+class Map:
+    """Keys and a value for each, TensorProtos of one axis."""
+
+    keys: onnx.TensorProto
+    values: onnx.TensorProto
 
 
 def packed_bits(proto):
@@ -105,7 +114,7 @@ class Engine:
         return {info.name.decode() for info in infos if info.type}
 
     def value_of(self, data):
-        """A graft_value of a TensorProto, a list or None; to be released."""
+        """A graft_value of a TensorProto, a list, a Map or None; to be released."""
         error, value = Error(), ctypes.c_void_p()
         if data is None:
             status = self.library.graft_value_of_nothing(ctypes.byref(value), ctypes.byref(error))
@@ -116,6 +125,12 @@ class Engine:
                                                           ctypes.byref(error))
             for element in elements:
                 self.library.graft_value_release(element)
+        elif isinstance(data, Map):
+            keep, parts = [], tensors_of(2)
+            describe(parts[0], data.keys, keep)
+            describe(parts[1], data.values, keep)
+            status = self.library.graft_value_of_map(ctypes.byref(parts[0]), ctypes.byref(parts[1]),
+                                                     ctypes.byref(value), ctypes.byref(error))
         else:
             keep, tensor = [], tensors_of(1)
             describe(tensor[0], data, keep)
@@ -125,20 +140,22 @@ class Engine:
         return value
 
     def read_value(self, value):
-        """A graft_value as a TensorProto, a list or None."""
+        """A graft_value as a TensorProto, a list, a Map or None."""
         kind = self.library.graft_value_kind(value)
         if kind == NOTHING:
             return None
         if kind == SEQUENCE:
             return [self.read_value(self.library.graft_value_element(value, index))
                     for index in range(self.library.graft_value_count(value))]
+        if kind == MAP:
+            return Map(*[self.read_value(self.library.graft_value_element(value, index)) for index in range(2)])
         tensor = tensors_of(1)[0]
         if kind != TENSOR or self.library.graft_value_tensor(value, ctypes.byref(tensor), None):
             raise GraftError(f"a value of kind {kind} cannot be compared")
         return to_proto(tensor)
 
     def run(self, inputs, outputs):
-        """Runs once: `inputs` are (name, TensorProto, list or None), `outputs` names; gives such values."""
+        """Runs once: `inputs` are (name, TensorProto, list, Map or None), `outputs` names; gives such values."""
         error, session = Error(), ctypes.c_void_p()
         if self.library.graft_session_create(self.handle, 0, ctypes.byref(session), ctypes.byref(error)):
             raise GraftError(error.text)

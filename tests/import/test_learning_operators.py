@@ -137,6 +137,18 @@ def vector_cases():
                    attributes | {"coefficients": f32("i", 7).tolist(), "rho": [0.1], "prob_a": [-1.5], "prob_b": [0.2],
                                  "vectors_per_class": [3, 4], "classlabels_ints": [1, 2]}, ("label", "scores"),
                    tolerance=4e-3)  # ONNX Runtime iterates, and stops at 0.005 over the number of classes
+    for classes in (3, 5):
+        for transform in ("NONE", "SOFTMAX"):
+            name = f"support_vectors_of_{classes}_classes_with_probabilities_{transform}"
+            pairs = classes * (classes - 1) // 2
+            yield Case(name, "SVMClassifier", [f32(name, 17, 4)],
+                       {"kernel_type": "RBF", "kernel_params": [0.25, 0.0, 0.0], "post_transform": transform,
+                        "support_vectors": f32(name + "v", 8 * classes).tolist(),
+                        "coefficients": f32(name + "c", 2 * classes * (classes - 1)).tolist(),
+                        "rho": f32(name + "r", pairs).tolist(),
+                        "prob_a": (-1 - np.abs(f32(name + "a", pairs))).tolist(),
+                        "prob_b": f32(name + "b", pairs).tolist(), "vectors_per_class": [2] * classes,
+                        "classlabels_ints": list(range(classes))}, ("label", "scores"))
     yield Case("one_class", "SVMRegressor", [f32("j", 6, 4)],
                {"kernel_type": "RBF", "kernel_params": [0.25, 0.0, 0.0], "support_vectors": f32("k", 12).tolist(),
                 "coefficients": [1.0, 0.5, -0.75], "rho": [-0.2], "n_supports": 3, "one_class": 1})

@@ -52,6 +52,8 @@ class ContribCall {
   /// An operator of our own.
   std::vector<ValueId> emit_own(size_t outputs, std::string_view op, std::vector<ValueId> inputs,
                                 Attributes attributes = {});
+  /// A composition: the nodes of `part`, whose inputs are `arguments`. Gives its outputs.
+  std::vector<ValueId> compose(const Graph& part, const std::vector<ValueId>& arguments);
   ValueId constant(std::string_view name, TensorData data);
   ValueId integer(int64_t value) { return writer_.integer(value); }
   ValueId integers(const std::vector<int64_t>& values) { return writer_.integers(values); }

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/infer.h"
+#include "graph/insert_graph.h"
 
 namespace graft {
 namespace {
@@ -105,6 +107,17 @@ std::vector<ValueId> ContribCall::add_node(std::string_view domain, size_t outpu
                .inputs = std::move(inputs),
                .outputs = values});
   return values;
+}
+
+std::vector<ValueId> ContribCall::compose(const Graph& part, const std::vector<ValueId>& arguments) {
+  Graph& graph = writer_.graph();
+  const size_t before = graph.nodes.size();
+  graph.opsets.try_emplace("graft", 1);
+  const std::vector<ValueId> copies = insert_graph(graph, part, arguments, node_.name);
+  for (size_t n = before; n < graph.nodes.size(); ++n) infer_node(graph, static_cast<int>(n));
+  std::vector<ValueId> outputs;
+  for (const ValueId output : part.outputs) outputs.push_back(copies[static_cast<size_t>(output)]);
+  return outputs;
 }
 
 ValueId ContribCall::constant(std::string_view name, TensorData data) {

@@ -40,4 +40,7 @@ ValueId best_label(ContribCall& call, const Labels& labels, ValueId scores);
 /// The label 1 where a condition [rows, 1] holds, else 0; without two labels the numbers 1 and 0 themselves.
 ValueId label_if(ContribCall& call, const Labels& labels, ValueId condition);
 
+/// The probabilities of classes, [rows, classes], from those of the first of each pair of them, [rows, pairs].
+ValueId coupled_probabilities(ContribCall& call, ValueId pairs, int64_t classes);
+
 }  // namespace graft

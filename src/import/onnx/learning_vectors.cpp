@@ -112,16 +112,23 @@ ValueId votes(ContribCall& call, ValueId scores, size_t classes) {
                            call.emit("MatMul", {losses, floats_of(call, "second", second, {pairs, count})})});
 }
 
-/// The probability of the first of two classes from their score, and that of the second.
-ValueId probabilities_of_two(ContribCall& call, ValueId scores) {
+/// For each pair of classes the probability of its first, from their scores.
+ValueId pair_probabilities(ContribCall& call, ValueId scores, size_t pairs) {
   constexpr double kLeast = 1e-7;
   const auto number = [&](double value) { return call.scalar_like(value, scores); };
-  const ValueId line = call.emit("Add", {call.emit("Mul", {scores, number(element(call, "prob_a", 0))}),
-                                         number(element(call, "prob_b", 0))});
-  const ValueId first = call.emit("Clip", {call.emit("Sigmoid", {call.emit("Neg", {line})}), number(kLeast),
-                                           number(1 - kLeast)});
-  const ValueId second = call.emit("Sub", {number(1), first});
-  return call.emit("Concat", {first, second}, {{"axis", int64_t{1}}});
+  const auto list = [&](std::string_view name) {
+    return floats_of(call, name, call.reals(name), {static_cast<int64_t>(pairs)});
+  };
+  const ValueId line = call.emit("Add", {call.emit("Mul", {scores, list("prob_a")}), list("prob_b")});
+  return call.emit("Clip", {call.emit("Sigmoid", {call.emit("Neg", {line})}), number(kLeast), number(1 - kLeast)});
+}
+
+/// The probabilities of the classes, [rows, classes].
+ValueId probabilities(ContribCall& call, ValueId scores, size_t classes) {
+  const ValueId pairs = pair_probabilities(call, scores, classes * (classes - 1) / 2);
+  if (classes > 2) return coupled_probabilities(call, pairs, static_cast<int64_t>(classes));
+  const ValueId second = call.emit("Sub", {call.scalar_like(1, pairs), pairs});
+  return call.emit("Concat", {pairs, second}, {{"axis", int64_t{1}}});
 }
 
 void expand_of_lines(ContribCall& call, const Labels& labels) {
@@ -143,10 +150,7 @@ void expand_classifier(ContribCall& call) {
   const ValueId scores = pair_scores(call, rows_of(call), counts);
   call.out(0, best_label(call, labels, votes(call, scores, counts.size())));
   const bool has_probabilities = !call.reals("prob_a").empty();
-  if (has_probabilities && counts.size() > 2) {
-    call.unsupported("probabilities of more than two classes, which an iteration estimates");
-  }
-  if (has_probabilities) return call.out(1, transformed(call, probabilities_of_two(call, scores)));
+  if (has_probabilities) return call.out(1, transformed(call, probabilities(call, scores, counts.size())));
   call.out(1, counts.size() == 2 && labels.size() == 2 ? transformed(call, opposites(call, scores))
                                                        : transformed(call, scores));
 }
