@@ -20,6 +20,8 @@ const std::vector<Pass>& pipeline() {
       {"fold_constants", fold_constants, "what does not depend on inputs is computed now"},
       {"inline_if", inline_if, "again: conditions and sizes that folding made known"},
       {"fold_constants", fold_constants, "again: what stood in the branches"},
+      {"sink_into_branches", sink_into_branches,
+       "what reads a result whose number of axes the branches decide moves into them"},
       {"resolve_sequences", resolve_sequences, "lists of tensors whose length is known become the tensors"},
       {"remove_identities", remove_identities, "nodes that give back their input go"},
       {"merge_equal_nodes", merge_equal_nodes, "equal nodes and equal constants become one"},
