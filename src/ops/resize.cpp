@@ -54,7 +54,13 @@ Expr source_position(const Definition& d, const ResizeMode& m, const ResizedAxis
   if (m.coordinates == "pytorch_half_pixel") return select(single, real(0.0), centre);
   if (m.coordinates == "asymmetric") return at / scale;
   const Expr steps = max(out - real(1.0), real(1.0)), last = in - real(1.0);
-  if (m.coordinates == "align_corners") return select(single, real(0.0), at * last / steps);
+  if (m.coordinates == "align_corners") {
+    if (!a.scale && !a.run_scale) return select(single, real(0.0), at * last / steps);
+    // A scale that is given says how long the output is before its size is rounded down: where 2.4 elements end, the
+    // second of two is not the last one.
+    const Expr length = scale * in;
+    return select(single, real(0.0), at * last / (length - real(1.0)));
+  }
   if (m.coordinates != "tf_crop_and_resize") d.reject("its coordinate_transformation_mode is " + m.coordinates);
   return select(single, half * (a.start + a.end) * last, a.start * last + at * (a.end - a.start) * last / steps);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include "import/aten/axes.h"
 #include "import/aten/promotion.h"
@@ -58,11 +59,22 @@ struct Sampling {
   bool aligns = false;  ///< whether it has align_corners
 };
 
+/// Sizes by factors, as torch rounds them: what its corners are aligned to.
+ValueId multiplied(Conversion& c, ValueId input, const std::vector<double>& factors) {
+  std::vector<int64_t> wanted;
+  for (size_t i = 2; i < factors.size(); ++i) {
+    const auto size = c.size_of(input, static_cast<int64_t>(i)).as_constant();
+    if (!size) c.refuse("corners that are aligned to a fractional factor of a size that varies");
+    wanted.push_back(static_cast<int64_t>(static_cast<double>(*size) * factors[i]));
+  }
+  return joined(c, {sizes(c, input, 0, 2), c.integers_constant(wanted)});
+}
+
 /// To a size, or by factors: these then also say where samples lie.
 void resize(Conversion& c, const Sampling& sampling, size_t axes, const std::string& factors) {
   const ValueId input = c.tensor(factors == "scale_factors" ? "input" : "self");
   if (c.rank_of(input) != static_cast<int>(axes + 2)) c.refuse("an input of another number of axes");
-  std::vector<float> scales = {1, 1};
+  std::vector<double> scales = {1, 1};
   if (factors == "scale_factors" && c.has(factors)) {
     const auto* list = std::get_if<frontend::Arguments>(&c.argument(factors).is);
     if (!list || list->size() != axes) c.refuse("factors that are no list of numbers");
@@ -70,7 +82,7 @@ void resize(Conversion& c, const Sampling& sampling, size_t axes, const std::str
       const auto* real = std::get_if<double>(&each.is);
       const auto* whole = std::get_if<int64_t>(&each.is);
       if (!real && !whole) c.refuse("factors known only while running");
-      scales.push_back(static_cast<float>(real ? *real : static_cast<double>(*whole)));
+      scales.push_back(real ? *real : static_cast<double>(*whole));
     }
   }
   const bool corners = sampling.aligns && c.flag("align_corners");
@@ -78,6 +90,11 @@ void resize(Conversion& c, const Sampling& sampling, size_t axes, const std::str
                            {"nearest_mode", sampling.nearest_mode},
                            {"coordinate_transformation_mode",
                             corners ? std::string("align_corners") : sampling.coordinates}};
+  const bool whole = std::all_of(scales.begin(), scales.end(), [](double s) { return s == std::floor(s); });
+  if (scales.size() > 2 && corners && !whole) {
+    const ValueId size = multiplied(c, input, scales);
+    return c.give(c.add("Resize", {input, kNoValue, kNoValue, size}, std::move(attributes)));
+  }
   if (scales.size() > 2) {
     const ValueId by = c.constant(TensorData::from_values(DType::kFloat32, {static_cast<int64_t>(axes + 2)}, scales));
     return c.give(c.add("Resize", {input, kNoValue, by}, std::move(attributes)));
