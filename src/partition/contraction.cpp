@@ -68,38 +68,29 @@ bool ContractedGraph::merge(int a, int b) {
   return true;
 }
 
-/// Brings two clusters side by side: what lies between them goes behind `second` if `first` reaches it, else before.
+/// Brings two clusters side by side: what lies between them goes behind `second` if `first` reaches it, as reaches()
+/// has just marked it, else before.
 void ContractedGraph::reorder(int first, int second) {
   const int begin = position_[first], end = position_[second];
-  std::vector<int> later, stack = {first};
-  ++round_;
-  seen_[first] = round_;
-  while (!stack.empty()) {
-    const int cluster = stack.back();
-    stack.pop_back();
-    for (const int each : successors_[cluster]) {
-      const int next = find(each);
-      if (next == first || next == second || position_[next] > end || seen_[next] == round_) continue;
-      seen_[next] = round_;
-      stack.push_back(next);
-    }
-  }
-  std::vector<int> earlier, places;
+  int free = begin;  // the next place, at or before the one that is read
+  const auto put = [&](int cluster) {
+    while (at_[free] < 0) ++free;
+    at_[free] = cluster;
+    position_[cluster] = free++;
+  };
+  later_.clear();
   for (int place = begin; place <= end; ++place) {
     const int cluster = at_[place];
-    if (cluster < 0) continue;
-    places.push_back(place);
-    if (cluster == first || cluster == second) continue;
-    (seen_[cluster] == round_ ? later : earlier).push_back(cluster);
+    if (cluster < 0 || cluster == first || cluster == second) continue;
+    if (seen_[cluster] == round_) {
+      later_.push_back(cluster);
+    } else {
+      put(cluster);
+    }
   }
-  std::vector<int> arranged = std::move(earlier);
-  arranged.push_back(first);
-  arranged.push_back(second);
-  arranged.insert(arranged.end(), later.begin(), later.end());
-  for (size_t i = 0; i < places.size(); ++i) {
-    at_[places[i]] = arranged[i];
-    position_[arranged[i]] = places[i];
-  }
+  put(first);
+  put(second);
+  for (const int cluster : later_) put(cluster);
 }
 
 std::vector<int> ContractedGraph::order() const {

@@ -29,6 +29,7 @@ class ContractedGraph {
   std::vector<int> size_, position_, at_;                      // position of a cluster, and what is there (-1: nothing)
   std::vector<std::vector<int>> successors_, predecessors_;  // may name nodes that were merged since
   mutable std::vector<int> seen_;
+  std::vector<int> later_;  ///< of reorder(), kept for its memory
   mutable int round_ = 0;
 };
 
