@@ -136,6 +136,7 @@ class Partitioner {
       if (!is_taken(a) || merge_with_between(contracted, a, b)) continue;
       refuse(b, fmt::format("what '{}' gives it cannot leave an engine, and one engine cannot hold both", name(a)));
     }
+    result_.steps = contracted.steps();
     spread_refusals();
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       cluster_[n] = is_taken(static_cast<int>(n)) ? contracted.find(static_cast<int>(n)) : static_cast<int>(n);
@@ -154,7 +155,7 @@ class Partitioner {
     for (const int cluster : order) {
       if (!behind[cluster]) continue;
       for (const int next : contracted.successors(cluster)) behind[contracted.find(next)] = true;
-      const bool inside = cluster != contracted.find(a) && contracted.reaches(cluster, last, false);
+      const bool inside = cluster != contracted.find(a) && contracted.reaches(cluster, last);
       if (inside && cluster != last) between.push_back(cluster);
     }
     for (const int cluster : between) {
@@ -265,6 +266,7 @@ class Partitioner {
         }
       }
     }
+    result_.steps += contracted.steps();
     std::vector<int> representative(members_.size());
     for (size_t c = 0; c < members_.size(); ++c) representative[c] = members_[contracted.find(static_cast<int>(c))][0];
     for (int& cluster : cluster_) cluster = representative[cluster];

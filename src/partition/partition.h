@@ -71,6 +71,7 @@ struct Result {
   std::vector<std::string> reasons;  ///< by node; empty for those in a segment
   std::vector<int> segment_of;       ///< by node; -1: the host's alone
   std::vector<int> kept;             ///< replicable nodes of segments that the host needs, too
+  int64_t steps = 0;                 ///< uses that searches for cycles looked at: what time grows with
 };
 
 /// Segments such that replacing each by one node leaves no cycle, and no two neighbours could be merged without one.
