@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that only a run knows, among generated kernels: one session, several sizes, against ONNX Runtime."""
 
+import graft
 import numpy as np
+import onnx.reference
 import pytest
 from onnx import helper
 
@@ -110,7 +112,21 @@ def resized(attributes, inputs, given, side_of):
     {"mode": "cubic", "cubic_coeff_a": -0.5}, {"mode": "linear", "antialias": 1}, {"mode": "cubic", "antialias": 1}])
 def test_pictures_resized_by_scales_of_the_run(attributes):
     given = [((6, 8), [1, 1, 0.5, 0.75]), ((5, 4), [1, 1, 2, 1.5]), ((7, 9), [1, 1, 0.4, 2]), ((4, 4), [1, 1, 1, 1])]
+    if attributes.get("coordinate_transformation_mode") == "align_corners":
+        given[2] = ((5, 9), [1, 1, 0.4, 2])  # of a size that is not whole ONNX Runtime takes other corners than ONNX
     resized(attributes, "scales", [(side, np.array(scales, np.float32)) for side, scales in given], 4)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_corners_are_those_of_the_size_before_it_is_rounded_as_onnx_says(mode):
+    model = model_of([node("Resize", "x _ scales", "y", mode=mode, coordinate_transformation_mode="align_corners")],
+                     [value("x", FLOAT, [1, 1, "h", "w"]), value("scales", FLOAT, [4])],
+                     [value("y", FLOAT, ["p", "q", "r", "s"])])
+    session = graft.Session(graft.compile(model, tune="off"))
+    for side, scales in [((7, 9), [1, 1, 0.4, 2]), ((4, 5), [1, 1, 0.6, 0.6]), ((3, 3), [1, 1, 1.5, 2.5])]:
+        feed = {"x": rows(1, 1, *side), "scales": np.array(scales, np.float32)}
+        expected = onnx.reference.ReferenceEvaluator(model).run(None, feed)[0]
+        np.testing.assert_allclose(session.run(feed)["y"], expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
