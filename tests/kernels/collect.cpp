@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -85,8 +86,10 @@ void collect_network(const Network& network, int batch, const std::string& preci
   build(fuse(std::move(graph), options), target, fmt::format("{}/b{}/{}", network.name, batch, precision), programs);
 }
 
-void collect_samples(const std::string& target, Programs& programs) {
+void collect_samples(const std::string& target, int most, Programs& programs) {
+  std::map<const OpDef*, int> taken;
   for (const SampleCase& c : all_sample_cases()) {
+    if (taken[c.op]++ >= most) continue;
     for (const Openness openness : {Openness::kContents, Openness::kSizes}) {
       collect_sample(c, openness, target, programs);
     }

@@ -30,7 +30,7 @@ std::vector<Network> test_networks();
 void collect_network(const Network& network, int batch, const std::string& precision, const std::string& target,
                      Programs& programs);
 
-/// Adds the kernels of every sample of every operator, with sizes known and with sizes open.
-void collect_samples(const std::string& target, Programs& programs);
+/// Adds the kernels of the first `most` samples of every operator, with sizes known and with sizes open.
+void collect_samples(const std::string& target, int most, Programs& programs);
 
 }  // namespace graft::kernels
