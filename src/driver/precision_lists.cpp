@@ -206,9 +206,7 @@ const std::map<std::string_view, std::string_view>& named_operators() {
 }
 
 amp::Rule rule_of(std::string_view graph_operator) {
-  Node node;
-  node.op = graph_operator;
-  const passes::PrecisionRow* row = passes::find_precision_row(node);
+  const passes::PrecisionRow* row = passes::find_precision_row(graph_operator);
   if (!row || row->rule == passes::PrecisionRule::kWide) return amp::Rule::kWide;
   return row->rule == passes::PrecisionRule::kLow ? amp::Rule::kLow : amp::Rule::kFollow;
 }

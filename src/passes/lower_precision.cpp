@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// op(x) -> Cast(op(Cast(x))) where the list of operators says so, with types carried from node to node so that casts
+// op(x) -> Cast(op(Cast(x))) where the operator's rule says so, with types carried from node to node so that casts
 // stand only where they change: f32 inputs are cast once, weights now, outputs and what stays f32 are cast back.
 #include <algorithm>
 #include <map>
@@ -71,12 +71,12 @@ class PrecisionLowering {
     return has_bodies && lower_bodies(index);
   }
 
-  /// Whether the list, the node's inputs and its form let it compute in the low type.
+  /// Whether the rule, the node's inputs and its form let it compute in the low type.
   bool wants_low(int index) const {
     const Node& node = graph_.nodes[index];
     const PrecisionRow* row = find_precision_row(node);
     if (!row) {
-      context_.left(kPass, node, "the list of operators by precision does not have it");
+      context_.left(kPass, node, "no definition says how it behaves in a lower precision");
       return false;
     }
     if (row->rule == PrecisionRule::kWide || is_square(node) || updates_in_place(node)) return false;

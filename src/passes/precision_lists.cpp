@@ -7,9 +7,7 @@ namespace graft::passes {
 namespace {
 
 std::optional<amp::Rule> rule_of(std::string_view op) {
-  Node node;
-  node.op = op;
-  const PrecisionRow* row = find_precision_row(node);
+  const PrecisionRow* row = find_precision_row(op);
   if (!row) return std::nullopt;
   switch (row->rule) {
     case PrecisionRule::kLow: return amp::Rule::kLow;
@@ -28,9 +26,7 @@ amp::DefaultLists default_lists() {
   lists.conditions = {{"ScatterElements", "reduction", {"add", "mul"}}, {"ScatterND", "reduction", {"add", "mul"}}};
   lists.canonical = [](std::string_view op) { return std::string(op); };
   lists.otherwise = amp::Rule::kWide;
-#define GRAFT_PRECISION(rule, op, kept) lists.names.emplace_back(#op);
-#include "passes/precision_rules.inc"
-#undef GRAFT_PRECISION
+  for (const OpDef& op : all_ops()) lists.names.emplace_back(op.name);
   return lists;
 }
 

@@ -6,7 +6,7 @@
 
 namespace graft::passes {
 
-/// The list of operators by precision; an operator that it lacks is f32.
+/// Every operator of ours by its rule of precision; any other is f32.
 amp::DefaultLists default_lists();
 
 }  // namespace graft::passes
