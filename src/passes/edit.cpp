@@ -72,13 +72,6 @@ std::vector<int64_t> integers(const Node& node, std::string_view attribute) {
   return value ? *value : std::vector<int64_t>();
 }
 
-bool is_elementwise(const Node& node) {
-  return is_op(node, {"Abs",  "Neg",  "Exp",   "Log",       "Sqrt",  "Reciprocal", "Erf",         "Tanh",  "Sigmoid",
-                      "Relu", "Elu",  "Selu",  "LeakyRelu", "Gelu",  "HardSwish",  "HardSigmoid", "Swish", "Softplus",
-                      "Mish", "Clip", "Floor", "Ceil",      "Round", "Sign",       "Cast",        "Not",   "Softsign",
-                      "Add",  "Sub",  "Mul",   "Div",       "Pow",   "Max",        "Min",         "PRelu"});
-}
-
 bool same_attributes(const Attributes& a, const Attributes& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const auto& x, const auto& y) { return x.first == y.first && equal(x.second, y.second); });

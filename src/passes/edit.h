@@ -26,8 +26,6 @@ int64_t integer(const Node& node, std::string_view attribute, int64_t otherwise)
 double real(const Node& node, std::string_view attribute, double otherwise);
 std::string_view text(const Node& node, std::string_view attribute, std::string_view otherwise);
 std::vector<int64_t> integers(const Node& node, std::string_view attribute);
-/// Whether each element of the result follows from the elements of the inputs at its place, broadcast, alone.
-bool is_elementwise(const Node& node);
 /// Whether two sets of attributes have the same names and values.
 bool same_attributes(const Attributes& a, const Attributes& b);
 /// Whether two runs of the node may differ, so that it is neither folded nor merged.

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "passes/edit.h"
+#include "passes/node_behaviour.h"
 #include "passes/parallel_products.h"
 #include "passes/passes.h"
 
@@ -39,7 +40,7 @@ struct Part {
 /// The node as the next link behind these results; nothing when it reads anything else.
 std::optional<Link> link_of(const Graph& graph, const std::vector<ValueId>& results, int index) {
   const Node& node = graph.nodes[index];
-  if (!is_elementwise(node) || node.outputs.size() != 1) return std::nullopt;
+  if (!node.domain.empty() || !is_elementwise(graph, node)) return std::nullopt;
   if (!same_shape(graph, results.front(), node.outputs[0])) return std::nullopt;
   Link link{.node = index, .operands = {}};
   for (const ValueId operand : node.inputs) {
@@ -100,7 +101,7 @@ Tail tail_of(const Graph& graph, const Matcher& matcher, ValueId value) {
 /// Whether a single map reads the result, of other tensors too: it runs with the branch's own convolution.
 bool is_finished_by_a_map(const Graph& graph, const Matcher& matcher, ValueId result) {
   const int reader = matcher.only_consumer(result);
-  return reader >= 0 && is_elementwise(graph.nodes[reader]);
+  return reader >= 0 && is_elementwise(graph, graph.nodes[reader]);
 }
 
 /// Whether the input is left out, or a constant that the node alone reads.

@@ -3,6 +3,7 @@
 // Reshape(Cast(x)) -> Cast(Reshape(x)); those to a narrower float move up, to what computes the elements, for the same
 // reason: Cast(Reshape(x)) -> Reshape(Cast(x)); and Cast(Cast(x)) -> Cast(x) when the first loses nothing.
 #include "passes/edit.h"
+#include "passes/node_behaviour.h"
 #include "passes/passes.h"
 
 namespace graft::passes {
@@ -64,13 +65,12 @@ bool merge_casts(Graph& graph, int index) {
 /// move(Cast(x)) -> Cast(move(x))
 bool sink_below_movement(Graph& graph, const Matcher& matcher, int index) {
   const Node& move = graph.nodes[index];
-  if (!is_op(move, {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand", "Gather"}))
-    return false;
-  const ValueId wide = move.inputs[0];
+  const ValueId wide = input(move, 0);
   const Node* cast = lossless_cast(graph, wide);
-  if (!cast || matcher.only_consumer(wide) != index) return false;
+  if (!cast || matcher.only_consumer(wide) != index || !move.domain.empty()) return false;
   const ValueId x = cast->inputs[0];
-  if (bit_width(graph.value(x).type) >= bit_width(graph.value(wide).type)) return false;
+  const DType narrow = graph.value(x).type;
+  if (bit_width(narrow) >= bit_width(graph.value(wide).type) || !moves_elements(graph, move, narrow)) return false;
   std::vector<ValueId> inputs = move.inputs;
   inputs[0] = x;
   const Attributes conversion = cast->attributes;
@@ -88,12 +88,13 @@ bool raise_above_movement(Graph& graph, const Matcher& matcher, int index) {
   const Node& cast = graph.nodes[index];
   if (!is_op(cast, {"Cast"})) return false;
   const ValueId wide = cast.inputs[0];
-  const Node* move = producer(graph, wide);
-  const bool moves =
-      move && is_op(*move, {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"}) && move->outputs.size() == 1;
-  if (!moves || matcher.only_consumer(wide) != index) return false;
   const DType from = graph.value(wide).type, to = graph.value(cast.outputs[0]).type;
   if (!is_float(from) || !is_float(to) || bit_width(to) >= bit_width(from)) return false;
+  const Node* move = producer(graph, wide);
+  if (!move || !move->domain.empty() || matcher.only_consumer(wide) != index) return false;
+  if (!moves_elements(graph, *move, to)) return false;
+  const auto &before = graph.value(move->inputs[0]).shape, &after = graph.value(wide).shape;
+  if (!before || !after || element_count(*before) != element_count(*after)) return false;
   const int move_index = graph.value(wide).producer;
   const std::string op = move->op;
   const Attributes attributes = move->attributes;

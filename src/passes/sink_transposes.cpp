@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "passes/edit.h"
+#include "passes/node_behaviour.h"
 #include "passes/passes.h"
 
 namespace graft::passes {
@@ -55,7 +56,6 @@ bool can_turn_back(const Graph& graph, ValueId id, size_t rank) {
 /// The permutation that all transposed operands of the node share, while the others are constants; empty otherwise.
 Permutation common_permutation(const Graph& graph, const Matcher& matcher, int index) {
   const Node& node = graph.nodes[index];
-  if (!is_elementwise(node) || node.outputs.size() != 1) return {};
   Permutation common;
   for (const ValueId id : node.inputs) {
     if (id == kNoValue || constant_of(graph, id)) continue;
@@ -66,7 +66,7 @@ Permutation common_permutation(const Graph& graph, const Matcher& matcher, int i
   for (const ValueId id : node.inputs) {
     if (id != kNoValue && constant_of(graph, id) && !can_turn_back(graph, id, common.size())) return {};
   }
-  return common;
+  return !common.empty() && node.domain.empty() && is_elementwise(graph, node) ? common : Permutation();
 }
 
 bool sink(Graph& graph, const Matcher& matcher, int index) {
