@@ -126,8 +126,13 @@ def write_case(part, folder, given, tolerances):
     """One case of these arrays by name; tolerances are by the type of a result, none for one that has to be equal."""
     folder.mkdir(parents=True)
     graph = onnx.load(part).graph
-    arrays = {value.name: np.ascontiguousarray(given[value.name]).reshape(given[value.name].shape)
-              for value in graph.input}
+
+    def array_of(value):
+        """In the type that the plugin takes, which is another one where TensorRT lacks the model's."""
+        kind = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        return np.ascontiguousarray(given[value.name].astype(kind)).reshape(given[value.name].shape)
+
+    arrays = {value.name: array_of(value) for value in graph.input}
     results = reference(part, arrays)
     lines = ["case the_onnx_package_s"]
     for index, (name, array) in enumerate(arrays.items()):
