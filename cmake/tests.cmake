@@ -126,7 +126,7 @@ function(graft_add_framework_tests name)
     return()
   endif()
   add_test(NAME ${name} COMMAND ${GRAFT_PYTHON_PREFIX}/bin/python ${CMAKE_SOURCE_DIR}/tests/${name}/run.py)
-  set_tests_properties(${name} PROPERTIES LABELS "all;${name}" TIMEOUT 1200 RUN_SERIAL ON
+  set_tests_properties(${name} PROPERTIES LABELS "all;${name}" TIMEOUT 3600
     ENVIRONMENT "GRAFT_BUILD=${CMAKE_BINARY_DIR}" SKIP_REGULAR_EXPRESSION "^SKIPPED")
 endfunction()
 
@@ -221,6 +221,6 @@ graft_add_own_build(fuzz tests/fuzz fuzz 30)
 if(NOT GRAFT_SANITIZE)
   graft_add_python_tests(random_networks ${CMAKE_SOURCE_DIR}/tests/fuzz/random_networks all)
   add_test(NAME fuzz-networks COMMAND ${CMAKE_SOURCE_DIR}/dev fuzz 120 nnsmith 1..250)
-  set_tests_properties(fuzz-networks PROPERTIES LABELS all TIMEOUT 3600 RUN_SERIAL ON)
+  set_tests_properties(fuzz-networks PROPERTIES LABELS all TIMEOUT 3600)
 endif()
 graft_add_own_build(thread-sanitizer tests/threads sanitize thread threads)
