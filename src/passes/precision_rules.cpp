@@ -6,8 +6,6 @@
 #include <optional>
 #include <string_view>
 
-#include "graph/op_def.h"
-
 namespace graft::passes {
 namespace {
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "graph/graph.h"
 #include "graph/op_def.h"
 
 namespace graft::passes {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kernel that the test networks and the operators' samples consist of compiles for the GPUs that Graft names,
-// with the newest NVRTC and with the oldest that is supported. No GPU is needed. Spills are listed, since they cost
-// time.
+// The kernels of the test networks compile for the GPUs that Graft names, and those of all the operators' samples for
+// one of them, with the newest NVRTC; the oldest that is supported compiles some samples of each operator. No GPU is
+// needed. Spills are listed, since they cost time.
 #include <algorithm>
 #include <filesystem>
 #include <limits>
