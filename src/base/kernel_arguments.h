@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace graft {
 
@@ -12,10 +13,16 @@ struct KernelArguments {
   void* const* buffers;   ///< one per kGlobal buffer of the program, in order
   const int64_t* sizes;   ///< one per Program::sizes, in order
   void* scratch;          ///< scratch bytes of this thread's own, 64-byte aligned
-  int64_t* status;        ///< [0]: set to a nonzero code when an element fails (1 = index out of range),
-                          ///< [1]: the offending value; written racily, the first error is good enough.
-                          ///< Whoever sets [0] meanwhile has loops of many turns end early
+  int64_t* status;        ///< [0]: set to an ElementFault when an element fails, [1]: the offending value; written
+                          ///< racily, the first error is good enough. Whoever sets [0] meanwhile has loops of many
+                          ///< turns end early
 };
+
+/// What an element can fail with: the checks among the intrinsics.
+enum class ElementFault : int64_t { kIndex = 1, kDivisor = 2 };
+
+/// What a user reads of it: "index 7 is out of range".
+std::string text_of(ElementFault fault, int64_t value);
 
 using KernelFunction = int32_t (*)(const KernelArguments*, int64_t begin, int64_t end);
 

@@ -8,6 +8,7 @@
 
 #include "base/convert.h"
 #include "base/error.h"
+#include "base/kernel_arguments.h"
 
 namespace graft {
 namespace {
@@ -189,6 +190,7 @@ void BlockEvaluator::compute(int id, const LaneMask& mask) {
     Column args[3];
     for (size_t i = 0; i < node.args.size(); ++i) args[i] = nodes_[static_cast<size_t>(node.args[i])].out;
     if (node.intrinsic == Intrinsic::kCheckIndex) check_indices(node, needed);
+    if (node.intrinsic == Intrinsic::kCheckDivisor) check_divisors(node, needed);
     const size_t typed = node.intrinsic == Intrinsic::kSelect ? 1 : 0;
     const DType type = nodes_[static_cast<size_t>(node.args[typed])].type;
     evaluate_columns(node.intrinsic, {type, node.type, {args, node.args.size()}, node.out, count_});
@@ -214,6 +216,15 @@ void BlockEvaluator::check_indices(const Node& node, const LaneMask& needed) con
   for (int lane = 0; lane < count_; ++lane) {
     if (needed.test(lane) && (index[lane] < 0 || index[lane] >= extent[lane])) {
       throw_out_of_range(region_, node.index_of, index[lane], extent[lane]);
+    }
+  }
+}
+
+void BlockEvaluator::check_divisors(const Node& node, const LaneMask& needed) const {
+  const int64_t* divisor = nodes_[static_cast<size_t>(node.args[0])].out.integer;
+  for (int lane = 0; lane < count_; ++lane) {
+    if (needed.test(lane) && divisor[lane] == 0) {
+      throw Error(ErrorKind::kInvalidArgument, text_of(ElementFault::kDivisor, 0), fmt::format("'{}'", region_.name));
     }
   }
 }

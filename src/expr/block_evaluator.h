@@ -78,6 +78,7 @@ class BlockEvaluator {
   void compute(int id, const LaneMask& mask);
   void compute_select(Node& node, const LaneMask& needed);
   void check_indices(const Node& node, const LaneMask& needed) const;
+  void check_divisors(const Node& node, const LaneMask& needed) const;
   void load(Node& node, const LaneMask& needed);
   void gather(const Node& node, int begin, int end);
 

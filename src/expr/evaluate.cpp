@@ -303,6 +303,9 @@ GRAFT_ROW(kCheckIndex) {
     return index >= 0 && index < extent ? index : 0;
   });
 }
+GRAFT_ROW(kCheckDivisor) {
+  std::copy_n(call.args[0].integer, call.count, call.out.integer);
+}
 
 #undef GRAFT_ROW
 #undef GRAFT_REAL

@@ -119,6 +119,7 @@ GRAFT_BINARY(operator^, kXor)
 GRAFT_BINARY(operator<<, kShl)
 GRAFT_BINARY(operator>>, kShr)
 GRAFT_BINARY(check_index, kCheckIndex)
+GRAFT_UNARY(check_divisor, kCheckDivisor)
 GRAFT_UNARY(operator-, kNeg)
 GRAFT_UNARY(logical_not, kNot)  // `!e` asks whether e is null
 GRAFT_UNARY(abs, kAbs)
@@ -154,6 +155,11 @@ GRAFT_UNARY(is_inf, kIsInf)
 
 inline bool is_call(const Expr& e, Intrinsic intrinsic) {
   return e && e->kind == ExprKind::kCall && e->intrinsic == intrinsic;
+}
+/// Whether a node itself, its arguments apart, can end the run with an error.
+inline bool is_check(const ExprNode& node) {
+  return node.kind == ExprKind::kCall &&
+         (node.intrinsic == Intrinsic::kCheckIndex || node.intrinsic == Intrinsic::kCheckDivisor);
 }
 /// The value of an integer or bool constant.
 std::optional<int64_t> as_integer(const Expr& e);

@@ -82,6 +82,7 @@ Expr fold_integers(Intrinsic intrinsic, const std::vector<Expr>& args) {
     if (intrinsic == Intrinsic::kNeg && a->kind == ExprKind::kConstant && a->integer != INT64_MIN) {
       return make_integer(a->type, -a->integer);
     }
+    if (intrinsic == Intrinsic::kCheckDivisor && a->kind == ExprKind::kConstant && a->integer != 0) return a;
     return {};
   }
   const Expr& b = args[1];

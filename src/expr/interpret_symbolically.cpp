@@ -232,6 +232,10 @@ class SymbolicInterpreter {
       if (!decide(args[0].is_non_negative() && greater(args[1], args[0]), false)) throw Undecided();
       return args[0];
     }
+    if (node.intrinsic == Intrinsic::kCheckDivisor) {
+      if (args[0].is(0)) throw Undecided();  // the run says so
+      return args[0];
+    }
     return apply_intrinsic(node, args);
   }
 

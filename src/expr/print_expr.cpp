@@ -173,6 +173,7 @@ Operands operands_of(Intrinsic intrinsic) {
     case Intrinsic::kShl:
     case Intrinsic::kShr:
     case Intrinsic::kCheckIndex:
+    case Intrinsic::kCheckDivisor:
       return Operands::kIntegers;
     default:
       return Operands::kFloats;

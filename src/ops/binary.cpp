@@ -23,6 +23,19 @@ void define_arithmetic(Definition& d) {
                [](const Expr& a, const Expr& b) { return make_call(kIntrinsic, {a, b}); }));
 }
 
+/// A quotient or remainder of each pair; integers divided by zero end the run.
+template <class F>
+void divide_pairs(Definition& d, F combine) {
+  check_types(d);
+  const bool checked = is_integer(d.input_type(0));
+  d.out(0, zip(d, "c", d.in(0), d.in(1), d.input_type(0),
+               [&](const Expr& a, const Expr& b) { return combine(a, checked ? check_divisor(b) : b); }));
+}
+
+void define_div(Definition& d) {
+  divide_pairs(d, [](const Expr& a, const Expr& b) { return a / b; });
+}
+
 template <Intrinsic kIntrinsic>
 void define_comparison(Definition& d) {
   check_types(d);
@@ -53,10 +66,8 @@ void define_pow(Definition& d) {
 }
 
 void define_mod(Definition& d) {
-  check_types(d);
   const bool truncated = d.integer("fmod") != 0;
-  d.out(0, zip(d, "c", d.in(0), d.in(1), d.input_type(0),
-               [&](const Expr& a, const Expr& b) { return truncated ? rem(a, b) : mod(a, b); }));
+  divide_pairs(d, [&](const Expr& a, const Expr& b) { return truncated ? rem(a, b) : mod(a, b); });
 }
 
 void define_bit_shift(Definition& d) {
@@ -160,9 +171,11 @@ std::vector<OpDef> binary_ops() {
       row("Add", 14, define_arithmetic<Intrinsic::kAdd>, number_samples, "a + b."),
       row("Sub", 14, define_arithmetic<Intrinsic::kSub>, number_samples, "a - b."),
       row("Mul", 14, define_arithmetic<Intrinsic::kMul>, number_samples, "a b."),
-      row("Div", 14, define_arithmetic<Intrinsic::kDiv>, number_samples, "a / b, of integers towards zero."),
+      row("Div", 14, define_div, number_samples,
+          "a / b, of integers towards zero; an integer divided by zero is an error of the run."),
       row("Pow", 15, define_pow, pow_samples, "a to the power b, in the type of a."),
-      row("Mod", 13, define_mod, mod_samples, "The remainder of a / b.", {{"fmod", int64_t{0}}}),
+      row("Mod", 13, define_mod, mod_samples,
+          "The remainder of a / b; of an integer by zero it is an error of the run.", {{"fmod", int64_t{0}}}),
       row("Equal", 19, define_comparison<Intrinsic::kEq>, equal_samples, "Whether a = b."),
       row("Less", 13, define_comparison<Intrinsic::kLt>, comparison_samples, "Whether a < b."),
       row("LessOrEqual", 16, define_comparison<Intrinsic::kLe>, comparison_samples, "Whether a <= b."),

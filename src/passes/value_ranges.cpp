@@ -330,6 +330,7 @@ class Ranges {
       case kCast:
         return e->type == DType::kBool ? ValueRange{0, 1} : a;
       case kCheckIndex:
+      case kCheckDivisor:
         return a;
       case kIsNan:
       case kIsInf:

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/kernel_arguments.h"
 #include "runtime/bind.h"
 #include "runtime/session_state.h"
 #include "runtime/strided_copy.h"
@@ -169,7 +170,7 @@ std::optional<Error> Session::State::take_fault() {
     for (size_t s = 0; s < engine->steps.size() && !fault; ++s) {
       if (host_status[2 * s] == 0) continue;
       stream->clear(device_status.data(), bytes);
-      fault.emplace(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", host_status[2 * s + 1]),
+      fault.emplace(ErrorKind::kInvalidArgument, text_of(ElementFault{host_status[2 * s]}, host_status[2 * s + 1]),
                     fmt::format("node '{}'", engine->steps[s].name));
     }
   }

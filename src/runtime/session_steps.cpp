@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/kernel_arguments.h"
 #include "base/thread_team.h"
 #include "runtime/bind.h"
 #include "runtime/draw.h"
@@ -107,7 +108,7 @@ void Session::State::run_step(int index, Prepared& p) {
   if (stream && profiling) stream->mark(index + 1);
   stop.check();
   if (std::atomic_ref<int64_t>(status[0]).load(std::memory_order_relaxed) != 0) {
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("index {} is out of range", status[1]),
+    throw Error(ErrorKind::kInvalidArgument, text_of(ElementFault{status[0]}, status[1]),
                 fmt::format("node '{}'", engine->steps[index].name));
   }
   if (validating && !stream && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary))

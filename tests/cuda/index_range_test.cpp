@@ -72,6 +72,7 @@ TEST(IndexRange, is_as_narrow_as_positive_operands_make_it) {
   EXPECT_EQ(range_of(Intrinsic::kRem, {a, b}), (Range{0, 3}));
   EXPECT_EQ(range_of(Intrinsic::kMod, {{-5, 20}, b}), (Range{0, 3}));
   EXPECT_EQ(range_of(Intrinsic::kCheckIndex, {{-5, 20}, b}), (Range{0, 3}));
+  EXPECT_EQ(range_of(Intrinsic::kCheckDivisor, {b}), b);
   EXPECT_EQ(range_of(Intrinsic::kMul, {{-3, 2}, b}), (Range{-12, 8}));
 }
 

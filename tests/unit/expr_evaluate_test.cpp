@@ -167,12 +167,13 @@ TEST(Evaluate, bitcast_keeps_the_bits) {
   EXPECT_EQ(evaluate_scalar(Intrinsic::kBitcast, DType::kInt8, DType::kUint8, minus).integer, 255);
 }
 
-TEST(Evaluate, select_and_check_index_pick_their_operand) {
+TEST(Evaluate, select_and_checks_pick_their_operand) {
   const Scalar args[] = {{0, 1}, {2.5, 0}, {3.5, 0}};
   EXPECT_EQ(evaluate_scalar(Intrinsic::kSelect, DType::kFloat32, DType::kFloat32, args).real, 2.5);
   EXPECT_EQ(whole(Intrinsic::kCheckIndex, DType::kInt64, {3, 4}), 3);
   EXPECT_EQ(whole(Intrinsic::kCheckIndex, DType::kInt64, {4, 4}), 0);
   EXPECT_EQ(whole(Intrinsic::kCheckIndex, DType::kInt64, {-1, 4}), 0);
+  EXPECT_EQ(whole(Intrinsic::kCheckDivisor, DType::kInt32, {-7}), -7);
 }
 
 struct Case {
@@ -238,6 +239,7 @@ const Case kCases[] = {
     {Intrinsic::kCast, DType::kInt32, {7}, 7.0},
     {Intrinsic::kBitcast, DType::kInt32, {-7}, -7.0},
     {Intrinsic::kCheckIndex, DType::kInt32, {2, 3}, 2.0},
+    {Intrinsic::kCheckDivisor, DType::kInt32, {-7}, -7.0},
 };
 
 TEST(Evaluate, every_row_has_the_value_that_others_compute) {

@@ -109,6 +109,12 @@ TEST(Fold, an_index_is_checked_when_it_runs_unless_it_is_seen_to_lie_inside) {
   EXPECT_EQ(check_index(make_index(2), make_size(Size::symbol("n")))->kind, ExprKind::kCall);
 }
 
+TEST(Fold, a_divisor_is_checked_when_it_runs_unless_it_is_a_number_that_is_not_zero) {
+  EXPECT_EQ(as_integer(check_divisor(make_index(-2))), -2);
+  EXPECT_EQ(check_divisor(make_index(0))->kind, ExprKind::kCall);
+  EXPECT_EQ(check_divisor(make_size(Size::symbol("n")))->kind, ExprKind::kCall);
+}
+
 TEST(Fold, zero_times_a_float_is_left_to_the_run) {
   const Expr x = make_variable(DType::kFloat32), zero = make_constant(DType::kFloat32, 0);
   EXPECT_EQ((x * zero)->kind, ExprKind::kCall);

@@ -8,11 +8,10 @@
 namespace graft::cuda {
 namespace {
 
-/// Whether evaluating `e` where nothing asked for it could be noticed: it loads or checks an index.
+/// Whether evaluating `e` where nothing asked for it could be noticed: it loads or checks.
 bool must_stay_lazy(const Expr& e) {
   bool found = false;
-  for_each(e,
-           [&](const Expr& node) { found |= node->kind == ExprKind::kLoad || is_call(node, Intrinsic::kCheckIndex); });
+  for_each(e, [&](const Expr& node) { found |= node->kind == ExprKind::kLoad || is_check(*node); });
   return found;
 }
 

@@ -74,7 +74,7 @@ bool KernelWriter::stays_in_registers(const tile::Map& map) const {
     stays &= names_.is_fragment(store.buffer);
     for_each(store.value, [&](const Expr& node) {
       stays &= node->kind != ExprKind::kLoad || names_.is_fragment(node->tensor);
-      stays &= !is_call(node, Intrinsic::kCheckIndex);
+      stays &= !is_check(*node);
     });
   }
   return stays;

@@ -42,7 +42,7 @@ class HeldFinder {
  private:
   Nature nature_of(const Expr& node) const {
     Nature nature{.is_long = is_long(node)};
-    nature.differs = node->kind == ExprKind::kLoad || is_call(node, Intrinsic::kCheckIndex);
+    nature.differs = node->kind == ExprKind::kLoad || is_check(*node);
     if (node->kind == ExprKind::kVariable) {
       nature.moves = node->variable == axes_.back().variable->variable;
       for (size_t i = 0; i + 1 < axes_.size(); ++i) nature.differs |= node->variable == axes_[i].variable->variable;

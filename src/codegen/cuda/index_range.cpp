@@ -48,6 +48,7 @@ Range range_of(Intrinsic intrinsic, const std::vector<Range>& operands) {
   if (intrinsic == Intrinsic::kSelect) {
     return {std::min(operands[1].low, operands[2].low), std::max(operands[1].high, operands[2].high)};
   }
+  if (intrinsic == Intrinsic::kCheckDivisor) return operands[0];
   if (operands.size() == 1) {
     if (intrinsic == Intrinsic::kAbs && is_small(operands[0])) {
       const int64_t low = operands[0].low, high = operands[0].high;

@@ -125,6 +125,7 @@ std::string intrinsic_text(Intrinsic intrinsic, DType type, const std::vector<st
     case Intrinsic::kShr: return function("shift_right", args);
     case Intrinsic::kSelect: return fmt::format("{} ? {} : {}", args[0], args[1], args[2]);
     case Intrinsic::kCheckIndex: return fmt::format("check_index({}, {}, fault)", args[0], args[1]);
+    case Intrinsic::kCheckDivisor: return fmt::format("check_divisor({}, fault)", args[0]);
     case Intrinsic::kCast:
     case Intrinsic::kBitcast: break;  // need the target type: ExpressionWriter writes them
   }

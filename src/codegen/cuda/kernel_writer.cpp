@@ -110,7 +110,7 @@ Kernel KernelWriter::write() {
   for (size_t i = 0; i < program_.sizes.size(); ++i) {
     if (is_stored(i)) code_.line("const i64 s{0} = *at_s{0};", i);
   }
-  code_.line("Fault fault = {false, 0};");
+  code_.line("Fault fault = {0, 0};");
   if (!rows || !rows->streams) grid();
   if (points) {
     write_points(*points);
@@ -122,7 +122,7 @@ Kernel KernelWriter::write() {
     declare_memory();
     body(program_.body);
   }
-  code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
+  code_.line("if (fault.kind) status[0] = fault.kind, status[1] = fault.value;");
   code_.close();
   return {code_.text(), program_.threads, shared_end_, warpgroup_products_, 1, rows && rows->streams ? 1 : 0, {}};
 }

@@ -168,11 +168,15 @@ GRAFT_DEVICE f32 raised_erf(f32 x) {
 GRAFT_DEVICE bool is_inf_of(f32 x) { return fabsf(x) == __int_as_float(0x7f800000); }
 GRAFT_DEVICE bool is_inf_of(f64 x) { return fabs(x) == __longlong_as_double(0x7ff0000000000000ll); }
 // What a thread found wrong; told once at its end, so that no store stands between its loads.
-struct Fault { bool found; i64 index; };
+struct Fault { i64 kind, value; };
 template <class T> GRAFT_DEVICE T check_index(T i, T n, Fault& fault) {
   const bool good = i >= 0 && i < n;
-  if (!good) fault.found = true, fault.index = (i64)i;
+  if (!good) fault.kind = 1, fault.value = (i64)i;
   return good ? i : (T)0;
+}
+template <class T> GRAFT_DEVICE T check_divisor(T x, Fault& fault) {
+  if (x == 0) fault.kind = 2, fault.value = 0;
+  return x;
 }
 template <class T> GRAFT_DEVICE T load_packed(const u8* bytes, i64 element, int bits) {
   const int shift = (int)(element * bits & 7);

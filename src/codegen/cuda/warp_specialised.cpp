@@ -109,7 +109,7 @@ Kernel KernelWriter::warp_specialised_kernel(const std::string& parameters) {
   code_.line("extern __shared__ __align__(1024) u8 shared[];");
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp;");
-  code_.line("Fault fault = {false, 0};");
+  code_.line("Fault fault = {0, 0};");
   std::string total = "1ll";
   for (const graft::Axis& axis : program_.grid) total += " * " + names_.size(axis.extent);
   code_.line("const u32 points = (u32)({});", total);
@@ -124,7 +124,7 @@ Kernel KernelWriter::warp_specialised_kernel(const std::string& parameters) {
   consume();
   expressions_.leave();
   code_.close();
-  code_.line("if (fault.found) status[0] = 1, status[1] = fault.index;");
+  code_.line("if (fault.kind) status[0] = fault.kind, status[1] = fault.value;");
   code_.close();
   return {code_.text(), consumers() + producers,          shared_end_,     warpgroup_products_,
           split,        split > 1 ? 0 : specialised_->occupancy, std::move(tma)};

@@ -15,8 +15,7 @@ const Emitter::NodeFacts& Emitter::facts(const ExprNode& node) {
   if (found != facts_.end()) return found->second;
   NodeFacts result;
   if (node.kind == ExprKind::kVariable) result.variables.push_back(node.variable);
-  result.loads =
-      node.kind == ExprKind::kLoad || (node.kind == ExprKind::kCall && node.intrinsic == Intrinsic::kCheckIndex);
+  result.loads = node.kind == ExprKind::kLoad || is_check(node);
   for (const Expr& arg : node.args) {
     const NodeFacts& below = facts(*arg);
     result.loads |= below.loads;
@@ -125,6 +124,7 @@ void Emitter::unify(Values& values) {
 llvm::Value* Emitter::emit_call(const ExprNode& node) {
   if (node.intrinsic == Intrinsic::kSelect) return emit_select(node);
   if (node.intrinsic == Intrinsic::kCheckIndex) return emit_check_index(node);
+  if (node.intrinsic == Intrinsic::kCheckDivisor) return emit_check_divisor(node);
   Values values;
   for (const Expr& arg : node.args) values.push_back(emit(arg));
   at_top();
@@ -186,13 +186,26 @@ llvm::Value* Emitter::emit_lazily(const Expr& e, Value* condition) {
   return value;
 }
 
-/// i if 0 <= i < n; otherwise the status is set in a block off the fast path, and the index is 0.
+/// i if 0 <= i < n; otherwise the run fails, and the index is 0.
 llvm::Value* Emitter::emit_check_index(const ExprNode& node) {
   Values v{emit(node.args[0]), emit(node.args[1])};
   at_top();
   unify(v);
   Value* good = builder_.CreateICmpULT(v[0], v[1]);
-  Value* bad = builder_.CreateNot(good);
+  fail_where(builder_.CreateNot(good), ElementFault::kIndex, v[0]);
+  // For lanes that nobody needs.
+  return builder_.CreateSelect(good, v[0], llvm::Constant::getNullValue(v[0]->getType()));
+}
+
+llvm::Value* Emitter::emit_check_divisor(const ExprNode& node) {
+  Value* divisor = emit(node.args[0]);
+  at_top();
+  fail_where(builder_.CreateIsNull(divisor), ElementFault::kDivisor, divisor);
+  return divisor;
+}
+
+/// Where a lane that is needed is bad, the status is set in a block off the fast path, with `value` of one that is.
+void Emitter::fail_where(Value* bad, ElementFault fault, Value* value) {
   if (mask_) {
     Values both{bad, mask_};
     unify(both);
@@ -202,23 +215,20 @@ llvm::Value* Emitter::emit_check_index(const ExprNode& node) {
   auto* weights = llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20);
   llvm::Instruction* cold = llvm::SplitBlockAndInsertIfThen(any, top().at->getIterator(), true, weights);
   builder_.SetInsertPoint(cold);
-  Value* wrong = v[0];
+  Value* wrong = value;
   if (bad->getType()->isVectorTy()) {
-    Value* wide = splat(v[0], lanes_);
+    Value* wide = splat(value, lanes_);
     auto* type = llvm::cast<llvm::FixedVectorType>(wide->getType());
-    wrong = builder_.CreateIntMaxReduce(builder_.CreateSelect(bad, wide, llvm::ConstantInt::getSigned(type, INT64_MIN)),
-                                        true);
+    Value* least = llvm::ConstantInt::get(type, llvm::APInt::getSignedMinValue(type->getScalarSizeInBits()));
+    wrong = builder_.CreateIntMaxReduce(builder_.CreateSelect(bad, wide, least), true);
   }
   if (!wrong->getType()->isIntegerTy(64)) wrong = builder_.CreateSExt(wrong, builder_.getInt64Ty());
   builder_.CreateStore(wrong, builder_.CreateConstGEP1_64(builder_.getInt64Ty(), status_, 1));
-  builder_.CreateStore(index(1), status_);
+  builder_.CreateStore(index(static_cast<int64_t>(fault)), status_);
   // The run is over: an access that went on with any index would be outside of a tensor without elements.
   builder_.CreateRet(llvm::Constant::getNullValue(function_->getReturnType()));
   cold->eraseFromParent();
   at_top();
-  // For lanes that nobody needs.
-  Value* zero = llvm::Constant::getNullValue(v[0]->getType());
-  return builder_.CreateSelect(good, v[0], zero);
 }
 
 }  // namespace graft::codegen

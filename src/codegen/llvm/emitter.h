@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/kernel_arguments.h"
 #include "codegen/llvm/micro_kernel.h"
 #include "codegen/llvm/target_machine.h"
 #include "tile/program.h"
@@ -181,6 +182,8 @@ class Emitter {
   Value* emit_select(const ExprNode& node);
   Value* emit_lazily(const Expr& e, Value* condition);
   Value* emit_check_index(const ExprNode& node);
+  Value* emit_check_divisor(const ExprNode& node);
+  void fail_where(Value* bad, ElementFault fault, Value* value);
   Value* emit_call(const ExprNode& node);
   Value* splat(Value* scalar, int lanes);
   void unify(Values& values);
