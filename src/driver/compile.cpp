@@ -55,6 +55,13 @@ std::vector<std::pair<std::string, std::string>> recorded(const CompileOptions& 
     rows.emplace_back("dim", fixed ? fmt::format("{}={}", name, range.min)
                                    : fmt::format("{}={}:{}:{}", name, range.min, range.opt, range.max));
   }
+  const std::pair<const char*, const InputShapes&> shapes[] = {{"shape", options.shapes},
+                                                               {"min-shape", options.min_shapes},
+                                                               {"opt-shape", options.opt_shapes},
+                                                               {"max-shape", options.max_shapes}};
+  for (const auto& [key, chosen] : shapes) {
+    for (const auto& [name, sizes] : chosen) rows.emplace_back(key, fmt::format("{}:{}", name, fmt::join(sizes, "x")));
+  }
   const Environment merged = with_disabled(options);
   if (!merged.disabled.empty()) rows.emplace_back("disable", fmt::format("{}", fmt::join(merged.disabled, ",")));
   return rows;

@@ -316,6 +316,8 @@ def test_onnxruntime_is_a_reference_for_narrow_floats(graft, tmp_path, element):
     (("length", "N"), ("--size", "N=4", "--size", "length=7"), 4, "axis 1 of 'x' is named N"),
     (("batch_size", 2), ("--dim", "batch_size=6"), 6, "compiled for batch_size=6"),
     (("length", 2), ("--size", "length=7"), 1, "no axis is named like a batch"), ((8, 2), (), 1, "no axis"),
+    ((None, 2), ("--size", "x_0=7"), 7, "axis 0 of 'x' is open, and has no name"),
+    ((None, 2), ("--shapes", "x:6x2"), 6, "axis 0 of 'x', fixed when compiling, and of each result"),
 ])
 def test_items_are_counted_along_the_axis_named_batch(graft, tmp_path, shape, words, batch, part):
     save_model(tmp_path, TensorProto.FLOAT, shape)

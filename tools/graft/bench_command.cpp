@@ -19,6 +19,7 @@
 #include "bench_streams.h"
 #include "commands.h"
 #include "console.h"
+#include "graph/symbols.h"
 #include "json_output.h"
 #include "model_options.h"
 #include "output.h"
@@ -67,7 +68,50 @@ bool names_batch(std::string name) {
   return name == "n" || name == "bs" || name.starts_with("batch");
 }
 
-/// The first axis of an input that is named like a batch; else a size of such a name that was fixed when compiling.
+/// A size that is called so, `batch=8`, among what the caller fixed when compiling.
+std::optional<Batch> find_fixed_batch(const Engine& engine) {
+  for (const auto& [key, value] : engine.options) {
+    const size_t equals = value.find('=');
+    int64_t size = 0;
+    if (key != "dim" || equals == value.npos || !names_batch(value.substr(0, equals))) continue;
+    const char* end = value.data() + value.size();
+    const auto read = std::from_chars(value.data() + equals + 1, end, size);
+    if (read.ec == std::errc() && read.ptr == end) return Batch{size, fmt::format("compiled for {}", value)};
+  }
+  return std::nullopt;
+}
+
+/// Whether the first axis of each result has this size.
+bool leads_results(const Engine& engine, const Size& size) {
+  return !engine.outputs.empty() && std::all_of(engine.outputs.begin(), engine.outputs.end(), [&](int output) {
+    const EngineTensor& result = engine.tensors[output];
+    return !result.shape.empty() && result.shape[0] == size;
+  });
+}
+
+/// The first axis of a model that names none, as graphs of TensorFlow do: open, and called after its input and
+/// place alone; or of a shape that the caller gave when compiling, which the results have as well.
+std::optional<Batch> find_unnamed_batch(const Engine& engine, const std::vector<TensorData>& given) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    const EngineTensor& input = engine.tensors[engine.inputs[i]];
+    if (input.shape.empty()) continue;
+    const auto symbol = input.shape[0].as_symbol();
+    if (symbol && *symbol == dimension_symbol(input.name + "_0")) {
+      return Batch{given[i].shape()[0], fmt::format("axis 0 of '{}' is open, and has no name", input.name)};
+    }
+    const auto is_shape = [&](const std::pair<std::string, std::string>& option) {
+      return option.first == "shape" && option.second.starts_with(input.name + ":");
+    };
+    if (std::any_of(engine.options.begin(), engine.options.end(), is_shape) && leads_results(engine, input.shape[0])) {
+      return Batch{given[i].shape()[0], fmt::format("axis 0 of '{}', fixed when compiling, and of each result",
+                                                    input.name)};
+    }
+  }
+  return std::nullopt;
+}
+
+/// The first axis of an input that is named like a batch; else a size of such a name that was fixed when compiling;
+/// else the first axis where the model names none.
 Batch BenchCommand::find_batch(const Engine& engine, const std::vector<TensorData>& given) const {
   for (size_t i = 0; i < given.size(); ++i) {
     const EngineTensor& input = engine.tensors[engine.inputs[i]];
@@ -77,15 +121,8 @@ Batch BenchCommand::find_batch(const Engine& engine, const std::vector<TensorDat
       return {given[i].shape()[axis], fmt::format("axis {} of '{}' is named {}", axis, input.name, *symbol)};
     }
   }
-  for (const auto& [key, value] : engine.options) {
-    const size_t equals = value.find('=');
-    int64_t size = 0;
-    if (key != "dim" || equals == value.npos || !names_batch(value.substr(0, equals))) continue;
-    const char* end = value.data() + value.size();
-    const auto read = std::from_chars(value.data() + equals + 1, end, size);
-    if (read.ec == std::errc() && read.ptr == end) return {size, fmt::format("compiled for {}", value)};
-  }
-  return {};
+  if (const auto fixed = find_fixed_batch(engine)) return *fixed;
+  return find_unnamed_batch(engine, given).value_or(Batch{});
 }
 
 std::string processor() {
@@ -248,7 +285,8 @@ Examples:
   graft bench model.graft --size batch=8 --duration 10
   graft bench model.onnx --shapes image:1x3x224x224 --iterations 200 --json row.json
   graft bench model.graft --hint throughput --latency-bound 7ms
-Items per second count the axis that the model names batch, batch_size or N.
+Items per second count the axis that the model names batch, batch_size or N; where it names none, the first one that is
+open, or that --shapes fixed and the results have too.
 Results are compared with other runtimes, side by side in one process, by ./dev bench.)");
   sub->callback([command, &action] { action = [command] { return command->run(); }; });
 }
