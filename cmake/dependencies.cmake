@@ -78,7 +78,11 @@ function(graft_packages prefix option what)
   message(STATUS "graft: not all of ${names}: ${what}")
 endfunction()
 graft_packages(graft_text GRAFT_TEXT "RegexFullMatch and StringNormalizer do not run" re2 icu-uc)
-graft_packages(graft_image GRAFT_IMAGES "ImageDecoder does not run" libjpeg libpng libwebp libtiff-4 libopenjp2)
+graft_packages(graft_image GRAFT_IMAGES "ImageDecoder does not run" libjpeg libpng libwebp libopenjp2)
+graft_packages(graft_tiff GRAFT_IMAGES "ImageDecoder does not run" libtiff-4)  # its headers; opened at run time
+if(NOT graft_tiff_found)
+  set(graft_image_found FALSE)
+endif()
 
 # Headers only: the libraries are opened when a candidate is tried, and NVRTC when a kernel is compiled.
 set(graft_cuda_hints /usr/local/cuda/include ENV CUDA_HOME)

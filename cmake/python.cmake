@@ -45,16 +45,14 @@ execute_process(COMMAND ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/python_me
   ${CMAKE_SOURCE_DIR}/python/pyproject.toml ${CMAKE_BINARY_DIR}/python COMMAND_ERROR_IS_FATAL ANY)
 
 set(runtime COMPONENT python_runtime EXCLUDE_FROM_ALL)
-set(wheel_modules ${modules})
-list(FILTER wheel_modules EXCLUDE REGEX "^graft_(text|image)$")
-install(TARGETS graft ${wheel_modules} LIBRARY DESTINATION graft/lib NAMELINK_SKIP ${runtime})
+install(TARGETS graft ${modules} LIBRARY DESTINATION graft/lib NAMELINK_SKIP ${runtime})
 install(TARGETS graft_command RUNTIME DESTINATION graft/bin ${runtime})
 install(FILES LICENSE THIRD_PARTY_NOTICES.md DESTINATION graft/licences ${runtime})
 install(FILES ${GRAFT_ONEDNN_NOTICES} DESTINATION graft/licences/onednn ${runtime})
 graft_licences(graft/licences ${graft_compiled_in} COMPONENT python_runtime)
 # What a Linux of any kind may lack goes along. A wheel holds no links: each library is a file of the name that the
 # loader asks for. PEP 600 says what every Linux has; the glibc that it takes is counted when a wheel is packed.
-list(TRANSFORM wheel_modules REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE module_files)
+list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE module_files)
 install(CODE "${graft_licence_of_library}
   set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/graft/lib\")
   file(RENAME \"\${folder}/$<TARGET_FILE_NAME:graft>\" \"\${folder}/$<TARGET_SONAME_FILE_NAME:graft>\")

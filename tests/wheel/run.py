@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What somebody who installs the wheel relies on: packed from the build under test and installed into a virtual
 environment that has nothing but numpy, it imports, compiles the demo's network, computes what ONNX Runtime computes,
-and its command runs; all that is loaded lies inside, or is on the list of what every Linux has."""
+reads texts and an image, and its command runs; all that is loaded lies inside, or is on the list of what every Linux
+has."""
 
 import os
 import pathlib
+import struct
 import sys
 import sysconfig
 import tempfile
 import time
 import zipfile
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("GRAFT_BUILD", ROOT / "build")).resolve()
@@ -37,6 +40,11 @@ np.savez("results.npz", **graft.load("model.graft").run(feeds))
 assert all(np.isfinite(result).all() for result in results.values())
 ways = engine.describe()["ways"]
 assert ways["generated"] > 0 and ways["interpreter"] == 0, ways
+
+engine = graft.compile("values.onnx", tune="off")
+upper, matches, pixels = engine(np.array(["monday", "2 \u00e4pfel"]), np.fromfile("pixels.png", np.uint8))
+assert upper.tolist() == ["MONDAY", "2 \u00c4PFEL"] and matches.tolist() == [False, True], (upper, matches)
+assert pixels.tolist() == [[[255, 0, 0], [1, 2, 3]]], pixels
 print(graft.__version__, graft.__file__)
 print(*sorted(mapped() - before), sep="\\n")
 """
@@ -53,6 +61,33 @@ def write_model(folder):
     np.savez(folder / "feeds.npz", **feeds)
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
     return dict(zip([output.name for output in session.get_outputs()], session.run(None, feeds)))
+
+
+def png(rows):
+    """An image of pixels of three bytes, as a file."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    header = struct.pack(">IIBBBBB", len(rows[0]) // 3, len(rows), 8, 2, 0, 0, 0)
+    data = zlib.compress(b"".join(b"\0" + bytes(row) for row in rows))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def write_values_model(folder):
+    """A network that looks inside of strings and an image, which others' libraries do that the wheel carries."""
+    import onnx
+    from onnx import TensorProto, helper
+    def tensor(name, shape, kind):
+        return helper.make_tensor_value_info(name, kind, shape)
+    nodes = [helper.make_node("StringNormalizer", ["x"], ["upper"], case_change_action="UPPER", locale="de_DE"),
+             helper.make_node("RegexFullMatch", ["x"], ["matches"], pattern=r"\d .*"),
+             helper.make_node("ImageDecoder", ["file"], ["pixels"])]
+    graph = helper.make_graph(
+        nodes, "values", [tensor("x", ["n"], TensorProto.STRING), tensor("file", ["bytes"], TensorProto.UINT8)],
+        [tensor("upper", ["m"], TensorProto.STRING), tensor("matches", ["n"], TensorProto.BOOL),
+         tensor("pixels", ["height", "width", 3], TensorProto.UINT8)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+              folder / "values.onnx")
+    (folder / "pixels.png").write_bytes(png([[255, 0, 0, 1, 2, 3]]))
 
 
 def make_environment(folder, wheel):
@@ -88,6 +123,7 @@ def main():
             sys.exit(f"wheel: these modules were built and are not in it: {', '.join(missing)}")
         packed = time.monotonic()
         expected = write_model(folder)
+        write_values_model(folder)
         python = make_environment(folder / "environment", wheel)
         clean = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(folder)}
         version, *loaded = run(python, "-c", MODEL, cwd=folder, env=clean).splitlines()

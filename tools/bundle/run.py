@@ -4,8 +4,8 @@ the CUDA libraries.
 
 Two archives are made. graft-VERSION-linux-x86_64.tar.xz holds the command, the libraries, headers, tests and their
 data, and the scripts that write the test networks (weights come from a seed, where they are written). The second, -cpu,
-holds the CPU code generator and oneDNN; unpacked into the same folder it makes CPU kernels too. Without it, models run
-on a GPU, or in the interpreter. The third, -torch (--part torch), is for inside PyTorch and stands alone (torch_part).
+holds the CPU code generator, oneDNN, and what reads texts and images; unpacked into the same folder it makes CPU kernels
+too. Without it, models run on a GPU, or in the interpreter. The third, -torch (--part torch), is for inside PyTorch and stands alone (torch_part).
 """
 
 import argparse
@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 MOST_BYTES = 55e6
 MOST_GLIBC = (2, 36)
-CPU_MODULES = ("libgraft_llvm.so", "libgraft_onednn.so")
+CPU_MODULES = ("libgraft_llvm.so", "libgraft_onednn.so", "libgraft_text.so", "libgraft_image.so")
 CPU_TESTS = ("graft_llvm_tests", "graft_onednn_tests")
 # Folders of the checkout whose files of these kinds travel; caches do not.
 DATA = {"models": (".py",), "bench": (".py", ".json"), "tests/conformance": (".py", ".txt"), "tests/ops": (".py",),

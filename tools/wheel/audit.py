@@ -21,7 +21,9 @@ MOST_VERSIONS = {"GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
 COMPILED_IN = {"graft": ["cli11", "spdlog", "nlohmann", "flatbuffers"], "libgraft_llvm.so": ["llvm"],
                "_graft": ["nanobind"]}
 CARRIED = {"libfmt": "fmt", "libprotobuf": "protobuf", "libxxhash": "xxhash", "libzstd": "zstd", "libgomp": "gomp",
-           "libdnnl": "onednn/THIRD-PARTY-PROGRAMS", "libLLVM": "llvm", "libtinfo": "tinfo", "libedit": "edit"}
+           "libdnnl": "onednn/THIRD-PARTY-PROGRAMS", "libLLVM": "llvm", "libtinfo": "tinfo", "libedit": "edit",
+           "libre2": "re2", "libicu": "icu", "libjpeg": "jpeg", "libpng": "png", "libwebp": "webp",
+           "libopenjp2": "openjp2"}
 MAGIC = b"\x7fELF"
 
 

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// TIFF through libtiff: the first image of the file.
+// TIFF through libtiff: the first image of the file. The library is the system's, opened at the first such file, since
+// what it stands on (JBIG-KIT) may not travel in a wheel of another licence.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <type_traits>
 
 #include <tiffio.h>
 
+#include "base/error.h"
 #include "kernels/image/image.h"
 
 namespace graft::image {
@@ -42,26 +48,66 @@ int close_nothing(thandle_t) { return 0; }
 toff_t size_of_file(thandle_t handle) { return static_cast<Source*>(handle)->file.size(); }
 int say_nothing(TIFF*, void*, const char*, const char*, va_list) { return 1; }
 
+constexpr const char* kLibrary = "libtiff.so.6";  // of 4.5 and newer, which have options of opening
+
+/// The functions of libtiff that are called.
+struct Library {
+  decltype(&TIFFOpenOptionsAlloc) allocate_options = nullptr;
+  decltype(&TIFFOpenOptionsFree) free_options = nullptr;
+  decltype(&TIFFOpenOptionsSetMaxSingleMemAlloc) set_most_bytes = nullptr;
+  decltype(&TIFFOpenOptionsSetErrorHandlerExtR) on_error = nullptr;
+  decltype(&TIFFOpenOptionsSetWarningHandlerExtR) on_warning = nullptr;
+  decltype(&TIFFClientOpenExt) open = nullptr;
+  decltype(&TIFFClose) close = nullptr;
+  decltype(&TIFFGetField) get_field = nullptr;
+  decltype(&TIFFReadRGBAImageOriented) read = nullptr;
+};
+
+/// Opens the library; it stays open. Throws unsupported where there is none, or one that lacks a function.
+Library open_library() {
+  void* const handle = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  GRAFT_USER_CHECK(handle, kUnsupported,
+                   std::string("the image is a TIFF, and there is no ") + kLibrary +
+                       " here; install libtiff 4.5 or newer (libtiff6), or give images of another format", "");
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
+    GRAFT_USER_CHECK(function, kUnsupported, std::string(kLibrary) + " has no " + name + "; install libtiff 4.5 or newer",
+                     "");
+  };
+  Library library;
+  find(library.allocate_options, "TIFFOpenOptionsAlloc");
+  find(library.free_options, "TIFFOpenOptionsFree");
+  find(library.set_most_bytes, "TIFFOpenOptionsSetMaxSingleMemAlloc");
+  find(library.on_error, "TIFFOpenOptionsSetErrorHandlerExtR");
+  find(library.on_warning, "TIFFOpenOptionsSetWarningHandlerExtR");
+  find(library.open, "TIFFClientOpenExt");
+  find(library.close, "TIFFClose");
+  find(library.get_field, "TIFFGetField");
+  find(library.read, "TIFFReadRGBAImageOriented");
+  return library;
+}
+
 }  // namespace
 
 std::optional<Image> decode_tiff(Bytes file) {
+  static const Library library = open_library();  // tried again after an error
   Source source{file};
-  const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(TIFFOpenOptionsAlloc(),
-                                                                             TIFFOpenOptionsFree);
-  TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMostPieceBytes);
-  TIFFOpenOptionsSetErrorHandlerExtR(options.get(), say_nothing, nullptr);
-  TIFFOpenOptionsSetWarningHandlerExtR(options.get(), say_nothing, nullptr);
-  const std::unique_ptr<TIFF, void (*)(TIFF*)> tiff(
-      TIFFClientOpenExt("image", "rm", &source, read_file, write_nothing, seek_file, close_nothing, size_of_file,
-                        nullptr, nullptr, options.get()),
-      TIFFClose);
+  const std::unique_ptr<TIFFOpenOptions, decltype(library.free_options)> options(library.allocate_options(),
+                                                                                 library.free_options);
+  library.set_most_bytes(options.get(), kMostPieceBytes);
+  library.on_error(options.get(), say_nothing, nullptr);
+  library.on_warning(options.get(), say_nothing, nullptr);
+  const std::unique_ptr<TIFF, decltype(library.close)> tiff(
+      library.open("image", "rm", &source, read_file, write_nothing, seek_file, close_nothing, size_of_file, nullptr,
+                   nullptr, options.get()),
+      library.close);
   uint32_t width = 0, height = 0;
-  if (!tiff || !TIFFGetField(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) ||
-      !TIFFGetField(tiff.get(), TIFFTAG_IMAGELENGTH, &height) || !is_size(height, width)) {
+  if (!tiff || !library.get_field(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) ||
+      !library.get_field(tiff.get(), TIFFTAG_IMAGELENGTH, &height) || !is_size(height, width)) {
     return std::nullopt;
   }
   std::vector<uint32_t> raster(size_t{width} * height);
-  if (!TIFFReadRGBAImageOriented(tiff.get(), width, height, raster.data(), ORIENTATION_TOPLEFT, 1)) return std::nullopt;
+  if (!library.read(tiff.get(), width, height, raster.data(), ORIENTATION_TOPLEFT, 1)) return std::nullopt;
   Image image = make_image(height, width);
   for (size_t i = 0; i < raster.size(); ++i) {
     image.pixels[i * 3] = static_cast<uint8_t>(TIFFGetR(raster[i]));
