@@ -4,8 +4,9 @@ the CUDA libraries.
 
 Two archives are made. graft-VERSION-linux-x86_64.tar.xz holds the command, the libraries, headers, tests and their
 data, and the scripts that write the test networks (weights come from a seed, where they are written). The second, -cpu,
-holds the CPU code generator, oneDNN, and what reads texts and images; unpacked into the same folder it makes CPU kernels
-too. Without it, models run on a GPU, or in the interpreter. The third, -torch (--part torch), is for inside PyTorch and stands alone (torch_part).
+holds the CPU code generator, oneDNN, and what reads texts and images; unpacked into the same folder it makes CPU
+kernels too. Without it, models run on a GPU, or in the interpreter. The third, -torch (--part torch), is for inside
+PyTorch and stands alone (torch_part).
 """
 
 import argparse

@@ -71,8 +71,8 @@ Library open_library() {
                        " here; install libtiff 4.5 or newer (libtiff6), or give images of another format", "");
   const auto find = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-    GRAFT_USER_CHECK(function, kUnsupported, std::string(kLibrary) + " has no " + name + "; install libtiff 4.5 or newer",
-                     "");
+    GRAFT_USER_CHECK(function, kUnsupported,
+                     std::string(kLibrary) + " has no " + name + "; install libtiff 4.5 or newer", "");
   };
   Library library;
   find(library.allocate_options, "TIFFOpenOptionsAlloc");
