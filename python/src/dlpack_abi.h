@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of DLPack's stable C structures that arrays are exchanged by (dmlc.github.io/dlpack, version 1.1, the
-// unversioned capsule, which every library gives).
+// unversioned capsule, which every library gives; and the table of functions of those that have one).
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,16 @@ struct DlTensor {
   int64_t* shape;
   int64_t* strides;  ///< null: row-major
   uint64_t byte_offset;
+};
+
+/// What a library's type of arrays has as `__dlpack_c_exchange_api__`, a capsule named "dlpack_exchange_api": functions
+/// that skip the interpreter (DLPack 1.3). Those that are not called stand as pointers.
+struct DlExchange {
+  uint32_t major, minor;
+  DlExchange* previous;
+  void *allocate, *managed_from_object, *managed_to_object;
+  int (*tensor_from_object)(void* object, DlTensor* tensor);  ///< -1: an exception of Python is set
+  void* current_stream;
 };
 
 struct DlManagedTensor {

@@ -6,6 +6,7 @@ import json
 import pathlib
 import tomllib
 
+import numpy as np
 import pytest
 import torch
 from conftest import FAST, Split, close, in_fresh_process, trained
@@ -66,7 +67,27 @@ def test_a_dynamic_size_is_taken_from_a_tensor_that_the_part_has_anyway(split, i
     assert len(heads) == 2 and not any("," in head.partition(" operators, ")[2].partition(" -> ")[0] for head in heads)
 
 
-def test_changed_parameters_and_other_models_of_the_same_code_are_seen(split, image):
+def refused_states(*_):
+    raise ValueError("another table")
+
+
+def test_states_of_tensors_tell_where_they_lie_and_how_often_they_were_written_to():
+    tensors = [torch.zeros(3), torch.zeros(4, dtype=torch.complex64).conj(), torch.zeros(0), torch.zeros(2, 3)[1:]]
+    tensors[0].add_(1).mul_(2)
+    read = graft._graft.TensorStates(torch.Tensor.__dlpack_c_exchange_api__, torch._C.TensorBase._version, [3, 1, 0, 2])
+    states = np.frombuffer(read((*tensors, None)), np.uint64).reshape(-1, 2)
+    for (address, version), tensor in zip(states, [tensors[each] for each in (3, 1, 0, 2)], strict=True):
+        assert address == tensor.data_ptr() and version == tensor._version
+    with pytest.raises(IndexError, match="fewer arguments"):
+        read((torch.zeros(1),))
+    with pytest.raises(TypeError):
+        read((None,) * 4)
+
+
+@pytest.mark.parametrize("in_one_call", [True, False])
+def test_changed_parameters_and_other_models_of_the_same_code_are_seen(split, image, monkeypatch, in_one_call):
+    if not in_one_call:  # as with a torch that has no table of DLPack functions
+        monkeypatch.setattr(graft._graft, "TensorStates", refused_states)
     other = trained(Split())
     with torch.no_grad():
         for parameter in other.parameters():
@@ -77,6 +98,8 @@ def test_changed_parameters_and_other_models_of_the_same_code_are_seen(split, im
         close(fast_other(image), other(image))
     with torch.no_grad():
         split.head.bias.add_(5.0)
+        close(fast(image), split(image))
+        split.head.weight.data = split.head.weight.data * -2.0  # torch counts no write
         close(fast(image), split(image))
 
 

@@ -10,6 +10,7 @@ import torch
 from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 
+from .. import _graft
 from ..errors import InvalidArgumentError
 from ..logs import LOGGER
 from .fx_graph import HostGraph, core_decompositions, simplify
@@ -117,36 +118,81 @@ class Grafted:
     def __init__(self, aten, fixed, choices):
         self.aten = aten
         self.fixed = [index for index, is_constant in enumerate(fixed) if is_constant]
+        self.parameters_of = picker(self.fixed)
         self.choices = choices
-        self.version_of = written_version if choices.freeze else operator.attrgetter("_version")
-        self.built = collections.OrderedDict()  # state of the parameters -> (call of the graph, the parameters)
+        self.state_of = self.state_reader()
+        self.built = collections.OrderedDict()  # state of the parameters -> Built
+        self.latest = None
         self.builds = 0
         self.lock = threading.Lock()
 
     def __call__(self, *arguments):
-        parameters = [arguments[index] for index in self.fixed]
-        state = (*map(address_of, parameters), *map(self.version_of, parameters))
-        found = self.built.get(state)
-        if found is None:
-            found = self.build(state, parameters, arguments)
-        return found[0](*arguments)
+        state, latest = self.state_of(arguments), self.latest
+        if latest is None or state != latest.state:
+            latest = self.latest = self.built.get(state) or self.build(state, arguments)
+        return latest.run(*latest.used(arguments))
 
-    def build(self, state, parameters, arguments):
+    def state_reader(self):
+        """What tells, by the arguments of a call, where each parameter lies and how often it was written to."""
+        exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+        if exchange is not None and not self.choices.freeze:
+            try:
+                return _graft.TensorStates(exchange, torch._C.TensorBase._version, self.fixed)
+            except ValueError:  # another torch
+                pass
+        version_of = written_version if self.choices.freeze else operator.attrgetter("_version")
+
+        def state_of(arguments):
+            parameters = self.parameters_of(arguments)
+            return (*map(address_of, parameters), *map(version_of, parameters))
+        return state_of
+
+    def build(self, state, arguments):
         """Of calls at the same time one builds, the others wait."""
+        parameters = self.parameters_of(arguments)
         with self.lock:
             if state in self.built:
                 return self.built[state]
             if self.builds == MOST_BUILDS:
                 fall_back("a graph of torch.compile", f"its parameters have changed {MOST_BUILDS} times", self.choices)
-                self.built[state] = (self.aten.forward, parameters)
+                self.built[state] = Built(self.aten, parameters, state)
                 return self.built[state]
             self.builds += 1
             graph_module = torch.fx.GraphModule(self.aten, copy.deepcopy(self.aten.graph))
             graph_module = with_engines(graph_module, dict(zip(self.fixed, parameters)), arguments, self.choices)
             while len(self.built) >= 2:  # the parameters of before may come back once, seldom older ones
                 self.built.popitem(last=False)
-            self.built[state] = (graph_module.forward, parameters)
+            self.built[state] = Built(graph_module, parameters, state)
             return self.built[state]
+
+
+class Built:
+    """What runs for parameters in one state.
+
+    run    the graph, which takes what `used` picks of the arguments: engines hold most parameters
+    state  in which the parameters were, as Grafted reads it
+    """
+
+    def __init__(self, graph_module, parameters, state):
+        self.parameters = parameters  # kept, so that none of others comes to lie at its address
+        self.state = state
+        placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+        self.used = picker([index for index, node in enumerate(placeholders) if node.users])
+        if not all(node.users for node in placeholders):
+            graph_module = torch.fx.GraphModule(graph_module, copy.deepcopy(graph_module.graph))
+            for node in [node for node in graph_module.graph.nodes if node.op == "placeholder" and not node.users]:
+                graph_module.graph.erase_node(node)
+            graph_module.recompile()
+        self.run = graph_module.forward
+
+
+def picker(indices):
+    """A function that gives the elements of a tuple at these places, as a tuple."""
+    if not indices:
+        return lambda arguments: ()
+    if len(indices) == 1:
+        return lambda arguments, index=indices[0]: (arguments[index],)
+    return operator.itemgetter(*indices)
 
 
 def with_engines(graph_module, parameters, arguments, choices):
