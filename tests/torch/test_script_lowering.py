@@ -94,6 +94,17 @@ def reads_through_dicts_and_lists_of_pairs(x):  # noqa: D103
     return both["c"] + both["a"] * float(len(both))
 
 
+def makes_a_list_of_a_known_one(x):  # noqa: D103
+    front: List[torch.Tensor] = []
+    front.append(torch.ones(1, 1).expand(x.shape[0], -1))
+    return torch.cat(front + [x], dim=1)
+
+
+def folds_whether_a_value_is_itself(x):  # noqa: D103
+    y = torch.relu(x)
+    return torch.tanh(y) if y is not y or y.is_nested else torch.sigmoid(y)
+
+
 def keeps_the_length_of_a_list_that_a_loop_fills(x):  # noqa: D103
     y = [x]
     for _ in range(int(x.sum() > 0) + 1):
@@ -168,12 +179,12 @@ PROGRAMS = [inlines_calls, drops_dropout, joins_matmul_and_add_to_linear, joins_
             keeps_matmul_whose_sum_is_no_bias, folds_sizes_and_the_branches_that_ask_for_them,
             unrolls_a_loop_over_an_axis, unrolls_loops_within_loops, keeps_a_loop_whose_end_depends_on_data,
             makes_lists_of_appended_ones, keeps_appends_to_a_list_that_a_branch_sees,
-            reads_through_dicts_and_lists_of_pairs, keeps_the_length_of_a_list_that_a_loop_fills,
-            keeps_appends_to_a_list_that_has_another_name, changes_a_copied_list_of_numbers,
-            makes_results_of_writes_into_parts, keeps_writes_into_parts_that_an_older_view_shows,
-            makes_results_of_writes_that_nobody_else_sees, keeps_a_write_into_an_argument,
-            keeps_checks_that_depend_on_data, keeps_exact_gelu_batch_norm_and_log_softmax,
-            drops_aliases_and_what_nobody_reads]
+            reads_through_dicts_and_lists_of_pairs, makes_a_list_of_a_known_one, folds_whether_a_value_is_itself,
+            keeps_the_length_of_a_list_that_a_loop_fills, keeps_appends_to_a_list_that_has_another_name,
+            changes_a_copied_list_of_numbers, makes_results_of_writes_into_parts,
+            keeps_writes_into_parts_that_an_older_view_shows, makes_results_of_writes_that_nobody_else_sees,
+            keeps_a_write_into_an_argument, keeps_checks_that_depend_on_data,
+            keeps_exact_gelu_batch_norm_and_log_softmax, drops_aliases_and_what_nobody_reads]
 
 
 def module_of(function):

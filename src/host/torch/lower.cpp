@@ -195,21 +195,33 @@ std::string device_type(const Spec& spec) {
   return device;
 }
 
-/// Questions whose answer is no in inference without autocast, and of what type a tensor's device is. Gives whether
-/// there were any.
+/// The answer to a question that data do not decide: no where it asks for autocast, gradients or tensors of several
+/// sizes, yes whether a value is itself, and of what type a tensor's device is; nothing for other nodes.
+std::optional<c10::IValue> answer_to(const jit::Node& node, const std::string& device) {
+  using c10::Symbol;
+  static const std::array<Symbol, 4> kNever = {Symbol::fromQualString("aten::is_autocast_enabled"),
+                                               Symbol::fromQualString("aten::is_autocast_cpu_enabled"),
+                                               Symbol::fromQualString("aten::is_grad_enabled"),
+                                               Symbol::fromQualString("prim::is_nested")};
+  if (std::find(kNever.begin(), kNever.end(), node.kind()) != kNever.end()) return c10::IValue(false);
+  if (node.kind() == Symbol::fromQualString("prim::type") &&
+      node.inputs()[0]->node()->kind() == Symbol::fromQualString("prim::device")) {
+    return c10::IValue(device);
+  }
+  const bool is = node.kind() == c10::aten::__is__, isnt = node.kind() == c10::aten::__isnot__;
+  if ((is || isnt) && node.inputs()[0] == node.inputs()[1]) return c10::IValue(is);
+  return std::nullopt;
+}
+
+/// Gives whether there were any.
 bool answer(jit::Graph& graph, jit::Block& block, const std::string& device) {
-  static const std::array<c10::Symbol, 3> kNever = {c10::Symbol::fromQualString("aten::is_autocast_enabled"),
-                                                    c10::Symbol::fromQualString("aten::is_autocast_cpu_enabled"),
-                                                    c10::Symbol::fromQualString("aten::is_grad_enabled")};
   bool changed = false;
   for (jit::Node* node : std::vector<jit::Node*>(block.nodes().begin(), block.nodes().end())) {
     for (jit::Block* inner : node->blocks()) changed |= answer(graph, *inner, device);
-    const bool never = std::find(kNever.begin(), kNever.end(), node->kind()) != kNever.end();
-    const bool asks_device = node->kind() == c10::Symbol::fromQualString("prim::type") &&
-                             node->inputs()[0]->node()->kind() == c10::Symbol::fromQualString("prim::device");
-    if (!never && !asks_device) continue;
+    const auto known = answer_to(*node, device);
+    if (!known) continue;
     const jit::WithInsertPoint before(node);
-    node->output()->replaceAllUsesWith(graph.insertConstant(never ? c10::IValue(false) : c10::IValue(device)));
+    node->output()->replaceAllUsesWith(graph.insertConstant(*known));
     node->destroy();
     changed = true;
   }
@@ -282,17 +294,33 @@ bool join_linear(Lowering& lowering) {
   return false;
 }
 
-/// Nodes with blocks, without those within these.
-int64_t control_flow(const jit::Graph& graph) {
+/// Nodes that compute something or have blocks, without those within these.
+int64_t computations(const jit::Graph& graph) {
   return std::count_if(graph.nodes().begin(), graph.nodes().end(),
-                       [](const jit::Node* node) { return !node->blocks().empty(); });
+                       [](const jit::Node* node) { return node->kind() != c10::prim::Constant; });
 }
 
-/// Gives whether branches went.
+/// A list of tensors that is known, which no argument of an engine can be -> one that is made of known tensors.
+void construct_lists(jit::Graph& graph, jit::Block& block) {
+  for (jit::Node* node : std::vector<jit::Node*>(block.nodes().begin(), block.nodes().end())) {
+    for (jit::Block* inner : node->blocks()) construct_lists(graph, *inner);
+    if (node->kind() != c10::prim::Constant || node->output()->uses().empty()) continue;
+    const auto list = jit::toIValue(node->output());
+    if (!list || !list->isTensorList()) continue;
+    const jit::WithInsertPoint before(node);
+    std::vector<jit::Value*> elements;
+    for (const at::Tensor& element : list->toTensorVector()) elements.push_back(graph.insertConstant(element));
+    jit::Node* made = graph.insertNode(graph.createList(c10::TensorType::get(), elements));
+    node->output()->replaceAllUsesWith(made->output());
+  }
+}
+
+/// Gives whether something went: branches, or what made a size behind it known.
 bool fold_constants(Lowering& lowering) {
-  const int64_t before = control_flow(*lowering.graph);
+  const int64_t before = computations(*lowering.graph);
   jit::ConstantPropagation(lowering.graph);
-  return control_flow(*lowering.graph) != before;
+  construct_lists(*lowering.graph, *lowering.graph->block());
+  return computations(*lowering.graph) != before;
 }
 
 bool drop_dead_code(Lowering& lowering) {
@@ -311,7 +339,7 @@ struct Pass {
 constexpr Pass kPasses[] = {
     {"inline-calls", inline_calls},              // calls hide operators
     {"fold-attributes", fold_frozen},            // parameters that freezing left are constants all the same
-    {"answer-modes", answer_modes},              // is autocast on, are gradients wanted? -> no
+    {"answer-modes", answer_modes},              // is autocast on, are gradients wanted, is it nested? -> no
     {"drop-dropout", drop_dropout},              // which does nothing in inference
     {"join-linear", join_linear},                // matmul and add -> one operator with its weights
     {"fold-sizes", fold_sizes},                  // what asks for fixed sizes -> numbers: bounds of loops, conditions

@@ -88,6 +88,7 @@ void item(Conversion& c) {
   const TensorData at = c.given(c.tensor("idx")).constant;
   if (at && c.is_list("list") && !has_run(c.list("list"))) {
     const std::vector<ValueId> elements = c.tensors("list");
+    if (elements.empty()) c.refuse("an element of a list without elements");
     return c.give(elements[static_cast<size_t>(c.axis(at.read_integer(0), static_cast<int>(elements.size())))]);
   }
   const ValueId whole = c.is_list("list") ? c.joined(c.list("list")) : c.tensor("list");
