@@ -27,7 +27,7 @@ def measured(network, door, tune, threads, rounds):
     start = time.perf_counter()
     with torch.no_grad() if door in ("trace", "script") else torch.inference_mode():
         try:
-            made = doors.DOORS[door](model, inputs, tune=tune, threads=threads)
+            made = doors.DOORS[door](model, inputs, tune=tune, threads=threads, strict=network.whole)
         except doors.Refused as refusal:
             return {"refused": str(refusal)[:300]}
         results = made.run(*inputs)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways in which a network of PyTorch gets engines, each as a function of the model and its inputs."""
+"""The ways in which a network of PyTorch gets engines, each as a function of the model, its inputs and settings: strict
+unless these say otherwise."""
 
 import json
 import pathlib
@@ -47,7 +48,7 @@ def by_compile(model, inputs, **settings):
     graphs = json.loads(graft.torch.dry_run(model, inputs, format="json"))
     torch._dynamo.reset()
     operators = sum(graph["operators"] for graph in graphs)
-    return Grafted(torch.compile(model, backend="graft", options={**settings, "strict": True}),
+    return Grafted(torch.compile(model, backend="graft", options={"strict": True, **settings}),
                    sum(len(graph["segments"]) for graph in graphs),
                    operators - sum(len(graph["stays"]) for graph in graphs), operators)
 
@@ -55,7 +56,7 @@ def by_compile(model, inputs, **settings):
 def by_export(model, inputs, **settings):
     """graft.torch.compile, in this process."""
     exported = asked_of_torch(torch.export.export, model, inputs, strict=False)
-    program = graft.torch.compile(exported, strict=True, **settings)
+    program = graft.torch.compile(exported, **{"strict": True, **settings})
     return Grafted(program, program.engines, program.operators_in_engines, program.operators)
 
 
@@ -70,6 +71,7 @@ def by_file(model, inputs, **settings):
         except Refused:
             exported = asked_of_torch(exported.run_decompositions)
             asked_of_torch(torch.export.save, exported, path)
+        settings.pop("strict", None)  # it is one engine or an error
         engine = graft.compile(str(path), **settings)
     operators = sum(isinstance(node.target, torch._ops.OpOverload) for node in exported.graph.nodes)
     return Grafted(lambda *given: list(map(torch.as_tensor, as_list(engine(*given)))), 1, operators, operators)
@@ -93,7 +95,7 @@ def by_script(model, inputs, **settings):
 
 def grafted_script(module, inputs, settings):
     """Engines inside a TorchScript module."""
-    made, report = script.compile_with_report(module, list(inputs), strict=True, **settings)
+    made, report = script.compile_with_report(module, list(inputs), **{"strict": True, **settings})
     inside = sum(int(count) for count in re.findall(r"^segment \d+: (\d+) operators", report.text, re.M))
     stays = len(re.findall(r"^stays: aten::\S+ \S+: \S", report.text, re.M))
     return Grafted(made, report.engines, inside, inside + stays)

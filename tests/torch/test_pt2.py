@@ -114,6 +114,53 @@ def test_modules_that_work_in_place_compile_undecomposed(tmp_path):
     close(torch.as_tensor(graft.compile(str(path), tune="off")(x)), module(x))
 
 
+class WritingParts(torch.nn.Module):
+    """Writes into parts of tensors that it makes: by places and strides, of parts, and from others."""
+
+    def forward(self, x):
+        """Four tensors."""
+        mask = x.new_zeros((6, 6))
+        count = 0
+        for rows in (slice(0, -3), slice(-3, -1), slice(-1, None)):
+            for columns in (slice(0, 4), slice(4, None)):
+                mask[rows, columns] = count
+                count += 1
+        scaled = x.clone()
+        scaled[:, 1::2].mul_(3.0)
+        scaled[0].zero_()
+        scaled[1, 2:4] = scaled[2, :2] * 2.0
+        row = x + 1
+        part = row[2]
+        part.add_(1.0)
+        more = part * 2  # reads what was written
+        part.relu_()
+        return mask, scaled, row, more
+
+
+def test_writes_into_parts_are_results(tmp_path):
+    module, x = WritingParts().eval(), torch.randn(4, 6)
+    engine = graft.compile(str(saved(module, (x,), tmp_path / "parts.pt2")), tune="off")
+    for result, expected in zip(engine(x), module(x), strict=True):
+        close(torch.as_tensor(result), expected)
+
+
+class ReadingTheOtherPart(torch.nn.Module):
+    """Reads one part after another that overlaps with it was written to."""
+
+    def forward(self, x):
+        """Their sum."""
+        y = torch.relu(x)
+        head, tail = y[:3], y[1:]
+        head.add_(1.0)
+        return head.sum() + tail.sum()
+
+
+def test_a_part_that_is_read_after_another_was_written_to_is_refused(tmp_path):
+    path = saved(ReadingTheOtherPart().eval(), (torch.randn(4, 6),), tmp_path / "other.pt2")
+    with pytest.raises(graft.UnsupportedError, match="add_.Tensor writes into memory that 'slice.* shows.*decomp"):
+        graft.compile(str(path))
+
+
 def test_an_operator_without_converter_is_named_with_its_line(split, tmp_path):
     path = saved(split, (torch.randn(2, 3, 8, 8),), tmp_path / "split.pt2")
     with pytest.raises(graft.UnsupportedError, match=r"aten::digamma.*conftest\.py:\d+: .*digamma"):

@@ -2,9 +2,11 @@
 #include "import/pt2/in_place.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@ using frontend::Argument;
 using frontend::Arguments;
 using frontend::ForeignGraph;
 using frontend::ForeignNode;
+using frontend::ForeignValue;
 using frontend::Reference;
 
 /// `aten::relu_`, `aten::add_.Tensor`; not `aten::__and__.Tensor`.
@@ -43,6 +46,12 @@ bool may_share(const std::string& op) {
   return kViews.contains(name) || name.ends_with("_");
 }
 
+/// The operator that puts back what another cut out, or nothing.
+std::string_view scattering(std::string_view op) {
+  if (op == "aten::slice.Tensor") return "aten::slice_scatter";
+  return op == "aten::select.int" ? "aten::select_scatter" : "";
+}
+
 class Renaming {
  public:
   Renaming(ForeignGraph& graph, const std::string& where)
@@ -58,13 +67,21 @@ class Renaming {
   }
 
   void run() {
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      ForeignNode& node = graph_.nodes[n];
+    std::vector<ForeignNode> nodes = std::exchange(graph_.nodes, {});
+    std::vector<int> places(nodes.size());
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      ForeignNode& node = nodes[n];
       for (Argument& argument : node.arguments) rename(argument);
       for (auto& [name, argument] : node.attributes) rename(argument);
+      for (int& before : node.after) before = places[static_cast<size_t>(before)];
       const size_t mark = place_of_mark(node.op);
-      if (mark != std::string::npos) write(node, static_cast<int>(n), mark);
+      std::vector<ForeignNode> more;
+      if (mark != std::string::npos) more = write(node, static_cast<int>(n), mark);
       if (mark == std::string::npos && may_share(node.op)) share(node);
+      if (!scattering(node.op).empty() && node.outputs.size() == 1) parts_.emplace(node.outputs[0], node);
+      places[n] = static_cast<int>(graph_.nodes.size());
+      graph_.nodes.push_back(std::move(node));
+      std::move(more.begin(), more.end(), std::back_inserter(graph_.nodes));
     }
     for (int& output : graph_.outputs) output = current(output);
   }
@@ -107,7 +124,57 @@ class Renaming {
     node.attributes.erase("self");
   }
 
-  void write(ForeignNode& node, int position, size_t mark) {
+  /// The tensors that a value was cut out of by operators that can be turned round: its own first.
+  std::vector<int> wholes_of(int value) const {
+    std::vector<int> wholes;
+    for (auto part = parts_.find(value); part != parts_.end() && wholes.size() < parts_.size();
+         part = parts_.find(wholes.back())) {
+      wholes.push_back(operand(part->second));
+    }
+    return wholes;
+  }
+
+  /// A new value in place of another, of the same kind.
+  int new_value(int like, const std::string& name) {
+    const int made = static_cast<int>(graph_.values.size());
+    const ForeignValue& known = graph_.values[like];
+    ForeignValue value{.name = name, .type = known.type, .shape = known.shape};
+    graph_.values.push_back(std::move(value));
+    now_.push_back(made);
+    memory_.push_back(memory_[like]);
+    last_use_.push_back(last_use_[like]);
+    return made;
+  }
+
+  /// The nodes that put a part's new elements into what it was cut out of, and that into what it was cut out of.
+  std::vector<ForeignNode> put_back(const ForeignNode& node, int written, int elements,
+                                    const std::vector<int>& wholes) {
+    std::vector<ForeignNode> made;
+    int part = written;
+    for (const int whole : wholes) {
+      ForeignNode cut = parts_.at(part), put = cut;
+      put.op = scattering(put.op);
+      put.name = fmt::format("{}_{}", node.name, put.name);
+      put.source = node.source;
+      if (put.arguments.empty()) {
+        put.attributes.emplace("src", Argument{Reference{elements}});
+      } else {
+        put.arguments.insert(put.arguments.begin() + 1, Argument{Reference{elements}});
+      }
+      const int filled = new_value(whole, put.name);
+      put.outputs = {filled};
+      now_[whole] = filled;
+      shown_by_[memory_[whole]].insert(filled);
+      (cut.arguments.empty() ? cut.attributes["self"] : cut.arguments[0]) = Argument{Reference{filled}};
+      parts_.insert_or_assign(std::exchange(elements, filled), std::move(cut));
+      made.push_back(std::move(put));
+      part = whole;
+    }
+    return made;
+  }
+
+  /// Gives the nodes that have to run behind it.
+  std::vector<ForeignNode> write(ForeignNode& node, int position, size_t mark) {
     const int written = operand(node), memory = memory_[written];
     const auto refuse_if = [&](bool shared, const std::string& what) {
       GRAFT_USER_CHECK(!shared, kUnsupported,
@@ -120,9 +187,11 @@ class Renaming {
     refuse_if(static_cast<bool>(graph_.values[memory].constant) && !node.op.starts_with("aten::detach_"),
               "a parameter or constant");
     std::set<int>& shown_by = shown_by_[memory];
+    const std::vector<int> wholes = wholes_of(written);
     for (const int other : shown_by) {
       const bool read = other != written && last_use_[other] > position;
-      refuse_if(read, fmt::format("memory that '{}' shows", graph_.values[other].name));
+      const bool whole = std::find(wholes.begin(), wholes.end(), other) != wholes.end();
+      refuse_if(read && !whole, fmt::format("memory that '{}' shows", graph_.values[other].name));
     }
     const int result = node.outputs[0];
     shown_by = {result};
@@ -130,6 +199,7 @@ class Renaming {
     memory_[result] = memory;
     last_use_[result] = std::max(last_use_[result], last_use_[written]);
     unmark(node, mark);
+    return put_back(node, written, result, wholes);
   }
 
   /// Its results may show the memory of whatever it reads.
@@ -151,6 +221,7 @@ class Renaming {
   std::map<int, std::set<int>> shown_by_;  ///< by memory: what shows it and may still be read
   std::vector<int> memory_;    ///< by value: whose memory it may show
   std::vector<int> last_use_;  ///< by value: the last node that reads it
+  std::map<int, ForeignNode> parts_;  ///< by value: what cut it out of another
 };
 
 }  // namespace
