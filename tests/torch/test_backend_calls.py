@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import torch
-from conftest import FAST, close, compute_wrongly
+from conftest import FAST, close, compute_wrongly, trained
 
 import graft
 import graft.torch
@@ -230,3 +230,29 @@ def test_parameters_made_in_inference_mode_are_inputs_unless_frozen(split, image
         assert "inference_mode" not in caplog.text
         model[0].bias = torch.nn.Parameter(model[0].bias + 1)
         close(frozen(image), model(image))
+
+
+class Attending(torch.nn.Module):
+    """Attention with a mask that says nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = torch.nn.Linear(8, 24)
+
+    def forward(self, x):
+        """Of two heads."""
+        query, key, value = self.project(x).view(*x.shape[:2], 3, 2, 4).permute(2, 0, 3, 1, 4)
+        mask = torch.ones(x.shape[0], 1, x.shape[1], x.shape[1], dtype=torch.bool)
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask).flatten(1)
+
+
+def test_attention_is_one_operator_and_has_gradients_where_they_are_wanted():
+    net, x = trained(Attending()), torch.randn(2, 5, 8)
+    assert "aten::scaled_dot_product_attention" in graft.torch.dry_run(net, [x])
+    torch._dynamo.reset()
+    fast = torch.compile(net, backend="graft", options={**FAST, "strict": True})
+    with torch.inference_mode():
+        close(fast(x), net(x))
+    torch._dynamo.reset()
+    torch.compile(net, backend="graft", options=FAST)(x).sum().backward()
+    assert net.project.weight.grad is not None

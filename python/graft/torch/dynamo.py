@@ -13,6 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 from .. import _graft
 from ..errors import InvalidArgumentError
 from ..logs import LOGGER
+from .attention import hide_attention, show_attention
 from .fx_graph import HostGraph, core_decompositions, simplify
 from .run_plan import call_engine
 from .segments import Choices, engines_for, fall_back, flag
@@ -78,6 +79,7 @@ def compile_graph(graph_module, example_inputs, choices):
                        given.count(True) - fixed.count(True), given.count(True))
 
     def inference(aten, _):
+        show_attention(aten)
         placeholders = [node for node in aten.graph.nodes if node.op == "placeholder"]
         usable = fixed if len(fixed) == len(placeholders) else [False] * len(placeholders)
         return Grafted(aten, usable, choices)
@@ -87,6 +89,8 @@ def compile_graph(graph_module, example_inputs, choices):
                   "torch.no_grad()", choices)
         return aten
 
+    if not torch.is_grad_enabled():
+        hide_attention(graph_module)
     compiler = aot_autograd(fw_compiler=boxed(training), bw_compiler=boxed(lambda aten, _: aten),
                             inference_compiler=boxed(inference),
                             decompositions=core_decompositions(core_aten_decompositions()))
