@@ -289,3 +289,14 @@ def test_a_list_of_parts_that_torch_reads_stays_with_torch():
 def test_another_device_than_the_modules_is_an_error_that_says_what_to_do(split, image):
     with pytest.raises(graft.InvalidArgumentError, match=r"lies on cpu.*hand in module.to\('cuda'\)"):
         graft.torch.script.compile(torch.jit.script(split), [image], device="cuda", **FAST)
+
+
+def test_a_process_that_only_runs_modules_does_not_import_torchs_tracing():
+    in_fresh_process("""
+import sys, torch
+import graft.torch
+graft.torch.load_library()
+assert not {"torch._dynamo", "sympy"} & set(sys.modules)
+assert graft.torch.compile.__module__ == "graft.torch.exported" and graft.torch.dynamo.backend
+assert torch.ops.graft.run_plan
+""")

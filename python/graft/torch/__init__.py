@@ -14,18 +14,30 @@
     print(graft.torch.dry_run(model, [x]))                        # what would become engines, and why the rest not
 """
 
+import importlib
+
 import torch
 
 from .. import _graft
 from ..errors import InvalidArgumentError
-from . import dynamo, report, script
+from . import run_plan, script  # noqa: F401  its operator is there for torch.export.load
 from .converter import converter
-from .exported import Program, compile, load, save
 from .inputs import Input
 from .library import load_library
 
 __all__ = ["Input", "Program", "compile", "converter", "dry_run", "dynamo", "fallback_count", "load",
            "load_library", "save", "script"]
+
+OF_PROGRAMS = ("Program", "compile", "load", "save")
+
+
+def __getattr__(name):
+    """What needs torch's tracing, which takes 90 MB, is imported when it is used: not where modules only run."""
+    if name in OF_PROGRAMS:
+        return getattr(importlib.import_module(".exported", __name__), name)
+    if name in ("dynamo", "exported", "report"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def dry_run(model, inputs, dims=None, format="text", **choices):
@@ -40,6 +52,7 @@ def dry_run(model, inputs, dims=None, format="text", **choices):
         if format != "text":
             raise InvalidArgumentError(f"a ScriptModule's dry run is a text, not {format!r}")
         return script.dry_run(model, inputs, dims, **choices).text
+    from . import dynamo, report
     graphs = dynamo.dry_run(model, inputs, choices)
     return report.written([data for data, _ in graphs], [text for _, text in graphs], format)
 
