@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <utility>
 
-
 namespace graft_python {
 
 namespace nb = nanobind;

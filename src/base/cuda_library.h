@@ -6,16 +6,24 @@
 #include <string>
 #include <string_view>
 
+#include "base/set_function.h"
+
 namespace graft {
 
 /// A library that was opened, or why it was not. It stays open for the life of the process.
 struct CudaLibrary {
   void* handle = nullptr;  ///< null: `missing` says why
   std::string path;        ///< where it was found
-  std::string missing;     ///< "libcublasLt.so.13 is not found: ..."
+  std::string missing;     ///< "libcublasLt.so.13 is not found: ...", or the first function that it lacks
 
   /// The address of a function, or null; a library that was not opened has none.
   void* find(const char* function) const;
+
+  /// Points `function` at the library's of that name, or at null, which `missing` then says.
+  template <class Function>
+  void require(Function*& function, const char* name) {
+    if (!set_function(function, find(name)) && missing.empty()) missing = path + " is too old: it has no " + name;
+  }
 };
 
 /// Opens libSTEM.so of the first of these major versions that is found: the one that the process has open already; in

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/set_function.h"
 #include "fuse/rewrite_region.h"
 #include "library/libraries.h"
 #include "library/library.h"
@@ -40,8 +41,8 @@ void Module::open() {
   const std::string path = find_module(name);
   void* module = open_module(name, path);
   const auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(module_function(module, symbol));
-    GRAFT_USER_CHECK(function, kDevice, "is not a library module of this version of Graft", path);
+    GRAFT_USER_CHECK(set_function(function, module_function(module, symbol)), kDevice,
+                     "is not a library module of this version of Graft", path);
   };
   find(create, "graft_library_create");
   find(scratch, "graft_library_scratch");

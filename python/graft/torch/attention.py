@@ -5,7 +5,8 @@ them a mask with an element for each head, row and column, where engines know th
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-LIBRARY = torch.library.Library("graft", "FRAGMENT")
+from .run_plan import LIBRARY
+
 LIBRARY.define("attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
                "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
                tags=(torch.Tag.pt2_compliant_tag,))

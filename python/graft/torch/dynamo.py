@@ -5,6 +5,7 @@ import collections
 import copy
 import operator
 import threading
+import typing
 
 import torch
 from torch._decomp import core_aten_decompositions
@@ -159,35 +160,34 @@ class Grafted:
                 return self.built[state]
             if self.builds == MOST_BUILDS:
                 fall_back("a graph of torch.compile", f"its parameters have changed {MOST_BUILDS} times", self.choices)
-                self.built[state] = Built(self.aten, parameters, state)
-                return self.built[state]
+                return Built(self.aten.forward, tuple, parameters, state)
             self.builds += 1
             graph_module = torch.fx.GraphModule(self.aten, copy.deepcopy(self.aten.graph))
             graph_module = with_engines(graph_module, dict(zip(self.fixed, parameters)), arguments, self.choices)
+            used = picker(drop_unused(graph_module))
             while len(self.built) >= 2:  # the parameters of before may come back once, seldom older ones
                 self.built.popitem(last=False)
-            self.built[state] = Built(graph_module, parameters, state)
+            self.built[state] = Built(graph_module.forward, used, parameters, state)
             return self.built[state]
 
 
-class Built:
-    """What runs for parameters in one state.
+class Built(typing.NamedTuple):
+    """What runs for parameters in one state."""
 
-    run    the graph, which takes what `used` picks of the arguments: engines hold most parameters
-    state  in which the parameters were, as Grafted reads it
-    """
+    run: typing.Callable  # takes what `used` picks of the arguments of a call: engines hold most parameters
+    used: typing.Callable
+    parameters: tuple  # kept, so that none of others comes to lie at its address
+    state: object  # in which the parameters were, as Grafted reads it
 
-    def __init__(self, graph_module, parameters, state):
-        self.parameters = parameters  # kept, so that none of others comes to lie at its address
-        self.state = state
-        placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
-        self.used = picker([index for index, node in enumerate(placeholders) if node.users])
-        if not all(node.users for node in placeholders):
-            graph_module = torch.fx.GraphModule(graph_module, copy.deepcopy(graph_module.graph))
-            for node in [node for node in graph_module.graph.nodes if node.op == "placeholder" and not node.users]:
-                graph_module.graph.erase_node(node)
-            graph_module.recompile()
-        self.run = graph_module.forward
+
+def drop_unused(graph_module):
+    """Takes the inputs out of a graph that nothing in it reads, and gives the places of those that stay."""
+    placeholders = list(enumerate(graph_module.graph.find_nodes(op="placeholder")))
+    for _, node in placeholders:
+        if not node.users:
+            graph_module.graph.erase_node(node)
+    graph_module.recompile()
+    return [index for index, node in placeholders if node.users]
 
 
 def picker(indices):

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/nvrtc.h"
 
-#include <type_traits>
-
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,24 +34,19 @@ int wants_stop(void* progress, void*) { return static_cast<codegen::Progress*>(p
 
 Nvrtc open_nvrtc() {
   Nvrtc nvrtc{.library = open_cuda_library("nvrtc", {13, 12})};
-  if (!nvrtc.library.handle) return nvrtc;
-  bool complete = true;
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(nvrtc.library.find(name));
-    complete &= function != nullptr;
-  };
-  find(nvrtc.version, "nvrtcVersion");
-  find(nvrtc.create, "nvrtcCreateProgram");
-  find(nvrtc.destroy, "nvrtcDestroyProgram");
-  find(nvrtc.compile, "nvrtcCompileProgram");
-  find(nvrtc.log_size, "nvrtcGetProgramLogSize");
-  find(nvrtc.log, "nvrtcGetProgramLog");
-  find(nvrtc.cubin_size, "nvrtcGetCUBINSize");
-  find(nvrtc.cubin, "nvrtcGetCUBIN");
-  find(nvrtc.ptx_size, "nvrtcGetPTXSize");
-  find(nvrtc.ptx, "nvrtcGetPTX");
-  if (!complete) nvrtc.library = {.missing = nvrtc.library.path + " is too old: it lacks functions that are needed"};
-  find(nvrtc.set_flow_callback, "nvrtcSetFlowCallback");
+  CudaLibrary& library = nvrtc.library;
+  library.require(nvrtc.version, "nvrtcVersion");
+  library.require(nvrtc.create, "nvrtcCreateProgram");
+  library.require(nvrtc.destroy, "nvrtcDestroyProgram");
+  library.require(nvrtc.compile, "nvrtcCompileProgram");
+  library.require(nvrtc.log_size, "nvrtcGetProgramLogSize");
+  library.require(nvrtc.log, "nvrtcGetProgramLog");
+  library.require(nvrtc.cubin_size, "nvrtcGetCUBINSize");
+  library.require(nvrtc.cubin, "nvrtcGetCUBIN");
+  library.require(nvrtc.ptx_size, "nvrtcGetPTXSize");
+  library.require(nvrtc.ptx, "nvrtcGetPTX");
+  set_function(nvrtc.set_flow_callback, library.find("nvrtcSetFlowCallback"));
+  if (!library.missing.empty()) library.handle = nullptr;
   return nvrtc;
 }
 

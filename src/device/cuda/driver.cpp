@@ -3,11 +3,10 @@
 
 #include <dlfcn.h>
 
-#include <type_traits>
-
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/set_function.h"
 
 namespace graft::cuda {
 namespace {
@@ -20,8 +19,8 @@ Driver open_driver() {
     return d;
   }
   const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-    if (!function && d.missing.empty()) d.missing = fmt::format("the NVIDIA driver is too old: it has no {}", name);
+    if (!set_function(function, dlsym(library, name)) && d.missing.empty())
+      d.missing = fmt::format("the NVIDIA driver is too old: it has no {}", name);
   };
   find(d.init, "cuInit");
   find(d.error_string, "cuGetErrorString");

@@ -39,18 +39,14 @@ struct Cupti {
   int (*result_string)(int, const char**) = nullptr;
 
   Cupti() {
-    const CudaLibrary library = open_cuda_library("cupti", {13, 12});
+    CudaLibrary library = open_cuda_library("cupti", {13, 12});
+    library.require(register_callbacks, "cuptiActivityRegisterCallbacks");
+    library.require(enable, "cuptiActivityEnable");
+    library.require(disable, "cuptiActivityDisable");
+    library.require(flush, "cuptiActivityFlushAll");
+    library.require(next_record, "cuptiActivityGetNextRecord");
+    library.require(result_string, "cuptiGetResultString");
     missing = library.missing;
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.find(name));
-      if (!function && missing.empty()) missing = fmt::format("{} has no {}", library.path, name);
-    };
-    find(register_callbacks, "cuptiActivityRegisterCallbacks");
-    find(enable, "cuptiActivityEnable");
-    find(disable, "cuptiActivityDisable");
-    find(flush, "cuptiActivityFlushAll");
-    find(next_record, "cuptiActivityGetNextRecord");
-    find(result_string, "cuptiGetResultString");
   }
 
   void check(int result, const char* what) const {

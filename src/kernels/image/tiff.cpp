@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <type_traits>
 
 #include <tiffio.h>
 
 #include "base/error.h"
+#include "base/set_function.h"
 #include "kernels/image/image.h"
 
 namespace graft::image {
@@ -70,8 +70,7 @@ Library open_library() {
                    std::string("the image is a TIFF, and there is no ") + kLibrary +
                        " here; install libtiff 4.5 or newer (libtiff6), or give images of another format", "");
   const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
-    GRAFT_USER_CHECK(function, kUnsupported,
+    GRAFT_USER_CHECK(set_function(function, dlsym(handle, name)), kUnsupported,
                      std::string(kLibrary) + " has no " + name + "; install libtiff 4.5 or newer", "");
   };
   Library library;

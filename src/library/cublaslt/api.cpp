@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "library/cublaslt/api.h"
 
-#include <type_traits>
-
 #include <fmt/format.h>
 
 #include "base/cuda_library.h"
@@ -12,28 +10,24 @@ namespace graft::cublaslt {
 namespace {
 
 Api open_api() {
-  const CudaLibrary library = open_cuda_library("cublasLt", {13, 12});
-  Api api{.missing = library.missing, .path = library.path};
-  if (!library.handle) return api;
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.find(name));
-    if (!function && api.missing.empty()) api.missing = fmt::format("{} is too old: it has no {}", library.path, name);
-  };
-  find(api.create, "cublasLtCreate");
-  find(api.destroy, "cublasLtDestroy");
-  find(api.version, "cublasLtGetVersion");
-  find(api.status_text, "cublasLtGetStatusString");
-  find(api.matmul, "cublasLtMatmul");
-  find(api.description_create, "cublasLtMatmulDescCreate");
-  find(api.description_destroy, "cublasLtMatmulDescDestroy");
-  find(api.description_set, "cublasLtMatmulDescSetAttribute");
-  find(api.layout_create, "cublasLtMatrixLayoutCreate");
-  find(api.layout_destroy, "cublasLtMatrixLayoutDestroy");
-  find(api.layout_set, "cublasLtMatrixLayoutSetAttribute");
-  find(api.preference_create, "cublasLtMatmulPreferenceCreate");
-  find(api.preference_destroy, "cublasLtMatmulPreferenceDestroy");
-  find(api.preference_set, "cublasLtMatmulPreferenceSetAttribute");
-  find(api.heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  CudaLibrary library = open_cuda_library("cublasLt", {13, 12});
+  Api api{.path = library.path};
+  library.require(api.create, "cublasLtCreate");
+  library.require(api.destroy, "cublasLtDestroy");
+  library.require(api.version, "cublasLtGetVersion");
+  library.require(api.status_text, "cublasLtGetStatusString");
+  library.require(api.matmul, "cublasLtMatmul");
+  library.require(api.description_create, "cublasLtMatmulDescCreate");
+  library.require(api.description_destroy, "cublasLtMatmulDescDestroy");
+  library.require(api.description_set, "cublasLtMatmulDescSetAttribute");
+  library.require(api.layout_create, "cublasLtMatrixLayoutCreate");
+  library.require(api.layout_destroy, "cublasLtMatrixLayoutDestroy");
+  library.require(api.layout_set, "cublasLtMatrixLayoutSetAttribute");
+  library.require(api.preference_create, "cublasLtMatmulPreferenceCreate");
+  library.require(api.preference_destroy, "cublasLtMatmulPreferenceDestroy");
+  library.require(api.preference_set, "cublasLtMatmulPreferenceSetAttribute");
+  library.require(api.heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  api.missing = library.missing;
   return api;
 }
 

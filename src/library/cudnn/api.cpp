@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -17,25 +16,21 @@ Api open_api() {
   // cuDNN opens these by name when it needs them, and then finds what is open.
   open_cuda_library("nvrtc", {13, 12});
   open_cuda_library("cublasLt", {13, 12});
-  const CudaLibrary library = open_cuda_library("cudnn", {9});
-  Api api{.missing = library.missing, .path = library.path};
-  if (!library.handle) return api;
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.find(name));
-    if (!function && api.missing.empty()) api.missing = fmt::format("{} is too old: it has no {}", library.path, name);
-  };
-  find(api.create, "cudnnCreate");
-  find(api.destroy, "cudnnDestroy");
-  find(api.set_stream, "cudnnSetStream");
-  find(api.version, "cudnnGetVersion");
-  find(api.status_text, "cudnnGetErrorString");
-  find(api.last_error, "cudnnGetLastErrorString");
-  find(api.descriptor_create, "cudnnBackendCreateDescriptor");
-  find(api.descriptor_destroy, "cudnnBackendDestroyDescriptor");
-  find(api.finalize, "cudnnBackendFinalize");
-  find(api.set, "cudnnBackendSetAttribute");
-  find(api.get, "cudnnBackendGetAttribute");
-  find(api.execute, "cudnnBackendExecute");
+  CudaLibrary library = open_cuda_library("cudnn", {9});
+  Api api{.path = library.path};
+  library.require(api.create, "cudnnCreate");
+  library.require(api.destroy, "cudnnDestroy");
+  library.require(api.set_stream, "cudnnSetStream");
+  library.require(api.version, "cudnnGetVersion");
+  library.require(api.status_text, "cudnnGetErrorString");
+  library.require(api.last_error, "cudnnGetLastErrorString");
+  library.require(api.descriptor_create, "cudnnBackendCreateDescriptor");
+  library.require(api.descriptor_destroy, "cudnnBackendDestroyDescriptor");
+  library.require(api.finalize, "cudnnBackendFinalize");
+  library.require(api.set, "cudnnBackendSetAttribute");
+  library.require(api.get, "cudnnBackendGetAttribute");
+  library.require(api.execute, "cudnnBackendExecute");
+  api.missing = library.missing;
   return api;
 }
 
