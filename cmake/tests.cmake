@@ -9,6 +9,7 @@ enable_testing()
 graft_require(GTest)
 include(GoogleTest)
 set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator rpath)
+set(graft_onnx_alone threads)  # what `./dev sanitize` builds for them is less by a third
 set(graft_frameworks torch mxnet tensorflow)  # tests/NAME/run.py runs them in the framework's environment, .deps/NAME
 set(graft_tensorflow_core built_engines.cpp device_share.cpp loaded_engine.cpp)
 set(graft_own_commands bench mutate replay random_networks)  # their run.py is a command of ./dev, not a test
@@ -50,8 +51,14 @@ function(graft_add_tests kind label)
     target_sources(${name} PRIVATE ${graft_tensorflow_core})
   endif()
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE graft_everything graft_test_support graft_warnings
-    nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
+  if(kind IN_LIST graft_onnx_alone)
+    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/import/onnx_only/no_frameworks.cpp
+      ${CMAKE_SOURCE_DIR}/tests/support/text_network.cpp)
+    target_link_libraries(${name} PRIVATE graft_core)
+  else()
+    target_link_libraries(${name} PRIVATE graft_everything graft_test_support)
+  endif()
+  target_link_libraries(${name} PRIVATE graft_warnings nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
   if(TARGET graft_${kind}_objects)
     target_link_libraries(${name} PRIVATE graft_${kind}_objects)
   endif()
