@@ -76,6 +76,14 @@ def makes_lists_of_appended_ones(x):  # noqa: D103
     return torch.cat(y)
 
 
+def extends_lists_of_tensors_and_of_names(x):  # noqa: D103
+    names, y = ["a"], [torch.relu(x)]
+    names.extend(["b", "c"])
+    y.extend([torch.tanh(x), x])
+    named = dict([(name, value) for name, value in zip(names, y)])
+    return named["b"] + named["c"] * y[-3]
+
+
 def keeps_appends_to_a_list_that_a_branch_sees(x):  # noqa: D103
     y = [torch.relu(x)]
     if bool(x.sum() > 0):
@@ -178,7 +186,8 @@ def drops_aliases_and_what_nobody_reads(x):  # noqa: D103
 PROGRAMS = [inlines_calls, drops_dropout, joins_matmul_and_add_to_linear, joins_addmm_to_linear,
             keeps_matmul_whose_sum_is_no_bias, folds_sizes_and_the_branches_that_ask_for_them,
             unrolls_a_loop_over_an_axis, unrolls_loops_within_loops, keeps_a_loop_whose_end_depends_on_data,
-            makes_lists_of_appended_ones, keeps_appends_to_a_list_that_a_branch_sees,
+            makes_lists_of_appended_ones, extends_lists_of_tensors_and_of_names,
+            keeps_appends_to_a_list_that_a_branch_sees,
             reads_through_dicts_and_lists_of_pairs, makes_a_list_of_a_known_one, folds_whether_a_value_is_itself,
             keeps_the_length_of_a_list_that_a_loop_fills, keeps_appends_to_a_list_that_has_another_name,
             changes_a_copied_list_of_numbers, makes_results_of_writes_into_parts,

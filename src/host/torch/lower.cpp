@@ -104,24 +104,42 @@ bool unroll_loops(Lowering& lowering) {
   return changed;
 }
 
+/// Whether a node puts the elements of a list behind those of another, as `y += [a, b]` and `y.extend([a, b])` do, which
+/// are known: those of a constant, or of a list that is made for it alone.
+bool joins_lists(const jit::Node& node) {
+  if (!node.matches("aten::add_.t(t[](a!) self, t[] b) -> t[]") &&
+      !node.matches("aten::extend.t(t[](a!) self, t[] other) -> ()")) {
+    return false;
+  }
+  const jit::Value& other = *node.inputs()[1];
+  if (other.node()->kind() == c10::prim::ListConstruct) return other.uses().size() == 1;
+  const auto constant = jit::toIValue(&other);
+  return constant && constant->isList();
+}
+
+/// The elements of what joins_lists found, before the node that joins them.
+std::vector<jit::Value*> joined_elements(jit::Graph& graph, jit::Value& list) {
+  const auto constant = jit::toIValue(&list);
+  if (!constant) return {list.node()->inputs().begin(), list.node()->inputs().end()};
+  std::vector<jit::Value*> elements;
+  for (const c10::IValue& each : constant->toListRef()) elements.push_back(graph.insertConstant(each));
+  return elements;
+}
+
 /// y += [a, b] -> y.append(a); y.append(b), also in blocks
 bool append_elements(jit::Graph& graph, jit::Block& block) {
   std::vector<jit::Node*> joins;
   bool changed = false;
   for (jit::Node* node : block.nodes()) {
     for (jit::Block* inner : node->blocks()) changed |= append_elements(graph, *inner);
-    const bool joins_lists = node->kind() == c10::Symbol::fromQualString("aten::add_") &&
-                             node->output()->type()->kind() == c10::TypeKind::ListType &&
-                             node->inputs()[1]->node()->kind() == c10::prim::ListConstruct &&
-                             node->inputs()[1]->uses().size() == 1;
-    if (joins_lists) joins.push_back(node);
+    if (joins_lists(*node)) joins.push_back(node);
   }
   for (jit::Node* node : joins) {
     const jit::WithInsertPoint before(node);
-    for (jit::Value* element : node->inputs()[1]->node()->inputs()) {
+    for (jit::Value* element : joined_elements(graph, *node->inputs()[1])) {
       graph.insert(c10::aten::append, {node->inputs()[0], element});
     }
-    node->output()->replaceAllUsesWith(node->inputs()[0]);
+    if (!node->outputs().empty()) node->output()->replaceAllUsesWith(node->inputs()[0]);
     node->destroy();
   }
   return changed || !joins.empty();
