@@ -18,7 +18,8 @@ FAMILIES = ("resnet18", "squeezenet1_1", "mobilenet_v3_small", "shufflenet_v2_x0
             "CLIP", "Whisper decoder step")
 # By the other doors: lists of parts, dicts, lists that are appended, and masks that are written part by part.
 ELSEWHERE = (("shufflenet_v2_x0_5", "trace"), ("maxvit", "script"), ("fasterrcnn_resnet50_fpn backbone", "script"),
-             ("retinanet_resnet50_fpn backbone", "script"), ("swin_t", "script"), ("T5", "trace"), ("Whisper encoder", ".pt2"), ("CLIP", ".pt2"))
+             ("retinanet_resnet50_fpn backbone", "script"), ("swin_t", "script"), ("T5", "trace"),
+             ("Whisper encoder", ".pt2"), ("CLIP", ".pt2"))
 MOST_ERROR = 2e-4  # of the largest element: sums of fp32 in another order, through all of its layers
 
 

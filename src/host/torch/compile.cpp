@@ -11,6 +11,7 @@
 #include "inputs.h"
 #include "lower.h"
 #include "mixer.h"
+#include "observe.h"
 #include "reader.h"
 #include "sizes.h"
 #include "writer.h"
@@ -88,16 +89,37 @@ Grafting prepare(const jit::Module& module, const Spec& spec,
   return made;
 }
 
-Grafting split(const jit::Module& module, const Spec& spec, bool join = false) {
-  Grafting made = prepare(module, spec);
-  const std::shared_ptr<jit::Graph> graph = made.module.get_method(spec.method).graph();
-  made.host = read_graph(graph, known_sizes(*graph, made.spec));
-  std::vector<graft_option> options = as_options(spec.partition);
+/// Reads the graph with what is known of its values, and divides it.
+void divide(Grafting& made, const std::shared_ptr<jit::Graph>& graph, const KnownSizes& known, bool join) {
+  made.host = read_graph(graph, known);
+  std::vector<graft_option> options = as_options(made.spec.partition);
   if (join) options.push_back({"join", "true"});
   graft_host_partition* partition = nullptr;
   graft_error error;
   check(graft_host_partition_create(made.host.handle.get(), options.data(), options.size(), &partition, &error), error);
   made.partition.reset(partition);
+}
+
+/// Whether an operator stays with torch.
+bool keeps_some(const Grafting& made) {
+  for (size_t node = 0; node < made.host.nodes.size(); ++node) {
+    if (made.host.counts[node] && *graft_host_partition_reason(made.partition.get(), node)) return true;
+  }
+  return false;
+}
+
+Grafting split(const jit::Module& module, const Spec& spec, bool join = false) {
+  Grafting made = prepare(module, spec);
+  const std::shared_ptr<jit::Graph> graph = made.module.get_method(spec.method).graph();
+  KnownSizes known = known_sizes(*graph, made.spec);
+  divide(made, graph, known, join);
+  if (!keeps_some(made)) return made;
+  try {  // of what those give the types may be unknown, which keeps those behind them
+    if (observe_types(made.module, graph, made.spec, known)) divide(made, graph, known, join);
+  } catch (const std::exception& fault) {
+    made.warnings.push_back(c10::str("types that only a run tells stay unknown: with sample inputs the method says: ",
+                                     fault.what()));
+  }
   return made;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/jit/ir/ir.h>
@@ -26,6 +27,10 @@ c10::IValue value_of(const Input& input, const c10::TypePtr& type,
 
 /// The sizes of a tensor at one end of its ranges.
 std::vector<int64_t> sizes_at(const Spec& spec, const Input& input, int64_t Range::*end);
+
+/// Random values for all arguments of a graph that are described, behind the module, the same ones each time: of the
+/// usual sizes, in their domains, on the device that the options name. `spec` is resolved.
+std::vector<c10::IValue> sample_inputs(const torch::jit::Graph& graph, const Spec& spec);
 
 /// Whether some size may change.
 bool has_ranges(const Spec& spec);

@@ -104,8 +104,8 @@ bool unroll_loops(Lowering& lowering) {
   return changed;
 }
 
-/// Whether a node puts the elements of a list behind those of another, as `y += [a, b]` and `y.extend([a, b])` do, which
-/// are known: those of a constant, or of a list that is made for it alone.
+/// Whether a node puts known elements behind those of a list, as `y += [a, b]` and `y.extend([a, b])` do: those of a
+/// constant, or of a list that is made for it alone.
 bool joins_lists(const jit::Node& node) {
   if (!node.matches("aten::add_.t(t[](a!) self, t[] b) -> t[]") &&
       !node.matches("aten::extend.t(t[](a!) self, t[] other) -> ()")) {

@@ -76,22 +76,26 @@ void add_difference(const c10::IValue& first, const c10::IValue& second, const s
 
 }  // namespace
 
-Difference compare(jit::Module first, jit::Module second, const Spec& spec) {
-  const at::NoGradGuard no_gradients;
+std::vector<c10::IValue> sample_inputs(const jit::Graph& graph, const Spec& spec) {
   c10::Device device(c10::kCPU);
   for (const auto& [key, value] : spec.options) {
     if (key == "device") device = c10::Device(value);
   }
-  std::vector<std::string> guesses;
-  const Spec resolved = resolve_inputs(*first.get_method(spec.method).graph(), spec, guesses);
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(kSeed);
   std::vector<c10::IValue> inputs;
-  for (size_t i = 0; i < resolved.inputs.size(); ++i) {
-    const c10::TypePtr type = first.get_method(spec.method).graph()->inputs()[i + 1]->type();
-    inputs.push_back(value_of(resolved.inputs[i], type, [&](const Input& input) {
-      return sample_of(resolved, input, generator, device);
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    inputs.push_back(value_of(spec.inputs[i], graph.inputs()[i + 1]->type(), [&](const Input& input) {
+      return sample_of(spec, input, generator, device);
     }));
   }
+  return inputs;
+}
+
+Difference compare(jit::Module first, jit::Module second, const Spec& spec) {
+  const at::NoGradGuard no_gradients;
+  std::vector<std::string> guesses;
+  const jit::Graph& graph = *first.get_method(spec.method).graph();
+  const std::vector<c10::IValue> inputs = sample_inputs(graph, resolve_inputs(graph, spec, guesses));
   std::vector<c10::IValue> again;  // a method may write to what it is given
   for (const c10::IValue& input : inputs) again.push_back(input.deepcopy());
   Difference found;
