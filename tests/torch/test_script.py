@@ -228,7 +228,7 @@ def test_files_of_other_formats_and_versions_and_damaged_ones_are_refused(split,
     path = tmp_path / "net.pt"
     torch.jit.save(graft.torch.script.compile(torch.jit.script(split), [image], **FAST), str(path))
     version = torch.__version__.partition("+")[0].encode()
-    state = b"K\x03X" + len(version).to_bytes(4, "little") + version  # the format's number, then torch's version
+    state = b"K\x04X" + len(version).to_bytes(4, "little") + version  # the format's number, then torch's version
 
     def pickled(new):
         def change(name, data):
@@ -238,9 +238,9 @@ def test_files_of_other_formats_and_versions_and_damaged_ones_are_refused(split,
             return data.replace(state, new)
         return change
 
-    other = b"K\x03X" + len(b"1.13.1").to_bytes(4, "little") + b"1.13.1"
-    newer = state.replace(b"K\x03", b"K\x63")
-    for change, message in ((pickled(newer), "format 99, this version of Graft reads 1 to 3"),
+    other = b"K\x04X" + len(b"1.13.1").to_bytes(4, "little") + b"1.13.1"
+    newer = state.replace(b"K\x04", b"K\x63")
+    for change, message in ((pickled(newer), "format 99, this version of Graft reads 1 to 4"),
                             (pickled(other), "compiled with torch 1.13.1 and this is torch"),
                             (lambda name, data: data if "/data/" not in name or len(data) < 2000 else
                              data[:len(data) // 2] + bytes(len(data) - len(data) // 2), "plan in memory")):

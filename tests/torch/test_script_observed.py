@@ -58,7 +58,8 @@ def test_an_engine_behind_a_batch_of_pictures_takes_any_number_and_size_of_them(
 
 
 class ByData(torch.nn.Module):
-    """Has an axis more where its elements are large, and refuses negative ones."""
+    """Has an axis more where its elements are large, other elements where one is larger still, and refuses negative
+    ones."""
 
     def forward(self, x):
         """The engine's part is behind."""
@@ -67,13 +68,15 @@ class ByData(torch.nn.Module):
             raise ValueError("none of them may be negative")
         if bool(x.sum() > 100.0):
             sizes = [2, x.numel() // 2]
+        if bool(x.max() > 1000.0):
+            x = x.double()
         x = torch.digamma(x + 1.5).reshape(sizes)
         return torch.relu(torch.tanh(x) * 2.0)
 
 
-def test_a_tensor_of_another_rank_than_was_seen_runs_in_torch_and_is_counted():
+def test_a_tensor_of_another_rank_or_type_than_was_seen_runs_in_torch_and_is_counted():
     made, report = script.compile_with_report(torch.jit.script(ByData().eval()), [Input((4, 6), torch.float32)],
-                                              exclude_ops="aten::sum", minimum_size=2, **FAST)
+                                              exclude_ops=["aten::sum", "aten::max"], minimum_size=2, **FAST)
     assert (report.engines, report.warnings) == (1, [])
     small, large = torch.rand(4, 6), torch.rand(4, 6) * 100
     before = graft.torch.fallback_count()
@@ -81,12 +84,16 @@ def test_a_tensor_of_another_rank_than_was_seen_runs_in_torch_and_is_counted():
     assert graft.torch.fallback_count() == before
     close(made(large), ByData()(large))
     assert graft.torch.fallback_count() == before + 1
+    large[0, 0] = 2000
+    assert ByData()(large).dtype == torch.float64
+    close(made(large), ByData()(large))
+    assert graft.torch.fallback_count() == before + 2
 
 
 def test_a_method_that_refuses_sample_inputs_is_divided_by_what_is_known_without_a_run():
     given = Input((4, 6), torch.float32, tensor_domain=(-2.0, -1.0))
-    made, report = script.compile_with_report(torch.jit.script(ByData().eval()), [given], exclude_ops="aten::sum",
-                                              minimum_size=2, **FAST)
+    made, report = script.compile_with_report(torch.jit.script(ByData().eval()), [given],
+                                              exclude_ops=["aten::sum", "aten::max"], minimum_size=2, **FAST)
     assert report.engines == 0
     assert any("none of them may be negative" in warning for warning in report.warnings), report.warnings
     close(made(torch.ones(4, 6)), ByData()(torch.ones(4, 6)))

@@ -167,12 +167,20 @@ bool reads(const jit::Node& node, const jit::Value* value) {
   return found;
 }
 
+/// Whether the method takes a value, rather than computes it.
+bool is_argument(const jit::Value& value) {
+  return value.node()->kind() == c10::prim::Param && !value.node()->owningBlock()->owningNode();
+}
+
 /// What errors and counts call a segment, and who reads each of its inputs first.
 EngineSettings settings_of(const Spec& spec, const Divided& divided, size_t index) {
   const graft_host_segment& segment = *graft_host_partition_segment(divided.partition, index);
   EngineSettings settings{.device = device_of(spec), .name = "segment " + std::to_string(index) + divided.where,
-                          .has_native = !spec.strict, .readers = {}, .weights = {}};
+                          .has_native = !spec.strict, .readers = {}, .computed = {}, .weights = {}};
   for (size_t i = 0; i < segment.input_count; ++i) {
+    if (!is_argument(*divided.host.values[static_cast<size_t>(segment.inputs[i])])) {
+      settings.computed.push_back(static_cast<int64_t>(i));
+    }
     std::string reader;
     for (size_t n = 0; n < segment.node_count && reader.empty(); ++n) {
       const jit::Node& node = *divided.host.nodes[static_cast<size_t>(segment.nodes[n])];

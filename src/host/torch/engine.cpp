@@ -92,6 +92,7 @@ NativeWeight parse_weight(const std::string& text) {
 std::string EngineSettings::print() const {
   std::string text = "device " + device + "\nname " + name + "\nnative " + (has_native ? "1" : "0") + "\n";
   for (const std::string& reader : readers) text += "reader " + reader + "\n";
+  for (const int64_t input : computed) text += "computed " + std::to_string(input) + "\n";
   for (const NativeWeight& weight : weights) text += "weight " + torchscript::print(weight) + "\n";
   return text;
 }
@@ -106,6 +107,7 @@ EngineSettings EngineSettings::parse(const std::string& text) {
     else if (key == "name") settings.name = value;
     else if (key == "native") settings.has_native = value == "1";
     else if (key == "reader") settings.readers.push_back(value);
+    else if (key == "computed") settings.computed.push_back(std::atoll(value.c_str()));
     else if (key == "weight") settings.weights.push_back(parse_weight(value));
     else TORCH_CHECK_VALUE(false, "graft::Engine: the module's file is damaged: '", key, "' is no setting");
     at = end + 1;
@@ -124,7 +126,7 @@ c10::intrusive_ptr<Engine> Engine::from_state(const State& state) {
   TORCH_CHECK_VALUE(release_of(version) == release_of(TORCH_VERSION), "graft::Engine: the module was compiled with "
                     "torch ", version, " and this is torch ", TORCH_VERSION, ": compile it again with this version");
   EngineSettings known{.device = settings, .name = "engine", .has_native = false, .readers = {},
-                       .weights = {}};  // of format 1
+                       .computed = {}, .weights = {}};  // of format 1
   if (format > 1) known = EngineSettings::parse(settings);
   return from_plan(plan, std::move(known));
 }
@@ -250,6 +252,14 @@ graft_tensor Engine::view_of(const at::Tensor& tensor, size_t index) const {
           .device = on_gpu ? GRAFT_CUDA : GRAFT_HOST};
 }
 
+/// Data may have decided of what type a tensor is that the module computes.
+bool Engine::may_refuse_type(const at::Tensor& tensor, size_t index) const {
+  const graft_value_info* info = graft_engine_input(handle(), index);
+  const bool computed = std::find(settings_.computed.begin(), settings_.computed.end(), static_cast<int64_t>(index)) !=
+                        settings_.computed.end();
+  return has_native() && computed && info && info->dtype != element_type(tensor.scalar_type());
+}
+
 void Engine::count_refusal(const char* message) {
   std::call_once(refused_,
                  [&] { refusal_ = "inputs outside of what its engine was made for: " + std::string(message); });
@@ -263,6 +273,10 @@ std::vector<at::Tensor> Engine::run(const std::vector<at::Tensor>& inputs) {
   plain.reserve(inputs.size()), given.reserve(inputs.size());
   for (const at::Tensor& input : inputs) {
     plain.push_back(input.resolve_conj().resolve_neg());
+    if (may_refuse_type(plain.back(), given.size())) {
+      count_refusal((describe_input(given.size()) + " has type " + c10::toString(input.scalar_type())).c_str());
+      return {};
+    }
     if (on_gpu) plain.back() = plain.back().contiguous();  // as engines want tensors there
     given.push_back(view_of(plain.back(), given.size()));
   }

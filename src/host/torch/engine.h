@@ -29,6 +29,7 @@ struct EngineSettings {
   std::string name = "engine";       ///< what errors and counts call it
   bool has_native = false;           ///< the module has what it stands for, for inputs that it refuses
   std::vector<std::string> readers;  ///< by input: the operator that reads it first, with its source line
+  std::vector<int64_t> computed;     ///< inputs that the module computes, rather than takes
   std::vector<NativeWeight> weights;  ///< what the module has instead of the engine takes these from it
 
   std::string print() const;
@@ -59,7 +60,7 @@ class Engine : public torch::CustomClassHolder {
   at::Tensor weight(int64_t index) const;
 
   /// Runs once. Inputs are used where they lie, outputs are made by torch's allocator beside them. Gives nothing, and
-  /// counts that, for inputs outside of its ranges where has_native(); else throws.
+  /// counts that, for inputs outside of its ranges, and computed ones of another type, where has_native(); else throws.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
   std::string describe() const { return graft_engine_describe(handle()); }
   bool has_native() const { return settings_.has_native; }
@@ -70,6 +71,7 @@ class Engine : public torch::CustomClassHolder {
   graft_engine* handle() const { return sessions_.engine().handle(); }
   graft_tensor view_of(const at::Tensor& tensor, size_t index) const;
   std::string describe_input(size_t index) const;
+  bool may_refuse_type(const at::Tensor& tensor, size_t index) const;
   void count_refusal(const char* message);
 
   SessionPool sessions_;
@@ -78,7 +80,7 @@ class Engine : public torch::CustomClassHolder {
   std::string refusal_;  ///< the first one, which stands for all of them in the log
 };
 
-constexpr int64_t kEngineFormat = 3;
+constexpr int64_t kEngineFormat = 4;
 
 /// Throws unless torch is the version that this library was built with.
 void check_torch_version();
