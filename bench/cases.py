@@ -4,6 +4,7 @@
 import dataclasses
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable
 
@@ -69,6 +70,8 @@ def cuda_cases(which="named"):
     """Lists what `./dev bench cuda` measures: whole networks with seeded weights, each batch on a plan of its own."""
     if which == "architectures":
         return architecture_cases(1) + architecture_cases(32)
+    if which == "operators":  # that torch has as single calls
+        return [case for case in operator_cases() if re.match("lstm|nms|roi", case.name)]
     seeded = functools.partial(network_builder.cached, "minilm-seeded", minilm.seeded)
     cases = []
     for batch in (1, 32, 128):

@@ -36,8 +36,8 @@ def parse_options(arguments):
     """Reads the command line after the bench's name."""
     parser = gpu_options.parser_of("cuda", __doc__.splitlines()[0], [peer.name for peer in cuda_peers.PEERS], "fast")
     parser.add_argument("--precision", default="fp16", choices=list(DTYPES), help="of all runners (fp16)")
-    parser.add_argument("--set", default="named", choices=["named", "architectures"],
-                        help="which networks: those that benches name, or the architectures (named)")
+    parser.add_argument("--set", default="named", choices=["named", "architectures", "operators"],
+                        help="which networks: those that benches name, the architectures, or single operators (named)")
     parser.add_argument("--record", action="store_true", help="measure the peers of every case, and keep their times")
     parser.add_argument("--compile", action="store_true",
                         help="instead: how long compiling, loading and a first answer take, batch 1")
@@ -48,7 +48,7 @@ def reference_of(case, inputs):
     """The outputs in strict fp32 by torch."""
     cuda_peers.set_precision("fp32")
     _, results = cuda_peers.EagerPeer("fp32").prepare(case, inputs)
-    return [result.float() for result in results]
+    return [result.float() if result.is_floating_point() else result for result in results]
 
 
 def prepare(case, graft, peers, options):

@@ -29,6 +29,8 @@ def set_precision(precision):
 def best_form(case):
     """The path of the case's network as a model written for torch would state it."""
     name = case.name.split("/")[0]
+    if name not in networks.NETWORKS and name not in networks.ARCHITECTURES and name != "minilm":
+        return case.model()
     if name == "minilm":
         return cases.network_builder.cached("minilm-seeded-fused", functools.partial(cases.minilm.seeded, fused=True))
     return networks.cached_path(name, **{option: True for option in networks.find(name).options})
@@ -46,6 +48,8 @@ def module_of(case, inputs, precision):
         return tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
 
     tensors = [fitted(tensor) for tensor in inputs.values()]
+    if case.name.startswith("lstm"):
+        return torch_graph.LstmLayer(case.model(), tensors[0].device, dtype), tensors
     return torch_graph.traced(best_form(case), list(inputs), tensors, dtype, channels_last=images), tensors
 
 
@@ -145,7 +149,8 @@ class GraftRunner:
         os.unlink(plan)
         library.set_stream(session, torch.cuda.current_stream().cuda_stream)
         names = graft_peer.output_names(case.model())
-        results = [torch.full_like(output, float("nan"), memory_format=torch.contiguous_format) for output in outputs]
+        results = [torch.full_like(output, float("nan") if output.is_floating_point() else -1,
+                                   memory_format=torch.contiguous_format) for output in outputs]
         run = library.device_runner(session, inputs, dict(zip(names, results)))
         for _ in range(3):  # the second run records, later ones replay
             run()

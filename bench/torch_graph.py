@@ -170,18 +170,68 @@ def _conv_transpose(attributes, x, weight, bias=None):
 
 def _lstm(attributes, x, weight, recurrence, bias, _lengths, state, cell):
     """Both directions of one layer. torch has the gates in another order, and its weights in one list."""
+    with disable_proxy_modes_tracing():
+        flat = _lstm_weights(weight, recurrence, bias)
+    both = weight.shape[0] == 2
+    y, state, cell = torch.lstm(x, (state, cell), flat, True, 1, 0.0, False, both, False)
+    return y.reshape(*y.shape[:2], weight.shape[0], attributes["hidden_size"]).permute(0, 2, 1, 3), state, cell
+
+
+def _lstm_weights(weight, recurrence, bias):
+    """The weights of a layer in torch's order."""
     def gates(tensor):
         i, o, f, c = tensor.chunk(4)
         return torch.cat((i, f, c, o)).contiguous()
 
-    hidden, flat = attributes["hidden_size"], []
-    with disable_proxy_modes_tracing():
-        for direction in range(weight.shape[0]):
-            of_input, of_state = bias[direction].chunk(2)
-            flat += map(gates, (weight[direction], recurrence[direction], of_input, of_state))
-    both = weight.shape[0] == 2
-    y, state, cell = torch.lstm(x, (state, cell), flat, True, 1, 0.0, False, both, False)
-    return y.reshape(*y.shape[:2], weight.shape[0], hidden).permute(0, 2, 1, 3), state, cell
+    flat = []
+    for direction in range(weight.shape[0]):
+        of_input, of_state = bias[direction].chunk(2)
+        flat += map(gates, (weight[direction], recurrence[direction], of_input, of_state))
+    return flat
+
+
+class LstmLayer(torch.nn.Module):
+    """A network of one LSTM as torch's own layer, with its weights packed for cuDNN, which tracing refuses to do."""
+
+    def __init__(self, path, device, dtype):
+        super().__init__()
+        graph = onnx.load(path).graph
+        node = next(node for node in graph.node if node.op_type == "LSTM")
+        weights = {tensor.name: _weight(tensor, device, dtype, False) for tensor in graph.initializer}
+        flat = _lstm_weights(*(weights[name] for name in node.input[1:4]))
+        self.directions, self.hidden = len(flat) // 4, flat[1].shape[1]
+        self.layer = torch.nn.LSTM(flat[0].shape[1], self.hidden, bidirectional=self.directions == 2)
+        self.layer = self.layer.to(device, dtype)
+        with torch.no_grad():
+            for parameter, values in zip(self.layer.parameters(), flat, strict=True):
+                parameter.copy_(values)
+        self.layer.flatten_parameters()
+
+    def forward(self, x):
+        y = self.layer(x)[0]
+        return [y.reshape(*y.shape[:2], self.directions, self.hidden).permute(0, 2, 1, 3)]
+
+
+def _suppression(_attributes, boxes, scores, limit, overlap, score):
+    """One image's boxes as torchvision's detectors treat them: all classes of enough score at once, best first."""
+    import torchvision
+
+    of_class, of_box = torch.nonzero(scores[0] > score.item(), as_tuple=True)
+    kept = torchvision.ops.batched_nms(boxes[0][of_box], scores[0][of_class, of_box], of_class, overlap.item())
+    classes = of_class[kept].sort(stable=True)
+    kept = kept[classes.indices]
+    first = torch.searchsorted(classes.values, classes.values)
+    places = torch.arange(len(kept), device=kept.device) - first
+    kept = kept[places < limit.item()]
+    return torch.stack([torch.zeros_like(kept), of_class[kept], of_box[kept]], dim=1)
+
+
+def _regions(attributes, x, boxes, images):
+    import torchvision
+
+    rows = torch.cat([_tensor(attributes, images).to(boxes)[:, None], boxes], dim=1)
+    return torchvision.ops.roi_align(x, rows, (attributes["output_height"], attributes["output_width"]),
+                                     attributes["spatial_scale"], attributes["sampling_ratio"], aligned=True)
 
 
 def _average_pool(attributes, x):
@@ -272,6 +322,7 @@ OPERATORS = {
     "Min": _values(torch.minimum),
     "Mul": _scalars(lambda a, b: a * b),
     "Neg": lambda attributes, x: -x,
+    "NonMaxSuppression": _suppression,
     "PRelu": lambda attributes, x, slope: torch.nn.functional.prelu(x, slope.reshape(-1)),
     "Pad": _pad,
     "Pow": _scalars(lambda a, b: a ** b),
@@ -283,6 +334,7 @@ OPERATORS = {
                                                    keepdim=bool(attributes["keepdims"])),
     "Relu": lambda attributes, x: torch.relu(x),
     "Reshape": _reshape,
+    "RoiAlign": _regions,
     "Resize": _resize,
     "ScatterElements": lambda attributes, x, indices, updates: x.scatter(attributes["axis"], indices, updates),
     "Shape": lambda attributes, x: np.array(x.shape, np.int64),

@@ -41,12 +41,14 @@ def suppression(boxes, classes, limit, score=0.05, overlap=0.5, batch=1):
 
 
 def suppression_inputs(boxes, classes, sides, batch=1, seed=1):
-    """Boxes of 4 to `sides` pixels in an image of 640, and scores that are mostly low, as a detector's."""
+    """Boxes of 4 to `sides` pixels in an image of 640, and scores that differ and are mostly low."""
     random = np.random.default_rng(seed)
     corners = random.uniform(0, 600, (batch, boxes, 2))
     extents = random.uniform(4, sides, (batch, boxes, 2))
+    count = batch * classes * boxes
+    scores = ((random.permutation(count) + 0.5) / count) ** 2
     return {"boxes": np.concatenate([corners, corners + extents], axis=2).astype(np.float32),
-            "scores": (random.uniform(0, 1, (batch, classes, boxes)) ** 2).astype(np.float32)}
+            "scores": scores.reshape(batch, classes, boxes).astype(np.float32)}
 
 
 def regions(channels=256, side=50, count=512, ratio=2):

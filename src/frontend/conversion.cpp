@@ -211,7 +211,13 @@ ValueId Conversion::integers_constant(const std::vector<int64_t>& elements) {
 ValueId Conversion::real_constant(double element, DType type) {
   if (type == DType::kUndefined || kind_of(type) == DTypeKind::kOpaque) refuse("a number among elements that are none");
   TensorData data = TensorData::zeros(type, {});
-  data.write_double(0, element);
+  if (type == DType::kComplex64) {
+    data.mutable_as<float>()[0] = static_cast<float>(element);
+  } else if (type == DType::kComplex128) {
+    data.mutable_as<double>()[0] = element;
+  } else {
+    data.write_double(0, element);
+  }
   return constant(std::move(data));
 }
 
