@@ -69,13 +69,37 @@ std::vector<std::vector<Form>> groups_at_products(const Region& region) {
   return groups;
 }
 
-/// One group for each form, but a fold to a scalar has with it what is computed from it alone.
+/// Whether the map reads what the maps make, and that at its own points alone.
+bool continues_maps(const Form& form, const std::vector<Form>& maps) {
+  bool reads = false, at_point = true;
+  for (const Form& map : maps) {
+    if (!std::holds_alternative<Compute>(map) || axes_of(map).size() != axes_of(form).size()) return false;
+    for_each_expr(form, [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) {
+        if (node->kind != ExprKind::kLoad || node->tensor != std::get<Compute>(map).output) return;
+        reads = true;
+        for (size_t d = 0; d < node->args.size(); ++d) {
+          const Axis& own = axes_of(form)[d];
+          at_point = at_point && own.extent == axes_of(map)[d].extent && node->args[d]->kind == ExprKind::kVariable &&
+                     node->args[d]->variable == own.variable->variable;
+        }
+      });
+    });
+  }
+  return reads && at_point;
+}
+
+/// One group for each form, but a fold to a scalar has with it what is computed from it alone, and a map what maps
+/// compute from it point by point.
 std::vector<std::vector<Form>> groups_of_forms(const Region& region) {
+  constexpr size_t kMost = 8;  // maps in a kernel
   std::vector<std::vector<Form>> groups;
   for (const Form& form : region.forms) {
-    const bool follows = std::holds_alternative<Compute>(form) && axes_of(form).empty() && !groups.empty() &&
-                         std::holds_alternative<Reduce>(groups.back()[0]) && axes_of(groups.back()[0]).empty();
-    if (!follows) groups.emplace_back();
+    const bool map = std::holds_alternative<Compute>(form) && !groups.empty();
+    const bool of_scalar = map && axes_of(form).empty() && std::holds_alternative<Reduce>(groups.back()[0]) &&
+                           axes_of(groups.back()[0]).empty();
+    const bool continued = map && groups.back().size() < kMost && continues_maps(form, groups.back());
+    if (!of_scalar && !continued) groups.emplace_back();
     groups.back().push_back(form);
   }
   return groups;
@@ -112,12 +136,7 @@ std::vector<FusedStep> split_groups(const FusedStep& step, const std::vector<std
 }
 
 std::vector<FusedStep> split_forms(const FusedStep& step, std::vector<FusedTensor>& tensors) {
-  StepMaker maker(step, step.region, tensors);
-  std::vector<FusedStep> steps;
-  for (const Form& form : step.region.forms) steps.push_back(maker.make({form}, defined_tensors(form)));
-  steps.front().sources = step.sources;
-  steps.front().checks = step.checks;
-  return steps;
+  return split_groups(step, groups_of_forms(step.region), tensors);
 }
 
 std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tensors, const RewriteContext& context) {

@@ -139,7 +139,9 @@ class Recurrence {
     for (int direction = 0; direction < directions_; ++direction) {
       project(direction);
       std::vector<Tensor> states;
-      for (const int input : initial) states.push_back(initial_state(input, direction));
+      for (const int input : initial) {
+        states.push_back(initial_state(input, direction, states.empty() ? x_.type() : type_));
+      }
       shown[direction].resize(steps_);
       const bool backwards = reverse_ || direction == 1;
       for (int64_t s = 0; s < steps_; ++s) {
@@ -164,12 +166,12 @@ class Recurrence {
     const Expr own = x_.wide({i[0], at(i, gate)}) + bias(0, 0, i, gate);
     return last_bias_apart_ && gate == cell_.gates - 1 ? own : own + bias(0, 1, i, gate);
   }
-  /// The state's part of some gates: state x R^T, as [batch, count * hidden]; `lift` reads the state.
-  Tensor state_part(int direction, int first, int count, const std::function<Expr(const Indices&)>& state) {
+  /// The state's part of some gates: state x R^T, as [batch, count * hidden].
+  Tensor state_part(int direction, int first, int count, const Tensor& state) {
     return d_.reduce("state_part", Intrinsic::kAdd, {batch_, hidden_ * Size(count)}, {hidden_},
                      [&](const Indices& i, const Indices& k) {
                        const Expr row = i[1] + make_size(hidden_ * Size(first));
-                       return state({i[0], k[0]}) * directed(r_, direction, {row, k[0]});
+                       return state.wide({i[0], k[0]}) * directed(r_, direction, {row, k[0]});
                      });
   }
   /// Half 0 (of W) or 1 (of R) of the bias of a gate; zero when there is none.
@@ -178,11 +180,17 @@ class Recurrence {
     return directed(given(3), direction, {at(i, gate + half * cell_.gates)});
   }
   Expr at(const Indices& i, int gate) const { return i[1] + make_size(hidden_ * Size(gate)); }
-  Tensor state(std::string_view name, int64_t t, const Tensor& before, const std::function<Expr(const Indices&)>& f) {
-    return d_.compute(name, type_, {batch_, hidden_}, [&](const Indices& i) {
-      if (!has(4)) return f(i);
-      return select(lt(make_index(t), make_cast(DType::kInt64, given(4)({i[0]}))), f(i), before(i));
-    });
+  /// The state that Y shows has the operator's type, so that products read it as they read weights.
+  Tensor shown_state(int64_t t, const Tensor& before, const std::function<Expr(const Indices&)>& f) {
+    return state("h", x_.type(), t, before, f);
+  }
+  /// A state that the cell alone reads.
+  Tensor inner_state(int64_t t, const Tensor& before, const std::function<Expr(const Indices&)>& f) {
+    return state("c", type_, t, before, f);
+  }
+  /// What is left of the shown state where only a part of it is multiplied by weights.
+  Tensor reset_state(const std::function<Expr(const Indices&)>& f) {
+    return d_.compute("kept", x_.type(), {batch_, hidden_}, f);
   }
   Tensor gate(std::string_view name, const std::function<Expr(const Indices&)>& f) {
     return d_.compute(name, type_, {batch_, hidden_}, f);
@@ -235,9 +243,16 @@ class Recurrence {
     });
   }
 
-  Tensor initial_state(int input, int direction) {
-    if (is_cell(d_) && has(input) && given(input).type() == type_) return given(input);
-    return d_.compute("initial", type_, {batch_, hidden_}, [&](const Indices& i) {
+  Tensor state(std::string_view name, DType type, int64_t t, const Tensor& before,
+               const std::function<Expr(const Indices&)>& f) {
+    return d_.compute(name, type, {batch_, hidden_}, [&](const Indices& i) {
+      if (!has(4)) return f(i);
+      return select(lt(make_index(t), make_cast(DType::kInt64, given(4)({i[0]}))), f(i), before.wide(i));
+    });
+  }
+  Tensor initial_state(int input, int direction, DType type) {
+    if (is_cell(d_) && has(input) && given(input).type() == type) return given(input);
+    return d_.compute("initial", type, {batch_, hidden_}, [&](const Indices& i) {
       if (!has(input)) return make_constant(type_, 0);
       const Expr n = make_index(direction);
       if (is_cell(d_)) return given(input).wide(i);
@@ -249,7 +264,7 @@ class Recurrence {
     d_.out(0, d_.compute("y", x_.type(), {batch_, hidden_}, [&](const Indices& i) {
       if (!has(4)) return shown(i);
       const Expr left = make_cast(DType::kInt64, given(4)({i[0]}));
-      return select(lt(make_index(0), left), shown(i), make_constant(type_, 0));
+      return select(lt(make_index(0), left), shown(i), make_constant(shown.type(), 0));
     }));
   }
   void output_sequence(const std::vector<std::vector<Tensor>>& shown) {
@@ -263,7 +278,7 @@ class Recurrence {
       Expr value = element_at_step(shown[0], t, {b, i[3]});
       if (directions_ == 2) value = select(eq(n, make_index(0)), value, element_at_step(shown[1], t, {b, i[3]}));
       if (!has(4)) return value;
-      return select(lt(t, make_cast(DType::kInt64, given(4)({b}))), value, make_constant(type_, 0));
+      return select(lt(t, make_cast(DType::kInt64, given(4)({b}))), value, make_constant(value->type, 0));
     }));
   }
 
@@ -295,7 +310,7 @@ void define_rnn(Definition& d) {
   Recurrence r(d, {1, {"Tanh"}});
   r.run({5}, [&](int direction, int64_t t, const States& states) {
     const Tensor part = r.state_part(direction, 0, 1, states[0]);
-    return States{r.state("h", t, states[0], [&](const Indices& i) {
+    return States{r.shown_state(t, states[0], [&](const Indices& i) {
       return r.activation(direction, 0)(r.clipped(r.input_part(t, i, 0) + part(i)));
     })};
   });
@@ -314,13 +329,14 @@ void define_gru(Definition& d) {
       return f(r.clipped(r.input_part(t, i, n) + part({i[0], r.at(i, n)})));
     };
     const Tensor update = r.gate("z", [&](const Indices& i) { return gate(i, 0); });
-    const Tensor reset = r.gate("r", [&](const Indices& i) { return gate(i, 1); });
-    const Tensor late =
-        linear ? Tensor() : r.state_part(direction, 2, 1, [&](const Indices& i) { return reset(i) * before(i); });
-    return States{r.state("h", t, before, [&](const Indices& i) {
-      const Expr own = linear ? reset(i) * (part({i[0], r.at(i, 2)}) + r.bias(direction, 1, i, 2)) : late(i);
+    const Tensor late = linear ? r.gate("r", [&](const Indices& i) { return gate(i, 1); })
+                               : r.state_part(direction, 2, 1, r.reset_state([&](const Indices& i) {
+                                   return gate(i, 1) * before.wide(i);
+                                 }));
+    return States{r.shown_state(t, before, [&](const Indices& i) {
+      const Expr own = linear ? late(i) * (part({i[0], r.at(i, 2)}) + r.bias(direction, 1, i, 2)) : late(i);
       const Expr hidden = g(r.clipped(r.input_part(t, i, 2) + own)), z = update(i);
-      return (make_constant(z->type, 1) - z) * hidden + z * before(i);
+      return (make_constant(z->type, 1) - z) * hidden + z * before.wide(i);
     })};
   });
 }
@@ -340,12 +356,13 @@ void define_lstm(Definition& d) {
     const auto gate = [&](const Indices& i, int n, int which, const Expr& c) {
       return f(r.clipped(r.has(7) ? sum(i, n) + peephole(i, which, c) : sum(i, n)));
     };
-    const Tensor next = r.state("c", t, cell, [&](const Indices& i) {
+    const Tensor next = r.inner_state(t, cell, [&](const Indices& i) {
       const Expr enter = gate(i, 0, 0, cell(i));
       const Expr keep = coupled ? make_constant(enter->type, 1) - enter : gate(i, 2, 2, cell(i));
       return keep * cell(i) + enter * g(r.clipped(sum(i, 3)));
     });
-    const Tensor shown = r.state("h", t, hidden, [&](const Indices& i) { return gate(i, 1, 1, next(i)) * h(next(i)); });
+    const Tensor shown =
+        r.shown_state(t, hidden, [&](const Indices& i) { return gate(i, 1, 1, next(i)) * h(next(i)); });
     return States{shown, next};
   });
 }
