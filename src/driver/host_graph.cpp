@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -267,6 +269,33 @@ HostPartition partition_host_graph(const HostGraph& graph, const PartitionChoice
   return divide(kept, choices, rows_of(graph, choices));
 }
 
+namespace {
+
+/// The range of a size that grows with its symbols, where these have one.
+std::optional<Graph::Range> range_of(const Size& size,
+                                     const std::map<std::string, Graph::Range, std::less<>>& ranges) {
+  std::set<std::string, std::less<>> symbols;
+  size.collect_symbols(symbols);
+  Bindings least, usual, most;
+  bool bounded = true;
+  for (const std::string& symbol : symbols) {
+    const auto range = ranges.find(symbol);
+    if (range == ranges.end()) return std::nullopt;
+    least[symbol] = range->second.min, usual[symbol] = range->second.opt, most[symbol] = range->second.max;
+    bounded = bounded && range->second.max > 0;
+  }
+  Graph::Range made;
+  try {
+    made = {size.evaluate(least), size.evaluate(usual), bounded ? size.evaluate(most) : 0};
+  } catch (const Error&) {  // beyond what numbers hold
+    return std::nullopt;
+  }
+  const bool grows = made.min >= 0 && made.min <= made.opt && (!bounded || made.opt <= made.max);
+  return grows ? std::optional(made) : std::nullopt;
+}
+
+}  // namespace
+
 Graph segment_graph(const HostPartition& partition, size_t segment, const CompileOptions& options) {
   const bool sizes = !options.dims.empty() || !options.shapes.empty() || !options.min_shapes.empty() ||
                      !options.opt_shapes.empty() || !options.max_shapes.empty();
@@ -289,6 +318,9 @@ Graph segment_graph(const HostPartition& partition, size_t segment, const Compil
   CompileOptions ranges;
   for (const auto& [symbol, range] : partition.ranges) {
     if (symbols.contains(symbol)) ranges.dims[symbol] = range;
+  }
+  for (const auto& [symbol, size] : converted.renamed) {
+    if (const auto range = range_of(size, partition.ranges)) ranges.dims[symbol] = *range;
   }
   apply_shape_choices(converted.graph, ranges);
   return std::move(converted.graph);

@@ -229,6 +229,9 @@ struct Converted {
   std::vector<ValueId> values;       ///< by foreign value: its value in `graph`, or kNoValue
   /// By foreign node and attribute: what its functions are given, as far as rows that refused could tell.
   std::map<std::pair<int, std::string>, std::vector<Given>> given_to_bodies = {};
+  /// Sizes of the inputs that no run could tell, made of symbols that no input has as a size: by the symbols that now
+  /// stand for them, equal ones for the same.
+  std::map<std::string, Size> renamed = {};
 };
 
 /// A function with the types of what it is given.

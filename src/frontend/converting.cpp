@@ -2,12 +2,14 @@
 // Conversion of whole graphs and of parts: nodes in order, each by its rows.
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "frontend/conversion.h"
 #include "graph/infer.h"
+#include "graph/symbols.h"
 
 namespace graft::frontend {
 
@@ -37,6 +39,21 @@ class Converting {
     result_.graph.opsets[""] = kOpset;
     result_.reasons.resize(foreign.nodes.size());
     result_.values.assign(foreign.values.size(), kNoValue);
+  }
+
+  /// The inputs of what is converted. A run finds symbols where an input has them as a size.
+  void take_inputs(const std::vector<int>& inputs) {
+    std::set<std::string, std::less<>> told;
+    for (const int input : inputs) {
+      for (const Size& size : foreign_.values[input].shape.value_or(Shape{})) {
+        if (is_named(size)) size.collect_symbols(told);
+      }
+    }
+    for (const int input : inputs) {
+      if (foreign_.values[input].constant) continue;
+      take_input(input);
+      if (result_.values[input] != kNoValue) name_untold(result_.graph.value(result_.values[input]), told);
+    }
   }
 
   void take_input(int value) {
@@ -111,6 +128,25 @@ class Converting {
   }
 
  private:
+  /// Sizes of an input of which a symbol is told by none become symbols, and elements of it are forgotten.
+  void name_untold(Value& input, const std::set<std::string, std::less<>>& told) {
+    const auto is_told = [&](const Size& size) {
+      std::set<std::string, std::less<>> symbols;
+      size.collect_symbols(symbols);
+      return std::ranges::includes(told, symbols);
+    };
+    for (size_t axis = 0; input.shape && axis < input.shape->size(); ++axis) {
+      Size& size = (*input.shape)[axis];
+      if (is_told(size)) continue;
+      auto same = std::ranges::find_if(result_.renamed, [&](const auto& each) { return each.second == size; });
+      if (same == result_.renamed.end()) {
+        same = result_.renamed.emplace(dimension_symbol(fmt::format("{}_{}", input.name, axis)), size).first;
+      }
+      size = Size::symbol(same->first);
+    }
+    if (input.content && !std::ranges::all_of(*input.content, is_told)) input.content.reset();
+  }
+
   /// What a list has beside that which it goes on, as one run.
   ValueId joined(List list) {
     list.begun = -1;
@@ -221,9 +257,7 @@ class Converting {
 Converted convert(const ForeignGraph& foreign, const std::vector<int>& nodes, const std::vector<int>& inputs,
                   const std::vector<int>& outputs, const Converters& converters) {
   Converting converting(foreign, converters);
-  for (const int input : inputs) {
-    if (!foreign.values[input].constant) converting.take_input(input);
-  }
+  converting.take_inputs(inputs);
   for (const int node : nodes) converting.convert_node(node);
   return converting.finish(outputs);
 }
@@ -237,9 +271,7 @@ Converted convert(const ForeignGraph& foreign, const Converters& converters) {
 Converted convert_function(const ForeignGraph& foreign, const Converters& converters,
                            std::vector<BodyResult>& results) {
   Converting converting(foreign, converters);
-  for (const int input : foreign.inputs) {
-    if (!foreign.values[input].constant) converting.take_input(input);
-  }
+  converting.take_inputs(foreign.inputs);
   for (size_t node = 0; node < foreign.nodes.size(); ++node) converting.convert_node(static_cast<int>(node));
   return converting.finish_function(results);
 }

@@ -14,12 +14,6 @@
 namespace graft::frontend {
 namespace {
 
-/// Whether a function can name a size as the graph around it does.
-bool is_named(const Size& size) {
-  const auto symbol = size.as_symbol();
-  return size.is_constant() || (symbol && !is_reserved_symbol(*symbol));
-}
-
 TensorData integer_data(DType type, const std::optional<Shape>& shape, const std::vector<Size>& elements) {
   std::vector<int64_t> sizes;
   for (const Size& size : shape.value_or(Shape{})) sizes.push_back(size.as_constant().value_or(-1));

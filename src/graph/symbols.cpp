@@ -38,6 +38,11 @@ std::string count_symbol(std::string_view node, std::string_view what) {
 
 bool is_reserved_symbol(std::string_view name) { return name.find_first_of("$:") != name.npos; }
 
+bool is_named(const Size& size) {
+  const auto symbol = size.as_symbol();
+  return size.is_constant() || (symbol && !is_reserved_symbol(*symbol));
+}
+
 std::string reserved_symbol_of(const Shape& shape) {
   std::set<std::string, std::less<>> symbols;
   for (const Size& size : shape) size.collect_symbols(symbols);

@@ -18,6 +18,8 @@ std::string count_symbol(std::string_view node, std::string_view what);
 bool is_reserved_symbol(std::string_view name);
 /// The first reserved symbol of a shape, or nothing.
 std::string reserved_symbol_of(const Shape& shape);
+/// Whether a size is a number or a symbol that anybody may name.
+bool is_named(const Size& size);
 /// A dimension's name as the text of sizes can hold it, never reserved: `batch size` -> `batch_size`, `2nd` -> `_2nd`.
 std::string dimension_symbol(std::string_view name);
 

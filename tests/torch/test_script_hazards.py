@@ -289,3 +289,27 @@ except graft.DeviceError as error:
 else:
     raise SystemExit("no error")
 """, tmp_path))
+
+
+class Halving(torch.nn.Module):
+    """What an operator that stays gives meets a tensor of half its input's sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = torch.nn.Conv2d(3, 4, 3, stride=2, padding=1)
+        self.out = torch.nn.Conv2d(4, 2, 1)
+
+    def forward(self, x):
+        """A residual connection across the border of two engines."""
+        y = torch.relu(self.down(x))
+        return torch.relu(self.out(y + torch.special.i1(y)))
+
+
+def test_sizes_that_are_made_of_others_cross_a_border():
+    net = trained(Halving())
+    ranged = graft.torch.Input(min_shape=(1, 3, 4, 4), opt_shape=(2, 3, 16, 16), max_shape=(4, 3, 64, 64))
+    made, report = script.compile_with_report(torch.jit.script(net), [ranged], strict=True, **FAST)
+    assert report.engines == 2, report.text
+    for shape in [(2, 3, 16, 16), (1, 3, 5, 9), (4, 3, 64, 33)]:
+        x = torch.rand(shape)
+        close(made(x), net(x))
