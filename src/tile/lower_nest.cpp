@@ -22,7 +22,8 @@ bool takes_any_order(const Scatter& form) {
   return form.mode == ScatterMode::kMin || form.mode == ScatterMode::kMax || is_integer(form.value->type);
 }
 
-constexpr int kThreads = 256, kThreadsOfScatter = 1024;  // of a block on a GPU
+constexpr int kThreads = 256, kMostThreads = 1024;  // of a block on a GPU
+constexpr int64_t kLongRow = 4096;                    // elements that are sorted
 
 // Blocks among which the rows of a scatter's result are shared out, each of which goes over all updates; and elements
 // of the result that one block should have at least.
@@ -401,9 +402,13 @@ void NestLowering::lower(const Compact& form) {
 }
 
 Lowered lower_nest(const Region& region, const Layouts& layouts, const NestSchedule& schedule, const Target& target) {
-  const bool scatters = std::any_of(region.forms.begin(), region.forms.end(),
-                                    [](const Form& form) { return std::holds_alternative<Scatter>(form); });
-  const int threads = scatters ? kThreadsOfScatter : kThreads;
+  // What one block does alone, with all that it has.
+  const bool alone = std::any_of(region.forms.begin(), region.forms.end(), [](const Form& form) {
+    const auto* sort = std::get_if<Sort>(&form);
+    const bool long_rows = sort && sort->axis.extent.as_constant().value_or(INT64_MAX) > kLongRow;
+    return std::holds_alternative<Scatter>(form) || std::holds_alternative<Compact>(form) || long_rows;
+  });
+  const int threads = alone ? kMostThreads : kThreads;
   if (target.kind == TargetKind::kCuda) return NestLowering(region, threads, layouts).run(schedule);
   return NestLowering(region, 0, layouts, target.vector_bits / 32).run(schedule);
 }

@@ -355,8 +355,16 @@ void KernelWriter::statement(const tile::SortRow& sort) {
   const auto stride = [&](int buffer) {
     return names_.size(names_.stride(buffer, names_.buffer(buffer).shape.size() - 1));
   };
-  code_.line("sort_row<{}>(&{}, {}, &{}, {}, {}, {});", program_.threads, keys, stride(sort.keys), positions,
-             stride(sort.positions), length, sort.descending);
+  const std::string row = fmt::format("&{}, {}, &{}, {}, {}, {}", keys, stride(sort.keys), positions,
+                                      stride(sort.positions), length, sort.descending);
+  const tile::Buffer &key_row = names_.buffer(sort.keys), &position_row = names_.buffer(sort.positions);
+  if (key_row.scope == tile::Scope::kGlobal && position_row.scope == tile::Scope::kGlobal) {
+    constexpr int kChunk = 2048;
+    const int64_t bytes = kChunk * (bytes_of(key_row.type) + bytes_of(position_row.type));
+    code_.line("sort_chunks<{}, {}>({}, shared + {});", program_.threads, kChunk, row, reserve_shared(bytes));
+  } else {
+    code_.line("sort_row<{}>({});", program_.threads, row);
+  }
   expressions_.leave();
   code_.close();
 }

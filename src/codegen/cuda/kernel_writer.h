@@ -115,6 +115,7 @@ class KernelWriter {
   void statement(const tile::Map& map);
   void flat_map(const tile::Map& map);
   void ordered_map(const tile::Map& map);
+  bool compaction(const tile::Map& map);
   bool ordered_updates(const tile::Map& map);
   void find_updates(const tile::Map& map, const std::vector<tile::Axis>& updates,
                     const std::vector<std::string>& extents, const std::string& count, const std::string& votes);

@@ -47,7 +47,7 @@ void KernelWriter::statement(const tile::Map& map) {
   if (const int fragment = fragment_of(map); fragment >= 0) {
     fragment_map(map, fragment);
   } else if (map.ordered || map.axes.empty()) {
-    if (!ordered_updates(map)) ordered_map(map);
+    if (!compaction(map) && !ordered_updates(map)) ordered_map(map);
   } else {
     flat_map(map);
   }

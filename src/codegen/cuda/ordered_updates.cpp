@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates of memory in order: a block finds those that it makes with all its threads, and makes each with as many as
+// Compactions, and updates of memory in order: a block finds those that it makes with all its threads, and makes each with as many as
 // have elements of their own.
 #include <algorithm>
+#include <optional>
 
 #include "codegen/cuda/kernel_writer.h"
 
@@ -53,7 +54,90 @@ int groups_of(const std::vector<tile::Axis>& across, int threads) {
   return elements > 0 && elements % 32 == 0 && threads % elements == 0 ? static_cast<int>(threads / elements) : 1;
 }
 
+/// The buffer of one number that counts the points at which the condition holds, where all else that the map stores
+/// goes to the place that it counts: what a compaction is lowered to.
+std::optional<int> counting_buffer(const tile::Map& map) {
+  if (map.stores.empty() || !map.condition) return std::nullopt;
+  const tile::Store& counting = map.stores.back();
+  if (counting.mode != ScatterMode::kAdd || as_integer(counting.value) != 1) return std::nullopt;
+  const auto is_count = [&](const Expr& e) { return e->kind == ExprKind::kLoad && e->tensor == counting.buffer; };
+  const auto reads = [&](const Expr& e) {
+    bool found = false;
+    for_each(e, [&](const Expr& node) {
+      for (const tile::Store& store : map.stores) {
+        found = found || (node->kind == ExprKind::kLoad && node->tensor == store.buffer);
+      }
+    });
+    return found;
+  };
+  for (size_t k = 0; k + 1 < map.stores.size(); ++k) {
+    const tile::Store& store = map.stores[k];
+    const bool placed = store.mode == ScatterMode::kSet && store.indices.size() == 1 && is_count(store.indices[0]);
+    if (!placed || reads(store.value)) return std::nullopt;
+  }
+  return reads(map.condition) ? std::nullopt : std::optional(counting.buffer);
+}
+
 }  // namespace
+
+/// for n in order, where the condition holds: y[count] = v(n), count += 1
+///   -> for some n of each thread: all tell which hold; those that do know their places from how many hold before.
+bool KernelWriter::compaction(const tile::Map& map) {
+  const auto counting = counting_buffer(map);
+  if (!map.ordered || !counting || program_.threads % 32 != 0 || map.axes.empty()) return false;
+  for (const tile::Store& store : map.stores) {
+    if (bit_width(names_.buffer(store.buffer).type) < 8) return false;  // threads would share bytes
+  }
+  const int threads = program_.threads, warps = threads / 32, words = kPoints * warps;
+  const std::vector<std::string> extents = extents_of(map.axes);
+  const std::string count = code_.fresh("n"), votes = code_.fresh("votes"), ahead = code_.fresh("ahead");
+  const std::string type = number_type(map.axes), kept = code_.fresh("kept");
+  code_.line("const {0} {1} = ({0}){2};", type, count,
+             fmt::format("{}", fmt::join(extents, " * (" + type + ")")));
+  code_.line("u32* const {} = (u32*)(shared + {});", votes, reserve_shared(words * 4));
+  code_.line("u32* const {} = (u32*)(shared + {});", ahead, reserve_shared((words + 1) * 4));
+  code_.line("i64 {} = 0;", kept);
+  code_.line("#pragma unroll 1");
+  code_.open(fmt::format("for ({0} first = 0; first < {1}; first += {2})", type, count, kPoints * threads));
+  find_updates(map, map.axes, extents, count, votes);
+  code_.open("if (warp == 0)");
+  code_.line("u32 sum = 0;");
+  code_.open(fmt::format("for (int s = 0; s < {}; s += 32)", words));
+  code_.line("const u32 own = s + lane < {0} ? __popc({1}[least(s + lane, {0} - 1)]) : 0;", words, votes);
+  code_.line("u32 upto = own;");
+  code_.open("for (int distance = 1; distance < 32; distance *= 2)");
+  code_.line("const u32 earlier = __shfl_up_sync(0xffffffffu, upto, distance);");
+  code_.line("if (lane >= distance) upto += earlier;");
+  code_.close();
+  code_.line("if (s + lane < {}) {}[s + lane] = sum + upto - own;", words, ahead);
+  code_.line("sum += __shfl_sync(0xffffffffu, upto, 31);");
+  code_.close();
+  code_.line("if (lane == 0) {}[{}] = sum;", ahead, words);
+  code_.close();
+  barrier();
+  code_.line("#pragma unroll");
+  code_.open(fmt::format("for (int k = 0; k < {}; ++k)", kPoints));
+  code_.line("if (!holds[k]) continue;");
+  expressions_.enter();
+  code_.line("const {0} p = first + k * {1} + ({0})threadIdx.x;", type, threads);
+  decompose(map.axes, extents, "p", type);
+  const std::string place = code_.fresh("place");
+  code_.line("const i64 {0} = {1} + {2}[k * {3} + warp] + __popc({4}[k * {3} + warp] & ((1u << lane) - 1));", place,
+             kept, ahead, warps, votes);
+  for (size_t k = 0; k + 1 < map.stores.size(); ++k) {
+    const tile::Store& each = map.stores[k];
+    expressions_.define(each.indices[0], place);
+    store(each, expressions_.value(each.value), /*ordered=*/true);
+  }
+  expressions_.leave();
+  code_.close();
+  code_.line("{} += {}[{}];", kept, ahead, words);
+  barrier();
+  code_.close();
+  const tile::Store& counted = map.stores.back();
+  code_.line("if (threadIdx.x == 0) {} = {};", expressions_.element(counted.buffer, counted.indices), kept);
+  return true;
+}
 
 /// for n in order, where the condition holds: y[index(n), m] = mode(y[index(n), m], u(n, m))
 ///   -> for some n of each thread: all tell which hold; for those that do, in order: thread m takes element m.

@@ -351,22 +351,66 @@ GRAFT_DEVICE bool sorts_before(f16 a, i64 pa, f16 b, i64 pb, bool d) {
 GRAFT_DEVICE bool sorts_before(bf16 a, i64 pa, bf16 b, i64 pb, bool d) {
   return sorts_before(bf16_value(a.bits), pa, bf16_value(b.bits), pb, d);
 }
-// Bitonic network whose comparators all point upwards, so that lengths need not be powers of two.
+// The comparators of one step of a bitonic network; all of them point upwards, so that lengths need not be powers of
+// two. The first step of a span is mirrored.
+template <int Threads, class K, class P>
+GRAFT_DEVICE void sort_step(K* keys, i64 key_stride, P* positions, i64 position_stride, i64 length, i64 step,
+                            bool mirrored, bool descending) {
+  const i64 half = step / 2, pairs = (length + step - 1) / step * half;
+#pragma unroll 4
+  for (i64 n = threadIdx.x; n < pairs; n += Threads) {
+    const i64 i = 2 * n - (n & (half - 1)), j = mirrored ? i ^ (step - 1) : i + half;
+    if (j >= length) continue;
+    const K a = keys[i * key_stride], b = keys[j * key_stride];
+    const P pa = positions[i * position_stride], pb = positions[j * position_stride];
+    if (!sorts_before(b, (i64)pb, a, (i64)pa, descending)) continue;
+    keys[i * key_stride] = b, keys[j * key_stride] = a;
+    positions[i * position_stride] = pb, positions[j * position_stride] = pa;
+  }
+}
 template <int Threads, class K, class P>
 GRAFT_DEVICE void sort_row(K* keys, i64 key_stride, P* positions, i64 position_stride, i64 length, bool descending) {
   for (i64 span = 2; span < 2 * length; span *= 2) {
     for (i64 step = span; step > 1; step /= 2) {
       __syncthreads();
-      for (i64 i = threadIdx.x; i < length; i += Threads) {
-        const i64 j = step == span ? i ^ (span - 1) : i ^ (step / 2);
-        if (j <= i || j >= length) continue;
-        const K a = keys[i * key_stride], b = keys[j * key_stride];
-        const P pa = positions[i * position_stride], pb = positions[j * position_stride];
-        if (!sorts_before(b, (i64)pb, a, (i64)pa, descending)) continue;
-        keys[i * key_stride] = b, keys[j * key_stride] = a;
-        positions[i * position_stride] = pb, positions[j * position_stride] = pa;
+      sort_step<Threads>(keys, key_stride, positions, position_stride, length, step, step == span, descending);
+    }
+  }
+  __syncthreads();
+}
+// The same where the row lies in global memory: what pairs elements of one chunk is done in `memory`, which is shared
+// and has room for a chunk of keys and positions.
+template <int Threads, int Chunk, class K, class P>
+GRAFT_DEVICE void sort_chunks(K* keys, i64 key_stride, P* positions, i64 position_stride, i64 length, bool descending,
+                              u8* memory) {
+  P* const near_positions = (P*)memory;
+  K* const near_keys = (K*)(near_positions + Chunk);
+  const auto steps_in_chunks = [&](i64 first_span, i64 last_span) {
+    for (i64 base = 0; base < length; base += Chunk) {
+      const int here = (int)least(length - base, (i64)Chunk);
+      __syncthreads();
+      for (int i = threadIdx.x; i < here; i += Threads) {
+        near_keys[i] = keys[(base + i) * key_stride], near_positions[i] = positions[(base + i) * position_stride];
+      }
+      for (i64 span = first_span; span <= last_span; span *= 2) {
+        for (i64 step = least(span, (i64)Chunk); step > 1; step /= 2) {
+          __syncthreads();
+          sort_step<Threads>(near_keys, 1, near_positions, 1, here, step, step == span, descending);
+        }
+      }
+      __syncthreads();
+      for (int i = threadIdx.x; i < here; i += Threads) {
+        keys[(base + i) * key_stride] = near_keys[i], positions[(base + i) * position_stride] = near_positions[i];
       }
     }
+  };
+  steps_in_chunks(2, Chunk);
+  for (i64 span = 2 * Chunk; span < 2 * length; span *= 2) {
+    for (i64 step = span; step > Chunk; step /= 2) {
+      __syncthreads();
+      sort_step<Threads>(keys, key_stride, positions, position_stride, length, step, step == span, descending);
+    }
+    steps_in_chunks(span, span);
   }
   __syncthreads();
 }
