@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compactions, and updates of memory in order: a block finds those that it makes with all its threads, and makes each with as many as
-// have elements of their own.
+// Compactions, and updates of memory in order: a block finds those that it makes with all its threads, and makes each
+// with as many as have elements of their own.
 #include <algorithm>
 #include <optional>
 
