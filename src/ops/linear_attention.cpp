@@ -47,9 +47,10 @@ class LinearAttention {
       state = next(state, make_index(t));
       read.push_back(reading(state, make_index(t)));
     }
+    const Steps all(d_, read);
     d_.out(0, d_.compute("y", q_.type(), {batch_, length_, value_ * Size(readers_)}, [&](const Indices& i) {
       const Expr size = make_size(value_);
-      return scale() * element_at_step(read, i[1], {i[0], floor_div(i[2], size), mod(i[2], size)});
+      return scale() * all.element(i[1], {i[0], floor_div(i[2], size), mod(i[2], size)});
     }));
     const DType kept = d_.has_input(3) ? d_.input_type(3) : q_.type();
     if (d_.wants_output(1)) d_.out(1, stored_as(d_, "present", state, kept));

@@ -273,10 +273,12 @@ class Recurrence {
     const Size steps(steps_), directions(directions_);
     const Shape shape =
         batch_first_ ? Shape{batch_, steps, directions, hidden_} : Shape{steps, directions, batch_, hidden_};
+    std::vector<Steps> all;
+    for (const std::vector<Tensor>& each : shown) all.emplace_back(d_, each);
     d_.out(0, d_.compute("y", x_.type(), shape, [&](const Indices& i) {
       const Expr t = batch_first_ ? i[1] : i[0], n = batch_first_ ? i[2] : i[1], b = batch_first_ ? i[0] : i[2];
-      Expr value = element_at_step(shown[0], t, {b, i[3]});
-      if (directions_ == 2) value = select(eq(n, make_index(0)), value, element_at_step(shown[1], t, {b, i[3]}));
+      Expr value = all[0].element(t, {b, i[3]});
+      if (directions_ == 2) value = select(eq(n, make_index(0)), value, all[1].element(t, {b, i[3]}));
       if (!has(4)) return value;
       return select(lt(t, make_cast(DType::kInt64, given(4)({b}))), value, make_constant(value->type, 0));
     }));

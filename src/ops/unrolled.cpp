@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/unrolled.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "ops/recurrent.h"
 
 namespace graft {
 namespace {
 
 constexpr int64_t kLongest = 512;
-
-/// The steps [first, last), halved until one is left, so that an element meets log(steps) comparisons.
-Expr between(const std::vector<Tensor>& steps, size_t first, size_t last, const Expr& step, const Indices& indices) {
-  if (last - first == 1) return steps[first].wide(indices);
-  const size_t middle = (first + last) / 2;
-  return select(lt(step, make_index(static_cast<int64_t>(middle))), between(steps, first, middle, step, indices),
-                between(steps, middle, last, step, indices));
-}
+constexpr int64_t kTogether = 16;
 
 }  // namespace
 
@@ -32,8 +28,37 @@ int64_t unrolled_steps(Definition& d, const Size& length) {
   return *steps;
 }
 
-Expr element_at_step(const std::vector<Tensor>& steps, const Expr& step, const Indices& indices) {
-  return between(steps, 0, steps.size(), step, indices);
+Steps::Steps(Definition& d, std::vector<Tensor> steps) : parts_(std::move(steps)) {
+  if (std::ssize(parts_) <= kTogether) return;
+  std::vector<Tensor> parts;
+  for (size_t first = 0; first < parts_.size(); first += kTogether) {
+    const size_t last = std::min(first + kTogether, parts_.size());
+    const auto begin = parts_.begin();
+    const Steps some(d, {begin + static_cast<std::ptrdiff_t>(first), begin + static_cast<std::ptrdiff_t>(last)});
+    Shape shape = parts_[first].shape();
+    shape.insert(shape.begin(), Size(static_cast<int64_t>(last - first)));
+    parts.push_back(d.compute("steps", parts_[first].type(), shape, [&](const Indices& i) {
+      return some.element(i[0], {i.begin() + 1, i.end()});
+    }));
+  }
+  parts_ = std::move(parts);
+  each_ = kTogether;
+}
+
+Expr Steps::element(const Expr& step, const Indices& indices) const {
+  return between(0, parts_.size(), step, indices);
+}
+
+/// The parts [first, last), halved until one is left, so that an element meets log(steps) comparisons.
+Expr Steps::between(size_t first, size_t last, const Expr& step, const Indices& indices) const {
+  if (last - first == 1) {
+    Indices own = indices;
+    if (each_ > 1) own.insert(own.begin(), step - make_index(static_cast<int64_t>(first) * each_));
+    return parts_[first].wide(own);
+  }
+  const size_t middle = (first + last) / 2;
+  return select(lt(step, make_index(static_cast<int64_t>(middle) * each_)), between(first, middle, step, indices),
+                between(middle, last, step, indices));
 }
 
 }  // namespace graft

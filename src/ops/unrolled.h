@@ -10,8 +10,19 @@ namespace graft {
 
 /// The number of steps as a plain number; a length that is open or very long is outside what definitions cover.
 int64_t unrolled_steps(Definition& d, const Size& length);
-/// Element `indices` of the tensor that number `step` names among `steps`, all of one shape; the branches not taken
-/// are not loaded.
-Expr element_at_step(const std::vector<Tensor>& steps, const Expr& step, const Indices& indices);
+/// Tensors of one shape and type, one of each step, that are read by the number of a step.
+class Steps {
+ public:
+  /// Many steps are first put together to some at a time: what chooses among all would be slow to compile and to run.
+  Steps(Definition& d, std::vector<Tensor> steps);
+  /// Element `indices` of the tensor of `step`; the branches not taken are not loaded.
+  Expr element(const Expr& step, const Indices& indices) const;
+
+ private:
+  Expr between(size_t first, size_t last, const Expr& step, const Indices& indices) const;
+
+  std::vector<Tensor> parts_;  ///< of `each_` steps, along an axis in front where that is more than one
+  int64_t each_ = 1;
+};
 
 }  // namespace graft
