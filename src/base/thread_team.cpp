@@ -58,8 +58,35 @@ class Patience {
   Duration spin_ = kLeast;
 };
 
-/// A loop being shared out. Whoever comes takes pieces; the caller waits only for those who have come, so a worker that
-/// the operating system does not run costs nothing.
+/// What is left of the part of a loop that one thread begins with: it takes pieces from the front, and others that
+/// have nothing left take theirs from the back. Pieces are half of what is left, so that a thread that is held up does
+/// not hold up the others.
+class alignas(64) Share {
+ public:
+  void set(uint32_t begin, uint32_t end) { left_.store(packed(begin, end), std::memory_order_relaxed); }
+
+  /// False when nothing is left.
+  bool take(bool front, uint32_t& begin, uint32_t& end) {
+    uint64_t left = left_.load(std::memory_order_relaxed);
+    while (true) {
+      const auto first = static_cast<uint32_t>(left >> 32), last = static_cast<uint32_t>(left);
+      if (first >= last) return false;
+      const uint32_t piece = std::max<uint32_t>(1, (last - first) / 2);
+      begin = front ? first : last - piece;
+      end = begin + piece;
+      const uint64_t rest = front ? packed(end, last) : packed(first, begin);
+      if (left_.compare_exchange_weak(left, rest, std::memory_order_relaxed)) return true;
+    }
+  }
+
+ private:
+  static uint64_t packed(uint32_t begin, uint32_t end) { return uint64_t{begin} << 32 | end; }
+  std::atomic<uint64_t> left_{0};
+};
+
+/// A loop being shared out. Each thread begins with the same part of every loop of as many turns, whose weights and
+/// results may still lie in its caches. The caller waits only for those who have come, so a worker that the operating
+/// system does not run costs nothing.
 class Team {
  public:
   ~Team() {
@@ -75,9 +102,10 @@ class Team {
     if (!lock.owns_lock()) return false;
     grow(threads - 1);
     count_ = count;
+    unit_ = (count - 1) / kMostUnits + 1;
     threads_ = threads;
     function_ = &f;
-    next_.store(0, std::memory_order_relaxed);
+    divide();
     open_.store(true, std::memory_order_release);
     generation_.fetch_add(1, std::memory_order_release);
     if (sleeping_.load(std::memory_order_seq_cst) > 0) wake();
@@ -113,16 +141,23 @@ class Team {
     generation_.notify_all();
   }
 
+  /// Even parts of whole units, of which shares can count that many.
+  void divide() {
+    if (static_cast<int>(shares_.size()) < threads_) shares_ = std::vector<Share>(static_cast<size_t>(threads_));
+    const int64_t units = (count_ - 1) / unit_ + 1;
+    for (int64_t t = 0; t < threads_; ++t) {
+      shares_[static_cast<size_t>(t)].set(static_cast<uint32_t>(units * t / threads_),
+                                          static_cast<uint32_t>(units * (t + 1) / threads_));
+    }
+  }
+
   void work(int thread) {
-    const int64_t count = count_;
-    while (true) {
-      const int64_t done = next_.load(std::memory_order_relaxed);
-      if (done >= count) return;
-      // Pieces shrink, so that a thread that was held up does not hold up the others.
-      const int64_t piece = std::max<int64_t>(1, (count - done) / (2 * threads_));
-      const int64_t begin = next_.fetch_add(piece, std::memory_order_relaxed);
-      if (begin >= count) return;
-      (*function_)(begin, std::min(begin + piece, count), thread);
+    for (int t = 0; t < threads_; ++t) {
+      Share& share = shares_[static_cast<size_t>((thread + t) % threads_)];
+      uint32_t begin = 0, end = 0;
+      while (share.take(t == 0, begin, end)) {
+        (*function_)(begin * unit_, std::min(end * unit_, count_), thread);
+      }
     }
   }
 
@@ -164,9 +199,10 @@ class Team {
   std::atomic<uint64_t> generation_{0};
   std::atomic<int> sleeping_{0}, inside_{0};
   std::atomic<bool> open_{false}, stopping_{false};
-  std::atomic<int64_t> next_{0};
   // Written by the caller before `open_`, read by workers after it.
-  int64_t count_ = 0;
+  static constexpr int64_t kMostUnits = int64_t{1} << 31;
+  std::vector<Share> shares_;
+  int64_t count_ = 0, unit_ = 1;
   int threads_ = 1;
   const RangeFunction* function_ = nullptr;
 };

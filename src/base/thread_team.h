@@ -19,9 +19,10 @@ class RangeFunction {
   void (*call_)(const void*, int64_t, int64_t, int);
 };
 
-/// Splits [0, count) over up to `threads` threads of the process-wide team and waits. Threads take pieces as they
-/// become free; `thread` is below `threads`. Inline for one thread, and when another caller has the team; with the
-/// threads that there are when no more can be made. Safe from any thread and in a child after fork. `f` must not throw.
+/// Splits [0, count) over up to `threads` threads of the process-wide team and waits. Each begins with its part of an
+/// even division, the same for loops of as many turns, and goes on with what others have left; `thread` is below
+/// `threads`. Inline for one thread, and when another caller has the team; with the threads that there are when no more
+/// can be made. Safe from any thread and in a child after fork. `f` must not throw.
 void parallel_for(int threads, int64_t count, RangeFunction f);
 
 }  // namespace graft

@@ -34,6 +34,37 @@ TEST(ThreadTeam, visits_every_index_once) {
   }
 }
 
+TEST(ThreadTeam, divides_loops_that_are_longer_than_a_share_counts) {
+  const int64_t count = (int64_t{1} << 34) + 3;
+  std::atomic<int64_t> covered{0}, last{0};
+  const auto piece = [&](int64_t begin, int64_t end, int) {
+    covered += end - begin;
+    if (end == count) last += 1;
+  };
+  parallel_for(3, count, piece);
+  EXPECT_EQ(covered, count);
+  EXPECT_EQ(last, 1);
+}
+
+TEST(ThreadTeam, begins_with_the_same_part_in_each_thread) {
+  const int64_t count = 1000;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::atomic<int64_t>> first(2);
+    for (auto& each : first) each = -1;
+    const auto piece = [&](int64_t begin, int64_t, int thread) {
+      int64_t none = -1;
+      first[static_cast<size_t>(thread)].compare_exchange_strong(none, begin);
+      const auto start = std::chrono::steady_clock::now();
+      while ((first[0] < 0 || first[1] < 0) && std::chrono::steady_clock::now() - start < std::chrono::seconds(10)) {
+        std::this_thread::yield();
+      }
+    };
+    parallel_for(2, count, piece);
+    EXPECT_EQ(first[0], 0);
+    EXPECT_EQ(first[1], 500);
+  }
+}
+
 TEST(ThreadTeam, gives_each_piece_a_thread_number_below_the_team_size) {
   std::atomic<bool> good{true};
   const auto piece = [&](int64_t, int64_t, int thread) { good = good && thread >= 0 && thread < 3; };
