@@ -2,6 +2,7 @@
 #include "fuse/split_step.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/log.h"
 #include "fuse/attention.h"
@@ -89,16 +90,27 @@ bool continues_maps(const Form& form, const std::vector<Form>& maps) {
   return reads && at_point;
 }
 
+/// Tensors that the forms read, their own among them.
+size_t read_by(const std::vector<Form>& forms) {
+  std::set<int> read;
+  for (const Form& form : forms) {
+    const auto tensors = read_tensors(form);
+    read.insert(tensors.begin(), tensors.end());
+  }
+  return read.size();
+}
+
 /// One group for each form, but a fold to a scalar has with it what is computed from it alone, and a map what maps
 /// compute from it point by point.
 std::vector<std::vector<Form>> groups_of_forms(const Region& region) {
-  constexpr size_t kMost = 8;  // maps in a kernel
+  constexpr size_t kMost = 8, kMostRead = 16;  // maps in a kernel, and what they may read
   std::vector<std::vector<Form>> groups;
   for (const Form& form : region.forms) {
     const bool map = std::holds_alternative<Compute>(form) && !groups.empty();
     const bool of_scalar = map && axes_of(form).empty() && std::holds_alternative<Reduce>(groups.back()[0]) &&
                            axes_of(groups.back()[0]).empty();
-    const bool continued = map && groups.back().size() < kMost && continues_maps(form, groups.back());
+    const bool small = map && groups.back().size() < kMost && read_by(groups.back()) + read_by({form}) <= kMostRead;
+    const bool continued = small && continues_maps(form, groups.back());
     if (!of_scalar && !continued) groups.emplace_back();
     groups.back().push_back(form);
   }
