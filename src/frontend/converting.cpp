@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/free_name.h"
 #include "frontend/conversion.h"
 #include "graph/infer.h"
 #include "graph/symbols.h"
@@ -46,6 +47,7 @@ class Converting {
     std::set<std::string, std::less<>> told;
     for (const int input : inputs) {
       for (const Size& size : foreign_.values[input].shape.value_or(Shape{})) {
+        size.collect_symbols(symbols_);
         if (is_named(size)) size.collect_symbols(told);
       }
     }
@@ -140,7 +142,8 @@ class Converting {
       if (is_told(size)) continue;
       auto same = std::ranges::find_if(result_.renamed, [&](const auto& each) { return each.second == size; });
       if (same == result_.renamed.end()) {
-        same = result_.renamed.emplace(dimension_symbol(fmt::format("{}_{}", input.name, axis)), size).first;
+        const std::string wanted = dimension_symbol(fmt::format("{}_{}", input.name, axis));
+        same = result_.renamed.emplace(take_free_name(wanted, symbols_), size).first;
       }
       size = Size::symbol(same->first);
     }
@@ -249,6 +252,7 @@ class Converting {
   const Converters& converters_;
   std::map<int, Conversion::Description> described_;  // by foreign value: what rows told that then refused
   Lists lists_;
+  std::set<std::string, std::less<>> symbols_;  // of the inputs' sizes, and those that stand for some
   Converted result_;
 };
 

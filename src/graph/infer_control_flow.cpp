@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/free_name.h"
 #include "graph/bodies.h"
 #include "graph/dynamic_type.h"
 #include "graph/infer.h"
@@ -96,12 +97,7 @@ class Border {
     }
   }
 
-  std::string unused(const std::string& hint) {
-    const std::string base = dimension_symbol(hint);
-    std::string name = base;
-    for (int i = 1; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
-    return name;
-  }
+  std::string unused(const std::string& hint) { return take_free_name(dimension_symbol(hint), taken_); }
 
   Graph& outer_;
   Symbols taken_, bound_;

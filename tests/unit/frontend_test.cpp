@@ -262,6 +262,21 @@ TEST(Conversion, a_part_takes_and_gives_what_crosses_its_border) {
   EXPECT_EQ(part.graph.outputs.size(), 1U);
 }
 
+TEST(Conversion, sizes_that_no_input_of_a_part_tells_become_symbols_that_differ) {
+  const Size length = Size::symbol("length"), half = floor_div(length, 2), third = floor_div(length, 3);
+  Drawn net;
+  const int first = net.input({half, Size::symbol("a_1_1_1")}), second = net.input({third, half});
+  const int told = net.input({length, floor_div(Size::symbol("a_1_1_1"), 2)});
+  net.graph.values[first].name = "a.1_1", net.graph.values[second].name = "a_1.1";
+  const Converted part = convert(net.graph, {}, {first, second}, {}, aten::converters());
+  EXPECT_EQ(net.shape_of(part, first), "a_1_1_0 a_1_1_1 ");
+  EXPECT_EQ(net.shape_of(part, second), "a_1_1_0_1 a_1_1_0 ");
+  EXPECT_EQ(part.renamed, (std::map<std::string, Size>{{"a_1_1_0", half}, {"a_1_1_0_1", third}}));
+  const Converted whole = convert(net.graph, {}, {first, second, told}, {}, aten::converters());
+  EXPECT_TRUE(whole.renamed.empty());
+  EXPECT_EQ(net.shape_of(whole, second), "floor_div(length, 3) floor_div(length, 2) ");
+}
+
 TEST(Conversion, results_that_are_one_value_are_outputs_of_their_own) {
   const auto negate = [](Conversion& c) { c.give(c.add("Neg", {c.tensor("self")})); };
   const Converters converters({{"my::same(Tensor self)", [](Conversion& c) { c.give(c.tensor("self")); }},

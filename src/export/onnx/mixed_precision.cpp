@@ -10,6 +10,7 @@
 #include "amp/narrowing.h"
 #include "amp/request.h"
 #include "base/error.h"
+#include "base/free_name.h"
 #include "export/onnx/model_contents.h"
 #include "export/onnx/write_tensor.h"
 #include "import/onnx/import_tensor.h"
@@ -225,16 +226,11 @@ class Applying {
     return view_.graph.values[value].type == DType::kFloat32 && decision_.types[value] == low_;
   }
 
-  std::string unique(const std::string& wanted) {
-    std::string name = wanted;
-    for (int i = 1; !names_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
-    return name;
-  }
-
   /// Who reads a result that became low as f32, outputs of the graph and bodies among them, finds it under its name.
   void name_cast(const amp::Cast& cast) {
     const std::string& name = view_.graph.values[cast.value].name;
-    const std::string other = unique(fmt::format("{}/{}", name, name_of(cast.type == low_ ? cast.type : low_)));
+    const std::string_view type = name_of(cast.type == low_ ? cast.type : low_);
+    const std::string other = take_free_name(fmt::format("{}/{}", name, type), names_);
     const bool back = became_low(cast.value) && cast.type == DType::kFloat32;
     cast_names_.push_back(back ? name : other);
     if (back) name_of_[cast.value] = other;
@@ -246,7 +242,7 @@ class Applying {
     for (const size_t cast : casts->second) {
       NodeProto& node = *model_.mutable_graph()->add_node();
       node.set_op_type("Cast");
-      node.set_name(unique(cast_names_[cast] + "/cast"));
+      node.set_name(take_free_name(cast_names_[cast] + "/cast", names_));
       node.add_input(name_of_[value]);
       node.add_output(cast_names_[cast]);
       AttributeProto& to = *node.add_attribute();

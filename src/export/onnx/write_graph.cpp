@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/free_name.h"
 #include "export/onnx/write_type.h"
 #include "graph/op_def.h"
 #include "import/onnx/onnx.pb.h"
@@ -125,12 +126,6 @@ void GraphWriter::write(const Graph& graph, GraphProto& proto) {
   write_scope(scope, proto);
 }
 
-std::string GraphWriter::free_name(const std::string& base) {
-  std::string name = base;
-  for (int k = 1; !taken_.insert(name).second; ++k) name = fmt::format("{}_{}", base, k);
-  return name;
-}
-
 void GraphWriter::name_values(Scope& scope) {
   const Graph& graph = scope.graph;
   for (size_t i = 0; i < graph.values.size(); ++i) {
@@ -142,7 +137,7 @@ void GraphWriter::name_values(Scope& scope) {
       scope.names[i] = scope.outer->names[static_cast<size_t>(outer)];
       scope.outside.insert(static_cast<ValueId>(i));
     } else {
-      scope.names[i] = free_name(value.name);
+      scope.names[i] = take_free_name(value.name, taken_);
     }
   }
 }
@@ -177,7 +172,7 @@ void GraphWriter::write_interface(Scope& scope, GraphProto& proto) {
   for (const ValueId id : graph.outputs) {
     std::string name = scope.names[static_cast<size_t>(id)];
     if (!given.insert(id).second) {
-      const std::string copy = free_name(name);
+      const std::string copy = take_free_name(name, taken_);
       NodeProto* node = proto.add_node();
       node->set_name(copy);
       node->set_op_type("Identity");

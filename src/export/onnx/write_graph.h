@@ -46,7 +46,6 @@ class GraphWriter {
                        graft_onnx::AttributeProto& proto);
   void write_body(const Scope& scope, const Node& node, const Graph& body, size_t first_captured, size_t count,
                   graft_onnx::GraphProto& proto);
-  std::string free_name(const std::string& base);
   void note_operator(const Node& node);
 
   TensorWriter& tensors_;

@@ -8,6 +8,7 @@
 #include "amp/mixed_precision.h"
 #include "amp/narrowing.h"
 #include "base/error.h"
+#include "base/free_name.h"
 #include "export/pt2/program_view.h"
 
 namespace graft::pt2 {
@@ -55,7 +56,7 @@ class Applying {
     for (const Document& node : graph_["nodes"]) names_.insert(node["name"].get<std::string>());
     for (size_t cast = 0; cast < decision.casts.size(); ++cast) {
       const amp::Cast& made = decision.casts[cast];
-      cast_names_.push_back(unique(fmt::format("{}_{}", value(made.value).name, name_of(made.type))));
+      cast_names_.push_back(take_free_name(fmt::format("{}_{}", value(made.value).name, name_of(made.type)), names_));
       casts_of_[static_cast<size_t>(made.value)].push_back(cast);
     }
   }
@@ -86,12 +87,6 @@ class Applying {
 
  private:
   const amp::Value& value(int id) const { return view_.graph.values[static_cast<size_t>(id)]; }
-
-  std::string unique(const std::string& wanted) {
-    std::string name = wanted;
-    for (int i = 1; !names_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
-    return name;
-  }
 
   std::string read_name(const amp::Reading& reading) const {
     return reading.cast >= 0 ? cast_names_[static_cast<size_t>(reading.cast)] : value(reading.value).name;

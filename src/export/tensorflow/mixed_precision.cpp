@@ -10,6 +10,7 @@
 #include "amp/mixed_precision.h"
 #include "amp/narrowing.h"
 #include "base/error.h"
+#include "base/free_name.h"
 #include "export/tensorflow/graph_view.h"
 #include "import/tensorflow/element_types.h"
 #include "import/tensorflow/graph.pb.h"
@@ -76,18 +77,12 @@ class Applying {
     return view_.graph.values[id].type == DType::kFloat32 && decision_.types[id] == low_;
   }
 
-  std::string unique(const std::string& wanted) {
-    std::string name = wanted;
-    for (int i = 1; !names_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
-    return name;
-  }
-
   /// A result of the graph that became low is cast back under its name; the node that gives it gets another.
   void give_back_name(int value) {
     const Source& source = view_.sources[static_cast<size_t>(value)];
     std::string& name = new_names_[static_cast<size_t>(index_of(source))];
     if (!became_low(value) || source.index != 0 || !name.empty()) return;
-    name = unique(fmt::format("{}/{}", source.node, name_of(low_)));
+    name = take_free_name(fmt::format("{}/{}", source.node, name_of(low_)), names_);
     given_back_.insert(value);
   }
 
@@ -96,7 +91,7 @@ class Applying {
     if (cast.type == DType::kFloat32 && given_back_.contains(cast.value)) return source.node;
     std::string name = source.node;
     if (source.index > 0) name += fmt::format("_{}", source.index);
-    return unique(fmt::format("{}/{}", name, name_of(cast.type)));
+    return take_free_name(fmt::format("{}/{}", name, name_of(cast.type)), names_);
   }
 
   std::string spelled(int value) const {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/free_name.h"
 #include "graph/symbols.h"
 #include "import/onnx/dimension_expression.h"
 #include "import/onnx/onnx.pb.h"
@@ -32,10 +33,7 @@ DType element_type(int code, std::string_view value) {
 }  // namespace
 
 std::string TypeImporter::fresh_symbol(std::string_view wanted) {
-  const std::string base = dimension_symbol(wanted);
-  std::string name = base;
-  for (int k = 1; !symbols_.insert(name).second; ++k) name = fmt::format("{}_{}", base, k);
-  return name;
+  return take_free_name(dimension_symbol(wanted), symbols_);
 }
 
 Size TypeImporter::named(const std::string& name, const std::string& fallback) {
