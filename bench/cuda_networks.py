@@ -5,6 +5,7 @@
     python bench/run.py cuda --cases 'resnet50' --precision tf32 --json rows.json
     python bench/run.py cuda --record                 # all peers of all cases, into bench/results
     python bench/run.py cuda --compile --cases 'resnet50'
+    python bench/run.py cuda --set operators --precision fp32    # LSTM, NonMaxSuppression, RoiAlign
 
 The peers' times come from bench/results where they were recorded for this GPU and version of torch, and cases without
 such are measured. The fastest peer of three cases is measured again in every run: a drift over 3 % is printed, and the

@@ -29,10 +29,10 @@ def set_precision(precision):
 def best_form(case):
     """The path of the case's network as a model written for torch would state it."""
     name = case.name.split("/")[0]
-    if name not in networks.NETWORKS and name not in networks.ARCHITECTURES and name != "minilm":
-        return case.model()
     if name == "minilm":
         return cases.network_builder.cached("minilm-seeded-fused", functools.partial(cases.minilm.seeded, fused=True))
+    if name not in networks.NETWORKS and name not in networks.ARCHITECTURES:
+        return case.model()  # a single operator has one form
     return networks.cached_path(name, **{option: True for option in networks.find(name).options})
 
 

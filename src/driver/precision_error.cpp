@@ -119,7 +119,8 @@ OutputError error_of(const std::string& name, const TensorData& expected, const 
 PrecisionError measure(const Graph& imported, Stage done, const Engine& engine, const CompileOptions& options,
                        const Deadline& deadline) {
   const NamedTensors inputs = random_inputs(imported, environment().seed);
-  const std::vector<TensorData> actual = run(engine, options.device, imported, inputs, deadline);  // if it runs here
+  // First: a plan for another machine ends here, before anything is compiled to compare it with.
+  const std::vector<TensorData> actual = run(engine, options.device, imported, inputs, deadline);
   Engine reference = compile_from(imported, done, reference_options(options, deadline)).engine;
   const std::vector<TensorData> expected = run(std::move(reference), options.device, imported, inputs, deadline);
   PrecisionError error;

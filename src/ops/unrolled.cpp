@@ -9,8 +9,8 @@
 namespace graft {
 namespace {
 
-constexpr int64_t kLongest = 512;
-constexpr int64_t kTogether = 16;
+constexpr int64_t kLongest = 512;  // steps
+constexpr int64_t kTogether = 16;  // steps that are put together at a time
 
 }  // namespace
 

@@ -31,7 +31,7 @@ struct RegionTask {
 };
 
 /// A name for everything that the choice of a way depends on, except the target: regions that differ only in names
-/// share it. `typical`: the values of symbols that the region is judged at.
+/// or in which part of a tensor they read share it. `typical`: the values of symbols that the region is judged at.
 std::string region_key(const RegionTask& task, const Bindings& typical);
 
 /// Whether a contraction is so large that a library of the target is taken without being measured: on GPUs, until

@@ -23,7 +23,7 @@ bool takes_any_order(const Scatter& form) {
 }
 
 constexpr int kThreads = 256, kMostThreads = 1024;  // of a block on a GPU
-constexpr int64_t kLongRow = 4096;                    // elements that are sorted
+constexpr int64_t kLongRow = 4096;                   // elements that are sorted
 
 // Blocks among which the rows of a scatter's result are shared out, each of which goes over all updates; and elements
 // of the result that one block should have at least.

@@ -2,7 +2,6 @@
 // Compactions, and updates of memory in order: a block finds those that it makes with all its threads, and makes each
 // with as many as have elements of their own.
 #include <algorithm>
-#include <optional>
 
 #include "codegen/cuda/kernel_writer.h"
 
@@ -54,12 +53,12 @@ int groups_of(const std::vector<tile::Axis>& across, int threads) {
   return elements > 0 && elements % 32 == 0 && threads % elements == 0 ? static_cast<int>(threads / elements) : 1;
 }
 
-/// The buffer of one number that counts the points at which the condition holds, where all else that the map stores
-/// goes to the place that it counts: what a compaction is lowered to.
-std::optional<int> counting_buffer(const tile::Map& map) {
-  if (map.stores.empty() || !map.condition) return std::nullopt;
+/// Whether the map's last store counts the points at which the condition holds, and all else goes to the place that is
+/// counted: what a compaction is lowered to.
+bool is_compaction(const tile::Map& map) {
+  if (map.stores.empty() || !map.condition) return false;
   const tile::Store& counting = map.stores.back();
-  if (counting.mode != ScatterMode::kAdd || as_integer(counting.value) != 1) return std::nullopt;
+  if (counting.mode != ScatterMode::kAdd || as_integer(counting.value) != 1) return false;
   const auto is_count = [&](const Expr& e) { return e->kind == ExprKind::kLoad && e->tensor == counting.buffer; };
   const auto reads = [&](const Expr& e) {
     bool found = false;
@@ -73,9 +72,9 @@ std::optional<int> counting_buffer(const tile::Map& map) {
   for (size_t k = 0; k + 1 < map.stores.size(); ++k) {
     const tile::Store& store = map.stores[k];
     const bool placed = store.mode == ScatterMode::kSet && store.indices.size() == 1 && is_count(store.indices[0]);
-    if (!placed || reads(store.value)) return std::nullopt;
+    if (!placed || reads(store.value)) return false;
   }
-  return reads(map.condition) ? std::nullopt : std::optional(counting.buffer);
+  return !reads(map.condition);
 }
 
 }  // namespace
@@ -83,8 +82,7 @@ std::optional<int> counting_buffer(const tile::Map& map) {
 /// for n in order, where the condition holds: y[count] = v(n), count += 1
 ///   -> for some n of each thread: all tell which hold; those that do know their places from how many hold before.
 bool KernelWriter::compaction(const tile::Map& map) {
-  const auto counting = counting_buffer(map);
-  if (!map.ordered || !counting || program_.threads % 32 != 0 || map.axes.empty()) return false;
+  if (!map.ordered || map.axes.empty() || program_.threads % 32 != 0 || !is_compaction(map)) return false;
   for (const tile::Store& store : map.stores) {
     if (bit_width(names_.buffer(store.buffer).type) < 8) return false;  // threads would share bytes
   }
