@@ -15,6 +15,7 @@ bool lower_scan(Graph&, const PassContext&);
 bool lower_sequence_map(Graph&, const PassContext&);
 bool lower_non_max_suppression(Graph&, const PassContext&);
 bool inline_if(Graph&, const PassContext&);
+bool unroll_loops(Graph&, const PassContext&);
 bool sink_into_branches(Graph&, const PassContext&);
 bool fold_constants(Graph&, const PassContext&);
 bool resolve_sequences(Graph&, const PassContext&);

@@ -86,6 +86,7 @@ TEST(ControlFlow, bodies_are_kernels_of_a_gpu_in_a_plan_for_it) {
   CompileOptions options;
   options.tuning = Tuning::kOff;
   options.targets = {"sm_90a"};
+  options.disabled = {"unroll_loops"};
   for (const char* text : {kSums, kKnown, kWhile, kGrows, kBranches}) {
     const Compiled compiled = compile_from(inferred(text), Stage::kImport, options);
     const std::vector<EngineStep> steps = steps_of_bodies(compiled.engine);

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loop(3, true, state) -> the nodes of its body three times, named `LOOP/ROUND/NODE`, where the rounds are few and all
+// of them run: what a round knows of its number is folded, and rounds share kernels.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/bodies.h"
+#include "graph/infer.h"
+#include "graph/insert_graph.h"
+#include "passes/edit.h"
+#include "passes/passes.h"
+
+namespace graft::passes {
+namespace {
+
+constexpr int64_t kMostRounds = 16;
+constexpr int64_t kMostNodes = 128;  // of all rounds
+
+/// How many rounds run, where that is known and few.
+std::optional<int64_t> few_rounds(const Graph& graph, const Node& node, const Graph& body) {
+  const auto limit = scalar_of(graph, input(node, 0));
+  if (!limit || *limit < 1 || *limit > static_cast<double>(kMostRounds) || !keeps_condition(body)) return std::nullopt;
+  const ValueId condition = input(node, 1);
+  if (condition != kNoValue && scalar_of(graph, condition).value_or(0) == 0) return std::nullopt;
+  const auto rounds = static_cast<int64_t>(*limit);
+  return rounds * std::ssize(body.nodes) <= kMostNodes ? std::optional(rounds) : std::nullopt;
+}
+
+/// Gives a result of the loop another source.
+void give(Graph& graph, int index, size_t output, std::string_view op, std::vector<ValueId> inputs,
+          Attributes attributes = {}) {
+  const ValueId result = std::exchange(graph.nodes[index].outputs[output], kNoValue);
+  if (result == kNoValue) return;
+  graph.add_node({.name = graph.nodes[index].name + "/result",
+                  .domain = "",
+                  .op = std::string(op),
+                  .attributes = std::move(attributes),
+                  .inputs = std::move(inputs),
+                  .outputs = {result}});
+}
+
+bool unroll(Graph& graph, int index) {
+  const Node node = graph.nodes[index];
+  if (!is_op(node, {"Loop"})) return false;
+  const std::vector<NodeBody> bodies = bodies_of(node);
+  if (bodies.size() != 1) return false;
+  const Graph& body = *bodies[0].graph;
+  const auto rounds = few_rounds(graph, node, body);
+  const std::vector<ValueId> captured = bodies[0].captured_by(node);
+  const size_t own = own_input_count(node);
+  const bool fits = own >= 2 && body.inputs.size() == own + captured.size() && body.outputs.size() + 1 >= own &&
+                    node.outputs.size() < body.outputs.size();
+  if (!rounds || !fits || std::any_of(body.nodes.begin(), body.nodes.end(), is_random)) return false;
+  const size_t carried = own - 2;
+  std::vector<ValueId> states(node.inputs.begin() + 2, node.inputs.begin() + static_cast<std::ptrdiff_t>(own));
+  std::vector<std::vector<ValueId>> collected(body.outputs.size() - 1 - carried);
+  for (int64_t round = 0; round < *rounds; ++round) {
+    const auto constant = [&](std::string_view what, DType type, int64_t value) {
+      TensorData data = TensorData::zeros(type, {});
+      data.write_integer(0, value);
+      return graph.add_constant(fmt::format("{}/{}", node.name, what), std::move(data));
+    };
+    std::vector<ValueId> arguments = {constant("round", DType::kInt64, round), constant("condition", DType::kBool, 1)};
+    arguments.insert(arguments.end(), states.begin(), states.end());
+    arguments.insert(arguments.end(), captured.begin(), captured.end());
+    const std::vector<ValueId> copies = insert_graph(graph, body, arguments, fmt::format("{}/{}", node.name, round));
+    for (size_t k = 0; k < carried; ++k) states[k] = copies[static_cast<size_t>(body.outputs[1 + k])];
+    for (size_t k = 0; k < collected.size(); ++k) {
+      const ValueId element = copies[static_cast<size_t>(body.outputs[1 + carried + k])];
+      collected[k].push_back(append_node(graph, fmt::format("{}/element", node.name), "Unsqueeze",
+                                         {element, add_integers(graph, node.name + "/axis", {0})}, DType::kUndefined,
+                                         std::nullopt));
+    }
+  }
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    if (k < carried) {
+      give(graph, index, k, "Identity", {states[k]});
+    } else {
+      give(graph, index, k, "Concat", collected[k - carried], {{"axis", int64_t{0}}});
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool unroll_loops(Graph& graph, const PassContext&) {
+  bool changed = false;
+  while (rewrite_nodes(graph, [](Graph& g, const Matcher&, int index) { return unroll(g, index); })) {
+    changed = true;
+    infer_types(graph);  // the limit of the next loop may be a size
+  }
+  return changed;
+}
+
+}  // namespace graft::passes
