@@ -41,6 +41,14 @@ class DeviceGraph {
   virtual ~DeviceGraph() = default;
 };
 
+/// How far a loop is that a device itself goes on with, in the device's memory.
+struct RoundCount {
+  int64_t round = 0, limit = 0;
+  int64_t first = 0;   ///< the round that set_count() began with
+  uint8_t going = 0;   ///< another round follows
+  uint8_t odd = 0;     ///< the rounds since then are an odd number
+};
+
 /// The time in which a thread works on a device.
 class DeviceScope {
  public:
@@ -82,8 +90,27 @@ class DeviceStream {
   /// Records what is queued up to end_recording() instead of running it. Only launch, copy and clear may be recorded.
   virtual void begin_recording() = 0;
   virtual std::shared_ptr<DeviceGraph> end_recording() = 0;
+  /// Gives up what was recorded so far, on the way from an error.
+  virtual void abandon_recording() noexcept = 0;
   /// Queues a graph that this stream recorded. Memory that it names has to be there still.
   virtual void replay(const DeviceGraph& graph) = 0;
+  /// Whether work goes into a recording.
+  virtual bool is_recording() const { return false; }
+  /// Whether recordings may hold parts that the device decides about (CUDA 12.4). Where not, none of the six functions
+  /// below is called.
+  virtual bool can_decide() { return false; }
+  /// Only while recording: what is queued up to end_part() runs if the byte at `flag`, as it is when the work before has
+  /// finished, is not 0, or is. Parts may lie in parts.
+  virtual void begin_branch(const void* /*flag*/, bool /*wanted*/) {}
+  /// Only while recording: what is queued up to end_part() runs again and again while the byte at `flag` is not 0.
+  virtual void begin_loop(const void* /*flag*/) {}
+  virtual void end_part() {}
+  /// Queues {round, limit, round, round < limit and the byte at `condition` is not 0, 0}.
+  virtual void set_count(RoundCount*, int64_t /*round*/, int64_t /*limit*/, const void* /*condition*/) {}
+  /// Queues a step to the next round, which follows if it is below the limit and the byte at `condition` is not 0.
+  virtual void count_round(RoundCount*, const void* /*condition*/) {}
+  /// Queues a copy to `to` + (round - first) * bytes.
+  virtual void copy_of_round(void* /*to*/, const void* /*from*/, size_t /*bytes*/, const RoundCount*) {}
   /// Notes the time at which the work queued so far ends; numbers from 0 on, reused by later runs.
   virtual void mark(int number) = 0;
   /// Microseconds from one mark to another; waits for both.

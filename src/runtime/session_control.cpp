@@ -10,15 +10,11 @@
 #include <fmt/format.h>
 
 #include "runtime/bind.h"
-#include "runtime/session_state.h"
+#include "runtime/session_control.h"
 #include "runtime/strided_copy.h"
 
 namespace graft {
 namespace {
-
-BufferView view_of(const EngineTensor& tensor, void* data, const Bindings& bindings, bool on_device) {
-  return {data, tensor.type, concrete_shape(tensor, bindings), {}, on_device};
-}
 
 std::string where_of(const EngineStep& step) {
   return fmt::format("node '{}' ({})", step.name, step.operators.front());
@@ -32,53 +28,9 @@ constexpr int64_t kMostAtOnce = int64_t{64} << 20;
 
 }  // namespace
 
-/// What the rounds of a loop collect: parts of equal shape, one after the other.
-struct Session::State::Collected {
-  std::unique_ptr<Buffer> memory = std::make_unique<Buffer>();
-  Buffer staging;              ///< on a device: one place for all rounds to write to, so that they can be recorded
-  char* part = nullptr;        ///< where what is staged goes
-  char* direct = nullptr;      ///< where the result lies already; null: in `memory`
-  std::vector<int64_t> shape;  ///< of one part
-  int64_t part_bytes = 0, direct_bytes = 0;
-
-  char* base() const { return direct ? direct : memory->data(); }
-};
-
-/// What a step of control flow keeps from run to run.
-struct Session::State::ControlWork {
-  struct Body {
-    std::unique_ptr<State> state;
-    std::vector<BufferView> inputs, outputs;
-
-    void run(OutputAllocator allocate, RoundContext& round) {
-      for (BufferView& output : outputs) output.data = nullptr, output.on_device = state->stream != nullptr;
-      state->run(inputs, outputs, allocate, &round);
-    }
-  };
-  struct Carried {
-    Buffer places[2];
-  };
-  std::vector<Body> bodies;
-  std::vector<Carried> carried;
-  std::vector<Collected> collected;
-  Buffer condition;
-  // On a device: numbers of rounds, the one of this round, and a condition that is true.
-  Buffer numbers, number, going;
-  int64_t first_number = -1;
-  bool counts = false;  ///< the body reads the number of its round
-  std::vector<Buffer> unread;  ///< by a branch's output: memory for one that nobody reads
-  std::vector<int> step_output;  ///< by result: the output of the step, -1 where nobody reads it
-};
-
-/// What a body's run is told about the memory of its results.
-struct Session::State::RoundContext {
-  State* outer;
-  int step;
-  ControlWork* work;
-  const Bindings* bindings;
-  Bindings* counted;  ///< takes the sizes that the step binds; null where there are none
-  int64_t round = 0, limit = 0;
-};
+BufferView view_of(const EngineTensor& tensor, void* data, const Bindings& bindings, bool on_device) {
+  return {data, tensor.type, concrete_shape(tensor, bindings), {}, on_device};
+}
 
 Session::State::State() = default;
 Session::State::~State() = default;
@@ -120,12 +72,13 @@ void Session::State::open_bodies() {
       fresh->step_output[static_cast<size_t>(step.control.results[o])] = static_cast<int>(o);
     }
     if (loops && stream) give_rounds(*fresh);
+    fresh->decides = may_decide(step, *fresh);
     control[static_cast<int>(s)] = std::move(fresh);
   }
 }
 
-void Session::State::for_each_body(const std::function<void(State&)>& visit) {
-  for (auto& entry : control) {
+void Session::State::for_each_body(const std::function<void(State&)>& visit) const {
+  for (const auto& entry : control) {
     for (ControlWork::Body& body : entry.second->bodies) visit(*body.state);
   }
 }
@@ -189,14 +142,15 @@ void* Session::State::give_round_result(void* context, int output, DType type, s
     return round.work->unread[result].reserve(bytes, outer.session_memory, "a result that nobody reads");
   }
   Collected& collected = round.work->collected[k];
-  char* part = static_cast<char*>(outer.next_part(round, collected, type, shape, bytes));
+  char* part = static_cast<char*>(outer.next_parts(round, 1, collected, type, shape, bytes));
   if (!round.work->bodies[0].state->can_record) return part;
   collected.part = part;
   return collected.staging.reserve(bytes, outer.session_memory, "a part of what a loop collects");
 }
 
-void* Session::State::next_part(const RoundContext& round, Collected& collected, DType type,
-                                std::span<const int64_t> shape, int64_t bytes) {
+/// Where the parts of this round and those after it go, `count` in all.
+void* Session::State::next_parts(const RoundContext& round, int64_t count, Collected& collected, DType type,
+                                 std::span<const int64_t> shape, int64_t bytes) {
   if (round.round == 0) {
     GRAFT_USER_CHECK(bit_width(type) % 8 == 0, kUnsupported,
                      fmt::format("it collects elements of {}, which are no whole bytes", name_of(type)),
@@ -210,21 +164,22 @@ void* Session::State::next_part(const RoundContext& round, Collected& collected,
                                to_string(Shape(collected.shape.begin(), collected.shape.end())),
                                to_string(Shape(shape.begin(), shape.end()))),
                    where_of(engine->steps[round.step]));
-  const int64_t end = checked_product(round.round + 1, bytes, "what a loop collects");
+  const int64_t begin = checked_product(round.round, bytes, "what a loop collects");
+  const int64_t end = checked_product(round.round + count, bytes, "what a loop collects");
   if (collected.direct) {
     GRAFT_USER_CHECK(end <= collected.direct_bytes, kInternal, "a loop collects more rounds than it has",
                      where_of(engine->steps[round.step]));
-    return collected.direct + (end - bytes);
+    return collected.direct + begin;
   }
   if (end > collected.memory->bytes() || !collected.memory->data()) {
     const bool bounded = round.limit <= kMostAtOnce / std::max<int64_t>(bytes, 1);
     const int64_t wanted = bounded ? round.limit * bytes : checked_product(end, 2, "what a loop collects");
     auto larger = std::make_unique<Buffer>();
     larger->reserve(std::max(wanted, end), session_memory, "what a loop collects");
-    if (end > bytes) copy_bytes(larger->data(), collected.memory->data(), end - bytes);
+    if (begin > 0) copy_bytes(larger->data(), collected.memory->data(), begin);
     collected.memory = std::move(larger);
   }
-  return collected.memory->data() + (end - bytes);
+  return collected.memory->data() + begin;
 }
 
 /// One element of an input of a step of control flow.
@@ -309,7 +264,7 @@ void Session::State::run_control(int step, const Bindings& bindings, Bindings* c
   RoundContext round{.outer = this, .step = step, .work = &with, .bindings = &bindings, .counted = counted};
   if (engine->steps[step].control.kind == ControlFlow::Kind::kLoop) {
     run_loop(round);
-  } else {
+  } else if (!decide_branch(round)) {
     run_branch(round);
   }
 }
@@ -328,6 +283,7 @@ void Session::State::capture(const RoundContext& round, ControlWork& with, size_
 }
 
 void Session::State::run_branch(RoundContext& round) {
+  if (stream && stream->is_recording()) throw NeedsHost();
   const EngineStep& step = engine->steps[round.step];
   const size_t taken = read_operand(round.step, step.tensors[0], *round.bindings) != 0 ? 1 : 0;
   ControlWork::Body& body = round.work->bodies[taken];
@@ -342,8 +298,24 @@ void Session::State::run_loop(RoundContext& round) {
   size_t operand = 0;
   round.limit = std::numeric_limits<int64_t>::max();
   if (step.control.has_limit) round.limit = read_operand(round.step, step.tensors[operand++], *round.bindings);
-  bool going = true;
-  if (step.control.has_condition) going = read_operand(round.step, step.tensors[operand++], *round.bindings) != 0;
+  const int condition = step.control.has_condition ? step.tensors[operand++] : -1;
+  for (size_t k = 0; k < with.carried.size(); ++k) {
+    const int tensor = step.tensors[operand++];
+    body.inputs[2 + k] = view_of(engine->tensors[tensor], pointer(tensor), *round.bindings, stream != nullptr);
+  }
+  capture(round, with, 0, operand);
+  collect_in_place(round);
+  if (!decide_loop(round, condition)) {
+    if (stream && stream->is_recording()) throw NeedsHost();
+    run_rounds(round, condition < 0 || read_operand(round.step, condition, *round.bindings) != 0);
+  }
+  for (size_t o = 0; o < step.control.results.size(); ++o) take_loop_result(round, o);
+}
+
+/// One round after the other, by the host.
+void Session::State::run_rounds(RoundContext& round, bool going) {
+  ControlWork& with = *round.work;
+  ControlWork::Body& body = with.bodies[0];
   const EngineTensor* const inner = body.state->engine->tensors.data();
   const std::vector<int>& inner_inputs = body.state->engine->inputs;
   bool condition = true;
@@ -351,12 +323,6 @@ void Session::State::run_loop(RoundContext& round) {
   void* const before = stream ? static_cast<void*>(with.going.data()) : &condition;
   body.inputs[0] = view_of(inner[inner_inputs[0]], number, {}, stream != nullptr);
   body.inputs[1] = view_of(inner[inner_inputs[1]], before, {}, stream != nullptr);
-  for (size_t k = 0; k < with.carried.size(); ++k) {
-    const int tensor = step.tensors[operand++];
-    body.inputs[2 + k] = view_of(engine->tensors[tensor], pointer(tensor), *round.bindings, stream != nullptr);
-  }
-  capture(round, with, 0, operand);
-  collect_in_place(round);
   for (; round.round < round.limit && going; ++round.round) {
     stop.check();
     if (stream) give_round_number(round);
@@ -369,7 +335,6 @@ void Session::State::run_loop(RoundContext& round) {
       body.inputs[2 + k].shape = next.shape;
     }
   }
-  for (size_t o = 0; o < step.control.results.size(); ++o) take_loop_result(round, o);
 }
 
 /// Where all sizes are known, what a loop collects lies in the step's outputs.

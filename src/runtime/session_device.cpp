@@ -17,6 +17,10 @@ namespace {
 /// Kernels read and write 16 bytes at a time.
 constexpr uintptr_t kAlignment = 16;
 
+constexpr const char* kWhatCanBeReplayed =
+    "only the steps of a finished run on a device can be replayed, with sizes known before it, branches and loops that "
+    "the device decides, and none in the interpreter";
+
 bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kAlignment == 0; }
 
 /// Memory of a device is read and written as it lies there.
@@ -29,17 +33,48 @@ void check_row_major(const BufferView& view, const char* what, const std::string
 
 /// What a session needs on its device from the start.
 void Session::State::open_device() {
-  const size_t numbers = 2 * std::max<size_t>(engine->steps.size(), 1);
-  host_status.resize(numbers);
   host_copy = BudgetVector<char>(BudgetAllocator<char>(session_memory.budget));
-  device_status.reserve(static_cast<int64_t>(numbers * sizeof(int64_t)), session_memory, "the errors of kernels");
-  stream->clear(device_status.data(), numbers * sizeof(int64_t));
   can_record = !engine->has_computed_symbols;
-  for (const EngineStep& step : engine->steps) {
-    can_record &= step.kind != StepKind::kInterpreter && step.kind != StepKind::kControl;
-    can_record &= step.kind != StepKind::kHost;
-    can_record &= step.kind != StepKind::kNone || step.tensors.empty();  // each run draws bits of its own
+  for (size_t s = 0; s < engine->steps.size(); ++s) can_record &= may_record(static_cast<int>(s));
+  if (!inside) open_found();
+}
+
+bool Session::State::may_record(int step) const {
+  const EngineStep& s = engine->steps[step];
+  switch (s.kind) {
+    case StepKind::kInterpreter:
+    case StepKind::kHost:
+      return false;
+    case StepKind::kNone:
+      return s.tensors.empty();  // each run draws bits of its own
+    case StepKind::kControl:
+      return may_nest(step);
+    case StepKind::kKernel:
+    case StepKind::kLibrary:
+      return true;
   }
+  return false;
+}
+
+/// Memory for what kernels find, of this session and those of bodies in one piece, so that one look tells.
+void Session::State::open_found() {
+  host_found.resize(found_count());
+  const auto bytes = static_cast<int64_t>(host_found.size() * sizeof(int64_t));
+  auto* next = static_cast<int64_t*>(all_found.reserve(bytes, session_memory, "the errors of kernels"));
+  stream->clear(next, static_cast<size_t>(bytes));
+  place_found(next);
+}
+
+size_t Session::State::found_count() const {
+  size_t count = 2 * std::max<size_t>(engine->steps.size(), 1);
+  for_each_body([&](const State& body) { count += body.found_count(); });
+  return count;
+}
+
+void Session::State::place_found(int64_t*& next) {
+  found = next;
+  next += 2 * std::max<size_t>(engine->steps.size(), 1);
+  for_each_body([&](State& body) { body.place_found(next); });
 }
 
 /// The input in the device's memory: where the caller has it, or a copy.
@@ -112,38 +147,67 @@ void Session::State::finish_on_device(std::span<BufferView> outputs) {
   }
 }
 
+/// The steps as a graph; null, and never tried again, where one needs the host with these sizes.
 std::shared_ptr<DeviceGraph> Session::State::record(Prepared& p) {
   stream->begin_recording();
   try {
     for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
+  } catch (const NeedsHost&) {
+    stream->abandon_recording();
+    p.refuses = true;
+    return nullptr;
   } catch (...) {
-    stream->end_recording();
+    stream->abandon_recording();
     throw;
   }
   return stream->end_recording();
 }
 
+const DeviceGraph* Recordings::find(const std::vector<void*>& places) {
+  const auto known = std::find_if(kept_.begin(), kept_.end(), [&](const Recording& r) { return r.places == places; });
+  if (known == kept_.end()) return nullptr;
+  std::rotate(kept_.begin(), known, known + 1);
+  return kept_.front().graph.get();
+}
+
+bool Recordings::was_seen(const std::vector<void*>& places) {
+  const auto known = std::find(seen_.begin(), seen_.end(), places);
+  const bool was = known != seen_.end();
+  if (was) {
+    seen_.erase(known);
+  } else {
+    if (seen_.size() == kMost) seen_.pop_back();
+    seen_.insert(seen_.begin(), places);
+  }
+  return was;
+}
+
+const DeviceGraph* Recordings::keep(std::vector<void*> places, std::shared_ptr<DeviceGraph> graph) {
+  if (kept_.size() == kMost) kept_.pop_back();
+  kept_.insert(kept_.begin(), {std::move(places), std::move(graph)});
+  return kept_.front().graph.get();
+}
+
 /// The first run with all memory at its places goes step by step, the second is recorded, later ones are replayed; so
 /// do runs that change between a few places, as the rounds of a loop.
 void Session::State::run_recorded(Prepared& p) {
-  const auto same_places = [&](const Recording& recording) { return recording.places == memory; };
-  const auto known = std::find_if(p.recordings.begin(), p.recordings.end(), same_places);
-  if (known == p.recordings.end()) {
-    const auto seen = std::find(p.last_places.begin(), p.last_places.end(), memory);
-    if (seen == p.last_places.end()) {
-      if (p.last_places.size() == kMostRecordings) p.last_places.pop_back();
-      p.last_places.insert(p.last_places.begin(), memory);
-      for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
-      return;
-    }
-    p.last_places.erase(seen);
-    std::shared_ptr<DeviceGraph> graph = record(p);
-    if (p.recordings.size() == kMostRecordings) p.recordings.pop_back();
-    p.recordings.insert(p.recordings.begin(), {memory, std::move(graph)});
-  } else {
-    std::rotate(p.recordings.begin(), known, known + 1);
+  const auto places = [&] {
+    std::vector<void*> all = memory;
+    if (!control.empty()) add_places(all);
+    return all;
+  };
+  const auto run_steps = [&] {
+    for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
+  };
+  std::vector<void*> now = places();
+  const DeviceGraph* graph = p.recordings.find(now);
+  if (!graph) {
+    if (!p.recordings.was_seen(now)) return run_steps();
+    std::shared_ptr<DeviceGraph> fresh = record(p);
+    if (!fresh) return run_steps();
+    graph = p.recordings.keep(places(), std::move(fresh));
   }
-  stream->replay(*p.recordings.front().graph);
+  stream->replay(*graph);
 }
 
 /// Times between the marks after steps, gaps included.
@@ -163,19 +227,27 @@ void Session::State::check_status() {
 
 /// What kernels found in the runs that nobody has asked about, those of bodies too; nobody hears of it again.
 std::optional<Error> Session::State::take_fault() {
+  if (!std::exchange(status_unread, false)) return std::nullopt;
+  const size_t bytes = host_found.size() * sizeof(int64_t);
+  stream->download(host_found.data(), all_found.data(), bytes);
+  const int64_t* next = host_found.data();
+  const std::optional<Error> fault = fault_in(next);
+  if (fault) stream->clear(all_found.data(), bytes);
+  return fault;
+}
+
+/// The first step's error first.
+std::optional<Error> Session::State::fault_in(const int64_t*& next) const {
+  const int64_t* numbers = next;
+  next += 2 * std::max<size_t>(engine->steps.size(), 1);
   std::optional<Error> fault;
-  if (std::exchange(status_unread, false)) {
-    const size_t bytes = host_status.size() * sizeof(int64_t);
-    stream->download(host_status.data(), device_status.data(), bytes);
-    for (size_t s = 0; s < engine->steps.size() && !fault; ++s) {
-      if (host_status[2 * s] == 0) continue;
-      stream->clear(device_status.data(), bytes);
-      fault.emplace(ErrorKind::kInvalidArgument, text_of(ElementFault{host_status[2 * s]}, host_status[2 * s + 1]),
-                    fmt::format("node '{}'", engine->steps[s].name));
-    }
+  for (size_t s = 0; s < engine->steps.size() && !fault; ++s) {
+    if (numbers[2 * s] == 0) continue;
+    fault.emplace(ErrorKind::kInvalidArgument, text_of(ElementFault{numbers[2 * s]}, numbers[2 * s + 1]),
+                  fmt::format("node '{}'", engine->steps[s].name));
   }
-  for_each_body([&](State& body) {
-    const auto inner = body.take_fault();
+  for_each_body([&](const State& body) {
+    const auto inner = body.fault_in(next);
     if (!fault && inner) fault.emplace(*inner);
   });
   return fault;
@@ -207,7 +279,7 @@ void Session::State::launch_on_device(int index, const ReadyStep& ready, const i
   parameters.clear();
   for (size_t a = 0; a < step.tensors.size(); ++a) parameters.push_back(&buffers[a]);
   for (size_t k = 0; k < count; ++k) parameters.push_back(const_cast<int64_t*>(sizes + k));
-  void* where = device_status.data() + 2 * sizeof(int64_t) * static_cast<size_t>(index);
+  void* where = found + 2 * static_cast<size_t>(index);
   parameters.push_back(&where);
   stream->launch(loaded->device->kernels[step.kernel], ready.grid, parameters.data());
 }
@@ -236,10 +308,10 @@ void Session::State::interpret_on_host(int index, const Bindings& bindings) {
 /// The steps of the last run as a graph.
 std::shared_ptr<DeviceGraph> Session::State::record_last() {
   GRAFT_USER_CHECK(stream && last && can_record, kInvalidArgument,
-                   "only the steps of a finished run on a device, with sizes known before it, no branches or loops "
-                   "and none in the interpreter, can be replayed",
-                   "run");
-  return record(*last);
+                   kWhatCanBeReplayed, "run");
+  std::shared_ptr<DeviceGraph> graph = record(*last);
+  GRAFT_USER_CHECK(graph, kInvalidArgument, kWhatCanBeReplayed, "run");
+  return graph;
 }
 
 double Session::State::time_steps(int repetitions) {

@@ -50,7 +50,7 @@ Prepared& Session::State::prepare(std::span<const BufferView> inputs) {
   }
   if (const auto it = prepared.find(key); it != prepared.end()) return it->second;
   Prepared fresh = make_prepared(inputs);
-  if (prepared.size() >= kMostPrepared) prepared.clear();
+  if (prepared.size() >= kMostPrepared) prepared.clear(), ++cleared;
   return prepared.emplace(key, std::move(fresh)).first->second;
 }
 

@@ -37,14 +37,24 @@ struct ReadyStep {
   std::shared_ptr<const ReadyLibraryCall> library;  ///< kLibrary; null: the step runs as its kernel
 };
 
-/// The launches of a signature with all memory where it was then.
-struct Recording {
-  std::vector<void*> places;  ///< State::memory
-  std::shared_ptr<DeviceGraph> graph;
-};
+/// Launches by the places in memory that they depend on. Of places that are new the first run is not worth a recording.
+class Recordings {
+ public:
+  /// The recording for these places, null where there is none; valid until the next call of keep().
+  const DeviceGraph* find(const std::vector<void*>& places);
+  /// Whether a run with these places was told of before, and not recorded.
+  bool was_seen(const std::vector<void*>& places);
+  const DeviceGraph* keep(std::vector<void*> places, std::shared_ptr<DeviceGraph> graph);
 
-/// Recordings that a signature keeps: callers that change between a few buffers find them all.
-constexpr size_t kMostRecordings = 4;
+ private:
+  static constexpr size_t kMost = 4;  // callers that change between a few buffers find them all
+  struct Recording {
+    std::vector<void*> places;
+    std::shared_ptr<DeviceGraph> graph;
+  };
+  std::vector<Recording> kept_;            // the latest used first
+  std::vector<std::vector<void*>> seen_;  // the latest first
+};
 
 /// Everything about a run that depends only on its signature.
 struct Prepared {
@@ -54,9 +64,8 @@ struct Prepared {
   std::vector<ReadyStep> steps;
   std::vector<int64_t> sizes;  ///< that kernels take by value, step after step
   int64_t arena_bytes = 0, scratch_bytes = 0;
-  std::vector<Recording> recordings;  ///< the latest used first
-  /// Of runs that were neither recorded nor replayed, the latest first.
-  std::vector<std::vector<void*>> last_places;
+  Recordings recordings;
+  bool refuses = false;  ///< a step of these sizes can not be recorded after all
 };
 
 /// Signatures that a session remembers at most, so that sizes that never come again do not fill the memory.
@@ -86,6 +95,9 @@ constexpr int64_t kStopped = -1;
 
 using Clock = std::chrono::steady_clock;
 
+/// Thrown where a step that is being recorded would need the host in each run.
+struct NeedsHost {};
+
 struct Session::State {
   struct ControlWork;
   struct Collected;
@@ -113,6 +125,7 @@ struct Session::State {
   // What signatures decide.
   std::map<std::vector<int64_t>, Prepared> prepared;
   std::set<std::vector<int64_t>> known_shapes;  // that bind_inputs has accepted; kept when values are read from inputs
+  intptr_t cleared = 0;      // how often `prepared` was
   Prepared* last = nullptr;  // of the last run
   std::map<int, std::unique_ptr<ControlWork>> control;  // by step: the sessions of bodies
   // The current run; kept, so that a run allocates nothing.
@@ -140,11 +153,12 @@ struct Session::State {
   double deadline_seconds = 0;  // of a run; 0: none
   int64_t last_arena = 0;
   Clock::time_point begin;
-  Buffer device_status;        // two numbers for each step
-  bool can_record = false;     // every step is a launch, and no body's
+  int64_t* found = nullptr;    // on the device: what kernels found, two numbers for each step
+  Buffer all_found;            // of this session and those of its bodies
+  bool can_record = false;     // the device needs the host for no step
   bool was_captured = false;   // a run is part of a graph of the caller's
   bool status_unread = false;  // runs were queued whose errors nobody has looked at
-  std::vector<int64_t> host_status;
+  std::vector<int64_t> host_found;
   BudgetVector<char> host_copy;    // of what goes to or comes from a device
   std::vector<void*> parameters;  // of a launch on a device
 
@@ -179,15 +193,16 @@ struct Session::State {
   // Branches and loops: session_control.cpp.
   void release_calls();
   void open_bodies();
-  void for_each_body(const std::function<void(State&)>& visit);
+  void for_each_body(const std::function<void(State&)>& visit) const;
   void run_control(int step, const Bindings& bindings, Bindings* counted);
   void run_branch(RoundContext& round);
   void run_loop(RoundContext& round);
+  void run_rounds(RoundContext& round, bool going);
   void capture(const RoundContext& round, ControlWork& with, size_t body, size_t first_operand) const;
   void collect_in_place(const RoundContext& round);
   void take_loop_result(RoundContext& round, size_t output);
-  void* next_part(const RoundContext& round, Collected& collected, DType type, std::span<const int64_t> shape,
-                  int64_t bytes);
+  void* next_parts(const RoundContext& round, int64_t count, Collected& collected, DType type,
+                   std::span<const int64_t> shape, int64_t bytes);
   std::vector<int64_t> shape_of_nothing(const RoundContext& round, int tensor) const;
   void check_result(int step, int tensor, const std::vector<int64_t>& shape, const Bindings& bindings,
                     Bindings* counted) const;
@@ -201,6 +216,20 @@ struct Session::State {
   void take_parts(ControlWork& with) const;
   static void* give_branch_result(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
   static void* give_round_result(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
+  // Steps that the device goes through without the host: session_decided.cpp.
+  bool may_decide(const EngineStep& step, const ControlWork& with) const;
+  bool may_nest(int step) const;
+  bool decide_branch(RoundContext& round);
+  bool decide_loop(RoundContext& round, int condition);
+  bool place_branches(RoundContext& round, std::vector<void*>& places);
+  Prepared* place_loop(RoundContext& round);
+  int64_t place_results(RoundContext& round, Prepared& p);
+  void queue_loop(RoundContext& round);
+  void queue_round(RoundContext& round, int from);
+  void keep_parts(RoundContext& round, const Prepared& p, int64_t count);
+  const DeviceGraph* graph_of(ControlWork& with, const std::vector<void*>& places, const std::function<void()>& queue);
+  void add_places(std::vector<void*>& places) const;
+  static void* give_turn_result(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
   // Steps of plain C++: session_host.cpp.
   void open_texts();
   const void* host_bytes(int tensor, int64_t bytes, BudgetVector<char>& copy) const;
@@ -209,6 +238,10 @@ struct Session::State {
   void run_host(int step, const Bindings& bindings, Bindings* counted);
   // On a device with memory of its own: session_device.cpp.
   void open_device();
+  bool may_record(int step) const;
+  void open_found();
+  size_t found_count() const;
+  void place_found(int64_t*& next);
   void* bind_device_input(size_t i, const BufferView& view);
   void* place_device_output(size_t i, BufferView& view, int64_t bytes, bool overlaps);
   void finish_on_device(std::span<BufferView> outputs);
@@ -216,6 +249,7 @@ struct Session::State {
   void profile_device();
   void check_status();
   std::optional<Error> take_fault();
+  std::optional<Error> fault_in(const int64_t*& next) const;
   bool is_unread(size_t output) const { return keeps_condition && output == 0; }
   int64_t read_computed(int tensor, int64_t element) const;
   const void* host_copy_of(int tensor) const;

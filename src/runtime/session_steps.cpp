@@ -14,7 +14,8 @@
 namespace graft {
 
 void Session::State::run_planned(Prepared& p) {
-  if (can_record && !profiling && !validating && !(stream && stream->is_captured())) return run_recorded(p);
+  const bool records = can_record && !p.refuses && !profiling && !validating;
+  if (records && !stream->is_captured() && !stream->is_recording()) return run_recorded(p);
   for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branches and loops whose values stay in the memory of a device: a GPU where there is one, and pages that the host may
-// not touch.
+// Branches and loops whose values stay in the memory of a device: a GPU where there is one, pages that the host may not
+// touch, and memory of the host whose device decides by itself.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "device/cuda/cuda_device.h"
+#include "device/host_device.h"
 #include "device/paged_device.h"
 #include "driver/compile.h"
 #include "driver/load.h"
@@ -22,9 +23,16 @@ class ControlFlowOnDevice : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (is_gpu() && !why_no_cuda_device().empty()) GTEST_SKIP() << why_no_cuda_device();
-    device_ = is_gpu() ? open_cuda_device(0) : make_paged_device();
+    if (is_host()) {
+      host_ = std::make_shared<HostDevice>();
+      host_->decides = true;
+      device_ = host_;
+    } else {
+      device_ = is_gpu() ? open_cuda_device(0) : make_paged_device();
+    }
   }
   bool is_gpu() const { return GetParam() == "cuda"; }
+  bool is_host() const { return GetParam() == "host"; }
 
   CompileOptions options() const {
     CompileOptions options;
@@ -36,6 +44,9 @@ class ControlFlowOnDevice : public testing::TestWithParam<std::string> {
   std::shared_ptr<const LoadedEngine> load(const Graph& graph) {
     Compiled compiled = compile_from(graph, Stage::kImport, options());
     if (is_gpu()) return graft::load(std::move(compiled.engine), "cuda", 1);
+    if (is_host()) {
+      return load_code(std::make_shared<const Engine>(queued(std::move(compiled.engine))), queued_steps(), device_);
+    }
     return load_code(std::make_shared<const Engine>(std::move(compiled.engine)), {}, device_);
   }
   /// Every case several times in one session, alone and in turn.
@@ -49,6 +60,7 @@ class ControlFlowOnDevice : public testing::TestWithParam<std::string> {
   }
 
   std::shared_ptr<Device> device_;
+  std::shared_ptr<HostDevice> host_;
 };
 
 TEST_P(ControlFlowOnDevice, a_loop_collects_its_rounds) { expect_all(kSums, {sums(9), sums(1), sums(0), sums(2000)}); }
@@ -178,7 +190,7 @@ TEST_P(ControlFlowOnDevice, the_memory_limit_ends_a_loop_that_grows_for_ever) {
   EXPECT_EQ(results.status.kind(), ErrorKind::kOutOfMemory) << results.status.message();
 }
 
-INSTANTIATE_TEST_SUITE_P(all, ControlFlowOnDevice, testing::Values("paged", "cuda"),
+INSTANTIATE_TEST_SUITE_P(all, ControlFlowOnDevice, testing::Values("paged", "host", "cuda"),
                          [](const auto& row) { return row.param; });
 
 }  // namespace

@@ -80,6 +80,7 @@ class PagedStream : public graft::DeviceStream {
   void wait() override {}
   void begin_recording() override { refuse(); }
   std::shared_ptr<graft::DeviceGraph> end_recording() override { return nullptr; }
+  void abandon_recording() noexcept override {}
   void replay(const graft::DeviceGraph&) override { refuse(); }
   void mark(int) override {}
   double elapsed_us(int, int) override { return 0; }

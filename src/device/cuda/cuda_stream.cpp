@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "device/cuda/decisions.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch_rule.h"
 
@@ -26,6 +27,7 @@ constexpr unsigned kNonBlocking = 1;                 // CU_STREAM_NON_BLOCKING
 constexpr unsigned kDisableTiming = 2;               // CU_EVENT_DISABLE_TIMING
 constexpr int kThreadLocal = 1;                      // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 constexpr int kRelaxed = 2;                          // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr int kIf = 0, kWhile = 1;                   // CU_GRAPH_COND_TYPE_*
 constexpr uintptr_t kPerThreadStream = 2;            // CU_STREAM_PER_THREAD; 1 is CU_STREAM_LEGACY
 constexpr cuda::Result kOutOfMemory = 2;             // CUDA_ERROR_OUT_OF_MEMORY
 constexpr int kProgrammaticStreamSerialization = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
@@ -173,7 +175,7 @@ class CudaStream : public DeviceStream {
                                     .shared_bytes = static_cast<unsigned>(kernel.shared_bytes),
                                     .stream = stream_,
                                     .attributes = &early,
-                                    .attribute_count = overlaps_ && !captured_ ? 1U : 0U};  // behind anybody's node
+                                    .attribute_count = overlaps() ? 1U : 0U};
     check(driver().launch(&config, kernel.function, arguments, nullptr), "launching a kernel");
   }
   void wait() override {
@@ -186,17 +188,63 @@ class CudaStream : public DeviceStream {
     catch_up();
     const Current current(context_);
     check(driver().begin_capture(stream_, kThreadLocal), "recording launches");
+    recording_ = true;
   }
   std::shared_ptr<DeviceGraph> end_recording() override {
     const Current current(context_);
+    recording_ = false;
     Handle recorded = nullptr;
     check(driver().end_capture(stream_, &recorded), "recording launches");
     return std::make_shared<CudaGraph>(context_, recorded);
   }
+  void abandon_recording() noexcept override {
+    quietly(context_, [&] {
+      Handle recorded = nullptr;
+      driver().end_capture(stream_, &recorded);
+      if (!parts_.empty()) recorded = parts_.front().around;  // which holds the graphs of parts
+      if (recorded) driver().graph_destroy(recorded);
+    });
+    parts_.clear();
+    recording_ = false;
+  }
+  bool is_recording() const override { return recording_; }
   void replay(const DeviceGraph& graph) override {
     const Current current(context_);
     const Handle stream = behind_ ? callers_ : stream_;
     check(driver().graph_launch(static_cast<const CudaGraph&>(graph).ready(), stream), "launching a graph");
+  }
+
+  bool can_decide() override {
+    const Current current(context_);
+    if (!decisions_) decisions_ = cuda::decisions_in(context_);
+    return decisions_ != nullptr;
+  }
+  void begin_branch(const void* flag, bool wanted) override { begin_part(kIf, flag, wanted); }
+  void begin_loop(const void* flag) override { begin_part(kWhile, flag, true); }
+  void end_part() override {
+    const Current current(context_);
+    const Part part = parts_.back();
+    if (part.condition == kWhile) decide(part.handle, part.flag, true);
+    Handle graph = nullptr;
+    check(driver().end_capture(stream_, &graph), "recording a part");
+    check(driver().begin_capture_to_graph(stream_, part.around, &part.node, nullptr, 1, kThreadLocal),
+          "recording what follows a part");
+    behind_part_ = true;
+    parts_.pop_back();
+  }
+  void set_count(RoundCount* count, int64_t round, int64_t limit, const void* condition) override {
+    void* arguments[] = {&count, &round, &limit, &condition};
+    launch_own(decisions_->set_count, 1, 1, arguments);
+  }
+  void count_round(RoundCount* count, const void* condition) override {
+    void* arguments[] = {&count, &condition};
+    launch_own(decisions_->count_round, 1, 1, arguments);
+  }
+  void copy_of_round(void* to, const void* from, size_t bytes, const RoundCount* count) override {
+    constexpr size_t kThreads = 256, kWord = 16, kMostBlocks = 1024;
+    const size_t blocks = std::clamp<size_t>(bytes / (kThreads * kWord), 1, kMostBlocks);
+    void* arguments[] = {&to, &from, &bytes, &count};
+    launch_own(decisions_->copy_of_round, static_cast<unsigned>(blocks), kThreads, arguments);
   }
 
   void mark(int number) override {
@@ -218,6 +266,52 @@ class CudaStream : public DeviceStream {
   }
 
  private:
+  /// A part of a recording, whose work goes into a graph of its own.
+  struct Part {
+    int condition = kIf;
+    Handle around = nullptr;  ///< the graph that the part's node is in
+    Handle node = nullptr;
+    unsigned long long handle = 0;
+    const void* flag = nullptr;
+  };
+
+  /// Whether a launch may begin before the one before it has ended. Nobody knows what it is behind in a graph of the
+  /// caller's, and a part is no kernel.
+  bool overlaps() { return !std::exchange(behind_part_, false) && overlaps_ && !captured_; }
+  void launch_own(Handle function, unsigned blocks, unsigned threads, void** arguments) {
+    catch_up();
+    const Current current(context_);
+    const cuda::LaunchConfig config{.grid = {blocks, 1, 1}, .block = {threads, 1, 1}, .stream = stream_};
+    check(driver().launch(&config, function, arguments, nullptr), "launching a kernel");
+    behind_part_ = false;
+  }
+  void decide(unsigned long long handle, const void* flag, unsigned wanted) {
+    void* arguments[] = {&handle, &flag, &wanted};
+    launch_own(decisions_->decide, 1, 1, arguments);
+  }
+  /// Libraries put their work into this one stream, so that what is around a part is not recorded meanwhile.
+  void begin_part(int condition, const void* flag, bool wanted) {
+    const Current current(context_);
+    constexpr const char* kWhat = "recording a part";
+    int status = 0;
+    uint64_t number = 0;
+    Handle graph = nullptr;
+    const Handle* before = nullptr;
+    const void* edges = nullptr;
+    size_t count = 0;
+    Part part{.condition = condition, .flag = flag};
+    check(driver().capture_info(stream_, &status, &number, &graph, &before, &edges, &count), kWhat);
+    check(driver().conditional_handle(&part.handle, graph, context_, 0, 0), kWhat);
+    decide(part.handle, flag, wanted ? 1 : 0);
+    check(driver().capture_info(stream_, &status, &number, &graph, &before, &edges, &count), kWhat);
+    const std::vector<Handle> last(before, before + count);
+    check(driver().end_capture(stream_, &part.around), kWhat);
+    cuda::ConditionalNode node{.handle = part.handle, .condition = condition, .context = context_};
+    parts_.push_back(part);
+    check(driver().graph_add_node(&parts_.back().node, part.around, last.data(), nullptr, last.size(), &node), kWhat);
+    check(driver().begin_capture_to_graph(stream_, node.graphs[0], nullptr, nullptr, 0, kThreadLocal), kWhat);
+    behind_part_ = true;
+  }
   /// The default streams cannot be captured, and asking about them while another one is is an error.
   bool ask_captured() const {
     if (reinterpret_cast<uintptr_t>(callers_) <= kPerThreadStream) return false;
@@ -236,6 +330,10 @@ class CudaStream : public DeviceStream {
   Handle context_, stream_ = nullptr, callers_ = nullptr, fence_ = nullptr;
   bool captured_ = false;
   bool behind_ = false;  ///< the caller's stream may hold work that this one's has to wait for
+  bool recording_ = false;
+  bool behind_part_ = false;       ///< the next launch is the first of a part, or the first behind one
+  std::vector<Part> parts_;        ///< the innermost last
+  const cuda::Decisions* decisions_ = nullptr;
   std::vector<Handle> marks_;
   std::vector<void*> arguments_;  ///< of a launch with a rule
   LaunchedMaps maps_;

@@ -65,6 +65,10 @@ Driver open_driver() {
   find(d.launch, "cuLaunchKernelEx");
   if (!d.missing.empty()) return d;
   find(d.encode_tiled, "cuTensorMapEncodeTiled");
+  find(d.begin_capture_to_graph, "cuStreamBeginCaptureToGraph");
+  find(d.capture_info, "cuStreamGetCaptureInfo_v3");
+  find(d.graph_add_node, "cuGraphAddNode_v2");
+  find(d.conditional_handle, "cuGraphConditionalHandleCreate");
   d.missing.clear();  // older drivers do without
   const Result result = d.init(0);
   const char* reason = nullptr;

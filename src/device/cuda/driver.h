@@ -29,6 +29,19 @@ struct LaunchConfig {
   unsigned attribute_count = 0;
 };
 
+/// CUgraphNodeParams of a node whose part runs under a condition.
+struct ConditionalNode {
+  int type = 13;  ///< CU_GRAPH_NODE_TYPE_CONDITIONAL
+  int reserved[3] = {};
+  unsigned long long handle = 0;
+  int condition = 0;       ///< CU_GRAPH_COND_TYPE_*
+  unsigned parts = 1;
+  Handle* graphs = nullptr;  ///< the driver's list of the parts' graphs, which it sets
+  Handle context = nullptr;
+  long long rest[26] = {};
+};
+static_assert(sizeof(ConditionalNode) == 256);
+
 /// The driver's entry points; `missing` says why there are none.
 struct Driver {
   std::string missing;
@@ -75,6 +88,11 @@ struct Driver {
   /// Null before CUDA 12.
   Result (*encode_tiled)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*,
                          const uint32_t*, int, int, int, int) = nullptr;
+  /// Null before CUDA 12.3; conditional nodes nest from 12.4 on.
+  Result (*begin_capture_to_graph)(Handle, Handle, const Handle*, const void*, size_t, int) = nullptr;
+  Result (*capture_info)(Handle, int*, uint64_t*, Handle*, const Handle**, const void**, size_t*) = nullptr;
+  Result (*graph_add_node)(Handle*, Handle, const Handle*, const void*, size_t, ConditionalNode*) = nullptr;
+  Result (*conditional_handle)(unsigned long long*, Handle, Handle, unsigned, unsigned) = nullptr;
   Result (*launch)(const LaunchConfig*, Handle, void**, void**) = nullptr;
 };
 
