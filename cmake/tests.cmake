@@ -121,7 +121,7 @@ function(graft_emulated name version)
     SOVERSION ${version} LIBRARY_OUTPUT_DIRECTORY ${emulator_folder})
 endfunction()
 if(NOT GRAFT_SANITIZE)
-  graft_emulated(cuda 1 barriers.cpp cluster.cpp copies.cpp driver.cpp fiber.cpp host_compiler.cpp
+  graft_emulated(cuda 1 barriers.cpp cluster.cpp copies.cpp decisions.cpp driver.cpp fiber.cpp host_compiler.cpp
     memory.cpp memory_check.cpp shared_memory.cpp trap.cpp warpgroups.cpp warps.cpp)
   graft_emulated(nvrtc 13 host_compiler.cpp nvrtc.cpp ptx_text.cpp translate.cpp)
 endif()

@@ -44,9 +44,9 @@ class DeviceGraph {
 /// How far a loop is that a device itself goes on with, in the device's memory.
 struct RoundCount {
   int64_t round = 0, limit = 0;
-  int64_t first = 0;   ///< the round that set_count() began with
-  uint8_t going = 0;   ///< another round follows
-  uint8_t odd = 0;     ///< the rounds since then are an odd number
+  int64_t first = 0;  ///< the round that set_count() began with
+  uint8_t going = 0;  ///< another round follows
+  uint8_t odd = 0;    ///< the rounds since then are an odd number
 };
 
 /// The time in which a thread works on a device.
@@ -99,13 +99,13 @@ class DeviceStream {
   /// Whether recordings may hold parts that the device decides about (CUDA 12.4). Where not, none of the six functions
   /// below is called.
   virtual bool can_decide() { return false; }
-  /// Only while recording: what is queued up to end_part() runs if the byte at `flag`, as it is when the work before has
-  /// finished, is not 0, or is. Parts may lie in parts.
+  /// Only while recording: what is queued up to end_part() runs if the byte at `flag` is not 0 (`wanted`) or is 0, as
+  /// the work before it leaves it. Parts may lie in parts.
   virtual void begin_branch(const void* /*flag*/, bool /*wanted*/) {}
   /// Only while recording: what is queued up to end_part() runs again and again while the byte at `flag` is not 0.
   virtual void begin_loop(const void* /*flag*/) {}
   virtual void end_part() {}
-  /// Queues {round, limit, round, round < limit and the byte at `condition` is not 0, 0}.
+  /// Queues a new beginning: {round, limit, round, round < limit and the byte at `condition` is not 0, 0}.
   virtual void set_count(RoundCount*, int64_t /*round*/, int64_t /*limit*/, const void* /*condition*/) {}
   /// Queues a step to the next round, which follows if it is below the limit and the byte at `condition` is not 0.
   virtual void count_round(RoundCount*, const void* /*condition*/) {}

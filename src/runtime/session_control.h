@@ -44,8 +44,8 @@ struct Session::State::ControlWork {
   // On a device: numbers of rounds, the one of this round, and a condition that is true.
   Buffer numbers, number, going;
   int64_t first_number = -1;
-  bool counts = false;  ///< the body reads the number of its round
-  std::vector<Buffer> unread;  ///< by a branch's output: memory for one that nobody reads
+  bool counts = false;           ///< the body reads the number of its round
+  std::vector<Buffer> unread;    ///< by a branch's output: memory for one that nobody reads
   std::vector<int> step_output;  ///< by result: the output of the step, -1 where nobody reads it
   // Where the device decides, session_decided.cpp.
   bool decides = false;  ///< nothing of it has to be known to the host

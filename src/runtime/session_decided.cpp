@@ -74,8 +74,8 @@ void Session::State::add_places(std::vector<void*>& places) const {
   for_each_body([&](const State& body) { body.add_places(places); });
 }
 
-/// The recording of a step whose launches depend on these places and on the memory of its bodies; null where it is not worth
-/// one yet.
+/// The recording of a step whose launches depend on these places and on the memory of its bodies; null where it is not
+/// worth one yet.
 const DeviceGraph* Session::State::graph_of(ControlWork& with, const std::vector<void*>& places,
                                             const std::function<void()>& queue) {
   const auto all = [&] {
@@ -258,8 +258,8 @@ int64_t Session::State::place_results(RoundContext& round, Prepared& p) {
   return most;
 }
 
-/// Recorded: rounds in pairs, each from one of the two places of what is carried to the other; in the end it lies in the
-/// first.
+/// Recorded: rounds in pairs, each from one of the two places of what is carried to the other; in the end it lies in
+/// the first.
 void Session::State::queue_loop(RoundContext& round) {
   ControlWork& with = *round.work;
   stream->begin_loop(going_of(with.count));

@@ -86,7 +86,7 @@ void* Session::State::bind_device_input(size_t i, const BufferView& view) {
     read[i] = {begin, begin + static_cast<uintptr_t>(bytes)};
     if (is_aligned(view.data)) return view.data;
     void* to = staging_in[i].reserve(bytes, session_memory, "a copy of the misaligned input ",
-                                      engine->tensors[engine->inputs[i]].name);
+                                     engine->tensors[engine->inputs[i]].name);
     stream->copy(to, view.data, static_cast<size_t>(bytes));
     return to;
   }
@@ -307,8 +307,7 @@ void Session::State::interpret_on_host(int index, const Bindings& bindings) {
 
 /// The steps of the last run as a graph.
 std::shared_ptr<DeviceGraph> Session::State::record_last() {
-  GRAFT_USER_CHECK(stream && last && can_record, kInvalidArgument,
-                   kWhatCanBeReplayed, "run");
+  GRAFT_USER_CHECK(stream && last && can_record, kInvalidArgument, kWhatCanBeReplayed, "run");
   std::shared_ptr<DeviceGraph> graph = record(*last);
   GRAFT_USER_CHECK(graph, kInvalidArgument, kWhatCanBeReplayed, "run");
   return graph;

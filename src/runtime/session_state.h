@@ -52,7 +52,7 @@ class Recordings {
     std::vector<void*> places;
     std::shared_ptr<DeviceGraph> graph;
   };
-  std::vector<Recording> kept_;            // the latest used first
+  std::vector<Recording> kept_;           // the latest used first
   std::vector<std::vector<void*>> seen_;  // the latest first
 };
 

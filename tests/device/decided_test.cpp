@@ -51,7 +51,8 @@ std::string doubles(const std::string& limit) {
   input %bound: f32[]
   input %given: i64[]
   constant %limit: i64[] = {40}
-  %y: ? = Loop "loop" ()" + limit + R"(, _, %x, %bound) {body = graph "body" {
+  %y: ? = Loop "loop" ()" +
+         limit + R"(, _, %x, %bound) {body = graph "body" {
     input %i: i64[]
     input %c: bool[]
     input %s: ?

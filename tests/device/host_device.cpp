@@ -71,7 +71,9 @@ void HostStream::count_round(RoundCount* count, const void* condition) {
   });
 }
 void HostStream::copy_of_round(void* to, const void* from, size_t bytes, const RoundCount* count) {
-  queue([=] { std::memcpy(static_cast<char*>(to) + static_cast<size_t>(count->round - count->first) * bytes, from, bytes); });
+  queue([=] {
+    std::memcpy(static_cast<char*>(to) + static_cast<size_t>(count->round - count->first) * bytes, from, bytes);
+  });
 }
 
 namespace {

@@ -331,8 +331,8 @@ class CudaStream : public DeviceStream {
   bool captured_ = false;
   bool behind_ = false;  ///< the caller's stream may hold work that this one's has to wait for
   bool recording_ = false;
-  bool behind_part_ = false;       ///< the next launch is the first of a part, or the first behind one
-  std::vector<Part> parts_;        ///< the innermost last
+  bool behind_part_ = false;  ///< the next launch is the first of a part, or the first behind one
+  std::vector<Part> parts_;   ///< the innermost last
   const cuda::Decisions* decisions_ = nullptr;
   std::vector<Handle> marks_;
   std::vector<void*> arguments_;  ///< of a launch with a rule

@@ -18,7 +18,8 @@ namespace {
 constexpr int kFirstVersion = 12040;  // whose conditional nodes nest
 
 static_assert(offsetof(RoundCount, round) == 0 && offsetof(RoundCount, limit) == 8 &&
-              offsetof(RoundCount, first) == 16 && offsetof(RoundCount, going) == 24 && offsetof(RoundCount, odd) == 25);
+              offsetof(RoundCount, first) == 16 && offsetof(RoundCount, going) == 24 &&
+              offsetof(RoundCount, odd) == 25);
 
 // PTX, which every driver translates for its GPU: plans may be older than what is here, and have no such kernels.
 // cudaGraphSetConditional is the driver's own.
@@ -157,7 +158,7 @@ std::unique_ptr<const Decisions> load() {
   if (!d.begin_capture_to_graph || !d.capture_info || !d.graph_add_node || !d.conditional_handle) return nullptr;
   Handle module = nullptr;
   if (const Result result = d.module_load(&module, text().c_str()); result != 0) {
-    log(LogLevel::kReason, "the driver does not translate what a GPU needs to decide about loops (error {}): the host does",
+    log(LogLevel::kReason, "the host decides about loops and branches, as the driver translates no PTX (error {})",
         result);
     return nullptr;
   }

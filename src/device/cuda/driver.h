@@ -34,7 +34,7 @@ struct ConditionalNode {
   int type = 13;  ///< CU_GRAPH_NODE_TYPE_CONDITIONAL
   int reserved[3] = {};
   unsigned long long handle = 0;
-  int condition = 0;       ///< CU_GRAPH_COND_TYPE_*
+  int condition = 0;  ///< CU_GRAPH_COND_TYPE_*
   unsigned parts = 1;
   Handle* graphs = nullptr;  ///< the driver's list of the parts' graphs, which it sets
   Handle context = nullptr;

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "cluster.h"
+#include "decisions.h"
 #include "device/cuda/driver.h"
 #include "device/interface.h"
 #include "host_compiler.h"
@@ -28,6 +30,7 @@ namespace graft::emulator {
 namespace {
 
 using cuda::Address;
+using cuda::ConditionalNode;
 using cuda::LaunchAttribute;
 using cuda::LaunchConfig;
 
@@ -49,7 +52,7 @@ enum Result {
 };
 
 constexpr int kRelaxed = 2;
-std::atomic<int> global_captures;         // that are under way
+std::atomic<int> global_captures;  // that are under way
 thread_local int thread_capture_mode = 0;
 
 /// Does for what is launched and copied: now, or at each replay.
@@ -62,7 +65,8 @@ struct Graph {
 };
 struct Stream {
   std::shared_ptr<Graph> recording;
-  bool joined = false;  ///< it waits for a stream that is captured, and is captured with it
+  Graph* target = nullptr;  ///< of a capture into a graph that is there already
+  bool joined = false;      ///< it waits for a stream that is captured, and is captured with it
 };
 struct Event {
   std::chrono::steady_clock::time_point time;
@@ -208,6 +212,7 @@ int launch(const LaunchConfig& config, const Function& function, void** argument
 }
 
 int load(void** handle, const char* image) {
+  if (is_ptx(image)) return *handle = new Module, kSuccess;
   constexpr std::string_view kBegin = "graft emulated ";
   if (std::strncmp(image, kBegin.data(), kBegin.size()) != 0) return kNoBinary;
   const char* end = std::strchr(image, '\n');
@@ -227,7 +232,7 @@ int load(void** handle, const char* image) {
 int find_function(void** handle, Module& module, const std::string& name) {
   auto& function = module.functions[name];
   if (!function) {
-    const void* kernel = dlsym(module.library, ("graft_kernel_" + name).c_str());
+    const void* kernel = module.library ? dlsym(module.library, ("graft_kernel_" + name).c_str()) : find_decision(name);
     if (!kernel) return kNotFound;
     function = std::make_unique<Function>(Function{name, static_cast<const graft_kernel*>(kernel)});
   }
@@ -422,8 +427,55 @@ int cuStreamEndCapture(void* stream, void** graph) {
   const auto recording = recording_of(stream);
   if (!recording || static_cast<Stream*>(stream)->joined) return kIllegalState;
   global_captures -= recording->mode == 0;
-  *graph = new Graph(*recording);
+  Graph*& target = static_cast<Stream*>(stream)->target;
+  if (target) target->work.insert(target->work.end(), recording->work.begin(), recording->work.end());
+  *graph = target ? target : new Graph{.work = recording->work};
+  target = nullptr;
   recording->ended = true;
+  return kSuccess;
+}
+int cuStreamBeginCaptureToGraph(void* stream, void* graph, void* const*, const void*, size_t count, int mode) {
+  if ((count == 0) != static_cast<Graph*>(graph)->work.empty()) return kInvalidValue;  // what is queued is in order
+  const int result = cuStreamBeginCapture_v2(stream, mode);
+  if (result == kSuccess) static_cast<Stream*>(stream)->target = static_cast<Graph*>(graph);
+  return result;
+}
+/// The last of what is queued stands for all of it.
+int cuStreamGetCaptureInfo_v3(void* stream, int* status, uint64_t* id, void** graph, void* const** last,
+                              const void** edges, size_t* count) {
+  const auto recording = recording_of(stream);
+  if (!recording) return kIllegalState;
+  static void* const kLast = &descriptions;
+  *status = 1, *id = 0, *edges = nullptr;
+  *graph = recording.get();
+  *last = &kLast;
+  *count = recording->work.empty() ? 0 : 1;
+  return kSuccess;
+}
+int cuGraphConditionalHandleCreate(unsigned long long* handle, void*, void* context, unsigned value, unsigned) {
+  if (context != contexts.back()) return kInvalidContext;
+  return *handle = make_conditional(value), kSuccess;
+}
+int cuGraphAddNode_v2(void** node, void* handle, void* const*, const void*, size_t count, ConditionalNode* given) {
+  constexpr int kConditional = 13, kWhile = 1;
+  auto* graph = static_cast<Graph*>(handle);
+  if (given->type != kConditional || given->parts != 1 || (count == 0) != graph->work.empty()) return kInvalidValue;
+  unsigned* value = conditional_value(given->handle);
+  if (!value) return kInvalidValue;
+  static std::list<std::pair<std::shared_ptr<Graph>, void*>> parts;  // which recordings may name as long as they live
+  auto& [part, pointer] = parts.emplace_back(std::make_shared<Graph>(), nullptr);
+  pointer = part.get();
+  given->graphs = &pointer;
+  *node = pointer;
+  graph->work.push_back([part = part, value, loops = given->condition == kWhile]() -> int {
+    while (*value != 0) {
+      for (const Work& work : part->work) {
+        if (const int result = work()) return result;
+      }
+      if (!loops) break;
+    }
+    return kSuccess;
+  });
   return kSuccess;
 }
 int cuGraphInstantiateWithFlags(void** ready, void* graph, unsigned long long) {
@@ -460,7 +512,7 @@ int cuModuleLoadData(void** module, const void* image) {
 int cuModuleUnload(void* handle) {
   GRAFT_LOCK;
   auto* module = static_cast<Module*>(handle);
-  dlclose(module->library);
+  if (module->library) dlclose(module->library);
   return delete module, kSuccess;
 }
 int cuModuleGetFunction(void** function, void* module, const char* name) {
