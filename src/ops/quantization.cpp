@@ -124,26 +124,40 @@ Expr parameter(Definition& d, int input, const Shape& shape, const Indices& i, b
   return t({t.size(0).is(1) ? make_index(0) : i[axis]});
 }
 
-/// sum over k of (a - a zero point) (b - b zero point) in i32, batches broadcasting.
+/// A product's sizes or indices with the axis that it lacks where a vector is its row or its column.
+template <class List, class One>
+List with_vector_axes(List list, bool row, bool column, const One& one) {
+  if (row) list.insert(column ? list.end() : list.end() - 1, one);
+  if (column) list.push_back(one);
+  return list;
+}
+
+/// sum over k of (a - a zero point) (b - b zero point) in i32, batches broadcasting; a vector is a row on the left, a
+/// column on the right.
 Tensor integer_product(Definition& d, int a_input, int a_zero, int b_input, int b_zero) {
   const Tensor a = d.in(a_input), b = d.in(b_input);
-  if (a.rank() < 2 || b.rank() < 2) d.unsupported("quantized matrices of fewer than two axes");
+  if (a.rank() == 0 || b.rank() == 0) d.reject("its inputs should have one axis at least");
+  const bool row = a.rank() == 1, column = b.rank() == 1;
   const Size k = a.size(-1);
-  d.require_equal(k, b.size(-2), "the inner sizes of its inputs differ");
-  Shape shape = d.broadcast(Shape(a.shape().begin(), a.shape().end() - 2), Shape(b.shape().begin(),
-      b.shape().end() - 2));
-  shape.push_back(a.size(-2));
-  shape.push_back(b.size(-1));
-  const auto less = [&](const Tensor& t, int zero, const Indices& at, bool left) {
+  d.require_equal(k, b.size(column ? -1 : -2), "the inner sizes of its inputs differ");
+  const Shape left_shape = row ? Shape{1, k} : a.shape(), right_shape = column ? Shape{k, 1} : b.shape();
+  Shape shape = d.broadcast(Shape(left_shape.begin(), left_shape.end() - 2),
+                            Shape(right_shape.begin(), right_shape.end() - 2));
+  if (!row) shape.push_back(a.size(-2));
+  if (!column) shape.push_back(b.size(-1));
+  const auto less = [&](const Tensor& t, const Indices& at, int zero, const Shape& whole, const Indices& place,
+                        bool left) {
     const Expr value = make_cast(DType::kInt32, d.at(t, at, false));
     if (!d.has_input(zero)) return value;
-    return value - make_cast(DType::kInt32, parameter(d, zero, t.shape(), at, left));
+    return value - make_cast(DType::kInt32, parameter(d, zero, whole, place, left));
   };
   return d.reduce("product", Intrinsic::kAdd, shape, {k}, [&](const Indices& i, const Indices& r) {
-    Indices left = i, right = i;
+    Indices left = with_vector_axes(i, row, column, make_index(0)), right = left;
     left.back() = r[0];
     right[right.size() - 2] = r[0];
-    return less(a, a_zero, left, true) * less(b, b_zero, right, false);
+    const Indices vector{r[0]};
+    return less(a, row ? vector : left, a_zero, left_shape, left, true) *
+           less(b, column ? vector : right, b_zero, right_shape, right, false);
   });
 }
 
@@ -152,9 +166,12 @@ void define_matmul_integer(Definition& d) { d.out(0, integer_product(d, 0, 2, 1,
 void define_qlinear_matmul(Definition& d) {
   const Tensor product = integer_product(d, 0, 2, 3, 5);
   const DType type = d.input_type(7);
+  const bool row = d.in(0).rank() == 1, column = d.in(3).rank() == 1;
+  const Shape whole = with_vector_axes(Shape(product.shape()), row, column, Size(1));
   d.out(0, d.compute("y", type, Shape(product.shape()), [&](const Indices& i) {
+    const Indices place = with_vector_axes(i, row, column, make_index(0));
     const auto of_result = [&](int input, bool left) {
-      return make_cast(DType::kFloat32, parameter(d, input, product.shape(), i, left));
+      return make_cast(DType::kFloat32, parameter(d, input, whole, place, left));
     };
     const Expr sum = make_cast(DType::kFloat32, product(i)) * (of_result(1, true) * of_result(4, false));
     return quantized(d, sum, of_result(6, true), of_result(7, true), type);
@@ -204,7 +221,11 @@ std::vector<Sample> matmul_integer_samples() {
   return {{.name = "no_zero_points", .inputs = {bytes({3, 7}), bytes({7, 5})}},
           {.name = "zero_points",
            .inputs = {bytes({3, 7}), bytes({7, 5}), scalar(DType::kUint8, 9), scalar(DType::kUint8, 4)}},
-          {.name = "batches", .inputs = {bytes({2, 3, 4}), bytes({4, 5})}}};
+          {.name = "batches", .inputs = {bytes({2, 3, 4}), bytes({4, 5})}},
+          {.name = "a_row", .inputs = {bytes({7}), bytes({2, 7, 5}), scalar(DType::kUint8, 9)}},
+          {.name = "a_column",
+           .inputs = {bytes({3, 7}), bytes({7}), scalar(DType::kUint8, 9), scalar(DType::kUint8, 4)}},
+          {.name = "vectors", .inputs = {bytes({7}), bytes({7})}}};
 }
 std::vector<Sample> qlinear_matmul_samples() {
   const auto parameters = [](double scale, double zero) {
@@ -214,7 +235,9 @@ std::vector<Sample> qlinear_matmul_samples() {
   const auto [sb, zb] = parameters(0.0053, 120);
   const auto [sy, zy] = parameters(0.011, 118);
   return {{.name = "matrices", .inputs = {bytes({2, 4}), sa, za, bytes({4, 3}), sb, zb, sy, zy}},
-          {.name = "batches", .inputs = {bytes({2, 3, 4}), sa, za, bytes({2, 4, 3}), sb, zb, sy, zy}}};
+          {.name = "batches", .inputs = {bytes({2, 3, 4}), sa, za, bytes({2, 4, 3}), sb, zb, sy, zy}},
+          {.name = "a_row", .inputs = {bytes({4}), sa, za, bytes({4, 3}), sb, zb, sy, zy}},
+          {.name = "a_column", .inputs = {bytes({2, 4}), sa, za, bytes({4}), sb, zb, sy, zy}}};
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "ops/compose.h"
 #include "ops/samples.h"
 
@@ -181,19 +183,51 @@ Tensor resize_axis(Definition& d, const ResizeMode& m, const ResizedAxis& a, con
   });
 }
 
-/// Output sizes that keep the aspect ratio: one scale for all axes, the smallest or the largest.
-void keep_aspect_ratio(Definition& d, std::vector<ResizedAxis>& axes, bool smallest) {
-  double scale = 0;
-  for (size_t k = 0; k < axes.size(); ++k) {
-    const auto in = axes[k].input.as_constant(), out = axes[k].output.as_constant();
-    if (!in || !out || *in == 0) d.unsupported("keeping the aspect ratio of sizes that vary");
-    const double own = static_cast<double>(*out) / static_cast<double>(*in);
-    scale = k == 0 ? own : smallest ? std::min(scale, own) : std::max(scale, own);
+/// Output sizes that keep the aspect ratio: one scale for all axes, the smallest or the largest. Rounding never changes
+/// which of two sizes is the larger, so that of sizes that vary each is the smallest or largest of those by all scales.
+void keep_aspect_ratio(std::vector<ResizedAxis>& axes, bool smallest) {
+  using std::max, std::min;  // of numbers, beside those of sizes and expressions
+  const auto choose = [&](const auto& x, const auto& y) { return smallest ? min(x, y) : max(x, y); };
+  const std::vector<ResizedAxis> given = axes;
+  const auto is_known = [](const ResizedAxis& a) {
+    return a.input.is_constant() && a.output.is_constant() && !a.input.is(0);
+  };
+  if (std::all_of(given.begin(), given.end(), is_known)) {
+    std::optional<double> scale;
+    for (const ResizedAxis& a : given) {
+      const double own = static_cast<double>(a.output.constant()) / static_cast<double>(a.input.constant());
+      scale = scale ? choose(*scale, own) : own;
+    }
+    for (ResizedAxis& a : axes) {
+      a.output = static_cast<int64_t>(std::floor(*scale * static_cast<double>(a.input.constant()) + 0.5));
+      a.scale = scale;
+    }
+    return;
   }
+  Expr scale;
+  for (const ResizedAxis& a : given) scale = scale ? choose(scale, ratio(a.output, a.input)) : ratio(a.output, a.input);
   for (ResizedAxis& a : axes) {
-    a.output = static_cast<int64_t>(std::floor(scale * static_cast<double>(a.input.constant()) + 0.5));
-    a.scale = scale;
+    std::optional<Size> output;
+    for (const ResizedAxis& by : given) {
+      const Size below = max(by.input, 1);
+      const Size rounded = floor_div(Size(2) * by.output * a.input + below, Size(2) * below);
+      output = output ? choose(*output, rounded) : rounded;
+    }
+    a.output = *output;
+    a.run_scale = scale;
   }
+}
+
+/// floor(size * scale) in whole numbers: a float is a whole number over a power of two.
+Size scaled(Definition& d, const Size& size, double scale) {
+  constexpr int kDigits = 24;
+  int exponent = 0;
+  const double digits = std::ldexp(std::frexp(scale, &exponent), kDigits);
+  const int shift = kDigits - exponent;
+  if (digits != std::floor(digits) || shift < 0 || shift > 2 * kDigits) {
+    d.unsupported(fmt::format("a scale of {}, which is no float between 2^-24 and 2^24", scale));
+  }
+  return floor_div(size * Size(static_cast<int64_t>(digits)), Size(int64_t{1} << shift));
 }
 
 /// The axes with their sizes, from `scales` (input 2) or `sizes` (input 3). Import adds sizes to scales that only a run
@@ -215,6 +249,9 @@ std::vector<ResizedAxis> read_axes(Definition& d, const Tensor& x) {
     ResizedAxis a;
     a.axis = d.axis(numbers[k], x.rank());
     a.input = x.size(a.axis);
+    for (const ResizedAxis& other : axes) {
+      if (other.axis == a.axis) d.reject(fmt::format("axis {} is named twice", a.axis));
+    }
     if (sized) {
       a.output = sizes[k];
       if (d.has_input(2)) a.run_scale = make_cast(DType::kFloat64, d.in(2)({make_index(static_cast<int64_t>(k))}));
@@ -226,8 +263,7 @@ std::vector<ResizedAxis> read_axes(Definition& d, const Tensor& x) {
       } else if (*a.scale == std::floor(*a.scale)) {
         a.output = a.input * Size(static_cast<int64_t>(*a.scale));
       } else {
-        if (!a.input.is_constant()) d.unsupported("a fractional scale of a size that varies");
-        a.output = static_cast<int64_t>(std::floor(static_cast<double>(a.input.constant()) * *a.scale));
+        a.output = scaled(d, a.input, *a.scale);
       }
     }
     d.require_at_least(a.output, 0, "a size is negative");
@@ -235,7 +271,7 @@ std::vector<ResizedAxis> read_axes(Definition& d, const Tensor& x) {
     axes.push_back(a);
   }
   const std::string policy = d.text("keep_aspect_ratio_policy");
-  if (sized && policy != "stretch") keep_aspect_ratio(d, axes, policy == "not_larger");
+  if (sized && policy != "stretch") keep_aspect_ratio(axes, policy == "not_larger");
   return axes;
 }
 
@@ -292,8 +328,8 @@ std::vector<Sample> resize_samples() {
   Sample floors{.name = "nearest_floor_asymmetric", .inputs = {image, absent(), scales({1, 1, 1.5, 0.6})},
                 .attributes = attributes("nearest", "asymmetric")};
   floors.attributes["nearest_mode"] = std::string("floor");
-  const auto keeping = [&](const char* policy) {
-    Sample sample{.name = policy, .inputs = {image, absent(), absent(), list({7, 8})},
+  const auto keeping = [&](const char* policy, const SampleInput& sizes, const char* name = "") {
+    Sample sample{.name = std::string(policy) + name, .inputs = {image, absent(), absent(), sizes},
                   .attributes = attributes("linear", "half_pixel")};
     sample.attributes["axes"] = std::vector<int64_t>{2, 3};
     sample.attributes["keep_aspect_ratio_policy"] = std::string(policy);
@@ -321,8 +357,10 @@ std::vector<Sample> resize_samples() {
            .attributes = attributes("linear", "align_corners")},
           {.name = "linear_pytorch", .inputs = {image, absent(), absent(), list({1, 2, 1, 9})},
            .attributes = attributes("linear", "pytorch_half_pixel")},
-          keeping("not_larger"),
-          keeping("not_smaller"),
+          keeping("not_larger", list({7, 8})),
+          keeping("not_smaller", list({7, 8})),
+          keeping("not_larger", run_list({9, 7}), "_of_the_run"),
+          keeping("not_smaller", run_list({3, 4}), "_of_the_run"),
           with("linear_antialiased", "linear", {1, 1, 0.6, 0.3}, {{"antialias", int64_t{1}}}),
           with("cubic_antialiased", "cubic", {1, 1, 0.6, 0.41}, {{"antialias", int64_t{1}}}),
           {.name = "antialiased_to_sizes_of_the_run",

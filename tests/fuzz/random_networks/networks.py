@@ -50,14 +50,20 @@ def names_read(node):
     return names
 
 
+def is_numpys(element_type):
+    """Whether numpy has the element type of itself, and files of arrays hold it."""
+    return element_type not in (0, TensorProto.STRING) and helper.tensor_dtype_to_np_dtype(element_type).isbuiltin == 1
+
+
 def exposed(model, types):
-    """The network with every value that a node makes as an output: nothing is fused past a value's own type."""
+    """The network with every value of a type of numpy's that a node makes as an output: nothing is fused past a value's
+    own type."""
     known = {value.name for value in model.graph.output}
     wanted = onnx.ModelProto()
     wanted.CopyFrom(model)
     for node in model.graph.node:
         for name in node.output:
-            if name and name not in known and types.get(name) and types[name].HasField("tensor_type"):
+            if name and name not in known and name in types and is_numpys(types[name].tensor_type.elem_type):
                 wanted.graph.output.append(helper.make_value_info(name, types[name]))
     return wanted
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random networks: generated kernels, the interpreter and ONNX Runtime compared; `./dev fuzz SECONDS nnsmith`.
+"""Random networks: generated kernels, the interpreter and ONNX Runtime compared; `./dev fuzz SECONDS nnsmith|samples`.
 
 Exits with 1 when anything is found: a crash, a hang, an internal error, a node without a kernel, a valid network that
 is refused, or different results. What failed stays in build-fuzz/crashes, made small, with the line that runs it again.
@@ -73,7 +73,7 @@ def check_source(checker, options):
         if model is None:
             missing += 1
         else:
-            inputs = networks.random_inputs(model, seed)
+            inputs = source.inputs(seed) or networks.random_inputs(model, seed)
             target = TARGETS[seed % len(TARGETS)] if options.target == "any" else options.target
             findings = checker.check(model, inputs, target)
             checked += 1

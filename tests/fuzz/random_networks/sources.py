@@ -5,7 +5,9 @@ import hashlib
 import os
 import pathlib
 import subprocess
+import sys
 
+import numpy as np
 import onnx
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -14,7 +16,8 @@ NNSMITH = ROOT / ".deps" / "nnsmith"
 
 
 class Program:
-    """A program that reads seeds and writes FOLDER/SEED.onnx, answering `made SEED` or `failed SEED WHY` to each.
+    """A program that reads seeds and writes FOLDER/SEED.onnx, answering `made SEED` or `failed SEED WHY` to each; where
+    its networks want inputs of their own, it writes FOLDER/SEED.npz, too.
 
     What it made stays in build-fuzz/networks, by a hash of the files that decide what it makes."""
 
@@ -33,6 +36,14 @@ class Program:
             if not answer.startswith("made "):
                 failed.write_text(answer)
         return onnx.load(made) if made.exists() else None
+
+    def inputs(self, seed):
+        """The inputs that the network of the seed came with; nothing where any will do."""
+        given = self.folder / f"{seed}.npz"
+        if not given.exists():
+            return None
+        with np.load(given) as file:
+            return {name.removeprefix("value "): file[name] for name in file.files}
 
     def ask(self, seed):
         if self.process is None:
@@ -59,4 +70,10 @@ def nnsmith():
                                                 for name in ("nnsmith", "torch"))])
 
 
-SOURCES = {"nnsmith": nnsmith}
+def samples():
+    """The node cases of the onnx package put together, with control flow, open sizes and tensors without elements."""
+    return Program("samples", [sys.executable, HERE / "from_samples.py"],
+                   [HERE / "from_samples.py", ROOT / "tools" / "deps" / "python-test.txt"])
+
+
+SOURCES = {"nnsmith": nnsmith, "samples": samples}

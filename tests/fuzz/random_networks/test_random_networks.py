@@ -156,3 +156,25 @@ def test_a_long_sum_may_be_added_in_another_order_and_no_more():
     allowed = 4 * comparison.spread(expected, runs)
     assert 1e-6 < allowed.max() < 1e-3
     assert comparison.difference(expected, expected + np.float32(1e-2), allowed)
+
+
+def test_networks_of_samples_have_branches_loops_open_sizes_and_empty_tensors():
+    import from_samples
+    operators = from_samples.samples()
+    assert len(operators) > 150
+    made = [from_samples.make(seed, operators) for seed in range(1, 25)]
+    kinds = {node.op_type for model, _ in made for node in model.graph.node}
+    assert {"If", "Loop"} < kinds and len(kinds) > 60
+    shapes = [value.type.tensor_type.shape.dim for model, _ in made for value in model.graph.input]
+    assert any(dim.dim_param for shape in shapes for dim in shape)
+    assert any(array.size == 0 for _, inputs in made for array in inputs.values())
+    for model, inputs in made:
+        assert [value.name for value in model.graph.input] == list(inputs)
+
+
+def test_a_seed_makes_the_same_network_of_samples_again():
+    import from_samples
+    operators = from_samples.samples()
+    first, again = (from_samples.make(7, operators) for _ in range(2))
+    assert first[0].SerializeToString() == again[0].SerializeToString()
+    assert all(np.array_equal(again[1][name], array) for name, array in first[1].items())
