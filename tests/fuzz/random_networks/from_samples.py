@@ -313,8 +313,9 @@ class Network:
             [helper.make_tensor_value_info("goes on then", TensorProto.BOOL, []), self.result(becomes),
              *[self.result(name) for name in others]], initializer=constants)
         limit = self.take(np.array(rounds), "limit")
+        begins = self.take(np.array(True), "begins")
         collected = [f"{name} of all rounds" for name in others]
-        loop = helper.make_node("Loop", [limit, "", carried], [f"{becomes}", *collected], f"Loop {first}", body=body)
+        loop = helper.make_node("Loop", [limit, begins, carried], [becomes, *collected], f"Loop {first}", body=body)
         # What follows reads the last round's.
         last_one = [numpy_helper.from_array(np.array(-1), f"last of {first}")]
         takes = [helper.make_node("Gather", [name, f"last of {first}"], [other], f"last of {other}", axis=0)
