@@ -58,10 +58,15 @@ void define_pow(Definition& d) {
     if (whole == 1) return base;
     if (whole == 2) return base * base;
     if (whole == 3) return base * base * base;
-    // A fractional exponent of an integer is computed in f64 and then cut off.
     const bool mixed = is_integer(base->type) && is_float(exponent->type);
     const DType type = mixed ? DType::kFloat64 : base->type;
-    return pow(make_cast(type, base), make_cast(type, exponent));
+    const Expr power = pow(make_cast(type, base), make_cast(type, exponent));
+    if (!mixed) return power;
+    // A fractional exponent of an integer is computed in f64 and then cut off; what lies below a whole number by
+    // rounding alone is that number.
+    constexpr double kRounding = 0x1p-50;
+    const Expr near = round(power), allowed = abs(power) * make_constant(DType::kFloat64, kRounding);
+    return select(le(abs(power - near), allowed), near, power);
   }));
 }
 
@@ -129,6 +134,9 @@ std::vector<Sample> pow_samples() {
   all.push_back({.name = "integer_exponent", .inputs = {f32({4}), of(DType::kInt64, {4}, -3, 3)}});
   all.push_back({.name = "integers", .inputs = {i64({6}, -5, 5), of(DType::kInt64, {6}, 0, 5)}});
   all.push_back({.name = "integer_base", .inputs = {of(DType::kInt32, {5}, 1, 9), f32({5}, 0.5, 2.5)}});
+  all.push_back({.name = "integers_to_whole_floats",
+                 .inputs = {values(DType::kInt32, {10, 1}, {1, 2, 3, 5, 6, 7, 9, 10, 11, 13}),
+                            values(DType::kFloat32, {6}, {-1, 0, 1, 2, 3, 5})}});
   return all;
 }
 

@@ -7,7 +7,9 @@ ONNX Runtime kept wider types between nodes, or one rounding grew, and that is c
 """
 
 import dataclasses
+import importlib.util
 import re
+import resource
 import subprocess
 
 import numpy as np
@@ -42,8 +44,12 @@ class Finding:
 
 
 class Checker:
-    def __init__(self, graft_command):
-        self.graft, self.peer = Worker("graft"), Worker("onnxruntime")
+    def __init__(self, graft_command, device="cpu"):
+        """`device`: of the generated kernels. Without ONNX Runtime nothing is compared with it."""
+        # CUDA takes as many addresses as there are bytes in this machine and its GPUs.
+        memory = {"memory": resource.RLIM_INFINITY} if device != "cpu" else {}
+        self.device, self.graft = device, Worker("graft", **memory)
+        self.peer = Worker("onnxruntime") if importlib.util.find_spec("onnxruntime") else None
         listed = subprocess.run([graft_command, "opt"], capture_output=True, text=True, check=True).stdout
         names = {line.split()[0] for line in listed.splitlines()[1:] if line}
         self.passes = sorted(names - NEEDED_PASSES)
@@ -51,7 +57,8 @@ class Checker:
 
     def stop(self):
         self.graft.stop()
-        self.peer.stop()
+        if self.peer:
+            self.peer.stop()
 
     def note(self, text):
         self.notes[text] = self.notes.get(text, 0) + 1
@@ -69,13 +76,14 @@ class Checker:
         except Failure as failure:
             findings.append(self.judge(failure, "interpreter", model, inputs))
         try:
-            outputs, engine = self.graft.run(model, inputs, mode="generated", target=target, disable=[])
+            outputs, engine = self.graft.run(model, inputs, mode="generated", target=target, disable=[],
+                                             device=self.device)
             findings += without_kernels(engine)
             if values is not None:
                 findings.append(self.compare_generated(model, types, inputs, values, outputs, undefined))
         except Failure as failure:
             findings.append(self.judge(failure, "generated", model, inputs))
-        if values is not None:
+        if values is not None and self.peer:
             findings += self.compare_peer(model, types, inputs, values, undefined)
         return [finding for finding in findings if finding]
 
@@ -93,7 +101,8 @@ class Checker:
             self.note(f"refused: {text[:100]}")
             return None
         try:
-            self.peer.run(model, inputs, optimise=False)
+            if self.peer:
+                self.peer.run(model, inputs, optimise=False)
         except Failure:
             self.note(f"refused by both: {str(failure)[:100]}")
             return None
@@ -117,7 +126,10 @@ class Checker:
         for probe in range(PROBES):
             generator = np.random.default_rng(probe)
             try:
-                runs.append(self.interpret(networks.disturbed(model, types, values, generator), inputs))
+                moved, given = networks.disturbed(model, types, values, generator), inputs
+                if networks.has_bodies(model):  # whose values are not known: what they are made of stands for them
+                    moved, given = networks.disturbed_arguments(moved, inputs, generator)
+                runs.append(self.interpret(moved, given))
             except Failure:
                 self.note("disturbed network not run")
         return {name: 4 * comparison.spread(value, [run[name] for run in runs]) for name, value in expected.items()}

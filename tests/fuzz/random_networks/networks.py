@@ -125,6 +125,10 @@ def movement(value, generator):
     return (sizes * steps).astype(value.dtype)
 
 
+def has_bodies(model):
+    return any(attribute.HasField("g") for node in model.graph.node for attribute in node.attribute)
+
+
 def window_steps(model, types):
     """Elements that the windows of pooling and convolutions read, all together: what an interpreter's time goes to."""
     steps = 0

@@ -36,7 +36,11 @@ def arguments():
     parser.add_argument("--model", help="check this network instead, with the inputs of the .npz beside it")
     parser.add_argument("--target", default="any", choices=("any", *TARGETS),
                         help="of the generated kernels; `any`: by the seed")
-    return parser.parse_args()
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of the generated kernels (cpu)")
+    options = parser.parse_args()
+    if options.device != "cpu":
+        options.target = "native"
+    return options
 
 
 def keep(checker, name, model, inputs, target, finding):
@@ -93,7 +97,7 @@ def check_source(checker, options):
 def main():
     options = arguments()
     os.environ["GRAFT_CACHE"] = "/dev/null"  # kernels are generated, and not kept
-    checker = Checker(BUILD / "bin" / "graft")
+    checker = Checker(BUILD / "bin" / "graft", options.device)
     try:
         if options.model:
             failed = check_file(checker, options.model, TARGETS[0] if options.target == "any" else options.target)

@@ -33,8 +33,8 @@ class Failure(Exception):
 class Worker:
     """The process for one library, started when it is first needed and again after it died."""
 
-    def __init__(self, library):
-        self.library = library
+    def __init__(self, library, memory=MEMORY):
+        self.library, self.memory = library, memory
         self.process = None
         self.folder = tempfile.TemporaryDirectory()
 
@@ -68,7 +68,7 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, __file__, self.library], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (self.memory, self.memory)))
 
     def stop(self):
         if self.process:
@@ -88,7 +88,9 @@ def graft_runner():
     def run(request, inputs):
         model = pathlib.Path(request["model"]).read_bytes()
         names = [output.name for output in onnx.load_from_string(model).graph.output]
-        options = [("threads", "1"), ("mode", request["mode"]), ("target", request["target"])]
+        device = request.get("device", "cpu")
+        options = [("threads", "1"), ("mode", request["mode"]), ("device", device)]
+        options += [("target", request["target"])] if device == "cpu" else []
         options += [("disable", ",".join(request["disable"]))] if request["disable"] else []
         with graft.Engine(library, model, options) as engine:
             protos = engine.run([(name, numpy_helper.from_array(value)) for name, value in inputs.items()], names)
