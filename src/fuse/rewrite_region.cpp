@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -145,12 +147,29 @@ void inline_computes(Region& region) {
   }
 }
 
+namespace {
+
+/// Whether the form counts what a wanted tensor has the size of.
+bool counts_for(const Region& region, const Form& form, const std::vector<bool>& wanted) {
+  const auto* compact = std::get_if<Compact>(&form);
+  if (!compact) return false;
+  std::set<std::string, std::less<>> symbols;
+  for (size_t t = 0; t < wanted.size(); ++t) {
+    if (!wanted[t]) continue;
+    for (const Size& size : region.tensors[t].shape) size.collect_symbols(symbols);
+  }
+  return symbols.contains(compact->count);
+}
+
+}  // namespace
+
 void remove_dead_forms(Region& region) {
   std::vector<bool> wanted = output_flags(region);
   std::vector<Form> kept;
   for (size_t f = region.forms.size(); f-- > 0;) {
     const auto defined = defined_tensors(region.forms[f]);
-    if (std::none_of(defined.begin(), defined.end(), [&](int t) { return wanted[t]; })) continue;
+    const bool is_read = std::any_of(defined.begin(), defined.end(), [&](int t) { return wanted[t]; });
+    if (!is_read && !counts_for(region, region.forms[f], wanted)) continue;
     for (const int tensor : read_tensors(region.forms[f])) wanted[tensor] = true;
     kept.push_back(std::move(region.forms[f]));
   }

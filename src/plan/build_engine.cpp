@@ -212,6 +212,12 @@ class EngineBuilder {
       RewriteContext rewrites = rewrites_;
       rewrites.dumps = true;
       normalise(region, rewrites);
+      const auto counts = [&](const Form& form) {
+        const auto* compact = std::get_if<Compact>(&form);
+        return compact && compact->count == step.count_symbol;
+      };
+      GRAFT_CHECK(step.count_symbol.empty() || std::any_of(region.forms.begin(), region.forms.end(), counts),
+                  "nothing is left that counts the elements of " + step.name);
       take_way(region, fused, step);
     }
     engine_.steps.push_back(std::move(step));
