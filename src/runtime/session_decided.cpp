@@ -74,33 +74,6 @@ void Session::State::add_places(std::vector<void*>& places) const {
   for_each_body([&](const State& body) { body.add_places(places); });
 }
 
-/// The recording of a step whose launches depend on these places and on the memory of its bodies; null where it is not
-/// worth one yet.
-const DeviceGraph* Session::State::graph_of(ControlWork& with, const std::vector<void*>& places,
-                                            const std::function<void()>& queue) {
-  const auto all = [&] {
-    std::vector<void*> result = places;
-    add_places(result);
-    return result;
-  };
-  std::vector<void*> now = all();
-  if (const DeviceGraph* known = with.recordings.find(now)) return known;
-  if (!with.recordings.was_seen(now)) return nullptr;
-  stream->begin_recording();
-  try {
-    queue();
-  } catch (const NeedsHost&) {
-    stream->abandon_recording();
-    with.decides = false;
-    return nullptr;
-  } catch (...) {
-    stream->abandon_recording();
-    throw;
-  }
-  std::shared_ptr<DeviceGraph> graph = stream->end_recording();
-  return with.recordings.keep(all(), std::move(graph));
-}
-
 /// Makes both branches ready. False where the host has to: one fails with these sizes, which perhaps nobody takes.
 bool Session::State::place_branches(RoundContext& round, std::vector<void*>& places) {
   const EngineStep& step = engine->steps[round.step];
@@ -148,7 +121,7 @@ bool Session::State::decide_branch(RoundContext& round) {
   };
   if (stream->is_recording()) return queue(), true;
   for (const int tensor : step.tensors) places.push_back(pointer(tensor));
-  const DeviceGraph* graph = graph_of(with, places, queue);
+  const DeviceGraph* graph = recording_of(with.recordings, places, queue);
   if (!graph) return false;
   stream->replay(*graph);
   return true;
@@ -195,7 +168,7 @@ bool Session::State::decide_loop(RoundContext& round, int condition) {
   if (!records) {
     std::vector<void*> places{p};
     for (size_t i = with.carried.size(); i < given.size(); ++i) places.push_back(given[i].data);
-    graph = graph_of(with, places, queue);
+    graph = recording_of(with.recordings, places, queue);
     if (!graph) return std::copy(given.begin(), given.end(), body.inputs.begin() + 2), false;
   }
   for (size_t k = 0; k < with.carried.size(); ++k) {

@@ -147,20 +147,38 @@ void Session::State::finish_on_device(std::span<BufferView> outputs) {
   }
 }
 
-/// The steps as a graph; null, and never tried again, where one needs the host with these sizes.
-std::shared_ptr<DeviceGraph> Session::State::record(Prepared& p) {
+/// What is queued as a graph; null where it needs the host.
+std::shared_ptr<DeviceGraph> Session::State::record(const std::function<void()>& queue) {
   stream->begin_recording();
   try {
-    for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
+    queue();
   } catch (const NeedsHost&) {
     stream->abandon_recording();
-    p.refuses = true;
     return nullptr;
   } catch (...) {
     stream->abandon_recording();
     throw;
   }
   return stream->end_recording();
+}
+
+/// The recording of `queue`, whose launches depend on those places and on the memory of bodies; null where it is not
+/// worth one yet, or needs the host.
+const DeviceGraph* Session::State::recording_of(Recordings& recordings, const std::vector<void*>& places,
+                                                const std::function<void()>& queue) {
+  if (recordings.refuses) return nullptr;
+  std::vector<void*> with_bodies;
+  const auto all = [&]() -> const std::vector<void*>& {
+    if (control.empty()) return places;
+    with_bodies = places;
+    add_places(with_bodies);
+    return with_bodies;
+  };
+  if (const DeviceGraph* known = recordings.find(all())) return known;
+  if (!recordings.was_seen(all())) return nullptr;
+  std::shared_ptr<DeviceGraph> fresh = record(queue);
+  recordings.refuses = !fresh;
+  return fresh ? recordings.keep(all(), std::move(fresh)) : nullptr;  // recording may have taken memory
 }
 
 const DeviceGraph* Recordings::find(const std::vector<void*>& places) {
@@ -188,25 +206,15 @@ const DeviceGraph* Recordings::keep(std::vector<void*> places, std::shared_ptr<D
   return kept_.front().graph.get();
 }
 
+void Session::State::run_steps(Prepared& p) {
+  for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
+}
+
 /// The first run with all memory at its places goes step by step, the second is recorded, later ones are replayed; so
 /// do runs that change between a few places, as the rounds of a loop.
 void Session::State::run_recorded(Prepared& p) {
-  const auto places = [&] {
-    std::vector<void*> all = memory;
-    if (!control.empty()) add_places(all);
-    return all;
-  };
-  const auto run_steps = [&] {
-    for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
-  };
-  std::vector<void*> now = places();
-  const DeviceGraph* graph = p.recordings.find(now);
-  if (!graph) {
-    if (!p.recordings.was_seen(now)) return run_steps();
-    std::shared_ptr<DeviceGraph> fresh = record(p);
-    if (!fresh) return run_steps();
-    graph = p.recordings.keep(places(), std::move(fresh));
-  }
+  const DeviceGraph* graph = recording_of(p.recordings, memory, [&] { run_steps(p); });
+  if (!graph) return run_steps(p);
   stream->replay(*graph);
 }
 
@@ -308,7 +316,7 @@ void Session::State::interpret_on_host(int index, const Bindings& bindings) {
 /// The steps of the last run as a graph.
 std::shared_ptr<DeviceGraph> Session::State::record_last() {
   GRAFT_USER_CHECK(stream && last && can_record, kInvalidArgument, kWhatCanBeReplayed, "run");
-  std::shared_ptr<DeviceGraph> graph = record(*last);
+  std::shared_ptr<DeviceGraph> graph = record([&] { run_steps(*last); });
   GRAFT_USER_CHECK(graph, kInvalidArgument, kWhatCanBeReplayed, "run");
   return graph;
 }

@@ -45,6 +45,7 @@ class Recordings {
   /// Whether a run with these places was told of before, and not recorded.
   bool was_seen(const std::vector<void*>& places);
   const DeviceGraph* keep(std::vector<void*> places, std::shared_ptr<DeviceGraph> graph);
+  bool refuses = false;  ///< it cannot be recorded after all
 
  private:
   static constexpr size_t kMost = 4;  // callers that change between a few buffers find them all
@@ -65,7 +66,6 @@ struct Prepared {
   std::vector<int64_t> sizes;  ///< that kernels take by value, step after step
   int64_t arena_bytes = 0, scratch_bytes = 0;
   Recordings recordings;
-  bool refuses = false;  ///< a step of these sizes can not be recorded after all
 };
 
 /// Signatures that a session remembers at most, so that sizes that never come again do not fill the memory.
@@ -227,7 +227,6 @@ struct Session::State {
   void queue_loop(RoundContext& round);
   void queue_round(RoundContext& round, int from);
   void keep_parts(RoundContext& round, const Prepared& p, int64_t count);
-  const DeviceGraph* graph_of(ControlWork& with, const std::vector<void*>& places, const std::function<void()>& queue);
   void add_places(std::vector<void*>& places) const;
   static void* give_turn_result(void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes);
   // Steps of plain C++: session_host.cpp.
@@ -246,6 +245,9 @@ struct Session::State {
   void* place_device_output(size_t i, BufferView& view, int64_t bytes, bool overlaps);
   void finish_on_device(std::span<BufferView> outputs);
   void run_recorded(Prepared& p);
+  void run_steps(Prepared& p);
+  const DeviceGraph* recording_of(Recordings& recordings, const std::vector<void*>& places,
+                                  const std::function<void()>& queue);
   void profile_device();
   void check_status();
   std::optional<Error> take_fault();
@@ -255,7 +257,7 @@ struct Session::State {
   const void* host_copy_of(int tensor) const;
   void launch_on_device(int step, const ReadyStep& ready, const int64_t* sizes);
   void interpret_on_host(int step, const Bindings& bindings);
-  std::shared_ptr<DeviceGraph> record(Prepared& p);
+  std::shared_ptr<DeviceGraph> record(const std::function<void()>& queue);
   std::shared_ptr<DeviceGraph> record_last();
   double time_steps(int repetitions);
   std::vector<DeviceActivity> trace_steps();

@@ -14,9 +14,9 @@
 namespace graft {
 
 void Session::State::run_planned(Prepared& p) {
-  const bool records = can_record && !p.refuses && !profiling && !validating;
+  const bool records = can_record && !profiling && !validating;
   if (records && !stream->is_captured() && !stream->is_recording()) return run_recorded(p);
-  for (size_t s = 0; s < engine->steps.size(); ++s) run_step(static_cast<int>(s), p);
+  run_steps(p);
 }
 
 /// Sizes become known step by step: each tensor has a buffer of its own that only grows.
