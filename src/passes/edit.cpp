@@ -2,6 +2,7 @@
 #include "passes/edit.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -207,6 +208,18 @@ ValueId append_node(Graph& graph, std::string_view name, std::string_view op, st
   node.outputs = {output};
   graph.add_node(std::move(node));
   return output;
+}
+
+void give_result(Graph& graph, int index, size_t output, std::string_view op, std::vector<ValueId> inputs,
+                 Attributes attributes) {
+  const ValueId result = std::exchange(graph.nodes[index].outputs[output], kNoValue);
+  if (result == kNoValue) return;
+  graph.add_node({.name = graph.nodes[index].name + "/result",
+                  .domain = "",
+                  .op = std::string(op),
+                  .attributes = std::move(attributes),
+                  .inputs = std::move(inputs),
+                  .outputs = {result}});
 }
 
 ValueId add_integers(Graph& graph, std::string_view name, const std::vector<int64_t>& values) {

@@ -66,6 +66,9 @@ void take_first_name(Graph& graph, int index, const std::vector<int>& matched);
 /// Appends a node with one output that is named after it. The graph needs sort_nodes afterwards.
 ValueId append_node(Graph& graph, std::string_view name, std::string_view op, std::vector<ValueId> inputs, DType type,
                     std::optional<Shape> shape, Attributes attributes = {});
+/// Has a new node `NODE/result` make a result of node `index` in its place; nothing where the node gives none there.
+void give_result(Graph& graph, int index, size_t output, std::string_view op, std::vector<ValueId> inputs,
+                 Attributes attributes = {});
 /// An i64 constant of rank 1.
 ValueId add_integers(Graph& graph, std::string_view name, const std::vector<int64_t>& values);
 /// Every reader of the node's only wanted output reads `to` instead. The names of the graph's outputs stay: when both

@@ -2,7 +2,7 @@
 // If(known, then, else) -> the nodes of the branch taken, named `IF/NODE`.
 #include <algorithm>
 #include <optional>
-#include <utility>
+#include <string>
 
 #include "graph/bodies.h"
 #include "graph/infer.h"
@@ -34,17 +34,9 @@ bool inline_branch(Graph& graph, int index) {
   const std::shared_ptr<const Graph> body = taken->graph;
   const std::vector<ValueId> captured = taken->captured_by(node);
   if (captured.size() != body->inputs.size() || node.outputs.size() > body->outputs.size()) return false;
-  const std::string name = node.name;
-  const std::vector<ValueId> copies = insert_graph(graph, *body, captured, name);
+  const std::vector<ValueId> copies = insert_graph(graph, *body, captured, std::string(node.name));
   for (size_t k = 0; k < graph.nodes[index].outputs.size(); ++k) {
-    const ValueId output = std::exchange(graph.nodes[index].outputs[k], kNoValue);
-    if (output == kNoValue) continue;
-    Node identity;
-    identity.name = name + "/result";
-    identity.op = "Identity";
-    identity.inputs = {copies[body->outputs[k]]};
-    identity.outputs = {output};
-    graph.add_node(std::move(identity));
+    give_result(graph, index, k, "Identity", {copies[body->outputs[k]]});
   }
   return true;
 }

@@ -3,7 +3,6 @@
 // of them run: what a round knows of its number is folded, and rounds share kernels.
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -27,19 +26,6 @@ std::optional<int64_t> few_rounds(const Graph& graph, const Node& node, const Gr
   if (condition != kNoValue && scalar_of(graph, condition).value_or(0) == 0) return std::nullopt;
   const auto rounds = static_cast<int64_t>(*limit);
   return rounds * std::ssize(body.nodes) <= kMostNodes ? std::optional(rounds) : std::nullopt;
-}
-
-/// Gives a result of the loop another source.
-void give(Graph& graph, int index, size_t output, std::string_view op, std::vector<ValueId> inputs,
-          Attributes attributes = {}) {
-  const ValueId result = std::exchange(graph.nodes[index].outputs[output], kNoValue);
-  if (result == kNoValue) return;
-  graph.add_node({.name = graph.nodes[index].name + "/result",
-                  .domain = "",
-                  .op = std::string(op),
-                  .attributes = std::move(attributes),
-                  .inputs = std::move(inputs),
-                  .outputs = {result}});
 }
 
 bool unroll(Graph& graph, int index) {
@@ -77,9 +63,9 @@ bool unroll(Graph& graph, int index) {
   }
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     if (k < carried) {
-      give(graph, index, k, "Identity", {states[k]});
+      give_result(graph, index, k, "Identity", {states[k]});
     } else {
-      give(graph, index, k, "Concat", collected[k - carried], {{"axis", int64_t{0}}});
+      give_result(graph, index, k, "Concat", collected[k - carried], {{"axis", int64_t{0}}});
     }
   }
   return true;

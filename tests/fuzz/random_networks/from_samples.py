@@ -56,7 +56,7 @@ def is_complex(proto):
 
 
 def is_plain(proto):
-    return networks.is_numpys(proto.data_type)
+    return networks.is_native(proto.data_type)
 
 
 def samples():
@@ -129,7 +129,7 @@ def info(name, array, shape=None):
 
 def is_tame(array):
     """Whether rounding can be told from errors: no NaN, no infinity, nothing vast."""
-    if array.size > LARGEST_TENSOR or not networks.is_numpys(helper.np_dtype_to_tensor_dtype(array.dtype)):
+    if array.size > LARGEST_TENSOR or not networks.is_native(helper.np_dtype_to_tensor_dtype(array.dtype)):
         return False
     return array.dtype.kind != "f" or bool(np.all(np.abs(array.astype(np.float64)) <= LARGEST_NUMBER))
 
@@ -280,9 +280,9 @@ class Network:
             others.append(helper.make_node("Identity", [f"{other} is"], [other]))
         otherwise = helper.make_graph(others, "else", [], [self.result(name, f"{name} otherwise")
                                                            for name in results], initializer=constants)
-        graphs = [then, otherwise] if self.random.random() < 0.5 else None
-        graphs = graphs or [otherwise, then]
-        return helper.make_node("If", [condition], results, f"If {first}", then_branch=graphs[0], else_branch=graphs[1])
+        if self.random.random() >= 0.5:
+            then, otherwise = otherwise, then
+        return helper.make_node("If", [condition], results, f"If {first}", then_branch=then, else_branch=otherwise)
 
     def loop(self, first, last):
         """The stretch as the body of a Loop: one of its inputs is carried where a result may take its place, and the
@@ -318,10 +318,10 @@ class Network:
         collected = [f"{name} of all rounds" for name in others]
         loop = helper.make_node("Loop", [limit, begins, carried], [becomes, *collected], f"Loop {first}", body=body)
         # What follows reads the last round's.
-        last_one = [numpy_helper.from_array(np.array(-1), f"last of {first}")]
-        takes = [helper.make_node("Gather", [name, f"last of {first}"], [other], f"last of {other}", axis=0)
+        last_one = f"last of {first}"
+        self.constants[last_one] = np.array(-1)
+        takes = [helper.make_node("Gather", [name, last_one], [other], f"last of {other}", axis=0)
                  for name, other in zip(collected, others)]
-        self.constants[last_one[0].name] = np.array(-1)
         return [loop, *takes]
 
     def wrap(self):
@@ -346,7 +346,7 @@ class Network:
         return wrapped
 
     def model(self):
-        read = {name for node in self.nodes for name in names_read(node)}
+        read = {name for node in self.nodes for name in networks.names_read(node)}
         made = [name for node in self.nodes for name in node.output if name]
         ends = [name for name in made if name not in read]
         used = {name: array for name, array in self.inputs.items() if name in read}
@@ -374,14 +374,6 @@ class Network:
         sizes = {extent: size(extent) for extent in SIZES}
         return {name: [sizes.get(extent, extent) if array.dtype.kind in "fb" else extent for extent in array.shape]
                 for name, array in used.items()}
-
-
-def names_read(node):
-    names = [name for name in node.input if name]
-    for attribute in node.attribute:
-        for inner in attribute.g.node:
-            names += names_read(inner)
-    return names
 
 
 def make(seed, operators):

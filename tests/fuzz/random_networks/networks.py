@@ -50,7 +50,7 @@ def names_read(node):
     return names
 
 
-def is_numpys(element_type):
+def is_native(element_type):
     """Whether numpy has the element type of itself, and files of arrays hold it."""
     return element_type not in (0, TensorProto.STRING) and helper.tensor_dtype_to_np_dtype(element_type).isbuiltin == 1
 
@@ -63,7 +63,7 @@ def exposed(model, types):
     wanted.CopyFrom(model)
     for node in model.graph.node:
         for name in node.output:
-            if name and name not in known and name in types and is_numpys(types[name].tensor_type.elem_type):
+            if name and name not in known and name in types and is_native(types[name].tensor_type.elem_type):
                 wanted.graph.output.append(helper.make_value_info(name, types[name]))
     return wanted
 
