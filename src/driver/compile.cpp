@@ -203,6 +203,7 @@ namespace {
 FusedProgram fuse_for(const Target& target, const Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   report(options, name_of(Stage::kFuse), fmt::format("{} nodes", graph.nodes.size()));
   FusedProgram program = fuse(graph, {.sums_with_rows = target.kind == TargetKind::kCuda,
+                                      .gathers_columns = target.kind == TargetKind::kCuda,
                                       .cancelled = options.cancelled});
   if (target.kind == TargetKind::kCpu) for_each_program(program, turn_results);
   if (options.precision == Precision::kTf32) for_each_program(program, allow_tf32);

@@ -74,6 +74,7 @@ struct EngineStep {
   std::string schedule;      ///< the schedule record's text
   std::vector<int> tensors;  ///< arguments: region inputs, then outputs, then `count`
   int input_count = 0;       ///< how many of `tensors` are read
+  std::vector<int64_t> offsets;  ///< kKernel, by input: bytes before the part of it that the kernel reads; or empty
   std::vector<SymbolRead> reads;
   std::vector<RunCheck> checks;
   std::string count_symbol;  ///< takes the value of the last tensor after the step

@@ -383,7 +383,7 @@ class Fusion {
     }
     verify(step.region);
     if (is_too_large(step.region)) {
-      for (FusedStep& part : split_forms(step, program_.tensors)) push(std::move(part));
+      for (FusedStep& part : split_forms(step, program_.tensors, choices_.gathers_columns)) push(std::move(part));
     } else {
       push(std::move(step));
     }

@@ -67,6 +67,8 @@ struct FusionChoices {
   /// The sum of a product and another tensor of its size is taken where rows of it are reduced, if nowhere else: a
   /// library's products are faster alone, and the rows are read either way.
   bool sums_with_rows = false;
+  /// Where one operator is cut into steps, a product keeps the maps that gather its columns (fuse/gathered_columns.h).
+  bool gathers_columns = false;
   std::function<bool()> cancelled = {};  ///< asked before each step; true stops with Error{cancelled}
 };
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "fuse/attention.h"
 #include "fuse/contraction.h"
+#include "fuse/gathered_columns.h"
 #include "fuse/step_maker.h"
 
 namespace graft {
@@ -56,15 +57,50 @@ bool holds_products(const Region& region) {
   return !attention;
 }
 
+/// A product and the maps that a kernel can compute with it.
+class ProductGroup {
+ public:
+  explicit ProductGroup(const Form& product, bool takes_gathered)
+      : product_(product), takes_gathered_(takes_gathered), along_{std::get<Reduce>(product).outputs[0]} {}
+
+  /// Takes the form as one more map, unless it leaves the product's points.
+  bool take(const Form& form) {
+    const auto* map = std::get_if<Compute>(&form);
+    if (!map) return false;
+    if (runs_along(form, product_)) {
+      const std::vector<int> read = read_tensors(form);
+      const bool late = std::any_of(read.begin(), read.end(), [&](int tensor) { return gathered_.contains(tensor); });
+      if (!late) along_.insert(map->output);
+      return !late;
+    }
+    if (!takes_gathered_) return false;
+    const auto columns = gathered_columns(std::get<Reduce>(product_), *map, along_, gathered_);
+    if (!columns || (columns_ && columns_ != columns)) return false;
+    columns_ = columns;
+    gathered_.insert(map->output);
+    return true;
+  }
+
+ private:
+  const Form& product_;
+  bool takes_gathered_;
+  std::set<int> along_, gathered_;  ///< what has been made at the product's points, and at those of gathering maps
+  std::optional<GatheredColumns> columns_;
+};
+
 /// The forms cut at each product, which has the maps of its points behind it with it, and at what lies between two.
-std::vector<std::vector<Form>> groups_at_products(const Region& region) {
+std::vector<std::vector<Form>> groups_at_products(const Region& region, bool takes_gathered) {
   std::vector<std::vector<Form>> groups(1);
-  const Form* product = nullptr;  // of the last group
+  std::optional<ProductGroup> last;
   for (const Form& form : region.forms) {
-    const bool leaves = product && (std::holds_alternative<Reduce>(form) || !runs_along(form, *product));
-    const bool begins = is_product(form) || leaves;
-    if (begins && !groups.back().empty()) groups.emplace_back();
-    if (begins) product = is_product(form) ? &form : nullptr;
+    const bool product = is_product(form);
+    const bool leaves = last && !last->take(form);
+    if ((product || leaves) && !groups.back().empty()) groups.emplace_back();
+    if (product) {
+      last.emplace(form, takes_gathered);
+    } else if (leaves) {
+      last.reset();
+    }
     groups.back().push_back(form);
   }
   return groups;
@@ -101,11 +137,18 @@ size_t read_by(const std::vector<Form>& forms) {
 }
 
 /// One group for each form, but a fold to a scalar has with it what is computed from it alone, and a map what maps
-/// compute from it point by point.
-std::vector<std::vector<Form>> groups_of_forms(const Region& region) {
+/// compute from it point by point; `takes_gathered`: a product what a kernel computes with it.
+std::vector<std::vector<Form>> groups_of_forms(const Region& region, bool takes_gathered) {
   constexpr size_t kMost = 8, kMostRead = 16;  // maps in a kernel, and what they may read
   std::vector<std::vector<Form>> groups;
+  std::optional<ProductGroup> product;
   for (const Form& form : region.forms) {
+    if (product && product->take(form)) {
+      groups.back().push_back(form);
+      continue;
+    }
+    product.reset();
+    if (takes_gathered && is_product(form)) product.emplace(form, true);
     const bool map = std::holds_alternative<Compute>(form) && !groups.empty();
     const bool of_scalar = map && axes_of(form).empty() && std::holds_alternative<Reduce>(groups.back()[0]) &&
                            axes_of(groups.back()[0]).empty();
@@ -147,19 +190,20 @@ std::vector<FusedStep> split_groups(const FusedStep& step, const std::vector<std
   return steps;
 }
 
-std::vector<FusedStep> split_forms(const FusedStep& step, std::vector<FusedTensor>& tensors) {
-  return split_groups(step, groups_of_forms(step.region), tensors);
+std::vector<FusedStep> split_forms(const FusedStep& step, std::vector<FusedTensor>& tensors, bool takes_gathered) {
+  return split_groups(step, groups_of_forms(step.region, takes_gathered), tensors);
 }
 
-std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tensors, const RewriteContext& context) {
+std::vector<FusedStep> split_step(FusedStep step, std::vector<FusedTensor>& tensors, const RewriteContext& context,
+                                  bool takes_gathered) {
   if (step.region.forms.empty()) return {std::move(step)};
   FusedStep normalised = step;
   normalise(normalised.region, context);
   const bool apart =
       normalised.region.forms.size() > 1 && !is_one_scalar(normalised.region) && common_axes(normalised.region).empty();
-  if (apart) return split_groups(normalised, groups_of_forms(normalised.region), tensors);
+  if (apart) return split_groups(normalised, groups_of_forms(normalised.region, takes_gathered), tensors);
   if (holds_products(normalised.region)) {
-    return split_groups(normalised, groups_at_products(normalised.region), tensors);
+    return split_groups(normalised, groups_at_products(normalised.region, takes_gathered), tensors);
   }
   return {std::move(step)};
 }

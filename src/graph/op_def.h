@@ -106,8 +106,8 @@ class Definition : public RegionBuilder {
   /// Whether sizes_of gives an input's values; otherwise it gives symbols of a run, which may be negative.
   bool knows(int index) const;
   /// The elements of a small integer input as sizes: known ones, or symbols bound when the run reaches this node.
-  /// The input's own shape must be constant (rejected otherwise).
-  std::vector<Size> sizes_of(int index);
+  /// The number of elements must be known, or be `length`, which a run then checks.
+  std::vector<Size> sizes_of(int index, std::optional<int64_t> length = {});
   /// The same for one element.
   Size size_of(int index, int64_t element = 0);
   /// A symbol of this node's own for a size that the node's region computes (Compact::count).

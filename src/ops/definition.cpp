@@ -164,17 +164,20 @@ bool Definition::knows(int index) const {
   return has_input(index) && (constant(index) || graph_.value(node_.inputs[index]).content);
 }
 
-std::vector<Size> Definition::sizes_of(int index) {
+std::vector<Size> Definition::sizes_of(int index, std::optional<int64_t> length) {
   const Shape& shape = input_shape(index);
   const Value& value = graph_.value(node_.inputs[index]);
   if (shape.size() > 1) reject(fmt::format("its input '{}' should have one axis at most", value.name));
   if (!is_integer(value.type)) reject(fmt::format("its input '{}' should be of an integer type", value.name));
-  if (!knows(index) && !element_count(shape).is_constant()) {
+  const Size elements = element_count(shape);
+  if (!knows(index) && !elements.is_constant() && length) {
+    require_equal(elements, *length, fmt::format("its input '{}' is of another length", value.name));
+  } else if (!knows(index) && !elements.is_constant()) {
     unsupported(fmt::format("the number of elements of '{}', which decides ranks, is not known", value.name));
   }
   const int64_t count = knows(index) && value.content ? static_cast<int64_t>(value.content->size())
                         : value.constant              ? value.constant->element_count()
-                                                      : element_count(shape).constant();
+                                                      : elements.as_constant().value_or(length.value_or(0));
   // Each element that only a run knows is a symbol; what decides ranks has no more of them than shapes have axes.
   constexpr int64_t kMostSymbols = 256;
   if (!knows(index) && count > kMostSymbols) {

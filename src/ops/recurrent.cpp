@@ -399,6 +399,10 @@ std::vector<Sample> layer_samples(int64_t gates, int outputs) {
                              {.name = "batch_first",
                               .inputs = inputs(f32({2, 5, 3}), 1, 3, 4),
                               .attributes = {{"hidden_size", int64_t{4}}, {"layout", int64_t{1}}},
+                              .outputs = outputs},
+                             {.name = "of_whole_vectors",
+                              .inputs = inputs(f32({3, 5, 4}), 1, 4, 48),
+                              .attributes = {{"hidden_size", int64_t{48}}},
                               .outputs = outputs}};
   all[3].inputs.push_back(values(DType::kInt32, {3}, {4, 1, 3}));
   all[3].inputs.push_back(f32({1, 3, 5}, -1, 1));

@@ -243,7 +243,7 @@ void define_range(Definition& d) {
 
 void define_tile(Definition& d) {
   const Tensor x = d.in(0);
-  const std::vector<Size> repeats = d.sizes_of(1);
+  const std::vector<Size> repeats = d.sizes_of(1, x.rank());
   if (static_cast<int>(repeats.size()) != x.rank()) d.reject("its repeats should be one per axis");
   Shape shape;
   for (int i = 0; i < x.rank(); ++i) {

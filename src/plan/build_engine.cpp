@@ -18,6 +18,7 @@
 #include "plan/pack_channels.h"
 #include "plan/place_derived.h"
 #include "plan/roofline.h"
+#include "plan/split_gathered.h"
 #include "plan/spread_reduction.h"
 #include "plan/spread_scatter.h"
 #include "plan/warn_of_interpreter.h"
@@ -55,7 +56,8 @@ class EngineBuilder {
   void judge() {
     engine_.threads = std::max(1, options_.target.threads);
     engine_.target = built_.record.target = print(options_.target);
-    divide_steps([&](FusedStep step) { return split_step(std::move(step), program_.tensors, rewrites_); });
+    const bool gathers = options_.target.kind == TargetKind::kCuda && options_.compile_kernels;
+    divide_steps([&](FusedStep step) { return split_step(std::move(step), program_.tensors, rewrites_, gathers); });
     set_symbols();
     divide_for_gpu();
     engine_.typical = typical_;
@@ -101,6 +103,7 @@ class EngineBuilder {
     if (options_.target.kind != TargetKind::kCuda) return;
     std::vector<FusedTensor>& tensors = program_.tensors;
     if (options_.compile_kernels) {
+      divide_steps([&](FusedStep step) { return split_gathered(std::move(step), tensors, typical_, rewrites_); });
       divide_steps([&](FusedStep step) { return pack_channels(std::move(step), tensors, options_.target); });
     }
     divide_steps([&](FusedStep step) { return spread_reduction(std::move(step), tensors, typical_, options_.target); });
@@ -256,6 +259,7 @@ class EngineBuilder {
       add_workspaces(*way.program, step);
       if (!step.count_symbol.empty()) step.tensors.push_back(add_count(step));
       step.kernel = kernels_.add(*std::move(way.program));
+      if (step.kind == StepKind::kKernel) step.offsets = std::move(way.offsets);
     }
     use_layouts(region, way.layouts, step);
   }
@@ -328,6 +332,7 @@ class EngineBuilder {
       step.candidates.push_back({"generated " + step.schedule, 0, kernels_.failure(step.kernel)});
       step.kind = StepKind::kInterpreter;
       step.kernel = -1;
+      step.offsets.clear();
       for (size_t i = 0; i < step.reference_inputs.size(); ++i) step.tensors[i] = step.reference_inputs[i];
       step.tensors.resize(parse_region(step.region).outputs.size() + static_cast<size_t>(step.input_count));
     }

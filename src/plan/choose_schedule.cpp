@@ -7,6 +7,7 @@
 
 #include "fuse/attention.h"
 #include "fuse/contraction.h"
+#include "fuse/gathered_columns.h"
 #include "fuse/rewrite_region.h"
 #include "plan/block_schedule.h"
 
@@ -33,10 +34,26 @@ const Reduce* only_reduction(const Region& region) {
 /// Rows of the register tile of the micro-kernel: what row tiles should be multiples of.
 int64_t register_rows(const Target& target) { return target.vector_registers >= 32 ? 14 : 6; }
 
+/// Whether the region reads the load's tensor in no other way.
+bool is_read_once(const Region& region, const Expr& load) {
+  bool once = true;
+  for (const Form& form : region.forms) {
+    const auto* scatter = std::get_if<Scatter>(&form);
+    once = once && !(scatter && scatter->base == load->tensor);
+    for_each_expr(form, [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) {
+        once = once && (node->kind != ExprKind::kLoad || node->tensor != load->tensor || equal(node, load));
+      });
+    });
+  }
+  return once;
+}
+
 /// The panel layout for a constant right operand whose lane axis is a plain index of one dimension.
-std::optional<tile::PanelLayout> panel_layout(Contraction c, const std::vector<bool>& constant, int64_t lanes) {
+std::optional<tile::PanelLayout> panel_layout(const Region& region, Contraction c, const std::vector<bool>& constant,
+                                              int64_t lanes) {
   const Expr& b = c.b;
-  if (b->kind != ExprKind::kLoad || !constant[b->tensor]) return std::nullopt;
+  if (b->kind != ExprKind::kLoad || !constant[b->tensor] || !is_read_once(region, b)) return std::nullopt;
   const int lane = c.n.back().variable->variable;
   tile::PanelLayout layout{.dim = -1, .lanes = lanes, .keep = 0, .rest = {}};
   for (size_t d = 0; d < b->args.size(); ++d) {
@@ -132,7 +149,7 @@ tile::Layouts layouts_for(const Region& region, const std::vector<bool>& constan
   auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
   if (!contraction || contraction->n.empty()) return layouts;
   if (product) contraction->b = unwidened(contraction->b);
-  const auto layout = panel_layout(*contraction, constant, panel);
+  const auto layout = panel_layout(region, *contraction, constant, panel);
   if (layout) layouts[contraction->b->tensor] = layout;
   return layouts;
 }
@@ -367,6 +384,39 @@ std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& siz
   return schedules;
 }
 
+/// Schedules for a product of few rows whose columns are gathered: all tiles of a block are on their way at once where
+/// they have room, since those of weights come before earlier kernels have ended.
+std::vector<tile::ProductSchedule> gathering_schedules(const ContractionSizes& sizes, const GatheredColumns& columns,
+                                                       bool is_half, const Target& target) {
+  struct Shape {
+    int64_t m, threads;
+  };
+  constexpr Shape kHalf[] = {{64, 128}}, kSingle[] = {{32, 64}, {16, 32}, {64, 128}};
+  constexpr int64_t kMostColumns = 256, kOverlap = 2, kMostStages = 16, kReserved = 8 << 10;
+  const int64_t depth = is_half ? 64 : 16, rounds = (sizes.depth + depth - 1) / depth;
+  Rated rated;
+  for (const Shape& shape : is_half ? std::span<const Shape>(kHalf) : std::span<const Shape>(kSingle)) {
+    if (shape.m >= 2 * std::max<int64_t>(sizes.rows, 16) && shape.m > 64) continue;
+    for (const int64_t lanes : {8, 16, 32}) {
+      const int64_t n = columns.parts * lanes;
+      if (n > kMostColumns || columns.extent % lanes != 0) continue;
+      const int64_t slot = (shape.m + n) * depth * sizes.element_bytes;
+      const int64_t room = (target.shared_bytes - kReserved - shape.m * (n * 4 + 16)) / slot;
+      const int64_t whole = std::min({rounds + kOverlap, room, kMostStages});
+      for (const int64_t stages : {whole, int64_t{4}}) {
+        if (stages < 2 || stages > room) continue;
+        const tile::ProductSchedule schedule{
+            .m = shape.m, .n = n, .k = depth, .threads = shape.threads, .stages = stages, .panel = 0};
+        rated.emplace_back(product_cost(schedule, sizes, is_half, target), schedule);
+      }
+    }
+  }
+  std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<tile::ProductSchedule> schedules;
+  for (const auto& [cost, schedule] : rated) schedules.push_back(schedule);
+  return schedules;
+}
+
 void add_contractions(std::vector<tile::Schedule>& schedules, const Region& region, const std::vector<bool>& constant,
                       const Bindings& typical, const Target& target) {
   const Reduce* reduce = only_reduction(region);
@@ -380,14 +430,21 @@ void add_contractions(std::vector<tile::Schedule>& schedules, const Region& regi
     const DType operand = contraction->b->type;
     sizes.rows = typical_extent(contraction->m, typical);
     sizes.element_bytes = std::max(1, bit_width(operand) / 8);
-    const bool is_packed = panel_layout(*contraction, constant, 32).has_value() && contraction->n.size() == 1;
+    if (const auto columns = gathered_columns(region)) {
+      for (const tile::ProductSchedule& schedule :
+           gathering_schedules(sizes, *columns, bit_width(operand) == 16, target)) {
+        schedules.emplace_back(schedule);
+      }
+      return;
+    }
+    const bool is_packed = panel_layout(region, *contraction, constant, 32).has_value() && contraction->n.size() == 1;
     for (const tile::ProductSchedule& schedule :
          product_schedules(sizes, bit_width(operand) == 16, is_packed, target)) {
       schedules.emplace_back(schedule);
     }
     return;
   }
-  sizes.is_packed = panel_layout(*contraction, constant, 2 * vector).has_value();
+  sizes.is_packed = panel_layout(region, *contraction, constant, 2 * vector).has_value();
   for (const tile::ContractSchedule& schedule : contract_schedules(sizes, vector, target)) {
     schedules.emplace_back(schedule);
   }

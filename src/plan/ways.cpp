@@ -13,6 +13,7 @@
 #include "library/match.h"
 #include "plan/choose_schedule.h"
 #include "plan/estimate_ways.h"
+#include "plan/read_parts.h"
 #include "plan/roofline.h"
 
 namespace graft {
@@ -24,14 +25,24 @@ constexpr int64_t kWorthLibrary = 10'000'000;
 /// Operations for each byte from which on another pass over the result costs less than a slower contraction.
 constexpr int64_t kWorthSplitting = 64;
 
+/// What is there before earlier kernels have ended, blocks of a GPU may read early.
+void mark_constants(const RegionTask& task, tile::Program& program) {
+  for (size_t i = 0; i < task.region->inputs.size(); ++i) {
+    program.buffers[i].constant |= task.constant[task.region->inputs[i]];
+  }
+}
+
 Way generated(const RegionTask& task, const Choice& choice, const Target& target) {
   Way way{.name = {}, .schedule = tile::print(choice.schedule), .layouts = choice.layouts};
   way.name = std::string(kGenerated) + way.schedule;
-  tile::Lowered lowered = tile::lower(*task.region, choice.layouts, choice.schedule, target);
+  ReadParts parts = read_parts(*task.region, choice.layouts);
+  tile::Lowered lowered = tile::lower(parts.region, choice.layouts, choice.schedule, target);
+  way.offsets = std::move(parts.offsets);
   if (auto* reason = std::get_if<std::string>(&lowered)) {
     way.reason = *reason;
   } else {
     way.program = std::get<tile::Program>(std::move(lowered));
+    if (target.kind == TargetKind::kCuda) mark_constants(task, *way.program);
   }
   return way;
 }

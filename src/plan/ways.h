@@ -20,6 +20,7 @@ struct Way {
   std::string schedule;                  ///< the record behind the name
   tile::Layouts layouts;                 ///< by region tensor, of constants
   std::optional<tile::Program> program;  ///< of a library: for sizes that it refuses
+  std::vector<int64_t> offsets = {};     ///< by input, of the part that the program reads (plan/read_parts.h); or empty
   std::string library;                   ///< `onednn`
   std::string reason;                    ///< why there is neither
 };

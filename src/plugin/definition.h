@@ -40,7 +40,8 @@ enum class Place : uint8_t { kInput, kOutput, kWorkspace, kConstant };
 
 struct Argument {
   Place place = Place::kInput;
-  int index = 0;  ///< of the input, output, slot of the workspace, or constant
+  int index = 0;       ///< of the input, output, slot of the workspace, or constant
+  int64_t offset = 0;  ///< bytes before the part of it that is meant
   bool operator==(const Argument&) const = default;
 };
 

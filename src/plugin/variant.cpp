@@ -86,7 +86,10 @@ class VariantBuilder {
                   .kernel = step.kernel,
                   .grid = kernel.grid,
                   .arguments = {}};
-    for (const int tensor : step.tensors) launch.arguments.push_back(argument(tensor));
+    for (size_t a = 0; a < step.tensors.size(); ++a) {
+      launch.arguments.push_back(argument(step.tensors[a]));
+      if (a < step.offsets.size()) launch.arguments.back().offset = step.offsets[a];
+    }
     note_stored(step);
     made_.launches.push_back(std::move(launch));
   }

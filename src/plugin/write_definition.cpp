@@ -221,17 +221,20 @@ class HeaderWriter {
   }
 
   static std::string address(const Argument& argument, const Variant& variant) {
+    const auto part = [&](const std::string& whole) {
+      return argument.offset == 0 ? whole : fmt::format("static_cast<const char*>({}) + {}", whole, argument.offset);
+    };
     switch (argument.place) {
       case Place::kInput:
-        return fmt::format("inputs[{}]", argument.index);
+        return part(fmt::format("inputs[{}]", argument.index));
       case Place::kOutput:
-        return fmt::format("outputs[{}]", argument.index);
+        return part(fmt::format("outputs[{}]", argument.index));
       case Place::kWorkspace:
-        return fmt::format("memory + offsets[{}]", argument.index);
+        return part(fmt::format("memory + offsets[{}]", argument.index));
       case Place::kConstant:
         break;
     }
-    int64_t offset = 0;
+    int64_t offset = argument.offset;
     for (int c = 0; c < argument.index; ++c) {
       offset += (variant.constants[static_cast<size_t>(c)].byte_count() + 255) / 256 * 256;
     }

@@ -48,6 +48,9 @@ void Session::State::study_engine() {
     fresh.argument_count = static_cast<uint32_t>(step.tensors.size());
     fresh.first_size = static_cast<uint32_t>(size_count);
     for (const int tensor : step.tensors) arguments.push_back(roots[tensor]);
+    for (size_t a = 0; a < step.tensors.size(); ++a) {
+      argument_offsets.push_back(a < step.offsets.size() ? step.offsets[a] : 0);
+    }
     if (step.kernel >= 0) {
       if (!stream) fresh.kernel = loaded->kernels[step.kernel];
       size_count += engine->kernels[step.kernel].sizes.size();

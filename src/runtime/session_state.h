@@ -118,6 +118,7 @@ struct Session::State {
   std::vector<int> roots;  // by tensor: the one that owns its memory
   std::vector<StepWork> work;
   std::vector<int> arguments;  // of all steps: the tensors that own their memory
+  std::vector<int64_t> argument_offsets;  // bytes from there to the part that the step's kernel reads
   size_t size_count = 0;
   std::vector<int> arena_tensors;
   std::vector<InputRead> input_reads;

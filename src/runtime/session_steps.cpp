@@ -76,7 +76,9 @@ void Session::State::run_step(int index, Prepared& p) {
   stop.check();
   const auto start = profiling ? Clock::now() : Clock::time_point();
   const StepWork& step = work[index];
-  for (uint32_t a = 0; a < step.argument_count; ++a) buffers[a] = memory[arguments[step.first_argument + a]];
+  for (uint32_t a = step.first_argument; a < step.first_argument + step.argument_count; ++a) {
+    buffers[a - step.first_argument] = static_cast<char*>(memory[arguments[a]]) + argument_offsets[a];
+  }
   const std::span<void* const> given(buffers.data(), step.argument_count);
   switch (step.kind) {
     case StepKind::kNone:

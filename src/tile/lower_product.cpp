@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and convolutions on a GPU: rows and columns of the product are numbered through, whatever axes they
-// come from, and a block of threads makes one tile of them. The forms after the product run on the tile.
+// come from, and a block of threads makes one tile of them. The forms after the product run on the tile. Where maps
+// gather columns, a tile has a stretch of each part of them, and what the maps read goes through shared memory.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "fuse/contraction.h"
+#include "fuse/gathered_columns.h"
 #include "fuse/rewrite_region.h"
 #include "tile/builder.h"
 
@@ -48,7 +52,10 @@ class ProductLowering {
     for (const Form& form : region_.forms) place_tiles(form);
     builder_.add(clear_tile());
     for (Statement& statement : product()) builder_.add(std::move(statement));
-    for (const Form& form : region_.forms) add_epilogue(form);
+    for (const Form& form : region_.forms) {
+      if (!is_gathering(form)) add_epilogue(form);
+    }
+    if (gathered_) add_gathering_maps();
     return builder_.finish(region_.name);
   }
 
@@ -80,11 +87,38 @@ class ProductLowering {
       return "a tile's columns are not whole panels";
     }
     for (const Form& form : region_.forms) {
-      if (!same_axes(form)) return "a map runs over other axes than the contraction";
+      if (!same_axes(form)) {
+        if (!find_gathered(std::get<Compute>(form))) return "a map runs over other axes than the contraction";
+        continue;
+      }
       if (reads_elsewhere(form)) return "a map reads the result at another point";
+      along_.insert(defined_tensors(form)[0]);
+    }
+    return gathered_ ? why_not_gathered() : "";
+  }
+
+  bool find_gathered(const Compute& map) {
+    const auto columns = gathered_columns(*main_, map, along_, gathering_);
+    if (!columns || (gathered_ && gathered_ != columns)) return false;
+    gathered_ = columns;
+    gathering_.insert(map.output);
+    return true;
+  }
+  bool is_gathering(const Form& form) const { return gathering_.contains(defined_tensors(form)[0]); }
+
+  std::string why_not_gathered() const {
+    const bool single = contraction_.n.size() == 1 &&
+                        contraction_.n[0].variable->variable == main_->axes.back().variable->variable;
+    if (!single) return "its columns are gathered, and have several axes";
+    if (packed()) return "its columns are gathered, which panels are not";
+    if (schedule_.producers > 0) return "its columns are gathered, which blocks with producers cannot";
+    if (schedule_.n % gathered_->parts != 0 || gathered_->extent % lanes() != 0) {
+      return "a tile's columns are not as many of each part";
     }
     return "";
   }
+  /// Columns of each part in a tile.
+  int64_t lanes() const { return schedule_.n / gathered_->parts; }
 
   bool same_axes(const Form& form) const {
     const auto& axes = axes_of(form);
@@ -179,10 +213,11 @@ class ProductLowering {
       return tiles.is(1) ? make_index(0) : builder_.add_grid(tiles);
     };
     row_tile_ = tile(rows_, schedule_.m);
-    column_tile_ = tile(columns_, schedule_.n);
+    column_tile_ = gathered_ ? tile(Size(gathered_->extent), lanes()) : tile(columns_, schedule_.n);
   }
 
   void place_tiles(const Form& form) {
+    if (is_gathering(form)) return;
     const bool is_main = std::holds_alternative<graft::Reduce>(form);
     const int tensor = defined_tensors(form)[0];
     if (!is_main && builder_.buffer_of(tensor) >= 0) return;
@@ -219,10 +254,21 @@ class ProductLowering {
               .global_column = {},
               .at = at_};
     pass.global_row = row_tile_ * make_index(schedule_.m) + pass.row.variable;
-    pass.global_column = column_tile_ * make_index(schedule_.n) + pass.column.variable;
+    if (gathered_) {
+      pass.column = make_axis(Size(schedule_.n));
+      const Expr column = pass.column.variable, step = make_index(lanes());
+      pass.global_column = gathered_column(floor_div(column, step), mod(column, step));
+    } else {
+      pass.global_column = column_tile_ * make_index(schedule_.n) + pass.column.variable;
+    }
     number_through(contraction_.m, pass.global_row, pass.at);
     number_through(contraction_.n, pass.global_column, pass.at);
     return pass;
+  }
+
+  /// The product's column at a place of the tile.
+  Expr gathered_column(const Expr& part, const Expr& lane) const {
+    return part * make_index(gathered_->extent) + column_tile_ * make_index(lanes()) + lane;
   }
 
   Statement clear_tile() const {
@@ -296,6 +342,14 @@ class ProductLowering {
     contract.a = builder_.to_buffers(substitute(contraction_.a, pass.at));
     if (const auto layout = packed()) {
       use_panels(*layout, pass, number, contract);
+    } else if (gathered_) {
+      const Axis part = make_axis(Size(gathered_->parts)), lane = make_axis(Size(lanes()));
+      contract.n = {part, lane};
+      contract.c_indices[1] = part.variable * make_index(lanes()) + lane.variable;
+      Replacements columns = pass.at;
+      std::erase_if(columns, [&](const auto& each) { return each.first == contraction_.n[0].variable->variable; });
+      columns.emplace_back(contraction_.n[0].variable->variable, gathered_column(part.variable, lane.variable));
+      contract.b = builder_.to_buffers(substitute(contraction_.b, columns));
     } else {
       contract.b = builder_.to_buffers(substitute(contraction_.b, pass.at));
     }
@@ -376,6 +430,55 @@ class ProductLowering {
     builder_.add({std::move(map)});
   }
 
+  /// The maps that gather columns, all in one: each at its own point, from tiles in shared memory.
+  void add_gathering_maps() {
+    for (const Form& form : region_.forms) {
+      if (!is_gathering(form)) continue;
+      for (const int tensor : read_tensors(form)) {
+        if (!along_.contains(tensor) || shared_.contains(tensor)) continue;
+        shared_[tensor] = builder_.add_scratch("columns", region_.tensors[tensor].type, {schedule_.m, schedule_.n});
+        Map copy;
+        const Pass pass = make_pass();
+        copy.axes = {pass.row, pass.column};
+        const std::vector<Expr> position = {pass.row.variable, pass.column.variable};
+        const Expr element = make_load(*tile_of(tensor), region_.tensors[tensor].type, position);
+        copy.stores.push_back({shared_[tensor], position, element, ScatterMode::kSet});
+        builder_.add({std::move(copy)});
+      }
+    }
+    Map all;
+    const Pass pass = make_pass();
+    const Axis lane = make_axis(Size(lanes()));
+    all.axes = {pass.row, lane};
+    for (const Form& form : region_.forms) {
+      if (is_gathering(form)) gather(std::get<Compute>(form), pass, lane.variable, all);
+    }
+    builder_.add({std::move(all)});
+  }
+
+  void gather(const Compute& map, const Pass& pass, const Expr& lane, Map& all) {
+    Replacements at;
+    for (size_t i = 0; i + 1 < map.axes.size(); ++i) {
+      at.emplace_back(map.axes[i].variable->variable, substitute(main_->axes[i].variable, pass.at));
+    }
+    at.emplace_back(map.axes.back().variable->variable, column_tile_ * make_index(lanes()) + lane);
+    const Expr value = transform(map.value, [&](const Expr& node) -> Expr {
+      if (node->kind != ExprKind::kLoad) return {};
+      if (const auto made = gathered_values_.find(node->tensor); made != gathered_values_.end()) return made->second;
+      if (const auto tile = shared_.find(node->tensor); tile != shared_.end()) {
+        const int64_t part = affine(node->args.back())->offset.constant() / gathered_->extent;
+        return make_load(tile->second, node->type, {pass.row.variable, make_index(part * lanes()) + lane});
+      }
+      return make_load(builder_.buffer_of(node->tensor), node->type, node->args);
+    });
+    gathered_values_[map.output] = substitute(value, at);
+    const int buffer = builder_.buffer_of(map.output);
+    if (buffer < 0) return;
+    std::vector<Expr> indices;
+    for (const graft::Axis& axis : map.axes) indices.push_back(substitute(axis.variable, at));
+    all.stores.push_back({buffer, std::move(indices), gathered_values_[map.output], ScatterMode::kSet});
+  }
+
   Expr on_tile(const Expr& e, const Pass& pass, const std::vector<Expr>& position) const {
     const Expr placed = transform(e, [&](const Expr& node) -> Expr {
       if (node->kind != ExprKind::kLoad) return {};
@@ -399,6 +502,11 @@ class ProductLowering {
   Size rows_, columns_;
   Expr row_tile_, column_tile_;
   std::vector<std::pair<int, int>> tiles_;  // region tensor -> fragment
+  // Maps that gather columns: what they make, from what, and as which values at a point of their own.
+  std::optional<GatheredColumns> gathered_;
+  std::set<int> along_, gathering_;
+  std::map<int, int> shared_;  // region tensor -> tile in shared memory
+  std::map<int, Expr> gathered_values_;
 };
 
 }  // namespace

@@ -135,6 +135,10 @@ TEST(EmulatedGpu, stops_at_misaligned_addresses) {
   expect_fault("asm volatile(\"st.global.v2.b32 [%0], {%1, %2};\" :: \"l\"(x + 1), \"r\"(1), \"r\"(2));", "misaligned");
 }
 
+TEST(EmulatedGpu, stops_at_stores_to_global_memory_that_go_to_shared_memory) {
+  expect_fault("asm volatile(\"st.global.b32 [%0], %1;\" :: \"l\"(shared), \"r\"(1));", "an address of shared memory");
+}
+
 TEST(EmulatedGpu, stops_at_an_index_beyond_an_array) {
   expect_fault("float v[4] = {}; v[(int)x[t] / 16] = 1; x[t] = v[0];", "an index beyond an array");
 }

@@ -227,6 +227,46 @@ std::vector<ScheduledCase> attentions() {
           attention("f16_wide_on_hopper", "sm_90a", "f16", 66, 129, 128, {schedules[0], schedules[3]})};
 }
 
+/// One step of a recurrent layer: the columns of the gates, a distance apart, are gathered from the state's product.
+std::string cell(const std::string& name, int gates, const char* type, const std::string& batch, int hidden,
+                 bool constant, const char* attributes = "") {
+  const std::string kind = constant ? "constant" : "input", all = constant ? " = all 0.125" : "";
+  const bool lstm = name == "LSTMCell";
+  return fmt::format(R"(graph "main" {{
+  opset "" 28
+  input %x: {type}[{batch}, {rows}]
+  {kind} %r: {type}[{rows}, {hidden}]{all}
+  input %b: {type}[{biases}]
+  input %left: i32[{batch}]
+  input %h: {type}[{batch}, {hidden}]
+  {c}
+  {results} = graft::{name} "cell" (%x, %r, %b, %left, %h{c_too}){attributes}
+  output %y
+  output %next
+}})",
+                     fmt::arg("type", type), fmt::arg("batch", batch), fmt::arg("rows", gates * hidden),
+                     fmt::arg("kind", kind), fmt::arg("hidden", hidden), fmt::arg("all", all),
+                     fmt::arg("biases", 2 * gates * hidden),
+                     fmt::arg("c", lstm ? fmt::format("input %c: {}[{}, {}]", type, batch, hidden) : ""),
+                     fmt::arg("results", lstm ? "%y: ?, %next: ?, %kept: ?" : "%y: ?, %next: ?"),
+                     fmt::arg("name", name), fmt::arg("c_too", lstm ? ", %c" : ""),
+                     fmt::arg("attributes", attributes));
+}
+
+std::vector<ScheduledCase> cells() {
+  const std::vector<std::string> half = {product(64, 32, 64, 128, 4, 0), product(64, 64, 32, 128, 3, 0),
+                                         product(64, 32, 64, 128, 10, 0)};
+  const std::vector<std::string> single = {product(32, 32, 16, 64, 3, 0), product(16, 64, 16, 32, 4, 0)};
+  const std::string linear = " {linear_before_reset = 1}";
+  return {{"lstm_f32", "sm_80", "f32", cell("LSTMCell", 4, "f32", "21", 48, false), "cell", single},
+          {"lstm_f16", "sm_80", "f16", cell("LSTMCell", 4, "f16", "21", 80, true), "cell", half},
+          {"lstm_f16_on_hopper", "sm_90a", "f16", cell("LSTMCell", 4, "f16", "33", 80, true), "cell", half},
+          {"lstm_bf16_open_on_hopper", "sm_90a", "bf16", cell("LSTMCell", 4, "bf16", "n", 64, false), "cell", half,
+           {{"n", 50}}},
+          {"gru_f16_on_hopper", "sm_90a", "f16", cell("GRUCell", 3, "f16", "9", 64, true, linear.c_str()), "cell",
+           {product(64, 24, 64, 128, 4, 0), product(64, 48, 64, 128, 3, 0)}}};
+}
+
 const auto kCaseName = [](const testing::TestParamInfo<ScheduledCase>& row) { return row.param.name; };
 
 INSTANTIATE_TEST_SUITE_P(packed_products, Schedules, testing::ValuesIn(packed_products()), kCaseName);
@@ -235,6 +275,7 @@ INSTANTIATE_TEST_SUITE_P(batched_products, Schedules, testing::ValuesIn(batched_
 INSTANTIATE_TEST_SUITE_P(convolutions, Schedules, testing::ValuesIn(convolutions()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(channelwise, Schedules, testing::ValuesIn(channelwise()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(attention, Schedules, testing::ValuesIn(attentions()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(cells, Schedules, testing::ValuesIn(cells()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(products, Schedules, testing::ValuesIn(products()), kCaseName);
 
 }  // namespace

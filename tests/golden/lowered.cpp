@@ -57,7 +57,9 @@ void divide_each(FusedProgram& program, const Divide& divide) {
 /// The steps that the machine does better as several, as an engine has them.
 void divide_steps(FusedProgram& program, const Target& target) {
   using Tensors = std::vector<FusedTensor>;
-  divide_each(program, [](FusedStep step, Tensors& tensors) { return split_step(std::move(step), tensors); });
+  divide_each(program, [&](FusedStep step, Tensors& tensors) {
+    return split_step(std::move(step), tensors, {}, target.kind == TargetKind::kCuda);
+  });
   if (target.kind != TargetKind::kCuda) return;
   divide_each(program, [&](FusedStep step, Tensors& tensors) {
     return pack_channels(std::move(step), tensors, target);

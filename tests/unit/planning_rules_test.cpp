@@ -124,6 +124,68 @@ TEST(SplitStep, products_of_products_are_steps_of_their_own) {
   EXPECT_EQ(steps[1].outputs, (std::vector<int>{3}));
 }
 
+/// The gates of a cell: `reads` columns of a product of `columns`, each `apart` from the one before.
+FusedStep gates(int64_t columns, int64_t apart, int64_t reads) {
+  RegionBuilder b;
+  const Tensor h = b.input("h", kF32, {8, 16}), r = b.input("r", kF32, {columns, 16}), c = b.input("c", kF32, {8, 32});
+  const Tensor part = b.reduce("part", Intrinsic::kAdd, {8, columns}, {16}, [&](const Indices& i, const Indices& k) {
+    return h({i[0], k[0]}) * r({i[1], k[0]});
+  });
+  const Tensor biased = b.compute("biased", kF32, {8, columns}, [&](const Indices& i) { return exp(part(i)); });
+  const Tensor next = b.compute("next", kF32, {8, 32}, [&](const Indices& i) {
+    Expr sum = c(i);
+    for (int64_t g = 0; g < reads; ++g) sum = sum + biased({i[0], i[1] + make_index(g * apart)});
+    return sum;
+  });
+  const Tensor shown = b.compute("shown", kF32, {8, 32}, [&](const Indices& i) { return tanh(next(i)); });
+  return {.name = "gates", .region = b.finish("gates", {next, shown}), .inputs = {0, 1, 2}, .outputs = {3, 4}};
+}
+
+TEST(SplitStep, a_product_keeps_the_maps_that_gather_its_columns_where_a_kernel_can) {
+  std::vector<FusedTensor> tensors(5);
+  EXPECT_EQ(split_step(gates(128, 32, 4), tensors, {}, true).size(), 1u);
+  EXPECT_EQ(split_step(gates(128, 32, 4), tensors, {}, false).size(), 2u) << "not on a CPU";
+  EXPECT_EQ(split_step(gates(128, 8, 3), tensors, {}, true).size(), 2u) << "the columns overlap";
+  EXPECT_EQ(split_step(gates(130, 32, 4), tensors, {}, true).size(), 2u) << "the parts are not of one size";
+}
+
+TEST(Product, gathers_columns_in_tiles_of_all_parts) {
+  Region region = gates(128, 32, 4).region;
+  normalise(region);
+  const Target target = find_target("sm_90a", 1);
+  const auto refusal = [&](const tile::ProductSchedule& schedule) {
+    const auto lowered = tile::lower(region, {}, schedule, target);
+    const auto* reason = std::get_if<std::string>(&lowered);
+    return reason ? *reason : "";
+  };
+  const tile::ProductSchedule fits{.m = 16, .n = 32, .k = 16, .threads = 32, .stages = 3, .panel = 0};
+  EXPECT_EQ(refusal(fits), "");
+  tile::ProductSchedule other = fits;
+  other.n = 24;
+  EXPECT_EQ(refusal(other), "a tile's columns are not as many of each part");
+  other = fits;
+  other.producers = 128, other.threads = 128, other.m = 64;
+  EXPECT_EQ(refusal(other), "its columns are gathered, which blocks with producers cannot");
+}
+
+TEST(Schedules, weights_that_are_also_read_in_another_way_are_not_packed) {
+  const auto layouts = [](bool again) {
+    RegionBuilder b;
+    const Tensor x = b.input("x", kF32, {64, 64}), w = b.input("w", kF32, {64, 64});
+    const Tensor p = b.reduce("p", Intrinsic::kAdd, {64, 64}, {64}, [&](const Indices& i, const Indices& k) {
+      return x({i[0], k[0]}) * w({k[0], i[1]});
+    });
+    const Tensor y = b.compute("y", kF32, {64, 64}, [&](const Indices& i) { return p(i) + (again ? w(i) : x(i)); });
+    Region region = b.finish("residual", {y});
+    normalise(region);
+    std::vector<bool> constant(region.tensors.size());
+    constant[1] = true;
+    return schedule_candidates(region, constant, {}, find_target("x86-64-v3", 1))[0].layouts;
+  };
+  EXPECT_TRUE(layouts(false)[1]);
+  EXPECT_FALSE(layouts(true)[1]);
+}
+
 TEST(Nest, windows_of_single_channels_run_along_channels_whatever_order_their_weights_are_in) {
   RegionBuilder b;
   const Tensor x = b.input("x", kF32, {10, 100}), w = b.input("w", kF32, {96, 3});

@@ -187,6 +187,46 @@ void KernelWriter::prepare_tiles(std::vector<ContractPlan>& plans, int slots) {
   }
 }
 
+/// Whether the operand's tiles can be asked for before earlier kernels have ended.
+bool KernelWriter::is_early(const Operand& operand) const {
+  if (operand.source != Operand::Source::kStaged) return false;
+  bool early = true;
+  for_each(operand.value, [&](const Expr& node) {
+    early &= node->kind != ExprKind::kLoad || names_.buffer(node->tensor).constant;
+  });
+  return early;
+}
+
+/// Whether nothing but the operands' elements is read of global memory, and some of these may be read early.
+bool KernelWriter::prepares_early(const std::vector<ContractPlan>& plans) const {
+  bool any = false, others = false;
+  const auto reads = [&](const Expr& e) {
+    for_each(e, [&](const Expr& node) { others |= node->kind == ExprKind::kLoad; });
+  };
+  for (const ContractPlan& plan : plans) {
+    for (const tile::For* loop : plan.loops) reads(loop->axis.extent);
+    for (const Operand* operand : {&plan.a, &plan.b}) {
+      any |= is_early(*operand);
+      for (const auto* named : {&operand->guards.named, &operand->atoms.named}) {
+        for (const auto& [variable, value] : *named) reads(value);
+      }
+      if (operand->guard) reads(operand->guard);
+    }
+  }
+  return any && !others;
+}
+
+/// Copies of the tiles that change in the loops, or of those that do not.
+void KernelWriter::stage_tiles(const std::vector<ContractPlan>& plans, bool repeated, Tiles which,
+                               const std::string& slot) {
+  for (const ContractPlan& plan : plans) {
+    for (const Operand* operand : {&plan.a, &plan.b}) {
+      if (operand->source != Operand::Source::kStaged || operand->repeats != repeated) continue;
+      if (which == Tiles::kAll || is_early(*operand) == (which == Tiles::kEarly)) stage(plan, *operand, slot);
+    }
+  }
+}
+
 /// for -> for with the tiles of later iterations on their way: one barrier per iteration.
 void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPlan>& plans) {
   const std::vector<const tile::For*> loops = plans[0].loops;
@@ -195,12 +235,13 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
   const bool once = loops.size() == 1 && innermost.axis.bound == 1;
   const int slots =
       once ? 1 : std::clamp(innermost.stages > 1 ? innermost.stages : kUnasked, 2, std::max(max_stages_, 2));
-  bool warpgroups = false;
-  for (const ContractPlan& plan : plans) warpgroups |= plan.warpgroups;
+  const bool warpgroups = std::any_of(plans.begin(), plans.end(), [](const auto& plan) { return plan.warpgroups; });
   // Products that nothing else waits for overlap with the next one; the slot they read is free one iteration later.
   const bool overlaps = warpgroups && innermost.body.size() == 1 && slots >= 3;
   const int ahead = once ? 1 : overlaps ? slots - 2 : slots - 1;
 
+  if (!prepares_early(plans)) follow();
+  const bool early = !followed_;
   std::vector<std::string> extents, copied;
   for (const tile::For* each : loops) {
     const std::string extent = uniform_value(each->axis.extent);
@@ -214,38 +255,38 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
     copied.push_back(bind(each->axis.variable, "i"));
     code_.line("int {} = 0;", copied.back());
   }
-  for (const ContractPlan& plan : plans) {
-    for (const Operand* operand : {&plan.a, &plan.b}) {
-      if (operand->source == Operand::Source::kStaged && operand->repeats) stage(plan, *operand, "0");
-    }
-  }
   const std::string end = code_.fresh("end");
   code_.line("int {} = 0, {} = 0;", slot, next);
   code_.line("const int {} = {};", end, fmt::join(extents, " * "));
-  const auto copy_ahead = [&](const std::string& target) {
+  const auto copy_ahead = [&](const std::string& target, Tiles which) {
     code_.open(fmt::format("if ({} < {})", target, end));
     expressions_.enter();
     for (size_t i = 0; i < loops.size(); ++i) names_.variables[loops[i]->axis.variable->variable] = copied[i];
-    for (const ContractPlan& plan : plans) {
-      for (const Operand* operand : {&plan.a, &plan.b}) {
-        if (operand->source == Operand::Source::kStaged && !operand->repeats) stage(plan, *operand, next);
-      }
-    }
+    stage_tiles(plans, false, which, next);
     expressions_.leave();
     advance(loops, copied, extents);
     code_.close();
-    code_.line("copy_commit();");
+    if (which != Tiles::kEarly) code_.line("copy_commit();");
     code_.line("{0} = {0} + 1 == {1} ? 0 : {0} + 1;", next, slots);
   };
-  code_.line("#pragma unroll 1");
-  code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", round, ahead));
-  copy_ahead(round);
-  code_.close();
+  const auto copy_first = [&](Tiles which) {
+    stage_tiles(plans, true, which, "0");
+    code_.line("#pragma unroll 1");
+    code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", round, ahead));
+    copy_ahead(round, which);
+    code_.close();
+  };
+  if (early) {
+    copy_first(Tiles::kEarly);
+    follow();
+    code_.line("{} = 0, {} = 0;", fmt::join(copied, " = 0, "), next);
+  }
+  copy_first(early ? Tiles::kLate : Tiles::kAll);
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", round, end));
   code_.line("copy_wait<{}>();", ahead - 1);
   barrier();
-  if (!overlaps) copy_ahead(fmt::format("{} + {}", round, ahead));
+  if (!overlaps) copy_ahead(fmt::format("{} + {}", round, ahead), Tiles::kAll);
   // Of several loops none is used by the products.
   const int64_t bound = loops[0]->axis.bound;
   bind_index(loops[0]->axis.variable, round, bound > 0 ? bound : INT32_MAX);
@@ -256,7 +297,7 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
   settle_all();  // the tiles that they read are overwritten next
   expressions_.leave();
   if (overlaps) {
-    copy_ahead(fmt::format("{} + {}", round, ahead));
+    copy_ahead(fmt::format("{} + {}", round, ahead), Tiles::kAll);
     code_.line("wait_for_warpgroups<1>();");
   }
   code_.line("{0} = {0} + 1 == {1} ? 0 : {0} + 1;", slot, slots);

@@ -205,18 +205,21 @@ void KernelWriter::store_pieces(const PieceMap& pieces) {
       const std::string type = type_name(names_.buffer(store.buffer).type);
       const std::string place = fmt::format("{} + ({})", names_.buffers[store.buffer],
                                             names_.affine_text(*names_.address(store.buffer, store.indices)));
+      const auto stored = [&](int vector, const std::string& piece) {
+        const bool global = names_.buffer(store.buffer).scope == tile::Scope::kGlobal;
+        if (wide) return whole_store(store.buffer, vector, global ? place : "(" + place + ")", piece);
+        return fmt::format("write_pack<{}, {}>({}, {}, false)", type, vector, place, piece);
+      };
       code_.open("");
       if (bit_width(names_.buffer(store.buffer).type) == 16) {
         code_.line("const Pack<{0}, 8> piece = bit_cast<Pack<{0}, 8>>(v{1}[h][q]);", type, i);
         code_.line("const int column = first + q * 32 + lane % 4 * 6;");
-        code_.line("if (inside && column < {}) write_pack<{}, 8>({}, piece, {});", pieces.extents[1], type, place,
-                   wide);
+        code_.line("if (inside && column < {}) {};", pieces.extents[1], stored(8, "piece"));
       } else {
         code_.line("#pragma unroll");
         code_.open("for (int p = 0; p < 4; ++p)");
         code_.line("const int column = first + q * 32 + p * 8;");
-        code_.line("if (inside && column < {}) write_pack<{}, 2>({}, v{}[h][q][p], {});", pieces.extents[1], type,
-                   place, i, wide);
+        code_.line("if (inside && column < {}) {};", pieces.extents[1], stored(2, fmt::format("v{}[h][q][p]", i)));
         code_.close();
       }
       code_.close();

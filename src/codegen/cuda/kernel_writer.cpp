@@ -106,7 +106,15 @@ Kernel KernelWriter::write() {
   code_.line("extern __shared__ __align__(1024) u8 shared[];");
   code_.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   code_.line("(void)lane, (void)warp, (void)shared;");
-  code_.line("follow_earlier_kernels();");
+  const bool brings_early = program_.stored.empty() && !points && !columns && !rows &&
+                            std::any_of(program_.body.begin(), program_.body.end(), [](const tile::Statement& each) {
+                              return std::holds_alternative<tile::For>(each.node);
+                            });
+  if (brings_early) {
+    code_.line("let_later_kernels_begin();");
+  } else {
+    follow();
+  }
   for (size_t i = 0; i < program_.sizes.size(); ++i) {
     if (is_stored(i)) code_.line("const i64 s{0} = *at_s{0};", i);
   }
@@ -121,6 +129,7 @@ Kernel KernelWriter::write() {
   } else {
     declare_memory();
     body(program_.body);
+    follow();
   }
   code_.line("if (fault.kind) status[0] = fault.kind, status[1] = fault.value;");
   code_.close();
@@ -233,8 +242,36 @@ void KernelWriter::declare_memory() {
 void KernelWriter::grid() {
   std::string total = "1ll";
   for (const graft::Axis& axis : program_.grid) total += " * " + names_.size(axis.extent);
-  code_.line("if ((i64)blockIdx.x >= {}) return;", total);
+  if (followed_) {
+    code_.line("if ((i64)blockIdx.x >= {}) return;", total);
+  } else {
+    code_.line("if ((i64)blockIdx.x >= {}) return follow_earlier_kernels();", total);
+  }
   name_grid("blockIdx.x");
+}
+
+/// Waits for the kernels before this one, unless that has been done.
+void KernelWriter::follow() {
+  if (!followed_) code_.line("follow_earlier_kernels();");
+  followed_ = true;
+}
+
+/// What the statement touches in global memory may be of earlier kernels; a loop brings constant tiles before it waits.
+void KernelWriter::follow_before(const tile::Statement& statement) {
+  if (followed_ || std::holds_alternative<tile::For>(statement.node)) return;
+  const auto* map = std::get_if<tile::Map>(&statement.node);
+  bool touches = !map || map->condition;
+  const auto is_global = [&](int buffer) { return names_.buffer(buffer).scope == tile::Scope::kGlobal; };
+  const auto reads = [&](const Expr& e) {
+    for_each(e, [&](const Expr& node) { touches |= node->kind == ExprKind::kLoad && is_global(node->tensor); });
+  };
+  for (size_t i = 0; map && i < map->stores.size(); ++i) {
+    touches |= is_global(map->stores[i].buffer);
+    reads(map->stores[i].value);
+    for (const Expr& index : map->stores[i].indices) reads(index);
+  }
+  for (size_t i = 0; map && i < map->axes.size(); ++i) reads(map->axes[i].extent);
+  if (touches) follow();
 }
 
 /// Names the grid's axes at the point of that number. A launch has fewer than 2^31 points, so each axis fits an int.
@@ -298,6 +335,7 @@ void KernelWriter::before(const Accesses& accesses) {
 void KernelWriter::body(const tile::Body& statements) {
   for (const tile::Statement& each : statements) {
     settle(each);
+    follow_before(each);
     std::visit([&](const auto& node) { this->statement(node); }, each.node);
   }
 }
@@ -318,6 +356,7 @@ void KernelWriter::statement(const tile::For& loop) {
   std::vector<ContractPlan> plans;
   if (specialised_ && specialised_->loop == &loop) return consume_rounds(loop);
   if (pipelined(loop, plans)) return pipelined_loop(loop, plans);
+  follow();
   const std::string extent = uniform_value(loop.axis.extent);
   const std::string name = bind(loop.axis.variable, "i");
   // What the end of the body leaves pending meets its beginning again.

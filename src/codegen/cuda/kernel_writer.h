@@ -33,6 +33,8 @@ Kernel write_kernel(const tile::Program& program, const Target& target);
 /// that asks for copies to run ahead.
 tile::Program split_contractions(const tile::Program& program);
 
+constexpr int64_t kWidestPiece = 16;  // elements that one access moves: bytes
+
 /// State of writing one kernel.
 class KernelWriter {
  public:
@@ -52,6 +54,8 @@ class KernelWriter {
   void find_crossed(const tile::Map& map);
   void declare_memory();
   void grid();
+  void follow();
+  void follow_before(const tile::Statement& statement);
   void name_grid(std::string point);
   void body(const tile::Body& statements);
   void statement(const tile::For& loop);
@@ -144,7 +148,7 @@ class KernelWriter {
   std::vector<PointAccess> accesses_of_points(const tile::Map& map) const;
   std::vector<PointAccess> all_accesses(const tile::Map& map) const;
   void load_pieces(const std::vector<PointAccess>& accesses, int vector);
-  int widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses) const;
+  int widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses, int64_t most = kWidestPiece) const;
   int width_of(const PointAccess& access, int last, int limit) const;
   std::string wide_condition(const tile::Axis& axis, const std::vector<PointAccess>& accesses, int vector);
   PointDeal deal(const std::vector<tile::Axis>& axes, int vector) const;
@@ -385,6 +389,10 @@ class KernelWriter {
   std::string swizzled_operand(const ContractPlan& plan, const Operand& operand, const std::string& slot);
   bool pipelined(const tile::For& loop, std::vector<ContractPlan>& plans);
   void prepare_tiles(std::vector<ContractPlan>& plans, int slots);
+  enum class Tiles { kAll, kEarly, kLate };  ///< early: those that no kernel writes
+  void stage_tiles(const std::vector<ContractPlan>& plans, bool repeated, Tiles which, const std::string& slot);
+  bool is_early(const Operand& operand) const;
+  bool prepares_early(const std::vector<ContractPlan>& plans) const;
   void pipelined_loop(const tile::For& loop, std::vector<ContractPlan>& plans);
   void advance(const std::vector<const tile::For*>& loops, const std::vector<std::string>& names,
                const std::vector<std::string>& extents);
@@ -418,6 +426,7 @@ class KernelWriter {
   CodeText code_;
   ExpressionWriter expressions_;
   Accesses pending_;  ///< since the last barrier
+  bool followed_ = false;  ///< earlier kernels have ended
   int64_t shared_end_ = 0;
   int next_staged_ = -2;
   std::set<WarpgroupProduct> warpgroup_products_;

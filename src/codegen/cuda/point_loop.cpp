@@ -3,6 +3,7 @@
 // points of a thread are loaded and computed before the first is stored, which keeps many loads in flight.
 #include <algorithm>
 
+#include "codegen/cuda/guarded_loads.h"
 #include "codegen/cuda/held_columns.h"
 
 namespace graft::cuda {
@@ -18,29 +19,6 @@ void loads_at_every_point(const Expr& e, std::unordered_set<const ExprNode*>& se
   const size_t arguments = is_call(e, Intrinsic::kSelect) ? 1 : e->args.size();
   for (size_t i = 0; i < arguments; ++i) loads_at_every_point(e->args[i], seen, loads);
   if (e->kind == ExprKind::kLoad) loads.push_back(e);
-}
-
-/// Appends the loads in branches of selects whose conditions are the same for all points along `last`. What was `seen`
-/// under guards has its loads in the list, and outside of guards has none.
-void add_guarded_loads(const Expr& e, int last, const std::vector<std::pair<Expr, bool>>& guards,
-                       std::unordered_set<const ExprNode*> (&seen)[2], std::vector<PointAccess>& accesses) {
-  if (!seen[guards.empty() ? 0 : 1].insert(e.get()).second) return;
-  if (is_call(e, Intrinsic::kSelect)) {
-    if (uses_variable(e->args[0], last)) return;
-    for (const bool holds : {true, false}) {
-      std::vector<std::pair<Expr, bool>> inner = guards;
-      inner.emplace_back(e->args[0], holds);
-      add_guarded_loads(e->args[holds ? 1 : 2], last, inner, seen, accesses);
-    }
-    return;
-  }
-  if (e->kind == ExprKind::kLoad) {
-    const bool known = std::any_of(accesses.begin(), accesses.end(),
-                                   [&](const PointAccess& access) { return access.load.get() == e.get(); });
-    if (!guards.empty() && !known) accesses.push_back({e->tensor, &e->args, e, false, guards});
-    return;
-  }
-  for (const Expr& arg : e->args) add_guarded_loads(arg, last, guards, seen, accesses);
 }
 
 /// Whether elements are copied, chosen or converted, and nothing is computed with them.
@@ -198,9 +176,7 @@ std::vector<PointAccess> KernelWriter::accesses_of_points(const tile::Map& map) 
 /// Those of accesses_of_points, and the loads of branches that are the same for a whole piece.
 std::vector<PointAccess> KernelWriter::all_accesses(const tile::Map& map) const {
   std::vector<PointAccess> accesses = accesses_of_points(map);
-  const int last = map.axes.back().variable->variable;
-  std::unordered_set<const ExprNode*> seen_by_guards[2];
-  for (const tile::Store& store : map.stores) add_guarded_loads(store.value, last, {}, seen_by_guards, accesses);
+  add_guarded_loads(map, accesses);
   return accesses;
 }
 
@@ -236,7 +212,7 @@ void KernelWriter::find_crossed(const tile::Map& map) {
 }
 
 /// The elements of one piece, and which accesses take a whole piece.
-int KernelWriter::widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses) const {
+int KernelWriter::widest_piece(const tile::Axis& axis, std::vector<PointAccess>& accesses, int64_t most) const {
   const int last = axis.variable->variable;
   const auto is_global = [&](const PointAccess& a) { return names_.buffer(a.buffer).scope == tile::Scope::kGlobal; };
   int narrowest = 8;
@@ -248,7 +224,7 @@ int KernelWriter::widest_piece(const tile::Axis& axis, std::vector<PointAccess>&
     global |= is_global(access);
     global_store |= is_global(access) && !access.load;
   }
-  int vector = std::max((transposes ? 4 : 16) / narrowest, 1);
+  int vector = static_cast<int>(std::min<int64_t>(std::max((transposes ? 4 : 16) / narrowest, 1), most));
   const auto exact = as_integer(axis.extent);
   while (exact && vector > 1 && *exact % vector != 0) vector /= 2;
   // Stores to global memory decide, then loads from it.
@@ -320,7 +296,10 @@ bool KernelWriter::dealt_map(const tile::Map& map, const std::vector<std::string
   }
   const bool sets = only_sets(map);
   std::vector<PointAccess> accesses = all_accesses(map);
-  const int vector = map.condition || !sets ? 1 : widest_piece(map.axes.back(), accesses);
+  // What takes long to compute is shared out among all threads.
+  int64_t most = kWidestPiece;
+  while (nodes_of(map) > kFewNodes && most > 1 && points < most * program_.threads) most /= 2;
+  const int vector = map.condition || !sets ? 1 : widest_piece(map.axes.back(), accesses, most);
   if (vector == 1) {
     for (PointAccess& access : accesses) access.wide = false;
     dealt_points(map, extents, 1, accesses);

@@ -92,6 +92,7 @@ void KernelWriter::plan_occupancy() {
 }
 
 Kernel KernelWriter::warp_specialised_kernel(const std::string& parameters) {
+  followed_ = true;  // as each warp's role says
   const int producers = specialised_->producers, split = program_.roles.split;
   std::vector<TmaTensor> tma;
   std::string maps;

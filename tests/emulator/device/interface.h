@@ -16,6 +16,7 @@ void graft_fail(const char* what);
 
 // --- shared memory: an address of 32 bits names the block of a cluster (bits 24 and up) and a byte ---
 void* graft_dynamic_shared();
+bool graft_is_shared(const void* pointer);
 unsigned graft_shared_address(const void* pointer);
 /// Checks that so many bytes are there and lie at a multiple of their number.
 void* graft_shared_pointer(unsigned address, unsigned bytes);

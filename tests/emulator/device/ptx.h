@@ -99,9 +99,13 @@ template <int N> inline void store_words(const Address<0>& to, List<const u32, N
   if (to.value % (4 * N) != 0) graft_fail("a misaligned store of a vector");
   for (int i = 0; i < N; ++i) ((u32*)to.value)[i] = *words.at[i];
 }
-inline void st_global_v4_b32(const Address<0>& to, List<const u32, 4> words) { store_words(to, words); }
-inline void st_global_b32(const Address<0>& to, u32 word) { store_words(to, list((const u32&)word)); }
-inline void st_global_v2_b32(const Address<0>& to, List<const u32, 2> words) { store_words(to, words); }
+template <int N> inline void store_global(const Address<0>& to, List<const u32, N> words) {
+  if (graft_is_shared((const void*)to.value)) graft_fail("a store to global memory at an address of shared memory");
+  store_words(to, words);
+}
+inline void st_global_v4_b32(const Address<0>& to, List<const u32, 4> words) { store_global(to, words); }
+inline void st_global_b32(const Address<0>& to, u32 word) { store_global(to, list((const u32&)word)); }
+inline void st_global_v2_b32(const Address<0>& to, List<const u32, 2> words) { store_global(to, words); }
 inline void cp_async_cg_shared_global(const Address<0>& to, const Address<0>& from, int bytes, int valid) {
   if (bytes != 16) graft_fail("cp.async.cg copies 16 bytes");
   graft_copy_start(shared_of(to), (const void*)from.value, bytes, valid);

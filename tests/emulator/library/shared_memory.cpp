@@ -17,6 +17,12 @@ void graft_fail(const char* what) { fail(what); }
 
 void* graft_dynamic_shared() { return cluster().current()->block->shared; }
 
+bool graft_is_shared(const void* pointer) {
+  const Block& block = *cluster().current()->block;
+  const auto offset = static_cast<const char*>(pointer) - block.shared;
+  return offset >= 0 && static_cast<size_t>(offset) < block.shared_bytes;
+}
+
 unsigned graft_shared_address(const void* pointer) {
   const Block& block = *cluster().current()->block;
   const auto offset = static_cast<const char*>(pointer) - block.shared;
