@@ -387,28 +387,22 @@ std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& siz
 /// Schedules for a product of few rows whose columns are gathered: all tiles of a block are on their way at once where
 /// they have room, since those of weights come before earlier kernels have ended.
 std::vector<tile::ProductSchedule> gathering_schedules(const ContractionSizes& sizes, const GatheredColumns& columns,
-                                                       bool is_half, const Target& target) {
-  struct Shape {
-    int64_t m, threads;
-  };
-  constexpr Shape kHalf[] = {{64, 128}}, kSingle[] = {{32, 64}, {16, 32}, {64, 128}};
+                                                       const Target& target) {
+  constexpr int64_t kRows = 64, kThreads = 128, kDepth = 64;
   constexpr int64_t kMostColumns = 256, kOverlap = 2, kMostStages = 16, kReserved = 8 << 10;
-  const int64_t depth = is_half ? 64 : 16, rounds = (sizes.depth + depth - 1) / depth;
+  const int64_t rounds = (sizes.depth + kDepth - 1) / kDepth;
   Rated rated;
-  for (const Shape& shape : is_half ? std::span<const Shape>(kHalf) : std::span<const Shape>(kSingle)) {
-    if (shape.m >= 2 * std::max<int64_t>(sizes.rows, 16) && shape.m > 64) continue;
-    for (const int64_t lanes : {8, 16, 32}) {
-      const int64_t n = columns.parts * lanes;
-      if (n > kMostColumns || columns.extent % lanes != 0) continue;
-      const int64_t slot = (shape.m + n) * depth * sizes.element_bytes;
-      const int64_t room = (target.shared_bytes - kReserved - shape.m * (n * 4 + 16)) / slot;
-      const int64_t whole = std::min({rounds + kOverlap, room, kMostStages});
-      for (const int64_t stages : {whole, int64_t{4}}) {
-        if (stages < 2 || stages > room) continue;
-        const tile::ProductSchedule schedule{
-            .m = shape.m, .n = n, .k = depth, .threads = shape.threads, .stages = stages, .panel = 0};
-        rated.emplace_back(product_cost(schedule, sizes, is_half, target), schedule);
-      }
+  for (const int64_t lanes : {8, 16, 32}) {
+    const int64_t n = columns.parts * lanes;
+    if (n > kMostColumns || columns.extent % lanes != 0) continue;
+    const int64_t slot = (kRows + n) * kDepth * sizes.element_bytes;
+    const int64_t room = (target.shared_bytes - kReserved - kRows * (n * 4 + 16)) / slot;
+    const int64_t whole = std::min({rounds + kOverlap, room, kMostStages});
+    for (const int64_t stages : {whole, int64_t{4}}) {
+      if (stages < 2 || stages > room) continue;
+      const tile::ProductSchedule schedule{
+          .m = kRows, .n = n, .k = kDepth, .threads = kThreads, .stages = stages, .panel = 0};
+      rated.emplace_back(product_cost(schedule, sizes, true, target), schedule);
     }
   }
   std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -431,8 +425,7 @@ void add_contractions(std::vector<tile::Schedule>& schedules, const Region& regi
     sizes.rows = typical_extent(contraction->m, typical);
     sizes.element_bytes = std::max(1, bit_width(operand) / 8);
     if (const auto columns = gathered_columns(region)) {
-      for (const tile::ProductSchedule& schedule :
-           gathering_schedules(sizes, *columns, bit_width(operand) == 16, target)) {
+      for (const tile::ProductSchedule& schedule : gathering_schedules(sizes, *columns, target)) {
         schedules.emplace_back(schedule);
       }
       return;

@@ -9,8 +9,9 @@
 
 namespace graft {
 
-/// The step as it is, or, where it gathers the columns of a product of many rows, the product and the maps apart: such
-/// products are a library's, or those of large tiles. `typical`: the sizes that rows are counted at.
+/// The step as it is, or, where it gathers the columns of a product, the product and the maps apart: but for products
+/// of 16-bit operands with few rows, they are faster by a library or in tiles of their own. `typical`: the sizes that
+/// rows are counted at.
 std::vector<FusedStep> split_gathered(FusedStep step, std::vector<FusedTensor>& tensors, const Bindings& typical,
                                       const RewriteContext& context = {});
 

@@ -256,10 +256,8 @@ std::string cell(const std::string& name, int gates, const char* type, const std
 std::vector<ScheduledCase> cells() {
   const std::vector<std::string> half = {product(64, 32, 64, 128, 4, 0), product(64, 64, 32, 128, 3, 0),
                                          product(64, 32, 64, 128, 10, 0)};
-  const std::vector<std::string> single = {product(32, 32, 16, 64, 3, 0), product(16, 64, 16, 32, 4, 0)};
   const std::string linear = " {linear_before_reset = 1}";
-  return {{"lstm_f32", "sm_80", "f32", cell("LSTMCell", 4, "f32", "21", 48, false), "cell", single},
-          {"lstm_f16", "sm_80", "f16", cell("LSTMCell", 4, "f16", "21", 80, true), "cell", half},
+  return {{"lstm_f16", "sm_80", "f16", cell("LSTMCell", 4, "f16", "21", 80, true), "cell", half},
           {"lstm_f16_on_hopper", "sm_90a", "f16", cell("LSTMCell", 4, "f16", "33", 80, true), "cell", half},
           {"lstm_bf16_open_on_hopper", "sm_90a", "bf16", cell("LSTMCell", 4, "bf16", "n", 64, false), "cell", half,
            {{"n", 50}}},
