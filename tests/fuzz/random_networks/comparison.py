@@ -45,10 +45,12 @@ def differing(expected, actual, allowed):
 
 def spread(expected, runs):
     """By element, how far runs on disturbed values lie from the undisturbed one; infinite where they disagree about
-    NaN, infinity or a whole number."""
+    NaN, infinity, a whole number or their shape."""
     total = np.zeros(expected.shape)
     with np.errstate(all="ignore"):
         for run in runs:
+            if run.shape != expected.shape:
+                return np.full(expected.shape, np.inf)
             if expected.dtype.kind != "f":
                 apart = np.where(expected != run, np.inf, 0)
             else:
