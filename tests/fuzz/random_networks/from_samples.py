@@ -37,6 +37,9 @@ SIZES = [0, 1, 2, 3, 4, 5, 7, 8, 17]
 DRAWN = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
          "RandomUniformLike"}     # results that follow from nothing in the model
 BODIES = {"If", "Loop", "Scan", "SequenceMap"}
+# Operators whose results roundings move by more than can be estimated without the values between: near a pole from
+# round to round, and bits that stand for something else.
+STEEP = {"Tan", "BitCast"}
 ELEMENTS = ["float32"] * 6 + ["float16", "float64", "int32", "int64", "bool", "uint8", "int8"]
 
 
@@ -288,8 +291,8 @@ class Network:
         """The stretch as the body of a Loop: one of its inputs is carried where a result may take its place, and the
         results are those of the last round or, joined, of all."""
         nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in self.nodes[first:last]]
-        if any(node.op_type == "Tan" for node in nodes):
-            return None  # near its poles roundings grow from round to round beyond what can be estimated
+        if any(node.op_type in STEEP for node in nodes):
+            return None
         results = self.read_after(first, last)
         pairs = [(name, result) for name in self.outer_names(nodes) for result in results
                  if self.arrays[name].dtype == self.arrays[result].dtype
