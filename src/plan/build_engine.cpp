@@ -12,15 +12,11 @@
 #include "base/log.h"
 #include "base/run_limits.h"
 #include "fuse/rewrite_region.h"
-#include "fuse/split_step.h"
 #include "plan/choose_ways.h"
+#include "plan/divide_steps.h"
 #include "plan/kernel_table.h"
-#include "plan/pack_channels.h"
 #include "plan/place_derived.h"
 #include "plan/roofline.h"
-#include "plan/split_gathered.h"
-#include "plan/spread_reduction.h"
-#include "plan/spread_scatter.h"
 #include "plan/warn_of_interpreter.h"
 #include "plan/whole_network.h"
 #include "runtime/session.h"
@@ -56,10 +52,8 @@ class EngineBuilder {
   void judge() {
     engine_.threads = std::max(1, options_.target.threads);
     engine_.target = built_.record.target = print(options_.target);
-    const bool gathers = options_.target.kind == TargetKind::kCuda && options_.compile_kernels;
-    divide_steps([&](FusedStep step) { return split_step(std::move(step), program_.tensors, rewrites_, gathers); });
     set_symbols();
-    divide_for_gpu();
+    divide_steps(program_, typical_, options_, rewrites_);
     engine_.typical = typical_;
     if (options_.compile_kernels) choose_ways(program_, typical_, options_, built_.record);
   }
@@ -87,29 +81,6 @@ class EngineBuilder {
   }
 
  private:
-  /// Each step becomes what `divide` makes of it.
-  template <class Divide>
-  void divide_steps(const Divide& divide) {
-    std::vector<FusedStep> steps;
-    for (FusedStep& step : program_.steps) {
-      stop_if_cancelled(options_, step.name);
-      for (FusedStep& part : divide(std::move(step))) steps.push_back(std::move(part));
-    }
-    program_.steps = std::move(steps);
-  }
-
-  /// Steps that a GPU does better as several.
-  void divide_for_gpu() {
-    if (options_.target.kind != TargetKind::kCuda) return;
-    std::vector<FusedTensor>& tensors = program_.tensors;
-    if (options_.compile_kernels) {
-      divide_steps([&](FusedStep step) { return split_gathered(std::move(step), tensors, typical_, rewrites_); });
-      divide_steps([&](FusedStep step) { return pack_channels(std::move(step), tensors, options_.target); });
-    }
-    divide_steps([&](FusedStep step) { return spread_reduction(std::move(step), tensors, typical_, options_.target); });
-    divide_steps([&](FusedStep step) { return spread_scatter(std::move(step), tensors, typical_); });
-  }
-
   void set_symbols() {
     for (const auto& [name, range] : program_.symbol_ranges) {
       engine_.symbols[name] = {range.min, range.opt, range.max};

@@ -5,12 +5,9 @@
 
 #include "fuse/fused_program.h"
 #include "fuse/rewrite_region.h"
-#include "fuse/split_step.h"
 #include "graph/infer.h"
 #include "plan/choose_schedule.h"
-#include "plan/pack_channels.h"
-#include "plan/spread_reduction.h"
-#include "plan/spread_scatter.h"
+#include "plan/divide_steps.h"
 #include "target/target.h"
 #include "tile/lower.h"
 
@@ -20,11 +17,13 @@ namespace {
 constexpr const char* kTargets[] = {"x86-64-v3", "sm_90a"};
 constexpr int64_t kTypical = 16;  // of a symbol without a range
 
-/// What the symbols of a step are taken for.
-Bindings typical_sizes(const Region& region, const FusedProgram& program) {
+/// What the symbols of the steps are taken for.
+Bindings typical_sizes(const FusedProgram& program) {
   std::set<std::string, std::less<>> symbols;
-  for (const TensorDecl& tensor : region.tensors) {
-    for (const Size& size : tensor.shape) size.collect_symbols(symbols);
+  for (const FusedStep& step : program.steps) {
+    for (const TensorDecl& tensor : step.region.tensors) {
+      for (const Size& size : tensor.shape) size.collect_symbols(symbols);
+    }
   }
   Bindings typical;
   for (const std::string& symbol : symbols) {
@@ -44,41 +43,10 @@ std::vector<bool> constants_of(const FusedStep& step, const Region& region, cons
   return constant;
 }
 
-/// Each step of the program becomes what `divide` makes of it.
-template <class Divide>
-void divide_each(FusedProgram& program, const Divide& divide) {
-  std::vector<FusedStep> steps;
-  for (FusedStep& step : program.steps) {
-    for (FusedStep& part : divide(std::move(step), program.tensors)) steps.push_back(std::move(part));
-  }
-  program.steps = std::move(steps);
-}
-
-/// The steps that the machine does better as several, as an engine has them.
-void divide_steps(FusedProgram& program, const Target& target) {
-  using Tensors = std::vector<FusedTensor>;
-  divide_each(program, [&](FusedStep step, Tensors& tensors) {
-    return split_step(std::move(step), tensors, {}, target.kind == TargetKind::kCuda);
-  });
-  if (target.kind != TargetKind::kCuda) return;
-  divide_each(program, [&](FusedStep step, Tensors& tensors) {
-    return pack_channels(std::move(step), tensors, target);
-  });
-  divide_each(program, [&](FusedStep step, Tensors& tensors) {
-    const Bindings typical = typical_sizes(step.region, program);
-    return spread_reduction(std::move(step), tensors, typical, target);
-  });
-  divide_each(program, [&](FusedStep step, Tensors& tensors) {
-    const Bindings typical = typical_sizes(step.region, program);
-    return spread_scatter(std::move(step), tensors, typical);
-  });
-}
-
-std::string lowered_for(const FusedStep& step, const FusedProgram& program, const Target& target,
-                        const char* machine) {
+std::string lowered_for(const FusedStep& step, const FusedProgram& program, const Bindings& typical,
+                        const Target& target, const char* machine) {
   Region region = step.region;
   normalise(region);
-  const Bindings typical = typical_sizes(region, program);
   const std::vector<Choice> choices =
       schedule_candidates(region, constants_of(step, region, program), typical, target);
   std::string text = fmt::format("{} on {}:\n", step.name, machine);
@@ -97,10 +65,12 @@ std::string lowered(const golden::File&, const golden::Case& c) {
   infer_types(graph);
   std::string text;
   for (const char* machine : kTargets) {
-    const Target target = find_target(machine, 2);
+    BuildOptions options{.target = find_target(machine, 2)};
+    options.compile_kernels = [](const std::string&, const Target&) { return std::vector<std::byte>(); };
     FusedProgram program = fuse(graph);
-    divide_steps(program, target);
-    for (const FusedStep& step : program.steps) text += lowered_for(step, program, target, machine);
+    const Bindings typical = typical_sizes(program);
+    divide_steps(program, typical, options);
+    for (const FusedStep& step : program.steps) text += lowered_for(step, program, typical, options.target, machine);
   }
   return text;
 }
