@@ -121,6 +121,27 @@ Form map_exprs(const Form& form, const Rewrite& rewrite) {
   return result;
 }
 
+void for_each_load(const Form& form, const std::function<void(const Expr&)>& visit) {
+  for_each_expr(form, [&](const Expr& e) {
+    for_each(e, [&](const Expr& node) {
+      if (node->kind == ExprKind::kLoad) visit(node);
+    });
+  });
+}
+
+void for_each_load(const Form& form, int tensor, const std::function<void(const Expr&)>& visit) {
+  for_each_load(form, [&](const Expr& load) {
+    if (load->tensor == tensor) visit(load);
+  });
+}
+
+bool is_scatter_base(const Region& region, int tensor) {
+  return std::any_of(region.forms.begin(), region.forms.end(), [&](const Form& form) {
+    const auto* scatter = std::get_if<Scatter>(&form);
+    return scatter && scatter->base == tensor;
+  });
+}
+
 Form renumber_tensors(const Form& form, const std::vector<int>& mapped) {
   return renumber_tensors(form, [&](int tensor) { return mapped[tensor]; });
 }
@@ -151,11 +172,7 @@ std::vector<int> read_tensors(const Form& form) {
     if (seen.insert(tensor).second) tensors.push_back(tensor);
   };
   if (const auto* scatter = std::get_if<Scatter>(&form)) add(scatter->base);
-  for_each_expr(form, [&](const Expr& e) {
-    for_each(e, [&](const Expr& node) {
-      if (node->kind == ExprKind::kLoad) add(node->tensor);
-    });
-  });
+  for_each_load(form, [&](const Expr& load) { add(load->tensor); });
   return tensors;
 }
 

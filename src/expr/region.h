@@ -123,6 +123,11 @@ struct Region {
 std::vector<int> defined_tensors(const Form& form);
 /// Calls `visit` on each expression of a form.
 void for_each_expr(const Form& form, const std::function<void(const Expr&)>& visit);
+/// Calls `visit` on each load in a form's expressions, or on those of one tensor.
+void for_each_load(const Form& form, const std::function<void(const Expr&)>& visit);
+void for_each_load(const Form& form, int tensor, const std::function<void(const Expr&)>& visit);
+/// Whether a scatter of the region starts from a copy of the tensor, which no load shows.
+bool is_scatter_base(const Region& region, int tensor);
 /// Rebuilds a form with every expression passed through `rewrite`.
 Form map_exprs(const Form& form, const std::function<Expr(const Expr&)>& rewrite);
 /// The form with tensor t replaced by mapped(t) wherever it is read or defined.

@@ -46,14 +46,11 @@ bool reads_in_place(const Region& region, int tensor) {
   bool in_place = true;
   for (const Form& form : region.forms) {
     const auto& axes = axes_of(form);
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        if (node->kind != ExprKind::kLoad || node->tensor != tensor) return;
-        in_place &= node->args.size() == axes.size();
-        for (size_t d = 0; in_place && d < axes.size(); ++d) {
-          in_place &= equal(node->args[d], axes[d].variable) || axes[d].extent.is(1);
-        }
-      });
+    for_each_load(form, tensor, [&](const Expr& load) {
+      in_place &= load->args.size() == axes.size();
+      for (size_t d = 0; in_place && d < axes.size(); ++d) {
+        in_place &= equal(load->args[d], axes[d].variable) || axes[d].extent.is(1);
+      }
     });
   }
   return in_place;

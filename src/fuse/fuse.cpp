@@ -27,11 +27,8 @@ namespace {
 bool has_affine_loads(const Region& region) {
   bool all = true;
   for (const Form& form : region.forms) {
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        if (node->kind != ExprKind::kLoad) return;
-        for (const Expr& index : node->args) all &= affine(index).has_value();
-      });
+    for_each_load(form, [&](const Expr& load) {
+      for (const Expr& index : load->args) all &= affine(index).has_value();
     });
   }
   return all;

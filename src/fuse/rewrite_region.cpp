@@ -27,15 +27,6 @@ std::vector<bool> output_flags(const Region& region) {
   return flags;
 }
 
-/// Calls `visit` on every load of a form.
-void for_each_load(const Form& form, const std::function<void(const Expr&)>& visit) {
-  for_each_expr(form, [&](const Expr& e) {
-    for_each(e, [&](const Expr& node) {
-      if (node->kind == ExprKind::kLoad) visit(node);
-    });
-  });
-}
-
 bool is_variable(const Expr& e, int variable) { return e->kind == ExprKind::kVariable && e->variable == variable; }
 
 bool mentions(const Form& form, int tensor) {

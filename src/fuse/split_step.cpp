@@ -111,16 +111,13 @@ bool continues_maps(const Form& form, const std::vector<Form>& maps) {
   bool reads = false, at_point = true;
   for (const Form& map : maps) {
     if (!std::holds_alternative<Compute>(map) || axes_of(map).size() != axes_of(form).size()) return false;
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        if (node->kind != ExprKind::kLoad || node->tensor != std::get<Compute>(map).output) return;
-        reads = true;
-        for (size_t d = 0; d < node->args.size(); ++d) {
-          const Axis& own = axes_of(form)[d];
-          at_point = at_point && own.extent == axes_of(map)[d].extent && node->args[d]->kind == ExprKind::kVariable &&
-                     node->args[d]->variable == own.variable->variable;
-        }
-      });
+    for_each_load(form, std::get<Compute>(map).output, [&](const Expr& load) {
+      reads = true;
+      for (size_t d = 0; d < load->args.size(); ++d) {
+        const Axis& own = axes_of(form)[d];
+        at_point = at_point && own.extent == axes_of(map)[d].extent && load->args[d]->kind == ExprKind::kVariable &&
+                   load->args[d]->variable == own.variable->variable;
+      }
     });
   }
   return reads && at_point;

@@ -131,13 +131,10 @@ class Chooser {
   bool looks_up() const {
     bool found = false;
     for (const Form& form : region_.forms) {
-      for_each_expr(form, [&](const Expr& e) {
-        for_each(e, [&](const Expr& node) {
-          if (node->kind != ExprKind::kLoad) return;
-          for (const Expr& index : node->args) {
-            for_each(index, [&](const Expr& inner) { found |= inner->kind == ExprKind::kLoad; });
-          }
-        });
+      for_each_load(form, [&](const Expr& load) {
+        for (const Expr& index : load->args) {
+          for_each(index, [&](const Expr& inner) { found |= inner->kind == ExprKind::kLoad; });
+        }
       });
     }
     return found;

@@ -161,20 +161,12 @@ class NestEstimate {
   /// Whether all loads of a form stay or go to the next element along a variable; one of them goes, if that is asked.
   bool all_near(const Form& form, int variable, bool goes) const {
     bool near = true, next = false;
-    for_each_load(form, [&](const ExprNode& load) {
-      const Step step = step_of(load, variable);
+    for_each_load(form, [&](const Expr& load) {
+      const Step step = step_of(*load, variable);
       near = near && step != Step::kFar;
       next = next || step == Step::kNext;
     });
     return near && (next || !goes);
-  }
-
-  static void for_each_load(const Form& form, const std::function<void(const ExprNode&)>& visit) {
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        if (node->kind == ExprKind::kLoad) visit(*node);
-      });
-    });
   }
 
   /// Clocks at each point for elements that are read out of order.
@@ -182,8 +174,8 @@ class NestEstimate {
     const std::optional<Axis> along = direction_of(form);
     double clocks = 0;
     if (!along) return clocks;
-    for_each_load(form, [&](const ExprNode& load) {
-      if (step_of(load, along->variable->variable) == Step::kFar) clocks += clocks_of_line(form, load);
+    for_each_load(form, [&](const Expr& load) {
+      if (step_of(*load, along->variable->variable) == Step::kFar) clocks += clocks_of_line(form, *load);
     });
     return clocks;
   }

@@ -10,24 +10,20 @@ constexpr int64_t kLine = 64;  // bytes at whose multiples parts begin
 
 /// The first indices that all loads of the tensor have in common, as far as they are constants.
 std::vector<int64_t> common_indices(const Region& region, int tensor) {
+  if (is_scatter_base(region, tensor)) return {};
   std::vector<int64_t> common;
   bool any = false;
   for (const Form& form : region.forms) {
-    const auto* scatter = std::get_if<Scatter>(&form);
-    if (scatter && scatter->base == tensor) return {};
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        if (node->kind != ExprKind::kLoad || node->tensor != tensor) return;
-        std::vector<int64_t> own;
-        for (const Expr& index : node->args) {
-          const auto value = as_integer(index);
-          if (!value) break;
-          own.push_back(*value);
-        }
-        if (any) own.resize(std::mismatch(own.begin(), own.end(), common.begin(), common.end()).first - own.begin());
-        common = std::move(own);
-        any = true;
-      });
+    for_each_load(form, tensor, [&](const Expr& load) {
+      std::vector<int64_t> own;
+      for (const Expr& index : load->args) {
+        const auto value = as_integer(index);
+        if (!value) break;
+        own.push_back(*value);
+      }
+      if (any) own.resize(std::mismatch(own.begin(), own.end(), common.begin(), common.end()).first - own.begin());
+      common = std::move(own);
+      any = true;
     });
   }
   return common;

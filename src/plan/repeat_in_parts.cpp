@@ -32,16 +32,12 @@ void widen(Shape& shape, const Size& parts) { shape.insert(shape.begin(), parts)
 /// Whether each load of the tensor is at the point of the form that these axes lead, the first of them aside.
 bool reads_own_point(const Form& form, int tensor, const std::vector<Axis>& axes) {
   bool own = true;
-  map_exprs(form, [&](const Expr& e) {
-    for_each(e, [&](const Expr& node) {
-      if (node->kind != ExprKind::kLoad || node->tensor != tensor) return;
-      own = own && node->args.size() + 1 == axes.size();
-      for (size_t d = 0; own && d < node->args.size(); ++d) {
-        const Expr& index = node->args[d];
-        own = index->kind == ExprKind::kVariable && index->variable == axes[d + 1].variable->variable;
-      }
-    });
-    return e;
+  for_each_load(form, tensor, [&](const Expr& load) {
+    own = own && load->args.size() + 1 == axes.size();
+    for (size_t d = 0; own && d < load->args.size(); ++d) {
+      const Expr& index = load->args[d];
+      own = index->kind == ExprKind::kVariable && index->variable == axes[d + 1].variable->variable;
+    }
   });
   return own;
 }
