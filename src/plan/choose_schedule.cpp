@@ -36,15 +36,9 @@ int64_t register_rows(const Target& target) { return target.vector_registers >= 
 
 /// Whether the region reads the load's tensor in no other way.
 bool is_read_once(const Region& region, const Expr& load) {
-  bool once = true;
+  bool once = !is_scatter_base(region, load->tensor);
   for (const Form& form : region.forms) {
-    const auto* scatter = std::get_if<Scatter>(&form);
-    once = once && !(scatter && scatter->base == load->tensor);
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        once = once && (node->kind != ExprKind::kLoad || node->tensor != load->tensor || equal(node, load));
-      });
-    });
+    for_each_load(form, load->tensor, [&](const Expr& other) { once = once && equal(other, load); });
   }
   return once;
 }
@@ -92,20 +86,17 @@ int dimension_of_neighbours(const Region& region, int tensor, int variable) {
   int found = -1;
   bool everywhere = true;
   for (const Form& form : region.forms) {
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        if (node->kind != ExprKind::kLoad || node->tensor != tensor) return;
-        int here = -1;
-        for (size_t d = 0; d < node->args.size(); ++d) {
-          const Expr& index = node->args[d];
-          if (index->kind == ExprKind::kVariable && index->variable == variable)
-            here = static_cast<int>(d);
-          else if (uses_variable(index, variable))
-            everywhere = false;
-        }
-        everywhere = everywhere && here >= 0 && (found < 0 || here == found);
-        found = here;
-      });
+    for_each_load(form, tensor, [&](const Expr& load) {
+      int here = -1;
+      for (size_t d = 0; d < load->args.size(); ++d) {
+        const Expr& index = load->args[d];
+        if (index->kind == ExprKind::kVariable && index->variable == variable)
+          here = static_cast<int>(d);
+        else if (uses_variable(index, variable))
+          everywhere = false;
+      }
+      everywhere = everywhere && here >= 0 && (found < 0 || here == found);
+      found = here;
     });
   }
   return everywhere ? found : -1;
@@ -411,6 +402,48 @@ std::vector<tile::ProductSchedule> gathering_schedules(const ContractionSizes& s
   return schedules;
 }
 
+/// Whether all that an operand reads is constant.
+bool is_constant(const Expr& operand, const std::vector<bool>& constant) {
+  bool any = false, all = true;
+  for_each(operand, [&](const Expr& node) {
+    if (node->kind != ExprKind::kLoad) return;
+    any = true, all = all && constant[static_cast<size_t>(node->tensor)];
+  });
+  return any && all;
+}
+
+/// Whether tiles of constants should be on their way before earlier kernels have ended. Loops over windows that have
+/// many rounds win less by that than they lose by the registers of two beginnings.
+bool copies_early(const Contraction& contraction, const std::vector<bool>& constant,
+                  const tile::ProductSchedule& schedule, const Bindings& typical) {
+  constexpr int64_t kFewRounds = 24;
+  if (!is_constant(contraction.a, constant) && !is_constant(contraction.b, constant)) return false;
+  const std::vector<Axis> outer(contraction.k.begin(), contraction.k.end() - 1);
+  const int64_t last = typical_extent({contraction.k.back()}, typical);
+  const int64_t rounds = typical_extent(outer, typical) * ((last + schedule.k - 1) / schedule.k);
+  return outer.empty() || rounds <= kFewRounds;
+}
+
+/// Schedules of a product for a GPU.
+void add_products(std::vector<tile::Schedule>& schedules, const Region& region, Contraction contraction,
+                  ContractionSizes sizes, const std::vector<bool>& constant, const Bindings& typical,
+                  const Target& target) {
+  contraction.a = unwidened(contraction.a), contraction.b = unwidened(contraction.b);
+  const DType operand = contraction.b->type;
+  sizes.rows = typical_extent(contraction.m, typical);
+  sizes.element_bytes = std::max(1, bit_width(operand) / 8);
+  const auto columns = gathered_columns(region);
+  const bool is_packed = panel_layout(region, contraction, constant, 32).has_value() && contraction.n.size() == 1;
+  std::vector<tile::ProductSchedule> products =
+      columns ? gathering_schedules(sizes, *columns, target)
+              : product_schedules(sizes, bit_width(operand) == 16, is_packed, target);
+  order_reduced_axes(contraction);
+  for (tile::ProductSchedule& schedule : products) {
+    schedule.early = copies_early(contraction, constant, schedule, typical);
+    schedules.emplace_back(schedule);
+  }
+}
+
 void add_contractions(std::vector<tile::Schedule>& schedules, const Region& region, const std::vector<bool>& constant,
                       const Bindings& typical, const Target& target) {
   const Reduce* reduce = only_reduction(region);
@@ -420,22 +453,7 @@ void add_contractions(std::vector<tile::Schedule>& schedules, const Region& regi
   const int64_t vector = target.vector_bits / bit_width(type);
   ContractionSizes sizes = sizes_of(*contraction, type, typical);
   if (target.kind == TargetKind::kCuda) {
-    contraction->b = unwidened(contraction->b);
-    const DType operand = contraction->b->type;
-    sizes.rows = typical_extent(contraction->m, typical);
-    sizes.element_bytes = std::max(1, bit_width(operand) / 8);
-    if (const auto columns = gathered_columns(region)) {
-      for (const tile::ProductSchedule& schedule : gathering_schedules(sizes, *columns, target)) {
-        schedules.emplace_back(schedule);
-      }
-      return;
-    }
-    const bool is_packed = panel_layout(region, *contraction, constant, 32).has_value() && contraction->n.size() == 1;
-    for (const tile::ProductSchedule& schedule :
-         product_schedules(sizes, bit_width(operand) == 16, is_packed, target)) {
-      schedules.emplace_back(schedule);
-    }
-    return;
+    return add_products(schedules, region, *contraction, sizes, constant, typical, target);
   }
   sizes.is_packed = panel_layout(region, *contraction, constant, 2 * vector).has_value();
   for (const tile::ContractSchedule& schedule : contract_schedules(sizes, vector, target)) {

@@ -376,7 +376,7 @@ void NestLowering::lower(const Sort& form) {
   for (size_t i = axes.size(); i-- > 0;) {
     Body inner = std::move(body);
     body.clear();
-    body.push_back({For{axes[i], 1, std::move(inner)}});
+    body.push_back({For{.axis = axes[i], .body = std::move(inner)}});
   }
   for (Statement& statement : body) builder_.add(std::move(statement));
 }

@@ -194,11 +194,7 @@ class ProductLowering {
     bool only = true;
     for (const Form& form : region_.forms) {
       const bool is_main = std::holds_alternative<graft::Reduce>(form);
-      for_each_expr(form, [&](const Expr& e) {
-        for_each(e, [&](const Expr& node) {
-          if (node->kind == ExprKind::kLoad && node->tensor == tensor) only &= !is_main && at_point(node->args);
-        });
-      });
+      for_each_load(form, tensor, [&](const Expr& load) { only &= !is_main && at_point(load->args); });
     }
     return only;
   }
@@ -317,13 +313,18 @@ class ProductLowering {
     at.insert(at.end(), split.begin(), split.end());
     Contract contract = operands(at, number ? substitute(number, split) : Expr());
     contract.k = {{within, rest, step}};
-    Statement statement{For{make_axis(ceil_div(k.back().extent, step)),
-                            static_cast<int>(schedule_.stages),
-                            {Statement{std::move(contract)}}}};
-    std::get<For>(statement.node).axis.variable = round;
+    For rounds{.axis = make_axis(ceil_div(k.back().extent, step)),
+               .stages = static_cast<int>(schedule_.stages),
+               .early = schedule_.early != 0,
+               .body = {}};
+    rounds.axis.variable = round;
+    rounds.body.push_back({std::move(contract)});
+    Statement statement{std::move(rounds)};
     for (size_t i = k.size() - 1; i-- > 0;) {
       const Axis axis{k[i].variable, make_size(k[i].extent), k[i].extent.as_constant().value_or(0)};
-      statement = {For{axis, 1, {std::move(statement)}}};
+      For outer{.axis = axis, .body = {}};
+      outer.body.push_back(std::move(statement));
+      statement = {std::move(outer)};
     }
     Body body;
     body.push_back(std::move(statement));

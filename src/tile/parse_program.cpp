@@ -159,6 +159,7 @@ class Parser {
     ExprScope inner = scope;
     loop.axis = axis(head, inner);
     if (lexer_.accept("stages")) loop.stages = small_number("the number of stages", 16);
+    loop.early = lexer_.accept("early");
     loop.body = body(inner, depth + 1);
     return loop;
   }

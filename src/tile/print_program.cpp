@@ -146,7 +146,7 @@ class Printer {
   void statement(const For& loop) {
     ExprPrinter outer = lets({loop.axis.extent});
     const std::string stages = loop.stages > 1 ? fmt::format(" stages {}", loop.stages) : "";
-    line(fmt::format("for {}{} {{", axis(loop.axis, outer), stages));
+    line(fmt::format("for {}{}{} {{", axis(loop.axis, outer), stages, loop.early ? " early" : ""));
     body(loop.body);
     line("}");
   }

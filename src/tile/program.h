@@ -42,10 +42,12 @@ struct Axis {
 struct Statement;
 using Body = std::vector<Statement>;
 
-/// for axis (in order): body. `stages` > 1 asks for copies of later iterations to run ahead (GPU pipelines).
+/// for axis (in order): body. `stages` > 1 asks for copies of later iterations to run ahead (GPU pipelines); `early`,
+/// for copies of constant buffers in the first iterations to be on their way before earlier kernels have ended.
 struct For {
   Axis axis;
   int stages = 1;
+  bool early = false;
   Body body;
 };
 

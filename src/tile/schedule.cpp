@@ -49,6 +49,7 @@ void fields(ProductSchedule& s, Visitor visit) {
   visit("teams", s.teams, 1, 4);
   visit("group", s.group, 1, 64);
   visit("split", s.split, 1, 8);
+  visit("early", s.early, 0, 1);
 }
 
 constexpr std::string_view kNames[] = {"nest", "contract", "attention", "block", "product"};

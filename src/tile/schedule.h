@@ -58,6 +58,7 @@ struct ProductSchedule {
   int64_t teams = 1;      ///< of `threads` that make tiles by turns, where there are producers
   int64_t group = 1;      ///< rows of tiles whose columns are made together, so that their operands stay in a cache
   int64_t split = 1;      ///< blocks that share the reduction of one tile, where there are producers
+  int64_t early = 0;      ///< 1: tiles of constants are on their way before earlier kernels have ended
   bool operator==(const ProductSchedule&) const = default;
 };
 

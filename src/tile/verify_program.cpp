@@ -205,6 +205,7 @@ class Verifier {
 
   void statement(const For& loop) {
     check(loop.stages >= 1 && loop.stages <= 16, "stages is not between 1 and 16");
+    check(!loop.early || (loop.stages > 1 && program_.threads > 0), "a loop that copies nothing ahead copies early");
     bind_axes({loop.axis});
     body(loop.body);
     unbind(loop.axis.variable);

@@ -28,7 +28,7 @@ Engine product() {
   options.compile_kernels = kernel_code;
   Record record = build_engine(fuse(graph), options).record;
   record.regions.begin()->second.way =
-      "generated product m=128 n=128 k=64 threads=256 stages=4 panel=0 producers=128 teams=1 group=1 split=1";
+      "generated product m=128 n=128 k=64 threads=256 stages=4 panel=0 producers=128 teams=1 group=1 split=1 early=0";
   options.record = &record;
   return build_engine(fuse(graph), options).engine;
 }

@@ -33,14 +33,15 @@ TEST_P(Schedules, give_what_the_interpreter_gives) {
 }
 
 std::string product(int m, int n, int k, int threads, int stages, int panel, const std::string& more = "") {
-  const std::string roles = more.empty() ? "producers=0 teams=1 group=1 split=1" : more;
+  const std::string roles = more.empty() ? "producers=0 teams=1 group=1 split=1 early=0" : more;
   return fmt::format("product m={} n={} k={} threads={} stages={} panel={} {}", m, n, k, threads, stages, panel, roles);
 }
 
 /// What is added for blocks with a warpgroup that only copies.
-std::string producing(int group, int split, int teams = 1) {
-  return fmt::format("producers=128 teams={} group={} split={}", teams, group, split);
+std::string producing(int group, int split, int teams = 1, int early = 0) {
+  return fmt::format("producers=128 teams={} group={} split={} early={}", teams, group, split, early);
 }
+constexpr const char* kEarly = "producers=0 teams=1 group=1 split=1 early=1";
 
 /// [m, k] times [k, n] with a bias and a residual.
 std::string product_with_tail(const std::string& m, int n, const std::string& k, const char* type, bool constant) {
@@ -107,11 +108,14 @@ std::vector<ScheduledCase> packed_products() {
     return ScheduledCase{std::move(name),     target, type, product_with_tail("70", 100, "130", type, true), "product",
                          std::move(schedules)};
   };
-  const std::string roles = producing(1, 1);
-  return {packed("f32_in_panels", "sm_80", "f32", {product(64, 64, 16, 128, 3, 32), product(32, 32, 16, 64, 4, 32)}),
-          packed("f16_in_panels", "sm_80", "f16", {product(64, 64, 64, 128, 3, 64), product(64, 32, 64, 128, 3, 32)}),
+  const std::string late = producing(1, 1), early = producing(1, 1, 1, 1);
+  return {packed("f32_in_panels", "sm_80", "f32",
+                 {product(64, 64, 16, 128, 3, 32), product(32, 32, 16, 64, 4, 32, kEarly)}),
+          packed("f16_in_panels", "sm_80", "f16",
+                 {product(64, 64, 64, 128, 3, 64, kEarly), product(64, 32, 64, 128, 3, 32)}),
           packed("f16_in_panels_on_hopper", "sm_90a", "f16",
-                 {product(64, 64, 64, 128, 3, 64), product(128, 128, 64, 256, 3, 64, roles)})};
+                 {product(64, 64, 64, 128, 3, 64, kEarly), product(128, 128, 64, 256, 3, 64, late),
+                  product(128, 128, 64, 256, 3, 64, early)})};
 }
 
 /// Many rows and one round of the sum: a team has done with a tile as soon as it looks for it.
@@ -121,7 +125,7 @@ std::vector<ScheduledCase> short_products() {
                          std::move(schedules)};
   };
   return {rows("f16_of_one_round", "f16", "16", {product(128, 32, 16, 128, 4, 32, producing(1, 1, 2)),
-                                                 product(64, 32, 16, 128, 2, 32, producing(1, 1, 3)),
+                                                 product(64, 32, 16, 128, 2, 32, producing(1, 1, 3, 1)),
                                                  product(128, 32, 16, 256, 3, 32, producing(1, 1, 2))}),
           rows("bf16_of_two_rounds", "bf16", "32", {product(64, 32, 16, 128, 4, 32, producing(1, 1, 2)),
                                                     product(64, 16, 16, 128, 2, 16, producing(1, 1, 1))})};

@@ -168,6 +168,26 @@ TEST(Product, gathers_columns_in_tiles_of_all_parts) {
   EXPECT_EQ(refusal(other), "its columns are gathered, which blocks with producers cannot");
 }
 
+/// Whether the first schedule of a product for a GPU brings constants early; `windows`: of how many elements.
+bool is_early(int64_t windows, int64_t depth, bool constant) {
+  RegionBuilder b;
+  const Tensor x = b.input("x", kF32, {64 + windows, depth}), w = b.input("w", kF32, {windows, depth, 64});
+  const Tensor y = b.reduce("y", Intrinsic::kAdd, {64, 64}, {windows, depth}, [&](const Indices& i, const Indices& k) {
+    return x({i[0] + k[0], k[1]}) * w({k[0], k[1], i[1]});
+  });
+  Region region = b.finish("windows", {y});
+  normalise(region);
+  const auto choices = schedule_candidates(region, {false, constant, false}, {}, find_target("sm_90a", 1));
+  return std::get<tile::ProductSchedule>(choices[0].schedule).early != 0;
+}
+
+TEST(Schedules, weights_are_brought_early_but_for_windows_of_many_rounds) {
+  EXPECT_TRUE(is_early(1, 4096, true));
+  EXPECT_FALSE(is_early(1, 4096, false)) << "nothing is constant";
+  EXPECT_TRUE(is_early(3, 64, true));
+  EXPECT_FALSE(is_early(9, 1024, true)) << "two beginnings cost registers";
+}
+
 TEST(Schedules, weights_that_are_also_read_in_another_way_are_not_packed) {
   const auto layouts = [](bool again) {
     RegionBuilder b;

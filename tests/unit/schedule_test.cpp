@@ -38,7 +38,8 @@ TEST(Schedule, every_field_has_a_least_and_a_largest_value) {
                          {"block x", 0, 1 << 20}, {"block warps", 1, 32}, {"product m", 16, 512},
                          {"product n", 16, 512}, {"product k", 8, 128}, {"product threads", 32, 1024},
                          {"product stages", 2, 16}, {"product panel", 0, 256}, {"product producers", 0, 128},
-                         {"product teams", 1, 4}, {"product group", 1, 64}, {"product split", 1, 8}}) {
+                         {"product teams", 1, 4}, {"product group", 1, 64}, {"product split", 1, 8},
+                         {"product early", 0, 1}}) {
     const auto with = [&](int64_t value) { return row.field + "=" + std::to_string(value); };
     EXPECT_NE(tile::print(tile::parse_schedule(with(row.least))), tile::print(tile::parse_schedule(with(row.largest))));
     EXPECT_THROW(tile::parse_schedule(with(row.least - 1)), Error) << row.field;

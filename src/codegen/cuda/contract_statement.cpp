@@ -197,13 +197,10 @@ bool KernelWriter::is_early(const Operand& operand) const {
   return early;
 }
 
-/// Whether nothing but the operands' elements is read of global memory, and some of these may be read early. Loops of
-/// windows that have many rounds win less by that than they lose by the registers of two beginnings.
+/// Whether the loop shall copy early and can: nothing but the operands' elements is read of global memory, and some of
+/// these are constants.
 bool KernelWriter::prepares_early(const std::vector<ContractPlan>& plans) const {
-  constexpr int64_t kFewRounds = 24;
-  int64_t rounds = 1;
-  for (const tile::For* loop : plans[0].loops) rounds *= std::clamp<int64_t>(bound_of(loop->axis), 1, kFewRounds + 1);
-  if (plans[0].loops.size() > 1 && rounds > kFewRounds) return false;
+  if (!plans[0].loops.back()->early) return false;
   bool any = false, others = false;
   const auto reads = [&](const Expr& e) {
     for_each(e, [&](const Expr& node) { others |= node->kind == ExprKind::kLoad; });

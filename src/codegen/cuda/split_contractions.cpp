@@ -63,9 +63,9 @@ class Splitter {
     inner.b = substitute(inner.b, {{last.variable->variable, start + within}});
     inner.accumulate = true;
     const Expr count = floor_div(last.extent + make_index(tile - 1), make_index(tile));
-    tile::Statement statement{tile::For{{outer, count, 0}, kStages, {{std::move(inner)}}}};
+    tile::Statement statement{tile::For{.axis = {outer, count, 0}, .stages = kStages, .body = {{std::move(inner)}}}};
     for (size_t i = contract.k.size() - 1; i-- > 0;) {
-      statement = {tile::For{contract.k[i], 1, {std::move(statement)}}};
+      statement = {tile::For{.axis = contract.k[i], .body = {std::move(statement)}}};
     }
     result.push_back(std::move(statement));
   }

@@ -211,10 +211,11 @@ void KernelWriter::produce() {
   copying_threads_ = specialised_->producers;
   code_.open(fmt::format("if (!tma || warp == {})", consumers() / 32));
   expressions_.enter();
+  const bool wanted = specialised_->contraction.loops.back()->early;
   for (const Operand* operand : {&specialised_->contraction.a, &specialised_->contraction.b}) {
-    specialised_->has_constants |= names_.buffer(operand->buffer).constant;
+    specialised_->early |= wanted && names_.buffer(operand->buffer).constant;
   }
-  if (specialised_->has_constants) {
+  if (specialised_->early) {
     code_.line("int early = 0;");
     code_.open(fmt::format("if (tma && {} == 0)", copying_thread_));
     produce_points(true);
@@ -287,7 +288,7 @@ void KernelWriter::produce_round() {
   code_.open("if (tma)");
   code_.open(fmt::format("if ({} == 0)", copying_thread_));
   expressions_.enter();
-  if (specialised_->has_constants) {
+  if (specialised_->early) {
     code_.open("if (early == 0)");
     expressions_.enter();
     produce_constants();
@@ -300,7 +301,7 @@ void KernelWriter::produce_round() {
     code_.line("mbarrier_arrive_expect_tx(full + slot, {});", round_bytes());
   }
   for (const Operand* operand : {&plan.a, &plan.b}) {
-    if (!names_.buffer(operand->buffer).constant) tma_copies(*operand);
+    if (!specialised_->early || !names_.buffer(operand->buffer).constant) tma_copies(*operand);
   }
   expressions_.leave();
   code_.close();
