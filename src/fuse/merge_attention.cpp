@@ -91,9 +91,22 @@ T* definer(Region& region, int tensor) {
   return nullptr;
 }
 
+/// The only load of an expression; null where there are none or several.
+Expr only_load(const Expr& e) {
+  Expr found;
+  bool one = true;
+  for_each(e, [&](const Expr& node) {
+    if (node->kind != ExprKind::kLoad) return;
+    one = one && !found;
+    found = node;
+  });
+  return one ? found : Expr();
+}
+
 /// weights = exponentials / sum, weighted = sum of weights * values -> sum of exponentials * values, divided by the
-/// sum; and exponentials of rows that are minus infinity throughout are 0, as those of a part of a row must be. Both
-/// give NaN for such a row. False when the tensor `weights` is no softmax, or is multiplied in another way.
+/// sum; and exponentials of rows that are minus infinity throughout are 0, as those of a part of a row must be. Such a
+/// row gives NaN still, unless the divisor is something else for a sum of 0. False when the tensor `weights` is no
+/// softmax, or is multiplied in another way.
 bool divide_last(Region& region, int weights, int product) {
   auto* quotient = definer<Compute>(region, weights);
   auto* weighted = definer<Reduce>(region, product);
@@ -103,11 +116,13 @@ bool divide_last(Region& region, int weights, int product) {
   const Expr& value = is_call(quotient->value, Intrinsic::kCast) ? quotient->value->args[0] : quotient->value;
   if (!is_call(value, Intrinsic::kDiv) || value->args[0]->kind != ExprKind::kLoad) return false;
   const Expr exponential = value->args[0], sum = value->args[1];
-  if (sum->kind != ExprKind::kLoad) return false;
+  if (!only_load(sum)) return false;
   auto* exponentials = definer<Compute>(region, exponential->tensor);
   if (!exponentials || !is_call(exponentials->value, Intrinsic::kExp)) return false;
   const Expr shifted = exponentials->value->args[0];
-  if (!is_call(shifted, Intrinsic::kSub) || shifted->args[1]->kind != ExprKind::kLoad) return false;
+  if (!is_call(shifted, Intrinsic::kSub)) return false;
+  const Expr shift = shifted->args[1], largest = only_load(shift);
+  if (!largest) return false;
 
   const std::vector<Expr> factors = weighted->lift[0]->args;
   const int side = loaded(factors[0]) && is_load_of(loaded(factors[0]), weights) ? 0 : 1;
@@ -120,9 +135,9 @@ bool divide_last(Region& region, int weights, int product) {
   const Expr divisor = substitute(sum, point);
   if (uses_variable(divisor, weighted->reduced[0].variable->variable)) return false;
 
-  const Expr largest = shifted->args[1], none = make_constant(largest->type, -std::numeric_limits<double>::infinity());
-  exponentials->value =
-      exp(shifted->args[0] - select(eq(largest, none), make_constant(largest->type, 0), largest));
+  const Expr none = make_constant(largest->type, -std::numeric_limits<double>::infinity());
+  const auto unless_none = [&](const Expr& e) { return select(eq(largest, none), make_constant(e->type, 0), e); };
+  if (!equal(shift, unless_none(largest))) exponentials->value = exp(shifted->args[0] - unless_none(shift));
   std::vector<Expr> lift = factors;
   lift[static_cast<size_t>(side)] = substitute(exponential, point);
   weighted->lift[0] = lift[0] * lift[1];

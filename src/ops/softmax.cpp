@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax and its relatives along one axis.
+#include <limits>
+
 #include "ops/compose.h"
 #include "ops/samples.h"
 
@@ -14,7 +16,8 @@ struct SoftmaxParts {
   int axis = 0;
 };
 
-SoftmaxParts softmax_parts(Definition& d) {
+/// `hides`: elements of minus infinity are hidden, and a row of nothing else has exponentials of 0.
+SoftmaxParts softmax_parts(Definition& d, bool hides = false) {
   SoftmaxParts p;
   p.x = d.in(0);
   p.axis = p.x.rank() == 0 ? 0 : d.axis(d.integer("axis"), p.x.rank());
@@ -26,7 +29,10 @@ SoftmaxParts softmax_parts(Definition& d) {
   };
   p.largest = d.reduce("largest", Intrinsic::kMax, rows, row, element(p.x));
   p.exponentials = d.compute("exponentials", p.largest.type(), Shape(p.x.shape()), [&](const Indices& i) {
-    return exp(p.x.wide(i) - p.largest(without_axis(i, p.axis)));
+    const Expr largest = p.largest(without_axis(i, p.axis));
+    if (!hides) return exp(p.x.wide(i) - largest);
+    const Expr none = make_constant(largest->type, -std::numeric_limits<double>::infinity());
+    return exp(p.x.wide(i) - select(eq(largest, none), make_constant(largest->type, 0), largest));
   });
   p.sum = d.reduce("sum", Intrinsic::kAdd, rows, row, element(p.exponentials));
   return p;
@@ -36,6 +42,16 @@ void define_softmax(Definition& d) {
   const SoftmaxParts p = softmax_parts(d);
   d.out(0, d.compute("y", p.x.type(), Shape(p.x.shape()), [&](const Indices& i) {
     return p.exponentials(i) / p.sum(without_axis(i, p.axis));
+  }));
+}
+
+/// As softmax, with weights of 0 where all is hidden.
+void define_masked_softmax(Definition& d) {
+  const SoftmaxParts p = softmax_parts(d, true);
+  d.out(0, d.compute("y", p.x.type(), Shape(p.x.shape()), [&](const Indices& i) {
+    const Expr sum = p.sum(without_axis(i, p.axis));
+    const Expr divisor = select(eq(sum, make_constant(sum->type, 0)), make_constant(sum->type, 1), sum);
+    return p.exponentials(i) / divisor;
   }));
 }
 
@@ -77,6 +93,19 @@ std::vector<Sample> axis_samples() {
           {.name = "no_rows", .inputs = {f32({0, 4})}}};
 }
 
+std::vector<Sample> masked_samples() {
+  const double none = -std::numeric_limits<double>::infinity();
+  const std::vector<double> rows = {0.5, none, -1, none, none, none, none, none, none, 3, 2, none};
+  std::vector<Sample> samples = axis_samples();
+  samples.push_back({.name = "a_row_without_elements", .inputs = {values(DType::kFloat32, {3, 4}, rows)}});
+  samples.push_back({.name = "columns", .inputs = {values(DType::kFloat32, {6, 2}, rows)},
+                     .attributes = {{"axis", int64_t{0}}}});
+  samples.push_back({.name = "not_numbers",
+                     .inputs = {values(DType::kFloat32, {2, 3}, {1, std::nan(""), none, 1, 2, none})}});
+  samples.push_back({.name = "infinite", .inputs = {values(DType::kFloat32, {3}, {1, -none, none})}});
+  return samples;
+}
+
 OpDef row(std::string_view name, void (*define)(Definition&), std::string_view doc) {
   return {.domain = "", .name = name, .since = 13, .inputs = {"x"}, .outputs = {"y"},
           .attributes = {{"axis", int64_t{-1}}}, .define = define, .samples = axis_samples, .doc = doc};
@@ -87,7 +116,10 @@ OpDef row(std::string_view name, void (*define)(Definition&), std::string_view d
 std::vector<OpDef> softmax_ops() {
   return {row("Softmax", define_softmax, "e^x divided by its sum along an axis."),
           row("LogSoftmax", define_log_softmax, "The logarithm of softmax along an axis."),
-          row("Hardmax", define_hardmax, "1 at the first largest element along an axis, else 0.")};
+          row("Hardmax", define_hardmax, "1 at the first largest element along an axis, else 0."),
+          {.domain = "graft", .name = "MaskedSoftmax", .since = 1, .inputs = {"x"}, .outputs = {"y"},
+           .attributes = {{"axis", int64_t{-1}}}, .define = define_masked_softmax, .samples = masked_samples,
+           .doc = "Softmax along an axis, and 0 in rows that are minus infinity throughout."}};
 }
 
 }  // namespace graft

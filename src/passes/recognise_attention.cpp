@@ -35,10 +35,12 @@ class Walk {
   /// The node computing `value` when it is of these operators, taken in; null otherwise.
   const Node* take(ValueId value, std::initializer_list<std::string_view> ops) {
     const Node* node = producer(graph_, value);
-    if (!node || !is_op(*node, ops)) return nullptr;
-    const int index = graph_.value(value).producer;
-    if (std::find(found_.nodes.begin(), found_.nodes.end(), index) == found_.nodes.end()) found_.nodes.push_back(index);
-    return node;
+    return node && is_op(*node, ops) ? take_in(value) : nullptr;
+  }
+  const Node* take_softmax(ValueId value) {
+    const Node* node = producer(graph_, value);
+    const bool masked = node && node->domain == "graft" && node->op == "MaskedSoftmax";
+    return masked ? take_in(value) : take(value, {"Softmax"});
   }
 
   /// x * c, c * x, x / c -> x, with the scalar c multiplied into the scale; as often as it occurs.
@@ -54,6 +56,11 @@ class Walk {
   }
 
  private:
+  const Node* take_in(ValueId value) {
+    const int index = graph_.value(value).producer;
+    if (std::find(found_.nodes.begin(), found_.nodes.end(), index) == found_.nodes.end()) found_.nodes.push_back(index);
+    return &graph_.nodes[static_cast<size_t>(index)];
+  }
   ValueId scalar_input(const Node& node) const {
     if (scalar_of(graph_, node.inputs[1])) return node.inputs[1];
     return node.op == "Mul" && scalar_of(graph_, node.inputs[0]) ? node.inputs[0] : kNoValue;
@@ -91,7 +98,7 @@ ValueId walk_softmax(const Graph& graph, ValueId value, Walk& walk, Found& found
     value = choice->inputs[2];
   }
   const Node* narrow = walk.take(value, {"Cast"});
-  const Node* softmax = walk.take(narrow ? narrow->inputs[0] : value, {"Softmax"});
+  const Node* softmax = walk.take_softmax(narrow ? narrow->inputs[0] : value);
   if (!softmax) return kNoValue;
   const int64_t axis = integer(*softmax, "axis", -1);
   if (axis != -1 && axis != rank_of(graph, softmax->inputs[0]) - 1) return kNoValue;

@@ -123,6 +123,16 @@ def key_place(case, feeds):
     return [np.array(places, np.int64).reshape(x.shape)]
 
 
+def masked_softmax(case, feeds):
+    """Softmax; 0 where a row has nothing but minus infinity."""
+    x, axis = feeds["input_0"], case["attributes"].get("axis", -1)
+    wide = x.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        exponentials = np.exp(wide - wide.max(axis, keepdims=True, initial=-np.inf))
+        weights = exponentials / exponentials.sum(axis, keepdims=True)
+    return [np.where((wide == -np.inf).all(axis, keepdims=True), 0, weights).astype(x.dtype)]
+
+
 def tree_leaves(case, feeds):
     """Each row down each tree, node by node."""
     x, roots, features, relations, splits, yes, no = (feeds[f"input_{k}"] for k in range(7))
@@ -140,4 +150,5 @@ def tree_leaves(case, feeds):
 REFERENCES = {"RandomNormal": random_numbers, "RandomUniform": random_numbers, "RandomNormalLike": random_numbers,
               "RandomUniformLike": random_numbers, "Bernoulli": bernoulli, "Multinomial": multinomial,
               "Dropout": dropout, "MersenneRound": mersenne_round, "KeyPlace": key_place, "TreeLeaves": tree_leaves,
+              "MaskedSoftmax": masked_softmax,
               "Seed": lambda case, feeds: [np.array(0, np.int64)]}

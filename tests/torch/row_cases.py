@@ -478,6 +478,10 @@ def normalization_cases():
     yield "softmax.int special_softmax log_softmax.int", (x(2, 3, 4), -1), {}
     yield "softmax.int log_softmax.int", (x(2, 3), 0), {"dtype": F64}
     yield "_softmax _log_softmax", (x(2, 3, 4), 1, False), {}
+    hidden = torch.where(x(3, 4) > 0, x(3, 4), -torch.inf)
+    hidden[1] = -torch.inf
+    yield "_safe_softmax", (hidden, -1), {}
+    yield "_safe_softmax", (x(3, 4), 0), {"dtype": F64}
 
 
 def resizing_cases():

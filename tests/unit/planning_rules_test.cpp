@@ -248,6 +248,32 @@ TEST(MergeAttention, narrow_floats_keep_the_roundings_of_their_logits) {
   EXPECT_EQ(roundings, 3);
 }
 
+
+TEST(MergeAttention, rows_without_keys_have_results_of_zero) {
+  const FusedProgram program = fused(R"(
+    input %q: f32[2, 3, 9, 16]
+    input %k: f32[2, 3, 16, 5]
+    input %v: f32[2, 3, 5, 8]
+    input %shown: bool[9, 5]
+    constant %none: f32[] = all -inf
+    %s: ? = MatMul "scores" (%q, %k)
+    %c: ? = Tanh "changed" (%s)
+    %l: ? = Where "hidden" (%shown, %c, %none)
+    %p: ? = graft::MaskedSoftmax "softmax" (%l)
+    %y: ? = MatMul "context" (%p, %v)
+    output %y
+)");
+  ASSERT_EQ(program.steps.size(), 1u);
+  Region region = program.steps[0].region;
+  normalise(region);
+  std::string reason;
+  const auto forms = find_attention(region, reason);
+  ASSERT_TRUE(forms) << reason;
+  bool chooses = false;
+  for_each(forms->results.back()->value, [&](const Expr& e) { chooses |= is_call(e, Intrinsic::kSelect); });
+  EXPECT_TRUE(chooses) << "of the divisor";
+}
+
 TEST(MergeAttention, leaves_constant_keys_to_products_of_packed_weights) {
   const FusedProgram program = fused(R"(
     input %x: f32[9, 16]

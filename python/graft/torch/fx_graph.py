@@ -9,10 +9,11 @@ import torch
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from .. import _graft, element_types
+from .flex_attention import lower_flex_attention
 
 
 # torch decomposes them for backends that know none: into arithmetic in f32, of which a graph of products is left.
-WHOLE = (torch.ops.aten.scaled_dot_product_attention.default,
+WHOLE = (torch.ops.aten.scaled_dot_product_attention.default, torch.ops.aten._safe_softmax.default,
          torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default)
 
 
@@ -74,7 +75,8 @@ def functions_of(graph_module):
 
 
 def simplify(graph_module):
-    """Takes out of a traced graph what engines need not know: layouts, and checks whose outcome is known."""
+    """Takes out of a traced graph what engines need not know: layouts, checks whose outcome is known, and functions
+    that say what attention does with a score."""
     graph = graph_module.graph
     for function in functions_of(graph_module).values():
         simplify(function)
@@ -82,6 +84,7 @@ def simplify(graph_module):
     for node in list(graph.nodes):
         if node.target is torch.ops.aten._assert_tensor_metadata.default and holds(node):
             graph.erase_node(node)
+    lower_flex_attention(graph_module)
     graph_module.recompile()
 
 

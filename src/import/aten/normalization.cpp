@@ -110,11 +110,11 @@ Build group_norm(std::string_view groups) {
   };
 }
 
-Build softmax(std::string_view op) {
-  return [op](Conversion& c) {
+Build softmax(std::string_view op, std::string_view domain = "") {
+  return [op, domain](Conversion& c) {
     ValueId self = c.tensor("self");
     if (c.has("dtype")) self = c.cast(self, c.type("dtype"));
-    c.give(c.add(op, {self}, {{"axis", c.integer("dim")}}));
+    c.give(c.add(op, {self}, {{"axis", c.integer("dim")}}, domain));
   };
 }
 
@@ -155,6 +155,8 @@ std::vector<Row> normalization_rows() {
       {"aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, "
        "float eps) -> (Tensor, Tensor, Tensor)", group_norm("group")},
       {"aten::softmax.int special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax("Softmax")},
+      {"aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+       softmax("MaskedSoftmax", "graft")},
       {"aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax("LogSoftmax")},
       {"aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax_of("Softmax")},
       {"aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax_of("LogSoftmax")},
