@@ -319,8 +319,10 @@ class EngineBuilder {
     for (const Packing& packing : packings_) {
       if (used[packing.engine_tensor] && !use_packed(packing)) wanted.push_back(&packing);
     }
-    if (options_.target.kind == TargetKind::kCuda) {
-      // Constants are on the host now, and may be packed where there is no such device.
+    const bool runs_here = options_.target.kind == TargetKind::kCpu &&
+                           why_not_runnable(options_.target, host_cpu(options_.target.threads)).empty();
+    if (!runs_here) {
+      // Constants are on the host now, and may be packed where there is no such device, or another CPU.
       for (const Packing* packing : wanted) {
         const TensorData& source = *program_.tensors[packing->tensor].constant;
         take_packed(*packing, tile::pack(packing->layout, source, concrete(packing->view)));

@@ -25,6 +25,9 @@ import graft
 
 GRAFT = pathlib.Path(os.environ["GRAFT_BUILD"]) / "bin" / "graft"
 SHAPE = (2, 3, 8, 8)
+PROCESSOR = pathlib.Path("/proc/cpuinfo")
+wants_bfloat16 = pytest.mark.skipif(PROCESSOR.exists() and "avx512bw" not in PROCESSOR.read_text(),
+                                    reason="MXNet's kernels of bfloat16 want AVX-512")
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +75,7 @@ def owns_conversion(model, kind):
     return amp.convert_model(net, dict(arguments), dict(auxiliary), kind, cast_optional_params=True)
 
 
+@wants_bfloat16
 def test_bfloat16_runs_in_mxnet(network):
     made = graft.amp.convert_model(*network, "bfloat16")
     assert casts(made[0]) == {"amp_cast": 2}
@@ -100,6 +104,7 @@ def small_block():
     return block
 
 
+@wants_bfloat16
 @pytest.mark.parametrize("convert", [graft.amp.convert_block, graft.amp.convert_hybrid_block])
 def test_a_block_is_converted_without_a_run_before_and_runs_in_bfloat16(convert):
     block = small_block()
@@ -125,6 +130,7 @@ def test_the_parameters_of_a_converted_block_have_its_types():
     assert {np.dtype(parameter.dtype).name for parameter in kept.collect_params().values()} == {"float32"}
 
 
+@wants_bfloat16
 def test_a_block_of_several_inputs_and_results_names_them():
     class Two(mx.gluon.HybridBlock):
         """A sum of products, and one of them."""
@@ -200,6 +206,7 @@ def test_the_table_of_the_documentation_is_what_is_counted():
     assert all(int(here) <= int(own) and int(other) == 0 for here, own, _, other in rows)
 
 
+@wants_bfloat16
 def test_the_command_writes_what_mxnet_loads(network, checkpoint):
     subprocess.run([GRAFT, "convert", "net-symbol.json", "--params", "net-0000.params", "--precision", "bf16", "-o",
                     "mixed"], cwd=checkpoint, check=True)
