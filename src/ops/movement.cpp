@@ -189,6 +189,8 @@ void define_split(Definition& d) {
 /// The number of elements put before and after each axis.
 struct Padding {
   std::vector<Size> before, after;
+
+  bool touches(int axis) const { return !before[axis].is(0) || !after[axis].is(0); }
 };
 
 Padding read_padding(Definition& d, int rank) {
@@ -228,6 +230,8 @@ void define_pad(Definition& d) {
   for (int i = 0; i < x.rank(); ++i) {
     shape.push_back(x.size(i) + padding.before[i] + padding.after[i]);
     d.require_at_least(shape.back(), 0, "its pads leave less than nothing");
+    if (mode == "constant" || !padding.touches(i)) continue;
+    d.require_at_least(shape.back() * x.size(i), shape.back(), "an empty axis has no elements to repeat");
   }
   d.out(0, d.compute("padded", x.type(), shape, [&](const Indices& i) {
     Indices at;
@@ -236,8 +240,7 @@ void define_pad(Definition& d) {
       const Size& before = padding.before[axis];
       const Size& after = padding.after[axis];
       const Expr position = i[axis] - make_size(before);
-      const bool touched = !before.is(0) || !after.is(0);
-      at.push_back(touched && mode != "constant" ? repeated(mode, position, x.size(axis)) : position);
+      at.push_back(mode != "constant" && padding.touches(axis) ? repeated(mode, position, x.size(axis)) : position);
       if (!before.is(0)) inside = inside && ge(position, make_index(0));
       if (!after.is(0)) inside = inside && lt(position, make_size(x.size(axis)));
     }

@@ -49,5 +49,23 @@ TEST(EmptyTensors, that_are_scattered_to_are_an_error_and_not_written) {
   }
 }
 
+TEST(EmptyTensors, have_no_elements_that_padding_repeats) {
+  for (const bool interpret : {true, false}) {
+    for (const char* mode : {"edge", "reflect", "wrap"}) {
+      Session session(engine_of("  input %x: f32[n, 3]\n  constant %pads: i64[4] = {2, 0, 1, 0}\n"
+                                "  %y: ? = Pad \"widen\" (%x, %pads) {mode = \"" + std::string(mode) +
+                                    "\"}\n  output %y\n", interpret));
+      std::vector<float> y(9, 5);
+      const BufferView inputs[] = {{nullptr, DType::kFloat32, {0, 3}, {}}};
+      BufferView outputs[] = {{y.data(), DType::kFloat32, {3, 3}, {}}};
+      const Status status = session.run(inputs, outputs);
+      EXPECT_EQ(status.kind(), ErrorKind::kInvalidArgument) << status.message();
+      EXPECT_NE(status.message().find("an empty axis has no elements to repeat"), std::string::npos)
+          << status.message();
+      EXPECT_EQ(y, std::vector<float>(9, 5));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace graft
