@@ -35,16 +35,22 @@ inline Target make_test_target(const std::string& name) {
     target = make_test_target("v3");
     target.name = name;
     target.masked_memory = true;
+  } else if (name == "v3_wide") {
+    target = make_test_target("v3_masked");
+    target.name = name;
+    target.vector_bits = 512;
+    target.vector_registers = 32;
   }
   return target;
 }
 
-/// The targets this machine can run.
+/// The targets this machine can run. Vectors of v3_wide are as wide as those of v4, and LLVM takes them apart.
 inline std::vector<Target> runnable_targets() {
   std::vector<Target> targets{make_test_target("sse2")};
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     targets.push_back(make_test_target("v3"));
     targets.push_back(make_test_target("v3_masked"));
+    targets.push_back(make_test_target("v3_wide"));
   }
   if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw")) {
     targets.push_back(make_test_target("v4"));

@@ -193,11 +193,15 @@ void Emitter::tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t s
 /// stay after it. Left free, the scheduler moves loads up until the accumulators no longer fit into the registers.
 void Emitter::keep_order(Values& values) {
   if (!llvm::Triple(unit_.module.getTargetTriple()).isX86()) return;
+  const auto fits = [&](Value* value) {
+    return value->getType()->getPrimitiveSizeInBits() <= static_cast<uint64_t>(unit_.traits.register_bits);
+  };
+  if (!std::all_of(values.begin(), values.end(), fits)) return;
   std::vector<llvm::Type*> types;
   std::string outputs, inputs;
   for (size_t n = 0; n < values.size(); ++n) {
     types.push_back(values[n]->getType());
-    outputs += unit_.traits.registers > 16 ? "=v," : "=x,";
+    outputs += unit_.traits.register_bits == 512 && unit_.traits.registers > 16 ? "=v," : "=x,";
     inputs += std::to_string(n) + ",";
   }
   llvm::Type* result = types.size() == 1 ? types[0] : llvm::StructType::get(context_, types);

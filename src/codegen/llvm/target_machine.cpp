@@ -2,6 +2,9 @@
 #include "codegen/llvm/target_machine.h"
 
 #include <llvm/ADT/SmallString.h>
+#include <llvm/IR/DiagnosticHandler.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Pass.h>
@@ -62,6 +65,23 @@ class ProgressPass : public llvm::FunctionPass {
   Progress& progress_;
 };
 
+/// Keeps LLVM's first error, at which it would end the process.
+class FirstError : public llvm::DiagnosticHandler {
+ public:
+  explicit FirstError(std::string& error) : error_(error) {}
+
+  bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
+    if (info.getSeverity() != llvm::DS_Error || !error_.empty()) return true;
+    llvm::raw_string_ostream stream(error_);
+    llvm::DiagnosticPrinterRawOStream printer(stream);
+    info.print(printer);
+    return true;
+  }
+
+ private:
+  std::string& error_;
+};
+
 std::string triple_of(const Target& target) {
   return (target.architecture.empty() ? std::string("x86_64") : target.architecture) + "-unknown-linux-gnu";
 }
@@ -74,6 +94,7 @@ Traits traits_of(const Target& target) {
   traits.registers = target.vector_registers;
   traits.masked = target.masked_memory;
   const bool x86 = target.architecture.empty() || target.architecture == "x86_64";
+  traits.register_bits = has_feature(target, "avx512f") ? 512 : has_feature(target, "avx") ? 256 : 128;
   traits.fma = !x86 || has_feature(target, "fma") || has_feature(target, "avx512f");
   traits.half = !x86 || has_feature(target, "f16c") || has_feature(target, "avx512f");
   traits.rounding = !x86 || has_feature(target, "sse4.1") || has_feature(target, "avx") ||
@@ -141,8 +162,13 @@ std::string emit_elf(llvm::Module& module, llvm::TargetMachine& machine, Progres
   const bool refused = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile);
   GRAFT_CHECK(!refused, "LLVM cannot write object files for this target");
   passes.add(new ProgressPass(progress));
+  std::string error;
+  module.getContext().setDiagnosticHandler(std::make_unique<FirstError>(error));
   passes.run(module);
+  module.getContext().setDiagnosticHandler(nullptr);
   progress.check();
+  GRAFT_USER_CHECK(error.empty(), kUnsupported, "LLVM makes no code of a kernel for this machine: " + error,
+                   "code generator");
   return std::string(bytes.data(), bytes.size());
 }
 

@@ -17,6 +17,7 @@ namespace graft::codegen {
 struct Traits {
   int vector_bits = 128;
   int registers = 16;
+  int register_bits = 128;  ///< of the widest register that its instructions have
   bool masked = false;  ///< masked loads and stores are cheap
   bool fma = false;
   bool half = false;      ///< instructions convert f16 to f32 and back
