@@ -11,6 +11,7 @@
 
 #include "base/convert.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "graph/dynamic_type.h"
 #include "modules/kernel_source.h"
@@ -158,6 +159,22 @@ void hold_values(Session& session, const EngineTensor& tensor, const GuardedMemo
   }
 }
 
+/// The description of this machine, mostly; or of another whose kernels run here: one without its newer instructions,
+/// or one with vectors of 512 bits, which LLVM takes apart where registers are narrower.
+std::string draw_target(uint64_t seed) {
+  constexpr std::string_view kWide = "wide";
+  constexpr std::string_view kNames[] = {"native", "native", "native", "native", "portable", "x86-64-v3", kWide, kWide};
+  const Target here = host_cpu(kThreads);
+  const std::string_view name = kNames[hash64(std::to_string(seed)) % std::size(kNames)];
+  Target target = here;
+  if (name == kWide) {
+    target.name = kWide, target.vector_bits = 512, target.vector_registers = 32, target.masked_memory = true;
+  } else {
+    target = find_target(name, kThreads);
+  }
+  return print(why_not_runnable(target, here).empty() ? target : here);
+}
+
 /// Where outputs of a run go.
 struct Outputs {
   std::vector<std::optional<GuardedMemory>> memory;
@@ -197,7 +214,7 @@ double Execution::elapsed() const {
 
 double Execution::deadline(double seconds) const {
   constexpr double kLeast = 0.001;  // 0 is no deadline
-  return std::clamp(kSeconds - 0.8 - elapsed(), kLeast, seconds);
+  return std::clamp(kDeadlines - elapsed(), kLeast, seconds);
 }
 
 bool Execution::attempt(const std::function<void()>& part) {
@@ -282,7 +299,8 @@ void run_both_ways(const MakeEngine& make, uint64_t seed) {
   const Execution execution;
   for (const bool interpret : {true, false}) {
     Engine engine;
-    const CompileOptions options = fuzz_options(interpret, execution.deadline(Execution::kCompileSeconds));
+    CompileOptions options = fuzz_options(interpret, execution.deadline(Execution::kCompileSeconds));
+    options.targets = {draw_target(seed)};
     if (!Execution::attempt([&] { engine = make(options); })) continue;
     const auto loaded = load_engine(std::move(engine));
     if (!loaded) continue;
