@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "expr/build.h"
 
+#include <limits>
+
 #include "base/error.h"
 
 namespace graft {
@@ -19,6 +21,15 @@ Indices variables(const std::vector<Axis>& axes) {
 }
 
 }  // namespace
+
+Expr softmax_shift(const Expr& largest) {
+  const Expr none = make_constant(largest->type, -std::numeric_limits<double>::infinity());
+  return select(eq(largest, none), make_constant(largest->type, 0), largest);
+}
+
+Expr softmax_divisor(const Expr& sum) {
+  return select(eq(sum, make_constant(sum->type, 0)), make_constant(sum->type, 1), sum);
+}
 
 DType Tensor::type() const { return builder_->decl(id_).type; }
 const Shape& Tensor::shape() const { return builder_->shape(id_); }

@@ -15,6 +15,12 @@
 
 namespace graft {
 
+/// What a softmax subtracts from the elements of a row: the largest, and 0 where all are minus infinity, so that their
+/// exponentials are 0.
+Expr softmax_shift(const Expr& largest);
+/// What it divides by where such a row has weights of 0: the sum of the exponentials, and 1 where that is 0.
+Expr softmax_divisor(const Expr& sum);
+
 class RegionBuilder;
 using Indices = std::vector<Expr>;
 

@@ -135,6 +135,10 @@ void for_each_load(const Form& form, int tensor, const std::function<void(const 
   });
 }
 
+bool is_input(const Region& region, int tensor) {
+  return std::find(region.inputs.begin(), region.inputs.end(), tensor) != region.inputs.end();
+}
+
 bool is_scatter_base(const Region& region, int tensor) {
   return std::any_of(region.forms.begin(), region.forms.end(), [&](const Form& form) {
     const auto* scatter = std::get_if<Scatter>(&form);

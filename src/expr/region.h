@@ -126,6 +126,7 @@ void for_each_expr(const Form& form, const std::function<void(const Expr&)>& vis
 /// Calls `visit` on each load in a form's expressions, or on those of one tensor.
 void for_each_load(const Form& form, const std::function<void(const Expr&)>& visit);
 void for_each_load(const Form& form, int tensor, const std::function<void(const Expr&)>& visit);
+bool is_input(const Region& region, int tensor);
 /// Whether a scatter of the region starts from a copy of the tensor, which no load shows.
 bool is_scatter_base(const Region& region, int tensor);
 /// Rebuilds a form with every expression passed through `rewrite`.

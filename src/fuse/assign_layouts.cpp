@@ -88,17 +88,15 @@ class Neighbours {
  private:
   int inherit(const Form& form) const {
     int most = 0, found = -1;
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        if (node->kind != ExprKind::kLoad || dimension_[node->tensor] < 0) return;
-        // What is sorted or compacted has other axes than its form.
-        if (static_cast<size_t>(dimension_[node->tensor]) >= node->args.size()) return;
-        const int uses = count_axes(form, node);
-        const int axis = axis_of(axes_of(form), node->args[dimension_[node->tensor]]);
-        // Among equals the channels win: that is what a convolution wants.
-        if (axis < 0 || uses < most || (uses == most && found == kChannels)) return;
-        most = uses, found = axis;
-      });
+    for_each_load(form, [&](const Expr& load) {
+      if (dimension_[load->tensor] < 0) return;
+      // What is sorted or compacted has other axes than its form.
+      if (static_cast<size_t>(dimension_[load->tensor]) >= load->args.size()) return;
+      const int uses = count_axes(form, load);
+      const int axis = axis_of(axes_of(form), load->args[dimension_[load->tensor]]);
+      // Among equals the channels win: that is what a convolution wants.
+      if (axis < 0 || uses < most || (uses == most && found == kChannels)) return;
+      most = uses, found = axis;
     });
     return found;
   }
@@ -302,23 +300,19 @@ bool reads_channels_last(const Region& region) {
     const std::vector<Axis>& axes = axes_of(form);
     if (!std::holds_alternative<Reduce>(form) || axes.size() < 4) continue;
     const int channel = axes[1].variable->variable;
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        const bool is_input = node->kind == ExprKind::kLoad && std::find(region.inputs.begin(), region.inputs.end(),
-                                                                         node->tensor) != region.inputs.end();
-        if (!is_input) return;
-        const auto varied = std::count_if(axes.begin(), axes.end(), [&](const Axis& axis) {
-          return !axis.extent.is(1) && uses_variable(node, axis.variable->variable);
-        });
-        if (varied < most) return;
-        const Expr& last = node->args.back();
-        bool innermost = last->kind == ExprKind::kVariable && last->variable == channel;
-        for (size_t d = 0; d + 1 < node->args.size(); ++d) {
-          innermost = innermost && !uses_variable(node->args[d], channel);
-        }
-        found = innermost && (found || varied > most);
-        most = varied;
+    for_each_load(form, [&](const Expr& load) {
+      if (!is_input(region, load->tensor)) return;
+      const auto varied = std::count_if(axes.begin(), axes.end(), [&](const Axis& axis) {
+        return !axis.extent.is(1) && uses_variable(load, axis.variable->variable);
       });
+      if (varied < most) return;
+      const Expr& last = load->args.back();
+      bool innermost = last->kind == ExprKind::kVariable && last->variable == channel;
+      for (size_t d = 0; d + 1 < load->args.size(); ++d) {
+        innermost = innermost && !uses_variable(load->args[d], channel);
+      }
+      found = innermost && (found || varied > most);
+      most = varied;
     });
   }
   return found;

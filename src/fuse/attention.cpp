@@ -127,8 +127,8 @@ class Finder {
     bool good = true;
     for_each(compute.value, [&](const Expr& node) {
       const int tensor = loaded(node);
-      const bool is_input = std::find(region_.inputs.begin(), region_.inputs.end(), tensor) != region_.inputs.end();
-      good &= tensor < 0 || is_input || tensor == f.weighted->outputs[0] || tensor == f.sum->outputs[0];
+      good &= tensor < 0 || is_input(region_, tensor) || tensor == f.weighted->outputs[0] ||
+              tensor == f.sum->outputs[0];
     });
     return good;
   }

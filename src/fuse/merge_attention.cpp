@@ -2,7 +2,6 @@
 #include "fuse/merge_attention.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "expr/build.h"
 #include "fuse/attention.h"
 #include "fuse/clusters.h"
 #include "fuse/contraction.h"
@@ -122,7 +122,7 @@ bool divide_last(Region& region, int weights, int product) {
   const Expr shifted = exponentials->value->args[0];
   if (!is_call(shifted, Intrinsic::kSub)) return false;
   const Expr shift = shifted->args[1], largest = only_load(shift);
-  if (!largest) return false;
+  if (!largest || (shift->kind != ExprKind::kLoad && !equal(shift, softmax_shift(largest)))) return false;
 
   const std::vector<Expr> factors = weighted->lift[0]->args;
   const int side = loaded(factors[0]) && is_load_of(loaded(factors[0]), weights) ? 0 : 1;
@@ -135,9 +135,7 @@ bool divide_last(Region& region, int weights, int product) {
   const Expr divisor = substitute(sum, point);
   if (uses_variable(divisor, weighted->reduced[0].variable->variable)) return false;
 
-  const Expr none = make_constant(largest->type, -std::numeric_limits<double>::infinity());
-  const auto unless_none = [&](const Expr& e) { return select(eq(largest, none), make_constant(e->type, 0), e); };
-  if (!equal(shift, unless_none(largest))) exponentials->value = exp(shifted->args[0] - unless_none(shift));
+  exponentials->value = exp(shifted->args[0] - softmax_shift(largest));
   std::vector<Expr> lift = factors;
   lift[static_cast<size_t>(side)] = substitute(exponential, point);
   weighted->lift[0] = lift[0] * lift[1];

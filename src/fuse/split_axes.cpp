@@ -11,7 +11,7 @@ int64_t divisor_of(const Region& region, const Expr& value, int variable) {
   int64_t divisor = 0;
   for_each(value, [&](const Expr& node) {
     if (node->kind != ExprKind::kLoad) return;
-    if (std::find(region.inputs.begin(), region.inputs.end(), node->tensor) != region.inputs.end()) return;
+    if (is_input(region, node->tensor)) return;
     for (const Expr& index : node->args) {
       if (!is_call(index, Intrinsic::kFloorDiv) || index->args[0]->kind != ExprKind::kVariable) continue;
       const auto by = as_integer(index->args[1]);

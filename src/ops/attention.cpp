@@ -119,19 +119,14 @@ class AttentionDefinition {
         d_.reduce("largest", Intrinsic::kMax, rows, {k_.length}, [&](const Indices& i, const Indices& j) {
           return logits({i[0], i[1], i[2], j[0]});
         });
-    const double infinity = std::numeric_limits<double>::infinity();
+    // A row whose keys are all masked has weights of zero, not NaN.
     const Tensor exponentials = d_.compute("exponentials", type_, score_shape, [&](const Indices& i) {
-      // A row whose keys are all masked has weights of zero, not NaN.
-      const Expr most = largest({i[0], i[1], i[2]});
-      return exp(logits(i) - select(eq(most, make_constant(type_, -infinity)), make_constant(type_, 0), most));
+      return exp(logits(i) - softmax_shift(largest({i[0], i[1], i[2]})));
     });
     const auto weight = [&](const Indices& i, const Expr& j) { return exponentials({i[0], i[1], i[2], j}); };
     const Tensor sum = d_.reduce("sum", Intrinsic::kAdd, rows, {k_.length},
                                  [&](const Indices& i, const Indices& j) { return weight(i, j[0]); });
-    const auto divisor = [&](const Indices& i) {
-      const Expr s = sum({i[0], i[1], i[2]});
-      return select(eq(s, make_constant(type_, 0)), make_constant(type_, 1), s);
-    };
+    const auto divisor = [&](const Indices& i) { return softmax_divisor(sum({i[0], i[1], i[2]})); };
     const Tensor weighted = d_.reduce(
         "weighted", Intrinsic::kAdd, {q_.batch, q_.heads, q_.length, v_.now.size}, {k_.length},
         [&](const Indices& i, const Indices& j) {

@@ -30,9 +30,7 @@ SoftmaxParts softmax_parts(Definition& d, bool hides = false) {
   p.largest = d.reduce("largest", Intrinsic::kMax, rows, row, element(p.x));
   p.exponentials = d.compute("exponentials", p.largest.type(), Shape(p.x.shape()), [&](const Indices& i) {
     const Expr largest = p.largest(without_axis(i, p.axis));
-    if (!hides) return exp(p.x.wide(i) - largest);
-    const Expr none = make_constant(largest->type, -std::numeric_limits<double>::infinity());
-    return exp(p.x.wide(i) - select(eq(largest, none), make_constant(largest->type, 0), largest));
+    return exp(p.x.wide(i) - (hides ? softmax_shift(largest) : largest));
   });
   p.sum = d.reduce("sum", Intrinsic::kAdd, rows, row, element(p.exponentials));
   return p;
@@ -49,9 +47,7 @@ void define_softmax(Definition& d) {
 void define_masked_softmax(Definition& d) {
   const SoftmaxParts p = softmax_parts(d, true);
   d.out(0, d.compute("y", p.x.type(), Shape(p.x.shape()), [&](const Indices& i) {
-    const Expr sum = p.sum(without_axis(i, p.axis));
-    const Expr divisor = select(eq(sum, make_constant(sum->type, 0)), make_constant(sum->type, 1), sum);
-    return p.exponentials(i) / divisor;
+    return p.exponentials(i) / softmax_divisor(p.sum(without_axis(i, p.axis)));
   }));
 }
 

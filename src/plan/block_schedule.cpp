@@ -177,13 +177,9 @@ class Chooser {
   }
 
   void for_each_input_load(const Form& form, const std::function<void(const Affine&)>& visit) const {
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        const bool input = node->kind == ExprKind::kLoad && std::find(region_.inputs.begin(), region_.inputs.end(),
-                                                                      node->tensor) != region_.inputs.end();
-        if (!input) return;
-        if (const auto found = address(node)) visit(*found);
-      });
+    for_each_load(form, [&](const Expr& load) {
+      if (!is_input(region_, load->tensor)) return;
+      if (const auto found = address(load)) visit(*found);
     });
   }
 
@@ -296,26 +292,23 @@ class Chooser {
     for (const Form& form : region_.forms) {
       const auto inner = inner_axes_of(form);
       if (!std::holds_alternative<Reduce>(form)) continue;
-      for_each_expr(form, [&](const Expr& e) {
-        for_each(e, [&](const Expr& node) {
-          if (node->kind != ExprKind::kLoad) return;
-          for (const Expr& arg : node->args) {
-            const auto index = affine(arg);
-            if (!index) continue;
-            int64_t reach = 0;
-            for (const Axis& axis : inner) {
-              const int64_t step = index->coefficient(axis.variable->variable).as_constant().value_or(0);
-              reach += step * (at(axis.extent, typical_) - 1);
-            }
-            for (size_t i = 0; i + 1 < common_.size(); ++i) {
-              if (static_cast<int>(i) == taken) continue;
-              const int64_t step = index->coefficient(common_[i].variable->variable).as_constant().value_or(0);
-              if (step > 0 && step <= reach && i + 3 >= common_.size() && (found < 0 || static_cast<int>(i) < found)) {
-                found = static_cast<int>(i);
-              }
+      for_each_load(form, [&](const Expr& load) {
+        for (const Expr& arg : load->args) {
+          const auto index = affine(arg);
+          if (!index) continue;
+          int64_t reach = 0;
+          for (const Axis& axis : inner) {
+            const int64_t step = index->coefficient(axis.variable->variable).as_constant().value_or(0);
+            reach += step * (at(axis.extent, typical_) - 1);
+          }
+          for (size_t i = 0; i + 1 < common_.size(); ++i) {
+            if (static_cast<int>(i) == taken) continue;
+            const int64_t step = index->coefficient(common_[i].variable->variable).as_constant().value_or(0);
+            if (step > 0 && step <= reach && i + 3 >= common_.size() && (found < 0 || static_cast<int>(i) < found)) {
+              found = static_cast<int>(i);
             }
           }
-        });
+        }
       });
     }
     return found;
@@ -363,11 +356,7 @@ class Chooser {
     tile::WindowReads reads;
     for (const Form& form : region_.forms) {
       if (!std::holds_alternative<Reduce>(form)) continue;
-      for_each_expr(form, [&](const Expr& e) {
-        for_each(e, [&](const Expr& node) {
-          if (node->kind == ExprKind::kLoad) add_reads(reads, node, inner_axes_of(form), slide, beside);
-        });
-      });
+      for_each_load(form, [&](const Expr& load) { add_reads(reads, load, inner_axes_of(form), slide, beside); });
     }
     return reads;
   }

@@ -319,6 +319,7 @@ class EngineBuilder {
     for (const Packing& packing : packings_) {
       if (used[packing.engine_tensor] && !use_packed(packing)) wanted.push_back(&packing);
     }
+    if (wanted.empty()) return;
     const bool runs_here = options_.target.kind == TargetKind::kCpu &&
                            why_not_runnable(options_.target, host_cpu(options_.target.threads)).empty();
     if (!runs_here) {
@@ -329,7 +330,6 @@ class EngineBuilder {
       }
       return;
     }
-    if (wanted.empty()) return;
     FusedProgram packer;
     for (const Packing* packing : wanted) {
       const FusedTensor& source = program_.tensors[packing->tensor];

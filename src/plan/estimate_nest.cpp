@@ -185,8 +185,8 @@ class NestEstimate {
   double clocks_of_line(const Form& form, const ExprNode& load) const {
     constexpr double kLine = 64, kNearCache = 5, kMemory = 16;
     const TensorDecl& tensor = region_.tensors[load.tensor];
-    double bytes = is_input(load.tensor) ? size_at(element_count(tensor.shape), typical_) * bit_width(tensor.type) / 8
-                                         : 0;
+    const bool stored = is_input(region_, load.tensor);
+    double bytes = stored ? size_at(element_count(tensor.shape), typical_) * bit_width(tensor.type) / 8 : 0;
     if (!common_.empty() && step_of(load, common_.back().variable->variable) == Step::kNext) {
       double lines = 1;
       for (const auto& axes : {own_axes(form), inner_axes_of(form)}) {
@@ -201,10 +201,6 @@ class NestEstimate {
   static bool uses(const ExprNode& load, const Axis& axis) {
     return std::any_of(load.args.begin(), load.args.end(),
                        [&](const Expr& index) { return uses_variable(index, axis.variable->variable); });
-  }
-
-  bool is_input(int tensor) const {
-    return std::find(region_.inputs.begin(), region_.inputs.end(), tensor) != region_.inputs.end();
   }
 
   const Region& region_;

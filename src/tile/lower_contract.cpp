@@ -96,16 +96,13 @@ class ContractLowering {
   /// A load of a tensor of the region that is not at the point being computed.
   bool reads_elsewhere(const Form& form) const {
     bool elsewhere = false;
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        if (node->kind != ExprKind::kLoad) return;
-        for (const Form& other : region_.forms) {
-          const auto defined = defined_tensors(other);
-          if (std::find(defined.begin(), defined.end(), node->tensor) == defined.end()) continue;
-          const auto& axes = axes_of(other);
-          for (size_t d = 0; d < axes.size(); ++d) elsewhere |= !equal(node->args[d], axes[d].variable);
-        }
-      });
+    for_each_load(form, [&](const Expr& load) {
+      for (const Form& other : region_.forms) {
+        const auto defined = defined_tensors(other);
+        if (std::find(defined.begin(), defined.end(), load->tensor) == defined.end()) continue;
+        const auto& axes = axes_of(other);
+        for (size_t d = 0; d < axes.size(); ++d) elsewhere |= !equal(load->args[d], axes[d].variable);
+      }
     });
     return elsewhere;
   }

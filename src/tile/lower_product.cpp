@@ -147,11 +147,7 @@ class ProductLowering {
 
   bool reads_elsewhere(const Form& form) const {
     bool elsewhere = false;
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        elsewhere |= node->kind == ExprKind::kLoad && defined_here(node->tensor) && !at_point(node->args);
-      });
-    });
+    for_each_load(form, [&](const Expr& load) { elsewhere |= defined_here(load->tensor) && !at_point(load->args); });
     return elsewhere;
   }
 

@@ -35,12 +35,8 @@ void for_each_folded(const Region& region, const std::function<void(const ExprNo
   for (const Form& form : region.forms) {
     const std::vector<graft::Axis> inner = inner_axes_of(form);
     if (inner.empty()) continue;
-    for_each_expr(form, [&](const Expr& e) {
-      for_each(e, [&](const Expr& node) {
-        const bool is_input = node->kind == ExprKind::kLoad && std::find(region.inputs.begin(), region.inputs.end(),
-                                                                         node->tensor) != region.inputs.end();
-        if (is_input) visit(*node, inner.back());
-      });
+    for_each_load(form, [&](const Expr& load) {
+      if (is_input(region, load->tensor)) visit(*load, inner.back());
     });
   }
 }

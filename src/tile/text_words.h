@@ -8,10 +8,11 @@
 namespace graft::tile {
 
 inline constexpr std::string_view kReservedWords[] = {
-    "program", "threads", "sizes", "global", "shared", "fragment", "strides", "written", "grid", "body",
-    "bound", "stages", "early", "for", "if", "map", "ordered", "where", "reduce", "over", "state",
-    "accumulate", "lift", "identity", "combine", "into", "contract", "m", "n", "k", "sort", "positions",
-    "length", "descending", "sequential", "let", "size", "cast", "bitcast", "true", "false", "inf", "nan"};
+    "program", "threads", "sizes",   "global",     "shared",    "fragment", "strides",    "written",    "grid",
+    "body",    "bound",   "stages",  "early",      "for",       "if",       "map",        "ordered",    "where",
+    "reduce",  "over",    "state",   "accumulate", "lift",      "identity", "combine",    "into",       "contract",
+    "m",       "n",       "k",       "sort",       "positions", "length",   "descending", "sequential", "let",
+    "size",    "cast",    "bitcast", "true",       "false",     "inf",      "nan"};
 
 /// t0, t1 ...: the names that shared expressions get.
 inline bool is_let_name(std::string_view name) {

@@ -248,7 +248,6 @@ TEST(MergeAttention, narrow_floats_keep_the_roundings_of_their_logits) {
   EXPECT_EQ(roundings, 3);
 }
 
-
 TEST(MergeAttention, rows_without_keys_have_results_of_zero) {
   const FusedProgram program = fused(R"(
     input %q: f32[2, 3, 9, 16]

@@ -26,7 +26,7 @@ def lower_flex_attention(graph_module):
             read = node.all_input_nodes
             graph_module.graph.erase_node(node)
             drop(graph_module.graph, read)
-            graph_module.graph.eliminate_dead_code(lambda each: each.is_impure())
+            graph_module.graph.eliminate_dead_code()
 
 
 def drop(graph, nodes):

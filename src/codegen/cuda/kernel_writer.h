@@ -446,8 +446,8 @@ class KernelWriter {
     ContractPlan contraction;
     const tile::For* loop = nullptr;
     int slots = 0, producers = 0, teams = 1, occupancy = 1;
-    int registers = 0;           ///< of a thread that multiplies; 0: as at the start
-    bool early = false;          ///< tiles of constants come before earlier kernels have ended
+    int registers = 0;               ///< of a thread that multiplies; 0: as at the start
+    bool early = false;              ///< tiles of constants come before earlier kernels have ended
     int64_t barriers = 0, sums = 0;  ///< in shared memory
   };
   std::optional<WarpSpecialisation> specialised_;
