@@ -126,7 +126,8 @@ class Definition : public RegionBuilder {
   /// Broadcasts two sizes by numpy's rule; symbolic sizes that differ are checked at run time to be equal.
   Size broadcast(const Size& a, const Size& b);
   Shape broadcast(const Shape& a, const Shape& b);
-  /// Element of `t` at the broadcast position `indices` (of rank >= t's), cast to compute type when `wide`.
+  /// Element of `t` at the broadcast position `indices`, cast to compute type when `wide`. More axes than there are
+  /// indices are the model's fault.
   Expr at(const Tensor& t, const Indices& indices, bool wide = true) const;
 
   /// States output `index`.

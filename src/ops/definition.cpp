@@ -284,7 +284,10 @@ Shape Definition::broadcast(const Shape& a, const Shape& b) {
 
 Expr Definition::at(const Tensor& t, const Indices& indices, bool wide) const {
   const size_t rank = t.shape().size();
-  GRAFT_CHECK(indices.size() >= rank, "fewer indices than axes");
+  if (indices.size() < rank) {
+    reject(fmt::format("its '{}' has {} axes; at most {} can be broadcast here",
+                       decl(t.id()).name, rank, indices.size()));
+  }
   Indices own(indices.end() - static_cast<std::ptrdiff_t>(rank), indices.end());
   for (size_t i = 0; i < rank; ++i) {
     if (t.shape()[i].is(1)) own[i] = make_index(0);

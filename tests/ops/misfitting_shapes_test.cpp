@@ -30,7 +30,7 @@ TensorData refitted(const TensorData& data, std::vector<int64_t> shape) {
   return result;
 }
 
-/// Shapes that differ from the given one in a size or an axis.
+/// Shapes that differ from the given one in a size, an axis or two.
 std::vector<std::vector<int64_t>> other_shapes(const std::vector<int64_t>& shape) {
   std::vector<std::vector<int64_t>> all;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -40,8 +40,12 @@ std::vector<std::vector<int64_t>> other_shapes(const std::vector<int64_t>& shape
       all.back()[axis] = size;
     }
   }
+  for (const std::vector<int64_t>& behind : {std::vector<int64_t>{2}, std::vector<int64_t>{2, 2}}) {
+    all.push_back(shape);
+    all.back().insert(all.back().end(), behind.begin(), behind.end());
+  }
   all.push_back(shape);
-  all.back().push_back(2);
+  all.back().insert(all.back().begin(), 2);
   if (!shape.empty()) all.emplace_back(shape.begin(), shape.end() - 1);
   return all;
 }
