@@ -21,6 +21,7 @@
 #include "library/libraries.h"
 #include "modules/kernel_source.h"
 #include "modules/library_source.h"
+#include "passes/edit.h"
 #include "tile/panel_layout.h"
 
 namespace graft {
@@ -202,9 +203,11 @@ namespace {
 
 FusedProgram fuse_for(const Target& target, const Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   report(options, name_of(Stage::kFuse), fmt::format("{} nodes", graph.nodes.size()));
-  FusedProgram program = fuse(graph, {.sums_with_rows = target.kind == TargetKind::kCuda,
-                                      .gathers_columns = target.kind == TargetKind::kCuda,
-                                      .cancelled = options.cancelled});
+  Graph read = graph;
+  passes::rewrite_with_bodies(read, passes::sweep);  // what nobody reads is no step, whoever wrote the graph
+  FusedProgram program = fuse(read, {.sums_with_rows = target.kind == TargetKind::kCuda,
+                                     .gathers_columns = target.kind == TargetKind::kCuda,
+                                     .cancelled = options.cancelled});
   if (target.kind == TargetKind::kCpu) for_each_program(program, turn_results);
   if (options.precision == Precision::kTf32) for_each_program(program, allow_tf32);
   if (notes) notes->reasons.insert(notes->reasons.end(), program.notes.begin(), program.notes.end());

@@ -45,5 +45,24 @@ TEST(CountedElements, are_counted_where_no_place_matters) {
   }
 }
 
+/// Graphs come with nodes that nobody reads where the passes are left out, or the text of their result was edited.
+TEST(CountedElements, that_nobody_reads_are_no_step) {
+  const std::string text = R"(graph "unread" {
+  opset "" 28
+  input %x: f32[7]
+  %places: i64[1, k] = NonZero "unread" (%x)
+  %y: f32[7] = Neg "read" (%x)
+  output %y
+})";
+  CompileOptions options;
+  options.tuning = Tuning::kOff;
+  for (const Stage done : {Stage::kImport, Stage::kPasses}) {
+    options.disabled = {"remove_dead_nodes"};
+    const Engine engine = compile_from(parse_graph(text), done, options).engine;
+    ASSERT_EQ(engine.steps.size(), 1u);
+    EXPECT_EQ(engine.steps[0].name, "read");
+  }
+}
+
 }  // namespace
 }  // namespace graft
