@@ -300,6 +300,9 @@ void Definition::out(int index, const Tensor& tensor) {
   if (tensor.rank() > kHighestRank) {
     unsupported(fmt::format("its result has {} axes, at most {} are supported", tensor.rank(), kHighestRank));
   }
+  for (const Size& size : tensor.shape()) {
+    if (size.as_constant().value_or(0) < 0) reject(fmt::format("its result has an axis of size {}", size.to_string()));
+  }
   output_tensors_[index] = tensor;
 }
 

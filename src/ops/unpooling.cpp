@@ -31,6 +31,7 @@ void define_col2im(Definition& d) {
   Shape windows, shape = {x.size(0), floor_div(x.size(1), elements)};
   for (int s = 0; s < spatial; ++s) {
     d.require_at_least(block[s], 1, "block_shape should be positive");
+    d.require_at_least(image[s], 0, "image_shape should not be negative");
     const Size reach = image[s] + Size(pads[s] + pads[s + spatial]) - Size(dilations[s]) * (block[s] - Size(1));
     windows.push_back(floor_div(reach - Size(1), Size(strides[s])) + Size(1));
     shape.push_back(image[s]);
