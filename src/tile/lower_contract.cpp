@@ -113,7 +113,7 @@ class ContractLowering {
     Tiling tiling;
     const auto& m = contraction_.m;
     const auto last = m.back().extent.as_constant();
-    const bool several = m.size() > 1 && last && 2 * *last <= schedule_.m;
+    const bool several = m.size() > 1 && last && *last > 0 && 2 * *last <= schedule_.m;
     const size_t split = several ? m.size() - 2 : m.size() - 1;
     tiling.outer.assign(m.begin(), m.begin() + static_cast<std::ptrdiff_t>(split));
     tiling.split = m[split];
@@ -130,7 +130,7 @@ class ContractLowering {
     Tiling tiling;
     const auto& n = contraction_.n;
     const auto last = n.back().extent.as_constant();
-    const bool several_rows = n.size() > 1 && last && *last < schedule_.n && !packed_right();
+    const bool several_rows = n.size() > 1 && last && *last > 0 && *last < schedule_.n && !packed_right();
     const size_t split = several_rows ? n.size() - 2 : n.size() - 1;
     tiling.outer.assign(n.begin(), n.begin() + static_cast<std::ptrdiff_t>(split));
     tiling.split = n[split];

@@ -67,5 +67,21 @@ TEST(EmptyTensors, have_no_elements_that_padding_repeats) {
   }
 }
 
+TEST(EmptyTensors, have_rows_of_no_elements) {
+  for (const bool interpret : {true, false}) {
+    Session session(engine_of("  input %x: f32[0, 5, 3]\n  input %w: f32[1, 12, 3]\n  input %r: f32[1, 12, 4]\n"
+                              "  %y: ?, %h: ? = GRU \"cell\" (%x, %w, %r) {hidden_size = 4, layout = 1}\n"
+                              "  output %h\n", interpret));
+    std::vector<float> w(36, 1), r(48, 1);
+    const BufferView inputs[] = {{nullptr, DType::kFloat32, {0, 5, 3}, {}},
+                                 {w.data(), DType::kFloat32, {1, 12, 3}, {}},
+                                 {r.data(), DType::kFloat32, {1, 12, 4}, {}}};
+    float h = 0;
+    BufferView outputs[] = {{&h, DType::kFloat32, {0, 1, 4}, {}}};
+    const Status status = session.run(inputs, outputs);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+}
+
 }  // namespace
 }  // namespace graft
