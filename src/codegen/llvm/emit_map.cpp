@@ -129,7 +129,7 @@ void Emitter::vector_tail(const tile::Axis& axis, int lanes, Value* begin, Value
   const int floor = load_floor_;
   load_floor_ = top_index();
   bind_lanes(axis.variable, begin, lanes);
-  Value* left = builder_.CreateTrunc(builder_.CreateSub(end, begin), builder_.getInt32Ty());
+  Value* left = hide(builder_.CreateTrunc(builder_.CreateSub(end, begin), builder_.getInt32Ty()));
   std::vector<llvm::Constant*> steps;
   for (int n = 0; n < lanes; ++n) steps.push_back(builder_.getInt32(static_cast<uint32_t>(n)));
   mask_ = builder_.CreateICmpULT(llvm::ConstantVector::get(steps), splat(left, lanes));

@@ -154,6 +154,7 @@ class Emitter {
   void inner_steps(TileState& tile, Value* a, Value* b);
   void tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t step);
   void keep_order(Values& values);
+  Value* hide(Value* count);
   Value* multiply_add(DType type, Value* a, Value* b, Value* sum);
   void finish_tile(TileState& tile);
 
