@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "codegen/llvm/emitter.h"
 
+#include <llvm/IR/InlineAsm.h>
+
 namespace graft::codegen {
 namespace {
 
@@ -112,6 +114,16 @@ void Emitter::vector_loop(const tile::Axis& axis, int lanes, const std::function
   lanes_ = 1;
   if (!constant || constant->getSExtValue() % lanes != 0) vector_tail(axis, lanes, whole, extent, body);
   at_top();
+}
+
+/// The number of lanes that a tail has, which LLVM is not to know. Without AVX-512 it makes lanes of constant masks
+/// that nobody needs undefined ones, and then a load of the whole vector where it no longer sees that the outer lanes
+/// are masked: beyond the end of the memory.
+llvm::Value* Emitter::hide(Value* count) {
+  const bool x86 = llvm::Triple(unit_.module.getTargetTriple()).isX86();
+  if (!x86 || unit_.traits.register_bits >= 512) return count;
+  auto* type = llvm::FunctionType::get(count->getType(), {count->getType()}, false);
+  return builder_.CreateCall(type, llvm::InlineAsm::get(type, "", "=r,0", /*hasSideEffects=*/false), {count});
 }
 
 /// The points from `begin`, fewer than `lanes`: one masked vector, or one by one.

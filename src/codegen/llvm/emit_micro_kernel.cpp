@@ -213,16 +213,6 @@ void Emitter::keep_order(Values& values) {
   }
 }
 
-/// The number of lanes that a tail has, which LLVM is not to know. Without AVX-512 it makes lanes of constant masks
-/// that nobody needs undefined ones, and then a load of the whole vector where it no longer sees that the outer lanes
-/// are masked: beyond the end of the memory.
-llvm::Value* Emitter::hide(Value* count) {
-  const bool x86 = llvm::Triple(unit_.module.getTargetTriple()).isX86();
-  if (!x86 || unit_.traits.register_bits >= 512) return count;
-  auto* type = llvm::FunctionType::get(count->getType(), {count->getType()}, false);
-  return builder_.CreateCall(type, llvm::InlineAsm::get(type, "", "=r,0", /*hasSideEffects=*/false), {count});
-}
-
 llvm::Value* Emitter::multiply_add(DType type, Value* a, Value* b, Value* sum) {
   if (!is_float(type)) return builder_.CreateAdd(builder_.CreateMul(a, b), sum);
   return builder_.CreateIntrinsic(sum->getType(), llvm::Intrinsic::fmuladd, {a, b, sum});

@@ -119,6 +119,7 @@ class Emitter {
   Value* extents_positive(const std::vector<tile::Axis>& axes);
   void nested_loops(const std::vector<tile::Axis>& axes, size_t first, size_t last, const std::function<void()>& body);
   void vector_loop(const tile::Axis& axis, int lanes, const std::function<void()>& body);
+  Value* hide(Value* count);
   void vector_tail(const tile::Axis& axis, int lanes, Value* begin, Value* end, const std::function<void()>& body);
   void bind_lanes(const Expr& variable, Value* base, int lanes);
 
@@ -154,7 +155,6 @@ class Emitter {
   void inner_steps(TileState& tile, Value* a, Value* b);
   void tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t step);
   void keep_order(Values& values);
-  Value* hide(Value* count);
   Value* multiply_add(DType type, Value* a, Value* b, Value* sum);
   void finish_tile(TileState& tile);
 
