@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft bench: how fast a plan runs, and how sure that is.
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -249,38 +248,38 @@ int BenchCommand::run() const {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("bench", "measure how fast a plan or a model runs");
+void add_bench(Command app, Action& action) {
+  Command sub = app.add_command("bench", "measure how fast a plan or a model runs");
   const auto command = std::make_shared<BenchCommand>();
-  command->model.add_to(*sub, "a plan, or a model (as of graft compile), which is compiled first");
-  command->model.add_deadline(*sub);
-  command->inputs.add_to(*sub);
-  sub->add_option("--warmup", command->settings.warmup, "runs before measuring")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
-  sub->add_option("--duration", command->settings.duration, "seconds to measure")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->capture_default_str();
-  sub->add_option("--iterations", command->settings.iterations, "runs to measure, instead of a duration")
-      ->check(CLI::Range(1, 100000000));
-  sub->add_flag("--host-io", command->settings.host_io,
+  command->model.add_to(sub, "a plan, or a model (as of graft compile), which is compiled first");
+  command->model.add_deadline(sub);
+  command->inputs.add_to(sub);
+  sub.add_option("--warmup", command->settings.warmup, "runs before measuring")
+      .in_range(0, 1000000)
+      .show_default();
+  sub.add_option("--duration", command->settings.duration, "seconds to measure")
+      .in_range(0.0, 86400.0)
+      .show_default();
+  sub.add_option("--iterations", command->settings.iterations, "runs to measure, instead of a duration")
+      .in_range(1, 100000000);
+  sub.add_flag("--host-io", command->settings.host_io,
                 "on a GPU: copy inputs and outputs from and to the host in every run (they stay on the device)");
-  const auto streams = sub->add_option("--streams", command->streams,
+  const auto streams = sub.add_option("--streams", command->streams,
                                        "sessions that run at once, each with its share of the threads")
-                           ->check(CLI::Range(1, 4096))->capture_default_str();
-  sub->add_option("--hint", command->hint,
+                           .in_range(1, 4096).show_default();
+  sub.add_option("--hint", command->hint,
                   "latency: one stream (as without it); throughput: as many streams as do most in a second, by\n"
                   "trials of 1, 2, 4, ...")
-      ->check(CLI::IsMember({"latency", "throughput"}))->type_name("WHAT")->excludes(streams);
-  sub->add_option("--latency-bound", command->latency_bound,
+      .one_of({"latency", "throughput"}).type_name("WHAT").excludes(streams);
+  sub.add_option("--latency-bound", command->latency_bound,
                   "the 99th percentile that --hint throughput may reach: 7ms, 500us")
-      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"us", 1e-3}, {"ms", 1}, {"s", 1e3}}))
-      ->type_name("TIME");
-  command->json.add_to(*sub);
-  sub->add_option("--run-deadline", command->settings.run_deadline,
+      .with_unit({{"us", 1e-3}, {"ms", 1}, {"s", 1e3}})
+      .type_name("TIME");
+  command->json.add_to(sub);
+  sub.add_option("--run-deadline", command->settings.run_deadline,
                   "the most seconds that a run may take before it is ended")
-      ->check(CLI::PositiveNumber)->type_name("S");
-  sub->footer(R"(
+      .positive().type_name("S");
+  sub.footer(R"(
 Examples:
   graft bench model.graft --size batch=8 --duration 10
   graft bench model.onnx --shapes image:1x3x224x224 --iterations 200 --json row.json
@@ -288,7 +287,7 @@ Examples:
 Items per second count the axis that the model names batch, batch_size or N; where it names none, the first one that is
 open, or that --shapes fixed and the results have too.
 Results are compared with other runtimes, side by side in one process, by ./dev bench.)");
-  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+  sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }
 
 }  // namespace graft

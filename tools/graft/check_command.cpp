@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft check: will the model run here, how, and what stands in the way.
-#include <CLI/CLI.hpp>
 
 #include <map>
 #include <memory>
@@ -172,24 +171,24 @@ int CheckCommand::run() const {
 
 }  // namespace
 
-void add_check(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("check", "say how each operator will run, or why it will not");
+void add_check(Command app, Action& action) {
+  Command sub = app.add_command("check", "say how each operator will run, or why it will not");
   const auto command = std::make_shared<CheckCommand>();
-  command->model.add_to(*sub, "a model, as of graft compile");
-  command->model.add_deadline(*sub);
-  sub->add_flag("--reasons", command->reasons,
+  command->model.add_to(sub, "a model, as of graft compile");
+  command->model.add_deadline(sub);
+  sub.add_flag("--reasons", command->reasons,
                 "also list what the passes left as it is, what runs apart, and why (--json always has it)");
-  sub->add_option("--for", command->engine,
+  sub.add_option("--for", command->engine,
                   "tensorrt: which nodes TensorRT refuses, and which plugins `graft plugin --all-unsupported` would\n"
-                  "make of them")->type_name("ENGINE");
-  sub->add_option("--parser", command->parser,
+                  "make of them").type_name("ENGINE");
+  sub.add_option("--parser", command->parser,
                   "for tensorrt: the folder of TensorRT's or TensorRT-RTX's libraries, whose parser is asked, or\n"
                   "`none`: by what is documented of TensorRT 11 (libraries that the loader finds, else none)")
-      ->type_name("FOLDER");
-  command->json.add_to(*sub);
-  sub->footer("\nThe exit status is 1 when a node cannot run, or, with --for, when no plugin can be made of one.\n"
+      .type_name("FOLDER");
+  command->json.add_to(sub);
+  sub.footer("\nThe exit status is 1 when a node cannot run, or, with --for, when no plugin can be made of one.\n"
               "Example: graft check model.onnx --dim batch=1:8");
-  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+  sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }
 
 }  // namespace graft

@@ -5,35 +5,33 @@
 #include <functional>
 #include <string>
 
-namespace CLI {
-class App;
-}
+#include "command_line.h"
 
 namespace graft {
 
 /// Does the work after the command line was understood; gives the exit status.
 using Action = std::function<int()>;
 
-void add_compile(CLI::App& app, Action& action);
-void add_run(CLI::App& app, Action& action);
-void add_bench(CLI::App& app, Action& action);
-void add_check(CLI::App& app, Action& action);
-void add_inspect(CLI::App& app, Action& action);
-void add_compare(CLI::App& app, Action& action);
-void add_extract(CLI::App& app, Action& action);
-void add_reduce(CLI::App& app, Action& action);
-void add_plugin(CLI::App& app, Action& action);
-void add_convert(CLI::App& app, Action& action);
-void add_embed(CLI::App& app, Action& action);
-void add_opt(CLI::App& app, Action& action);
-void add_ops(CLI::App& app, Action& action);
-void add_env(CLI::App& app, Action& action);
-void add_cache(CLI::App& app, Action& action);
-void add_kernel_archives(CLI::App& cache, Action& action);  ///< of `graft cache`
-void add_help(CLI::App& app, Action& action);
+void add_compile(Command app, Action& action);
+void add_run(Command app, Action& action);
+void add_bench(Command app, Action& action);
+void add_check(Command app, Action& action);
+void add_inspect(Command app, Action& action);
+void add_compare(Command app, Action& action);
+void add_extract(Command app, Action& action);
+void add_reduce(Command app, Action& action);
+void add_plugin(Command app, Action& action);
+void add_convert(Command app, Action& action);
+void add_embed(Command app, Action& action);
+void add_opt(Command app, Action& action);
+void add_ops(Command app, Action& action);
+void add_env(Command app, Action& action);
+void add_cache(Command app, Action& action);
+void add_kernel_archives(Command cache, Action& action);  ///< of `graft cache`
+void add_help(Command app, Action& action);
 
 /// Which command or option of a command line that was not understood does not exist, and which one was probably meant;
 /// empty when that is not what is wrong.
-std::string describe_misspelling(const CLI::App& app);
+std::string describe_misspelling(const Command app);
 
 }  // namespace graft

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Results against a reference: one that was stored, or what another runtime gave.
-#include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,15 +23,15 @@ Judgement judge_pending(const TensorData& result, const PendingTensor& reference
 
 }  // namespace
 
-void ToleranceOptions::add_to(CLI::App& command) {
+void ToleranceOptions::add_to(Command command) {
   command.add_option("--rtol", choice.relative,
                      "a result may differ from the reference by this times the reference's magnitude, plus --atol;\n"
                      "where not given, what is usual for the element type (docs/ARRAYS.md)")
-      ->check(CLI::NonNegativeNumber)->type_name("NUMBER");
+      .not_negative().type_name("NUMBER");
   command.add_option("--atol", choice.absolute,
                      "the part of the difference that does not depend on the element; integers, bools and\n"
                      "strings must be equal")
-      ->check(CLI::NonNegativeNumber)->type_name("NUMBER");
+      .not_negative().type_name("NUMBER");
 }
 
 FindTensor open_reference(const std::string& path, size_t results) {

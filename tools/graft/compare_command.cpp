@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft compare: two models, plans or precisions tensor by tensor, by the model's names.
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <map>
@@ -229,32 +228,32 @@ int CompareCommand::run() const {
 
 }  // namespace
 
-void add_compare(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("compare", "compare two models, plans or precisions tensor by tensor");
+void add_compare(Command app, Action& action) {
+  Command sub = app.add_command("compare", "compare two models, plans or precisions tensor by tensor");
   const auto command = std::make_shared<CompareCommand>();
-  sub->add_option("A", command->paths[0], "the reference: an ONNX file or a plan")->required()->type_name("FILE");
-  sub->add_option("B", command->paths[1], "what is compared with it: an ONNX file or a plan")->required()
-      ->type_name("FILE");
+  sub.add_option("A", command->paths[0], "the reference: an ONNX file or a plan").required().type_name("FILE");
+  sub.add_option("B", command->paths[1], "what is compared with it: an ONNX file or a plan").required()
+      .type_name("FILE");
   for (const int number : {0, 1}) {
     for (const std::string key : kOwnKeys) {
       const std::string side = number == 0 ? "a" : "b";
-      sub->add_option_function<std::string>(
+      sub.add_option_value(
              fmt::format("--{}-{}", key, side),
              [command, number, key](const std::string& value) { command->own[number].emplace_back(key, value); },
              fmt::format("--{} for {} alone", key, number == 0 ? "A" : "B"))
-          ->group("One side")->type_name("TEXT");
+          .group("One side").type_name("TEXT");
     }
   }
-  sub->add_flag("--all", command->all,
+  sub.add_flag("--all", command->all,
                 "every tensor that both have; without it those between the steps of B, where fusion stays as it is");
-  sub->add_flag("--results", command->results_only,
+  sub.add_flag("--results", command->results_only,
                 "the models' results alone: no kernel is made that an engine would not have, and plans keep theirs")
-      ->excludes("--all");
-  command->tolerance.add_to(*sub);
-  command->json.add_to(*sub);
-  command->common.add_choices(*sub);
-  command->inputs.add_to(*sub);
-  sub->footer(R"(
+      .excludes("--all");
+  command->tolerance.add_to(sub);
+  command->json.add_to(sub);
+  command->common.add_choices(sub);
+  command->inputs.add_to(sub);
+  sub.footer(R"(
 Both run on the same inputs. Tensors are listed in the order in which A computes them, by the model's names; an arrow
 marks the first that goes wrong, and the exit status is then 1. Kernels are chosen by the cost model unless --tune says
 otherwise; a plan has its own.
@@ -262,7 +261,7 @@ Examples:
   graft compare model.onnx model.onnx --precision-b fp16
   graft compare model.onnx model.graft --size batch=8
   graft compare model.onnx model.onnx --mode-a interpret --all)");
-  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+  sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }
 
 }  // namespace graft

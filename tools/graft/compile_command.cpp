@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft compile: from a model to a plan, or to the text of a stage.
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <cmath>
@@ -196,31 +195,32 @@ void CompileCommand::compile(const CompileOptions& options) const {
 
 }  // namespace
 
-void add_compile(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("compile", "compile a model into a plan that loads fast")->alias("build");
+void add_compile(Command app, Action& action) {
+  Command sub = app.add_command("compile", "compile a model into a plan that loads fast");
+  sub.alias("build");
   const auto command = std::make_shared<CompileCommand>();
-  command->model.add_to(*sub, "an ONNX file, a SavedModel's folder, a frozen GraphDef (.pb), a program of\n"
+  command->model.add_to(sub, "an ONNX file, a SavedModel's folder, a frozen GraphDef (.pb), a program of\n"
                               "torch.export (.pt2), or a symbol of MXNet (NET-symbol.json)");
-  command->model.add_outputs(*sub);
-  command->model.add_deadline(*sub);
-  sub->add_option("-o,--output", command->output,
+  command->model.add_outputs(sub);
+  command->model.add_deadline(sub);
+  sub.add_option("-o,--output", command->output,
                   "the plan to write (the model's name with .graft, here); - is standard output")
-      ->type_name("FILE");
-  sub->add_option("--compile-to", command->compile_to,
+      .type_name("FILE");
+  sub.add_option("--compile-to", command->compile_to,
                   "stop after import, passes, fuse or plan and print it (of plan: the record of\n"
                   "choices, for --record); with -o into a file, and the weights of import and\n"
-                  "passes beside it into FILE.npz; into FILE.onnx they go as an ONNX model")->type_name("STAGE");
-  command->onnx.add_weights_option(*sub);
-  command->json.add_to(*sub);
-  sub->get_option("--json")->excludes("--compile-to");
-  sub->add_option("--compile-from", command->compile_from,
-                  "MODEL is the (edited) text of import or passes: go on from there")->type_name("STAGE");
-  sub->add_option("--error-limit", command->error_limit,
+                  "passes beside it into FILE.npz; into FILE.onnx they go as an ONNX model").type_name("STAGE");
+  command->onnx.add_weights_option(sub);
+  command->json.add_to(sub);
+  sub.option("--json").excludes("--compile-to");
+  sub.add_option("--compile-from", command->compile_from,
+                  "MODEL is the (edited) text of import or passes: go on from there").type_name("STAGE");
+  sub.add_option("--error-limit", command->error_limit,
                   "seconds for the error of another --precision than fp32: the network is also built in\n"
                   "fp32, both run on the same random inputs, and a line says how far apart they are;\n"
                   "0 leaves it out")
-      ->check(CLI::Range(0.0, 86400.0))->capture_default_str()->type_name("SECONDS");
-  sub->footer(R"(
+      .in_range(0.0, 86400.0).show_default().type_name("SECONDS");
+  sub.footer(R"(
 Examples:
   graft compile model.onnx -o model.graft --dim batch=1:8:64 --dim length=1:128:256
   graft compile saved_model --signature serving_default -o model.graft
@@ -232,7 +232,7 @@ Examples:
   graft compile model.txt --compile-from passes -o model.graft  go on with it
   graft compile model.onnx --compile-to plan -o choices.txt     edit a schedule, and
   graft compile model.onnx --record choices.txt                 build with it)");
-  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+  sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }
 
 }  // namespace graft

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft convert: a model as a model of mixed precision, in the format that it came in.
-#include <CLI/CLI.hpp>
 
 #include <memory>
 
@@ -79,32 +78,32 @@ int ConvertCommand::run() const {
 
 }  // namespace
 
-void add_convert(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("convert", "make a model one of mixed precision, for the framework it came from");
+void add_convert(Command app, Action& action) {
+  Command sub = app.add_command("convert", "make a model one of mixed precision, for the framework it came from");
   const auto command = std::make_shared<ConvertCommand>();
-  sub->add_option("MODEL", command->model,
+  sub.add_option("MODEL", command->model,
                   "an ONNX file, a frozen graph of TensorFlow (.pb), a program of torch.export (.pt2), or a\n"
                   "symbol of MXNet: NET-symbol.json")
-      ->required()->type_name("FILE");
-  sub->add_option("--params", command->params,
+      .required().type_name("FILE");
+  sub.add_option("--params", command->params,
                   "a symbol's parameters: NET-0000.params; without them only the symbol is converted")
-      ->type_name("FILE");
-  sub->add_option("--precision", command->precision, "the type beside f32: fp16 or bf16")
-      ->required()->check(CLI::IsMember({"fp16", "bf16"}))->type_name("TYPE");
-  sub->add_option("--lists", command->lists,
+      .type_name("FILE");
+  sub.add_option("--precision", command->precision, "the type beside f32: fp16 or bf16")
+      .required().one_of({"fp16", "bf16"}).type_name("TYPE");
+  sub.add_option("--lists", command->lists,
                   "which operators are of which type, as JSON: the keyword arguments of graft.amp.convert_model")
-      ->type_name("FILE");
-  sub->add_option("--outputs", command->outputs,
+      .type_name("FILE");
+  sub.add_option("--outputs", command->outputs,
                   "results of a graph of TensorFlow that keep their types: conv,split:1; those that no node takes")
-      ->delimiter(',')->type_name("NAME,...");
-  sub->add_flag("--cast-parameters-later", command->cast_parameters_later,
+      .delimiter(',').type_name("NAME,...");
+  sub.add_flag("--cast-parameters-later", command->cast_parameters_later,
                 "parameters stay f32 and are cast at every run (cast_optional_params=False)");
-  sub->add_option("-o,--output", command->out,
+  sub.add_option("-o,--output", command->out,
                   "the file to write, or a prefix for PREFIX-symbol.json and PREFIX-0000.params")
-      ->required()->type_name("FILE|PREFIX");
-  command->onnx.add_weights_option(*sub);
-  command->json.add_to(*sub);
-  sub->footer(R"(
+      .required().type_name("FILE|PREFIX");
+  command->onnx.add_weights_option(sub);
+  command->json.add_to(sub);
+  sub.footer(R"(
 Inputs and outputs keep their types. docs/AMP.md says which operators become what.
 Examples:
   graft convert model.onnx --precision fp16 -o mixed.onnx
@@ -112,7 +111,7 @@ Examples:
   graft convert program.pt2 --precision bf16 -o mixed.pt2
   graft convert net-symbol.json --params net-0000.params --precision fp16 -o mixed
   graft convert net-symbol.json --params net-0000.params --precision bf16 --lists lists.json -o mixed)");
-  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+  sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }
 
 }  // namespace graft

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft embed: engines in a framework's model file.
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <memory>
@@ -64,45 +63,45 @@ int EmbedCommand::run() const {
   return 0;
 }
 
-void add_partition_choice(CLI::App& command, EmbedCommand& embed, const std::string& key, const std::string& type,
+void add_partition_choice(Command command, EmbedCommand& embed, const std::string& key, const std::string& type,
                           const std::string& help) {
-  command.add_option_function<std::vector<std::string>>(
+  command.add_option_values(
              "--" + key,
              [&embed, key](const std::vector<std::string>& values) {
                for (const std::string& value : values) embed.partition.emplace_back(key, value);
              }, help)
-      ->group("Dividing")->type_name(type)->expected(1)->take_all();
+      .group("Dividing").type_name(type).expected(1).take_all();
 }
 
 }  // namespace
 
-void add_embed(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("embed", "put engines into a model of a framework, which then runs them");
+void add_embed(Command app, Action& action) {
+  Command sub = app.add_command("embed", "put engines into a model of a framework, which then runs them");
   const auto command = std::make_shared<EmbedCommand>();
-  sub->add_option("MODEL", command->model, "a frozen graph of TensorFlow (GraphDef, binary)")->required()
-      ->type_name("FILE");
-  sub->add_option("--outputs", command->outputs, "what the model is asked for: nodes or tensors (softmax, split:1)")
-      ->type_name("NAME,...")->delimiter(',')->expected(1)->take_all()->required();
-  sub->add_option("-o,--output", command->output, "the model to write")->required()->type_name("FILE");
-  sub->add_option("--report", command->report,
-                  "write what became engines, and why the rest did not; - is standard output")->type_name("FILE");
-  sub->add_flag("--strict", command->strict, "a part whose engine cannot be built is an error; else it stays");
-  add_partition_choice(*sub, *command, "minimum-size", "COUNT", "fewest operators of an engine (1)");
-  add_partition_choice(*sub, *command, "minimum-gain", "US",
+  sub.add_option("MODEL", command->model, "a frozen graph of TensorFlow (GraphDef, binary)").required()
+      .type_name("FILE");
+  sub.add_option("--outputs", command->outputs, "what the model is asked for: nodes or tensors (softmax, split:1)")
+      .type_name("NAME,...").delimiter(',').expected(1).take_all().required();
+  sub.add_option("-o,--output", command->output, "the model to write").required().type_name("FILE");
+  sub.add_option("--report", command->report,
+                  "write what became engines, and why the rest did not; - is standard output").type_name("FILE");
+  sub.add_flag("--strict", command->strict, "a part whose engine cannot be built is an error; else it stays");
+  add_partition_choice(sub, *command, "minimum-size", "COUNT", "fewest operators of an engine (1)");
+  add_partition_choice(sub, *command, "minimum-gain", "US",
                        "the fewest microseconds that an engine has to save a run, by estimate");
-  add_partition_choice(*sub, *command, "most-segments", "COUNT", "the most engines, the largest ones; 0: all (0)");
-  add_partition_choice(*sub, *command, "exclude-op", "OP", "an operator that stays; may be repeated");
-  add_partition_choice(*sub, *command, "exclude", "NAME", "a node, or a scope, that stays; may be repeated");
-  add_partition_choice(*sub, *command, "only", "NAME", "a scope outside of which everything stays; may be repeated");
-  command->options.add_choices(*sub);
-  command->json.add_to(*sub);
-  sub->footer(R"(
+  add_partition_choice(sub, *command, "most-segments", "COUNT", "the most engines, the largest ones; 0: all (0)");
+  add_partition_choice(sub, *command, "exclude-op", "OP", "an operator that stays; may be repeated");
+  add_partition_choice(sub, *command, "exclude", "NAME", "a node, or a scope, that stays; may be repeated");
+  add_partition_choice(sub, *command, "only", "NAME", "a scope outside of which everything stays; may be repeated");
+  command->options.add_choices(sub);
+  command->json.add_to(sub);
+  sub.footer(R"(
 No framework is needed. The file stays what it is, and the framework loads it once it has libgraft_tensorflow.so
 (docs/TENSORFLOW.md). --shapes and --dim speak of the graph's inputs; an open size is called after its input and axis.
 Examples:
   graft embed frozen.pb --outputs softmax -o fast.pb --report -
   graft embed frozen.pb --outputs boxes,scores --dim image_0=1:8:64 --minimum-size 3 -o fast.pb)");
-  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+  sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }
 
 }  // namespace graft

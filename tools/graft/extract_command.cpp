@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft extract: a part of a model as a model of its own.
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -99,28 +98,28 @@ int ExtractCommand::run() const {
 
 }  // namespace
 
-void add_extract(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("extract", "write a part of a model, as the file has it, as a model of its own");
+void add_extract(Command app, Action& action) {
+  Command sub = app.add_command("extract", "write a part of a model, as the file has it, as a model of its own");
   const auto command = std::make_shared<ExtractCommand>();
-  sub->add_option("MODEL", command->model, "an ONNX file")->required()->type_name("FILE");
+  sub.add_option("MODEL", command->model, "an ONNX file").required().type_name("FILE");
   const auto list = [&](const char* flag, std::vector<std::string>& names, const char* help) {
-    return sub->add_option(flag, names, help)->type_name("NAME,...")->delimiter(',')->expected(1)->take_all();
+    return sub.add_option(flag, names, help).type_name("NAME,...").delimiter(',').expected(1).take_all();
   };
   list("--inputs", command->inputs,
        "tensors that are handed in: the part begins behind them; what else it needs of the model's\n"
        "inputs and weights comes along");
   list("--outputs", command->outputs, "tensors that are given out: the part ends there (the model's outputs)");
   list("--nodes", command->nodes, "these nodes alone; what they read and give is handed in and out")
-      ->excludes("--inputs")->excludes("--outputs");
-  command->output.add_to(*sub, "the model to write");
-  command->json.add_to(*sub);
-  sub->footer(R"(
+      .excludes("--inputs").excludes("--outputs");
+  command->output.add_to(sub, "the model to write");
+  command->json.add_to(sub);
+  sub.footer(R"(
 Nodes, names, opsets and functions stay as the file has them; tensors that become inputs get the types and shapes that
 importing finds.
 Examples:
   graft extract model.onnx --inputs hidden --outputs logits -o head.onnx
   graft extract model.onnx --nodes /layer.3/MatMul -o one.onnx)");
-  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+  sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }
 
 }  // namespace graft

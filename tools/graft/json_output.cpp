@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "json_output.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -11,10 +10,10 @@
 
 namespace graft {
 
-void JsonOutput::add_to(CLI::App& command) {
+void JsonOutput::add_to(Command command) {
   command.add_option("--json", path_,
                      "write the results as JSON (docs/schemas); - is standard output, in place of the text")
-      ->type_name("FILE");
+      .type_name("FILE");
 }
 
 bool JsonOutput::leaves_text() const { return path_.empty() || message_stream(path_) == stdout; }

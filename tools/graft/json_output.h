@@ -6,16 +6,14 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-namespace CLI {
-class App;
-}
+#include "command_line.h"
 
 namespace graft {
 
 /// `--json FILE`: the results of a command as JSON, beside or instead of its text.
 class JsonOutput {
  public:
-  void add_to(CLI::App& command);
+  void add_to(Command command);
   bool wanted() const { return !path_.empty(); }
   /// Whether the text has standard output for itself: not when the JSON goes there.
   bool leaves_text() const;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft cache export, import: the kernels of a plan, for machines without a code generator.
-#include <CLI/CLI.hpp>
 
 #include <memory>
 #include <mutex>
@@ -90,24 +89,24 @@ int import_kernels(const std::string& path, bool trust, const JsonOutput& json) 
 
 }  // namespace
 
-void add_kernel_archives(CLI::App& cache, Action& action) {
+void add_kernel_archives(Command cache, Action& action) {
   const auto plan = std::make_shared<std::string>(), output = std::make_shared<std::string>();
-  CLI::App* to =
-      cache.add_subcommand("export", "write the kernels of a plan to a file, for machines that cannot make them");
-  to->add_option("PLAN", *plan, "a plan")->required()->type_name("FILE");
-  to->add_option("-o,--output", *output, "where they go")->required()->type_name("FILE");
+  Command to =
+      cache.add_command("export", "write the kernels of a plan to a file, for machines that cannot make them");
+  to.add_option("PLAN", *plan, "a plan").required().type_name("FILE");
+  to.add_option("-o,--output", *output, "where they go").required().type_name("FILE");
   const auto json = std::make_shared<JsonOutput>();
-  json->add_to(*to);
-  to->footer("\nExample: graft cache export model.graft -o model.kernels");
-  to->callback([=, &action] { action = [=] { return export_kernels(*plan, *output, *json); }; });
+  json->add_to(to);
+  to.footer("\nExample: graft cache export model.graft -o model.kernels");
+  to.on_chosen([=, &action] { action = [=] { return export_kernels(*plan, *output, *json); }; });
 
   const auto trust = std::make_shared<bool>(false);
-  CLI::App* from = cache.add_subcommand("import", "take exported kernels into the cache; they are code");
-  from->add_option("FILE", *plan, "what `graft cache export` wrote")->required()->type_name("FILE");
-  from->add_flag("--trust", *trust, "run this code: whoever made the file is trusted");
-  json->add_to(*from);
-  from->footer("\nExample: GRAFT_CACHE=/opt/model/kernels graft cache import model.kernels --trust");
-  from->callback([=, &action] { action = [=] { return import_kernels(*plan, *trust, *json); }; });
+  Command from = cache.add_command("import", "take exported kernels into the cache; they are code");
+  from.add_option("FILE", *plan, "what `graft cache export` wrote").required().type_name("FILE");
+  from.add_flag("--trust", *trust, "run this code: whoever made the file is trusted");
+  json->add_to(from);
+  from.footer("\nExample: GRAFT_CACHE=/opt/model/kernels graft cache import model.kernels --trust");
+  from.on_chosen([=, &action] { action = [=] { return import_kernels(*plan, *trust, *json); }; });
 }
 
 }  // namespace graft

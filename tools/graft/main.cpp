@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `graft`. Exit status: 0 success, 1 failure, 2 a command line that was not understood, 130 interrupted.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "base/error.h"
+#include "command_line.h"
 #include "commands.h"
 #include "console.h"
 #include "model_options.h"
 
 namespace graft {
 namespace {
-
 
 constexpr const char* kExamples = R"(
 A first day:
@@ -58,34 +55,28 @@ int run_action(const Action& action) {
 }
 
 /// What a command line that was not understood meant, or the help or version that it asked for.
-int explain(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string misspelt = error.get_exit_code() == 0 ? "" : describe_misspelling(app);
+int explain(const CommandLine& line, const ParseEnd& end) {
+  const std::string misspelt = end.wrong ? describe_misspelling(line.root()) : "";
   if (!misspelt.empty()) return fail(kUsage, misspelt);
-  std::ostringstream output, messages;
-  const bool good = app.exit(error, output, messages) == 0;
   return run_action([&] {
-    print_text(stdout, output.str());
-    print_text(stderr, messages.str());
-    return good ? 0 : kUsage;
+    print_text(stdout, end.output);
+    print_text(stderr, end.messages);
+    return end.wrong ? kUsage : 0;
   });
 }
 
 int main(int count, char** words) {
-  CLI::App app("Graft compiles trained networks into engines that run fast on the machine you have.", "graft");
-  app.footer(kExamples);
-  app.require_subcommand(1);
-  app.set_version_flag("--version", "graft " GRAFT_VERSION);
-  app.get_formatter()->column_width(34);
+  CommandLine line("Graft compiles trained networks into engines that run fast on the machine you have.", "graft",
+                   "graft " GRAFT_VERSION);
+  Command root = line.root();
+  root.footer(kExamples);
+  root.require_command();
   Action action;
   for (const auto add : {add_compile, add_run, add_bench, add_check, add_inspect, add_compare, add_extract, add_reduce,
                          add_plugin, add_convert, add_embed, add_opt, add_ops, add_env, add_cache, add_help}) {
-    add(app, action);
+    add(root, action);
   }
-  try {
-    app.parse(count, words);
-  } catch (const CLI::ParseError& error) {
-    return explain(app, error);
-  }
+  if (const auto end = line.parse(count, words)) return explain(line, *end);
   catch_interrupts();
   return run_action(action);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model_options.h"
 
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <set>
@@ -83,20 +82,20 @@ void ModelOptions::check_repetition() const {
   }
 }
 
-void ModelOptions::add_choice(CLI::App& command, const std::string& flags, const std::string& key,
+void ModelOptions::add_choice(Command command, const std::string& flags, const std::string& key,
                               const std::string& help) {
-  command.add_option_function<std::vector<std::string>>(
+  command.add_option_values(
              flags, [this, key](const std::vector<std::string>& values) {
                for (const std::string& value : values) choices_.emplace_back(key, value);
              }, help)
-      ->group("Compiling")
-      ->expected(1)
-      ->take_all()
-      ->type_name("TEXT");
+      .group("Compiling")
+      .expected(1)
+      .take_all()
+      .type_name("TEXT");
 }
 
-void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
-  command.add_option("MODEL", path_, model_help)->required()->type_name("FILE");
+void ModelOptions::add_to(Command command, const std::string& model_help) {
+  command.add_option("MODEL", path_, model_help).required().type_name("FILE");
   add_choices(command);
   add_choice(command, "--signature", "signature", "of a SavedModel: what is asked of it (serving_default)");
   add_choice(command, "--tag", "tag", "of a SavedModel: a tag of its graph (serve); may be repeated");
@@ -104,7 +103,7 @@ void ModelOptions::add_to(CLI::App& command, const std::string& model_help) {
              "of a symbol of MXNet: its parameters (NET-0000.params beside NET-symbol.json)");
 }
 
-void ModelOptions::add_choices(CLI::App& command) {
+void ModelOptions::add_choices(Command command) {
   add_choice(command, "--dim", "dim", "a size by the model's own name: batch=8, or a range batch=1:64, or with the\n"
              "usual size batch=1:8:64; may be repeated for other names");
   add_choice(command, "--shapes", "shape", "the shape of an input: x:1x3x224x224; may be repeated");
@@ -138,12 +137,12 @@ void ModelOptions::add_choices(CLI::App& command) {
              "leave out, with commas between; may be repeated");
 }
 
-void ModelOptions::add_outputs(CLI::App& command) {
+void ModelOptions::add_outputs(Command command) {
   add_choice(command, "--outputs", "outputs", "of a GraphDef: the nodes or tensors that it is asked for, with commas\n"
              "between (those that no node takes)");
 }
 
-void ModelOptions::add_deadline(CLI::App& command) {
+void ModelOptions::add_deadline(Command command) {
   add_choice(command, "--deadline", "deadline",
              "the most seconds that compiling may take; 0 is as long as it takes (0)");
 }

@@ -7,12 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "command_line.h"
 #include "driver/compile_options.h"
 #include "runtime/session.h"
-
-namespace CLI {
-class App;
-}
 
 namespace graft {
 
@@ -20,13 +17,13 @@ namespace graft {
 class ModelOptions {
  public:
   /// Adds MODEL and the choices for compiling to a command.
-  void add_to(CLI::App& command, const std::string& model_help);
+  void add_to(Command command, const std::string& model_help);
   /// Adds the choices alone, for a command that names its models otherwise.
-  void add_choices(CLI::App& command);
+  void add_choices(Command command);
   /// Adds what a graph without outputs of its own is asked for.
-  void add_outputs(CLI::App& command);
+  void add_outputs(Command command);
   /// Adds the deadline of compiling, for a command that compiles one model.
-  void add_deadline(CLI::App& command);
+  void add_deadline(Command command);
 
   /// One choice, as given: the key of graft_option and its value.
   using Choices = std::vector<std::pair<std::string, std::string>>;
@@ -53,7 +50,7 @@ class ModelOptions {
   Engine planned_engine() const;
 
  private:
-  void add_choice(CLI::App& command, const std::string& flags, const std::string& key, const std::string& help);
+  void add_choice(Command command, const std::string& flags, const std::string& key, const std::string& help);
   void check_repetition() const;
 
   std::string path_;

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx_output.h"
 
-#include <CLI/CLI.hpp>
 
 #include "output.h"
 
 namespace graft {
 
-void OnnxOutput::add_weights_option(CLI::App& command) {
+void OnnxOutput::add_weights_option(Command command) {
   command.add_option("--external-weights", weights_.external_from,
                      "put weights of this many bytes or more into a file beside an ONNX file that is written, called\n"
                      "like it with .data appended (those of 1024 where the model would be larger than 1 GiB)")
-      ->check(CLI::NonNegativeNumber)->type_name("BYTES");
+      .not_negative().type_name("BYTES");
 }
 
-void OnnxOutput::add_to(CLI::App& command, const std::string& what) {
-  command.add_option("-o,--output", path_, what)->required()->type_name("FILE.onnx");
+void OnnxOutput::add_to(Command command, const std::string& what) {
+  command.add_option("-o,--output", path_, what).required().type_name("FILE.onnx");
   add_weights_option(command);
 }
 

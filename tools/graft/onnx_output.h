@@ -5,11 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "command_line.h"
 #include "export/onnx/export.h"
-
-namespace CLI {
-class App;
-}
 
 namespace graft {
 
@@ -17,9 +14,9 @@ namespace graft {
 class OnnxOutput {
  public:
   /// Adds both options, the first required.
-  void add_to(CLI::App& command, const std::string& what);
+  void add_to(Command command, const std::string& what);
   /// Adds only the second, for commands that also write other files.
-  void add_weights_option(CLI::App& command);
+  void add_weights_option(Command command);
 
   const std::string& path() const { return path_; }
   const OnnxWeights& weights() const { return weights_; }

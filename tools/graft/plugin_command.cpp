@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft plugin: kernels for other engines.
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -176,64 +175,64 @@ int PluginCommand::run() const {
 
 }  // namespace
 
-void add_plugin(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand(
+void add_plugin(Command app, Action& action) {
+  Command sub = app.add_command(
       "plugin", "generate parts of a model as plugins for TensorRT, PyTorch or TensorFlow, or as CUDA C++");
   const auto command = std::make_shared<PluginCommand>();
-  sub->add_option("MODEL", command->model, "an ONNX file")->required()->type_name("FILE");
+  sub.add_option("MODEL", command->model, "an ONNX file").required().type_name("FILE");
   const auto list = [&](const char* flag, std::vector<std::string>& names, const char* help) {
-    return sub->add_option(flag, names, help)->type_name("NAME,...")->delimiter(',')->expected(1)->take_all();
+    return sub.add_option(flag, names, help).type_name("NAME,...").delimiter(',').expected(1).take_all();
   };
-  sub->add_option("--nodes", command->nodes, "these nodes, as one plugin; may be repeated for others")
-      ->expected(1)->take_all()->type_name("NAME,...");
+  sub.add_option("--nodes", command->nodes, "these nodes, as one plugin; may be repeated for others")
+      .expected(1).take_all().type_name("NAME,...");
   list("--types", command->types, "each node of these operators; those that compute the same share a plugin");
-  sub->add_option("--region", command->region,
+  sub.add_option("--region", command->region,
                   "what computes the tensors OUT from the tensors IN and weights, as one plugin, with\n"
-                  "commas between several: y..x")->type_name("OUT..IN");
-  sub->add_flag("--all-unsupported", command->unsupported,
+                  "commas between several: y..x").type_name("OUT..IN");
+  sub.add_flag("--all-unsupported", command->unsupported,
                 "each node that TensorRT refuses, as `graft check --for tensorrt` says");
-  sub->add_option("--parser", command->parser,
+  sub.add_option("--parser", command->parser,
                   "for --all-unsupported: the folder of TensorRT's or TensorRT-RTX's libraries, whose parser is\n"
-                  "asked, or `none` (as of graft check)")->type_name("FOLDER");
-  sub->add_option("--name", command->name,
-                  "the plugin's name, which is its operator in the rewritten model (graft_NODE)")->type_name("NAME");
-  sub->add_option("--names", command->names,
+                  "asked, or `none` (as of graft check)").type_name("FOLDER");
+  sub.add_option("--name", command->name,
+                  "the plugin's name, which is its operator in the rewritten model (graft_NODE)").type_name("NAME");
+  sub.add_option("--names", command->names,
                   "a file of JSON with names of several plugins, each by the name of a node of it:\n"
-                  "{\"/layer.3/Mod\": \"MyMod\"}")->excludes("--name")->type_name("FILE");
-  sub->add_option("--for", command->consumer,
+                  "{\"/layer.3/Mod\": \"MyMod\"}").excludes("--name").type_name("FILE");
+  sub.add_option("--for", command->consumer,
                   "tensorrt, torch, tensorflow, or cuda: kernels and their launches alone")
-      ->capture_default_str()->type_name("ENGINE");
-  sub->add_option("--tensorrt", command->tensorrt,
+      .show_default().type_name("ENGINE");
+  sub.add_option("--tensorrt", command->tensorrt,
                   "its version: 10 or 11 (IPluginV3, the same sources), or 8.6 (IPluginV2DynamicExt)")
-      ->capture_default_str()->type_name("VERSION");
-  sub->add_option("--dim", command->dims,
+      .show_default().type_name("VERSION");
+  sub.add_option("--dim", command->dims,
                   "a size by the model's own name: batch=8, or a range batch=1:64, or with the\n"
                   "usual size batch=1:8:64; may be repeated for other names")
-      ->expected(1)->take_all()->type_name("TEXT");
-  sub->add_option("--batch", command->batch, "the same for the first axis of each input, without a name: 1:8:64")
-      ->type_name("TEXT");
-  sub->add_option("--target", command->targets,
+      .expected(1).take_all().type_name("TEXT");
+  sub.add_option("--batch", command->batch, "the same for the first axis of each input, without a name: 1:8:64")
+      .type_name("TEXT");
+  sub.add_option("--target", command->targets,
                   "the GPUs: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (sm_80,sm_90a)")
-      ->delimiter(',')->expected(1)->take_all()->type_name("NAME,...");
-  sub->add_option("--ops", command->ops,
+      .delimiter(',').expected(1).take_all().type_name("NAME,...");
+  sub.add_option("--ops", command->ops,
                   "define operators of your own: a file of definitions (docs/OWN_OPERATORS.md), or\n"
                   "an ONNX file of functions; may be repeated")
-      ->expected(1)->take_all()->type_name("FILE");
-  sub->add_option("--precision", command->precision, "fp32, fp16 or bf16: what an f32 part is computed in")
-      ->capture_default_str()->type_name("NAME");
-  sub->add_option("--tune", command->tune,
+      .expected(1).take_all().type_name("FILE");
+  sub.add_option("--precision", command->precision, "fp32, fp16 or bf16: what an f32 part is computed in")
+      .show_default().type_name("NAME");
+  sub.add_option("--tune", command->tune,
                   "off, fast or full: how long candidates are measured, for the target that the GPU at hand is\n"
                   "of; the cost model chooses for others and where there is none")
-      ->capture_default_str()->type_name("HOW");
-  sub->add_option("--device", command->device, "the GPU that they are measured on: cuda, cuda:NUMBER, or cpu for none")
-      ->capture_default_str()->type_name("NAME");
-  sub->add_option("--record", command->record,
+      .show_default().type_name("HOW");
+  sub.add_option("--device", command->device, "the GPU that they are measured on: cuda, cuda:NUMBER, or cpu for none")
+      .show_default().type_name("NAME");
+  sub.add_option("--record", command->record,
                   "a plan of the parts, or its record as text, whose choices are made: kernels measured\n"
-                  "elsewhere (choices of the folder that is replaced)")->type_name("FILE");
-  sub->add_option("-o,--output", command->folder, "the folder to make; one that this made before is replaced")
-      ->required()->type_name("DIR");
-  command->json_output.add_to(*sub);
-  sub->footer(R"(
+                  "elsewhere (choices of the folder that is replaced)").type_name("FILE");
+  sub.add_option("-o,--output", command->folder, "the folder to make; one that this made before is replaced")
+      .required().type_name("DIR");
+  command->json_output.add_to(sub);
+  sub.footer(R"(
 Kernels are generated for any sizes within the ranges given, and compiled where NVRTC is; no GPU is needed.
 The folder holds their CUDA C++, the plugins, a CMake project that makes one library of them, for TensorRT the
 model with the plugins in place of the nodes, and a README.
@@ -242,7 +241,7 @@ Examples:
   graft plugin model.onnx --types BitShift,Det -o plugins --target sm_90a
   graft plugin model.onnx --all-unsupported -o plugins
   graft plugin model.onnx --nodes /layer.3/Mod --for torch -o kernels)");
-  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+  sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }
 
 }  // namespace graft

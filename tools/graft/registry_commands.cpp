@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft opt, ops, env, cache: the tables of passes, operators, variables and cached kernels.
-#include <CLI/CLI.hpp>
 
 #include <ctime>
 #include <map>
@@ -204,11 +203,11 @@ int clear_cache(const JsonOutput& output) {
 }
 
 /// Adds a command whose one option is where its JSON goes.
-void add_listing(CLI::App& app, const char* name, const char* help, int (*run)(const JsonOutput&), Action& action) {
-  CLI::App* sub = app.add_subcommand(name, help);
+void add_listing(Command app, const char* name, const char* help, int (*run)(const JsonOutput&), Action& action) {
+  Command sub = app.add_command(name, help);
   const auto output = std::make_shared<JsonOutput>();
-  output->add_to(*sub);
-  sub->callback([=, &action] {
+  output->add_to(sub);
+  sub.on_chosen([=, &action] {
     action = [=] {
       check_output("--json", output->path(), {});
       return run(*output);
@@ -218,51 +217,51 @@ void add_listing(CLI::App& app, const char* name, const char* help, int (*run)(c
 
 }  // namespace
 
-void add_opt(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("opt", "run single passes and print the graph; without MODEL, list the passes");
+void add_opt(Command app, Action& action) {
+  Command sub = app.add_command("opt", "run single passes and print the graph; without MODEL, list the passes");
   const auto model = std::make_shared<ModelOptions>();
   const auto names = std::make_shared<std::vector<std::string>>();
-  model->add_to(*sub, "a model, as of graft compile");
-  sub->get_option("MODEL")->required(false);
-  sub->add_option("--pass", *names, "a pass to run; may be repeated")->type_name("NAME");
+  model->add_to(sub, "a model, as of graft compile");
+  sub.option("MODEL").required(false);
+  sub.add_option("--pass", *names, "a pass to run; may be repeated").type_name("NAME");
   const auto output = std::make_shared<JsonOutput>();
-  output->add_to(*sub);
-  sub->get_option("--json")->description("write the list of passes as JSON (docs/schemas); - is standard output")
-      ->excludes("MODEL");
-  sub->footer("\nExample: graft opt model.onnx --pass fold_constants --pass recognise_gelu");
-  sub->callback([=, &action] {
+  output->add_to(sub);
+  sub.option("--json").description("write the list of passes as JSON (docs/schemas); - is standard output")
+      .excludes("MODEL");
+  sub.footer("\nExample: graft opt model.onnx --pass fold_constants --pass recognise_gelu");
+  sub.on_chosen([=, &action] {
     action = [=] { return model->path().empty() ? list_passes(*output) : run_passes_on(*model, *names); };
   });
 }
 
-void add_ops(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("ops", "list the operators");
+void add_ops(Command app, Action& action) {
+  Command sub = app.add_command("ops", "list the operators");
   const auto part = std::make_shared<std::string>();
   const auto output = std::make_shared<JsonOutput>();
-  const auto filter = sub->add_option("PART", *part, "only those whose name contains this");
+  const auto filter = sub.add_option("PART", *part, "only those whose name contains this");
   const auto own = std::make_shared<std::vector<std::string>>();
-  const auto ops = sub->add_option("--ops", *own,
+  const auto ops = sub.add_option("--ops", *own,
                                    "those of a file of definitions (docs/OWN_OPERATORS.md), or of functions of an\n"
                                    "ONNX file, come first; may be repeated");
-  ops->expected(1)->take_all()->type_name("FILE");
+  ops.expected(1).take_all().type_name("FILE");
   const auto front_end = std::make_shared<std::string>(), precision = std::make_shared<std::string>();
-  const auto source = sub->add_option("--front-end", *front_end,
+  const auto source = sub.add_option("--front-end", *front_end,
                                       "those of a framework that are converted: aten, mxnet or tensorflow");
-  source->excludes(ops)->type_name("NAME");
+  source.excludes(ops).type_name("NAME");
   const auto libraries = std::make_shared<std::vector<std::string>>();
-  const auto rows = sub->add_option("--converters", *libraries,
+  const auto rows = sub.add_option("--converters", *libraries,
                                     "with --front-end, those of a shared library (docs/ADDING_A_CONVERTER.md), too;\n"
                                     "may be repeated");
-  rows->needs(source)->expected(1)->take_all()->type_name("FILE");
-  const auto lists = sub->add_option("--precision", *precision,
+  rows.needs(source).expected(1).take_all().type_name("FILE");
+  const auto lists = sub.add_option("--precision", *precision,
                                      "what each is in a model of mixed precision (`graft convert`) by default;\n"
                                      "with --front-end mxnet, MXNet's operators in place of ONNX's");
-  lists->excludes(ops)->check(CLI::IsMember({"fp16", "bf16"}))->type_name("TYPE");
-  output->add_to(*sub);
-  sub->get_option("--json")->excludes(ops)->excludes(source)->excludes(lists);
-  sub->get_option("--json")->description("write all that is known of every operator as JSON (docs/schemas); - is\n"
-                                         "standard output")->excludes(filter);
-  sub->callback([=, &action] {
+  lists.excludes(ops).one_of({"fp16", "bf16"}).type_name("TYPE");
+  output->add_to(sub);
+  sub.option("--json").excludes(ops).excludes(source).excludes(lists);
+  sub.option("--json").description("write all that is known of every operator as JSON (docs/schemas); - is\n"
+                                         "standard output").excludes(filter);
+  sub.on_chosen([=, &action] {
     action = [=] {
       check_output("--json", output->path(), {});
       if (!precision->empty()) return list_precision(*precision, *front_end, *part);
@@ -274,18 +273,18 @@ void add_ops(CLI::App& app, Action& action) {
   });
 }
 
-void add_env(CLI::App& app, Action& action) {
+void add_env(Command app, Action& action) {
   add_listing(app, "env", "show the variables for debugging, the machine and the code generator", print_environment,
               action);
 }
 
-void add_cache(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("cache", "the cache of compiled kernels: list, size, clear, export, import");
-  sub->require_subcommand(1);
-  add_kernel_archives(*sub, action);
-  add_listing(*sub, "list", "its entries, the least recently used first", list_cache, action);
-  add_listing(*sub, "size", "its size and its folder", print_cache_size, action);
-  add_listing(*sub, "clear", "remove all entries; kernels are compiled again when needed", clear_cache, action);
+void add_cache(Command app, Action& action) {
+  Command sub = app.add_command("cache", "the cache of compiled kernels: list, size, clear, export, import");
+  sub.require_command();
+  add_kernel_archives(sub, action);
+  add_listing(sub, "list", "its entries, the least recently used first", list_cache, action);
+  add_listing(sub, "size", "its size and its folder", print_cache_size, action);
+  add_listing(sub, "clear", "remove all entries; kernels are compiled again when needed", clear_cache, action);
 }
 
 }  // namespace graft

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft run: one run on files or random inputs, and whether its results are right.
-#include <CLI/CLI.hpp>
 
 #include <cmath>
 #include <memory>
@@ -183,37 +182,37 @@ void RunCommand::report(const NamedTensors& results, const std::optional<std::ve
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& action) {
-  CLI::App* sub = app.add_subcommand("run", "run a plan or a model once");
+void add_run(Command app, Action& action) {
+  Command sub = app.add_command("run", "run a plan or a model once");
   const auto command = std::make_shared<RunCommand>();
-  command->model.add_to(*sub, "a plan, or a model (as of graft compile), which is compiled first");
-  command->model.add_deadline(*sub);
-  command->inputs.add_to(*sub);
+  command->model.add_to(sub, "a plan, or a model (as of graft compile), which is compiled first");
+  command->model.add_deadline(sub);
+  command->inputs.add_to(sub);
   command->inputs.take_values();
-  sub->add_option("-o,--output", command->output,
+  sub.add_option("-o,--output", command->output,
                   "where the results go: FILE.npz, or FILE.npy for one output; - is standard output, as .npz;\n"
                   "FILE.json takes strings, sequences and maps too")
-      ->type_name("FILE");
-  sub->add_option("--outputs", command->outputs,
+      .type_name("FILE");
+  sub.add_option("--outputs", command->outputs,
                   "which results to print, save and compare, by name: logits,hidden (all of them)")
-      ->type_name("NAME,...")->delimiter(',')->expected(1)->take_all();
-  sub->add_option("--reference", command->reference,
+      .type_name("NAME,...").delimiter(',').expected(1).take_all();
+  sub.add_option("--reference", command->reference,
                   "compare the results with FILE.npz, or with what `onnxruntime` or Graft's own\n"
                   "`interpreter` gives; the exit status is 1 when they differ: --rtol and --atol say how\n"
-                  "much they may")->type_name("FILE|onnxruntime|interpreter");
-  sub->add_option("--reference-model", command->reference_model, "the ONNX file for ONNX Runtime, when MODEL is a plan")
-      ->type_name("FILE");
-  command->tolerance.add_to(*sub);
-  command->json.add_to(*sub);
-  sub->add_option("--run-deadline", command->run_deadline, "the most seconds that the run may take before it is ended")
-      ->check(CLI::PositiveNumber)->type_name("S");
-  sub->footer(R"(
+                  "much they may").type_name("FILE|onnxruntime|interpreter");
+  sub.add_option("--reference-model", command->reference_model, "the ONNX file for ONNX Runtime, when MODEL is a plan")
+      .type_name("FILE");
+  command->tolerance.add_to(sub);
+  command->json.add_to(sub);
+  sub.add_option("--run-deadline", command->run_deadline, "the most seconds that the run may take before it is ended")
+      .positive().type_name("S");
+  sub.footer(R"(
 Examples:
   graft run model.graft --input image=cat.npy --output result.npz
   graft run model.graft --outputs logits -o logits.npy
   graft run model.onnx --size batch=4 --seed 7 --reference onnxruntime
   graft run model.graft --input inputs.npz --reference expected.npz --rtol 1e-5 --atol 1e-6)");
-  sub->callback([command, &action] { action = [command] { return command->run(); }; });
+  sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }
 
 }  // namespace graft

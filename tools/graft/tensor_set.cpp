@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensor_set.h"
 
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -91,7 +90,7 @@ void check_memory(const Engine& engine, const std::vector<PendingTensor>& tensor
 
 }  // namespace
 
-void InputOptions::add_to(CLI::App& command) {
+void InputOptions::add_to(Command command) {
   command
       .add_option("-i,--input", inputs_,
                   "FILE.npz with tensors by name, NAME=FILE.npy, or FILE.npy in the order of the inputs;\n"
@@ -99,12 +98,12 @@ void InputOptions::add_to(CLI::App& command) {
                   "bf16, 8-bit floats and narrower types as ml_dtypes saves them (docs/ARRAYS.md);\n"
                   "an input without a file gets random values: floats are normal, integers of 32 and 64\n"
                   "bits 0 or 1, so that they are valid as indices, narrower ones anything")
-      ->type_name("FILE")
-      ->group("Inputs");
+      .type_name("FILE")
+      .group("Inputs");
   command.add_option("--size", sizes_, "a symbolic size of the random inputs: batch=4; may be repeated")
-      ->type_name("NAME=N")
-      ->group("Inputs");
-  command.add_option("--seed", seed_, "of the random inputs")->capture_default_str()->group("Inputs");
+      .type_name("NAME=N")
+      .group("Inputs");
+  command.add_option("--seed", seed_, "of the random inputs").show_default().group("Inputs");
 }
 
 std::vector<std::string> InputOptions::files() const {

@@ -11,21 +11,18 @@
 #include <vector>
 
 #include "base/compare.h"
+#include "command_line.h"
 #include "comparison_report.h"
 #include "device/device.h"
 #include "npy.h"
 #include "runtime/session.h"
-
-namespace CLI {
-class App;
-}
 
 namespace graft {
 
 /// How `run`, `bench` and `inspect` come by their inputs.
 class InputOptions {
  public:
-  void add_to(CLI::App& command);
+  void add_to(Command command);
   /// Lets inputs be strings and other values; then hold() is called before each run.
   void take_values() { takes_values_ = true; }
   /// One tensor per input of the engine, in its order. Types, shapes and memory are checked before anything is read
@@ -108,7 +105,7 @@ void write_tensors(const std::string& path, const NamedTensors& tensors);
 /// How far results may be from a reference, as given; the rest is the default of an element type.
 struct ToleranceOptions {
   ToleranceChoice choice;
-  void add_to(CLI::App& command);
+  void add_to(Command command);
 };
 
 /// The tensor of that name of a reference, which is expected to have this type; undefined when there is none.
