@@ -52,14 +52,11 @@ target_link_libraries(graft_usage INTERFACE fmt::fmt spdlog::spdlog protobuf::li
   ${GRAFT_XXHASH_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
 
 # graft_precompile(NAME [HEADER...]): headers that most of a target's files read, and the given ones, are parsed once.
-# Not where a compiler's launcher keeps objects: those then depend on the sources that they are made of, and a file
-# that lacks an include of its own is found.
+# `ccache` keeps objects that read them where its variables are set as ./dev sets them.
 function(graft_precompile name)
-  if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    target_precompile_headers(${name} PRIVATE <algorithm> <cmath> <cstring> <functional> <limits> <map> <memory>
-      <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>
-      <fmt/format.h> ${ARGN})
-  endif()
+  target_precompile_headers(${name} PRIVATE <algorithm> <cmath> <cstring> <functional> <limits> <map> <memory>
+    <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>
+    <fmt/format.h> ${ARGN})
 endfunction()
 
 # A static library of ours.
@@ -98,11 +95,11 @@ function(graft_public_library name)
   graft_seal(${name} public_exports.map)
 endfunction()
 
-# graft_module(NAME FOLDER [WHEN VARIABLE] [LINKS ...] [INCLUDES ...]): libgraft_NAME.so from FOLDER, opened at run
+# graft_module(NAME FOLDER [WHEN VARIABLE] [LINKS ...] [INCLUDES ...] [PRECOMPILES HEADER...]): libgraft_NAME.so from FOLDER, opened at run
 # time, with its own hidden copy of the core. Its objects are also a library, for the module's tests. It is left out
 # where the variable is false, and its name is known all the same: tests of that name are left out with it.
 function(graft_module name folder)
-  cmake_parse_arguments(arg "" "WHEN" "LINKS;INCLUDES" ${ARGN})
+  cmake_parse_arguments(arg "" "WHEN" "LINKS;INCLUDES;PRECOMPILES" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY graft_module_names ${name})
   graft_sources(sources ${folder})
   if(NOT sources OR (arg_WHEN AND NOT ${arg_WHEN}))
@@ -110,6 +107,7 @@ function(graft_module name folder)
   endif()
   add_library(graft_${name}_objects OBJECT ${sources})
   target_link_libraries(graft_${name}_objects PUBLIC graft_core ${arg_LINKS} PRIVATE graft_warnings)
+  graft_precompile(graft_${name}_objects ${arg_PRECOMPILES})
   target_include_directories(graft_${name}_objects SYSTEM PUBLIC ${arg_INCLUDES})
   add_library(graft_${name} SHARED $<TARGET_OBJECTS:graft_${name}_objects>
     ${CMAKE_SOURCE_DIR}/src/modules/module_version.cpp)

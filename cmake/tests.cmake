@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/<kind>/*.cpp becomes the binary graft_<kind>_tests (graft_op_tests for tests/ops), except where the module of
-# that name is not built; test_*.py and run.py become ctest entries. The label `core` is what `./dev test` runs, `all`
-# what `./dev test all` adds; each test also has its kind as a label, by which ctest sums up the seconds.
+# that name is not built; test_*.py and run.py become ctest entries. The label `core` is what `./dev test` runs and the
+# target `core_tests` builds, `all` what `./dev test all` adds, `long` what `./dev test long` adds to that: one of these is
+# taken along by each run of `./dev test all`. Each test also has its kind as a label, by which ctest sums up the seconds.
 if(NOT GRAFT_TESTS)
   return()
 endif()
@@ -9,6 +10,7 @@ enable_testing()
 graft_require(GTest)
 include(GoogleTest)
 set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator rpath)
+set(graft_long_kinds hidden)  # builds of their own
 set(graft_onnx_alone threads)  # what `./dev sanitize` builds for them is less by a third
 set(graft_frameworks torch mxnet tensorflow)  # tests/NAME/run.py runs them in the framework's environment, .deps/NAME
 set(graft_tensorflow_core built_engines.cpp device_share.cpp loaded_engine.cpp)
@@ -26,11 +28,26 @@ if(support_sources)
   target_link_libraries(graft_test_support INTERFACE graft_test_support_objects)
 endif()
 
+# Tests are compiled once and run once: their own code is not optimised, and reads its common headers precompiled.
+# The target's one file is for its headers alone.
+file(CONFIGURE OUTPUT test_headers.cpp CONTENT "")
+add_library(graft_test_headers OBJECT ${CMAKE_BINARY_DIR}/test_headers.cpp)
+function(graft_test_program name)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE graft_usage graft_warnings nlohmann_json::nlohmann_json GTest::gtest)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)  # -fPIE, which the headers are not
+  target_compile_options(${name} PRIVATE -O0 -fPIC)
+endfunction()
+graft_test_program(graft_test_headers)
+graft_precompile(graft_test_headers <gtest/gtest.h> <nlohmann/json.hpp>)
+
 # A ctest entry that is skipped and says why in one line.
 function(graft_add_skipped name label reason)
   add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "SKIPPED: ${reason}")
   set_tests_properties(${name} PROPERTIES LABELS "${label};${name}" SKIP_REGULAR_EXPRESSION "^SKIPPED")
 endfunction()
+
+add_custom_target(core_tests)  # what the tests of the label `core` need
 
 # One binary per kind. A kind named like a module is linked with that module's objects, and skipped without them.
 get_property(module_names GLOBAL PROPERTY graft_module_names)
@@ -50,7 +67,8 @@ function(graft_add_tests kind label)
     list(TRANSFORM graft_tensorflow_core PREPEND ${CMAKE_SOURCE_DIR}/src/host/tensorflow/)
     target_sources(${name} PRIVATE ${graft_tensorflow_core})
   endif()
-  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  graft_test_program(${name})
+  target_precompile_headers(${name} REUSE_FROM graft_test_headers)
   if(kind IN_LIST graft_onnx_alone)
     target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/import/onnx_only/no_frameworks.cpp
       ${CMAKE_SOURCE_DIR}/tests/support/text_network.cpp)
@@ -58,9 +76,12 @@ function(graft_add_tests kind label)
   else()
     target_link_libraries(${name} PRIVATE graft_everything graft_test_support)
   endif()
-  target_link_libraries(${name} PRIVATE graft_warnings nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE GTest::gtest_main)
   if(TARGET graft_${kind}_objects)
     target_link_libraries(${name} PRIVATE graft_${kind}_objects)
+  endif()
+  if(label STREQUAL "core")
+    add_dependencies(core_tests ${name})
   endif()
   if(kind STREQUAL "emulator")
     target_link_libraries(${name} PRIVATE
@@ -85,7 +106,8 @@ function(graft_add_tests kind label)
     # Several labels cannot be handed through discovery; ctest reads this file after it, with the names found.
     set(labels_file ${CMAKE_BINARY_DIR}/${name}_labels.cmake)
     file(WRITE ${labels_file}
-      "set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS \"${label};${kind}\")\n")
+      "if(${name}_TESTS)  # not one that is not built\n"
+      "  set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS \"${label};${kind}\")\nendif()\n")
     set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
   endif()
 endfunction()
@@ -125,6 +147,14 @@ if(NOT GRAFT_SANITIZE)
     memory.cpp memory_check.cpp shared_memory.cpp trap.cpp warpgroups.cpp warps.cpp)
   graft_emulated(nvrtc 13 host_compiler.cpp nvrtc.cpp ptx_text.cpp translate.cpp)
 endif()
+
+# What the tests of the label `core` need beside their programs.
+add_dependencies(core_tests graft modules)
+foreach(target graft_command graft_emulated_cuda graft_emulated_nvrtc)
+  if(TARGET ${target})
+    add_dependencies(core_tests ${target})
+  endif()
+endforeach()
 
 # Graft inside a framework: the host is built against the installed tree, and its tests run in the framework's Python.
 function(graft_add_framework_tests name)
@@ -176,6 +206,8 @@ foreach(kind ${folders})
     set(label all)
     if(kind IN_LIST graft_core_kinds)
       set(label core)
+    elseif(kind IN_LIST graft_long_kinds)
+      set(label long)
     endif()
     graft_add_tests(${kind} ${label})
     if(kind MATCHES "^(python|wheel|source_package)$" AND NOT TARGET graft_python)
@@ -216,14 +248,14 @@ if(TARGET graft_command)
 endif()
 
 # Tests that need a build of their own: ./dev makes it, the first time in minutes.
-function(graft_add_own_build name folder)
+function(graft_add_own_build name label folder)
   graft_sources(sources ${folder})
   if(sources AND NOT GRAFT_SANITIZE)
     add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/dev ${ARGN})
-    set_tests_properties(${name} PROPERTIES LABELS "all;${name}" TIMEOUT 3600 RUN_SERIAL ON)
+    set_tests_properties(${name} PROPERTIES LABELS "${label};${name}" TIMEOUT 3600 RUN_SERIAL ON)
   endif()
 endfunction()
-graft_add_own_build(fuzz tests/fuzz fuzz 30)
+graft_add_own_build(fuzz all tests/fuzz fuzz 30)
 # The same networks in every run; a slow machine does not get through all of them.
 if(NOT GRAFT_SANITIZE)
   graft_add_python_tests(random_networks ${CMAKE_SOURCE_DIR}/tests/fuzz/random_networks all)
@@ -231,4 +263,4 @@ if(NOT GRAFT_SANITIZE)
   add_test(NAME fuzz-samples COMMAND ${CMAKE_SOURCE_DIR}/dev fuzz 90 samples 1..500)
   set_tests_properties(fuzz-networks fuzz-samples PROPERTIES LABELS all TIMEOUT 3600)
 endif()
-graft_add_own_build(thread-sanitizer tests/threads sanitize thread threads)
+graft_add_own_build(thread-sanitizer long tests/threads sanitize thread threads)
