@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/parse_json.h"
 #include "base/spelling.h"
 
 namespace graft::amp {
@@ -107,13 +108,7 @@ class RequestReader {
 }  // namespace
 
 Request parse_request(std::string_view text, const std::string& where, Request defaults) {
-  json given;
-  try {
-    given = json::parse(text);
-  } catch (const json::exception& fault) {
-    throw Error(ErrorKind::kInvalidArgument, fmt::format("is no JSON: {}", fault.what()), where);
-  }
-  RequestReader(where, defaults).read(given);
+  RequestReader(where, defaults).read(parse_json(text, ErrorKind::kInvalidArgument, where));
   return defaults;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "expr/form_fields.h"
 
 namespace graft {
 namespace {
@@ -177,9 +178,17 @@ class FormParser {
     form.monoid.right = variables("right");
     parse_lets(lexer_, scope_);
     form.lift = state_field("lift", form.monoid.left);
-    form.monoid.identity = state_field("identity", form.monoid.left);
-    form.monoid.combine = state_field("combine", form.monoid.left);
+    form.monoid.identity = loadless_field("identity", form.monoid.left);
+    form.monoid.combine = loadless_field("combine", form.monoid.left);
     return form;
+  }
+  /// What a fold computes of states alone.
+  std::vector<Expr> loadless_field(std::string_view what, const std::vector<Expr>& states) {
+    const std::vector<Expr> exprs = state_field(what, states);
+    if (std::any_of(exprs.begin(), exprs.end(), has_load)) {
+      lexer_.fail(fmt::format("'{}' reads a tensor; only 'lift' may, so read there and fold what was read", what));
+    }
+    return exprs;
   }
   void named_fold(Reduce& form, Intrinsic intrinsic) {
     begin_body();

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "expr/form_fields.h"
 
 namespace graft {
 namespace {
@@ -39,11 +40,18 @@ Expr identity_of(Intrinsic intrinsic, DType type) {
   }
 }
 
-std::vector<Expr> rewritten(const std::vector<Expr>& exprs, const Rewrite& rewrite) {
-  std::vector<Expr> result;
-  result.reserve(exprs.size());
-  for (const Expr& e : exprs) result.push_back(e ? rewrite(e) : e);
-  return result;
+void for_each_in(const Expr& e, const Visit& visit) {
+  if (e) visit(e);
+}
+void for_each_in(const std::vector<Expr>& exprs, const Visit& visit) {
+  for (const Expr& e : exprs) for_each_in(e, visit);
+}
+
+void rewrite_in(Expr& e, const Rewrite& rewrite) {
+  if (e) e = rewrite(e);
+}
+void rewrite_in(std::vector<Expr>& exprs, const Rewrite& rewrite) {
+  for (Expr& e : exprs) rewrite_in(e, rewrite);
 }
 
 }  // namespace
@@ -86,45 +94,25 @@ std::vector<int> defined_tensors(const Form& form) {
 }
 
 void for_each_expr(const Form& form, const Visit& visit) {
-  const auto all = [&](const std::vector<Expr>& exprs) {
-    for (const Expr& e : exprs) visit(e);
-  };
-  const auto one = [&](const Expr& e) {
-    if (e) visit(e);
-  };
-  std::visit(overloaded{
-                 [&](const Compute& f) { one(f.value); },
-                 [&](const Reduce& f) { all(f.lift); },
-                 [&](const Scan& f) { all(f.initial), all(f.step), all(f.emit); },
-                 [&](const Scatter& f) { all(f.indices), one(f.value), one(f.condition); },
-                 [&](const Sort& f) { one(f.key); },
-                 [&](const Compact& f) { one(f.condition), all(f.values); },
-             },
-             form);
+  for_each_field(form, [&](const char*, FieldScope scope, const auto& field) {
+    if (scope == FieldScope::kPoints) for_each_in(field, visit);
+  });
 }
 
 Form map_exprs(const Form& form, const Rewrite& rewrite) {
   Form result = form;
-  const auto one = [&](Expr& e) {
-    if (e) e = rewrite(e);
-  };
-  const auto all = [&](std::vector<Expr>& exprs) { exprs = rewritten(exprs, rewrite); };
-  std::visit(overloaded{
-                 [&](Compute& f) { one(f.value); },
-                 [&](Reduce& f) { all(f.lift); },
-                 [&](Scan& f) { all(f.initial), all(f.step), all(f.emit); },
-                 [&](Scatter& f) { all(f.indices), one(f.value), one(f.condition); },
-                 [&](Sort& f) { one(f.key); },
-                 [&](Compact& f) { one(f.condition), all(f.values); },
-             },
-             result);
+  for_each_field(result, [&](const char*, FieldScope scope, auto& field) {
+    if (scope == FieldScope::kPoints) rewrite_in(field, rewrite);
+  });
   return result;
 }
 
 void for_each_load(const Form& form, const std::function<void(const Expr&)>& visit) {
-  for_each_expr(form, [&](const Expr& e) {
-    for_each(e, [&](const Expr& node) {
-      if (node->kind == ExprKind::kLoad) visit(node);
+  for_each_field(form, [&](const char*, FieldScope, const auto& field) {
+    for_each_in(field, [&](const Expr& e) {
+      for_each(e, [&](const Expr& node) {
+        if (node->kind == ExprKind::kLoad) visit(node);
+      });
     });
   });
 }
@@ -133,6 +121,12 @@ void for_each_load(const Form& form, int tensor, const std::function<void(const 
   for_each_load(form, [&](const Expr& load) {
     if (load->tensor == tensor) visit(load);
   });
+}
+
+bool has_load(const Expr& e) {
+  bool found = false;
+  for_each(e, [&](const Expr& node) { found |= node->kind == ExprKind::kLoad; });
+  return found;
 }
 
 bool is_input(const Region& region, int tensor) {
@@ -151,11 +145,13 @@ Form renumber_tensors(const Form& form, const std::vector<int>& mapped) {
 }
 
 Form renumber_tensors(const Form& form, const std::function<int(int)>& mapped) {
-  Form result = map_exprs(form, [&](const Expr& e) {
+  Form result = form;
+  const auto renumbered = [&](const Expr& e) {
     return transform(e, [&](const Expr& node) -> Expr {
       return node->kind == ExprKind::kLoad ? make_load(mapped(node->tensor), node->type, node->args) : Expr();
     });
-  });
+  };
+  for_each_field(result, [&](const char*, FieldScope, auto& field) { rewrite_in(field, renumbered); });
   std::visit(
       [&](auto& f) {
         if constexpr (requires { f.outputs; }) {

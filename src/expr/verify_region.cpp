@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "expr/form_fields.h"
 #include "expr/text.h"
 
 namespace graft {
@@ -68,6 +69,9 @@ class RegionVerifier {
     const std::vector<int> outputs = defined_tensors(form);
     if (!outputs.empty()) form_ += fmt::format(" (of '{}')", declaration(outputs[0]).name);
     variables_.clear();
+    for_each_field(form, [this](std::string_view name, FieldScope scope, const auto& field) {
+      if (scope == FieldScope::kStates) check_states(name, field);
+    });
     std::visit([this](const auto& f) { verify_one(f); }, form);
     for (const int output : outputs) define(output);
   }
@@ -89,6 +93,14 @@ class RegionVerifier {
     for_each(e, [&](const Expr& node) { check_node(*node, what); });
     require(e->type == type,
             [&] { return fmt::format("the {} is a {}, not a {}", what, name_of(e->type), name_of(type)); });
+  }
+
+  /// What is evaluated over states of a fold reads no tensors.
+  void check_states(std::string_view name, const std::vector<Expr>& field) const {
+    for (const Expr& e : field) check_states(name, e);
+  }
+  void check_states(std::string_view name, const Expr& e) const {
+    require(!e || !has_load(e), [&] { return fmt::format("'{}' reads a tensor; only 'lift' may", name); });
   }
 
   void check_node(const ExprNode& node, std::string_view what) const {

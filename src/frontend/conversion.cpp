@@ -198,7 +198,7 @@ int64_t Conversion::product(int64_t a, int64_t b) const {
 }
 
 int64_t Conversion::axis(int64_t given, int rank) const {
-  if (given < -rank || given >= std::max(rank, 1)) refuse(fmt::format("axis {} is outside of {} axes", given, rank));
+  if (given < -rank || given >= rank) refuse(fmt::format("axis {} is outside of {} axes", given, rank));
   return given < 0 ? given + rank : given;
 }
 

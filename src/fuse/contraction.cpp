@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "expr/form_fields.h"
+
 namespace graft {
 namespace {
 
@@ -14,12 +16,6 @@ std::optional<std::pair<Expr, Expr>> factors(const Expr& lift) {
   if (otherwise->kind != ExprKind::kConstant || otherwise->real != 0 || otherwise->integer != 0) return std::nullopt;
   const Expr& product = lift->args[1];
   return std::pair(select(lift->args[0], product->args[0], otherwise), product->args[1]);
-}
-
-bool has_load(const Expr& e) {
-  bool found = false;
-  for_each(e, [&](const Expr& node) { found |= node->kind == ExprKind::kLoad; });
-  return found;
 }
 
 }  // namespace

@@ -121,6 +121,7 @@ class ControlFlowInference {
   void infer_if() {
     const std::vector<NodeBody> bodies = bodies_of(node_);
     if (bodies.size() != 2) reject(node_, "it has two graphs, then_branch and else_branch");
+    if (own_input_count(node_) != 1) reject(node_, "it takes one input, the condition");
     require_type(node_.inputs[0], DType::kBool, "the condition");
     std::vector<Typed> branches;
     for (const NodeBody& body : bodies) {

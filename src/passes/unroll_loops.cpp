@@ -16,7 +16,26 @@ namespace graft::passes {
 namespace {
 
 constexpr int64_t kMostRounds = 16;
-constexpr int64_t kMostNodes = 128;  // of all rounds
+constexpr int64_t kMostNodes = 128;  // of all rounds, the loops among them unrolled as well
+/// Loops whose limits other loops make known may follow from each other: a graph grows to so many times its nodes and
+/// no further, however loops are nested.
+constexpr int64_t kMostGrowth = 16;
+constexpr int64_t kSmallGraph = 256;
+
+/// Nodes of a graph and of those in it, a loop's as often as a constant limit says; `most` where they are more.
+int64_t count_deeply(const Graph& graph, int64_t most) {
+  int64_t count = std::min<int64_t>(most, std::ssize(graph.nodes));
+  for (const Node& node : graph.nodes) {
+    const double limit = node.op == "Loop" ? scalar_of(graph, input(node, 0)).value_or(1) : 1;
+    const double rounds = std::clamp<double>(limit, 1, static_cast<double>(most));
+    for (const NodeBody& body : bodies_of(node)) {
+      if (count >= most) return most;
+      const int64_t inside = count_deeply(*body.graph, most);
+      count = std::min(most, count + std::min(most, static_cast<int64_t>(rounds) * inside));
+    }
+  }
+  return count;
+}
 
 /// How many rounds run, where that is known and few.
 std::optional<int64_t> few_rounds(const Graph& graph, const Node& node, const Graph& body) {
@@ -25,7 +44,7 @@ std::optional<int64_t> few_rounds(const Graph& graph, const Node& node, const Gr
   const ValueId condition = input(node, 1);
   if (condition != kNoValue && scalar_of(graph, condition).value_or(0) == 0) return std::nullopt;
   const auto rounds = static_cast<int64_t>(*limit);
-  return rounds * std::ssize(body.nodes) <= kMostNodes ? std::optional(rounds) : std::nullopt;
+  return rounds * count_deeply(body, kMostNodes + 1) <= kMostNodes ? std::optional(rounds) : std::nullopt;
 }
 
 bool unroll(Graph& graph, int index) {
@@ -73,9 +92,15 @@ bool unroll(Graph& graph, int index) {
 
 }  // namespace
 
-bool unroll_loops(Graph& graph, const PassContext&) {
+bool unroll_loops(Graph& graph, const PassContext& context) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  const int64_t most = std::max(kSmallGraph, count_deeply(graph, kMost)) * kMostGrowth;
+  const auto unroll_one = [&](Graph& g, const Matcher&, int index) {
+    return std::ssize(g.nodes) < most && unroll(g, index);
+  };
   bool changed = false;
-  while (rewrite_nodes(graph, [](Graph& g, const Matcher&, int index) { return unroll(g, index); })) {
+  while (rewrite_nodes(graph, unroll_one)) {
+    if (context.cancelled && context.cancelled()) break;  // which the next pass reports
     changed = true;
     infer_types(graph);  // the limit of the next loop may be a size
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "expr/form_fields.h"
 #include "fuse/rewrite_region.h"
 #include "fuse/step_maker.h"
 #include "plan/region_work.h"
@@ -219,12 +220,6 @@ class TapMoving {
       (count > 0 ? moved_conditions_ : kept_conditions_).push_back(condition);
     }
     return true;
-  }
-
-  static bool has_load(const Expr& e) {
-    bool found = false;
-    for_each(e, [&](const Expr& node) { found = found || node->kind == ExprKind::kLoad; });
-    return found;
   }
 
   static std::vector<Axis> joined(std::vector<Axis> first, const std::vector<Axis>& second) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "expr/form_fields.h"
 #include "tile/program.h"
 
 namespace graft::tile {
@@ -301,6 +302,7 @@ class Verifier {
     for (size_t i = 0; i < count; ++i) {
       const DType type = reduce.lift[i]->type;
       expression(m.combine[i], "a combination");
+      check(!has_load(m.combine[i]), "a combination reads a buffer");
       check(m.identity[i] && m.identity[i]->kind == ExprKind::kConstant, "an identity is no constant");
       for (const Expr& e : {m.identity[i], m.left[i], m.right[i], m.combine[i]}) {
         check(e->type == type, "component types of a reduction differ");

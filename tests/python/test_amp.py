@@ -76,7 +76,7 @@ def test_choices_that_do_not_fit(choices, part):
 def test_models_that_do_not_fit():
     with pytest.raises(graft.InvalidModelError, match="w: the parameters have no array of this name"):
         graft.amp.convert_model(SYMBOL, {}, {})
-    with pytest.raises(graft.InvalidModelError, match="no symbol's JSON"):
+    with pytest.raises(graft.InvalidModelError, match="it is no JSON"):
         graft.amp.convert_symbol("{")
     with pytest.raises(graft.InvalidArgumentError, match="sym is a int"):
         graft.amp.convert_symbol(3)

@@ -93,7 +93,7 @@ TEST(MxnetFiles, old_spellings_of_attributes_are_read) {
 }
 
 TEST(MxnetFiles, what_is_wrong_in_a_symbol_is_named) {
-  expect_symbol_fault("{\"nodes\": [", "is no symbol's JSON");
+  expect_symbol_fault("{\"nodes\": [", "it is no JSON");
   expect_symbol_fault("[]", "a graph is an object");
   expect_symbol_fault(R"({"nodes": [], "heads": []})", "'arg_nodes' is missing");
   const auto with = [](const std::string& node, const std::string& rest = R"("arg_nodes": [0], "heads": [[1, 0, 0]])") {
@@ -117,12 +117,16 @@ TEST(MxnetFiles, what_is_wrong_in_a_symbol_is_named) {
 }
 
 TEST(MxnetFiles, deep_subgraphs_are_refused) {
-  std::string text = R"({"nodes": [], "arg_nodes": [], "heads": []})";
-  for (int i = 0; i < 1000; ++i) {
-    text = R"({"nodes": [{"op": "_cond", "name": "c", "inputs": [], "subgraphs": [)" + text +
-           R"(]}], "arg_nodes": [], "heads": []})";
-  }
-  expect_symbol_fault(text, "graphs are nested too deep");
+  const auto nested = [](int graphs) {
+    std::string text = R"({"nodes": [], "arg_nodes": [], "heads": []})";
+    for (int i = 0; i < graphs; ++i) {
+      text = R"({"nodes": [{"op": "_cond", "name": "c", "inputs": [], "subgraphs": [)" + text +
+             R"(]}], "arg_nodes": [], "heads": []})";
+    }
+    return text;
+  };
+  expect_symbol_fault(nested(50), "graphs are nested too deep");
+  expect_symbol_fault(nested(1000), "its JSON is nested more than 256 deep");
 }
 
 TEST(MxnetFiles, parameters_come_back_byte_for_byte) {

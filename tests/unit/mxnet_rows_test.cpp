@@ -165,7 +165,7 @@ TEST(MxnetRows, what_a_row_does_not_know_is_refused_by_name) {
   const Texts standing = {{"kernel", "(1, 1)"}, {"stride", "(0, 1)"}, {"pooling_convention", "full"}};
   EXPECT_EQ(refused("Pooling", {2, 3, 4, 4}, standing), "a window of 1 with stride 0 and padding 0");
   EXPECT_EQ(refused("one_hot", {2}, {{"depth", "1099511627776"}}), "a depth of 1099511627776");
-  EXPECT_EQ(refused("split", {}, {{"axis", "0"}, {"num_outputs", "5000"}}), "5000 parts");
+  EXPECT_EQ(refused("split", {5000}, {{"axis", "0"}, {"num_outputs", "5000"}}), "5000 parts");
   EXPECT_EQ(refused("repeat", {int64_t{1} << 40}, {{"axis", "0"}, {"repeats", "1099511627776"}}),
             "its sizes overflow 64 bits");
   EXPECT_EQ(refused("Pad", {2, 3}, {{"mode", "constant"}, {"pad_width", "(1, 2, 3)"}}),

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <functional>
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "expr/build.h"
+#include "expr/form_fields.h"
+#include "ops/guard_loads.h"
 
 namespace graft {
 namespace {
@@ -67,8 +70,7 @@ TEST(VerifyRegion, refuses_an_output_that_nothing_defines) {
 
 TEST(VerifyRegion, refuses_variables_out_of_scope) {
   Region region = sum_region();
-  reduce_of(region).monoid.combine[0] =
-      make_load(0, DType::kFloat32, {reduce_of(region).axes[0].variable, make_index(0)});
+  reduce_of(region).monoid.combine[0] = make_cast(DType::kFloat32, reduce_of(region).axes[0].variable);
   EXPECT_PROBLEM(region, "the combined value uses a variable that is not in scope");
 }
 
@@ -160,6 +162,92 @@ TEST(VerifyRegion, refuses_one_variable_for_two_axes) {
   Region region = sum_region();
   reduce_of(region).reduced[0].variable = reduce_of(region).axes[0].variable;
   EXPECT_PROBLEM(region, "a variable is declared twice");
+}
+
+/// A form of each kind over the tensors 0 (what is read), 1 and 2, whose expressions read nothing.
+std::vector<Form> forms_without_loads() {
+  const Axis axis{make_variable(), Size(4)}, other{make_variable(), Size(4)};
+  const Expr one = make_constant(DType::kFloat32, 1), yes = make_integer(DType::kBool, 1);
+  const Expr state = make_variable(DType::kFloat32);
+  return {Compute{.axes = {axis}, .value = one, .output = 1},
+          Reduce{.axes = {axis}, .reduced = {other}, .lift = {one},
+                 .monoid = make_monoid(Intrinsic::kAdd, DType::kFloat32), .outputs = {1}},
+          Scan{.axes = {}, .axis = axis, .state = {state}, .initial = {one}, .step = {one}, .emit = {state},
+               .outputs = {1}},
+          Scatter{.axes = {axis}, .base = 2, .indices = {axis.variable}, .value = one, .condition = yes, .output = 1},
+          Sort{.axes = {}, .axis = axis, .key = one, .count = Size(4), .outputs = {1}},
+          Compact{.axes = {axis}, .condition = yes, .values = {one}, .count = "n", .outputs = {1}}};
+}
+
+void add_load(Expr& e, const Expr& load) { e = make_cast(e->type, load); }
+void add_load(std::vector<Expr>& exprs, const Expr& load) { add_load(exprs.back(), load); }
+
+/// What finds, renumbers and guards loads does so wherever a form has one, or the verifier refuses it there.
+TEST(FormFields, loads_are_found_in_every_field_of_every_form) {
+  const std::vector<Form> forms = forms_without_loads();
+  ASSERT_EQ(forms.size(), std::variant_size_v<Form>);
+  const Shape shape = {Size(4)};
+  int fields = 0;
+  for (size_t kind = 0; kind < forms.size(); ++kind) {
+    ASSERT_EQ(forms[kind].index(), kind);
+    int count = 0;
+    for_each_field(forms[kind], [&](const char*, FieldScope, const auto&) { ++count; });
+    for (int chosen = 0; chosen < count; ++chosen, ++fields) {
+      Form form = forms[kind];
+      std::string name;
+      bool states = false;
+      int at = 0;
+      for_each_field(form, [&](const char* field, FieldScope scope, auto& exprs) {
+        if (at++ != chosen) return;
+        name = field, states = scope == FieldScope::kStates;
+        add_load(exprs, make_load(0, DType::kFloat32, {make_index(9)}));
+      });
+      int loads = 0;
+      for_each_load(form, [&](const Expr&) { ++loads; });
+      EXPECT_EQ(loads, 1) << kind << " " << name;
+      const std::vector<int> read = read_tensors(form);
+      EXPECT_NE(std::find(read.begin(), read.end(), 0), read.end()) << kind << " " << name;
+      const std::vector<int> moved = read_tensors(renumber_tensors(form, [](int tensor) { return tensor + 7; }));
+      EXPECT_NE(std::find(moved.begin(), moved.end(), 7), moved.end()) << kind << " " << name;
+      const Form guarded = guard_loads(form, [&](int) -> const Shape& { return shape; });
+      bool checked = false;
+      for_each_load(guarded, [&](const Expr& load) { checked = is_check(*load->args[0]); });
+      const Region region{.name = "r", .tensors = {{"x", DType::kFloat32, shape}, {"y", DType::kFloat32, shape},
+                          {"b", DType::kFloat32, shape}}, .inputs = {0, 2}, .outputs = {1}, .forms = {form}};
+      const bool refused = problem_of(region).find("'" + name + "' reads a tensor") != std::string::npos;
+      EXPECT_EQ(refused, states) << kind << " " << name;
+      EXPECT_TRUE(checked || refused) << kind << " " << name;
+    }
+  }
+  EXPECT_EQ(fields, 13);
+}
+
+TEST(FormFields, text_whose_fold_reads_a_tensor_is_refused_where_it_does) {
+  const std::string text = R"(region r
+tensor x: f32[4]
+tensor y: f32[]
+input x
+output y
+reduce y over [] fold [k < 4] {
+  left a: f32
+  right b: f32
+  lift x[k]
+  identity 0:f32
+  combine COMBINE
+}
+)";
+  const auto fault = [&](const std::string& combine) -> std::string {
+    std::string given = text;
+    given.replace(given.find("COMBINE"), 7, combine);
+    try {
+      parse_region(given);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "none";
+  };
+  EXPECT_EQ(fault("add(a, b)"), "none");
+  EXPECT_NE(fault("add(a, x[9])").find("'combine' reads a tensor; only 'lift' may"), std::string::npos);
 }
 
 /// Definitions hold on to a tensor's shape while they declare others.

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse_json.h"
 #include "base/spelling.h"
 #include "commands.h"
 #include "console.h"
@@ -64,9 +65,10 @@ plugin::Consumer PluginCommand::chosen_consumer() const {
 /// `{"node": "plugin"}`
 std::map<std::string, std::string> PluginCommand::read_names() const {
   if (names.empty()) return {};
+  const std::string text = read_text_file(names);
   try {
-    return json::parse(read_text_file(names)).get<std::map<std::string, std::string>>();
-  } catch (const json::exception&) {
+    return parse_json(text, ErrorKind::kInvalidArgument, names).get<std::map<std::string, std::string>>();
+  } catch (const std::exception&) {
     throw UsageError(fmt::format("--names: {} is not an object of JSON with the plugin's name by that of a node, such "
                                  "as {}", names, R"({"node": "MyPlugin"})"));
   }

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse_json.h"
 #include "graph/dynamic_type.h"
 
 namespace graft {
@@ -52,7 +53,7 @@ class ValueReader {
     if (!given.is_object()) refuse("a map is an object");
     json keys = json::array(), values = json::array();
     for (const auto& [key, value] : given.items()) {
-      keys.push_back(type.type == DType::kString ? json(key) : json::parse(key, nullptr, false));
+      keys.push_back(type.type == DType::kString ? json(key) : parse_json(key, ErrorKind::kInvalidArgument, path_));
       values.push_back(value);
     }
     return DynamicValue::map(read_tensor(keys, type.type), read_tensor(values, type.element->type));
@@ -90,12 +91,26 @@ class ValueReader {
     } else if (type == DType::kBool && given.is_boolean()) {
       tensor.write_integer(at, given.get<bool>());
     } else if (is_float(type) && (given.is_number() || given.is_null())) {
-      tensor.write_double(at, given.is_null() ? std::numeric_limits<double>::quiet_NaN() : given.get<double>());
-    } else if (is_integer(type) && given.is_number_integer()) {
+      const double value = given.is_null() ? std::numeric_limits<double>::quiet_NaN() : given.get<double>();
+      tensor.write_double(at, value);
+      if (std::isfinite(value) && !std::isfinite(tensor.read_double(at))) refuse_element(given, type);
+    } else if (is_integer(type) && given.is_number_integer() && is_in_range(given, type)) {
       tensor.write_integer(at, given.get<int64_t>());
     } else {
-      refuse(fmt::format("{} is no {}", given.dump().substr(0, 40), name_of(type)));
+      refuse_element(given, type);
     }
+  }
+  [[noreturn]] void refuse_element(const json& given, DType type) const {
+    refuse(fmt::format("{} is no {}", given.dump().substr(0, 40), name_of(type)));
+  }
+
+  /// Whether a type has an integer of JSON, which is unsigned there unless it is negative.
+  static bool is_in_range(const json& given, DType type) {
+    const int bits = bit_width(type) - (is_unsigned(type) ? 0 : 1);
+    const uint64_t largest = bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1;
+    if (given.is_number_unsigned()) return given.get<uint64_t>() <= largest;
+    const int64_t value = given.get<int64_t>();
+    return value >= 0 || (!is_unsigned(type) && -(value + 1) <= static_cast<int64_t>(largest));
   }
 
   std::string path_;
@@ -124,8 +139,7 @@ DynamicValue read_value(const std::string& path, const std::string& type) {
   const ValueReader reader(path);
   const auto file = MappedFile::open(path);
   const auto* text = reinterpret_cast<const char*>(file->bytes().data());
-  const json given = json::parse(text, text + file->bytes().size(), nullptr, false);
-  if (given.is_discarded()) reader.refuse("it is no JSON");
+  const json given = parse_json({text, file->bytes().size()}, ErrorKind::kInvalidArgument, path);
   return reader.read(given, parse_dynamic_type(type));
 }
 

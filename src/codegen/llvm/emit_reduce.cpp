@@ -193,9 +193,9 @@ void Emitter::fold_step(const tile::Reduce& reduce, const std::vector<llvm::Allo
   Values next = combine(reduce.monoid, old, lifted);
   at_top();
   for (size_t n = 0; n < state.size(); ++n) {
-    const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(old[n]->getType());
-    Value* value = splat(next[n], type ? static_cast<int>(type->getNumElements()) : 1);
-    if (mask_ && type) value = builder_.CreateSelect(splat(mask_, lanes_), value, old[n]);
+    const bool vector = old[n]->getType()->isVectorTy();
+    Value* value = next[n];
+    if (mask_ && vector) value = builder_.CreateSelect(splat(mask_, lanes_), value, old[n]);
     builder_.CreateStore(value, state[n]);
   }
 }
@@ -259,7 +259,8 @@ void Emitter::fold_lanes(const tile::Reduce& reduce, int lanes, std::vector<llvm
   });
 }
 
-/// combine(left, right) with the monoid's variables bound to the given values.
+/// combine(left, right) with the monoid's variables bound to the given values; a component that depends on neither
+/// has as many lanes as they have.
 Emitter::Values Emitter::combine(const Monoid& monoid, const Values& left, const Values& right) {
   push_scope();
   for (size_t n = 0; n < left.size(); ++n) {
@@ -270,6 +271,10 @@ Emitter::Values Emitter::combine(const Monoid& monoid, const Values& left, const
   for (const Expr& e : monoid.combine) result.push_back(emit(e));
   pop_scope();
   at_top();
+  for (size_t n = 0; n < left.size(); ++n) {
+    const auto* lanes = llvm::dyn_cast<llvm::FixedVectorType>(left[n]->getType());
+    if (lanes) result[n] = splat(result[n], static_cast<int>(lanes->getNumElements()));
+  }
   return result;
 }
 
@@ -288,7 +293,6 @@ Emitter::Values Emitter::combine_across(const Monoid& monoid, Values values, int
       high.push_back(builder_.CreateShuffleVector(value, second));
     }
     values = combine(monoid, low, high);
-    for (Value*& value : values) value = splat(value, half);
   }
   for (Value*& value : values) {
     if (value->getType()->isVectorTy()) value = builder_.CreateExtractElement(value, uint64_t{0});

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/free_name.h"
 #include "export/pt2/program_view.h"
+#include "import/pt2/json_reader.h"
 
 namespace graft::pt2 {
 namespace {
@@ -25,8 +26,7 @@ int64_t number_of(DType type) { return type == DType::kFloat16 ? 6 : type == DTy
 Document parse(const Archive& archive, const std::string& entry) {
   const auto bytes = archive.find(entry);
   if (!bytes) return Document::object();
-  const auto* text = reinterpret_cast<const char*>(bytes->data());
-  return Document::parse(text, text + bytes->size());
+  return parse_entry<Document>(*bytes, archive.where() + ": " + entry);
 }
 
 /// `aten::add.Tensor` as a target: `torch.ops.aten.add.Tensor`.
@@ -175,7 +175,9 @@ class Weights {
       changed_.insert(config);
       if (entries_.contains(folder + made)) continue;  // of a tensor that shares its elements
       const auto bytes = archive_.find(folder + path);
-      GRAFT_CHECK(bytes && bytes->size() % sizeof(float) == 0, "elements of f32");
+      GRAFT_USER_CHECK(bytes && bytes->size() % sizeof(float) == 0, kInvalidModel,
+                       fmt::format("'{}' has {} bytes, which are no elements of f32", path, bytes ? bytes->size() : 0),
+                       archive_.where());
       const auto count = static_cast<int64_t>(bytes->size() / sizeof(float));
       const TensorData data = TensorData::borrow(DType::kFloat32, {count}, *bytes, archive_.owner());
       const TensorData rounded = amp::converted(data, low);

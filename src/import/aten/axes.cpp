@@ -12,6 +12,8 @@ ValueId sliced(Conversion& c, ValueId x, int64_t axis, int64_t begin, int64_t en
                          c.integers_constant({step})});
 }
 
+int64_t wrapped_axis(const Conversion& c, int64_t given, int rank) { return c.axis(given, std::max(rank, 1)); }
+
 ValueId transposed(Conversion& c, ValueId x, std::vector<int64_t> order) {
   for (int64_t& axis : order) axis = c.axis(axis, c.rank_of(x));
   return std::is_sorted(order.begin(), order.end()) ? x : c.add("Transpose", {x}, {{"perm", std::move(order)}});

@@ -14,6 +14,8 @@ inline constexpr int64_t kToTheEnd = INT64_MAX;
 
 /// Every step-th element between bounds along an axis.
 ValueId sliced(frontend::Conversion& c, ValueId x, int64_t axis, int64_t begin, int64_t end, int64_t step = 1);
+/// An axis where torch counts what has no axes as having one, as most of its operators do.
+int64_t wrapped_axis(const frontend::Conversion& c, int64_t given, int rank);
 /// The axes in another order; they may be negative.
 ValueId transposed(frontend::Conversion& c, ValueId x, std::vector<int64_t> order);
 /// One-dimensional tensors behind each other.

@@ -88,7 +88,7 @@ void squeeze_axes(Conversion& c, std::vector<int64_t> axes) {
   const ValueId self = c.tensor("self");
   std::vector<int64_t> gone;
   for (const int64_t given : axes) {
-    const int64_t axis = c.axis(given, c.rank_of(self));
+    const int64_t axis = wrapped_axis(c, given, c.rank_of(self));
     if (c.rank_of(self) == 0) continue;
     const auto& size = c.size_of(self, axis);
     if (!size.is_constant()) c.refuse("whether its axis has size 1 is known only while running");
@@ -112,7 +112,8 @@ void swap_axes(Conversion& c, int64_t first, int64_t second) {
   const int rank = c.rank_of(self);
   std::vector<int64_t> order(static_cast<size_t>(rank));
   std::iota(order.begin(), order.end(), 0);
-  const auto a = static_cast<size_t>(c.axis(first, rank)), b = static_cast<size_t>(c.axis(second, rank));
+  const auto a = static_cast<size_t>(wrapped_axis(c, first, rank));
+  const auto b = static_cast<size_t>(wrapped_axis(c, second, rank));
   if (rank > 0) std::swap(order[a], order[b]);
   c.give(transposed(c, self, order));
 }
@@ -132,8 +133,10 @@ void move_axes(Conversion& c, const std::vector<int64_t>& from, const std::vecto
   std::vector<int64_t> order(static_cast<size_t>(rank), -1), rest(static_cast<size_t>(rank));
   std::iota(rest.begin(), rest.end(), 0);
   for (size_t i = 0; i < from.size(); ++i) {
-    order[static_cast<size_t>(c.axis(to[i], rank))] = c.axis(from[i], rank);
-    std::erase(rest, c.axis(from[i], rank));
+    const int64_t source = c.axis(from[i], rank);
+    int64_t& place = order[static_cast<size_t>(c.axis(to[i], rank))];
+    if (place >= 0 || std::erase(rest, source) == 0) c.refuse("an axis that is moved twice");
+    place = source;
   }
   auto next = rest.begin();
   for (int64_t& axis : order) {
@@ -146,7 +149,7 @@ void move_axes(Conversion& c, const std::vector<int64_t>& from, const std::vecto
 void flip(Conversion& c) {
   const ValueId self = c.tensor("self");
   std::vector<int64_t> axes = c.integers("dims");
-  for (int64_t& axis : axes) axis = c.axis(axis, c.rank_of(self));
+  for (int64_t& axis : axes) axis = wrapped_axis(c, axis, c.rank_of(self));
   if (axes.empty() || c.rank_of(self) == 0) return c.give(self);
   const std::vector<int64_t> ones(axes.size(), -1), ends(axes.size(), -kToTheEnd);
   c.give(c.add("Slice", {self, c.integers_constant(ones), c.integers_constant(ends), c.integers_constant(axes),

@@ -46,6 +46,7 @@ void normalize_by_batch(Conversion& c) {
   if (!c.flag("training")) c.refuse("batch normalization without statistics, and not by those of the batch");
   const ValueId input = c.tensor("input");
   const int rank = c.rank_of(input);
+  if (rank < 2) c.refuse("an input without channels");
   std::vector<int64_t> axes = {0}, shape(static_cast<size_t>(rank - 1), 1);
   for (int64_t axis = 2; axis < rank; ++axis) axes.push_back(axis);
   shape[0] = -1;

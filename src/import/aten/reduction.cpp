@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "import/aten/axes.h"
 #include "import/aten/promotion.h"
 #include "import/aten/rows.h"
 
@@ -15,7 +16,7 @@ using Build = std::function<void(Conversion&)>;
 /// The axes that `dim` names, non-negative; all where it is left out, empty or None.
 std::vector<int64_t> axes_of(Conversion& c, int rank, std::string_view dim = "dim") {
   std::vector<int64_t> axes = dim.empty() || !c.has(dim) ? std::vector<int64_t>{} : c.integers(dim);
-  for (int64_t& axis : axes) axis = c.axis(axis, rank);
+  for (int64_t& axis : axes) axis = wrapped_axis(c, axis, rank);
   if (axes.empty() || rank == 0) {
     axes.resize(static_cast<size_t>(rank));
     std::iota(axes.begin(), axes.end(), 0);

@@ -112,7 +112,7 @@ void resize_to(Conversion& c, const Sampling& sampling, size_t axes) {
     const std::string_view name = axes == 1 ? "scales" : names[3 - axes + i];
     if (!c.has(name)) continue;
     const auto size = c.size_of(self, static_cast<int64_t>(i + 2)).as_constant();
-    const std::vector<int64_t> wanted = c.integers("output_size");
+    const std::vector<int64_t> wanted = c.integers("output_size", axes);
     if (!size || c.real(name) * static_cast<double>(*size) != static_cast<double>(wanted[i])) {
       c.refuse("a factor beside a size that it does not give");
     }

@@ -149,7 +149,7 @@ void squeeze(Conversion& c) {
     if (!size) c.refuse("whether an axis has size 1 is known only while running");
     if (*size == 1) axes.push_back(axis);
   }
-  if (static_cast<int>(axes.size()) == rank) axes.erase(axes.begin());  // MXNet keeps one axis
+  if (!axes.empty() && static_cast<int>(axes.size()) == rank) axes.erase(axes.begin());  // MXNet keeps one axis
   c.give(axes.empty() ? data : c.add("Squeeze", {data, c.integers_constant(axes)}));
 }
 

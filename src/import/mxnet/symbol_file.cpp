@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse_json.h"
 
 namespace graft::mxnet {
 namespace {
@@ -284,13 +285,7 @@ class SymbolWriter {
 }  // namespace
 
 Symbol parse_symbol(std::string_view text, const std::string& where) {
-  json parsed;
-  try {
-    parsed = json::parse(text);
-  } catch (const json::exception& fault) {
-    throw Error(ErrorKind::kInvalidModel, fmt::format("is no symbol's JSON: {}", fault.what()), where);
-  }
-  return SymbolReader(where, 0).read(parsed);
+  return SymbolReader(where, 0).read(parse_json(text, ErrorKind::kInvalidModel, where));
 }
 
 Symbol read_symbol(const std::string& path) {

@@ -7,13 +7,6 @@
 
 namespace graft::pt2 {
 
-json parse_json(std::span<const std::byte> bytes, const std::string& where) {
-  const auto* begin = reinterpret_cast<const char*>(bytes.data());
-  json parsed = json::parse(begin, begin + bytes.size(), nullptr, false);
-  GRAFT_USER_CHECK(!parsed.is_discarded(), kInvalidModel, "it is no JSON", where);
-  return parsed;
-}
-
 const json& member(const json& object, const char* key, const std::string& where) {
   const bool there = object.is_object() && object.contains(key);
   GRAFT_USER_CHECK(there, kInvalidModel, fmt::format("'{}' is missing", key), where);

@@ -7,12 +7,18 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/parse_json.h"
+
 namespace graft::pt2 {
 
 using nlohmann::json;
 
 /// Parses an entry; throws invalid_model naming `where`.
-json parse_json(std::span<const std::byte> bytes, const std::string& where);
+template <class Document = json>
+Document parse_entry(std::span<const std::byte> bytes, const std::string& where) {
+  return parse_json<Document>({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, ErrorKind::kInvalidModel,
+                              where);
+}
 /// An object's member of a kind; throws invalid_model naming `where`.
 const json& member(const json& object, const char* key, const std::string& where);
 const json& object_member(const json& object, const char* key, const std::string& where);

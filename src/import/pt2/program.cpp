@@ -23,7 +23,7 @@ class ProgramReader {
   explicit ProgramReader(const Archive& archive) : archive_(archive), where_(archive.where()) {}
 
   Program read() {
-    const json document = parse_json(model(), where_);
+    const json document = parse_entry(model(), where_);
     check_version(document);
     const json& module = object_member(document, "graph_module", where_);
     const json& graph = object_member(module, "graph", where_);
@@ -34,7 +34,11 @@ class ProgramReader {
     const json& signature = object_member(module, "signature", where_);
     for (const json& input : list_member(signature, "input_specs", where_)) read_input(input);
     for (const json& node : list_member(graph, "nodes", where_)) reader.read_node(node);
-    for (const json& output : list_member(signature, "output_specs", where_)) read_output(output);
+    const json& outputs = list_member(graph, "outputs", where_);
+    const json& specs = list_member(signature, "output_specs", where_);
+    check(outputs.size() == specs.size(),
+          fmt::format("its graph gives {} outputs, its signature names {}", outputs.size(), specs.size()));
+    for (size_t i = 0; i < specs.size(); ++i) read_output(specs[i], outputs[i]);
     read_ranges(object_member(document, "range_constraints", where_));
     rename_in_place(reader.foreign(), where_);
     program_.foreign = std::move(reader.foreign());
@@ -105,16 +109,21 @@ class ProgramReader {
 
   // ---- What goes out ----
 
-  void read_output(const json& given) {
+  /// As the signature names it; the graph names the same.
+  void read_output(const json& given, const json& in_graph) {
     const auto [kind, spec] = tagged(given, where_);
     GRAFT_USER_CHECK(kind == "user_output", kUnsupported,
                      fmt::format("the model writes to what outlives a call ({}), which an engine does not", kind),
                      where_);
     const auto [what, value] = tagged(member(*spec, "arg", where_), where_);
+    const auto [graph_kind, graph_value] = tagged(in_graph, where_);
+    check(what == graph_kind, fmt::format("its graph gives {} where its signature names {}", graph_kind, what));
     if (what == "as_none") return;
     GRAFT_USER_CHECK(what == "as_tensor", kUnsupported,
                      fmt::format("the model gives something of the kind {}, and engines give tensors", what), where_);
     const std::string name = text_member(*value, "name", where_);
+    check(text_member(*graph_value, "name", where_) == name,
+          fmt::format("its graph gives another value where its signature names '{}'", name));
     reader_->foreign().outputs.push_back(reader_->index_of(name, "outputs"));
     program_.outputs.push_back(name);
   }

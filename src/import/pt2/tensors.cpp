@@ -231,7 +231,7 @@ std::map<std::string, TensorData, std::less<>> read_tensors(const Archive& archi
   const auto described = archive.find(folder + "/" + config);
   if (!described) return tensors;
   const std::string file = fmt::format("{}: {}/{}", archive.where(), folder, config);
-  const json parsed = parse_json(*described, file);
+  const json parsed = parse_entry(*described, file);
   for (const auto& [name, entry] : object_member(parsed, "config", file).items()) {
     const std::string where = fmt::format("{}: tensor '{}'", archive.where(), name);
     const json& pickled = member(entry, "use_pickle", where);

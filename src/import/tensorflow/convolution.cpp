@@ -99,7 +99,7 @@ void backward(Conversion& c) {
   const bool last = channels_last(c);
   const size_t axes = spatial_axes(c, filter);
   const std::vector<int64_t> sizes = c.integers("input_sizes");
-  if (sizes.size() < axes) c.refuse("its input_sizes do not fit its filter");
+  if (sizes.size() != axes && sizes.size() != axes + 2) c.refuse("its input_sizes do not fit its filter");
   Attributes attributes = window(c, axes, last);
   const auto first = sizes.size() == axes ? 0 : last ? 1 : 2;
   const auto begin = sizes.begin() + first;
