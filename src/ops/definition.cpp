@@ -11,6 +11,7 @@
 #include "graph/custom_operator.h"
 #include "graph/op_def.h"
 #include "graph/symbols.h"
+#include "graph/unknown_operator.h"
 
 namespace graft {
 
@@ -442,7 +443,7 @@ NodeDefinition define(const Node& node, const Graph& graph) {
   const std::shared_ptr<const OpDef> op = operator_of(node);
   GRAFT_USER_CHECK(
       op != nullptr, kUnsupported,
-      fmt::format("the operator {}{}{} has no definition", node.domain, node.domain.empty() ? "" : ".", node.op),
+      no_definition(node),
       fmt::format("node '{}'", node.name));
   Definition definition(*op, node, graph);
   NodeDefinition result;
