@@ -9,6 +9,7 @@
 #include "graph/custom_operator.h"
 #include "graph/host_operator.h"
 #include "graph/op_def.h"
+#include "graph/unknown_operator.h"
 #include "kernels/host_kernel.h"
 #include "modules/host_source.h"
 
@@ -34,11 +35,13 @@ std::optional<std::string> host_obstacle(const Node& node, const Graph& graph) {
 std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
   if (is_control_flow(node)) return std::nullopt;  // what stands in its bodies may be one
   if (runs_on_host(node, graph)) return host_obstacle(node, graph);
-  if (!operator_of(node)) return fmt::format("Graft has no definition of {}", full_name(node));
+  if (!operator_of(node)) return no_definition(node);
   for (const ValueId input : node.inputs) {
-    if (input != kNoValue && !graph.value(input).shape && graph.value(input).dynamic_type.empty()) {
-      return fmt::format("the rank of its input '{}' is unknown: give --shapes", graph.value(input).name);
-    }
+    if (input == kNoValue || graph.value(input).shape || !graph.value(input).dynamic_type.empty()) continue;
+    const Node* unknown = unknown_operator_behind(graph, input);
+    const std::string& name = graph.value(input).name;
+    if (unknown) return fmt::format("it reads '{}', which follows from node '{}'", name, unknown->name);
+    return fmt::format("the rank of its input '{}' is unknown: give --shapes", name);
   }
   try {
     define(node, graph);
@@ -48,11 +51,13 @@ std::optional<std::string> obstacle(const Node& node, const Graph& graph) {
   return std::nullopt;
 }
 
-void find_obstacles(const Graph& graph, std::vector<Obstacle>& found) {
+/// Counts the nodes that it looks at, those of bodies among them.
+void find_obstacles(const Graph& graph, std::vector<Obstacle>& found, size_t& nodes) {
   for (const Node& node : graph.nodes) {
+    ++nodes;
     if (auto reason = obstacle(node, graph)) found.push_back({node.name, full_name(node), *reason});
     if (!is_control_flow(node)) continue;
-    for (const NodeBody& body : bodies_of(node)) find_obstacles(*body.graph, found);
+    for (const NodeBody& body : bodies_of(node)) find_obstacles(*body.graph, found, nodes);
   }
 }
 
@@ -62,8 +67,12 @@ ModelCheck check_stages(const ModelSource& source, const CompileOptions& options
   check.nodes = graph.nodes.size();
   rewrite(graph, options, &check.notes);
   check.nodes_after_passes = graph.nodes.size();
-  find_obstacles(graph, check.obstacles);
-  if (!check.obstacles.empty()) return check;
+  size_t nodes = 0;
+  find_obstacles(graph, check.obstacles, nodes);
+  if (!check.obstacles.empty()) {
+    check.nodes_after_passes = nodes;  // the obstacles are of these
+    return check;
+  }
   const Target target = targets_of(options)[0];
   const Plan known = read_known_choices(options, {&target, 1});
   BuiltEngine built = plan(fuse(std::move(graph), options, &check.notes), target, options, &known);

@@ -71,7 +71,7 @@ bool infer_shape_operator(Graph& graph, const Node& node) {
 /// Why the definition cannot run yet, or nothing.
 std::optional<std::string> missing_knowledge(const Graph& graph, const Node& node) {
   if (!operator_of(node)) {
-    return fmt::format("there is no definition of the operator {}{}{}", node.domain,
+    return fmt::format("the operator {}{}{} has no definition", node.domain,
                        node.domain.empty() ? "" : "::", node.op);
   }
   for (const ValueId id : node.inputs) {

@@ -123,19 +123,23 @@ class ControlFlowInference {
     if (bodies.size() != 2) reject(node_, "it has two graphs, then_branch and else_branch");
     if (own_input_count(node_) != 1) reject(node_, "it takes one input, the condition");
     require_type(node_.inputs[0], DType::kBool, "the condition");
+    const std::string_view taken = known_branch();
     std::vector<Typed> branches;
+    std::vector<std::string> attributes;
     for (const NodeBody& body : bodies) {
+      if (!taken.empty() && body.attribute != taken) continue;  // what never runs need not fit the sizes
       Typed branch{*body.graph, Border(graph_, node_)};
       if (branch.body.inputs.size() != body.captures) reject(node_, "its graphs take other inputs than they capture");
       give_captures(branch, body);
       infer_(branch.body);
       require_outputs(branch.body, node_.outputs.size());
       branches.push_back(std::move(branch));
+      attributes.push_back(body.attribute);
     }
     for (size_t i = 0; i < node_.outputs.size(); ++i) {
-      if (node_.outputs[i] != kNoValue) join(i, branches);
+      if (node_.outputs[i] != kNoValue) join(i, branches.front(), branches.back());
     }
-    for (size_t k = 0; k < bodies.size(); ++k) keep(bodies[k].attribute, std::move(branches[k].body));
+    for (size_t k = 0; k < branches.size(); ++k) keep(attributes[k], std::move(branches[k].body));
   }
 
   void infer_loop() {
@@ -343,11 +347,19 @@ class ControlFlowInference {
     return (*limit)[0].is_non_negative() ? std::optional<Size>((*limit)[0]) : std::nullopt;
   }
 
+  /// The branch that a known condition takes, else an empty text.
+  std::string_view known_branch() const {
+    if (node_.inputs.empty() || node_.inputs[0] == kNoValue) return "";
+    const auto condition = known_content(graph_.value(node_.inputs[0]));
+    if (!condition || condition->size() != 1 || !condition->front().is_constant()) return "";
+    return condition->front().is(0) ? "else_branch" : "then_branch";
+  }
+
   /// What both branches agree on; an axis that they do not is known when one has run.
-  void join(size_t i, std::vector<Typed>& branches) {
+  void join(size_t i, Typed& one, Typed& other) {
     Value& result = graph_.value(node_.outputs[i]);
-    const Value& a = branches[0].body.value(branches[0].body.outputs[i]);
-    const Value& b = branches[1].body.value(branches[1].body.outputs[i]);
+    const Value& a = one.body.value(one.body.outputs[i]);
+    const Value& b = other.body.value(other.body.outputs[i]);
     if (!a.dynamic_type.empty() || !b.dynamic_type.empty()) {
       const auto joined = graft::join(type_of(a), type_of(b));
       if (!joined) {
@@ -371,8 +383,8 @@ class ControlFlowInference {
     if (!a.shape || !b.shape || a.shape->size() != b.shape->size()) return;
     result.shape.emplace();
     for (size_t axis = 0; axis < a.shape->size(); ++axis) {
-      const auto first = branches[0].border.outward((*a.shape)[axis], branches[0].body);
-      const auto second = branches[1].border.outward((*b.shape)[axis], branches[1].body);
+      const auto first = one.border.outward((*a.shape)[axis], one.body);
+      const auto second = other.border.outward((*b.shape)[axis], other.body);
       result.shape->push_back(first && first == second ? *first : counted(node_, i, axis));
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -123,12 +124,15 @@ class Definition : public RegionBuilder {
   void require_shape(const Tensor& t, const Shape& shape, std::string_view message);
   /// Each axis of the tensor is 1 or as large as that of `shape` it stands for, counted from the last.
   void require_fits(const Tensor& t, const Shape& shape, std::string_view message);
-  /// Broadcasts two sizes by numpy's rule; symbolic sizes that differ are checked at run time to be equal.
+  /// Broadcasts two sizes by numpy's rule. Dimensions that callers choose may be 1 in a run, which then repeats what
+  /// has them; other sizes that differ are checked at run time to be equal.
   Size broadcast(const Size& a, const Size& b);
   Shape broadcast(const Shape& a, const Shape& b);
   /// Element of `t` at the broadcast position `indices`, cast to compute type when `wide`. More axes than there are
   /// indices are the model's fault.
   Expr at(const Tensor& t, const Indices& indices, bool wide = true) const;
+  /// The index of an axis of that size at a broadcast position.
+  Expr broadcast_index(const Size& size, const Expr& index) const;
 
   /// States output `index`.
   void out(int index, const Tensor& tensor);
@@ -140,12 +144,20 @@ class Definition : public RegionBuilder {
   NodeDefinition finish();
 
  private:
+  using Dimensions = std::set<std::string, std::less<>>;
+
   const Attribute& attribute(std::string_view name) const;
+  std::optional<Dimensions> dimensions_of(const Size& size) const;
+  static Size common_size(const Dimensions& dimensions);
+  bool may_repeat(const Size& size, const Size& whole) const;
+  void repeat(const Size& size, const Size& whole, std::string_view message);
+
   const OpDef& op_;
   const Node& node_;
   const Graph& graph_;
   std::vector<Tensor> input_tensors_;
   std::vector<Tensor> output_tensors_;
+  std::set<Size> repeated_;  ///< sizes that may be 1 where what reads them is larger
   NodeDefinition result_;
 };
 

@@ -72,6 +72,7 @@ struct ScoreRules {
   bool causal = false;
   int64_t left = -1, right = -1;  ///< window sizes, negative where there is no bound
   double softcap = 0;             ///< zero: none
+  bool nan_rows = false;          ///< rows whose keys are all hidden give NaN, as a softmax of its own does, not 0
 };
 
 class AttentionDefinition {
@@ -119,14 +120,17 @@ class AttentionDefinition {
         d_.reduce("largest", Intrinsic::kMax, rows, {k_.length}, [&](const Indices& i, const Indices& j) {
           return logits({i[0], i[1], i[2], j[0]});
         });
-    // A row whose keys are all masked has weights of zero, not NaN.
+    // A row whose keys are all masked has exponentials of zero, and so a sum of zero.
     const Tensor exponentials = d_.compute("exponentials", type_, score_shape, [&](const Indices& i) {
       return exp(logits(i) - softmax_shift(largest({i[0], i[1], i[2]})));
     });
     const auto weight = [&](const Indices& i, const Expr& j) { return exponentials({i[0], i[1], i[2], j}); };
     const Tensor sum = d_.reduce("sum", Intrinsic::kAdd, rows, {k_.length},
                                  [&](const Indices& i, const Indices& j) { return weight(i, j[0]); });
-    const auto divisor = [&](const Indices& i) { return softmax_divisor(sum({i[0], i[1], i[2]})); };
+    const auto divisor = [&](const Indices& i) {
+      const Expr total = sum({i[0], i[1], i[2]});
+      return rules_.nan_rows ? total : softmax_divisor(total);
+    };
     const Tensor weighted = d_.reduce(
         "weighted", Intrinsic::kAdd, {q_.batch, q_.heads, q_.length, v_.now.size}, {k_.length},
         [&](const Indices& i, const Indices& j) {
@@ -226,7 +230,8 @@ void define_attention(Definition& d) {
   AttentionDefinition(d, {.causal = d.integer("is_causal") != 0,
                           .left = d.integer("left_window_size"),
                           .right = d.integer("right_window_size"),
-                          .softcap = d.real("softcap")})
+                          .softcap = d.real("softcap"),
+                          .nan_rows = d.integer("hidden_rows_give_nan") != 0})
       .define();
 }
 
@@ -309,7 +314,8 @@ std::vector<OpDef> attention_ops() {
            .since = 25,
            .inputs = {"q", "k", "v", "mask?", "past_key?", "past_value?", "nonpad_kv_seqlen?"},
            .outputs = {"y", "present_key?", "present_value?", "qk?"},
-           .attributes = {{"is_causal", int64_t{0}},
+           .attributes = {{"hidden_rows_give_nan", int64_t{0}},
+                          {"is_causal", int64_t{0}},
                           {"kv_num_heads", {}, true},
                           {"q_num_heads", {}, true},
                           {"qk_matmul_output_mode", int64_t{0}},

@@ -134,7 +134,7 @@ Expr wrapped_index(const Expr& index, const Size& size) {
 Size is_equal(const Size& a, const Size& b) { return Size(1) - min(Size(1), max(a - b, b - a)); }
 
 Size is_negative(const Size& a) {
-  return a.is_constant() ? Size(a.constant() < 0) : min(Size(1), max(Size(0), Size(0) - a));
+  return a.is_constant() ? Size(a.constant() < 0) : Size(0) - max(Size(-1), min(Size(0), a));
 }
 
 Size at_least_zero(const Size& a) { return a.is_non_negative() ? a : max(Size(0), a); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The context of definitions, the table of operators, and `define`.
 #include <algorithm>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "graph/custom_operator.h"
 #include "graph/op_def.h"
 #include "graph/symbols.h"
+#include "graph/unknown_operator.h"
 
 namespace graft {
 
@@ -18,6 +20,14 @@ namespace graft {
 #undef GRAFT_OPS
 
 namespace {
+
+/// The message with both sizes as the model names them.
+std::string with_sizes(std::string_view message, const Size& a, const Size& b) {
+  const auto text = [](const Size& size) {
+    return reserved_symbol_of({size}).empty() ? size.to_string() : "a size that the run computes";
+  };
+  return fmt::format("{} ({} and {})", message, text(a), text(b));
+}
 
 /// Sizes that inference has named get their names, so that they are seen to be what other nodes' sizes are.
 void name_sizes(Region& region, const DerivedSizes& derived) {
@@ -234,7 +244,7 @@ int Definition::axis(int64_t value, int rank) const {
 void Definition::require_equal(const Size& a, const Size& b, std::string_view message) {
   const Size difference = a - b;
   if (difference.is(0)) return;
-  if (difference.is_constant()) reject(fmt::format("{} ({} and {})", message, a.to_string(), b.to_string()));
+  if (difference.is_constant()) reject(with_sizes(message, a, b));
   result_.checks.push_back({difference, false, std::string(message)});
 }
 
@@ -261,14 +271,82 @@ void Definition::require_fits(const Tensor& t, const Shape& shape, std::string_v
   if (rank > shape.size()) reject(fmt::format("{} ({} and {})", message, to_string(t.shape()), to_string(shape)));
   for (size_t axis = 0; axis < rank; ++axis) {
     const Size& size = t.shape()[axis];
-    if (!size.is(1)) require_equal(size, shape[shape.size() - rank + axis], message);
+    const Size& whole = shape[shape.size() - rank + axis];
+    if (size == whole || size.is(1)) continue;
+    if (may_repeat(size, whole)) {
+      repeat(size, whole, message);
+    } else {
+      require_equal(size, whole, message);
+    }
   }
 }
 
+/// The dimensions that a size is: one that callers choose, or those of a broadcast before. Nothing where it is computed
+/// of others in another way.
+std::optional<Definition::Dimensions> Definition::dimensions_of(const Size& size) const {
+  if (const auto symbol = size.as_symbol()) {
+    const std::vector<DerivedSize>& derived = graph_.derived.list();
+    const auto named = std::find_if(derived.begin(), derived.end(), [&](const auto& d) { return d.symbol == *symbol; });
+    if (named != derived.end()) return dimensions_of(named->value);
+    if (symbol->starts_with('$')) return std::nullopt;
+    return Dimensions{*symbol};
+  }
+  Dimensions dimensions;
+  size.collect_symbols(dimensions);
+  if (dimensions.size() < 2 || !(size == common_size(dimensions))) return std::nullopt;
+  return dimensions;
+}
+
+/// What dimensions broadcast to: all are 1 or the largest, and where one is 0 so is the result.
+Size Definition::common_size(const Dimensions& dimensions) {
+  Size largest = Size::symbol(*dimensions.begin()), least = largest;
+  for (const std::string& dimension : dimensions) {
+    largest = max(largest, Size::symbol(dimension));
+    least = min(least, Size::symbol(dimension));
+  }
+  return largest * min(1, least);
+}
+
+/// Whether a size may turn out to be 1 where `whole` is not. Sizes that follow from others are taken to be equal, which
+/// a run checks: what is read with one stride is faster.
+bool Definition::may_repeat(const Size& size, const Size& whole) const {
+  const auto dimensions = dimensions_of(size);
+  if (!dimensions || (!whole.is_constant() && !dimensions_of(whole))) return false;
+  return std::all_of(dimensions->begin(), dimensions->end(), [&](const std::string& symbol) {
+    const auto range = graph_.symbol_ranges.find(symbol);
+    return range == graph_.symbol_ranges.end() || range->second.min <= 1;
+  });
+}
+
+/// The run checks that `size` is 1 or `whole`, and reads it with a stride of 0 where it is 1.
+void Definition::repeat(const Size& size, const Size& whole, std::string_view message) {
+  result_.checks.push_back({(size - Size(1)) * (size - whole), false, with_sizes(message, size, whole)});
+  repeated_.insert(size);
+}
+
 Size Definition::broadcast(const Size& a, const Size& b) {
+  constexpr const char* kMessage = "the shapes of its inputs do not broadcast";
+  constexpr const char* kComputed = "the shapes of its inputs do not broadcast; computed sizes are repeated only where "
+                                    "they are seen to be 1, so state the dimensions that are 1, as --dim NAME=1";
   if (a == b || b.is(1)) return a;
   if (a.is(1)) return b;
-  require_equal(a, b, "the shapes of its inputs do not broadcast");
+  const bool first = may_repeat(a, b), second = may_repeat(b, a);
+  if (first && second) {
+    Dimensions both = *dimensions_of(a);
+    both.merge(*dimensions_of(b));
+    const Size common = graph_.derived.named(common_size(both));
+    for (const Size& size : {a, b}) {
+      if (!(size == common)) repeated_.insert(size);
+    }
+    result_.checks.push_back({(a - Size(1)) * (b - Size(1)) * (a - b), false, with_sizes(kMessage, a, b)});
+    return common;
+  }
+  if (first || second) {
+    const auto& [one, whole] = first ? std::tie(a, b) : std::tie(b, a);
+    repeat(one, whole, kMessage);
+    return whole;
+  }
+  require_equal(a, b, (a - b).is_constant() ? kMessage : with_sizes(kComputed, a, b));
   // Of two names for one size the simplest goes on, so that later shapes are seen to agree.
   return a.is_constant() || (a.as_symbol() && !b.is_constant()) ? a : b;
 }
@@ -289,10 +367,13 @@ Expr Definition::at(const Tensor& t, const Indices& indices, bool wide) const {
                        decl(t.id()).name, rank, indices.size()));
   }
   Indices own(indices.end() - static_cast<std::ptrdiff_t>(rank), indices.end());
-  for (size_t i = 0; i < rank; ++i) {
-    if (t.shape()[i].is(1)) own[i] = make_index(0);
-  }
+  for (size_t i = 0; i < rank; ++i) own[i] = broadcast_index(t.shape()[i], own[i]);
   return wide ? t.wide(own) : t(own);
+}
+
+Expr Definition::broadcast_index(const Size& size, const Expr& index) const {
+  if (size.is(1)) return make_index(0);
+  return repeated_.contains(size) ? index * make_size(min(1, size - Size(1))) : index;
 }
 
 void Definition::out(int index, const Tensor& tensor) {
@@ -362,7 +443,7 @@ NodeDefinition define(const Node& node, const Graph& graph) {
   const std::shared_ptr<const OpDef> op = operator_of(node);
   GRAFT_USER_CHECK(
       op != nullptr, kUnsupported,
-      fmt::format("the operator {}{}{} has no definition", node.domain, node.domain.empty() ? "" : ".", node.op),
+      no_definition(node),
       fmt::format("node '{}'", node.name));
   Definition definition(*op, node, graph);
   NodeDefinition result;

@@ -25,9 +25,7 @@ void define_matmul(Definition& d) {
   const auto own = [&](const Indices& i, const Shape& of) {
     Indices indices(i.begin() + static_cast<std::ptrdiff_t>(batch - of.size()),
                     i.begin() + static_cast<std::ptrdiff_t>(batch));
-    for (size_t axis = 0; axis < of.size(); ++axis) {
-      if (of[axis].is(1)) indices[axis] = make_index(0);
-    }
+    for (size_t axis = 0; axis < of.size(); ++axis) indices[axis] = d.broadcast_index(of[axis], indices[axis]);
     return indices;
   };
   const Tensor product = d.reduce("product", Intrinsic::kAdd, shape, {k}, [&](const Indices& i, const Indices& r) {

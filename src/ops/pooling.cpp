@@ -28,7 +28,7 @@ Pool read_pool(Definition& d) {
   Pool p;
   p.x = d.in(0);
   p.kernel = kernel_shape(d, p.x.rank() - 2);
-  p.windows = read_windows(d, p.x.shape(), p.kernel);
+  p.windows = read_windows(d, p.x.shape(), p.kernel, /*shrinks=*/true);
   p.shape = {p.x.size(0), p.x.size(1)};
   for (const Size& size : window_outputs(p.windows)) p.shape.push_back(size);
   return p;
@@ -85,7 +85,7 @@ Expr counted(const Window& w, const Expr& o, bool with_padding) {
   const auto steps = [&](const Expr& length) { return -floor_div(-length, dilation); };
   const Size end = with_padding ? w.input + w.after : w.input;
   if (with_padding && !w.overhang) return kernel;
-  if (!with_padding && w.before.is(0) && w.after.is(0) && !w.overhang) return kernel;
+  if (!with_padding && w.before.is(0) && w.after.is(0) && !w.overhang && !w.exceeds) return kernel;
   const Expr low = with_padding || w.before.is(0) ? zero : steps(max(zero, -start));
   return max(zero, min(kernel, steps(make_size(end) - start)) - low);
 }
@@ -179,6 +179,8 @@ std::vector<Sample> pool_samples() {
       {.name = "windows_overhang", .inputs = {f32({1, 2, 7, 8})},
        .attributes = attributes({{"kernel_shape", ints({3, 3})}, {"strides", ints({2, 3})}, {"ceil_mode",
            int64_t{1}}})},
+      {.name = "larger_than_the_input_by_less_than_a_stride", .inputs = {f32({1, 2, 1, 9})},
+       .attributes = attributes({{"kernel_shape", ints({3, 3})}, {"strides", ints({3, 3})}})},
       {.name = "dilations", .inputs = {f32({1, 1, 9, 9})},
        .attributes = attributes({{"kernel_shape", ints({2, 3})}, {"dilations", ints({3, 2})}})},
       {.name = "three_axes", .inputs = {f32({1, 2, 4, 5, 6})},

@@ -121,7 +121,7 @@ Expr parameter(Definition& d, int input, const Shape& shape, const Indices& i, b
   }
   const size_t axis = shape.size() - (left ? 2 : 1);
   d.require_fits(t, {shape[axis]}, misfit);
-  return t({t.size(0).is(1) ? make_index(0) : i[axis]});
+  return t({d.broadcast_index(t.size(0), i[axis])});
 }
 
 /// A product's sizes or indices with the axis that it lacks where a vector is its row or its column.

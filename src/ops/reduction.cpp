@@ -172,7 +172,7 @@ std::vector<OpDef> reduction_ops() {
       row("ReduceL1", define_l1, number_samples, "The sum of magnitudes over axes."),
       row("ReduceL2", define_l2, float_samples, "The root of the sum of squares over axes."),
       row("ReduceLogSum", define_log_sum, positive_samples, "The logarithm of the sum over axes."),
-      row("ReduceLogSumExp", define_log_sum_exp, float_samples, "The logarithm of the sum of exponentials over axes."),
+      row("ReduceLogSumExp", define_log_sum_exp, number_samples, "The logarithm of the sum of exponentials over axes."),
       row("ReduceSumSquare", define_sum_square, number_samples, "The sum of squares over axes."),
   };
 }

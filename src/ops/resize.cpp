@@ -43,24 +43,34 @@ Expr scale_of(const ResizedAxis& a) {
   return a.run_scale ? a.run_scale : a.scale ? real(*a.scale) : ratio(a.output, a.input);
 }
 
+/// A place of the output in the measure of the input. Of sizes alone it is one quotient of whole numbers, or of halves,
+/// so that the places that are whole come out whole.
+Expr unscaled(const ResizedAxis& a, const Expr& place) {
+  if (a.scale || a.run_scale) return place / scale_of(a);
+  const auto in = a.input.as_constant(), out = a.output.as_constant();
+  if (in && out && *in > 0 && *out % *in == 0) return place / real(static_cast<double>(*out / *in));
+  if (in && out && *out > 0 && *in % *out == 0) return place * real(static_cast<double>(*in / *out));
+  return place * real(a.input) / real(a.output);
+}
+
 /// Where output position `o` lies on the input axis.
 Expr source_position(const Definition& d, const ResizeMode& m, const ResizedAxis& a, const Expr& o) {
   const Expr at = make_cast(DType::kFloat64, o), in = real(a.input), out = real(a.output), half = real(0.5);
-  const Expr scale = scale_of(a);
   const Expr single = le(make_size(a.output), make_index(1));
-  const Expr centre = (at + half) / scale - half;
+  const Expr centre = unscaled(a, at + half) - half;
   if (m.coordinates == "half_pixel") return centre;
   if (m.coordinates == "half_pixel_symmetric") {
-    return in / real(2.0) * (real(1.0) - out / (scale * in)) + centre;
+    return in / real(2.0) * (real(1.0) - out / (scale_of(a) * in)) + centre;
   }
   if (m.coordinates == "pytorch_half_pixel") return select(single, real(0.0), centre);
-  if (m.coordinates == "asymmetric") return at / scale;
+  if (m.coordinates == "tf_half_pixel_for_nn") return unscaled(a, at + half);  // of opsets 11 and 12
+  if (m.coordinates == "asymmetric") return unscaled(a, at);
   const Expr steps = max(out - real(1.0), real(1.0)), last = in - real(1.0);
   if (m.coordinates == "align_corners") {
     if (!a.scale && !a.run_scale) return select(single, real(0.0), at * last / steps);
     // A scale that is given says how long the output is before its size is rounded down: where 2.4 elements end, the
     // second of two is not the last one.
-    const Expr length = scale * in;
+    const Expr length = scale_of(a) * in;
     return select(single, real(0.0), at * last / (length - real(1.0)));
   }
   if (m.coordinates != "tf_crop_and_resize") d.reject("its coordinate_transformation_mode is " + m.coordinates);
@@ -310,7 +320,9 @@ void define_resize(Definition& d) {
       const Expr inside = ge(at, real(0.0)) && le(at, real(a.input) - real(1.0));
       result = select(inside, result, make_cast(result->type, real(m.extrapolation)));
     }
-    return is_float(x.type()) || !is_float(result->type) ? result : round(result);
+    // Of integers interpolation gives the whole part, as ONNX Runtime has it; antialiasing and cubic curves round.
+    const bool rounds = m.antialias || m.mode == "cubic";
+    return is_float(x.type()) || !is_float(result->type) || !rounds ? result : round(result);
   }));
 }
 
@@ -376,6 +388,12 @@ std::vector<Sample> resize_samples() {
           with("cubic_of_another_curve", "cubic", {1, 1, 2, 1.3}, {{"cubic_coeff_a", -0.5}}),
           with("symmetric", "linear", {1, 1, 1.3, 1.7},
                {{"coordinate_transformation_mode", std::string("half_pixel_symmetric")}}),
+          with("nearest_of_half_pixels", "nearest", {1, 1, 2, 0.5},
+               {{"coordinate_transformation_mode", std::string("tf_half_pixel_for_nn")},
+                {"nearest_mode", std::string("floor")}}),
+          {.name = "linear_of_bytes",
+           .inputs = {of(DType::kUint8, {1, 2, 4, 5}, 0, 255), absent(), scales({1, 1, 2, 1.7})},
+           .attributes = attributes("linear", "half_pixel")},
           with("nearest_ceil", "nearest", {1, 1, 1.5, 0.6}, {{"nearest_mode", std::string("ceil")}}),
           with("nearest_round_up", "nearest", {1, 1, 2, 0.5}, {{"nearest_mode", std::string("round_prefer_ceil")}}),
           cropped("cropped", "linear", {0, 0, 0.2, 0.1, 1, 1, 0.7, 1.3}),

@@ -336,6 +336,19 @@ std::vector<Sample> tile_samples() {
           {.name = "no_times", .inputs = {f32({2, 3}), list({0, 1})}}};
 }
 
+/// The input, in runs in which a number is 1.
+void define_require(Definition& d) {
+  const Tensor x = d.in(0);
+  d.require_equal(element_count(d.input_shape(1)), 1, "its condition has not one element");
+  d.require_at_least(d.size_of(1), 1, d.text("message"));
+  d.out(0, d.compute("y", x.type(), Shape(x.shape()), [&](const Indices& i) { return x(i); }));
+}
+
+std::vector<Sample> require_samples() {
+  return {{.name = "known", .inputs = {f32({2, 3}), list({1})}},
+          {.name = "of_the_run", .inputs = {i64({2, 3}), run_list({1})}}};
+}
+
 /// A row whose output is its first input under another shape.
 OpDef reshaping(OpDef op) {
   op.keeps_order = true;
@@ -362,6 +375,9 @@ std::vector<OpDef> shape_ops() {
       row("Range", 27, {"start", "limit", "delta"}, {}, define_range, range_samples,
           "The numbers from start to before limit in steps of delta."),
       row("Tile", 13, {"input", "repeats"}, {}, define_tile, tile_samples, "The input repeated along each axis."),
+      reshaping({.domain = "graft", .name = "Require", .since = 1, .inputs = {"x", "holds"}, .outputs = {"y"},
+                 .attributes = {{"message", std::string("its condition does not hold")}}, .define = define_require,
+                 .samples = require_samples, .doc = "The input, in runs in which a number is 1; others are refused."}),
   };
 }
 

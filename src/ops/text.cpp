@@ -51,6 +51,14 @@ void infer_string_normalizer(HostInference& h) {
   h.give(0, DType::kString, Shape{Size(1), h.counted(0, 1)});
 }
 
+void infer_tokenizer(HostInference& h) {
+  h.require_type(0, DType::kString);
+  Shape tokens = known_shape(h, 0);
+  if (tokens.empty() || tokens.size() > 2) h.reject("it takes strings [C] or [N, C]");
+  tokens.push_back(h.counted(0, tokens.size()));
+  h.give(0, DType::kString, std::move(tokens));
+}
+
 void infer_regex_full_match(HostInference& h) {
   h.text("pattern");
   give_for_each(h, DType::kBool);
@@ -128,6 +136,10 @@ std::vector<HostOp> text_host_ops() {
           {.domain = "", .name = "RegexFullMatch", .since = 20, .inputs = {"x"}, .outputs = {"y"},
            .attributes = {{"pattern"}}, .infer = infer_regex_full_match,
            .doc = "Whether a regular expression of RE2 matches all of each string."},
+          {.domain = "com.microsoft", .name = "Tokenizer", .since = 1, .inputs = {"x"}, .outputs = {"y"},
+           .attributes = {{"mark"}, {"mincharnum"}, {"pad_value"}, {"separators", {}, true}, {"tokenexp", {}, true}},
+           .infer = infer_tokenizer,
+           .doc = "The tokens of each string: what an expression matches, or between separators."},
           {.domain = "", .name = "TfIdfVectorizer", .since = 9, .inputs = {"x"}, .outputs = {"y"},
            .attributes = {{"max_gram_length"}, {"max_skip_count"}, {"min_gram_length"}, {"mode"}, {"ngram_counts"},
                           {"ngram_indexes"}, {"pool_int64s", {}, true}, {"pool_strings", {}, true},

@@ -20,11 +20,26 @@ void pad_same(Window& w, bool extra_after) {
   w.after = total - w.before;
 }
 
-/// How many windows fit; with ceil_mode the last one may overhang, but not start beyond the input.
+/// What is left of the padded input behind a first window.
+Size room_behind(const Window& w) {
+  return w.input + w.before + w.after - (w.kernel - Size(1)) * Size(w.dilation) - Size(1);
+}
+
+/// Whether a window may be larger than a padded input that is not empty.
+bool may_exceed(const Window& w) {
+  const Size room = room_behind(w);
+  const Size least = w.input.is_constant() ? room : room - w.input + Size(1);
+  return !least.is_constant() || least.constant() < 0;
+}
+
+/// How many windows fit; with ceil_mode the last one may overhang, but not start beyond the input. Where a window may
+/// exceed the input, by less than a stride, there is one.
 Size window_count(const Window& w) {
-  const Size reach = (w.kernel - Size(1)) * Size(w.dilation) + Size(1);
-  const Size room = w.input + w.before + w.after - reach;
-  if (!w.overhang) return floor_div(room, w.stride) + Size(1);
+  const Size room = room_behind(w);
+  if (!w.overhang) {
+    const Size whole = floor_div(room, w.stride) + Size(1);
+    return w.exceeds ? max(whole, min(min(1, w.input), ceil_div(room, w.stride) + Size(1))) : whole;
+  }
   const Size count = ceil_div(room, w.stride) + Size(1);
   const Size last_start = (count - Size(1)) * Size(w.stride);
   const Size beyond = last_start - w.input - w.before + Size(1);
@@ -52,7 +67,7 @@ std::vector<Size> kernel_shape(Definition& d, int spatial) {
   return kernel;
 }
 
-std::vector<Window> read_windows(Definition& d, const Shape& input, const std::vector<Size>& kernel) {
+std::vector<Window> read_windows(Definition& d, const Shape& input, const std::vector<Size>& kernel, bool shrinks) {
   const int spatial = static_cast<int>(input.size()) - 2;
   if (spatial < 1 || static_cast<int>(kernel.size()) != spatial) d.reject("its kernel does not fit its input's axes");
   const std::vector<int64_t> strides = per_axis(d, "strides", spatial), dilations = per_axis(d, "dilations", spatial);
@@ -72,6 +87,7 @@ std::vector<Window> read_windows(Definition& d, const Shape& input, const std::v
       w.output = ceil_div(w.input, w.stride);
     } else {
       w.overhang = lists(d, "ceil_mode") && d.integer("ceil_mode") != 0;
+      w.exceeds = shrinks && automatic == "NOTSET" && !w.overhang && may_exceed(w);
       w.output = window_count(w);
     }
     d.require_at_least(w.output, 0, "its window is larger than its padded input");
@@ -89,7 +105,7 @@ Expr windows_inside(const std::vector<Window>& windows, const Indices& positions
   for (size_t i = 0; i < windows.size(); ++i) {
     const Window& w = windows[i];
     if (!w.before.is(0)) inside = inside && ge(positions[i], make_index(0));
-    if (!w.after.is(0) || w.overhang) inside = inside && lt(positions[i], make_size(w.input));
+    if (!w.after.is(0) || w.overhang || w.exceeds) inside = inside && lt(positions[i], make_size(w.input));
   }
   return inside;
 }

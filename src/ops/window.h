@@ -16,11 +16,15 @@ struct Window {
   int64_t stride = 1, dilation = 1;
   Size before, after;    ///< padding
   bool overhang = false; ///< the last window may reach beyond the padding (ceil_mode)
+  bool exceeds = false;  ///< the only window may be larger than the padded input
 };
 
 /// The windows of a node from its strides, dilations, pads, auto_pad and (when it has them) ceil_mode attributes.
-/// `kernel` has one size per spatial axis; `input` is the whole input shape, its first two axes not spatial.
-std::vector<Window> read_windows(Definition& d, const Shape& input, const std::vector<Size>& kernel);
+/// `kernel` has one size per spatial axis; `input` is the whole input shape, its first two axes not spatial. `shrinks`:
+/// a window that is larger than its padded input, by less than a stride, is one still (in pooling ONNX Runtime and
+/// ONNX's shape inference divide towards zero).
+std::vector<Window> read_windows(Definition& d, const Shape& input, const std::vector<Size>& kernel,
+                                 bool shrinks = false);
 /// The sizes of a required kernel_shape attribute, checked against the number of spatial axes.
 std::vector<Size> kernel_shape(Definition& d, int spatial);
 /// A list attribute with one positive entry per spatial axis; ones when it is absent.

@@ -6,6 +6,7 @@
 //   - Q, K, V are [batch, heads, length, size], or [batch * heads, length, size], which becomes one batch.
 // Splitting and merging heads stays outside.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "passes/edit.h"
@@ -24,7 +25,14 @@ struct Found {
   double fill = 0;
   double scale = 1;
   bool wide_softmax = false;
+  bool zeroes_hidden = false;    ///< rows whose keys are all hidden are 0, not NaN
   std::vector<int> nodes;  ///< the root first
+
+  /// Whether some row may be minus infinity throughout, where the softmax gives NaN.
+  bool gives_nan() const {
+    if (zeroes_hidden || (mask == kNoValue && condition == kNoValue)) return false;
+    return condition == kNoValue || std::isinf(fill);
+  }
 };
 
 /// Walks up the chain; every step takes the node that computes `value` into `found.nodes`.
@@ -40,6 +48,7 @@ class Walk {
   const Node* take_softmax(ValueId value) {
     const Node* node = producer(graph_, value);
     const bool masked = node && node->domain == "graft" && node->op == "MaskedSoftmax";
+    found_.zeroes_hidden |= masked;
     return masked ? take_in(value) : take(value, {"Softmax"});
   }
 
@@ -95,6 +104,7 @@ ValueId walk_softmax(const Graph& graph, ValueId value, Walk& walk, Found& found
     if (!test || !is_op(*test, {"IsNaN"}) || test->inputs[0] != choice->inputs[2]) return kNoValue;
     walk.take(value, {"Where"});
     walk.take(choice->inputs[0], {"IsNaN"});
+    found.zeroes_hidden = true;
     value = choice->inputs[2];
   }
   const Node* narrow = walk.take(value, {"Cast"});
@@ -224,6 +234,7 @@ ValueId transpose_key(Graph& graph, const std::string& name, ValueId transposed)
 /// The attributes of the operator.
 Attributes attributes_of(const Found& found) {
   Attributes attributes{{"scale", found.scale}};
+  if (found.gives_nan()) attributes["hidden_rows_give_nan"] = int64_t{1};
   if (found.wide_softmax) attributes["softmax_precision"] = static_cast<int64_t>(onnx_code(DType::kFloat32));
   return attributes;
 }

@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "graph/bodies.h"
 #include "graph/infer.h"
+#include "graph/insert_graph.h"
 #include "passes/edit.h"
 #include "passes/passes.h"
 
@@ -194,7 +199,66 @@ class Sinking {
   std::set<int> moved_;  ///< in the order in which they are computed
 };
 
-/// Moves what reads the first such result that can be moved. A branch that what reads it does not fit stays as it is.
+/// The graph with one branch in place of the If; a run checks that its condition takes that branch. `other` is why the
+/// other one cannot be taken.
+Graph with_branch(const Graph& graph, int index, const NodeBody& taken, const std::string& other) {
+  Graph changed = graph;
+  const Node node = graph.nodes[static_cast<size_t>(index)];
+  const bool then = taken.attribute == "then_branch";
+  ValueId holds = node.inputs[0];
+  if (!then) holds = append_node(changed, node.name + "/not", "Not", {holds}, DType::kBool, graph.value(holds).shape);
+  const ValueId number = append_node(changed, node.name + "/holds", "Cast", {holds}, DType::kInt64,
+                                     changed.value(holds).shape, {{"to", int64_t{onnx_code(DType::kInt64)}}});
+  const std::vector<ValueId> copies = insert_graph(changed, *taken.graph, taken.captured_by(node), node.name);
+  changed.opsets.try_emplace("graft", 1);
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    const ValueId result = std::exchange(changed.nodes[static_cast<size_t>(index)].outputs[k], kNoValue);
+    if (result == kNoValue) continue;
+    const ValueId value = copies[static_cast<size_t>(taken.graph->outputs[k])];
+    if (!taken.graph->value(taken.graph->outputs[k]).dynamic_type.empty()) {
+      changed.add_node({.name = node.name + "/result", .op = "Identity", .inputs = {value}, .outputs = {result}});
+      continue;
+    }
+    changed.add_node({.name = node.name,
+                      .domain = "graft",
+                      .op = "Require",
+                      .attributes = {{"message", fmt::format("the condition of node '{}' takes the {}, which does not "
+                                                             "fit what reads it: {}", node.name,
+                                                             then ? "else_branch" : "then_branch", other)}},
+                      .inputs = {value, number},
+                      .outputs = {result}});
+  }
+  std::vector<bool> erased(changed.nodes.size(), false);
+  erased[static_cast<size_t>(index)] = true;
+  changed.erase_nodes(erased);
+  changed.sort_nodes();
+  changed.remove_unused_values();
+  infer_types(changed);
+  return changed;
+}
+
+/// f(If(c, then, else)) -> f(then), where f does not fit what the other branch gives: a model may ask for sizes that
+/// are always the same where it is used.
+std::optional<Graph> only_branch_that_fits(const Graph& graph, int index) {
+  std::string other;
+  const std::vector<NodeBody> bodies = bodies_of(graph.nodes[static_cast<size_t>(index)]);
+  const NodeBody* taken = nullptr;
+  for (const NodeBody& body : bodies) {
+    try {
+      with_branch(graph, index, body, "");
+      if (taken) return std::nullopt;
+      taken = &body;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInvalidModel) throw;
+      other = error.what();
+    }
+  }
+  if (!taken) return std::nullopt;
+  return with_branch(graph, index, *taken, other);
+}
+
+/// Moves what reads the first such result that can be moved. Where a branch does not fit what reads it, the other one
+/// is taken; a result that fits nowhere stays as it is.
 bool sink_one(Graph& graph, const PassContext& context) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     if (!is_op(graph.nodes[n], {"If"})) continue;
@@ -209,6 +273,10 @@ bool sink_one(Graph& graph, const PassContext& context) {
       return true;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kInvalidModel) throw;
+      if (auto fitting = only_branch_that_fits(graph, static_cast<int>(n))) {
+        graph = *std::move(fitting);
+        return true;
+      }
       context.left("sink_into_branches", graph.nodes[n], error.what());
     }
   }
@@ -219,7 +287,10 @@ bool sink_one(Graph& graph, const PassContext& context) {
 
 bool sink_into_branches(Graph& graph, const PassContext& context) {
   bool changed = false;
-  while (sink_one(graph, context)) changed = true;
+  while (sink_one(graph, context)) {
+    changed = true;
+    inline_if(graph, context);  // in a branch, or with one alone, what asks for the number of axes is decided
+  }
   return changed;
 }
 

@@ -72,6 +72,64 @@ std::string why_refused(const Region& region, const LibrarySchedule& schedule, c
   }
 }
 
+/// Layouts but for the order inside of panels, which kernels read in any way.
+tile::Layouts in_any_order(tile::Layouts layouts) {
+  for (auto& layout : layouts) {
+    if (layout) std::sort(layout->rest.begin(), layout->rest.end());
+  }
+  return layouts;
+}
+
+/// The register-tiled micro-kernel that reads constants as a CPU's library does, where it can.
+std::optional<tile::Program> contract_beside(const RegionTask& task, const tile::Layouts& layouts,
+                                             const Target& target) {
+  tile::ContractSchedule schedule{.m = target.vector_registers >= 32 ? 56 : 48};
+  bool packs = false;
+  for (const auto& layout : layouts) {
+    if (!layout) continue;
+    packs = true;
+    schedule.panel = layout->lanes;
+    schedule.n = (schedule.n + layout->lanes - 1) / layout->lanes * layout->lanes;
+  }
+  const std::vector<bool> constant = packs ? task.constant : std::vector<bool>(task.constant.size());
+  if (in_any_order(choice_of(*task.region, constant, schedule).layouts) != in_any_order(layouts)) return std::nullopt;
+  tile::Lowered lowered = tile::lower(*task.region, layouts, schedule, target);
+  auto* program = std::get_if<tile::Program>(&lowered);
+  return program ? std::optional(std::move(*program)) : std::nullopt;
+}
+
+/// A kernel that reads constants as the library does, for sizes that the library refuses; not the fastest one.
+std::optional<tile::Program> kernel_beside(const RegionTask& task, const tile::Layouts& layouts,
+                                           const Bindings& typical, const Target& target) {
+  if (target.kind == TargetKind::kCpu) {
+    if (auto program = contract_beside(task, layouts, target)) return program;
+  } else {
+    for (const Choice& choice : schedule_candidates(*task.region, task.constant, typical, target)) {
+      tile::Lowered lowered = tile::lower(*task.region, layouts, choice.schedule, target);
+      if (auto* program = std::get_if<tile::Program>(&lowered)) return std::move(*program);
+    }
+  }
+  tile::Lowered lowered = tile::lower(*task.region, layouts, tile::NestSchedule{}, target);
+  auto* program = std::get_if<tile::Program>(&lowered);
+  return program ? std::optional(std::move(*program)) : std::nullopt;
+}
+
+bool has_symbols(const Region& region) {
+  std::set<std::string, std::less<>> symbols;
+  for (const TensorDecl& decl : region.tensors) {
+    for (const Size& size : decl.shape) size.collect_symbols(symbols);
+  }
+  return !symbols.empty();
+}
+
+/// The kernel that runs the dynamic sizes that a library refuses in this way. Without one the way is none for the range
+/// that is compiled: then the reason, else an empty text.
+std::string add_kernel_beside(Way& way, const RegionTask& task, const Bindings& typical, const Target& target) {
+  if (!has_symbols(*task.region)) return "";
+  way.program = kernel_beside(task, way.layouts, typical, target);
+  return way.program ? "" : "the library may refuse some of the dynamic sizes, and no kernel could run those";
+}
+
 void add_library_ways(std::vector<Way>& ways, const LibraryInfo& library, const RegionTask& task,
                       const Bindings& typical, const WayLimits& limits) {
   const std::string name(library.name);
@@ -86,50 +144,18 @@ void add_library_ways(std::vector<Way>& ways, const LibraryInfo& library, const 
   const bool is_gpu = library.target == TargetKind::kCuda;
   for (const LibraryCandidate& candidate : candidates) {
     if (taken == most) break;
+    reason.clear();
     if (is_gpu || !limits.measured) reason = why_refused(*task.region, candidate.schedule, typical, limits.options);
     if (!reason.empty() && is_gpu) break;  // what cannot be done in one of its ways cannot be done in a later one
     if (!reason.empty()) continue;
     const std::string schedule = print(candidate.schedule);
-    ways.push_back({.name = schedule, .schedule = schedule, .layouts = candidate.layouts, .library = name});
+    Way way{.name = schedule, .schedule = schedule, .layouts = candidate.layouts, .library = name};
+    reason = add_kernel_beside(way, task, typical, limits.options.target);
+    if (!reason.empty()) continue;
+    ways.push_back(std::move(way));
     ++taken;
   }
   if (taken == 0) ways.push_back({.name = name, .reason = reason});
-}
-
-/// Layouts but for the order inside of panels, which kernels read in any way.
-tile::Layouts in_any_order(tile::Layouts layouts) {
-  for (auto& layout : layouts) {
-    if (layout) std::sort(layout->rest.begin(), layout->rest.end());
-  }
-  return layouts;
-}
-
-/// A kernel that reads constants as the library does, for sizes that the library refuses; not the fastest one.
-std::optional<tile::Program> kernel_beside(const RegionTask& task, const tile::Layouts& layouts,
-                                           const Bindings& typical, const Target& target) {
-  if (target.kind == TargetKind::kCuda) {
-    for (const Choice& choice : schedule_candidates(*task.region, task.constant, typical, target)) {
-      tile::Lowered lowered = tile::lower(*task.region, layouts, choice.schedule, target);
-      if (auto* program = std::get_if<tile::Program>(&lowered)) return std::move(*program);
-    }
-    return std::nullopt;
-  }
-  tile::ContractSchedule schedule{.m = target.vector_registers >= 32 ? 56 : 48};
-  bool packs = false;
-  for (const auto& layout : layouts) {
-    if (!layout) continue;
-    packs = true;
-    schedule.panel = layout->lanes;
-    schedule.n = (schedule.n + layout->lanes - 1) / layout->lanes * layout->lanes;
-  }
-  const std::vector<bool> constant = packs ? task.constant : std::vector<bool>(task.constant.size());
-  if (in_any_order(choice_of(*task.region, constant, schedule).layouts) != in_any_order(layouts)) return std::nullopt;
-  tile::Lowered lowered = tile::lower(*task.region, layouts, schedule, target);
-  if (!packs && std::holds_alternative<std::string>(lowered)) {
-    lowered = tile::lower(*task.region, layouts, tile::NestSchedule{}, target);
-  }
-  auto* program = std::get_if<tile::Program>(&lowered);
-  return program ? std::optional(std::move(*program)) : std::nullopt;
 }
 
 double seconds_of(const RegionTask& task, const Way& way, const Bindings& typical, const BuildOptions& options) {
@@ -166,14 +192,6 @@ void rank(std::vector<Way>& ways, const RegionTask& task, const Bindings& typica
   for (auto& [seconds, way] : rated) ways.push_back(std::move(way));
 }
 
-bool has_symbols(const Region& region) {
-  std::set<std::string, std::less<>> symbols;
-  for (const TensorDecl& decl : region.tensors) {
-    for (const Size& size : decl.shape) size.collect_symbols(symbols);
-  }
-  return !symbols.empty();
-}
-
 /// Products that are no matrix's: each result folds a few elements of its own channel, as a convolution with as many
 /// groups as channels does. Memory bounds them; libraries made for matrix units take 20 to 50 times as long.
 bool folds_single_channels(const Region& region, const Bindings& typical) {
@@ -202,8 +220,8 @@ Way library_way(const RegionTask& task, std::string_view name, const Bindings& t
   for (size_t t = 0; t < way.layouts.size(); ++t) {
     if (way.layouts[t] && !task.constant[t]) return {.name = way.name, .reason = "its weights are not constant"};
   }
-  if (has_symbols(*task.region)) way.program = kernel_beside(task, way.layouts, typical, options.target);
-  return way;
+  const std::string reason = add_kernel_beside(way, task, typical, options.target);
+  return reason.empty() ? way : Way{.name = way.name, .reason = reason};
 }
 
 }  // namespace

@@ -102,6 +102,18 @@ int64_t evaluate_for(const Where& where, const Size& size, const Bindings& bindi
   }
 }
 
+/// What the dimensions are that a check is of: `: batch = 2, steps = 3`.
+std::string values_of(const Size& value, const Bindings& bindings) {
+  std::set<std::string, std::less<>> symbols;
+  value.collect_symbols(symbols);
+  std::string text;
+  for (const std::string& symbol : symbols) {
+    if (symbol.find_first_of("$:") != symbol.npos) continue;  // made by inference, and no name of the model's
+    text += fmt::format("{}{} = {}", text.empty() ? ": " : ", ", symbol, bindings.at(symbol));
+  }
+  return text;
+}
+
 }  // namespace
 
 void run_checks(const EngineStep& step, const Bindings& bindings) {
@@ -109,7 +121,7 @@ void run_checks(const EngineStep& step, const Bindings& bindings) {
     const auto where = [&] { return fmt::format("node '{}'", step.name); };
     const int64_t value = evaluate_for(where, check.value, bindings);
     const bool good = check.at_least_zero ? value >= 0 : value == 0;
-    GRAFT_USER_CHECK(good, kInvalidArgument, check.message, where());
+    GRAFT_USER_CHECK(good, kInvalidArgument, check.message + values_of(check.value, bindings), where());
   }
 }
 

@@ -150,7 +150,10 @@ Expr NestLowering::convert(const Expr& e, const Replacements& own) const {
     if (node->kind != ExprKind::kLoad) return {};
     std::vector<Expr> indices = node->args;
     const bool packed = node->tensor < static_cast<int>(layouts_.size()) && layouts_[node->tensor];
-    if (packed) return make_load(node->tensor, node->type, packed_indices(*layouts_[node->tensor], indices));
+    if (packed) {
+      const Shape& shape = region_.tensors[node->tensor].shape;
+      return make_load(node->tensor, node->type, packed_indices(*layouts_[node->tensor], shape, indices));
+    }
     bool changed = false;
     for (const LocalDimension& local : local_dimensions_) {
       if (local.tensor != node->tensor) continue;

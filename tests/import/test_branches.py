@@ -53,8 +53,56 @@ def test_readers_of_either_rank_give_what_onnx_runtime_gives(name, flag, mode):
     np.testing.assert_allclose(numpy_helper.to_array(result), expected, rtol=1e-6)
 
 
-def test_a_reader_that_takes_one_of_the_ranks_is_refused_by_its_name():
+def run(model, feeds, output="y"):
+    with library.Engine(library.load(), model, [("device", "cpu")]) as engine:
+        found = engine.run([(key, numpy_helper.from_array(value)) for key, value in feeds.items()], [output])[0]
+    return numpy_helper.to_array(found)
+
+
+def test_a_reader_that_takes_one_of_the_ranks_takes_that_branch_alone():
+    model = squeezed_or_not([node("Gemm", ["s", "s"], "y", transB=1)])
+    np.testing.assert_allclose(run(model, {"x": X, "flag": np.array(True)}), X[0] @ X[0].T, rtol=1e-6)
+    with pytest.raises(library.GraftError, match="the condition of node 'branch' takes the else_branch, which does "
+                                                 "not fit what reads it: node 'y'.*matrices"):
+        run(model, {"x": X, "flag": np.array(False)})
+
+
+def test_a_reader_that_takes_neither_of_the_ranks_is_refused_by_its_name():
+    convolution = node("Conv", ["s", "w"], "y")
     with pytest.raises(library.GraftError, match="node '.*(y|branch)'"):
-        with library.Engine(library.load(), squeezed_or_not([node("Gemm", ["s", "s"], "y", transB=1)]),
-                            [("device", "cpu")]):
-            pass
+        run(squeezed_or_not([convolution], [("w", np.ones((1, 1, 1, 1, 1), np.float32))]),
+            {"x": X, "flag": np.array(True)})
+
+
+def test_a_branch_by_size_is_followed_to_a_recurrence():
+    """Features that are squeezed where their last axis is 1, and a cell that asks for the rank of what it gets."""
+    hidden = 4
+    squeeze = helper.make_graph([node("Squeeze", ["x", "last"], "t")], "then", [],
+                                [helper.make_empty_tensor_value_info("t")])
+    same = helper.make_graph([node("Identity", ["x"], "e")], "else", [], [helper.make_empty_tensor_value_info("e")])
+    more = helper.make_graph([node("Unsqueeze", ["s", "zero"], "u")], "more", [],
+                             [helper.make_empty_tensor_value_info("u")])
+    keep = helper.make_graph([node("Identity", ["s"], "k")], "keep", [], [helper.make_empty_tensor_value_info("k")])
+    nodes = [node("Shape", ["x"], "shape"), node("Gather", ["shape", "last"], "size"),
+             node("Equal", ["size", "one"], "eq"),
+             helper.make_node("If", ["eq"], ["s"], name="by size", then_branch=squeeze, else_branch=same),
+             node("Shape", ["s"], "of_s"), node("Size", ["of_s"], "rank"), node("Equal", ["rank", "two"], "flat"),
+             node("Not", ["flat"], "deep"),
+             helper.make_node("If", ["deep"], ["r"], name="by rank", then_branch=more, else_branch=keep),
+             node("Unsqueeze", ["r", "zero"], "sequence"),
+             helper.make_node("LSTM", ["sequence", "w", "v"], ["", "h"], name="cell", hidden_size=hidden),
+             node("Squeeze", ["h", "zero"], "y")]
+    random = np.random.default_rng(1)
+    weights = {"w": random.standard_normal((1, 4 * hidden, 3)), "v": random.standard_normal((1, 4 * hidden, hidden))}
+    constants = [(name, value.astype(np.float32)) for name, value in weights.items()]
+    constants += [("last", np.array([-1])), ("one", np.array([1])), ("two", np.array(2)), ("zero", np.array([0]))]
+    graph = helper.make_graph(nodes, "cell", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 3, "k"])],
+                              [helper.make_empty_tensor_value_info("y")],
+                              [numpy_helper.from_array(np.asarray(value), name) for name, value in constants])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8).SerializeToString()
+    for batch in (1, 3):
+        x = random.standard_normal((batch, 3, 1)).astype(np.float32)
+        expected = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
+        np.testing.assert_allclose(run(model, {"x": x}), expected, rtol=1e-4, atol=1e-6)
+    with pytest.raises(library.GraftError, match="the condition of node 'by size' takes the else_branch"):
+        run(model, {"x": np.ones((1, 3, 2), np.float32)})

@@ -186,6 +186,67 @@ def cases():
         lambda f, u: [u(3, 8), u(8, 5), one(0.02), np.abs(f(5)), byte(120), u(5), f(5)], constants=(1,))
     add("dynamic_quantize_matmul", "DynamicQuantizeMatMul",
         lambda f, u: [f(3, 8), u(8, 5), np.float32([0.02]), np.uint8([120]), f(5)], constants=(1,))
+    scales = [one(0.02), byte(120)]
+    to = [one(0.05), byte(100)]
+    for name, rest in (("to_bytes", to), ("to_floats", [])):
+        add(f"quantized_gemm_{name}", "QGemm",
+            lambda f, u, rest=rest: [u(3, 8), *scales, u(8, 4), one(0.03), byte(130), np.int32([5, -7, 0, 900]), *rest],
+            constants=(3,), atol=1 if rest else 1e-3)
+    add("quantized_gemm_per_channel", "QGemm",
+        lambda f, u: [u(3, 8), *scales, u(4, 8), np.float32([0.01, 0.02, 0.03, 0.04]), np.uint8([120, 1, 122, 3]),
+                      None, *to], attributes={"transB": 1, "alpha": 0.5}, constants=(3,), atol=1)
+    add("quantized_choice", "QLinearWhere",
+        lambda f, u: [u(2, 5) > 128, u(2, 5), *scales, u(2, 5), one(0.03), byte(130), *to], atol=1)
+    add("quantized_lstm", "DynamicQuantizeLSTM",
+        lambda f, u: [f(4, 2, 5), u(1, 5, 24).astype(np.int8), u(1, 6, 24).astype(np.int8), f(1, 48), None, None, None,
+                      None, np.float32([0.01]), np.int8([0]), np.float32([0.01]), np.int8([0])],
+        attributes={"hidden_size": 6}, outputs=("y", "h", "c"), constants=(1, 2, 8, 9, 10, 11), atol=0.02)
+    add("weights_of_4_bits_in_told_blocks", "MatMulNBits",
+        lambda f, u: [f(2, 64), u(8, 2, 16), f(16), None, np.int32([1, 0] * 32)],
+        attributes={"K": 64, "N": 8, "bits": 4, "block_size": 32}, constants=(1, 2, 4), rtol=1e-4, atol=1e-4)
+    for name, kind in (("floats", 0), ("quantiles", 1)):
+        add(f"weights_of_bitsandbytes_{name}", "MatMulBnb4",
+            lambda f, u: [f(2, 32), u(128), np.abs(f(4))], constants=(1, 2), rtol=1e-4, atol=1e-4,
+            attributes={"K": 32, "N": 8, "block_size": 64, "quant_type": kind})
+    for name, zero in (("middle", None), ("told", True)):
+        add(f"rows_of_4_bits_zero_{name}", "GatherBlockQuantized",
+            lambda f, u, zero=zero: [u(9, 16), np.int64([[1, 8, 0], [3, 3, 5]]), f(9, 2), *([u(9, 1)] if zero else [])],
+            attributes={"gather_axis": 0, "quantize_axis": 1, "block_size": 16, "bits": 4}, constants=(0, 2, 3) if zero
+            else (0, 2))
+    for activation in ("relu", "silu", "gelu"):
+        for share in (0, 1):
+            add(f"experts_{activation}_{share}", "MoE",
+                lambda f, u: [f(5, 16), f(5, 4), f(4, 32, 16), f(4, 32), f(4, 16, 32), f(4, 16)], rtol=1e-3, atol=1e-3,
+                attributes={"k": 2, "activation_type": activation, "normalize_routing_weights": share})
+    add("inverse", "Inverse", lambda f, u: [f(2, 4, 4)], rtol=1e-3, atol=1e-3)
+    add("inverse_needs_a_pivot", "Inverse", lambda f, u: [np.float32([[0, 2, 1], [3, 0, 5], [1, 4, 0]])])
+    add("samples_of_a_grid", "GridSample", lambda f, u: [f(1, 2, 4, 4), np.tanh(f(1, 3, 3, 2))],
+        attributes={"mode": "bilinear", "padding_mode": "border", "align_corners": 1})
+    add("lower_triangle", "Trilu", lambda f, u: [f(3, 4), np.array(-1)], attributes={"upper": 0}, constants=(1,))
+    add("padding", "Pad", lambda f, u: [f(3, 4), np.int64([1, 0, 0, 2]), one(3)], attributes={"mode": "constant"},
+        constants=(1,))
+    add("unique_values", "Unique", lambda f, u: [np.float32([3, 1, 3, 2, 1, 1])], outputs=("y", "place", "count"))
+    for metric in ("euclidean", "sqeuclidean"):
+        add(f"distances_{metric}", "CDist", lambda f, u: [f(5, 3), f(7, 3)], attributes={"metric": metric}, rtol=1e-4,
+            atol=1e-4)
+    add("a_new_axis", "ExpandDims", lambda f, u: [f(3, 4), np.array(-1, np.int32)], constants=(1,))
+    for mode in ("bilinear", "nearest"):
+        add(f"crops_{mode}", "CropAndResize",
+            lambda f, u: [f(2, 2, 8, 7), np.float32([[0.1, 0.1, 0.83, 0.9], [-0.2, 0.3, 0.5, 1.3]]), np.int32([1, 0]),
+                          np.int32([4, 5])], attributes={"mode": mode, "extrapolation_value": 2.0}, constants=(3,))
+    add("repeated_runs_of_tokens", "NGramRepeatBlock",
+        lambda f, u: [np.int64([[0, 1, 2, 0, 1], [2, 2, 2, 2, 2]]), f(2, 4)], attributes={"ngram_size": 3})
+    for positive in (0, 1):
+        add(f"hash_{positive}", "MurmurHash3", lambda f, u: [np.int32([3, -4, 2**31 - 1])],
+            attributes={"positive": positive, "seed": 7})
+    cache = [np.int32([3]), np.array(4, np.int32)]
+    add("sinks_of_the_softmax", "GroupQueryAttention",
+        lambda f, u: [f(1, 4, 64), f(1, 4, 32), f(1, 4, 32), f(1, 2, 0, 16), f(1, 2, 0, 16), *cache, None, None, None,
+                      None, f(4)], attributes={"num_heads": 4, "kv_num_heads": 2}, constants=(11,),
+        outputs=("y", "k", "v"), rtol=1e-4, atol=1e-4)
+    add("one_query_and_a_cache_with_room", "DecoderMaskedMultiHeadAttention",
+        lambda f, u: [f(2, 1, 16), f(2, 1, 16), f(2, 1, 16), None, None, f(2, 4, 8, 4), f(2, 4, 8, 4), np.int32([3])],
+        attributes=attention | {"past_present_share_buffer": 1}, outputs=("y", "k", "v"), rtol=1e-4, atol=1e-4)
     add("quantized_attention", "QAttention",
         lambda f, u: [u(2, 3, 16), u(16, 48), f(48), one(0.02), one(0.01), np.int32([2, 3]), byte(120), byte(128)],
         attributes=attention, constants=(1,), rtol=1e-4, atol=1e-4)
@@ -259,7 +320,8 @@ def test_convolution_with_channels_last(graft):
     x = random.standard_normal((2, 6, 5, 3)).astype(np.float32)
     w = random.standard_normal((4, 3, 3, 3)).astype(np.float32)
     nodes = [helper.make_node("Transpose", ["x"], ["a"], perm=[0, 3, 1, 2]),
-             helper.make_node("Conv", ["a", "w"], ["b"], pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+             helper.make_node("Transpose", ["w"], ["v"], perm=[0, 3, 1, 2]),
+             helper.make_node("Conv", ["a", "v"], ["b"], pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
              helper.make_node("Transpose", ["b"], ["y"], perm=[0, 2, 3, 1])]
     node = helper.make_node("NhwcConv", ["x", "w"], ["y"], domain=DOMAIN, pads=[1, 1, 1, 1], kernel_shape=[3, 3])
     against_composition(graft, node, nodes, {"x": x, "w": w})
@@ -276,6 +338,27 @@ def test_group_normalization_with_channels_last_and_silu(graft):
     node = helper.make_node("GroupNorm", ["x", "s", "b"], ["y"], domain=DOMAIN, groups=3, activation=1,
                             channels_last=1, epsilon=1e-5)
     against_composition(graft, node, nodes, inputs)
+
+
+def test_operators_that_only_gpus_have_are_their_compositions(graft):
+    random = seeded("bias")
+    x, bias, skip = (random.standard_normal(shape).astype(np.float32) for shape in [(2, 3, 4, 6), (2, 1, 1, 6), (6,)])
+    against_composition(
+        graft, helper.make_node("BiasSoftmax", ["x", "b"], ["y"], domain=DOMAIN, axis=3, is_inner_broadcast=0),
+        [helper.make_node("Add", ["x", "b"], ["s"]), helper.make_node("Softmax", ["s"], ["y"], axis=-1)],
+        {"x": x, "b": bias})
+    against_composition(
+        graft, helper.make_node("BiasAdd", ["x", "b", "s"], ["y"], domain=DOMAIN),
+        [helper.make_node("Add", ["x", "b"], ["t"]), helper.make_node("Add", ["t", "s"], ["y"])],
+        {"x": x, "b": skip, "s": x * 2})
+    group = {"groups": 3, "activation": 1, "channels_last": 1}
+    against_composition(
+        graft, helper.make_node("SkipGroupNorm", ["x", "g", "b", "s"], ["y"], domain=DOMAIN, **group),
+        [helper.make_node("Add", ["x", "s"], ["t"]), helper.make_node("Transpose", ["t"], ["u"], perm=[0, 3, 1, 2]),
+         helper.make_node("GroupNormalization", ["u", "g", "b"], ["n"], num_groups=3, epsilon=1e-5),
+         helper.make_node("Sigmoid", ["n"], ["o"]), helper.make_node("Mul", ["n", "o"], ["m"]),
+         helper.make_node("Transpose", ["m"], ["y"], perm=[0, 2, 3, 1])],
+        {"x": x, "g": skip, "b": skip * 2, "s": x * 3})
 
 
 def test_gelu_of_half_of_a_sum(graft):

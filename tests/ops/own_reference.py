@@ -150,5 +150,5 @@ def tree_leaves(case, feeds):
 REFERENCES = {"RandomNormal": random_numbers, "RandomUniform": random_numbers, "RandomNormalLike": random_numbers,
               "RandomUniformLike": random_numbers, "Bernoulli": bernoulli, "Multinomial": multinomial,
               "Dropout": dropout, "MersenneRound": mersenne_round, "KeyPlace": key_place, "TreeLeaves": tree_leaves,
-              "MaskedSoftmax": masked_softmax,
+              "MaskedSoftmax": masked_softmax, "Require": lambda case, feeds: [feeds["input_0"]],
               "Seed": lambda case, feeds: [np.array(0, np.int64)]}

@@ -11,6 +11,15 @@
 #include "graph/evaluate_graph.h"
 
 namespace graft {
+namespace {
+
+/// A message without the dimensions that it names at its end, which are those of each sample.
+std::string without_names(const std::string& message) {
+  const size_t name = message.find("size_");
+  return name == message.npos ? message : message.substr(0, message.rfind(" (", name));
+}
+
+}  // namespace
 
 Tried try_definition(const SampleCase& c, Openness openness) {
   NodeDefinition definition;
@@ -35,7 +44,7 @@ Tried try_definition(const SampleCase& c, Openness openness) {
   }
   for (const SizeCheck& check : definition.checks) {
     const int64_t value = check.value.evaluate(bindings);
-    if (check.at_least_zero ? value < 0 : value != 0) return {.refusal = check.message};
+    if (check.at_least_zero ? value < 0 : value != 0) return {.refusal = without_names(check.message)};
     text += check.message + "\n";
   }
   std::vector<TensorData> inputs;

@@ -57,5 +57,36 @@ TEST(StringNormalizer, leaves_out_stop_words_of_either_case_unless_it_is_asked_n
   EXPECT_EQ(run(make_string_normalizer(node(words)), {given[0]}).strings(), (Texts{""}));
 }
 
+TensorData tokens(Attributes attributes, const Texts& texts) {
+  attributes.try_emplace("mark", int64_t{0});
+  attributes.try_emplace("mincharnum", int64_t{1});
+  attributes.try_emplace("pad_value", std::string("#"));
+  return run(make_tokenizer(node(std::move(attributes))), texts);
+}
+
+TEST(Tokenizer, gives_what_an_expression_matches_and_fills_up_rows) {
+  const Attributes words = {{"tokenexp", std::string("[a-z]+")}};
+  EXPECT_EQ(tokens(words, {"red cat,dog", "", "sun"}),
+            TensorData::from_strings({3, 3}, {"red", "cat", "dog", "#", "#", "#", "sun", "#", "#"}));
+  Attributes long_ones = words;
+  long_ones["mincharnum"] = int64_t{4};
+  long_ones["mark"] = int64_t{1};
+  EXPECT_EQ(tokens(long_ones, {"moon on", "a"}),
+            TensorData::from_strings({2, 3}, {"\x02", "moon", "\x03", "\x02", "\x03", "#"}));
+}
+
+TEST(Tokenizer, splits_at_each_separator_or_letter) {
+  EXPECT_EQ(tokens({{"separators", Texts{" ", "[.]", ","}}}, {"a b.c", ",d,", "e"}),
+            TensorData::from_strings({3, 3}, {"a", "b", "c", "d", "#", "#", "e", "#", "#"}));
+  EXPECT_EQ(tokens({{"separators", Texts{""}}}, {"gr\xc3\xbcn", "x"}),
+            TensorData::from_strings({2, 4}, {"g", "r", "\xc3\xbc", "n", "x", "#", "#", "#"}));
+  EXPECT_EQ(tokens({{"separators", Texts{" "}}}, {" ", ""}), TensorData::from_strings({2, 0}, {}));
+}
+
+TEST(Tokenizer, refuses_what_is_no_expression) {
+  EXPECT_THROW(make_tokenizer(node({{"tokenexp", std::string("(")}})), Error);
+  EXPECT_THROW(make_tokenizer(node({{"mincharnum", int64_t{1}}})), Error);
+}
+
 }  // namespace
 }  // namespace graft

@@ -11,6 +11,7 @@
 
 #include "base/compare.h"
 #include "base/environment.h"
+#include "base/log.h"
 #include "commands.h"
 #include "comparison_report.h"
 #include "console.h"
@@ -42,7 +43,8 @@ struct RunCommand {
 /// What of a result is shown.
 struct Summary {
   std::vector<std::string> first;  ///< elements
-  std::optional<std::pair<double, double>> range;
+  std::optional<std::pair<double, double>> range;  ///< of the finite elements
+  int64_t nans = 0, infinities = 0;
 };
 
 Summary summarize(const TensorData& tensor) {
@@ -51,20 +53,25 @@ Summary summarize(const TensorData& tensor) {
   const int64_t shown = std::min<int64_t>(tensor.element_count(), 4);
   for (int64_t i = 0; i < shown; ++i) summary.first.push_back(show_element(tensor, i));
   if (kind_of(tensor.type()) == DTypeKind::kComplex) return summary;
-  double low = tensor.read_double(0), high = low;
   for (int64_t i = 0; i < tensor.element_count(); ++i) {
     if (i % (1 << 20) == 0) stop_if_interrupted();
     const double value = tensor.read_double(i);
-    low = std::min(low, value), high = std::max(high, value);
+    summary.nans += std::isnan(value), summary.infinities += std::isinf(value);
+    if (!std::isfinite(value)) continue;
+    auto& range = summary.range;
+    range = range ? std::pair(std::min(range->first, value), std::max(range->second, value)) : std::pair(value, value);
   }
-  summary.range = {low, high};
   return summary;
 }
 
 std::string text_of(const Summary& summary, const TensorData& tensor) {
   if (summary.first.empty()) return "";
   const std::string text = fmt::format("{}{}", fmt::join(summary.first, " "), tensor.element_count() > 4 ? " ..." : "");
-  return summary.range ? fmt::format("{:.5g} to {:.5g}: {}", summary.range->first, summary.range->second, text) : text;
+  std::vector<std::string> facts;
+  if (summary.range) facts.push_back(fmt::format("{:.5g} to {:.5g}", summary.range->first, summary.range->second));
+  if (summary.nans > 0) facts.push_back(fmt::format("{} NaN", summary.nans));
+  if (summary.infinities > 0) facts.push_back(fmt::format("{} infinite", summary.infinities));
+  return facts.empty() ? text : fmt::format("{}: {}", fmt::join(facts, ", "), text);
 }
 
 nlohmann::json json_of(const std::string& name, const TensorData& tensor, const Summary& summary) {
@@ -72,9 +79,9 @@ nlohmann::json json_of(const std::string& name, const TensorData& tensor, const 
                         {"dtype", name_of(tensor.type())},
                         {"shape", tensor.shape()},
                         {"first", summary.first}};
-  const bool finite = summary.range && std::isfinite(summary.range->first) && std::isfinite(summary.range->second);
-  row["min"] = finite ? nlohmann::json(summary.range->first) : nlohmann::json(nullptr);
-  row["max"] = finite ? nlohmann::json(summary.range->second) : nlohmann::json(nullptr);
+  row["min"] = summary.range ? nlohmann::json(summary.range->first) : nlohmann::json(nullptr);
+  row["max"] = summary.range ? nlohmann::json(summary.range->second) : nlohmann::json(nullptr);
+  row["nan"] = summary.nans;
   return row;
 }
 
@@ -166,6 +173,10 @@ void RunCommand::report(const NamedTensors& results, const std::optional<std::ve
     if (compared && !json.wanted()) break;
     const Summary summary = summarize(tensor);
     outputs_json.push_back(json_of(name, tensor, summary));
+    if (summary.nans > 0) {
+      log(LogLevel::kWarning, "{} of {} elements of the result '{}' are NaN", summary.nans, tensor.element_count(),
+          name);
+    }
     if (!compared && json.leaves_text()) {
       print_to(stream, "{}  {}  {}\n", name, describe(tensor), text_of(summary, tensor));
     }

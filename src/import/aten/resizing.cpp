@@ -70,6 +70,15 @@ ValueId multiplied(Conversion& c, ValueId input, const std::vector<double>& fact
   return joined(c, {sizes(c, input, 0, 2), c.integers_constant(wanted)});
 }
 
+/// Gives the Resize of integers as torch has it, which rounds what it interpolates.
+void give_resized(Conversion& c, std::vector<ValueId> inputs, Attributes attributes) {
+  const DType type = c.type_of(inputs[0]);
+  const bool rounds = is_integer(type) && std::get<std::string>(attributes.at("mode")) == "linear";
+  if (rounds) inputs[0] = c.cast(inputs[0], DType::kFloat32);
+  const ValueId resized = c.add("Resize", std::move(inputs), std::move(attributes));
+  c.give(rounds ? c.cast(c.add("Round", {resized}), type) : resized);
+}
+
 /// To a size, or by factors: these then also say where samples lie.
 void resize(Conversion& c, const Sampling& sampling, size_t axes, const std::string& factors) {
   const ValueId input = c.tensor(factors == "scale_factors" ? "input" : "self");
@@ -93,15 +102,15 @@ void resize(Conversion& c, const Sampling& sampling, size_t axes, const std::str
   const bool whole = std::all_of(scales.begin(), scales.end(), [](double s) { return s == std::floor(s); });
   if (scales.size() > 2 && corners && !whole) {
     const ValueId size = multiplied(c, input, scales);
-    return c.give(c.add("Resize", {input, kNoValue, kNoValue, size}, std::move(attributes)));
+    return give_resized(c, {input, kNoValue, kNoValue, size}, std::move(attributes));
   }
   if (scales.size() > 2) {
     const ValueId by = c.constant(TensorData::from_values(DType::kFloat32, {static_cast<int64_t>(axes + 2)}, scales));
-    return c.give(c.add("Resize", {input, kNoValue, by}, std::move(attributes)));
+    return give_resized(c, {input, kNoValue, by}, std::move(attributes));
   }
   if (!c.has("output_size")) c.refuse("neither a size nor factors");
   const ValueId size = joined(c, {sizes(c, input, 0, 2), c.shape_tensor("output_size")});
-  c.give(c.add("Resize", {input, kNoValue, kNoValue, size}, std::move(attributes)));
+  give_resized(c, {input, kNoValue, kNoValue, size}, std::move(attributes));
 }
 
 /// With factors beside a size (scales_h) the size alone counts where they agree; else samples lie elsewhere.

@@ -212,9 +212,21 @@ ValueId extended_cache(ContribCall& call, ValueId past, ValueId now, ValueId bef
   return call.emit("Slice", {written, call.integers({0}), length, call.integers({2})});
 }
 
+/// One more key and value, of zeros: its score is the sink's of each head, or 0. It takes part in the softmax alone.
+void add_sink(ContribCall& call, Heads& heads) {
+  const ValueId behind = call.integers({0, 0, 0, 0, 0, 0, 1, 0});
+  const ValueId last = call.size_of(heads.k, 2);
+  heads.k = call.emit("Pad", {heads.k, behind});
+  heads.v = call.emit("Pad", {heads.v, behind});
+  heads.bias = call.emit("Pad", {heads.bias, call.integers({0, 0, 0, 0, 0, 0, 0, 1})});
+  const ValueId is_sink = call.emit("Equal", {positions(call, call.size_of(heads.k, 2)), last});
+  const ValueId score = call.has(11) ? call.emit("Reshape", {call.in(11), call.integers({1, -1, 1, 1})})
+                                     : call.scalar_like(0, heads.bias);
+  heads.bias = call.emit("Where", {is_sink, call.cast(score, call.type(heads.bias)), heads.bias});
+}
+
 void expand_group_query_attention(ContribCall& call) {
   const int64_t q_heads = head_count(call, "num_heads"), kv_heads = head_count(call, "kv_num_heads");
-  if (call.integer("smooth_softmax", 0) > 0 || call.has(11)) call.unsupported("a sink of the softmax");
   for (const std::string_view name : {"k_quant_type", "v_quant_type"}) {
     const std::string kind = call.text(name, "NONE");
     if (kind != "NONE") call.unsupported("a quantized cache");
@@ -261,9 +273,10 @@ void expand_group_query_attention(ContribCall& call) {
   const double infinity = std::numeric_limits<double>::infinity();
   heads.bias = call.emit("Where", {seen, call.scalar_like(0, q), call.scalar_like(-infinity, q)});
   if (call.has(10)) heads.bias = call.emit("Add", {heads.bias, call.in(10)});
-  call.out(0, attend(call, heads, false)[0]);
   call.out(1, heads.k);
   call.out(2, heads.v);
+  if (call.integer("smooth_softmax", 0) > 0 || call.has(11)) add_sink(call, heads);
+  call.out(0, attend(call, heads, false)[0]);
 }
 
 }  // namespace

@@ -39,6 +39,8 @@ class ContribCall {
   /// The shape of a value whose rank has to be known.
   const Shape& shape(ValueId id) const;
   int64_t rank(ValueId id) const { return static_cast<int64_t>(shape(id).size()); }
+  /// The elements of a list of integers, where they are known.
+  std::optional<std::vector<int64_t>> known_integers(ValueId id) const;
   /// A size that has to be known when compiling.
   int64_t constant_size(ValueId id, int axis) const;
 
@@ -106,6 +108,10 @@ std::vector<ContribOperator> contrib_activations();
 std::vector<ContribOperator> contrib_normalizations();
 std::vector<ContribOperator> contrib_attention();
 std::vector<ContribOperator> contrib_quantization();
+std::vector<ContribOperator> contrib_quantized_layers();
+std::vector<ContribOperator> contrib_positions();
+std::vector<ContribOperator> contrib_experts();
+std::vector<ContribOperator> contrib_standard();
 std::vector<ContribOperator> contrib_products();
 std::vector<ContribOperator> contrib_blocked();
 std::vector<ContribOperator> learning_features();

@@ -76,15 +76,27 @@ void expand_embed_layer_normalization(ContribCall& call) {
   call.out(2, sum);
 }
 
-/// Channels lie last; the activation may be SiLU.
-void expand_group_norm(ContribCall& call) {
-  if (call.integer("channels_last", 1) != 1) call.unsupported("channels that do not lie last");
-  const ValueId x = call.transpose(call.in(0), {0, 3, 1, 2});
+/// GroupNormalization with channels last or first; the activation may be SiLU.
+ValueId group_normalized(ContribCall& call, ValueId given) {
+  const bool last = call.integer("channels_last", 1) != 0;
+  const ValueId x = last ? call.transpose(given, {0, 3, 1, 2}) : given;
   const ValueId scale = call.cast(call.in(1), call.type(x)), bias = call.cast(call.in(2), call.type(x));
   ValueId y = call.emit("GroupNormalization", {x, scale, bias},
                         {{"num_groups", call.integer("groups", 32)}, {"epsilon", call.real("epsilon", 1e-5)}});
   if (call.integer("activation", 0) == 1) y = call.emit("Swish", {y});
-  call.out(0, call.transpose(y, {0, 2, 3, 1}));
+  return last ? call.transpose(y, {0, 2, 3, 1}) : y;
+}
+
+void expand_group_norm(ContribCall& call) { call.out(0, group_normalized(call, call.in(0))); }
+
+/// Of the sum with a residual, which may be one row of channels for each image, and a bias.
+void expand_skip_group_norm(ContribCall& call) {
+  ValueId skip = call.in(3);
+  if (call.rank(skip) == 2) skip = call.unsqueeze(skip, {1, 2});
+  ValueId sum = call.emit("Add", {call.in(0), skip});
+  if (call.has(4)) sum = call.emit("Add", {sum, call.in(4)});
+  call.out(0, group_normalized(call, sum));
+  call.out(1, sum);
 }
 
 }  // namespace
@@ -99,7 +111,9 @@ std::vector<ContribOperator> contrib_normalizations() {
           {"EmbedLayerNormalization", 7, {"epsilon", "mask_index_type"}, expand_embed_layer_normalization,
            "LayerNormalization of the sum of embeddings of words, positions and segments."},
           {"GroupNorm", 3, {"activation", "channels_last", "epsilon", "groups"}, expand_group_norm,
-           "GroupNormalization with channels last, and SiLU."}};
+           "GroupNormalization with channels last, and SiLU."},
+          {"SkipGroupNorm", 4, {"activation", "channels_last", "epsilon", "groups"}, expand_skip_group_norm,
+           "GroupNorm of the sum of images, a residual and a bias."}};
 }
 
 }  // namespace graft

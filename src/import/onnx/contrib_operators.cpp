@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "graph/infer.h"
 #include "graph/insert_graph.h"
+#include "graph/unknown_operator.h"
 
 namespace graft {
 namespace {
@@ -67,8 +68,21 @@ const TensorData* ContribCall::tensor(std::string_view name) const { return attr
 
 const Shape& ContribCall::shape(ValueId id) const {
   const Value& value = writer_.graph().value(id);
+  const Node* unknown = value.shape ? nullptr : unknown_operator_behind(writer_.graph(), id);
+  if (unknown) throw Error(ErrorKind::kUnsupported, no_definition(*unknown), fmt::format("node '{}'", unknown->name));
   if (!value.shape) unsupported(fmt::format("the rank of '{}' is unknown; state the shapes of the model", value.name));
   return *value.shape;
+}
+
+std::optional<std::vector<int64_t>> ContribCall::known_integers(ValueId id) const {
+  const auto content = known_content(writer_.graph().value(id));
+  if (!content) return std::nullopt;
+  std::vector<int64_t> values;
+  for (const Size& size : *content) {
+    if (!size.is_constant()) return std::nullopt;
+    values.push_back(size.constant());
+  }
+  return values;
 }
 
 int64_t ContribCall::constant_size(ValueId id, int axis) const {
@@ -170,7 +184,8 @@ const std::vector<ContribOperator>& contrib_operators() {
   static const std::vector<ContribOperator> table = [] {
     std::vector<ContribOperator> all;
     for (auto family : {contrib_activations, contrib_normalizations, contrib_products, contrib_attention,
-                        contrib_quantization, contrib_blocked, learning_features, learning_encoders, learning_linear,
+                        contrib_quantization, contrib_quantized_layers, contrib_positions, contrib_experts,
+                        contrib_standard, contrib_blocked, learning_features, learning_encoders, learning_linear,
                         learning_vectors, learning_trees}) {
       for (ContribOperator& op : family()) all.push_back(std::move(op));
     }

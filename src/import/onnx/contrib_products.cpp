@@ -46,14 +46,35 @@ ValueId arranged(ContribCall& call, ValueId x, bool batch, bool last) {
   return call.transpose(x, axes);
 }
 
-void expand_fused_matmul(ContribCall& call) {
+ValueId fused_product(ContribCall& call) {
   const ValueId a =
       arranged(call, call.in(0), call.integer("transBatchA", 0) != 0, call.integer("transA", 0) != 0);
   const ValueId b =
       arranged(call, call.in(1), call.integer("transBatchB", 0) != 0, call.integer("transB", 0) != 0);
   const double alpha = call.real("alpha", 1);
   const ValueId product = call.emit("MatMul", {a, b});
-  call.out(0, alpha == 1 ? product : call.emit("Mul", {product, call.scalar_like(alpha, product)}));
+  return alpha == 1 ? product : call.emit("Mul", {product, call.scalar_like(alpha, product)});
+}
+
+void expand_fused_matmul(ContribCall& call) { call.out(0, fused_product(call)); }
+
+/// The parameters of the activation that a fused product has, those that are there.
+std::vector<double> activation_parameters(const ContribCall& call) {
+  std::vector<double> parameters;
+  for (const std::string_view name : {"activation_alpha", "activation_beta", "activation_gamma"}) {
+    if (call.has(name)) parameters.push_back(call.real(name, 0));
+  }
+  return parameters;
+}
+
+void expand_fused_matmul_activation(ContribCall& call) {
+  call.out(0, activated(call, fused_product(call), call.text("activation", ""), activation_parameters(call)));
+}
+
+void expand_gemm_fast_gelu(ContribCall& call) {
+  ValueId y = call.emit("MatMul", {call.in(0), call.in(1)});
+  if (call.has(2)) y = call.emit("Add", {y, call.in(2)});
+  call.out(0, call.emit("Gelu", {y}, {{"approximate", std::string("tanh")}}));
 }
 
 void expand_fused_conv(ContribCall& call) {
@@ -62,16 +83,48 @@ void expand_fused_conv(ContribCall& call) {
   call.out(0, activated(call, y, call.text("activation", ""), call.reals("activation_params")));
 }
 
-/// Channels last in the input and the result; the weights as Conv has them.
-void expand_nhwc_conv(ContribCall& call) {
+/// An operator on images whose channels lie last in what it reads and gives.
+template <class Expand>
+ValueId channels_last(ContribCall& call, const Expand& expand) {
   const int64_t rank = call.rank(call.in(0));
   if (rank < 3) call.reject("its input has too few axes");
   std::vector<int64_t> first = {0, rank - 1}, last = {0};
   for (int64_t a = 1; a + 1 < rank; ++a) first.push_back(a), last.push_back(a + 1);
   last.push_back(1);
-  const ValueId x = call.transpose(call.in(0), first);
-  const ValueId y = call.emit("Conv", {x, call.in(1), call.maybe(2)}, convolution_attributes(call));
-  call.out(0, call.transpose(y, last));
+  return call.transpose(expand(call.transpose(call.in(0), first), first), last);
+}
+
+/// Weights as Conv has them, of weights that may have their channels last too: where both fit, ONNX Runtime's tools put
+/// those of NhwcConv last, and those of NhwcFusedConv not.
+ValueId weights_channels_first(ContribCall& call, const std::vector<int64_t>& first) {
+  const ValueId w = call.in(1);
+  const auto places = static_cast<size_t>(call.rank(w) - 2);
+  std::vector<int64_t> dims;
+  for (size_t a = 0; a < places + 2; ++a) dims.push_back(call.constant_size(w, static_cast<int>(a)));
+  const std::vector<int64_t> kernel = call.integers("kernel_shape");
+  const auto fits = [&](size_t at, size_t channels) {
+    if (!kernel.empty() && !std::equal(kernel.begin(), kernel.end(), dims.begin() + static_cast<std::ptrdiff_t>(at),
+                                       dims.begin() + static_cast<std::ptrdiff_t>(at + places))) return false;
+    return dims[channels] * call.integer("group", 1) == call.constant_size(call.in(0), -1);
+  };
+  const bool may_be_last = fits(1, places + 1), may_be_first = fits(2, 1);
+  const bool last = may_be_last && (!may_be_first || call.op() == "NhwcConv");
+  return last ? call.transpose(w, first) : w;
+}
+
+void expand_nhwc_conv(ContribCall& call) {
+  call.out(0, channels_last(call, [&](ValueId x, const std::vector<int64_t>& first) {
+    const ValueId w = weights_channels_first(call, first);
+    ValueId y = call.emit("Conv", {x, w, call.maybe(2)}, convolution_attributes(call));
+    if (call.has(3)) y = call.emit("Add", {y, call.transpose(call.in(3), first)});
+    return activated(call, y, call.text("activation", ""), call.reals("activation_params"));
+  }));
+}
+
+void expand_nhwc_max_pool(ContribCall& call) {
+  Attributes attributes = convolution_attributes(call);
+  if (call.has("ceil_mode")) attributes["ceil_mode"] = call.integer("ceil_mode", 0);
+  call.out(0, channels_last(call, [&](ValueId x, const auto&) { return call.emit("MaxPool", {x}, attributes); }));
 }
 
 void expand_fused_gemm(ContribCall& call) {
@@ -80,11 +133,7 @@ void expand_fused_gemm(ContribCall& call) {
                                  {"transA", call.integer("transA", 0)},
                                  {"transB", call.integer("transB", 0)}};
   const ValueId y = call.emit("Gemm", {call.in(0), call.in(1), call.maybe(2)}, attributes);
-  std::vector<double> parameters;
-  for (const std::string_view name : {"activation_alpha", "activation_beta", "activation_gamma"}) {
-    if (call.has(name)) parameters.push_back(call.real(name, 0));
-  }
-  call.out(0, activated(call, y, call.text("activation", ""), parameters));
+  call.out(0, activated(call, y, call.text("activation", ""), activation_parameters(call)));
 }
 
 /// x times the transposed weights, which are u2, u4 or u8 in blocks along k, each with a scale and a zero point.
@@ -93,7 +142,6 @@ void expand_matmul_nbits(ContribCall& call) {
   const int64_t block = call.integer("block_size", 0);
   if (k < 1 || n < 1 || block < 1) call.reject("its attributes K, N and block_size should be positive");
   if (bits != 2 && bits != 4 && bits != 8) call.unsupported(fmt::format("weights of {} bits", bits));
-  if (call.has(4)) call.unsupported("an order of groups (g_idx)");
   if (call.integer("weight_prepacked", 0) != 0) call.unsupported("weights that are packed for one machine");
   const DType type = bits == 2 ? DType::kUint2 : bits == 4 ? DType::kUint4 : DType::kUint8;
   const int64_t blocks = (k + block - 1) / block;
@@ -117,13 +165,20 @@ void expand_matmul_nbits(ContribCall& call) {
     zeros = call.has(3) ? call.emit("Reshape", {call.in(3), call.integers({n, blocks})})
                         : filled(static_cast<double>(int64_t{1} << (bits - 1)));
   }
-  const auto per_block = [&](ValueId x) { return call.emit("Reshape", {x, call.integers({n, blocks, 1})}); };
-  const ValueId numbers =
-      call.emit("Reshape", {call.cast(weights, call.type(scales)), call.integers({n, blocks, block})});
-  const ValueId centred = call.emit("Sub", {numbers, per_block(zeros)});
-  ValueId b = call.emit("Mul", {centred, per_block(scales)});
-  b = call.emit("Reshape", {b, call.integers({n, blocks * block})});
-  if (blocks * block != k) b = call.emit("Slice", {b, call.integers({0}), call.integers({k}), call.integers({1})});
+  const auto first_columns = [&](ValueId x) {
+    if (blocks * block == k) return x;
+    return call.emit("Slice", {x, call.integers({0}), call.integers({k}), call.integers({1})});
+  };
+  ValueId b = call.cast(weights, call.type(scales));
+  if (call.has(4)) {  // the block of each column is told, not counted
+    const auto of_columns = [&](ValueId x) { return call.emit("Gather", {x, call.in(4)}, {{"axis", int64_t{1}}}); };
+    b = call.emit("Mul", {call.emit("Sub", {first_columns(b), of_columns(zeros)}), of_columns(scales)});
+  } else {
+    const auto per_block = [&](ValueId x) { return call.emit("Reshape", {x, call.integers({n, blocks, 1})}); };
+    const ValueId numbers = call.emit("Reshape", {b, call.integers({n, blocks, block})});
+    b = call.emit("Mul", {call.emit("Sub", {numbers, per_block(zeros)}), per_block(scales)});
+    b = first_columns(call.emit("Reshape", {b, call.integers({n, blocks * block})}));
+  }
   b = call.transpose(call.cast(b, call.type(call.in(0))), {1, 0});
   const ValueId product = call.emit("MatMul", {call.in(0), b});
   call.out(0, call.has(5) ? call.emit("Add", {product, call.in(5)}) : product);
@@ -145,6 +200,16 @@ std::vector<ContribOperator> contrib_products() {
            expand_fused_conv, "Conv with a residual and an activation."},
           {"NhwcConv", 2, {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}, expand_nhwc_conv,
            "Conv with channels last."},
+          {"NhwcFusedConv", 2,
+           {"activation", "activation_params", "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"},
+           expand_nhwc_conv, "FusedConv with channels last."},
+          {"NhwcMaxPool", 1, {"auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"},
+           expand_nhwc_max_pool, "MaxPool with channels last."},
+          {"FusedMatMulActivation", 2,
+           {"activation", "activation_alpha", "activation_axis", "activation_beta", "activation_gamma", "alpha",
+            "transA", "transB", "transBatchA", "transBatchB"},
+           expand_fused_matmul_activation, "FusedMatMul with an activation."},
+          {"GemmFastGelu", 2, {}, expand_gemm_fast_gelu, "FastGelu of a product plus a bias."},
           {"MatMulNBits", 3, {"K", "N", "accuracy_level", "bits", "block_size", "weight_prepacked"},
            expand_matmul_nbits, "A matrix product with weights of 2, 4 or 8 bits in blocks with scales."}};
 }

@@ -278,9 +278,6 @@ bool state_resize_coordinates(Node& node, NodeWriter&, int64_t) {
 bool drop_empty_resize_inputs(Node& node, NodeWriter& writer, int64_t opset) {
   const auto it = node.attributes.find("coordinate_transformation_mode");
   const auto* mode = it == node.attributes.end() ? nullptr : std::get_if<std::string>(&it->second);
-  if (mode && *mode == "tf_half_pixel_for_nn") {
-    unsupported(node, "the coordinate mode 'tf_half_pixel_for_nn' left ONNX with opset 13; export with a newer opset");
-  }
   if (!mode || *mode != "tf_crop_and_resize") {
     if (node.inputs.size() > 1) node.inputs[1] = kNoValue;
   }
@@ -289,6 +286,16 @@ bool drop_empty_resize_inputs(Node& node, NodeWriter& writer, int64_t opset) {
   const auto& constant = writer.graph().value(node.inputs[2]).constant;
   const bool empty = constant && constant->element_count() == 0;
   if (empty || (has_sizes && opset < 13)) node.inputs[2] = kNoValue;
+  return false;
+}
+
+/// Pooling without padding, as ONNX Runtime and shape inference count its windows: those of explicit pads of 0.
+bool state_no_pads(Node& node, NodeWriter&, int64_t) {
+  const auto it = node.attributes.find("auto_pad");
+  const auto* mode = it == node.attributes.end() ? nullptr : std::get_if<std::string>(&it->second);
+  if (!mode || *mode != "VALID") return false;
+  node.attributes.erase(it);
+  node.attributes.erase("pads");
   return false;
 }
 
@@ -515,6 +522,7 @@ constexpr Conversion kConversions[] = {
     {"Greater", 7, align_second_input},
     {"Gemm", 7, align_second_input},
     {"PRelu", 7, align_slope},
+    {"AveragePool", 29, state_no_pads},
     {"BatchNormalization", 14, keep_inference_output},
     {"Clip", 11, move_bounds_to_inputs},
     {"Concat", 4, set_concat_axis},
@@ -526,6 +534,8 @@ constexpr Conversion kConversions[] = {
     {"Hardmax", 13, flatten_softmax},
     {"LSTM", 7, drop_output_sequence},
     {"LogSoftmax", 13, flatten_softmax},
+    {"LpPool", 29, state_no_pads},
+    {"MaxPool", 29, state_no_pads},
     {"Pad", 2, rename_paddings},
     {"Pad", 11, move_pads_to_inputs},
     {"RNN", 7, drop_output_sequence},

@@ -109,10 +109,7 @@ ValueId find_input(ImportScope& scope, const std::string& name, const std::strin
   if (name.empty()) return kNoValue;
   const auto id = find(scope, name);
   if (!id) {
-    fail(fmt::format("it reads '{}', which is no input, no initializer and no result of an earlier node; nodes come in "
-                     "the order in which they are computed",
-                     name),
-         where);
+    fail(fmt::format("it reads '{}', which is no input, no initializer and no result of another node", name), where);
   }
   return *id;
 }

@@ -12,8 +12,10 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "graph/bodies.h"
 #include "import/onnx/nested_node.h"
+#include "import/onnx/node_order.h"
 #include "import/onnx/onnx.pb.h"
 
 namespace graft {
@@ -71,6 +73,11 @@ std::string guess_format(std::span<const std::byte> bytes) {
   return "this is not an ONNX model, or the file is damaged or was cut short";
 }
 
+void put_in_order(graft_onnx::ModelProto& model) {
+  if (sort_nodes(model) == 0) return;
+  log(LogLevel::kWarning, "the nodes of the model are not in topological order, as ONNX asks for; they were sorted");
+}
+
 }  // namespace
 
 void read_model(graft_onnx::ModelProto& model, std::span<const std::byte> bytes, bool mapped) {
@@ -81,7 +88,7 @@ void read_model(graft_onnx::ModelProto& model, std::span<const std::byte> bytes,
   google::protobuf::io::CodedInputStream input(&stream);
   input.SetRecursionLimit(kDeepestMessage);
   const bool read = model.ParseFromCodedStream(&input) && input.ConsumedEntireMessage();
-  if (read && !bytes.empty()) return;
+  if (read && !bytes.empty()) return put_in_order(model);
   const std::string deep = node_inside_of_graphs(bytes, kDeepestGraph + 2);  // the model's own graph is one of them
   GRAFT_USER_CHECK(deep.empty(), kUnsupported, too_deep_graphs(), deep);
   throw Error(ErrorKind::kInvalidModel, guess_format(bytes) + "; export or download it again", "model");

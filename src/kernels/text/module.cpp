@@ -9,6 +9,7 @@ extern "C" GRAFT_API bool graft_make_host_kernel(const graft::Node& node, graft:
   static constexpr graft::HostKernelInfo kTable[] = {
       {"", "StringNormalizer", graft::make_string_normalizer, {}},
       {"", "RegexFullMatch", graft::make_regex_full_match, {}},
+      {"com.microsoft", "Tokenizer", graft::make_tokenizer, {}},
   };
   return graft::make_module_kernel(kTable, node, kernel, error);
 }

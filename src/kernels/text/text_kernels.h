@@ -7,5 +7,6 @@ namespace graft {
 
 HostKernel make_string_normalizer(const Node& node);
 HostKernel make_regex_full_match(const Node& node);
+HostKernel make_tokenizer(const Node& node);
 
 }  // namespace graft
