@@ -16,6 +16,7 @@ from ..logs import LOGGER
 from . import parameter_states
 from .attention import hide_attention, show_attention
 from .fx_graph import HostGraph, core_decompositions, simplify
+from .layouts import ask_for_orders, mentions_storage, orders_of_results
 from .parameter_states import Parameter, StateReader, most_changes, picker
 from .run_plan import call_engine
 from .segments import Choices, divided, engines_for, fall_back, flag
@@ -77,8 +78,11 @@ def compile_graph(graph_module, example_inputs, choices):
                        "nothing writes to them, give the option \"freeze\": True",
                        len(uncounted), sum(kind is not None for kind in kinds))
 
+    orders = orders_of_results(graph_module.graph)
+
     def inference(aten, _):
         show_attention(aten)
+        ask_for_orders(aten.graph, orders, written_results())
         return Grafted(aten, constants_of(aten, kinds, choices), choices)
 
     def training(aten, _):
@@ -88,9 +92,9 @@ def compile_graph(graph_module, example_inputs, choices):
 
     if not torch.is_grad_enabled():
         hide_attention(graph_module)
+    table = {} if mentions_storage(graph_module.graph) else core_decompositions(core_aten_decompositions())
     compiler = aot_autograd(fw_compiler=boxed(training), bw_compiler=boxed(lambda aten, _: aten),
-                            inference_compiler=boxed(inference),
-                            decompositions=core_decompositions(core_aten_decompositions()))
+                            inference_compiler=boxed(inference), decompositions=table)
     return compiler(graph_module, example_inputs)
 
 
@@ -130,10 +134,19 @@ def constants_of(aten, kinds, choices):
 
 def written_inputs():
     """The places of the inputs that the graph that is being traced writes to, as torch found out."""
-    context = torch._guards.TracingContext.try_get()
-    metadata = context.fw_metadata if context else None
-    return {place for place, info in enumerate(metadata.input_info if metadata else ())
+    return {place for place, info in enumerate(getattr(traced_metadata(), "input_info", ()))
             if info.mutates_data or info.mutates_metadata}
+
+
+def written_results():
+    """How many of the results of the graph that is being traced are new contents of inputs, which come first."""
+    return getattr(traced_metadata(), "num_mutated_inp_runtime_indices", 0)
+
+
+def traced_metadata():
+    """What torch found out of the graph that is being traced."""
+    context = torch._guards.TracingContext.try_get()
+    return context.fw_metadata if context else None
 
 
 class ParameterSet:

@@ -212,18 +212,22 @@ class HostGraph:
         text = str(size.node.expr)
         if text not in self.symbols:
             self.symbols[text] = text if text.isidentifier() else fresh
-            bounds, hint = self.bounds_of(size), size.node.hint
-            low = int(bounds.lower) if bounds.lower.is_finite else 0
-            high = int(bounds.upper) if bounds.upper.is_Integer else 0
+            hint = size.node.hint
+            low, high = self.bounds_of(size)
             usual = max(low, hint) if isinstance(hint, int) else low
             self.handle.set_range(self.symbols[text], low, usual, max(usual, high) if high else 0)
         return self.symbols[text]
 
     def bounds_of(self, size):
-        """The smallest and largest that a size can be."""
-        if self.ranges is None:
-            return size.node.shape_env.bound_sympy(size.node.expr)
-        return bound_sympy(size.node.expr, self.ranges)
+        """The smallest and largest that a size can be; 0 where nothing is known, as of a half of what has no bound."""
+        try:
+            ranges = self.ranges
+            bounds = (size.node.shape_env.bound_sympy(size.node.expr) if ranges is None
+                      else bound_sympy(size.node.expr, ranges))
+        except Exception:  # noqa: BLE001  bounds are torch's own affair, and a size is right without
+            return 0, 0
+        return tuple(max(int(each), 0) if getattr(each, "is_Integer", False) else 0
+                     for each in (bounds.lower, bounds.upper))
 
     def read_placeholder(self, node):
         """The index of an input's value; None for constants."""

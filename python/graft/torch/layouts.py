@@ -8,7 +8,9 @@ import torch
 
 KEPT = "graft_kept"  # in a node's meta: why it stays with torch, where no other node need wait for it
 VIEW = "it is a view, which torch makes without a copy"
-OF_STORAGE = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default)
+ASKED = "graft_order"  # in the meta of a node that gives a result: the order of its axes in eager mode
+OF_STORAGE = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default,
+              torch.ops.aten.sym_storage_offset.default, torch.ops.aten.sym_stride.int)
 
 
 def storage_of(node):
@@ -65,8 +67,13 @@ def keep_views(graph_module):
         return copies[node]
 
     for node in list(graph.nodes):
-        if node.target in OF_STORAGE and node not in copies.values():
+        if node.target in OF_STORAGE and isinstance(node.meta.get("val"), int):
+            node.replace_all_uses_with(node.meta["val"])
+        elif node.target in OF_STORAGE and node not in copies.values():
             node.replace_input_with(node.args[0], copied(node.args[0]))
+            root = root_of(node.args[0])
+            if root.op == "call_function":
+                root.meta[KEPT] = "its memory is asked for, which torch's own kernels decide"
             if node.target is torch.ops.aten.as_strided.default:
                 node.meta[KEPT] = VIEW
                 copies[node] = node
@@ -83,12 +90,61 @@ def keep_views(graph_module):
 
 def is_view_for_the_caller(node, sharing):
     """Whether a result shows memory that the caller has otherwise, too, or only parts of some memory."""
-    found = source_of_view(node)
-    if found is None:
+    root = root_of(node)
+    if root is node:
         return False
+    return (root.op != "call_function" or len(sharing[storage_of(node)]) > 1 or not is_dense(node.meta["val"]) or
+            not is_as_large(node.meta["val"], root.meta.get("val")))
+
+
+def root_of(node):
+    """The node that made the memory that a view shows; the node itself where it is no view."""
+    found = source_of_view(node)
     while found is not None:
-        root, found = found[0], source_of_view(found[0])
-    return root.op != "call_function" or len(sharing[storage_of(node)]) > 1 or not is_dense(node.meta["val"])
+        node, found = found[0], source_of_view(found[0])
+    return node
+
+
+def is_as_large(like, other):
+    """Whether two tensors have as many elements, in the example where sizes vary."""
+    counts = [numbers([each.numel()]) if isinstance(each, torch.Tensor) else None for each in (like, other)]
+    return None in counts or counts[0] == counts[1]
+
+
+def mentions_storage(graph):
+    """Whether a graph of torch.compile says how elements lie in memory, which decompositions may change."""
+    return any(getattr(node.target, "__name__", node.target) in ("as_strided", "as_strided_scatter", "as_strided_")
+               for node in graph.nodes if node.op in ("call_function", "call_method"))
+
+
+def orders_of_results(graph):
+    """For each result of a graph of torch.compile, before decompositions, the order of its axes in memory."""
+    results = next(iter(reversed(graph.nodes))).args[0]
+    found = [shown_as(each) if isinstance(each, torch.fx.Node) else None for each in results]
+    return [order_in_memory(each) if isinstance(each, torch.Tensor) and each.layout == torch.strided else None
+            for each in found]
+
+
+def shown_as(node):
+    """A tensor that lies in memory as torch's kernels lay the node's result: those of padding keep the order of their
+    argument, where torch's trace states rows."""
+    like = node.meta.get("example_value")
+    if getattr(node.target, "__name__", "") == "pad" and node.args and isinstance(node.args[0], torch.fx.Node):
+        given = node.args[0].meta.get("example_value")
+        if isinstance(given, torch.Tensor) and given.dim() == 4 and given.is_contiguous(
+                memory_format=torch.channels_last) and not given.is_contiguous():
+            return like.to(memory_format=torch.channels_last)
+    return like
+
+
+def ask_for_orders(graph, orders, first):
+    """Notes the orders with the results of the traced graph, from the place `first` on. What is a view has its own."""
+    results = next(iter(reversed(graph.nodes))).args[0]
+    for node, order in zip(results[first:], orders):
+        like = node.meta.get("val") if isinstance(node, torch.fx.Node) and node.op == "call_function" else None
+        if order is not None and isinstance(like, torch.Tensor) and len(order) == like.dim():
+            if source_of_view(node) is None:
+                node.meta[ASKED] = order
 
 
 def numbers(sizes):
@@ -129,7 +185,7 @@ def state_layouts(host, partition):
             like = node.meta.get("val")
             if not isinstance(like, torch.Tensor) or like.layout != torch.strided:
                 continue
-            order = order_in_memory(like)
+            order = node.meta[ASKED] if ASKED in node.meta else order_in_memory(like)
             if order is not None and not is_in_order(like, order):
                 permute_for_users(host.graph, node, order, inside)
                 changed = True
@@ -145,6 +201,11 @@ def is_in_order(like, order):
     return wide == sorted(wide)
 
 
+def dense(like):
+    """A tensor of the same sizes whose rows lie one after another."""
+    return torch.empty_like(like, memory_format=torch.contiguous_format)
+
+
 def permute_for_users(graph, node, order, inside):
     """x -> permute(permute(x)) for those outside of a segment; the first is part of it."""
     back = sorted(range(len(order)), key=order.__getitem__)
@@ -154,7 +215,8 @@ def permute_for_users(graph, node, order, inside):
         rows = graph.call_function(torch.ops.aten.permute.default, (node, order))
     with graph.inserting_after(rows):
         shown = graph.call_function(torch.ops.aten.permute.default, (rows, back))
-    rows.meta = {**node.meta, "val": node.meta["val"].permute(order)}
-    shown.meta = {**node.meta, "val": rows.meta["val"].permute(back), KEPT: VIEW}
+    meta = {key: each for key, each in node.meta.items() if key != ASKED}
+    rows.meta = {**meta, "val": dense(node.meta["val"].permute(order))}
+    shown.meta = {**meta, "val": rows.meta["val"].permute(back), KEPT: VIEW}
     for user in users:
         user.replace_input_with(node, shown)
