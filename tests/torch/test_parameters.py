@@ -8,6 +8,7 @@ import pytest
 import torch
 from conftest import FAST, close
 
+import graft
 import graft.torch
 from graft.torch import parameter_states, segments
 
@@ -236,3 +237,21 @@ def test_exported_programs_keep_what_they_write(make, given, tmp_path):
                                       torch.utils._pytree.tree_leaves(expected(*arguments))):
                     close(one, other)
     assert program.engines == 1
+
+
+@pytest.mark.parametrize("make, given", WRITERS.values(), ids=WRITERS)
+def test_engines_of_files_take_and_give_what_a_program_writes_to(make, given, tmp_path):
+    model = net_of(0, make)
+    with torch.no_grad():
+        program = torch.export.export(model, given(0)).run_decompositions()
+        torch.export.save(program, tmp_path / "net.pt2")
+        engine = graft.compile(tmp_path / "net.pt2", **FAST)
+        state = [each.clone() for _, each in model.named_buffers()]
+        for step in range(3):
+            arguments = given(step)
+            *results, = engine(*state, *arguments)
+            expected = torch.utils._pytree.tree_leaves(model(*arguments))
+            state, results = results[:len(state)], results[len(state):]
+            for one, other in zip([*state, *results], [*[each for _, each in model.named_buffers()], *expected],
+                                  strict=True):
+                close(torch.as_tensor(one), other)
