@@ -269,7 +269,7 @@ NB_MODULE(_graft, module) {
   bind_host(module);
   bind_converters(module);
   nb::class_<TensorStates>(module, "TensorStates")
-      .def(nb::init<const nb::object&, nb::object, std::vector<size_t>>())
+      .def(nb::init<const nb::object&, nb::object, std::vector<size_t>, std::vector<int64_t>>())
       .def("__call__", &TensorStates::read);
   module.def("compile_file", compile_file, nb::arg("path"), nb::arg("options"), nb::arg("progress").none());
   module.def("compile_bytes", compile_bytes, nb::arg("model"), nb::arg("directory").none(), nb::arg("options"),

@@ -226,9 +226,9 @@ class Converting {
     Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_, converters_);
     try {
       entry.build(conversion);
-      const std::vector<ValueId>& results = conversion.results();
+      const std::vector<ValueId> results = conversion.results();
       for (size_t i = 0; i < results.size() && i < node.outputs.size(); ++i) {
-        result_.values[node.outputs[i]] = results[i];
+        result_.values[node.outputs[i]] = with_stated_sizes(conversion, node.outputs[i], results[i]);
       }
       return "";
     } catch (const Refusal& refusal) {
@@ -239,6 +239,24 @@ class Converting {
       }
       return refusal.reason;
     }
+  }
+
+  /// A result of which the framework states a size that inference does not know (`x[:1]` has one row, whatever x has)
+  /// has that size: so it broadcasts where the framework says that it does.
+  ValueId with_stated_sizes(Conversion& conversion, int output, ValueId value) {
+    const std::optional<Shape>& stated = foreign_.values[output].shape;
+    if (value == kNoValue || !stated) return value;
+    const std::optional<Shape> found = result_.graph.value(value).shape;
+    if (!found || found->size() != stated->size()) return value;
+    std::vector<int64_t> sizes(found->size(), 0);  // 0: as it is
+    bool any = false;
+    for (size_t axis = 0; axis < sizes.size(); ++axis) {
+      const auto size = (*stated)[axis].as_constant();
+      if (!size || *size == 0 || (*found)[axis].is_constant()) continue;
+      sizes[axis] = *size;
+      any = true;
+    }
+    return any ? conversion.add("Reshape", {value, conversion.integers_constant(sizes)}) : value;
   }
 
   /// What the functions of a node that stays are given.

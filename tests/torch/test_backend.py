@@ -71,17 +71,41 @@ def refused_states(*_):
     raise ValueError("another table")
 
 
-def test_states_of_tensors_tell_where_they_lie_and_how_often_they_were_written_to():
+def test_states_of_tensors_tell_where_they_lie_how_often_they_were_written_to_and_what_is_in_them():
+    table, version = torch.Tensor.__dlpack_c_exchange_api__, torch._C.TensorBase._version
     tensors = [torch.zeros(3), torch.zeros(4, dtype=torch.complex64).conj(), torch.zeros(0), torch.zeros(2, 3)[1:]]
     tensors[0].add_(1).mul_(2)
-    read = graft._graft.TensorStates(torch.Tensor.__dlpack_c_exchange_api__, torch._C.TensorBase._version, [3, 1, 0, 2])
-    states = np.frombuffer(read((*tensors, None)), np.uint64).reshape(-1, 2)
-    for (address, version), tensor in zip(states, [tensors[each] for each in (3, 1, 0, 2)], strict=True):
-        assert address == tensor.data_ptr() and version == tensor._version
+    read = graft._graft.TensorStates(table, version, [3, 1, 0, 2], [-1, -1, -1, -1])
+    states = np.frombuffer(read((*tensors, None)), np.uint64).reshape(-1, 3)
+    for (address, count, _), tensor in zip(states, [tensors[each] for each in (3, 1, 0, 2)], strict=True):
+        assert address == tensor.data_ptr() and count == tensor._version
     with pytest.raises(IndexError, match="fewer arguments"):
         read((torch.zeros(1),))
     with pytest.raises(TypeError):
         read((None,) * 4)
+    with pytest.raises(ValueError, match="as many samples"):
+        graft._graft.TensorStates(table, version, [0], [])
+
+    def contents(tensor, samples=-1):
+        return np.frombuffer(graft._graft.TensorStates(table, version, [0], [samples])((tensor,)), np.uint64)[2]
+
+    for tensor in (torch.rand(7, 5), torch.rand(5, 9).t(), torch.rand(6, 11)[:, 2:9], torch.rand(3).half(),
+                   torch.rand(2, 6, 5, 4).to(memory_format=torch.channels_last), torch.tensor(True)):
+        before = contents(tensor)
+        for at in np.ndindex(*tensor.shape):
+            kept = tensor[at].clone()
+            tensor.data[at] = not kept if tensor.dtype == torch.bool else kept + 1
+            assert contents(tensor) != before
+            tensor.data[at] = kept
+            assert contents(tensor) == before
+    large = torch.zeros(1000, 333)
+    before = contents(large, 16)
+    large.data.add_(1)
+    assert contents(large, 16) != before and contents(large, 0) == 0
+    gaps = torch.zeros(8, 9)
+    before = contents(gaps[:, 1:])
+    gaps[:, 0] = 1
+    assert contents(gaps[:, 1:]) == before, "elements beside the tensor's own count"
 
 
 @pytest.mark.parametrize("in_one_call", [True, False])

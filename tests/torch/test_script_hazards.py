@@ -2,6 +2,7 @@
 """What compilers of TorchScript got wrong without saying so, what each choice does, and errors."""
 
 import concurrent.futures
+import copy
 import re
 import zipfile
 
@@ -313,3 +314,68 @@ def test_sizes_that_are_made_of_others_cross_a_border():
     for shape in [(2, 3, 16, 16), (1, 3, 5, 9), (4, 3, 64, 33)]:
         x = torch.rand(shape)
         close(made(x), net(x))
+
+
+class Streaming(torch.nn.Module):
+    """Keeps the last frames."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(4, 6, 3)
+        self.register_buffer("state", torch.zeros(1, 4, 2))
+
+    def forward(self, x):
+        whole = torch.cat([self.state, x], -1)
+        self.state.copy_(whole[..., -2:])
+        return torch.tanh(self.conv(whole))
+
+
+class Rolling(torch.nn.Module):
+    """Writes to a part of its buffer, and returns it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(4, 6, 3)
+        self.register_buffer("history", torch.zeros(1, 4, 12))
+
+    def forward(self, x):
+        self.history.copy_(torch.roll(self.history, -1, 0))
+        self.history[:, :, 2:] = x
+        return self.history, torch.tanh(self.conv(self.history))
+
+
+class Cached(torch.nn.Module):
+    """A cache that is written at a position inside of a branch."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(4, 6, 3)
+        self.register_buffer("keys", torch.zeros(3, 4, 10))
+
+    def forward(self, x):
+        position = (x[0, 0, 0] > 0).long().reshape(1)
+        if bool(x.sum() > 0):
+            self.keys.index_copy_(0, position, x)
+        return torch.relu(self.conv(self.keys))
+
+
+@pytest.mark.parametrize("make", [Streaming, Rolling, Cached])
+def test_what_a_method_writes_to_its_buffers_is_read_anew_and_compiling_writes_nothing(make, tmp_path):
+    torch.manual_seed(0)
+    plain = make().eval()
+    module = torch.jit.script(copy.deepcopy(plain))
+    made = script.compile(module, [(1, 4, 10)], **FAST)
+    assert script.compare(module, made, [(1, 4, 10)]).relative < 1e-4
+    for (name, one), (_, other) in zip(made.named_buffers(), plain.named_buffers()):
+        torch.testing.assert_close(one, other, msg=name)
+    torch.jit.save(made, tmp_path / "net.pt")
+    with torch.no_grad():
+        for run in (made, torch.jit.load(tmp_path / "net.pt")):
+            expected = copy.deepcopy(plain)
+            for _ in range(4):
+                x = torch.randn(1, 4, 10)
+                for one, other in zip(torch.utils._pytree.tree_leaves(run(x)),
+                                      torch.utils._pytree.tree_leaves(expected(x))):
+                    close(one, other)
+            for (name, one), (_, other) in zip(run.named_buffers(), expected.named_buffers()):
+                torch.testing.assert_close(one, other, msg=name)

@@ -13,6 +13,28 @@ LIBRARY.define("attention(Tensor query, Tensor key, Tensor value, Tensor? attn_m
 for place in ("CPU", "CUDA"):
     LIBRARY.impl("attention", scaled_dot_product_attention, place)
 torch.library.register_fake("graft::attention", scaled_dot_product_attention, lib=LIBRARY)
+
+
+def under_autocast(device):
+    """What autocast does with torch's own: attention computes in its type, whatever mix of types comes in."""
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device}"))
+
+    def attention(query, key, value, attn_mask=None, *given, **named):
+        kind = device.lower()
+        dtype = torch.get_autocast_dtype(kind)
+
+        def cast(tensor):
+            eligible = (tensor is not None and tensor.is_floating_point() and tensor.dtype != torch.float64 and
+                        tensor.device.type == kind)
+            return tensor.to(dtype) if eligible else tensor
+
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return HIDDEN(cast(query), cast(key), cast(value), cast(attn_mask), *given, **named)
+    return attention
+
+
+for place in ("CPU", "CUDA"):
+    LIBRARY.impl("attention", under_autocast(place), f"Autocast{place}")
 HIDDEN = torch.ops.graft.attention.default
 SHOWN = torch.ops.aten.scaled_dot_product_attention.default
 

@@ -3,24 +3,23 @@
 
 import collections
 import copy
-import operator
 import threading
 import typing
+import weakref
 
 import torch
 from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 
-from .. import _graft
 from ..errors import InvalidArgumentError
 from ..logs import LOGGER
+from . import parameter_states
 from .attention import hide_attention, show_attention
 from .fx_graph import HostGraph, core_decompositions, simplify
+from .layouts import ask_for_orders, mentions_storage, orders_of_results
+from .parameter_states import Parameter, StateReader, most_changes, picker
 from .run_plan import call_engine
-from .segments import Choices, engines_for, fall_back, flag
-
-MOST_BUILDS = 8  # of one graph, with other parameters each time; then it runs in torch
-address_of = torch.Tensor.data_ptr
+from .segments import Choices, divided, engines_for, fall_back, flag
 
 
 def backend(graph_module, example_inputs, *, options=None, mode=None):
@@ -29,10 +28,11 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
     options: how it is divided (minimum_size, most_segments, exclude_ops, exclude, only), how engines are compiled
     (precision, tune, threads, device ..., as graft.compile has them), strict=True: what cannot become an engine
     although it was meant to is an error, and check=False: engines are not compared with torch, which otherwise happens
-    once, with the tensors of the first call. freeze=True: parameters that were made under torch.inference_mode() are
-    constants, too, although torch does not tell when they are written to. Dimensions that torch takes as dynamic stay
-    dynamic. Parameters become constants of the engines; when they change, engines are built again. Where gradients are
-    wanted the graph runs in torch, which is counted: call the model under torch.inference_mode() or torch.no_grad().
+    once, with the tensors of the first call. Dimensions that torch takes as dynamic stay dynamic. Parameters become
+    constants of the engines; when they change, engines are built again, and those that keep changing become inputs.
+    freeze=True: of changes only those are seen that torch counts; parameters that were made under
+    torch.inference_mode(), where it counts none, are constants, too. Where gradients are wanted the graph runs in
+    torch, which is counted: call the model under torch.inference_mode() or torch.no_grad().
     """
     if mode not in (None, "default"):
         raise InvalidArgumentError(f"mode {mode!r} is inductor's: give options={{...}}")
@@ -70,20 +70,20 @@ class GraphChoices(Choices):
 
 def compile_graph(graph_module, example_inputs, choices):
     """Brings the graph to core ATen through torch's own tracing, then divides it."""
-    own = [*graph_module.parameters(), *graph_module.buffers()]
-    given = [is_parameter(each) for each in [*own, *example_inputs]]
-    fixed = [yes and (choices.freeze or not each.is_inference()) for each, yes in zip([*own, *example_inputs], given)]
-    if given != fixed:
+    kinds = [kind_of(each) for each in [*graph_module.parameters(), *graph_module.buffers(), *example_inputs]]
+    uncounted = [kind for kind in kinds if kind is not None and kind.is_inference and not choices.freeze]
+    if uncounted:
         LOGGER.warning("%d of %d parameters were made under torch.inference_mode(), where torch does not count writes, "
                        "so that they are inputs of the engines, which is slow: make the model outside of it, or, where "
                        "nothing writes to them, give the option \"freeze\": True",
-                       given.count(True) - fixed.count(True), given.count(True))
+                       len(uncounted), sum(kind is not None for kind in kinds))
+
+    orders = orders_of_results(graph_module.graph)
 
     def inference(aten, _):
         show_attention(aten)
-        placeholders = [node for node in aten.graph.nodes if node.op == "placeholder"]
-        usable = fixed if len(fixed) == len(placeholders) else [False] * len(placeholders)
-        return Grafted(aten, usable, choices)
+        ask_for_orders(aten.graph, orders, written_results())
+        return Grafted(aten, constants_of(aten, kinds, choices), choices)
 
     def training(aten, _):
         fall_back("a graph of torch.compile", "gradients are wanted: call the model under torch.inference_mode() or "
@@ -92,9 +92,9 @@ def compile_graph(graph_module, example_inputs, choices):
 
     if not torch.is_grad_enabled():
         hide_attention(graph_module)
+    table = {} if mentions_storage(graph_module.graph) else core_decompositions(core_aten_decompositions())
     compiler = aot_autograd(fw_compiler=boxed(training), bw_compiler=boxed(lambda aten, _: aten),
-                            inference_compiler=boxed(inference),
-                            decompositions=core_decompositions(core_aten_decompositions()))
+                            inference_compiler=boxed(inference), decompositions=table)
     return compiler(graph_module, example_inputs)
 
 
@@ -104,71 +104,151 @@ def boxed(compiler):
     return lambda aten, inputs: make_boxed_func(compiler(aten, inputs))
 
 
-def written_version(tensor):
-    """How often a parameter was written to, as far as torch counts it."""
-    return 0 if tensor.is_inference() else tensor._version
+class Kind(typing.NamedTuple):
+    """What a parameter or buffer is, which only an assignment or a write changes."""
+
+    is_buffer: bool
+    is_inference: bool
+    bytes: int
 
 
-def is_parameter(tensor):
-    """Whether it is a parameter or buffer, which only an assignment or a write changes."""
+def kind_of(tensor):
+    """The Kind of a parameter; None for what is none."""
     if not isinstance(tensor, torch.Tensor):
-        return False
-    return isinstance(tensor, torch.nn.Parameter) or getattr(tensor, "_dynamo_static_input_type", None) is not None
+        return None
+    is_parameter = isinstance(tensor, torch.nn.Parameter)
+    if not is_parameter and getattr(tensor, "_dynamo_static_input_type", None) is None:
+        return None
+    return Kind(not is_parameter, tensor.is_inference(), tensor.numel() * tensor.element_size())
+
+
+def constants_of(aten, kinds, choices):
+    """The parameters of a traced graph that engines can have as constants: those that the graph does not write to."""
+    placeholders = aten.graph.find_nodes(op="placeholder")
+    if len(kinds) != len(placeholders):
+        return []
+    written = written_inputs()
+    return [Parameter(place, kind.is_buffer, kind.bytes) for place, kind in enumerate(kinds)
+            if kind is not None and place not in written and (choices.freeze or not kind.is_inference)]
+
+
+def written_inputs():
+    """The places of the inputs that the graph that is being traced writes to, as torch found out."""
+    return {place for place, info in enumerate(getattr(traced_metadata(), "input_info", ()))
+            if info.mutates_data or info.mutates_metadata}
+
+
+def written_results():
+    """How many of the results of the graph that is being traced are new contents of inputs, which come first."""
+    return getattr(traced_metadata(), "num_mutated_inp_runtime_indices", 0)
+
+
+def traced_metadata():
+    """What torch found out of the graph that is being traced."""
+    context = torch._guards.TracingContext.try_get()
+    return context.fw_metadata if context else None
+
+
+class ParameterSet:
+    """The parameters of one model among those that share a graph, and what was built of them."""
+
+    def __init__(self, parameters, forget):
+        self.references = [weakref.ref(each, forget) for each in parameters]
+        self.changes = collections.Counter()  # place -> how often it was found changed
+        self.built = []                       # the latest Built last
 
 
 class Grafted:
     """A graph in which engines stand for what Graft can run. They are built at the first call, from the parameters of
-    that call, and again for others: the model may be trained on, or another model of the same code may come by."""
+    that call. Models of the same code share the graph: each living set of parameters has its engines. Parameters that
+    forward writes to are inputs of the engines, and so become those that keep changing: then nothing is built again."""
 
-    def __init__(self, aten, fixed, choices):
+    def __init__(self, aten, parameters, choices):
         self.aten = aten
-        self.fixed = [index for index, is_constant in enumerate(fixed) if is_constant]
-        self.parameters_of = picker(self.fixed)
         self.choices = choices
-        self.state_of = self.state_reader()
-        self.built = collections.OrderedDict()  # state of the parameters -> Built
+        self.lock = threading.RLock()
+        self.replaced = collections.Counter()  # place -> how often a tensor that has gone made way for another
+        self.take_as_constants(parameters)
+
+    def take_as_constants(self, parameters):
+        """These are constants of engines from now on; engines with others are dropped."""
+        self.parameters = parameters
+        self.reader = StateReader(parameters, self.choices.freeze)
+        self.state_of = self.reader.read
+        self.parameters_of = picker(self.reader.places)
+        self.sets = {}    # ids of a model's parameters -> ParameterSet
+        self.built = {}   # state of the parameters -> Built
         self.latest = None
-        self.builds = 0
-        self.lock = threading.Lock()
+        self.latest_set = None
 
     def __call__(self, *arguments):
-        state, latest = self.state_of(arguments), self.latest
+        latest, state = self.latest, self.state_of(arguments)
         if latest is None or state != latest.state:
-            latest = self.latest = self.built.get(state) or self.build(state, arguments)
+            latest = self.latest = self.built.get(state) or self.built_for(arguments)
         return latest.run(*latest.used(arguments))
 
-    def state_reader(self):
-        """What tells, by the arguments of a call, where each parameter lies and how often it was written to."""
-        exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-        if exchange is not None and not self.choices.freeze:
-            try:
-                return _graft.TensorStates(exchange, torch._C.TensorBase._version, self.fixed)
-            except ValueError:  # another torch
-                pass
-        version_of = written_version if self.choices.freeze else operator.attrgetter("_version")
-
-        def state_of(arguments):
-            parameters = self.parameters_of(arguments)
-            return (*map(address_of, parameters), *map(version_of, parameters))
-        return state_of
-
-    def build(self, state, arguments):
+    def built_for(self, arguments):
         """Of calls at the same time one builds, the others wait."""
-        parameters = self.parameters_of(arguments)
         with self.lock:
-            if state in self.built:
-                return self.built[state]
-            if self.builds == MOST_BUILDS:
-                fall_back("a graph of torch.compile", f"its parameters have changed {MOST_BUILDS} times", self.choices)
-                return Built(self.aten.forward, tuple, parameters, state)
-            self.builds += 1
-            graph_module = torch.fx.GraphModule(self.aten, copy.deepcopy(self.aten.graph))
-            graph_module = with_engines(graph_module, dict(zip(self.fixed, parameters)), arguments, self.choices)
-            used = picker(drop_unused(graph_module))
-            while len(self.built) >= 2:  # the parameters of before may come back once, seldom older ones
-                self.built.popitem(last=False)
-            self.built[state] = Built(graph_module.forward, used, parameters, state)
-            return self.built[state]
+            return self.built.get(self.state_of(arguments)) or self.build(arguments)
+
+    def build(self, arguments):
+        """Engines for the parameters of a call."""
+        changing = self.changing(arguments)
+        if changing:
+            LOGGER.info("%d of %d parameters of a graph keep changing: they are inputs of its engines from now on",
+                        len(changing), len(self.parameters))
+            self.take_as_constants([each for each in self.parameters if each.place not in changing])
+        parameters, state = self.parameters_of(arguments), self.state_of(arguments)
+        graph_module = torch.fx.GraphModule(self.aten, copy.deepcopy(self.aten.graph))
+        graph_module = with_engines(graph_module, dict(zip(self.reader.places, parameters)), arguments, self.choices)
+        used = picker(drop_unused(graph_module))
+        made = Built(graph_module.forward, used, tuple([each.detach() for each in parameters]), state)
+        self.keep(made, parameters)
+        return made
+
+    def changing(self, arguments):
+        """The places of parameters that changed once too often, by writes or by others in their place."""
+        parameters = self.parameters_of(arguments)
+        own = self.sets.get(ids_of(parameters))
+        counts = self.replaced
+        if own is not None:
+            counts = own.changes
+            counts.update(self.reader.changed(own.built[-1].state, self.state_of(arguments)))
+        elif self.latest_set is not None:
+            counts.update(place for place, each in zip(self.reader.places, self.latest_set.references)
+                          if each() is None)
+        if own is None and len(self.sets) >= parameter_states.MOST_SETS:
+            return set(self.reader.places)
+        return {each.place for each in self.parameters if counts[each.place] >= most_changes(each)}
+
+    def keep(self, made, parameters):
+        """Remembers what was built as long as the parameters live, also for those of before: they may come back once,
+        seldom older ones."""
+        key = ids_of(parameters)
+        if key not in self.sets:
+            itself = weakref.ref(self)
+
+            def forget(_):
+                grafted = itself()
+                if grafted is not None:
+                    grafted.forget(key)
+            self.sets[key] = ParameterSet(parameters, forget)
+        own = self.latest_set = self.sets[key]
+        own.built.append(made)
+        self.built[made.state] = made
+        for old in own.built[:-2]:
+            self.built.pop(old.state, None)
+        del own.built[:-2]
+
+    def forget(self, key):
+        """A parameter has gone: no call can have this set again."""
+        gone = self.sets.pop(key, None)
+        for each in gone.built if gone else ():
+            if self.built.get(each.state) is each:
+                self.built.pop(each.state)
+            if self.latest is each:
+                self.latest = None
 
 
 class Built(typing.NamedTuple):
@@ -176,8 +256,13 @@ class Built(typing.NamedTuple):
 
     run: typing.Callable  # takes what `used` picks of the arguments of a call: engines hold most parameters
     used: typing.Callable
-    parameters: tuple  # kept, so that none of others comes to lie at its address
+    memory: tuple  # of the parameters, kept so that none of others comes to lie at its address
     state: object  # in which the parameters were, as Grafted reads it
+
+
+def ids_of(parameters):
+    """What tells the parameters of one model from those of another."""
+    return tuple(map(id, parameters))
 
 
 def drop_unused(graph_module):
@@ -190,21 +275,13 @@ def drop_unused(graph_module):
     return [index for index, node in placeholders if node.users]
 
 
-def picker(indices):
-    """A function that gives the elements of a tuple at these places, as a tuple."""
-    if not indices:
-        return lambda arguments: ()
-    if len(indices) == 1:
-        return lambda arguments, index=indices[0]: (arguments[index],)
-    return operator.itemgetter(*indices)
-
-
 def with_engines(graph_module, parameters, arguments, choices):
     """The graph with engines for its segments. `parameters`: {position of a placeholder: tensor}."""
     simplify(graph_module)
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
-    host = HostGraph(graph_module, {placeholders[index]: tensor for index, tensor in parameters.items()})
-    parts = engines_for(host, choices, graph_module, arguments)
+    constants = {placeholders[index]: tensor for index, tensor in parameters.items()}
+    host, partition = divided(lambda: HostGraph(graph_module, constants), choices)
+    parts = engines_for(host, partition, choices, graph_module, arguments)
     host.write_engines([(part.segment, call_of(part)) for part in parts])
     return graph_module
 

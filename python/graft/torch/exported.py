@@ -9,9 +9,10 @@ from torch.utils import _pytree as pytree
 from ..errors import Error, InvalidArgumentError, InvalidModelError, UnsupportedError
 from .fx_graph import HostGraph, core_decompositions, simplify, source_of
 from .inputs import Input, as_range, device_of
+from .layouts import KEPT
 from .report import described
 from .run_plan import plan_of, run, signature_of
-from .segments import Choices, engines_for
+from .segments import Choices, divided, engines_for
 
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -96,13 +97,12 @@ def compile(model, inputs=None, dims=None, *, kwargs=None, require_full=False, *
     arguments, named = program.example_inputs
     graph_module = program.module(check_guards=False)
     simplify(graph_module)
-    host = HostGraph(graph_module, {}, program.range_constraints)
+    host, partition = divided(lambda: HostGraph(graph_module, {}, program.range_constraints), split)
     if require_full:
-        refuse_rest(host, host.handle.partition(split.partition))
-    partition = host.handle.partition(split.partition)
+        refuse_rest(host, partition)
     report, data = partition.report(), described(host, partition)
     flat = [each for each in pytree.tree_leaves((arguments, named)) if isinstance(each, (torch.Tensor, int, float))]
-    parts = engines_for(host, split, graph_module, flat)
+    parts = engines_for(host, partition, split, graph_module, flat)
     write(host, graph_module, parts)
     with torch.no_grad():
         made = torch.export.export(graph_module, arguments, named, dynamic_shapes=dynamic_shapes_of(program),
@@ -169,7 +169,7 @@ def exported(model, inputs, dims, kwargs):
 
 def decomposed(program):
     """In core ATen operators."""
-    simplify(program.graph_module)
+    simplify(program.graph_module, is_whole=False)
     return program.run_decompositions(core_decompositions(torch.export.default_decompositions()))
 
 
@@ -228,7 +228,7 @@ def dynamic_shapes_of(program):
 def refuse_rest(host, partition):
     """Raises where an operator stays with torch."""
     left = [(host.nodes[index], reason) for index, reason in enumerate(partition.reasons())
-            if reason and host.nodes[index] is not None]
+            if reason and host.nodes[index] is not None and KEPT not in host.nodes[index].meta]
     if left:
         raise UnsupportedError("these stay with torch: " + "; ".join(
             f"{node.target} ({reason}) at {source_of(node) or node.name}" for node, reason in left))

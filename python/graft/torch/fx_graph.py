@@ -10,6 +10,7 @@ from torch.utils._sympy.value_ranges import bound_sympy
 
 from .. import _graft, element_types
 from .flex_attention import lower_flex_attention
+from .layouts import KEPT, keep_views
 
 
 # torch decomposes them for backends that know none: into arithmetic in f32, of which a graph of products is left.
@@ -74,17 +75,19 @@ def functions_of(graph_module):
     return {name: value for name, value in values if isinstance(value, torch.fx.GraphModule)}
 
 
-def simplify(graph_module):
+def simplify(graph_module, is_whole=True):
     """Takes out of a traced graph what engines need not know: layouts, checks whose outcome is known, and functions
-    that say what attention does with a score."""
+    that say what attention does with a score. `is_whole`: its results are those of the model."""
     graph = graph_module.graph
     for function in functions_of(graph_module).values():
-        simplify(function)
+        simplify(function, is_whole=False)
     free_layouts(graph)
     for node in list(graph.nodes):
         if node.target is torch.ops.aten._assert_tensor_metadata.default and holds(node):
             graph.erase_node(node)
     lower_flex_attention(graph_module)
+    if is_whole:
+        keep_views(graph_module)
     graph_module.recompile()
 
 
@@ -127,6 +130,30 @@ def known(size):
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
+def written_tensors(graph):
+    """The names of the arguments and buffers that nodes of a graph write to, also through views of them."""
+    found = set()
+    for node in graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not schema.is_mutable:
+            continue
+        for argument, given in zip(schema.arguments, node.args):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                torch.fx.map_arg(given, lambda each: found.add(shown_by(each)))
+    return found - {None}
+
+
+def shown_by(node):
+    """The name of the argument or buffer whose memory a node shows, as far as views tell."""
+    while node.op == "call_function":
+        schema = getattr(node.target, "_schema", None)
+        is_view = node.target is operator.getitem or (schema and any(each.alias_info for each in schema.returns))
+        if not is_view or not node.args or not isinstance(node.args[0], torch.fx.Node):
+            return None
+        node = node.args[0]
+    return node.target
+
+
 class HostGraph:
     """Both forms of a graph, by each other's indices."""
 
@@ -148,6 +175,7 @@ class HostGraph:
         self.sizes_of = {}   # text of a symbolic size -> (node, axis) that has it, the last one
         self.symbols = {}    # text of a symbolic size -> name of the symbol
         self.writers = []
+        self.written = written_tensors(self.graph)
         self.read()
 
     def read(self):
@@ -157,7 +185,7 @@ class HostGraph:
             if node.op == "placeholder":
                 inputs.append(self.read_placeholder(node))
             elif node.op == "get_attr":
-                self.read_attribute(node)
+                inputs.append(self.read_attribute(node))
             elif node.op == "output":
                 torch.fx.map_arg(node.args, lambda each: outputs.append(self.index_of(each)))
             elif not self.is_item(node):
@@ -184,18 +212,22 @@ class HostGraph:
         text = str(size.node.expr)
         if text not in self.symbols:
             self.symbols[text] = text if text.isidentifier() else fresh
-            bounds, hint = self.bounds_of(size), size.node.hint
-            low = int(bounds.lower) if bounds.lower.is_finite else 0
-            high = int(bounds.upper) if bounds.upper.is_Integer else 0
+            hint = size.node.hint
+            low, high = self.bounds_of(size)
             usual = max(low, hint) if isinstance(hint, int) else low
             self.handle.set_range(self.symbols[text], low, usual, max(usual, high) if high else 0)
         return self.symbols[text]
 
     def bounds_of(self, size):
-        """The smallest and largest that a size can be."""
-        if self.ranges is None:
-            return size.node.shape_env.bound_sympy(size.node.expr)
-        return bound_sympy(size.node.expr, self.ranges)
+        """The smallest and largest that a size can be; 0 where nothing is known, as of a half of what has no bound."""
+        try:
+            ranges = self.ranges
+            bounds = (size.node.shape_env.bound_sympy(size.node.expr) if ranges is None
+                      else bound_sympy(size.node.expr, ranges))
+        except Exception:  # noqa: BLE001  bounds are torch's own affair, and a size is right without
+            return 0, 0
+        return tuple(max(int(each), 0) if getattr(each, "is_Integer", False) else 0
+                     for each in (bounds.lower, bounds.upper))
 
     def read_placeholder(self, node):
         """The index of an input's value; None for constants."""
@@ -221,13 +253,18 @@ class HostGraph:
         return self.add_value(node.name, tensor, node)
 
     def read_attribute(self, node):
-        """A constant of the traced function, or a function that an operator runs."""
+        """A constant of the traced function, or a function that an operator runs. The index of the value of a buffer
+        that the graph writes to, which is an input."""
         value = functools.reduce(getattr, node.target.split("."), self.module)
         if isinstance(value, torch.fx.GraphModule):
             self.functions[node] = HostGraph(value, {}, self.ranges)
-            return
+            return None
+        if isinstance(value, torch.Tensor) and node.target in self.written:
+            self.indices[node] = self.add_value(node.name, value, node)
+            return self.indices[node]
         self.indices[node] = (self.add_constant(node, value) if isinstance(value, torch.Tensor)
                               else self.add_value(node.name, None, node))
+        return None
 
     def index_of(self, node):
         """The index of a node's one value."""
@@ -293,12 +330,13 @@ class HostGraph:
         tensors = any(isinstance(each, torch.Tensor) for each in (like if isinstance(like, (list, tuple)) else [like]))
         runs = isinstance(node.target, torch._ops.HigherOrderOperator)
         named = runs or isinstance(node.target, torch._ops.OpOverload)
-        self.add_node(node, operator_of(node), node.name, arguments, attributes, outputs, counts=tensors and named,
-                      replicable=not tensors and not kept, kept=kept)
+        view = node.meta.get(KEPT, "")
+        self.add_node(node, operator_of(node), node.name, arguments, attributes, outputs,
+                      counts=tensors and named and not view, replicable=not tensors and not kept, kept=kept, view=view)
         self.note_sizes(node)
 
-    def add_node(self, node, op, name, arguments, attributes, outputs, counts, replicable, kept=""):
-        """Those that write or have side effects stay where they are among all others."""
+    def add_node(self, node, op, name, arguments, attributes, outputs, counts, replicable, kept="", view=""):
+        """Those that write or have side effects (`kept`) stay where they are among all others."""
         index = len(self.nodes)
         after = list(range(index)) if kept else list(self.writers)
         if kept:
@@ -306,7 +344,7 @@ class HostGraph:
         functions = {each.target: self.functions[each].handle for each in (node.all_input_nodes if node else [])
                      if each in self.functions}
         self.handle.add_node(op, name, scope_of(node) if node else "", source_of(node) if node else "", arguments,
-                             attributes, outputs, after, counts, replicable, kept, functions)
+                             attributes, outputs, after, counts, replicable, kept or view, functions)
         self.nodes.append(node)
         self.ops.append(op)
         self.names.append(name)

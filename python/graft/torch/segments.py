@@ -7,9 +7,10 @@ import torch
 
 from .. import _graft, logs
 from ..engine import Engine
-from ..errors import Error, InvalidArgumentError
+from ..errors import InvalidArgumentError
 from .agreement import disagreements
 from .inputs import split_choices
+from .layouts import state_layouts
 from .report import described
 from .run_plan import call_engine
 
@@ -50,10 +51,19 @@ def fall_back(what, reason, choices):
     logs.pass_on()
 
 
-def engines_for(host, choices, graph_module, arguments):
+def divided(read, choices):
+    """(a graph as `read` reads it, its partition): segments give what crosses their borders as it lies in torch."""
+    host = read()
+    partition = host.handle.partition(choices.partition)
+    if state_layouts(host, partition):
+        host = read()
+        partition = host.handle.partition(choices.partition)
+    return host, partition
+
+
+def engines_for(host, partition, choices, graph_module, arguments):
     """A Part for each segment of the graph that has become an engine. `arguments`: of a call of the graph, by which
     engines are compared with torch."""
-    partition = host.handle.partition(choices.partition)
     if choices.reports is not None:
         choices.reports.append((described(host, partition), partition.report()))
         return []
@@ -65,7 +75,7 @@ def engines_for(host, choices, graph_module, arguments):
             engine = Engine(partition.compile(number, compiling), dict(compiling)["device"])
         except InvalidArgumentError:
             raise
-        except Error as error:
+        except Exception as error:  # of whatever kind: it costs the segment, never the model
             if choices.strict:
                 raise
             fall_back(f"segment {number}", str(error), choices)
@@ -79,7 +89,7 @@ def engines_for(host, choices, graph_module, arguments):
 def agreeing(host, parts, choices, graph_module, arguments):
     """Those whose engines compute what torch does."""
     def call_of(engine):
-        return lambda *tensors: call_engine(engine, tensors)
+        return lambda tensors: call_engine(engine, tensors)
 
     compared = [((part.number, part.segment), call_of(part.engine)) for part in parts]
     wrong = disagreements(graph_module, host, compared, arguments, choices.compiling)

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
+#include <torch/csrc/jit/ir/alias_analysis.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
@@ -183,23 +185,65 @@ bool sets_attributes(const jit::Block& block) {
   });
 }
 
-void fold_attributes(Lowering& lowering, jit::Block& block) {
+/// The attributes that a graph writes to: counters, histories, caches.
+struct Written {
+  std::set<const c10::TensorImpl*> tensors;
+  bool others = false;  ///< what a list, a branch or an argument hands on is written to, too
+};
+
+/// The value whose memory a view shows, as far as views tell.
+const jit::Value* shown_by(const jit::Value* value) {
+  for (;;) {
+    const jit::Node& node = *value->node();
+    const c10::FunctionSchema* schema = node.maybeSchema();
+    const bool view = schema && !node.inputs().empty() && schema->returns().size() == 1 &&
+                      schema->returns()[0].alias_info();
+    if (!view || node.inputs()[0]->type()->kind() != c10::TypeKind::TensorType) return value;
+    value = node.inputs()[0];
+  }
+}
+
+void collect_written(const Lowering& lowering, const jit::Block& block, Written& written) {
+  for (const jit::Node* node : block.nodes()) {
+    for (const jit::Block* inner : node->blocks()) collect_written(lowering, *inner, written);
+    const c10::FunctionSchema* schema = node->maybeSchema();
+    if (!schema || !schema->is_mutable()) continue;
+    for (size_t i = 0; i < node->inputs().size() && i < schema->arguments().size(); ++i) {
+      const c10::AliasInfo* alias = schema->arguments()[i].alias_info();
+      if (!alias || !alias->isWrite()) continue;
+      const jit::Value* shown = shown_by(node->inputs()[i]);
+      const auto attribute = attribute_of(lowering, shown);
+      if (attribute && attribute->isTensor() && attribute->toTensor().defined()) {
+        written.tensors.insert(attribute->toTensor().unsafeGetTensorImpl());
+      } else if (!shown->node()->kind().is_aten()) {
+        written.others = true;
+      }
+    }
+  }
+}
+
+void fold_attributes(Lowering& lowering, jit::Block& block, const Written& written, const jit::AliasDb& aliases) {
   for (jit::Node* node : std::vector<jit::Node*>(block.nodes().begin(), block.nodes().end())) {
-    for (jit::Block* inner : node->blocks()) fold_attributes(lowering, *inner);
+    for (jit::Block* inner : node->blocks()) fold_attributes(lowering, *inner, written, aliases);
     if (node->kind() != c10::prim::GetAttr) continue;
     const auto value = attribute_of(lowering, node->output());
     const jit::WithInsertPoint before(node);
     const bool tensor = value && value->isTensor() && value->toTensor().defined();
+    if (tensor && written.tensors.contains(value->toTensor().unsafeGetTensorImpl())) continue;
+    if (tensor && written.others && aliases.hasWriters(node->output())) continue;
     const c10::IValue plain = tensor ? c10::IValue(value->toTensor().detach()) : value.value_or(c10::IValue());
     const auto constant = value ? jit::tryInsertConstant(*lowering.graph, plain) : std::nullopt;
     if (constant) node->output()->replaceAllUsesWith(*constant);
   }
 }
 
-/// Attributes that freezing left, as an object of the module is handed around -> constants
+/// Attributes that freezing left, as an object of the module is handed around -> constants. Those that the method
+/// writes to stay, and are read anew in each run.
 bool fold_frozen(Lowering& lowering) {
   if (sets_attributes(*lowering.graph->block())) return false;
-  fold_attributes(lowering, *lowering.graph->block());
+  Written written;
+  collect_written(lowering, *lowering.graph->block(), written);
+  fold_attributes(lowering, *lowering.graph->block(), written, jit::AliasDb(lowering.graph));
   jit::EliminateDeadCode(lowering.graph);
   return false;
 }

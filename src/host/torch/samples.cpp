@@ -74,6 +74,17 @@ void add_difference(const c10::IValue& first, const c10::IValue& second, const s
   }
 }
 
+/// What the method gives; buffers that it writes to, which modules share, are put back.
+c10::IValue run_once(jit::Module& module, const std::string& method, const std::vector<c10::IValue>& inputs) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> kept;
+  for (const at::Tensor& buffer : module.buffers()) {
+    if (buffer.defined()) kept.emplace_back(buffer, buffer.clone());
+  }
+  c10::IValue result = module.get_method(method)(inputs).deepcopy();  // it may be a buffer
+  for (auto& [buffer, before] : kept) buffer.copy_(before);
+  return result;
+}
+
 }  // namespace
 
 std::vector<c10::IValue> sample_inputs(const jit::Graph& graph, const Spec& spec) {
@@ -99,7 +110,7 @@ Difference compare(jit::Module first, jit::Module second, const Spec& spec) {
   std::vector<c10::IValue> again;  // a method may write to what it is given
   for (const c10::IValue& input : inputs) again.push_back(input.deepcopy());
   Difference found;
-  add_difference(first.get_method(spec.method)(inputs), second.get_method(spec.method)(again), "the result", found);
+  add_difference(run_once(first, spec.method, inputs), run_once(second, spec.method, again), "the result", found);
   return found;
 }
 

@@ -32,6 +32,7 @@ class ProgramReader {
     constants_ = read_tensors(archive_, "data/weights", "model_weights_config.json");
     constants_.merge(read_tensors(archive_, "data/constants", "model_constants_config.json"));
     const json& signature = object_member(module, "signature", where_);
+    for (const json& output : list_member(signature, "output_specs", where_)) note_written(output);
     for (const json& input : list_member(signature, "input_specs", where_)) read_input(input);
     for (const json& node : list_member(graph, "nodes", where_)) reader.read_node(node);
     const json& outputs = list_member(graph, "outputs", where_);
@@ -88,6 +89,7 @@ class ProgramReader {
     }
     const std::string name = text_member(object_member(*spec, "arg", where_), "name", where_);
     const std::string of = text_member(*spec, named->second, where_);
+    if (written_.contains(of)) return take_input(name);
     const auto constant = constants_.find(of);
     check(constant != constants_.end(), fmt::format("the archive has no elements of '{}'", of));
     reader_->add_value(
@@ -102,9 +104,18 @@ class ProgramReader {
       GRAFT_USER_CHECK(fixed, kUnsupported, fmt::format("the model takes an argument of the kind {}", kind), where_);
       return;
     }
-    const std::string name = text_member(*value, "name", where_);
+    take_input(text_member(*value, "name", where_));
+  }
+
+  void take_input(const std::string& name) {
     reader_->foreign().inputs.push_back(reader_->add_value(reader_->described(name)));
     program_.inputs.push_back(name);
+  }
+
+  /// Buffers that the model writes to are no constants: an engine takes them and gives their new contents.
+  void note_written(const json& given) {
+    const auto [kind, spec] = tagged(given, where_);
+    if (kind == "buffer_mutation") written_.insert(text_member(*spec, "buffer_name", where_));
   }
 
   // ---- What goes out ----
@@ -112,6 +123,9 @@ class ProgramReader {
   /// As the signature names it; the graph names the same.
   void read_output(const json& given, const json& in_graph) {
     const auto [kind, spec] = tagged(given, where_);
+    if (kind == "buffer_mutation" || kind == "user_input_mutation") {  // new contents, as the first results
+      return give(text_member(object_member(*spec, "arg", where_), "name", where_));
+    }
     GRAFT_USER_CHECK(kind == "user_output", kUnsupported,
                      fmt::format("the model writes to what outlives a call ({}), which an engine does not", kind),
                      where_);
@@ -124,6 +138,10 @@ class ProgramReader {
     const std::string name = text_member(*value, "name", where_);
     check(text_member(*graph_value, "name", where_) == name,
           fmt::format("its graph gives another value where its signature names '{}'", name));
+    give(name);
+  }
+
+  void give(const std::string& name) {
     reader_->foreign().outputs.push_back(reader_->index_of(name, "outputs"));
     program_.outputs.push_back(name);
   }
@@ -150,6 +168,7 @@ class ProgramReader {
   Program program_;
   GraphReader* reader_ = nullptr;
   std::map<std::string, TensorData, std::less<>> constants_;
+  std::set<std::string, std::less<>> written_;  ///< names of buffers that the model writes to
   std::map<std::string, int64_t, std::less<>> hints_;
 };
 
