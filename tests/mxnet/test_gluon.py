@@ -8,6 +8,7 @@ from conftest import FAST, close, image, operators
 from mxnet.gluon import nn
 from mxnet.gluon.model_zoo import vision
 
+import graft.amp
 import graft.mxnet
 
 
@@ -116,3 +117,109 @@ def test_networks_of_the_zoo_are_one_engine_and_agree(name):
     for batch, wanted in expected.items():
         assert wanted.std() > 1e-3 * np.abs(wanted).max(), "outputs vary"
         close(net(mx.nd.array(image(batch, size))).asnumpy(), wanted)
+
+
+def engine_count(block):
+    return operators(block._cached_graph[1]).count("_graft_engine")
+
+
+def test_weights_that_mxnet_still_computes_are_waited_for():
+    """MXNet brings convolutions' weights into a layout of its own behind a call, in the memory of the weights."""
+    x = mx.nd.array(image(1, 64))
+
+    def made():
+        mx.random.seed(1)
+        net = vision.resnet18_v1(classes=10)
+        net.initialize(mx.init.Xavier())
+        net(x)
+        return net
+
+    expected = made()(x).asnumpy()
+    net = made()
+    net.optimize_for(x, backend="graft", **FAST)
+    close(net(x).asnumpy(), expected, 1e-3)
+
+
+def written_in_place(net, path):
+    del path
+    for parameter in net.collect_params().values():
+        parameter.data()[:] = parameter.data() * 0.5 + 0.125
+
+
+def set_by_its_method(net, path):
+    del path
+    for name, parameter in net.collect_params().items():
+        if name.endswith("weight"):  # one element alone, between those that samples would see
+            array = parameter.data().asnumpy()
+            array.reshape(-1)[array.size // 2 + 1] += 3.0
+            parameter.set_data(mx.nd.array(array))
+
+
+def loaded_from_a_file(net, path):
+    other = small_net()
+    for parameter in other.collect_params().values():
+        parameter.set_data(parameter.data() * 1.5)
+    other.save_parameters(str(path))
+    net.load_parameters(str(path))
+
+
+def statistics_alone(net, path):
+    del path
+    next(each for name, each in net.collect_params().items() if name.endswith("running_mean")).data()[2] = 4.0
+
+
+@pytest.mark.parametrize("change", [written_in_place, set_by_its_method, loaded_from_a_file, statistics_alone],
+                         ids=lambda change: change.__name__)
+def test_parameters_that_change_behind_the_engines_take_effect(change, tmp_path):
+    x = mx.nd.array(image(2, 16))
+    net = small_net()
+    net.optimize_for(x, backend="graft", **FAST)
+    before = net(x).asnumpy()
+    change(net, tmp_path / "weights.params")
+    changed = net(x).asnumpy()
+    assert engine_count(net) == 1 and np.abs(changed - before).max() > 1e-3
+    compilations = graft._graft.compilation_count()
+    close(net(x).asnumpy(), changed)
+    assert graft._graft.compilation_count() == compilations, "engines are built again once"
+    net.hybridize(active=False)
+    close(changed, net(x).asnumpy())
+
+
+def test_an_imported_block_takes_new_parameters_behind_its_engines(tmp_path):
+    x = mx.nd.array(image(2, 16))
+    net = small_net()
+    net.hybridize()
+    net(x).wait_to_read()
+    net.export(str(tmp_path / "net"))
+    block = mx.gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    block.optimize_for(x, backend="graft", **FAST)
+    close(block(x).asnumpy(), net(x).asnumpy())
+    for one, other in zip(block.collect_params().values(), net.collect_params().values()):
+        for parameter in (one, other):
+            parameter.set_data(parameter.data() * 0.75)
+    close(block(x).asnumpy(), net(x).asnumpy())
+    block.optimize_for(x, backend="graft", **FAST)
+    close(block(x).asnumpy(), net(x).asnumpy())
+
+
+@pytest.mark.parametrize("layer", [mx.gluon.rnn.GRU(6, 2, layout="NTC", bidirectional=True),
+                                   mx.gluon.rnn.LSTM(5, layout="NTC")], ids=["gru", "lstm"])
+def test_a_recurrent_layer_takes_any_batch(layer):
+    x = mx.nd.array(np.random.RandomState(3).uniform(-1, 1, (4, 5, 8)))
+    layer.initialize()
+    layer.hybridize()
+    expected = {batch: layer(x[:batch]).asnumpy() for batch in (1, 2, 4)}
+    layer.optimize_for(x[:2], backend="graft", **FAST)
+    assert engine_count(layer) == 1
+    for batch, wanted in expected.items():
+        close(layer(x[:batch]).asnumpy(), wanted)
+
+
+def test_a_block_of_bfloat16_is_an_engine():
+    x = mx.nd.array(image(2, 16))
+    net = small_net()
+    expected = net(x).asnumpy()
+    block = graft.amp.convert_hybrid_block(net, target_dtype="bfloat16")
+    block.optimize_for(x, backend="graft", **FAST)
+    assert engine_count(block) >= 1
+    assert np.abs(block(x).asnumpy().astype(np.float32) - expected).max() <= 3e-2 * np.abs(expected).max()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "batch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "failure.h"
@@ -17,11 +18,24 @@ Sizes sizes_of(const Node& variable) {
   return inferred_outputs(variable).at(0).sizes.value_or(Sizes{});
 }
 
+/// The axis of a variable that is the batch: the second one of what recurrent layers begin with, (layers, batch,
+/// hidden).
+size_t batch_axis(const Node& variable) {
+  const bool state = !variable.outputs.empty() &&
+                     std::all_of(variable.outputs.begin(), variable.outputs.end(), [](const auto& use) {
+                       return use.node->op == "RNN" && use.entry >= 2;
+                     });
+  return state ? 1 : 0;
+}
+
 std::map<std::string, Sizes> shapes_at(const Roles& roles, int64_t batch, int64_t other) {
   std::map<std::string, Sizes> shapes;
   for (const auto& [variable, role] : roles) {
     Sizes sizes = sizes_of(*variable);
-    if (role == Role::kData && !sizes.empty() && sizes[0] == batch) sizes[0] = other;
+    const size_t axis = batch_axis(*variable);
+    if (role != Role::kParameter && axis < sizes.size() && sizes[axis] == batch && (axis > 0 || role == Role::kData)) {
+      sizes[axis] = other;
+    }
     shapes[variable->name] = sizes;
   }
   return shapes;
@@ -58,7 +72,8 @@ int64_t given_batch(const Graph& graph, const Roles& roles) {
   for (const Node* variable : graph.inputs) {
     if (roles.at(variable) != Role::kData) continue;
     const Sizes sizes = sizes_of(*variable);
-    if (!sizes.empty()) return sizes[0];
+    const size_t axis = batch_axis(*variable);
+    if (axis < sizes.size()) return sizes[axis];
   }
   return 0;
 }

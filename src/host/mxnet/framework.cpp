@@ -14,6 +14,8 @@ using Symbol = void*;
 using CreateFromJson = int(const char*, Symbol*);
 using Free = int(Symbol);
 using WaitAll = int();
+using WaitToRead = int(void*);
+using GetData = int(void*, void**);
 using InferShape = int(Symbol, uint32_t, const char**, const uint32_t*, const int*,  // the variables, by name
                        uint32_t*, const int**, const int***,                         // of arguments,
                        uint32_t*, const int**, const int***,                         // of outputs,
@@ -56,6 +58,13 @@ void find_framework(void* address_in_it, int version) {
 }
 
 int framework_version() { return library_version; }
+
+const void* data_of(void* array) {
+  static auto* const wait = function<WaitToRead>("MXNDArrayWaitToRead");
+  static auto* const get = function<GetData>("MXNDArrayGetData");
+  void* data = nullptr;
+  return wait(array) == 0 && get(array, &data) == 0 ? data : nullptr;
+}
 
 void wait_for_arrays() { function<WaitAll>("MXNDArrayWaitAll")(); }
 

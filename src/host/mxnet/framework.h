@@ -19,6 +19,10 @@ int framework_version();
 /// Waits until every array has the values that were asked of it.
 void wait_for_arrays();
 
+/// Where the elements of an array lie, in the order of its axes, once all that writes to it has run; null where MXNet
+/// does not say.
+const void* data_of(void* array);
+
 /// The shapes of a symbol's outputs, in their order, where its variables have these; nothing where MXNet finds none.
 std::optional<std::vector<Sizes>> infer_shapes(const std::string& symbol_json,
                                                const std::map<std::string, Sizes>& shapes);

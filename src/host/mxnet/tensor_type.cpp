@@ -15,7 +15,7 @@ constexpr std::string_view kBatch = "batch";
 constexpr ElementType kTypes[] = {
     {0, GRAFT_FLOAT32, "float32"}, {1, GRAFT_FLOAT64, "float64"}, {2, GRAFT_FLOAT16, "float16"},
     {3, GRAFT_UINT8, "uint8"},     {4, GRAFT_INT32, "int32"},     {5, GRAFT_INT8, "int8"},
-    {6, GRAFT_INT64, "int64"},
+    {6, GRAFT_INT64, "int64"},     {12, GRAFT_BFLOAT16, "bfloat16"},
 };
 
 [[noreturn]] void refuse(std::string_view text) {

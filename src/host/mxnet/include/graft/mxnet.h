@@ -19,6 +19,12 @@ GRAFT_API const char* graft_mxnet_report(void);
  * is neither 0 nor 1. `variable`, unless it is NULL, becomes the name of the one that decides. */
 GRAFT_API int graft_mxnet_use_at_bind(const char** variable);
 
+/* A number that stays as long as the contents of arrays (NDArrayHandle) do, of so many bytes each, for a caller that
+ * keeps engines of them: they are waited for and read, wholly (`whole` 1), or up to 4 KiB wholly and 16 places of
+ * larger ones. MXOptimizeForBackend takes addresses: call MXNDArrayWaitAll before it, so that what is still being
+ * computed is there. */
+GRAFT_API uint64_t graft_mxnet_fingerprint(void* const* arrays, const size_t* sizes, size_t count, int whole);
+
 #ifdef __cplusplus
 }
 #endif
