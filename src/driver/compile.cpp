@@ -22,6 +22,7 @@
 #include "modules/kernel_source.h"
 #include "modules/library_source.h"
 #include "passes/edit.h"
+#include "target/units.h"
 #include "tile/panel_layout.h"
 
 namespace graft {
@@ -190,9 +191,24 @@ Graph import_model(const ModelSource& source, const CompileOptions& options) {
   return graph;
 }
 
+namespace {
+
+/// Whether all of the targets have a unit that multiplies integers of given types; null where they have none at all.
+std::function<bool(DType, DType)> integer_units_of(const std::vector<Target>& targets) {
+  const auto all_multiply = [targets](DType a, DType b) {
+    return std::all_of(targets.begin(), targets.end(),
+                       [&](const Target& target) { return best_unit(target, a, b, DType::kInt32) != nullptr; });
+  };
+  if (!all_multiply(DType::kUint8, DType::kInt8)) return nullptr;
+  return all_multiply;
+}
+
+}  // namespace
+
 void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   const Environment merged = with_disabled(options);
   PassContext context{.low_type = low_type(options.precision), .cancelled = options.cancelled, .environment = &merged};
+  context.multiplies_integers = integer_units_of(targets_of(options));
   if (notes) context.statistics = &notes->passes, context.reasons = &notes->reasons;
   report(options, name_of(Stage::kPasses), fmt::format("{} nodes", graph.nodes.size()));
   run_passes(graph, context);

@@ -121,14 +121,26 @@ void place_integers(const Graph& graph, const Node& node, NodeDefinition& defini
   }
 }
 
-/// A cast to a narrower float goes behind what alone it reads, if something computes that: whoever reads the result
-/// reads fewer bytes, each cast once.
-void compute_narrowing_casts(const Graph& graph, std::vector<DefinedNode>& nodes) {
+/// Whether the node makes floats of integers.
+bool is_cast_of_integers(const DefinedNode& node) {
+  const Region& region = node.definition.region;
+  const auto* compute =
+      node.kind == NodeKind::kView && region.forms.size() == 1 ? std::get_if<Compute>(&region.forms[0]) : nullptr;
+  if (!compute || !is_call(compute->value, Intrinsic::kCast)) return false;
+  return is_integer(compute->value->args[0]->type) && is_float(compute->value->type);
+}
+
+/// A cast goes behind what alone it reads, if something computes that, instead of into each reader: one to a narrower
+/// float, so that who reads the result reads fewer bytes, each cast once; and one of the sums of an integer product,
+/// which then go on to what scales them without passing memory.
+void compute_casts_behind_results(const Graph& graph, std::vector<DefinedNode>& nodes) {
   const std::vector<std::vector<int>> consumers = graph.consumers();
   for (size_t n = 0; n < nodes.size(); ++n) {
-    if (!is_narrowing_cast(nodes[n])) continue;
+    const bool of_integers = is_cast_of_integers(nodes[n]);
+    if (!of_integers && !is_narrowing_cast(nodes[n])) continue;
     const ValueId input = graph.nodes[n].inputs[0];
     const int producer = graph.value(input).producer;
+    if (of_integers && (producer < 0 || nodes[producer].kind != NodeKind::kContraction)) continue;
     const bool computed = producer >= 0 && nodes[producer].kind != NodeKind::kView && consumers[input].size() == 1;
     if (computed) nodes[n].kind = NodeKind::kMap;
   }
@@ -508,7 +520,7 @@ std::vector<DefinedNode> define_nodes(const Graph& graph) {
     nodes.push_back(std::move(defined));
   }
   end_long_chains(graph, nodes);
-  compute_narrowing_casts(graph, nodes);
+  compute_casts_behind_results(graph, nodes);
   return nodes;
 }
 

@@ -80,8 +80,9 @@ void define_dequantize(Definition& d) {
     if (!d.has_input(2)) return make_cast(wide, x(i)) * make_cast(wide, scale(at));
     const Expr zero = d.in(2)(scale_indices(d, x, d.in(2), i));
     if (is_float(x.type())) return (make_cast(wide, x(i)) - make_cast(wide, zero)) * make_cast(wide, scale(at));
-    // The difference is exact in i64, where the types' own would wrap.
-    const Expr difference = make_cast(DType::kInt64, x(i)) - make_cast(DType::kInt64, zero);
+    // The difference is exact in a wider type, where the types' own would wrap.
+    const DType exact = bit_width(x.type()) <= 16 ? DType::kInt32 : DType::kInt64;
+    const Expr difference = make_cast(exact, x(i)) - make_cast(exact, zero);
     return make_cast(wide, difference) * make_cast(wide, scale(at));
   }));
 }

@@ -25,6 +25,9 @@ struct PassStatistics {
 struct PassContext {
   /// The float type, f16 or bf16, that a network of f32 is lowered to; undefined: it stays f32.
   DType low_type = DType::kUndefined;
+  /// Whether the machine has a unit that multiplies integers of these types, weights on the right; null: products of
+  /// dequantized tensors stay products of floats.
+  std::function<bool(DType, DType)> multiplies_integers;
   /// Folding makes no constant larger than this unless its inputs together are larger.
   int64_t max_folded_bytes = int64_t{16} << 20;
   /// Folding computes no node that needs more elementary steps in the interpreter than this.

@@ -140,7 +140,10 @@ tile::Layouts layouts_for(const Region& region, const std::vector<bool>& constan
   auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
   if (!contraction || contraction->n.empty()) return layouts;
   if (product) contraction->b = unwidened(contraction->b);
-  const auto layout = panel_layout(region, *contraction, constant, panel);
+  const ContractUnit* unit = contract ? contract->unit : nullptr;
+  if (unit) contraction->b = unwidened(contraction->b);
+  auto layout = panel_layout(region, *contraction, constant, panel);
+  if (layout && unit) layout->pack = unit->pack, layout->step = unit->k;
   if (layout) layouts[contraction->b->tensor] = layout;
   return layouts;
 }
@@ -444,6 +447,27 @@ void add_products(std::vector<tile::Schedule>& schedules, const Region& region, 
   }
 }
 
+/// Schedules of a product of weights by the fastest unit that takes the operands' own types.
+void add_unit_contractions(std::vector<tile::Schedule>& schedules, const Region& region, Contraction contraction,
+                           ContractionSizes sizes, const std::vector<bool>& constant, const Target& target) {
+  const DType sum = only_reduction(region)->lift[0]->type;
+  contraction.a = unwidened(contraction.a), contraction.b = unwidened(contraction.b);
+  const ContractUnit* unit = best_unit(target, contraction.a->type, contraction.b->type, sum);
+  const int64_t panel = 2 * std::max<int64_t>(16, target.vector_bits / bit_width(sum));
+  if (!unit || !panel_layout(region, contraction, constant, panel)) return;
+  sizes.element_bytes = bit_width(unit->b) / 8;
+  const bool tiles = unit->scope == ContractUnit::Scope::kTile;
+  for (const auto& [rows, panels] : {std::pair{4, 4}, {2, 4}, {8, 4}, {4, 8}, {4, 2}, {8, 8}}) {
+    tile::ContractSchedule schedule;
+    schedule.unit = unit;
+    schedule.panel = panel;
+    schedule.m = tiles ? 32 * rows : register_rows(target) * rows;
+    schedule.n = panels * panel;
+    schedule.columns_outer = sizes.rows * sizes.depth * sizes.element_bytes <= target.l2_bytes / 2;
+    schedules.emplace_back(schedule);
+  }
+}
+
 void add_contractions(std::vector<tile::Schedule>& schedules, const Region& region, const std::vector<bool>& constant,
                       const Bindings& typical, const Target& target) {
   const Reduce* reduce = only_reduction(region);
@@ -456,6 +480,7 @@ void add_contractions(std::vector<tile::Schedule>& schedules, const Region& regi
     return add_products(schedules, region, *contraction, sizes, constant, typical, target);
   }
   sizes.is_packed = panel_layout(region, *contraction, constant, 2 * vector).has_value();
+  add_unit_contractions(schedules, region, *contraction, sizes, constant, target);
   for (const tile::ContractSchedule& schedule : contract_schedules(sizes, vector, target)) {
     schedules.emplace_back(schedule);
   }

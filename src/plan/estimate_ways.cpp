@@ -73,14 +73,15 @@ double seconds_of_gathering(const Contraction& contraction, const Bindings& typi
 }
 
 /// A micro-kernel keeps its sums in registers, as many rows of them as fit.
-Use use_of_contract(const Region& region, const Bindings& typical, const Target& target) {
+Use use_of_contract(const Region& region, const ContractUnit* unit, const Bindings& typical, const Target& target) {
   constexpr double kTiled = 0.6, kMaps = 0.25;
   Use use{kTiled, kMaps, 1, peak_of(target).start};
   const Reduce* reduce = matrix_product(region);
   const auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
   if (!contraction || contraction->m.empty()) return use;
   const double rows = target.vector_registers >= 32 ? 14 : 6;
-  use.products *= filled(value_of(contraction->m.back().extent, typical), rows);
+  use.products *= filled(value_of(contraction->m.back().extent, typical), unit && unit->m > 1 ? 2.0 * unit->m : rows);
+  if (unit) use.products *= unit->rate;
   use.start += seconds_of_gathering(*contraction, typical, target);
   return use;
 }
@@ -90,7 +91,8 @@ Use use_of_cpu(const Region& region, const Way& way, const Bindings& typical, co
   if (!way.library.empty()) return {kLibrary, kLibrary, 1, kLibraryStart};
   const tile::Schedule schedule = tile::parse_schedule(way.schedule);
   if (std::holds_alternative<tile::AttentionSchedule>(schedule)) return {kAttention, kMaps, 1, peak_of(target).start};
-  return use_of_contract(region, typical, target);
+  const auto* contract = std::get_if<tile::ContractSchedule>(&schedule);
+  return use_of_contract(region, contract ? contract->unit : nullptr, typical, target);
 }
 
 /// Tiles that are not filled are computed all the same, and fewer tiles than multiprocessors leave some of them idle.

@@ -11,6 +11,7 @@
 #include "base/available_threads.h"
 #include "base/error.h"
 #include "base/words.h"
+#include "target/tile_registers.h"
 
 namespace graft {
 namespace {
@@ -69,7 +70,7 @@ const Level& host_level() {
 #endif
 }
 
-/// What the host has beyond its level: dot products and bf16.
+/// What the host has beyond its level: dot products, bf16 and products of tiles.
 std::string extra_features() {
   std::string extra;
 #if defined(__x86_64__)
@@ -80,6 +81,7 @@ std::string extra_features() {
   add(v4 && __builtin_cpu_supports("avx512vnni"), "+avx512vnni");
   add(v4 && __builtin_cpu_supports("avx512vbmi"), "+avx512vbmi");
   add(v4 && __builtin_cpu_supports("avx512bf16"), "+avx512bf16");
+  add(v4 && may_use_tile_registers(), "+amx-tile,+amx-int8");
 #endif
   return extra;
 }

@@ -73,6 +73,7 @@ class ContractLowering {
     contraction_ = *contraction;
     order_reduced_axes(contraction_);
     if (contraction_.m.empty()) return "the contraction has no rows";
+    if (const std::string reason = schedule_.unit ? why_no_unit() : ""; !reason.empty()) return reason;
     if (const auto layout = packed_right(); layout && schedule_.n % layout->lanes != 0) {
       return "a tile's columns are not whole panels";
     }
@@ -85,6 +86,27 @@ class ContractLowering {
     for (const Form& form : region_.forms) {
       if (reads_elsewhere(form)) return "a map reads the result at another point";
     }
+    return "";
+  }
+
+  /// Why the schedule's unit does not multiply these operands, or nothing.
+  std::string why_no_unit() {
+    const ContractUnit& unit = *schedule_.unit;
+    if (!has_unit(target_, unit)) return fmt::format("the target has no {}", unit.name);
+    contraction_.a = unwidened(contraction_.a), contraction_.b = unwidened(contraction_.b);
+    if (contraction_.a->type != unit.a || contraction_.b->type != unit.b || accumulator_type() != unit.sum) {
+      return fmt::format("{} multiplies {} and {} into {}", unit.name, name_of(unit.a), name_of(unit.b),
+                         name_of(unit.sum));
+    }
+    const auto layout = packed_right();
+    if (!layout || layout->pack != unit.pack || layout->step != unit.k) {
+      return fmt::format("{}: the right operand does not lie in panels of the unit", unit.name);
+    }
+    const Expr& innermost = contraction_.k.back().variable;
+    if (!equal(contraction_.b->args[layout->rest.back()], innermost)) {
+      return fmt::format("{}: the innermost reduced axis is no dimension of the right operand", unit.name);
+    }
+    if (schedule_.k != 0) return fmt::format("{}: the reduction is cut into pieces", unit.name);
     return "";
   }
 
@@ -185,14 +207,28 @@ class ContractLowering {
   }
 
   DType accumulator_type() const { return main_->lift[0]->type; }
+  /// What the left operand is multiplied as.
+  DType left_type() const { return schedule_.unit ? schedule_.unit->a : accumulator_type(); }
   /// Operand types that the micro-kernel multiplies as they are.
   Expr direct(const Expr& operand) const {
-    if (operand->kind == ExprKind::kLoad && operand->type == accumulator_type()) return operand;
+    if (operand->kind != ExprKind::kLoad) return {};
+    if (schedule_.unit || operand->type == accumulator_type()) return operand;
     return {};
   }
   bool needs_left_copy() const {
     const Expr left = direct(contraction_.a);
-    return !left || !readable(left, nullptr) || !rows_.whole.empty();
+    if (!left || !readable(left, nullptr) || !rows_.whole.empty()) return true;
+    return schedule_.unit && (pads_k() || !runs_along_innermost(left));
+  }
+  /// Whether the innermost reduced axis is no whole number of instructions of the unit.
+  bool pads_k() const { return schedule_.unit && !contraction_.k.back().extent.is_multiple_of(schedule_.unit->k); }
+  /// Whether a step of the innermost reduced axis is one element.
+  bool runs_along_innermost(const Expr& load) const {
+    const int k = contraction_.k.back().variable->variable;
+    for (size_t d = 0; d + 1 < load->args.size(); ++d) {
+      if (uses_variable(load->args[d], k)) return false;
+    }
+    return !load->args.empty() && affine(load->args.back())->coefficient(k).is(1);
   }
   bool needs_right_copy() const {
     if (packed_right()) return false;
@@ -270,11 +306,30 @@ class ContractLowering {
     return k;
   }
 
+  /// Instructions of the unit along the innermost reduced axis, in groups of elements that lie together.
+  Size unit_groups() const {
+    const ContractUnit& unit = *schedule_.unit;
+    return ceil_div(contraction_.k.back().extent, unit.k) * Size(unit.k / unit.pack);
+  }
+
+  /// The same with the innermost axis as groups of elements and the elements of a group.
+  std::vector<Axis> make_unit_k(Replacements& at) const {
+    std::vector<Axis> k = make_k(at);
+    k.back() = make_axis(unit_groups());
+    k.push_back(make_axis(Size(schedule_.unit->pack)));
+    const Expr element = k[k.size() - 2].variable * make_index(schedule_.unit->pack) + k.back().variable;
+    at.back() = {contraction_.k.back().variable->variable, element};
+    return k;
+  }
+
   /// Scratch extents of the k axes.
   Size k_extent() const {
     Size extent = 1;
     for (size_t i = 0; i < contraction_.k.size(); ++i) {
-      extent = extent * (i == 0 && cuts_k() ? Size(schedule_.k) : contraction_.k[i].extent);
+      const bool padded = schedule_.unit && i + 1 == contraction_.k.size();
+      extent = extent * (padded                ? unit_groups() * Size(schedule_.unit->pack)
+                         : i == 0 && cuts_k() ? Size(schedule_.k)
+                                               : contraction_.k[i].extent);
     }
     return extent;
   }
@@ -289,7 +344,14 @@ class ContractLowering {
   /// Copies an operand into scratch: [k][lanes] for the right side, [rows][k] for the left.
   Statement copy_operand(const Expr& operand, int buffer, bool right) const {
     Pass pass = make_pass();
-    const std::vector<Axis> k = make_k(pass.at);
+    std::vector<Axis> k = make_k(pass.at);
+    Expr value = operand;
+    if (pads_k()) {
+      const graft::Axis& innermost = contraction_.k.back();
+      k.back().extent = make_size(unit_groups() * Size(schedule_.unit->pack));
+      k.back().bound = unit_groups().as_constant().value_or(0) * schedule_.unit->pack;
+      value = select(lt(innermost.variable, make_size(innermost.extent)), value, make_integer(value->type, 0));
+    }
     Map map;
     const std::vector<Axis>& across = right ? pass.n : pass.m;
     map.axes = right ? k : across;
@@ -297,7 +359,7 @@ class ContractLowering {
     map.axes.insert(map.axes.end(), last.begin(), last.end());
     const Expr row = right ? flattened(k) : flattened(across);
     const Expr column = right ? flattened(across) : flattened(k);
-    map.stores.push_back({buffer, {row, column}, converted(operand, pass.at), ScatterMode::kSet});
+    map.stores.push_back({buffer, {row, column}, converted(value, pass.at), ScatterMode::kSet});
     return {std::move(map)};
   }
 
@@ -306,12 +368,13 @@ class ContractLowering {
     Contract c;
     c.m = pass.m;
     c.n = pass.n;
-    c.k = make_k(pass.at);
+    c.unit = schedule_.unit;
+    c.k = c.unit ? make_unit_k(pass.at) : make_k(pass.at);
     c.c = *tile_of(main_->outputs[0]);
     c.accumulate = accumulate;
     if (left_copy_ >= 0) {
       c.m = {flat_axis(pass.m)};
-      c.a = make_load(left_copy_, accumulator_type(), {c.m[0].variable, flattened(c.k)});
+      c.a = make_load(left_copy_, left_type(), {c.m[0].variable, flattened(c.k)});
       pass.position[0] = c.m[0].variable;
     } else {
       c.a = converted(direct(contraction_.a), pass.at);
@@ -353,7 +416,9 @@ class ContractLowering {
     std::vector<Expr> indices(load->args.begin(), load->args.begin() + layout.keep);
     indices.push_back(first + panel.variable);
     for (const int d : layout.rest) indices.push_back(load->args[d]);
+    if (c.unit) indices.back() = c.k[c.k.size() - 2].variable;
     indices.push_back(lane.variable);
+    if (c.unit) indices.push_back(c.k.back().variable);
     c.b = make_load(builder_.buffer_of(load->tensor), load->type, indices);
     pass.position[1] = panel.variable * make_index(layout.lanes) + lane.variable;
   }
@@ -370,7 +435,7 @@ class ContractLowering {
       right_copy_ = builder_.add_scratch("right", accumulator_type(), {k_extent(), lanes});
     }
     if (needs_left_copy()) {
-      left_copy_ = builder_.add_scratch("left", accumulator_type(), {row_bound(), k_extent()});
+      left_copy_ = builder_.add_scratch("left", left_type(), {row_bound(), k_extent()});
     }
     Body body;
     if (right_copy_ >= 0 && !cuts_k()) body.push_back(copy_operand(contraction_.b, right_copy_, true));

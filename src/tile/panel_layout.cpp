@@ -27,11 +27,12 @@ int64_t take_number(std::string_view& text, std::string_view prefix) {
   return number;
 }
 
-/// Elements that one step along each dimension moves in the packed tensor, without the split dimension's own.
-std::vector<int64_t> packed_strides(const PanelLayout& layout, const std::vector<int64_t>& physical,
+/// Elements that one step along each dimension (`pack` elements of the last of the rest) moves in the packed tensor of
+/// a tensor of `rank`, without the split dimension's own.
+std::vector<int64_t> packed_strides(const PanelLayout& layout, const std::vector<int64_t>& physical, size_t rank,
                                     int64_t& panel_stride) {
-  std::vector<int64_t> strides(physical.size() - 1);
-  int64_t stride = layout.lanes;
+  std::vector<int64_t> strides(rank);
+  int64_t stride = layout.lanes * layout.pack;
   for (size_t r = layout.rest.size(); r-- > 0;) {
     strides[static_cast<size_t>(layout.rest[r])] = stride;
     stride *= physical[static_cast<size_t>(layout.keep) + 1 + r];
@@ -48,8 +49,10 @@ std::vector<int64_t> packed_strides(const PanelLayout& layout, const std::vector
 }  // namespace
 
 std::string print(const PanelLayout& layout) {
-  return fmt::format("panels dim={} lanes={} keep={} rest={}", layout.dim, layout.lanes, layout.keep,
-                     fmt::join(layout.rest, ","));
+  std::string text = fmt::format("panels dim={} lanes={} keep={} rest={}", layout.dim, layout.lanes, layout.keep,
+                                 fmt::join(layout.rest, ","));
+  if (layout.pack > 1) text += fmt::format(" pack={} step={}", layout.pack, layout.step);
+  return text;
 }
 
 PanelLayout parse_panel_layout(std::string_view text) {
@@ -57,8 +60,17 @@ PanelLayout parse_panel_layout(std::string_view text) {
   layout.dim = static_cast<int>(take_number(text, "panels dim="));
   layout.lanes = take_number(text, " lanes=");
   layout.keep = static_cast<int>(take_number(text, " keep="));
-  for (std::string_view separator = " rest="; !text.empty() && text != " rest="; separator = ",") {
+  for (std::string_view separator = " rest="; !text.empty() && text != " rest=" && !text.starts_with(" pack=");
+       separator = ",") {
     layout.rest.push_back(static_cast<int>(take_number(text, separator)));
+  }
+  if (text.starts_with(" pack=")) {
+    layout.pack = take_number(text, " pack=");
+    layout.step = take_number(text, " step=");
+    GRAFT_USER_CHECK(text.empty(), kInvalidArgument, "nothing is expected behind step", "layout");
+    const bool good = layout.pack > 1 && layout.step > 0 && layout.step % layout.pack == 0 && !layout.rest.empty();
+    GRAFT_USER_CHECK(good, kInvalidArgument, "step is no multiple of pack, or pack is 1, or there is no rest",
+                     "layout");
   }
   GRAFT_USER_CHECK(layout.lanes > 0, kInvalidArgument, "lanes is 0", "layout");
   return layout;
@@ -71,6 +83,7 @@ bool fits(const PanelLayout& layout, size_t rank) {
     placed[static_cast<size_t>(d)] = true;
     return true;
   };
+  if (layout.pack > 1 && layout.rest.empty()) return false;
   if (layout.lanes < 1 || layout.keep < 0 || static_cast<size_t>(layout.keep) >= rank) return false;
   bool good = place(layout.dim);
   for (int d = 0; d < layout.keep; ++d) good = good && place(d);
@@ -82,7 +95,13 @@ Shape physical_shape(const PanelLayout& layout, const Shape& shape) {
   Shape physical(shape.begin(), shape.begin() + layout.keep);
   physical.push_back(ceil_div(shape[layout.dim], layout.lanes));
   for (const int d : layout.rest) physical.push_back(shape[d]);
+  if (layout.pack == 1) {
+    physical.push_back(layout.lanes);
+    return physical;
+  }
+  physical.back() = ceil_div(physical.back(), layout.step) * Size(layout.step / layout.pack);
   physical.push_back(layout.lanes);
+  physical.push_back(layout.pack);
   return physical;
 }
 
@@ -93,12 +112,23 @@ Region packing_region(const PanelLayout& layout, DType type, const Shape& shape)
   const Tensor packed = builder.compute("packed", type, physical_shape(layout, shape), [&](const Indices& i) {
     Indices from(i.begin(), i.begin() + layout.keep);
     from.resize(shape.size());
-    const Expr element = i[layout.keep] * make_index(layout.lanes) + i.back();
+    const size_t behind = static_cast<size_t>(layout.keep) + 1;
+    const Expr element = i[layout.keep] * make_index(layout.lanes) + i[behind + layout.rest.size()];
     from[layout.dim] = element;
-    for (size_t r = 0; r < layout.rest.size(); ++r) from[layout.rest[r]] = i[layout.keep + 1 + r];
-    const Expr value = source(from);
+    for (size_t r = 0; r < layout.rest.size(); ++r) from[layout.rest[r]] = i[behind + r];
+    const Expr zero = make_integer(type, 0);
+    Expr value;
+    if (layout.pack == 1) {
+      value = source(from);
+    } else {
+      Expr& depth = from[layout.rest.back()];
+      depth = depth * make_index(layout.pack) + i.back();
+      const Size& whole = shape[layout.rest.back()];
+      value = source(from);
+      if (!whole.is_multiple_of(layout.step)) value = select(lt(depth, make_size(whole)), value, zero);
+    }
     if (extent.is_multiple_of(layout.lanes)) return value;
-    return select(lt(element, make_size(extent)), value, make_integer(type, 0));
+    return select(lt(element, make_size(extent)), value, zero);
   });
   return builder.finish("pack", {packed});
 }
@@ -110,14 +140,20 @@ template <class Visit>
 void for_each_place(const PanelLayout& layout, const std::vector<int64_t>& shape, const std::vector<int64_t>& physical,
                     const Visit& visit) {
   int64_t panel_stride = 0, count = 1;
-  const std::vector<int64_t> strides = packed_strides(layout, physical, panel_stride);
+  const std::vector<int64_t> strides = packed_strides(layout, physical, shape.size(), panel_stride);
+  const int packed = layout.pack > 1 ? layout.rest.back() : -1;  // the dimension of which some elements lie together
   for (const int64_t extent : shape) count *= extent;
   std::vector<int64_t> at(shape.size());
   for (int64_t i = 0; i < count; ++i) {
     int64_t place = 0;
     for (size_t d = 0; d < at.size(); ++d) {
-      place += static_cast<int>(d) == layout.dim ? at[d] / layout.lanes * panel_stride + at[d] % layout.lanes
-                                                 : at[d] * strides[d];
+      if (static_cast<int>(d) == layout.dim) {
+        place += at[d] / layout.lanes * panel_stride + at[d] % layout.lanes * layout.pack;
+      } else if (static_cast<int>(d) == packed) {
+        place += at[d] / layout.pack * strides[d] + at[d] % layout.pack;
+      } else {
+        place += at[d] * strides[d];
+      }
     }
     visit(static_cast<size_t>(i), static_cast<size_t>(place));
     for (size_t d = at.size(); d-- > 0 && ++at[d] == shape[d];) at[d] = 0;
@@ -142,7 +178,7 @@ TensorData pack(const PanelLayout& layout, const TensorData& row_major, const st
 }
 
 TensorData unpack(const PanelLayout& layout, const TensorData& packed, const std::vector<int64_t>& shape) {
-  GRAFT_CHECK(fits(layout, shape.size()) && packed.rank() == static_cast<int>(shape.size()) + 1,
+  GRAFT_CHECK(fits(layout, shape.size()) && packed.rank() == static_cast<int>(shape.size()) + (layout.pack > 1 ? 2 : 1),
               describe(packed) + " does not fit its layout");
   const auto width = static_cast<size_t>(bit_width(packed.type()) / 8);
   TensorData row_major = TensorData::zeros(packed.type(), shape);

@@ -15,16 +15,19 @@ namespace graft::tile {
 /// How a tensor lies in memory when not row-major: dimension `dim` is cut into panels of `lanes` consecutive elements
 /// (the last padded with zeros); memory order is [other dimensions before `keep`...][panel][the rest][lane].
 /// Used for constant right-hand operands of contractions: weights [k, n] become [n / lanes][k][lanes].
+/// A unit that multiplies several elements of k at once has `pack` of the last of `rest` together, padded with zeros to
+/// a multiple of `step`: [n / lanes][k / pack][lanes][pack].
 struct PanelLayout {
   int dim = 0;
   int64_t lanes = 32;
   int keep = 0;           ///< leading dimensions that stay outermost (batch)
   std::vector<int> rest;  ///< the other dimensions, in memory order
+  int64_t pack = 1, step = 1;
   bool operator==(const PanelLayout&) const = default;
 };
 
-/// `panels dim=1 lanes=32 keep=0 rest=0,2`; parse_panel_layout reads it back and throws invalid_argument on any other
-/// text.
+/// `panels dim=1 lanes=32 keep=0 rest=0,2 pack=4 step=64` (the last two where pack is not 1); parse_panel_layout reads
+/// it back and throws invalid_argument on any other text.
 std::string print(const PanelLayout& layout);
 PanelLayout parse_panel_layout(std::string_view text);
 

@@ -307,6 +307,11 @@ class Parser {
     lexer_.expect("k");
     contract.k = axes(head, inner);
     contract.tf32 = lexer_.accept("tf32");
+    if (lexer_.accept("unit")) {
+      const std::string name(lexer_.name("a unit"));
+      contract.unit = find_unit(name);
+      if (!contract.unit) lexer_.fail("there is no unit '" + name + "'");
+    }
     lexer_.expect("{");
     parse_lets(lexer_, inner);
     Store result = element(inner);

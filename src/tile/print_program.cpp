@@ -221,7 +221,8 @@ class Printer {
     for (const auto* list : {&contract.m, &contract.n, &contract.k}) add_extents(roots, *list);
     ExprPrinter outer = lets(roots);
     const std::string m = axes(contract.m, outer), n = axes(contract.n, outer), k = axes(contract.k, outer);
-    line(fmt::format("contract m {} n {} k {}{} {{", m, n, k, contract.tf32 ? " tf32" : ""));
+    const std::string unit = contract.unit ? fmt::format(" unit {}", contract.unit->name) : "";
+    line(fmt::format("contract m {} n {} k {}{}{} {{", m, n, k, contract.tf32 ? " tf32" : "", unit));
     ++indent_;
     roots = {contract.a, contract.b};
     roots.insert(roots.end(), contract.c_indices.begin(), contract.c_indices.end());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "expr/region.h"
+#include "target/units.h"
 
 namespace graft::tile {
 
@@ -90,7 +91,8 @@ struct Reduce {
 /// There may be several axes per role (m = oh, ow; k = kh, kw, channel; n = panel, lane). `c_indices` are affine in
 /// them and the last n axis has stride 1 in c. On a CPU `a` and `b` are kLoad expressions with affine indices and
 /// stride 1 along the last n axis of b; a GPU copies its tiles first and takes any expression: a load under a
-/// condition, say.
+/// condition, say. With a unit, the last k axis has the extent of its pack and stride 1 in a and b, and the last n axis
+/// steps by pack in b; the others of k together are whole instructions. The operands have the unit's types.
 struct Contract {
   std::vector<Axis> m, n, k;
   Expr a, b;
@@ -98,6 +100,7 @@ struct Contract {
   std::vector<Expr> c_indices;
   bool accumulate = false;
   bool tf32 = false;  ///< f32 operands may be rounded to 11 significant bits before they are multiplied
+  const ContractUnit* unit = nullptr;  ///< what multiplies; null: what is usual for the types
 };
 
 /// Sorts one row in place, stably: `keys` and `positions` are kShared or kGlobal rows of `length` elements starting

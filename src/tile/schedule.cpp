@@ -74,10 +74,20 @@ std::string_view next_word(std::string_view& text) {
 }
 
 template <class Record>
+constexpr bool kHasUnit = requires(Record record) { record.unit; };
+
+template <class Record>
 void set_field(Record& record, std::string_view word) {
   const size_t equals = std::min(word.find('='), word.size());
   const std::string_view name = word.substr(0, equals);
   const std::string_view text = word.substr(std::min(equals + 1, word.size()));
+  if constexpr (kHasUnit<Record>) {
+    if (name == "unit") {
+      record.unit = find_unit(text);
+      GRAFT_USER_CHECK(record.unit, kInvalidArgument, fmt::format("there is no unit '{}'", text), "schedule");
+      return;
+    }
+  }
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool parsed = error == std::errc() && end == text.data() + text.size();
@@ -100,6 +110,9 @@ std::string print(const Schedule& schedule) {
         fields(record, [&](std::string_view field, auto& slot, int64_t, int64_t) {
           text += fmt::format(" {}={}", field, static_cast<int64_t>(slot));
         });
+        if constexpr (kHasUnit<decltype(record)>) {
+          if (record.unit) text += fmt::format(" unit={}", record.unit->name);
+        }
       },
       schedule);
   return text;

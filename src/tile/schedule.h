@@ -8,6 +8,8 @@
 #include <string_view>
 #include <variant>
 
+#include "target/units.h"
+
 namespace graft::tile {
 
 /// Loops over the common axes of all forms, one grid point per row or per `chunk` elements.
@@ -25,6 +27,7 @@ struct ContractSchedule {
   int64_t m_chunk = 0;        ///< rows handled by one grid point (0: as `m`); more amortise a packed operand
   int64_t panel = 32;         ///< lanes of one packed panel of a constant right operand; 0: it stays as it is
   bool columns_outer = true;  ///< grid order: all rows of a column tile first
+  const ContractUnit* unit = nullptr;  ///< what multiplies; null: multiply-adds of the sums' own type
   bool operator==(const ContractSchedule&) const = default;
 };
 
@@ -64,8 +67,8 @@ struct ProductSchedule {
 
 using Schedule = std::variant<NestSchedule, ContractSchedule, AttentionSchedule, BlockSchedule, ProductSchedule>;
 
-/// `contract m=56 n=64 k=0 m_chunk=0 panel=32 columns_outer=1`; parse_schedule reads it back and throws
-/// invalid_argument naming an unknown or out-of-range field.
+/// `contract m=56 n=64 k=0 m_chunk=0 panel=32 columns_outer=1`, with ` unit=amx_u8s8` where there is one;
+/// parse_schedule reads it back and throws invalid_argument naming an unknown or out-of-range field.
 std::string print(const Schedule& schedule);
 Schedule parse_schedule(std::string_view text);
 

@@ -335,6 +335,7 @@ class Verifier {
     const bool is_f32 = contract.a->type == DType::kFloat32 && contract.b->type == DType::kFloat32;
     check(!contract.tf32 || (is_f32 && c == DType::kFloat32), "tf32 is asked for where not all is f32");
     roles(contract);
+    if (contract.unit) unit(contract, c);
     for (const auto* axes : {&contract.m, &contract.n, &contract.k}) unbind_axes(*axes);
   }
 
@@ -352,8 +353,28 @@ class Verifier {
     // Matrix units of a GPU read b in either order, vector units of a CPU only along n.
     const int last = contract.n.back().variable->variable;
     check(stride(contract.c, contract.c_indices, last).is(1), "the last n axis is not contiguous in c");
-    check(program_.threads > 0 || stride(contract.b->tensor, contract.b->args, last).is(1),
+    const int64_t step = contract.unit ? contract.unit->pack : 1;
+    check(program_.threads > 0 || stride(contract.b->tensor, contract.b->args, last).is(step),
           "the last n axis is not contiguous in b");
+  }
+
+  /// What an instruction that multiplies several elements of k reads lies together, and there is no part of it.
+  void unit(const Contract& contract, DType sum) const {
+    const ContractUnit& unit = *contract.unit;
+    check(program_.threads == 0, "a unit of a CPU is asked for on a GPU");
+    check(contract.a->type == unit.a && contract.b->type == unit.b && sum == unit.sum,
+          "an operand or the sum has another type than the unit");
+    check(contract.k.size() > 1 && !contract.n.empty() && !contract.m.empty(), "a unit lacks an axis");
+    const Axis& pack = contract.k.back();
+    const auto extent = affine(pack.extent);
+    check(extent && extent->coefficients.empty() && extent->offset.is(unit.pack),
+          "the last k axis is not the unit's pack");
+    const int variable = pack.variable->variable;
+    check(stride(contract.a->tensor, contract.a->args, variable).is(1), "the last k axis is not contiguous in a");
+    check(stride(contract.b->tensor, contract.b->args, variable).is(1), "the last k axis is not contiguous in b");
+    const auto steps = affine(contract.k[contract.k.size() - 2].extent);
+    check(steps && steps->coefficients.empty() && steps->offset.is_multiple_of(unit.k / unit.pack),
+          "the reduction is not whole instructions");
   }
 
   /// Elements that one step of `variable` moves in a buffer.

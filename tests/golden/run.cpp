@@ -44,6 +44,7 @@ std::string apply(const Pass& pass, const golden::Case& c) {
   PassContext context;
   context.environment = &plain;
   context.low_type = low_type(c);
+  context.multiplies_integers = [](DType, DType) { return true; };
   context.reasons = &reasons;
   const bool changed = run_pass(graph, pass, context);
   std::string text;
@@ -70,6 +71,7 @@ void compare_results(const golden::Case& c, const Pass& pass) {
   PassContext context;
   context.environment = &plain;
   context.low_type = low_type(c);
+  context.multiplies_integers = [](DType, DType) { return true; };
   run_pass(after, pass, context);
   const NamedTensors inputs = random_inputs(before, 7);
   const auto actual = evaluate(after, inputs);

@@ -8,6 +8,7 @@
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
 #include "llvm/kernel_runner.h"
+#include "plan/choose_schedule.h"
 #include "tile/lower.h"
 
 namespace graft::codegen {
@@ -177,6 +178,75 @@ TEST(Schedules, of_batches_with_packed_weights) {
     layouts[static_cast<size_t>(sample.region.inputs[1])] = tile::PanelLayout{2, 16, 1, {1}};
     check(sample, tile::ContractSchedule{.m = 4, .n = 32, .panel = 16}, target, layouts);
   }
+}
+
+/// Integer products with more and fewer rows, columns and products than an instruction has, where A and B stand for
+/// types.
+constexpr const char* kIntegerProducts[] = {
+    R"(
+    range m 1 13 128
+    input %a: A[m, 192]
+    input %b: B[192, 96]
+    %y: ? = MatMulInteger "product" (%a, %b)
+    output %y
+)",
+    R"(
+    input %a: A[45, 147]
+    input %b: B[147, 65]
+    %p: ? = MatMulInteger "product" (%a, %b)
+    %f: ? = Cast "cast" (%p) {to = 1}
+    %y: ? = Relu "relu" (%f)
+    output %y
+)",
+    R"(
+    input %a: A[3, 20, 3]
+    input %b: B[3, 7]
+    %y: ? = MatMulInteger "product" (%a, %b)
+    output %y
+)",
+    // windows over the border
+    R"(
+    input %a: A[2, 64, 9, 7]
+    input %b: B[40, 64, 3, 3]
+    %y: ? = ConvInteger "product" (%a, %b) {pads = [1, 1, 1, 1], strides = [1, 2]}
+    output %y
+)"};
+
+std::string with_types(std::string lines, DType a, DType b) {
+  const std::pair<std::string, DType> letters[] = {{" A[", a}, {" B[", b}};
+  for (const auto& [letter, type] : letters) {
+    lines.replace(lines.find(letter), letter.size(), " " + std::string(name_of(type)) + "[");
+  }
+  return lines;
+}
+
+TEST(Schedules, of_integer_products_by_each_unit_of_this_machine) {
+  const Target host = host_cpu(1);
+  bool has_any = false;
+  for (const ContractUnit& unit : contract_units()) {
+    if (!has_unit(host, unit)) continue;
+    has_any = true;
+    Target target = host;  // with no faster unit
+    for (const ContractUnit& other : contract_units()) {
+      const size_t at = target.features.find(",+" + std::string(other.feature));
+      if (other.feature != unit.feature && at != std::string::npos) target.features.erase(at, other.feature.size() + 2);
+    }
+    for (const char* lines : kIntegerProducts) {
+      const Sample sample = make_sample(with_types(lines, unit.a, unit.b));
+      std::vector<bool> constant(sample.region.tensors.size());
+      constant[static_cast<size_t>(sample.region.inputs[1])] = true;
+      int tried = 0;
+      for (const Choice& choice : schedule_candidates(sample.region, constant, sample.sizes, target)) {
+        const auto* contract = std::get_if<tile::ContractSchedule>(&choice.schedule);
+        if (!contract || !contract->unit) continue;
+        EXPECT_EQ(contract->unit->name, unit.name);
+        check(sample, choice.schedule, target, choice.layouts);
+        ++tried;
+      }
+      EXPECT_GT(tried, 0) << unit.name << " takes no part of:" << lines;
+    }
+  }
+  if (!has_any) GTEST_SKIP() << "this processor has none of the units of units.inc";
 }
 
 TEST(Schedules, of_attention) {

@@ -33,7 +33,8 @@ std::string error_of(const std::string& text) {
 
 TEST(PanelLayout, reads_back_as_printed_up_to_its_limits) {
   for (const char* text : {"panels dim=0 lanes=1 keep=0 rest=", "panels dim=4096 lanes=4096 keep=4096 rest=4096",
-                           "panels dim=2 lanes=16 keep=1 rest=3,0,1"}) {
+                           "panels dim=2 lanes=16 keep=1 rest=3,0,1",
+                           "panels dim=1 lanes=32 keep=0 rest=0 pack=4 step=64"}) {
     EXPECT_EQ(print(parse_panel_layout(text)), text);
   }
 }
@@ -54,7 +55,12 @@ TEST(PanelLayout, names_the_field_that_is_wrong) {
       {"panels dim=2 lanes=16 keep=1 rest=4097", "' rest=' is expected"},
       {"panels dim=2 lanes=16 keep=1 rest=1,4097", "',' is expected"},
       {"panels dim=2 lanes=16 keep=1 rest=1,", "',' is expected"},
-      {"panels dim=2 lanes=16 keep=1 rest=1 ", "',' is expected"}};
+      {"panels dim=2 lanes=16 keep=1 rest=1 ", "',' is expected"},
+      {"panels dim=2 lanes=16 keep=1 rest=1 pack=4", "' step=' is expected"},
+      {"panels dim=2 lanes=16 keep=1 rest=1 pack=1 step=4", "pack is 1"},
+      {"panels dim=2 lanes=16 keep=1 rest=1 pack=4 step=6", "step is no multiple of pack"},
+      {"panels dim=2 lanes=16 keep=1 rest= pack=4 step=8", "there is no rest"},
+      {"panels dim=2 lanes=16 keep=1 rest=1 pack=4 step=8 ", "nothing is expected behind step"}};
   for (const auto& [text, message] : table) {
     const std::string found = error_of(text);
     EXPECT_NE(found.find(message), std::string::npos) << "'" << text << "': " << found;

@@ -28,6 +28,8 @@ std::optional<ContractPlan> Emitter::plan_contract(const tile::Contract& contrac
   const DType c = program_.buffers[static_cast<size_t>(contract.c)].type;
   if (!has_multiply(contract.a->type, compute_type(c)) || !has_multiply(contract.b->type, compute_type(c)))
     return std::nullopt;
+  if (contract.unit && !has_unit(unit_.target, *contract.unit)) return std::nullopt;
+  const size_t steps_of_k = contract.k.size() - (contract.unit ? 1 : 0);  // without what one instruction takes together
   for (const tile::Axis& axis : contract.n) {
     if (uses_any(axis.extent, contract.m)) return std::nullopt;  // the columns are the outer loops
   }
@@ -48,23 +50,31 @@ std::optional<ContractPlan> Emitter::plan_contract(const tile::Contract& contrac
   auto b_stride = [&](const Expr& v) { return stride_along(contract.b->tensor, contract.b->args, v, &known); };
   auto c_stride = [&](const Expr& v) { return stride_along(contract.c, contract.c_indices, v, &known); };
   ContractPlan plan;
-  for (const tile::Axis& axis : contract.k) {
-    plan.a_steps.push_back(a_stride(axis.variable));
-    plan.b_steps.push_back(b_stride(axis.variable));
+  for (size_t n = 0; n < steps_of_k; ++n) {
+    plan.a_steps.push_back(a_stride(contract.k[n].variable));
+    plan.b_steps.push_back(b_stride(contract.k[n].variable));
   }
   if (!contract.m.empty()) {
     plan.a_rows = a_stride(contract.m.back().variable);
     plan.c_rows = c_stride(contract.m.back().variable);
   }
-  if (!b_stride(column).is(1) || !c_stride(column).is(1) || !known) return std::nullopt;
+  if (!b_stride(column).is(contract.unit ? contract.unit->pack : 1)) return std::nullopt;
+  if (!c_stride(column).is(1) || !known) return std::nullopt;
   plan.shape.a = contract.a->type;
   plan.shape.b = contract.b->type;
   plan.shape.c = c;
   plan.shape.accumulate = contract.accumulate;
   plan.shape.a_step = plan.a_steps.back().as_constant();
   plan.shape.b_step = plan.b_steps.back().as_constant();
-  plan.shape.outer_axes = static_cast<int>(contract.k.size()) - 1;
+  plan.shape.outer_axes = static_cast<int>(steps_of_k) - 1;
   plan.shape.lanes = lanes_for(bit_width(compute_type(c)));
+  plan.shape.unit = contract.unit;
+  if (contract.unit) {
+    // Panels are whole vectors, or tiles of columns.
+    if (contract.unit->scope == ContractUnit::Scope::kTile) plan.shape.lanes = static_cast<int>(contract.unit->n);
+    const int64_t columns = contract.n.back().bound;
+    if (columns <= 0 || columns % plan.shape.lanes != 0 || contract.m.empty()) return std::nullopt;
+  }
   choose_tile(contract, plan);
   return plan;
 }
@@ -103,7 +113,11 @@ void Emitter::emit_contract(const tile::Contract& contract) {
     closed = open_if(some);
     load_floor_ = top_index();
   }
-  nested_loops(contract.n, 0, contract.n.size() - 1, [&] { column_blocks(contract, *plan); });
+  if (contract.unit && contract.unit->scope == ContractUnit::Scope::kTile) {
+    emit_tile_product(contract, *plan);
+  } else {
+    nested_loops(contract.n, 0, contract.n.size() - 1, [&] { column_blocks(contract, *plan); });
+  }
   load_floor_ = floor;
   if (some) close_if(closed);
 }
@@ -193,8 +207,8 @@ void Emitter::row_loops(const tile::Contract& contract, const ContractPlan& plan
   });
 }
 
-/// Calls the micro-kernel at the bound point; `rows` chooses one when the height is known only to the run.
-void Emitter::call_tile(const tile::Contract& contract, const ContractPlan& plan, Value* rows, Value* columns) {
+/// What a micro-kernel is called with at the bound point.
+Emitter::Values Emitter::tile_arguments(const tile::Contract& contract, const ContractPlan& plan, Value* columns) {
   Values arguments{pointer(contract.a->tensor, analyze(contract.a->tensor, contract.a->args)),
                    pointer(contract.b->tensor, analyze(contract.b->tensor, contract.b->args)),
                    pointer(contract.c, analyze(contract.c, contract.c_indices))};
@@ -202,13 +216,20 @@ void Emitter::call_tile(const tile::Contract& contract, const ContractPlan& plan
   arguments.push_back(columns ? columns : index(0));
   arguments.push_back(emit(keep(make_size(plan.a_steps.back()))));
   arguments.push_back(emit(keep(make_size(plan.b_steps.back()))));
-  arguments.push_back(emit(contract.k.back().extent));
-  for (size_t n = 0; n + 1 < contract.k.size(); ++n) {
+  const size_t innermost = plan.a_steps.size() - 1;
+  arguments.push_back(emit(contract.k[innermost].extent));
+  for (size_t n = 0; n < innermost; ++n) {
     arguments.push_back(emit(contract.k[n].extent));
     arguments.push_back(emit(keep(make_size(plan.a_steps[n]))));
     arguments.push_back(emit(keep(make_size(plan.b_steps[n]))));
   }
   at_top();
+  return arguments;
+}
+
+/// Calls the micro-kernel at the bound point; `rows` chooses one when the height is known only to the run.
+void Emitter::call_tile(const tile::Contract& contract, const ContractPlan& plan, Value* rows, Value* columns) {
+  const Values arguments = tile_arguments(contract, plan, columns);
   if (!rows) {
     builder_.CreateCall(micro_kernel(plan.shape), arguments);
     return;

@@ -8,6 +8,7 @@
 #include "codegen/llvm/emitter.h"
 
 #include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 namespace graft::codegen {
 namespace {
@@ -25,9 +26,10 @@ std::string step_text(const std::optional<int64_t>& step) { return step ? std::t
 }  // namespace
 
 std::string MicroKernelShape::name() const {
-  return fmt::format("tile_{}x{}x{}_{}_{}_{}_a{}_b{}_k{}{}{}", rows, vectors, lanes, name_of(a), name_of(b), name_of(c),
+  return fmt::format("tile_{}x{}x{}_{}_{}_{}_a{}_b{}_k{}{}{}{}{}", rows, vectors, lanes, name_of(a), name_of(b),
+                     name_of(c),
                      step_text(a_step), step_text(b_step), outer_axes, masked ? "_masked" : "",
-                     accumulate ? "_accumulate" : "");
+                     accumulate ? "_accumulate" : "", unit ? "_" : "", unit ? unit->name : "");
 }
 
 int largest_rows(int registers, int vectors, bool fma) {
@@ -157,10 +159,11 @@ void Emitter::tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t s
   const DType sum = compute_type(shape.c);
   Value* from = along(b_type, b, shape.b_step, kStepB);
   Values columns;
+  const int64_t pack = shape.unit ? shape.unit->pack : 1;
   for (int v = 0; v < shape.vectors; ++v) {
-    Value* place =
-        builder_.CreateConstGEP1_64(b_type, from, static_cast<uint64_t>(v) * static_cast<uint64_t>(shape.lanes));
-    columns.push_back(cast(shape.b, sum, load_tile(tile, shape.b, place, v)));
+    Value* place = builder_.CreateConstGEP1_64(b_type, from, static_cast<uint64_t>(v * shape.lanes * pack));
+    columns.push_back(shape.unit ? load_tile(tile, sum, place, v)
+                                 : cast(shape.b, sum, load_tile(tile, shape.b, place, v)));
     if (shape.b_step) {
       Value* later = builder_.CreateConstGEP1_64(b_type, place, static_cast<uint64_t>(*shape.b_step * kAhead));
       builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {builder_.getPtrTy()},
@@ -174,7 +177,8 @@ void Emitter::tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t s
     if (row % kRowGroup != 0)
       place = builder_.CreateGEP(a_type, place, builder_.CreateMul(rows_stride, index(row % kRowGroup)));
     const llvm::Align align(static_cast<uint64_t>(bit_width(shape.a)) / 8);
-    Value* element = splat(cast(shape.a, sum, builder_.CreateAlignedLoad(a_type, place, align)), shape.lanes);
+    Value* loaded = builder_.CreateAlignedLoad(shape.unit ? register_type(sum) : a_type, place, align);
+    Value* element = splat(shape.unit ? loaded : cast(shape.a, sum, loaded), shape.lanes);
     const auto chain = static_cast<size_t>(step % tile.chains);
     const size_t first =
         (chain * static_cast<size_t>(shape.rows) + static_cast<size_t>(row)) * static_cast<size_t>(shape.vectors);
@@ -182,7 +186,8 @@ void Emitter::tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t s
     for (size_t v = 0; v < columns.size(); ++v) {
       llvm::AllocaInst* place_of_sum = tile.sums[first + v];
       Value* old = builder_.CreateLoad(place_of_sum->getAllocatedType(), place_of_sum);
-      sums.push_back(multiply_add(sum, element, columns[v], old));
+      sums.push_back(shape.unit ? dot_product(*shape.unit, element, columns[v], old)
+                                : multiply_add(sum, element, columns[v], old));
     }
     if (shape.lanes > 1) keep_order(sums);
     for (size_t v = 0; v < columns.size(); ++v) builder_.CreateStore(sums[v], tile.sums[first + v]);
@@ -216,6 +221,16 @@ void Emitter::keep_order(Values& values) {
 llvm::Value* Emitter::multiply_add(DType type, Value* a, Value* b, Value* sum) {
   if (!is_float(type)) return builder_.CreateAdd(builder_.CreateMul(a, b), sum);
   return builder_.CreateIntrinsic(sum->getType(), llvm::Intrinsic::fmuladd, {a, b, sum});
+}
+
+/// sum + the products of the four bytes of each lane, those of a without sign and those of b with one.
+llvm::Value* Emitter::dot_product(const ContractUnit& unit, Value* a, Value* b, Value* sum) {
+  GRAFT_CHECK(unit.name == "avx512_vnni_u8s8", std::string(unit.name) + " has no spelling");
+  const auto bits = sum->getType()->getPrimitiveSizeInBits().getFixedValue();
+  const auto intrinsic = bits == 512   ? llvm::Intrinsic::x86_avx512_vpdpbusd_512
+                         : bits == 256 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256
+                                       : llvm::Intrinsic::x86_avx512_vpdpbusd_128;
+  return builder_.CreateIntrinsic(intrinsic, {}, {sum, a, b});
 }
 
 /// Adds the chains and writes c.

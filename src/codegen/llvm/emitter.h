@@ -143,7 +143,18 @@ class Emitter {
   void choose_tile(const tile::Contract& contract, ContractPlan& plan) const;
   void column_blocks(const tile::Contract& contract, const ContractPlan& plan);
   void row_loops(const tile::Contract& contract, const ContractPlan& plan, Value* columns);
+  Values tile_arguments(const tile::Contract& contract, const ContractPlan& plan, Value* columns);
   void call_tile(const tile::Contract& contract, const ContractPlan& plan, Value* rows, Value* columns);
+
+  // emit_tile_product.cpp
+  void emit_tile_product(const tile::Contract& contract, const ContractPlan& plan);
+  void tile_rows(const tile::Contract& contract, const ContractPlan& plan, Value* config);
+  void tile_columns(const tile::Contract& contract, const ContractPlan& plan, int row_tiles);
+  void configure_tiles(Value* config, Value* rows);
+  llvm::Function* tile_product(const MicroKernelShape& shape);
+  llvm::Function* emit_tile_function(const MicroKernelShape& shape);
+  void tile_steps(const MicroKernelShape& shape, int axis, Value* a, Value* b);
+  void tile_call(llvm::Intrinsic::ID intrinsic, const Values& arguments);
 
   // emit_micro_kernel.cpp
   llvm::Function* micro_kernel(const MicroKernelShape& shape);
@@ -156,6 +167,7 @@ class Emitter {
   void tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t step);
   void keep_order(Values& values);
   Value* multiply_add(DType type, Value* a, Value* b, Value* sum);
+  Value* dot_product(const ContractUnit& unit, Value* a, Value* b, Value* sum);
   void finish_tile(TileState& tile);
 
   // emit_address.cpp

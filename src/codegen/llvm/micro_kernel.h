@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/dtype.h"
+#include "target/units.h"
 
 namespace graft::codegen {
 
@@ -20,6 +21,7 @@ struct MicroKernelShape {
   int outer_axes = 0;                     ///< k axes around the innermost one
   bool masked = false;                    ///< only the first `columns` columns exist
   bool accumulate = false;
+  const ContractUnit* unit = nullptr;  ///< of vectors: the innermost k axis goes in steps of its pack
 
   std::string name() const;
 };

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/units.h"
+
+#include <string>
+
+namespace graft {
+namespace {
+
+constexpr ContractUnit kUnits[] = {
+#define GRAFT_UNIT(name, feature, a, b, sum, rows, columns, depth, pack, scope, rate)                          \
+  {#name,  feature, DType::k##a, DType::k##b, DType::k##sum, rows, columns, depth, pack,                       \
+   ContractUnit::Scope::k##scope, rate},
+#include "target/units.inc"
+#undef GRAFT_UNIT
+};
+
+}  // namespace
+
+std::span<const ContractUnit> contract_units() { return kUnits; }
+
+const ContractUnit* find_unit(std::string_view name) {
+  for (const ContractUnit& unit : kUnits) {
+    if (unit.name == name) return &unit;
+  }
+  return nullptr;
+}
+
+bool has_unit(const Target& target, const ContractUnit& unit) {
+  return target.kind == TargetKind::kCpu &&
+         ("," + target.features + ",").find(",+" + std::string(unit.feature) + ",") != std::string::npos;
+}
+
+const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum) {
+  for (const ContractUnit& unit : kUnits) {
+    if (unit.a == a && unit.b == b && unit.sum == sum && has_unit(target, unit)) return &unit;
+  }
+  return nullptr;
+}
+
+}  // namespace graft
