@@ -22,9 +22,9 @@ namespace graft::tensorflow {
 /// their checksum. For one thread.
 class Checkpoint {
  public:
-  /// `prefix`: the path below the model's folder, up to `.index`. Throws invalid_model naming the file for an index that
-  /// is damaged, or for a symbolic link, which could lead out of the folder; device errors and invalid_argument where a
-  /// file cannot be read.
+  /// `prefix`: the path below the model's folder, up to `.index`. Throws invalid_model naming the file for an index
+  /// that is damaged, or for a symbolic link, which could lead out of the folder; device errors and invalid_argument
+  /// where a file cannot be read.
   Checkpoint(std::string folder, std::string_view prefix);
 
   /// The tensor of that key. Throws invalid_model naming `where` and the key for one that there is not, with the
