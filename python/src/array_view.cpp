@@ -2,6 +2,7 @@
 #include "array_view.h"
 
 #include <cstring>
+#include <exception>
 #include <optional>
 
 #include "dlpack_abi.h"
@@ -150,7 +151,13 @@ void ArrayView::take_dlpack(nb::handle array, const std::string& name, bool writ
     capsule = export_as(/*versioned=*/false);
   } catch (nb::python_error& error) {
     if (writable || !error.matches(PyExc_BufferError)) throw;
-    capsule = export_as(/*versioned=*/true);
+    const std::exception_ptr refused = std::current_exception();
+    try {
+      capsule = export_as(/*versioned=*/true);
+    } catch (nb::python_error& other) {  // an older library does not know that form: it has another reason
+      if (other.matches(PyExc_TypeError)) std::rethrow_exception(refused);
+      throw;
+    }
   }
   take_capsule(capsule, name, writable);
   device_ = *device;
