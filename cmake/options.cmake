@@ -51,6 +51,10 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)  # what lies outside the project and o
 # the bundle, find everything inside themselves. (DT_RPATH; the newer DT_RUNPATH reaches one step only.)
 add_link_options(-Wl,--disable-new-dtags)
 
+# What looks for faults finds indices behind the end of containers too, wherever they are.
+if(GRAFT_SANITIZE OR GRAFT_FUZZ)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+endif()
 if(GRAFT_SANITIZE)
   add_compile_options(-fsanitize=${GRAFT_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer -g1)

@@ -2,6 +2,7 @@
 #include "array_view.h"
 
 #include <cstring>
+#include <exception>
 #include <optional>
 
 #include "dlpack_abi.h"
@@ -89,7 +90,7 @@ bool is_read_as_buffer(nb::handle array, bool has_dlpack) {
 
 ArrayView::ArrayView(nb::handle array, const std::string& name, int dtype, bool writable, const StreamFor& stream_for) {
   if (PyCapsule_CheckExact(array.ptr())) {
-    take_capsule(array, name);
+    take_capsule(array, name, writable);
     if (dtype != 0) dtype_ = dtype;
     return;
   }
@@ -97,7 +98,7 @@ ArrayView::ArrayView(nb::handle array, const std::string& name, int dtype, bool 
   if (is_read_as_buffer(array, has_dlpack)) {
     take_buffer(array, name, writable);
   } else if (has_dlpack) {
-    take_dlpack(array, name, stream_for);
+    take_dlpack(array, name, writable, stream_for);
   } else {
     refuse(name, std::string("a ") + nb::type_name(array.type()).c_str() +
                      " is no array: give a numpy array, or anything with DLPack (a torch, CuPy or JAX tensor)");
@@ -134,27 +135,65 @@ void ArrayView::take_buffer(nb::handle array, const std::string& name, bool writ
   data_ = view.buf;
 }
 
-void ArrayView::take_dlpack(nb::handle array, const std::string& name, const StreamFor& stream_for) {
+void ArrayView::take_dlpack(nb::handle array, const std::string& name, bool writable, const StreamFor& stream_for) {
   const std::optional<int32_t> device = device_of(array);
   if (!device) refuse(name, "its __dlpack_device__ gives no pair of numbers");
   device_ = *device;
   const auto stream = [&] { return stream_for ? stream_for(array) : -1; };
-  nb::object capsule = device_ == GRAFT_CUDA ? array.attr("__dlpack__")(nb::arg("stream") = stream())
-                                             : array.attr("__dlpack__")();
-  take_capsule(capsule, name);
+  const auto export_as = [&](bool versioned) -> nb::object {
+    nb::dict choices;
+    if (device_ == GRAFT_CUDA) choices["stream"] = stream();
+    if (versioned) choices["max_version"] = nb::make_tuple(kDlMajor, 0);
+    return array.attr("__dlpack__")(**choices);
+  };
+  nb::object capsule;
+  try {  // what is only to be read has the versioned form alone
+    capsule = export_as(/*versioned=*/false);
+  } catch (nb::python_error& error) {
+    if (writable || !error.matches(PyExc_BufferError)) throw;
+    const std::exception_ptr refused = std::current_exception();
+    try {
+      capsule = export_as(/*versioned=*/true);
+    } catch (nb::python_error& other) {  // an older library does not know that form: it has another reason
+      if (other.matches(PyExc_TypeError)) std::rethrow_exception(refused);
+      throw;
+    }
+  }
+  take_capsule(capsule, name, writable);
   device_ = *device;
 }
 
-void ArrayView::take_capsule(nb::handle capsule, const std::string& name) {
-  auto* managed = PyCapsule_IsValid(capsule.ptr(), "dltensor")
-                      ? static_cast<DlManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"))
-                      : nullptr;
-  if (!managed) refuse(name, "its __dlpack__ gives no capsule named 'dltensor'");
-  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
-  owner_ = std::shared_ptr<DlManagedTensor>(managed, [](DlManagedTensor* held) {
+namespace {
+
+/// What a capsule of one of the two forms holds, whose name then says that it is used; or null.
+template <class Managed>
+std::shared_ptr<Managed> take_managed(nb::handle capsule, const char* given, const char* used) {
+  if (!PyCapsule_IsValid(capsule.ptr(), given)) return nullptr;
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), given));
+  PyCapsule_SetName(capsule.ptr(), used);
+  return std::shared_ptr<Managed>(managed, [](Managed* held) {
     if (held->deleter) held->deleter(held);
   });
-  const DlTensor& tensor = managed->tensor;
+}
+
+}  // namespace
+
+void ArrayView::take_capsule(nb::handle capsule, const std::string& name, bool writable) {
+  const DlTensor* described = nullptr;
+  if (auto managed = take_managed<DlManagedTensor>(capsule, "dltensor", "used_dltensor")) {
+    described = &managed->tensor;
+    owner_ = std::move(managed);
+  } else if (auto versioned = take_managed<DlManagedTensorVersioned>(capsule, "dltensor_versioned",
+                                                                     "used_dltensor_versioned")) {
+    if (versioned->major != kDlMajor) {
+      refuse(name, "its DLPack capsule is of version " + std::to_string(versioned->major) + ", and 1 is read");
+    }
+    if (writable && (versioned->flags & kDlReadOnly)) refuse(name, "its memory cannot be written: it is read-only");
+    described = &versioned->tensor;
+    owner_ = std::move(versioned);
+  }
+  if (!described) refuse(name, "its __dlpack__ gives no capsule named 'dltensor' or 'dltensor_versioned'");
+  const DlTensor& tensor = *described;
   device_ = tensor.device.type;
   if (tensor.rank < 0 || tensor.rank > kMostAxes || (tensor.rank > 0 && !tensor.shape)) {
     refuse(name, "its DLPack description has " + std::to_string(tensor.rank) + " axes and no shape for them");

@@ -36,8 +36,8 @@ class ArrayView {
 
  private:
   void take_buffer(nanobind::handle array, const std::string& name, bool writable);
-  void take_dlpack(nanobind::handle array, const std::string& name, const StreamFor& stream_for);
-  void take_capsule(nanobind::handle capsule, const std::string& name);
+  void take_dlpack(nanobind::handle array, const std::string& name, bool writable, const StreamFor& stream_for);
+  void take_capsule(nanobind::handle capsule, const std::string& name, bool writable);
 
   /// The exporter's memory, given back when the last copy goes.
   std::shared_ptr<void> owner_;

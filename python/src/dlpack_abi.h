@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of DLPack's stable C structures that arrays are exchanged by (dmlc.github.io/dlpack, version 1.1, the
-// unversioned capsule, which every library gives; and the table of functions of those that have one).
+// The part of DLPack's stable C structures that arrays are exchanged by (dmlc.github.io/dlpack, version 1.1: the
+// unversioned capsule, which every library gives, the versioned one, which alone says that memory is only to be read,
+// and the table of functions of those that have one).
 #pragma once
 
 #include <cstdint>
@@ -55,5 +56,16 @@ struct DlManagedTensor {
   void* context;
   void (*deleter)(DlManagedTensor*);
 };
+
+/// In a capsule named "dltensor_versioned". Minor versions add flags and types alone.
+struct DlManagedTensorVersioned {
+  uint32_t major, minor;
+  void* context;
+  void (*deleter)(DlManagedTensorVersioned*);
+  uint64_t flags;
+  DlTensor tensor;
+};
+inline constexpr uint32_t kDlMajor = 1;
+inline constexpr uint64_t kDlReadOnly = 1;
 
 }  // namespace graft_python

@@ -348,10 +348,21 @@ void* graft_session::allocate(int output, DType type, std::span<const int64_t> s
   if (!output_handles_of(static_cast<size_t>(output)).empty()) return session.give_output(output, bytes);
   if (!allocator || !allocator->allocate || wanted[output] < 0)
     return on_device ? nullptr : session.give_output(output, bytes);
-  void* data = allocator->allocate(allocator->context, wanted[output], graft::onnx_code(type),
-                                   static_cast<int32_t>(shape.size()), shape.data(), bytes);
+  const std::string where = fmt::format("output '{}'", engine->outputs[output].name);
+  void* data = nullptr;
+  try {
+    data = allocator->allocate(allocator->context, wanted[output], graft::onnx_code(type),
+                               static_cast<int32_t>(shape.size()), shape.data(), bytes);
+  } catch (const std::bad_alloc&) {  // one in C++: the fault is not this library's
+    throw Error(ErrorKind::kOutOfMemory, fmt::format("the allocator gave no {} bytes", bytes), where);
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::kInvalidArgument,
+                fmt::format("the allocator threw an exception ({}); let it give NULL instead", error.what()), where);
+  } catch (...) {
+    throw Error(ErrorKind::kInvalidArgument, "the allocator threw an exception; let it give NULL instead", where);
+  }
   GRAFT_USER_CHECK(data || !on_device || bytes == 0, kOutOfMemory, fmt::format("the allocator gave no {} bytes", bytes),
-                   fmt::format("output '{}'", engine->outputs[output].name));
+                   where);
   return data;
 }
 

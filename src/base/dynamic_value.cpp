@@ -8,11 +8,25 @@
 #include "base/error.h"
 
 namespace graft {
+namespace {
+
+/// What copies, prints and releases a value calls itself for each level.
+constexpr int kDeepest = 64;
+
+int checked_depth(int depth) {
+  GRAFT_USER_CHECK(depth <= kDeepest, kInvalidArgument,
+                   fmt::format("sequences are nested more than {} deep; nest them less", kDeepest), "sequence");
+  return depth;
+}
+
+}  // namespace
 
 DynamicValue DynamicValue::sequence(std::vector<DynamicValue> elements) {
   DynamicValue value;
   value.kind_ = Kind::kSequence;
   value.size_ = elements.size();
+  for (const DynamicValue& element : elements) value.depth_ = std::max(value.depth_, element.depth_);
+  value.depth_ = checked_depth(value.depth_ + 1);
   value.elements_ = std::make_shared<std::vector<DynamicValue>>(std::move(elements));
   return value;
 }
@@ -33,9 +47,11 @@ DynamicValue DynamicValue::map(TensorData keys, TensorData values) {
 DynamicValue DynamicValue::with(size_t place, DynamicValue element) const {
   GRAFT_CHECK(kind_ == Kind::kSequence && place <= size_, "an element is put where a sequence has a place");
   if (place == size_ && elements_->size() == size_) {
+    const int depth = checked_depth(std::max(depth_, element.depth_ + 1));
     elements_->push_back(std::move(element));  // others that share the list end before it
     DynamicValue longer = *this;
     ++longer.size_;
+    longer.depth_ = depth;
     return longer;
   }
   const auto at = elements_->begin() + static_cast<std::ptrdiff_t>(place);

@@ -20,6 +20,7 @@ class DynamicValue {
   /// Nothing: an empty optional.
   DynamicValue() = default;
   DynamicValue(TensorData tensor) : kind_(Kind::kTensor), tensor_(std::move(tensor)) {}
+  /// Throws invalid_argument where sequences are nested deeper than any type is.
   static DynamicValue sequence(std::vector<DynamicValue> elements);
   /// Keys are i64 or strings along one axis; `values` has an element, or a slice of its first axis, for each.
   static DynamicValue map(TensorData keys, TensorData values);
@@ -47,6 +48,7 @@ class DynamicValue {
   TensorData tensor_, values_;
   std::shared_ptr<std::vector<DynamicValue>> elements_;  ///< may be longer than this sequence
   size_t size_ = 0;
+  int depth_ = 0;  ///< of sequences in each other
 };
 
 /// `f32[2, 3]`, `a sequence of 3`, `nothing`

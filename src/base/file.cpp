@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/import_budget.h"
 #include "base/file_call.h"
 
 namespace graft {
@@ -203,6 +204,7 @@ MappedFile::~MappedFile() {
 
 std::shared_ptr<const MappedFile> MappedFile::share(int descriptor, std::string path) {
   std::shared_ptr<const MappedFile> file(new MappedFile(descriptor, std::move(path)));
+  allow_import(file->size_);
   if (!file->data_) return file;
   const std::lock_guard lock(mappings().mutex);
   mappings().by_begin[file->data_] = file;

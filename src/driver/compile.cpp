@@ -6,6 +6,7 @@
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/import_budget.h"
 #include "base/log.h"
 #include "base/trim_memory.h"
 #include "device/cuda/cuda_device.h"
@@ -30,8 +31,10 @@ namespace {
 
 constexpr std::string_view kStageNames[] = {"import", "passes", "fuse", "plan"};
 
-void dump(std::string_view kind, std::string_view name, const std::string& text) {
-  if (environment().wants_dump(kind, name)) write_dump(environment(), kind, name, text);
+/// `text` gives it where it is wanted: the text of a graph reads all its constants.
+template <class Text>
+void dump(std::string_view kind, std::string_view name, const Text& text) {
+  if (environment().wants_dump(kind, name)) write_dump(environment(), kind, name, text());
 }
 
 /// The process's environment with the caller's own exclusions.
@@ -72,7 +75,7 @@ std::vector<std::pair<std::string, std::string>> recorded(const CompileOptions& 
 /// GRAFT_DUMP=tile and kernels: the tile programs, and what the code generator makes of them.
 void dump_kernels(const Engine& engine, const Target& target) {
   for (const EngineKernel& kernel : engine.kernels) {
-    dump("tile", kernel.name, kernel.program);
+    dump("tile", kernel.name, [&] { return kernel.program; });
     if (!environment().wants_dump("kernels", kernel.name)) continue;
     write_dump(environment(), "kernels", kernel.name, kernel_source_text(kernel.program, target));
   }
@@ -185,9 +188,13 @@ Graph import_model(const ModelSource& source, const CompileOptions& options) {
                    "are; or call keras.saving.load_model(FILE).export(FOLDER), and compile the folder", source.path);
   const Format format = format_of(source);
   check_choices_of(format, options);
-  Graph graph = import_as(format, source, options);
+  Graph graph;
+  within_import_budget(options.cancelled, source.path, [&] {
+    if (source.bytes) allow_import(source.bytes->size());
+    graph = import_as(format, source, options);
+  });
   apply_shape_choices(graph, options);
-  dump("graph", "import", print(graph));
+  dump("graph", "import", [&] { return print(graph); });
   return graph;
 }
 
@@ -212,7 +219,7 @@ void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   if (notes) context.statistics = &notes->passes, context.reasons = &notes->reasons;
   report(options, name_of(Stage::kPasses), fmt::format("{} nodes", graph.nodes.size()));
   run_passes(graph, context);
-  dump("graph", "passes", print(graph));
+  dump("graph", "passes", [&] { return print(graph); });
 }
 
 namespace {
@@ -227,7 +234,7 @@ FusedProgram fuse_for(const Target& target, const Graph& graph, const CompileOpt
   if (target.kind == TargetKind::kCpu) for_each_program(program, turn_results);
   if (options.precision == Precision::kTf32) for_each_program(program, allow_tf32);
   if (notes) notes->reasons.insert(notes->reasons.end(), program.notes.begin(), program.notes.end());
-  if (environment().wants_dump("region", "fuse")) write_dump(environment(), "region", "fuse", print(program));
+  dump("region", "fuse", [&] { return print(program); });
   return program;
 }
 
@@ -272,8 +279,8 @@ BuiltEngine plan(FusedProgram program, const Target& target, const CompileOption
     report(options, name_of(Stage::kPlan), step, done, total);
   };
   BuiltEngine built = build_engine(std::move(program), build);
-  dump("plan", "plan", print(built.engine));
-  dump("record", "record", print(built.record));
+  dump("plan", "plan", [&] { return print(built.engine); });
+  dump("record", "record", [&] { return print(built.record); });
   dump_kernels(built.engine, build.target);
   return built;
 }

@@ -91,7 +91,8 @@ class Sample {
     const bool list = bracket != type.npos || star != type.npos;
     if (element.ends_with('?')) element.pop_back();
     if (star != type.npos) element = star + 1 == type.size() ? type.substr(0, star) : type.substr(star + 1);
-    const bool tensor = !is_word(element);
+    const bool truths = element == "bool" && parameter.name == "input";  // TensorFlow's; torch's are words
+    const bool tensor = truths || !is_word(element);
     const bool given = tensor && arrangement_.optional;
     if (parameter.name == "is_training") return false;
     if (parameter.has_default && !given) return parameter.default_value;

@@ -44,6 +44,15 @@ void check_converted(const ForeignGraph& foreign, const Converted& converted, co
               "model");
 }
 
+void check_outputs(const ForeignGraph& foreign, const Converted& converted) {
+  for (const int output : foreign.outputs) {
+    const std::string& name = foreign.values[static_cast<size_t>(output)].name;
+    GRAFT_USER_CHECK(converted.values[static_cast<size_t>(output)] != kNoValue, kInvalidArgument,
+                     fmt::format("'{}' is no result of its node, which gives fewer; choose another output", name),
+                     "outputs");
+  }
+}
+
 void name_borders(Graph& graph, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
   GRAFT_CHECK(graph.inputs.size() == inputs.size() && graph.outputs.size() == outputs.size(),
               "an input or output was lost");

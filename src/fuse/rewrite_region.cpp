@@ -29,11 +29,6 @@ std::vector<bool> output_flags(const Region& region) {
 
 bool is_variable(const Expr& e, int variable) { return e->kind == ExprKind::kVariable && e->variable == variable; }
 
-bool mentions(const Form& form, int tensor) {
-  const auto reads = read_tensors(form);
-  return std::find(reads.begin(), reads.end(), tensor) != reads.end();
-}
-
 }  // namespace
 
 std::vector<Axis>& axes_of(Form& form) {
@@ -119,13 +114,19 @@ Expr inlined(const Expr& e, const Compute& compute) {
 
 void inline_computes(Region& region) {
   const std::vector<bool> is_output = output_flags(region);
+  std::vector<std::set<int>> reads(region.forms.size());  // by form: many forms each read many tensors
+  const auto read_again = [&](size_t u) {
+    const std::vector<int> tensors = read_tensors(region.forms[u]);
+    reads[u] = std::set<int>(tensors.begin(), tensors.end());
+  };
+  for (size_t u = 0; u < reads.size(); ++u) read_again(u);
   for (size_t f = 0; f < region.forms.size(); ++f) {
     const auto* compute = std::get_if<Compute>(&region.forms[f]);
     if (!compute) continue;
     std::vector<int> users;
     bool direct = false;
     for (size_t u = f + 1; u < region.forms.size(); ++u) {
-      if (mentions(region.forms[u], compute->output)) users.push_back(static_cast<int>(u));
+      if (reads[u].contains(compute->output)) users.push_back(static_cast<int>(u));
       const auto* scatter = std::get_if<Scatter>(&region.forms[u]);
       direct |= scatter && scatter->base == compute->output;
     }
@@ -134,6 +135,7 @@ void inline_computes(Region& region) {
     const Compute producer = *compute;
     for (const int u : users) {
       region.forms[u] = map_exprs(region.forms[u], [&](const Expr& e) { return inlined(e, producer); });
+      read_again(static_cast<size_t>(u));
     }
   }
 }

@@ -21,11 +21,13 @@ int64_t divisor_of(const Region& region, const Expr& value, int variable) {
   return divisor;
 }
 
-bool is_read(const Region& region, int tensor) {
-  return std::any_of(region.forms.begin(), region.forms.end(), [&](const Form& form) {
-    const auto reads = read_tensors(form);
-    return std::find(reads.begin(), reads.end(), tensor) != reads.end();
-  });
+/// By tensor: whether a form reads it.
+std::vector<bool> read_flags(const Region& region) {
+  std::vector<bool> read(region.tensors.size(), false);
+  for (const Form& form : region.forms) {
+    for (const int tensor : read_tensors(form)) read[static_cast<size_t>(tensor)] = true;
+  }
+  return read;
 }
 
 /// over (i < n * k): ... i / k ... i mod k ... -> over (a < n, b < k): ... a ... b ...
@@ -51,9 +53,10 @@ void split(Region& region, Compute& compute, size_t d, int64_t divisor) {
 }  // namespace
 
 void split_divided_axes(Region& region) {
+  const std::vector<bool> is_read = read_flags(region);  // splitting changes how a tensor is read, not whether
   for (Form& form : region.forms) {
     auto* compute = std::get_if<Compute>(&form);
-    if (!compute || is_read(region, compute->output)) continue;
+    if (!compute || is_read[static_cast<size_t>(compute->output)]) continue;
     for (size_t d = 0; d < compute->axes.size(); ++d) {
       const int64_t divisor = divisor_of(region, compute->value, compute->axes[d].variable->variable);
       if (divisor > 1 && compute->axes[d].extent.is_multiple_of(divisor)) split(region, *compute, d, divisor);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/import_budget.h"
 
 namespace graft {
 namespace {
@@ -69,6 +70,7 @@ std::string Graph::unique_name(std::string_view base) {
 }
 
 ValueId Graph::add_value(std::string_view value_name, DType type, std::optional<Shape> shape) {
+  take_import(kImportedPartBytes + value_name.size(), "values of a graph");
   const ValueId id = static_cast<ValueId>(values.size());
   Value value;
   value.name = unique_name(value_name);
@@ -88,6 +90,7 @@ ValueId Graph::add_constant(std::string_view value_name, TensorData data) {
 
 Node& Graph::add_node(Node node) {
   const std::string base = node.name.empty() ? node.op : node.name;
+  take_import(kImportedPartBytes + base.size(), "nodes of a graph");
   node.name = first_free_name(base, [&](const std::string& candidate) { return node_names_.count(candidate) != 0; });
   const int index = static_cast<int>(nodes.size());
   node_names_[node.name] = index;

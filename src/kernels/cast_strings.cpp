@@ -102,7 +102,9 @@ TensorData cast_strings(const TensorData& from, DType type) {
   TensorData to = TensorData::zeros(type, from.shape());
   if (type == from.type()) return from;
   if (type != DType::kString && from.type() != DType::kString) refuse_input("neither of its types is str");
+  TextMeter meter;
   for (int64_t i = 0; i < from.element_count(); ++i) {
+    meter.take(0);
     if (type == DType::kString) {
       to.mutable_strings()[static_cast<size_t>(i)] = spell_element(from, i);
     } else {

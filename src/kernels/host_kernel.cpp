@@ -34,6 +34,14 @@ const HostKernelInfo* find_host_kernel(std::string_view domain, std::string_view
   return nullptr;
 }
 
+void TextMeter::take(size_t characters) {
+  stop_if_requested();
+  if (!budget_) return;
+  const auto bytes = static_cast<int64_t>(sizeof(std::string) + characters);
+  budget_->take(bytes, "strings that are being computed");
+  taken_ += bytes;
+}
+
 DynamicValue kept(const DynamicValue& value) {
   if (value.kind() != DynamicValue::Kind::kTensor || value.tensor().type() == DType::kString) return value;
   const TensorData& tensor = value.tensor();

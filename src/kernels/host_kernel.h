@@ -3,12 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/dynamic_value.h"
+#include "base/run_limits.h"
 #include "graph/graph.h"
 
 namespace graft {
@@ -51,6 +53,23 @@ class KernelAttributes {
   template <class T>
   const T* find(std::string_view name) const;
   const Node& node_;
+};
+
+/// Characters of strings that a kernel makes, out of the budget of the run while it lives; what the kernel gives, the
+/// run then takes for itself. Asked for each string, it also ends the kernel when the run is to end.
+class TextMeter {
+ public:
+  TextMeter() : budget_(current_budget()) {}
+  ~TextMeter() {
+    if (budget_) budget_->give(taken_);
+  }
+  TextMeter(const TextMeter&) = delete;
+  TextMeter& operator=(const TextMeter&) = delete;
+  void take(size_t characters);
+
+ private:
+  std::shared_ptr<MemoryBudget> budget_;
+  int64_t taken_ = 0;
 };
 
 /// Throws invalid_argument.

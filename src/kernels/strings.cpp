@@ -17,6 +17,8 @@ namespace {
 using Inputs = std::span<const DynamicValue>;
 using Values = std::vector<DynamicValue>;
 
+constexpr size_t kPartBytes = sizeof(std::string);
+
 /// What Python and Unicode call white space.
 bool is_space(char32_t c) {
   return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
@@ -49,6 +51,12 @@ std::vector<std::string> split_at_space(std::string_view text, int64_t splits) {
   return parts;
 }
 
+/// At most so many parts.
+size_t most_parts(std::string_view text, std::string_view delimiter, int64_t splits) {
+  const size_t parts = text.size() / std::max<size_t>(delimiter.size(), 1) + 1;
+  return static_cast<size_t>(std::min<uint64_t>(parts, static_cast<uint64_t>(splits) + 1));
+}
+
 std::vector<std::string> split_at(std::string_view text, std::string_view delimiter, int64_t splits) {
   std::vector<std::string> parts;
   for (;;) {
@@ -66,11 +74,14 @@ HostKernel make_string_concat(const Node&) {
     const TensorData& x = tensor_input(inputs, 0, DType::kString);
     const TensorData& y = tensor_input(inputs, 1, DType::kString);
     const Broadcast pairs(x.shape(), y.shape());
+    TextMeter meter;
     TensorData joined = TensorData::zeros(DType::kString, pairs.shape());
     std::vector<std::string>& texts = joined.mutable_strings();
     pairs.for_each([&](int64_t at, int64_t first, int64_t second) {
-      texts[static_cast<size_t>(at)] =
-          x.strings()[static_cast<size_t>(first)] + y.strings()[static_cast<size_t>(second)];
+      const std::string& one = x.strings()[static_cast<size_t>(first)];
+      const std::string& other = y.strings()[static_cast<size_t>(second)];
+      meter.take(one.size() + other.size());
+      texts[static_cast<size_t>(at)] = one + other;
     });
     return Values{std::move(joined)};
   };
@@ -84,6 +95,7 @@ HostKernel make_equal(const Node&) {
     TensorData same = TensorData::zeros(DType::kBool, pairs.shape());
     const std::span<std::byte> bytes = same.mutable_bytes();
     pairs.for_each([&](int64_t at, int64_t first, int64_t second) {
+      stop_if_requested();
       const bool equal = a.strings()[static_cast<size_t>(first)] == b.strings()[static_cast<size_t>(second)];
       bytes[static_cast<size_t>(at)] = static_cast<std::byte>(equal);
     });
@@ -100,14 +112,16 @@ HostKernel make_string_split(const Node& node) {
     const TensorData& x = tensor_input(inputs, 0, DType::kString);
     std::vector<std::vector<std::string>> all;
     size_t most = 0;
+    TextMeter meter;
     for (const std::string& text : x.strings()) {
-      stop_if_requested();
+      meter.take(text.size() + kPartBytes * most_parts(text, delimiter, splits));
       all.push_back(delimiter.empty() ? split_at_space(text, splits) : split_at(text, delimiter, splits));
       most = std::max(most, all.back().size());
     }
     std::vector<int64_t> shape = x.shape();
     TensorData counts = TensorData::zeros(DType::kInt64, shape);
     shape.push_back(static_cast<int64_t>(most));
+    meter.take(kPartBytes * all.size() * most);
     TensorData parts = TensorData::zeros(DType::kString, std::move(shape));
     std::vector<std::string>& texts = parts.mutable_strings();
     for (size_t i = 0; i < all.size(); ++i) {

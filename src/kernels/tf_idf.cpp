@@ -125,6 +125,7 @@ class TfIdf {
     for (int64_t distance = 1; distance <= std::min(skips_ + 1, std::max<int64_t>(length, 1)); ++distance) {
       stop_if_requested();
       for (int64_t begin = 0; begin + distance * (shortest - 1) < length; ++begin) {
+        stop_if_requested();
         gram.clear();
         for (int64_t at = begin; at < length && static_cast<int64_t>(gram.size()) < longest_; at += distance) {
           const size_t token = tokens[static_cast<size_t>(at)];

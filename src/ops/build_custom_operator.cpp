@@ -40,8 +40,11 @@ class BodyBuilder {
       check(form);
       form = guard_loads(form, [this](int tensor) -> const Shape& { return shapes_.at(tensor); });
       std::visit([this](const auto& f) { add(f); }, form);
+      Made& made = made_.emplace_back(Made{.form = std::move(form)});
+      for (const std::string& name : announced_) made.tensors.insert(known_.at(name).tensor.id());
     }
     give_outputs();
+    require_counted();
   }
 
  private:
@@ -213,13 +216,17 @@ class BodyBuilder {
       if (!sort->count.is_non_negative()) d_.require_at_least(sort->count, 0, "a sort keeps fewer than no ranks");
       d_.require_at_least(sort->axis.extent, sort->count, "a sort keeps more ranks than there are");
     }
+    for_each_extent(form, [&](const Axis& axis) { check_extent(axis); });
+  }
+  template <class Visit>
+  static void for_each_extent(const Form& form, const Visit& visit) {
     std::visit(
         [&](const auto& f) {
-          for (const Axis& axis : f.axes) check_extent(axis);
+          for (const Axis& axis : f.axes) visit(axis);
           if constexpr (requires { f.reduced; }) {
-            for (const Axis& axis : f.reduced) check_extent(axis);
+            for (const Axis& axis : f.reduced) visit(axis);
           }
-          if constexpr (requires { f.axis; }) check_extent(f.axis);
+          if constexpr (requires { f.axis; }) visit(f.axis);
         },
         form);
   }
@@ -338,6 +345,31 @@ class BodyBuilder {
       d_.out(static_cast<int>(i), stored_as(d_, output.name, tensor, type_of(output)));
     }
   }
+  /// A run asks a step for its count, so a compact that no output depends on is a mistake.
+  void require_counted() const {
+    std::set<int> wanted;
+    std::set<std::string, std::less<>> sizes;
+    for (const CustomOperand& output : op_.outputs) {
+      const Known& known = known_.find(output.name)->second;
+      wanted.insert(known.tensor.id());
+      for (const Size& size : known.shape) size.collect_symbols(sizes);
+    }
+    for (auto made = made_.rbegin(); made != made_.rend(); ++made) {
+      const auto* compact = std::get_if<Compact>(&made->form);
+      const bool is_read = std::ranges::any_of(made->tensors, [&](int tensor) { return wanted.contains(tensor); });
+      if (!is_read && !(compact && sizes.contains(compact->count))) {
+        if (compact) lexer_.fail("no output depends on what the compact keeps; leave it out, or give what it keeps");
+        continue;
+      }
+      for (const int tensor : read_tensors(made->form)) wanted.insert(tensor);
+      for_each_extent(made->form, [&](const Axis& axis) { axis.extent.collect_symbols(sizes); });
+      for_each_expr(made->form, [&](const Expr& e) {
+        for_each(e, [&](const Expr& node) {
+          if (node->kind == ExprKind::kSize) node->size.collect_symbols(sizes);
+        });
+      });
+    }
+  }
   Shape declared_shape(const CustomOperand& output) const {
     Shape shape = output.leading ? ellipsis_ : Shape();
     for (const Size& size : output.sizes) {
@@ -363,6 +395,11 @@ class BodyBuilder {
   bool counts_ = false;  ///< a form so far is a compact; a step gives one number that a run finds out
   std::map<std::string, Known, std::less<>> known_;
   std::map<int, Shape> shapes_;         ///< by tensor
+  struct Made {
+    Form form;  ///< as it was read
+    std::set<int> tensors = {};
+  };
+  std::vector<Made> made_;
   std::vector<std::string> announced_;  ///< what the form that is read defines
   bool over_ellipsis_ = false;
 };

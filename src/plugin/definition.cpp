@@ -20,7 +20,8 @@ namespace {
   throw Error(ErrorKind::kUnsupported, message, where);
 }
 
-/// A name for a member in C++ that none of the others has.
+/// A name for a member in C++ that none of the others has. It ends in an underscore, as no word of C++ or CUDA and no
+/// macro of their headers does, nor a name of the text around it: models may call a dimension anything.
 std::string identifier_of(const std::string& symbol, std::set<std::string>& taken) {
   std::string name;
   for (const char c : symbol) {
@@ -29,12 +30,9 @@ std::string identifier_of(const std::string& symbol, std::set<std::string>& take
   }
   while (!name.empty() && name.back() == '_') name.pop_back();
   if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name = "size_" + name;
-  // Words of the language among the names of dimensions become others.
-  static const std::set<std::string> kWords = {"default", "class", "new", "delete", "int", "long", "short", "char",
-                                               "float", "double", "for", "if", "do", "while", "switch", "case",
-                                               "template", "this", "register", "union", "struct", "enum", "auto"};
-  std::string unique = kWords.count(name) ? name + "_size" : name;
-  for (int k = 2; !taken.insert(unique).second; ++k) unique = fmt::format("{}_{}", name, k);
+  while (name.back() == '_') name.pop_back();
+  std::string unique = name + '_';
+  for (int k = 2; !taken.insert(unique).second; ++k) unique = fmt::format("{}_{}_", name, k);
   return unique;
 }
 

@@ -24,6 +24,9 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
+/// A text in a comment of one line, which a backslash at its end would continue.
+std::string remark(const std::string& text) { return printable(text) + (text.ends_with('\\') ? " ." : ""); }
+
 class HeaderWriter {
  public:
   explicit HeaderWriter(const Definition& definition) : made_(definition) {
@@ -57,7 +60,7 @@ class HeaderWriter {
     line("  static constexpr Tensor kTensors[] = {{");
     for (const Tensor& tensor : tensors) {
       line("      {{{}, Type::{}, {}}},  // {}", quoted(tensor.name), type_word(tensor.type), tensor.shape.size(),
-           to_string(tensor.shape));
+           remark(to_string(tensor.shape)));
     }
     line("  }};");
     line("  return kTensors;");
@@ -132,10 +135,12 @@ class HeaderWriter {
     const auto& [least, usual, most] = dimension.range;
     if (dimension.input < 0) return;
     if (least > 0) {
-      line("  if (d.{} < {}) return \"{} is less than {}\";", dimension.identifier, least, dimension.symbol, least);
+      line("  if (d.{} < {}) return {};", dimension.identifier, least,
+           quoted(fmt::format("{} is less than {}", dimension.symbol, least)));
     }
     if (most > 0) {
-      line("  if (d.{} > {}) return \"{} is more than {}\";", dimension.identifier, most, dimension.symbol, most);
+      line("  if (d.{} > {}) return {};", dimension.identifier, most,
+           quoted(fmt::format("{} is more than {}", dimension.symbol, most)));
     }
   }
 
@@ -283,7 +288,7 @@ class HeaderWriter {
   void launch_of(const Launch& launch, const Variant& variant) {
     const Kernel& kernel = variant.kernels[static_cast<size_t>(launch.kernel)];
     std::vector<std::string> names;
-    line("  {{  // {}", launch.comment);
+    line("  {{  // {}", remark(launch.comment));
     for (size_t a = 0; a < launch.arguments.size(); ++a) {
       line("    const void* b{} = {};", a, address(launch.arguments[a], variant));
       names.push_back(fmt::format("&b{}", a));
@@ -379,7 +384,7 @@ std::string kernel_source(const Definition& definition, const Variant& variant, 
                                            architecture_of(variant), architecture_of(variant)) +
                      include_line("\"graft_device.cuh\"") + "\n";
   for (const Launch& launch : variant.launches) {
-    text += fmt::format("// {}_{}: {}\n", definition.name, launch.kernel, printable(launch.comment));
+    text += fmt::format("// {}_{}: {}\n", definition.name, launch.kernel, remark(launch.comment));
   }
   return text + "\n" + variant.source;
 }

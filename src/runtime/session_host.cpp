@@ -39,7 +39,7 @@ const void* Session::State::host_bytes(int tensor, int64_t bytes, BudgetVector<c
   return copy.data();
 }
 
-DynamicValue Session::State::read_value(int tensor, const Bindings& bindings) const {
+DynamicValue Session::State::read_value(int tensor, const Bindings& bindings, TextMeter& meter) const {
   const EngineTensor& from = engine->tensors[tensor];
   std::vector<int64_t> shape = concrete_shape(from, bindings);
   const int64_t bytes = concrete_bytes(from, bindings);
@@ -57,7 +57,10 @@ DynamicValue Session::State::read_value(int tensor, const Bindings& bindings) co
   };
   if (from.handles != "str") return table->value(handle(0));
   std::vector<std::string> texts;
-  for (int64_t i = 0; i < bytes / kHandleBytes; ++i) texts.push_back(table->text(handle(i)));
+  for (int64_t i = 0; i < bytes / kHandleBytes; ++i) {
+    texts.push_back(table->text(handle(i)));
+    meter.take(texts.back().size());
+  }
   return TensorData::from_strings(std::move(shape), std::move(texts));
 }
 
@@ -101,9 +104,10 @@ void Session::State::write_value(int step, int tensor, DynamicValue value, const
 void Session::State::run_host(int index, const Bindings& bindings, Bindings* counted) {
   const EngineStep& step = engine->steps[index];
   try {
+    TextMeter meter;  // of the copies that the kernel reads
     std::vector<DynamicValue> inputs;
     for (const int position : step.host->inputs) {
-      inputs.push_back(position < 0 ? DynamicValue() : read_value(step.tensors[position], bindings));
+      inputs.push_back(position < 0 ? DynamicValue() : read_value(step.tensors[position], bindings, meter));
     }
     std::vector<DynamicValue> results = loaded->host.at(index)(inputs);
     for (size_t o = 0; o < step.host->outputs.size(); ++o) {

@@ -233,7 +233,7 @@ struct Session::State {
   // Steps of plain C++: session_host.cpp.
   void open_texts();
   const void* host_bytes(int tensor, int64_t bytes, BudgetVector<char>& copy) const;
-  DynamicValue read_value(int tensor, const Bindings& bindings) const;
+  DynamicValue read_value(int tensor, const Bindings& bindings, TextMeter& meter) const;
   void write_value(int step, int tensor, DynamicValue value, const Bindings& bindings, Bindings* counted);
   void run_host(int step, const Bindings& bindings, Bindings* counted);
   // On a device with memory of its own: session_device.cpp.

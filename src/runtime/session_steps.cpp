@@ -110,8 +110,13 @@ void Session::State::run_step(int index, Prepared& p) {
   }
   if (stream && profiling) stream->mark(index + 1);
   stop.check();
-  if (std::atomic_ref<int64_t>(status[0]).load(std::memory_order_relaxed) != 0) {
-    throw Error(ErrorKind::kInvalidArgument, text_of(ElementFault{status[0]}, status[1]),
+  const int64_t found = std::atomic_ref<int64_t>(status[0]).load(std::memory_order_relaxed);
+  if (found == kStopped) {  // by who asks while the run begins: the signal was cleared between the two
+    stop.request(StopSignal::kCancelled);
+    stop.check();
+  }
+  if (found != 0) {
+    throw Error(ErrorKind::kInvalidArgument, text_of(ElementFault{found}, status[1]),
                 fmt::format("node '{}'", engine->steps[index].name));
   }
   if (validating && !stream && (step.kind == StepKind::kKernel || step.kind == StepKind::kLibrary))

@@ -70,7 +70,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   write_file(prefix() + ".index", {reinterpret_cast<const char*>(data), size}, {.durable = false});
   try {
-    tensorflow::Checkpoint checkpoint(prefix());
+    tensorflow::Checkpoint checkpoint(std::filesystem::path(prefix()).parent_path().string(), "c");
     for (const std::string& key : checkpoint.keys()) {
       try {
         const TensorData tensor = checkpoint.read(key, "fuzz");

@@ -66,7 +66,7 @@ def test_several_plugins_are_named_by_their_nodes(layer_norms, tmp_path):
     (tmp_path / "names.json").write_text('{"turn": "Turned", "clamp": "Clamped"}')
     made = workshop.generate(layer_norms, tmp_path / "made", "--nodes", "clamp", "--nodes", "turn,b_Mean,b_Sub",
                              "--names", tmp_path / "names.json", "--target", "sm_90a", "--batch", "2:8:64")
-    assert "d.batch > 64" in (tmp_path / "made" / "Turned.h").read_text()
+    assert "d.batch_ > 64" in (tmp_path / "made" / "Turned.h").read_text()
     assert [node["plugin"] for node in made["nodes"]] == ["Clamped", "Turned"]
     after = onnx.load(tmp_path / "made" / "model.onnx")
     onnx.checker.check_model(after)

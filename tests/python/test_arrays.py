@@ -67,6 +67,13 @@ def test_dlpack_is_read_where_it_lies(engine, x):
     np.testing.assert_allclose(engine(Exchanged(x)), expected(x), atol=1e-5)
 
 
+def test_dlpack_of_memory_that_is_only_read(engine, x):
+    x.flags.writeable = False
+    with pytest.raises(BufferError):
+        Exchanged(x).__dlpack__()  # numpy has the versioned form alone for such memory
+    np.testing.assert_allclose(engine(Exchanged(x)), expected(x), atol=1e-5)
+
+
 def test_types_beyond_numpys_come_out_for_other_arrays_too(x):
     model = model_of([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BFLOAT16)],
                      [("x", TensorProto.FLOAT, ["n", 4])], [("y", TensorProto.BFLOAT16, ["n", 4])])

@@ -27,7 +27,7 @@ def test_nodes_become_plugins_of_the_names_given(chain, tmp_path):
     after = onnx.load(tmp_path / "new.onnx")
     onnx.checker.check_model(after)
     assert [node.op_type for node in after.graph.node] == ["graft_clamp", "Turned", "Relu"]
-    assert "d.batch > 16" in (tmp_path / "new.plugins" / "Turned.h").read_text()
+    assert "d.batch_ > 16" in (tmp_path / "new.plugins" / "Turned.h").read_text()
 
 
 def test_nodes_of_a_type_share_one(chain, tmp_path):

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "base/error.h"
+#include "base/run_limits.h"
 #include "graph/dynamic_type.h"
 #include "graph/host_operator.h"
 #include "kernels/host_kernel.h"
@@ -46,6 +48,63 @@ TEST(DynamicValues, that_grow_at_their_end_leave_shorter_ones_as_they_are) {
   EXPECT_EQ(two[1].tensor(), integers({2}));
   EXPECT_EQ(other[1].tensor(), integers({3}));
   EXPECT_EQ(two.without(0)[0].tensor(), integers({2}));
+}
+
+TEST(DynamicValues, are_not_nested_without_end) {
+  DynamicValue value = DynamicValue::sequence({});
+  int depth = 1;
+  try {
+    for (; depth < 1000; ++depth) value = DynamicValue::sequence({value});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_NE(error.message().find("nested more than 64 deep"), std::string::npos);
+  }
+  EXPECT_EQ(depth, 64);
+  EXPECT_THROW(DynamicValue::sequence({}).with(0, value), Error);
+}
+
+/// Strings of a kernel are the run's, and each of them asks whether it is to end.
+TEST(HostKernels, of_strings_keep_the_limits_of_a_run) {
+  const TensorData text = TensorData::from_strings({1}, {std::string(1000, 'a')});
+  const TensorData many = TensorData::from_strings({100}, std::vector<std::string>(100));
+  struct Case {
+    const char* domain;
+    Node node;
+    std::vector<DynamicValue> inputs;
+    bool makes_texts;
+  };
+  const auto node = [](const char* op, Attributes attributes = {}) {
+    return Node{.name = op, .domain = "", .op = op, .attributes = std::move(attributes), .inputs = {}, .outputs = {}};
+  };
+  const std::vector<Case> cases = {
+      {"", node("StringConcat"), {text, many}, true},
+      {"", node("Equal"), {text, many}, false},
+      {"", node("StringSplit", {{"delimiter", std::string("b")}}), {text}, true},
+      {"", node("Cast", {{"to", int64_t{onnx_code(DType::kString)}}}),
+       {TensorData::zeros(DType::kFloat32, {2000})}, true}};
+  for (const Case& each : cases) {
+    const HostKernelInfo* info = find_host_kernel(each.domain, each.node.op);
+    ASSERT_TRUE(info && info->make) << each.node.op;
+    const HostKernel kernel = info->make(each.node);
+    const auto budget = std::make_shared<MemoryBudget>();
+    budget->set_limit(20000);
+    StopSignal stop;
+    const auto kind = [&]() -> std::optional<ErrorKind> {
+      const LimitScope limits(budget, &stop);
+      try {
+        kernel(each.inputs);
+      } catch (const Error& error) {
+        return error.kind();
+      }
+      return std::nullopt;
+    };
+    if (each.makes_texts) EXPECT_EQ(kind(), ErrorKind::kOutOfMemory) << each.node.op;
+    EXPECT_EQ(budget->used(), 0) << each.node.op;
+    budget->set_limit(0);
+    EXPECT_EQ(kind(), std::nullopt) << each.node.op;
+    stop.request(StopSignal::kDeadline);
+    EXPECT_EQ(kind(), ErrorKind::kCancelled) << each.node.op;
+  }
 }
 
 TEST(DynamicTypes, are_read_printed_and_joined) {

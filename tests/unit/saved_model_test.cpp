@@ -204,6 +204,20 @@ TEST_F(SavedModel, says_of_a_checkpoint_that_was_cut_short_or_changed_which_tens
   EXPECT_NE(why_not().find("variables.index: it is no index of a checkpoint"), std::string::npos) << why_not();
 }
 
+TEST_F(SavedModel, is_read_from_its_own_folder_alone) {
+  write_file(path("saved_model.pb"), write_saved_model(model_with_functions()));
+  write_variables(test::write_checkpoint(kVariables));
+  EXPECT_EQ(why_not(), "");
+  for (const char* part : {"variables/variables.data-00000-of-00001", "variables/variables.index", "saved_model.pb"}) {
+    const std::string outside = path() + "_outside";
+    std::filesystem::rename(path(part), outside);
+    std::filesystem::create_symlink(outside, path(part));
+    EXPECT_NE(why_not().find("is a symbolic link"), std::string::npos) << part << ": " << why_not();
+    std::filesystem::remove(path(part));
+    std::filesystem::rename(outside, path(part));
+  }
+}
+
 /// Writes a file of bytes from an offset on, before which it takes no room on the disk.
 void write_behind(const std::string& path, int64_t offset, const std::string& bytes) {
   std::ofstream file(path, std::ios::binary);

@@ -26,9 +26,9 @@ const Emitter::NodeFacts& Emitter::facts(const ExprNode& node) {
   return facts_.emplace(&node, std::move(result)).first->second;
 }
 
-int Emitter::required_level(const ExprNode& node) {
+int Emitter::required_level(const ExprNode& node, int load_floor) {
   const NodeFacts& known = facts(node);
-  int level = known.loads ? load_floor_ : 0;
+  int level = known.loads ? load_floor : 0;
   for (const int variable : known.variables) {
     const auto it = bindings_.find(variable);
     GRAFT_CHECK(it != bindings_.end(), "a variable is used outside its loop in " + program_.name);
@@ -50,11 +50,13 @@ llvm::Value* Emitter::emit(const Expr& e) {
   GRAFT_CHECK(e.get(), "a missing expression in " + program_.name);
   if (e->kind == ExprKind::kConstant) return emit_constant(*e);
   if (e->kind == ExprKind::kVariable) {
-    required_level(*e);
+    required_level(*e, load_floor_);
     return bindings_.at(e->variable).value;
   }
-  const auto required = static_cast<size_t>(required_level(*e));
-  for (size_t n = levels_.size(); n-- > required;) {
+  const auto required = static_cast<size_t>(required_level(*e, load_floor_));
+  // A branch of a select writes nothing: what was read around it is still so.
+  const auto known = floor_around_ < 0 ? required : static_cast<size_t>(required_level(*e, floor_around_));
+  for (size_t n = levels_.size(); n-- > known;) {
     const auto it = levels_[n].values.find(e.get());
     if (it != levels_[n].values.end()) return it->second;
   }
@@ -166,7 +168,9 @@ llvm::Value* Emitter::emit_select(const ExprNode& node) {
 llvm::Value* Emitter::emit_lazily(const Expr& e, Value* condition) {
   Value* const mask = mask_;
   const int mask_level = mask_level_, floor = load_floor_;
+  const int around = floor_around_;
   const bool lazy = lazy_;
+  if (floor_around_ < 0) floor_around_ = floor;
   push_scope();
   if (mask) {
     Values both{mask, condition};
@@ -178,6 +182,7 @@ llvm::Value* Emitter::emit_lazily(const Expr& e, Value* condition) {
   mask_level_ = load_floor_ = top_index();
   lazy_ = true;
   Value* value = emit(e);
+  floor_around_ = around;
   mask_ = mask;
   mask_level_ = mask_level;
   load_floor_ = floor;

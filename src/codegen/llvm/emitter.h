@@ -186,7 +186,7 @@ class Emitter {
     bool loads = false;  ///< reads memory or records errors
   };
   const NodeFacts& facts(const ExprNode& node);
-  int required_level(const ExprNode& node);
+  int required_level(const ExprNode& node, int load_floor);
   bool varies(const Expr& e);
   Value* emit(const Expr& e);
   Value* emit_at(size_t level, const Expr& e);
@@ -267,6 +267,7 @@ class Emitter {
   Value* dummy_ = nullptr;  ///< zeros that masked-off scalar loads read
 
   int load_floor_ = 0;        ///< loads are not hoisted above this level
+  int floor_around_ = -1;     ///< load_floor_ around the branches of selects that are being emitted; -1: in none
   int vector_variable_ = -1;  ///< the index variable that runs over the lanes
   int lanes_ = 1;
   Value* mask_ = nullptr;  ///< lanes (or the one point) that exist; null: all

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/import_budget.h"
 #include "import/mxnet/npz_params.h"
 
 namespace graft::mxnet {
@@ -238,6 +239,7 @@ void set_sparse(ParamsEntry& entry, SparseArray array, const std::vector<int64_t
                      where);
     count *= static_cast<uint64_t>(size);
   }
+  take_import(count * static_cast<uint64_t>(bit_width(array.data.type()) / 8), "sparse arrays that become dense");
   entry.data = dense(array, shape);
   entry.sparse = std::move(array);
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/import_budget.h"
 #include "base/parse_json.h"
 
 namespace graft::mxnet {
@@ -17,6 +18,12 @@ using nlohmann::json;
 
 constexpr int kDeepestSubgraph = 32;
 constexpr int kMostOutputs = 1 << 24;  // of all nodes
+
+/// A name in messages, of which each graph in a graph keeps some.
+std::string shortened(const std::string& name) {
+  constexpr size_t kMost = 80;
+  return name.size() <= kMost ? name : name.substr(0, kMost) + "...";
+}
 
 /// Turns one JSON graph into a Symbol; `where` grows with each level.
 class SymbolReader {
@@ -79,7 +86,8 @@ class SymbolReader {
     std::string part = fmt::format("node {}", index);
     check(given.is_object(), "a node is an object", part);
     SymbolNode node{.op = text(given, "op", part), .name = text(given, "name", part)};
-    part += fmt::format(" '{}'", node.name);
+    take_import(kImportedPartBytes + node.name.size(), "nodes of a symbol");
+    part += fmt::format(" '{}'", shortened(node.name));
     check(!node.op.empty(), "'op' is empty; a variable has \"null\"", part);
     if (node.op == "null") node.op.clear();
     for (const char* key : {"param", "attr", "attrs"}) read_attributes(given, key, node, part);
@@ -92,6 +100,7 @@ class SymbolReader {
     }
     if (given.contains("subgraphs")) {
       for (const json& graph : array(given, "subgraphs", part)) {
+        take_import(kImportedPartBytes, "graphs of a symbol");
         const std::string inside = fmt::format("{}: {}: subgraph {}", where_, part, node.subgraphs.size());
         node.subgraphs.push_back(SymbolReader(inside, depth_ + 1).read(graph));
       }

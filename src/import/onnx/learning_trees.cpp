@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/import_budget.h"
 #include "import/onnx/learning_call.h"
 #include "import/onnx/tree_tables.h"
 
@@ -37,6 +38,7 @@ const Aggregate& aggregate_of(ContribCall& call, const std::string& name) {
 ValueId values_of(ContribCall& call, ValueId x, const TreeTables& trees, int64_t targets, const Aggregate& aggregate) {
   if (targets < 1 || trees.leaves < 1 || trees.roots.empty()) call.reject("it has no tree, no leaf or no target");
   if (targets > kMostWeights / trees.leaves) call.unsupported("so many leaves and targets");
+  take_import(static_cast<size_t>(trees.leaves * targets) * sizeof(double), "the weights of leaves");
   std::vector<double> table(static_cast<size_t>(trees.leaves * targets), aggregate.nothing);
   std::vector<bool> known(table.size(), false);
   for (const LeafWeight& weight : trees.weights) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/import_budget.h"
 #include "graph/graph.h"
 #include "graph/symbols.h"
 
@@ -180,6 +181,7 @@ TensorData read_tensor(const Layout& layout, std::span<const std::byte> bytes, c
   GRAFT_USER_CHECK(static_cast<uint64_t>(count) <= bytes.size(), kUnsupported,
                    "it repeats its elements: make it contiguous before the export", where);
   GRAFT_USER_CHECK(layout.type != DType::kBool, kUnsupported, "truth values in another order than row-major", where);
+  take_import(static_cast<size_t>(count) * width, "weights in another order than row-major");
   return TensorData::deferred(layout.type, layout.sizes, [layout, bytes, width, owner = archive.owner()] {
     return gathered(layout, bytes, width);
   });

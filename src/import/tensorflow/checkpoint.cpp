@@ -51,9 +51,10 @@ int64_t bytes_of(DType type, const std::vector<int64_t>& shape, const std::strin
 
 }  // namespace
 
-Checkpoint::Checkpoint(std::string prefix) : prefix_(std::move(prefix)) {
+Checkpoint::Checkpoint(std::string folder, std::string_view prefix)
+    : folder_(std::move(folder)), prefix_(fmt::format("{}/{}", folder_, prefix)) {
   const std::string path = prefix_ + ".index";
-  const auto file = MappedFile::open(path);
+  const auto file = open_part(".index");
   entries_ = read_sorted_table(file->bytes(), path);
   const auto header = entries_.find("");
   BundleHeaderProto read;
@@ -75,9 +76,13 @@ std::vector<std::string> Checkpoint::keys() const {
   return keys;
 }
 
+std::shared_ptr<const MappedFile> Checkpoint::open_part(const std::string& end) const {
+  return MappedFile::open_contained(folder_, prefix_.substr(folder_.size() + 1) + end);
+}
+
 const MappedFile& Checkpoint::shard(int number) {
   std::shared_ptr<const MappedFile>& file = open_[number];
-  if (!file) file = MappedFile::open(fmt::format("{}.data-{:05}-of-{:05}", prefix_, number, shards_));
+  if (!file) file = open_part(fmt::format(".data-{:05}-of-{:05}", number, shards_));
   return *file;
 }
 

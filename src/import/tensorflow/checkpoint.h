@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -21,9 +22,10 @@ namespace graft::tensorflow {
 /// their checksum. For one thread.
 class Checkpoint {
  public:
-  /// `prefix`: the path up to `.index`. Throws invalid_model naming the file for an index that is damaged, device
-  /// errors and invalid_argument where a file cannot be read.
-  explicit Checkpoint(std::string prefix);
+  /// `prefix`: the path below the model's folder, up to `.index`. Throws invalid_model naming the file for an index
+  /// that is damaged, or for a symbolic link, which could lead out of the folder; device errors and invalid_argument
+  /// where a file cannot be read.
+  Checkpoint(std::string folder, std::string_view prefix);
 
   /// The tensor of that key. Throws invalid_model naming `where` and the key for one that there is not, with the
   /// nearest key, for one that its shard is too short for, and unsupported for texts. One that is saved in parts is
@@ -32,13 +34,14 @@ class Checkpoint {
   std::vector<std::string> keys() const;
 
  private:
+  std::shared_ptr<const MappedFile> open_part(const std::string& end) const;
   const MappedFile& shard(int number);
   /// What lies in one piece: the bytes of an entry of the index. `place` names the tensor in errors.
   TensorData read_piece(const graft_tensorflow::BundleEntryProto& entry, const std::string& place);
   TensorData read_parts(const std::string& key, const graft_tensorflow::BundleEntryProto& entry,
                         const std::string& place);
 
-  std::string prefix_;
+  std::string folder_, prefix_;
   SortedTable entries_;
   int shards_ = 0;
   std::map<int, std::shared_ptr<const MappedFile>> open_;

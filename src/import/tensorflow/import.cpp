@@ -144,6 +144,7 @@ Graph graph_of(const SignatureGraph& model, const ImportOptions& options) {
   frontend::Converted converted = frontend::convert(read.foreign, converters());
   frontend::check_converted(read.foreign, converted, "`graft embed` makes engines of the parts around them, which run "
                                                      "inside TensorFlow");
+  frontend::check_outputs(read.foreign, converted);
   frontend::name_borders(converted.graph, names_of(model.inputs), names_of(model.outputs));
   return std::move(converted.graph);
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/import_budget.h"
 #include "base/spelling.h"
 #include "import/tensorflow/saved_model.pb.h"
 
@@ -160,6 +161,7 @@ class Inlining {
     GRAFT_USER_CHECK(needed <= room_, kUnsupported, "with its functions inlined the graph has too many nodes",
                      fmt::format("node '{}'", name));
     room_ -= needed;
+    take_import(needed, "nodes of functions that are called");
     taken_.insert(std::move(name));
   }
 
@@ -246,6 +248,7 @@ class Inlining {
     const auto stands_for = [](const AttrEntry& entry) { return entry.value().has_placeholder(); };
     const auto& entries = node.message->attr();
     if (scope.attributes.empty() || std::none_of(entries.begin(), entries.end(), stands_for)) return node.message;
+    take_import(node.message->ByteSizeLong(), "nodes of functions that are called");
     auto changed = std::make_shared<NodeDef>(*node.message);
     for (AttrEntry& entry : *changed->mutable_attr()) {
       if (!stands_for(entry)) continue;

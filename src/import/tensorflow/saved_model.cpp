@@ -150,7 +150,7 @@ void make_placeholders(std::vector<FileNode>& nodes, const std::vector<NamedTens
 SignatureGraph read_saved_model(const std::string& folder, const std::string& signature,
                                 const std::vector<std::string>& tags) {
   const std::string path = folder + "/saved_model.pb";
-  const auto bytes = MappedFile::open(path);
+  const auto bytes = MappedFile::open_contained(folder, "saved_model.pb");
   const MetaGraph graph = find_meta_graph(bytes->bytes(), tags, path);
   const std::string name = chosen_signature(graph, signature, path);
   const std::string where = fmt::format("{}: signature '{}'", path, name);
@@ -165,8 +165,8 @@ SignatureGraph read_saved_model(const std::string& folder, const std::string& si
   const std::string restore = parse_source(graph.saver.restore_op_name(), path).node;
   if (!restore.empty()) keys = keys_of(inline_functions(file, {restore}, {}, operators));
   std::optional<Checkpoint> checkpoint;
-  const std::string variables = folder + "/variables/variables";
-  if (std::filesystem::exists(variables + ".index")) checkpoint.emplace(variables);
+  constexpr std::string_view kVariables = "variables/variables";
+  if (std::filesystem::exists(fmt::format("{}/{}.index", folder, kVariables))) checkpoint.emplace(folder, kVariables);
   std::vector<FileNode> nodes = freeze_variables(flat, keys, checkpoint ? &*checkpoint : nullptr);
   make_placeholders(nodes, inputs);
   return {GraphFile(std::move(nodes), file), std::move(inputs), std::move(outputs)};

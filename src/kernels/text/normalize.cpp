@@ -36,7 +36,9 @@ class Normalizer {
     const bool fits = x.rank() == 1 || (x.rank() == 2 && x.shape()[0] == 1);
     if (!fits) refuse_input(fmt::format("it takes strings [C] or [1, C], not {}", describe(x)));
     std::vector<std::string> kept;
+    TextMeter meter;
     for (const std::string& text : x.strings()) {
+      meter.take(text.size());
       if (!stopwords_.contains(compared(text))) kept.push_back(changed(text, action_));
     }
     if (kept.empty()) kept.emplace_back();

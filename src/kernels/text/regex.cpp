@@ -28,6 +28,7 @@ HostKernel make_regex_full_match(const Node& node) {
     TensorData matches = TensorData::zeros(DType::kBool, x.shape());
     const std::span<std::byte> bytes = matches.mutable_bytes();
     for (size_t i = 0; i < bytes.size(); ++i) {
+      stop_if_requested();
       bytes[i] = static_cast<std::byte>(RE2::FullMatch(x.strings()[i], *expression));
     }
     return std::vector<DynamicValue>{std::move(matches)};
