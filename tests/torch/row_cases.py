@@ -358,6 +358,11 @@ def indexing_cases():
     yield put, (x(3, 4, 5), [rows, None, columns], torch.tensor(9.0)), {}
     yield put, (x(3, 4), [torch.tensor([0, 0, 1])], x(4), True), {}
     yield "index_put", (x(3, 4), [x(3, dtype=BOOL)], torch.tensor(9.0)), {}
+    mask = torch.tensor([True, False, True])
+    yield "index_put", (x(3, 4), [mask], x(2, 4) * 9), {}
+    yield "index_put", (x(3, 4), [mask], x(4) * 9), {}
+    yield "index_put", (x(3, 4), [mask], x(1, 4) * 9), {}
+    yield "index_put", (x(2, 3, 2), [torch.stack([mask, ~mask])], x(3, 2) * 9), {}
     where = torch.tensor([[0, 1], [2, 0]])
     yield "scatter.src", (x(3, 4), 0, where, x(3, 4) + 9), {}
     yield "scatter.value", (x(3, 4), -1, where, 1.5), {}
@@ -365,11 +370,37 @@ def indexing_cases():
     yield "scatter_add", (x(3, 4), 0, torch.tensor([[0, 0], [0, 0]]), x(2, 2)), {}
     for name in ("sum", "prod", "amax", "amin"):
         yield "scatter_reduce.two", (x(3, 4), 1, where, x(2, 2)), {"reduce": name}
+    twice = torch.tensor([[0, 1], [0, 2]])
+    for name in ("sum", "prod", "amax", "amin", "mean"):
+        for kept in (True, False):
+            yield "scatter_reduce.two", (x(3, 4), 0, twice, x(2, 2), name), {"include_self": kept}
     yield "nonzero", (whole(2, 3, high=2),), {}
     yield "masked_select", (x(2, 3), x(3, dtype=BOOL)), {}
     yield "masked_scatter", (x(2, 3), torch.tensor([[False, True, True], [True, False, True]]), x(5) * 9), {}
     yield "masked_scatter", (x(2, 3), torch.tensor([False, True, True]), x(4)), {}
     yield "one_hot", (whole(2, 3), 5), {}
+
+
+def ranking_cases():
+    """Places in an order, and what runs along one."""
+    steps = torch.tensor([-1.5, -0.5, -0.5, 0.0, 1.0])
+    for right in (False, True):
+        yield "searchsorted.Tensor", (steps, torch.cat([x(7), steps, special()])), {"right": right}
+        yield "searchsorted.Tensor", (x(2, 5).sort(-1).values, x(2, 3)), {"right": right, "out_int32": True}
+        yield "bucketize.Tensor", (torch.cat([x(7), steps]).reshape(3, 4), steps), {"right": right}
+    yield "searchsorted.Tensor", (torch.tensor([1, 3, 3, 7]), whole(2, 3, high=9)), {"side": "right"}
+    yield "histc", (x(40), 7, -1.0, 1.5), {}
+    yield "histc", (torch.tensor([0.0, 0.25, 1.0, 2.0, -1.0, float("nan")]), 4, 0, 1), {}
+    for dim in (0, 1, -1):
+        yield "kthvalue", (x(3, 4, 5), 2, dim), {}
+        yield "median.dim", (x(3, 4, 5), dim, True), {}
+        yield "cummax cummin logcumsumexp", (x(3, 4, 5), dim), {}
+    yield "median", (x(3, 4),), {}
+    yield "median", (torch.tensor([1.0, float("nan"), 2.0]),), {}
+    yield "median", (whole(5, high=50),), {}
+    yield "cummax cummin", (torch.tensor([1.0, 3.0, 3.0, 2.0, float("nan"), 5.0, 1.0]), 0), {}
+    yield "logcumsumexp", (torch.tensor([-500.0, -499.0, 300.0, 301.0, -float("inf"), 90.0]), 0), {}
+    yield "logcumsumexp", (torch.tensor([-float("inf"), -float("inf"), 1.0]), 0), {}
 
 
 def creation_cases():
@@ -545,7 +576,7 @@ def cell_cases():
 def all_cases():
     """(name, arguments, attributes), one for each name that shares a row."""
     for family in (unary_cases, activation_cases, arithmetic_cases, cast_cases, reduction_cases, product_cases,
-                   movement_cases, indexing_cases, creation_cases, convolution_cases, pooling_cases,
+                   movement_cases, indexing_cases, ranking_cases, creation_cases, convolution_cases, pooling_cases,
                    normalization_cases, resizing_cases, recurrent_cases, cell_cases):
         for names, arguments, attributes in family():
             for name in names.split():

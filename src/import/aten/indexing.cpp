@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "import/aten/axes.h"
@@ -216,16 +217,29 @@ void index(Conversion& c) {
   c.give(transposed(c, made, result_order(indexed, c.rank_of(made))));
 }
 
+/// Rows where a mask holds: the same one everywhere, or the next of `values` each time.
+void put_where(Conversion& c, ValueId self, ValueId mask, ValueId values) {
+  if (c.flag("accumulate")) c.refuse("sums where a mask holds");
+  const int behind = c.rank_of(self) - c.rank_of(mask);
+  ValueId rows = values;
+  if (c.rank_of(values) > behind && !c.size_of(values, 0).is(1)) {
+    const ValueId zero = c.constant(TensorData::from_values<int64_t>(DType::kInt64, {}, {0}));
+    const ValueId flags = c.cast(c.add("Reshape", {mask, c.integers_constant({-1})}), DType::kInt64);
+    const ValueId before = c.add("Sub", {c.add("CumSum", {flags, zero}), c.integers_constant({1})});
+    const ValueId places = c.add("Reshape", {c.add("Max", {before, zero}), c.add("Shape", {mask})});
+    rows = c.add("Gather", {values, places}, {{"axis", int64_t{0}}});
+  }
+  for (int axis = 0; axis < behind; ++axis) mask = c.add("Unsqueeze", {mask, c.integers_constant({-1})});
+  c.give(c.add("Where", {mask, rows, self}));
+}
+
 /// Of equal indices the last value stays, or they add up.
 void index_put(Conversion& c) {
   const ValueId self = c.tensor("self");
   const ValueId values = c.cast(c.tensor("values"), c.type_of(self));
   const std::vector<ValueId> given = c.tensors("indices");
   if (given.size() == 1 && given[0] != kNoValue && c.type_of(given[0]) == DType::kBool) {
-    if (c.rank_of(values) != 0 || c.flag("accumulate")) c.refuse("several values where a mask holds");
-    ValueId mask = given[0];
-    while (c.rank_of(mask) < c.rank_of(self)) mask = c.add("Unsqueeze", {mask, c.integers_constant({-1})});
-    return c.give(c.add("Where", {mask, values, self}));
+    return put_where(c, self, given[0], values);
   }
   const Indexed indexed = read_indices(c, self, given);
   const ValueId front = transposed(c, self, indexed.order);
@@ -239,9 +253,10 @@ void index_put(Conversion& c) {
   c.give(transposed(c, put, inverse(indexed.order)));
 }
 
-/// Of `src` as much as there are indices.
-void scatter(Conversion& c, ValueId src, const std::string& reduction) {
-  const ValueId self = c.tensor("self"), index = indices(c, "index");
+/// Of `src` as much as there are indices; into `self`, or what stands for it.
+void scatter(Conversion& c, ValueId src, const std::string& reduction, ValueId self = kNoValue) {
+  if (self == kNoValue) self = c.tensor("self");
+  const ValueId index = indices(c, "index");
   src = c.cast(src, c.type_of(self));
   if (c.rank_of(src) == 0 && c.rank_of(index) > 0) {
     src = c.add("Expand", {src, c.add("Shape", {index})});
@@ -263,9 +278,38 @@ std::string reduction(Conversion& c) {
   return found->second;
 }
 
+/// The sum over how many there are, what was there before among them.
+void scatter_mean(Conversion& c) {
+  const ValueId self = c.tensor("self"), index = indices(c, "index"), zero = number(c, 0, self);
+  if (!is_float(c.type_of(self))) c.refuse("the mean of integers");
+  const int64_t axis = axis_argument(c);
+  const auto add_up = [&](ValueId onto, ValueId src) {
+    return c.add("ScatterElements", {onto, index, src}, {{"axis", axis}, {"reduction", std::string("add")}});
+  };
+  const ValueId ones = c.add("Expand", {number(c, 1, self), c.add("Shape", {index})});
+  const ValueId empty = c.add("Expand", {zero, c.add("Shape", {self})});
+  const ValueId count = add_up(empty, ones);
+  const ValueId touched = c.add("Greater", {count, zero});
+  const bool includes = c.flag("include_self");
+  scatter(c, c.tensor("src"), "add", includes ? self : c.add("Where", {touched, zero, self}));
+  const ValueId all = includes ? c.add("Add", {count, number(c, 1, self)}) : c.add("Max", {count, number(c, 1, self)});
+  c.give(c.add("Div", {c.results()[0], all}));
+}
+
+/// Where something comes in, without what was there before: over the number that changes nothing.
+ValueId without_self(Conversion& c, const std::string& reduction) {
+  const ValueId self = c.tensor("self"), index = indices(c, "index");
+  if (!is_float(c.type_of(self))) c.refuse("a reduction of integers without what was there before");
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double neutral = reduction == "add" ? 0 : reduction == "mul" ? 1 : reduction == "max" ? -infinity : infinity;
+  const ValueId spread = c.add("Expand", {number(c, neutral, self), c.add("Shape", {index})});
+  return c.add("ScatterElements", {self, index, spread}, {{"axis", axis_argument(c)}});
+}
+
 void scatter_reduce(Conversion& c) {
-  if (!c.flag("include_self")) c.refuse("a reduction without what was there before");
-  scatter(c, c.tensor("src"), reduction(c));
+  if (c.text("reduce") == "mean") return scatter_mean(c);
+  const std::string how = reduction(c);
+  scatter(c, c.tensor("src"), how, c.flag("include_self") ? kNoValue : without_self(c, how));
 }
 
 /// One for each element that is not zero, by its coordinates.

@@ -9,7 +9,8 @@ const frontend::Converters& converters() {
     for (const auto& family :
          {activation_rows(), arithmetic_rows(), attention_rows(), control_flow_rows(), convolution_rows(),
           creation_rows(), elementwise_rows(), indexing_rows(), language_rows(), list_rows(), matmul_rows(),
-          movement_rows(), normalization_rows(), pooling_rows(), recurrent_rows(), reduction_rows(), resizing_rows()}) {
+          movement_rows(), normalization_rows(), pooling_rows(), ranking_rows(), recurrent_rows(),
+          reduction_rows(), resizing_rows()}) {
       for (const frontend::Row& row : family) made.add(row);
     }
     return made;
