@@ -154,6 +154,7 @@ CASES = [
     *(case(f"GatherV2-{axis}-{batches}", lambda x, axis=axis, batches=batches: raw.GatherV2(
         params=x, indices=[[[1, 0], [3, 1]], [[0, 2], [2, 2]]], axis=axis, batch_dims=batches), IMAGE)
       for axis, batches in ((1, 1), (2, 1), (3, 1), (-1, -2))),
+    case("Where", lambda x: raw.Where(condition=x > 0.5), MATRIX),
     case("MatrixBandPart", lambda x: raw.MatrixBandPart(input=x, num_lower=1, num_upper=2), MATRIX),
     case("MatrixBandPart-causal", lambda x: raw.MatrixBandPart(input=x, num_lower=-1, num_upper=0), MATRIX),
     case("DenseBincount", lambda x: raw.DenseBincount(input=x, size=4, weights=np.zeros(0, np.float32)),

@@ -217,6 +217,11 @@ void gather(Conversion& c) {
   c.give(gather_along(c, params, c.tensor("indices"), axis));
 }
 
+/// The positions of the elements other than 0, one behind the other.
+void positions(Conversion& c) {
+  c.give(c.add("Transpose", {c.add("NonZero", {c.tensor("input")})}, {{"perm", std::vector<int64_t>{1, 0}}}));
+}
+
 /// What lies behind the last axis of the indices, each of which names an element or a part.
 void gather_parts(Conversion& c) {
   c.give(c.add("GatherND", {c.tensor("params"), c.cast(c.tensor("indices"), DType::kInt64)},
@@ -294,6 +299,7 @@ std::vector<frontend::Row> slicing_rows() {
       {"GatherNd(Tparams params, Tindices indices, *, batch_dims=0)", gather_parts},
       {"TensorScatterUpdate(T tensor, Tindices indices, T updates)", put_parts},
       {"ReverseV2(T tensor, Tidx:1 axis)", reverse},
+      {"Where(T input)", positions},
       {"MatrixBandPart(T input, Tindex:0 num_lower, Tindex:0 num_upper)", band_part},
       {"DenseBincount(Tidx input, Tidx:0 size, T weights, *, binary_output=False)", count_numbers},
       {"OneHot(TI indices, int32:0 depth, T:0 on_value, T:0 off_value, *, axis=-1)", one_hot},
