@@ -42,6 +42,7 @@ std::vector<std::byte> build_plan(const HostPartition& partition, size_t segment
 /// Nodes that the rewritten graph cannot give up: an output other than the first of a node keeps the node.
 void keep_outputs(HostGraph& host, const Raised& raised) {
   for (frontend::ForeignNode& node : host.foreign.nodes) {
+    if (node.op == "PlaceholderWithDefault") node.kept = "a caller may feed it";
     for (size_t i = 1; i < node.outputs.size(); ++i) {
       const std::string& name = host.foreign.values[static_cast<size_t>(node.outputs[i])].name;
       if (raised && raised->tensors.contains(name)) continue;  // the first result of a node that it stands for
@@ -119,6 +120,7 @@ Embedded embed_tensorflow(std::span<const std::byte> bytes, std::shared_ptr<cons
   host.foreign.name = "graph";
   host.counts = std::move(read.counts);
   host.inner = std::move(read.lists);
+  host.stated_borders = choices.build;
   host.replicable.assign(host.counts.size(), false);
   keep_outputs(host, raised);
   check_ranges(host);

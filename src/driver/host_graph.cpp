@@ -44,7 +44,9 @@ partition::AbstractGraph abstract(const HostGraph& graph, const ForeignGraph& fo
   partition::AbstractGraph made;
   for (size_t v = 0; v < foreign.values.size(); ++v) {
     const ForeignValue& value = foreign.values[v];
-    const bool inner = v < graph.inner.size() && graph.inner[v];
+    bool inner = v < graph.inner.size() && graph.inner[v];
+    inner = inner || value.type == DType::kString;  // each framework holds texts in its own way
+    inner = inner || (graph.stated_borders && (value.type == DType::kUndefined || !value.shape));
     made.values.push_back({.producer = -1, .bytes = bytes_of(value), .crosses = value.tensor && !inner});
   }
   for (size_t n = 0; n < foreign.nodes.size(); ++n) {

@@ -25,6 +25,7 @@ struct HostGraph {
   std::vector<bool> inner = {};  ///< by value, or empty: what the framework has otherwise than an engine, so that it
                                  ///< stays on one side
   std::map<std::pair<int, std::string>, std::shared_ptr<const HostGraph>> bodies = {};  ///< functions, by node and name
+  bool stated_borders = false;  ///< what crosses a border has a known type and rank: no run tells engines of them
 };
 
 /// The rows of a front end (`aten`, `mxnet`, `tensorflow`), with those of users: of the process and of libraries.

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "graph/output_name.h"
 
 namespace graft::frontend {
 namespace {
@@ -68,6 +69,7 @@ void name_borders(Graph& graph, const std::vector<std::string>& inputs, const st
       value = made;
     }
     give_name(graph, value, outputs[i], named);
+    if (graph.value(value).name != outputs[i]) set_output_name(graph, value, outputs[i]);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "fuse/rewrite_region.h"
 #include "fuse/split_step.h"
 #include "graph/bodies.h"
+#include "graph/output_name.h"
 #include "graph/symbols.h"
 
 namespace graft {
@@ -66,6 +67,10 @@ class Fusion {
     }
     for (size_t c = 0; c < clusters_.nodes.size(); ++c) emit_cluster(static_cast<int>(c));
     for (const ValueId output : graph_.outputs) program_.outputs.push_back(materialise(output));
+    for (const ValueId output : graph_.outputs) {
+      const std::string_view name = output_name(graph_, output);
+      if (name != graph_.value(output).name) program_.tensors[static_cast<size_t>(tensor_of_[output])].name = name;
+    }
     return std::move(program_);
   }
 

@@ -38,7 +38,7 @@ Cut make_cut(const Size& size, Size start, Size end, const Size& step) {
   const Size backward = is_negative(step);
   const Size low = Size(0) - backward, high = size - backward;
   const auto bound = [&](const Size& value) -> Size {
-    if (value.is_constant() && backward.is(0) && value.constant() >= INT32_MAX) return size;
+    if (value.is_constant() && backward.is_constant() && value.constant() >= INT32_MAX) return high;
     if (value.is_constant() && value.constant() <= INT32_MIN) return low;
     const Size placed = value.is_non_negative() ? value : value + is_negative(value) * size;
     if (placed.is(0) && backward.is(0)) return 0;

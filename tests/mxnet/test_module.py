@@ -54,6 +54,7 @@ def test_a_module_for_inference_gets_engines_with_its_weights_for_any_batch(spli
     assert engines(module) == 0
     module.set_params(weights_of(split[1]), split[2])
     assert engines(module) == 2
+    assert module.output_names == ["softmax_output"], "results are called as without engines"
     assert sorted(module.get_params()[0]) == ["graft_engine0_plan", "graft_engine1_plan"]
     for batch in (2, 5, 2):
         close(predicted(module, batch), plain[batch])

@@ -97,6 +97,16 @@ def both_ways():
     return keras.Model(words, layers.Dense(3)(layers.Concatenate()([x, hidden, cell])))
 
 
+def of_open_length():
+    """Sequences of any length, read backwards and in both directions, and what each step computes for itself."""
+    words = keras.Input((None,), dtype="int32", name="words")
+    x = layers.Embedding(WORDS, 12, mask_zero=True, embeddings_initializer="glorot_normal")(words)
+    x = layers.Bidirectional(layers.LSTM(8, return_sequences=True))(x)
+    x = layers.GRU(8, return_sequences=True, reset_after=False)(x)
+    x = layers.TimeDistributed(layers.Dense(6))(x)
+    return keras.Model(words, layers.Dense(3)(layers.LSTM(8, go_backwards=True)(x)))
+
+
 class Suppression(layers.Layer):
     """The head of a detector, as TensorFlow's own ones freeze it."""
 
@@ -132,5 +142,6 @@ MODELS = {
     "unrolled LSTM": Model(lambda: lstm(True), [np.arange(12, dtype=np.int32).reshape(2, 6)]),
     "LSTM": Model(lambda: lstm(False), [np.arange(12, dtype=np.int32).reshape(2, 6)]),
     "GRU": Model(both_ways, [np.array([[3, 9, 4, 0, 0, 0], [7, 8, 1, 2, 5, 6]], np.int32)]),
+    "open length": Model(of_open_length, [np.array([[3, 9, 4, 0, 0, 0], [7, 8, 1, 2, 5, 6]], np.int32)]),
     "detector": Model(detector, [images(32)], detects=True),
 }

@@ -2,6 +2,7 @@
 """SavedModels with engines, by TF-TRT's TrtGraphConverterV2."""
 
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -188,3 +189,135 @@ def test_the_environment_chooses_by_the_old_names(folder, tmp_path, monkeypatch)
     monkeypatch.setenv("TF_TRT_MAX_ALLOWED_ENGINES", "many")
     with pytest.raises(graft.InvalidArgumentError, match="TF_TRT_MAX_ALLOWED_ENGINES"):
         converter(folder).convert()
+
+
+def saved(folder, **functions):
+    """A SavedModel whose signatures are these functions, of tensors that their parameters name; gives its path."""
+    module = functions.pop("module", None) or tf.Module()
+    signatures = {}
+    for name, (function, specs) in functions.items():
+        signatures[name] = tf.function(function, input_signature=specs).get_concrete_function()
+        setattr(module, name, signatures[name])
+    tf.saved_model.save(module, str(folder), signatures=signatures)
+    return str(folder)
+
+
+VECTOR = tf.TensorSpec([None, 6], tf.float32, name="x")
+WORDS = tf.TensorSpec([None], tf.string, name="words")
+
+
+def network(seed):
+    weight = tf.constant(np.random.default_rng(seed).standard_normal((6, 6)).astype(np.float32))
+    return lambda x: {"y": tf.nn.softmax(tf.nn.relu(x @ weight))}
+
+
+def vectors(rows):
+    return np.random.default_rng(rows).standard_normal((rows, 6)).astype(np.float32)
+
+
+@pytest.mark.parametrize("how", ["removed", "over"])
+def test_a_new_version_at_the_path_of_one_that_serves_computes_with_its_own_weights(how, tmp_path):
+    expected, loaded = [], []
+    for version in (1, 2, 2):
+        folder = saved(tmp_path / f"plain{len(loaded)}", serving_default=(network(version), [VECTOR]))
+        expected.append(tf.saved_model.load(folder).signatures["serving_default"](tf.constant(vectors(3)))["y"])
+        if how == "removed" and loaded:
+            shutil.rmtree(tmp_path / "served")
+        made = converter(folder, minimum_segment_size=1)
+        made.convert()
+        made.save(tmp_path / "served")
+        loaded.append(tf.saved_model.load(str(tmp_path / "served")))
+        for model, wanted in zip(loaded, expected):
+            close(model.signatures["serving_default"](tf.constant(vectors(3)))["y"].numpy(), wanted.numpy())
+
+
+def test_a_plan_that_was_replaced_before_it_is_loaded_again_is_an_error(tmp_path):
+    folder = saved(tmp_path / "plain", serving_default=(network(1), [VECTOR]))
+    made = converter(folder, minimum_segment_size=1)
+    made.convert()
+    made.build(lambda: [(vectors(2),), (vectors(4),)])
+    made.save(tmp_path / "fast")
+    run = tf.saved_model.load(str(tmp_path / "fast")).signatures["serving_default"]
+    run(tf.constant(vectors(2)))
+    for plan in (tmp_path / "fast" / "assets").glob("*.graft"):
+        (tmp_path / "other").write_bytes(plan.read_bytes())
+        (tmp_path / "other").replace(plan)
+    with pytest.raises(tf.errors.OpError, match="another version of the model was saved there"):
+        for rows in (4, 2, 7):
+            run(tf.constant(vectors(rows)))
+
+
+def test_tables_and_texts_stay_with_tensorflow_and_the_network_is_an_engine(tmp_path):
+    module = tf.Module()
+    module.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(
+        tf.constant(["cat", "dog"]), tf.constant([1, 2], tf.int64)), default_value=0)
+    module.grown = tf.lookup.experimental.MutableHashTable(tf.int64, tf.string, "none")
+    module.grown.insert(tf.constant([0, 1], tf.int64), tf.constant(["zero", "one"]))
+    module.weight = tf.Variable(np.random.default_rng(4).standard_normal((3, 6)).astype(np.float32))
+
+    def run(words):
+        x = tf.nn.relu(tf.gather(module.weight, module.table.lookup(tf.strings.lower(words)))) * 2.0 + 1.0
+        lengths = tf.map_fn(lambda word: tf.cast(tf.strings.length(word), tf.float32) * 0.5, words,
+                            fn_output_signature=tf.float32)
+        return {"y": tf.nn.softmax(x), "name": module.grown.lookup(tf.argmax(x, 1)), "length": lengths + 1.0}
+
+    folder = saved(tmp_path / "plain", module=module, serving_default=(run, [WORDS]))
+    words = tf.constant(["DOG", "emu", "cat"])
+    wanted = tf.saved_model.load(folder).signatures["serving_default"](words=words)
+    made = converter(folder, minimum_segment_size=1)
+    functions = [made.convert()]
+    assert segments.engines_of(made._made)  # pylint: disable=protected-access
+    made.save(tmp_path / "fast")
+    del made
+    loaded = tf.saved_model.load(str(tmp_path / "fast"))
+    functions.append(loaded.signatures["serving_default"])
+    for function in functions:
+        result = function(words=words)
+        assert sorted(result) == sorted(wanted)
+        assert result["name"].numpy().tolist() == wanted["name"].numpy().tolist()
+        close(result["y"].numpy(), wanted["y"].numpy())
+        close(result["length"].numpy(), wanted["length"].numpy())
+
+
+def test_other_signatures_are_saved_as_they_are(tmp_path):
+    module = tf.Module()
+    module.weight = tf.Variable(np.random.default_rng(5).standard_normal((6, 4)).astype(np.float32))
+    module.bias = tf.Variable(1.5)
+    folder = saved(tmp_path / "plain", module=module,
+                   serving_default=(lambda x: {"y": tf.nn.relu(x @ module.weight) * 2.0}, [VECTOR]),
+                   encode=(lambda x: {"code": tf.tanh(x @ module.weight) + module.bias}, [VECTOR]))
+    made = converter(folder, minimum_segment_size=1)
+    made.convert()
+    made.save(tmp_path / "fast")
+    plain, fast = (tf.saved_model.load(str(each)).signatures for each in (folder, tmp_path / "fast"))
+    assert sorted(fast) == ["encode", "serving_default"]
+    for name in fast:
+        for result, wanted in zip(fast[name](tf.constant(vectors(3))).values(),
+                                  plain[name](tf.constant(vectors(3))).values()):
+            close(result.numpy(), wanted.numpy())
+
+
+def test_a_variable_that_the_model_writes_to_is_told_by_its_name(tmp_path):
+    module = tf.Module()
+    module.calls = tf.Variable(0.0, name="calls")
+
+    @tf.function
+    def counted(x):
+        module.calls.assign_add(1.0)
+        return tf.nn.relu(x) + module.calls
+
+    folder = saved(tmp_path / "plain", module=module, serving_default=(lambda x: {"y": counted(x)}, [VECTOR]))
+    with pytest.raises(graft.UnsupportedError, match=r"variable 'calls.*keeps nothing between calls"):
+        converter(folder).convert()
+
+
+def test_a_converted_function_maps_a_dataset_and_refuses_gradients(tmp_path):
+    folder = saved(tmp_path / "plain", serving_default=(network(1), [VECTOR]))
+    run = converter(folder, minimum_segment_size=1).convert()
+    plain = tf.saved_model.load(folder).signatures["serving_default"]
+    data = tf.data.Dataset.from_tensor_slices(vectors(9)).batch(4)
+    for result, wanted in zip(data.map(lambda x: run(x=x)["y"]), data.map(lambda x: plain(x=x)["y"]), strict=True):
+        close(result.numpy(), wanted.numpy())
+    x = tf.Variable(vectors(2))
+    with pytest.raises(graft.UnsupportedError, match="gradient was asked of an engine"), tf.GradientTape() as tape:
+        tape.gradient(run(x=x)["y"], x)

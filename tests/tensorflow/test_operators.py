@@ -79,6 +79,11 @@ CASES = [
                   "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual", "FloorDiv"]),
     case("Pow", lambda x, y: raw.Pow(x=x, y=y), real(3, 4, low=0.1), real(4)),
     case("FloorMod", lambda x: raw.FloorMod(x=x, y=[[3, -3]]), np.array([[7, 7], [-7, -7]], np.int32)),
+    *(case(f"FloorDiv-{kind.__name__}", lambda x, y: raw.FloorDiv(x=x, y=y), np.array([7, -7, -8, 8, 0]).astype(kind),
+           np.array([[2], [-2 if kind is np.int32 else 3]], kind)) for kind in (np.int32, np.int64, np.uint8)),
+    case("Bucketize", lambda x: raw.Bucketize(input=x, boundaries=[-1.0, 0.0, 1.5]),
+         np.array([[-2, -1, 0.3], [1.5, 9, 0]], np.float32)),
+    case("EnsureShape", lambda x: raw.EnsureShape(input=x, shape=[3, None, 5]) * 2.0, MATRIX),
     case("LogicalAnd", lambda x, y: raw.LogicalAnd(x=x, y=y), np.array([True, False]), np.array([True, True])),
     case("LogicalOr", lambda x: raw.LogicalOr(x=x, y=raw.LogicalNot(x=x)), np.array([True, False])),
     case("AddN", lambda x, y: raw.AddN(inputs=[x, y, x]), real(3, 4), real(3, 4)),
@@ -146,6 +151,18 @@ CASES = [
     case("StridedSlice-new", lambda x: x[tf.newaxis, 1:, ..., -1], MATRIX),
     case("GatherV2", lambda x: raw.GatherV2(params=x, indices=[[2, 0]], axis=1), MATRIX),
     case("GatherNd", lambda x: raw.GatherNd(params=x, indices=[[2, 1], [0, 3]]), MATRIX),
+    *(case(f"GatherV2-{axis}-{batches}", lambda x, axis=axis, batches=batches: raw.GatherV2(
+        params=x, indices=[[[1, 0], [3, 1]], [[0, 2], [2, 2]]], axis=axis, batch_dims=batches), IMAGE)
+      for axis, batches in ((1, 1), (2, 1), (3, 1), (-1, -2))),
+    case("Where", lambda x: raw.Where(condition=x > 0.5), MATRIX),
+    case("MatrixBandPart", lambda x: raw.MatrixBandPart(input=x, num_lower=1, num_upper=2), MATRIX),
+    case("MatrixBandPart-causal", lambda x: raw.MatrixBandPart(input=x, num_lower=-1, num_upper=0), MATRIX),
+    case("DenseBincount", lambda x: raw.DenseBincount(input=x, size=4, weights=np.zeros(0, np.float32)),
+         np.array([[0, 3, 3], [1, 9, 1]], np.int32)),
+    case("DenseBincount-weights", lambda x, w: raw.DenseBincount(input=x, size=4, weights=w),
+         np.array([0, 3, 3], np.int64), real(3)),
+    case("DenseBincount-binary", lambda x: raw.DenseBincount(
+        input=x, size=4, weights=np.zeros(0, np.float32), binary_output=True), np.array([[0, 3, 3]], np.int32)),
     case("TensorScatterUpdate",
          lambda x: raw.TensorScatterUpdate(tensor=x, indices=[[2], [0]], updates=real(2, 4, 5)), MATRIX),
     case("ReverseV2", lambda x: raw.ReverseV2(tensor=x, axis=[0, -1]), MATRIX),
@@ -181,6 +198,20 @@ CASES = [
         boxes=boxes, scores=scores, max_output_size_per_class=4, max_total_size=20, iou_threshold=0.4,
         score_threshold=0.3, pad_per_class=pad, clip_boxes=not pad)], corners(2, 30, 3 if own else 1),
            real(2, 30, 3, low=0.0, high=1.0)) for own in (False, True) for pad in (False, True)),
+    case("NonMaxSuppressionV2", lambda boxes, scores: raw.NonMaxSuppressionV2(
+        boxes=boxes, scores=scores, max_output_size=9, iou_threshold=0.5), corners(30), real(30)),
+    case("NonMaxSuppressionV3", lambda boxes, scores: raw.NonMaxSuppressionV3(
+        boxes=boxes, scores=scores, max_output_size=9, iou_threshold=0.5, score_threshold=0.1), corners(30), real(30)),
+    *(case(f"NonMaxSuppressionV4-{pad}", lambda boxes, scores, pad=pad: [*raw.NonMaxSuppressionV4(
+        boxes=boxes, scores=scores, max_output_size=40, iou_threshold=0.3, score_threshold=0.1,
+        pad_to_max_output_size=pad)], corners(30), real(30)) for pad in (False, True)),
+    *(case(f"NonMaxSuppressionV5-{sigma}-{least}", lambda boxes, scores, sigma=sigma, least=least: [
+        *raw.NonMaxSuppressionV5(boxes=boxes, scores=scores, max_output_size=12, iou_threshold=0.4,
+                                 score_threshold=least, soft_nms_sigma=sigma, pad_to_max_output_size=sigma == 0.3)],
+           corners(30), real(30, low=0.0, high=1.0)) for sigma, least in ((0.0, 0.2), (0.3, 0.2), (0.5, 2.0))),
+    case("NonMaxSuppressionWithOverlaps", lambda table, scores: raw.NonMaxSuppressionWithOverlaps(
+        overlaps=table, scores=scores, max_output_size=8, overlap_threshold=0.4, score_threshold=-1.0),
+         real(30, 30), real(30)),
     case("CombinedNonMaxSuppression-all", lambda boxes, scores: [*raw.CombinedNonMaxSuppression(
         boxes=boxes, scores=scores, max_output_size_per_class=50, max_total_size=50, iou_threshold=0.9,
         score_threshold=0.0)], corners(1, 5, 1), real(1, 5, 2, low=0.1, high=1.0)),
@@ -229,7 +260,6 @@ REFUSED = [
          IMAGE),
     case("mirror", lambda x: raw.MirrorPad(input=x, paddings=[[1, 1]] * 4, mode="SYMMETRIC"), IMAGE),
     case("modulo", lambda x: raw.FloorMod(x=x, y=3.0), IMAGE),
-    case("batches", lambda x: raw.GatherV2(params=x, indices=[[1], [0]], axis=1, batch_dims=1), IMAGE),
 ]
 
 
@@ -242,7 +272,7 @@ def test_forms_without_a_converter_stay_with_a_reason(build, inputs):
     graph = graph_of(traced)
     made = graft.embed(graph, ["y"], tune="off")
     assert made.engines <= 1
-    names = "FusedBatchNormV3|MirrorPad|FloorMod|GatherV2|QuantizeAndDequantizeV2"
+    names = "FusedBatchNormV3|MirrorPad|FloorMod|QuantizeAndDequantizeV2"
     assert re.search(rf"stays: ({names}) \S+: \w+", made.report)
     back = v1.GraphDef.FromString(made.model)
     close(run_graph(back, ["y"], {"x0": inputs[0]})[0], run_graph(graph, ["y"], {"x0": inputs[0]})[0])

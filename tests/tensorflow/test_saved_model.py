@@ -124,3 +124,49 @@ def test_a_frozen_graph_compiles_as_a_whole(tmp_path):
     engine = graft.compile(str(path), outputs="y", **FAST)
     np.testing.assert_allclose(engine(x), np.maximum(x * 2, 0))
     assert [each.name for each in graft.compile(str(path), **FAST).outputs] == ["y", "z"]
+
+
+def of_function(tmp_path, function, *specs):
+    """A SavedModel of a function of named tensors."""
+    module = tf.Module()
+    module.run = tf.function(function, input_signature=specs)
+    folder = str(tmp_path / "model")
+    tf.saved_model.save(module, folder, signatures={"serving_default": module.run.get_concrete_function()})
+    return folder
+
+
+def test_results_that_are_called_like_inputs_keep_their_names(tmp_path):
+    folder = of_function(tmp_path, lambda a, b: {"a": a * 2.0, "b": a + b, "c": b},
+                         *(tf.TensorSpec([None, 3], tf.float32, name=name) for name in "ab"))
+    feeds = {"a": np.ones((2, 3), np.float32), "b": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    agrees(folder, feeds).save(str(tmp_path / "plan.graft"))
+    loaded = graft.load(str(tmp_path / "plan.graft"))
+    assert [each.name for each in loaded.outputs] == ["a", "b", "c"]
+    close(np.asarray(loaded.run(feeds)["b"]), feeds["a"] + feeds["b"])
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: {"y": x[::-1], "z": x[:, ::-2], "r": tf.reverse(x, [0, 1])},
+    lambda x: {"y": tf.switch_case(tf.shape(x)[0] - 2, [lambda: x * 2.0, lambda: x + 1.0, lambda: -x])},
+    lambda x: {"y": tf.linalg.band_part(tf.matmul(x, x, transpose_b=True), -1, 0)},
+    lambda x: {"y": tf.gather(x, tf.cast(tf.argsort(x, axis=1) * 0 + 1, tf.int32), batch_dims=1),
+               "n": tf.shape(x) // -2},
+], ids=["backwards", "cases", "band", "batches"])
+def test_open_sizes_compile_whole(function, tmp_path):
+    folder = of_function(tmp_path, function, tf.TensorSpec([None, None], tf.float32, name="x"))
+    for shape in ((2, 4), (3, 5), (7, 3), (1, 2)):
+        agrees(folder, {"x": np.random.default_rng(shape[0]).standard_normal(shape).astype(np.float32)})
+
+
+def test_each_class_has_boxes_of_its_own_in_any_number(tmp_path):
+    def suppressed(boxes, scores):
+        made = tf.image.combined_non_max_suppression(boxes, scores, 3, 6, 0.4, 0.2)
+        return {"corners": made.nmsed_boxes, "best": made.nmsed_scores, "classes": made.nmsed_classes}
+
+    folder = of_function(tmp_path, suppressed, tf.TensorSpec([None, None, 2, 4], tf.float32, name="boxes"),
+                         tf.TensorSpec([None, None, 2], tf.float32, name="scores"))
+    for images, count in ((1, 30), (3, 7)):
+        random = np.random.default_rng(count)
+        begin = random.uniform(0, 0.7, (images, count, 2, 2))
+        boxes = np.concatenate([begin, begin + random.uniform(0.05, 0.3, begin.shape)], -1).astype(np.float32)
+        agrees(folder, {"boxes": boxes, "scores": random.uniform(0, 1, (images, count, 2)).astype(np.float32)})

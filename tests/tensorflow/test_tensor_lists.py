@@ -41,6 +41,28 @@ def mended(x, n):
                          [0, rows])[1].stack()
 
 
+def growing(size, stated):
+    """A list that each round makes longer, by an element of a size that nobody stated or of no stated axes."""
+    def build(x, n):
+        kept = tf.TensorArray(tf.float32, size=size, dynamic_size=True, infer_shape=stated,
+                              element_shape=[None, 4] if stated else None)
+        return tf.while_loop(lambda i, *_: i < n, lambda i, y, kept: (i + 1, tf.tanh(y * 1.5), kept.write(i, y)),
+                             [0, x, kept])[2].stack()
+    build.__name__ = f"growing_from_{size}_{'stated' if stated else 'any'}"
+    return build
+
+
+def of_any_axes(x, n):
+    """As vectorised maps and time-distributed layers keep their results."""
+    return tf.map_fn(lambda row: tf.tanh(row) * tf.cast(n, tf.float32), x)
+
+
+def grown_by_hand(x, n):
+    """Elements one behind the other, one of them beyond the end."""
+    kept = tf.TensorArray(tf.float32, size=1, dynamic_size=True, clear_after_read=False).write(0, x).write(3, x * 2.0)
+    return kept.write(kept.size(), x + tf.cast(n, tf.float32)).stack()
+
+
 def frozen_of(build):
     function = tf.function(build, input_signature=[X, N], autograph=False).get_concrete_function()
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
@@ -52,7 +74,11 @@ def feeds_of(names, rows, n):
     return dict(zip(names, (x, np.array(n, np.int32))))
 
 
-@pytest.mark.parametrize("build", [collected, some_set, taken, mended], ids=lambda build: build.__name__)
+BUILDS = [collected, some_set, taken, mended, growing(0, True), growing(2, True), growing(0, False), of_any_axes,
+          grown_by_hand]
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.__name__)
 def test_a_loop_over_lists_is_an_engine(build):
     graph, inputs, output = frozen_of(build)
     made = graft.tensorflow.create_inference_graph(graph, [output], minimum_segment_size=1, strict=True, **FAST)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SavedModels with engines: what TF-TRT's TrtGraphConverterV2 did."""
 
+import hashlib
+import os
 import pathlib
 import tempfile
 from typing import NamedTuple
@@ -13,7 +15,7 @@ from tensorflow.python.framework.convert_to_constants import (  # pylint: disabl
 
 from ..embedding import embed
 from ..errors import InvalidArgumentError, UnsupportedError
-from . import profiles, segments, switches
+from . import profiles, resources, segments, switches
 from .library import load_library
 from .trt import DEFAULT_WORKSPACE, precision_of, tell_copies
 
@@ -72,6 +74,7 @@ class Converter:
                          "minimum_size": max(int(minimum_segment_size), 1)}
         self.report = None  # once converted: what became engines, and why the rest did not
         self._inputs = self._outputs = ()  # of the frozen graph
+        self._resources = ()  # what it takes beside the signature's: tables
         self._original = self._made = self._function = self._specs = self._structure = None
 
     def convert(self, calibration_input_fn=None):
@@ -88,8 +91,9 @@ class Converter:
             raise InvalidArgumentError(f"{self._folder} has no signature {self._signature!r}; it has "
                                        f"{', '.join(sorted(model.signatures)) or 'none'}")
         function = model.signatures[self._signature]
+        resources.check_not_written(function, self._folder)
         self._check_size(function)
-        self._freeze(function)
+        self._freeze(function, model)
         del model, function  # and the variables
         self._made = self._embed({})
         self._function = self._called_by_name(self._wrap(self._made)).get_concrete_function(**self._specs)
@@ -119,13 +123,31 @@ class Converter:
         self._function = self._called_by_name(self._wrap(self._made)).get_concrete_function(**self._specs)
 
     def save(self, output_saved_model_dir, save_gpu_specific_engines=True, options=None):
-        """Writes a SavedModel, in which the plans of engines are assets. TensorFlow loads it after load_library()."""
+        """Writes a SavedModel, in which the plans of engines are assets, and the model's other signatures as they are.
+        TensorFlow loads it after load_library(). A model that is there already is replaced file by file, so that who
+        serves it goes on with what it has loaded."""
         del save_gpu_specific_engines  # plans are for processors
         self._check_converted("save")
+        target = str(output_saved_model_dir)
         with tempfile.TemporaryDirectory() as folder:
             module, run = self._with_assets(pathlib.Path(folder))
-            tensorflow.saved_model.save(module, str(output_saved_model_dir), signatures={self._signature: run},
-                                        options=options)
+            signatures = {**self._other_signatures(module), self._signature: run}
+            if not os.path.isdir(target):
+                tensorflow.saved_model.save(module, target, signatures=signatures, options=options)
+                return
+            with tempfile.TemporaryDirectory(dir=pathlib.Path(target).resolve().parent) as beside:
+                made = pathlib.Path(beside) / "model"
+                tensorflow.saved_model.save(module, str(made), signatures=signatures, options=options)
+                replace_files(made, pathlib.Path(target))
+
+    def _other_signatures(self, module):
+        """Those of the model that are not converted, whose variables and tables become `module`'s."""
+        model = tensorflow.saved_model.load(self._folder, self._tags)
+        others = {name: each for name, each in model.signatures.items() if name != self._signature}
+        captured = [tensor for each in others.values() for tensor in each.captured_inputs]
+        module.other_resources = resources.owners_of(model, captured)
+        module.other_signatures = list(others.values())
+        return others
 
     def summary(self, line_length=160, detailed=True, print_fn=None):
         """Prints each engine: its operators, what goes in and out, how many profiles it has."""
@@ -146,14 +168,16 @@ class Converter:
             for line in lines:
                 tell(line[:line_length])
 
-    def _freeze(self, function):
-        """Keeps of the signature its graph, with variables as constants, and what goes in and out: what TensorFlow
-        holds of it are copies of all weights."""
+    def _freeze(self, function, model):
+        """Keeps of the signature its graph, with variables as constants, its tables, and what goes in and out: what
+        TensorFlow holds of it are copies of all weights."""
         frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
         self._specs = function.structured_input_signature[1]
         self._structure = tensorflow.nest.map_structure(lambda tensor: tensor.name, function.structured_outputs)
+        self._resources = resources.taken_by(frozen, function, model)
+        beside = {each.node for each in self._resources}
         self._inputs = [Given(tensor.op.name, tensor.shape.as_list() if tensor.shape.rank is not None else [])
-                        for tensor in frozen.inputs if tensor.dtype != tensorflow.resource]
+                        for tensor in frozen.inputs if tensor.op.name not in beside]
         self._outputs = [tensor.name for tensor in frozen.outputs]
         self._original = frozen.graph.as_graph_def()
 
@@ -181,13 +205,14 @@ class Converter:
 
     def _wrap(self, graph_def, more=()):
         """The graph as a function with the structure of the signature; `more` are names of placeholders beside its."""
-        inputs = [f"{name}:0" for name in (*(given.node for given in self._inputs), *more)]
+        inputs = [f"{name}:0" for name in (*(given.node for given in (*self._inputs, *self._resources)), *more)]
         return wrap_function.function_from_graph_def(graph_def, inputs, self._outputs)
 
     def _called_by_name(self, inner, more=()):
         """A function that takes what the signature does by its names; `more` gives what follows these."""
         def run(**tensors):
-            results = inner(*(tensors[name] for name in sorted(self._specs)), *(each.asset_path for each in more))
+            taken = (tensors[name] for name in sorted(self._specs))
+            results = inner(*taken, *(each.handle for each in self._resources), *(each.asset_path for each in more))
             return tensorflow.nest.pack_sequence_as(self._structure, tensorflow.nest.flatten(results))
 
         return tensorflow.function(run, autograph=False)
@@ -198,13 +223,16 @@ class Converter:
         graph.CopyFrom(self._made)
         names, module = [], tensorflow.Module()
         module.plans = []
+        module.resources = [each.owner for each in self._resources if each.owner is not None]
         for number, node in enumerate(segments.engines_of(graph)):
             plans = list(node.attr["profiles"].list.s) + [node.attr["plan"].s]
             controls = [source for source in node.input if source.startswith("^")]
             data = [source for source in node.input if not source.startswith("^")]
             files = []
             for plan in filter(None, plans):
-                path = folder / f"{ASSET}-{number}-{len(files)}.graft"
+                # By content: another version of the model never takes the place of a plan that is in use.
+                content = hashlib.sha256(plan).hexdigest()[:16]
+                path = folder / f"{ASSET}-{number}-{len(files)}-{content}.graft"
                 path.write_bytes(plan)
                 module.plans.append(tensorflow.saved_model.Asset(str(path)))
                 files.append(f"{ASSET.replace('-', '_')}_{number}_{len(files)}_file")
@@ -220,6 +248,16 @@ class Converter:
         inner = self._wrap(graph, names)
         module.run = self._called_by_name(inner, module.plans)
         return module, module.run.get_concrete_function(**self._specs)
+
+
+def replace_files(made, target):
+    """Moves the files of a SavedModel into the folder of another one, the graph last. Each takes the place of one of
+    its name at once, so that a process that has the old one open keeps it."""
+    files = sorted((each for each in made.rglob("*") if each.is_file()), key=lambda each: each.name == "saved_model.pb")
+    for each in files:
+        place = target / each.relative_to(made)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(each, place)
 
 
 def shapes_of(example, names):

@@ -8,7 +8,7 @@ import re
 
 import tensorflow
 
-from ..errors import DeviceError
+from ..errors import DeviceError, UnsupportedError
 
 NAME = "libgraft_tensorflow.so"
 BUILT_FOR = re.compile(rb"graft_tensorflow built for TensorFlow ([0-9A-Za-z.+-]+)\0")
@@ -50,6 +50,14 @@ def load_library(path=None):
     except (OSError, ValueError, tensorflow.errors.OpError) as error:
         raise DeviceError(f"{found} does not work with this TensorFlow, {here}: {error}") from error
     _loaded.append(found)
+    tensorflow.RegisterGradient("GraftEngine")(_refuse_gradient)
+
+
+def _refuse_gradient(operation, *_):
+    """Engines are for inference."""
+    raise UnsupportedError(f"{operation.name}: a gradient was asked of an engine, and engines are for inference: train "
+                           "the model as it was before it was converted, or keep the engine outside of the tape "
+                           "(tf.stop_gradient, tape.stop_recording)")
 
 
 def retry_failed_engines():

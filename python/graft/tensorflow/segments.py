@@ -37,7 +37,8 @@ def add_function(original, converted, engine, as_they_are=False):
     new = [each for each in (definition, *called.function) if each.signature.name not in known]
     converted.library.function.extend(new)
     converted.library.gradient.extend(called.gradient)
-    engine.attr["segment"].func.name = definition.signature.name
+    del engine.attr["segment"].list.func[:]
+    engine.attr["segment"].list.func.add(name=definition.signature.name)
     engine.attr["plan"].s = b""
 
 

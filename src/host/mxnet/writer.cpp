@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "engine.h"
 
@@ -59,6 +61,25 @@ Node* add_engine(Graph& graph, const HostGraph& host, const Part& part, const st
   return node;
 }
 
+/// Whether MXNet calls this result of a node `NAME_output`: of one that is the only one, or whose operator names them.
+bool is_called_output(const HostGraph& host, const Entry& entry) {
+  static const std::set<std::string_view> kNamed = {"BatchNorm", "LayerNorm", "GroupNorm", "LRN", "Dropout", "RNN"};
+  const auto results = std::count_if(host.entries.begin(), host.entries.end(),
+                                     [&](const Entry& each) { return each.first == entry.first; });
+  return entry.second == 0 && (results == 1 || kNamed.count(entry.first->op) > 0);
+}
+
+/// An engine whose one result is the graph's takes the name of the node that has given it: results are called as
+/// before, and so are metrics and layers that look for them by name.
+void name_engine(Node& engine, const HostGraph& host, const Part& part, const Graph& graph) {
+  if (part.segment->output_count != 1) return;
+  const Entry& entry = host.entries[part.segment->outputs[0]];
+  const bool given = std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const NodeEntry& output) {
+    return output.node == entry.first && output.entry == entry.second;
+  });
+  if (given && is_called_output(host, entry)) engine.name = entry.first->name;
+}
+
 /// Who reads a node, as its inputs say: the order in which MXNet's graph is written follows from that.
 void connect(Graph& graph) {
   for (size_t i = 0; i < graph.size(); ++i) graph.getNode(i)->outputs.clear();
@@ -82,6 +103,7 @@ void write_engines(Graph& graph, const HostGraph& host, const std::vector<Part>&
   std::set<const Node*> gone;
   for (const Part& part : parts) {
     Node* node = add_engine(graph, host, part, names.next(), spec);
+    name_engine(*node, host, part, graph);
     for (size_t i = 0; i < part.segment->output_count; ++i) {
       replaced[host.entries[part.segment->outputs[i]]] = {node, static_cast<int>(i)};
     }

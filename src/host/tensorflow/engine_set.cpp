@@ -72,6 +72,8 @@ absl::StatusOr<std::shared_ptr<LoadedEngine>> EngineSet::load(Entry& entry) {
   entry.used = ++calls_;
   if (entry.engine) return entry.engine;
   if (entry.request == request) return entry.failure;
+  const bool asked_again = entry.request >= 0 && !entry.plan.path.empty();
+  if (asked_again) entry.plan = PlanSource::in_file(entry.plan.path);  // the file may have been mended
   auto engine = caught([&] { return LoadedEngine::of(entry.plan, device_); });
   if (!engine.ok()) {
     entry.failure = engine.status(), entry.request = request;

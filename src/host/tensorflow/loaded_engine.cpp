@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loaded_engine.h"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -15,7 +17,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;  // plans that begin there are used where they lie
 
-/// Engines that are in use, by the hash of plan and device.
+/// Engines that are in use, by the hash of the plan or of its path.
 struct Cache {
   std::mutex mutex;
   std::multimap<size_t, std::weak_ptr<LoadedEngine>> engines;
@@ -37,7 +39,10 @@ graft::Engine load(PlanSource& plan, const std::string& device) {
   graft_error error;
   if (!plan.path.empty()) {
     check(graft_load_with(plan.path.c_str(), &option, 1, &handle, &error), error);
-    return graft::Engine(handle);
+    graft::Engine loaded(handle);
+    if (FileState::of(plan.path) == plan.state) return loaded;
+    throw Error(ErrorKind::kInvalidModel, plan.path + ": another version of the model was saved there since this one "
+                                          "was loaded: load the model again, and save versions side by side");
   }
   const size_t bytes = (plan.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
   void* const copy = std::aligned_alloc(kAlignment, std::max(bytes, kAlignment));
@@ -56,6 +61,13 @@ uint64_t number_in(std::string_view description, std::string_view name) {
 }
 
 }  // namespace
+
+FileState FileState::of(const std::string& path) {
+  struct stat found = {};
+  if (stat(path.c_str(), &found) != 0) return {};
+  return {.device = found.st_dev, .file = found.st_ino, .bytes = static_cast<uint64_t>(found.st_size),
+          .seconds = found.st_mtim.tv_sec, .nanoseconds = found.st_mtim.tv_nsec};
+}
 
 std::shared_ptr<LoadedEngine> LoadedEngine::of(const PlanSource& plan, const std::string& device) {
   const size_t key = std::hash<std::string_view>()(plan.path.empty() ? plan.bytes : plan.path);

@@ -13,10 +13,20 @@
 
 namespace graft::tensorflow_host {
 
-/// Where a plan lies: in the graph, or in a file (then `bytes` is empty).
+/// Which file a path names, and in which state: another one may take its place while a process has the first.
+struct FileState {
+  uint64_t device = 0, file = 0, bytes = 0;
+  int64_t seconds = 0, nanoseconds = 0;  ///< when it was last written
+  static FileState of(const std::string& path);  ///< zeros where there is none
+  bool operator==(const FileState&) const = default;
+};
+
+/// Where a plan lies: in the graph, or in a file as it was when the plan was asked for first (then `bytes` is empty).
 struct PlanSource {
   std::string_view bytes;
   std::string path = {};
+  FileState state = {};
+  static PlanSource in_file(std::string path) { return {{}, path, FileState::of(path)}; }
   bool operator==(const PlanSource&) const = default;
 };
 

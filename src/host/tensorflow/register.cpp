@@ -55,7 +55,9 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK(construction, construction->GetAttr("OutT", &outputs_));
     OP_REQUIRES_OK(construction, construction->GetAttr("N", &files));
     OP_REQUIRES_OK(construction, construction->GetAttr("maximum_cached_engines", &most));
-    OP_REQUIRES_OK(construction, construction->GetAttr("segment", &segment_));
+    std::vector<tensorflow::NameAttrList> segment;
+    OP_REQUIRES_OK(construction, construction->GetAttr("segment", &segment));
+    if (!segment.empty()) segment_ = segment.front();
     OP_REQUIRES_OK(construction, construction->GetAttr("build", &build_));
     OP_REQUIRES_OK(construction, construction->GetAttr("fallback", &falls_back_));
     inputs_ = std::move(inputs), files_ = files, most_ = static_cast<size_t>(std::max(most, 1));
@@ -140,7 +142,8 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
       std::vector<PlanSource> plans;
       for (int i = 0; i < files_; ++i) {
         const tensorflow::Tensor& file = context.input(input_count() + i);
-        plans.push_back({{}, file.NumElements() == 1 ? std::string(file.flat<tensorflow::tstring>()(0)) : ""});
+        plans.push_back(PlanSource::in_file(
+            file.NumElements() == 1 ? std::string(file.flat<tensorflow::tstring>()(0)) : ""));
       }
       engines_ = std::make_unique<EngineSet>(std::move(plans), device_, most_);
     }
@@ -218,7 +221,7 @@ REGISTER_OP("GraftEngine")
     .Attr("plan: string = ''")
     .Attr("profiles: list(string) = []")
     .Attr("maximum_cached_engines: int >= 1 = 1000000")
-    .Attr("segment: func = {}")
+    .Attr("segment: list(func) = []")  // at most one; a function without a name is what tf.data looks for in vain
     .Attr("build: list(string) = []")
     .Attr("fallback: bool = true")
     .Attr("device: string = 'cpu'")

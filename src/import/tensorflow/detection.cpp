@@ -51,6 +51,12 @@ class CombinedSuppression {
     if (!size) c_.refuse(std::string(what) + " is known only while running");
     return *size;
   }
+  ValueId size_of(ValueId value, int64_t axis) {
+    return c_.add("Shape", {value}, {{"start", axis}, {"end", axis + 1}});
+  }
+  ValueId joined(std::vector<ValueId> sizes) {
+    return c_.add("Concat", std::move(sizes), {{"axis", int64_t{0}}});
+  }
   ValueId number(double element) { return c_.real_constant(element, DType::kFloat32); }
   ValueId integer(int64_t element) {
     return c_.constant(TensorData::from_values(DType::kInt64, {}, std::vector{element}));
@@ -64,11 +70,13 @@ class CombinedSuppression {
       flat_boxes_ = columns_, row_scores_ = by_class;
       return;
     }
-    const int64_t count = known_size(boxes_, 1, "the number of boxes");
     const ValueId turned = c_.add("Transpose", {boxes_}, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
-    rows_ = c_.add("Reshape", {turned, c_.integers_constant({-1, count, 4})});
-    flat_boxes_ = c_.add("Reshape", {turned, c_.integers_constant({-1, c_.product(classes_, count), 4})});
-    row_scores_ = c_.add("Reshape", {by_class, c_.integers_constant({-1, 1, count})});
+    const ValueId images = size_of(boxes_, 0), count = size_of(boxes_, 1), classes = c_.integers_constant({classes_});
+    const ValueId one = c_.integers_constant({1}), corners = c_.integers_constant({4});
+    const ValueId rows = c_.add("Mul", {images, classes});
+    rows_ = c_.add("Reshape", {turned, joined({rows, count, corners})});
+    flat_boxes_ = c_.add("Reshape", {turned, joined({images, c_.add("Mul", {classes, count}), corners})});
+    row_scores_ = c_.add("Reshape", {by_class, joined({rows, one, count})});
     columns_ = boxes_;
   }
 

@@ -43,9 +43,13 @@ void squared_difference(Conversion& c) {
 
 /// Rounds towards minus infinity; the graph's division of integers rounds towards zero.
 void floor_divide(Conversion& c) {
-  const ValueId x = c.tensor("x");
-  if (!is_float(c.type_of(x))) c.refuse("division of integers that rounds down");
-  c.give(c.add("Floor", {c.add("Div", {x, c.tensor("y")})}));
+  const ValueId x = c.tensor("x"), y = c.tensor("y"), quotient = c.add("Div", {x, y});
+  if (is_float(c.type_of(x))) return c.give(c.add("Floor", {quotient}));
+  if (kind_of(c.type_of(x)) == DTypeKind::kUnsigned) return c.give(quotient);
+  const ValueId zero = number(c, 0, x), rest = c.add("Sub", {x, c.add("Mul", {quotient, y})});
+  const ValueId other_sign = c.add("Xor", {c.add("Less", {rest, zero}), c.add("Less", {y, zero})});
+  const ValueId lower = c.add("And", {other_sign, c.add("Not", {c.add("Equal", {rest, zero})})});
+  c.give(c.add("Where", {lower, c.add("Sub", {quotient, number(c, 1, x)}), quotient}));
 }
 
 /// The remainder has the divisor's sign.
@@ -53,6 +57,45 @@ void floor_modulo(Conversion& c) {
   const ValueId x = c.tensor("x");
   if (is_float(c.type_of(x))) c.refuse("a remainder of floats that has the divisor's sign");
   c.give(c.add("Mod", {x, c.tensor("y")}));
+}
+
+/// How many of the boundaries, which rise, are not above each element.
+void bucketize(Conversion& c) {
+  const ValueId x = c.tensor("input");
+  const auto* listed = std::get_if<frontend::Arguments>(&c.argument("boundaries").is);
+  if (!listed) c.refuse("its boundaries are no numbers");
+  std::vector<double> boundaries;
+  for (const frontend::Argument& each : *listed) {
+    const auto* real = std::get_if<double>(&each.is);
+    const auto* integer = std::get_if<int64_t>(&each.is);
+    if (!real && !integer) c.refuse("its boundaries are no numbers");
+    boundaries.push_back(real ? *real : static_cast<double>(*integer));
+  }
+  TensorData data = TensorData::zeros(DType::kFloat32, {static_cast<int64_t>(boundaries.size())});
+  for (size_t i = 0; i < boundaries.size(); ++i) data.write_double(static_cast<int64_t>(i), boundaries[i]);
+  const DType compared = c.type_of(x) == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  const ValueId wide = c.add("Unsqueeze", {c.cast(x, compared), c.integers_constant({-1})});
+  const ValueId reached = c.add("GreaterOrEqual", {wide, c.cast(c.constant(std::move(data)), compared)});
+  c.give(c.add("ReduceSum", {c.cast(reached, DType::kInt32), c.integers_constant({-1})}, {{"keepdims", int64_t{0}}}));
+}
+
+/// Sizes that are stated where the run alone knew them; another one is an error of the run.
+void ensure_shape(Conversion& c) {
+  const ValueId input = c.tensor("input");
+  const auto* listed = std::get_if<frontend::Arguments>(&c.argument("shape").is);
+  if (!listed) return c.give(input);  // of any rank
+  const std::vector<int64_t> stated = c.integers("shape");
+  const Shape shape = c.shape_of(input);
+  if (stated.size() != shape.size()) c.refuse("it has another number of axes than stated");
+  std::vector<int64_t> sizes;
+  bool told = false;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const auto known = shape[axis].as_constant();
+    if (known && stated[axis] >= 0 && *known != stated[axis]) c.refuse("it has another size than stated");
+    told = told || (!known && stated[axis] > 0);
+    sizes.push_back(!known && stated[axis] > 0 ? stated[axis] : 0);  // 0: as it is
+  }
+  c.give(told ? c.add("Reshape", {input, c.integers_constant(sizes)}) : input);
 }
 
 void not_equal(Conversion& c) { c.give(c.add("Not", {c.add("Equal", {c.tensor("x"), c.tensor("y")})})); }
@@ -182,6 +225,9 @@ std::vector<Row> elementwise_rows() {
       {"Cast(SrcT x, *, DstT)", cast},
       {"Select(bool condition, T t, T e)", select},
       {"SelectV2(bool condition, T t, T e)", select_v2},
+      {"Bucketize(T input, *, boundaries)", bucketize},
+      {"EnsureShape(T input, *, shape)", ensure_shape},
+      {"PlaceholderWithDefault(dtype input, *, shape=None)", same},
       {"Identity(T input)", same},
       {"Snapshot(T input)", same},
       {"_CopyFromHostToGpu(T input)", same},

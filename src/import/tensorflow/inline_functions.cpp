@@ -39,6 +39,8 @@ const std::vector<NamedResults>& named_results() {
       {"FusedBatchNormV2", {"y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2"}},
       {"FusedBatchNormV3",
        {"y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2", "reserve_space_3"}},
+      {"NonMaxSuppressionV4", {"selected_indices", "valid_outputs"}},
+      {"NonMaxSuppressionV5", {"selected_indices", "selected_scores", "valid_outputs"}},
       {"Switch", {"output_false", "output_true"}},
       {"Merge", {"output", "value_index"}},
       {"TensorArrayV3", {"handle", "flow"}},

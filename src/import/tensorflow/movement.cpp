@@ -52,6 +52,11 @@ void concat(Conversion& c, std::string_view axis) {
 
 /// [begin, end] of each axis, as all begins and then all ends.
 ValueId pads_of(Conversion& c) {
+  const ValueId given = c.tensor("paddings");
+  if (!c.given(given).constant) {
+    const ValueId turned = c.add("Transpose", {c.cast(given, DType::kInt64)}, {{"perm", std::vector<int64_t>{1, 0}}});
+    return c.add("Reshape", {turned, c.integers_constant({2 * int64_t{c.rank_of(c.tensor("input"))}})});
+  }
   const std::vector<int64_t> pairs = c.integers("paddings");
   std::vector<int64_t> pads;
   for (size_t end = 0; end < 2; ++end) {

@@ -19,6 +19,7 @@
 #include "import/tensorflow/inline_functions.h"
 #include "import/tensorflow/operand_facts.h"
 #include "import/tensorflow/read_attribute.h"
+#include "import/tensorflow/rows.h"
 
 namespace graft::tensorflow {
 namespace {
@@ -71,8 +72,8 @@ constexpr size_t kMostNodes = 1 << 18;
 constexpr size_t kMostNodesRead = 1 << 20;  // of all functions together
 
 bool runs_functions(std::string_view op) {
-  return op == "If" || op == "StatelessIf" || op == "While" || op == "StatelessWhile" || op == "PartitionedCall" ||
-         op == "StatefulPartitionedCall";
+  return op == "If" || op == "StatelessIf" || op == "Case" || op == "StatelessCase" || op == "While" ||
+         op == "StatelessWhile" || op == "PartitionedCall" || op == "StatefulPartitionedCall";
 }
 
 /// The functions of a file as graphs, each read once.
@@ -103,9 +104,9 @@ class Bodies {
 class Reader {
  public:
   Reader(const GraphFile& file, const PlaceholderShapes& shapes, const frontend::Converters& converters,
-         Bodies& bodies)
-      : file_(file), shapes_(shapes), converters_(converters), bodies_(bodies), values_(file.nodes().size()),
-        node_of_(file.nodes().size(), -1), behind_(file.nodes().size()),
+         Bodies& bodies, bool in_function)
+      : in_function_(in_function), file_(file), shapes_(shapes), converters_(converters), bodies_(bodies),
+        values_(file.nodes().size()), node_of_(file.nodes().size(), -1), behind_(file.nodes().size()),
         needed_(file.nodes().size(), false), depth_(file.nodes().size(), 0) {
     read_.constant.assign(file.nodes().size(), false);
   }
@@ -279,7 +280,7 @@ class Reader {
       const TensorData constant = read_.foreign.values[static_cast<size_t>(value_of(*data))].constant;
       if (constant) return read_constant(n, constant);
     }
-    if (waits_for_nothing(n)) return leave_out(n);
+    if (waits_for_nothing(n) || is_dead_in_function(n)) return leave_out(n);
     read_operator(n);
   }
 
@@ -287,6 +288,12 @@ class Reader {
   bool waits_for_nothing(int n) const {
     return node(n).op == "NoOp" && !given_.contains(n) && behind(n).empty() &&
            std::all_of(node(n).inputs.begin(), node(n).inputs.end(), [](const Source& input) { return input.control; });
+  }
+
+  /// What a function computes for nobody. An operator without a converter may have an effect, and stays.
+  bool is_dead_in_function(int n) const {
+    const std::string& op = node(n).op;
+    return in_function_ && !needed_[static_cast<size_t>(n)] && !runs_functions(op) && converters_.find(op);
   }
 
   void leave_out(int n) {
@@ -353,6 +360,11 @@ class Reader {
         if (!entry.value().has_func()) continue;
         auto body = bodies_.find(file_, entry.value().func().name(), in_node(file_node));
         if (body) made.bodies.emplace(entry.key(), std::move(body));
+      }
+      const auto* branches = file_node.attribute("branches");
+      for (int i = 0; branches && i < branches->list().func_size(); ++i) {
+        auto body = bodies_.find(file_, branches->list().func(i).name(), in_node(file_node));
+        if (body) made.bodies.emplace(branch_name(static_cast<size_t>(i)), std::move(body));
       }
     }
     made.arguments = arguments_of(n, made.after);
@@ -447,6 +459,7 @@ class Reader {
     value.shape = std::move(shape);
   }
 
+  const bool in_function_;
   const GraphFile& file_;
   const PlaceholderShapes& shapes_;
   const frontend::Converters& converters_;
@@ -481,7 +494,7 @@ Bodies::Body Bodies::read(const GraphFile& file, const std::string& function, co
   nodes_read_ += read.file.nodes().size();
   if (read.outputs.empty()) return nullptr;
   ++depth_;
-  frontend::ForeignGraph graph = Reader(read.file, {}, converters_, *this).run(read.outputs).foreign;
+  frontend::ForeignGraph graph = Reader(read.file, {}, converters_, *this, true).run(read.outputs).foreign;
   --depth_;
   graph.name = function;
   std::erase_if(graph.nodes, [](const ForeignNode& node) { return node.op == "NoOp"; });  // what waits is an engine
@@ -510,7 +523,7 @@ size_t Bodies::nodes_of(const frontend::ForeignGraph& graph) {
 ReadGraph read_graph(const GraphFile& file, const std::vector<std::string>& outputs, const PlaceholderShapes& shapes,
                      const frontend::Converters& converters) {
   Bodies bodies(converters, file.bytes().size());
-  return Reader(file, shapes, converters, bodies).run(outputs);
+  return Reader(file, shapes, converters, bodies, false).run(outputs);
 }
 
 }  // namespace graft::tensorflow

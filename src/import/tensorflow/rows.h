@@ -5,6 +5,7 @@
 // about values whose makers tell nothing.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "frontend/conversion.h"
@@ -23,9 +24,13 @@ std::vector<frontend::Row> pooling_rows();
 std::vector<frontend::Row> quantization_rows();
 std::vector<frontend::Row> reduction_rows();
 std::vector<frontend::Row> slicing_rows();
+std::vector<frontend::Row> suppression_rows();
 std::vector<frontend::Row> tensor_list_rows();
 /// Operators that stay, of which only types and sizes of the results are known.
 std::vector<frontend::Row> described_rows();
+
+/// What the functions of a Case are called among a node's.
+std::string branch_name(size_t number);
 
 /// All of them. Made once.
 const frontend::Converters& converters();

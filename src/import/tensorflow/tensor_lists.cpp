@@ -40,6 +40,19 @@ ValueId numbers(Conversion& c, ValueId list, int rank) {
   return with_axes(c, c.add("CumSum", {ones, scalar(c, 0)}, {{"exclusive", int64_t{1}}}), rank);
 }
 
+/// Whether nobody has put anything into a list: it has no elements, is made of a constant, or is what a function takes,
+/// which the loop around it has looked at.
+bool is_unset(Conversion& c, ValueId list) {
+  if (c.size_of(list, 0).is(0)) return true;
+  while (true) {
+    const Value& value = c.graph().value(list);
+    if (value.constant || value.producer < 0) return true;
+    const Node& made = c.graph().nodes[static_cast<size_t>(value.producer)];
+    if (made.op != "Expand" && made.op != "Unsqueeze" && made.op != "Cast") return false;
+    list = made.inputs[0];
+  }
+}
+
 /// A list of so many elements of sizes that are stated (-1: nobody has), which are zeros until they are set.
 ValueId zeros(Conversion& c, ValueId elements, DType type, const std::vector<int64_t>& stated) {
   std::vector<int64_t> sizes = {1};
@@ -50,10 +63,59 @@ ValueId zeros(Conversion& c, ValueId elements, DType type, const std::vector<int
   return c.add("Expand", {with_axes(c, row, static_cast<int>(sizes.size())), c.integers_constant(sizes)});
 }
 
+/// The elements' sizes; none where they have any number of axes, which the first that is put in tells.
+std::vector<int64_t> stated_sizes(Conversion& c) {
+  return c.rank_of(c.tensor("element_shape")) == 1 ? c.integers("element_shape") : std::vector<int64_t>{};
+}
+
 void reserve(Conversion& c) {
-  const ValueId stated = c.tensor("element_shape");
-  if (c.rank_of(stated) != 1) c.refuse("a list whose elements have any number of axes");
-  c.give(zeros(c, c.tensor("num_elements"), c.type("element_dtype"), c.integers("element_shape")));
+  c.give(zeros(c, c.tensor("num_elements"), c.type("element_dtype"), stated_sizes(c)));
+}
+
+void reserve_none(Conversion& c) { c.give(zeros(c, scalar(c, 0), c.type("element_dtype"), stated_sizes(c))); }
+
+/// A list of other length: without the elements from there on, or with zeros behind its own.
+ValueId resized(Conversion& c, ValueId list, ValueId size, bool only_longer) {
+  const int rank = c.rank_of(list);
+  const ValueId zero = c.integers_constant({0});
+  const ValueId count = c.add("Unsqueeze", {length(c, list), zero});
+  const ValueId missing = c.add("Max", {c.add("Sub", {size, count}), zero});
+  const ValueId nothing = c.cast(scalar(c, 0), c.type_of(list));
+  ValueId more = with_axes(c, c.add("Expand", {nothing, missing}), rank);
+  if (rank > 1) {  // the first axis, which the run knows, is 1 here: the others are known all the same
+    const ValueId rest = c.add("Shape", {list}, {{"start", int64_t{1}}});
+    more = c.add("Expand", {more, c.add("Concat", {c.integers_constant({1}), rest}, {{"axis", int64_t{0}}})});
+  }
+  const ValueId whole = c.add("Concat", {list, more}, {{"axis", int64_t{0}}});
+  return only_longer ? whole : c.add("Slice", {whole, zero, size, zero});
+}
+
+void resize(Conversion& c) {
+  const ValueId size = c.add("Unsqueeze", {c.cast(c.tensor("size"), DType::kInt64), c.integers_constant({0})});
+  c.give(resized(c, c.tensor("input_handle"), size, false));
+}
+
+/// A list whose elements are told by one of them: their axes where nobody has stated any.
+ValueId with_axes_of(Conversion& c, ValueId list, ValueId item) {
+  const int rank = c.rank_of(item);
+  return c.rank_of(list) == 1 && rank > 1 ? with_axes(c, list, rank) : list;
+}
+
+void push_back(Conversion& c) {
+  const ValueId item = c.add("Unsqueeze", {c.tensor("tensor"), c.integers_constant({0})});
+  const ValueId list = with_axes_of(c, c.tensor("input_handle"), item);
+  if (c.rank_of(item) != c.rank_of(list)) c.refuse("an element with another number of axes than the list's have");
+  if (c.size_of(list, 0).is(0)) return c.give(item);
+  const ValueId rest = c.add("Shape", {item}, {{"start", int64_t{1}}});
+  std::vector<ValueId> joined = {list, item};
+  for (int axis = 1; axis < c.rank_of(item); ++axis) {
+    if (c.size_of(list, axis) == c.size_of(item, axis)) continue;
+    if (!is_unset(c, list) || !c.size_of(list, axis).is(1)) c.refuse("elements that differ in size");
+    const ValueId count = c.add("Shape", {list}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
+    joined[0] = c.add("Expand", {list, c.add("Concat", {count, rest}, {{"axis", int64_t{0}}})});
+    break;
+  }
+  c.give(c.add("Concat", joined, {{"axis", int64_t{0}}}));
 }
 
 /// An array of TensorFlow 1 is a list, too, which its `flow` stands for; nothing takes what its handle becomes. Where
@@ -70,23 +132,40 @@ void from_tensor(Conversion& c) {
   c.give(tensor);
 }
 
-void set_element(Conversion& c, std::string_view of, std::string_view value) {
-  const ValueId list = c.tensor(of);
+void set_element(Conversion& c, std::string_view of, std::string_view value, bool grows) {
   const ValueId item = c.add("Unsqueeze", {c.tensor(value), c.integers_constant({0})});
+  const ValueId begun = with_axes_of(c, c.tensor(of), item);
+  const ValueId index = c.cast(c.tensor("index"), DType::kInt64);
+  const bool unset = is_unset(c, begun);
+  const ValueId behind = c.add("Unsqueeze", {c.add("Add", {index, scalar(c, 1)}), c.integers_constant({0})});
+  const ValueId list = grows ? resized(c, begun, behind, true) : begun;
   const int rank = c.rank_of(list);
   if (c.rank_of(item) != rank) c.refuse("an element with another number of axes than the list's have");
   if (c.type_of(item) != c.type_of(list)) c.refuse("an element of another type than the list's");
   for (int axis = 1; axis < rank; ++axis) {
-    const bool stretched = c.size_of(item, axis) == Size(1) && !(c.size_of(list, axis) == Size(1));
-    if (stretched) c.refuse("elements that differ in size");
+    const bool one = c.size_of(item, axis) == Size(1), one_before = c.size_of(list, axis) == Size(1);
+    if (one != one_before && (one || !unset)) c.refuse("elements that differ in size");
   }
-  if (c.size_of(list, 0).as_constant() == 1) return c.give(item);
-  const ValueId index = c.cast(c.tensor("index"), DType::kInt64);
+  if (!grows && c.size_of(list, 0).as_constant() == 1) return c.give(item);
   c.give(c.add("Where", {c.add("Equal", {numbers(c, list, rank), index}), item, list}));
 }
 
-void set_item(Conversion& c) { set_element(c, "input_handle", "item"); }
-void write(Conversion& c) { set_element(c, "flow_in", "value"); }
+void set_item(Conversion& c) {
+  set_element(c, "input_handle", "item", c.flag("resize_if_index_out_of_bounds"));
+}
+
+/// Of an array of TensorFlow 1, whose maker says whether it grows.
+void write(Conversion& c) {
+  const auto* handle = std::get_if<frontend::Reference>(&c.argument("handle").is);
+  bool grows = true;  // inside of a function nobody knows
+  for (const frontend::ForeignNode& node : c.foreign().nodes) {
+    if (!handle || node.op != "TensorArrayV3" || node.outputs.empty() || node.outputs[0] != handle->value) continue;
+    const auto found = node.attributes.find("dynamic_size");
+    const auto* flag = found == node.attributes.end() ? nullptr : std::get_if<bool>(&found->second.is);
+    grows = flag && *flag;
+  }
+  set_element(c, "flow_in", "value", grows);
+}
 
 /// The elements of numbers, one or several.
 std::function<void(Conversion&)> take(std::string_view of, std::string_view numbers) {
@@ -137,7 +216,11 @@ std::vector<frontend::Row> tensor_list_rows() {
   return {
       {"TensorListReserve(shape_type element_shape, int32:0 num_elements, *, element_dtype)", reserve},
       {"TensorListFromTensor(element_dtype tensor, shape_type element_shape)", from_tensor},
-      {"TensorListSetItem(variant input_handle, int32:0 index, element_dtype item)", set_item},
+      {"EmptyTensorList(shape_type element_shape, int32:0 max_num_elements, *, element_dtype)", reserve_none},
+      {"TensorListPushBack(variant input_handle, element_dtype tensor)", push_back},
+      {"TensorListResize(variant input_handle, int32:0 size)", resize},
+      {"TensorListSetItem(variant input_handle, int32:0 index, element_dtype item, *, "
+       "resize_if_index_out_of_bounds=False)", set_item},
       {"TensorListGetItem(variant input_handle, int32:0 index, int32 element_shape)",
        take("input_handle", "index")},
       {"TensorListStack(variant input_handle, int32 element_shape)", stack},
