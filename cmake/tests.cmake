@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/<kind>/*.cpp becomes the binary graft_<kind>_tests (graft_op_tests for tests/ops), except where the module of
 # that name is not built; test_*.py and run.py become ctest entries. The label `core` is what `./dev test` runs and the
-# target `core_tests` builds, `all` what `./dev test all` adds, `long` what `./dev test long` adds to that: one of these is
-# taken along by each run of `./dev test all`. Each test also has its kind as a label, by which ctest sums up the seconds.
+# target `core_tests` builds, `all` what `./dev test all` adds, `long` what `./dev test long` adds to that: one of these
+# is taken along by each run of `./dev test all`. Each test also has its kind as a label, by which ctest sums up the
+# seconds.
 if(NOT GRAFT_TESTS)
   return()
 endif()
