@@ -96,8 +96,9 @@ function(graft_public_library name)
 endfunction()
 
 # graft_module(NAME FOLDER [WHEN VARIABLE] [LINKS ...] [INCLUDES ...] [PRECOMPILES HEADER...]): libgraft_NAME.so from
-# FOLDER, opened at run time, with its own hidden copy of the core. Its objects are also a library, for the module's tests. It is left out
-# where the variable is false, and its name is known all the same: tests of that name are left out with it.
+# FOLDER, opened at run time, with its own hidden copy of the core. Its objects are also a library, for the module's
+# tests. It is left out where the variable is false, and its name is known all the same: tests of that name are left out
+# with it.
 function(graft_module name folder)
   cmake_parse_arguments(arg "" "WHEN" "LINKS;INCLUDES;PRECOMPILES" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY graft_module_names ${name})
