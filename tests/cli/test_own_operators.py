@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import pytest
 from conftest import COMMAND, ROOT
 from onnx import TensorProto, helper
@@ -160,3 +161,24 @@ def test_reading_outside_of_a_tensor_is_an_error_of_the_run(graft, own, tmp_path
     for mode in ("generated", "interpret"):
         done = graft("run", "own.onnx", "--ops", "mine.graftops", "--tune", "off", "--mode", mode, *RUN)
         assert done.returncode == 1 and "out of range" in done.stderr, (mode, done.stderr)
+
+
+def test_what_follows_from_an_unknown_operator_is_no_cause(graft, tmp_path):
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])]
+    for name, reader in (("product", helper.make_node("MatMul", ["u", "w"], ["y"], name="reader")),
+                         ("scores", helper.make_node("SkipLayerNormalization", ["u", "u", "v"], ["y"], name="reader",
+                                                     domain="com.microsoft"))):
+        nodes = [helper.make_node("Geluu", ["x"], ["u"], name="it"), reader]
+        weights = [onnx.numpy_helper.from_array(np.ones(shape, np.float32), key) for key, shape in (("w", (4, 3)),
+                                                                                                    ("v", (4,)))]
+        graph = helper.make_graph(nodes, "g", inputs, [helper.make_empty_tensor_value_info("y")], weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18),
+                                                          helper.make_opsetid("com.microsoft", 1)], ir_version=9),
+                  tmp_path / "m.onnx")
+        for command in ("compile", "run", "check"):
+            done = graft(command, "m.onnx")
+            text = done.stdout + done.stderr
+            assert done.returncode == 1, name
+            assert "the operator Geluu has no definition; did you mean 'Gelu'?" in text, text
+            assert "--ops" in text and "graft check" in text, text
+            assert "--shapes" not in text and "state the shapes" not in text, text

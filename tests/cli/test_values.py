@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strings and sequences of `graft run`, in JSON files."""
+"""Results of `graft run`: strings and sequences in JSON files, and numbers that are none."""
 
 import json
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -52,3 +53,16 @@ def test_are_stored_in_json_alone(graft, tmp_path):
 def test_are_not_made_up(graft):
     done = graft("run", "model.onnx", "--tune", "off")
     assert done.returncode != 0 and "give x=FILE.json" in done.stderr
+
+
+def test_results_that_are_not_numbers_are_counted(graft, tmp_path):
+    graph = helper.make_graph([helper.make_node("Log", ["x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.array([1, -1, -2, 0, np.e], np.float32))
+    done = graft("run", "m.onnx", "--input", "x.npy")
+    assert "0 to 1, 2 NaN, 1 infinite: " in done.stdout + done.stderr, done.stdout + done.stderr
+    assert "2 of 5 elements of the result 'y' are NaN" in done.stderr
+    outputs = json.loads(graft("run", "m.onnx", "--input", "x.npy", "--json", "-").stdout)["outputs"]
+    assert outputs[0]["nan"] == 2 and outputs[0]["min"] == 0
