@@ -6,6 +6,7 @@ import torch
 from conftest import FAST, close
 
 import graft.torch
+import graft.torch.fx_graph
 from graft.torch import agreement, segments
 
 
@@ -94,6 +95,18 @@ def test_what_is_raised_while_a_segment_is_compiled_costs_the_segment_alone(monk
         raise ZeroDivisionError("of an engine")
 
     monkeypatch.setattr(segments, "Engine", broken)
+    x = torch.randn(3)
+    before = graft.torch.fallback_count()
+    with torch.no_grad():
+        close(torch.compile(torch.relu, backend="graft", options=FAST)(x), torch.relu(x))
+    assert graft.torch.fallback_count() == before + 1
+
+
+def test_what_is_raised_while_a_graph_is_described_costs_its_engines_alone(monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("of a description")
+
+    monkeypatch.setattr(graft.torch.fx_graph.HostGraph, "add_value", broken)
     x = torch.randn(3)
     before = graft.torch.fallback_count()
     with torch.no_grad():

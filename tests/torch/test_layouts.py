@@ -124,3 +124,17 @@ def test_sizes_that_vary_are_views_halves_and_single_rows(function):
             for one, other in zip(leaves(run(x)), leaves(function(x)), strict=True):
                 close(one, other)
     assert graft.torch.fallback_count() == before
+
+
+def test_what_goes_between_devices_or_lies_on_one_without_engines_stays_with_torch():
+    def function(x):
+        shape = torch.relu(x).to("meta") + 1
+        return torch.relu(x) * 2, shape.reshape(-1)
+
+    text = graft.torch.dry_run(function, [IMAGE])
+    assert "it goes between devices, cpu and meta" in text and "there are no engines on meta" in text
+    torch._dynamo.reset()
+    with torch.no_grad():
+        result, shape = compiled(function)(IMAGE)
+    close(result, torch.relu(IMAGE) * 2)
+    assert shape.is_meta and shape.shape == (IMAGE.numel(),)

@@ -255,3 +255,22 @@ def test_engines_of_files_take_and_give_what_a_program_writes_to(make, given, tm
             for one, other in zip([*state, *results], [*[each for _, each in model.named_buffers()], *expected],
                                   strict=True):
                 close(torch.as_tensor(one), other)
+
+
+def test_a_language_model_with_a_static_cache_builds_nothing_for_a_token(built):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                                      intermediate_size=64, vocab_size=50, max_position_embeddings=64)
+    model = net_of(0, lambda: transformers.LlamaForCausalLM(config))
+    words = torch.randint(5, 45, (1, 6), generator=torch.Generator().manual_seed(1))
+
+    def generate():
+        return model.generate(words, max_new_tokens=8, do_sample=False, cache_implementation="static", pad_token_id=0,
+                              disable_compile=True)
+
+    with torch.no_grad():
+        expected = generate()
+        model.forward = compiled(model.forward)
+        for _ in range(2):
+            assert torch.equal(generate(), expected)
+    assert len(built) <= 3, "one for the first words, one for a token"

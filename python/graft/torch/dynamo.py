@@ -280,7 +280,13 @@ def with_engines(graph_module, parameters, arguments, choices):
     simplify(graph_module)
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     constants = {placeholders[index]: tensor for index, tensor in parameters.items()}
-    host, partition = divided(lambda: HostGraph(graph_module, constants), choices)
+    try:
+        host, partition = divided(lambda: HostGraph(graph_module, constants), choices)
+    except InvalidArgumentError:
+        raise
+    except Exception as error:  # of whatever kind: it costs engines, never the model
+        fall_back("a graph of torch.compile", f"it cannot be described: {type(error).__name__}: {error}", choices)
+        return graph_module
     parts = engines_for(host, partition, choices, graph_module, arguments)
     host.write_engines([(part.segment, call_of(part)) for part in parts])
     return graph_module

@@ -68,6 +68,18 @@ def has_effects(node):
     return node.is_impure() and draws(node)
 
 
+def kept_by_devices(node):
+    """Why a node stays with torch whose tensors lie on several devices, or on one of which there are no engines; empty
+    where it need not. A number of the processor beside tensors of a GPU is none of them."""
+    tensors = torch.utils._pytree.tree_leaves([node.meta.get("val"),
+                                               [each.meta.get("val") for each in node.all_input_nodes]])
+    devices = {each.device for each in tensors
+               if isinstance(each, torch.Tensor) and (each.dim() > 0 or each.device.type != "cpu")}
+    if len(devices) > 1:
+        return f"it goes between devices, {' and '.join(sorted(map(str, devices)))}"
+    return next((f"there are no engines on {each}" for each in devices if each.type not in ("cpu", "cuda")), "")
+
+
 def functions_of(graph_module):
     """The graphs that operators of a graph run: branches, what a loop repeats."""
     found = {node.target for node in graph_module.graph.nodes if node.op == "get_attr"}
@@ -327,16 +339,18 @@ class HostGraph:
             kept = "it writes into its argument, which others see"
         elif has_effects(node):
             kept = "it has side effects"
+        stays = node.meta.get(KEPT, "") or kept_by_devices(node)
         tensors = any(isinstance(each, torch.Tensor) for each in (like if isinstance(like, (list, tuple)) else [like]))
         runs = isinstance(node.target, torch._ops.HigherOrderOperator)
         named = runs or isinstance(node.target, torch._ops.OpOverload)
-        view = node.meta.get(KEPT, "")
         self.add_node(node, operator_of(node), node.name, arguments, attributes, outputs,
-                      counts=tensors and named and not view, replicable=not tensors and not kept, kept=kept, view=view)
+                      counts=tensors and named and KEPT not in node.meta, replicable=not tensors and not kept,
+                      kept=kept, stays=stays)
         self.note_sizes(node)
 
-    def add_node(self, node, op, name, arguments, attributes, outputs, counts, replicable, kept="", view=""):
-        """Those that write or have side effects (`kept`) stay where they are among all others."""
+    def add_node(self, node, op, name, arguments, attributes, outputs, counts, replicable, kept="", stays=""):
+        """Those that write or have side effects (`kept`) stay where they are among all others; `stays`: why torch
+        computes it, wherever it comes."""
         index = len(self.nodes)
         after = list(range(index)) if kept else list(self.writers)
         if kept:
@@ -344,7 +358,7 @@ class HostGraph:
         functions = {each.target: self.functions[each].handle for each in (node.all_input_nodes if node else [])
                      if each in self.functions}
         self.handle.add_node(op, name, scope_of(node) if node else "", source_of(node) if node else "", arguments,
-                             attributes, outputs, after, counts, replicable, kept or view, functions)
+                             attributes, outputs, after, counts, replicable, kept or stays, functions)
         self.nodes.append(node)
         self.ops.append(op)
         self.names.append(name)
@@ -386,6 +400,11 @@ class HostGraph:
         node = self.values[index]
         several = self.indices.get(node)
         return node, several.index(index) if isinstance(several, list) else None
+
+    def tensors_of(self, segment):
+        """What tracing found of a segment's results and inputs."""
+        found = [self.node_of(index).meta.get("val") for index in [*segment[2], *segment[1]]]
+        return [each for each in found if isinstance(each, torch.Tensor)]
 
     def node_of(self, index):
         """The fx node that gives a value: for one of several results the node that takes it."""

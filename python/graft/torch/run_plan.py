@@ -60,8 +60,12 @@ def engine_of(plan, signature):
 
 
 def call_engine(engine, tensors):
-    """An engine's outputs for tensors of torch, at least one, as a list."""
+    """An engine's outputs for tensors of torch, at least one, as a list. torch hands out tensors of the current GPU
+    alone: another one is made current for the call."""
     first = tensors[0]
+    if first.is_cuda and first.device.index != torch.cuda.current_device():
+        with torch.cuda.device(first.device):
+            return call_engine(engine, tensors)
 
     def allocate(_, number, shape):
         made = first.new_empty(shape, dtype=DTYPES[number])

@@ -67,10 +67,15 @@ def engines_for(host, partition, choices, graph_module, arguments):
     if choices.reports is not None:
         choices.reports.append((described(host, partition), partition.report()))
         return []
-    compiling = choices.for_device_of(arguments)
     parts = []
     logs.follow_level()
     for number, segment in enumerate(partition.segments()):
+        own = host.tensors_of(segment)
+        compiling = choices.for_device_of([*own, *arguments])
+        devices = {each.device for each in own if each.is_cuda}
+        if len(devices) > 1:
+            fall_back(f"segment {number}", f"it reaches over {' and '.join(sorted(map(str, devices)))}", choices)
+            continue
         try:
             engine = Engine(partition.compile(number, compiling), dict(compiling)["device"])
         except InvalidArgumentError:
