@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cmath>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/convert.h"
 #include "base/derived_sizes.h"
@@ -189,9 +188,42 @@ bool equal(const Expr& a, const Expr& b) {
 
 namespace {
 
-void visit_once(const Expr& e, const std::function<void(const Expr&)>& visit,
-                std::unordered_set<const ExprNode*>& seen) {
-  if (!e || !seen.insert(e.get()).second) return;
+/// Nodes that were seen, in one table: expressions are walked so often that a set's node for each of theirs is felt.
+class SeenNodes {
+ public:
+  /// Whether it is new.
+  bool insert(const ExprNode* node) {
+    if (2 * (count_ + 1) > slots_.size()) grow();
+    const ExprNode*& place = place_of(node);
+    if (place == node) return false;
+    place = node;
+    ++count_;
+    return true;
+  }
+
+ private:
+  static constexpr size_t kFirst = 64;  // a power of two, as all sizes of the table
+
+  const ExprNode*& place_of(const ExprNode* node) {
+    const auto bits = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(node)) * 0x9e3779b97f4a7c15u;
+    size_t at = static_cast<size_t>(bits >> 32) & (slots_.size() - 1);
+    while (slots_[at] && slots_[at] != node) at = (at + 1) & (slots_.size() - 1);
+    return slots_[at];
+  }
+  void grow() {
+    const std::vector<const ExprNode*> before = std::move(slots_);
+    slots_.assign(std::max(kFirst, 2 * before.size()), nullptr);
+    for (const ExprNode* node : before) {
+      if (node) place_of(node) = node;
+    }
+  }
+
+  std::vector<const ExprNode*> slots_;
+  size_t count_ = 0;
+};
+
+void visit_once(const Expr& e, const std::function<void(const Expr&)>& visit, SeenNodes& seen) {
+  if (!e || !seen.insert(e.get())) return;
   for (const Expr& arg : e->args) visit_once(arg, visit, seen);
   visit(e);
 }
@@ -232,7 +264,7 @@ Expr transform_once(const Expr& e, const std::function<Expr(const Expr&)>& rewri
 }  // namespace
 
 void for_each(const Expr& e, const std::function<void(const Expr&)>& visit) {
-  std::unordered_set<const ExprNode*> seen;
+  SeenNodes seen;
   visit_once(e, visit, seen);
 }
 
