@@ -203,13 +203,6 @@ constexpr const char* kIntegerProducts[] = {
     input %b: B[3, 7]
     %y: ? = MatMulInteger "product" (%a, %b)
     output %y
-)",
-    // windows over the border
-    R"(
-    input %a: A[2, 64, 9, 7]
-    input %b: B[40, 64, 3, 3]
-    %y: ? = ConvInteger "product" (%a, %b) {pads = [1, 1, 1, 1], strides = [1, 2]}
-    output %y
 )"};
 
 std::string with_types(std::string lines, DType a, DType b) {

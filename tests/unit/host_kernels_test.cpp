@@ -98,7 +98,9 @@ TEST(HostKernels, of_strings_keep_the_limits_of_a_run) {
       }
       return std::nullopt;
     };
-    if (each.makes_texts) EXPECT_EQ(kind(), ErrorKind::kOutOfMemory) << each.node.op;
+    if (each.makes_texts) {
+      EXPECT_EQ(kind(), ErrorKind::kOutOfMemory) << each.node.op;
+    }
     EXPECT_EQ(budget->used(), 0) << each.node.op;
     budget->set_limit(0);
     EXPECT_EQ(kind(), std::nullopt) << each.node.op;

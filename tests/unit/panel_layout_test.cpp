@@ -59,7 +59,8 @@ TEST(PanelLayout, names_the_field_that_is_wrong) {
       {"panels dim=2 lanes=16 keep=1 rest=1 pack=4", "' step=' is expected"},
       {"panels dim=2 lanes=16 keep=1 rest=1 pack=1 step=4", "pack is 1"},
       {"panels dim=2 lanes=16 keep=1 rest=1 pack=4 step=6", "step is no multiple of pack"},
-      {"panels dim=2 lanes=16 keep=1 rest= pack=4 step=8", "there is no rest"},
+      {"panels dim=2 lanes=16 keep=1 rest= pack=4 step=8", "' rest=' is expected"},
+      {"panels dim=2 lanes=16 keep=1 pack=4 step=8", "there is no rest"},
       {"panels dim=2 lanes=16 keep=1 rest=1 pack=4 step=8 ", "nothing is expected behind step"}};
   for (const auto& [text, message] : table) {
     const std::string found = error_of(text);

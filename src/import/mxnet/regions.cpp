@@ -217,8 +217,9 @@ void crop(Conversion& c) {
   for (const int64_t axis : {2, 3}) {
     const auto place = static_cast<size_t>(axis - 2);
     const auto has = c.size_of(data, axis).as_constant();
-    std::optional<int64_t> wanted = inputs.size() == 2 ? c.size_of(inputs[1], axis).as_constant() : std::nullopt;
-    if (inputs.size() == 1 && size.size() == 2) wanted = size[place];
+    const std::optional<int64_t> wanted = inputs.size() == 2 ? c.size_of(inputs[1], axis).as_constant()
+                                          : size.size() == 2 ? std::optional<int64_t>(size[place])
+                                                             : std::nullopt;
     if (!has || !wanted) c.refuse("a map whose size is known only while running");
     const int64_t begin = flag(c, "center_crop") ? (*has - *wanted) / 2 : offset[place];
     data = sliced(c, data, begin, c.sum(begin, *wanted), axis);

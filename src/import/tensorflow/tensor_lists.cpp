@@ -77,6 +77,7 @@ void reserve_none(Conversion& c) { c.give(zeros(c, scalar(c, 0), c.type("element
 /// A list of other length: without the elements from there on, or with zeros behind its own.
 ValueId resized(Conversion& c, ValueId list, ValueId size, bool only_longer) {
   const int rank = c.rank_of(list);
+  if (rank < 1) c.refuse("a list that has no axis of elements");
   const ValueId zero = c.integers_constant({0});
   const ValueId count = c.add("Unsqueeze", {length(c, list), zero});
   const ValueId missing = c.add("Max", {c.add("Sub", {size, count}), zero});
