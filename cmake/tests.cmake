@@ -11,7 +11,7 @@ enable_testing()
 graft_require(GTest)
 include(GoogleTest)
 set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator rpath hostile)
-set(graft_long_kinds hidden)  # builds of their own
+set(graft_long_kinds hidden source_package)  # builds of their own
 set(graft_onnx_alone threads)  # what `./dev sanitize` builds for them is less by a third
 set(graft_frameworks torch mxnet tensorflow)  # tests/NAME/run.py runs them in the framework's environment, .deps/NAME
 set(graft_tensorflow_core built_engines.cpp device_share.cpp loaded_engine.cpp)
