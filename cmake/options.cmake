@@ -32,7 +32,7 @@ add_compile_options(-ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options(-fpch-preprocess)  # what ccache needs to see precompiled headers
 else()
-  add_compile_options(-Xclang -fno-pch-timestamp)
+  add_compile_options("SHELL:-Xclang -fno-pch-timestamp")  # which would tell every build's headers apart
 endif()
 add_library(graft_warnings INTERFACE)
 # A designated initialiser names the members that differ; the rest keep their default.
