@@ -179,15 +179,19 @@ std::shared_ptr<Managed> take_managed(nb::handle capsule, const char* given, con
 }  // namespace
 
 void ArrayView::take_capsule(nb::handle capsule, const std::string& name, bool writable) {
+  constexpr const char* kVersioned = "dltensor_versioned";
+  if (PyCapsule_IsValid(capsule.ptr(), kVersioned)) {  // of another version it stays whose it is
+    const auto* given = static_cast<const DlManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), kVersioned));
+    if (given->major != kDlMajor) {
+      refuse(name, "its DLPack capsule is of version " + std::to_string(given->major) + ", and 1 is read");
+    }
+  }
   const DlTensor* described = nullptr;
   if (auto managed = take_managed<DlManagedTensor>(capsule, "dltensor", "used_dltensor")) {
     described = &managed->tensor;
     owner_ = std::move(managed);
-  } else if (auto versioned = take_managed<DlManagedTensorVersioned>(capsule, "dltensor_versioned",
+  } else if (auto versioned = take_managed<DlManagedTensorVersioned>(capsule, kVersioned,
                                                                      "used_dltensor_versioned")) {
-    if (versioned->major != kDlMajor) {
-      refuse(name, "its DLPack capsule is of version " + std::to_string(versioned->major) + ", and 1 is read");
-    }
     if (writable && (versioned->flags & kDlReadOnly)) refuse(name, "its memory cannot be written: it is read-only");
     described = &versioned->tensor;
     owner_ = std::move(versioned);
