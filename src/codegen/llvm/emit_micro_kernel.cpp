@@ -18,9 +18,6 @@ constexpr int64_t kAhead = 16;  ///< steps of k by which b is prefetched
 constexpr int kRowGroup = 3;    ///< rows that one pointer reaches: base, base + stride, base + 2 * stride
 constexpr int kBusyChains = 8;  ///< independent accumulations that hide the latency of an FMA
 
-/// Positions of the parameters.
-enum Parameter : unsigned { kA, kB, kC, kRowsA, kRowsC, kColumns, kStepA, kStepB, kExtent, kOuter };
-
 std::string step_text(const std::optional<int64_t>& step) { return step ? std::to_string(*step) : "x"; }
 
 }  // namespace
@@ -40,15 +37,21 @@ int largest_rows(int registers, int vectors, bool fma) {
 llvm::Function* Emitter::micro_kernel(const MicroKernelShape& shape) {
   GRAFT_CHECK(shape.rows >= 1 && shape.rows <= largest_rows(unit_.traits.registers, shape.vectors, unit_.traits.fma),
               "a register tile of " + shape.name() + " does not fit into the registers");
+  return shared_function(shape, &Emitter::emit_micro_kernel);
+}
+
+/// The function of that shape in the unit, emitted the first time.
+llvm::Function* Emitter::shared_function(const MicroKernelShape& shape, EmitFunction emit) {
   llvm::Function*& known = unit_.shared[shape.name()];
   if (!known) {
     Emitter inner(unit_, program_);
-    known = inner.emit_micro_kernel(shape);
+    known = (inner.*emit)(shape);
   }
   return known;
 }
 
-llvm::Function* Emitter::emit_micro_kernel(const MicroKernelShape& shape) {
+/// Begins the function of a micro-kernel, with its parameters and one block.
+void Emitter::open_function(const MicroKernelShape& shape) {
   llvm::Type* p = builder_.getPtrTy();
   std::vector<llvm::Type*> parameters{p, p, p};
   parameters.resize(kOuter + 3 * static_cast<size_t>(shape.outer_axes), builder_.getInt64Ty());
@@ -60,7 +63,10 @@ llvm::Function* Emitter::emit_micro_kernel(const MicroKernelShape& shape) {
   Level level;
   level.at = builder_.CreateRetVoid();
   levels_.push_back(std::move(level));
+}
 
+llvm::Function* Emitter::emit_micro_kernel(const MicroKernelShape& shape) {
+  open_function(shape);
   TileState tile{shape, {}, {}, 1};
   while (shape.rows * shape.vectors * tile.chains < kBusyChains && tile.chains < kUnroll) tile.chains *= 2;
   at_top();

@@ -15,9 +15,6 @@ namespace {
 constexpr int64_t kRows = 16, kRowBytes = 64;
 constexpr int kFirstA = 4, kFirstB = 6;
 
-/// Positions of the parameters, as of micro-kernels.
-enum Parameter : unsigned { kA, kB, kC, kRowsA, kRowsC, kColumns, kStepA, kStepB, kExtent, kOuter };
-
 llvm::Intrinsic::ID instruction_of(const ContractUnit& unit) {
   if (unit.name == "amx_u8s8") return llvm::Intrinsic::x86_tdpbusd;
   if (unit.name == "amx_u8u8") return llvm::Intrinsic::x86_tdpbuud;
@@ -107,27 +104,13 @@ void Emitter::tile_call(llvm::Intrinsic::ID intrinsic, const Values& arguments) 
 }
 
 llvm::Function* Emitter::tile_product(const MicroKernelShape& shape) {
-  llvm::Function*& known = unit_.shared[shape.name()];
-  if (!known) {
-    Emitter inner(unit_, program_);
-    known = inner.emit_tile_function(shape);
-  }
-  return known;
+  return shared_function(shape, &Emitter::emit_tile_function);
 }
 
 /// c (+)= a * b of `shape.rows` by `shape.vectors` tiles, with the parameters of a micro-kernel.
 llvm::Function* Emitter::emit_tile_function(const MicroKernelShape& shape) {
-  llvm::Type* p = builder_.getPtrTy();
-  std::vector<llvm::Type*> parameters{p, p, p};
-  parameters.resize(kOuter + 3 * static_cast<size_t>(shape.outer_axes), builder_.getInt64Ty());
-  function_ = llvm::Function::Create(llvm::FunctionType::get(builder_.getVoidTy(), parameters, false),
-                                     llvm::Function::InternalLinkage, shape.name(), unit_.module);
-  set_attributes(*function_, unit_.target);
+  open_function(shape);
   function_->addFnAttr(llvm::Attribute::NoInline);  // its registers are named, and are its caller's to configure
-  builder_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function_));
-  Level level;
-  level.at = builder_.CreateRetVoid();
-  levels_.push_back(std::move(level));
   at_top();
   constexpr int64_t kSumBytes = 4;
   Value* stride = builder_.CreateMul(function_->getArg(kRowsC), index(kSumBytes));

@@ -157,6 +157,9 @@ class Emitter {
   void tile_call(llvm::Intrinsic::ID intrinsic, const Values& arguments);
 
   // emit_micro_kernel.cpp
+  using EmitFunction = llvm::Function* (Emitter::*)(const MicroKernelShape&);
+  llvm::Function* shared_function(const MicroKernelShape& shape, EmitFunction emit);
+  void open_function(const MicroKernelShape& shape);
   llvm::Function* micro_kernel(const MicroKernelShape& shape);
   llvm::Function* emit_micro_kernel(const MicroKernelShape& shape);
   void begin_tile(TileState& tile);

@@ -26,6 +26,9 @@ struct MicroKernelShape {
   std::string name() const;
 };
 
+/// Positions of the parameters; behind kOuter three for each outer k axis.
+enum Parameter : unsigned { kA, kB, kC, kRowsA, kRowsC, kColumns, kStepA, kStepB, kExtent, kOuter };
+
 /// Rows of the largest tile with that many vectors whose accumulators fit into the registers.
 int largest_rows(int registers, int vectors, bool fma);
 
