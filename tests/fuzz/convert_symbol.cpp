@@ -16,7 +16,7 @@ namespace {
 using namespace graft;
 
 constexpr std::string_view kBorder = "---\n";
-constexpr size_t kMostBytes = 1 << 14;
+constexpr size_t kLongestInput = 1 << 14;
 
 constexpr std::string_view kRequests[] = {
     "{}\n",
@@ -145,7 +145,7 @@ void check_text_of(const mxnet::Symbol& symbol, const char* what) {
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
-  fuzz::prepare(count, arguments, kMostBytes);
+  fuzz::prepare(count, arguments, kLongestInput);
   return 0;
 }
 

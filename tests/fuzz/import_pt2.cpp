@@ -13,7 +13,7 @@ namespace {
 
 using namespace graft;
 
-constexpr size_t kMostBytes = 1 << 15;
+constexpr size_t kLongestInput = 1 << 15;
 
 /// The description of a program as torch writes it beside weights.
 std::string archive_of(const std::string& model) {
@@ -31,7 +31,7 @@ std::string archive_of(const std::string& model) {
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
-  fuzz::prepare(count, arguments, kMostBytes);
+  fuzz::prepare(count, arguments, kLongestInput);
   return 0;
 }
 

@@ -23,7 +23,7 @@ using graft_tensorflow::GraphDef;
 using graft_tensorflow::NodeDef;
 using graft_tensorflow::TensorShapeProto;
 
-constexpr size_t kMostBytes = 1 << 14;
+constexpr size_t kLongestInput = 1 << 14;
 
 /// Of images, of rows, of shapes that are computed, and of branches.
 const std::vector<GraphDef>& seeds() {
@@ -203,7 +203,7 @@ size_t mutate_bytes(uint8_t* data, size_t size, size_t max_size, Random& random)
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
-  fuzz::prepare(count, arguments, kMostBytes);
+  fuzz::prepare(count, arguments, kLongestInput);
   return 0;
 }
 

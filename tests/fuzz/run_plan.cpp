@@ -19,7 +19,7 @@ namespace {
 
 using namespace graft;
 
-constexpr int kMostBytes = 1 << 16;
+constexpr int kLongestInput = 1 << 16;
 
 /// Plans of small networks, with packed weights and a record.
 const std::vector<PlanFile>& seeds() {
@@ -145,7 +145,7 @@ size_t mutate_bytes(uint8_t* data, size_t size, Random& random) {
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
-  fuzz::prepare(count, arguments, kMostBytes);
+  fuzz::prepare(count, arguments, kLongestInput);
   return 0;
 }
 
