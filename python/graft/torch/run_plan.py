@@ -10,8 +10,6 @@ these names, and how the plan is loaded. So the operator's results are known to 
 import ast
 import json
 import operator
-import pathlib
-import tempfile
 import weakref
 
 import torch
@@ -31,10 +29,7 @@ _engines = {}  # id of a plan's tensor -> (weak reference to it, engine)
 
 def plan_of(engine):
     """The engine's plan as a tensor of bytes."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "engine.plan"
-        engine.save(path)
-        return torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
+    return torch.frombuffer(bytearray(engine.to_bytes()), dtype=torch.uint8)
 
 
 def signature_of(engine):
@@ -53,7 +48,7 @@ def engine_of(plan, signature):
     bytes_of_plan = plan.detach().cpu().contiguous()
     if bytes_of_plan.data_ptr() % 64:
         bytes_of_plan = bytes_of_plan.clone()  # torch's allocator aligns
-    engine = Engine(_graft.load_array(bytes_of_plan, [("device", device), ("threads", "0")]), device)
+    engine = Engine(_graft.load_array(bytes_of_plan, [("device", device), ("threads", "0")]))
     key = id(plan)
     _engines[key] = (weakref.ref(plan, lambda _: _engines.pop(key, None)), engine)
     return engine
