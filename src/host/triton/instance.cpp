@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "failure.h"
-#include "strings.h"
+#include "text_elements.h"
 
 namespace graft::triton {
 namespace {

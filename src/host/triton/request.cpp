@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "failure.h"
-#include "strings.h"
+#include "text_elements.h"
 #include "watch.h"
 
 namespace graft::triton {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strings.h"
+#include "text_elements.h"
 
 #include <cstring>
 #include <string>
