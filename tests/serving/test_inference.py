@@ -2,6 +2,7 @@
 """What clients get: results, batches, strings, shared memory."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -163,6 +164,42 @@ def test_shared_memory_is_read_and_written_in_place(server):
         server.grpc.unregister_system_shared_memory()
         shm.destroy_shared_memory_region(given)
         shm.destroy_shared_memory_region(taken)
+
+
+def test_requests_that_lie_side_by_side_are_joined_without_a_copy(server):
+    server.serve("adjacent", "dense", WAITS)
+    x = rows(8)
+    region = shm.create_shared_memory_region("rows", "/graft_rows", x.nbytes)
+    try:
+        shm.set_shared_memory_region(region, [x])
+        server.grpc.register_system_shared_memory("rows", "/graft_rows", x.nbytes)
+        answers, done = [None] * 4, threading.Semaphore(0)
+
+        def ask(index):
+            # Its two rows lie behind those of the one before; the server queues them in this order.
+            place = grpc_client.InferInput("x", [2, 8], "FP32")
+            place.set_shared_memory("rows", 64, offset=64 * index)
+
+            def take(result, error):
+                answers[index] = error or result
+                done.release()
+
+            server.grpc.async_infer("adjacent", [place], take)
+
+        for index in range(4):
+            ask(index)
+            time.sleep(0.02)
+        for _ in answers:
+            assert done.acquire(timeout=60)  # pylint: disable=consider-using-with
+        np.testing.assert_allclose(np.concatenate([answer.as_numpy("y") for answer in answers]), dense(x), rtol=1e-5,
+                                   atol=1e-6)
+        assert server.metric("graft_joined_requests", "adjacent") == 4
+        assert server.metric("graft_copied_bytes", "adjacent") == 0
+    finally:
+        server.grpc.unregister_system_shared_memory()
+        shm.destroy_shared_memory_region(region)
+    at_once(server, "adjacent", [{"x": rows(2, seed=index)} for index in range(4)])
+    assert server.metric("graft_copied_bytes", "adjacent") > 0
 
 
 def test_onnx_file_is_compiled_with_the_parameters(server):

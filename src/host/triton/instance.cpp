@@ -230,6 +230,7 @@ void* Instance::join(Group group, size_t input) {
   }
   if (bytes == 0) return &nothing;
   if (side_by_side) return const_cast<std::byte*>(begin);  // an input is only read
+  model_.metrics().copied_bytes.add(static_cast<double>(bytes));
   if (joined.bytes.size() < bytes) joined.bytes.resize(bytes);
   std::byte* place = joined.bytes.data();
   for (const Request* request : group) {

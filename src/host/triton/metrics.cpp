@@ -40,6 +40,8 @@ void DeleteFamily::operator()(TRITONSERVER_MetricFamily* family) const {
 MetricFamilies::MetricFamilies()
     : runs(family(MetricKind::kCounter, "graft_runs", "Runs of engines")),
       joined(family(MetricKind::kCounter, "graft_joined_requests", "Requests that shared their run with others")),
+      copied_bytes(family(MetricKind::kCounter, "graft_copied_bytes",
+                          "Bytes of inputs that were copied, as requests that were joined did not lie side by side")),
       retries(family(MetricKind::kCounter, "graft_retried_requests",
                      "Requests that ran again alone, as their joined run had failed")),
       cancelled(family(MetricKind::kCounter, "graft_cancelled_runs",
@@ -53,6 +55,7 @@ ModelMetrics::ModelMetrics(const MetricFamilies& families, const std::string& mo
   const auto made = [&](const MetricFamily& family) { return Metric(family.get(), model, std::to_string(version)); };
   runs = made(families.runs);
   joined = made(families.joined);
+  copied_bytes = made(families.copied_bytes);
   retries = made(families.retries);
   cancelled = made(families.cancelled);
   arena_bytes = made(families.arena_bytes);

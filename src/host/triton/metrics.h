@@ -31,7 +31,7 @@ using MetricFamily = std::unique_ptr<TRITONSERVER_MetricFamily, DeleteFamily>;
 /// The families of all models; they outlive the metrics.
 struct MetricFamilies {
   MetricFamilies();
-  MetricFamily runs, joined, retries, cancelled, arena_bytes, interpreted_steps;
+  MetricFamily runs, joined, copied_bytes, retries, cancelled, arena_bytes, interpreted_steps;
 };
 
 /// The metrics of one model.
@@ -40,6 +40,7 @@ struct ModelMetrics {
   ModelMetrics(const MetricFamilies& families, const std::string& model, uint64_t version);
   Metric runs;               ///< of engines
   Metric joined;             ///< requests that shared their run with others
+  Metric copied_bytes;       ///< of inputs, to join them
   Metric retries;            ///< requests that ran again alone, as their joined run had failed
   Metric cancelled;          ///< runs that were ended: all their clients had gone, or the deadline had come
   Metric arena_bytes;        ///< memory of intermediate results, of all instances
