@@ -108,7 +108,7 @@ def requests_of(folder):
 
 @contextlib.contextmanager
 def server(program, repository, backends):
-    """Triton's server; gives its HTTP port."""
+    """Triton's server; gives its HTTP port and its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -124,24 +124,34 @@ def server(program, repository, backends):
                     log.seek(0)
                     raise SystemExit(f"the server ended:\n{log.read()[-4000:]}")
                 time.sleep(0.1)
-            yield port
+            yield port, process.pid
         finally:
             process.terminate()
 
 
-def measure(load, port, concurrency, seconds, file):
-    """What load.cpp prints."""
-    return json.loads(run(load, port, concurrency, min(1, seconds / 4), seconds, file))
+def processor_seconds(process):
+    """What a process has used so far."""
+    fields = pathlib.Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def compare_with_stub(load, port, files, options):
+def measure(load, served, concurrency, seconds, file):
+    """What load.cpp prints, and the processor time of the server for a request in microseconds, which other programs on
+    the machine change least."""
+    port, process = served
+    before = processor_seconds(process)
+    told = json.loads(run(load, port, concurrency, min(1, seconds / 4), seconds, file))
+    return {**told, "processor_us": (processor_seconds(process) - before) / told["sent"] * 1e6}
+
+
+def compare_with_stub(load, served, files, options):
     """Rows of (concurrency, figures of the stub, of the empty network, ratio of requests, difference of p99)."""
     for concurrency in CONCURRENCY:
         pairs = []
         for _ in range(options.rounds):
-            pairs.append([measure(load, port, concurrency, options.seconds, files[name]) for name in NAMES])
+            pairs.append([measure(load, served, concurrency, options.seconds, files[name]) for name in NAMES])
         middle = {name: {key: statistics.median(pair[index][key] for pair in pairs)
-                         for key in ("per_second", "p50", "p99")} for index, name in enumerate(NAMES)}
+                         for key in ("per_second", "p50", "p99", "processor_us")} for index, name in enumerate(NAMES)}
         ratio = statistics.median(pair[1]["per_second"] / pair[0]["per_second"] for pair in pairs)
         yield {"concurrency": concurrency, **middle, "ratio": ratio,
                "p99_more": statistics.median(pair[1]["p99"] - pair[0]["p99"] for pair in pairs)}
@@ -153,12 +163,12 @@ def bench_rows(plan):
     return told["per_second"], told["mean_ms"]
 
 
-def compare_minilm(load, port, plan, file, options):
+def compare_minilm(load, served, plan, file, options):
     """The sentence encoder with as many clients as a batch has rows, beside `graft bench`, by turns."""
     rounds = []
     for _ in range(options.rounds):
         alone, batch = bench_rows(plan)
-        served = measure(load, port, ROWS, options.seconds, file)
+        served = measure(load, served, ROWS, options.seconds, file)
         rounds.append({"served": served["per_second"], "bench": alone, "ratio": served["per_second"] / alone,
                        "p99_ms": served["p99"] / 1000, "batch_ms": batch})
     return {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
@@ -166,12 +176,14 @@ def compare_minilm(load, port, plan, file, options):
 
 def print_tables(stub, minilm):
     """As docs/SERVING.md has them."""
-    print("| clients | stub, requests/s | empty plan, requests/s | of the stub | stub p50, p99 us | empty plan |")
-    print("|---|---|---|---|---|---|")
+    print("| clients | stub, requests/s | empty plan | of the stub | stub p50, p99 us | empty plan | "
+          "stub, processor us a request | empty plan |")
+    print("|---|---|---|---|---|---|---|---|")
     for row in stub:
         print(f"| {row['concurrency']} | {row['stub']['per_second']:,.0f} | {row['nothing']['per_second']:,.0f} | "
               f"{row['ratio']:.2f} | {row['stub']['p50']:.0f}, {row['stub']['p99']:.0f} | "
-              f"{row['nothing']['p50']:.0f}, {row['nothing']['p99']:.0f} |")
+              f"{row['nothing']['p50']:.0f}, {row['nothing']['p99']:.0f} | {row['stub']['processor_us']:.1f} | "
+              f"{row['nothing']['processor_us']:.1f} |")
     print()
     print(f"MiniLM, length {LENGTH}, {ROWS} clients of one row: {minilm['served']:.0f} rows/s; `graft bench` with a "
           f"batch of {ROWS}: {minilm['bench']:.0f} rows/s; ratio {minilm['ratio']:.2f}; p99 {minilm['p99_ms']:.0f} ms, "
@@ -198,9 +210,9 @@ def main():
         files = requests_of(folder)
         for file in repository.glob("*.onnx"):
             file.unlink()
-        with server(program, repository, backends) as port:
-            stub = list(compare_with_stub(load, port, files, options))
-            minilm = compare_minilm(load, port, repository / "minilm/1/model.graft", files["minilm"], options)
+        with server(program, repository, backends) as served:
+            stub = list(compare_with_stub(load, served, files, options))
+            minilm = compare_minilm(load, served, repository / "minilm/1/model.graft", files["minilm"], options)
     print_tables(stub, minilm)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps({"stub": stub, "minilm": minilm}, indent=1))
