@@ -208,6 +208,27 @@ void save(const Engine& engine, const std::string& path) {
   check(status, error);
 }
 
+/// A plan in memory: the bytes object is made when its size is known, and filled before anybody else sees it.
+nb::bytes save_bytes(const Engine& engine) {
+  PyObject* made = nullptr;
+  const auto allocate = [](void* to, size_t bytes) -> void* {
+    const nb::gil_scoped_acquire gil;
+    PyObject* const object = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
+    if (!object) return nullptr;  // the exception stays pending
+    *static_cast<PyObject**>(to) = object;
+    return PyBytes_AsString(object);
+  };
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  {
+    const WithoutGil without_gil;
+    status = graft_engine_save_bytes(engine.handle.get(), allocate, &made, &error);
+  }
+  const nb::object held = nb::steal(made);
+  check(status, error);
+  return nb::borrow<nb::bytes>(held);
+}
+
 /// (name, dtype or the text of a type that is no tensor's, ((size, text, min, opt, max), ...)) of each.
 nb::list describe_values(size_t count, const graft_engine* engine,
                          const graft_value_info* (*get)(const graft_engine*, size_t)) {
@@ -255,6 +276,7 @@ NB_MODULE(_graft, module) {
   bind_failures(module);
   nb::class_<Engine>(module, "Engine")
       .def("save", save)
+      .def("save_bytes", save_bytes)
       .def("output_shapes", output_shapes)
       .def("describe", [](const Engine& engine) { return graft_engine_describe(engine.handle.get()); })
       .def("inputs", [](const Engine& engine) {

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiling, running and saving from Python."""
 
+import copy
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -281,6 +283,53 @@ def test_a_plan_is_loaded_from_memory(engine, x, tmp_path):
         graft.load(plan[:-100])
     with pytest.raises(graft.InvalidArgumentError, match="a int is no plan"):
         graft.load(7)
+
+
+def test_an_engine_goes_through_bytes(engine, x, tmp_path):
+    plan = engine.to_bytes()
+    engine.save(tmp_path / "plan.graft")
+    assert plan == (tmp_path / "plan.graft").read_bytes()
+    for again in (graft.Engine.from_bytes(plan), graft.Engine.from_bytes(bytearray(plan), threads=1), graft.load(plan)):
+        np.testing.assert_array_equal(again(x), engine(x))
+    with pytest.raises(graft.InvalidArgumentError, match="a str is no plan"):
+        graft.Engine.from_bytes("plan.graft")
+    with pytest.raises(graft.InvalidModelError, match="plan in memory"):
+        graft.Engine.from_bytes(plan[:-100])
+
+
+def run_unpickled(engine, x, queue):
+    """What a worker that was spawned does."""
+    queue.put(engine(x))
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_an_engine_is_pickled_as_its_plan(engine, x, protocol):
+    loaded = graft.load(engine.to_bytes(), threads=1)
+    for given in (engine, loaded):
+        again = pickle.loads(pickle.dumps(given, protocol))
+        np.testing.assert_array_equal(again(x), engine(x))
+        assert again.device == given.device and again.inputs == given.inputs and repr(again) == repr(given)
+
+
+def test_a_spawned_process_is_given_an_engine(engine, x):
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=run_unpickled, args=(engine, x, queue))
+    child.start()
+    np.testing.assert_array_equal(queue.get(timeout=120), engine(x))
+    child.join(timeout=60)
+    assert child.exitcode == 0
+
+
+def test_a_copy_of_an_engine_is_the_engine(engine):
+    assert copy.copy(engine) is engine and copy.deepcopy({"layer": [engine]})["layer"][0] is engine
+
+
+def test_a_session_is_neither_pickled_nor_copied(engine):
+    with graft.Session(engine) as session:
+        for refused in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="pickle its engine"):
+                refused(session)
 
 
 def test_output_shapes_are_known_before_a_run(engine):

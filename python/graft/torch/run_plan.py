@@ -10,8 +10,6 @@ these names, and how the plan is loaded. So the operator's results are known to 
 import ast
 import json
 import operator
-import pathlib
-import tempfile
 import weakref
 
 import torch
@@ -31,10 +29,7 @@ _engines = {}  # id of a plan's tensor -> (weak reference to it, engine)
 
 def plan_of(engine):
     """The engine's plan as a tensor of bytes."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "engine.plan"
-        engine.save(path)
-        return torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
+    return torch.frombuffer(bytearray(engine.to_bytes()), dtype=torch.uint8)
 
 
 def signature_of(engine):
