@@ -13,7 +13,8 @@ include(GoogleTest)
 set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator rpath hostile)
 set(graft_long_kinds hidden source_package)  # builds of their own
 set(graft_onnx_alone threads)  # what `./dev sanitize` builds for them is less by a third
-set(graft_frameworks torch mxnet tensorflow)  # tests/NAME/run.py runs them in the framework's environment, .deps/NAME
+# tests/NAME/run.py runs them in the framework's environment, .deps/NAME
+set(graft_frameworks torch mxnet tensorflow serving)
 set(graft_tensorflow_core built_engines.cpp device_share.cpp loaded_engine.cpp)
 set(graft_own_commands bench mutate replay random_networks)  # their run.py is a command of ./dev, not a test
 
@@ -161,7 +162,7 @@ endforeach()
 
 # Graft inside a framework: the host is built against the installed tree, and its tests run in the framework's Python.
 function(graft_add_framework_tests name)
-  if(NOT TARGET graft_python)
+  if(NOT TARGET graft_python AND NOT name STREQUAL "serving")
     graft_add_skipped(${name} all "this build has no Python package: ./dev test all brings what it needs")
     return()
   endif()

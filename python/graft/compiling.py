@@ -98,14 +98,14 @@ def load(plan: Any, device: str = "cpu", *, threads: int = 0, copy_weights: bool
 
     Raises InvalidModelError for a file that is no plan or damaged, DeviceError where it cannot be read.
     """
-    choices = [("device", str(device)), ("threads", str(arguments.whole("threads", threads)))]
+    if isinstance(plan, (bytes, bytearray, memoryview)):
+        return Engine.from_bytes(plan, device, threads=threads)
+    if not isinstance(plan, (str, os.PathLike)):
+        raise InvalidArgumentError(f"a {type(plan).__name__} is no plan: give a path, or the bytes of one")
+    choices = [("device", str(device)), ("threads", str(arguments.whole("threads", threads))),
+               ("weights", "copied" if copy_weights else "mapped")]
     with Reporting(None):
-        if isinstance(plan, (bytes, bytearray, memoryview)):
-            return Engine(_graft.load_bytes(bytes(plan), choices), device)
-        if not isinstance(plan, (str, os.PathLike)):
-            raise InvalidArgumentError(f"a {type(plan).__name__} is no plan: give a path, or the bytes of one")
-        choices.append(("weights", "copied" if copy_weights else "mapped"))
-        return Engine(_graft.load_file(arguments.path("plan", plan), choices), device)
+        return Engine(_graft.load_file(arguments.path("plan", plan), choices), device, threads)
 
 
 class Reporting:

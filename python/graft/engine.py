@@ -68,8 +68,9 @@ class Engine:
     Tensors of strings are arrays of str, sequences lists, maps dictionaries, and an optional that is empty is None.
     """
 
-    def __init__(self, handle: _graft.Engine, device: str = "cpu") -> None:
+    def __init__(self, handle: _graft.Engine, device: str = "cpu", threads: int = 0) -> None:
         self._handle = handle
+        self._threads = threads  # as it was loaded with: 0 for as many as its plan says
         self.device = device
         self.inputs: tuple[Value, ...] = tuple(value_of(*value) for value in handle.inputs())
         self.outputs: tuple[Value, ...] = tuple(value_of(*value) for value in handle.outputs())
@@ -135,6 +136,24 @@ class Engine:
         Raises DeviceError where it cannot be written."""
         self._handle.save(arguments.path("path", path))
 
+    def to_bytes(self) -> bytes:
+        """The plan that `save` writes, in memory; `Engine.from_bytes` and `graft.load` read it, in other processes and
+        on other machines too."""
+        return self._handle.save_bytes()
+
+    @staticmethod
+    def from_bytes(plan: bytes | bytearray | memoryview, device: str = "cpu", *, threads: int = 0) -> Engine:
+        """The engine of a plan in memory, for that device; raises as `graft.load` does."""
+        logs.follow_level()
+        try:
+            if not isinstance(plan, (bytes, bytearray, memoryview)):
+                raise InvalidArgumentError(f"a {type(plan).__name__} is no plan: give its bytes")
+            threads = arguments.whole("threads", threads)
+            choices = [("device", str(device)), ("threads", str(threads))]
+            return Engine(_graft.load_bytes(bytes(plan), choices), device, threads)
+        finally:
+            logs.pass_on()
+
     def describe(self) -> dict[str, Any]:
         """What was planned: target, options, ways of the steps, candidates with their times (milliseconds) and
         reasons."""
@@ -172,12 +191,25 @@ class Engine:
         (self._captured if self._on_gpu and session._session.was_captured() else self._free).append(session)
 
     def __reduce__(self) -> Any:
-        raise TypeError("an engine cannot be pickled: save() it and load the plan in the other process")
+        """Pickled, an engine is its plan: where it is unpickled, the same device has to be there."""
+        return unpickled, (self.to_bytes(), self.device, self._threads)
+
+    def __copy__(self) -> Engine:
+        """Itself: nothing of an engine changes."""
+        return self
+
+    def __deepcopy__(self, _: Any) -> Engine:
+        return self
 
     def __repr__(self) -> str:
         def text(values: tuple[Value, ...]) -> str:
             return ", ".join(f"{value.name}: {value.dtype}[{', '.join(map(str, value.shape))}]" for value in values)
         return f"<graft.Engine ({text(self.inputs)}) -> ({text(self.outputs)}) on {self.device}>"
+
+
+def unpickled(plan: bytes, device: str, threads: int) -> Engine:
+    """What pickle calls for an engine."""
+    return Engine.from_bytes(plan, device, threads=threads)
 
 
 def check_names(given: Iterable[str], names: list[str]) -> None:
@@ -320,7 +352,7 @@ class Session:
         self.close()
 
     def __reduce__(self) -> Any:
-        raise TypeError("a session cannot be pickled")
+        raise TypeError("a session cannot be pickled or copied: pickle its engine, and make a session of that")
 
 
 NATIVE_CHARS = frozenset("fdeFD?" + "bhilqBHILQ")

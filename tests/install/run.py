@@ -109,7 +109,7 @@ def main():
         faults += [f"{name} was built and not installed" for name in missing_modules(build, libraries)]
         for path in libraries:
             faults += [f"{path.name} exports {name}" for name in foreign_symbols(path)]
-        for path in [*libraries, *(tree / "bin").glob("*")]:
+        for path in [*libraries, *(tree / "bin").glob("*"), *tree.glob("lib*/triton/*/*.so")]:
             faults += [f"{path.name} does not find {name}" for name in missing_libraries(path)]
         faults += faults_of_licences(tree)
         faults += faults_of_host(tree, scratch / "host")

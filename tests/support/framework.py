@@ -44,24 +44,37 @@ def build_host(name, setting, programs):
     return library
 
 
-def test_framework(name, programs=()):
-    """Builds, then tests; arguments of the command line go to pytest. Returns the exit status."""
+def environment_of(name):
+    """The framework's Python; None where there is none, which is then said."""
     environment = pathlib.Path(os.environ.get(f"GRAFT_{name.upper()}_ENVIRONMENT", ROOT / ".deps" / name))
     python = environment / "bin" / "python"
     listed = (ROOT / "tools" / "deps" / f"environment-{name}.txt").read_text()
     stated = re.search(r"^# python: (\d+)\.(\d+)$", listed, re.M)
     if stated and sys.version_info[:2] > tuple(map(int, stated.groups())):
         print(f"SKIPPED: {name} is for Python up to {'.'.join(stated.groups())}, and this is {sys.version.split()[0]}")
-        return 0
+        return None
     if not python.is_file():
         print(f"SKIPPED: there is no {name} in {environment}: ./dev test {name} installs it")
-        return 0
-    package = next(environment.glob(f"lib/python*/site-packages/{name}"))
-    start = time.monotonic()
-    library = build_host(name, f"-DGRAFT_{name.upper()}={package}", programs)
-    print(f"{name}: {library} built from the installed headers in {time.monotonic() - start:.0f} s", flush=True)
+        return None
+    return python
+
+
+def run_tests(name, python):
+    """Runs tests/NAME in the environment; arguments of the command line go to pytest. Returns the exit status."""
     variables = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "GRAFT_BUILD": str(BUILD)}
     named = any(pathlib.Path(word.partition("::")[0]).exists() for word in sys.argv[1:])
     chosen = [*sys.argv[1:], *([] if named else [ROOT / "tests" / name])]
     return subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen], env=variables,
                           check=False).returncode
+
+
+def test_framework(name, programs=()):
+    """Builds, then tests. Returns the exit status."""
+    python = environment_of(name)
+    if python is None:
+        return 0
+    package = next(python.parents[1].glob(f"lib/python*/site-packages/{name}"))
+    start = time.monotonic()
+    library = build_host(name, f"-DGRAFT_{name.upper()}={package}", programs)
+    print(f"{name}: {library} built from the installed headers in {time.monotonic() - start:.0f} s", flush=True)
+    return run_tests(name, python)

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -100,6 +101,32 @@ Ended capture_program(std::vector<std::string> words, double seconds) {
   ended.output = read_text_file(output);
   ended.errors = read_text_file(errors);
   return ended;
+}
+
+ServingProgram::ServingProgram(std::vector<std::string> words) : name_(words.at(0)), child_(spawn(words, nullptr)) {}
+
+ServingProgram::~ServingProgram() {
+  if (ended_) return;
+  ::kill(child_, SIGKILL);
+  ::waitpid(child_, &status_, 0);
+}
+
+bool ServingProgram::runs() {
+  if (!ended_) ended_ = ::waitpid(child_, &status_, WNOHANG) == child_;
+  return !ended_;
+}
+
+void ServingProgram::wait_a_moment() const {
+  std::this_thread::sleep_for(std::chrono::milliseconds(kLookMilliseconds));
+}
+
+int ServingProgram::end() {
+  if (runs()) {
+    ::kill(child_, SIGTERM);
+    status_ = wait_for(child_, name_);
+    ended_ = true;
+  }
+  return WIFEXITED(status_) ? WEXITSTATUS(status_) : 1;
 }
 
 }  // namespace graft

@@ -2,6 +2,8 @@
 // Other programs, run to their end.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -33,5 +35,25 @@ int run_program(std::vector<std::string> words);
 /// Runs a program for so many seconds at most, with nothing to read, and keeps what it prints. Throws cancelled when a
 /// stop was asked for meanwhile.
 Ended capture_program(std::vector<std::string> words, double seconds);
+
+/// A program that runs until somebody ends it; what it prints goes where ours goes. It does not outlive this.
+class ServingProgram {
+ public:
+  explicit ServingProgram(std::vector<std::string> words);
+  ~ServingProgram();
+  ServingProgram(const ServingProgram&) = delete;
+  ServingProgram& operator=(const ServingProgram&) = delete;
+
+  bool runs();
+  void wait_a_moment() const;
+  /// Asks it to end, if it still runs, waits for that, and gives its exit status (1 when a signal ended it).
+  int end();
+
+ private:
+  std::string name_;
+  pid_t child_;
+  int status_ = 0;
+  bool ended_ = false;
+};
 
 }  // namespace graft

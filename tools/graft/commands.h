@@ -23,6 +23,7 @@ void add_reduce(Command app, Action& action);
 void add_plugin(Command app, Action& action);
 void add_convert(Command app, Action& action);
 void add_embed(Command app, Action& action);
+void add_serve(Command app, Action& action);
 void add_opt(Command app, Action& action);
 void add_ops(Command app, Action& action);
 void add_env(Command app, Action& action);

@@ -109,7 +109,7 @@ int main(int count, char** words) {
   root.require_command();
   Action action;
   for (const auto add : {add_compile, add_run, add_bench, add_check, add_inspect, add_compare, add_extract, add_reduce,
-                         add_plugin, add_convert, add_embed, add_opt, add_ops, add_env, add_cache, add_completion,
+                         add_plugin, add_convert, add_embed, add_serve, add_opt, add_ops, add_env, add_cache, add_completion,
                          add_help}) {
     add(root, action);
   }

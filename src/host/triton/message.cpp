@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "message.h"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "failure.h"
+
+namespace graft::triton {
+
+nlohmann::json read_message(TRITONSERVER_Message* message, bool owned) {
+  const auto drop = [](TRITONSERVER_Message* each) { ignore(TRITONSERVER_MessageDelete(each)); };
+  const std::unique_ptr<TRITONSERVER_Message, decltype(drop)> owner(owned ? message : nullptr, drop);
+  const char* text = nullptr;
+  size_t bytes = 0;
+  check(TRITONSERVER_MessageSerializeToJson(message, &text, &bytes));
+  return nlohmann::json::parse(std::string_view(text, bytes));
+}
+
+}  // namespace graft::triton
