@@ -109,8 +109,8 @@ int main(int count, char** words) {
   root.require_command();
   Action action;
   for (const auto add : {add_compile, add_run, add_bench, add_check, add_inspect, add_compare, add_extract, add_reduce,
-                         add_plugin, add_convert, add_embed, add_serve, add_opt, add_ops, add_env, add_cache, add_completion,
-                         add_help}) {
+                         add_plugin, add_convert, add_embed, add_serve, add_opt, add_ops, add_env, add_cache,
+                         add_completion, add_help}) {
     add(root, action);
   }
   if (const auto end = line.parse(count, words)) return explain(line, *end);
