@@ -9,6 +9,7 @@
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
 #include "tile/builder.h"
+#include "tile/window_slides.h"
 
 namespace graft::tile {
 namespace {
@@ -50,6 +51,10 @@ class ContractLowering {
     if (const std::string reason = analyse(); !reason.empty()) return reason;
     rows_ = tile_rows();
     columns_ = tile_columns();
+    copies_windows_ = schedule_.window && needs_left_copy();
+    if (copies_windows_) {
+      if (const std::string reason = find_slides(); !reason.empty()) return reason;
+    }
     make_grid();
     place_tiles();
     lower_grid_point();
@@ -108,6 +113,53 @@ class ContractLowering {
     }
     if (schedule_.k != 0) return fmt::format("{}: the reduction is cut into pieces", unit.name);
     return "";
+  }
+
+  /// One pass over a tile: its axes and what the region's variables are at a point of it.
+  struct Pass {
+    std::vector<Axis> m, n;
+    Replacements at;
+    std::vector<Expr> position;  ///< in scratch tiles
+  };
+
+  /// The axes of taps that slide along rows; the other reduced axes lie in the copy as they are.
+  std::string find_slides() {
+    if (schedule_.k != 0) return "the reduction is cut into pieces";
+    for (const graft::Axis& axis : contraction_.k) {
+      if (const auto slide = find_slide(contraction_.a, contraction_.m, axis)) slides_.push_back(*slide);
+    }
+    const auto is_split = [&](const Slide& slide) { return same(slide.axis, *rows_.split); };
+    if (std::none_of(slides_.begin(), slides_.end(), is_split)) return "no window slides along the rows";
+    if (slide_of(contraction_.k.back())) return "the innermost reduced axis is one of taps";
+    const std::vector<Expr> anywhere(slides_.size(), make_index(0));
+    if (!at_positions(contraction_.a, slides_, anywhere)) return "the left operand moves in more than one way";
+    return "";
+  }
+
+  static bool same(const graft::Axis& a, const graft::Axis& b) { return a.variable->variable == b.variable->variable; }
+
+  /// The slide whose taps the reduced axis counts, or null.
+  const Slide* slide_of(const graft::Axis& reduced) const {
+    const auto found = std::find_if(slides_.begin(), slides_.end(),
+                                    [&](const Slide& slide) { return same(slide.taps, reduced); });
+    return found == slides_.end() ? nullptr : &*found;
+  }
+
+  /// The axis of a pass over a tile's rows along which the slide moves, or null: it stays where the grid says.
+  const Axis* axis_of(const Slide& slide, const Pass& pass) const {
+    if (same(slide.axis, *rows_.split)) return &pass.m[0];
+    for (size_t n = 0; n < rows_.whole.size(); ++n) {
+      if (same(slide.axis, rows_.whole[n])) return &pass.m[n + 1];
+    }
+    return nullptr;
+  }
+
+  /// Points of a tile at most along which the slide moves.
+  int64_t points_of(const Slide& slide) const {
+    if (same(slide.axis, *rows_.split)) return rows_.bound;
+    const bool whole = std::any_of(rows_.whole.begin(), rows_.whole.end(),
+                                   [&](const graft::Axis& axis) { return same(slide.axis, axis); });
+    return whole ? slide.axis.extent.constant() : 1;
   }
 
   bool is_result_axis(const graft::Axis& axis) const {
@@ -270,13 +322,6 @@ class ContractLowering {
     return std::nullopt;
   }
 
-  /// One pass over a tile: its axes and what the region's variables are at a point of it.
-  struct Pass {
-    std::vector<Axis> m, n;
-    Replacements at;
-    std::vector<Expr> position;  ///< in scratch tiles
-  };
-
   Pass make_pass() const {
     Pass pass{.m = {}, .n = {}, .at = replacements_, .position = {}};
     const Expr step = make_size(rows_.step), begin = row_begin_;
@@ -348,6 +393,70 @@ class ContractLowering {
 
   Expr converted(const Expr& e, const Replacements& at) const { return builder_.to_buffers(substitute(e, at)); }
 
+  /// Copies what the windows of a tile read: [positions of each slide or elements of another reduced axis, ...].
+  Statement copy_windows() const {
+    const Pass pass = make_pass();
+    Map map;
+    Replacements at = pass.at;
+    std::vector<Expr> positions(slides_.size());
+    Expr value = contraction_.a;
+    for (const graft::Axis& axis : contraction_.k) {
+      const Slide* slide = slide_of(axis);
+      if (!slide) {
+        map.axes.push_back(make_axis(axis.extent));
+        at.emplace_back(axis.variable->variable, map.axes.back().variable);
+        continue;
+      }
+      const Axis* moving = axis_of(*slide, pass);
+      const Expr points = moving ? moving->extent : make_index(1);
+      const Expr begin = !moving ? substitute(slide->axis.variable, replacements_)
+                         : moving == pass.m.data() ? row_begin_
+                                                   : make_index(0);
+      map.axes.push_back(make_axis((points - make_index(1)) * make_index(slide->stride) +
+                                       make_index((slide->count - 1) * slide->dilation + 1),
+                                   reach(*slide, points_of(*slide))));
+      positions[static_cast<size_t>(slide - slides_.data())] =
+          begin * make_index(slide->stride) + map.axes.back().variable;
+    }
+    value = at_positions(value, slides_, positions);
+    if (pads_k()) {
+      const graft::Axis& innermost = contraction_.k.back();
+      value = select(lt(innermost.variable, make_size(innermost.extent)), value, make_constant(value->type, 0));
+      map.axes.back() = make_axis(unit_groups() * Size(schedule_.unit->pack));
+      at.back() = {innermost.variable->variable, map.axes.back().variable};
+    }
+    map.stores.push_back({left_copy_, variables(map.axes), converted(value, at), ScatterMode::kSet});
+    return {std::move(map)};
+  }
+
+  /// The shape of that copy.
+  Shape window_shape() const {
+    Shape shape;
+    for (const graft::Axis& axis : contraction_.k) {
+      const Slide* slide = slide_of(axis);
+      shape.push_back(slide ? Size(reach(*slide, points_of(*slide))) : axis.extent);
+    }
+    if (schedule_.unit) shape.back() = unit_groups() * Size(schedule_.unit->pack);
+    return shape;
+  }
+
+  /// The left operand in that copy, at a point of a pass whose reduced axes `at` says.
+  Expr load_windows(const Pass& pass) const {
+    std::vector<Expr> indices;
+    for (const graft::Axis& axis : contraction_.k) {
+      const Expr element = substitute(axis.variable, pass.at);
+      const Slide* slide = slide_of(axis);
+      if (!slide) {
+        indices.push_back(element);
+        continue;
+      }
+      const Expr tap = element * make_index(slide->dilation);
+      const Axis* moving = axis_of(*slide, pass);
+      indices.push_back(moving ? moving->variable * make_index(slide->stride) + tap : tap);
+    }
+    return make_load(left_copy_, left_type(), indices);
+  }
+
   /// Copies an operand into scratch: [k][lanes] for the right side, [rows][k] for the left.
   Statement copy_operand(const Expr& operand, int buffer, bool right) const {
     Pass pass = make_pass();
@@ -379,7 +488,9 @@ class ContractLowering {
     c.k = c.unit ? make_unit_k(pass.at) : make_k(pass.at);
     c.c = *tile_of(main_->outputs[0]);
     c.accumulate = accumulate;
-    if (left_copy_ >= 0) {
+    if (copies_windows_) {
+      c.a = load_windows(pass);
+    } else if (left_copy_ >= 0) {
       c.m = {flat_axis(pass.m)};
       c.a = make_load(left_copy_, left_type(), {c.m[0].variable, flattened(c.k)});
       pass.position[0] = c.m[0].variable;
@@ -441,7 +552,9 @@ class ContractLowering {
       const Size lanes = Size(columns_.bound) * whole_extent(columns_.whole);
       right_copy_ = builder_.add_scratch("right", accumulator_type(), {k_extent(), lanes});
     }
-    if (needs_left_copy()) {
+    if (copies_windows_) {
+      left_copy_ = builder_.add_scratch("window", left_type(), window_shape());
+    } else if (needs_left_copy()) {
       left_copy_ = builder_.add_scratch("left", left_type(), {row_bound(), k_extent()});
     }
     Body body;
@@ -464,7 +577,11 @@ class ContractLowering {
   /// The product of one row tile, then the maps on it.
   void add_row_tile(Body& body) {
     if (!cuts_k()) {
-      if (left_copy_ >= 0) body.push_back(copy_operand(contraction_.a, left_copy_, false));
+      if (copies_windows_) {
+        body.push_back(copy_windows());
+      } else if (left_copy_ >= 0) {
+        body.push_back(copy_operand(contraction_.a, left_copy_, false));
+      }
       body.push_back(contract(false));
     } else {
       body.push_back(clear_tile());
@@ -534,6 +651,8 @@ class ContractLowering {
   Size row_chunks_ = 1;
   int left_copy_ = -1, right_copy_ = -1;
   std::vector<std::pair<int, int>> tiles_;  // region tensor -> scratch tile
+  bool copies_windows_ = false;
+  std::vector<Slide> slides_;  // where the windows of a tile are copied
 };
 
 }  // namespace
