@@ -9,7 +9,7 @@
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
 #include "tile/builder.h"
-#include "tile/window_slides.h"
+#include "tile/window_copy.h"
 
 namespace graft::tile {
 namespace {
@@ -53,7 +53,7 @@ class ContractLowering {
     columns_ = tile_columns();
     copies_windows_ = schedule_.window && needs_left_copy();
     if (copies_windows_) {
-      if (const std::string reason = find_slides(); !reason.empty()) return reason;
+      if (const std::string reason = find_windows(); !reason.empty()) return reason;
     }
     make_grid();
     place_tiles();
@@ -115,51 +115,13 @@ class ContractLowering {
     return "";
   }
 
-  /// One pass over a tile: its axes and what the region's variables are at a point of it.
-  struct Pass {
-    std::vector<Axis> m, n;
-    Replacements at;
-    std::vector<Expr> position;  ///< in scratch tiles
-  };
-
-  /// The axes of taps that slide along rows; the other reduced axes lie in the copy as they are.
-  std::string find_slides() {
+  /// The windows of a tile's rows: those of the split axis, and of whole axes inside of it.
+  std::string find_windows() {
     if (schedule_.k != 0) return "the reduction is cut into pieces";
-    for (const graft::Axis& axis : contraction_.k) {
-      if (const auto slide = find_slide(contraction_.a, contraction_.m, axis)) slides_.push_back(*slide);
-    }
-    const auto is_split = [&](const Slide& slide) { return same(slide.axis, *rows_.split); };
-    if (std::none_of(slides_.begin(), slides_.end(), is_split)) return "no window slides along the rows";
-    if (slide_of(contraction_.k.back())) return "the innermost reduced axis is one of taps";
-    const std::vector<Expr> anywhere(slides_.size(), make_index(0));
-    if (!at_positions(contraction_.a, slides_, anywhere)) return "the left operand moves in more than one way";
-    return "";
-  }
-
-  static bool same(const graft::Axis& a, const graft::Axis& b) { return a.variable->variable == b.variable->variable; }
-
-  /// The slide whose taps the reduced axis counts, or null.
-  const Slide* slide_of(const graft::Axis& reduced) const {
-    const auto found = std::find_if(slides_.begin(), slides_.end(),
-                                    [&](const Slide& slide) { return same(slide.taps, reduced); });
-    return found == slides_.end() ? nullptr : &*found;
-  }
-
-  /// The axis of a pass over a tile's rows along which the slide moves, or null: it stays where the grid says.
-  const Axis* axis_of(const Slide& slide, const Pass& pass) const {
-    if (same(slide.axis, *rows_.split)) return &pass.m[0];
-    for (size_t n = 0; n < rows_.whole.size(); ++n) {
-      if (same(slide.axis, rows_.whole[n])) return &pass.m[n + 1];
-    }
-    return nullptr;
-  }
-
-  /// Points of a tile at most along which the slide moves.
-  int64_t points_of(const Slide& slide) const {
-    if (same(slide.axis, *rows_.split)) return rows_.bound;
-    const bool whole = std::any_of(rows_.whole.begin(), rows_.whole.end(),
-                                   [&](const graft::Axis& axis) { return same(slide.axis, axis); });
-    return whole ? slide.axis.extent.constant() : 1;
+    std::vector<MovingAxis> moving{{*rows_.split, rows_.bound}};
+    for (const graft::Axis& axis : rows_.whole) moving.push_back({axis, axis.extent.constant()});
+    windows_.emplace(contraction_, std::move(moving), schedule_.unit ? schedule_.unit->k : 1);
+    return windows_->why_not();
   }
 
   bool is_result_axis(const graft::Axis& axis) const {
@@ -322,6 +284,13 @@ class ContractLowering {
     return std::nullopt;
   }
 
+  /// One pass over a tile: its axes and what the region's variables are at a point of it.
+  struct Pass {
+    std::vector<Axis> m, n;
+    Replacements at;
+    std::vector<Expr> position;  ///< in scratch tiles
+  };
+
   Pass make_pass() const {
     Pass pass{.m = {}, .n = {}, .at = replacements_, .position = {}};
     const Expr step = make_size(rows_.step), begin = row_begin_;
@@ -393,68 +362,16 @@ class ContractLowering {
 
   Expr converted(const Expr& e, const Replacements& at) const { return builder_.to_buffers(substitute(e, at)); }
 
-  /// Copies what the windows of a tile read: [positions of each slide or elements of another reduced axis, ...].
+  /// Copies what the windows of a tile read.
   Statement copy_windows() const {
     const Pass pass = make_pass();
-    Map map;
+    std::vector<Expr> begins(pass.m.size(), make_index(0));
+    begins[0] = row_begin_;
     Replacements at = pass.at;
-    std::vector<Expr> positions(slides_.size());
-    Expr value = contraction_.a;
-    for (const graft::Axis& axis : contraction_.k) {
-      const Slide* slide = slide_of(axis);
-      if (!slide) {
-        map.axes.push_back(make_axis(axis.extent));
-        at.emplace_back(axis.variable->variable, map.axes.back().variable);
-        continue;
-      }
-      const Axis* moving = axis_of(*slide, pass);
-      const Expr points = moving ? moving->extent : make_index(1);
-      const Expr begin = !moving ? substitute(slide->axis.variable, replacements_)
-                         : moving == pass.m.data() ? row_begin_
-                                                   : make_index(0);
-      map.axes.push_back(make_axis((points - make_index(1)) * make_index(slide->stride) +
-                                       make_index((slide->count - 1) * slide->dilation + 1),
-                                   reach(*slide, points_of(*slide))));
-      positions[static_cast<size_t>(slide - slides_.data())] =
-          begin * make_index(slide->stride) + map.axes.back().variable;
-    }
-    value = at_positions(value, slides_, positions);
-    if (pads_k()) {
-      const graft::Axis& innermost = contraction_.k.back();
-      value = select(lt(innermost.variable, make_size(innermost.extent)), value, make_constant(value->type, 0));
-      map.axes.back() = make_axis(unit_groups() * Size(schedule_.unit->pack));
-      at.back() = {innermost.variable->variable, map.axes.back().variable};
-    }
+    auto [axes, value] = windows_->copy(pass.m, begins, replacements_, at);
+    Map map{.axes = std::move(axes), .condition = {}, .stores = {}};
     map.stores.push_back({left_copy_, variables(map.axes), converted(value, at), ScatterMode::kSet});
     return {std::move(map)};
-  }
-
-  /// The shape of that copy.
-  Shape window_shape() const {
-    Shape shape;
-    for (const graft::Axis& axis : contraction_.k) {
-      const Slide* slide = slide_of(axis);
-      shape.push_back(slide ? Size(reach(*slide, points_of(*slide))) : axis.extent);
-    }
-    if (schedule_.unit) shape.back() = unit_groups() * Size(schedule_.unit->pack);
-    return shape;
-  }
-
-  /// The left operand in that copy, at a point of a pass whose reduced axes `at` says.
-  Expr load_windows(const Pass& pass) const {
-    std::vector<Expr> indices;
-    for (const graft::Axis& axis : contraction_.k) {
-      const Expr element = substitute(axis.variable, pass.at);
-      const Slide* slide = slide_of(axis);
-      if (!slide) {
-        indices.push_back(element);
-        continue;
-      }
-      const Expr tap = element * make_index(slide->dilation);
-      const Axis* moving = axis_of(*slide, pass);
-      indices.push_back(moving ? moving->variable * make_index(slide->stride) + tap : tap);
-    }
-    return make_load(left_copy_, left_type(), indices);
   }
 
   /// Copies an operand into scratch: [k][lanes] for the right side, [rows][k] for the left.
@@ -489,7 +406,7 @@ class ContractLowering {
     c.c = *tile_of(main_->outputs[0]);
     c.accumulate = accumulate;
     if (copies_windows_) {
-      c.a = load_windows(pass);
+      c.a = make_load(left_copy_, left_type(), windows_->indices(pass.m, pass.at));
     } else if (left_copy_ >= 0) {
       c.m = {flat_axis(pass.m)};
       c.a = make_load(left_copy_, left_type(), {c.m[0].variable, flattened(c.k)});
@@ -553,7 +470,7 @@ class ContractLowering {
       right_copy_ = builder_.add_scratch("right", accumulator_type(), {k_extent(), lanes});
     }
     if (copies_windows_) {
-      left_copy_ = builder_.add_scratch("window", left_type(), window_shape());
+      left_copy_ = builder_.add_scratch("window", left_type(), windows_->shape());
     } else if (needs_left_copy()) {
       left_copy_ = builder_.add_scratch("left", left_type(), {row_bound(), k_extent()});
     }
@@ -652,7 +569,7 @@ class ContractLowering {
   int left_copy_ = -1, right_copy_ = -1;
   std::vector<std::pair<int, int>> tiles_;  // region tensor -> scratch tile
   bool copies_windows_ = false;
-  std::vector<Slide> slides_;  // where the windows of a tile are copied
+  std::optional<WindowCopy> windows_;
 };
 
 }  // namespace
