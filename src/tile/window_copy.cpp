@@ -17,6 +17,11 @@ WindowCopy::WindowCopy(const Contraction& contraction, std::vector<MovingAxis> m
   for (const graft::Axis& axis : contraction_.k) {
     if (const auto slide = find_slide(contraction_.a, contraction_.m, axis)) slides_.push_back(*slide);
   }
+  for (size_t n = 0; n < moving_.size(); ++n) {
+    const bool slides = std::any_of(slides_.begin(), slides_.end(),
+                                    [&](const Slide& slide) { return same(slide.axis, moving_[n].axis); });
+    if (!slides && uses_variable(contraction_.a, moving_[n].axis.variable->variable)) still_.push_back(n);
+  }
 }
 
 std::string WindowCopy::why_not() const {
@@ -45,6 +50,7 @@ Size WindowCopy::padded_extent() const { return ceil_div(contraction_.k.back().e
 
 Shape WindowCopy::shape() const {
   Shape shape;
+  for (const size_t n : still_) shape.push_back(moving_[n].most);
   for (const graft::Axis& axis : contraction_.k) {
     const Slide* slide = slide_of(axis);
     const int along = slide ? moving_along(*slide) : -1;
@@ -59,6 +65,12 @@ std::pair<std::vector<Axis>, Expr> WindowCopy::copy(const std::vector<Axis>& row
                                                     const Replacements& standing, Replacements& at) const {
   std::vector<Axis> axes;
   std::vector<Expr> positions(slides_.size());
+  for (const size_t n : still_) {
+    const int variable = moving_[n].axis.variable->variable;
+    axes.push_back(make_axis(rows[n].extent, moving_[n].most));
+    std::erase_if(at, [&](const auto& replaced) { return replaced.first == variable; });
+    at.emplace_back(variable, begins[n] + axes.back().variable);
+  }
   for (const graft::Axis& axis : contraction_.k) {
     const Slide* slide = slide_of(axis);
     if (!slide) {
@@ -86,6 +98,7 @@ std::pair<std::vector<Axis>, Expr> WindowCopy::copy(const std::vector<Axis>& row
 
 std::vector<Expr> WindowCopy::indices(const std::vector<Axis>& rows, const Replacements& at) const {
   std::vector<Expr> indices;
+  for (const size_t n : still_) indices.push_back(rows[n].variable);
   for (const graft::Axis& axis : contraction_.k) {
     const Expr element = substitute(axis.variable, at);
     const Slide* slide = slide_of(axis);

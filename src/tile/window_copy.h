@@ -18,8 +18,8 @@ struct MovingAxis {
   int64_t most = 1;
 };
 
-/// A scratch tensor with an axis for each reduced axis: the positions that its taps read, or its elements. The last is
-/// padded with zeros to a multiple of `multiple`.
+/// A scratch tensor with an axis for each axis of rows that no taps move along, and for each reduced axis: the positions
+/// that its taps read, or its elements. The last is padded with zeros to a multiple of `multiple`.
 class WindowCopy {
  public:
   using Replacements = std::vector<std::pair<int, Expr>>;
@@ -46,6 +46,7 @@ class WindowCopy {
   const std::vector<MovingAxis> moving_;
   const int64_t multiple_;
   std::vector<Slide> slides_;
+  std::vector<size_t> still_;  ///< moving axes that the operand reads at their own points
 };
 
 }  // namespace graft::tile

@@ -427,14 +427,32 @@ reduce y over [i0 < 2, i1 < 5, i2 < 7, i3 < 40] fold [k0 < 3, k1 < 3, k2 < C] {
 }
 )";
 
+/// The same with taps down the rows of the map alone.
+constexpr const char* kTapsDown = R"(region conv
+tensor x: A[2, 9, 6, C]
+tensor w: B[20, 3, C]
+tensor y: S[2, 5, 6, 20]
+input x
+input w
+output y
+reduce y over [i0 < 2, i1 < 5, i2 < 6, i3 < 20] fold [k0 < 3, k2 < C] {
+  left l0: S
+  right r0: S
+  lift mul(cast<S>(x[i0, add(i1, mul(k0, 2)), i2, k2]), cast<S>(w[i3, k0, k2]))
+  identity 0:S
+  combine add(l0, r0)
+}
+)";
+
 TEST(Schedules, of_convolutions_by_units_copy_windows_or_rows) {
   const Target host = host_cpu(1);
   bool has_any = false;
   for (const ContractUnit& unit : contract_units()) {
     if (!has_unit(host, unit)) continue;
     has_any = true;
-    for (const char* channels : {"3", "20", "64"}) {
-      std::string text = kChannelsLast;
+    for (const auto& [conv, channels] : {std::pair{kChannelsLast, "3"}, {kChannelsLast, "20"}, {kChannelsLast, "64"},
+                                         {kTapsDown, "3"}}) {
+      std::string text = conv;
       const std::pair<std::string, std::string> words[] = {{"A[", std::string(name_of(unit.a)) + "["},
                                                            {"B[", std::string(name_of(unit.b)) + "["},
                                                            {"S[", std::string(name_of(unit.sum)) + "["},
