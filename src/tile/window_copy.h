@@ -18,7 +18,7 @@ struct MovingAxis {
   int64_t most = 1;
 };
 
-/// A scratch tensor with an axis for each axis of rows that no taps move along, and for each reduced axis: the positions
+/// A scratch tensor with an axis for each axis of rows that no taps move along, and for each reduced axis: positions
 /// that its taps read, or its elements. The last is padded with zeros to a multiple of `multiple`.
 class WindowCopy {
  public:
