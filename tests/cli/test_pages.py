@@ -135,6 +135,18 @@ def provoke(graft, folder):
 ELSEWHERE = ("NVIDIA driver", "the times vary", "tuning: the times", "the peaks of this machine", "share bytes")
 
 
+@pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc here")
+def test_the_sample_of_the_c_header_compiles_without_a_warning(tmp_path):
+    header = (ROOT / "include/graft/graft_c.h").read_text()
+    lines = header[header.index(" *   graft_error error;"):].partition(" */")[0].splitlines()
+    body = "\n".join(line.removeprefix(" *   ") for line in lines)
+    (tmp_path / "sample.c").write_text(f'#include <stdio.h>\n#include "graft/graft_c.h"\nint main(void) {{\n{body}\n'
+                                       "return 0;\n}\n")
+    done = subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-fsyntax-only", "-I",
+                           ROOT / "include", "sample.c"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
 def test_every_message_of_the_page_is_one_of_ours(graft, model, tmp_path):
     said = "".join(done.stdout + done.stderr for done in provoke(graft, tmp_path))
     rows = re.findall(r"^\| `([^`]+)`.*\|$", (ROOT / "docs" / "TROUBLESHOOTING.md").read_text(), re.MULTILINE)
