@@ -22,8 +22,9 @@ namespace {
 
 /// A way must be this much faster than the cost model's to take its place: what noise cannot do.
 constexpr double kWinningRatio = 0.95;
-/// Above this part of the time that was measured, disturbed regions are worth a warning.
-constexpr double kMuchDisturbed = 0.25;
+/// Above this part of the time that was measured, disturbed regions are worth a warning, but for networks of so few
+/// milliseconds in all, whose choices win nothing.
+constexpr double kMuchDisturbed = 0.25, kLeastMeasured = 0.1;
 /// Regions whose tensors take more are left to the cost model: looking at a model allocates no such memory.
 constexpr double kGiB = 1 << 30, kMostSampleBytes = 2 * kGiB;
 
@@ -314,7 +315,7 @@ void Tuner::run(Record& record) {
     if (!matters(job)) leave(job, "not measured: too small a part of the work", record.regions[job.key]);
   }
   jobs_.clear();
-  if (disturbed_ms_ > kMuchDisturbed * measured_ms_) {
+  if (measured_ms_ > kLeastMeasured && disturbed_ms_ > kMuchDisturbed * measured_ms_) {
     log(LogLevel::kWarning,
         "tuning: the times of regions that take {:.0f} % of a run vary by more than {:.0f} %: other work is running, "
         "or the machine throttles, and another compilation may choose otherwise",

@@ -55,4 +55,25 @@ TEST_F(Load, what_a_plan_has_already_is_refused) {
   EXPECT_EQ(load({{"device", nullptr}}, error), GRAFT_INVALID_ARGUMENT);
 }
 
+TEST_F(Load, the_device_is_what_the_plan_was_made_for_unless_it_is_chosen) {
+  graft_error error;
+  for (const char* device : {"auto", "cpu"}) EXPECT_EQ(load({{"device", device}}, error), GRAFT_OK) << error.message;
+  graft_engine* engine = nullptr;
+  ASSERT_EQ(graft_load(plan_.c_str(), &engine, &error), GRAFT_OK) << error.message;
+  EXPECT_STREQ(graft_engine_device(engine), "cpu");
+  graft_engine_release(engine);
+  EXPECT_STREQ(graft_engine_device(nullptr), "");
+}
+
+TEST(CheckOptions, choices_are_understood_or_named_before_there_is_a_model) {
+  graft_error error;
+  const graft_option right[] = {{"precision", "fp16"}, {"dim", "batch=1:8:64"}, {"shape", "a:2x4,b:2x4"}};
+  EXPECT_EQ(graft_check_options(right, 3, &error), GRAFT_OK);
+  EXPECT_EQ(graft_check_options(nullptr, 0, &error), GRAFT_OK);
+  for (const graft_option wrong : {graft_option{"precison", "fp16"}, graft_option{"precision", "fp7"},
+                                   graft_option{"shape", "a:2x4,a:2x4"}, graft_option{"tune", nullptr}}) {
+    EXPECT_EQ(graft_check_options(&wrong, 1, &error), GRAFT_INVALID_ARGUMENT) << wrong.key;
+  }
+}
+
 }  // namespace

@@ -70,7 +70,7 @@ def test_a_weight_can_be_handed_in(graft, model, tmp_path):
 ])
 def test_what_cannot_be_cut_is_said_with_the_nearest_name(graft, model, words, said):
     done = graft("extract", "model.onnx", *words, "-o", "part.onnx")
-    assert done.returncode == 1 and said in done.stderr, done.stderr
+    assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
 def test_wrong_use_is_said(graft, model, tmp_path):

@@ -111,6 +111,7 @@ def provoke(graft, folder):
         ["p.graft", "-i", "wide.npy"], ["p.graft", "-i", "rank.npy"], ["p.graft", "-i", "type.npy"],
         ["p.graft", "-i", "model.onnx"], ["model.onnx", "--size", "batch=999999999999"],
         ["model.onnx", "--precision", "tf32"], ["model.onnx", "--target", "nosuch"], ["model.onnx", "--seed", "1"]])
+    yield graft("bench", "p.graft", "--duration", "0.05", "--hint", "throughput", "--latency-bound", "0.000001us")
     np.savez(folder / "wrong.npz", y=np.zeros((2, 33), np.float32))
     yield graft("run", "model.onnx", "--size", "batch=2", "--reference", "wrong.npz")
     shutil.copy(COMMAND, folder / "graft")
@@ -131,7 +132,19 @@ def provoke(graft, folder):
 
 
 #: These need a GPU's absence, a machine that is not quiet, or a file that test_arrays.py writes.
-ELSEWHERE = ("NVIDIA driver", "the times vary", "share bytes")
+ELSEWHERE = ("NVIDIA driver", "the times vary", "tuning: the times", "the peaks of this machine", "share bytes")
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc here")
+def test_the_sample_of_the_c_header_compiles_without_a_warning(tmp_path):
+    header = (ROOT / "include/graft/graft_c.h").read_text()
+    lines = header[header.index(" *   graft_error error;"):].partition(" */")[0].splitlines()
+    body = "\n".join(line.removeprefix(" *   ") for line in lines)
+    (tmp_path / "sample.c").write_text(f'#include <stdio.h>\n#include "graft/graft_c.h"\nint main(void) {{\n{body}\n'
+                                       "return 0;\n}\n")
+    done = subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-fsyntax-only", "-I",
+                           ROOT / "include", "sample.c"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
 
 
 def test_every_message_of_the_page_is_one_of_ours(graft, model, tmp_path):

@@ -72,7 +72,7 @@ def test_what_a_machine_lacks_is_wrong_usage(graft, model, words, message):
 def test_a_graph_after_the_passes_is_not_lowered_again(graft, model):
     assert graft("compile", "model.onnx", "--compile-to", "passes", "-o", "text").returncode == 0
     done = graft("compile", "text", "--compile-from", "passes", "--precision", "fp16", "-o", "plan.graft")
-    assert done.returncode == 1 and "the passes lower the precision" in done.stderr
+    assert done.returncode == 2 and "the passes lower the precision" in done.stderr
 
 
 def test_weights_that_do_not_fit_are_reasons(graft, tmp_path):

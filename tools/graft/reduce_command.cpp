@@ -17,6 +17,7 @@
 #include "model_options.h"
 #include "onnx_output.h"
 #include "output.h"
+#include "tensor_set.h"
 
 namespace graft {
 namespace {
@@ -24,6 +25,7 @@ namespace {
 struct ReduceCommand {
   std::string model, check, fails;
   ModelOptions options;
+  ToleranceOptions tolerance;
   OnnxOutput output;
   JsonOutput json;
   double timeout = 60;
@@ -40,7 +42,14 @@ std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe
 std::vector<std::string> ReduceCommand::command_for(const std::string& candidate) const {
   if (!check.empty()) return {"/bin/sh", "-c", check + " \"$1\"", "sh", candidate};
   std::vector<std::string> words = {own_program(), "run", candidate};
-  if (fails != "internal") words.insert(words.end(), {"--reference", fails});
+  if (fails != "internal") {
+    words.insert(words.end(), {"--reference", fails});
+    const auto add = [&](const char* name, const std::optional<double>& value) {
+      if (value) words.push_back(fmt::format("{}={}", name, *value));
+    };
+    add("--rtol", tolerance.choice.relative);
+    add("--atol", tolerance.choice.absolute);
+  }
   for (const std::string& word : options.words()) words.push_back(word);
   return words;
 }
@@ -123,6 +132,7 @@ void add_reduce(Command app, Action& action) {
       .one_of({"internal", "interpreter", "onnxruntime"}).type_name("HOW").excludes("--check");
   sub.add_option("--timeout", command->timeout, "seconds after which a trial is ended, which is a way to fail too")
       .in_range(0.1, 86400.0).show_default().type_name("SECONDS");
+  command->tolerance.add_to(sub);
   command->json.add_to(sub);
   command->options.add_choices(sub);
   sub.footer(R"(
