@@ -6,10 +6,12 @@
 
 import pathlib
 import tempfile
+from typing import Annotated
 
 import graft
 import numpy as np
 from graft import operators as op
+from graft.operators import Tensor
 from onnx import TensorProto, helper
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -17,7 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 # 1. A function over expressions of named axes: it runs once, here, and becomes a definition as text.
 @graft.operator("example::Standardise")
-def standardise(x: "T[..., n]", *, epsilon: float = 1e-5) -> "T[..., n]":
+def standardise(x: Annotated[Tensor, "T[..., n]"], *, epsilon: float = 1e-5) -> Annotated[Tensor, "T[..., n]"]:
     "x with mean 0 and variance 1 along its last axis"
     centred = x - x.mean("n")
     return centred / op.sqrt((centred * centred).mean("n") + epsilon)

@@ -392,11 +392,12 @@ enum class WeightStorage : int32_t {
   kCopied,  ///< in memory of this process: the file may change after loading
 };
 
-/// Loads a plan on `cpu`, `cuda` or `cuda:1`; kernels come from the kernel cache and are compiled where it lacks them.
+/// Loads a plan on `cpu`, `cuda` or `cuda:1`, or, with `auto`, on the device that it was made for where that is here,
+/// else the CPU. Kernels come from the kernel cache and are compiled where it lacks them.
 /// `threads` of the CPU run it; 0: as many as it was made for, and no more than the process can use. A mapped file must
 /// not be written to while the engine lives: replace it by renaming a new one (as Engine::save does), not by copying
 /// over it. Runs that begin after a write fail; see graft_load. Throws Error.
-inline Engine load(const std::string& path, const std::string& device = "cpu", int threads = 0,
+inline Engine load(const std::string& path, const std::string& device = "auto", int threads = 0,
                    WeightStorage weights = WeightStorage::kMapped) {
   const std::string number = std::to_string(threads);
   const graft_option options[] = {{"device", device.c_str()},
@@ -409,7 +410,7 @@ inline Engine load(const std::string& path, const std::string& device = "cpu", i
 }
 
 /// The same from the bytes of a plan, which are copied.
-inline Engine load(std::span<const std::byte> plan, const std::string& device = "cpu", int threads = 0) {
+inline Engine load(std::span<const std::byte> plan, const std::string& device = "auto", int threads = 0) {
   const std::string number = std::to_string(threads);
   const graft_option options[] = {{"device", device.c_str()}, {"threads", number.c_str()}};
   graft_engine* engine = nullptr;

@@ -21,8 +21,10 @@
  *   graft_session_create(engine, 0, &session, &error);
  *   int64_t shape[] = {1, 4};
  *   float values[] = {1, 2, 3, 4};
- *   graft_tensor input = {sizeof input, "x", GRAFT_FLOAT32, 2, shape, NULL, values, sizeof values};
- *   graft_tensor output = {sizeof output, "y"};
+ *   graft_tensor input = {0}, output = {0};
+ *   input.struct_size = sizeof input, input.name = "x", input.dtype = GRAFT_FLOAT32;
+ *   input.rank = 2, input.shape = shape, input.data = values, input.bytes = sizeof values;
+ *   output.struct_size = sizeof output, output.name = "y";
  *   graft_session_run(session, &input, 1, &output, 1, NULL, &error);
  *   // output.data now holds the result, output.shape[0 .. output.rank-1] its sizes.
  *   graft_session_destroy(session);
@@ -116,7 +118,8 @@ typedef struct graft_option {
   const char* value;
 } graft_option;
 
-/* Tells how far compiling is: step `done` of `total` (0 when unknown) of a stage. Another result than 0 cancels. */
+/* Tells how far compiling is: step `done` of `total` (0 when unknown) of a stage. Another result than 0 cancels. In a
+ * long step it is called again, about ten times a second, with the same arguments. */
 typedef int32_t (*graft_progress_function)(void* context, const char* stage, const char* step, int32_t done,
                                            int32_t total);
 
@@ -130,7 +133,8 @@ GRAFT_API graft_status graft_compile_bytes(const void* bytes, size_t byte_count,
                                            const graft_option* options, size_t option_count,
                                            graft_progress_function progress, void* context, graft_engine** engine,
                                            graft_error* error);
-/* Loads a plan. Kernels come from the kernel cache, and are compiled where it lacks them. The file stays mapped while
+/* Loads a plan on the device that it was made for where that is here, else on the CPU. Kernels come from the kernel
+ * cache, and are compiled where it lacks them. The file stays mapped while
  * the engine lives, so it must not be written to meanwhile (`cp new.graft model.graft` does; a rename, `mv` within a
  * file system and graft_engine_save replace it, which is safe): a run that begins after a write fails with
  * GRAFT_DEVICE, one that goes on during it may give wrong results, and truncating the file may end the process. Load it
@@ -139,7 +143,7 @@ GRAFT_API graft_status graft_load(const char* path, graft_engine** engine, graft
 /* The same on a device: `cpu`, `cuda` or `cuda:1`, the GPU's number as the driver counts. */
 GRAFT_API graft_status graft_load_on(const char* path, const char* device, graft_engine** engine, graft_error* error);
 /* The same with choices, of which a plan takes:
- *   device   cpu | cuda | cuda:1
+ *   device   auto | cpu | cuda | cuda:1     auto, as without it: what the plan was made for
  *   threads  2                              of the CPU; 0: as many as the plan was made for, and no more than the
  *                                           process can use (its affinity mask, its container's quota)
  *   weights  mapped | copied                in the file, shared with other processes, or in memory of this one: then
@@ -159,13 +163,19 @@ GRAFT_API graft_status graft_engine_save_bytes(const graft_engine* engine,
                                                void* (*allocate)(void* context, size_t bytes), void* context,
                                                graft_error* error);
 
+/* Whether choices are spelt as graft_compile takes them, before there is anything to compile: GRAFT_INVALID_ARGUMENT
+ * names the first one that is not, and what there is. */
+GRAFT_API graft_status graft_check_options(const graft_option* options, size_t option_count, graft_error* error);
+
 /* Compiles a model as far as needed to say how each step will run, or which nodes cannot run and why, and hands the
  * answer to `take` as a JSON object, which lives during that call:
  *   nodes, nodes_after_passes: of the model, and after the passes
  *   obstacles [{node, operator, reason}]: what cannot run; where there is any, `steps` is empty
  *   ways, steps: as graft_engine_describe has them
  *   reasons [text]: what the passes left as it is, and why
- * `bytes` NULL: the model is the file `path`; otherwise `path` is as `directory` of graft_compile_bytes. */
+ * The cost model chooses, and no code is generated, unless the options ask for it: `tune` fast or full, or `generate`
+ * yes (no), which only this function knows. `bytes` NULL: the model is the file `path`; otherwise `path` is as
+ * `directory` of graft_compile_bytes. */
 GRAFT_API graft_status graft_check(const char* path, const void* bytes, size_t byte_count, const graft_option* options,
                                    size_t option_count, graft_progress_function progress, void* context,
                                    void (*take)(void* context, const char* json), graft_error* error);
@@ -196,6 +206,9 @@ typedef struct graft_value_info {
 
 GRAFT_API size_t graft_engine_input_count(const graft_engine* engine);
 GRAFT_API size_t graft_engine_output_count(const graft_engine* engine);
+/* What runs it: `cpu`, `cuda` or `cuda:1`; lives as long as the engine. */
+GRAFT_API const char* graft_engine_device(const graft_engine* engine);
+
 /* `index` below the count; NULL otherwise. */
 GRAFT_API const graft_value_info* graft_engine_input(const graft_engine* engine, size_t index);
 GRAFT_API const graft_value_info* graft_engine_output(const graft_engine* engine, size_t index);

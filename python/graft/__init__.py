@@ -17,7 +17,7 @@ from .converters import converter, load_converters, remove_converter
 from .embedding import Embedded, embed
 from .engine import Axis, Engine, Session, StepTime, Value
 from .errors import (BY_STATUS, CancelledError, DeviceError, Error, InternalError, InvalidArgumentError,
-                     InvalidModelError, OutOfMemoryError, UnsupportedError)
+                     InvalidModelError, MissingFileError, OutOfMemoryError, UnsupportedError)
 from .operators import Operator, operator, register
 
 _graft.set_error_classes(BY_STATUS)
@@ -25,6 +25,6 @@ _graft.set_main_thread(threading.main_thread().ident or 0)
 atexit.register(_graft.end_of_interpreter)
 __version__ = _graft.version()
 __all__ = ["Axis", "CancelledError", "DeviceError", "Embedded", "Engine", "Error", "InternalError",
-           "InvalidArgumentError", "InvalidModelError", "Operator", "OutOfMemoryError", "Session", "StepTime",
-           "UnsupportedError", "Value", "amp", "bench", "check", "compile", "converter", "embed", "load",
+           "InvalidArgumentError", "InvalidModelError", "MissingFileError", "Operator", "OutOfMemoryError", "Session",
+           "StepTime", "UnsupportedError", "Value", "amp", "bench", "check", "compile", "converter", "embed", "load",
            "load_converters", "operator", "operators", "register", "remove_converter"]

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .errors import InvalidArgumentError
+from .errors import InvalidArgumentError, MissingFileError
 
 MOST = (1 << 63) - 1
 
@@ -56,6 +56,14 @@ def path(name: str, value: Any) -> str:
         return text(name, os.fsdecode(value))
     except TypeError:
         raise InvalidArgumentError(f"{name} is {value!r}: give a path") from None
+
+
+def existing(name: str, value: Any) -> str:
+    """A path of a file or folder that is there."""
+    found = path(name, value)
+    if not os.path.lexists(found):
+        raise MissingFileError(f"{found}: cannot open the file: No such file or directory; check the path")
+    return found
 
 
 def text(name: str, value: str) -> str:

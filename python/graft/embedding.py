@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 from . import _graft, arguments, logs
-from .compiling import choices_of
+from .compiling import CommonOptions, Precision, Tune, choices_of
 from .errors import InvalidArgumentError
 
 
@@ -25,8 +25,9 @@ def embed(model: Any, outputs: Iterable[str], *, minimum_size: int = 1, minimum_
           exclude_ops: Iterable[str] = (), exclude: Iterable[str] = (), only: Iterable[str] = (), strict: bool = False,
           dims: Mapping[str, int | Sequence[int]] | None = None, usual: Mapping[str, int] | None = None,
           shapes: Mapping[str, Sequence[Any]] | None = None,
-          device: str = "cpu", precision: str = "fp32", tune: str = "fast", threads: int = 0,
-          format: str = "tensorflow", build: bool = True, **options: Any) -> Embedded:
+          device: str = "cpu", precision: Precision = "fp32", tune: Tune = "fast", threads: int = 0,
+          format: Literal["tensorflow"] = "tensorflow", build: bool = True,
+          **options: Unpack[CommonOptions]) -> Embedded:
     """Puts engines in place of the parts of a model that they can run, as `graft embed` does.
 
     model    a path, bytes, or a GraphDef; it is not changed

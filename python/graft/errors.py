@@ -14,6 +14,10 @@ class InvalidArgumentError(Error, ValueError):
     """An option, name, shape, type or array that the caller gave is wrong."""
 
 
+class MissingFileError(InvalidArgumentError, FileNotFoundError):
+    """A file that the caller named is not there."""
+
+
 class UnsupportedError(Error, NotImplementedError):
     """Well-formed, but outside what Graft can do."""
 

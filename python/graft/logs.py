@@ -6,18 +6,14 @@ import logging
 from . import _graft
 
 LOGGER = logging.getLogger("graft")
-# the library's level -> logging's
-LEVELS = {0: logging.ERROR, 1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG, 4: logging.DEBUG, 5: logging.DEBUG,
-          6: logging.DEBUG}
-STEPS, REASONS = 2, 3  # the library's levels that INFO and DEBUG show
+# the library's level -> logging's; its steps, a line for each pass, are for those who look into a compilation
+LEVELS = {0: logging.ERROR, 1: logging.WARNING}
+WARNINGS, REASONS = 1, 3  # the library's levels that are wanted without DEBUG, and with it
 
 
 def follow_level() -> None:
     """Tells the library how much the logger wants to hear."""
-    if LOGGER.isEnabledFor(logging.DEBUG):
-        _graft.set_log_level(REASONS)
-    else:
-        _graft.set_log_level(STEPS if LOGGER.isEnabledFor(logging.INFO) else 1)
+    _graft.set_log_level(REASONS if LOGGER.isEnabledFor(logging.DEBUG) else WARNINGS)
 
 
 def pass_on() -> None:

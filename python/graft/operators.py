@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of one's own: functions over tensor expressions, which become definitions as text (docs/OWN_OPERATORS.md).
 
+    from typing import Annotated
     from graft import operators as op
+    from graft.operators import Tensor
 
     @graft.operator("example::RootMeanSquare")
-    def root_mean_square(x: "T[..., n]", scale: "T[n]", *, epsilon: float = 1e-5) -> "T[..., n]":
+    def root_mean_square(x: Annotated[Tensor, "T[..., n]"], scale: Annotated[Tensor, "T[n]"], *,
+                         epsilon: float = 1e-5) -> Annotated[Tensor, "T[..., n]"]:
         "x over the root of the mean of its squares, times scale"
         return x / op.sqrt((x * x).sum("n") / op.size("n") + epsilon) * scale
 
@@ -13,6 +16,8 @@
 Axes have names, and values are combined by them: what has an axis that another has not is repeated along it, and a
 reduction names the axes that it takes away. `...` stands for all other axes, by numpy's broadcasting. The function runs
 once, when it is decorated; what it returns is the definition, and no Python is left in what is compiled.
+
+The text alone, `x: "T[..., n]"`, says the same and is shorter; type checkers and linters take it for a type of theirs.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 from . import arguments
 from .errors import InvalidArgumentError
@@ -117,6 +122,9 @@ class Expression:
         for axis in axes:
             total = total / size(axis)
         return total
+
+
+Tensor = Expression  #: what annotations call an input or output: Annotated[Tensor, "T[..., n]"]
 
 
 class Trace:
@@ -247,9 +255,9 @@ def operator(name: str, *, types: dict[str, str] | None = None) -> Callable[[Cal
     types  what the type variables of the annotations stand for: {"T": "float"}; float, integer, number, or names such
            as "f32, f64". A variable that is not listed stands for float
 
-    Parameters are the node's inputs, annotated with type and axes: "T[..., n]", "i64[batch]". Those behind `*` are its
-    attributes: `epsilon: float = 1e-5`, `groups: int`. The function returns an expression, or a tuple of them, for the
-    outputs, which the annotation of the result describes the same way.
+    Parameters are the node's inputs, annotated with type and axes: Annotated[Tensor, "T[..., n]"], or "i64[batch]"
+    alone. Those behind `*` are its attributes: `epsilon: float = 1e-5`, `groups: int`. The function returns an
+    expression, or a tuple of them, for the outputs, which the annotation of the result describes the same way.
     """
     def decorate(function: Callable[..., Any]) -> Operator:
         return Operator(name, _definition(name, function, types or {}))
@@ -257,6 +265,21 @@ def operator(name: str, *, types: dict[str, str] | None = None) -> Callable[[Cal
 
 
 _OPERAND = re.compile(r"\s*([A-Za-z_]\w*)\s*\[([^\]]*)\]\s*")
+
+
+def _texts(annotation: Any) -> list[Any]:
+    """What the annotation says of each value, where that is a text: `Annotated[Tensor, "T[..., n]"]`, a tuple of such
+    types or of texts, or a text; all of them may be texts themselves (`from __future__ import annotations`)."""
+    if isinstance(annotation, tuple) or get_origin(annotation) is tuple:
+        parts = annotation if isinstance(annotation, tuple) else get_args(annotation)
+        return [text for part in parts for text in _texts(part)]
+    if get_origin(annotation) is Annotated:
+        return [annotation.__metadata__[0]]
+    if isinstance(annotation, str) and "Annotated" in annotation:
+        return [text for _, text in re.findall(r"""(['"])(.*?)\1""", annotation)]
+    if isinstance(annotation, str) and annotation.startswith("("):
+        return re.findall(r"[A-Za-z_]\w*\s*\[[^\]]*\]", annotation)
+    return [annotation]
 
 
 def _operand(what: str, annotation: Any) -> tuple[str, tuple[str, ...]]:
@@ -293,13 +316,13 @@ def _definition(name: str, function: Callable[..., Any], types: dict[str, str]) 
         if parameter.kind is parameter.KEYWORD_ONLY:
             attributes.append(parameter)
         elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-            inputs.append((parameter.name, *_operand(f"the input '{parameter.name}'", parameter.annotation)))
+            (annotation, *more) = _texts(parameter.annotation)
+            annotation = parameter.annotation if more else annotation
+            inputs.append((parameter.name, *_operand(f"the input '{parameter.name}'", annotation)))
         else:
             raise InvalidArgumentError(f"the parameter '{parameter.name}' of {name} stands for several: name each")
     result = signature.return_annotation
-    listed = [result] if isinstance(result, str) else list(result) if isinstance(result, tuple) else [None]
-    if len(listed) == 1 and isinstance(listed[0], str) and listed[0].startswith("("):  # a tuple as a text
-        listed = re.findall(r"[A-Za-z_]\w*\s*\[[^\]]*\]", listed[0])
+    listed = [None] if result is signature.empty else _texts(result)
     outputs = [_operand("the result", annotation) for annotation in listed]
     taken = {given for given, _, _ in inputs} | {each.name for each in attributes}
     trace = Trace(taken | {axis for _, _, axes in inputs for axis in axes})

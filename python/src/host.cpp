@@ -18,6 +18,7 @@
 #include "graft/graft_host.h"
 #include "host_arguments.h"
 #include "options.h"
+#include "progress.h"
 #include "session.h"
 #include "without_gil.h"
 
@@ -65,8 +66,8 @@ class HostPartition {
     graft_status status = GRAFT_OK;
     {
       const WithoutGil without_gil;
-      status = graft_host_partition_compile(handle_.get(), segment, list.data(), list.size(), nullptr, nullptr,
-                                            &engine, &error);
+      status = graft_host_partition_compile(handle_.get(), segment, list.data(), list.size(), tell_python,
+                                            Py_None, &engine, &error);
     }
     check(status, error);
     return {std::shared_ptr<graft_engine>(engine, graft_engine_release)};

@@ -19,6 +19,7 @@
 #include "host.h"
 #include "interrupt.h"
 #include "options.h"
+#include "progress.h"
 #include "session.h"
 #include "tensor_states.h"
 #include "without_gil.h"
@@ -27,22 +28,6 @@ namespace nb = nanobind;
 
 namespace graft_python {
 namespace {
-
-/// graft_progress_function: a Python callable, which may stop compiling with a false result, an exception, or a signal
-/// (Ctrl-C) that arrived meanwhile. The exception stays pending.
-int32_t tell_python(void* context, const char* stage, const char* step, int32_t done, int32_t total) {
-  nb::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) return 1;
-  const nb::handle progress(static_cast<PyObject*>(context));
-  if (progress.is_none()) return 0;
-  try {
-    const nb::object answer = progress(stage, step, done, total);
-    return answer.is(nb::bool_(false)) ? 1 : 0;
-  } catch (nb::python_error& error) {
-    error.restore();
-    return 1;
-  }
-}
 
 Engine made(graft_status status, graft_engine* engine, const graft_error& error) {
   if (status != GRAFT_OK) check(status, error);
@@ -121,6 +106,12 @@ struct Check {
   PyObject* progress;
   std::string answer;
 };
+
+void check_options(const Options& options) {
+  const std::vector<graft_option> list = as_options(options);
+  graft_error error;
+  check(graft_check_options(list.data(), list.size(), &error), error);
+}
 
 /// The answer of graft_check for a file, or for bytes with the folder of their external data.
 std::string check_model(const nb::object& path, const nb::object& model, const Options& options,
@@ -277,6 +268,7 @@ NB_MODULE(_graft, module) {
   nb::class_<Engine>(module, "Engine")
       .def("save", save)
       .def("save_bytes", save_bytes)
+      .def("device", [](const Engine& engine) { return graft_engine_device(engine.handle.get()); })
       .def("output_shapes", output_shapes)
       .def("describe", [](const Engine& engine) { return graft_engine_describe(engine.handle.get()); })
       .def("inputs", [](const Engine& engine) {
@@ -301,6 +293,7 @@ NB_MODULE(_graft, module) {
   module.def("load_array", load_array);
   module.def("check", check_model, nb::arg("path").none(), nb::arg("model").none(), nb::arg("options"),
              nb::arg("progress").none());
+  module.def("check_options", check_options);
   module.def("convert_symbol", convert_symbol, nb::arg("symbol"), nb::arg("request"), nb::arg("parameters").none());
   module.def("set_main_thread", set_main_thread);
   module.def("version", graft_version);

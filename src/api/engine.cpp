@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface: compiling, loading and describing engines.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -42,8 +44,48 @@ graft_status fail(graft_error* error, ErrorKind kind, std::string_view message) 
   return status_of(kind);
 }
 
+namespace {
+
+/// A caller's progress function, with what it was told last.
+class ProgressCaller {
+ public:
+  ProgressCaller(graft_progress_function function, void* context, std::atomic<bool>& stopped)
+      : function_(function), context_(context), stopped_(stopped) {}
+
+  void tell(std::string_view stage, std::string_view step, int done, int total) {
+    stage_ = stage, step_ = step, done_ = done, total_ = total;
+    tell_again();
+  }
+  /// Asked between kernels and the like, from any thread: the caller may want to stop in the middle of a step.
+  bool is_stopped() {
+    const bool waited = std::this_thread::get_id() == thread_ && Clock::now() - told_ > kInterval;
+    if (waited && !stage_.empty()) tell_again();
+    return stopped_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kInterval{100};
+
+  void tell_again() {
+    if (stopped_) return;
+    told_ = Clock::now();
+    if (function_(context_, stage_.c_str(), step_.c_str(), done_, total_) != 0) stopped_ = true;
+  }
+
+  const graft_progress_function function_;
+  void* const context_;
+  std::atomic<bool>& stopped_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::string stage_, step_;
+  int done_ = 0, total_ = 0;
+  Clock::time_point told_;
+};
+
+}  // namespace
+
 CompileOptions make_options(const graft_option* options, size_t count, graft_progress_function progress,
-                            void* context, bool& stopped) {
+                            void* context, std::atomic<bool>& stopped) {
   CompileOptions made;
   GRAFT_USER_CHECK(options || count == 0, kInvalidArgument, "NULL with a count that is not 0", "options");
   for (size_t i = 0; i < count; ++i) {
@@ -52,10 +94,11 @@ CompileOptions make_options(const graft_option* options, size_t count, graft_pro
     set_option(made, {options[i].key, options[i].value});
   }
   if (progress) {
-    made.progress = [=, &stopped](std::string_view stage, std::string_view step, int done, int total) {
-      stopped |= progress(context, std::string(stage).c_str(), std::string(step).c_str(), done, total) != 0;
+    const auto caller = std::make_shared<ProgressCaller>(progress, context, stopped);
+    made.progress = [caller](std::string_view stage, std::string_view step, int done, int total) {
+      caller->tell(stage, step, done, total);
     };
-    made.cancelled = [&stopped] { return stopped; };
+    made.cancelled = [caller] { return caller->is_stopped(); };
   }
   return made;
 }
@@ -70,45 +113,77 @@ std::unique_ptr<graft_engine> engine_of(Compiled compiled, const CompileOptions&
     loaded = std::make_shared<const LoadedEngine>(LoadedEngine{.engine = std::move(engine)});
   }
   auto handle = std::make_unique<graft_engine>(std::move(compiled.plan), std::move(loaded));
+  handle->device = options.device;
   handle->elsewhere = elsewhere;
   return handle;
 }
 
 namespace {
 
-/// The choices of loading; where weights are is none of the compiler's.
-CompileOptions load_options(const graft_option* options, size_t count, Weights& weights) {
+/// The choices of loading.
+struct LoadOptions {
+  Weights weights = Weights::kMapped;
+  std::string device = "auto";  ///< the plan's
+  int threads = 0;
+};
+
+LoadOptions load_options(const graft_option* options, size_t count) {
   GRAFT_USER_CHECK(options || count == 0, kInvalidArgument, "NULL with a count that is not 0", "options");
   std::vector<graft_option> others;
+  LoadOptions chosen;
   for (size_t i = 0; i < count; ++i) {
     const std::string_view key = options[i].key ? options[i].key : "", value = options[i].value ? options[i].value : "";
+    if (key == "device" && value == "auto") continue;
     if (key != "weights") {
       others.push_back(options[i]);
       continue;
     }
     GRAFT_USER_CHECK(value == "mapped" || value == "copied", kInvalidArgument,
                      fmt::format("'{}' is no place for weights: mapped or copied", value), "weights");
-    weights = value == "copied" ? Weights::kCopied : Weights::kMapped;
+    chosen.weights = value == "copied" ? Weights::kCopied : Weights::kMapped;
   }
-  bool stopped = false;
-  CompileOptions made = make_options(others.data(), others.size(), nullptr, nullptr, stopped);
+  std::atomic<bool> stopped = false;
+  const CompileOptions made = make_options(others.data(), others.size(), nullptr, nullptr, stopped);
+  chosen.threads = made.threads;
   for (const graft_option& option : others) {
     const std::string_view key = option.key;
+    if (key == "device") chosen.device = made.device;
     GRAFT_USER_CHECK(key == "device" || key == "threads", kInvalidArgument,
                      "it is chosen when a plan is compiled; device, threads and weights are chosen when it is loaded",
                      std::string(key));
   }
-  return made;
+  return chosen;
 }
 
 /// Loads the plan that `open` gives for the options.
 template <class Open>
 void load_plan(const graft_option* options, size_t option_count, graft_engine** engine, const Open& open) {
-  Weights weights = Weights::kMapped;
-  const CompileOptions made = load_options(options, option_count, weights);
-  Plan plan = open(weights);
-  auto loaded = load(plan, made.device, made.threads);
-  *engine = new graft_engine(std::move(plan), std::move(loaded));
+  const LoadOptions chosen = load_options(options, option_count);
+  Plan plan = open(chosen.weights);
+  const std::string device = chosen.device == "auto" ? device_of(plan) : chosen.device;
+  auto loaded = load(plan, device, chosen.threads);
+  auto handle = std::make_unique<graft_engine>(std::move(plan), std::move(loaded));
+  handle->device = device;
+  *engine = handle.release();
+}
+
+/// The choices of a check without how deep it goes, and that.
+std::pair<std::vector<graft_option>, CheckDepth> split_depth(const graft_option* options, size_t count) {
+  GRAFT_USER_CHECK(options || count == 0, kInvalidArgument, "NULL with a count that is not 0", "options");
+  std::vector<graft_option> others;
+  CheckDepth depth = CheckDepth::kChoices;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view key = options[i].key ? options[i].key : "", value = options[i].value ? options[i].value : "";
+    if (key == "tune" && (value == "fast" || value == "full")) depth = CheckDepth::kCode;  // measuring takes code
+    if (key != "generate") {
+      others.push_back(options[i]);
+      continue;
+    }
+    GRAFT_USER_CHECK(value == "yes" || value == "no", kInvalidArgument,
+                     fmt::format("'{}' is neither yes nor no", value), "generate");
+    if (value == "yes") depth = CheckDepth::kCode;
+  }
+  return {std::move(others), depth};
 }
 
 graft_status compile_source(const ModelSource& source, const graft_option* options, size_t option_count,
@@ -116,7 +191,7 @@ graft_status compile_source(const ModelSource& source, const graft_option* optio
                             graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(engine, kInvalidArgument, "the place for the engine is NULL", "graft_compile");
-    bool stopped = false;
+    std::atomic<bool> stopped = false;
     const CompileOptions made = make_options(options, option_count, progress, context, stopped);
     *engine = engine_of(compile(source, made), made).release();
   });
@@ -186,7 +261,7 @@ graft_status graft_compile_bytes(const void* bytes, size_t byte_count, const cha
 }
 
 graft_status graft_load(const char* path, graft_engine** engine, graft_error* error) {
-  return graft_load_on(path, "cpu", engine, error);
+  return graft_load_with(path, nullptr, 0, engine, error);
 }
 
 graft_status graft_load_on(const char* path, const char* device, graft_engine** engine, graft_error* error) {
@@ -203,18 +278,26 @@ graft_status graft_load_with(const char* path, const graft_option* options, size
   });
 }
 
+graft_status graft_check_options(const graft_option* options, size_t option_count, graft_error* error) {
+  return guarded(error, [&] {
+    std::atomic<bool> stopped = false;
+    graft::api_detail::make_options(options, option_count, nullptr, nullptr, stopped);
+  });
+}
+
 graft_status graft_check(const char* path, const void* bytes, size_t byte_count, const graft_option* options,
                          size_t option_count, graft_progress_function progress, void* context,
                          void (*take)(void* context, const char* json), graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK((path || bytes) && take, kInvalidArgument,
                      "the model or the function that takes the answer is NULL", "graft_check");
-    bool stopped = false;
+    std::atomic<bool> stopped = false;
+    const auto [others, depth] = graft::api_detail::split_depth(options, option_count);
     const graft::CompileOptions made =
-        graft::api_detail::make_options(options, option_count, progress, context, stopped);
+        graft::api_detail::make_options(others.data(), others.size(), progress, context, stopped);
     graft::ModelSource source{.path = path ? path : ""};
     if (bytes) source.bytes = std::span(static_cast<const std::byte*>(bytes), byte_count);
-    take(context, graft::describe(graft::check_model(source, made)).c_str());
+    take(context, graft::describe(graft::check_model(source, made, depth)).c_str());
   });
 }
 
@@ -231,12 +314,10 @@ graft_status graft_load_bytes(const void* bytes, size_t byte_count, void (*relea
       GRAFT_USER_CHECK(!options[i].key || std::strcmp(options[i].key, "weights") != 0, kInvalidArgument,
                        "those of a plan in memory stay in that memory", "weights");
     }
-    graft::Weights weights = graft::Weights::kMapped;
-    const graft::CompileOptions made = graft::api_detail::load_options(options, option_count, weights);
     const std::span file(static_cast<const std::byte*>(bytes), byte_count);
-    graft::Plan plan = graft::read_plan(file, release ? owner : nullptr);
-    auto loaded = graft::load(plan, made.device, made.threads);
-    *engine = new graft_engine(std::move(plan), std::move(loaded));
+    graft::api_detail::load_plan(options, option_count, engine, [&](graft::Weights) {
+      return graft::read_plan(file, release ? owner : nullptr);
+    });
   });
 }
 
@@ -269,6 +350,8 @@ void graft_engine_release(graft_engine* engine) {
 }
 
 uint64_t graft_compilation_count(void) { return graft::compilation_count(); }
+
+const char* graft_engine_device(const graft_engine* engine) { return engine ? engine->device.c_str() : ""; }
 
 size_t graft_engine_input_count(const graft_engine* engine) { return engine ? engine->inputs.size() : 0; }
 size_t graft_engine_output_count(const graft_engine* engine) { return engine ? engine->outputs.size() : 0; }

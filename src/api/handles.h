@@ -22,6 +22,7 @@ struct graft_engine {
 
   graft::Plan plan;
   std::shared_ptr<const graft::LoadedEngine> loaded;
+  std::string device = "cpu";  ///< what runs it: cpu, cuda or cuda:N
   std::string elsewhere;  ///< why it runs on another machine only, and has no code here; empty when it runs here
   std::atomic<int64_t> references{1};
   std::vector<graft_value_info> inputs, outputs;
@@ -43,8 +44,9 @@ inline graft_status status_of(ErrorKind kind) { return static_cast<graft_status>
 graft_status fail(graft_error* error, ErrorKind kind, std::string_view message) noexcept;
 
 /// The choices of a C caller; `stopped` is set when `progress` asks to stop, and has to live as long as the result.
+/// Within a long step `progress` is asked again, ten times a second, by the thread that compiles.
 CompileOptions make_options(const graft_option* options, size_t count, graft_progress_function progress, void* context,
-                            bool& stopped);
+                            std::atomic<bool>& stopped);
 
 /// The handle of what was compiled for the options: ready to run, or, for a `target` that this machine is not, to be
 /// described and saved.

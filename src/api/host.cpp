@@ -313,12 +313,14 @@ graft_status graft_host_partition_compile(const graft_host_partition* partition,
     GRAFT_USER_CHECK(partition && engine, kInvalidArgument, "an argument is NULL", "graft_host_partition_compile");
     GRAFT_USER_CHECK(segment < partition->segments.size(), kInvalidArgument,
                      fmt::format("there is no segment {}", segment), "graft_host_partition_compile");
-    bool stopped = false;
+    std::atomic<bool> stopped = false;
     const CompileOptions made = make_options(options, option_count, progress, context, stopped);
     Graph graph = segment_graph(*partition->partition, segment, made);
     Compiled compiled = compile_from(std::move(graph), Stage::kImport, made);
     auto loaded = load(std::move(compiled.engine), made.device, made.threads);
-    *engine = new graft_engine(std::move(compiled.plan), std::move(loaded));
+    auto handle = std::make_unique<graft_engine>(std::move(compiled.plan), std::move(loaded));
+    handle->device = made.device;
+    *engine = handle.release();
   });
 }
 
@@ -340,7 +342,7 @@ graft_status graft_embed(const char* format, const void* bytes, size_t byte_coun
     GRAFT_USER_CHECK(format && (bytes || !byte_count) && (outputs || !output_count) && (options || !option_count) &&
                          embedding,
                      kInvalidArgument, "an argument is NULL", "graft_embed");
-    bool stopped = false;
+    std::atomic<bool> stopped = false;
     EmbedChoices choices;
     choices.compile = make_options(nullptr, 0, progress, context, stopped);
     for (size_t i = 0; i < option_count; ++i) {

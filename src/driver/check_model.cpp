@@ -12,6 +12,7 @@
 #include "graph/unknown_operator.h"
 #include "kernels/host_kernel.h"
 #include "modules/host_source.h"
+#include "modules/kernel_source.h"
 
 namespace graft {
 namespace {
@@ -61,7 +62,7 @@ void find_obstacles(const Graph& graph, std::vector<Obstacle>& found, size_t& no
   }
 }
 
-ModelCheck check_stages(const ModelSource& source, const CompileOptions& options) {
+ModelCheck check_stages(const ModelSource& source, CompileOptions options, CheckDepth depth) {
   ModelCheck check;
   Graph graph = import_model(source, options);
   check.nodes = graph.nodes.size();
@@ -74,6 +75,10 @@ ModelCheck check_stages(const ModelSource& source, const CompileOptions& options
     return check;
   }
   const Target target = targets_of(options)[0];
+  if (depth == CheckDepth::kChoices) {
+    options.tuning = Tuning::kOff;
+    options.choices_only = !options.interpret && why_no_generator(target).empty();
+  }
   const Plan known = read_known_choices(options, {&target, 1});
   BuiltEngine built = plan(fuse(std::move(graph), options, &check.notes), target, options, &known);
   check_use(known, {&built.record, 1}, options);
@@ -83,9 +88,9 @@ ModelCheck check_stages(const ModelSource& source, const CompileOptions& options
 
 }  // namespace
 
-ModelCheck check_model(const ModelSource& source, const CompileOptions& options) {
+ModelCheck check_model(const ModelSource& source, const CompileOptions& options, CheckDepth depth) {
   ModelCheck check;
-  run_by_deadline(options, [&](const CompileOptions& timed) { check = check_stages(source, timed); });
+  run_by_deadline(options, [&](const CompileOptions& timed) { check = check_stages(source, timed, depth); });
   return check;
 }
 

@@ -23,8 +23,16 @@ struct ModelCheck {
   CompileNotes notes;
 };
 
-/// Compiles a model as `compile` does, for the first target of the options, and keeps no plan. Obstacles of all nodes
-/// are found, not only the first. Throws Error for files that are no models and for choices that are wrong.
-ModelCheck check_model(const ModelSource& source, const CompileOptions& options);
+/// How far a model is compiled to be checked.
+enum class CheckDepth : uint8_t {
+  kChoices,  ///< schedules, by the record or the cost model; what the code generator refuses is not seen
+  kCode,     ///< as `compile` does, code and tuning included
+};
+
+/// Compiles a model for the first target of the options, as far as asked, and keeps no plan. Where no code generator is
+/// here, steps run as without one. Obstacles of all nodes are found, not only the first. Throws Error for files that
+/// are no models and for choices that are wrong.
+ModelCheck check_model(const ModelSource& source, const CompileOptions& options,
+                       CheckDepth depth = CheckDepth::kChoices);
 
 }  // namespace graft

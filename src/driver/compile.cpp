@@ -112,6 +112,11 @@ std::vector<Target> targets_of(const CompileOptions& options) {
   std::vector<Target> targets;
   for (const std::string& name : options.targets) targets.push_back(find_target(name, options.threads));
   const int gpu = gpu_of(options.device);
+  const bool any_gpu = std::any_of(targets.begin(), targets.end(),
+                                   [](const Target& target) { return target.kind == TargetKind::kCuda; });
+  GRAFT_USER_CHECK(gpu < 0 || targets.empty() || any_gpu, kInvalidArgument,
+                   fmt::format("the device '{}' runs nothing that is compiled for {}: leave the device out, or name "
+                               "the target of a GPU", options.device, fmt::join(options.targets, " and ")), "target");
   if (targets.empty() && gpu >= 0) targets.push_back(find_target(cuda_architecture(gpu), options.threads));
   if (targets.empty()) targets.push_back(host_cpu(options.threads));
   return targets;
@@ -195,6 +200,7 @@ Graph import_model(const ModelSource& source, const CompileOptions& options) {
   });
   apply_shape_choices(graph, options);
   dump("graph", "import", [&] { return print(graph); });
+  if (options.imported) options.imported(graph);
   return graph;
 }
 
@@ -230,6 +236,7 @@ FusedProgram fuse_for(const Target& target, const Graph& graph, const CompileOpt
   passes::rewrite_with_bodies(read, passes::sweep);  // what nobody reads is no step, whoever wrote the graph
   FusedProgram program = fuse(read, {.sums_with_rows = target.kind == TargetKind::kCuda,
                                      .gathers_columns = target.kind == TargetKind::kCuda,
+                                     .stages_windows = target.kind == TargetKind::kCpu,
                                      .cancelled = options.cancelled});
   if (target.kind == TargetKind::kCpu) for_each_program(program, turn_results);
   if (options.precision == Precision::kTf32) for_each_program(program, allow_tf32);

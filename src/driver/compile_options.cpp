@@ -90,6 +90,26 @@ void set_shape(InputShapes& shapes, const OptionText& choice) {
                    fmt::format("the shape of '{}' was chosen twice; give it once", input), std::string(choice.key));
 }
 
+/// `a:2x4,b:2x4` as other tools take it: the parts, where each is a name, `mark` and nothing but sizes; else the whole,
+/// as a name may have commas.
+std::vector<std::string_view> listed(std::string_view value, char mark, std::string_view sizes) {
+  const std::vector<std::string_view> parts = split(value, ',');
+  const auto is_whole = [&](std::string_view part) {
+    const size_t at = part.rfind(mark == '=' ? '=' : ':');
+    return at != 0 && at != part.npos && part.find_first_not_of(sizes, at + 1) == part.npos;
+  };
+  if (std::all_of(parts.begin(), parts.end(), is_whole)) return parts;
+  return {value};
+}
+
+void set_shapes(InputShapes& shapes, const OptionText& choice) {
+  for (const std::string_view part : listed(choice.value, ':', "0123456789x")) set_shape(shapes, {choice.key, part});
+}
+
+void set_dims(CompileOptions& options, const OptionText& choice) {
+  for (const std::string_view part : listed(choice.value, '=', "0123456789:")) set_dim(options, {choice.key, part});
+}
+
 /// A choice among words; `allowed` is parallel to the values that they stand for.
 size_t choose(const OptionText& choice, const std::vector<std::string_view>& allowed) {
   for (size_t i = 0; i < allowed.size(); ++i) {
@@ -119,15 +139,15 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 
 void set_option(CompileOptions& options, OptionText choice) {
   if (choice.key == "dim") {
-    set_dim(options, choice);
+    set_dims(options, choice);
   } else if (choice.key == "shape") {
-    set_shape(options.shapes, choice);
+    set_shapes(options.shapes, choice);
   } else if (choice.key == "min-shape") {
-    set_shape(options.min_shapes, choice);
+    set_shapes(options.min_shapes, choice);
   } else if (choice.key == "opt-shape") {
-    set_shape(options.opt_shapes, choice);
+    set_shapes(options.opt_shapes, choice);
   } else if (choice.key == "max-shape") {
-    set_shape(options.max_shapes, choice);
+    set_shapes(options.max_shapes, choice);
   } else if (choice.key == "threads") {
     options.threads = static_cast<int>(parse_number(choice, choice.value, 0, 4096, "a number of threads, 0 for all"));
   } else if (choice.key == "tune") {
@@ -174,13 +194,18 @@ void set_option(CompileOptions& options, OptionText choice) {
   }
 }
 
-void check_disabled(const std::vector<std::string>& names, const std::string& where) {
+std::vector<std::string> names_to_disable() {
   std::vector<std::string> known;
   for (const Pass& pass : pipeline()) {
     if (std::find(known.begin(), known.end(), pass.name) == known.end()) known.emplace_back(pass.name);
   }
   for (const RegionRewrite& rewrite : region_rewrites()) known.emplace_back(rewrite.name);
   for (const LibraryInfo& library : all_libraries()) known.emplace_back(library.name);
+  return known;
+}
+
+void check_disabled(const std::vector<std::string>& names, const std::string& where) {
+  const std::vector<std::string> known = names_to_disable();
   for (const std::string& name : names) {
     GRAFT_USER_CHECK(std::find(known.begin(), known.end(), name) != known.end(), kInvalidArgument,
                      fmt::format("there is no '{}' to leave out; there are {}{}", name, fmt::join(known, ", "),

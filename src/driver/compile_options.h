@@ -33,7 +33,7 @@ std::string_view name_of(Precision precision);
 /// The type that an f32 network is lowered to; undefined when it stays f32.
 DType low_type(Precision precision);
 
-/// Everything that changes the result of compiling, and three callbacks that do not.
+/// Everything that changes the result of compiling, and four callbacks that do not.
 struct CompileOptions {
   std::vector<std::string> targets;                      ///< names or texts of descriptions; none: this machine
   std::string device = "cpu";                            ///< what runs it here: cpu, cuda or cuda:N
@@ -53,6 +53,8 @@ struct CompileOptions {
   InputShapes shapes, min_shapes, opt_shapes, max_shapes;
   std::vector<std::string> disabled;
   Progress progress;
+  /// Looks at a model that was imported, with the caller's shapes, before anything is done to it; may throw.
+  std::function<void(const Graph&)> imported;
   KernelUse kernel_use;             ///< told of the code of all kernels
   std::function<bool()> cancelled;  ///< true stops with a `cancelled` error at the next step
   double deadline = 0;              ///< seconds after which compiling stops with a `cancelled` error; 0: never
@@ -70,6 +72,8 @@ struct OptionText {
 /// Sets a choice; throws invalid_argument naming the key, the value and what is allowed.
 void set_option(CompileOptions& options, OptionText choice);
 
+/// What can be left out: passes, rewrites of regions, libraries.
+std::vector<std::string> names_to_disable();
 /// Throws invalid_argument naming `where` unless each name is that of a pass or a library, which can be left out.
 void check_disabled(const std::vector<std::string>& names, const std::string& where);
 

@@ -8,6 +8,7 @@
 #include "base/available_threads.h"
 #include "base/error.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/describe_gpus.h"
 #include "modules/host_source.h"
 #include "modules/library_source.h"
 
@@ -51,7 +52,24 @@ CompileOptions options_of(const Plan& plan) {
   return options;
 }
 
-std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& device, int threads) {
+std::string device_of(const Plan& plan) {
+  for (const Record& record : plan.records) {
+    const Target target = parse_target(record.target);
+    if (target.kind == TargetKind::kCpu) {
+      if (why_not_runnable(target, host_cpu(target.threads)).empty()) return "cpu";
+      continue;
+    }
+    const int gpu = find_gpu(target.architecture);
+    if (gpu >= 0) return gpu == 0 ? "cuda" : fmt::format("cuda:{}", gpu);
+  }
+  const bool for_gpus = std::any_of(plan.records.begin(), plan.records.end(), [](const Record& record) {
+    return parse_target(record.target).kind == TargetKind::kCuda;
+  });
+  return for_gpus && why_no_cuda_device().empty() ? "cuda" : "cpu";
+}
+
+std::shared_ptr<const LoadedEngine> load(const Plan& plan, const std::string& chosen, int threads) {
+  const std::string device = chosen == "auto" ? device_of(plan) : chosen;
   CompileOptions options = options_of(plan);
   options.device = device;
   options.threads = usable_threads(threads, recorded_threads(plan, options));

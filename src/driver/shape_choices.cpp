@@ -46,7 +46,7 @@ struct ShapeChoice {
 };
 
 void choose_axes(Value& input, const ShapeChoice& choice, Ranges& ranges) {
-  const std::string where = fmt::format("input '{}'", input.name);
+  const std::string where = fmt::format("shapes, input '{}'", input.name);
   GRAFT_USER_CHECK(choice.min->size() == choice.max->size() && choice.min->size() == choice.opt->size(),
                    kInvalidArgument, "its smallest, usual and largest shapes differ in rank", where);
   const size_t rank = choice.min->size();

@@ -129,7 +129,9 @@ Expr fold_call(Intrinsic intrinsic, const std::vector<Expr>& args) {
   }
   if (args[0]->type == DType::kBool) return fold_logic(intrinsic, args);
   if (is_integer(args[0]->type)) return fold_integers(intrinsic, args);
-  return {};
+  const auto is_one = [](const Expr& e) { return e->kind == ExprKind::kConstant && e->real == 1; };
+  if ((intrinsic == Intrinsic::kMul || intrinsic == Intrinsic::kDiv) && is_one(args[1])) return args[0];
+  return intrinsic == Intrinsic::kMul && is_one(args[0]) ? args[1] : Expr();
 }
 
 Expr fold_cast(DType type, const ExprNode& constant) {

@@ -8,6 +8,7 @@
 
 #include "fuse/attention.h"
 #include "fuse/contraction.h"
+#include "fuse/place_constants.h"
 #include "fuse/recomputation.h"
 #include "fuse/rewrite_region.h"
 #include "graph/custom_operator.h"
@@ -86,41 +87,6 @@ void end_long_chains(const Graph& graph, std::vector<DefinedNode>& nodes) {
   }
 }
 
-/// The value of a constant of one integer, as indices are; null for anything else.
-Expr constant_integer(const Graph& graph, ValueId id) {
-  const Value& value = graph.value(id);
-  const bool integer = value.type == DType::kInt64 || value.type == DType::kInt32;
-  if (!integer || !value.constant || value.constant->element_count() != 1) return {};
-  return make_integer(value.type, value.constant->read_integer(0));
-}
-
-/// Integers that a definition loads from constants -> the integers: what they choose is known then, so that the choice
-/// of one part of a tensor is a view.
-void place_integers(const Graph& graph, const Node& node, NodeDefinition& definition) {
-  Region& region = definition.region;
-  for (size_t k = definition.inputs.size(); k-- > 0;) {
-    const ValueId id = node.inputs[static_cast<size_t>(definition.inputs[k])];
-    const Expr integer = id == kNoValue ? Expr() : constant_integer(graph, id);
-    const int tensor = region.inputs[k];
-    const bool is_base = std::any_of(region.forms.begin(), region.forms.end(), [&](const Form& form) {
-      const auto* scatter = std::get_if<Scatter>(&form);
-      return scatter && scatter->base == tensor;
-    });
-    const bool is_size = std::any_of(definition.size_sources.begin(), definition.size_sources.end(),
-                                     [&](const SizeSource& source) { return source.input == definition.inputs[k]; });
-    if (!integer || is_base || is_size) continue;
-    for (Form& form : region.forms) {
-      form = map_exprs(form, [&](const Expr& e) {
-        return transform(e, [&](const Expr& n) {
-          return n->kind == ExprKind::kLoad && n->tensor == tensor ? integer : Expr();
-        });
-      });
-    }
-    region.inputs.erase(region.inputs.begin() + static_cast<std::ptrdiff_t>(k));
-    definition.inputs.erase(definition.inputs.begin() + static_cast<std::ptrdiff_t>(k));
-  }
-}
-
 /// Whether the node makes floats of integers.
 bool is_cast_of_integers(const DefinedNode& node) {
   const Region& region = node.definition.region;
@@ -172,6 +138,7 @@ class Clustering {
       if (anchor == NodeKind::kRows) absorb_producers();
     }
     absorb_reordering();
+    read_through_widening();
     drop_empty();
     for (size_t n = 0; n < nodes_.size(); ++n) {
       if (result_.of_node[n] >= 0) note_refusals(static_cast<int>(n));
@@ -350,6 +317,73 @@ class Clustering {
     }
   }
 
+  /// A map that makes wide elements of narrow ones, one each and by constants, is computed by the maps and windows of
+  /// other clusters that read it: what passes memory is narrow.
+  void read_through_widening() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const int n = static_cast<int>(i);
+      if (!widens(n)) continue;
+      const ValueId value = graph_.nodes[i].outputs[0];
+      const int cluster = result_.of_node[i];
+      if (is_output_[value] || consumers_[value].empty()) continue;
+      const bool may = std::all_of(consumers_[value].begin(), consumers_[value].end(), [&](int reader) {
+        if (result_.of_node[reader] == cluster || result_.of_node[reader] < 0) return false;
+        if (nodes_[reader].kind == NodeKind::kMap) return why_read_elsewhere(n, reader).empty();
+        return choices_.stages_windows && nodes_[reader].kind == NodeKind::kRows && is_staged(reader, value);
+      });
+      if (!may) continue;
+      std::erase(result_.nodes[cluster], n);
+      result_.of_node[i] = -1;
+    }
+  }
+
+  /// Whether the node's windows slide over the value, one channel beside the other: such are read once for all points.
+  bool is_staged(int reader, ValueId value) const {
+    const NodeDefinition& definition = nodes_[reader].definition;
+    Region region = definition.region;
+    normalise(region);
+    const auto* window = std::get_if<Reduce>(&region.forms[0]);
+    if (!window || window->reduced.empty() || window->axes.size() < 2) return false;
+    for (size_t k = 0; k < definition.inputs.size(); ++k) {
+      if (graph_.nodes[reader].inputs[definition.inputs[k]] != value) continue;
+      bool staged = true;
+      for_each_load(region.forms[0], region.inputs[k], [&](const Expr& load) {
+        ptrdiff_t channels = 0;
+        for (const Expr& index : load->args) {
+          channels += std::count_if(window->axes.begin(), window->axes.end(),
+                                    [&](const Axis& axis) { return equal(index, axis.variable); });
+        }
+        const bool slides = std::all_of(window->reduced.begin(), window->reduced.end(), [&](const Axis& taps) {
+          return std::any_of(load->args.begin(), load->args.end(), [&](const Expr& index) {
+            return index->kind != ExprKind::kVariable && uses_variable(index, taps.variable->variable);
+          });
+        });
+        staged = staged && channels >= 1 && slides;
+      });
+      if (!staged) return false;
+    }
+    return true;
+  }
+
+  /// Whether the node computes each element of one narrower element at its place, and of constants.
+  bool widens(int n) const {
+    const DefinedNode& node = nodes_[n];
+    const Region& region = node.definition.region;
+    constexpr int kMostOperations = 16;
+    if (node.kind != NodeKind::kMap || region.forms.size() != 1 || node.operations > kMostOperations) return false;
+    if (graph_.nodes[n].outputs.size() != 1) return false;
+    int narrow = 0;
+    for (size_t k = 0; k < node.definition.inputs.size(); ++k) {
+      const Value& input = graph_.value(graph_.nodes[n].inputs[node.definition.inputs[k]]);
+      if (input.constant) continue;
+      const TensorDecl& result = region.tensors[region.outputs[0]];
+      if (bit_width(input.type) >= bit_width(result.type)) return false;
+      if (!reads_in_place(region, region.inputs[k])) return false;
+      narrow += input.shape && *input.shape == result.shape;
+    }
+    return narrow == 1;
+  }
+
   /// Notes, for each node of another cluster whose result `n` reads, directly or through views, why they run apart.
   void note_refusals(int n) {
     std::vector<std::pair<ValueId, int>> pending;  // a value, and the view through which it is read, or -1
@@ -364,7 +398,7 @@ class Clustering {
       const auto [value, view] = pending[i];
       const int p = value == kNoValue ? -1 : graph_.value(value).producer;
       if (p < 0 || result_.of_node[p] == result_.of_node[n] || !seen.insert(p).second) continue;
-      if (nodes_[p].kind == NodeKind::kView) {
+      if (result_.of_node[p] < 0) {
         push_inputs(p, p);
       } else {
         result_.notes.push_back(apart_note(graph_.nodes[p], graph_.nodes[n], why_apart(p, n, value, view)));
@@ -510,7 +544,7 @@ std::vector<DefinedNode> define_nodes(const Graph& graph) {
     }
     defined.definition = define(node, graph);
     move_handles(defined.definition.region);
-    place_integers(graph, node, defined.definition);
+    place_constants(graph, node, defined.definition);
     defined.kind = kind_of(defined.definition.region);
     defined.operations = operations_of(defined.definition.region);
     const std::shared_ptr<const OpDef> op = operator_of(node);

@@ -48,8 +48,8 @@ bool is_narrowing_cast(const DefinedNode& node);
 /// Runs the definition of every node.
 std::vector<DefinedNode> define_nodes(const Graph& graph);
 
-/// For each node the number of its cluster; views have -1: they belong to whoever reads them. But a view that reorders
-/// the rows of an attention is part of it.
+/// For each node the number of its cluster; views have -1: they belong to whoever reads them, and so do maps that widen
+/// what lies in memory. But a view that reorders the rows of an attention is part of it.
 struct Clusters {
   std::vector<int> of_node;
   std::vector<std::vector<int>> nodes;  ///< of each cluster, in graph order

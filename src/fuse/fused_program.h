@@ -69,6 +69,8 @@ struct FusionChoices {
   bool sums_with_rows = false;
   /// Where one operator is cut into steps, a product keeps the maps that gather its columns (fuse/gathered_columns.h).
   bool gathers_columns = false;
+  /// What a window that slides beside its channels reads is computed once for all of its points (tile/lower_window).
+  bool stages_windows = false;
   std::function<bool()> cancelled = {};  ///< asked before each step; true stops with Error{cancelled}
 };
 

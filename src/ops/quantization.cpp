@@ -53,6 +53,7 @@ Expr quantized(Definition& d, const Expr& x, const Expr& scale, const Expr& zero
   if (is_small_float(type)) return make_cast(type, zero ? ratio + zero : ratio);
   const auto [low, high] = range_of(d, type);
   const Expr rounded = zero ? round(ratio) + zero : round(ratio);
+  if (bit_width(type) >= 8) return make_cast(type, rounded);  // a cast saturates
   return make_cast(type, min(max(rounded, make_constant(ratio->type, low)), make_constant(ratio->type, high)));
 }
 

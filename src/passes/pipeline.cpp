@@ -46,6 +46,7 @@ const std::vector<Pass>& pipeline() {
        "again: scales of normalizations that were taken apart, behind transpositions that have sunk"},
       {"remove_identities", remove_identities, "again: what became an identity by the rewrites above"},
       {"merge_equal_nodes", merge_equal_nodes, "again: equal constants and nodes that the rewrites above added"},
+      {"merge_quantizers", merge_quantizers, "quantizers take the scales of what they read"},
       {"lower_precision", lower_precision, "f32 becomes the type that --precision asks for, where it may", true},
       {"sink_casts", sink_casts, "again: casts that lowering placed before movement"},
       {"merge_parallel_matmuls", merge_parallel_matmuls, "products that read one tensor become one product"},

@@ -10,6 +10,7 @@
 #include "fuse/gathered_columns.h"
 #include "fuse/rewrite_region.h"
 #include "plan/block_schedule.h"
+#include "tile/lower_window.h"
 
 namespace graft {
 namespace {
@@ -131,7 +132,8 @@ void lay_along_neighbours(const Region& region, const std::vector<bool>& constan
 tile::Layouts layouts_for(const Region& region, const std::vector<bool>& constant, const tile::Schedule& schedule) {
   tile::Layouts layouts(region.tensors.size());
   const bool nest =
-      std::holds_alternative<tile::BlockSchedule>(schedule) || std::holds_alternative<tile::NestSchedule>(schedule);
+      std::holds_alternative<tile::BlockSchedule>(schedule) || std::holds_alternative<tile::NestSchedule>(schedule) ||
+      std::holds_alternative<tile::WindowSchedule>(schedule);
   if (nest) lay_along_neighbours(region, constant, layouts);
   const auto* contract = std::get_if<tile::ContractSchedule>(&schedule);
   const auto* product = std::get_if<tile::ProductSchedule>(&schedule);
@@ -539,6 +541,18 @@ void add_attention(std::vector<tile::Schedule>& schedules, const Region& region,
   }
 }
 
+/// Tiles of a window: few rows, so that threads share the work, and as many as serve what they have in common.
+void add_windows(std::vector<tile::Schedule>& schedules, const Region& region, const Target& target) {
+  if (target.kind == TargetKind::kCuda || !tile::why_no_window(region).empty()) return;
+  const int64_t vector = target.vector_bits / 32;
+  const int64_t points = target.vector_registers >= 32 ? 14 : 7;
+  for (const auto& [rows, columns, vectors] :
+       {std::tuple{4, 28, 2}, {8, 28, 2}, {4, 56, 1}, {2, 28, 4}, {8, 14, 2}, {16, 28, 1}}) {
+    schedules.emplace_back(
+        tile::WindowSchedule{.rows = rows, .columns = columns, .lanes = vectors * vector, .points = points});
+  }
+}
+
 }  // namespace
 
 Choice choice_of(const Region& region, const std::vector<bool>& constant, const tile::Schedule& schedule) {
@@ -550,6 +564,7 @@ std::vector<Choice> schedule_candidates(const Region& region, const std::vector<
   std::vector<tile::Schedule> schedules;
   add_attention(schedules, region, typical, target);
   add_contractions(schedules, region, constant, typical, target);
+  if (schedules.empty()) add_windows(schedules, region, target);
   const bool has_strategy = !schedules.empty();
   if (target.kind == TargetKind::kCuda && !has_strategy) {
     if (const auto blocks = block_schedule(region, typical)) schedules.emplace_back(*blocks);

@@ -87,10 +87,11 @@ Use use_of_contract(const Region& region, const ContractUnit* unit, const Bindin
 }
 
 Use use_of_cpu(const Region& region, const Way& way, const Bindings& typical, const Target& target) {
-  constexpr double kLibrary = 0.4, kLibraryStart = 4e-6, kAttention = 0.4, kMaps = 0.25;
+  constexpr double kLibrary = 0.4, kLibraryStart = 4e-6, kAttention = 0.4, kWindow = 0.3, kStaged = 0.3, kMaps = 0.25;
   if (!way.library.empty()) return {kLibrary, kLibrary, 1, kLibraryStart};
   const tile::Schedule schedule = tile::parse_schedule(way.schedule);
   if (std::holds_alternative<tile::AttentionSchedule>(schedule)) return {kAttention, kMaps, 1, peak_of(target).start};
+  if (std::holds_alternative<tile::WindowSchedule>(schedule)) return {kWindow, kMaps, kStaged, peak_of(target).start};
   const auto* contract = std::get_if<tile::ContractSchedule>(&schedule);
   return use_of_contract(region, contract ? contract->unit : nullptr, typical, target);
 }

@@ -143,6 +143,10 @@ std::vector<RegionLoss> losses_of(const Engine& engine, const Bindings& sizes,
     known.emplace(key, losses.size());
     losses.push_back(std::move(loss));
   }
+  for (RegionLoss& loss : losses) {
+    // A region that was faster shows that the peaks are higher, or that its tensors lay in caches.
+    if (loss.measured) loss.least_seconds = std::min(loss.least_seconds, loss.seconds);
+  }
   set_shares(losses);
   std::stable_sort(losses.begin(), losses.end(),
                    [](const RegionLoss& a, const RegionLoss& b) { return a.lost_seconds() > b.lost_seconds(); });

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "plan/build_engine.h"
+#include "plan/candidate_times.h"
 #include "plan/estimate_ways.h"
 #include "plan/sample_tensors.h"
 #include "runtime/session.h"
@@ -21,9 +22,8 @@ namespace {
 
 /// A way must be this much faster than the cost model's to take its place: what noise cannot do.
 constexpr double kWinningRatio = 0.95;
-/// A way that is this much slower than the best is not run again: at once, or when its median says so.
-constexpr double kFarTooSlow = 2.5, kTooSlow = 1.3;
-constexpr size_t kFirstRounds = 5;
+/// Above this part of the time that was measured, disturbed regions are worth a warning.
+constexpr double kMuchDisturbed = 0.25;
 /// Regions whose tensors take more are left to the cost model: looking at a model allocates no such memory.
 constexpr double kGiB = 1 << 30, kMostSampleBytes = 2 * kGiB;
 
@@ -53,16 +53,9 @@ Effort effort_of(const BuildOptions& options) {
 }
 
 /// One way of a job, ready to run.
-struct Runner {
+struct Runner : CandidateTimes {
   std::unique_ptr<Session> session;
-  std::vector<double> milliseconds;
   std::string failure;
-
-  double median() const {
-    std::vector<double> sorted = milliseconds;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted.empty() ? 0 : sorted[sorted.size() / 2];
-  }
 };
 
 double milliseconds_since(std::chrono::steady_clock::time_point begin) {
@@ -165,14 +158,9 @@ double run_on_device(Runner& runner) {
 void run_in_turn(std::vector<Runner>& runners, JobData& data, const Effort& effort, TuningBudget budget,
                  bool on_device) {
   double best = 0;  // median, or the first run
-  const auto is_slow = [&](const Runner& runner) {
-    const size_t runs = runner.milliseconds.size();
-    if (runs == 0 || best == 0) return false;
-    return runner.median() > (runs < kFirstRounds ? kFarTooSlow : kTooSlow) * best;
-  };
   for (size_t round = 0; round < effort.rounds; ++round) {
     for (Runner& runner : runners) {
-      if (!runner.failure.empty() || is_slow(runner)) continue;
+      if (!runner.failure.empty() || runner.is_too_slow(best)) continue;
       // The first run of a way also prepares it; the second counts.
       for (int run = round == 0 ? 0 : 1; run < 2 && runner.failure.empty(); ++run) {
         const double milliseconds = on_device && run == 1 ? run_on_device(runner) : run_here(runner, data);
@@ -326,6 +314,12 @@ void Tuner::run(Record& record) {
     if (!matters(job)) leave(job, "not measured: too small a part of the work", record.regions[job.key]);
   }
   jobs_.clear();
+  if (disturbed_ms_ > kMuchDisturbed * measured_ms_) {
+    log(LogLevel::kWarning,
+        "tuning: the times of regions that take {:.0f} % of a run vary by more than {:.0f} %: other work is running, "
+        "or the machine throttles, and another compilation may choose otherwise",
+        100 * disturbed_ms_ / measured_ms_, 100 * (kDisturbed - 1));
+  }
 }
 
 void Tuner::leave(const Job& job, const std::string& reason, RegionChoice& choice) {
@@ -342,7 +336,7 @@ std::optional<std::vector<double>> Tuner::known_times(const Job& job) const {
   return options_.timings.find_all(keys);
 }
 
-void Tuner::measure(const Job& job, Runners& built, RegionChoice& choice) const {
+void Tuner::measure(const Job& job, Runners& built, RegionChoice& choice) {
   if (const auto known = known_times(job)) {
     return decide(job, *known, std::vector<std::string>(known->size()), choice);
   }
@@ -361,6 +355,11 @@ void Tuner::measure(const Job& job, Runners& built, RegionChoice& choice) const 
     }
   }
   decide(job, milliseconds, failures, choice);
+  const double spent = job.count * choice.milliseconds;
+  measured_ms_ += spent;
+  const auto chosen = std::find(job.ways.begin(), job.ways.end(), choice.way);
+  const bool disturbed = chosen != job.ways.end() && runners[chosen - job.ways.begin()].was_disturbed();
+  if (disturbed) disturbed_ms_ += spent;
 }
 
 /// The fastest way, unless the cost model's favourite is as fast within what noise can do.

@@ -52,7 +52,7 @@ class Tuner {
   std::optional<std::vector<double>> known_times(const Job& job) const;
   /// Makes the candidates of the chosen jobs ready to run, in their order, until so many seconds are spent.
   std::vector<Runners> build(const std::vector<const Job*>& chosen, const TuningBudget& budget, double seconds) const;
-  void measure(const Job& job, Runners& runners, RegionChoice& choice) const;
+  void measure(const Job& job, Runners& runners, RegionChoice& choice);
   TuningClock clock() const { return options_.clock.processor ? options_.clock : clock_of_this_thread(); }
   static void leave(const Job& job, const std::string& reason, RegionChoice& choice);
   void decide(const Job& job, const std::vector<double>& milliseconds, const std::vector<std::string>& failures,
@@ -62,6 +62,7 @@ class Tuner {
   const BuildOptions& options_;
   const Bindings& typical_;
   std::vector<Job> jobs_;
+  double measured_ms_ = 0, disturbed_ms_ = 0;  ///< of one run: of regions that were measured, and with varying times
   std::map<std::string, size_t, std::less<>> by_key_;
 };
 

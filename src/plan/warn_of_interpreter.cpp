@@ -19,9 +19,9 @@ void warn_of_interpreter(const Engine& engine) {
     }
     const std::string others = step.nodes.size() > 1 ? fmt::format(" and {} more", step.nodes.size() - 1) : "";
     const std::string operation = step.operators.empty() ? "" : step.operators[0];
-    named += fmt::format("\n  '{}' ({}){}: {}", step.name, operation, others, reason);
+    named += fmt::format("{} '{}' ({}){}: {}", named.empty() ? "" : ";", step.name, operation, others, reason);
   }
-  if (interpreted > kMostNamed) named += fmt::format("\n  and {} more", interpreted - kMostNamed);
+  if (interpreted > kMostNamed) named += fmt::format("; and {} more", interpreted - kMostNamed);
   if (interpreted == 0) return;
   log(LogLevel::kWarning, "{} of {} steps run in the interpreter, which is slow:{}", interpreted, engine.steps.size(),
       named);

@@ -198,8 +198,17 @@ std::string KernelCache::default_directory() {
 }
 
 KernelCache::KernelCache(std::string directory, uint64_t limit) : directory_(std::move(directory)), limit_(limit) {
-  open_directory();
+  open_directory(true);
   if (descriptor_ >= 0) remove_stale_temporaries();
+}
+
+KernelCache::KernelCache(std::string directory, Look) : directory_(std::move(directory)), limit_(0) {
+  writable_.store(false, std::memory_order_relaxed);
+  open_directory(false);
+}
+
+std::unique_ptr<KernelCache> KernelCache::look(std::string directory) {
+  return std::unique_ptr<KernelCache>(new KernelCache(std::move(directory), Look{}));
 }
 
 KernelCache::~KernelCache() {
@@ -207,10 +216,11 @@ KernelCache::~KernelCache() {
 }
 
 /// Opens the directory and checks what was opened, so that a later change of the path leads nowhere else.
-void KernelCache::open_directory() {
+void KernelCache::open_directory(bool make) {
   if (directory_.empty()) return refuse("there is no home directory to keep it in; set GRAFT_CACHE to a directory");
   OwnedDescriptor opened{::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (opened.value < 0 && errno == ENOENT) {
+    if (!make) return;
     make_directories(directory_);
     opened.value = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -48,6 +49,8 @@ class KernelCache {
   /// Opens `directory`, making it with mode 0700 when it is not there. `limit`: bytes of all entries together; the
   /// least recently used ones are removed beyond it.
   explicit KernelCache(std::string directory = default_directory(), uint64_t limit = kDefaultLimit);
+  /// Opens what is there and writes nothing: a directory that is not there stays so, and counts as empty.
+  static std::unique_ptr<KernelCache> look(std::string directory = default_directory());
   ~KernelCache();
   KernelCache(const KernelCache&) = delete;
   KernelCache& operator=(const KernelCache&) = delete;
@@ -74,7 +77,9 @@ class KernelCache {
   int clear();
 
  private:
-  void open_directory();
+  struct Look {};
+  KernelCache(std::string directory, Look);
+  void open_directory(bool make);
   void refuse(std::string problem);
   void cannot_store(int code);
   bool write_entry(const std::string& name, std::span<const std::byte> entry);

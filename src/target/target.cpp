@@ -81,7 +81,7 @@ std::string extra_features() {
   add(v4 && __builtin_cpu_supports("avx512vnni"), "+avx512vnni");
   add(v4 && __builtin_cpu_supports("avx512vbmi"), "+avx512vbmi");
   add(v4 && __builtin_cpu_supports("avx512bf16"), "+avx512bf16");
-  add(v4 && may_use_tile_registers(), "+amx-tile,+amx-int8");
+  add(v4 && may_use_tile_registers(), "+amx-tile,+amx-int8,+amx-bf16");
 #endif
   return extra;
 }

@@ -12,8 +12,8 @@
 
 namespace graft {
 
-/// One instruction that multiplies two operands of several elements of k and adds to sums. All are exact in integers;
-/// sums wrap.
+/// One instruction that multiplies two operands of several elements of k and adds to sums. Those of integers are exact,
+/// and wrap; those of floats sum in f32.
 struct ContractUnit {
   enum class Scope : uint8_t { kVector, kTile };
   std::string_view name, feature;

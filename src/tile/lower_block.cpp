@@ -21,19 +21,6 @@ Lowered NestLowering::run(const BlockSchedule& schedule) {
   return finish();
 }
 
-std::vector<Expr> NestLowering::packed_indices(const PanelLayout& layout, const Shape& shape,
-                                               const std::vector<Expr>& indices) {
-  const Expr& along = indices[static_cast<size_t>(layout.dim)];
-  const auto extent = shape[static_cast<size_t>(layout.dim)].as_constant();
-  const bool one_panel = extent && *extent <= layout.lanes;
-  const Expr lanes = make_index(layout.lanes);
-  std::vector<Expr> result(indices.begin(), indices.begin() + layout.keep);
-  result.push_back(one_panel ? make_index(0) : layout.lanes == 1 ? along : floor_div(along, lanes));
-  for (const int d : layout.rest) result.push_back(indices[static_cast<size_t>(d)]);
-  result.push_back(one_panel ? along : layout.lanes == 1 ? make_index(0) : mod(along, lanes));
-  return result;
-}
-
 Expr NestLowering::stage_transposed(const std::vector<Axis>& axes, const Expr& value) {
   std::vector<std::pair<const ExprNode*, Expr>> staged;
   for (const Expr& load : loads_at_every_point(value)) {

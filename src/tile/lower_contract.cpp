@@ -207,6 +207,12 @@ class ContractLowering {
   }
 
   DType accumulator_type() const { return main_->lift[0]->type; }
+  /// What a tile holds of the contraction's result: a unit leaves its own sums there.
+  DType sum_type(int result) const { return schedule_.unit ? schedule_.unit->sum : region_.tensors[result].type; }
+  /// The result at a point of its tile.
+  Expr load_sum(int result, const std::vector<Expr>& position) const {
+    return make_cast(region_.tensors[result].type, make_load(*tile_of(result), sum_type(result), position));
+  }
   /// What the left operand is multiplied as.
   DType left_type() const { return schedule_.unit ? schedule_.unit->a : accumulator_type(); }
   /// Operand types that the micro-kernel multiplies as they are.
@@ -246,7 +252,8 @@ class ContractLowering {
         const bool has_buffer = builder_.buffer_of(tensor) >= 0;
         if (has_buffer && !is_main) continue;
         const TensorDecl& decl = region_.tensors[tensor];
-        const int tile = builder_.add_scratch(has_buffer ? "tile" : decl.name, decl.type, shape,
+        const DType type = is_main ? sum_type(tensor) : decl.type;
+        const int tile = builder_.add_scratch(has_buffer ? "tile" : decl.name, type, shape,
                                               is_main ? Scope::kFragment : Scope::kShared);
         tiles_.emplace_back(tensor, tile);
       }
@@ -350,7 +357,7 @@ class ContractLowering {
       const graft::Axis& innermost = contraction_.k.back();
       k.back().extent = make_size(unit_groups() * Size(schedule_.unit->pack));
       k.back().bound = unit_groups().as_constant().value_or(0) * schedule_.unit->pack;
-      value = select(lt(innermost.variable, make_size(innermost.extent)), value, make_integer(value->type, 0));
+      value = select(lt(innermost.variable, make_size(innermost.extent)), value, make_constant(value->type, 0));
     }
     Map map;
     const std::vector<Axis>& across = right ? pass.n : pass.m;
@@ -488,9 +495,8 @@ class ContractLowering {
     const int tensor = defined_tensors(form)[0];
     if (is_main && builder_.buffer_of(tensor) < 0) return;
     const Pass pass = make_pass();
-    const DType type = region_.tensors[tensor].type;
     const Expr value =
-        is_main ? make_load(*tile_of(tensor), type, pass.position) : on_tile(std::get<Compute>(form).value, pass);
+        is_main ? load_sum(tensor, pass.position) : on_tile(std::get<Compute>(form).value, pass);
     Map map;
     map.axes = pass.m;
     map.axes.insert(map.axes.end(), pass.n.begin(), pass.n.end());
@@ -508,7 +514,9 @@ class ContractLowering {
     std::vector<std::pair<int, Expr>> at = pass.at;
     return transform(substitute(e, at), [&](const Expr& node) -> Expr {
       if (node->kind != ExprKind::kLoad) return {};
-      if (const auto tile = tile_of(node->tensor)) return make_load(*tile, node->type, pass.position);
+      const auto tile = tile_of(node->tensor);
+      if (tile && node->tensor == main_->outputs[0]) return load_sum(node->tensor, pass.position);
+      if (tile) return make_load(*tile, node->type, pass.position);
       return make_load(builder_.buffer_of(node->tensor), node->type, node->args);
     });
   }

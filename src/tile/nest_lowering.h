@@ -41,9 +41,6 @@ class NestLowering {
   /// Region expression -> buffer expression of this grid point. Scratch tensors are indexed by the lane within the
   /// tile, global ones by the element.
   Expr convert(const Expr& e, const Replacements& own) const;
-  /// The indices in memory of an element of a packed tensor.
-  static std::vector<Expr> packed_indices(const PanelLayout& layout, const Shape& shape,
-                                          const std::vector<Expr>& indices);
   Store store_to(int tensor, const std::vector<graft::Axis>& axes, const Replacements& own, const Expr& value,
                  const std::vector<Expr>& extra = {}) const;
   void lower(const Compute& form);

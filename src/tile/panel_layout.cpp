@@ -105,6 +105,18 @@ Shape physical_shape(const PanelLayout& layout, const Shape& shape) {
   return physical;
 }
 
+std::vector<Expr> packed_indices(const PanelLayout& layout, const Shape& shape, const std::vector<Expr>& indices) {
+  const Expr& along = indices[static_cast<size_t>(layout.dim)];
+  const auto extent = shape[static_cast<size_t>(layout.dim)].as_constant();
+  const bool one_panel = extent && *extent <= layout.lanes;
+  const Expr lanes = make_index(layout.lanes);
+  std::vector<Expr> result(indices.begin(), indices.begin() + layout.keep);
+  result.push_back(one_panel ? make_index(0) : layout.lanes == 1 ? along : floor_div(along, lanes));
+  for (const int d : layout.rest) result.push_back(indices[static_cast<size_t>(d)]);
+  result.push_back(one_panel ? along : layout.lanes == 1 ? make_index(0) : mod(along, lanes));
+  return result;
+}
+
 Region packing_region(const PanelLayout& layout, DType type, const Shape& shape) {
   RegionBuilder builder;
   const Tensor source = builder.input("source", type, shape);

@@ -33,6 +33,8 @@ PanelLayout parse_panel_layout(std::string_view text);
 
 /// Whether the layout places every dimension of a tensor of this rank once.
 bool fits(const PanelLayout& layout, size_t rank);
+/// The indices in memory of the element of a packed tensor that has these in a tensor of `shape`; for pack = 1.
+std::vector<Expr> packed_indices(const PanelLayout& layout, const Shape& shape, const std::vector<Expr>& indices);
 /// The shape in memory of a tensor of `shape`.
 Shape physical_shape(const PanelLayout& layout, const Shape& shape);
 /// The region that computes the packed form: input 0 is the row-major tensor, output 0 the packed one.

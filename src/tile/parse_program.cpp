@@ -229,6 +229,7 @@ class Parser {
     reduce.reduced = axes(head, inner);
     reduce.accumulate = lexer_.accept("accumulate");
     reduce.monoid.associative = !lexer_.accept("sequential");
+    if (lexer_.accept("points")) reduce.points = lexer_.integer("a number of points");
     lexer_.expect("{");
     lexer_.expect("state");
     reduce.monoid.left = states(inner);

@@ -193,8 +193,9 @@ class Printer {
     add_extents(roots, reduce.reduced);
     ExprPrinter outer = lets(roots);
     const std::string kept = axes(reduce.axes, outer), reduced = axes(reduce.reduced, outer);
-    line(fmt::format("reduce {} over {}{}{} {{", kept, reduced, reduce.accumulate ? " accumulate" : "",
-                     reduce.monoid.associative ? "" : " sequential"));
+    const std::string points = reduce.points > 1 ? fmt::format(" points {}", reduce.points) : "";
+    line(fmt::format("reduce {} over {}{}{}{} {{", kept, reduced, reduce.accumulate ? " accumulate" : "",
+                     reduce.monoid.associative ? "" : " sequential", points));
     ++indent_;
     const std::string left = states(reduce.monoid.left, "a");
     line(fmt::format("state {} {}", left, states(reduce.monoid.right, "b")));

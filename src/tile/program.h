@@ -85,6 +85,7 @@ struct Reduce {
   Monoid monoid;
   std::vector<Store> outputs;  ///< `value` unused
   bool accumulate = false;
+  int64_t points = 1;  ///< on a CPU, of the last but one of `axes`: so many are folded side by side, in registers
 };
 
 /// c[m, n] (+)= sum over k of a[m, k] * b[k, n], accumulated in the type of c (i32 for int8 operands).

@@ -52,7 +52,15 @@ void fields(ProductSchedule& s, Visitor visit) {
   visit("early", s.early, 0, 1);
 }
 
-constexpr std::string_view kNames[] = {"nest", "contract", "attention", "block", "product"};
+template <class Visitor>
+void fields(WindowSchedule& s, Visitor visit) {
+  visit("rows", s.rows, 1, 1 << 10);
+  visit("columns", s.columns, 1, 1 << 10);
+  visit("lanes", s.lanes, 1, 1 << 10);
+  visit("points", s.points, 1, 16);
+}
+
+constexpr std::string_view kNames[] = {"nest", "contract", "attention", "block", "product", "window"};
 
 Schedule make_default(std::string_view name) {
   if (name == kNames[0]) return NestSchedule{};
@@ -60,8 +68,9 @@ Schedule make_default(std::string_view name) {
   if (name == kNames[2]) return AttentionSchedule{};
   if (name == kNames[3]) return BlockSchedule{};
   if (name == kNames[4]) return ProductSchedule{};
+  if (name == kNames[5]) return WindowSchedule{};
   throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("unknown schedule '{}'; expected nest, contract, attention, block or product", name),
+              fmt::format("unknown schedule '{}'; expected nest, contract, attention, block, product or window", name),
               "schedule");
 }
 

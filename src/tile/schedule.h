@@ -65,7 +65,18 @@ struct ProductSchedule {
   bool operator==(const ProductSchedule&) const = default;
 };
 
-using Schedule = std::variant<NestSchedule, ContractSchedule, AttentionSchedule, BlockSchedule, ProductSchedule>;
+/// A window that slides over a tensor, on a CPU: a grid point makes `rows` by `columns` points for `lanes` channels,
+/// `points` of a row side by side in registers.
+struct WindowSchedule {
+  int64_t rows = 4;
+  int64_t columns = 28;
+  int64_t lanes = 32;
+  int64_t points = 7;
+  bool operator==(const WindowSchedule&) const = default;
+};
+
+using Schedule = std::variant<NestSchedule, ContractSchedule, AttentionSchedule, BlockSchedule, ProductSchedule,
+                              WindowSchedule>;
 
 /// `contract m=56 n=64 k=0 m_chunk=0 panel=32 columns_outer=1`, with ` unit=amx_u8s8` where there is one;
 /// parse_schedule reads it back and throws invalid_argument naming an unknown or out-of-range field.

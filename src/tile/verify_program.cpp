@@ -235,6 +235,9 @@ class Verifier {
   }
 
   void statement(const Reduce& reduce) {
+    check(reduce.points == 1 || (program_.threads == 0 && reduce.points > 1 && reduce.points <= 16 &&
+                                 reduce.axes.size() > 1),
+          "points side by side are for CPUs, from 2 to 16, along an axis beside the last");
     bind_axes(reduce.axes);
     for (const Store& output : reduce.outputs) target(output.buffer, output.indices, "an output");
     bind_axes(reduce.reduced);

@@ -40,6 +40,27 @@ def test_options_are_completed_by_command():
     assert completed("run", "model") == []  # files, which bash adds itself
 
 
+@pytest.mark.parametrize("words, found", [
+    (["cache", ""], {"list", "size", "clear", "export", "import"}), (["cache", "si"], {"size"}),
+    (["compile", "--precision", ""], {"fp32", "tf32", "fp16", "bf16"}), (["compile", "--tune", "=", "fa"], {"fast"}),
+    (["run", "--mode", "="], {"generated", "interpret"}), (["compile", "--target", "sm_9"], {"sm_90a"}),
+    (["bench", "m.onnx", "--hint", "l"], {"latency"}), (["compile", "--tune=fu"], {"--tune=full"}),
+    (["compile", "--disable", "recognise_gel"], {"recognise_gelu"}), (["completion", ""], set()),
+    (["compile", "-o", ""], set()), (["compile", "model.onnx", ""], set()),
+])
+def test_values_are_completed(words, found):
+    assert set(completed(*words)) == found
+
+
+@pytest.mark.parametrize("shell, name", [("bash", "graft.bash"), ("zsh", "_graft"), ("fish", "graft.fish")])
+def test_the_command_prints_what_is_installed(shell, name):
+    done = subprocess.run([BUILD / "bin/graft", "completion", shell], capture_output=True, text=True, check=True)
+    assert done.stdout == (ROOT / "tools/completion" / name).read_text()
+    if shutil.which(shell):
+        check = subprocess.run([shell, "-n"], input=done.stdout, capture_output=True, text=True, check=False)
+        assert check.returncode == 0, check.stderr
+
+
 def test_the_manual_page_is_one():
     page = (ROOT / "docs/graft.1").read_text()
     assert re.search(r"^\.TH GRAFT 1 ", page, re.MULTILINE)

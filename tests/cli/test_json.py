@@ -82,7 +82,8 @@ def test_what_is_written_fits_the_schema(graft, files, tmp_path, name, words):
 
 def test_every_command_has_json_and_a_schema(graft):
     listed = graft("--help").stdout.partition("\nSubcommands:\n")[2].partition("\n\n")[0]
-    names = {line.split()[0].rstrip(",") for line in listed.splitlines() if re.match(r"  \S", line)} - {"help"}
+    names = {line.split()[0].rstrip(",") for line in listed.splitlines() if re.match(r"  \S", line)}
+    names -= {"help", "completion"}  # whose texts are for people and shells
     assert set(WORDS) == {path.stem for path in SCHEMAS.glob("*.json")}
     assert names == {name.partition("-")[0] for name in WORDS}
 
@@ -100,6 +101,30 @@ def test_json_does_not_replace_another_output(graft, model):
     assert graft("extract", "model.onnx", "--outputs", "sum", "-o", "p.onnx", "--json", "model.onnx").returncode == 2
 
 
+@pytest.mark.parametrize("words, status, kind, where", [
+    (["run", "missing.onnx"], 1, "invalid argument", "missing.onnx"),
+    (["compile", "model.onnx", "--dim", "bacth=2"], 2, "usage", "--dim"),
+    (["bench", "plan.graft", "--size", "bacth=2"], 2, "usage", ""),
+    (["check", "broken.onnx"], 1, "invalid model", "broken.onnx: model"),
+])
+def test_an_error_is_json_too(graft, files, tmp_path, words, status, kind, where):
+    (tmp_path / "broken.onnx").write_bytes(b"no model")
+    for place in ("-", "error.json"):
+        done = graft(*words, "--json", place)
+        text = done.stdout if place == "-" else (tmp_path / place).read_text()
+        assert done.returncode == status and done.stderr.startswith("graft: "), done.stderr
+        validator("interface/error").validate(json.loads(text))
+        error = json.loads(text)["error"]
+        assert (error["status"], error["kind"], error["where"]) == (status, kind, where)
+        assert error["message"] in done.stderr
+
+
+def test_an_error_replaces_no_file_that_was_not_checked(graft, model):
+    before = model.read_bytes()
+    assert graft("bench", "model.onnx", "--json", "model.onnx").returncode == 2
+    assert model.read_bytes() == before
+
+
 def test_rows_of_bench_say_what_was_measured(graft, files):
     def row(*words):
         done = graft("bench", "plan.graft", "--warmup", "1", "--json", "-", *words)
@@ -113,10 +138,14 @@ def test_rows_of_bench_say_what_was_measured(graft, files):
     assert three["streams"] == 3 and three["runs"] == 15
 
 
-def test_a_bound_that_nothing_keeps_is_said(graft, files):
+def test_a_bound_that_nothing_keeps_is_said(graft, files, tmp_path):
     words = ("bench", "plan.graft", "--duration", "0.05", "--latency-bound")
     done = graft(*words, "0.000001us", "--hint", "throughput")
-    assert done.returncode == 1 and "not even one stream" in done.stderr, done.stderr
+    assert done.returncode == 1 and "p99 with one stream is" in done.stderr, done.stderr
+    assert "median" in done.stdout  # how far it is from the bound
+    assert graft(*words, "0.000001us", "--hint", "throughput", "--json", "row.json").returncode == 1
+    (row,) = json.loads((tmp_path / "row.json").read_text())
+    assert row["p99_ms"] > 1e-9 and row["streams"] == 1
     assert graft(*words, "7ms").returncode == 2
     assert graft(*words, "7parsecs", "--hint", "throughput").returncode == 2
     assert graft("bench", "plan.graft", "--hint", "latency", "--streams", "2").returncode == 2

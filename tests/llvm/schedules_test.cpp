@@ -10,6 +10,7 @@
 #include "llvm/kernel_runner.h"
 #include "plan/choose_schedule.h"
 #include "tile/lower.h"
+#include "tile/lower_window.h"
 
 namespace graft::codegen {
 namespace {
@@ -51,9 +52,33 @@ TensorData packed(const tile::PanelLayout& layout, const TensorData& data) {
   return interpret(tile::packing_region(layout, data.type(), shape), std::span(&data, 1), none)[0];
 }
 
+/// The text of a region, with random inputs.
+Sample sample_of_region(const std::string& text, Bindings sizes = {}) {
+  Sample sample{parse_region(text), {}, {}, std::move(sizes)};
+  normalise(sample.region);
+  Random random(5);
+  for (const int input : sample.region.inputs) {
+    const TensorDecl& decl = sample.region.tensors[static_cast<size_t>(input)];
+    std::vector<int64_t> shape;
+    for (const Size& size : decl.shape) shape.push_back(size.evaluate(sample.sizes));
+    TensorData data = TensorData::zeros(decl.type, shape);
+    for (int64_t i = 0; i < data.element_count(); ++i) {
+      if (is_float(decl.type)) {
+        data.write_double(i, random.uniform(-2, 2));
+      } else {
+        data.write_integer(i, random.integer(0, 100));
+      }
+    }
+    sample.inputs.push_back(std::move(data));
+  }
+  Bindings bound = sample.sizes;
+  sample.expected = interpret(sample.region, sample.inputs, bound);
+  return sample;
+}
+
 /// Lowers, compiles, runs and compares.
 void check(const Sample& sample, const tile::Schedule& schedule, const Target& target,
-           const tile::Layouts& layouts = {}) {
+           const tile::Layouts& layouts = {}, double tolerance = 1e-5) {
   SCOPED_TRACE(target.name + ": " + tile::print(schedule));
   const tile::Lowered lowered = tile::lower(sample.region, layouts, schedule, target);
   ASSERT_TRUE(std::holds_alternative<tile::Program>(lowered)) << std::get<std::string>(lowered);
@@ -71,7 +96,7 @@ void check(const Sample& sample, const tile::Schedule& schedule, const Target& t
   Kernel kernel(program, target);
   EXPECT_EQ(kernel.run(buffers, sample.sizes), 0);
   for (size_t i = 0; i < sample.expected.size(); ++i) {
-    const auto difference = first_difference(sample.expected[i], tensors[sample.inputs.size() + i], 1e-5);
+    const auto difference = first_difference(sample.expected[i], tensors[sample.inputs.size() + i], tolerance);
     EXPECT_FALSE(difference) << "output " << i << ": " << *difference << "\n" << tile::print(program);
   }
 }
@@ -205,6 +230,29 @@ constexpr const char* kIntegerProducts[] = {
     output %y
 )"};
 
+/// The same of bf16.
+constexpr const char* kNarrowProducts[] = {
+    R"(
+    range m 1 13 128
+    input %a: A[m, 192]
+    input %b: B[192, 96]
+    %y: ? = MatMul "product" (%a, %b)
+    output %y
+)",
+    R"(
+    input %a: A[45, 147]
+    input %b: B[147, 65]
+    %p: ? = MatMul "product" (%a, %b)
+    %y: ? = Relu "relu" (%p)
+    output %y
+)",
+    R"(
+    input %a: A[3, 20, 3]
+    input %b: B[3, 7]
+    %y: ? = MatMul "product" (%a, %b)
+    output %y
+)"};
+
 std::string with_types(std::string lines, DType a, DType b) {
   const std::pair<std::string, DType> letters[] = {{" A[", a}, {" B[", b}};
   for (const auto& [letter, type] : letters) {
@@ -213,7 +261,7 @@ std::string with_types(std::string lines, DType a, DType b) {
   return lines;
 }
 
-TEST(Schedules, of_integer_products_by_each_unit_of_this_machine) {
+TEST(Schedules, of_products_by_each_unit_of_this_machine) {
   const Target host = host_cpu(1);
   bool has_any = false;
   for (const ContractUnit& unit : contract_units()) {
@@ -224,7 +272,8 @@ TEST(Schedules, of_integer_products_by_each_unit_of_this_machine) {
       const size_t at = target.features.find(",+" + std::string(other.feature));
       if (other.feature != unit.feature && at != std::string::npos) target.features.erase(at, other.feature.size() + 2);
     }
-    for (const char* lines : kIntegerProducts) {
+    const bool is_exact = is_integer(unit.sum);
+    for (const char* lines : is_exact ? kIntegerProducts : kNarrowProducts) {
       const Sample sample = make_sample(with_types(lines, unit.a, unit.b));
       std::vector<bool> constant(sample.region.tensors.size());
       constant[static_cast<size_t>(sample.region.inputs[1])] = true;
@@ -233,13 +282,127 @@ TEST(Schedules, of_integer_products_by_each_unit_of_this_machine) {
         const auto* contract = std::get_if<tile::ContractSchedule>(&choice.schedule);
         if (!contract || !contract->unit) continue;
         EXPECT_EQ(contract->unit->name, unit.name);
-        check(sample, choice.schedule, target, choice.layouts);
+        check(sample, choice.schedule, target, choice.layouts, is_exact ? 0 : 1e-2);
         ++tried;
       }
       EXPECT_GT(tried, 0) << unit.name << " takes no part of:" << lines;
     }
   }
   if (!has_any) GTEST_SKIP() << "this processor has none of the units of units.inc";
+}
+
+/// Windows along channels that lie side by side, each with its own reason to be here.
+constexpr const char* kWindows[] = {
+    // padded, with maps behind it
+    R"(region padded
+tensor x: f32[2, 9, n, 37]
+tensor w: f32[3, 3, 37]
+tensor b: f32[37]
+tensor s: f32[2, 9, n, 37]
+tensor y: f32[2, 9, n, 37]
+input x
+input w
+input b
+output y
+reduce s over [i0 < 2, i1 < 9, i2 < n, i3 < 37] fold [k0 < 3, k1 < 3] {
+  left l0: f32
+  right r0: f32
+  let t0 = sub(add(i1, k0), 1)
+  let t1 = sub(add(i2, k1), 1)
+  let inside = and(and(and(ge(t0, 0), lt(t0, 9)), ge(t1, 0)), lt(t1, size(n)))
+  lift mul(select(inside, x[i0, t0, t1, i3], 0:f32), w[k0, k1, i3])
+  identity 0:f32
+  combine add(l0, r0)
+}
+compute y over [i0 < 2, i1 < 9, i2 < n, i3 < 37] {
+  value max(add(s[i0, i1, i2, i3], b[i3]), 0:f32)
+}
+)",
+    // strides and dilations over bytes that are dequantized before
+    R"(region bytes
+tensor x: u8[13, 29, 40]
+tensor z: u8[]
+tensor d: f32[13, 29, 40]
+tensor w: f32[3, 5, 40]
+tensor s: f32[6, 17, 40]
+tensor y: u8[6, 17, 40]
+input x
+input z
+input w
+output y
+compute d over [i0 < 13, i1 < 29, i2 < 40] {
+  value mul(cast<f32>(sub(cast<i32>(x[i0, i1, i2]), cast<i32>(z[]))), 0.03125:f32)
+}
+reduce s over [i1 < 6, i2 < 17, i3 < 40] fold [k0 < 3, k1 < 5] {
+  left l0: f32
+  right r0: f32
+  lift mul(d[add(mul(i1, 2), k0), add(i2, mul(k1, 3)), i3], w[k0, k1, i3])
+  identity 0:f32
+  combine add(l0, r0)
+}
+compute y over [i1 < 6, i2 < 17, i3 < 40] {
+  value cast<u8>(add(round(mul(s[i1, i2, i3], 0.5:f32)), 7:f32))
+}
+)",
+    // along one axis, of 16 bits
+    R"(region line
+tensor x: bf16[3, 31, 21]
+tensor w: bf16[7, 21]
+tensor y: f32[3, 31, 21]
+input x
+input w
+output y
+reduce y over [i0 < 3, i1 < 31, i2 < 21] fold [k0 < 7] {
+  left l0: f32
+  right r0: f32
+  let t0 = sub(add(i1, k0), 3)
+  lift mul(select(and(ge(t0, 0), lt(t0, 31)), cast<f32>(x[i0, t0, i2]), 0:f32), cast<f32>(w[k0, i2]))
+  identity 0:f32
+  combine add(l0, r0)
+}
+)",
+    // a pooling, which has no weights, along three axes
+    R"(region pooling
+tensor x: f32[6, 8, 10, 19]
+tensor y: f32[3, 4, 5, 19]
+input x
+output y
+reduce y over [i0 < 3, i1 < 4, i2 < 5, i3 < 19] fold [k0 < 2, k1 < 2, k2 < 2] {
+  left l0: f32
+  right r0: f32
+  lift x[add(mul(i0, 2), k0), add(mul(i1, 2), k1), add(mul(i2, 2), k2), i3]
+  identity -inf:f32
+  combine max(l0, r0)
+}
+)"};
+
+TEST(Schedules, of_windows_along_channels) {
+  const tile::WindowSchedule schedules[] = {
+      {}, {.rows = 1, .columns = 5, .lanes = 16, .points = 3}, {.rows = 3, .columns = 16, .lanes = 64, .points = 16},
+      {.rows = 2, .columns = 7, .lanes = 8, .points = 1}};
+  for (const char* text : kWindows) {
+    const Sample sample = sample_of_region(text, {{"n", 11}});
+    EXPECT_EQ(tile::why_no_window(sample.region), "") << text;
+    for (const Target& target : runnable_targets()) {
+      for (const tile::WindowSchedule& schedule : schedules) check(sample, schedule, target);
+    }
+  }
+}
+
+TEST(Schedules, of_windows_say_why_they_do_not_apply) {
+  const auto why = [](const std::string& lift, const std::string& fold) {
+    return tile::why_no_window(sample_of_region("region r\ntensor x: f32[9, 9, 9]\ntensor y: f32[4, 4, 8]\ninput x\n"
+                                                "output y\nreduce y over [i0 < 4, i1 < 4, i2 < 8] fold [" + fold +
+                                                "] {\n  left l0: f32\n  right r0: f32\n  lift " + lift +
+                                                "\n  identity 0:f32\n  combine add(l0, r0)\n}\n").region);
+  };
+  EXPECT_EQ(why("x[add(i0, k0), add(i1, k1), i2]", "k0 < 3, k1 < 3"), "");
+  EXPECT_EQ(why("x[k0, i1, i2]", "k0 < 3"), "an axis of the window slides along no axis of the result");
+  EXPECT_EQ(why("x[add(i0, k0), i1, i2]", "k0 < 3"), "the window does not slide along the axis beside the channels");
+  EXPECT_EQ(why("mul(x[i0, add(i1, k0), i2], x[i0, add(i1, k0), i2])", "k0 < 3"),
+            "both factors move with the window");
+  EXPECT_EQ(why("add(x[i0, add(i1, k0), i2], cast<f32>(i1))", "k0 < 3"),
+            "the window's input depends on more than where it is read");
 }
 
 TEST(Schedules, of_attention) {

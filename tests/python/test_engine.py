@@ -43,6 +43,40 @@ def test_describes_inputs_with_their_ranges(engine):
     assert "x: float32[batch, 4]" in repr(engine)
 
 
+def test_a_notebook_shows_a_table():
+    model = layer_model()
+    model.graph.input[0].name = model.graph.node[0].input[0] = "<x>"
+    shown = graft.compile(model, dims={"batch": (1, 8, 64)}, tune="off")._repr_html_()
+    assert "&lt;x&gt;" in shown and "<x>" not in shown and "batch: 1 to 64, optimum 8" in shown
+    assert shown.count("<tr>") == 3 and "1 generated" in shown
+
+
+@pytest.mark.parametrize("words, said", [
+    (["-c", "from graft.frameworks import torch_command; torch_command()"], "graft-torch: graft.torch works inside"),
+    (["-m", "graft.tensorflow", "--help"], "graft.tensorflow works inside TensorFlow"),
+    (["-m", "graft.torch.command", "--help"], "graft.torch works inside PyTorch"),
+])
+def test_a_framework_that_is_not_there_is_one_sentence(words, said, tmp_path):
+    for name in ("torch", "tensorflow"):
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('no {name} here')")
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": f"{tmp_path}:{BUILD / 'python'}"})
+    assert done.returncode == 1 and said in done.stderr and sys.executable in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_models_in_a_frameworks_memory_are_told_what_takes_them():
+    module = type("Module", (), {"__module__": "torch.nn.modules.module"})
+    net = type("Sequential", (module,), {"__module__": "torch.nn.modules.container"})()
+    with pytest.raises(graft.InvalidArgumentError, match="a Sequential is no model.*graft.torch.compile"):
+        graft.compile(net)
+    program = type("ExportedProgram", (), {"__module__": "torch.export.exported_program"})()
+    with pytest.raises(graft.InvalidArgumentError, match="torch.export.save"):
+        graft.check(program)
+    with pytest.raises(graft.InvalidArgumentError, match="a int is no model.*give a path"):
+        graft.compile(3)
+
+
 def test_writes_into_arrays_of_the_caller(engine, x):
     target = np.zeros((5, 6), np.float32)[:, ::2]
     result = engine.run({"x": x}, {"y": target})
@@ -95,6 +129,10 @@ def test_read_only_outputs_are_refused(engine, x):
 def test_errors_have_classes_by_kind(tmp_path):
     with pytest.raises(graft.Error, match="missing.onnx"):
         graft.compile(tmp_path / "missing.onnx")
+    for call in (graft.compile, graft.load, graft.check):
+        with pytest.raises(FileNotFoundError, match="missing.onnx: cannot open the file") as missing:
+            call(tmp_path / "missing.onnx")
+        assert isinstance(missing.value, (graft.MissingFileError, graft.InvalidArgumentError))
     with pytest.raises(graft.InvalidModelError):
         graft.compile(b"no model")
     with pytest.raises(ValueError, match="precision"):
@@ -150,6 +188,13 @@ def layers_model(count):
                   helper.make_node("Tanh", [f"p{i}"], [f"h{i + 1}"])]
     return model_of(nodes, [("h0", TensorProto.FLOAT, ["batch", 4])],
                     [(f"h{count}", TensorProto.FLOAT, ["batch", 4 + count])], constants)
+
+
+def test_progress_is_told_again_within_a_long_step():
+    """Which is where Ctrl-C is seen: between two steps all kernels are compiled."""
+    seen = []
+    graft.compile(layers_model(40), tune="off", threads=1, dims={"batch": 7}, progress=lambda *step: seen.append(step))
+    assert len(seen) > len(set(seen))
 
 
 def test_exceptions_of_the_progress_function_come_out():
@@ -253,9 +298,13 @@ def test_an_engine_works_after_fork(engine, x):
 
 
 def test_messages_go_to_logging(caplog):
-    with caplog.at_level(logging.INFO, logger="graft"):
+    with caplog.at_level(logging.DEBUG, logger="graft"):
         graft.compile(layer_model(), tune="off")
     assert any("fold_constants" in record.message for record in caplog.records)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger="graft"):
+        graft.compile(layer_model(), tune="off")
+    assert not caplog.records  # a line for each pass is nothing that a service wants in its log
 
 
 @pytest.mark.parametrize("order", [("graft", "onnx", "onnxruntime"), ("onnxruntime", "graft", "onnx"),
@@ -371,6 +420,41 @@ def test_bench_and_profile_give_records(engine):
     assert record["runs"] >= 3 and record["min_ms"] <= record["median_ms"] <= record["p99_ms"]
     (step, *_) = engine.profile(runs=2)
     assert step["way"] == "generated" and step["microseconds"] > 0 and step["operators"] == "MatMul + Relu"
+
+
+@pytest.mark.parametrize("sizes, words", [
+    ({"bacth": 8}, "no input has a size named 'bacth'; there are batch; did you mean 'batch'"),
+    ({"batch": 2.5}, "batch.*give a whole number"),
+    ({"batch": -1}, "batch.*give a whole number"),
+    ({"batch": 65}, "batch = 65"),
+    (8, "sizes is 8: give a dictionary"),
+])
+def test_bench_refuses_sizes_that_it_would_not_measure(engine, sizes, words):
+    with pytest.raises(graft.InvalidArgumentError, match=words):
+        graft.bench(engine, sizes=sizes, seconds=0, warmup=0)
+
+
+def test_bench_takes_sizes_that_were_fixed_when_compiling():
+    fixed = graft.compile(layer_model(), dims={"batch": 8}, tune="off")
+    assert graft.bench(fixed, sizes={"batch": 8}, seconds=0, warmup=0)["runs"] >= 3
+    with pytest.raises(graft.InvalidArgumentError, match="'batch' is 8 in this engine"):
+        graft.bench(fixed, sizes={"batch": 9}, seconds=0, warmup=0)
+
+
+def test_bench_measures_what_was_given_and_nothing_else(engine, x):
+    with pytest.raises(graft.InvalidArgumentError, match="feeds or sizes, not both"):
+        graft.bench(engine, {"x": x}, sizes={"batch": 8})
+    with pytest.raises(graft.InvalidArgumentError, match="x are missing"):
+        graft.bench(engine, {}, seconds=0, warmup=0)
+    with pytest.raises(graft.InvalidArgumentError, match="x are missing"):
+        engine.profile({})
+
+
+def test_bench_says_that_strings_have_no_random_values():
+    model = model_of([helper.make_node("Identity", ["x"], ["y"])], [("x", TensorProto.STRING, ["n"])],
+                     [("y", TensorProto.STRING, ["n"])])
+    with pytest.raises(graft.InvalidArgumentError, match="input 'x' is str, of which there are no random values"):
+        graft.bench(graft.compile(model, tune="off"), seconds=0, warmup=0)
 
 
 def test_the_command_is_inside():

@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+from typing import Annotated
 
 import graft
 import numpy as np
@@ -44,6 +45,26 @@ def softmax(x: "T[..., n]") -> ("T[..., n]", "T[...]"):
     powers = op.exp(x - most)
     total = powers.sum("n")
     return powers / total, most + op.log(total)
+
+
+def test_annotations_that_type_checkers_know_say_the_same():
+    first, second = Annotated[op.Tensor, "T[..., n]"], Annotated[op.Tensor, "T[...]"]
+
+    @graft.operator("own::Softmax")
+    def typed(x: first) -> tuple[first, second]:
+        "softmax, and the logarithm of its denominator"
+        most = x.max("n")
+        powers = op.exp(x - most)
+        total = powers.sum("n")
+        return powers / total, most + op.log(total)
+
+    assert typed.text == softmax.text
+    names = {"Annotated": Annotated, "Tensor": op.Tensor, "graft": graft}
+    exec("from __future__ import annotations\n"  # annotations are texts then
+         "@graft.operator('own::Both')\n"
+         "def both(x: Annotated[Tensor, 'T[..., n]'], k: Annotated[Tensor, 'i64[n]']) -> "
+         "tuple[Annotated[Tensor, 'T[..., n]'], Annotated[Tensor, 'i64[n]']]:\n    return x + x, k\n", names)
+    assert "input x: T[..., n]" in names["both"].text and "output y1: i64[n]" in names["both"].text
 
 
 def test_a_function_of_reductions_and_maps():

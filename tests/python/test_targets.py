@@ -12,10 +12,13 @@ from conftest import BUILD, ROOT, expected, layer_model
 
 EMULATOR = BUILD / "emulator"
 RUN = """
+import pickle
 import sys
 import numpy as np
 import graft
-engine = graft.load(sys.argv[1], device="cuda")
+engine = graft.load(sys.argv[1])
+assert engine.device == "cuda"
+assert graft.Engine.from_bytes(engine.to_bytes()).device == pickle.loads(pickle.dumps(engine)).device == "cuda"
 assert engine.describe()["ways"]["generated"] == 1, engine.describe()["ways"]
 np.save(sys.argv[3], engine(np.load(sys.argv[2])))
 """
@@ -59,6 +62,11 @@ def test_a_plan_for_a_gpu_made_without_one_runs_there(x, tmp_path):
                           env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "made for" not in done.stderr, done.stderr
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(x), rtol=1e-5, atol=1e-5)
+    bench = [BUILD / "bin/graft", "bench", tmp_path / "gpu.graft", "--iterations", "3", "--warmup", "1"]
+    done = subprocess.run(bench, env=environment, capture_output=True, text=True, check=True)
+    assert "inputs and outputs on the device" in done.stdout and "made for" not in done.stderr, done.stdout
+    done = subprocess.run([*bench, "--device", "cpu"], env=environment, capture_output=True, text=True, check=True)
+    assert "threads" in done.stdout and "choose the device" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("target, kind, said", [("sm_12", graft.InvalidArgumentError, "sm_12"),

@@ -34,6 +34,32 @@ def test_a_program_is_checked_against_the_types(tmp_path):
     assert "program.py:4" in done.stdout and "devise" in done.stdout
 
 
+def test_misspelt_choices_and_an_operator_are_seen_by_the_callers_check(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""from typing import Annotated
+import graft
+from graft import operators as op
+from graft.operators import Tensor
+
+graft.compile("m.onnx", precison="fp16")
+graft.compile("m.onnx", precision="int8x")
+graft.compile("m.onnx", tune="slow")
+graft.check("m.onnx", deadline="long")
+graft.compile("m.onnx", precision="bf16", tune="full", deadline=3.5, mode="interpret", tag=["serve"], threads=2)
+
+
+@graft.operator("example::RootMeanSquare")
+def root_mean_square(x: Annotated[Tensor, "T[..., n]"], scale: Annotated[Tensor, "T[n]"], *,
+                     epsilon: float = 1e-5) -> Annotated[Tensor, "T[..., n]"]:
+    return x / op.sqrt((x * x).sum("n") / op.size("n") + epsilon) * scale
+""")
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(program)],
+                          capture_output=True, text=True, check=False,
+                          env={**os.environ, "MYPYPATH": str(pathlib.Path(PACKAGE).parent)})
+    lines = {int(line.split(":")[1]) for line in done.stdout.splitlines() if "program.py:" in line and "error" in line}
+    assert lines == {6, 7, 8, 9}, done.stdout
+
+
 def stub_functions():
     """{name: number of arguments} of the extension's stub; methods as Class.name, without self."""
     found = {}

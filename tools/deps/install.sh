@@ -9,6 +9,9 @@ lists_folder=$root_folder/tools/deps
 say() { printf 'dev: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 
+# Notes that there is something new, which cmake may look for (configure of ./dev).
+note_installed() { touch "$deps_folder/.changed"; }
+
 # Prints the packages of the given groups that are not installed.
 missing_packages() {
   local group package alternatives alternative
@@ -94,6 +97,7 @@ ensure_apt() {
   say "installing through apt ($(download_size "${chosen[@]}") to fetch): ${chosen[*]}"
   install_packages || { $prefix apt-get update -qq </dev/null && install_packages; } ||
     { tail -n 5 "$deps_folder/apt.log" >&2; fail "apt-get failed: see .deps/apt.log"; }
+  note_installed
 }
 
 # Installs `chosen` with `prefix`, both of ensure_apt; a failure may mean that the lists are stale.
@@ -124,6 +128,7 @@ ensure_python() {
     "$python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$list" </dev/null ||
       fail "pip failed: is the package index reachable?"
     echo "$sum" >"$stamp"
+    note_installed
   done
 }
 

@@ -93,16 +93,16 @@ def help_block(*words):
     return f"```\n{help_text(*words)}\n```\n"
 
 
-def command_names():
-    """The commands that the help lists, but for `help` itself."""
-    listed = graft("--help").partition("\nSubcommands:\n")[2].partition("\n\n")[0]
+def commands(*above):
+    """The commands that a help lists, as words, each followed by those below it; but for `help` itself."""
+    listed = graft(*above, "--help").partition("\nSubcommands:\n")[2].partition("\n\n")[0]
     names = [line.split()[0].rstrip(",") for line in listed.splitlines() if re.match(r"  \S", line)]
-    return [name for name in names if name != "help"]
+    return [words for name in names if name != "help" for words in [(*above, name), *commands(*above, name)]]
 
 
 def commands_page():
     """docs/commands.md."""
-    parts = [f"## graft {command}\n\n{help_block(command)}" for command in command_names()]
+    parts = [f"## graft {' '.join(words)}\n\n{help_block(*words)}" for words in commands()]
     head = "<!-- Written by ./dev docs from `graft --help`; edits here are lost. -->\n# The command `graft`\n\n"
     return head + "\n".join([help_block(), *parts])
 
@@ -114,7 +114,7 @@ def manual_page():
         return "\n".join([".nf", *("\\&" + line if line[:1] in ("'", ".") else line for line in lines), ".fi"])
 
     version = graft("--version").split()[-1]
-    parts = [f'.SS "graft {command}"\n{literal(help_text(command))}' for command in command_names()]
+    parts = [f'.SS "graft {" ".join(words)}"\n{literal(help_text(*words))}' for words in commands()]
     return f""".\\" Written by ./dev docs from `graft --help`; edits here are lost.
 .TH GRAFT 1 "" "graft {version}" "User commands"
 .SH NAME

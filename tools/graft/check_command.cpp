@@ -23,7 +23,7 @@ namespace {
 struct CheckCommand {
   ModelOptions model;
   JsonOutput json;
-  bool reasons = false;
+  bool reasons = false, generate = false;
   std::string engine, parser;
 
   int run() const;
@@ -138,9 +138,12 @@ void print_regions(const Engine& engine) {
 
 int CheckCommand::run() const {
   if (model.is_plan()) throw UsageError("a plan has been checked when it was compiled; `graft inspect` shows it");
-  check_output("--json", json.path(), {model.path()});
+  json.check({model.path()});
   if (!engine.empty()) return run_for_tensorrt();
-  const ModelCheck check = check_model({.path = model.path()}, model.compile_options());
+  const CompileOptions options = model.compile_options();
+  const bool tunes = model.has("tune") && options.tuning != Tuning::kOff;  // measuring takes code
+  const ModelCheck check =
+      check_model({.path = model.path()}, options, generate || tunes ? CheckDepth::kCode : CheckDepth::kChoices);
   clear_progress();
   nlohmann::json report = nlohmann::json::parse(describe(check));
   report["model"] = model.path();
@@ -178,6 +181,9 @@ void add_check(Command app, Action& action) {
   command->model.add_deadline(sub);
   sub.add_flag("--reasons", command->reasons,
                 "also list what the passes left as it is, what runs apart, and why (--json always has it)");
+  sub.add_flag("--generate", command->generate,
+                "also generate the code and tune, as graft compile does: what the code generator refuses,\n"
+                "and the ways that measuring prefers; without it, as with --tune off, the cost model chooses");
   sub.add_option("--for", command->engine,
                   "tensorrt: which nodes TensorRT refuses, and which plugins `graft plugin --all-unsupported` would\n"
                   "make of them").type_name("ENGINE");

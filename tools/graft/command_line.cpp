@@ -8,6 +8,20 @@
 #include <sstream>
 
 namespace graft {
+namespace {
+
+/// What shells offer for the value of an option.
+std::map<const CLI::Option*, std::vector<std::string>>& offered_values() {
+  static auto* all = new std::map<const CLI::Option*, std::vector<std::string>>;
+  return *all;
+}
+
+/// The option of that name, with its dashes; null where there is none.
+const CLI::Option* find_option(const CLI::App* app, const std::string& name) {
+  return name.starts_with('-') ? app->get_option_no_throw(name) : nullptr;
+}
+
+}  // namespace
 
 Option Option::required(bool is) const {
   option_->required(is);
@@ -66,6 +80,11 @@ Option Option::needs(Option other) const {
 
 Option Option::one_of(const std::vector<std::string>& words) const {
   option_->check(CLI::IsMember(words));
+  return completed_by(words);
+}
+
+Option Option::completed_by(const std::vector<std::string>& words) const {
+  offered_values()[option_] = words;
   return *this;
 }
 
@@ -159,6 +178,16 @@ std::vector<std::string> Command::option_names() const {
     for (const std::string& name : option->get_snames()) names.push_back("-" + name);
   }
   return names;
+}
+
+std::vector<std::string> Command::values_of(const std::string& option) const {
+  const auto found = offered_values().find(find_option(app_, option));
+  return found == offered_values().end() ? std::vector<std::string>() : found->second;
+}
+
+bool Command::takes_value(const std::string& option) const {
+  const CLI::Option* found = find_option(app_, option);
+  return found && found->get_expected_max() > 0;
 }
 
 Command Command::command(const std::string& name) const { return Command(app_->get_subcommand(name)); }

@@ -33,6 +33,7 @@ class Option {
   Option excludes(const std::string& name) const;     ///< of the same command, added before
   Option needs(Option other) const;                   ///< a wrong command line without the other
   Option one_of(const std::vector<std::string>& words) const;
+  Option completed_by(const std::vector<std::string>& words) const;  ///< what shells offer; others are values too
   Option in_range(int low, int high) const;  ///< both ends are valid
   Option in_range(double low, double high) const;
   Option positive() const;
@@ -71,6 +72,8 @@ class Command {
   std::string full_name() const;                     ///< `graft cache list`
   std::vector<std::string> command_names() const;    ///< of the commands below it, aliases too
   std::vector<std::string> option_names() const;     ///< with their dashes
+  std::vector<std::string> values_of(const std::string& option) const;  ///< what shells offer for it, named with dashes
+  bool takes_value(const std::string& option) const;
   Command command(const std::string& name) const;    ///< one below it, by name or alias
   std::string help() const;
   /// The last command on the command line that was found, and the words behind it that were not understood.

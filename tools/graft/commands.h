@@ -29,6 +29,7 @@ void add_ops(Command app, Action& action);
 void add_env(Command app, Action& action);
 void add_cache(Command app, Action& action);
 void add_kernel_archives(Command cache, Action& action);  ///< of `graft cache`
+void add_completion(Command app, Action& action);
 void add_help(Command app, Action& action);
 
 /// Which command or option of a command line that was not understood does not exist, and which one was probably meant;

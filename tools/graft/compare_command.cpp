@@ -21,6 +21,7 @@
 #include "model_options.h"
 #include "output.h"
 #include "roundings.h"
+#include "signature.h"
 #include "tensor_set.h"
 
 namespace graft {
@@ -55,16 +56,12 @@ struct Side {
   std::shared_ptr<const LoadedEngine> load() const;
 };
 
-/// The type whose rounding a precision has: tf32 has as many digits as f16.
-DType rounding_of(Precision precision) {
-  return precision == Precision::kTf32 ? DType::kFloat16 : low_type(precision);
-}
-
 Side open_side(const ModelOptions& model) {
   Side side{.path = model.path(), .options = model.compile_options(), .plan = {}, .graph = {}};
   if (model.is_plan()) {
     model.check_plan_choices();
     side.plan = open_plan(model.path());
+    side.options.device = model.device_for(*side.plan);
     side.graph = std::move(side.plan->graph);
     side.rounds_to = rounding_of(options_of(*side.plan).precision);
     return side;
@@ -184,7 +181,7 @@ ModelOptions CompareCommand::side(int number) const {
 int CompareCommand::run() const {
   std::vector<std::string> files = inputs.files();
   files.insert(files.end(), std::begin(paths), std::end(paths));
-  check_output("--json", json.path(), files);
+  json.check(files);
   Side a = open_side(side(0)), b = open_side(side(1));
   const Shown shown = all ? Shown::kAll : results_only ? Shown::kResults : Shown::kBetweenSteps;
   const std::vector<std::string> names = common_values(a, b, shown);
@@ -193,6 +190,8 @@ int CompareCommand::run() const {
                    fmt::format("{} and {}", a.path, b.path));
   give_out(a.graph, names);
   give_out(b.graph, names);
+  const EngineOptions chosen = a.plan ? a.plan->options : fixed_sizes(a.options);
+  if (const auto signature = signature_of(a.graph, chosen)) inputs.check(*signature);
   const auto first = a.load(), second = b.load();
   const std::vector<TensorData> given = inputs.read(*first->engine);
   const std::vector<TensorData> other = reordered(given, *first->engine, *second->engine, b.path);

@@ -56,6 +56,7 @@ std::string weights_path(const std::string& text_path) { return text_path + ".np
 /// What was said; else a plan gets the model's name, in the current folder, and a text goes to standard output.
 std::string CompileCommand::destination() const {
   if (!output.empty()) return output;
+  if (model.is_standard_input()) throw UsageError("--output: say where what is made of standard input goes");
   const std::filesystem::path path(model.path());
   const auto name = path.has_filename() ? path : path.parent_path();  // a folder's name may end with a slash
   std::string stem = name.stem().string();
@@ -158,6 +159,7 @@ void print_summary(std::FILE* stream, const nlohmann::json& facts) {
 }
 
 int CompileCommand::run() const {
+  refuse_plan(model.path());
   run_by_deadline(model.compile_options(), [&](const CompileOptions& options) { compile(options); });
   return 0;
 }
@@ -167,7 +169,7 @@ void CompileCommand::compile(const CompileOptions& options) const {
   const std::string path = destination();
   std::optional<Stage> last;
   if (!compile_to.empty()) last = stage_of("--compile-to", compile_to);
-  check_output("--json", json.path(), {model.path(), weights_path(model.path())});
+  json.check({model.path(), weights_path(model.path())});
   json.check_apart("--output", path);
   check_outputs(path);
   Stage done = Stage::kImport;
@@ -200,7 +202,8 @@ void add_compile(Command app, Action& action) {
   sub.alias("build");
   const auto command = std::make_shared<CompileCommand>();
   command->model.add_to(sub, "an ONNX file, a SavedModel's folder, a frozen GraphDef (.pb), a program of\n"
-                              "torch.export (.pt2), or a symbol of MXNet (NET-symbol.json)");
+                              "torch.export (.pt2), or a symbol of MXNet (NET-symbol.json); - is an\n"
+                              "ONNX file from standard input");
   command->model.add_outputs(sub);
   command->model.add_deadline(sub);
   sub.add_option("-o,--output", command->output,

@@ -20,7 +20,7 @@
 namespace graft {
 namespace {
 
-std::atomic<bool> stop_requested{false};
+std::atomic<int> stop_signal{0};  ///< that asked to stop
 bool line_shown = false;
 std::chrono::steady_clock::time_point last_shown;
 
@@ -38,9 +38,9 @@ void start_timer(double seconds) {
   setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
-extern "C" void request_stop(int) {
+extern "C" void request_stop(int signal) {
   in_handler.fetch_add(1);
-  stop_requested.store(true);
+  stop_signal.store(signal);
   if (Session* session = running.load()) {
     session->cancel();
     start_timer(kGrace);
@@ -51,12 +51,12 @@ extern "C" void request_stop(int) {
 /// Ends the process in place of a run that does not end.
 extern "C" void end_process(int) {
   if (!running.load()) return;
-  const bool stopped = stop_requested.load();
+  const bool stopped = stop_signal.load() != 0;
   const std::string_view message = stopped ? "graft: stopped; nothing was left behind\n"
                                            : "graft: cancelled: run: it took longer than its deadline, and did not end "
                                              "by itself; set a later one, or use smaller sizes\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
-  _exit(stopped ? kInterrupted : kFailure);
+  _exit(stopped ? stopped_status() : kFailure);
 }
 
 size_t terminal_width() {
@@ -97,7 +97,9 @@ void catch_interrupts() {
   sigaction(SIGALRM, &action, nullptr);
 }
 
-bool interrupted() { return stop_requested.load(std::memory_order_relaxed); }
+bool interrupted() { return stop_signal.load(std::memory_order_relaxed) != 0; }
+
+int stopped_status() { return kSignalled + stop_signal.load(); }
 
 InterruptibleSession::InterruptibleSession(Session& session, double deadline) {
   if (interrupted()) throw Error(ErrorKind::kCancelled, "stopped");

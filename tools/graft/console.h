@@ -78,10 +78,12 @@ class Session;
 
 /// Makes Ctrl-C (and SIGTERM) ask for a stop; a second one ends the process at once.
 /// Exit statuses beside 0.
-inline constexpr int kFailure = 1, kUsage = 2, kInterrupted = 130;
+inline constexpr int kFailure = 1, kUsage = 2, kSignalled = 128;
 
 void catch_interrupts();
 bool interrupted();
+/// The exit status of a process that a signal asked to stop, as shells count: 130 for Ctrl-C, 143 for SIGTERM.
+int stopped_status();
 /// Throws `cancelled` when a stop was asked for.
 void stop_if_interrupted();
 

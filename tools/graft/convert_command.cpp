@@ -59,6 +59,7 @@ void ConvertCommand::write_report(const ConversionReport& report, DType low) con
 }
 
 int ConvertCommand::run() const {
+  refuse_plan(model);
   const bool symbol = model.ends_with(".json"), graph = model.ends_with(".pb");
   if (!symbol && !params.empty()) throw UsageError("--params is for symbols of MXNet; other models hold their weights");
   if (!graph && !outputs.empty()) throw UsageError("--outputs is for graphs of TensorFlow; other models name theirs");
@@ -69,7 +70,7 @@ int ConvertCommand::run() const {
                               [this] { check_output_unread("--output", out); }};
   for (const std::string& path : converted_files(files)) check_output("--output", path, {model, params, lists});
   if (!symbol && !graph && !pt2::is_model(model)) OnnxOutput::check(out, {model, lists});
-  check_output("--json", json.path(), {model, params, lists});
+  json.check({model, params, lists});
   json.check_apart("--output", converted_files(files).front());
   const amp::Request asked = request();
   write_report(convert_model(files, asked), asked.low);

@@ -42,9 +42,10 @@ EmbedChoices EmbedCommand::choices() const {
 }
 
 int EmbedCommand::run() const {
+  refuse_plan(model);
   check_output("--output", output, {model});
   check_output("--report", report, {model});
-  check_output("--json", json.path(), {model});
+  json.check({model});
   check_no_terminal("--output", output, "a model");
   const auto file = MappedFile::open(model);
   Embedded made;

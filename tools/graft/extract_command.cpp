@@ -64,11 +64,12 @@ ModelFile ExtractCommand::part_of(const ModelFile& whole) const {
 }
 
 int ExtractCommand::run() const {
+  refuse_plan(model);
   if (inputs.empty() && outputs.empty() && nodes.empty()) {
     throw UsageError("say what to extract: --outputs, --inputs, or --nodes");
   }
   OnnxOutput::check(output.path(), {model});
-  check_output("--json", json.path(), {model});
+  json.check({model});
   const ModelFile whole = ModelFile::open(model);
   const ModelFile part = part_of(whole);
   check_output_unread("--output", output.path());

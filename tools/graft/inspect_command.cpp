@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "commands.h"
 #include "console.h"
 #include "device/activity.h"
@@ -50,8 +51,10 @@ void print_signature(const Engine& engine) {
     print_to(stdout, "{} {}  {}[{}]\n", what, engine.tensors[tensor].name, name_of(engine.tensors[tensor].type),
              fmt::join(sizes, ", "));
   };
-  print_to(stdout, "{}, for {} threads of {}\n", engine.name.empty() ? "engine" : engine.name, engine.threads,
-           engine.target);
+  constexpr size_t kShown = 40;  // characters of a name
+  const std::string name = engine.name.empty() ? "engine" : engine.name;
+  print_to(stdout, "{}{}, for {} threads of {}\n", name.substr(0, kShown), name.size() > kShown ? "..." : "",
+           engine.threads, parse_target(engine.target).name);
   for (const auto& [key, value] : engine.options) print_to(stdout, "option {} = {}\n", key, value);
   for (const auto& [name, range] : engine.symbols) {
     print_to(stdout, "size {} = {} to {}, usually {}\n", name, range.min,
@@ -66,12 +69,12 @@ std::string share_of_peak(const EngineStep& step, bool is_half, double milliseco
                           const MachinePeak& peak) {
   if (milliseconds <= 0) return "";
   const double gflops = value_of(step.operations, bindings) / milliseconds * 1e-6;
-  const double bandwidth = value_of(step.bytes, bindings) / milliseconds * 1e-6;
+  const double bandwidth = moved_bytes(step, bindings) / milliseconds * 1e-6;
   const double most = is_half && peak.half_gflops > 0 ? peak.half_gflops : peak.gflops;
   const double arithmetic = most > 0 ? gflops / most : 0;
   const double memory = peak.gigabytes_per_s > 0 ? bandwidth / peak.gigabytes_per_s : 0;
   if (arithmetic <= 0 && memory <= 0) return "";
-  if (arithmetic >= memory) return fmt::format("{:.0f} % arithmetic", 100 * arithmetic);
+  if (arithmetic >= memory) return fmt::format("{:.0f} % arithmetic", 100 * std::min(1.0, arithmetic));
   return memory > 1 ? "from caches" : fmt::format("{:.0f} % memory", 100 * memory);
 }
 
@@ -191,18 +194,16 @@ void print_all(const LoadedEngine& loaded, const Measurement* measured, const Bi
   print_memory(*loaded.engine, measured, bindings);
 }
 
-/// Other work may have lowered one of the two.
-MachinePeak better_of(MachinePeak peak, const MachinePeak& other) {
-  peak.gflops = std::max(peak.gflops, other.gflops);
-  peak.gigabytes_per_s = std::max(peak.gigabytes_per_s, other.gigabytes_per_s);
-  return peak;
+void warn_where_peaks_vary(const PeakMeter& meter) {
+  if (!meter.varies()) return;
+  log(LogLevel::kWarning,
+      "the peaks of this machine were far below the best that is known of it while the steps were measured: other work "
+      "is running, or the machine throttles");
 }
 
-/// Regions by the time that they lose: as measured, or, with --no-run, as the cost model expects.
 /// What this machine's processor can do, where its target's description says too little or too much of it.
-Peak measured_peak(const Engine& engine) {
+Peak measured_peak(const Engine& engine, const MachinePeak& machine) {
   Peak peak = peak_of(parse_target(engine.target));
-  const MachinePeak machine = measure_peak(engine.threads);
   if (machine.gflops > 0) {
     const double operations = machine.gflops * 1e9;
     peak.instructions *= operations / peak.operations;
@@ -212,14 +213,16 @@ Peak measured_peak(const Engine& engine) {
   return peak;
 }
 
+/// Regions by the time that they lose: as measured, or, with --no-run, as the cost model expects.
 int InspectCommand::show_losses() const {
   std::vector<std::string> files = inputs.files();
   files.push_back(model.path());
-  check_output("--json", json.path(), files);
+  json.check(files);
   std::shared_ptr<const LoadedEngine> loaded;
   std::optional<Engine> planned;
+  const auto check = [this](const Engine& signature) { inputs.check(signature); };
   if (no_run) planned = model.planned_engine();
-  else loaded = model.load_engine();
+  else loaded = model.load_engine(check);
   check_output_unread("--json", json.path());
   const Engine& engine = planned ? *planned : *loaded->engine;
   Bindings sizes = engine.typical;
@@ -228,8 +231,15 @@ int InspectCommand::show_losses() const {
   if (!no_run) {
     std::vector<TensorData> given = inputs.read(engine);
     for (const auto& [name, value] : bind_inputs(engine, views_of(given))) sizes[name] = value;
+    std::optional<PeakMeter> meter;
+    if (!loaded->device) meter.emplace(engine.threads);
     milliseconds = measure(loaded, given, runs).milliseconds;
-    if (!loaded->device) peak = measured_peak(engine);
+    if (meter) {
+      peak = measured_peak(engine, meter->measure());
+      warn_where_peaks_vary(*meter);
+    }
+  } else {
+    for (const auto& [name, value] : inputs.check(engine)) sizes[name] = value;
   }
   const std::vector<RegionLoss> regions = losses_of(engine, sizes, milliseconds, peak);
   if (json.leaves_text()) print_losses(engine, regions);
@@ -243,12 +253,13 @@ int InspectCommand::run() const {
   files.push_back(model.path());
   check_output("--trace", trace, files);
   check_output("--html", html, files);
-  check_output("--json", json.path(), files);
+  json.check(files);
   json.check_apart("--trace", trace);
   json.check_apart("--html", html);
-  const auto loaded = model.load_engine();
+  const auto loaded = model.load_engine([this](const Engine& signature) { inputs.check(signature); });
   check_output_unread("--trace", trace);
   const Engine& engine = *loaded->engine;
+  if (text || no_run) inputs.check(engine);
   if (text) {
     print_text(stdout, print(engine));
     return 0;
@@ -259,9 +270,11 @@ int InspectCommand::run() const {
   if (!no_run) {
     std::vector<TensorData> given = inputs.read(engine);
     bindings = bind_inputs(engine, views_of(given));
-    peak = loaded->device ? measure_peak(*loaded->device->device) : measure_peak(engine.threads);
+    std::optional<PeakMeter> meter;
+    if (!loaded->device) meter.emplace(engine.threads);
     measured = measure(loaded, given, runs);
-    if (!loaded->device) peak = better_of(peak, measure_peak(engine.threads));
+    peak = meter ? meter->measure() : measure_peak(*loaded->device->device);
+    if (meter) warn_where_peaks_vary(*meter);
   }
   const Measurement* shown = measured ? &*measured : nullptr;
   if (json.leaves_text() && message_stream(html) == stdout) print_all(*loaded, shown, bindings, peak);

@@ -2,6 +2,9 @@
 // The page of `graft inspect --html`: everything is drawn here; the only script sorts tables.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -57,6 +60,18 @@ const sort = heading => {
   };
   table.tBodies[0].append(...[...table.tBodies[0].rows].sort(compare));
 };
+const graph = document.getElementById("graph"), frame = document.getElementById("graph-frame");
+const size = [graph.width.baseVal.value, graph.height.baseVal.value];
+const zoom = scale => {
+  graph.setAttribute("width", size[0] * scale);
+  graph.setAttribute("height", size[1] * scale);
+};
+const scale = () => graph.width.baseVal.value / size[0];
+const fitting = () => Math.min(1, frame.clientWidth / size[0]);
+document.getElementById("smaller").addEventListener("click", () => zoom(scale() / 1.25));
+document.getElementById("larger").addEventListener("click", () => zoom(scale() * 1.25));
+document.getElementById("fit").addEventListener("click", () => zoom(fitting()));
+zoom(Math.max(0.5, fitting()));  // below half of its size nothing is read
 for (const heading of document.querySelectorAll("th")) {
   heading.tabIndex = 0;
   heading.addEventListener("click", () => sort(heading));
@@ -134,8 +149,36 @@ std::string steps_table(const json& report) {
 
 std::string graph_section(const json& report) {
   return "<h2>Graph of steps</h2>\n<p class=\"hint\">Each box is a region that runs as one step; the darker, the "
-         "larger its part of the time. A red border: the interpreter runs it.</p>\n<div class=\"scroll\">" +
+         "larger its part of the time. A red border: the interpreter runs it. "
+         "<button id=\"smaller\">&minus;</button> <button id=\"larger\">+</button> "
+         "<button id=\"fit\">fit</button></p>\n<div class=\"scroll\" id=\"graph-frame\">" +
          graph_picture(report) + "</div>\n";
+}
+
+/// Rows of the steps inside of loops and branches: `3.0` is the first one of step 3.
+std::string body_rows(const json& step, const std::string& number) {
+  std::string rows;
+  const json& bodies = step.at("bodies");
+  for (size_t b = 0; b < bodies.size(); ++b) {
+    for (size_t s = 0; s < bodies[b].size(); ++s) {
+      const json& inner = bodies[b][s];
+      const std::string own =
+          bodies.size() > 1 ? fmt::format("{}.{}.{}", number, b, s) : fmt::format("{}.{}", number, s);
+      rows += fmt::format("<tr><td class=\"word\">{}</td><td class=\"word\">{}</td><td>{}</td><td>{}</td><td>{}</td>"
+                          "</tr>\n", own, safe(way_of(inner)), safe(text_at(inner, "name")),
+                          safe(joined(inner.at("operators"), " + ")), safe(text_at(inner, "schedule")));
+      rows += body_rows(inner, own);
+    }
+  }
+  return rows;
+}
+
+std::string bodies_section(const json& report) {
+  std::string rows;
+  for (const json& step : report.at("steps")) rows += body_rows(step, step.at("step").dump());
+  if (rows.empty()) return "";
+  return "<h2>Inside of loops and branches</h2>\n<p class=\"hint\">What a step of control flow runs; its time is in "
+         "that of the step.</p>\n" + table("bodies", {"step", "runs as", "node", "fused", "schedule"}, rows);
 }
 
 /// A part of the row of pictures, where there is one to show.
@@ -166,18 +209,67 @@ std::string tensors_table(const json& report) {
   return "<h2>Intermediate results</h2>\n" + table("tensors", {"name", "#bytes", "#first step", "#last step"}, rows);
 }
 
+/// Steps by what they run and what lost, each with the later ones that are equal to it.
+std::map<size_t, std::vector<size_t>> equal_steps(const json& report) {
+  std::map<std::string, size_t> known;
+  std::map<size_t, std::vector<size_t>> groups;
+  const json& steps = report.at("steps");
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const std::string lost = steps[s].at("candidates").dump(-1, ' ', true, json::error_handler_t::replace);
+    const std::string key = text_at(steps[s], "kernel") + text_at(steps[s], "schedule") + lost;
+    const auto [first, fresh] = known.emplace(key, s);
+    groups[first->second];
+    if (!fresh) groups[first->second].push_back(s);
+  }
+  return groups;
+}
+
 std::string candidates_table(const json& report) {
   const TimeUnit unit = unit_of(report);
   std::string rows;
-  for (const json& step : report.at("steps")) {
+  for (const auto& [first, others] : equal_steps(report)) {
+    const json& step = report.at("steps")[first];
+    std::string number = step.at("step").dump();
+    for (const size_t other : others) number += ", " + std::to_string(other);
     for (const json& lost : step.at("candidates")) {
-      rows += fmt::format("<tr>{}<td>{}</td>{}<td>{}</td></tr>\n",
-                          number_cell(number_at(step, "step"), step.at("step").dump()), safe(text_at(lost, "name")),
-                          time_cell(number_at(lost, "milliseconds"), unit), safe(text_at(lost, "reason")));
+      rows += fmt::format("<tr>{}<td>{}</td>{}<td>{}</td></tr>\n", number_cell(static_cast<double>(first), number),
+                          safe(text_at(lost, "name")), time_cell(number_at(lost, "milliseconds"), unit),
+                          safe(text_at(lost, "reason")));
     }
   }
-  return std::string("<h2>Candidates that lost</h2>\n") + (rows.empty() ? "<p class=\"hint\">none</p>\n" : "") +
-         table("candidates", {"#step", "candidate", std::string("#") + unit.name, "because"}, rows);
+  if (rows.empty()) return "<h2>Rejected candidates</h2>\n<p class=\"hint\">none</p>\n";
+  return "<h2>Rejected candidates</h2>\n" +
+         table("candidates", {"#steps", "candidate", std::string("#") + unit.name, "because"}, rows);
+}
+
+/// What an engine was compiled with, and when and how this page was made.
+std::string origin(const json& report) {
+  std::map<std::string, std::string> options;
+  for (const json& option : report.at("options")) options[text_at(option, "key")] = text_at(option, "value");
+  std::string html;
+  for (const char* key : {"precision", "tune"}) {
+    if (options.contains(key)) html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", key, safe(options.at(key)));
+  }
+  html += fmt::format("<dt>version</dt><dd>{}, compiled by {}</dd>\n", safe(text_at(report, "version")),
+                      safe(options.contains("version") ? options.at("version") : "another"));
+  return html + fmt::format("<dt>date</dt><dd>{}</dd>\n<dt>command</dt><dd><code>{}</code></dd>\n",
+                            safe(text_at(report, "date")), safe(text_at(report, "command")));
+}
+
+/// What the engine was planned for.
+std::string machine(const json& report) {
+  const json& target = report.at("machine");
+  std::string facts = fmt::format("{}, {} threads", safe(text_at(target, "architecture")),
+                                  target.at("threads").dump());
+  if (text_at(target, "kind") == "cpu") {
+    facts += fmt::format(", vectors of {} bits, caches {}, {}, {}", target.at("vector_bits").dump(),
+                         bytes_text(number_at(target, "l1_bytes")), bytes_text(number_at(target, "l2_bytes")),
+                         bytes_text(number_at(target, "l3_bytes")));
+  } else {
+    facts += fmt::format(", {} multiprocessors", target.at("multiprocessors").dump());
+  }
+  return fmt::format("<dt>machine</dt><dd>{} ({})<details><summary>features</summary><code>{}</code></details></dd>\n",
+                     safe(text_at(target, "name")), facts, safe(joined(target.at("features"), " ")));
 }
 
 /// What was measured, in a sentence, and what the engine takes and gives.
@@ -208,8 +300,7 @@ std::string heading(const json& report) {
   if (!memory.at("arena_bytes").is_null()) {
     fact("intermediate results", bytes_text(number_at(memory, "arena_bytes")));
   }
-  return html + fmt::format("<dt>machine</dt><dd><details><summary>as it was described when compiling</summary>"
-                            "<code>{}</code></details></dd>\n</dl>\n", safe(text_at(report, "target")));
+  return html + machine(report) + origin(report) + "</dl>\n";
 }
 
 }  // namespace
@@ -218,9 +309,10 @@ std::string inspection_page(const json& report) {
   const std::string name = text_at(report, "name");
   return fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                      "<meta name=\"viewport\" content=\"width=device-width\"><title>{}</title>\n<style>{}</style>"
-                     "</head>\n<body>\n{}{}{}{}{}{}<script>{}</script>\n</body></html>\n",
+                     "</head>\n<body>\n{}{}{}{}{}{}{}<script>{}</script>\n</body></html>\n",
                      safe(name.empty() ? "graft inspect" : name), kStyle, heading(report), pictures(report),
-                     steps_table(report), graph_section(report), candidates_table(report), tensors_table(report),
+                     steps_table(report), bodies_section(report), graph_section(report), candidates_table(report),
+                     tensors_table(report),
                      kScript);
 }
 

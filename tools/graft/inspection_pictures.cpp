@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 // A picture with axes, in its own units; the page scales it.
-constexpr double kWidth = 560, kHeight = 350, kLeft = 74, kTop = 16, kRight = 548, kBottom = 306;
+constexpr double kWidth = 578, kHeight = 350, kLeft = 92, kTop = 16, kRight = 566, kBottom = 306;
 
 std::string text(double x, double y, const char* anchor, const std::string& shown, const char* kind = "minor") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" class=\"{}\">{}</text>\n", x, y, anchor, kind,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "json_output.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +11,33 @@
 #include "output.h"
 
 namespace graft {
+namespace {
+
+/// Where the error of this process's one command goes: what JsonOutput::check was called for, until there are results.
+std::string& place_of_errors() {
+  static std::string* place = new std::string;
+  return *place;
+}
+
+}  // namespace
+
+void JsonOutput::check(const std::vector<std::string>& inputs) const {
+  if (message_stream(path_) == stderr) place_of_errors() = path_;  // nothing is replaced there
+  check_output("--json", path_, inputs);
+  place_of_errors() = path_;
+}
+
+void write_json_error(int status, std::string_view kind, std::string_view where, std::string_view message) noexcept {
+  try {
+    const std::string path = std::exchange(place_of_errors(), "");
+    if (path.empty() || was_read(output_path(path))) return;
+    const nlohmann::json error = {{"status", status}, {"kind", kind}, {"where", where}, {"message", message}};
+    write_output(path, nlohmann::json({{"error", error}})
+                           .dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n");
+  } catch (const std::exception&) {
+    // The text on standard error says the same.
+  }
+}
 
 void JsonOutput::add_to(Command command) {
   command.add_option("--json", path_,
@@ -26,6 +55,7 @@ void JsonOutput::check_apart(const std::string& option, const std::string& other
 
 void JsonOutput::write(const nlohmann::json& results) const {
   if (!wanted()) return;
+  place_of_errors().clear();
   write_output(path_, results.dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n");
 }
 

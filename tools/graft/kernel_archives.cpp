@@ -47,7 +47,7 @@ KernelArchive kernels_of(const Plan& plan, std::vector<std::string>& machines) {
 
 int export_kernels(const std::string& path, const std::string& output, const JsonOutput& json) {
   check_output("-o", output, {path});
-  check_output("--json", json.path(), {path});
+  json.check({path});
   json.check_apart("-o", output);
   check_no_terminal("-o", output, "code");
   std::vector<std::string> machines;
@@ -67,7 +67,7 @@ int import_kernels(const std::string& path, bool trust, const JsonOutput& json) 
     throw UsageError(fmt::format("{} holds code that will run with your rights; give --trust if you trust whoever "
                                  "made it and whoever could have changed it on the way", path));
   }
-  check_output("--json", json.path(), {path});
+  json.check({path});
   const auto file = MappedFile::open(path);
   const KernelArchive archive = read_kernel_archive(file->bytes(), path);
   GRAFT_USER_CHECK(archive.generator == generator_identity(), kInvalidArgument,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine can do at most, measured now: the yardstick of `graft inspect`.
+// What this machine can do at most: the yardstick of `graft inspect`.
 #pragma once
 
 namespace graft {
@@ -12,8 +12,25 @@ struct MachinePeak {
   double gigabytes_per_s = 0;  ///< read and written, between memory and processor
 };
 
-/// Takes about half a second. `threads` as the engine runs.
-MachinePeak measure_peak(int threads);
+/// The larger of each: other work can only lower what is measured.
+MachinePeak better_of(const MachinePeak& a, const MachinePeak& b);
+
+/// The peaks of this machine's processor: the best of all that was measured on it so far, which the kernel cache keeps.
+class PeakMeter {
+ public:
+  /// Measures once. `threads` as the engine runs.
+  explicit PeakMeter(int threads);
+  /// Measures again, and keeps the best. Takes about half a second.
+  const MachinePeak& measure();
+  const MachinePeak& best() const { return best_; }
+  /// Whether one of this process's measurements is far below the best: other work is running.
+  bool varies() const;
+
+ private:
+  int threads_;
+  MachinePeak best_, lowest_;
+};
+
 /// Of a GPU: copies measured, arithmetic as its units and clock give it. Takes about a tenth of a second.
 MachinePeak measure_peak(Device& device);
 

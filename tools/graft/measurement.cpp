@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "console.h"
+#include "fuse/rewrite_region.h"
+#include "plan/region_work.h"
 #include "tensor_set.h"
 
 namespace graft {
@@ -57,6 +59,14 @@ double value_of(const Size& size, const Bindings& bindings) {
   } catch (const Error&) {
     return -1;
   }
+}
+
+double moved_bytes(const EngineStep& step, const Bindings& bindings) {
+  const double whole = value_of(step.bytes, bindings);
+  if (whole < 0 || step.region.empty()) return whole;
+  Region region = parse_region(step.region);
+  normalise(region);
+  return std::min(whole, least_work(region, bindings).bytes);
 }
 
 bool multiplies_halves(const Engine& engine, const EngineStep& step) {

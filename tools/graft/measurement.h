@@ -27,6 +27,9 @@ Measurement measure(const std::shared_ptr<const LoadedEngine>& engine, std::vect
 
 /// A size of the run, or -1 when it depends on what the run computes.
 double value_of(const Size& size, const Bindings& bindings);
+/// Bytes that a step reads and writes at least, or -1 when they depend on what the run computes: of a table whose rows
+/// are gathered those rows, not the table.
+double moved_bytes(const EngineStep& step, const Bindings& bindings);
 /// Whether a step multiplies fp16 or bf16, for which GPUs have units of their own.
 bool multiplies_halves(const Engine& engine, const EngineStep& step);
 

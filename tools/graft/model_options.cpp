@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model_options.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/spelling.h"
 #include "console.h"
 #include "driver/compile.h"
 #include "driver/load.h"
+#include "signature.h"
 
 namespace graft {
 namespace {
@@ -43,6 +48,25 @@ bool runs_a_plan(std::string_view key) { return key == "device" || key == "threa
 
 }  // namespace
 
+namespace {
+
+/// Whether a run can choose a size, whose names are `names`; false for one that is this anyway. Throws UsageError.
+bool has_size(const Engine& engine, const std::vector<std::string>& names, const std::string& name, int64_t size) {
+  if (std::find(names.begin(), names.end(), name) != names.end()) return true;
+  const std::string fixed = compiled_size(engine, name);
+  if (fixed == std::to_string(size)) return false;
+  if (!fixed.empty()) {
+    throw UsageError(fmt::format("--size: '{}' is {} in this engine, as it was compiled; leave --size out, or "
+                                 "compile it for {}", name, fixed, size));
+  }
+  throw UsageError(
+      names.empty() ? fmt::format("--size: all sizes of the inputs are fixed; there is no '{}'", name)
+                    : fmt::format("--size: no input has a size named '{}'; there are {}{}", name,
+                                  fmt::join(names, ", "), did_you_mean(name, names)));
+}
+
+}  // namespace
+
 Bindings chosen_sizes(const Engine& engine, const std::vector<std::string>& texts) {
   const std::vector<std::string> names = input_symbols(engine);
   Bindings sizes;
@@ -53,25 +77,21 @@ Bindings chosen_sizes(const Engine& engine, const std::vector<std::string>& text
     } catch (const Error&) {
       throw UsageError(fmt::format("--size: '{}' is not NAME=SIZE with a whole size", text));
     }
-    const auto& [name, range] = *parsed.dims.begin();
     if (text.find(':', text.find('=')) != text.npos) {
       throw UsageError(fmt::format("--size: '{}' is a range; a run has one size, NAME=SIZE", text));
     }
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      const std::string fixed = compiled_size(engine, name);
-      if (fixed == std::to_string(range.opt)) continue;  // what it is anyway
-      if (!fixed.empty()) {
-        throw UsageError(fmt::format("--size: '{}' is {} in this engine, as it was compiled; leave --size out, or "
-                                     "compile it for {}", name, fixed, range.opt));
-      }
-      throw UsageError(
-          names.empty() ? fmt::format("--size: all sizes of the inputs are fixed; there is no '{}'", name)
-                        : fmt::format("--size: no input has a size named '{}'; there are {}{}", name,
-                                      fmt::join(names, ", "), did_you_mean(name, names)));
+    for (const auto& [name, range] : parsed.dims) {
+      if (!has_size(engine, names, name, range.opt)) continue;
+      if (!sizes.emplace(name, range.opt).second) throw UsageError(fmt::format("--size: '{}' was chosen twice", name));
     }
-    if (!sizes.emplace(name, range.opt).second) throw UsageError(fmt::format("--size: '{}' was chosen twice", name));
   }
   return sizes;
+}
+
+void refuse_plan(const std::string& path) {
+  if (!is_plan(path)) return;
+  throw UsageError(fmt::format("'{}' is a plan of Graft: give the model that it was compiled from; `graft inspect`, "
+                               "`run`, `bench` and `compare` take plans", path));
 }
 
 void ModelOptions::check_repetition() const {
@@ -82,9 +102,9 @@ void ModelOptions::check_repetition() const {
   }
 }
 
-void ModelOptions::add_choice(Command command, const std::string& flags, const std::string& key,
-                              const std::string& help) {
-  command.add_option_values(
+Option ModelOptions::add_choice(Command command, const std::string& flags, const std::string& key,
+                                const std::string& help) {
+  return command.add_option_values(
              flags, [this, key](const std::vector<std::string>& values) {
                for (const std::string& value : values) choices_.emplace_back(key, value);
              }, help)
@@ -106,22 +126,29 @@ void ModelOptions::add_to(Command command, const std::string& model_help) {
 void ModelOptions::add_choices(Command command) {
   add_choice(command, "--dim", "dim", "a size by the model's own name: batch=8, or a range batch=1:64, or with the\n"
              "usual size batch=1:8:64; may be repeated for other names");
-  add_choice(command, "--shapes", "shape", "the shape of an input: x:1x3x224x224; may be repeated");
+  add_choice(command, "--shapes", "shape", "the shape of an input: x:1x3x224x224; of several x:1x3,y:1x4; may be\n"
+             "repeated");
   add_choice(command, "--min-shapes", "min-shape", "smallest shape of an input with symbolic axes");
   add_choice(command, "--opt-shapes", "opt-shape", "its usual shape (the largest where not given)");
   add_choice(command, "--max-shapes", "max-shape", "its largest shape");
-  add_choice(command, "--device", "device", "what runs it: cpu, cuda or cuda:NUMBER (cpu)");
+  add_choice(command, "--device", "device", "what runs it: cpu, cuda or cuda:NUMBER (cpu; for a plan what it was\n"
+             "made for, where that is here)")
+      .completed_by({"cpu", "cuda"});
   add_choice(command, "--threads", "threads",
              "threads to plan for, or to run a plan with; 0 is all that this process can use,\n"
              "or as many of them as the plan was made for");
-  add_choice(command, "--tune", "tune", "off, fast or full: how long candidates are measured (fast)");
+  add_choice(command, "--tune", "tune", "off, fast or full: how long candidates are measured (fast)")
+      .completed_by({"off", "fast", "full"});
   add_choice(command, "--precision", "precision",
              "fp32, tf32, fp16 or bf16: what an f32 network is stored in and multiplied as;\n"
              "sums, softmax and normalisations stay f32 inside, inputs and outputs keep\n"
-             "their types; tf32 is for GPUs (fp32)");
+             "their types; tf32 is for GPUs (fp32)")
+      .completed_by({"fp32", "tf32", "fp16", "bf16"});
   add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4, or a GPU\n"
              "that need not be here: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (native);\n"
-             "may be repeated for a plan that is ready for several");
+             "may be repeated for a plan that is ready for several")
+      .completed_by({"native", "portable", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_80", "sm_86", "sm_89", "sm_90a",
+                     "sm_100", "sm_120"});
   add_choice(command, "--ops", "ops",
              "define operators of your own: a file of definitions (docs/OWN_OPERATORS.md), or\n"
              "an ONNX file of functions; may be repeated");
@@ -131,10 +158,12 @@ void ModelOptions::add_choices(Command command) {
   add_choice(command, "--record", "record", "take the choices of this plan, or of this text of a record, where they\n"
              "fit; regions that it does not name are judged as --tune says, and a warning\n"
              "says how many it names are not used; one of which nothing fits is an error");
-  add_choice(command, "--mode", "mode", "interpret: neither generated kernels nor libraries, for checking");
+  add_choice(command, "--mode", "mode", "interpret: neither generated kernels nor libraries, for checking")
+      .completed_by({"generated", "interpret"});
   add_choice(command, "--disable", "disable",
              "passes (`graft opt` lists them), rewrites of regions and libraries (`graft env`) to\n"
-             "leave out, with commas between; may be repeated");
+             "leave out, with commas between; may be repeated")
+      .completed_by(names_to_disable());
 }
 
 void ModelOptions::add_outputs(Command command) {
@@ -147,7 +176,37 @@ void ModelOptions::add_deadline(Command command) {
              "the most seconds that compiling may take; 0 is as long as it takes (0)");
 }
 
-bool ModelOptions::is_plan() const { return path_.ends_with(".graft") || graft::is_plan(path_); }
+namespace {
+
+/// What standard input holds, as a file that can be mapped.
+std::string file_of_standard_input() {
+  const int file = memfd_create("stdin", 0);
+  GRAFT_USER_CHECK(file >= 0, kDevice, std::generic_category().message(errno), "standard input");
+  std::vector<char> buffer(1 << 20);
+  for (;;) {
+    stop_if_interrupted();
+    const ssize_t got = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    GRAFT_USER_CHECK(got >= 0, kInvalidArgument, std::generic_category().message(errno), "standard input");
+    if (got == 0) break;
+    for (ssize_t done = 0; done < got;) {
+      const ssize_t wrote = ::write(file, buffer.data() + done, static_cast<size_t>(got - done));
+      GRAFT_USER_CHECK(wrote > 0, kOutOfMemory, std::generic_category().message(errno), "standard input");
+      done += wrote;
+    }
+  }
+  return fmt::format("/proc/self/fd/{}", file);  // open as long as the process
+}
+
+}  // namespace
+
+const std::string& ModelOptions::path() const {
+  if (!is_standard_input()) return path_;
+  static const std::string* file = new std::string(file_of_standard_input());
+  return *file;
+}
+
+bool ModelOptions::is_plan() const { return path().ends_with(".graft") || graft::is_plan(path()); }
 
 CompileOptions ModelOptions::compile_options() const {
   check_repetition();
@@ -208,25 +267,34 @@ Engine ModelOptions::planned_engine() const {
   CompileOptions options = compile_options();
   options.choices_only = true;
   if (!is_plan()) {
-    Engine engine = compile({.path = path_}, options).engine;
+    Engine engine = compile({.path = path()}, options).engine;
     clear_progress();
     return engine;
   }
   check_plan_choices({"target"});
-  const Plan plan = open_plan(path_);
+  const Plan plan = open_plan(path());
   CompileOptions recorded = options_of(plan);
   recorded.choices_only = true;
   const bool chosen = !options.targets.empty() || plan.records.empty();
   return build(plan, chosen ? targets_of(options)[0] : parse_target(plan.records[0].target), recorded);
 }
 
-std::shared_ptr<const LoadedEngine> ModelOptions::load_engine() const {
-  const CompileOptions options = compile_options();
+std::string ModelOptions::device_for(const Plan& plan) const {
+  return has("device") ? compile_options().device : device_of(plan);
+}
+
+std::shared_ptr<const LoadedEngine> ModelOptions::load_engine(const SignatureCheck& check) const {
+  CompileOptions options = compile_options();
   if (is_plan()) {
     check_plan_choices();
-    return load(open_plan(path_), options.device, options.threads);
+    const Plan plan = open_plan(path());
+    if (const auto signature = check ? signature_of(plan.graph, plan.options) : std::nullopt) check(*signature);
+    return load(plan, device_for(plan), options.threads);
   }
-  auto engine = load(compile({.path = path_}, options).engine, options.device, options.threads);
+  options.imported = [&](const Graph& graph) {
+    if (const auto signature = check ? signature_of(graph, fixed_sizes(options)) : std::nullopt) check(*signature);
+  };
+  auto engine = load(compile({.path = path()}, options).engine, options.device, options.threads);
   clear_progress();
   return engine;
 }
@@ -238,8 +306,8 @@ std::shared_ptr<const LoadedEngine> ModelOptions::load_interpreter() const {
   options.record.clear();
   options.interpret = true;
   options.tuning = Tuning::kOff;
-  if (!is_plan()) return load(compile({.path = path_}, options).engine);
-  const Plan plan = open_plan(path_);
+  if (!is_plan()) return load(compile({.path = path()}, options).engine);
+  const Plan plan = open_plan(path());
   return load(build(plan, targets_of(options)[0], options));
 }
 

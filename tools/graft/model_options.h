@@ -2,6 +2,7 @@
 // What every command that takes a model or a plan shares: its options and how they become an engine.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "command_line.h"
 #include "driver/compile_options.h"
+#include "driver/plan.h"
 #include "runtime/session.h"
 
 namespace graft {
@@ -31,17 +33,24 @@ class ModelOptions {
   /// made when it was compiled, gets only these and what says how it runs.
   ModelOptions with(const std::string& path, const Choices& own) const;
 
-  const std::string& path() const { return path_; }
+  /// The file. Of `-`, standard input, which is read to its end when this is called first, it is a file in memory.
+  const std::string& path() const;
+  /// Whether the model comes from standard input.
+  bool is_standard_input() const { return path_ == "-" || path_ == "/dev/stdin"; }
   /// The choices as words of a command line.
   std::vector<std::string> words() const;
   /// Whether a choice of this key was given.
   bool has(std::string_view key) const;
+  /// The device that a plan runs on: the one that was chosen, or that it was made for.
+  std::string device_for(const Plan& plan) const;
   /// Whether the file is a plan rather than a model.
   bool is_plan() const;
   /// The choices in the compiler's form, with progress and Ctrl-C attached. Throws UsageError.
   CompileOptions compile_options() const;
-  /// Loads the plan, or compiles the model.
-  std::shared_ptr<const LoadedEngine> load_engine() const;
+  /// Looks at what an engine will take and give, before it is built (signature.h); throws where that does not fit.
+  using SignatureCheck = std::function<void(const Engine& signature)>;
+  /// Loads the plan, on the device that it was made for unless another was chosen, or compiles the model.
+  std::shared_ptr<const LoadedEngine> load_engine(const SignatureCheck& check = {}) const;
   /// The same computed by the interpreter alone.
   std::shared_ptr<const LoadedEngine> load_interpreter() const;
   /// Throws UsageError where choices were given that a plan has made already, but for those of `allowed`.
@@ -50,12 +59,15 @@ class ModelOptions {
   Engine planned_engine() const;
 
  private:
-  void add_choice(Command command, const std::string& flags, const std::string& key, const std::string& help);
+  Option add_choice(Command command, const std::string& flags, const std::string& key, const std::string& help);
   void check_repetition() const;
 
   std::string path_;
   Choices choices_;
 };
+
+/// Throws UsageError where a file that has to be a model is a plan.
+void refuse_plan(const std::string& path);
 
 /// What --size chose, by name. Throws UsageError for a name that no input of the engine has, one that comes twice, or a
 /// text that is not NAME=SIZE.

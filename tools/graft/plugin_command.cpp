@@ -151,10 +151,11 @@ json json_of(const plugin::Generated& made) {
 }
 
 int PluginCommand::run() const {
+  refuse_plan(model);
   const int chosen = static_cast<int>(!nodes.empty()) + static_cast<int>(!types.empty()) +
                      static_cast<int>(!region.empty()) + static_cast<int>(unsupported);
   if (chosen != 1) throw UsageError("say what becomes a plugin: --nodes, --types or --region, or --all-unsupported");
-  check_output("--json", json_output.path(), {model});
+  json_output.check({model});
   const auto start = std::chrono::steady_clock::now();
   const plugin::Generated made = plugin::generate(request());
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

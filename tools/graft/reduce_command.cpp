@@ -68,9 +68,10 @@ std::string ReduceCommand::fault_of(const Ended& ended) const {
 }
 
 int ReduceCommand::run() const {
+  refuse_plan(model);
   if (check.empty() == fails.empty()) throw UsageError("say how the model fails: either --check or --fails");
   OnnxOutput::check(output.path(), {model});
-  check_output("--json", json.path(), {model});
+  json.check({model});
   options.compile_options();  // faults of the command line are said once, here
   const ModelFile whole = ModelFile::open(model);
   check_output_unread("--output", output.path());

@@ -60,6 +60,7 @@ int run_passes_on(const ModelOptions& model, const std::vector<std::string>& nam
     throw UsageError(
         fmt::format("--pass: there is no pass '{}'{} `graft opt` lists them", name, meant.empty() ? ";" : meant));
   }
+  refuse_plan(model.path());
   const CompileOptions options = model.compile_options();
   Graph graph = import_model({.path = model.path()}, options);
   clear_progress();
@@ -134,7 +135,7 @@ int print_environment(const JsonOutput& output) {
     variables.push_back({{"name", row.name}, {"value", value_of(row.variable)}, {"meaning", row.meaning}});
   }
   const Target machine = host_cpu();
-  const KernelCache cache;
+  const auto cache = KernelCache::look();
   const std::vector<Component> components = find_components();
   for (const Component& component : components) {
     listed.push_back({{"name", component.name}, {"version", component.version}, {"missing", component.missing}});
@@ -143,15 +144,15 @@ int print_environment(const JsonOutput& output) {
                 {"variables", variables},
                 {"machine", print(machine)},
                 {"components", listed},
-                {"kernel_cache", {{"folder", cache.directory()}, {"problem", cache.problem()}}},
+                {"kernel_cache", {{"folder", cache->directory()}, {"problem", cache->problem()}}},
                 {"gpu_driver", describe_cuda_driver()},
                 {"gpus", describe_gpus()}});
   if (!output.leaves_text()) return 0;
   print_to(stdout, "graft {}\n\n{}\n", GRAFT_VERSION, table);
   print_to(stdout, "machine          {}\n", print(machine));
   for (const Component& component : components) print_to(stdout, "{:<16} {}\n", component.name, component.text());
-  print_to(stdout, "kernel cache     {}{}\n", cache.directory(),
-           cache.problem().empty() ? "" : fmt::format(" (not used: {})", cache.problem()));
+  print_to(stdout, "kernel cache     {}{}\n", cache->directory(),
+           cache->problem().empty() ? "" : fmt::format(" (not used: {})", cache->problem()));
   print_to(stdout, "GPU driver       {}\n", describe_cuda_driver());
   for (const std::string& gpu : describe_gpus()) print_to(stdout, "GPU              {}\n", gpu);
   return 0;
@@ -163,7 +164,8 @@ void check_cache(const KernelCache& cache) {
 }
 
 int list_cache(const JsonOutput& output) {
-  const KernelCache cache;
+  const auto opened = KernelCache::look();
+  const KernelCache& cache = *opened;
   check_cache(cache);
   Table table("lrl");
   table.add({"entry", "bytes", "last used"});
@@ -184,7 +186,8 @@ int list_cache(const JsonOutput& output) {
 }
 
 int print_cache_size(const JsonOutput& output) {
-  const KernelCache cache;
+  const auto opened = KernelCache::look();
+  const KernelCache& cache = *opened;
   check_cache(cache);
   if (output.leaves_text()) {
     print_to(stdout, "{} in {}\n", bytes_text(static_cast<double>(cache.size())), cache.directory());
@@ -194,7 +197,8 @@ int print_cache_size(const JsonOutput& output) {
 }
 
 int clear_cache(const JsonOutput& output) {
-  KernelCache cache;
+  const auto opened = KernelCache::look();
+  KernelCache& cache = *opened;
   check_cache(cache);
   const auto removed = cache.clear();
   if (output.leaves_text()) print_to(stdout, "removed {} entries\n", removed);
@@ -209,7 +213,7 @@ void add_listing(Command app, const char* name, const char* help, int (*run)(con
   output->add_to(sub);
   sub.on_chosen([=, &action] {
     action = [=] {
-      check_output("--json", output->path(), {});
+      output->check({});
       return run(*output);
     };
   });
@@ -263,7 +267,7 @@ void add_ops(Command app, Action& action) {
                                          "standard output").excludes(filter);
   sub.on_chosen([=, &action] {
     action = [=] {
-      check_output("--json", output->path(), {});
+      output->check({});
       if (!precision->empty()) return list_precision(*precision, *front_end, *part);
       if (!front_end->empty()) return list_front_end(*front_end, *part, *libraries);
       if (!output->wanted()) return list_operators(*part, *own);

@@ -26,6 +26,10 @@ DType inside(const Node& node) {
 
 }  // namespace
 
+DType rounding_of(Precision precision) {
+  return precision == Precision::kTf32 ? DType::kFloat16 : low_type(precision);
+}
+
 DType coarser(DType a, DType b) {
   if (a == DType::kUndefined || b == DType::kUndefined) return a == DType::kUndefined ? b : a;
   return usual_tolerance(a) >= usual_tolerance(b) ? a : b;

@@ -6,12 +6,16 @@
 #include <map>
 #include <string>
 
+#include "driver/compile_options.h"
 #include "graph/graph.h"
 
 namespace graft {
 
 /// The type that rounds more: its default tolerance is the larger one. Nothing (kUndefined) rounds least.
 DType coarser(DType a, DType b);
+
+/// The type whose rounding a precision has: tf32 has as many digits as f16.
+DType rounding_of(Precision precision);
 
 /// By the name of a tensor: the coarsest floating type narrower than f32 that it is, or is computed from, constants and
 /// bodies included; kUndefined where there is none.

@@ -11,6 +11,7 @@
 
 #include "base/compare.h"
 #include "base/environment.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "commands.h"
 #include "comparison_report.h"
@@ -18,6 +19,7 @@
 #include "json_output.h"
 #include "model_options.h"
 #include "output.h"
+#include "roundings.h"
 #include "tensor_set.h"
 #include "value_json.h"
 
@@ -34,9 +36,13 @@ struct RunCommand {
   double run_deadline = 0;  ///< seconds, 0 for none
 
   int run() const;
+  void check(const Engine& engine) const;
+  OutputBuffers buffers_for(const Engine& engine) const;
   void write_values(const std::vector<std::pair<std::string, DynamicValue>>& values) const;
   void report(const NamedTensors& results, const std::optional<std::vector<ComparedTensor>>& compared) const;
   std::vector<std::string> files_read() const;
+  bool is_reference_file() const;
+  void check_reference() const;
   FindTensor find_reference(const Engine& engine, std::vector<TensorData>& given, size_t results) const;
 };
 
@@ -85,11 +91,24 @@ nlohmann::json json_of(const std::string& name, const TensorData& tensor, const 
   return row;
 }
 
+/// The precision that an engine was compiled in, which its results of f32 do not tell.
+Precision precision_of(const Engine& engine) {
+  CompileOptions options;
+  for (const auto& [key, value] : engine.options) {
+    if (key == "precision") set_option(options, {key, value});
+  }
+  return options.precision;
+}
+
 /// What may not be replaced by the results.
 std::vector<std::string> RunCommand::files_read() const {
   std::vector<std::string> files = inputs.files();
   for (const std::string& file : {model.path(), reference, reference_model}) files.push_back(file);
   return files;
+}
+
+bool RunCommand::is_reference_file() const {
+  return !reference.empty() && reference != "interpreter" && reference != "onnxruntime";
 }
 
 FindTensor RunCommand::find_reference(const Engine& engine, std::vector<TensorData>& given, size_t results) const {
@@ -101,23 +120,15 @@ FindTensor RunCommand::find_reference(const Engine& engine, std::vector<TensorDa
     buffers.run(session, given);
     return reference_of(buffers.tensors());
   }
-  if (reference != "onnxruntime") return open_reference(reference, results);
-  if (model.is_plan() && reference_model.empty()) {
-    throw UsageError("--reference onnxruntime needs the model behind the plan: add --reference-model MODEL.onnx");
-  }
+  if (is_reference_file()) return open_reference(reference, results);
   NamedTensors named;
   for (size_t i = 0; i < given.size(); ++i) named.emplace_back(engine.tensors[engine.inputs[i]].name, given[i]);
   return run_onnxruntime(reference_model.empty() ? model.path() : reference_model, named);
 }
 
-int RunCommand::run() const {
-  check_output("--output", output, files_read());
-  check_no_terminal("--output", output, "an .npz file");
-  check_output("--json", json.path(), files_read());
-  json.check_apart("--output", output);
-  const auto engine = model.load_engine();
-  check_output_unread("--output", output);
-  OutputBuffers buffers(*engine->engine);
+/// Buffers for the results that were asked for, which are refused where they cannot be written or compared.
+OutputBuffers RunCommand::buffers_for(const Engine& engine) const {
+  OutputBuffers buffers(engine);
   if (!outputs.empty()) buffers.select(outputs);
   const bool in_json = output.ends_with(".json");
   GRAFT_USER_CHECK(in_json || output.empty() || !buffers.has_values(), kInvalidArgument,
@@ -127,6 +138,36 @@ int RunCommand::run() const {
                    "strings, sequences and other values that are no arrays of numbers are not compared: leave them out "
                    "with --outputs", "--reference");
   if (!output.empty() && !in_json) check_path_for_tensors(output, buffers.count());
+  return buffers;
+}
+
+/// Refuses before compiling what cannot be read, or is not of this model.
+void RunCommand::check(const Engine& engine) const {
+  const OutputBuffers buffers = buffers_for(engine);
+  inputs.check(engine);
+  if (!is_reference_file()) return;
+  open_reference(reference, buffers.count());
+  if (reference.ends_with(".npy")) open_npy(reference, std::nullopt);
+}
+
+/// What of a reference can be said before anything is read.
+void RunCommand::check_reference() const {
+  if (reference == "onnxruntime" && model.is_plan() && reference_model.empty()) {
+    throw UsageError("--reference onnxruntime needs the model behind the plan: add --reference-model MODEL.onnx");
+  }
+  if (!reference_model.empty()) MappedFile::open(reference_model);
+}
+
+int RunCommand::run() const {
+  check_output("--output", output, files_read());
+  check_no_terminal("--output", output, "an .npz file");
+  json.check(files_read());
+  json.check_apart("--output", output);
+  check_reference();
+  const auto engine = model.load_engine([this](const Engine& signature) { check(signature); });
+  check_output_unread("--output", output);
+  OutputBuffers buffers = buffers_for(*engine->engine);
+  const bool in_json = output.ends_with(".json");
   std::vector<TensorData> given = inputs.read(*engine->engine);
   Session session(engine);
   session.set_validating(environment().validate);
@@ -142,7 +183,9 @@ int RunCommand::run() const {
   if (in_json || buffers.has_values()) write_values(buffers.values(session));
   std::optional<std::vector<ComparedTensor>> compared;
   if (!reference.empty()) {
-    compared = compare_tensors(results, find_reference(*engine->engine, given, results.size()), tolerance);
+    ToleranceOptions allowed = tolerance;
+    allowed.choice.rounds_to = rounding_of(precision_of(*engine->engine));
+    compared = compare_tensors(results, find_reference(*engine->engine, given, results.size()), allowed);
   }
   report(results, compared);
   return !compared || all_agree(*compared) ? 0 : 1;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The results that ONNX Runtime gives for a model.
+#include <cstdlib>
 #include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "child_process.h"
@@ -10,15 +15,36 @@
 namespace graft {
 namespace {
 
-/// The Python beside the build (the project's own), or the system's.
-std::string find_python() {
+/// Where ONNX Runtime is looked for: the active environment, what `python3` is here, and the Python beside the build.
+std::vector<std::string> pythons() {
+  std::vector<std::string> found;
   std::error_code ignored;
+  const char* active = std::getenv("VIRTUAL_ENV");
+  if (active && *active) found.push_back(std::filesystem::path(active) / "bin/python");
+  found.emplace_back("python3");
   std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   for (int level = 0; level < 4 && !folder.empty(); ++level, folder = folder.parent_path()) {
     const std::filesystem::path candidate = folder / ".deps/venv/bin/python";
-    if (std::filesystem::exists(candidate, ignored)) return candidate;
+    if (std::filesystem::exists(candidate, ignored)) found.push_back(candidate);
   }
-  return "python3";
+  return found;
+}
+
+/// The first that has ONNX Runtime; where none has, the first, whose message says what it lacks.
+std::string find_python() {
+  constexpr const char* kLook = "import importlib.util as u, sys; "
+                                "sys.exit(not (u.find_spec('numpy') and u.find_spec('onnxruntime')))";
+  constexpr double kSeconds = 30;
+  const std::vector<std::string> all = pythons();
+  for (const std::string& python : all) {
+    try {
+      const Ended ended = capture_program({python, "-c", kLook}, kSeconds);
+      if (ended.status == 0 && ended.signal == 0 && !ended.timed_out) return python;
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kCancelled) throw;  // else there is no such program
+    }
+  }
+  return all.front();
 }
 
 constexpr const char* kScript = R"python(
@@ -26,7 +52,8 @@ import ctypes, sys, urllib.parse
 try:
     import numpy, onnxruntime
 except ImportError as error:
-    sys.exit(f"{error}: pip install onnxruntime, or give --reference FILE.npz")
+    sys.exit(f"{sys.executable}: {error}: activate an environment that has ONNX Runtime "
+             f"(`{sys.executable} -m pip install onnxruntime`), or give --reference FILE.npz")
 # Names of the model may be in messages; the logger would print them as they are.
 def shown(text):
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
@@ -63,9 +90,11 @@ FindTensor run_onnxruntime(const std::string& model, const NamedTensors& inputs)
   const ScratchFolder scratch;
   const std::string given = scratch / "inputs.npz", results = scratch / "outputs.npz";
   write_npz(given, inputs);
-  const int status = run_program({find_python(), "-c", kScript, model, given, results});
+  const std::string python = find_python();
+  const int status = run_program({python, "-c", kScript, model, given, results});
   stop_if_interrupted();
-  GRAFT_USER_CHECK(status == 0, kDevice, "ONNX Runtime did not give results; its message is above", model);
+  GRAFT_USER_CHECK(status == 0, kUnsupported,
+                   fmt::format("ONNX Runtime of '{}' did not give results; its message is above", python), model);
   return open_reference(results, 0);  // which stays open when the folder is gone
 }
 

@@ -3,7 +3,9 @@
 
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <numeric>
 #include <set>
 
@@ -11,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "base/available_memory.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "console.h"
 #include "model_options.h"
@@ -103,7 +106,7 @@ void InputOptions::add_to(Command command) {
   command.add_option("--size", sizes_, "a symbolic size of the random inputs: batch=4; may be repeated")
       .type_name("NAME=N")
       .group("Inputs");
-  command.add_option("--seed", seed_, "of the random inputs").show_default().group("Inputs");
+  command.add_option("--seed", seed_, "of the random inputs (GRAFT_SEED, else 1)").type_name("UINT").group("Inputs");
 }
 
 std::vector<std::string> InputOptions::files() const {
@@ -147,6 +150,15 @@ std::vector<PendingTensor> InputOptions::open_files(const Engine& engine) const 
   return tensors;
 }
 
+uint64_t InputOptions::seed() const {
+  if (seed_.empty()) return environment().seed;
+  uint64_t value = 0;
+  const char* const end = seed_.data() + seed_.size();
+  const auto read = std::from_chars(seed_.data(), end, value);
+  if (read.ec == std::errc() && read.ptr == end) return value;
+  throw UsageError(fmt::format("--seed: '{}' is not a whole number from 0 to {}", seed_, UINT64_MAX));
+}
+
 /// An input without a file; a size that nothing settles is the usual one.
 PendingTensor InputOptions::random_input(const Engine& engine, size_t number) const {
   const EngineTensor& input = engine.tensors[engine.inputs[number]];
@@ -163,10 +175,12 @@ PendingTensor InputOptions::random_input(const Engine& engine, size_t number) co
   const std::vector<int64_t> shape = concrete_shape(input, bindings_);
   const int64_t elements = checked_element_count(input.type, shape, fmt::format("input '{}'", input.name));
   return {input.type, shape, packed_bytes(input.type, elements),
-          [type = input.type, shape, seed = seed_ + 7919 * number] { return random_tensor(type, shape, seed); }};
+          [type = input.type, shape, seed = seed() + 7919 * number] { return random_tensor(type, shape, seed); }};
 }
 
-std::vector<TensorData> InputOptions::read(const Engine& engine) const {
+/// All inputs, of files and random ones, before their elements are there.
+std::vector<PendingTensor> InputOptions::open_all(const Engine& engine) const {
+  seed();  // a wrong one is told where it is not needed, too
   bindings_ = chosen_sizes(engine, sizes_);
   std::vector<PendingTensor> pending = open_files(engine);
   // Sizes that files settle hold for the random inputs beside them.
@@ -183,10 +197,22 @@ std::vector<TensorData> InputOptions::read(const Engine& engine) const {
                        fmt::format("input '{}'", input.name));
     }
   }
+  said_ = bindings_;
   for (size_t i = 0; i < pending.size(); ++i) {
     if (!pending[i]) pending[i] = random_input(engine, i);
   }
   check_shapes(engine, pending);
+  return pending;
+}
+
+Bindings InputOptions::check(const Engine& engine) const {
+  if (sizes_.empty() && inputs_.empty() && seed_.empty()) return {};
+  open_all(engine);
+  return said_;
+}
+
+std::vector<TensorData> InputOptions::read(const Engine& engine) const {
+  const std::vector<PendingTensor> pending = open_all(engine);
   check_memory(engine, pending);
   std::vector<TensorData> tensors;
   for (size_t i = 0; i < pending.size(); ++i) {

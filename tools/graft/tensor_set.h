@@ -28,6 +28,9 @@ class InputOptions {
   /// One tensor per input of the engine, in its order. Types, shapes and memory are checked before anything is read
   /// or made up: throws invalid_argument or out_of_memory naming file, input and remedy.
   std::vector<TensorData> read(const Engine& engine) const;
+  /// What was said of inputs, checked in the same way without reading or making up any elements; the sizes
+  /// that --size and files settle.
+  Bindings check(const Engine& engine) const;
   /// Gives the session the strings, sequences and other values that files held, and the inputs what stands for them.
   /// Before each run, whose results are there until the next one.
   void hold(Session& session, std::vector<TensorData>& inputs) const;
@@ -36,12 +39,14 @@ class InputOptions {
 
  private:
   std::vector<PendingTensor> open_files(const Engine& engine) const;
+  std::vector<PendingTensor> open_all(const Engine& engine) const;
+  uint64_t seed() const;
   PendingTensor random_input(const Engine& engine, size_t number) const;
 
   std::vector<std::string> inputs_;  ///< FILE.npz, FILE.npy or NAME=FILE.npy
   std::vector<std::string> sizes_;   ///< batch=4
-  uint64_t seed_ = 1;
-  mutable Bindings bindings_;
+  std::string seed_;  ///< of random inputs; empty: the process's own (GRAFT_SEED)
+  mutable Bindings bindings_, said_;  ///< of a run; those of them that --size and files settle
   struct Held {
     bool is_text = false;  ///< a tensor of strings, each of which has a handle
     DynamicValue value;

@@ -11,8 +11,12 @@ With MXNET_USE_GRAFT=1 in the environment simple_bind, bind and Module do the sa
 Raises graft.DeviceError where this is another MXNet, or libgraft_mxnet.so is missing or does not fit.
 """
 
-from . import binding, library, module, weights
-from .binding import get_optimized_symbol, get_use_graft, graft_bind, set_use_graft
+from ..frameworks import need
+
+need("MXNet", "mxnet", "graft.mxnet")
+
+from . import binding, library, module, weights  # noqa: E402
+from .binding import get_optimized_symbol, get_use_graft, graft_bind, set_use_graft  # noqa: E402
 
 __all__ = ["fallback_count", "get_optimized_symbol", "get_use_graft", "graft_bind", "report", "set_use_graft"]
 

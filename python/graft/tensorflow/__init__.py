@@ -10,9 +10,13 @@ A graph that `graft embed` has written, where there is no TensorFlow, needs load
 """
 
 from .. import _graft
-from .converter import Converter
-from .library import build_count, load_library, retry_failed_engines
-from .trt import calib_graph_to_infer_graph, create_inference_graph
+from ..frameworks import need
+
+need("TensorFlow", "tensorflow", "graft.tensorflow")
+
+from .converter import Converter  # noqa: E402
+from .library import build_count, load_library, retry_failed_engines  # noqa: E402
+from .trt import calib_graph_to_infer_graph, create_inference_graph  # noqa: E402
 
 __all__ = ["Converter", "build_count", "calib_graph_to_infer_graph", "create_inference_graph", "fallback_count",
            "load_library", "retry_failed_engines"]

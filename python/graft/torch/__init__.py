@@ -16,14 +16,18 @@
 
 import importlib
 
-import torch
+from ..frameworks import need
 
-from .. import _graft
-from ..errors import InvalidArgumentError
-from . import run_plan, script  # noqa: F401  its operator is there for torch.export.load
-from .converter import converter
-from .inputs import Input
-from .library import load_library
+need("PyTorch", "torch", "graft.torch")
+
+import torch  # noqa: E402  isort: skip
+
+from .. import _graft  # noqa: E402
+from ..errors import InvalidArgumentError  # noqa: E402
+from . import run_plan, script  # noqa: E402, F401  its operator is there for torch.export.load
+from .converter import converter  # noqa: E402
+from .inputs import Input  # noqa: E402
+from .library import load_library  # noqa: E402
 
 __all__ = ["Input", "Program", "compile", "converter", "dry_run", "dynamo", "fallback_count", "load",
            "load_library", "save", "script"]

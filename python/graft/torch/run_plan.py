@@ -48,7 +48,7 @@ def engine_of(plan, signature):
     bytes_of_plan = plan.detach().cpu().contiguous()
     if bytes_of_plan.data_ptr() % 64:
         bytes_of_plan = bytes_of_plan.clone()  # torch's allocator aligns
-    engine = Engine(_graft.load_array(bytes_of_plan, [("device", device), ("threads", "0")]), device)
+    engine = Engine(_graft.load_array(bytes_of_plan, [("device", device), ("threads", "0")]))
     key = id(plan)
     _engines[key] = (weakref.ref(plan, lambda _: _engines.pop(key, None)), engine)
     return engine

@@ -25,6 +25,9 @@ class Choices:
         self.strict = flag(options, "strict", False)
         self.check = flag(options, "check", True)
         self.partition, self.compiling = split_choices(options)
+        # Before anything is decided: what runs in torch after all would never ask for them.
+        _graft.check_options(self.compiling)
+        _graft.HostGraph("aten").partition(self.partition)
         self.reports = reports  # a list: (data, text) of each graph go there, and nothing is built
 
     def for_device_of(self, tensors):
@@ -77,7 +80,7 @@ def engines_for(host, partition, choices, graph_module, arguments):
             fall_back(f"segment {number}", f"it reaches over {' and '.join(sorted(map(str, devices)))}", choices)
             continue
         try:
-            engine = Engine(partition.compile(number, compiling), dict(compiling)["device"])
+            engine = Engine(partition.compile(number, compiling))
         except InvalidArgumentError:
             raise
         except Exception as error:  # of whatever kind: it costs the segment, never the model

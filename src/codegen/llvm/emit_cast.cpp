@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between element types, and between how values are kept in registers and in memory.
 // In registers: bool is i1; f16 and bf16 are their 16 bits, so that every conversion is spelled here.
+#include <cmath>
+
 #include "base/error.h"
 #include "codegen/llvm/emitter.h"
 
@@ -59,12 +61,29 @@ llvm::Value* Emitter::cast(DType from, DType to, Value* v) {
   if (is_float(from)) {
     if (to == DType::kBool) return builder_.CreateFCmpUNE(v, llvm::Constant::getNullValue(v->getType()));
     if (is_float(to)) return builder_.CreateFPCast(v, type);
+    if (bit_width(to) < 32) return float_to_narrow_integer(to, v);
     const auto id = is_unsigned(to) ? llvm::Intrinsic::fptoui_sat : llvm::Intrinsic::fptosi_sat;
     return builder_.CreateIntrinsic(id, {type, v->getType()}, {v});
   }
   if (to == DType::kBool) return builder_.CreateIsNotNull(v);
   if (is_float(to)) return without_sign ? builder_.CreateUIToFP(v, type) : builder_.CreateSIToFP(v, type);
   return builder_.CreateIntCast(v, type, !without_sign);
+}
+
+/// What fptosi_sat and fptoui_sat give for 8 and 16 bits: the nearest integer towards zero, saturated, 0 for NaN. LLVM
+/// takes vectors of those apart. Both ends are floats exactly: after a clamp one conversion is left.
+llvm::Value* Emitter::float_to_narrow_integer(DType to, Value* v) {
+  llvm::Type* i32 = widened(builder_.getInt32Ty(), v);
+  const int bits = bit_width(to) - (is_unsigned(to) ? 0 : 1);
+  const double low = is_unsigned(to) ? 0.0 : -std::ldexp(1.0, bits);
+  Value* least = llvm::ConstantFP::get(v->getType(), low);
+  Value* most = llvm::ConstantFP::get(v->getType(), std::ldexp(1.0, bits) - 1);
+  Value* clamped = builder_.CreateSelect(builder_.CreateFCmpOGT(v, least), v, least);
+  clamped = builder_.CreateSelect(builder_.CreateFCmpOLT(clamped, most), clamped, most);
+  Value* result = builder_.CreateFPToSI(clamped, i32);
+  if (low != 0)
+    result = builder_.CreateSelect(builder_.CreateFCmpORD(v, v), result, llvm::Constant::getNullValue(i32));
+  return builder_.CreateTrunc(result, widened(register_type(to), v));
 }
 
 /// The f32 next to v towards zero, its last bit set when that is not exact: rounding it again to a narrower
@@ -111,6 +130,10 @@ llvm::Value* Emitter::f32_to_float(DType to, Value* v) {
   auto c = [&](uint32_t value) { return llvm::ConstantInt::get(i32, value); };
   Value* bits = builder_.CreateBitCast(v, i32);
   if (to == DType::kBFloat16) {
+    const auto* lanes = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+    if (unit_.traits.bfloat && lanes && (lanes->getNumElements() == 16 || lanes->getNumElements() == 8)) {
+      return builder_.CreateBitCast(builder_.CreateFPTrunc(v, widened(builder_.getBFloatTy(), v)), i16);
+    }
     Value* odd = builder_.CreateAnd(builder_.CreateLShr(bits, c(16)), c(1));
     Value* rounded = builder_.CreateAdd(bits, builder_.CreateAdd(odd, c(0x7fff)));
     Value* quiet = builder_.CreateOr(bits, c(0x400000));

@@ -229,10 +229,19 @@ llvm::Value* Emitter::multiply_add(DType type, Value* a, Value* b, Value* sum) {
   return builder_.CreateIntrinsic(sum->getType(), llvm::Intrinsic::fmuladd, {a, b, sum});
 }
 
-/// sum + the products of the four bytes of each lane, those of a without sign and those of b with one.
+/// sum + the products of what lies together in each lane: four bytes, those of a without sign and those of b with one,
+/// or two bf16.
 llvm::Value* Emitter::dot_product(const ContractUnit& unit, Value* a, Value* b, Value* sum) {
-  GRAFT_CHECK(unit.name == "avx512_vnni_u8s8", std::string(unit.name) + " has no spelling");
   const auto bits = sum->getType()->getPrimitiveSizeInBits().getFixedValue();
+  if (unit.name == "avx512_bf16") {
+    const auto intrinsic = bits == 512   ? llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512
+                           : bits == 256 ? llvm::Intrinsic::x86_avx512bf16_dpbf16ps_256
+                                         : llvm::Intrinsic::x86_avx512bf16_dpbf16ps_128;
+    llvm::Type* pairs = llvm::FixedVectorType::get(builder_.getBFloatTy(), static_cast<unsigned>(bits / 16));
+    return builder_.CreateIntrinsic(
+        intrinsic, {}, {sum, builder_.CreateBitCast(a, pairs), builder_.CreateBitCast(b, pairs)});
+  }
+  GRAFT_CHECK(unit.name == "avx512_vnni_u8s8", std::string(unit.name) + " has no spelling");
   const auto intrinsic = bits == 512   ? llvm::Intrinsic::x86_avx512_vpdpbusd_512
                          : bits == 256 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256
                                        : llvm::Intrinsic::x86_avx512_vpdpbusd_128;

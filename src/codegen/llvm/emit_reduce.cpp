@@ -136,7 +136,10 @@ void Emitter::emit_reduce(const tile::Reduce& reduce) {
       });
     }
   }
-  if (reduce_along_output(reduce) && !input_contiguous) {
+  if (reduce_along_output(reduce) && reduce.points > 1) {
+    nested_loops(reduce.axes, 0, reduce.axes.size() - 2,
+                 [&] { vector_loop(reduce.axes.back(), lanes, [&] { blocks_of_points(reduce); }); });
+  } else if (reduce_along_output(reduce) && !input_contiguous) {
     nested_loops(reduce.axes, 0, reduce.axes.size() - 1,
                  [&] { vector_loop(reduce.axes.back(), lanes, [&] { reduce_point(reduce, 1); }); });
   } else {
@@ -144,6 +147,53 @@ void Emitter::emit_reduce(const tile::Reduce& reduce) {
   }
   load_floor_ = floor;
   if (some) close_if(closed);
+}
+
+/// All points of the last axis but one, at a vector of the last: as many side by side as the reduction says, then what
+/// is left by halves of that.
+void Emitter::blocks_of_points(const tile::Reduce& reduce) {
+  const tile::Axis& axis = reduce.axes[reduce.axes.size() - 2];
+  Value* extent = emit(axis.extent);
+  Value* begin = index(0);
+  for (int64_t count = reduce.points; count >= 1; count /= 2) {
+    at_top();
+    Value* left = builder_.CreateSub(extent, begin);
+    Value* whole = builder_.CreateSub(left, builder_.CreateURem(left, index(count)));
+    Value* end = builder_.CreateAdd(begin, whole);
+    if (const auto* none = llvm::dyn_cast<llvm::ConstantInt>(whole); none && none->isZero()) continue;
+    const Loop loop = open_loop(begin, end, index(count));
+    fold_points(reduce, loop.index, count);
+    close_loop(loop);
+    begin = end;
+  }
+}
+
+/// sums += a * b with one rounding at each point, where the reduction is a sum of products of floats.
+void Emitter::fold_points(const tile::Reduce& reduce, Value* first, int64_t count) {
+  const tile::Axis& axis = reduce.axes[reduce.axes.size() - 2];
+  std::vector<std::vector<llvm::AllocaInst*>> states;
+  for (int64_t n = 0; n < count; ++n) states.push_back(make_state(reduce, lanes_));
+  const bool is_sum = is_call(reduce.lift[0], Intrinsic::kMul) && is_float(reduce.lift[0]->type) &&
+                      is_call(reduce.monoid.combine[0], Intrinsic::kAdd) && reduce.monoid.associative;
+  const auto at_each = [&](const auto& visit) {
+    for (int64_t n = 0; n < count; ++n) {
+      push_scope();
+      at_top();
+      bind(axis.variable, builder_.CreateAdd(first, index(n)));
+      visit(states[static_cast<size_t>(n)]);
+      pop_scope();
+    }
+  };
+  nested_loops(reduce.reduced, 0, reduce.reduced.size(), [&] {
+    const int floor = load_floor_;
+    load_floor_ = std::max(floor, top_index() - 1);
+    at_each([&](const auto& state) { is_sum ? add_product(reduce.lift[0], state[0]) : fold_step(reduce, state); });
+    load_floor_ = floor;
+  });
+  at_each([&](const auto& state) {
+    at_top();
+    store_state(reduce, load_state(state));
+  });
 }
 
 /// One output point, or a vector of them; `lanes` > 1 folds along the last reduced axis in lanes.
@@ -198,6 +248,18 @@ void Emitter::fold_step(const tile::Reduce& reduce, const std::vector<llvm::Allo
     if (mask_ && vector) value = builder_.CreateSelect(splat(mask_, lanes_), value, old[n]);
     builder_.CreateStore(value, state[n]);
   }
+}
+
+void Emitter::add_product(const Expr& product, llvm::AllocaInst* sum) {
+  Value* a = emit(product->args[0]);
+  Value* b = emit(product->args[1]);
+  at_top();
+  Value* old = builder_.CreateLoad(sum->getAllocatedType(), sum);
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(old->getType());
+  const int lanes = vector ? static_cast<int>(vector->getNumElements()) : 1;
+  Value* value = multiply_add(product->type, splat(a, lanes), splat(b, lanes), old);
+  if (mask_ && vector) value = builder_.CreateSelect(splat(mask_, lanes_), value, old);
+  builder_.CreateStore(value, sum);
 }
 
 /// Folds the reduced axes with several vector accumulators, then across chains and lanes into scalars.

@@ -19,6 +19,7 @@ llvm::Intrinsic::ID instruction_of(const ContractUnit& unit) {
   if (unit.name == "amx_u8s8") return llvm::Intrinsic::x86_tdpbusd;
   if (unit.name == "amx_u8u8") return llvm::Intrinsic::x86_tdpbuud;
   if (unit.name == "amx_s8s8") return llvm::Intrinsic::x86_tdpbssd;
+  if (unit.name == "amx_bf16") return llvm::Intrinsic::x86_tdpbf16ps;
   GRAFT_CHECK(unit.name == "amx_s8u8", std::string(unit.name) + " has no spelling");
   return llvm::Intrinsic::x86_tdpbsud;
 }
@@ -138,7 +139,8 @@ llvm::Function* Emitter::emit_tile_function(const MicroKernelShape& shape) {
 
 /// Loops over the outer k axes, then over the instructions along the innermost.
 void Emitter::tile_steps(const MicroKernelShape& shape, int axis, Value* a, Value* b) {
-  llvm::Type* byte = builder_.getInt8Ty();
+  llvm::Type* a_type = memory_type(shape.a);
+  llvm::Type* b_type = memory_type(shape.b);
   const bool innermost = axis == shape.outer_axes;
   const unsigned first = kOuter + 3 * static_cast<unsigned>(axis);
   const int64_t groups = shape.unit->k / shape.unit->pack;
@@ -146,19 +148,23 @@ void Emitter::tile_steps(const MicroKernelShape& shape, int axis, Value* a, Valu
   at_top();
   Value* step_a = function_->getArg(innermost ? kStepA : first + 1);
   Value* step_b = function_->getArg(innermost ? kStepB : first + 2);
-  a = builder_.CreateGEP(byte, a, builder_.CreateMul(loop.index, step_a));
-  b = builder_.CreateGEP(byte, b, builder_.CreateMul(loop.index, step_b));
+  a = builder_.CreateGEP(a_type, a, builder_.CreateMul(loop.index, step_a));
+  b = builder_.CreateGEP(b_type, b, builder_.CreateMul(loop.index, step_b));
   if (!innermost) {
     tile_steps(shape, axis + 1, a, b);
   } else {
     const auto number = [&](int tile) { return builder_.getInt8(static_cast<uint8_t>(tile)); };
-    Value* stride = function_->getArg(kRowsA);
+    const auto in_bytes = [&](Value* elements, DType type) {
+      return builder_.CreateMul(elements, index(bit_width(type) / 8));
+    };
+    Value* stride = in_bytes(function_->getArg(kRowsA), shape.a);
+    Value* stride_b = in_bytes(step_b, shape.b);
     for (int column = 0; column < shape.vectors; ++column) {
-      Value* place = builder_.CreateConstGEP1_64(byte, b, static_cast<uint64_t>(column * kRowBytes));
-      tile_call(llvm::Intrinsic::x86_tileloadd64, {number(kFirstB + column), place, step_b});
+      Value* place = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), b, static_cast<uint64_t>(column * kRowBytes));
+      tile_call(llvm::Intrinsic::x86_tileloadd64, {number(kFirstB + column), place, stride_b});
     }
     for (int row = 0; row < shape.rows; ++row) {
-      Value* place = builder_.CreateGEP(byte, a, builder_.CreateMul(stride, index(row * kRows)));
+      Value* place = builder_.CreateGEP(builder_.getInt8Ty(), a, builder_.CreateMul(stride, index(row * kRows)));
       tile_call(llvm::Intrinsic::x86_tileloadd64, {number(kFirstA + row), place, stride});
       for (int column = 0; column < shape.vectors; ++column) {
         tile_call(instruction_of(*shape.unit),

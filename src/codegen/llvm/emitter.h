@@ -127,6 +127,9 @@ class Emitter {
   void emit_reduce(const tile::Reduce& reduce);
   bool reduce_along_output(const tile::Reduce& reduce) const;
   bool reduce_along_input(const tile::Reduce& reduce) const;
+  void blocks_of_points(const tile::Reduce& reduce);
+  void fold_points(const tile::Reduce& reduce, Value* first, int64_t count);
+  void add_product(const Expr& product, llvm::AllocaInst* sum);
   void reduce_point(const tile::Reduce& reduce, int lanes);
   void fold_lanes(const tile::Reduce& reduce, int lanes, std::vector<llvm::AllocaInst*>& state);
   void fold_step(const tile::Reduce& reduce, const std::vector<llvm::AllocaInst*>& state);
@@ -218,6 +221,7 @@ class Emitter {
   Value* float_to_f32(DType from, Value* v);
   Value* f32_to_float(DType to, Value* v);
   Value* f64_to_f32_odd(Value* v);
+  Value* float_to_narrow_integer(DType to, Value* v);
   Value* to_memory(DType type, Value* v);
   Value* from_memory(DType type, Value* v);
   llvm::Type* register_type(DType type);

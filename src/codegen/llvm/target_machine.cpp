@@ -96,6 +96,7 @@ Traits traits_of(const Target& target) {
   const bool x86 = target.architecture.empty() || target.architecture == "x86_64";
   traits.register_bits = has_feature(target, "avx512f") ? 512 : has_feature(target, "avx") ? 256 : 128;
   traits.fma = !x86 || has_feature(target, "fma") || has_feature(target, "avx512f");
+  traits.bfloat = x86 && has_feature(target, "avx512bf16");
   traits.half = !x86 || has_feature(target, "f16c") || has_feature(target, "avx512f");
   traits.rounding = !x86 || has_feature(target, "sse4.1") || has_feature(target, "avx") ||
                     has_feature(target, "avx2") || has_feature(target, "avx512f");

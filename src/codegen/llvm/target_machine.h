@@ -21,6 +21,7 @@ struct Traits {
   bool masked = false;  ///< masked loads and stores are cheap
   bool fma = false;
   bool half = false;      ///< instructions convert f16 to f32 and back
+  bool bfloat = false;    ///< an instruction rounds f32 to bf16; it takes denormals as zeros
   bool rounding = false;  ///< floor, ceil, trunc, roundeven are instructions
 };
 

@@ -48,6 +48,16 @@ uint64_t memory_of_gpu(int ordinal) {
   return bytes;
 }
 
+int find_gpu(const std::string& architecture) {
+  if (!why_no_cuda_device().empty()) return -1;
+  int count = 0;
+  check(driver().device_count(&count), "counting GPUs");
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    if (cuda_architecture(ordinal) == architecture) return ordinal;
+  }
+  return -1;
+}
+
 std::vector<std::string> describe_gpus() {
   std::vector<std::string> lines;
   if (!why_no_cuda_device().empty()) return lines;

@@ -15,6 +15,9 @@ std::string describe_cuda_driver();
 /// A line for each GPU, in the driver's order: `sm_90a, NVIDIA H200, 132 multiprocessors, 150.1 GB`. Empty without any.
 std::vector<std::string> describe_gpus();
 
+/// The number of the first GPU of an architecture (`sm_90a`); -1 where none is here.
+int find_gpu(const std::string& architecture);
+
 /// All the memory of a GPU, in bytes. Throws the error `device` where it cannot be used.
 uint64_t memory_of_gpu(int ordinal);
 
