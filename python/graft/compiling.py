@@ -7,7 +7,7 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from . import _graft, arguments, keras_file, logs, operators
 from .engine import Engine
@@ -16,13 +16,34 @@ from .progress import Bar
 
 Progress = bool | Callable[[str, str, int, int], Any] | None
 Choices = list[tuple[str, str]]
+Precision = Literal["fp32", "tf32", "fp16", "bf16"]
+Tune = Literal["off", "fast", "full"]
+Path = str | os.PathLike[str]
+
+
+class CommonOptions(TypedDict, total=False):
+    """The choices that few need. A type checker knows their names; a wrong one is an InvalidArgumentError."""
+
+    deadline: float  #: the most seconds that compiling may take; 0: as long as it takes
+    mode: Literal["generated", "interpret"]  #: interpret: neither generated kernels nor libraries, for checking
+
+
+class Options(CommonOptions, total=False):
+    """Those of models of one format with them."""
+
+    params: Path  #: of a symbol of MXNet: the file of its parameters
+    signature: str  #: of a SavedModel: what is asked of it
+    tag: str | Sequence[str]  #: of a SavedModel: tags of its graph
+    outputs: str | Sequence[str]  #: of a GraphDef: the nodes or tensors that it is asked for
+    converters: Path | Sequence[Path]  #: shared libraries with rows for operators of a .pt2
 
 
 def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
-            shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", precision: str = "fp32",
-            tune: str = "fast", threads: int = 0, target: str | Iterable[str] | None = None,
-            disable: str | Iterable[str] = (), record: str | os.PathLike[str] | None = None, ops: Any = (),
-            progress: Progress = None, directory: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
+            shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu",
+            precision: Precision = "fp32", tune: Tune = "fast", threads: int = 0,
+            target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (), record: Path | None = None,
+            ops: Any = (), progress: Progress = None, directory: Path | None = None,
+            **options: Unpack[Options]) -> Engine:
     """Compiles a model for this machine.
 
     model      a path (ONNX, a SavedModel, a frozen GraphDef, a file of Keras, a symbol of MXNet), the bytes of an ONNX
@@ -41,7 +62,7 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
     ops        operators of one's own: what graft.operator made, texts or files of definitions, ONNX files of functions
     progress   True draws a bar; or a function of (stage, step, done, total), which stops with False
     directory  where a model in memory has its external data; without it external data is refused
-    options    any other choice of the command line: deadline=60 (seconds), params="net-0000.params" ...
+    options    the other choices of the command line (Options): deadline=60 (seconds), params="net-0000.params" ...
 
     Ctrl-C stops it. Raises graft.Error of the kind that fits, naming the node, the cause and the remedy.
     """
@@ -51,28 +72,30 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
     with Reporting(progress) as report:
         path, data = source_of(folder.name if folder else model, directory)
         if folder:
-            engine = Engine(_graft.compile_file(str(path), choices, report), device)
+            engine = Engine(_graft.compile_file(str(path), choices, report))
             weakref.finalize(engine, folder.cleanup)  # its weights lie there
             return engine
         if data is None:
-            return Engine(_graft.compile_file(str(path), choices, report), device)
-        return Engine(_graft.compile_bytes(data, path, choices, report), device)
+            return Engine(_graft.compile_file(str(path), choices, report))
+        return Engine(_graft.compile_bytes(data, path, choices, report))
 
 
 def check(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
-          shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", precision: str = "fp32",
-          tune: str = "fast", threads: int = 0, target: str | Iterable[str] | None = None,
-          disable: str | Iterable[str] = (), record: str | os.PathLike[str] | None = None, ops: Any = (),
-          progress: Progress = None, directory: str | os.PathLike[str] | None = None,
-          **options: Any) -> list[dict[str, Any]]:
+          shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu",
+          precision: Precision = "fp32", tune: Tune = "off", threads: int = 0,
+          target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (), record: Path | None = None,
+          ops: Any = (), progress: Progress = None, directory: Path | None = None, generate: bool = False,
+          **options: Unpack[Options]) -> list[dict[str, Any]]:
     """Whether and how a model would run: what `graft check` says, as records for `pandas.DataFrame`.
 
     A record for each step, in order: step (its number), name (of its first node), operators (joined by +), way
     ("generated", "library", "control", "interpreter", "host", "none") and reason (why the interpreter runs it, else
     empty). Where nodes cannot run there is a record for each of those instead: step None, way "cannot run" and the
-    reason. The arguments are compile()'s.
+    reason. The arguments are compile()'s, but for two: without `tune` nothing is measured, and `generate=True` also
+    generates the code, which tells what the code generator refuses.
     """
     choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
+    choices.append(("generate", "yes" if generate else "no"))
     choices += [("ops", each) for each in operators.sources(ops)]
     folder = keras_file.exported(model) if keras_file.is_keras(model) else None
     with Reporting(progress) as report:
@@ -88,24 +111,26 @@ def check(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
     return records
 
 
-def load(plan: Any, device: str = "cpu", *, threads: int = 0, copy_weights: bool = False) -> Engine:
+def load(plan: Any, device: str | None = None, *, threads: int = 0, copy_weights: bool = False) -> Engine:
     """Loads a plan: a path, or the bytes of one. Nothing is compiled where the kernel cache has its kernels.
 
-    device        "cpu", "cuda" or "cuda:1"
+    device        "cpu", "cuda" or "cuda:1"; None: what the plan was made for where that is here, else the CPU
     threads       of the processor; 0: as many as the plan was made for, and no more than this process may use
     copy_weights  take the weights into memory, so that the file may change afterwards; otherwise they stay in the file,
                   shared with other processes, and the file must only be replaced by renaming another over it
 
-    Raises InvalidModelError for a file that is no plan or damaged, DeviceError where it cannot be read.
+    Raises InvalidModelError for a file that is no plan or damaged, MissingFileError (a FileNotFoundError) where there
+    is none, InvalidArgumentError where it may not be read, and DeviceError where reading or the device fails.
     """
     if isinstance(plan, (bytes, bytearray, memoryview)):
         return Engine.from_bytes(plan, device, threads=threads)
     if not isinstance(plan, (str, os.PathLike)):
         raise InvalidArgumentError(f"a {type(plan).__name__} is no plan: give a path, or the bytes of one")
-    choices = [("device", str(device)), ("threads", str(arguments.whole("threads", threads))),
+    choices = [("device", "auto" if device is None else str(device)),
+               ("threads", str(arguments.whole("threads", threads))),
                ("weights", "copied" if copy_weights else "mapped")]
     with Reporting(None):
-        return Engine(_graft.load_file(arguments.path("plan", plan), choices), device, threads)
+        return Engine(_graft.load_file(arguments.existing("plan", plan), choices), threads)
 
 
 class Reporting:
@@ -128,20 +153,40 @@ class Reporting:
         logs.pass_on()
 
 
-def source_of(model: Any, directory: str | os.PathLike[str] | None) -> tuple[str | None, bytes | None]:
+def source_of(model: Any, directory: Path | None) -> tuple[str | None, bytes | None]:
     """(path, None) of a file, or (folder of external data, bytes)."""
     if isinstance(model, (str, os.PathLike)):
-        return arguments.path("model", model), None
+        return arguments.existing("model", model), None
     if hasattr(model, "SerializeToString"):
         model = model.SerializeToString()
     if isinstance(model, (bytes, bytearray, memoryview)):
         return None if directory is None else arguments.path("directory", directory), bytes(model)
-    raise InvalidArgumentError(f"a {type(model).__name__} is no model: give a path, bytes or an onnx.ModelProto")
+    raise InvalidArgumentError(f"a {type(model).__name__} is no model that compile() reads: {remedy_for(model)}")
+
+
+# package and class of a model in a framework's memory -> what takes it
+REMEDIES = {
+    "torch.ExportedProgram": "hand it to graft.torch.compile(program, inputs), or write it by "
+                             "torch.export.save(program, 'model.pt2') and compile the file",
+    "torch.ScriptModule": "call graft.torch.script.compile(module, inputs)",
+    "torch.Module": "call torch.compile(model, backend='graft'), or graft.torch.compile(model, inputs) for a program "
+                    "that can be saved; or export it by torch.onnx.export(model, inputs, 'model.onnx')",
+    "keras.Model": "write it by model.export(folder) or model.save('model.keras'), and compile that",
+    "tensorflow.Module": "write it by tensorflow.saved_model.save(module, folder), and compile the folder",
+    "mxnet.Block": "write it by block.export('model'), and compile model-symbol.json",
+}
+
+
+def remedy_for(model: Any) -> str:
+    """What to do with an object that is none of the forms that are read."""
+    kinds = [f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(model).__mro__]
+    return next((REMEDIES[kind] for kind in kinds if kind in REMEDIES),
+                "give a path, bytes or an onnx.ModelProto")
 
 
 def choices_of(dims: Mapping[str, int | Sequence[int]] | None, shapes: Mapping[str, Sequence[Any]] | None, device: str,
                precision: str, tune: str, threads: int, target: str | Iterable[str] | None,
-               disable: str | Iterable[str], record: str | os.PathLike[str] | None,
+               disable: str | Iterable[str], record: Path | None,
                options: Mapping[str, Any]) -> Choices:
     """The arguments as options of the C interface."""
     choices = [("device", str(device)), ("precision", str(precision)), ("tune", str(tune)),
@@ -154,7 +199,7 @@ def choices_of(dims: Mapping[str, int | Sequence[int]] | None, shapes: Mapping[s
     if target is not None:
         choices += [("target", name) for name in arguments.names("target", target)]
     if record is not None:
-        choices.append(("record", arguments.path("record", record)))
+        choices.append(("record", arguments.existing("record", record)))
     for key, value in options.items():
         several = value if isinstance(value, (list, tuple)) else [value]
         choices += [(key.replace("_", "-"), str(each)) for each in several]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import html
 import json
 import os
 import sys
@@ -68,14 +69,14 @@ class Engine:
     Tensors of strings are arrays of str, sequences lists, maps dictionaries, and an optional that is empty is None.
     """
 
-    def __init__(self, handle: _graft.Engine, device: str = "cpu", threads: int = 0) -> None:
+    def __init__(self, handle: _graft.Engine, threads: int = 0) -> None:
         self._handle = handle
         self._threads = threads  # as it was loaded with: 0 for as many as its plan says
-        self.device = device
+        self.device = handle.device()
         self.inputs: tuple[Value, ...] = tuple(value_of(*value) for value in handle.inputs())
         self.outputs: tuple[Value, ...] = tuple(value_of(*value) for value in handle.outputs())
         self._any_target: list[Array | None] = [None] * len(self.outputs)
-        self._on_gpu = device != "cpu"
+        self._on_gpu = self.device != "cpu"
         self._captured: list[Session] = []
         self._free: list[Session] = []  # sessions of calls that have ended; its own methods are safe between threads
 
@@ -142,15 +143,16 @@ class Engine:
         return self._handle.save_bytes()
 
     @staticmethod
-    def from_bytes(plan: bytes | bytearray | memoryview, device: str = "cpu", *, threads: int = 0) -> Engine:
-        """The engine of a plan in memory, for that device; raises as `graft.load` does."""
+    def from_bytes(plan: bytes | bytearray | memoryview, device: str | None = None, *, threads: int = 0) -> Engine:
+        """The engine of a plan in memory, on that device (None: the one that it was made for, as `graft.load` has it);
+        raises as `graft.load` does."""
         logs.follow_level()
         try:
             if not isinstance(plan, (bytes, bytearray, memoryview)):
                 raise InvalidArgumentError(f"a {type(plan).__name__} is no plan: give its bytes")
             threads = arguments.whole("threads", threads)
-            choices = [("device", str(device)), ("threads", str(threads))]
-            return Engine(_graft.load_bytes(bytes(plan), choices), device, threads)
+            choices = [("device", "auto" if device is None else str(device)), ("threads", str(threads))]
+            return Engine(_graft.load_bytes(bytes(plan), choices), threads)
         finally:
             logs.pass_on()
 
@@ -165,7 +167,7 @@ class Engine:
 
         `feeds`: {input: array}; default: random inputs of the usual sizes."""
         from .bench import random_feeds
-        feeds = feeds or random_feeds(self)
+        feeds = random_feeds(self) if feeds is None else feeds
         durations: dict[tuple[int, str], list[float]] = collections.defaultdict(list)
         with Session(self) as session:
             session.profiling = True
@@ -200,6 +202,24 @@ class Engine:
 
     def __deepcopy__(self, _: Any) -> Engine:
         return self
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: inputs and outputs with their ranges, and how the steps run."""
+        def row(kind: str, value: Value) -> str:
+            ranges = ", ".join(f"{axis.text}: {axis.min} to {axis.max or 'any'}, optimum {axis.opt}"
+                               for axis in value.axes if axis.size < 0 and axis.opt)
+            cells = (kind, value.name, value.dtype, f"[{', '.join(map(str, value.shape))}]", ranges)
+            return "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells) + "</tr>"
+
+        about = self.describe()
+        ways = ", ".join(f"{count} {way}" for way, count in about["ways"].items() if count)
+        options = {option["key"]: option["value"] for option in about["options"]}
+        head = (f"graft.Engine {about['name']} on {self.device}, {about['threads']} threads, "
+                f"{options.get('precision', 'fp32')}: {len(about['steps'])} steps ({ways}), "
+                f"weights {about['constant_bytes'] / 1e6:.1f} MB")
+        names = "".join(f"<th>{name}</th>" for name in ("", "name", "type", "shape", "sizes"))
+        rows = [row("input", value) for value in self.inputs] + [row("output", value) for value in self.outputs]
+        return f"<div>{html.escape(head)}</div><table><tr>{names}</tr>{''.join(rows)}</table>"
 
     def __repr__(self) -> str:
         def text(values: tuple[Value, ...]) -> str:
