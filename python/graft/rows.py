@@ -63,6 +63,12 @@ def as_input(value: Value, column: Any) -> Any:
     return np.ascontiguousarray(array)
 
 
+def no_rows(value: Value) -> Any:
+    """An output of no rows: dynamic axes of it are 0 too."""
+    kind = np.dtype(object) if value.dtype == "str" else numpy_type(value.dtype)
+    return np.zeros([0, *(max(axis.size, 0) for axis in value.axes[1:])], kind)
+
+
 def run_rows(engine: Engine, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Runs all rows of the columns that are called like the inputs; gives {output: array} with as many rows. Raises
     InvalidArgumentError where a column is missing, and as a run does."""
@@ -75,9 +81,11 @@ def run_rows(engine: Engine, columns: Mapping[str, Any]) -> dict[str, Any]:
     if len(counts) != 1:
         raise InvalidArgumentError(f"the columns have different numbers of rows: {sorted(counts)}")
     rows, = counts
-    step = most_rows(engine) or max(rows, 1)
+    if rows == 0:
+        return {value.name: no_rows(value) for value in engine.outputs}
+    step = most_rows(engine) or rows
     parts = [engine.run({name: array[begin:begin + step] for name, array in feeds.items()})
-             for begin in range(0, max(rows, 1), step)]
+             for begin in range(0, rows, step)]
     if len(parts) == 1:
         return parts[0]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
