@@ -45,6 +45,7 @@ class OpenVinoPeer:
     """OpenVINO in fp32 with the latency hint and the sizes fixed to the case's."""
 
     name = "openvino"
+    precision = "f32"
 
     def __init__(self, threads):
         self.threads_ = threads
@@ -55,7 +56,7 @@ class OpenVinoPeer:
     @property
     def settings(self):
         import openvino
-        return (f"{openvino.__version__.split('-')[0]}, CPU, INFERENCE_PRECISION_HINT=f32, "
+        return (f"{openvino.__version__.split('-')[0]}, CPU, INFERENCE_PRECISION_HINT={self.precision}, "
                 f"PERFORMANCE_HINT=LATENCY, INFERENCE_NUM_THREADS={self.threads_}, sizes fixed")
 
     def prepare(self, case, inputs, outputs):
@@ -64,7 +65,7 @@ class OpenVinoPeer:
         model = core.read_model(case.model())
         model.reshape({name: list(array.shape) for name, array in inputs.items()})
         compiled = core.compile_model(model, "CPU", {
-            "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": self.precision, "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": self.threads_})
         request = compiled.create_infer_request()
 

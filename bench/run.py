@@ -12,6 +12,7 @@
     python bench/run.py tensorflow --help      # inside TensorFlow: see tensorflow_networks.py
     python bench/run.py cpu --set architectures   # networks that no bench was tuned on
     python bench/run.py cpu --set operators       # recurrent layers, NonMaxSuppression, RoiAlign, loops
+    python bench/run.py cpu --precision int8      # or bf16: low_precision.py
 
 The parts are `peers`, `lengths` (one plan for all lengths against fixed ones), `targets` (plans made
 for a lesser machine), `compile` (times and memory of compiling and loading) and `python` (what a call
@@ -46,6 +47,9 @@ def parse_options():
     parser.add_argument("--set", default="named", choices=["named", "architectures", "operators"],
                         help="which networks the peers run: those that benches name, the architectures, or single "
                              "operators (named)")
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8"],
+                        help="bf16 and int8 have networks of their own, beside Graft in fp32 and peers that have it "
+                             "(fp32)")
     parser.add_argument("--peers", default="", metavar="REGEX", help="only peers that match")
     parser.add_argument("--rounds", type=int, default=30, help="turns of each runner (30)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each runner (2)")
@@ -58,7 +62,8 @@ def parse_options():
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error("--rounds: at least 2")
-    everything = "peers" if options.cases or options.set != "named" else ",".join(PARTS)
+    few = options.cases or options.set != "named" or options.precision != "fp32"
+    everything = "peers" if few else ",".join(PARTS)
     options.only = (options.only or everything).split(",")
     if unknown := set(options.only) - set(PARTS):
         parser.error(f"--only {','.join(sorted(unknown))}: the parts are {', '.join(PARTS)}")
@@ -109,7 +114,7 @@ def measure_again(threads, before):
     return {name: max(value, after[name]) for name, value in before.items()}
 
 
-def prepare_runners(case, runners):
+def prepare_runners(case, runners, tolerance=TOLERANCE):
     """Returns {name: run} of those whose results agree with the first's, and all failures."""
     inputs = case.inputs()
     ready, failed, reference = {}, [], None
@@ -127,8 +132,8 @@ def prepare_runners(case, runners):
         if runner is not runners[0]:
             print(f"  {case.label}: {runner.name} against {runners[0].name}: max error "
                   f"{error:.2e}, {share:.1e} of the range")
-        if share > TOLERANCE:
-            print(f"  {case.label}: {runner.name} is WRONG (over {TOLERANCE:.0e}), not timed")
+        if share > tolerance:
+            print(f"  {case.label}: {runner.name} is WRONG (over {tolerance:.0e}), not timed")
             failed.append(runner.name)
             continue
         ready[runner.name] = run
@@ -138,12 +143,14 @@ def prepare_runners(case, runners):
 def run_case(case, runners, options):
     """Compares and times one case; returns its row, what else the table shows, and failures."""
     import timing
-    ready, failed = prepare_runners(case, runners)
+    from low_precision import TOLERANCES
+    ready, failed = prepare_runners(case, runners, TOLERANCES.get(options.precision, TOLERANCE))
     samples = timing.interleaved(ready, options.rounds)
     summaries = {name: timing.summary(seconds) for name, seconds in samples.items()}
     medians = {name: values["median_ms"] for name, values in summaries.items()}
     graft = medians.pop("graft", None)
-    return row_of(options, case.name, case.batch, graft, medians), summaries, failed
+    dtype = {"fp32": "float32", "bf16": "bfloat16"}.get(options.precision, options.precision)
+    return row_of(options, case.name, case.batch, graft, medians, dtype=dtype), summaries, failed
 
 
 def print_table(cases, rows, all_summaries, names, peak):
@@ -199,6 +206,11 @@ def measure_cases(options, all_cases, runners, measured, table):
 def measure_peers(options, graft, measured):
     """Whole networks beside other runtimes."""
     import cases
+    if options.precision != "fp32":
+        import low_precision
+        runners = choose_runners(options, *low_precision.runners(options))
+        return measure_cases(options, low_precision.low_precision_cases(options.precision), runners, measured,
+                             print_table)
     runners = choose_runners(options, network_peers(options), graft)
     return measure_cases(options, cases.cpu_cases(options.set), runners, measured, print_table)
 

@@ -133,7 +133,7 @@ class Rows(unittest.TestCase):
 
     def rows(self, *peers):
         with tempfile.TemporaryDirectory() as folder:
-            options = types.SimpleNamespace(bench="cpu", rounds=3)
+            options = types.SimpleNamespace(bench="cpu", precision="fp32", rounds=3)
             return run.run_case(doubling_case(folder, 2), peers, options)
 
     def test_ratio_is_fastest_peer_over_graft(self):

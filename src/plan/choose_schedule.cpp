@@ -449,24 +449,34 @@ void add_products(std::vector<tile::Schedule>& schedules, const Region& region, 
   }
 }
 
-/// Schedules of a product of weights by the fastest unit that takes the operands' own types.
+/// Schedules of a product of weights by the units that take the operands' own types, the fastest first. Slower ones
+/// waste less where sums are short; of floats they give nothing where there is a faster one.
 void add_unit_contractions(std::vector<tile::Schedule>& schedules, const Region& region, Contraction contraction,
                            ContractionSizes sizes, const std::vector<bool>& constant, const Target& target) {
   const DType sum = only_reduction(region)->lift[0]->type;
   contraction.a = unwidened(contraction.a), contraction.b = unwidened(contraction.b);
-  const ContractUnit* unit = best_unit(target, contraction.a->type, contraction.b->type, sum);
+  const ContractUnit* best = best_unit(target, contraction.a->type, contraction.b->type, sum);
   const int64_t panel = 2 * std::max<int64_t>(16, target.vector_bits / bit_width(sum));
-  if (!unit || !panel_layout(region, contraction, constant, panel)) return;
-  sizes.element_bytes = bit_width(unit->b) / 8;
-  const bool tiles = unit->scope == ContractUnit::Scope::kTile;
-  for (const auto& [rows, panels] : {std::pair{4, 4}, {2, 4}, {8, 4}, {4, 8}, {4, 2}, {8, 8}}) {
-    tile::ContractSchedule schedule;
-    schedule.unit = unit;
-    schedule.panel = panel;
-    schedule.m = tiles ? 32 * rows : register_rows(target) * rows;
-    schedule.n = panels * panel;
-    schedule.columns_outer = sizes.rows * sizes.depth * sizes.element_bytes <= target.l2_bytes / 2;
-    schedules.emplace_back(schedule);
+  if (!best || !panel_layout(region, contraction, constant, panel)) return;
+  sizes.element_bytes = bit_width(best->b) / 8;
+  for (const ContractUnit& unit : contract_units()) {
+    const bool fits = unit.a == best->a && unit.b == best->b && unit.sum == sum && has_unit(target, unit);
+    if (!fits || (&unit != best && is_float(sum))) continue;
+    const bool tiles = unit.scope == ContractUnit::Scope::kTile;
+    for (const auto& [rows, panels] : {std::pair{4, 4}, {2, 4}, {8, 4}, {4, 8}, {4, 2}, {8, 8}}) {
+      tile::ContractSchedule schedule;
+      schedule.unit = &unit;
+      schedule.panel = panel;
+      schedule.m = tiles ? 32 * rows : register_rows(target) * rows;
+      schedule.n = panels * panel;
+      schedule.columns_outer = sizes.rows * sizes.depth * sizes.element_bytes <= target.l2_bytes / 2;
+      schedule.window = sizes.is_window ? 1 : 0;
+      schedules.emplace_back(schedule);
+    }
+    if (!sizes.is_window) continue;
+    auto rows_apart = std::get<tile::ContractSchedule>(schedules.back());
+    rows_apart.window = 0;
+    schedules.emplace_back(rows_apart);
   }
 }
 

@@ -77,11 +77,16 @@ Use use_of_contract(const Region& region, const ContractUnit* unit, const Bindin
   constexpr double kTiled = 0.6, kMaps = 0.25;
   Use use{kTiled, kMaps, 1, peak_of(target).start};
   const Reduce* reduce = matrix_product(region);
-  const auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
+  auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
   if (!contraction || contraction->m.empty()) return use;
   const double rows = target.vector_registers >= 32 ? 14 : 6;
   use.products *= filled(value_of(contraction->m.back().extent, typical), unit && unit->m > 1 ? 2.0 * unit->m : rows);
-  if (unit) use.products *= unit->rate;
+  if (unit) {
+    // An instruction takes elements of the innermost reduced axis alone: three channels fill a tenth of one.
+    order_reduced_axes(*contraction);
+    const double depth = value_of(contraction->k.back().extent, typical);
+    use.products *= unit->rate * filled(depth, static_cast<double>(unit->k));
+  }
   use.start += seconds_of_gathering(*contraction, typical, target);
   return use;
 }

@@ -9,6 +9,7 @@
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
 #include "tile/builder.h"
+#include "tile/window_copy.h"
 
 namespace graft::tile {
 namespace {
@@ -50,6 +51,10 @@ class ContractLowering {
     if (const std::string reason = analyse(); !reason.empty()) return reason;
     rows_ = tile_rows();
     columns_ = tile_columns();
+    copies_windows_ = schedule_.window && needs_left_copy();
+    if (copies_windows_) {
+      if (const std::string reason = find_windows(); !reason.empty()) return reason;
+    }
     make_grid();
     place_tiles();
     lower_grid_point();
@@ -108,6 +113,15 @@ class ContractLowering {
     }
     if (schedule_.k != 0) return fmt::format("{}: the reduction is cut into pieces", unit.name);
     return "";
+  }
+
+  /// The windows of a tile's rows: those of the split axis, and of whole axes inside of it.
+  std::string find_windows() {
+    if (schedule_.k != 0) return "the reduction is cut into pieces";
+    std::vector<MovingAxis> moving{{*rows_.split, rows_.bound}};
+    for (const graft::Axis& axis : rows_.whole) moving.push_back({axis, axis.extent.constant()});
+    windows_.emplace(contraction_, std::move(moving), schedule_.unit ? schedule_.unit->k : 1);
+    return windows_->why_not();
   }
 
   bool is_result_axis(const graft::Axis& axis) const {
@@ -348,6 +362,18 @@ class ContractLowering {
 
   Expr converted(const Expr& e, const Replacements& at) const { return builder_.to_buffers(substitute(e, at)); }
 
+  /// Copies what the windows of a tile read.
+  Statement copy_windows() const {
+    const Pass pass = make_pass();
+    std::vector<Expr> begins(pass.m.size(), make_index(0));
+    begins[0] = row_begin_;
+    Replacements at = pass.at;
+    auto [axes, value] = windows_->copy(pass.m, begins, replacements_, at);
+    Map map{.axes = std::move(axes), .condition = {}, .stores = {}};
+    map.stores.push_back({left_copy_, variables(map.axes), converted(value, at), ScatterMode::kSet});
+    return {std::move(map)};
+  }
+
   /// Copies an operand into scratch: [k][lanes] for the right side, [rows][k] for the left.
   Statement copy_operand(const Expr& operand, int buffer, bool right) const {
     Pass pass = make_pass();
@@ -379,7 +405,9 @@ class ContractLowering {
     c.k = c.unit ? make_unit_k(pass.at) : make_k(pass.at);
     c.c = *tile_of(main_->outputs[0]);
     c.accumulate = accumulate;
-    if (left_copy_ >= 0) {
+    if (copies_windows_) {
+      c.a = make_load(left_copy_, left_type(), windows_->indices(pass.m, pass.at));
+    } else if (left_copy_ >= 0) {
       c.m = {flat_axis(pass.m)};
       c.a = make_load(left_copy_, left_type(), {c.m[0].variable, flattened(c.k)});
       pass.position[0] = c.m[0].variable;
@@ -441,7 +469,9 @@ class ContractLowering {
       const Size lanes = Size(columns_.bound) * whole_extent(columns_.whole);
       right_copy_ = builder_.add_scratch("right", accumulator_type(), {k_extent(), lanes});
     }
-    if (needs_left_copy()) {
+    if (copies_windows_) {
+      left_copy_ = builder_.add_scratch("window", left_type(), windows_->shape());
+    } else if (needs_left_copy()) {
       left_copy_ = builder_.add_scratch("left", left_type(), {row_bound(), k_extent()});
     }
     Body body;
@@ -464,7 +494,11 @@ class ContractLowering {
   /// The product of one row tile, then the maps on it.
   void add_row_tile(Body& body) {
     if (!cuts_k()) {
-      if (left_copy_ >= 0) body.push_back(copy_operand(contraction_.a, left_copy_, false));
+      if (copies_windows_) {
+        body.push_back(copy_windows());
+      } else if (left_copy_ >= 0) {
+        body.push_back(copy_operand(contraction_.a, left_copy_, false));
+      }
       body.push_back(contract(false));
     } else {
       body.push_back(clear_tile());
@@ -534,6 +568,8 @@ class ContractLowering {
   Size row_chunks_ = 1;
   int left_copy_ = -1, right_copy_ = -1;
   std::vector<std::pair<int, int>> tiles_;  // region tensor -> scratch tile
+  bool copies_windows_ = false;
+  std::optional<WindowCopy> windows_;
 };
 
 }  // namespace

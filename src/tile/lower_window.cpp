@@ -10,6 +10,7 @@
 
 #include "fuse/rewrite_region.h"
 #include "tile/builder.h"
+#include "tile/window_slides.h"
 
 namespace graft::tile {
 namespace {
@@ -17,13 +18,6 @@ namespace {
 using Replacements = std::vector<std::pair<int, Expr>>;
 
 constexpr int64_t kMostTaps = 1024;
-
-/// An axis of the result along which the window slides, and the axis of its taps: the input is read at
-/// point * stride + tap * dilation.
-struct Slide {
-  graft::Axis axis, taps;
-  int64_t stride = 1, dilation = 1, count = 1;
-};
 
 class WindowLowering {
  public:
@@ -116,31 +110,23 @@ class WindowLowering {
 
   /// For each axis of taps the axis of the result with which it says where the input is read.
   std::string find_slides() {
-    const size_t results = main_->axes.size() - 1;
-    std::vector<std::optional<Slide>> of_axis(results);
+    const std::vector<graft::Axis> results(main_->axes.begin(), main_->axes.end() - 1);
     for (const graft::Axis& taps : main_->reduced) {
-      std::optional<Slide> found;
-      size_t place = 0;
-      for_each(main_->lift[0], [&](const Expr& e) {
-        if (e->kind != ExprKind::kLoad || found) return;
-        for (const Expr& index : e->args) {
-          const auto form = affine(index);
-          for (size_t d = 0; form && !found && d < results; ++d) {
-            const auto stride = form->coefficient(variable_of(main_->axes[d])).as_constant();
-            const auto dilation = form->coefficient(variable_of(taps)).as_constant();
-            if (!stride || !dilation || *stride < 1 || *dilation < 1) continue;
-            found = Slide{main_->axes[d], taps, *stride, *dilation, *taps.extent.as_constant()};
-            place = d;
-          }
-        }
-      });
+      const auto found = find_slide(main_->lift[0], results, taps);
       if (!found) return "an axis of the window slides along no axis of the result";
-      if (of_axis[place]) return "two axes of the window slide along one axis";
-      of_axis[place] = found;
+      slides_.push_back(*found);
     }
-    if (!of_axis.back()) return "the window does not slide along the axis beside the channels";
-    for (const auto& slide : of_axis) {
-      if (slide) slides_.push_back(*slide);
+    const auto place = [&](const Slide& slide) {
+      return std::find_if(results.begin(), results.end(), [&](const graft::Axis& axis) {
+        return variable_of(axis) == variable_of(slide.axis);
+      });
+    };
+    std::sort(slides_.begin(), slides_.end(), [&](const Slide& a, const Slide& b) { return place(a) < place(b); });
+    for (size_t n = 1; n < slides_.size(); ++n) {
+      if (place(slides_[n - 1]) == place(slides_[n])) return "two axes of the window slide along one axis";
+    }
+    if (place(slides_.back()) + 1 != results.end()) {
+      return "the window does not slide along the axis beside the channels";
     }
     return "";
   }
@@ -165,46 +151,11 @@ class WindowLowering {
     if (reads_local) return "the window reads what the region makes";
     // In memory as it is used: nothing would be won by a copy.
     stages_ = staged_->kind != ExprKind::kLoad;
-    Replacements none;
-    for (const Slide& slide : slides_) none.emplace_back(variable_of(slide.axis), make_variable());
-    if (stages_ && !at_positions(staged_, none)) return "the window's input depends on more than where it is read";
+    const std::vector<Expr> anywhere(slides_.size(), make_index(0));
+    if (stages_ && !at_positions(staged_, slides_, anywhere)) {
+      return "the window's input depends on more than where it is read";
+    }
     return "";
-  }
-
-  /// The expression with point * stride + tap * dilation of each slide as the given position, or null where it depends
-  /// on points or taps in another way.
-  Expr at_positions(const Expr& e, const Replacements& positions) const {
-    const bool moves = std::any_of(slides_.begin(), slides_.end(), [&](const Slide& slide) {
-      return uses_variable(e, variable_of(slide.axis)) || uses_variable(e, variable_of(slide.taps));
-    });
-    if (!moves) return e;
-    if (e->type == DType::kInt64) {
-      if (const auto form = affine(e)) {
-        Expr rest = e;
-        std::vector<Expr> moved;
-        for (size_t n = 0; n < slides_.size(); ++n) {
-          const Slide& slide = slides_[n];
-          const auto point = form->coefficient(variable_of(slide.axis)).as_constant();
-          const auto tap = form->coefficient(variable_of(slide.taps)).as_constant();
-          if (!point || !tap || *point % slide.stride != 0) return {};
-          const int64_t times = *point / slide.stride;
-          if (*tap != times * slide.dilation) return {};
-          rest = substitute(rest, {{variable_of(slide.axis), make_index(0)}, {variable_of(slide.taps), make_index(0)}});
-          if (times != 0) moved.push_back(positions[n].second * make_index(times));
-        }
-        for (const Expr& position : moved) rest = rest + position;
-        return rest;
-      }
-    }
-    if (e->kind != ExprKind::kLoad && e->kind != ExprKind::kCall) return {};
-    std::vector<Expr> arguments;
-    for (const Expr& argument : e->args) {
-      arguments.push_back(at_positions(argument, positions));
-      if (!arguments.back()) return {};
-    }
-    if (e->kind == ExprKind::kLoad) return make_load(e->tensor, e->type, std::move(arguments));
-    if (e->intrinsic == Intrinsic::kCast) return make_cast(e->type, arguments[0]);
-    return e->intrinsic == Intrinsic::kBitcast ? Expr() : make_call(e->intrinsic, std::move(arguments));
   }
 
   int64_t tile_of(size_t slide) const {
@@ -252,10 +203,6 @@ class WindowLowering {
     pass.at.emplace_back(variable_of(lanes()), lane_base_ + pass.axes.back().variable);
     pass.position = variables(pass.axes);
     return pass;
-  }
-
-  static int64_t reach(const Slide& slide, int64_t points) {
-    return (points - 1) * slide.stride + (slide.count - 1) * slide.dilation + 1;
   }
 
   void place() {
@@ -322,7 +269,8 @@ class WindowLowering {
     if (!stages_) return "";
     const Pass pass = make_pass();
     Map map;
-    Replacements at = grid_, positions;
+    Replacements at = grid_;
+    std::vector<Expr> positions;
     for (size_t n = 0; n < slides_.size(); ++n) {
       const Slide& slide = slides_[n];
       const Expr first = bases_[n] * make_index(slide.stride);
@@ -330,11 +278,11 @@ class WindowLowering {
       map.axes.push_back(make_axis((points - make_index(1)) * make_index(slide.stride) +
                                        make_index((slide.count - 1) * slide.dilation + 1),
                                    reach(slide, tile_of(n))));
-      positions.emplace_back(variable_of(slide.axis), first + map.axes.back().variable);
+      positions.push_back(first + map.axes.back().variable);
     }
     map.axes.push_back(pass.axes.back());
     at.emplace_back(variable_of(lanes()), lane_base_ + map.axes.back().variable);
-    const Expr value = of_inputs(at_positions(staged_, positions), at);
+    const Expr value = of_inputs(at_positions(staged_, slides_, positions), at);
     if (!runs_along(value, map.axes.back().variable)) return "the input does not lie along the channels";
     map.stores.push_back({stage_, variables(map.axes), value, ScatterMode::kSet});
     builder_.add({std::move(map)});

@@ -96,6 +96,12 @@ void set_field(Record& record, std::string_view word) {
       GRAFT_USER_CHECK(record.unit, kInvalidArgument, fmt::format("there is no unit '{}'", text), "schedule");
       return;
     }
+    if (name == "window") {
+      GRAFT_USER_CHECK(text == "0" || text == "1", kInvalidArgument, fmt::format("'{}' is not in 0..1", word),
+                       "schedule");
+      record.window = text == "1" ? 1 : 0;
+      return;
+    }
   }
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -121,6 +127,7 @@ std::string print(const Schedule& schedule) {
         });
         if constexpr (kHasUnit<decltype(record)>) {
           if (record.unit) text += fmt::format(" unit={}", record.unit->name);
+          if (record.window) text += " window=1";
         }
       },
       schedule);

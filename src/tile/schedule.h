@@ -28,6 +28,8 @@ struct ContractSchedule {
   int64_t panel = 32;         ///< lanes of one packed panel of a constant right operand; 0: it stays as it is
   bool columns_outer = true;  ///< grid order: all rows of a column tile first
   const ContractUnit* unit = nullptr;  ///< what multiplies; null: multiply-adds of the sums' own type
+  /// 1: of a convolution, what the windows of a tile read is copied once, instead of each row with all of its taps
+  int64_t window = 0;
   bool operator==(const ContractSchedule&) const = default;
 };
 

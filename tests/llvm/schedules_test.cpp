@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every schedule of a region computes the same: the region in the interpreter against its kernels, with tiles that do
 // and do not divide the sizes.
+#include <set>
+
 #include "base/random.h"
 #include "expr/interpreter.h"
 #include "fuse/fused_program.h"
@@ -403,6 +405,82 @@ TEST(Schedules, of_windows_say_why_they_do_not_apply) {
             "both factors move with the window");
   EXPECT_EQ(why("add(x[i0, add(i1, k0), i2], cast<f32>(i1))", "k0 < 3"),
             "the window's input depends on more than where it is read");
+}
+
+/// A convolution whose channels come last in memory, of the given types; C is the number of channels.
+constexpr const char* kChannelsLast = R"(region conv
+tensor x: A[2, 9, 13, C]
+tensor w: B[40, 3, 3, C]
+tensor y: S[2, 5, 7, 40]
+input x
+input w
+output y
+reduce y over [i0 < 2, i1 < 5, i2 < 7, i3 < 40] fold [k0 < 3, k1 < 3, k2 < C] {
+  left l0: S
+  right r0: S
+  let t0 = sub(add(mul(i1, 2), k0), 1)
+  let t1 = sub(add(mul(i2, 2), k1), 1)
+  let inside = and(and(and(ge(t0, 0), lt(t0, 9)), ge(t1, 0)), lt(t1, 13))
+  lift mul(select(inside, cast<S>(x[i0, t0, t1, k2]), 0:S), cast<S>(w[i3, k0, k1, k2]))
+  identity 0:S
+  combine add(l0, r0)
+}
+)";
+
+/// The same with taps down the rows of the map alone.
+constexpr const char* kTapsDown = R"(region conv
+tensor x: A[2, 9, 6, C]
+tensor w: B[20, 3, C]
+tensor y: S[2, 5, 6, 20]
+input x
+input w
+output y
+reduce y over [i0 < 2, i1 < 5, i2 < 6, i3 < 20] fold [k0 < 3, k2 < C] {
+  left l0: S
+  right r0: S
+  lift mul(cast<S>(x[i0, add(i1, mul(k0, 2)), i2, k2]), cast<S>(w[i3, k0, k2]))
+  identity 0:S
+  combine add(l0, r0)
+}
+)";
+
+TEST(Schedules, of_convolutions_by_units_copy_windows_or_rows) {
+  const Target host = host_cpu(1);
+  bool has_any = false;
+  for (const ContractUnit& unit : contract_units()) {
+    if (!has_unit(host, unit)) continue;
+    has_any = true;
+    for (const auto& [conv, channels] : {std::pair{kChannelsLast, "3"}, {kChannelsLast, "20"}, {kChannelsLast, "64"},
+                                         {kTapsDown, "3"}}) {
+      std::string text = conv;
+      const std::pair<std::string, std::string> words[] = {{"A[", std::string(name_of(unit.a)) + "["},
+                                                           {"B[", std::string(name_of(unit.b)) + "["},
+                                                           {"S[", std::string(name_of(unit.sum)) + "["},
+                                                           {": S", ": " + std::string(name_of(unit.sum))},
+                                                           {":S", ":" + std::string(name_of(unit.sum))},
+                                                           {"<S>", "<" + std::string(name_of(unit.sum)) + ">"},
+                                                           {", C]", std::string(", ") + channels + "]"},
+                                                           {"< C]", std::string("< ") + channels + "]"}};
+      for (const auto& [from, to] : words) {
+        for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+          text.replace(at, from.size(), to);
+        }
+      }
+      const Sample sample = sample_of_region(text);
+      std::vector<bool> constant(sample.region.tensors.size());
+      constant[static_cast<size_t>(sample.region.inputs[1])] = true;
+      std::set<int64_t> tried;
+      for (const Choice& choice : schedule_candidates(sample.region, constant, sample.sizes, host)) {
+        const auto* contract = std::get_if<tile::ContractSchedule>(&choice.schedule);
+        if (!contract || contract->unit != &unit) continue;
+        check(sample, choice.schedule, host, choice.layouts, is_integer(unit.sum) ? 0 : 1e-3);
+        tried.insert(contract->window);
+      }
+      const bool takes_part = is_integer(unit.sum) || best_unit(host, unit.a, unit.b, unit.sum) == &unit;
+      EXPECT_EQ(tried.size(), takes_part ? 2u : 0u) << unit.name;
+    }
+  }
+  if (!has_any) GTEST_SKIP() << "this processor has none of the units of units.inc";
 }
 
 TEST(Schedules, of_attention) {
