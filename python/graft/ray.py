@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-import ray
+import ray  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 from . import rows
 from .engine import Engine
@@ -131,8 +131,8 @@ def deployment(plan: Plan | Engine | str | os.PathLike[str] | bytes, *, name: st
     and which answers JSON of the Open Inference Protocol over HTTP. `options`: of `ray.serve.deployment`
     (num_replicas, ray_actor_options={"num_gpus": 1}, autoscaling_config)."""
     from ray import serve
-    from starlette.requests import Request
-    from starlette.responses import JSONResponse
+    from starlette.requests import Request  # type: ignore[import-not-found, unused-ignore]
+    from starlette.responses import JSONResponse  # type: ignore[import-not-found, unused-ignore]
 
     @serve.deployment(name=name, **options)
     class Deployment:
@@ -141,7 +141,8 @@ def deployment(plan: Plan | Engine | str | os.PathLike[str] | bytes, *, name: st
         def __init__(self, stored: Plan) -> None:
             self.batched = Batched(stored.engine(device, threads))
 
-        @serve.batch(max_batch_size=max_batch_size, batch_wait_timeout_s=batch_wait_timeout_s)
+        @serve.batch(max_batch_size=max_batch_size,  # type: ignore[untyped-decorator, unused-ignore]
+                     batch_wait_timeout_s=batch_wait_timeout_s)
         async def infer_batch(self, requests: list[Mapping[str, Any]]) -> list[Any]:
             """What `infer` gives, or the error, for each of the requests that wait."""
             return await asyncio.to_thread(self.batched.infer_all, requests)
@@ -160,4 +161,5 @@ def deployment(plan: Plan | Engine | str | os.PathLike[str] | bytes, *, name: st
                 return JSONResponse({"error": str(error)}, 400)
             return JSONResponse(write_answer(name, result))
 
-    return Deployment.bind(plan_of(plan))
+    made: Any = Deployment
+    return made.bind(plan_of(plan))
