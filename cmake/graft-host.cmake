@@ -20,11 +20,14 @@ function(graft_host name)
   target_compile_options(${name} PRIVATE -Wall -Wextra)
   target_link_libraries(${name} PUBLIC graft::graft ${arg_UNPARSED_ARGUMENTS})
   # In an installed tree Graft lies beside it; the framework's libraries are those that the process has loaded.
-  string(REGEX REPLACE "[^/]+" ".." upwards "${arg_FOLDER}")
-  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/${upwards}" INSTALL_RPATH_USE_LINK_PATH ON)
-  if(arg_FOLDER AND CMAKE_LIBRARY_OUTPUT_DIRECTORY)  # built with Graft: it lies as it will be installed
+  string(REGEX REPLACE "/?([^/]+)" "/.." upwards "${arg_FOLDER}")
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN${upwards}" INSTALL_RPATH_USE_LINK_PATH ON)
+  set(optional "")
+  if(arg_FOLDER AND CMAKE_LIBRARY_OUTPUT_DIRECTORY)  # built with Graft: it lies as it will be installed, if it is built
     set_target_properties(${name} PROPERTIES
       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/${arg_FOLDER} INSTALL_RPATH_USE_LINK_PATH OFF)
+    set(optional OPTIONAL)
   endif()
-  install(TARGETS ${name} EXPORT ${name}-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${arg_FOLDER})
+  install(TARGETS ${name} EXPORT ${name}-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${arg_FOLDER} ${optional})
 endfunction()

@@ -14,7 +14,7 @@ set(graft_core_kinds unit golden plan ops llvm cuda device onednn emulator rpath
 set(graft_long_kinds hidden source_package)  # builds of their own
 set(graft_onnx_alone threads)  # what `./dev sanitize` builds for them is less by a third
 # tests/NAME/run.py runs them in the framework's environment, .deps/NAME
-set(graft_frameworks torch mxnet tensorflow serving)
+set(graft_frameworks torch mxnet tensorflow serving ray)
 set(graft_tensorflow_core built_engines.cpp device_share.cpp loaded_engine.cpp)
 set(graft_own_commands bench mutate replay random_networks)  # their run.py is a command of ./dev, not a test
 

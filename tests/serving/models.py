@@ -21,6 +21,7 @@ PLANS = {"dense": ["--dim", "batch=1:8:32"],
          "nothing": ["--dim", "batch=1:8:32"],
          "rows": ["--dim", "batch=1:8:32", "--dim", "length=0:4:64"],
          "texts": ["--dim", "batch=1:2:8"],
+         "sums": ["--dim", "batch=1:2:8"],
          "total": [],
          "rounds": []}
 
@@ -67,6 +68,10 @@ def write(folder):
          [value("y", FLOAT, "batch", "length", 3)], table=weights("table", 10, 3))
     save(folder, "texts", [helper.make_node("StringConcat", ["a", "b"], ["c"])],
          [value("a", STRING, "batch", 2), value("b", STRING, "batch", 2)], [value("c", STRING, "batch", 2)])
+    save(folder, "sums", [helper.make_node("Add", ["x", "before"], ["sum"]),
+                          helper.make_node("Identity", ["sum"], ["after"])],
+         [value("x", FLOAT, "batch", 3), value("before", FLOAT, "batch", 3)],
+         [value("sum", FLOAT, "batch", 3), value("after", FLOAT, "batch", 3)])
     save(folder, "total", [helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0)], [value("x", FLOAT, "n")],
          [value("s", FLOAT)])
     save(folder, "rounds", [helper.make_node("Squeeze", ["n"], ["count"]),

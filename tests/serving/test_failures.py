@@ -88,6 +88,8 @@ def test_plan_for_a_gpu_that_is_not_here_is_refused_on_it_and_warned_of_on_the_c
     ('input { name: "x" data_type: TYPE_FP16 dims: [ 8 ] } max_batch_size: 8', ["input 'x'", "TYPE_FP16", "TYPE_FP32"]),
     ('input { name: "x" data_type: TYPE_FP32 dims: [ 9 ] } max_batch_size: 8', ["input 'x'", "[-1,9]", "[batch, 8]"]),
     ('input { name: "q" data_type: TYPE_FP32 dims: [ 8 ] } max_batch_size: 8', ["no input 'q'", "x"]),
+    ('max_batch_size: 8 sequence_batching { state { input_name: "x" output_name: "q" data_type: TYPE_FP32 dims: 8 } }',
+     ["no output 'q'", "state"]),
     ('output { name: "y" data_type: TYPE_FP32 dims: [ 4 ] }', ["max_batch_size is 0", "[batch, 4]"]),
 ])
 def test_configuration_that_does_not_fit_is_refused(server, config, words):

@@ -166,6 +166,39 @@ def test_shared_memory_is_read_and_written_in_place(server):
         shm.destroy_shared_memory_region(taken)
 
 
+SUMS = """max_batch_size: 8
+sequence_batching {
+  oldest { max_candidate_sequences: 4 max_queue_delay_microseconds: 100000 }
+  state { input_name: "before" output_name: "after" data_type: TYPE_FP32 dims: [ 3 ]
+          initial_state { name: "zeros" data_type: TYPE_FP32 dims: [ 3 ] zero_data: true } }
+}"""
+
+
+def test_sequences_keep_their_own_state_in_joined_runs(server):
+    server.serve("sums", "sums", SUMS)
+    assert [each["name"] for each in server.config("sums")["input"]] == ["x"]
+    assert [each["name"] for each in server.config("sums")["output"]] == ["sum"]
+    totals = {sequence: np.zeros((1, 3), np.float32) for sequence in (11, 12, 13)}
+    for step in range(4):
+        answers, done = {}, threading.Semaphore(0)
+        for sequence in totals:
+            x = np.full((1, 3), sequence * 10 + step, np.float32)
+            totals[sequence] = totals[sequence] + x
+
+            def take(result, error, sequence=sequence):
+                answers[sequence] = error or result
+                done.release()
+
+            server.grpc.async_infer("sums", inputs_of(grpc_client, {"x": x}), take, sequence_id=sequence,
+                                    sequence_start=step == 0, sequence_end=step == 3)
+        for _ in totals:
+            assert done.acquire(timeout=60)  # pylint: disable=consider-using-with
+        for sequence, total in totals.items():
+            np.testing.assert_array_equal(answers[sequence].as_numpy("sum"), total)
+    requests, runs = server.counts("sums")
+    assert requests == 12 and runs < 12
+
+
 def test_requests_that_lie_side_by_side_are_joined_without_a_copy(server):
     server.serve("adjacent", "dense", WAITS)
     x = rows(8)

@@ -31,9 +31,30 @@ json describe(const Port& port, bool batched) {
   return {{"name", port.name}, {"data_type", port.type->name}, {"dims", dims}};
 }
 
-void complete_ports(json& list, const std::vector<Port>& ports, bool batched) {
+/// Names of one kind that the server's sequences give and take instead of clients: of tensors that it keeps from
+/// request to request (`input_name`, `output_name`), and of those that say where a request stands in its sequence
+/// (`name`).
+std::vector<std::string> sequence_names(const json& config, const char* list, const char* key) {
+  std::vector<std::string> names;
+  const auto sequences = config.find("sequence_batching");
+  if (sequences == config.end() || !sequences->contains(list)) return names;
+  for (const json& each : sequences->at(list)) names.push_back(each.value(key, std::string()));
+  return names;
+}
+
+std::vector<std::string> sequence_inputs(const json& config) {
+  std::vector<std::string> names = sequence_names(config, "state", "input_name");
+  for (std::string& name : sequence_names(config, "control_input", "name")) names.push_back(std::move(name));
+  return names;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+void complete_ports(json& list, const std::vector<Port>& ports, const std::vector<std::string>& without, bool batched) {
   for (const Port& port : ports) {
-    if (!find_port(list, port.name)) list.push_back(describe(port, batched));
+    if (!find_port(list, port.name) && !contains(without, port.name)) list.push_back(describe(port, batched));
   }
 }
 
@@ -106,8 +127,20 @@ void complete(json& config, const Signature& signature, int64_t default_rows) {
     config["max_batch_size"] = rows;
   }
   if (rows > 1 && !chooses_a_scheduler(config)) config["dynamic_batching"] = json::object();
-  complete_ports(inputs, signature.inputs, rows > 0);
-  complete_ports(outputs, signature.outputs, rows > 0);
+  complete_ports(inputs, signature.inputs, sequence_inputs(config), rows > 0);
+  complete_ports(outputs, signature.outputs, sequence_names(config, "state", "output_name"), rows > 0);
+}
+
+std::vector<bool> kept_outputs(const json& config, const Signature& signature) {
+  std::vector<bool> kept;
+  const std::vector<std::string> names = sequence_names(config, "state", "output_name");
+  for (const Port& port : signature.outputs) kept.push_back(contains(names, port.name));
+  for (const std::string& name : names) {
+    if (std::ranges::find(signature.outputs, name, &Port::name) == signature.outputs.end()) {
+      refuse("the model has no output '" + name + "' for a state");
+    }
+  }
+  return kept;
 }
 
 void compare(const json& config, const Signature& signature) {
@@ -124,8 +157,10 @@ void compare(const json& config, const Signature& signature) {
   }
   compare_ports(inputs, signature.inputs, "input", rows > 0);
   compare_ports(config.contains("output") ? config.at("output") : none, signature.outputs, "output", rows > 0);
+  const std::vector<std::string> of_sequences = sequence_inputs(config);
   for (const Port& port : signature.inputs) {
-    if (!find_port(inputs, port.name)) refuse("the model's input '" + port.name + "' is missing");
+    if (find_port(inputs, port.name) || contains(of_sequences, port.name)) continue;
+    refuse("the model's input '" + port.name + "' is missing");
   }
 }
 

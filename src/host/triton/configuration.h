@@ -13,6 +13,9 @@ namespace graft::triton {
 /// unbounded.
 void complete(nlohmann::json& config, const Signature& signature, int64_t default_rows);
 
+/// For each of the engine's outputs whether a sequence keeps it for its next request (sequence_batching { state }).
+std::vector<bool> kept_outputs(const nlohmann::json& config, const Signature& signature);
+
 /// Throws Error where the configuration says something else than the engine is.
 void compare(const nlohmann::json& config, const Signature& signature);
 

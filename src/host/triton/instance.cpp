@@ -48,6 +48,21 @@ void* make_output(const Request& request, const Port& port, const int64_t* shape
   return bytes > 0 ? buffer : &nothing;
 }
 
+/// Hands the next request of the sequence what it begins with.
+void keep(const Request& request, const Port& port, const std::vector<int64_t>& shape, const void* data,
+          uint64_t bytes) {
+  TRITONBACKEND_State* state = nullptr;
+  void* buffer = nullptr;
+  MemoryType memory = MemoryType::kCpu;
+  int64_t device = 0;
+  check(TRITONBACKEND_StateNew(&state, request.handle, port.name.c_str(), port.type->server, shape.data(),
+                               static_cast<uint32_t>(shape.size())));
+  check(TRITONBACKEND_StateBuffer(state, &buffer, bytes, &memory, &device));
+  if (memory == MemoryType::kGpu) throw Error(ErrorKind::kUnsupported, "the state of a sequence lies in GPU memory");
+  if (bytes > 0) std::memcpy(buffer, data, bytes);
+  check(TRITONBACKEND_StateUpdate(state));
+}
+
 }  // namespace
 
 /// What graft_allocator's context is: the outputs of one request.
@@ -142,22 +157,22 @@ void Instance::run_group(Group group, Times& times) {
   ignore(error);
 }
 
-/// Results are written where the response has them; strings go through the session's memory.
+/// Results are written where the response has them; strings, and what sequences keep, go through the session's memory.
 void Instance::run_alone(Request& request, Times& times) {
   Request* const one = &request;
   const Group group(&one, 1);
   const std::vector<Port>& ports = model_.signature().outputs;
-  bool strings = false;
+  bool copied = false;
   for (size_t i = 0; i < ports.size(); ++i) {
-    strings = strings || (request.wanted[i] != Wanted::kNo && ports[i].holds_strings());
+    copied = copied || model_.kept_outputs()[i] || (request.wanted[i] != Wanted::kNo && ports[i].holds_strings());
   }
   Allocation allocation{*this, request};
   const graft_allocator allocator{Allocation::allocate, &allocation};
   TRITONSERVER_Error* error = guarded([&] {
-    const Status status = run(group, strings ? nullptr : &allocator, times);
+    const Status status = run(group, copied ? nullptr : &allocator, times);
     if (!allocation.failure.empty()) throw Error(ErrorKind::kUnsupported, allocation.failure);
     if (!status.ok()) throw Error(status.kind(), status.message());
-    if (strings) split(group);
+    if (copied) split(group);
   });
   if (!request.answered) {
     request.answer(error);
@@ -247,7 +262,7 @@ void Instance::bind_outputs(Group group) {
   ports_.clear();
   for (size_t i = 0; i < ports.size(); ++i) {
     const auto wants = [i](const Request* request) { return request->wanted[i] != Wanted::kNo; };
-    if (std::ranges::none_of(group, wants)) continue;
+    if (!model_.kept_outputs()[i] && std::ranges::none_of(group, wants)) continue;
     graft_tensor output = {};
     output.struct_size = sizeof output;
     output.name = ports[i].name.c_str();
@@ -274,7 +289,8 @@ void Instance::split(Group group) {
 
 void Instance::give(Request& request, int64_t first_row, int64_t all_rows) {
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (request.wanted[ports_[i]] == Wanted::kNo) continue;
+    const bool wanted = request.wanted[ports_[i]] != Wanted::kNo, kept = model_.kept_outputs()[ports_[i]];
+    if (!wanted && !kept) continue;
     const Port& port = model_.signature().outputs[ports_[i]];
     std::vector<int64_t> shape(outputs_[i].shape, outputs_[i].shape + outputs_[i].rank);
     if (model_.batched()) shape[0] = request.rows;
@@ -284,6 +300,7 @@ void Instance::give(Request& request, int64_t first_row, int64_t all_rows) {
         all_rows > 0 && model_.batched() && request.rows > 0 ? elements / static_cast<uint64_t>(request.rows) : 0;
     const uint64_t begin = row_elements * static_cast<uint64_t>(first_row);
     const auto rank = static_cast<uint32_t>(shape.size());
+    if (kept && port.holds_strings()) throw Error(ErrorKind::kUnsupported, "a state of strings is not supported");
     if (port.holds_strings()) {
       const std::span<const graft_text> texts(static_cast<const graft_text*>(outputs_[i].data) + begin, elements);
       const uint64_t bytes = bytes_of_texts(texts);
@@ -291,10 +308,11 @@ void Instance::give(Request& request, int64_t first_row, int64_t all_rows) {
       continue;
     }
     const uint64_t bytes = elements * port.type->bytes;
+    const std::byte* const data = static_cast<const std::byte*>(outputs_[i].data) + begin * port.type->bytes;
+    if (kept) keep(request, port, shape, data, bytes);
+    if (!wanted) continue;
     void* const place = make_output(request, port, shape.data(), rank, bytes, false);
-    if (bytes > 0) {
-      std::memcpy(place, static_cast<const std::byte*>(outputs_[i].data) + begin * port.type->bytes, bytes);
-    }
+    if (bytes > 0) std::memcpy(place, data, bytes);
   }
 }
 

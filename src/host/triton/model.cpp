@@ -100,6 +100,7 @@ Model::Model(TRITONBACKEND_Model* model, const MetricFamilies& families, Watch& 
     set_configuration(model, config);
   }
   compare(config, signature_);
+  kept_outputs_ = triton::kept_outputs(config, signature_);
   batched_ = config.value("max_batch_size", int64_t{0}) > 0;
   metrics_ = ModelMetrics(families, name_, version);
   const json described = json::parse(engine.describe());

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "metrics.h"
 #include "settings.h"
@@ -29,6 +30,8 @@ class Model {
   const Signature& signature() const { return signature_; }
   /// Whether requests bring a batch, whose rows can be joined.
   bool batched() const { return batched_; }
+  /// Of each output, whether the server keeps it for the next request of its sequence.
+  const std::vector<bool>& kept_outputs() const { return kept_outputs_; }
   const ModelMetrics& metrics() const { return metrics_; }
   Watch& watch() const { return watch_; }
 
@@ -38,6 +41,7 @@ class Model {
   std::string name_, path_;
   Settings settings_;
   Signature signature_;
+  std::vector<bool> kept_outputs_;
   bool batched_ = false;
   ModelMetrics metrics_;
   Watch& watch_;

@@ -24,6 +24,7 @@ struct TRITONBACKEND_ModelInstance;
 struct TRITONBACKEND_Output;
 struct TRITONBACKEND_Request;
 struct TRITONBACKEND_Response;
+struct TRITONBACKEND_State;
 
 namespace graft::triton {
 
@@ -142,6 +143,13 @@ TRITONSERVER_Error* TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response* respons
                                                  uint32_t rank);
 TRITONSERVER_Error* TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output* output, void** buffer, uint64_t bytes,
                                                graft::triton::MemoryType* memory, int64_t* device);
+/// What a sequence keeps for its next request: made with the name of an output, filled, and then in force.
+TRITONSERVER_Error* TRITONBACKEND_StateNew(TRITONBACKEND_State** state, TRITONBACKEND_Request* request,
+                                           const char* name, graft::triton::DataType type, const int64_t* shape,
+                                           uint32_t rank);
+TRITONSERVER_Error* TRITONBACKEND_StateBuffer(TRITONBACKEND_State* state, void** buffer, uint64_t bytes,
+                                              graft::triton::MemoryType* memory, int64_t* device);
+TRITONSERVER_Error* TRITONBACKEND_StateUpdate(TRITONBACKEND_State* state);
 /// Hands the response over, with an error, which stays the caller's, or (null) the outputs that it has.
 TRITONSERVER_Error* TRITONBACKEND_ResponseSend(TRITONBACKEND_Response* response, uint32_t flags,
                                                TRITONSERVER_Error* error);
