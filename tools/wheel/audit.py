@@ -76,7 +76,7 @@ def missing_licences(files, texts):
     for path in files:
         stem = path.name.split(".")[0]
         wanted.update(COMPILED_IN.get(path.name, []), COMPILED_IN.get(stem, []))
-        if stem.startswith("lib") and not stem.startswith("libgraft"):
+        if stem.startswith("lib") and not stem.startswith(("libgraft", "libtriton_graft")):
             wanted.add(next((text for name, text in CARRIED.items() if stem.startswith(name)), stem))
     return sorted(word for word in wanted if not any(word in text for text in texts))
 
