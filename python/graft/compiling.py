@@ -199,7 +199,7 @@ def choices_of(dims: Mapping[str, int | Sequence[int]] | None, shapes: Mapping[s
     if target is not None:
         choices += [("target", name) for name in arguments.names("target", target)]
     if record is not None:
-        choices.append(("record", arguments.existing("record", record)))
+        choices.append(("record", arguments.path("record", record)))
     for key, value in options.items():
         several = value if isinstance(value, (list, tuple)) else [value]
         choices += [(key.replace("_", "-"), str(each)) for each in several]
