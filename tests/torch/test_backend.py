@@ -222,3 +222,10 @@ def test_views_with_strides_of_their_own_stay_what_they_are():
     with torch.inference_mode():
         close(overlapping(x), torch.relu(x).as_strided((3, 2), (1, 1)) * 2)
         close(transposed(x), torch.relu(x).T * 2)
+
+
+@pytest.mark.parametrize("options", [{"precison": "fp16"}, {"precision": "fp12"}, {"minimum_size": "few"}])
+def test_wrong_choices_are_errors_where_gradients_are_wanted(split, image, options):
+    with pytest.raises(Exception, match="precison|fp12|few"):
+        torch.compile(split, backend="graft", options=options)(image)
+    torch._dynamo.reset()

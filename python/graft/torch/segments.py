@@ -25,9 +25,11 @@ class Choices:
         self.strict = flag(options, "strict", False)
         self.check = flag(options, "check", True)
         self.partition, self.compiling = split_choices(options)
-        # Before anything is decided: what runs in torch after all would never ask for them.
+        # Before anything is decided: what runs in torch after all would never ask for them. What names nodes waits for
+        # the graph that has them.
         _graft.check_options(self.compiling)
-        _graft.HostGraph("aten").partition(self.partition)
+        of_nodes = ("exclude-op", "exclude", "only")
+        _graft.HostGraph("aten").partition([choice for choice in self.partition if choice[0] not in of_nodes])
         self.reports = reports  # a list: (data, text) of each graph go there, and nothing is built
 
     def for_device_of(self, tensors):
