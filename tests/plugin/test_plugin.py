@@ -73,7 +73,7 @@ def test_several_plugins_are_named_by_their_nodes(layer_norms, tmp_path):
     assert [node.op_type for node in after.graph.node if node.domain == "graft"] == ["Clamped", "Turned"]
     (tmp_path / "names.json").write_text('{"torn": "Turned"}')
     done = graft("model.onnx", "--nodes", "turn", "--names", "names.json", "-o", "other", cwd=tmp_path)
-    assert done.returncode == 1 and "did you mean 'turn'?" in done.stderr
+    assert done.returncode == 2 and "did you mean 'turn'?" in done.stderr
     (tmp_path / "names.json").write_text('["turn"]')
     done = graft("model.onnx", "--nodes", "turn", "--names", "names.json", "-o", "other", cwd=tmp_path)
     assert done.returncode == 2 and "is not an object of JSON" in done.stderr
@@ -158,7 +158,7 @@ def test_what_cannot_become_a_plugin_is_said(layer_norms, tmp_path, words, said)
 ])
 def test_a_part_that_a_plugin_cannot_be_is_said(rows, tmp_path, words, said):
     done = graft("model.onnx", *words, "-o", "made", cwd=tmp_path)
-    assert done.returncode == 1 and said in done.stderr, done.stderr
+    assert done.returncode == 2 and said in done.stderr, done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"], "nothing is left behind"
 
 

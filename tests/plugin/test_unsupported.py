@@ -187,7 +187,7 @@ def test_the_choices_of_the_folder_that_is_replaced_are_made_again(layer_norms, 
     workshop.generate(layer_norms, tmp_path / "elsewhere", *words, "--record", kept)
     assert other in (tmp_path / "elsewhere" / "choices" / "Clamped_sm_90a.txt").read_text()
     done = graft("plugin", layer_norms, "--nodes", "a_Mean", "--record", kept, "-o", tmp_path / "third")
-    assert done.returncode == 1 and "it holds no choices for any of these parts" in done.stderr
+    assert done.returncode == 2 and "it holds no choices for any of these parts" in done.stderr
     assert not (tmp_path / "third").exists()
 
 
