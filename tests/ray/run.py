@@ -2,7 +2,6 @@
 """Engines on Ray: compiles the models of tests/serving, and runs the tests in Ray's environment, .deps/ray. Arguments
 go to pytest."""
 
-import os
 import pathlib
 import sys
 
@@ -18,10 +17,7 @@ def main():
         return 0
     # pylint: disable-next=import-outside-toplevel
     import models  # needs onnx, which is here and not in Ray's environment
-    folder = BUILD / "serving" / "models"
-    models.write(folder)
-    models.compile_plans(folder, BUILD / "bin" / "graft")
-    os.environ.update(GRAFT_SERVING_MODELS=str(folder))
+    models.prepare(BUILD)
     return run_tests("ray", python)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small networks to serve, and what numpy makes of their weights."""
 
+import os
 import pathlib
 import sys
 
@@ -85,3 +86,11 @@ def compile_plans(folder, graft):
     for plan, options in PLANS.items():
         network = plan if (folder / f"{plan}.onnx").is_file() else plan.partition("-")[0]
         run(graft, "compile", folder / f"{network}.onnx", "-o", folder / f"{plan}.graft", "--tune", "off", *options)
+
+
+def prepare(build):
+    """Writes and compiles all of them into the build folder, where the tests look for them."""
+    folder = build / "serving" / "models"
+    write(folder)
+    compile_plans(folder, build / "bin" / "graft")
+    os.environ.update(GRAFT_SERVING_MODELS=str(folder))

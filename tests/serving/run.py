@@ -2,7 +2,6 @@
 """Graft in Triton's server: compiles the models of models.py, and runs the tests in the server's environment,
 .deps/serving. Arguments go to pytest."""
 
-import os
 import pathlib
 import sys
 
@@ -21,10 +20,7 @@ def main():
         return 0
     # pylint: disable-next=import-outside-toplevel
     import models  # needs onnx, which is here and not in the server's environment
-    folder = BUILD / "serving" / "models"
-    models.write(folder)
-    models.compile_plans(folder, BUILD / "bin" / "graft")
-    os.environ.update(GRAFT_SERVING_MODELS=str(folder))
+    models.prepare(BUILD)
     return run_tests("serving", python)
 
 
