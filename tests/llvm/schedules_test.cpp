@@ -363,6 +363,22 @@ reduce y over [i0 < 3, i1 < 31, i2 < 21] fold [k0 < 7] {
   combine add(l0, r0)
 }
 )",
+    // what is added is no product alone
+    R"(region magnitudes
+tensor x: f32[23, 19]
+tensor w: f32[5, 19]
+tensor y: f32[19, 19]
+input x
+input w
+output y
+reduce y over [i0 < 19, i1 < 19] fold [k0 < 5] {
+  left l0: f32
+  right r0: f32
+  lift mul(x[add(i0, k0), i1], w[k0, i1])
+  identity 0:f32
+  combine add(l0, abs(r0))
+}
+)",
     // a pooling, which has no weights, along three axes
     R"(region pooling
 tensor x: f32[6, 8, 10, 19]

@@ -71,6 +71,16 @@ bool is_scattered(const std::vector<Expr>& indices, const Expr& variable) {
   });
 }
 
+/// Whether all that is done is to add up products of floats.
+bool sums_products(const tile::Reduce& reduce) {
+  const Monoid& monoid = reduce.monoid;
+  if (reduce.lift.size() != 1 || !monoid.associative || !is_call(monoid.combine[0], Intrinsic::kAdd)) return false;
+  if (!is_call(reduce.lift[0], Intrinsic::kMul) || !is_float(reduce.lift[0]->type)) return false;
+  const std::vector<Expr>& terms = monoid.combine[0]->args;
+  return (equal(terms[0], monoid.left[0]) && equal(terms[1], monoid.right[0])) ||
+         (equal(terms[0], monoid.right[0]) && equal(terms[1], monoid.left[0]));
+}
+
 int state_bits(const tile::Reduce& reduce) {
   int bits = 16;
   for (const Expr& e : reduce.lift) bits = std::max(bits, bit_width(e->type));
@@ -168,13 +178,12 @@ void Emitter::blocks_of_points(const tile::Reduce& reduce) {
   }
 }
 
-/// sums += a * b with one rounding at each point, where the reduction is a sum of products of floats.
+/// So many points side by side, each with a state of its own.
 void Emitter::fold_points(const tile::Reduce& reduce, Value* first, int64_t count) {
   const tile::Axis& axis = reduce.axes[reduce.axes.size() - 2];
   std::vector<std::vector<llvm::AllocaInst*>> states;
   for (int64_t n = 0; n < count; ++n) states.push_back(make_state(reduce, lanes_));
-  const bool is_sum = is_call(reduce.lift[0], Intrinsic::kMul) && is_float(reduce.lift[0]->type) &&
-                      is_call(reduce.monoid.combine[0], Intrinsic::kAdd) && reduce.monoid.associative;
+  const bool is_sum = sums_products(reduce);
   const auto at_each = [&](const auto& visit) {
     for (int64_t n = 0; n < count; ++n) {
       push_scope();
@@ -250,6 +259,7 @@ void Emitter::fold_step(const tile::Reduce& reduce, const std::vector<llvm::Allo
   }
 }
 
+/// sum += a * b with one rounding.
 void Emitter::add_product(const Expr& product, llvm::AllocaInst* sum) {
   Value* a = emit(product->args[0]);
   Value* b = emit(product->args[1]);
