@@ -9,6 +9,8 @@ import pathlib
 import re
 import statistics
 
+import pictures
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
 
@@ -152,7 +154,8 @@ def with_block(text, name, content):
 
 
 def derived_pages():
-    """Yields (path, text) for each page with blocks, as it should be."""
+    """Yields (path, text) for each page with blocks and each picture of committed text, as it should be."""
+    yield from pictures.derived_pictures()
     for page in sorted({page for page, _ in BLOCKS}):
         text = (DOCS / page).read_text()
         for (where, name), make in BLOCKS.items():
