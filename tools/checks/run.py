@@ -4,6 +4,7 @@
 import sys
 
 import check_docs
+import check_pages
 import check_layers
 import check_style
 import check_tables
@@ -13,11 +14,11 @@ from source_files import ROOT
 def main():
     """Runs the checks in order and counts."""
     faults = 0
-    for module in (check_layers, check_style, check_tables, check_docs):
+    for module in (check_layers, check_style, check_tables, check_docs, check_pages):
         for path, line, message in module.check():
             print(f"{path.relative_to(ROOT)}:{line}: {message}")
             faults += 1
-    good = "check: layers, libraries, style, tables and derived documentation hold"
+    good = "check: layers, libraries, style, tables, derived documentation and pages hold"
     print(f"check: {faults} faults" if faults else good)
     return 1 if faults else 0
 
