@@ -50,7 +50,7 @@ def speed_chart(page):
         colour = BLUE if mean >= 1 else RED
         parts += [words(12, y + 14, f"{family}, {where}"),
                   f"<rect x='{left}' y='{y + 3}' width='{mean * unit:.0f}' height='15' fill='{colour}'/>",
-                  words(left + round(mean * unit) + 6, y + 15, f"{mean:.2f}  {peer}", MINOR)]
+                  words(left + round(max(mean, 1) * unit) + 6, y + 15, f"{mean:.2f}  {peer}", MINOR)]
     parts.append(f"<line x1='{left + unit}' x2='{left + unit}' y1='32' y2='{height - 8}' stroke='{INK}'/>")
     return picture(1060, height, parts)
 
