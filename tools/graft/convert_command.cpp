@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// graft convert: a model as a model of mixed precision, in the format that it came in.
+// graft convert: a model as a model of mixed precision, in the format that it came in, or of 8 bits, as ONNX.
 
+#include <cmath>
 #include <memory>
 
 #include <fmt/format.h>
@@ -9,9 +10,12 @@
 #include "amp/request.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "calibration_data.h"
 #include "commands.h"
 #include "console.h"
 #include "driver/convert_model.h"
+#include "driver/quantize_model.h"
+#include "export/onnx/export.h"
 #include "import/mxnet/params_file.h"
 #include "import/pt2/import.h"
 #include "json_output.h"
@@ -23,13 +27,15 @@ namespace graft {
 namespace {
 
 struct ConvertCommand {
-  std::string model, params, precision, lists, out;
+  std::string model, params, precision, lists, out, calibrate, method, max_error;
   std::vector<std::string> outputs;
   bool cast_parameters_later = false;
   OnnxOutput onnx;
   JsonOutput json;
 
   int run() const;
+  int quantise() const;
+  void check_words() const;
   amp::Request request() const;
   void write_report(const ConversionReport& report, DType low) const;
 };
@@ -58,8 +64,87 @@ void ConvertCommand::write_report(const ConversionReport& report, DType low) con
               {"parameters", types}});
 }
 
+/// A number of decibels as JSON has it, which knows no infinity.
+nlohmann::json finite(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr); }
+
+nlohmann::json json_of(const QuantisedModel& quantised, std::string_view method) {
+  nlohmann::json layers = nlohmann::json::array();
+  for (const QuantisedLayer& layer : quantised.layers) {
+    layers.push_back({{"node", layer.node},
+                      {"operator", layer.op},
+                      {"precision", layer.quantised ? "int8" : "fp32"},
+                      {"noise_db", layer.quantised ? finite(layer.noise_db) : nullptr},
+                      {"reason", layer.reason}});
+  }
+  return {{"method", method},
+          {"batches", quantised.batches},
+          {"error", finite(quantised.error)},
+          {"noise_db", finite(quantised.noise_db)},
+          {"layers", layers}};
+}
+
+/// The bound, as a number. Throws UsageError.
+std::optional<double> bound_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  size_t used = 0;
+  double bound = 0;
+  try {
+    bound = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used != text.size() || !std::isfinite(bound) || bound <= 0) {
+    throw UsageError("--max-error is a share of an output's range, above 0: 0.02");
+  }
+  return bound;
+}
+
+void ConvertCommand::check_words() const {
+  const bool quantises = precision == "int8";
+  if (!quantises && (!calibrate.empty() || !method.empty() || !max_error.empty())) {
+    throw UsageError("--calibrate, --method and --max-error are for --precision int8");
+  }
+  if (!quantises) return;
+  if (!lists.empty() || cast_parameters_later) {
+    throw UsageError("--lists and --cast-parameters-later are for --precision fp16 and bf16");
+  }
+  if (calibrate.empty()) {
+    throw UsageError("--precision int8 needs samples of the inputs: --calibrate FOLDER with .npy files (numpy.save), "
+                     "or .npz files with the names of the inputs");
+  }
+}
+
+int ConvertCommand::quantise() const {
+  OnnxOutput::check(out, {model, calibrate});
+  json.check({model, calibrate});
+  json.check_apart("--output", out);
+  const QuantiseOptions choices{.method = quantize::parse_method(method.empty() ? "mse" : method).value(),
+                                .max_error = bound_of(max_error)};
+  CompileOptions options;
+  options.params = params, options.outputs = outputs;
+  options.progress = show_progress, options.cancelled = interrupted;
+  const Graph graph = import_model({.path = model}, options);
+  check_output_unread("--output", out);
+  const QuantisedModel quantised = quantise_model(graph, open_calibration(calibrate, graph), choices, options);
+  clear_progress();
+  export_onnx(quantised.graph, out, onnx.weights());
+  if (json.leaves_text()) {
+    for (const std::string_view line : split(print(quantised), '\n')) print_to(stdout, "{}\n", line);
+    print_to(stdout, "{}\n", out);
+  }
+  json.write({{"file", out},
+              {"params", ""},
+              {"casts", 0},
+              {"multicasts", 0},
+              {"parameters", nlohmann::json::object()},
+              {"quantization", json_of(quantised, quantize::name_of(choices.method))}});
+  return 0;
+}
+
 int ConvertCommand::run() const {
   refuse_plan(model);
+  check_words();
+  if (precision == "int8") return quantise();
   const bool symbol = model.ends_with(".json"), graph = model.ends_with(".pb");
   if (!symbol && !params.empty()) throw UsageError("--params is for symbols of MXNet; other models hold their weights");
   if (!graph && !outputs.empty()) throw UsageError("--outputs is for graphs of TensorFlow; other models name theirs");
@@ -89,8 +174,19 @@ void add_convert(Command app, Action& action) {
   sub.add_option("--params", command->params,
                   "a symbol's parameters: NET-0000.params; without them only the symbol is converted")
       .type_name("FILE");
-  sub.add_option("--precision", command->precision, "the type beside f32: fp16 or bf16")
-      .required().one_of({"fp16", "bf16"}).type_name("TYPE");
+  sub.add_option("--precision", command->precision, "the type beside f32: fp16, bf16 or int8")
+      .required().one_of({"fp16", "bf16", "int8"}).type_name("TYPE");
+  sub.add_option("--calibrate", command->calibrate,
+                  "for int8: samples of the inputs, as an .npy file, an .npz file (entries named like the inputs),\n"
+                  "or a folder of such files; each tensor is a sample or a batch")
+      .type_name("FILE|FOLDER");
+  sub.add_option("--method", command->method,
+                  "for int8: how ranges are chosen: mse (default), entropy, percentile or minmax")
+      .one_of({"mse", "entropy", "percentile", "minmax"}).type_name("METHOD");
+  sub.add_option("--max-error", command->max_error,
+                  "for int8: the largest difference from f32 that is allowed, as a share of an output's range: 0.02;\n"
+                  "layers that break it stay f32")
+      .type_name("SHARE");
   sub.add_option("--lists", command->lists,
                   "which operators are of which type, as JSON: the keyword arguments of graft.amp.convert_model")
       .type_name("FILE");
@@ -105,9 +201,11 @@ void add_convert(Command app, Action& action) {
   command->onnx.add_weights_option(sub);
   command->json.add_to(sub);
   sub.footer(R"(
-Inputs and outputs keep their types. docs/AMP.md says which operators become what.
+Inputs and outputs keep their types. docs/AMP.md says which operators become what. int8 is written as ONNX with
+QuantizeLinear and DequantizeLinear, whatever the model came in; docs/PRECISION.md says how.
 Examples:
   graft convert model.onnx --precision fp16 -o mixed.onnx
+  graft convert model.onnx --precision int8 --calibrate samples/ -o quantized.onnx
   graft convert frozen.pb --precision bf16 -o mixed.pb
   graft convert program.pt2 --precision bf16 -o mixed.pt2
   graft convert net-symbol.json --params net-0000.params --precision fp16 -o mixed
