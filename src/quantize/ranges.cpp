@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace graft::quantize {
 namespace {
@@ -33,7 +34,8 @@ Range percentile(const Histogram& histogram) {
   return clipped(histogram, low, high);
 }
 
-/// The counts of magnitudes in `kEntropyBins` bins up to the largest.
+/// The counts of magnitudes in `kEntropyBins` bins up to the largest. The first has as many as its neighbour: zeros, of
+/// which Relu makes many, are exact in every range, and would have all bins but theirs clipped.
 std::vector<double> magnitudes(const Histogram& histogram, double largest) {
   std::vector<double> counts(kEntropyBins, 0);
   for (size_t i = 0; i < histogram.bins().size(); ++i) {
@@ -41,6 +43,7 @@ std::vector<double> magnitudes(const Histogram& histogram, double largest) {
     const double place = std::fabs(histogram.centre(i)) / largest * static_cast<double>(kEntropyBins);
     counts[std::min(static_cast<size_t>(place), kEntropyBins - 1)] += static_cast<double>(histogram.bins()[i]);
   }
+  counts[0] = counts[1];
   return counts;
 }
 
@@ -70,7 +73,8 @@ double divergence(const std::vector<double>& counts, size_t kept, double outside
 Range entropy(const Histogram& histogram) {
   const double largest = std::max<double>(-histogram.low(), histogram.high());
   const std::vector<double> counts = magnitudes(histogram, largest);
-  const auto total = static_cast<double>(histogram.count());
+  const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
+  if (total == 0) return {histogram.low(), histogram.high()};
   double outside = 0, best = std::numeric_limits<double>::infinity();
   size_t best_kept = kEntropyBins;
   for (size_t kept = kEntropyBins; kept >= kEntropyLevels; --kept) {

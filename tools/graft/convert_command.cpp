@@ -129,7 +129,8 @@ int ConvertCommand::quantise() const {
   clear_progress();
   export_onnx(quantised.graph, out, onnx.weights());
   if (json.leaves_text()) {
-    for (const std::string_view line : split(print(quantised), '\n')) print_to(stdout, "{}\n", line);
+    const std::string text = print(quantised);
+    for (const std::string_view line : split(text, '\n')) print_to(stdout, "{}\n", line);
     print_to(stdout, "{}\n", out);
   }
   json.write({{"file", out},
