@@ -50,6 +50,9 @@ class Network {
   static Engine built(Graph graph, CompileOptions& options) {
     options.precision = Precision::kFp32;
     options.tuning = Tuning::kOff;
+    options.device = "cpu";
+    options.targets.clear();
+    options.record.clear();
     return compile_from(std::move(graph), Stage::kImport, options).engine;
   }
 

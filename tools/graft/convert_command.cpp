@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // graft convert: a model as a model of mixed precision, in the format that it came in, or of 8 bits, as ONNX.
 
-#include <cmath>
 #include <memory>
 
 #include <fmt/format.h>
@@ -10,11 +9,10 @@
 #include "amp/request.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "calibration_data.h"
+#include "calibration_options.h"
 #include "commands.h"
 #include "console.h"
 #include "driver/convert_model.h"
-#include "driver/quantize_model.h"
 #include "export/onnx/export.h"
 #include "import/mxnet/params_file.h"
 #include "import/pt2/import.h"
@@ -27,9 +25,10 @@ namespace graft {
 namespace {
 
 struct ConvertCommand {
-  std::string model, params, precision, lists, out, calibrate, method, max_error;
+  std::string model, params, precision, lists, out;
   std::vector<std::string> outputs;
   bool cast_parameters_later = false;
+  CalibrationOptions calibration;
   OnnxOutput onnx;
   JsonOutput json;
 
@@ -64,73 +63,28 @@ void ConvertCommand::write_report(const ConversionReport& report, DType low) con
               {"parameters", types}});
 }
 
-/// A number of decibels as JSON has it, which knows no infinity.
-nlohmann::json finite(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr); }
-
-nlohmann::json json_of(const QuantisedModel& quantised, std::string_view method) {
-  nlohmann::json layers = nlohmann::json::array();
-  for (const QuantisedLayer& layer : quantised.layers) {
-    layers.push_back({{"node", layer.node},
-                      {"operator", layer.op},
-                      {"precision", layer.quantised ? "int8" : "fp32"},
-                      {"noise_db", layer.quantised ? finite(layer.noise_db) : nullptr},
-                      {"reason", layer.reason}});
-  }
-  return {{"method", method},
-          {"batches", quantised.batches},
-          {"error", finite(quantised.error)},
-          {"noise_db", finite(quantised.noise_db)},
-          {"layers", layers}};
-}
-
-/// The bound, as a number. Throws UsageError.
-std::optional<double> bound_of(const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  size_t used = 0;
-  double bound = 0;
-  try {
-    bound = std::stod(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  if (used != text.size() || !std::isfinite(bound) || bound <= 0) {
-    throw UsageError("--max-error is a share of an output's range, above 0: 0.02");
-  }
-  return bound;
-}
-
 void ConvertCommand::check_words() const {
   const bool quantises = precision == "int8";
-  if (!quantises && (!calibrate.empty() || !method.empty() || !max_error.empty())) {
-    throw UsageError("--calibrate, --method and --max-error are for --precision int8");
-  }
-  if (!quantises) return;
-  if (!lists.empty() || cast_parameters_later) {
+  calibration.check(quantises);
+  if (quantises && (!lists.empty() || cast_parameters_later)) {
     throw UsageError("--lists and --cast-parameters-later are for --precision fp16 and bf16");
-  }
-  if (calibrate.empty()) {
-    throw UsageError("--precision int8 needs samples of the inputs: --calibrate FOLDER with .npy files (numpy.save), "
-                     "or .npz files with the names of the inputs");
   }
 }
 
 int ConvertCommand::quantise() const {
-  OnnxOutput::check(out, {model, calibrate});
-  json.check({model, calibrate});
+  OnnxOutput::check(out, {model, calibration.path()});
+  json.check({model, calibration.path()});
   json.check_apart("--output", out);
-  const QuantiseOptions choices{.method = quantize::parse_method(method.empty() ? "mse" : method).value(),
-                                .max_error = bound_of(max_error)};
   CompileOptions options;
   options.params = params, options.outputs = outputs;
   options.progress = show_progress, options.cancelled = interrupted;
   const Graph graph = import_model({.path = model}, options);
   check_output_unread("--output", out);
-  const QuantisedModel quantised = quantise_model(graph, open_calibration(calibrate, graph), choices, options);
+  const QuantisedModel quantised = calibration.quantise(graph, options);
   clear_progress();
   export_onnx(quantised.graph, out, onnx.weights());
   if (json.leaves_text()) {
-    const std::string text = print(quantised);
-    for (const std::string_view line : split(text, '\n')) print_to(stdout, "{}\n", line);
+    CalibrationOptions::print_report(stdout, quantised);
     print_to(stdout, "{}\n", out);
   }
   json.write({{"file", out},
@@ -138,7 +92,7 @@ int ConvertCommand::quantise() const {
               {"casts", 0},
               {"multicasts", 0},
               {"parameters", nlohmann::json::object()},
-              {"quantization", json_of(quantised, quantize::name_of(choices.method))}});
+              {"quantization", calibration.json_of(quantised)}});
   return 0;
 }
 
@@ -177,17 +131,7 @@ void add_convert(Command app, Action& action) {
       .type_name("FILE");
   sub.add_option("--precision", command->precision, "the type beside f32: fp16, bf16 or int8")
       .required().one_of({"fp16", "bf16", "int8"}).type_name("TYPE");
-  sub.add_option("--calibrate", command->calibrate,
-                  "for int8: samples of the inputs, as an .npy file, an .npz file (entries named like the inputs),\n"
-                  "or a folder of such files; each tensor is a sample or a batch")
-      .type_name("FILE|FOLDER");
-  sub.add_option("--method", command->method,
-                  "for int8: how ranges are chosen: mse (default), entropy, percentile or minmax")
-      .one_of({"mse", "entropy", "percentile", "minmax"}).type_name("METHOD");
-  sub.add_option("--max-error", command->max_error,
-                  "for int8: the largest difference from f32 that is allowed, as a share of an output's range: 0.02;\n"
-                  "layers that break it stay f32")
-      .type_name("SHARE");
+  command->calibration.add_to(sub);
   sub.add_option("--lists", command->lists,
                   "which operators are of which type, as JSON: the keyword arguments of graft.amp.convert_model")
       .type_name("FILE");
