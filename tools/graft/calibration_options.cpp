@@ -39,8 +39,8 @@ std::optional<double> bound_of(const std::string& text) {
 
 void CalibrationOptions::add_to(Command command) {
   command.add_option("--calibrate", path_,
-                      "for int8: samples of the inputs, as an .npy file, an .npz file (entries named like the inputs),\n"
-                      "or a folder of such files; each tensor is a sample or a batch")
+                      "for int8: samples of the inputs, as an .npy file, an .npz file (entries named like the\n"
+                      "inputs), or a folder of such files; each tensor is a sample or a batch")
       .type_name("FILE|FOLDER");
   command.add_option("--method", method_,
                       "for int8: how ranges are chosen: mse (default), entropy, percentile or minmax")
