@@ -14,8 +14,8 @@
 namespace graft {
 namespace {
 
-/// Samples of a batch where the network takes any number: what a core's cache holds of most networks.
-constexpr int64_t kSamplesOfBatch = 32;
+/// Samples of a batch where the network takes any number: all activations of a batch are in memory at once.
+constexpr int64_t kSamplesOfBatch = 8;
 
 bool ends_like_tensors(const std::string& path) { return path.ends_with(".npy") || path.ends_with(".npz"); }
 
