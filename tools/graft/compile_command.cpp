@@ -12,6 +12,7 @@
 #include "api/describe.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "calibration_options.h"
 #include "commands.h"
 #include "console.h"
 #include "driver/compile.h"
@@ -31,6 +32,7 @@ struct CompileCommand {
   ModelOptions model;
   std::string output, compile_to, compile_from;
   double error_limit = 60;  ///< seconds
+  CalibrationOptions calibration;
   OnnxOutput onnx;
   JsonOutput json;
 
@@ -160,6 +162,7 @@ void print_summary(std::FILE* stream, const nlohmann::json& facts) {
 
 int CompileCommand::run() const {
   refuse_plan(model.path());
+  calibration.check(model.wants_int8());
   run_by_deadline(model.compile_options(), [&](const CompileOptions& options) { compile(options); });
   return 0;
 }
@@ -175,6 +178,12 @@ void CompileCommand::compile(const CompileOptions& options) const {
   Stage done = Stage::kImport;
   Graph graph = read_graph(options, done);
   check_output_unread("--output", path);
+  std::optional<QuantisedModel> quantised;
+  if (model.wants_int8()) {
+    if (done != Stage::kImport) throw UsageError("--precision int8: the passes have run already");
+    quantised = calibration.quantise(graph, options);
+    graph = quantised->graph;
+  }
   if (last) return write_stage(std::move(graph), done, *last, options);
   const bool rounds = options.precision != Precision::kFp32;
   const std::optional<Graph> imported = rounds ? std::optional(graph) : std::nullopt;
@@ -185,6 +194,8 @@ void CompileCommand::compile(const CompileOptions& options) const {
   std::FILE* stream = json.leaves_text() ? message_stream(path) : stderr;
   nlohmann::json facts = json_of(compiled.engine, path == "-" ? "standard output" : path, elapsed.count());
   print_summary(stream, facts);
+  if (quantised) CalibrationOptions::print_report(stream, *quantised);
+  if (quantised) facts["quantization"] = calibration.json_of(*quantised);
   if (imported) {  // what the precision costs, in one line
     report(options, "error", fmt::format("{} against fp32", name_of(options.precision)));
     const PrecisionError error = measure_precision_error(*imported, done, compiled.engine, options, error_limit);
@@ -206,6 +217,8 @@ void add_compile(Command app, Action& action) {
                               "ONNX file from standard input");
   command->model.add_outputs(sub);
   command->model.add_deadline(sub);
+  command->model.take_int8();
+  command->calibration.add_to(sub);
   sub.add_option("-o,--output", command->output,
                   "the plan to write (the model's name with .graft, here); - is standard output")
       .type_name("FILE");
@@ -231,6 +244,7 @@ Examples:
   graft compile net-symbol.json --params net-0000.params --shapes data:1x3x224x224
   graft compile model.onnx --shapes image:1x3x224x224 --threads 2 --tune full
   graft compile model.onnx --precision fp16 --device cuda        and how far is it from fp32?
+  graft compile model.onnx --precision int8 --calibrate samples/ --max-error 0.02
   graft compile model.onnx --compile-to passes -o model.txt     look at it, edit it, and
   graft compile model.txt --compile-from passes -o model.graft  go on with it
   graft compile model.onnx --compile-to plan -o choices.txt     edit a schedule, and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// graft convert: a model as a model of mixed precision, in the format that it came in.
+// graft convert: a model as a model of mixed precision, in the format that it came in, or of 8 bits, as ONNX.
 
 #include <memory>
 
@@ -9,9 +9,11 @@
 #include "amp/request.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "calibration_options.h"
 #include "commands.h"
 #include "console.h"
 #include "driver/convert_model.h"
+#include "export/onnx/export.h"
 #include "import/mxnet/params_file.h"
 #include "import/pt2/import.h"
 #include "json_output.h"
@@ -26,10 +28,13 @@ struct ConvertCommand {
   std::string model, params, precision, lists, out;
   std::vector<std::string> outputs;
   bool cast_parameters_later = false;
+  CalibrationOptions calibration;
   OnnxOutput onnx;
   JsonOutput json;
 
   int run() const;
+  int quantise() const;
+  void check_words() const;
   amp::Request request() const;
   void write_report(const ConversionReport& report, DType low) const;
 };
@@ -58,8 +63,43 @@ void ConvertCommand::write_report(const ConversionReport& report, DType low) con
               {"parameters", types}});
 }
 
+void ConvertCommand::check_words() const {
+  const bool quantises = precision == "int8";
+  calibration.check(quantises);
+  if (quantises && (!lists.empty() || cast_parameters_later)) {
+    throw UsageError("--lists and --cast-parameters-later are for --precision fp16 and bf16");
+  }
+}
+
+int ConvertCommand::quantise() const {
+  OnnxOutput::check(out, {model, calibration.path()});
+  json.check({model, calibration.path()});
+  json.check_apart("--output", out);
+  CompileOptions options;
+  options.params = params, options.outputs = outputs;
+  options.progress = show_progress, options.cancelled = interrupted;
+  const Graph graph = import_model({.path = model}, options);
+  check_output_unread("--output", out);
+  const QuantisedModel quantised = calibration.quantise(graph, options);
+  clear_progress();
+  export_onnx(quantised.graph, out, onnx.weights());
+  if (json.leaves_text()) {
+    CalibrationOptions::print_report(stdout, quantised);
+    print_to(stdout, "{}\n", out);
+  }
+  json.write({{"file", out},
+              {"params", ""},
+              {"casts", 0},
+              {"multicasts", 0},
+              {"parameters", nlohmann::json::object()},
+              {"quantization", calibration.json_of(quantised)}});
+  return 0;
+}
+
 int ConvertCommand::run() const {
   refuse_plan(model);
+  check_words();
+  if (precision == "int8") return quantise();
   const bool symbol = model.ends_with(".json"), graph = model.ends_with(".pb");
   if (!symbol && !params.empty()) throw UsageError("--params is for symbols of MXNet; other models hold their weights");
   if (!graph && !outputs.empty()) throw UsageError("--outputs is for graphs of TensorFlow; other models name theirs");
@@ -89,8 +129,9 @@ void add_convert(Command app, Action& action) {
   sub.add_option("--params", command->params,
                   "a symbol's parameters: NET-0000.params; without them only the symbol is converted")
       .type_name("FILE");
-  sub.add_option("--precision", command->precision, "the type beside f32: fp16 or bf16")
-      .required().one_of({"fp16", "bf16"}).type_name("TYPE");
+  sub.add_option("--precision", command->precision, "the type beside f32: fp16, bf16 or int8")
+      .required().one_of({"fp16", "bf16", "int8"}).type_name("TYPE");
+  command->calibration.add_to(sub);
   sub.add_option("--lists", command->lists,
                   "which operators are of which type, as JSON: the keyword arguments of graft.amp.convert_model")
       .type_name("FILE");
@@ -105,9 +146,11 @@ void add_convert(Command app, Action& action) {
   command->onnx.add_weights_option(sub);
   command->json.add_to(sub);
   sub.footer(R"(
-Inputs and outputs keep their types. docs/AMP.md says which operators become what.
+Inputs and outputs keep their types. docs/AMP.md says which operators become what. int8 is written as ONNX with
+QuantizeLinear and DequantizeLinear, whatever the model came in; docs/PRECISION.md says how.
 Examples:
   graft convert model.onnx --precision fp16 -o mixed.onnx
+  graft convert model.onnx --precision int8 --calibrate samples/ -o quantized.onnx
   graft convert frozen.pb --precision bf16 -o mixed.pb
   graft convert program.pt2 --precision bf16 -o mixed.pt2
   graft convert net-symbol.json --params net-0000.params --precision fp16 -o mixed

@@ -19,6 +19,9 @@
 namespace graft {
 namespace {
 
+/// The precision that is made by calibration.
+constexpr const char* kInt8 = "int8";
+
 /// Choices that add up; of any other the last would silently win.
 constexpr std::string_view kRepeatable[] = {"dim", "shape", "min-shape", "opt-shape", "max-shape",
                                             "ops", "converters", "tag",   "outputs",   "target",    "disable"};
@@ -208,10 +211,16 @@ const std::string& ModelOptions::path() const {
 
 bool ModelOptions::is_plan() const { return path().ends_with(".graft") || graft::is_plan(path()); }
 
+bool ModelOptions::wants_int8() const {
+  return std::find(choices_.begin(), choices_.end(), std::pair<std::string, std::string>("precision", kInt8)) !=
+         choices_.end();
+}
+
 CompileOptions ModelOptions::compile_options() const {
   check_repetition();
   CompileOptions options;
   for (const auto& [key, value] : choices_) {
+    if (takes_int8_ && key == "precision" && value == kInt8) continue;
     try {
       set_option(options, {key, value});
     } catch (const Error& error) {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a network is quantised: which nodes compute on 8 bits, and which activations have a range.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "quantize/ranges.h"
+
+namespace graft::quantize {
+
+/// A node whose operands are to be quantised.
+struct Place {
+  int node = -1;
+  std::vector<size_t> activations;  ///< numbers of the inputs that are computed
+  bool weighted = false;            ///< a Conv, MatMul or Gemm, whose input 1 is constant
+};
+
+/// A candidate that stays f32, and why.
+struct Kept {
+  std::string node, op, reason;
+};
+
+struct Places {
+  std::vector<Place> nodes;
+  /// By activation that is quantised: the value whose range it takes. Movement and the largest of windows change no
+  /// range, so that both sides have one quantiser, which the pass merge_quantizers removes.
+  std::map<ValueId, ValueId> ranges;
+  std::vector<Kept> kept;
+};
+
+/// The node of weights that is quantised gives back its axis of results in them: 0 of Conv's, 1 of MatMul's.
+int64_t result_axis(const Node& node);
+
+/// Finds the places in a graph of inferred types:
+/// - Conv, MatMul and Gemm of f32 with constant weights, but for those named in `left_out`;
+/// - between these, sums of two activations of convolutional networks, poolings, Concat and movement, so that values
+///   stay 8 bits from product to product.
+/// Constants of the graph are not read.
+Places find_places(const Graph& graph, const std::set<std::string, std::less<>>& left_out = {});
+
+}  // namespace graft::quantize

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of commands that quantise: samples, how ranges are chosen, and the bound of the error.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "command_line.h"
+#include "driver/quantize_model.h"
+
+namespace graft {
+
+/// `--calibrate`, `--method` and `--max-error`.
+class CalibrationOptions {
+ public:
+  void add_to(Command command);
+  /// Throws UsageError where int8 is asked for without samples, or the options are given without int8.
+  void check(bool int8) const;
+  /// The file or folder of samples; empty when none was given.
+  const std::string& path() const { return path_; }
+  /// Quantises a graph that was imported, as quantise_model() does.
+  QuantisedModel quantise(const Graph& graph, const CompileOptions& options) const;
+  /// The layers and the error, as text and as JSON.
+  static void print_report(std::FILE* stream, const QuantisedModel& quantised);
+  nlohmann::json json_of(const QuantisedModel& quantised) const;
+
+ private:
+  quantize::Method method() const;
+
+  std::string path_, method_, max_error_;
+};
+
+}  // namespace graft
