@@ -11,6 +11,39 @@ from .errors import InvalidArgumentError, MissingFileError
 
 MOST = (1 << 63) - 1
 
+NO_WORKSPACE = "leave it out: engines need no memory beside what they plan"
+AS_THEY_ARE = "leave it out: engines compute with 64 bits where the model does"
+# option of Torch-TensorRT or TF-TRT -> what says the same here
+ELSEWHERE = {
+    "enabled_precisions": "precision, as in precision='fp16' (precision_mode in graft.tensorflow)",
+    "precision_mode": "precision, as in precision='fp16'",
+    "min_block_size": "minimum_size (minimum_segment_size in graft.tensorflow)",
+    "minimum_segment_size": "minimum_size",
+    "torch_executed_ops": "exclude_ops, as in exclude_ops=['aten::relu']",
+    "torch_executed_modules": "exclude, by path, as in exclude=['layer4']",
+    "require_full_compilation": "require_full of graft.torch.compile and graft.torch.script.compile",
+    "pass_through_build_failures": "strict",
+    "optimization_level": "tune: 'off', 'fast' or 'full'",
+    "num_avg_timing_iters": "tune: 'off', 'fast' or 'full'",
+    "input_signature": "inputs, nested as the model takes them",
+    "max_batch_size": "a range and optimum of the axis: dims={'batch': (1, 8, 64)}",
+    "maximum_cached_engines": "maximum_cached_engines of graft.tensorflow.Converter and create_inference_graph alone",
+    "is_dynamic_op": "is_dynamic_op of graft.tensorflow.create_inference_graph alone",
+    "workspace_size": NO_WORKSPACE,
+    "max_workspace_size_bytes": NO_WORKSPACE,
+    "truncate_long_and_double": AS_THEY_ARE,
+    "truncate_double": AS_THEY_ARE,
+    "allow_shape_tensors": "leave it out: engines compute shapes themselves",
+}
+
+
+def of_graft(names: Iterable[str]) -> None:
+    """Refuses options of Torch-TensorRT and TF-TRT, with what Graft calls them."""
+    for name in names:
+        if said := ELSEWHERE.get(name):
+            here = said if said.startswith("leave it out") else f"here it is {said}"
+            raise InvalidArgumentError(f"option {name} belongs to Torch-TensorRT or TF-TRT; {here}")
+
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
     """A whole number, of numpy's types too."""

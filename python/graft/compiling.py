@@ -200,6 +200,7 @@ def choices_of(dims: Mapping[str, int | Sequence[int]] | None, shapes: Mapping[s
         choices += [("target", name) for name in arguments.names("target", target)]
     if record is not None:
         choices.append(("record", arguments.path("record", record)))
+    arguments.of_graft(options)
     for key, value in options.items():
         several = value if isinstance(value, (list, tuple)) else [value]
         choices += [(key.replace("_", "-"), str(each)) for each in several]

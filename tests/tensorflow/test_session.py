@@ -221,7 +221,9 @@ def test_fp16_is_near_and_near(image):
     ({"precision_mode": "INT8"}, "calibration"), ({"precision_mode": "FP8"}, "none of"),
     ({"maximum_cached_engines": 0}, "maximum_cached_engines"), ({"input_saved_model_dir": "x"}, "Converter"),
     ({"max_batch_size": 0}, "max_batch_size"), ({"exclude_ops": ["Nothing"]}, "Nothing"),
-    ({"dims": {"imgae_0": 4}}, "imgae_0"), ({"shapes": {"imgae": (1, 8, 8, 3)}}, "did you mean 'image'"),
+    ({"enabled_precisions": "fp16"}, "here it is precision"), ({"min_block_size": 3}, "here it is minimum_size"),
+    ({"workspace_size": 1 << 20}, "leave it out"), ({"dims": {"imgae_0": 4}}, "imgae_0"),
+    ({"shapes": {"imgae": (1, 8, 8, 3)}}, "did you mean 'image'"),
 ])
 def test_parameters_that_have_no_meaning_yet_are_errors(options, message):
     with pytest.raises(graft.Error, match=message):

@@ -111,3 +111,17 @@ def test_arguments_by_name_are_inputs(dense):
     program = graft.torch.compile(dense, [x], kwargs={"scale": scale}, strict=True, **FAST)
     assert program.engines == 1
     close(program(x, scale=scale * 3), dense(x, scale=scale * 3))
+
+
+@pytest.mark.parametrize(("name", "value", "said"), [
+    ("enabled_precisions", {torch.half}, "here it is precision"), ("min_block_size", 3, "here it is minimum_size"),
+    ("torch_executed_ops", ["aten::relu"], "here it is exclude_ops"), ("workspace_size", 1 << 20, "leave it out"),
+    ("truncate_long_and_double", True, "leave it out"), ("require_full_compilation", True, "here it is require_full")])
+def test_options_of_torch_tensorrt_are_answered_with_names_of_graft(dense, name, value, said):
+    x = torch.rand(3, 6)
+    scripted = torch.jit.trace(dense, x)
+    for call in (lambda: by_torch_compile(dense, x, {name: value}), lambda: by_export(dense, x, {name: value}),
+                 lambda: graft.torch.script.compile(scripted, [x], **{name: value})):
+        with pytest.raises(Exception, match=f"option {name} .*{said}"):
+            call()
+        torch._dynamo.reset()

@@ -5,6 +5,7 @@ import itertools
 
 import torch
 
+from .. import arguments
 from ..errors import InvalidArgumentError
 
 
@@ -102,6 +103,7 @@ PARTITION = {"minimum_size": "minimum-size", "minimum_gain": "minimum-gain", "mo
 
 def split_choices(choices):
     """Choices by their Python names -> (how the model is divided, how engines are compiled), each as (key, value)."""
+    arguments.of_graft(choices)
     partition, compiling = [], []
     for name, value in choices.items():
         target, key = (partition, PARTITION[name]) if name in PARTITION else (compiling, name.replace("_", "-"))
