@@ -6,92 +6,43 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
-#include "tile/builder.h"
+#include "tile/contract_tiles.h"
 #include "tile/window_copy.h"
 
 namespace graft::tile {
 namespace {
 
-using Replacements = std::vector<std::pair<int, Expr>>;
-
-/// One tiled role of the contraction (rows or columns): which axes the grid fixes, which run inside the tile.
-struct Tiling {
-  std::vector<graft::Axis> outer;    ///< fixed by the grid, one point each
-  std::optional<graft::Axis> split;  ///< cut into tiles of `step`
-  Size step = 1, tiles = 1;
-  std::vector<graft::Axis> whole;  ///< inside the tile from 0 to their extent
-  int64_t bound = 1;               ///< of the split part inside a tile
-};
-
-/// The scratch position of a point of a tile: row-major over the tile's axes.
-Expr flattened(const std::vector<Axis>& axes) {
-  Expr index = make_index(0);
-  for (const Axis& axis : axes) {
-    const Expr scale = axis.bound > 0 ? make_index(axis.bound) : axis.extent;
-    index = index * scale + axis.variable;
-  }
-  return index;
-}
-
-Size whole_extent(const std::vector<graft::Axis>& axes) {
-  Size extent = 1;
-  for (const graft::Axis& axis : axes) extent = extent * axis.extent;
-  return extent;
-}
-
-class ContractLowering {
+class ContractLowering : ContractTiles {
  public:
   ContractLowering(const Region& region, const Layouts& layouts, const ContractSchedule& schedule, const Target& target)
-      : region_(region), layouts_(layouts), schedule_(schedule), target_(target), builder_(region, layouts) {
+      : ContractTiles(region, layouts, target), schedule_(schedule) {
+    unit_ = schedule.unit;
   }
 
   Lowered run() {
     if (const std::string reason = analyse(); !reason.empty()) return reason;
-    rows_ = tile_rows();
-    columns_ = tile_columns();
+    rows_ = tile_rows(schedule_.m);
+    columns_ = tile_columns(schedule_.n, !packed_right());
     copies_windows_ = schedule_.window && needs_left_copy();
     if (copies_windows_) {
       if (const std::string reason = find_windows(); !reason.empty()) return reason;
     }
     make_grid();
-    place_tiles();
+    place_tiles(tile_lanes());
     lower_grid_point();
     return builder_.finish(region_.name);
   }
 
  private:
   std::string analyse() {
-    for (size_t f = 0; f < region_.forms.size(); ++f) {
-      const auto* reduce = std::get_if<graft::Reduce>(&region_.forms[f]);
-      if (!reduce) {
-        if (!std::holds_alternative<Compute>(region_.forms[f])) return "a form is neither a map nor a contraction";
-        if (!main_) return "a map runs before the contraction";
-        continue;
-      }
-      if (main_) return "there is more than one reduction";
-      main_ = reduce;
-    }
-    const auto contraction = main_ ? find_contraction(*main_) : std::nullopt;
-    if (!contraction) return "there is no contraction";
-    contraction_ = *contraction;
-    order_reduced_axes(contraction_);
+    if (std::string reason = find_main(); !reason.empty()) return reason;
     if (contraction_.m.empty()) return "the contraction has no rows";
     if (const std::string reason = schedule_.unit ? why_no_unit() : ""; !reason.empty()) return reason;
     if (const auto layout = packed_right(); layout && schedule_.n % layout->lanes != 0) {
       return "a tile's columns are not whole panels";
     }
-    for (const Form& form : region_.forms) {
-      for (const graft::Axis& axis : axes_of(form)) {
-        if (!is_result_axis(axis)) return "a map runs over other axes than the contraction";
-      }
-      if (axes_of(form).size() != main_->axes.size()) return "a map runs over fewer axes than the contraction";
-    }
-    for (const Form& form : region_.forms) {
-      if (reads_elsewhere(form)) return "a map reads the result at another point";
-    }
-    return "";
+    return why_not_on_tiles();
   }
 
   /// Why the schedule's unit does not multiply these operands, or nothing.
@@ -124,69 +75,15 @@ class ContractLowering {
     return windows_->why_not();
   }
 
-  bool is_result_axis(const graft::Axis& axis) const {
-    return std::any_of(main_->axes.begin(), main_->axes.end(),
-                       [&](const graft::Axis& own) { return own.variable->variable == axis.variable->variable; });
-  }
-
-  /// A load of a tensor of the region that is not at the point being computed.
-  bool reads_elsewhere(const Form& form) const {
-    bool elsewhere = false;
-    for_each_load(form, [&](const Expr& load) {
-      for (const Form& other : region_.forms) {
-        const auto defined = defined_tensors(other);
-        if (std::find(defined.begin(), defined.end(), load->tensor) == defined.end()) continue;
-        const auto& axes = axes_of(other);
-        for (size_t d = 0; d < axes.size(); ++d) elsewhere |= !equal(load->args[d], axes[d].variable);
-      }
-    });
-    return elsewhere;
-  }
-
-  /// Rows: the innermost m axis is cut into nearly equal tiles of at most schedule.m; when it is shorter, several of
-  /// its rows make a tile.
-  Tiling tile_rows() const {
-    Tiling tiling;
-    const auto& m = contraction_.m;
-    const auto last = m.back().extent.as_constant();
-    const bool several = m.size() > 1 && last && *last > 0 && 2 * *last <= schedule_.m;
-    const size_t split = several ? m.size() - 2 : m.size() - 1;
-    tiling.outer.assign(m.begin(), m.begin() + static_cast<std::ptrdiff_t>(split));
-    tiling.split = m[split];
-    tiling.bound = several ? schedule_.m / *last : schedule_.m;
-    if (several) tiling.whole = {m.back()};
-    const Size count = max(ceil_div(m[split].extent, tiling.bound), Size(1));
-    tiling.step = ceil_div(m[split].extent, count);
-    tiling.tiles = count;
-    return tiling;
-  }
-
-  /// Columns: tiles of schedule.n lanes; when the innermost n axis is shorter, several of its rows make a tile.
-  Tiling tile_columns() const {
-    Tiling tiling;
-    const auto& n = contraction_.n;
-    const auto last = n.back().extent.as_constant();
-    const bool several_rows = n.size() > 1 && last && *last > 0 && *last < schedule_.n && !packed_right();
-    const size_t split = several_rows ? n.size() - 2 : n.size() - 1;
-    tiling.outer.assign(n.begin(), n.begin() + static_cast<std::ptrdiff_t>(split));
-    tiling.split = n[split];
-    tiling.bound = several_rows ? std::max<int64_t>(1, schedule_.n / *last) : schedule_.n;
-    if (several_rows) tiling.whole = {n.back()};
-    tiling.step = tiling.bound;
-    tiling.tiles = ceil_div(n[split].extent, tiling.bound);
-    return tiling;
-  }
-
   std::optional<PanelLayout> packed_right() const {
     const Expr& b = contraction_.b;
     if (b->kind != ExprKind::kLoad || b->tensor >= static_cast<int>(layouts_.size())) return std::nullopt;
     return layouts_[b->tensor];
   }
 
-  void fix(const std::vector<graft::Axis>& axes) {
-    for (const graft::Axis& axis : axes) {
-      replacements_.emplace_back(axis.variable->variable, builder_.add_grid(axis.extent));
-    }
+  Size tile_lanes() const {
+    if (const auto layout = packed_right()) return ceil_div(columns_.bound, layout->lanes) * Size(layout->lanes);
+    return Size(columns_.bound) * whole_extent(columns_.whole);
   }
 
   void make_grid() {
@@ -221,12 +118,6 @@ class ContractLowering {
   }
 
   DType accumulator_type() const { return main_->lift[0]->type; }
-  /// What a tile holds of the contraction's result: a unit leaves its own sums there.
-  DType sum_type(int result) const { return schedule_.unit ? schedule_.unit->sum : region_.tensors[result].type; }
-  /// The result at a point of its tile.
-  Expr load_sum(int result, const std::vector<Expr>& position) const {
-    return make_cast(region_.tensors[result].type, make_load(*tile_of(result), sum_type(result), position));
-  }
   /// What the left operand is multiplied as.
   DType left_type() const { return schedule_.unit ? schedule_.unit->a : accumulator_type(); }
   /// Operand types that the micro-kernel multiplies as they are.
@@ -254,65 +145,6 @@ class ContractLowering {
     if (packed_right()) return false;
     const Expr right = direct(contraction_.b);
     return !right || !readable(right, &contraction_.n) || !columns_.whole.empty();
-  }
-
-  void place_tiles() {
-    Size lanes = Size(columns_.bound) * whole_extent(columns_.whole);
-    if (packed_right()) lanes = ceil_div(columns_.bound, packed_right()->lanes) * Size(packed_right()->lanes);
-    const Shape shape{row_bound(), lanes};
-    for (const Form& form : region_.forms) {
-      for (const int tensor : defined_tensors(form)) {
-        const bool is_main = std::holds_alternative<graft::Reduce>(form);
-        const bool has_buffer = builder_.buffer_of(tensor) >= 0;
-        if (has_buffer && !is_main) continue;
-        const TensorDecl& decl = region_.tensors[tensor];
-        const DType type = is_main ? sum_type(tensor) : decl.type;
-        const int tile = builder_.add_scratch(has_buffer ? "tile" : decl.name, type, shape,
-                                              is_main ? Scope::kFragment : Scope::kShared);
-        tiles_.emplace_back(tensor, tile);
-      }
-    }
-  }
-
-  /// Rows of a tile at most.
-  Size row_bound() const { return Size(rows_.bound) * whole_extent(rows_.whole); }
-
-  std::optional<int> tile_of(int tensor) const {
-    for (const auto& [t, buffer] : tiles_) {
-      if (t == tensor) return buffer;
-    }
-    return std::nullopt;
-  }
-
-  /// One pass over a tile: its axes and what the region's variables are at a point of it.
-  struct Pass {
-    std::vector<Axis> m, n;
-    Replacements at;
-    std::vector<Expr> position;  ///< in scratch tiles
-  };
-
-  Pass make_pass() const {
-    Pass pass{.m = {}, .n = {}, .at = replacements_, .position = {}};
-    const Expr step = make_size(rows_.step), begin = row_begin_;
-    pass.m.push_back(make_axis(min(step, row_end_ - begin), rows_.bound));
-    pass.at.emplace_back(rows_.split->variable->variable, begin + pass.m.back().variable);
-    for (const graft::Axis& axis : rows_.whole) {
-      pass.m.push_back(make_axis(axis.extent));
-      pass.at.emplace_back(axis.variable->variable, pass.m.back().variable);
-    }
-    const Expr column = column_tile_ * make_size(columns_.step);
-    const auto constant = columns_.split->extent.as_constant();
-    const bool exact = constant && *constant % columns_.bound == 0;
-    pass.n.push_back(
-        exact ? make_axis(Size(columns_.bound))
-              : make_axis(min(make_size(columns_.step), make_size(columns_.split->extent) - column), columns_.bound));
-    pass.at.emplace_back(columns_.split->variable->variable, column + pass.n.back().variable);
-    for (const graft::Axis& axis : columns_.whole) {
-      pass.n.push_back(make_axis(axis.extent));
-      pass.at.emplace_back(axis.variable->variable, pass.n.back().variable);
-    }
-    pass.position = {flattened(pass.m), flattened(pass.n)};
-    return pass;
   }
 
   /// The k axes inside one pass, the first cut into pieces of schedule.k when asked.
@@ -428,15 +260,6 @@ class ContractLowering {
     return {std::move(c)};
   }
 
-  /// Several axes that are dense in scratch, as one.
-  static Axis flat_axis(const std::vector<Axis>& axes) {
-    if (axes.size() == 1) return axes[0];
-    Expr extent = axes[0].extent;
-    int64_t bound = axes[0].bound;
-    for (size_t i = 1; i < axes.size(); ++i) extent = extent * axes[i].extent, bound *= axes[i].bound;
-    return {make_variable(), extent, bound};
-  }
-
   /// The lane axis becomes (panel, lane): b = packed[..., first panel + panel, k..., lane].
   void use_panels(const PanelLayout& layout, Pass& pass, Contract& c) const {
     const int64_t panels = columns_.bound / layout.lanes;
@@ -489,8 +312,6 @@ class ContractLowering {
     for (Statement& statement : body) builder_.add(std::move(statement));
   }
 
-  static Expr ceil_div_expr(const Expr& a, const Expr& b) { return floor_div(a + b - make_index(1), b); }
-
   /// The product of one row tile, then the maps on it.
   void add_row_tile(Body& body) {
     if (!cuts_k()) {
@@ -513,61 +334,10 @@ class ContractLowering {
     for (const Form& form : region_.forms) add_epilogue(form, body);
   }
 
-  Statement clear_tile() const {
-    const Pass pass = make_pass();
-    Map map;
-    map.axes = pass.m;
-    map.axes.insert(map.axes.end(), pass.n.begin(), pass.n.end());
-    map.stores.push_back(
-        {*tile_of(main_->outputs[0]), pass.position, make_integer(accumulator_type(), 0), ScatterMode::kSet});
-    return {std::move(map)};
-  }
-
-  /// A map over the tile; loads of the region's own tensors read the tile.
-  void add_epilogue(const Form& form, Body& body) const {
-    const bool is_main = std::holds_alternative<graft::Reduce>(form);
-    const int tensor = defined_tensors(form)[0];
-    if (is_main && builder_.buffer_of(tensor) < 0) return;
-    const Pass pass = make_pass();
-    const Expr value =
-        is_main ? load_sum(tensor, pass.position) : on_tile(std::get<Compute>(form).value, pass);
-    Map map;
-    map.axes = pass.m;
-    map.axes.insert(map.axes.end(), pass.n.begin(), pass.n.end());
-    if (builder_.buffer_of(tensor) < 0) {
-      map.stores.push_back({*tile_of(tensor), pass.position, value, ScatterMode::kSet});
-    } else {
-      std::vector<Expr> indices;
-      for (const graft::Axis& axis : axes_of(form)) indices.push_back(substitute(axis.variable, pass.at));
-      map.stores.push_back(builder_.store(tensor, indices, value));
-    }
-    body.push_back({std::move(map)});
-  }
-
-  Expr on_tile(const Expr& e, const Pass& pass) const {
-    std::vector<std::pair<int, Expr>> at = pass.at;
-    return transform(substitute(e, at), [&](const Expr& node) -> Expr {
-      if (node->kind != ExprKind::kLoad) return {};
-      const auto tile = tile_of(node->tensor);
-      if (tile && node->tensor == main_->outputs[0]) return load_sum(node->tensor, pass.position);
-      if (tile) return make_load(*tile, node->type, pass.position);
-      return make_load(builder_.buffer_of(node->tensor), node->type, node->args);
-    });
-  }
-
-  const Region& region_;
-  const Layouts& layouts_;
   const ContractSchedule& schedule_;
-  const Target& target_;
-  ProgramBuilder builder_;
-  const graft::Reduce* main_ = nullptr;
-  Contraction contraction_;
-  Tiling rows_, columns_;
-  Replacements replacements_;
-  Expr row_tile_, column_tile_, row_begin_, row_end_, k_begin_;
+  Expr row_tile_, k_begin_;
   Size row_chunks_ = 1;
   int left_copy_ = -1, right_copy_ = -1;
-  std::vector<std::pair<int, int>> tiles_;  // region tensor -> scratch tile
   bool copies_windows_ = false;
   std::optional<WindowCopy> windows_;
 };
