@@ -10,6 +10,7 @@
 #include "fuse/gathered_columns.h"
 #include "fuse/rewrite_region.h"
 #include "plan/block_schedule.h"
+#include "tile/lower_decoded.h"
 #include "tile/lower_window.h"
 
 namespace graft {
@@ -128,6 +129,17 @@ void lay_along_neighbours(const Region& region, const std::vector<bool>& constan
   }
 }
 
+/// All that a right operand of codes is made of lies in panels.
+void lay_codes(const Region& region, Contraction contraction, const std::vector<bool>& constant, int64_t lanes,
+               tile::Layouts& layouts) {
+  const Expr whole = contraction.b;
+  for_each(whole, [&](const Expr& e) {
+    if (e->kind != ExprKind::kLoad) return;
+    contraction.b = e;
+    layouts[static_cast<size_t>(e->tensor)] = panel_layout(region, contraction, constant, lanes);
+  });
+}
+
 /// The layouts that a schedule asks for: constant right operands of contractions lie in panels.
 tile::Layouts layouts_for(const Region& region, const std::vector<bool>& constant, const tile::Schedule& schedule) {
   tile::Layouts layouts(region.tensors.size());
@@ -137,11 +149,16 @@ tile::Layouts layouts_for(const Region& region, const std::vector<bool>& constan
   if (nest) lay_along_neighbours(region, constant, layouts);
   const auto* contract = std::get_if<tile::ContractSchedule>(&schedule);
   const auto* product = std::get_if<tile::ProductSchedule>(&schedule);
-  const int64_t panel = contract ? contract->panel : product ? product->panel : 0;
+  const auto* decode = std::get_if<tile::DecodeSchedule>(&schedule);
+  const int64_t panel = contract ? contract->panel : product ? product->panel : decode ? decode->n : 0;
   const Reduce* reduce = panel > 0 ? only_reduction(region) : nullptr;
   auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
   if (!contraction || contraction->n.empty()) return layouts;
   if (product) contraction->b = unwidened(contraction->b);
+  if (decode) {
+    lay_codes(region, *contraction, constant, decode->n, layouts);
+    return layouts;
+  }
   const ContractUnit* unit = contract ? contract->unit : nullptr;
   if (unit) contraction->b = unwidened(contraction->b);
   auto layout = panel_layout(region, *contraction, constant, panel);
@@ -551,18 +568,6 @@ void add_attention(std::vector<tile::Schedule>& schedules, const Region& region,
   }
 }
 
-/// Tiles of a window: few rows, so that threads share the work, and as many as serve what they have in common.
-void add_windows(std::vector<tile::Schedule>& schedules, const Region& region, const Target& target) {
-  if (target.kind == TargetKind::kCuda || !tile::why_no_window(region).empty()) return;
-  const int64_t vector = target.vector_bits / 32;
-  const int64_t points = target.vector_registers >= 32 ? 14 : 7;
-  for (const auto& [rows, columns, vectors] :
-       {std::tuple{4, 28, 2}, {8, 28, 2}, {4, 56, 1}, {2, 28, 4}, {8, 14, 2}, {16, 28, 1}}) {
-    schedules.emplace_back(
-        tile::WindowSchedule{.rows = rows, .columns = columns, .lanes = vectors * vector, .points = points});
-  }
-}
-
 }  // namespace
 
 Choice choice_of(const Region& region, const std::vector<bool>& constant, const tile::Schedule& schedule) {
@@ -573,8 +578,10 @@ std::vector<Choice> schedule_candidates(const Region& region, const std::vector<
                                         const Bindings& typical, const Target& target) {
   std::vector<tile::Schedule> schedules;
   add_attention(schedules, region, typical, target);
+  const auto add = [&](const auto& found) { schedules.insert(schedules.end(), found.begin(), found.end()); };
+  add(tile::decode_candidates(region, constant, target));
   add_contractions(schedules, region, constant, typical, target);
-  if (schedules.empty()) add_windows(schedules, region, target);
+  if (schedules.empty()) add(tile::window_candidates(region, target));
   const bool has_strategy = !schedules.empty();
   if (target.kind == TargetKind::kCuda && !has_strategy) {
     if (const auto blocks = block_schedule(region, typical)) schedules.emplace_back(*blocks);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "tile/guard_empty.h"
+#include "tile/lower_decoded.h"
 #include "tile/lower_window.h"
 #include "tile/whole_bytes.h"
 #include "tile/workspace.h"
@@ -48,6 +49,7 @@ Lowered lower(const Region& given, const Layouts& layouts, const Schedule& sched
         if constexpr (std::is_same_v<Record, ContractSchedule>) return lower_contract(region, layouts, record, target);
         if constexpr (std::is_same_v<Record, ProductSchedule>) return lower_product(region, layouts, record, target);
         if constexpr (std::is_same_v<Record, WindowSchedule>) return lower_window(region, layouts, record, target);
+        if constexpr (std::is_same_v<Record, DecodeSchedule>) return lower_decoded(region, layouts, record, target);
         if constexpr (std::is_same_v<Record, AttentionSchedule>) return lower_attention(region, record, target);
       },
       schedule);

@@ -357,6 +357,18 @@ class WindowLowering {
 
 }  // namespace
 
+std::vector<WindowSchedule> window_candidates(const Region& region, const Target& target) {
+  if (target.kind == TargetKind::kCuda || !why_no_window(region).empty()) return {};
+  const int64_t vector = target.vector_bits / 32;
+  const int64_t points = target.vector_registers >= 32 ? 14 : 7;
+  std::vector<WindowSchedule> schedules;
+  for (const auto& [rows, columns, vectors] :
+       {std::tuple{4, 28, 2}, {8, 28, 2}, {4, 56, 1}, {2, 28, 4}, {8, 14, 2}, {16, 28, 1}}) {
+    schedules.push_back({.rows = rows, .columns = columns, .lanes = vectors * vector, .points = points});
+  }
+  return schedules;
+}
+
 Lowered lower_window(const Region& region, const Layouts& layouts, const WindowSchedule& schedule,
                      const Target& target) {
   if (target.kind == TargetKind::kCuda) return "a GPU folds windows in blocks";

@@ -3,10 +3,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tile/lower.h"
 
 namespace graft::tile {
+
+/// Tiles that may suit it: few rows, so that threads share the work, and as many as serve what they have in common.
+/// Nothing where the strategy does not apply.
+std::vector<WindowSchedule> window_candidates(const Region& region, const Target& target);
 
 Lowered lower_window(const Region& region, const Layouts& layouts, const WindowSchedule& schedule,
                      const Target& target);

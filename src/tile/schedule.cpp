@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 
@@ -60,7 +61,16 @@ void fields(WindowSchedule& s, Visitor visit) {
   visit("points", s.points, 1, 16);
 }
 
-constexpr std::string_view kNames[] = {"nest", "contract", "attention", "block", "product", "window"};
+template <class Visitor>
+void fields(DecodeSchedule& s, Visitor visit) {
+  visit("rows", s.rows, 1, 16);
+  visit("m", s.m, 1, 1024);
+  visit("n", s.n, 1, 4096);
+  visit("k", s.k, 1, 1 << 20);
+  visit("m_chunk", s.m_chunk, 1, 1 << 14);
+}
+
+constexpr std::string_view kNames[] = {"nest", "contract", "attention", "block", "product", "window", "decode"};
 
 Schedule make_default(std::string_view name) {
   if (name == kNames[0]) return NestSchedule{};
@@ -69,9 +79,9 @@ Schedule make_default(std::string_view name) {
   if (name == kNames[3]) return BlockSchedule{};
   if (name == kNames[4]) return ProductSchedule{};
   if (name == kNames[5]) return WindowSchedule{};
+  if (name == kNames[6]) return DecodeSchedule{};
   throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("unknown schedule '{}'; expected nest, contract, attention, block, product or window", name),
-              "schedule");
+              fmt::format("unknown schedule '{}'; expected one of {}", name, fmt::join(kNames, ", ")), "schedule");
 }
 
 std::string_view next_word(std::string_view& text) {

@@ -77,8 +77,20 @@ struct WindowSchedule {
   bool operator==(const WindowSchedule&) const = default;
 };
 
+/// A product of weights that are stored as codes, on a CPU: panels of `n` columns. Up to `rows` rows multiply the codes
+/// themselves; more, in tiles of `m` of at most `m_chunk` together, share what is decoded of `k` steps of the first
+/// reduced axis at a time.
+struct DecodeSchedule {
+  int64_t rows = 4;
+  int64_t m = 56;
+  int64_t n = 64;
+  int64_t k = 16;
+  int64_t m_chunk = 224;
+  bool operator==(const DecodeSchedule&) const = default;
+};
+
 using Schedule = std::variant<NestSchedule, ContractSchedule, AttentionSchedule, BlockSchedule, ProductSchedule,
-                              WindowSchedule>;
+                              WindowSchedule, DecodeSchedule>;
 
 /// `contract m=56 n=64 k=0 m_chunk=0 panel=32 columns_outer=1`, with ` unit=amx_u8s8` where there is one;
 /// parse_schedule reads it back and throws invalid_argument naming an unknown or out-of-range field.

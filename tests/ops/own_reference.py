@@ -147,8 +147,20 @@ def tree_leaves(case, feeds):
     return [leaves]
 
 
+def packed_product(case, feeds):
+    """x times the transposed (code - zero point) scale; without zero points they are half of the range."""
+    x, codes, scales = (feeds[f"input_{k}"] for k in range(3))
+    bits = case["attributes"].get("bits", 4)
+    parts = [(codes >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
+    numbers = np.stack(parts, axis=-1).reshape(*codes.shape[:2], -1).astype(np.float64)
+    zeros = feeds["input_3"].astype(np.float64) if "input_3" in feeds else np.full(scales.shape, 1 << (bits - 1))
+    weights = ((numbers - zeros[..., None]) * scales.astype(np.float64)[..., None]).reshape(codes.shape[0], -1)
+    return [(x.astype(np.float64) @ weights[:, :x.shape[-1]].T).astype(x.dtype)]
+
+
 REFERENCES = {"RandomNormal": random_numbers, "RandomUniform": random_numbers, "RandomNormalLike": random_numbers,
               "RandomUniformLike": random_numbers, "Bernoulli": bernoulli, "Multinomial": multinomial,
               "Dropout": dropout, "MersenneRound": mersenne_round, "KeyPlace": key_place, "TreeLeaves": tree_leaves,
-              "MaskedSoftmax": masked_softmax, "Require": lambda case, feeds: [feeds["input_0"]],
+              "MaskedSoftmax": masked_softmax, "PackedMatMul": packed_product,
+              "Require": lambda case, feeds: [feeds["input_0"]],
               "Seed": lambda case, feeds: [np.array(0, np.int64)]}

@@ -81,6 +81,24 @@ bool sums_products(const tile::Reduce& reduce) {
          (equal(terms[0], monoid.right[0]) && equal(terms[1], monoid.left[0]));
 }
 
+/// The steps of the innermost reduced axis that are spelled one by one: those that say how far codes are shifted, which
+/// constants do in one instruction. 0: they stay a loop.
+int64_t spelled_steps(const tile::Reduce& reduce) {
+  constexpr int64_t kMost = 8;
+  if (reduce.reduced.empty()) return 0;
+  const tile::Axis& axis = reduce.reduced.back();
+  const auto extent = affine(axis.extent);
+  if (!extent || !extent->coefficients.empty() || !extent->offset.is_constant()) return 0;
+  bool shifts = false;
+  for (const Expr& lift : reduce.lift) {
+    for_each(lift, [&](const Expr& e) {
+      shifts |= is_call(e, Intrinsic::kShr) && uses_variable(e->args[1], axis.variable->variable);
+    });
+  }
+  const int64_t steps = extent->offset.constant();
+  return shifts && steps <= kMost ? steps : 0;
+}
+
 int state_bits(const tile::Reduce& reduce) {
   int bits = 16;
   for (const Expr& e : reduce.lift) bits = std::max(bits, bit_width(e->type));
@@ -193,15 +211,46 @@ void Emitter::fold_points(const tile::Reduce& reduce, Value* first, int64_t coun
       pop_scope();
     }
   };
-  nested_loops(reduce.reduced, 0, reduce.reduced.size(), [&] {
+  const auto step = [&] {
     const int floor = load_floor_;
     load_floor_ = std::max(floor, top_index() - 1);
     at_each([&](const auto& state) { is_sum ? add_product(reduce.lift[0], state[0]) : fold_step(reduce, state); });
     load_floor_ = floor;
+  };
+  const int64_t spelled = spelled_steps(reduce);
+  nested_loops(reduce.reduced, 0, reduce.reduced.size() - (spelled > 0 ? 1 : 0), [&] {
+    if (spelled == 0) return step();
+    for (int64_t n = 0; n < spelled; ++n) {
+      push_scope();
+      at_top();
+      bind(reduce.reduced.back().variable, index(n));
+      if (n == 0) {
+        bind(axis.variable, first);
+        fetch_codes(reduce.lift[0]);
+      }
+      step();
+      pop_scope();
+    }
   });
   at_each([&](const auto& state) {
     at_top();
     store_state(reduce, load_state(state));
+  });
+}
+
+/// Asks for the codes that come some steps later: they are read once, from memory, faster than processors look ahead.
+void Emitter::fetch_codes(const Expr& lift) {
+  constexpr int64_t kAhead = 4096;  // bytes
+  for_each(lift, [&](const Expr& e) {
+    if (e->kind != ExprKind::kLoad || bit_width(e->type) != 8) return;
+    const tile::Buffer& buffer = program_.buffers[static_cast<size_t>(e->tensor)];
+    if (!buffer.constant || buffer.scope != tile::Scope::kGlobal) return;
+    Value* address = pointer(e->tensor, analyze(e->tensor, e->args));
+    at_top();
+    Value* ahead = builder_.CreateGEP(builder_.getInt8Ty(), address, index(kAhead));
+    constexpr int kRead = 0, kNearest = 3, kData = 1;
+    builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
+                             {ahead, builder_.getInt32(kRead), builder_.getInt32(kNearest), builder_.getInt32(kData)});
   });
 }
 

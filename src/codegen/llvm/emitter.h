@@ -129,6 +129,7 @@ class Emitter {
   bool reduce_along_input(const tile::Reduce& reduce) const;
   void blocks_of_points(const tile::Reduce& reduce);
   void fold_points(const tile::Reduce& reduce, Value* first, int64_t count);
+  void fetch_codes(const Expr& lift);
   void add_product(const Expr& product, llvm::AllocaInst* sum);
   void reduce_point(const tile::Reduce& reduce, int lanes);
   void fold_lanes(const tile::Reduce& reduce, int lanes, std::vector<llvm::AllocaInst*>& state);
