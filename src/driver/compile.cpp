@@ -221,7 +221,10 @@ std::function<bool(DType, DType)> integer_units_of(const std::vector<Target>& ta
 void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
   const Environment merged = with_disabled(options);
   PassContext context{.low_type = low_type(options.precision), .cancelled = options.cancelled, .environment = &merged};
-  context.multiplies_integers = integer_units_of(targets_of(options));
+  const std::vector<Target> targets = targets_of(options);
+  context.multiplies_integers = integer_units_of(targets);
+  context.decodes_weights = std::all_of(targets.begin(), targets.end(),
+                                        [](const Target& target) { return target.kind == TargetKind::kCpu; });
   if (notes) context.statistics = &notes->passes, context.reasons = &notes->reasons;
   report(options, name_of(Stage::kPasses), fmt::format("{} nodes", graph.nodes.size()));
   run_passes(graph, context);

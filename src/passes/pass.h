@@ -28,6 +28,10 @@ struct PassContext {
   /// Whether the machine has a unit that multiplies integers of these types, weights on the right; null: products of
   /// dequantized tensors stay products of floats.
   std::function<bool(DType, DType)> multiplies_integers;
+  /// Whether the machine's products decode weights of few bits as they read them; false: such weights become floats.
+  bool decodes_weights = false;
+  /// Weights of fewer elements become floats all the same, which costs nothing.
+  int64_t least_packed_elements = int64_t{1} << 14;
   /// Folding makes no constant larger than this unless its inputs together are larger.
   int64_t max_folded_bytes = int64_t{16} << 20;
   /// Folding computes no node that needs more elementary steps in the interpreter than this.

@@ -18,6 +18,8 @@ const std::vector<Pass>& pipeline() {
        "NonMaxSuppression becomes a loop whose rounds keep boxes by the dozen"},
       {"inline_if", inline_if, "a branch whose condition is known becomes part of the graph"},
       {"integer_products", integer_products, "products of dequantized tensors become products of integers"},
+      {"keep_packed_weights", keep_packed_weights,
+       "weights of few bits stay as they are stored, and are decoded where they are read"},
       {"fold_constants", fold_constants, "what does not depend on inputs is computed now"},
       {"unroll_loops", unroll_loops, "a loop of few rounds, all of which run, becomes these rounds"},
       {"inline_if", inline_if, "again: conditions and sizes that folding and rounds made known"},

@@ -69,8 +69,9 @@ class ContribCall {
   ValueId size_of(ValueId x, int64_t axis);
   /// The parts of `x` along an axis.
   std::vector<ValueId> split(ValueId x, const std::vector<int64_t>& sizes, int64_t axis);
-  /// The constant with the same bytes, read as `type` under `shape`; kNoValue when `x` is none or they do not fit.
-  ValueId reread_constant(ValueId x, DType type, const std::vector<int64_t>& shape);
+  /// The constant with the same bytes, read as `type` under `shape`; kNoValue when `x` is none or they do not fit. Of
+  /// each row the first `taken` elements, where that is not negative.
+  ValueId reread_constant(ValueId x, DType type, const std::vector<int64_t>& shape, int64_t taken = -1);
 
   /// States an output, if it is wanted.
   void out(size_t output, ValueId value);

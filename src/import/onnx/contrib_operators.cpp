@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checked_size.h"
 #include "base/error.h"
 #include "graph/infer.h"
 #include "graph/insert_graph.h"
@@ -156,15 +157,24 @@ std::vector<ValueId> ContribCall::split(ValueId x, const std::vector<int64_t>& s
   return emit(sizes.size(), "Split", {x, integers(sizes)}, {{"axis", axis}});
 }
 
-ValueId ContribCall::reread_constant(ValueId x, DType to, const std::vector<int64_t>& dims) {
-  const auto& constant = writer_.graph().value(x).constant;
+ValueId ContribCall::reread_constant(ValueId x, DType to, const std::vector<int64_t>& dims, int64_t taken) {
+  Graph& graph = writer_.graph();
+  const auto& constant = graph.value(x).constant;
   if (!constant || dims.empty()) return kNoValue;
-  TensorData data = TensorData::zeros(to, dims);
-  const auto from = constant->bytes();
-  const auto target = data.mutable_bytes();
-  if (from.size() != target.size()) return kNoValue;
-  std::copy(from.begin(), from.end(), target.begin());
-  return writer_.graph().add_constant(writer_.graph().value(x).name + "/" + std::string(name_of(to)), std::move(data));
+  const std::string name = fmt::format("{}/{}", graph.value(x).name, name_of(to));
+  int64_t count = 1;
+  for (const int64_t extent : dims) count = checked_product(count, extent, "a tensor");
+  if (count * bit_width(to) != constant->byte_count() * 8) return kNoValue;
+  TensorData whole =
+      TensorData::borrow(to, dims, constant->bytes(), std::make_shared<const TensorData>(*constant));
+  if (taken < 0 || taken == dims.back()) return graph.add_constant(name, std::move(whole));
+  std::vector<int64_t> shape = dims;
+  shape.back() = taken;
+  TensorData part = TensorData::zeros(to, shape);
+  for (int64_t i = 0; i < part.element_count(); ++i) {
+    part.write_integer(i, whole.read_integer(i / taken * dims.back() + i % taken));
+  }
+  return graph.add_constant(name, std::move(part));
 }
 
 void ContribCall::out(size_t output, ValueId value) {

@@ -136,50 +136,75 @@ void expand_fused_gemm(ContribCall& call) {
   call.out(0, activated(call, y, call.text("activation", ""), activation_parameters(call)));
 }
 
-/// x times the transposed weights, which are u2, u4 or u8 in blocks along k, each with a scale and a zero point.
-void expand_matmul_nbits(ContribCall& call) {
-  const int64_t k = call.integer("K", 0), n = call.integer("N", 0), bits = call.integer("bits", 4);
-  const int64_t block = call.integer("block_size", 0);
-  if (k < 1 || n < 1 || block < 1) call.reject("its attributes K, N and block_size should be positive");
-  if (bits != 2 && bits != 4 && bits != 8) call.unsupported(fmt::format("weights of {} bits", bits));
+/// The weights of MatMulNBits: [n, k] codes of u2, u4 or u8 in blocks along k, each with a scale and a zero point.
+struct BlockedWeights {
+  int64_t k = 0, n = 0, bits = 4, block = 0, blocks = 0;
+  DType type = DType::kUint4;
+  int64_t half() const { return int64_t{1} << (bits - 1); }
+};
+
+BlockedWeights blocked_weights(ContribCall& call) {
+  BlockedWeights w{.k = call.integer("K", 0), .n = call.integer("N", 0), .bits = call.integer("bits", 4),
+                   .block = call.integer("block_size", 0)};
+  constexpr int64_t kMost = int64_t{1} << 31;
+  const auto fits = [](int64_t size) { return size >= 1 && size <= kMost; };
+  if (!fits(w.k) || !fits(w.n) || !fits(w.block)) {
+    call.reject("its attributes K, N and block_size should be positive, and at most 2^31");
+  }
+  if (w.bits != 2 && w.bits != 4 && w.bits != 8) call.unsupported(fmt::format("weights of {} bits", w.bits));
   if (call.integer("weight_prepacked", 0) != 0) call.unsupported("weights that are packed for one machine");
-  const DType type = bits == 2 ? DType::kUint2 : bits == 4 ? DType::kUint4 : DType::kUint8;
-  const int64_t blocks = (k + block - 1) / block;
-  const ValueId weights = call.reread_constant(call.in(1), type, {n, blocks * block});
-  if (weights == kNoValue) call.unsupported("weights that are not known when compiling, or not of N rows of blocks");
-  const ValueId scales = call.emit("Reshape", {call.in(2), call.integers({n, blocks})});
-  const auto filled = [&](double value) {
-    return call.emit("Expand", {call.scalar_like(value, scales), call.integers({n, blocks})});
-  };
-  ValueId zeros = kNoValue;
-  if (call.has(3) && call.type(call.in(3)) == DType::kUint8) {
-    const int64_t row = (blocks * bits + 7) / 8 * 8 / bits;  // rows of zero points start at whole bytes
-    zeros = call.reread_constant(call.in(3), type, {n, row});
-    if (zeros == kNoValue) call.unsupported("zero points that are not known when compiling");
-    zeros = call.cast(zeros, DType::kUint8);
-    if (row != blocks) {
-      zeros = call.emit("Slice", {zeros, call.integers({0}), call.integers({blocks}), call.integers({1})});
-    }
-    zeros = call.cast(zeros, call.type(scales));
-  } else {
-    zeros = call.has(3) ? call.emit("Reshape", {call.in(3), call.integers({n, blocks})})
-                        : filled(static_cast<double>(int64_t{1} << (bits - 1)));
+  w.type = w.bits == 2 ? DType::kUint2 : w.bits == 4 ? DType::kUint4 : DType::kUint8;
+  w.blocks = (w.k + w.block - 1) / w.block;
+  return w;
+}
+
+/// [n, blocks]; rows of those that are packed start at whole bytes.
+ValueId zero_points(ContribCall& call, const BlockedWeights& w) {
+  if (!call.has(3)) {
+    TensorData half = TensorData::zeros(w.type, {w.n, w.blocks});
+    const auto of_byte = static_cast<unsigned char>(w.bits == 2 ? 0xAA : w.bits == 4 ? 0x88 : 0x80);
+    std::ranges::fill(half.mutable_bytes(), std::byte{of_byte});
+    return call.constant("zero_points", std::move(half));
   }
-  const auto first_columns = [&](ValueId x) {
-    if (blocks * block == k) return x;
-    return call.emit("Slice", {x, call.integers({0}), call.integers({k}), call.integers({1})});
-  };
-  ValueId b = call.cast(weights, call.type(scales));
-  if (call.has(4)) {  // the block of each column is told, not counted
-    const auto of_columns = [&](ValueId x) { return call.emit("Gather", {x, call.in(4)}, {{"axis", int64_t{1}}}); };
-    b = call.emit("Mul", {call.emit("Sub", {first_columns(b), of_columns(zeros)}), of_columns(scales)});
-  } else {
-    const auto per_block = [&](ValueId x) { return call.emit("Reshape", {x, call.integers({n, blocks, 1})}); };
-    const ValueId numbers = call.emit("Reshape", {b, call.integers({n, blocks, block})});
-    b = call.emit("Mul", {call.emit("Sub", {numbers, per_block(zeros)}), per_block(scales)});
-    b = first_columns(call.emit("Reshape", {b, call.integers({n, blocks * block})}));
+  if (call.type(call.in(3)) != DType::kUint8) {
+    return call.emit("Reshape", {call.in(3), call.integers({w.n, w.blocks})});
   }
-  b = call.transpose(call.cast(b, call.type(call.in(0))), {1, 0});
+  const int64_t row = (w.blocks * w.bits + 7) / 8 * 8 / w.bits;
+  const ValueId zeros = call.reread_constant(call.in(3), w.type, {w.n, row}, w.blocks);
+  if (zeros == kNoValue) call.unsupported("zero points that are not known when compiling");
+  return zeros;
+}
+
+/// The weights as floats of the scales' type, [n, k].
+ValueId dequantized(ContribCall& call, const BlockedWeights& w) {
+  const ValueId codes = call.reread_constant(call.in(1), w.type, {w.n, w.blocks * w.block}, w.k);
+  if (codes == kNoValue) call.unsupported("weights that are not known when compiling, or not of N rows of blocks");
+  const ValueId known = call.reread_constant(call.in(2), call.type(call.in(2)), {w.n, w.blocks});
+  const ValueId scales =
+      known != kNoValue ? known : call.emit("Reshape", {call.in(2), call.integers({w.n, w.blocks})});
+  const ValueId zeros = zero_points(call, w);
+  const bool counted = !call.has(4);
+  if (counted && call.type(zeros) == w.type) {
+    return call.emit("DequantizeLinear", {codes, scales, zeros}, {{"axis", int64_t{1}}, {"block_size", w.block}});
+  }
+  // The block of each column is told, or zero points lie between the codes.
+  const ValueId block_of =
+      counted ? call.constant("block_of", TensorData::from_values<int64_t>(DType::kInt64, {w.k}, [&] {
+        std::vector<int64_t> blocks(static_cast<size_t>(w.k));
+        for (size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<int64_t>(i) / w.block;
+        return blocks;
+      }()))
+              : call.in(4);
+  const auto of_columns = [&](ValueId x) { return call.emit("Gather", {x, block_of}, {{"axis", int64_t{1}}}); };
+  const DType type = call.type(scales);
+  return call.emit("Mul", {call.emit("Sub", {call.cast(codes, type), of_columns(call.cast(zeros, type))}),
+                           of_columns(scales)});
+}
+
+/// x times the transposed weights.
+void expand_matmul_nbits(ContribCall& call) {
+  const ValueId weights = dequantized(call, blocked_weights(call));
+  const ValueId b = call.transpose(call.cast(weights, call.type(call.in(0))), {1, 0});
   const ValueId product = call.emit("MatMul", {call.in(0), b});
   call.out(0, call.has(5) ? call.emit("Add", {product, call.in(5)}) : product);
 }
