@@ -16,7 +16,7 @@ from peers import OnnxRuntimePeer, OpenVinoPeer
 
 # Shares of an output's range. Seeded weights keep no margin between classes: a step of quantisation that rounds the
 # other way reaches every later layer, and ONNX Runtime differs from itself, with and without optimisations, by 0.2.
-TOLERANCES = {"bf16": 0.1, "int8": 0.3}
+TOLERANCES = {"bf16": 0.1, "int8": 0.3, "int4": 0.05}
 IMAGES = ("resnet50", "mobilenet_v2", "efficientnet_b0", "vit_b16", "convnext_t", "swin_t")
 
 

@@ -74,3 +74,23 @@ extern "C" double copy_bandwidth(int threads, std::size_t bytes) {
   });
   return 2.0 * static_cast<double>(share) * threads / seconds / 1e9;
 }
+
+// Measures GB/s while `threads` threads read a buffer of `bytes` in all.
+extern "C" double read_bandwidth(int threads, std::size_t bytes) {
+  constexpr std::size_t kWords = 8;  // of a line, each summed by itself, so that the loop becomes vectors
+  const std::size_t share = bytes / threads / sizeof(std::uint64_t) / kWords * kWords;
+  std::unique_ptr<std::uint64_t[]> source(new std::uint64_t[share * threads]);
+  std::memset(source.get(), 1, share * threads * sizeof(std::uint64_t));
+  std::vector<std::uint64_t> results(threads * 64);
+  const double seconds = seconds_on(threads, [&](int thread) {
+    const std::uint64_t* begin = source.get() + thread * share;
+    std::uint64_t sums[kWords] = {};
+    for (std::size_t i = 0; i < share; i += kWords) {
+      for (std::size_t n = 0; n < kWords; ++n) sums[n] += begin[i + n];
+    }
+    for (const std::uint64_t sum : sums) results[thread * 64] += sum;
+  });
+  volatile std::uint64_t kept = results[0];  // keeps the sums from being left out
+  (void)kept;
+  return static_cast<double>(share * threads * sizeof(std::uint64_t)) / seconds / 1e9;
+}

@@ -12,7 +12,7 @@
     python bench/run.py tensorflow --help      # inside TensorFlow: see tensorflow_networks.py
     python bench/run.py cpu --set architectures   # networks that no bench was tuned on
     python bench/run.py cpu --set operators       # recurrent layers, NonMaxSuppression, RoiAlign, loops
-    python bench/run.py cpu --precision int8      # or bf16: low_precision.py
+    python bench/run.py cpu --precision int8      # or bf16: low_precision.py; int4: packed_weights.py
 
 The parts are `peers`, `lengths` (one plan for all lengths against fixed ones), `targets` (plans made
 for a lesser machine), `compile` (times and memory of compiling and loading) and `python` (what a call
@@ -21,6 +21,7 @@ the other tables say what theirs is.
 """
 
 import argparse
+import functools
 import json
 import os
 import platform
@@ -47,9 +48,9 @@ def parse_options():
     parser.add_argument("--set", default="named", choices=["named", "architectures", "operators"],
                         help="which networks the peers run: those that benches name, the architectures, or single "
                              "operators (named)")
-    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8"],
-                        help="bf16 and int8 have networks of their own, beside Graft in fp32 and peers that have it "
-                             "(fp32)")
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "int8", "int4"],
+                        help="bf16 and int8 have networks of their own, beside Graft in fp32 and peers that have it; "
+                             "int4 are products of 4-bit weights (fp32)")
     parser.add_argument("--peers", default="", metavar="REGEX", help="only peers that match")
     parser.add_argument("--rounds", type=int, default=30, help="turns of each runner (30)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each runner (2)")
@@ -101,7 +102,7 @@ def print_machine(threads, measured):
 def print_peaks(threads, measured):
     """Prints what the machine's arithmetic and memory reach."""
     print(f"measured peaks, {threads} threads: {measured['fp32_gflops']:.0f} GFLOP/s fp32, "
-          f"copy {measured['copy_gb_per_s']:.1f} GB/s (read + write)")
+          f"copy {measured['copy_gb_per_s']:.1f} GB/s (read + write), read {measured['read_gb_per_s']:.1f} GB/s")
 
 
 def measure_again(threads, before):
@@ -206,6 +207,11 @@ def measure_cases(options, all_cases, runners, measured, table):
 def measure_peers(options, graft, measured):
     """Whole networks beside other runtimes."""
     import cases
+    if options.precision == "int4":
+        import packed_weights
+        runners = choose_runners(options, *packed_weights.runners(options))
+        return measure_cases(options, packed_weights.packed_cases(), runners, measured,
+                             functools.partial(packed_weights.print_table, measured["read_gb_per_s"]))
     if options.precision != "fp32":
         import low_precision
         runners = choose_runners(options, *low_precision.runners(options))
