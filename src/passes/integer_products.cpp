@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of dequantized tensors become products of integers, of which the sums are dequantized:
 //   MatMul(DQ(x, sx, zx), DQ(w, sw, zw)) -> DQ(MatMulInteger(x, w - zw) - zx * sum over k of (w - zw), sx * sw)
-// and the same of Gemm and Conv; of MatMulInteger and ConvInteger the zero points alone move. Weights are constant, of
-// any zero points whose differences fit 8 bits. The sums are exact; padding is with x's zero point.
+// and the same of Gemm and Conv, and of QLinearMatMul and QLinearConv, which quantize the result (QLinearConv in groups
+// becomes Q(Conv(DQ, DQ))); of MatMulInteger and ConvInteger the zero points alone move. Weights are constant, of any
+// zero points whose differences fit 8 bits. The sums are exact; padding is with x's zero point.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -101,15 +102,22 @@ class Rewriting {
   bool run() {
     const Node& node = graph_.nodes[index_];
     const bool floats = is_op(node, {"MatMul", "Gemm", "Conv"});
-    if (!floats && !is_op(node, {"MatMulInteger", "ConvInteger"})) return false;
-    is_convolution_ = is_op(node, {"Conv", "ConvInteger"});
-    if (!(floats ? read_floats(node) : read_integers(node))) return false;
+    const bool quantized = is_op(node, {"QLinearMatMul", "QLinearConv"});
+    if (!floats && !quantized && !is_op(node, {"MatMulInteger", "ConvInteger"})) return false;
+    is_convolution_ = is_op(node, {"Conv", "ConvInteger", "QLinearConv"});
+    if (!(floats ? read_floats(node) : quantized ? read_quantized(node) : read_integers(node))) return false;
+    if (quantized && integer(node, "group", 1) != 1) return take_apart(node);
     if (const std::string_view reason = fault(node); !reason.empty()) {
       context_.left(kPass, node, reason);
       return false;
     }
-    const ValueId sums = floats ? make_sums(node.attributes) : kNoValue;
-    floats ? finish_floats(sums) : finish_integers();
+    if (floats) {
+      finish_floats(make_sums(node.attributes));
+    } else if (quantized) {
+      finish_quantized(make_sums(node.attributes));
+    } else {
+      finish_integers();
+    }
     return true;
   }
 
@@ -123,6 +131,15 @@ class Rewriting {
       w_.transposed = !w_.transposed;
       if (rank_of(graph_, w_.codes) == 2) w_.axis = 1 - w_.axis;
     }
+    return true;
+  }
+
+  bool read_quantized(const Node& node) {
+    x_ = {.codes = node.inputs[0], .scale = node.inputs[1], .zero = input(node, 2)};
+    w_ = {.codes = node.inputs[3], .scale = node.inputs[4], .zero = input(node, 5),
+          .axis = is_convolution_ ? 0 : 1};
+    y_ = {.scale = node.inputs[6], .zero = input(node, 7)};
+    bias_ = input(node, 8);
     return true;
   }
 
@@ -145,6 +162,12 @@ class Rewriting {
     if (is_convolution_ && integer(node, "group", 1) != 1) return "its channels are in groups";
     const int64_t axis = is_convolution_ ? 0 : 1;
     if (x_.scale != kNoValue && count_of(graph_, x_.scale) != 1) return "its scales differ from row to row";
+    if (y_.scale != kNoValue && (count_of(graph_, y_.scale) != 1 || count_of(graph_, y_.zero) != 1)) {
+      return "the scales of the result differ from row to row";
+    }
+    for (const ValueId scale : {x_.scale, w_.scale, y_.scale}) {
+      if (scale != kNoValue && graph_.value(scale).type != DType::kFloat32) return "its scales are not f32";
+    }
     if (w_.scale != kNoValue) {
       const int64_t scales = count_of(graph_, w_.scale);
       if (scales != 1 && (scales < 1 || w_.axis != axis)) return "the scales of the weights go along another axis";
@@ -241,16 +264,57 @@ class Rewriting {
     replace_node(graph_, index_, "Sub", {sums, less});
   }
 
-  void finish_floats(ValueId sums) {
+  /// A convolution whose channels are in groups multiplies floats between quantizers, as one that is exported so.
+  bool take_apart(const Node& node) {
+    const auto dequantized = [&](std::string_view what, const Quantized& q) {
+      std::vector<ValueId> inputs{q.codes, q.scale};
+      if (q.zero != kNoValue) inputs.push_back(q.zero);
+      return append(what, "DequantizeLinear", std::move(inputs), DType::kFloat32, {{"axis", int64_t{0}}});
+    };
+    Attributes attributes = node.attributes;
+    std::vector<ValueId> inputs{dequantized("x", x_), dequantized("w", w_)};
+    if (bias_ != kNoValue) {
+      const ValueId scale = append("scale", "Mul", {x_.scale, w_.scale}, DType::kFloat32);
+      inputs.push_back(dequantized("bias", {.codes = bias_, .scale = scale}));
+    }
+    const ValueId values = append("values", "Conv", std::move(inputs), DType::kFloat32, std::move(attributes));
+    replace_node(graph_, index_, "QuantizeLinear", {values, y_.scale, y_.zero});
+    return true;
+  }
+
+  /// What one step of the sums stands for: a scalar, or one per column.
+  ValueId scale_of_sums() {
     const ValueId product = append("scale", "Mul", {x_.scale, w_.scale}, DType::kFloat32);
     const bool single = count_of(graph_, w_.scale) == 1;
-    const ValueId scale =
-        append("scales", "Reshape",
-               {product, add_integers(graph_, name_ + "/scales_shape",
-                                      single ? std::vector<int64_t>{}
-                                             : std::vector<int64_t>{static_cast<int64_t>(weights_.sums.size())})},
-               DType::kFloat32);
-    Attributes axis{{"axis", int64_t{is_convolution_ ? 1 : -1}}};
+    return append("scales", "Reshape",
+                  {product, add_integers(graph_, name_ + "/scales_shape",
+                                         single ? std::vector<int64_t>{}
+                                                : std::vector<int64_t>{static_cast<int64_t>(weights_.sums.size())})},
+                  DType::kFloat32);
+  }
+
+  Attributes axis_of_sums() const { return {{"axis", int64_t{is_convolution_ ? 1 : -1}}}; }
+
+  /// The bias is of the sums' own steps.
+  void finish_quantized(ValueId sums) {
+    if (bias_ != kNoValue) {
+      const ValueId bias = append(
+          "bias", "Reshape", {bias_, add_integers(graph_, name_ + "/bias_shape", column_shape())}, DType::kInt32);
+      sums = append("biased", "Add", {sums, bias}, DType::kInt32);
+    }
+    const ValueId values = append("values", "DequantizeLinear", {sums, scale_of_sums()}, DType::kFloat32,
+                                  axis_of_sums());
+    const auto scalar = [&](std::string_view what, ValueId of) {
+      return append(what, "Reshape", {of, add_integers(graph_, fmt::format("{}/{}_shape", name_, what), {})},
+                    graph_.value(of).type);
+    };
+    replace_node(graph_, index_, "QuantizeLinear",
+                 {values, scalar("y_scale", y_.scale), scalar("y_zero", y_.zero)});
+  }
+
+  void finish_floats(ValueId sums) {
+    const ValueId scale = scale_of_sums();
+    Attributes axis = axis_of_sums();
     if (bias_ == kNoValue) return replace_node(graph_, index_, "DequantizeLinear", {sums, scale}, std::move(axis));
     const ValueId values = append("values", "DequantizeLinear", {sums, scale}, DType::kFloat32, std::move(axis));
     const ValueId bias = is_convolution_ ? append("bias", "Reshape",
@@ -265,7 +329,7 @@ class Rewriting {
   const PassContext& context_;
   const std::string name_;
   bool is_convolution_ = false;
-  Quantized x_, w_;
+  Quantized x_, w_, y_;
   ValueId bias_ = kNoValue;
   Weights weights_;
 };
