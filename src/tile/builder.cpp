@@ -148,6 +148,7 @@ struct CollectStatement {
   }
   void operator()(const SortRow& s) const {
     collect(s.key_indices, into), collect(s.position_indices, into), collect(s.length, into);
+    if (s.count) collect(s.count, into);
   }
 };
 

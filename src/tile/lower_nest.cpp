@@ -358,8 +358,13 @@ void NestLowering::lower(const Sort& form) {
   if (in_order_ && count && *count > 0 && *count <= kMostSelected && bit_width(form.key->type) <= 32) {
     return lower_as_selection(form, *count);
   }
+  const auto length = form.axis.extent.as_constant();
+  // Of long rows on a CPU: those that are wanted and as many candidates wait in `positions`.
+  const bool some = builder_.program.threads == 0 && count && *count > 0 && bit_width(form.key->type) <= 32 &&
+                    (!length || 4 * *count <= *length);
   const int keys = builder_.add_scratch("keys", form.key->type, {form.axis.extent});
-  const int positions = builder_.add_scratch("positions", DType::kInt64, {form.axis.extent});
+  const int positions =
+      builder_.add_scratch("positions", DType::kInt64, {some ? Size(2 * *count) : form.axis.extent});
   Replacements own;
   const std::vector<Axis> axes = own_axes(form.axes, own);
   Body body;
@@ -367,10 +372,11 @@ void NestLowering::lower(const Sort& form) {
   Replacements with_row = own;
   with_row.emplace_back(form.axis.variable->variable, fill.axes[0].variable);
   fill.stores.push_back({keys, {fill.axes[0].variable}, convert(form.key, with_row), ScatterMode::kSet});
-  fill.stores.push_back({positions, {fill.axes[0].variable}, fill.axes[0].variable, ScatterMode::kSet});
+  if (!some) fill.stores.push_back({positions, {fill.axes[0].variable}, fill.axes[0].variable, ScatterMode::kSet});
   body.push_back({std::move(fill)});
-  body.push_back(
-      {SortRow{keys, positions, {make_index(0)}, {make_index(0)}, make_size(form.axis.extent), form.descending}});
+  SortRow sort{keys, positions, {make_index(0)}, {make_index(0)}, make_size(form.axis.extent), form.descending, {}};
+  if (some) sort.count = make_index(*count);
+  body.push_back({std::move(sort)});
   Map out{.axes = {make_axis(form.count)}, .condition = {}, .stores = {}};
   const Expr r = out.axes[0].variable;
   out.stores.push_back(store_to(form.outputs[0], form.axes, own, make_load(keys, form.key->type, {r}), {r}));

@@ -334,6 +334,7 @@ class Parser {
     Store positions = element(head);
     lexer_.expect("length");
     sort.length = parse_expr(lexer_, head);
+    if (lexer_.accept("first")) sort.count = parse_expr(lexer_, head);
     sort.descending = lexer_.accept("descending");
     sort.keys = keys.buffer, sort.key_indices = std::move(keys.indices);
     sort.positions = positions.buffer, sort.position_indices = std::move(positions.indices);

@@ -287,10 +287,12 @@ class Printer {
     std::vector<Expr> roots = sort.key_indices;
     roots.insert(roots.end(), sort.position_indices.begin(), sort.position_indices.end());
     roots.push_back(sort.length);
+    if (sort.count) roots.push_back(sort.count);
     ExprPrinter outer = lets(roots);
     const std::string keys = element(sort.keys, sort.key_indices, outer);
     const std::string positions = element(sort.positions, sort.position_indices, outer);
-    line(fmt::format("sort {} positions {} length {}{}", keys, positions, outer.print(sort.length),
+    const std::string first = sort.count ? " first " + outer.print(sort.count) : "";
+    line(fmt::format("sort {} positions {} length {}{}{}", keys, positions, outer.print(sort.length), first,
                      sort.descending ? " descending" : ""));
   }
 

@@ -395,6 +395,12 @@ class Verifier {
     expression(sort.length, "the sort length");
     check(is_index(sort.length), "the sort length is not i64");
     check(is_integer(program_.buffers[sort.positions].type), "sort positions are not integers");
+    if (sort.count) {
+      expression(sort.count, "the sort count");
+      check(is_index(sort.count), "the sort count is not i64");
+      check(program_.threads == 0, "a part of a row is sorted on CPUs alone");
+      check(bit_width(program_.buffers[sort.keys].type) <= 32, "keys of which some are wanted have 32 bits at most");
+    }
     for (const int buffer : {sort.keys, sort.positions}) {
       check(program_.buffers[buffer].scope != Scope::kFragment, "a fragment cannot be sorted");
       check(!program_.buffers[buffer].shape.empty(), "a sorted buffer has no axis");

@@ -22,6 +22,25 @@ bool less(T a, T b) {
   return a < b;
 }
 
+/// Moves the first few of a row to its front, whose sorted order is given.
+template <class T>
+void expect_selected(const std::vector<T>& keys, DType type, const std::vector<size_t>& order, int64_t stride,
+                     bool descending) {
+  for (const size_t count : {size_t{1}, size_t{3}, keys.size() / 4, keys.size()}) {
+    if (count == 0) continue;
+    std::vector<T> row(keys.size() * static_cast<size_t>(stride), T{});
+    for (size_t n = 0; n < keys.size(); ++n) row[n * static_cast<size_t>(stride)] = keys[n];
+    std::vector<int64_t> places(2 * count, -5);
+    graft_host_select(row.data(), stride, places.data(), 1, static_cast<int64_t>(keys.size()),
+                      static_cast<int64_t>(count), onnx_code(type), descending);
+    for (size_t n = 0; n < std::min(count, keys.size()); ++n) {
+      const size_t at = n * static_cast<size_t>(stride);
+      ASSERT_EQ(places[n], static_cast<int64_t>(order[n])) << n << " of the first " << count << " of " << keys.size();
+      ASSERT_EQ(std::memcmp(&row[at], &keys[order[n]], sizeof(T)), 0) << n << " of the first " << count;
+    }
+  }
+}
+
 /// Sorts both ways; keys are compared by their bits, so that -0 and NaNs must move too.
 template <class T>
 void expect_sorted(const std::vector<T>& keys, DType type, std::vector<int64_t> positions = {}, int64_t stride = 1) {
@@ -35,6 +54,7 @@ void expect_sorted(const std::vector<T>& keys, DType type, std::vector<int64_t> 
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return descending ? less(keys[b], keys[a]) : less(keys[a], keys[b]);
     });
+    if constexpr (sizeof(T) <= 4) expect_selected(keys, type, order, stride, descending);
     std::vector<T> sorted(keys.size() * static_cast<size_t>(stride), T{});
     std::vector<int64_t> moved(sorted.size(), -5);
     for (size_t n = 0; n < keys.size(); ++n) {

@@ -276,13 +276,16 @@ void Emitter::emit_sort(const tile::SortRow& sort) {
   llvm::Type* pointer = builder_.getPtrTy();
   llvm::Type* i64 = builder_.getInt64Ty();
   llvm::Type* i32 = builder_.getInt32Ty();
-  auto callee = unit_.module.getOrInsertFunction(
-      "graft_host_sort",
-      llvm::FunctionType::get(builder_.getVoidTy(), {pointer, i64, pointer, i64, i64, i32, i32}, false));
+  std::vector<llvm::Type*> types{pointer, i64, pointer, i64, i64};
+  std::vector<Value*> arguments{key, key_stride, position, position_stride, length};
+  if (sort.count) types.push_back(i64), arguments.push_back(emit(sort.count));
+  types.insert(types.end(), {i32, i32});
+  arguments.push_back(builder_.getInt32(static_cast<uint32_t>(onnx_code(keys.type))));
+  arguments.push_back(builder_.getInt32(sort.descending));
+  auto callee = unit_.module.getOrInsertFunction(sort.count ? "graft_host_select" : "graft_host_sort",
+                                                 llvm::FunctionType::get(builder_.getVoidTy(), types, false));
   at_top();
-  builder_.CreateCall(
-      callee, {key, key_stride, position, position_stride, length,
-               builder_.getInt32(static_cast<uint32_t>(onnx_code(keys.type))), builder_.getInt32(sort.descending)});
+  builder_.CreateCall(callee, arguments);
 }
 
 }  // namespace graft::codegen

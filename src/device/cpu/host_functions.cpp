@@ -33,6 +33,7 @@ const HostFunction kFunctions[] = {
     {"memset", address_of(::memset)},
     {"fmaf", address_of(static_cast<float (*)(float, float, float)>(::fmaf))},
     {"fma", address_of(static_cast<double (*)(double, double, double)>(::fma))},
+    {"graft_host_select", address_of(graft_host_select)},
     {"graft_host_sort", address_of(graft_host_sort)},
     GRAFT_HOST_MATH1(sqrt),
     GRAFT_HOST_MATH1(exp),

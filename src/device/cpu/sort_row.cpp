@@ -221,44 +221,141 @@ bool sort_as_words(Row<T>& row, int64_t length) {
   return true;
 }
 
+/// The rank of a key of at most 32 bits, in 32 bits.
+template <class T>
+uint32_t short_rank(T key) {
+  if constexpr (std::is_floating_point_v<T> || std::is_unsigned_v<T>)
+    return static_cast<uint32_t>(rank_of(key));
+  else
+    return static_cast<uint32_t>(rank_of(key) ^ (uint64_t{1} << 63)) ^ 0x80000000U;
+}
+
+/// The first elements of a row in order: candidates, words of rank and place, wait side by side until there are twice
+/// as many as wanted; then the best stay, and others must be below the last of them.
+template <class T>
+class Selection {
+ public:
+  Selection(const Row<T>& row, int64_t count)
+      : row_(row), count_(count), flip_(row.descending ? 0xffffffffU : 0),
+        words_(reinterpret_cast<uint64_t*>(row.positions)), end_(words_) {}
+
+  void run(int64_t length) {
+    int64_t first = 0;
+    for (; first + kBlock <= length; first += kBlock) look_at_block(first);
+    for (; first < length; ++first) look_at(first, short_rank(row_.key(first)) ^ flip_);
+    if (end_ - words_ > count_) keep_best();
+    std::sort(words_, end_);
+    move_to_front();
+  }
+
+ private:
+  static constexpr int64_t kBlock = 64;
+  static constexpr int kPlaceBits = 32;
+
+  static uint64_t word(uint32_t rank, int64_t place) {
+    return uint64_t{rank} << kPlaceBits | static_cast<uint64_t>(place);
+  }
+
+  /// Most blocks of a long row have no candidate.
+  void look_at_block(int64_t first) {
+    std::array<uint32_t, kBlock> ranks;
+    if (row_.key_stride == 1) {
+      const T* keys = row_.keys + first;
+      for (size_t n = 0; n < kBlock; ++n) ranks[n] = short_rank(keys[n]) ^ flip_;
+    } else {
+      for (size_t n = 0; n < kBlock; ++n) ranks[n] = short_rank(row_.key(first + static_cast<int64_t>(n))) ^ flip_;
+    }
+    uint32_t lowest = 0xffffffffU;
+    for (size_t n = 0; n < kBlock; ++n) lowest = std::min(lowest, ranks[n]);
+    if (word(lowest, first) >= limit_) return;
+    for (size_t n = 0; n < kBlock; ++n) look_at(first + static_cast<int64_t>(n), ranks[n]);
+  }
+
+  void look_at(int64_t place, uint32_t rank) {
+    const uint64_t candidate = word(rank, place);
+    if (candidate >= limit_) return;
+    *end_++ = candidate;
+    if (end_ == words_ + 2 * count_) keep_best();
+  }
+
+  void keep_best() {
+    std::nth_element(words_, words_ + count_ - 1, end_);
+    end_ = words_ + count_;
+    limit_ = words_[count_ - 1];
+  }
+
+  /// Keys wait behind the words meanwhile, as they may lie where others go.
+  void move_to_front() {
+    const int64_t found = end_ - words_;
+    for (int64_t n = 0; n < found; ++n) {
+      words_[n] &= (uint64_t{1} << kPlaceBits) - 1;
+      const T key = row_.key(static_cast<int64_t>(words_[n]));
+      std::memcpy(words_ + count_ + n, &key, sizeof(T));
+    }
+    for (int64_t n = 0; n < found; ++n) std::memcpy(row_.keys + n * row_.key_stride, words_ + count_ + n, sizeof(T));
+  }
+
+  const Row<T>& row_;
+  const int64_t count_;
+  const uint32_t flip_;
+  uint64_t* const words_;  ///< where positions lie: an unsigned word may lie where an i64 does
+  uint64_t* end_;
+  uint64_t limit_ = std::numeric_limits<uint64_t>::max();
+};
+
+/// Calls `use` with a zero of the type of that code of ONNX.
+template <class Use>
+void with_key_type(int32_t type, const Use& use) {
+  switch (dtype_from_onnx(type).value_or(DType::kUndefined)) {
+    case DType::kFloat32:
+      return use(float{});
+    case DType::kFloat64:
+      return use(double{});
+    case DType::kInt8:
+      return use(int8_t{});
+    case DType::kInt16:
+      return use(int16_t{});
+    case DType::kInt32:
+      return use(int32_t{});
+    case DType::kInt64:
+      return use(int64_t{});
+    case DType::kBool:
+    case DType::kUint8:
+      return use(uint8_t{});
+    case DType::kUint16:
+      return use(uint16_t{});
+    case DType::kUint32:
+      return use(uint32_t{});
+    case DType::kUint64:
+      return use(uint64_t{});
+    case DType::kFloat16:
+      return use(SmallFloat<5>{});
+    case DType::kBFloat16:
+      return use(SmallFloat<8>{});
+    default:
+      return;
+  }
+}
+
 }  // namespace
 }  // namespace graft
 
 void graft_host_sort(void* keys, int64_t key_stride, int64_t* positions, int64_t position_stride, int64_t length,
                      int32_t type, int32_t descending) {
-  using graft::DType;
-  auto sort = [&](auto zero) {
+  graft::with_key_type(type, [&](auto zero) {
     using T = decltype(zero);
     graft::Row<T> row{static_cast<T*>(keys), key_stride, positions, position_stride, descending != 0};
     if (!graft::sort_as_words(row, length)) row.sort(length);
-  };
-  switch (graft::dtype_from_onnx(type).value_or(DType::kUndefined)) {
-    case DType::kFloat32:
-      return sort(float{});
-    case DType::kFloat64:
-      return sort(double{});
-    case DType::kInt8:
-      return sort(int8_t{});
-    case DType::kInt16:
-      return sort(int16_t{});
-    case DType::kInt32:
-      return sort(int32_t{});
-    case DType::kInt64:
-      return sort(int64_t{});
-    case DType::kBool:
-    case DType::kUint8:
-      return sort(uint8_t{});
-    case DType::kUint16:
-      return sort(uint16_t{});
-    case DType::kUint32:
-      return sort(uint32_t{});
-    case DType::kUint64:
-      return sort(uint64_t{});
-    case DType::kFloat16:
-      return sort(graft::SmallFloat<5>{});
-    case DType::kBFloat16:
-      return sort(graft::SmallFloat<8>{});
-    default:
-      return;
-  }
+  });
+}
+
+void graft_host_select(void* keys, int64_t key_stride, int64_t* positions, int64_t position_stride, int64_t length,
+                       int64_t count, int32_t type, int32_t descending) {
+  graft::with_key_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (sizeof(T) <= sizeof(uint32_t)) {
+      graft::Row<T> row{static_cast<T*>(keys), key_stride, positions, position_stride, descending != 0};
+      if (count > 0) graft::Selection<T>(row, std::min(count, length)).run(length);
+    }
+  });
 }
