@@ -72,6 +72,24 @@ double seconds_of_gathering(const Contraction& contraction, const Bindings& typi
   return elements / clock;
 }
 
+/// Seconds in which threads copy a left operand whose place follows from a division, element by element: a transposed
+/// convolution with strides, of which most elements are zeros besides.
+double seconds_of_dividing(const Contraction& contraction, const Bindings& typical, const Target& target) {
+  constexpr double kCycles = 8;  // of one element: the division, its remainder and the branch around the load
+  const Expr load = is_call(contraction.a, Intrinsic::kSelect) ? contraction.a->args[1] : contraction.a;
+  if (load->kind != ExprKind::kLoad) return 0;
+  const bool divides = std::any_of(load->args.begin(), load->args.end(), [&](const Expr& index) {
+    return !affine(index) && std::any_of(contraction.k.begin(), contraction.k.end(), [&](const Axis& axis) {
+      return uses_variable(index, axis.variable->variable);
+    });
+  });
+  if (!divides) return 0;
+  const double elements = extent_of(contraction.batch, typical) * extent_of(contraction.m, typical) *
+                          extent_of(contraction.k, typical);
+  const double clock = peak_of(target).instructions / (2 * target.vector_bits / 32.0);
+  return kCycles * elements / clock;
+}
+
 /// A micro-kernel keeps its sums in registers, as many rows of them as fit.
 Use use_of_contract(const Region& region, const ContractUnit* unit, const Bindings& typical, const Target& target) {
   constexpr double kTiled = 0.6, kMaps = 0.25;
@@ -87,7 +105,7 @@ Use use_of_contract(const Region& region, const ContractUnit* unit, const Bindin
     const double depth = value_of(contraction->k.back().extent, typical);
     use.products *= unit->rate * filled(depth, static_cast<double>(unit->k));
   }
-  use.start += seconds_of_gathering(*contraction, typical, target);
+  use.start += seconds_of_gathering(*contraction, typical, target) + seconds_of_dividing(*contraction, typical, target);
   return use;
 }
 

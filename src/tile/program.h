@@ -106,8 +106,8 @@ struct Contract {
 
 /// Sorts one row in place, stably: `keys` and `positions` are kShared or kGlobal rows of `length` elements starting
 /// at the given indices; the row runs along the last axis. NaN counts as largest. With `count`, on a CPU, only the
-/// first `count` elements are wanted: of keys of at most 32 bits, where `positions` has room for twice as many, and what it
-/// held does not matter: a key's position is where it stands.
+/// first `count` elements are wanted: of keys of at most 32 bits, where `positions` has room for twice as many, and
+/// what it held does not matter: a key's position is where it stands.
 struct SortRow {
   int keys = -1, positions = -1;
   std::vector<Expr> key_indices, position_indices;
