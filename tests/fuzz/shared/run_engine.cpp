@@ -24,8 +24,23 @@ constexpr int kThreads = 2;
 constexpr int64_t kSessionBytes = int64_t{256} << 20;
 /// The most that the inputs of a run have, and its outputs, so that an execution stays short.
 constexpr int64_t kCallerBytes = int64_t{4} << 20;
-/// What the error of a broken condition says (base/error.cpp).
-constexpr std::string_view kBug = "This is a bug in Graft";
+/// How the error of a broken condition ends (base/error.cpp), behind the number of its line.
+constexpr std::string_view kBug = "). This is a bug in Graft";
+
+/// Whether the error of a broken condition is quoted: "(CONDITION at src/FILE:LINE). This is a bug in Graft". A name in
+/// an input may hold the sentence, as a fuzzer tries what the program compares with; the place it does not guess.
+bool quotes_a_bug(std::string_view text) {
+  for (size_t end = text.find(kBug); end != text.npos; end = text.find(kBug, end + 1)) {
+    const std::string_view before = text.substr(0, end);
+    const size_t colon = before.find_last_not_of("0123456789");
+    if (colon == text.npos || colon + 1 == end || before[colon] != ':') continue;
+    const std::string_view path = before.substr(0, colon);
+    const size_t source = path.rfind(" at src/");
+    const bool code = path.ends_with(".cpp") || path.ends_with(".h");
+    if (code && source != path.npos && path.find(' ', source + 4) == path.npos) return true;
+  }
+  return false;
+}
 
 /// What came of all executions of this process.
 struct {
@@ -197,7 +212,7 @@ void report_finding(const std::string& what) {
 }
 
 void check_text(std::string_view text) {
-  if (text.find(kBug) != text.npos) report_finding(std::string(text));
+  if (quotes_a_bug(text)) report_finding(std::string(text));
 }
 
 Execution::Execution() = default;

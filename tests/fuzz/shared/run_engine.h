@@ -21,7 +21,7 @@ namespace graft::fuzz {
 /// Says what was found and ends the process, so that the fuzzer keeps the input.
 [[noreturn]] void report_finding(const std::string& what);
 
-/// A text that says of a fault that it is a bug of Graft's is a finding.
+/// A text that quotes the error of a broken condition, with its place in the source, is a finding.
 void check_text(std::string_view text);
 
 /// One execution of a target. The deadlines that it gives add up to less than kDeadlines; when it takes kSeconds all
