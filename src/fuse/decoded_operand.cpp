@@ -2,6 +2,7 @@
 #include "fuse/decoded_operand.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace graft {
 namespace {
@@ -32,11 +33,19 @@ bool is_short(const Expr& e) {
   return is_call(e, Intrinsic::kAnd) && (is_short(e->args[0]) || is_short(e->args[1]));
 }
 
+/// What is rounded to 16 bits and multiplied in f32.
+Expr unrounded(const Expr& e) {
+  if (!is_call(e, Intrinsic::kCast) || !is_call(e->args[0], Intrinsic::kCast)) return e;
+  const Expr& rounded = e->args[0];
+  const bool narrow = is_float(rounded->type) && bit_width(rounded->type) == 16;
+  return narrow && rounded->args[0]->type == e->type ? rounded->args[0] : e;
+}
+
 }  // namespace
 
 std::optional<DecodedOperand> decoded_operand(const Contraction& contraction) {
   const std::vector<Axis>& k = contraction.k;
-  DecodedOperand found{.code = contraction.b, .zero = {}, .scale = {}};
+  DecodedOperand found{.code = unrounded(contraction.b), .zero = {}, .scale = {}};
   if (found.code->kind == ExprKind::kLoad) return std::nullopt;
   const DType type = found.code->type;
   if (is_call(found.code, Intrinsic::kMul)) {
@@ -60,6 +69,52 @@ std::optional<DecodedOperand> decoded_operand(const Contraction& contraction) {
   if (!reads_codes(found.code)) return std::nullopt;
   if (found.outer >= k.size() || depth_of(found.code, k) != k.size()) return std::nullopt;
   return found;
+}
+
+namespace {
+
+/// Whether places along the reduced axes are places along one axis, wherever the expression asks for them.
+bool runs_as_one(const Expr& e, const std::vector<Axis>& k) {
+  bool one = true;
+  const auto check = [&](const Expr& index) {
+    const bool used = std::any_of(k.begin(), k.end(),
+                                  [&](const Axis& axis) { return uses_variable(index, axis.variable->variable); });
+    if (!used || !one) return;
+    const auto form = affine(index);
+    one = form.has_value();
+    Size step = one ? form->coefficient(k.back().variable->variable) : Size(0);
+    for (size_t i = k.size(); i-- > 0 && one;) {
+      one = form->coefficient(k[i].variable->variable) == step;
+      step = step * k[i].extent;
+    }
+  };
+  for_each(e, [&](const Expr& node) {
+    const bool compares = node->kind == ExprKind::kCall && node->type == DType::kBool;
+    if (node->kind != ExprKind::kLoad && !compares) return;
+    for (const Expr& arg : node->args) {
+      if (arg->type == DType::kInt64) check(arg);
+    }
+  });
+  return one;
+}
+
+}  // namespace
+
+std::optional<int64_t> decoded_step(const Contraction& contraction, int64_t about) {
+  constexpr int64_t kUnit = 64, kMost = 1024;
+  const auto operand = decoded_operand(contraction);
+  const Expr a = unwidened(contraction.a), b = unwidened(contraction.b);
+  const bool rounded = is_call(b, Intrinsic::kCast) && a->type == b->type && is_float(b->type);
+  if (!operand || !rounded || bit_width(b->type) != 16 || !runs_as_one(a, contraction.k)) return std::nullopt;
+  int64_t block = 1;
+  for (size_t i = 1; i < contraction.k.size(); ++i) {
+    const auto extent = contraction.k[i].extent.as_constant();
+    if (!extent || *extent < 1 || *extent > kMost) return std::nullopt;
+    block *= *extent;
+  }
+  const int64_t unit = std::lcm(kUnit, block);
+  if (unit > kMost) return std::nullopt;
+  return std::min(std::max<int64_t>(1, about / unit), kMost / unit) * unit;
 }
 
 }  // namespace graft

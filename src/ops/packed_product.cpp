@@ -9,10 +9,11 @@ namespace {
 
 using namespace samples;
 
-/// What a code stands for: (code - zero point) scale. Without a zero point it is half of the range.
+/// What a code stands for: (code - zero point) scale, rounded to `type`. Without a zero point it is half of the range.
 struct Blocks {
   Tensor codes, scales, zeros;
   int64_t bits = 4;
+  DType type = DType::kFloat32;
 
   int64_t per_byte() const { return 8 / bits; }
 
@@ -24,11 +25,15 @@ struct Blocks {
     }
     const Expr scale = make_cast(DType::kFloat32, scales({n, block}));
     if (zeros && is_float(zeros.type())) {
-      return (make_cast(DType::kFloat32, code) - make_cast(DType::kFloat32, zeros({n, block}))) * scale;
+      return rounded((make_cast(DType::kFloat32, code) - make_cast(DType::kFloat32, zeros({n, block}))) * scale);
     }
     const Expr zero = zeros ? make_cast(DType::kInt32, zeros({n, block}))
                             : make_integer(DType::kInt32, int64_t{1} << (bits - 1));
-    return make_cast(DType::kFloat32, code - zero) * scale;
+    return rounded(make_cast(DType::kFloat32, code - zero) * scale);
+  }
+
+  Expr rounded(const Expr& value) const {
+    return type == DType::kFloat32 ? value : make_cast(DType::kFloat32, make_cast(type, value));
   }
 };
 
@@ -52,7 +57,8 @@ void define_packed_matmul(Definition& d) {
   const Tensor x = d.in(0);
   if (!is_float(x.type())) d.reject("its first input should be of floats");
   if (x.rank() == 0) d.reject("its first input should have at least one axis");
-  const Blocks blocks = read_blocks(d);
+  Blocks blocks = read_blocks(d);
+  if (bit_width(x.type()) == 16) blocks.type = x.type();
   const int64_t per_byte = blocks.per_byte();
   const Size bytes = blocks.codes.size(2), count = blocks.codes.size(1), k = x.size(-1);
   const Size block = bytes * Size(per_byte);
@@ -89,6 +95,7 @@ SampleInput known(DType type, const Dims& shape, int count, double low, double s
 }
 SampleInput codes(const Dims& shape) { return known(DType::kUint8, shape, 256, 0, 1); }
 SampleInput scales(const Dims& shape) { return known(DType::kFloat32, shape, 10, 0.01, 0.01); }
+SampleInput half_scales(const Dims& shape) { return known(DType::kFloat16, shape, 10, 0.01, 0.01); }
 
 std::vector<Sample> packed_matmul_samples() {
   const auto bits = [](int64_t count) { return Attributes{{"bits", count}}; };
@@ -107,7 +114,23 @@ std::vector<Sample> packed_matmul_samples() {
            .inputs = {f32({3, 32}), of(DType::kUint8, {9, 2, 8}, 0, 255), f32({9, 2}, 0.01, 0.1),
                       of(DType::kUint8, {9, 2}, 0, 15)}},
           {.name = "half_precision",
-           .inputs = {f16({3, 32}), codes({9, 2, 8}), known(DType::kFloat16, {9, 2}, 10, 0.01, 0.01)},
+           .inputs = {f16({3, 32}), codes({9, 2, 8}), half_scales({9, 2})},
+           .tolerance = 2e-3},
+          {.name = "half_precision_zero_points",
+           .inputs = {f16({2, 9, 160}), codes({70, 5, 16}), half_scales({70, 5}),
+                      known(DType::kUint8, {70, 5}, 16, 0, 1)},
+           .tolerance = 2e-3},
+          {.name = "half_precision_zero_points_between_codes",
+           .inputs = {f16({3, 128}), codes({33, 4, 16}), scales({33, 4}), known(DType::kFloat32, {33, 4}, 7, 6, 0.5)},
+           .tolerance = 2e-3},
+          {.name = "half_precision_eight_bits",
+           .inputs = {f16({20, 136}), codes({24, 3, 64}), half_scales({24, 3}),
+                      known(DType::kUint8, {24, 3}, 256, 0, 9)},
+           .attributes = bits(8),
+           .tolerance = 4e-3},
+          {.name = "half_precision_two_bits",
+           .inputs = {f16({5, 384}), codes({40, 6, 16}), half_scales({40, 6})},
+           .attributes = bits(2),
            .tolerance = 2e-3}};
 }
 
@@ -117,7 +140,8 @@ std::vector<OpDef> packed_product_ops() {
   return {{.domain = "graft", .name = "PackedMatMul", .since = 1,
            .inputs = {"x", "codes", "scales", "zero_points?"}, .outputs = {"y"}, .attributes = {{"bits", int64_t{4}}},
            .define = define_packed_matmul, .samples = packed_matmul_samples,
-           .doc = "The product of x with transposed weights of 2, 4 or 8 bits in blocks: (code - zero point) scale."}};
+           .doc = "The product of x with transposed weights of 2, 4 or 8 bits in blocks: (code - zero point) scale, "
+                  "rounded to the type of x where that has 16 bits."}};
 }
 
 }  // namespace graft

@@ -96,6 +96,19 @@ class Packing {
     return false;
   }
 
+  /// As it will be once precision is lowered.
+  DType type_of_rows(const Node& node) const {
+    const DType type = graph_.value(node.inputs[0]).type;
+    return type == DType::kFloat32 && context_.low_type != DType::kUndefined ? context_.low_type : type;
+  }
+
+  std::optional<int64_t> rows(const Node& node) const {
+    const Shape& shape = *graph_.value(node.inputs[0]).shape;
+    Size rows = 1;
+    for (size_t d = 0; d + 1 < shape.size(); ++d) rows = rows * shape[d];
+    return rows.as_constant();
+  }
+
   int64_t columns() const { return coded_.codes.shape()[turned_ ? 0 : 1]; }
   int64_t depth() const { return coded_.codes.shape()[turned_ ? 1 : 0]; }
   int bits() const { return bit_width(coded_.codes.type()); }
@@ -108,6 +121,7 @@ class Packing {
     }
     if (!is_float(graph_.value(node.inputs[0]).type)) return "it is no product of floats";
     if (rank_of(graph_, node.inputs[0]) < 1) return "its rank is unknown";
+    if (!context_.decodes_weights(type_of_rows(node), rows(node))) return "the machine multiplies floats faster";
     const int64_t along_sums = turned_ ? 1 : 0;
     const std::vector<int64_t>& scales = coded_.scales.shape();
     if (coded_.zeros && coded_.zeros.shape() != scales) return "its zero points have another shape than its scales";
@@ -243,6 +257,8 @@ bool gather_codes(Graph& graph, int index, const PassContext& context) {
   const auto found = from ? coded(graph, *from) : std::nullopt;
   if (!found || found->codes.element_count() < context.least_packed_elements) return false;
   if (rank_of(graph, node.inputs[1]) < 0 || found->codes.rank() < 2) return false;
+  if (!context.decodes_weights(found->scales.type() == DType::kFloat32 && context.low_type != DType::kUndefined
+                                   ? context.low_type : found->scales.type(), std::nullopt)) return false;
   const bool single = found->scales.element_count() == 1;
   const bool by_rows = found->block == 0 && found->axis == 0;
   const bool by_block = found->block > 0 && found->axis != 0 && found->scales.rank() == found->codes.rank();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,8 +29,9 @@ struct PassContext {
   /// Whether the machine has a unit that multiplies integers of these types, weights on the right; null: products of
   /// dequantized tensors stay products of floats.
   std::function<bool(DType, DType)> multiplies_integers;
-  /// Whether the machine's products decode weights of few bits as they read them; false: such weights become floats.
-  bool decodes_weights = false;
+  /// Whether the machine's products decode weights of few bits as they read them, for rows of this type, and so many
+  /// where that is known; null: such weights become floats.
+  std::function<bool(DType type, std::optional<int64_t> rows)> decodes_weights;
   /// Weights of fewer elements become floats all the same, which costs nothing.
   int64_t least_packed_elements = int64_t{1} << 14;
   /// Folding makes no constant larger than this unless its inputs together are larger.

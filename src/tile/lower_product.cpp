@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "fuse/contraction.h"
+#include "fuse/decoded_operand.h"
 #include "fuse/gathered_columns.h"
 #include "fuse/rewrite_region.h"
 #include "tile/builder.h"
@@ -80,9 +81,10 @@ class ProductLowering {
     const auto contraction = main_ ? find_contraction(*main_) : std::nullopt;
     if (!contraction) return "there is no contraction";
     contraction_ = *contraction;
+    if (schedule_.producers == 0) decodes_ = decoded_step(*contraction, schedule_.k);
     contraction_.a = unwidened(contraction_.a), contraction_.b = unwidened(contraction_.b);
-    order_reduced_axes(contraction_);
-    if (contraction_.m.empty()) return "the contraction has no rows";
+    if (!decodes_) order_reduced_axes(contraction_);
+    if (contraction_.m.empty() && !decodes_) return "the contraction has no rows";
     if (const auto layout = packed(); layout && (contraction_.n.size() > 1 || schedule_.n % layout->lanes != 0)) {
       return "a tile's columns are not whole panels";
     }
@@ -285,8 +287,57 @@ class ProductLowering {
     return best;
   }
 
+  /// for each step of all reduced axes, numbered through: tile += a * b, where b is decoded. Codes and what scales them
+  /// lie at quotients and remainders of places within the step; to a the axes are one.
+  Body decoded_product() {
+    const std::vector<graft::Axis>& k = contraction_.k;
+    const int64_t step = *decodes_;
+    const Size all = product_of(k);
+    const Expr round = make_variable(), within = make_variable();
+    const Expr rest = all.is_multiple_of(step)
+                          ? make_index(step)
+                          : min(make_index(step), make_size(all) - round * make_index(step));
+    Replacements one, parts;
+    int64_t inner = 1;
+    for (size_t i = k.size(); i-- > 0;) {
+      const int variable = k[i].variable->variable;
+      const Expr place = inner == 1 ? within : floor_div(within, make_index(inner));
+      if (i == 0) {
+        const Expr first = round * make_index(step / inner);
+        parts.emplace_back(variable, first + place);
+        one.emplace_back(variable, first);
+      } else {
+        const int64_t extent = k[i].extent.constant();
+        parts.emplace_back(variable, mod(place, make_index(extent)));
+        one.emplace_back(variable, i + 1 == k.size() ? within : make_index(0));
+        inner *= extent;
+      }
+    }
+    Pass pass = make_pass();
+    const auto at = [&](const Expr& operand, const Replacements& reduced) {
+      Replacements everything = pass.at;
+      everything.insert(everything.end(), reduced.begin(), reduced.end());
+      return builder_.to_buffers(substitute(operand, everything));
+    };
+    Contract contract{.m = {pass.row}, .n = {pass.column}, .k = {{within, rest, step}}, .a = at(contraction_.a, one),
+                      .b = at(contraction_.b, parts)};
+    contract.c = *tile_of(main_->outputs[0]);
+    contract.c_indices = {pass.row.variable, pass.column.variable};
+    contract.accumulate = true;
+    For rounds{.axis = make_axis(ceil_div(all, step)),
+               .stages = static_cast<int>(schedule_.stages),
+               .early = schedule_.early != 0,
+               .body = {}};
+    rounds.axis.variable = round;
+    rounds.body.push_back({std::move(contract)});
+    Body body;
+    body.push_back({std::move(rounds)});
+    return body;
+  }
+
   /// for each reduced axis but the last, for each step of the last: tile += a * b.
   Body product() {
+    if (decodes_) return decoded_product();
     std::vector<graft::Axis> k = contraction_.k;
     const auto last = k.back().extent.as_constant();
     constexpr int64_t kShort = 16;
@@ -494,6 +545,7 @@ class ProductLowering {
   ProgramBuilder builder_;
   const graft::Reduce* main_ = nullptr;
   Contraction contraction_;
+  std::optional<int64_t> decodes_;  ///< b is made of codes, so many of which are multiplied together
   std::vector<bool> merged_;  // by region tensor
   Replacements at_;           // of batch axes
   Size rows_, columns_;

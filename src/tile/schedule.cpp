@@ -42,7 +42,7 @@ template <class Visitor>
 void fields(ProductSchedule& s, Visitor visit) {
   visit("m", s.m, 16, 512);
   visit("n", s.n, 16, 512);
-  visit("k", s.k, 8, 128);
+  visit("k", s.k, 8, 1024);
   visit("threads", s.threads, 32, 1024);
   visit("stages", s.stages, 2, 16);
   visit("panel", s.panel, 0, 256);

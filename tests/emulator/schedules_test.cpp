@@ -131,6 +131,48 @@ std::vector<ScheduledCase> short_products() {
                                                     product(64, 16, 16, 128, 2, 16, producing(1, 1, 1))})};
 }
 
+/// Weights as codes of so many bits in blocks, which are decoded on their way to matrix units. `rows` of at most 8 that
+/// are known are streamed where k is a multiple of 128.
+std::vector<ScheduledCase> decoded_products() {
+  const auto decoded = [](std::string name, const char* target, const char* type, const std::string& rows, int n, int k,
+                          int block, int bits, const char* zeros, std::vector<std::string> schedules,
+                          Bindings sizes = {}) {
+    const int blocks = (k + block - 1) / block;
+    const std::string of_blocks = *zeros ? fmt::format("  input %zeros: {}[{}, {}]\n", zeros, n, blocks) : "";
+    const std::string graph = fmt::format(R"(graph "main" {{
+  opset "" 28
+  opset "graft" 1
+  input %x: {0}[{1}, {3}]
+  input %codes: u8[{2}, {4}, {5}]
+  input %scales: {0}[{2}, {4}]
+{6}  input %bias: {0}[{2}]
+  %p: ? = graft::PackedMatMul "product" (%x, %codes, %scales{7}) {{bits = {8}}}
+  %y: ? = Add "with_bias" (%p, %bias)
+  output %y
+}})",
+                                          type, rows, n, k, blocks, block * bits / 8, of_blocks,
+                                          *zeros ? ", %zeros" : "", bits);
+    return ScheduledCase{std::move(name), target, type, graph, "product", std::move(schedules), std::move(sizes)};
+  };
+  const std::vector<std::string> many = {product(16, 32, 128, 128, 3, 0), product(32, 32, 256, 512, 3, 0, kEarly),
+                                         product(64, 64, 64, 128, 2, 0), product(16, 64, 512, 512, 2, 0)};
+  const std::vector<std::string> few = {product(16, 16, 128, 128, 3, 0, kEarly), product(16, 32, 256, 256, 2, 0),
+                                        product(16, 16, 64, 32, 2, 0), product(16, 64, 128, 64, 2, 0, kEarly)};
+  return {decoded("four_bits", "sm_90a", "f16", "37", 70, 520, 32, 4, "", many),
+          decoded("four_bits_with_zeros", "sm_80", "f16", "67", 40, 288, 32, 4, "u8", many),
+          decoded("four_bits_with_floats_as_zeros", "sm_90a", "f16", "20", 40, 256, 64, 4, "f16", many),
+          decoded("four_bits_of_bf16", "sm_90a", "bf16", "20", 40, 256, 128, 4, "u8", many),
+          decoded("eight_bits", "sm_90a", "f16", "20", 40, 320, 64, 8, "u8", many),
+          decoded("two_bits", "sm_80", "f16", "20", 40, 256, 16, 2, "", many),
+          decoded("open_rows", "sm_90a", "f16", "m", 40, 256, 32, 4, "u8", many, {{"m", 21}}),
+          decoded("few_four_bits", "sm_90a", "f16", "5", 70, 512, 32, 4, "", few),
+          decoded("few_with_zeros", "sm_80", "f16", "8", 70, 512, 16, 4, "u8", few),
+          decoded("few_that_end_early", "sm_90a", "f16", "3", 40, 328, 32, 4, "u8", few),
+          decoded("few_of_bf16", "sm_90a", "bf16", "2", 40, 256, 128, 4, "bf16", few),
+          decoded("few_eight_bits", "sm_90a", "f16", "7", 40, 384, 128, 8, "u8", few),
+          decoded("few_two_bits", "sm_80", "f16", "3", 40, 256, 32, 2, "u8", few)};
+}
+
 /// Batches, transposed operands, and operands that broadcast.
 std::vector<ScheduledCase> batched_products() {
   const auto batched = [](std::string name, const char* target, const char* type, std::vector<std::string> schedules) {
@@ -272,6 +314,7 @@ std::vector<ScheduledCase> cells() {
 const auto kCaseName = [](const testing::TestParamInfo<ScheduledCase>& row) { return row.param.name; };
 
 INSTANTIATE_TEST_SUITE_P(packed_products, Schedules, testing::ValuesIn(packed_products()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(decoded_products, Schedules, testing::ValuesIn(decoded_products()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(short_products, Schedules, testing::ValuesIn(short_products()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(batched_products, Schedules, testing::ValuesIn(batched_products()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(convolutions, Schedules, testing::ValuesIn(convolutions()), kCaseName);

@@ -45,7 +45,7 @@ std::string apply(const Pass& pass, const golden::Case& c) {
   context.environment = &plain;
   context.low_type = low_type(c);
   context.multiplies_integers = [](DType, DType) { return true; };
-  context.decodes_weights = true;
+  context.decodes_weights = [](DType, std::optional<int64_t>) { return true; };
   context.least_packed_elements = 0;
   context.reasons = &reasons;
   const bool changed = run_pass(graph, pass, context);
@@ -74,7 +74,7 @@ void compare_results(const golden::Case& c, const Pass& pass) {
   context.environment = &plain;
   context.low_type = low_type(c);
   context.multiplies_integers = [](DType, DType) { return true; };
-  context.decodes_weights = true;
+  context.decodes_weights = [](DType, std::optional<int64_t>) { return true; };
   context.least_packed_elements = 0;
   run_pass(after, pass, context);
   const NamedTensors inputs = random_inputs(before, 7);

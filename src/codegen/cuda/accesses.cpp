@@ -89,4 +89,9 @@ Accesses fragments_of(const tile::Program& program, const tile::Statement& state
   return collector.take();
 }
 
+void merge(Accesses& into, const Accesses& from) {
+  into.reads.insert(from.reads.begin(), from.reads.end());
+  into.writes.insert(from.writes.begin(), from.writes.end());
+}
+
 }  // namespace graft::cuda

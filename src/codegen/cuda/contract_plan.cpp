@@ -62,6 +62,8 @@ ContractPlan KernelWriter::plan(const tile::Contract& contract, const std::vecto
   plan.k = rounded(contract.k[0].bound, plan.tensor_cores ? 16 : plan.tf32 ? 8 : 1);
   plan.warpgroups = plan.tensor_cores && target_.features.find("+wgmma") != std::string::npos &&
                     plan.layout.warps_m % 4 == 0 && plan.layout.tile_columns() <= 256;
+  if (plan.tensor_cores && contract.k.size() == 1) plan.coded = coded_operand(contract.b, contract.k[0], names_);
+  if (plan.coded) plan.few_rows = few_rows(contract);
   plan.a = plan_operand(contract, plan, true);
   plan.b = plan_operand(contract, plan, false);
   const bool direct = plan.a.source == Operand::Source::kStaged || plan.a.source == Operand::Source::kFragment;
@@ -70,6 +72,10 @@ ContractPlan KernelWriter::plan(const tile::Contract& contract, const std::vecto
     plan.a = plan_operand(contract, plan, true);
     plan.b = plan_operand(contract, plan, false);
   }
+  if (plan.coded && plan.a.source != Operand::Source::kStaged) {
+    throw Unsupported{"a product with codes whose left operand is not staged"};
+  }
+  if (plan.coded) plan_parts(plan);
   return plan;
 }
 
@@ -95,6 +101,10 @@ Operand KernelWriter::plan_operand(const tile::Contract& contract, const Contrac
   operand.value = is_a ? contract.a : contract.b;
   operand.type = operand.value->type;
   if (bit_width(operand.type) < 8) throw Unsupported{"an operand of elements narrower than a byte"};
+  if (!is_a && plan.coded) {
+    operand.source = Operand::Source::kCoded;
+    return operand;
+  }
   const auto guarded = guarded_load(operand.value);
   if (guarded) operand.buffer = guarded->load->tensor;
   if (guarded && names_.is_fragment(operand.buffer)) {
@@ -114,7 +124,7 @@ Operand KernelWriter::plan_operand(const tile::Contract& contract, const Contrac
   };
   const bool along_outer = contiguous(is_a ? contract.m : contract.n), along_k = contiguous(contract.k);
   // a lies as [m][k], b as [k][n]; transposed where the other axis is the contiguous one.
-  operand.transposed = is_a ? along_outer && !along_k : along_k && !along_outer;
+  operand.transposed = is_a ? along_outer && !along_k && !plan.coded : along_k && !along_outer;
   place_tile(operand, plan, is_a);
   if (reads_in_place(operand, contract, plan, is_a)) {
     operand.source = Operand::Source::kShared;
@@ -122,20 +132,26 @@ Operand KernelWriter::plan_operand(const tile::Contract& contract, const Contrac
   }
   const bool lines_are_k = is_a == operand.transposed;
   if (lines_are_k ? along_outer : along_k) plan_copies(operand, contract, plan, is_a);
-  operand.repeats = std::none_of(plan.loops.begin(), plan.loops.end(), [&](const tile::For* loop) {
+  operand.repeats = repeats(operand, plan, is_a);
+  return operand;
+}
+
+/// Whether the loops that stage the operand do not change it.
+bool KernelWriter::repeats(const Operand& operand, const ContractPlan& plan, bool is_a) {
+  return std::none_of(plan.loops.begin(), plan.loops.end(), [&](const tile::For* loop) {
     const int variable = loop->axis.variable->variable;
     bool changes = uses_variable(operand.value, variable);
-    for (const auto* axes : {is_a ? &contract.m : &contract.n, &contract.k}) {
+    for (const auto* axes : {is_a ? &plan.contract->m : &plan.contract->n, &plan.contract->k}) {
       for (const tile::Axis& axis : *axes) changes |= uses_variable(axis.extent, variable);
     }
     return changes;
   });
-  return operand;
 }
 
 /// The form of the staged tile: padded lines, or swizzled blocks of lines where warpgroups read it.
 void KernelWriter::place_tile(Operand& operand, const ContractPlan& plan, bool is_a) const {
-  const int points = is_a ? plan.layout.padded_rows() : plan.layout.padded_columns();
+  const int rows = plan.few_rows > 0 ? plan.few_rows : plan.layout.padded_rows();
+  const int points = is_a ? rows : plan.layout.padded_columns();
   const bool lines_are_k = is_a == operand.transposed;
   operand.lines = lines_are_k ? plan.k : points;
   operand.columns = rounded(lines_are_k ? points : plan.k, operand.vector());
@@ -152,7 +168,8 @@ void KernelWriter::plan_copies(Operand& operand, const tile::Contract& contract,
   if (buffer.scope != tile::Scope::kGlobal || buffer.written || width > 16) return;
   const bool lines_are_k = is_a == operand.transposed;
   const std::vector<tile::Axis>& outer = is_a ? contract.m : contract.n;
-  const std::vector<tile::Axis>& along_columns = lines_are_k ? outer : contract.k;
+  const std::vector<tile::Axis>& along_columns =
+      !operand.along.empty() ? operand.along : lines_are_k ? outer : contract.k;
   const tile::Axis& last = along_columns.back();
   const auto whole = as_integer(last.extent);
   if (along_columns.size() > 1 && (!whole || *whole != last.bound || *whole % vector != 0)) return;
@@ -258,7 +275,7 @@ bool KernelWriter::pipelined(const tile::For& loop, std::vector<ContractPlan>& p
       const tile::Buffer& buffer = names_.buffer(node->tensor);
       stays &= buffer.scope == tile::Scope::kGlobal && !buffer.written;
     };
-    for (const Operand* operand : {&plan.a, &plan.b}) {
+    for (const Operand* operand : plan.sources()) {
       if (operand->source == Operand::Source::kStaged) for_each(operand->value, is_constant);
       stays &= loops.size() == 1 || operand->source == Operand::Source::kStaged;
     }

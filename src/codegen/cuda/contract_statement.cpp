@@ -22,7 +22,7 @@ void KernelWriter::statement(const tile::Contract& contract) {
   const bool ahead = planned != planned_.end();
   ContractPlan plan = ahead ? planned->second.plan : this->plan(contract, {});
   bool staged = false;
-  for (Operand* operand : {&plan.a, &plan.b}) {
+  for (Operand* operand : plan.sources()) {
     const bool here = !ahead && operand->source == Operand::Source::kStaged;
     const bool spilled = operand->source == Operand::Source::kSpilled;
     if (!here && !spilled) continue;
@@ -84,6 +84,7 @@ std::string KernelWriter::swizzled_operand(const ContractPlan& plan, const Opera
 }
 
 void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, bool leave_running) {
+  if (plan.coded) return multiply_codes(plan, slot);
   const tile::Contract& contract = *plan.contract;
   const FragmentLayout& layout = plan.layout;
   const std::string c = names_.buffers[contract.c];
@@ -180,7 +181,8 @@ void KernelWriter::advance(const std::vector<const tile::For*>& loops, const std
 /// Room for the tiles of a loop's products, and what their copies need.
 void KernelWriter::prepare_tiles(std::vector<ContractPlan>& plans, int slots) {
   for (ContractPlan& plan : plans) {
-    for (Operand* operand : {&plan.a, &plan.b}) {
+    plan.sums = begin_sums(plan);
+    for (Operand* operand : plan.sources()) {
       reserve(*operand, operand->repeats ? 1 : slots);
       prepare_copies(plan, *operand);
     }
@@ -207,7 +209,7 @@ bool KernelWriter::prepares_early(const std::vector<ContractPlan>& plans) const 
   };
   for (const ContractPlan& plan : plans) {
     for (const tile::For* loop : plan.loops) reads(loop->axis.extent);
-    for (const Operand* operand : {&plan.a, &plan.b}) {
+    for (const Operand* operand : plan.sources()) {
       any |= is_early(*operand);
       for (const auto* named : {&operand->guards.named, &operand->atoms.named}) {
         for (const auto& [variable, value] : *named) reads(value);
@@ -222,7 +224,7 @@ bool KernelWriter::prepares_early(const std::vector<ContractPlan>& plans) const 
 void KernelWriter::stage_tiles(const std::vector<ContractPlan>& plans, bool repeated, Tiles which,
                                const std::string& slot) {
   for (const ContractPlan& plan : plans) {
-    for (const Operand* operand : {&plan.a, &plan.b}) {
+    for (const Operand* operand : plan.sources()) {
       if (operand->source != Operand::Source::kStaged || operand->repeats != repeated) continue;
       if (which == Tiles::kAll || is_early(*operand) == (which == Tiles::kEarly)) stage(plan, *operand, slot);
     }
@@ -306,9 +308,8 @@ void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPla
   code_.close();
   code_.line("copy_wait<0>();");
   if (overlaps) code_.line("wait_for_warpgroups<0>();");
-  const Accesses inside = accesses_of(program_, {loop});
-  pending_.reads.insert(inside.reads.begin(), inside.reads.end());
-  pending_.writes.insert(inside.writes.begin(), inside.writes.end());
+  for (const ContractPlan& plan : plans) end_sums(plan, plan.sums);
+  merge(pending_, accesses_of(program_, {loop}));
 }
 
 /// contract into memory -> a reduction: small or oddly indexed products.

@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cuda/coded_operand.h"
 #include "codegen/cuda/expression.h"
 #include "codegen/cuda/operand_address.h"
+#include "expr/commutes.h"
 
 namespace graft::cuda {
 
@@ -41,11 +43,9 @@ struct Accesses {
   std::set<int> reads, writes;
 };
 Accesses accesses_of(const tile::Program& program, const tile::Statement& statement);
+void merge(Accesses& into, const Accesses& from);
 /// The fragments among them.
 Accesses fragments_of(const tile::Program& program, const tile::Statement& statement);
-
-/// Whether the order of elements does not matter, as far as the combination's form shows it.
-bool is_commutative(const Monoid& monoid);
 
 /// Whether `index` counts the points of `axes` in row-major order, as a fragment's row or column does.
 bool counts_points(const Expr& index, const std::vector<tile::Axis>& axes);
@@ -74,7 +74,8 @@ std::string all_of(const std::vector<std::string>& conditions);
 
 /// One operand of a contraction on its way into registers.
 struct Operand {
-  enum class Source { kShared, kFragment, kSpilled, kStaged };  ///< kSpilled: a fragment, through shared memory
+  /// kSpilled: a fragment, through shared memory. kCoded: decoded of ContractPlan::parts.
+  enum class Source { kShared, kFragment, kSpilled, kStaged, kCoded };
   Source source = Source::kStaged;
   int buffer = -1;  ///< kShared, kFragment, kSpilled
   DType type = DType::kUndefined;
@@ -94,6 +95,7 @@ struct Operand {
   Hoisted atoms, guards;                     ///< named parts of the address and of the condition
   Expr guard;                                ///< what is left of the condition in the loops; null: nothing
   bool guard_is_narrow = false;              ///< it can be computed in 32 bits
+  std::vector<tile::Axis> along = {};        ///< of a part of a coded operand: its places along k
   std::optional<TmaTensor> tma = {};         ///< how the tensor memory accelerator can bring it
   int vector() const { return 128 / bit_width(type); }                             ///< elements of a piece of 16 bytes
   int line_pieces() const { return swizzle ? swizzle / 16 : columns / vector(); }  ///< of a block
@@ -330,7 +332,22 @@ struct ContractPlan {
   int k = 0;          ///< the tile's k, a multiple of 16 on tensor cores
   FragmentLayout layout;
   Operand a, b;
+  std::optional<CodedOperand> coded;    ///< b is decoded in registers
+  int few_rows = 0;                     ///< of a product with codes of at most 8 rows: how many
+  std::string sums = {};                ///< registers of a product with codes, where a loop keeps them
+  std::vector<Operand> parts;           ///< of b, where it is: codes, then scales and zeros where they are loads
   std::vector<const tile::For*> loops;  ///< that stage its operands, outermost first
+  /// Everything that is multiplied, or decoded.
+  std::vector<Operand*> sources() {
+    std::vector<Operand*> all{&a};
+    if (!coded) all.push_back(&b);
+    for (Operand& part : parts) all.push_back(&part);
+    return all;
+  }
+  std::vector<const Operand*> sources() const {
+    const auto all = const_cast<ContractPlan*>(this)->sources();
+    return {all.begin(), all.end()};
+  }
 };
 
 /// A product of warpgroups that a kernel uses: columns and operand type.

@@ -48,23 +48,42 @@ void CodeText::close(std::string_view after) {
 
 std::string FragmentLayout::first_row() const { return fmt::format("warp % {} * 16 + lane / 4", warps_m); }
 
-std::string FragmentLayout::first_column() const {
-  return fmt::format("warp / {} * {} + lane % 4 * 2", warps_m, tile_columns());
+std::string FragmentLayout::column_of_warp() const {
+  const std::string all = fmt::format("warp / {}", warps_m);
+  return fmt::format("{} * {}", slices > 1 ? fmt::format("{} % {}", all, warps_n) : all, tile_columns());
 }
 
-FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, LayoutFor purpose) {
+std::string FragmentLayout::first_column() const { return column_of_warp() + " + lane % 4 * 2"; }
+
+namespace {
+
+/// Instructions of all warps for 64 places of k, roughly: rows are loaded by each warp that has columns, columns are
+/// decoded by each that has rows. Sums that are shared are added up once, behind many times 64 places.
+int64_t decoding_work(const FragmentLayout& layout) {
+  constexpr int64_t kLoads = 20, kDecodes = 45, kProducts = 8, kSums = 5, kSteps = 64;
+  const int64_t m = layout.m_tiles, n = layout.n_tiles, warps = int64_t{layout.warps_m} * layout.warps_n;
+  return warps * (m * kLoads + n * (kDecodes + m * kProducts)) +
+         warps * layout.slices * m * n * layout.slices * kSums / kSteps;
+}
+
+}  // namespace
+
+FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, LayoutFor purpose, int most_slices) {
   FragmentLayout best;
   std::tuple<int64_t, int64_t, int64_t> best_cost{INT64_MAX, 0, 0};
   const auto tiles = [](int64_t extent, int64_t size) { return (extent + size - 1) / size; };
-  for (int across = 1; across <= warps; ++across) {
-    if (warps % across) continue;
+  const bool single = purpose == LayoutFor::kSingleTiles, shares = single || purpose == LayoutFor::kFewRows;
+  const auto consider = [&](int across, int slices) {
     FragmentLayout layout;
     layout.rows = static_cast<int>(rows);
     layout.columns = static_cast<int>(columns);
+    layout.slices = slices;
     layout.warps_n = across;
-    layout.warps_m = warps / across;
+    layout.warps_m = warps / slices / across;
     layout.m_tiles = static_cast<int>(tiles(rows, 16 * layout.warps_m));
-    layout.n_tiles = static_cast<int>(tiles(columns, 16 * across)) * 2;  // B is loaded for two tiles at once
+    // B is loaded for two tiles at once, or decoded for one.
+    layout.n_tiles =
+        single ? static_cast<int>(tiles(columns, 8 * across)) : static_cast<int>(tiles(columns, 16 * across)) * 2;
     const int64_t area = int64_t{layout.padded_rows()} * layout.padded_columns();
     const int64_t edge = layout.m_tiles * 16 + layout.tile_columns();
     constexpr int kWidest = 256;  // of one wgmma
@@ -72,12 +91,18 @@ FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, LayoutFor
     std::tuple<int64_t, int64_t, int64_t> cost{0, area, edge};
     if (purpose == LayoutFor::kRows) cost = {across, area, edge};
     if (purpose == LayoutFor::kWarpgroups) cost = {area, grouped ? 0 : 1, grouped ? across : edge};
+    if (shares) cost = {area, decoding_work(layout), slices};
     // Whole rows in a warp are not worth idle warps.
     const bool idle =
         purpose == LayoutFor::kRows && layout.padded_rows() >= 2 * ((rows + 15) / 16 * 16) && across < warps;
-    if (idle || cost >= best_cost) continue;
+    if (idle || cost >= best_cost) return;
     best_cost = cost;
     best = layout;
+  };
+  for (int slices = 1; slices <= (shares ? most_slices : 1) && warps % slices == 0; slices *= 2) {
+    for (int across = 1; across <= warps / slices; ++across) {
+      if (warps / slices % across == 0) consider(across, slices);
+    }
   }
   return best;
 }

@@ -57,6 +57,7 @@ class CodeText {
 /// take turns: tile m of all warps, then tile m + 1; so four neighbouring warps have 64 rows together, as wgmma wants.
 struct FragmentLayout {
   int warps_m = 1, warps_n = 1, m_tiles = 1, n_tiles = 2;
+  int slices = 1;  ///< groups of warps that each hold a part of the sums, until these are added up
   int rows = 0, columns = 0;                     ///< of the fragment itself; the warps' tiles may reach beyond
   int row_step() const { return warps_m * 16; }  ///< from tile m to tile m + 1 of a warp
   int tile_columns() const { return n_tiles * 8; }
@@ -66,6 +67,7 @@ struct FragmentLayout {
   /// columns further.
   std::string first_row() const;
   std::string first_column() const;
+  std::string column_of_warp() const;  ///< the first one of the warp's tiles
   bool same_rows(const FragmentLayout& other) const {
     return warps_m == other.warps_m && m_tiles == other.m_tiles && rows == other.rows;
   }
@@ -75,11 +77,14 @@ struct FragmentLayout {
 /// What the layout of a fragment should favour.
 enum class LayoutFor {
   kAnything,
-  kRows,       ///< one warp holds whole rows, for reductions along them
-  kWarpgroups  ///< four warps hold 64 rows and many columns, for wgmma; falls back to kAnything
+  kRows,         ///< one warp holds whole rows, for reductions along them
+  kSingleTiles,  ///< columns of the right operand come by eights, and groups of warps may share sums
+  kFewRows,      ///< the same for at most 8 rows: columns come by sixteens
+  kWarpgroups    ///< four warps hold 64 rows and many columns, for wgmma; falls back to kAnything
 };
 /// The layout for a fragment of this shape.
-FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, LayoutFor purpose);
+/// `most_slices`: of kSingleTiles and kFewRows, a power of two.
+FragmentLayout choose_layout(int64_t rows, int64_t columns, int warps, LayoutFor purpose, int most_slices = 1);
 
 /// An element's address in a row that is found by computing.
 struct RowAddress {

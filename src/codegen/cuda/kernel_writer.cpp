@@ -15,11 +15,6 @@ bool overlaps(const std::set<int>& a, const std::set<int>& b) {
   return std::any_of(a.begin(), a.end(), [&](int each) { return b.contains(each); });
 }
 
-void merge(Accesses& into, const Accesses& from) {
-  into.reads.insert(from.reads.begin(), from.reads.end());
-  into.writes.insert(from.writes.begin(), from.writes.end());
-}
-
 /// Calls `visit` on each statement that is not a loop or branch.
 template <class Visit>
 void for_each_leaf(const tile::Body& body, const Visit& visit) {
@@ -154,6 +149,13 @@ void KernelWriter::declare_names() {
 void KernelWriter::choose_layouts() {
   bool keep_rows = false;
   std::unordered_map<int, bool> halves;  // by fragment: all its products are of 16-bit operands
+  // Of fragments of products with codes, and of those that maps make of them.
+  struct Decoded {
+    Shape shape;
+    int most_slices = 1;
+    LayoutFor purpose = LayoutFor::kSingleTiles;
+  };
+  std::vector<Decoded> decoded;
   for_each_leaf(program_.body, [&](const tile::Statement& each) {
     const auto loads_fragment = [&](const Expr& e) {
       for_each(
@@ -167,6 +169,10 @@ void KernelWriter::choose_layouts() {
     loads_fragment(contract->a);
     const bool half = contract->a->type == contract->b->type && bit_width(contract->a->type) == 16;
     halves.try_emplace(contract->c, true).first->second &= half;
+    if (half && contract->k.size() == 1 && coded_operand(contract->b, contract->k[0], names_)) {
+      decoded.push_back({names_.buffer(contract->c).shape, most_slices(contract->k[0].bound),
+                         few_rows(*contract) > 0 ? LayoutFor::kFewRows : LayoutFor::kSingleTiles});
+    }
   });
   const bool has_warpgroups = target_.features.find("+wgmma") != std::string::npos && program_.threads % 128 == 0;
   for (size_t i = 0; i < program_.buffers.size(); ++i) {
@@ -175,8 +181,14 @@ void KernelWriter::choose_layouts() {
     const int64_t rows = buffer.shape[0].constant(), columns = buffer.shape[1].constant();
     const auto half = halves.find(static_cast<int>(i));
     const bool grouped = has_warpgroups && rows % 64 == 0 && half != halves.end() && half->second;
-    const LayoutFor purpose = keep_rows ? LayoutFor::kRows : grouped ? LayoutFor::kWarpgroups : LayoutFor::kAnything;
-    const FragmentLayout layout = choose_layout(rows, columns, program_.threads / 32, purpose);
+    const auto of_codes = std::find_if(decoded.begin(), decoded.end(),
+                                       [&](const Decoded& each) { return each.shape == buffer.shape; });
+    const LayoutFor purpose = keep_rows                   ? LayoutFor::kRows
+                              : of_codes != decoded.end() ? of_codes->purpose
+                              : grouped                   ? LayoutFor::kWarpgroups
+                                                          : LayoutFor::kAnything;
+    const FragmentLayout layout = choose_layout(rows, columns, program_.threads / 32, purpose,
+                                                of_codes != decoded.end() ? of_codes->most_slices : 1);
     if (layout.m_tiles * layout.n_tiles * 4 > 256) {
       throw Unsupported{fmt::format("fragment '{}' takes more than 256 registers of each thread", buffer.name)};
     }
@@ -355,7 +367,7 @@ std::string KernelWriter::uniform_value(const Expr& e) {
 void KernelWriter::statement(const tile::For& loop) {
   std::vector<ContractPlan> plans;
   if (specialised_ && specialised_->loop == &loop) return consume_rounds(loop);
-  if (pipelined(loop, plans)) return pipelined_loop(loop, plans);
+  if (pipelined(loop, plans)) return stream_codes(loop, plans) ? void() : pipelined_loop(loop, plans);
   follow();
   const std::string extent = uniform_value(loop.axis.extent);
   const std::string name = bind(loop.axis.variable, "i");

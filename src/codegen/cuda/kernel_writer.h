@@ -362,6 +362,7 @@ class KernelWriter {
 
   // contract_plan.cpp: on which units, and where operands come from
   ContractPlan plan(const tile::Contract& contract, const std::vector<const tile::For*>& loops);
+  static bool repeats(const Operand& operand, const ContractPlan& plan, bool is_a);
   Operand plan_operand(const tile::Contract& contract, const ContractPlan& plan, bool is_a);
   void plan_fragment_operand(Operand& operand, const tile::Contract& contract, const ContractPlan& plan, bool is_a);
   void plan_copies(Operand& operand, const tile::Contract& contract, const ContractPlan& plan, bool is_a);
@@ -382,6 +383,13 @@ class KernelWriter {
   void statement(const tile::Contract& contract);
   void contract_in_memory(const tile::Contract& contract);
   void multiply(const ContractPlan& plan, const std::string& slot, bool leave_running);
+  // coded_product.cpp, coded_stream.cpp: b is decoded in registers
+  void plan_parts(ContractPlan& plan);
+  void multiply_codes(const ContractPlan& plan, const std::string& slot);
+  std::string begin_sums(const ContractPlan& plan);
+  bool stream_codes(const tile::For& loop, const std::vector<ContractPlan>& plans);
+  void end_sums(const ContractPlan& plan, const std::string& sums);
+
   void settle(const tile::Statement& statement);
   void settle(size_t count);
   void settle_all() { settle(running_.size()); }

@@ -421,7 +421,7 @@ GRAFT_DEVICE void sort_chunks(K* keys, i64 key_stride, P* positions, i64 positio
 std::string prelude() {
   std::string text(kScalars);
   for (const std::string& part : {std::string(kCollectives), prelude_of_tiles(), prelude_of_selections(),
-                                  prelude_of_tf32(), prelude_of_warp_specialisation()}) {
+                                  prelude_of_tf32(), prelude_of_codes(), prelude_of_warp_specialisation()}) {
     text += part;
   }
   return text;

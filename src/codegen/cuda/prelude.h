@@ -15,6 +15,8 @@ std::string prelude_of_selections();
 std::string prelude_of_tiles();
 /// Its part about products of f32 tiles in tf32.
 std::string prelude_of_tf32();
+/// Its part about products of 16-bit tiles with codes that are decoded in registers.
+std::string prelude_of_codes();
 /// Its last part: mbarriers, TMA copies and cluster sums of warp-specialised blocks.
 std::string prelude_of_warp_specialisation();
 

@@ -67,7 +67,7 @@ bool KernelWriter::dealt_reduce(const tile::Reduce& reduce, const std::vector<st
     reduce_points(reduce, kept, reduced);
     return true;
   }
-  if (!is_commutative(reduce.monoid)) return false;
+  if (!commutes(reduce.monoid)) return false;
   const int row = reduce.reduced.back().variable->variable;
   const int column = reduce.axes.empty() ? -1 : reduce.axes.back().variable->variable;
   bool along_rows = false, along_columns = false;

@@ -7,52 +7,6 @@
 namespace graft::cuda {
 namespace {
 
-bool commutes(Intrinsic intrinsic) {
-  switch (intrinsic) {
-    case Intrinsic::kAdd:
-    case Intrinsic::kMul:
-    case Intrinsic::kMin:
-    case Intrinsic::kMax:
-    case Intrinsic::kAnd:
-    case Intrinsic::kOr:
-    case Intrinsic::kXor:
-    case Intrinsic::kEq:
-    case Intrinsic::kNe: return true;
-    default: return false;
-  }
-}
-
-/// equal() where operands of commuting intrinsics may be swapped. `budget` bounds the search.
-bool equal_up_to_order(const Expr& a, const Expr& b, int& budget) {
-  if (--budget < 0) return false;
-  if (equal(a, b)) return true;
-  if (a->kind != b->kind || a->kind != ExprKind::kCall || a->intrinsic != b->intrinsic || a->type != b->type ||
-      a->args.size() != b->args.size()) {
-    return false;
-  }
-  bool same = true;
-  for (size_t i = 0; i < a->args.size() && same; ++i) same = equal_up_to_order(a->args[i], b->args[i], budget);
-  if (same || !commutes(a->intrinsic) || a->args.size() != 2) return same;
-  return equal_up_to_order(a->args[0], b->args[1], budget) && equal_up_to_order(a->args[1], b->args[0], budget);
-}
-
-}  // namespace
-
-bool is_commutative(const Monoid& monoid) {
-  if (!monoid.associative) return false;
-  std::vector<std::pair<int, Expr>> swapped;
-  for (size_t i = 0; i < monoid.left.size(); ++i) {
-    swapped.emplace_back(monoid.left[i]->variable, monoid.right[i]);
-    swapped.emplace_back(monoid.right[i]->variable, monoid.left[i]);
-  }
-  int budget = 2000;
-  return std::all_of(monoid.combine.begin(), monoid.combine.end(), [&](const Expr& e) {
-    return equal_up_to_order(e, substitute(e, swapped), budget);
-  });
-}
-
-namespace {
-
 int fragment_in(const KernelNames& names, const tile::Reduce& reduce) {
   int fragment = -1;
   for (const Expr& lift : reduce.lift) {
@@ -154,7 +108,8 @@ void KernelWriter::fragment_reduce(const tile::Reduce& reduce, int fragment) {
   if (reduce.axes.size() != 1 || reduce.reduced.size() != 1) {
     throw Unsupported{"a reduction of a fragment runs along its rows"};
   }
-  if (!is_commutative(reduce.monoid)) {
+  if (layout.slices > 1) throw Unsupported{"a reduction of a fragment whose sums are shared out"};
+  if (!commutes(reduce.monoid)) {
     throw Unsupported{"a reduction of a fragment whose combination is not seen to commute"};
   }
   for (const Expr& lift : reduce.lift) {
@@ -278,7 +233,7 @@ void KernelWriter::reduce_together(const tile::Reduce& reduce, const std::vector
   expressions_.enter();
   decompose(reduce.axes, kept, "p", "i64");
   code_.line("State state = identity;");
-  if (is_commutative(reduce.monoid)) {
+  if (commutes(reduce.monoid)) {
     fold_elements(reduce, reduced, "member", "elements", std::to_string(group));
   } else {
     // Each thread takes a run of neighbours, so that runs are combined in order.

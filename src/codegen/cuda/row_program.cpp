@@ -75,7 +75,7 @@ bool KernelWriter::plan_statement(RowPlan& plan, const tile::Statement& statemen
   const auto* reduce = std::get_if<tile::Reduce>(&statement.node);
   if (!map && !reduce) return false;
   if (map && (map->ordered || map->condition)) return false;
-  if (reduce && (reduce->accumulate || !is_commutative(reduce->monoid))) return false;
+  if (reduce && (reduce->accumulate || !commutes(reduce->monoid))) return false;
   const std::vector<tile::Axis>& own = map ? map->axes : reduce->axes;
   if (own.size() < plan.row.size() || (reduce && own.size() != plan.row.size())) return false;
   if (!plan.row.empty() && (own[0].bound != plan.row[0].bound || !equal(own[0].extent, plan.row[0].extent))) {

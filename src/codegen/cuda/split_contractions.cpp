@@ -4,7 +4,8 @@
 namespace graft::cuda {
 namespace {
 
-constexpr int64_t kWholeTile = 128;  // k up to this is one tile
+constexpr int64_t kWholeTile = 128;    // k up to this is one tile
+constexpr int64_t kDecodedTile = 1024;  // where b is computed of codes, which are smaller
 constexpr int kStages = 4;
 
 /// The k of one tile: 64 bytes of each row.
@@ -45,7 +46,8 @@ class Splitter {
         contract.a->kind == ExprKind::kLoad && program_.buffers[contract.a->tensor].scope == tile::Scope::kFragment;
     if (in_registers) return false;
     const int64_t bound = contract.k[0].bound;
-    return contract.k.size() > 1 || bound == 0 || bound > kWholeTile;
+    const bool decodes = is_call(contract.b, Intrinsic::kCast) && bit_width(contract.b->type) == 16;
+    return contract.k.size() > 1 || bound == 0 || bound > (decodes ? kDecodedTile : kWholeTile);
   }
 
   void split(const tile::Contract& contract, tile::Body& result) const {

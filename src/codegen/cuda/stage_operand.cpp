@@ -32,11 +32,13 @@ std::string place_of_piece(const Operand& operand) {
 }
 
 const std::vector<tile::Axis>& line_axes(const ContractPlan& plan, const Operand& operand) {
+  if (!operand.along.empty()) return plan.contract->n;
   const bool is_a = &operand == &plan.a;
   if (is_a == operand.transposed) return plan.contract->k;
   return is_a ? plan.contract->m : plan.contract->n;
 }
 const std::vector<tile::Axis>& column_axes(const ContractPlan& plan, const Operand& operand) {
+  if (!operand.along.empty()) return operand.along;
   const bool is_a = &operand == &plan.a;
   if (is_a != operand.transposed) return plan.contract->k;
   return is_a ? plan.contract->m : plan.contract->n;

@@ -4,61 +4,12 @@
 
 #include "base/error.h"
 #include "codegen/llvm/emitter.h"
+#include "expr/commutes.h"
 
 namespace graft::codegen {
 namespace {
 
 constexpr int kChains = 4;  ///< independent accumulators, so that the fold is not bound by latency
-
-/// Equal up to the order of commutative operands and the direction of comparisons.
-bool same_value(const Expr& a, const Expr& b) {
-  if (equal(a, b)) return true;
-  if (a->kind != ExprKind::kCall || b->kind != ExprKind::kCall || a->args.size() != b->args.size()) return false;
-  auto in_order = [&] {
-    for (size_t n = 0; n < a->args.size(); ++n) {
-      if (!same_value(a->args[n], b->args[n])) return false;
-    }
-    return true;
-  };
-  auto crossed = [&] {
-    return a->args.size() == 2 && same_value(a->args[0], b->args[1]) && same_value(a->args[1], b->args[0]);
-  };
-  if (a->intrinsic == b->intrinsic && a->type == b->type && in_order()) return true;
-  switch (a->intrinsic) {
-    case Intrinsic::kAdd:
-    case Intrinsic::kMul:
-    case Intrinsic::kMin:
-    case Intrinsic::kMax:
-    case Intrinsic::kAnd:
-    case Intrinsic::kOr:
-    case Intrinsic::kXor:
-    case Intrinsic::kEq:
-    case Intrinsic::kNe:
-      return b->intrinsic == a->intrinsic && crossed();
-    case Intrinsic::kLt:
-      return b->intrinsic == Intrinsic::kGt && crossed();
-    case Intrinsic::kGt:
-      return b->intrinsic == Intrinsic::kLt && crossed();
-    case Intrinsic::kLe:
-      return b->intrinsic == Intrinsic::kGe && crossed();
-    case Intrinsic::kGe:
-      return b->intrinsic == Intrinsic::kLe && crossed();
-    default:
-      return false;
-  }
-}
-
-/// Whether combine(left, right) is visibly combine(right, left), so that lanes may interleave elements.
-bool commutes(const Monoid& monoid) {
-  if (!monoid.associative) return false;
-  std::vector<std::pair<int, Expr>> swap;
-  for (size_t n = 0; n < monoid.left.size(); ++n) {
-    swap.emplace_back(monoid.left[n]->variable, monoid.right[n]);
-    swap.emplace_back(monoid.right[n]->variable, monoid.left[n]);
-  }
-  return std::all_of(monoid.combine.begin(), monoid.combine.end(),
-                     [&](const Expr& e) { return same_value(e, substitute(e, swap)); });
-}
 
 /// Whether data that depends on the variable says where the indices lie.
 bool is_scattered(const std::vector<Expr>& indices, const Expr& variable) {

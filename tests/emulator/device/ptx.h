@@ -77,6 +77,18 @@ inline void min_f16x2(u32& to, u32 a, u32 b) {
     return less != less ? (u16)0x7fff : graft_f16_bits(less);
   });
 }
+inline void sub_rn_f16x2(u32& to, u32 a, u32 b) {
+  to = of_halves(a, b, [](u16 x, u16 y) { return graft_f16_bits(graft_f16_value(x) - graft_f16_value(y)); });
+}
+inline void mul_rn_f16x2(u32& to, u32 a, u32 b) {
+  to = of_halves(a, b, [](u16 x, u16 y) { return graft_f16_bits(graft_f16_value(x) * graft_f16_value(y)); });
+}
+inline void fma_rn_f16x2(u32& to, u32 a, u32 b, u32 c) {
+  const auto one = [](u16 x, u16 y, u16 z) {  // through f32, which rounds only sums of more than 24 bits
+    return graft_f16_bits(fmaf(graft_f16_value(x), graft_f16_value(y), graft_f16_value(z)));
+  };
+  to = (u32)one((u16)a, (u16)b, (u16)c) | (u32)one((u16)(a >> 16), (u16)(b >> 16), (u16)(c >> 16)) << 16;
+}
 inline void set_geu_u32_f16x2(u32& to, u32 a, u32 b) {
   to = of_halves(a, b, [](u16 x, u16 y) { return (u16)(graft_f16_value(x) < graft_f16_value(y) ? 0 : 0xffff); });
 }
