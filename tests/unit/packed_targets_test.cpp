@@ -12,7 +12,7 @@
 namespace graft {
 namespace {
 
-/// Whether the product of rows of this type with 8-bit weights in blocks reads codes when it is compiled for the targets.
+/// Whether the product of rows of this type with 8-bit weights reads codes when it is compiled for the targets.
 bool stays_packed(const std::string& rows, const char* type, const std::vector<std::string>& targets,
                   Precision precision = Precision::kFp32) {
   Graph graph = parse_graph(fmt::format(R"(graph "main" {{

@@ -36,7 +36,7 @@ TEST(Schedule, every_field_has_a_least_and_a_largest_value) {
                          {"contract panel", 0, 256}, {"contract columns_outer", 0, 1}, {"attention queries", 1, 512},
                          {"attention keys", 1, 1024}, {"block z", 0, 1 << 12}, {"block y", 0, 1 << 16},
                          {"block x", 0, 1 << 20}, {"block warps", 1, 32}, {"product m", 16, 512},
-                         {"product n", 16, 512}, {"product k", 8, 128}, {"product threads", 32, 1024},
+                         {"product n", 16, 512}, {"product k", 8, 1024}, {"product threads", 32, 1024},
                          {"product stages", 2, 16}, {"product panel", 0, 256}, {"product producers", 0, 128},
                          {"product teams", 1, 4}, {"product group", 1, 64}, {"product split", 1, 8},
                          {"product early", 0, 1}}) {
