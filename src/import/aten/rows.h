@@ -12,6 +12,7 @@ namespace graft::aten {
 std::vector<frontend::Row> activation_rows();
 std::vector<frontend::Row> arithmetic_rows();
 std::vector<frontend::Row> attention_rows();
+std::vector<frontend::Row> bag_rows();
 std::vector<frontend::Row> control_flow_rows();
 std::vector<frontend::Row> convolution_rows();
 std::vector<frontend::Row> creation_rows();
@@ -27,6 +28,7 @@ std::vector<frontend::Row> ranking_rows();
 std::vector<frontend::Row> recurrent_rows();
 std::vector<frontend::Row> reduction_rows();
 std::vector<frontend::Row> resizing_rows();
+std::vector<frontend::Row> scattering_rows();
 
 /// All of them. Made once.
 const frontend::Converters& converters();
