@@ -575,7 +575,18 @@ def resizing_cases():
             yield f"upsample_{linear}{axes}d.vec", (image, size, corners, None), {}
             yield f"upsample_{linear}{axes}d", (image, size, corners), {}
         yield f"upsample_{linear}{axes}d.vec", (image, None, False, [2.0, 1.5, 2.5][:axes]), {}
+    for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+        for size in ([7, 8], [2, 3], [3, 9], [4, 2]):
+            yield name, (x(1, 2, 4, 5), size, False), {}
+            yield f"{name}.vec", (x(2, 1, 9, 11, dtype=F64), size, False, None), {}
+        for factors in ([0.6, 0.3], [0.5, 1.7], [0.7, 0.9], [2.0, 0.25]):
+            yield f"{name}.vec", (x(1, 2, 10, 20), None, False, factors), {}
+        yield name, (x(1, 2, 140, 5), [2, 5], False), {}
+        yield name, (x(1, 2, 8, 8), [4, 4], False, 0.5, 0.5), {}
+    for name in ("upsample_nearest2d", "_upsample_nearest_exact2d"):
+        yield f"{name}.vec", (x(1, 2, 10, 20), None, [0.7, 0.9]), {}
     for corners in (False, True):
+        yield "upsample_bilinear2d.vec", (x(1, 2, 10, 20), None, corners, [0.7, 0.9]), {}
         yield "upsample_bicubic2d.vec", (x(1, 2, 4, 5), [7, 8], corners, None), {}
         yield "upsample_bicubic2d", (x(1, 2, 4, 5), [7, 8], corners), {}
         for mode in (0, 1, 2):
