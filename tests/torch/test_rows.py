@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 import row_cases
+import scatter_cases
 import torch
 from conftest import BUILD
 
@@ -20,6 +21,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CASES = collections.defaultdict(list)
 for each_name, *each_case in row_cases.all_cases():
     CASES[each_name].append(each_case)
+for each_names, *each_case in scatter_cases.all_cases():
+    for each_name in each_names.split():
+        CASES[each_name].append(each_case)
 
 TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5, torch.float64: 1e-7}
 
