@@ -100,17 +100,35 @@ void diagonal(Conversion& c) {
   c.give(c.add("Gather", {flat, c.constant(std::move(at))}, {{"axis", int64_t{-1}}}));
 }
 
+/// Of `count` windows the places that each has on its axis.
+ValueId places_in_windows(Conversion& c, int64_t count, int64_t size, int64_t step) {
+  TensorData at = table(c, DType::kInt64, {count, size});
+  for (int64_t i = 0; i < count * size; ++i) at.write_integer(i, i / size * step + i % size);
+  return c.constant(std::move(at));
+}
+
+/// The same of as many windows as lie on an axis of a size that only a run knows.
+ValueId places_in_windows(Conversion& c, ValueId total, int64_t size, int64_t step) {
+  const auto number = [&](int64_t value) { return c.real_constant(static_cast<double>(value), DType::kInt64); };
+  const ValueId length = c.add("Squeeze", {total, c.integers_constant({0})});
+  const ValueId end = c.add("Sub", {length, number(size - 1)});  // behind the last place where a window can begin
+  const ValueId starts = c.add("Range", {number(0), end, number(step)});
+  const ValueId column = c.add("Unsqueeze", {starts, c.integers_constant({1})});
+  std::vector<int64_t> within(static_cast<size_t>(table(c, DType::kInt64, {size}).element_count()));
+  std::iota(within.begin(), within.end(), 0);
+  return c.add("Add", {column, c.integers_constant(within)});
+}
+
 /// Windows of an axis, as a last axis.
 void unfold(Conversion& c) {
   const ValueId self = c.tensor("self");
   const int64_t axis = c.axis(c.integer("dimension"), c.rank_of(self)), size = c.integer("size"),
                 step = c.integer("step");
   const auto total = c.size_of(self, axis).as_constant();
-  if (!total || size < 1 || step < 1 || size > *total) c.refuse("windows that do not lie inside of a known size");
-  const int64_t count = (*total - size) / step + 1;
-  TensorData at = table(c, DType::kInt64, {count, size});
-  for (int64_t i = 0; i < count * size; ++i) at.write_integer(i, i / size * step + i % size);
-  const ValueId windows = c.add("Gather", {self, c.constant(std::move(at))}, {{"axis", axis}});
+  if (size < 1 || step < 1 || (total && size > *total)) c.refuse("windows that do not lie inside of its axis");
+  const ValueId at = total ? places_in_windows(c, (*total - size) / step + 1, size, step)
+                           : places_in_windows(c, sizes(c, self, axis, axis + 1), size, step);
+  const ValueId windows = c.add("Gather", {self, at}, {{"axis", axis}});
   std::vector<int64_t> order(static_cast<size_t>(c.rank_of(windows)));
   std::iota(order.begin(), order.end(), 0);
   order.erase(order.begin() + axis + 1);
