@@ -528,6 +528,7 @@ def resizing_cases():
         for size in ([7, 8], [2, 3], [3, 9], [4, 2]):
             yield name, (x(1, 2, 4, 5), size, False), {}
             yield f"{name}.vec", (x(2, 1, 9, 11, dtype=F64), size, False, None), {}
+        yield f"{name}.vec", (x(1, 2, 13, 3), None, False, [1.1, 1.1]), {}
         for factors in ([0.6, 0.3], [0.5, 1.7], [0.7, 0.9], [2.0, 0.25]):
             yield f"{name}.vec", (x(1, 2, 10, 20), None, False, factors), {}
         yield name, (x(1, 2, 140, 5), [2, 5], False), {}

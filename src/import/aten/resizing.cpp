@@ -79,10 +79,20 @@ ValueId rounded_sizes(Conversion& c, ValueId input, const std::vector<double>& f
     const double narrow = static_cast<double>(static_cast<float>(factors[i]));
     const auto size = c.size_of(input, static_cast<int64_t>(i)).as_constant();
     if (narrow == factors[i]) continue;
+    if (c.type_of(input) == DType::kFloat64) c.refuse("a factor that is no float, of f64: give a size");
     if (!size) c.refuse("a factor that is no float, of a size that varies: give a size");
     differs |= std::floor(static_cast<double>(*size) * factors[i]) != std::floor(static_cast<double>(*size) * narrow);
   }
   return differs ? multiplied(c, input, factors) : kNoValue;
+}
+
+/// Where torch antialiases, an axis that keeps its size stays as it is, whatever its factor.
+void keep_same_sizes(Conversion& c, ValueId input, std::vector<double>& factors) {
+  for (size_t i = 2; i < factors.size(); ++i) {
+    const auto size = c.size_of(input, static_cast<int64_t>(i)).as_constant();
+    if (!size && factors[i] > 1 && factors[i] < 1.5) c.refuse("a factor that may keep a size known only while running");
+    if (size && std::floor(static_cast<double>(*size) * factors[i]) == static_cast<double>(*size)) factors[i] = 1;
+  }
 }
 
 /// Gives the Resize of integers as torch has it, which rounds what it interpolates.
@@ -116,7 +126,9 @@ void resize(Conversion& c, const Sampling& sampling, size_t axes, const std::str
                            {"nearest_mode", sampling.nearest_mode},
                            {"coordinate_transformation_mode",
                             corners ? std::string("align_corners") : sampling.coordinates}};
-  if (sampling.antialias) {  // torch leaves out what lies outside of an image, and has a curve of its own
+  if (sampling.antialias) {
+    keep_same_sizes(c, input, scales);
+    // torch leaves out what lies outside of an image, and has a curve of its own.
     attributes["antialias"] = attributes["exclude_outside"] = int64_t{1};
     attributes["cubic_coeff_a"] = -0.5;
   }
