@@ -216,3 +216,19 @@ def test_what_has_no_row_for_complex_numbers_stays():
     assert not made.whole
     with torch.no_grad():
         close(made.run(X), torch.view_as_real(torch.cumprod(torch.fft.fft(X), 0)) + 1)
+
+
+class Turned(nn.Module):
+    def forward(self, x, turns):
+        z = torch.view_as_complex(x.reshape(x.shape[0], x.shape[1], -1, 2)) * turns
+        return torch.relu(torch.view_as_real(z).flatten(2) * 2 + x), z * 2
+
+
+@pytest.mark.parametrize("door", ("trace", "script"))
+def test_complex_numbers_of_a_script_s_callers_stay_with_torch(door):
+    model = Turned().eval()
+    made = DOORS[door](model, (X, TURNS), strict=False, **FAST)
+    assert not made.whole
+    with torch.no_grad():
+        for result, expected in zip(made.run(X, TURNS), model(X, TURNS), strict=True):
+            close(result, expected)
