@@ -40,12 +40,13 @@ int64_t bytes_of(const ForeignValue& value) {
   return packed_bytes(value.type, count);
 }
 
-partition::AbstractGraph abstract(const HostGraph& graph, const ForeignGraph& foreign) {
+partition::AbstractGraph abstract(const HostGraph& graph, const ForeignGraph& foreign, bool pairs_complex) {
   partition::AbstractGraph made;
   for (size_t v = 0; v < foreign.values.size(); ++v) {
     const ForeignValue& value = foreign.values[v];
     bool inner = v < graph.inner.size() && graph.inner[v];
     inner = inner || value.type == DType::kString;  // each framework holds texts in its own way
+    inner = inner || (pairs_complex && kind_of(value.type) == DTypeKind::kComplex);
     inner = inner || (graph.stated_borders && (value.type == DType::kUndefined || !value.shape));
     made.values.push_back({.producer = -1, .bytes = bytes_of(value), .crosses = value.tensor && !inner});
   }
@@ -149,7 +150,8 @@ std::vector<bool> used_values(const ForeignGraph& foreign) {
 std::string missing_result(const ForeignGraph& foreign, int node, const frontend::Converted& converted,
                            const std::vector<bool>& used) {
   for (const int output : foreign.nodes[node].outputs) {
-    if (!used[output] || converted.values[output] != kNoValue || !foreign.values[output].tensor) continue;
+    const bool given = converted.values[output] != kNoValue || converted.complexes.contains(output);
+    if (!used[output] || given || !foreign.values[output].tensor) continue;
     return fmt::format("its converter does not give the result '{}', which is used", foreign.values[output].name);
   }
   return "";
@@ -167,6 +169,11 @@ void complete_types(ForeignGraph& foreign, const frontend::Converted& converted)
     const Value& known = converted.graph.value(converted.values[v]);
     if (foreign.values[v].type == DType::kUndefined) foreign.values[v].type = known.type;
     if (known.shape) foreign.values[v].shape = known.shape;
+  }
+  for (const auto& [v, parts] : converted.complexes) {
+    const Value& real = converted.graph.value(parts.real);
+    foreign.values[v].type = real.type == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64;
+    if (real.shape) foreign.values[v].shape = real.shape;
   }
 }
 
@@ -242,7 +249,7 @@ HostPartition divide(const HostGraph& graph, const PartitionChoices& choices,
     if (reason.empty()) reason = converted.reasons[node];
     return reason.empty() ? missing_result(graph.foreign, node, converted, used) : reason;
   };
-  made.result = partition::partition(abstract(graph, made.foreign),
+  made.result = partition::partition(abstract(graph, made.foreign, rows->pairs_complex()),
                                      {.why_not = why_not,
                                       .minimum_size = choices.minimum_size,
                                       .most_segments = choices.most_segments,

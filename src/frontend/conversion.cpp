@@ -12,6 +12,11 @@ namespace graft::frontend {
 
 namespace {
 
+/// Whether an argument of that name says which elements are meant, whatever they are.
+bool chooses(std::string_view name) {
+  return name == "index" || name == "indices" || name == "mask" || name == "condition";
+}
+
 constexpr size_t kMostUntaken = 1024;  // results that an operator may have although nobody takes them
 
 }  // namespace
@@ -33,6 +38,14 @@ const Argument& Conversion::argument(std::string_view name) const {
 ValueId Conversion::value_of(const Argument& argument, std::string_view name) {
   if (argument.is_none()) return kNoValue;
   if (const auto* reference = std::get_if<Reference>(&argument.is)) {
+    const auto complex = complexes_.find(reference->value);
+    if (complex != complexes_.end()) {
+      if (!part_) refuse(fmt::format("its argument '{}' is complex", name));
+      return complex->second.**part_;
+    }
+    if (part_ && foreign_.values[reference->value].tensor && !chooses(name)) {
+      refuse(fmt::format("its argument '{}' is real beside complex ones", name));
+    }
     const ValueId value = converted_[reference->value];
     if (value == kNoValue) refuse(fmt::format("its argument '{}' comes from what stays in the framework", name));
     const bool unknown = graph_.value(value).type == DType::kUndefined;
@@ -41,7 +54,10 @@ ValueId Conversion::value_of(const Argument& argument, std::string_view name) {
     }
     return value;
   }
-  if (const auto* tensor = std::get_if<TensorData>(&argument.is)) return constant(*tensor);
+  if (const auto* tensor = std::get_if<TensorData>(&argument.is)) {
+    if (part_ && !chooses(name)) refuse(fmt::format("its argument '{}' is real beside complex ones", name));
+    return constant(*tensor);
+  }
   if (const auto* integer = std::get_if<int64_t>(&argument.is)) {
     return constant(TensorData::from_values<int64_t>(DType::kInt64, {}, {*integer}));
   }

@@ -39,6 +39,12 @@ struct List {
 };
 using Lists = std::map<int, List>;  ///< by foreign value
 
+/// A tensor of complex numbers, which an engine has as two of reals, of one type and shape.
+struct Complex {
+  ValueId real = kNoValue, imaginary = kNoValue;
+};
+using Complexes = std::map<int, Complex>;  ///< by foreign value
+
 class Converters;
 
 /// What is known of a value that a function is given.
@@ -69,9 +75,9 @@ struct Body {
 class Conversion {
  public:
   Conversion(const ForeignGraph& foreign, const ForeignNode& node, const Signature& signature, Graph& graph,
-             std::vector<ValueId>& converted, Lists& lists, const Converters& converters)
+             std::vector<ValueId>& converted, Lists& lists, Complexes& complexes, const Converters& converters)
       : foreign_(foreign), node_(node), signature_(signature), graph_(graph), converted_(converted), lists_(lists),
-        converters_(converters) {}
+        complexes_(complexes), converters_(converters) {}
 
   const ForeignNode& node() const { return node_; }
   const ForeignGraph& foreign() const { return foreign_; }
@@ -97,7 +103,10 @@ class Conversion {
   std::vector<ValueId> elements(const List& list) const;
   /// All parts of a list as one run; kNoValue for none.
   ValueId joined(const List& list);
-  /// What an argument is, of rank 0 where it is a number; kNoValue for None.
+  /// Whether it is a tensor of complex numbers, and its parts; refuses what is none, or stays in the framework.
+  bool is_complex(std::string_view name) const;
+  Complex complex(std::string_view name) const;
+  /// What an argument is, of rank 0 where it is a number; kNoValue for None. Refuses complex numbers, but for by_parts.
   ValueId value_of(const Argument& argument, std::string_view name);
   /// All that is given by position, as tensors: of an operator that takes any number of them.
   std::vector<ValueId> inputs();
@@ -159,6 +168,15 @@ class Conversion {
   /// The same of one result, by its number.
   void give_list(size_t result, List list);
   const std::vector<ValueId>& results() const { return results_; }
+  /// The same of complex numbers.
+  void give_complex(Complex result) { complex_results_ = {result}; }
+  void give_complex(std::vector<Complex> results) { complex_results_ = std::move(results); }
+  const std::vector<Complex>& complex_results() const { return complex_results_; }
+  /// Gives what a row of real numbers makes of the real parts of its complex arguments, and of the imaginary ones: of
+  /// operators that move elements or add them up. Its tensors are all complex, but for indices and masks.
+  void by_parts(const std::function<void(Conversion&)>& build);
+  /// Gives what it makes of the real parts alone: of what asks for sizes.
+  void by_real_parts(const std::function<void(Conversion&)>& build);
   /// For rows that then refuse: what is known of a result that the framework computes, so that what follows can be
   /// converted. Its type and sizes are those of a value.
   void describe(size_t result, ValueId like) { describe(result, type_of(like), graph_.value(like).shape); }
@@ -184,8 +202,11 @@ class Conversion {
   Graph& graph_;
   std::vector<ValueId>& converted_;
   Lists& lists_;
+  Complexes& complexes_;
   const Converters& converters_;
+  std::optional<ValueId Complex::*> part_;  ///< what a complex argument stands for, inside of by_parts
   std::vector<ValueId> results_;
+  std::vector<Complex> complex_results_;
   std::map<size_t, Description> descriptions_;
   std::map<std::string, std::vector<Given>, std::less<>> given_to_bodies_;
 };
@@ -195,6 +216,7 @@ class Conversion {
 struct Row {
   std::string signature;
   std::function<void(Conversion&)> build;
+  std::function<void(Conversion&)> of_complex = {};  ///< in place of `build` where an argument, or a type, is complex
 };
 
 /// The rows of a front end, by operator. A row of the front end's own replaces an earlier one of the same operator;
@@ -211,7 +233,16 @@ class Converters {
     std::function<void(Conversion&)> build;
     std::string origin = {};
     int priority = 0;
+    std::function<void(Conversion&)> of_complex = {};
   };
+  /// From here on complex numbers are pairs of reals, which no border of an engine sees: rows take them by `of_complex`
+  /// alone. Otherwise they are elements that operators can move.
+  void pair_complex() { pairs_complex_ = true; }
+  bool pairs_complex() const { return pairs_complex_; }
+  /// Gives rows of the front end, by the operators' names, what they do with complex numbers: `of(build)`, of what they
+  /// do with real ones.
+  using Build = std::function<void(Conversion&)>;
+  void extend(std::string_view names, const std::function<Build(const Build& build)>& of);
   /// Of an operator, in the order in which they are asked; empty where there is none.
   const std::vector<Entry>& rows_of(std::string_view op) const;
   /// The first of these, or null.
@@ -220,6 +251,7 @@ class Converters {
 
  private:
   std::map<std::string, std::vector<Entry>, std::less<>> entries_;
+  bool pairs_complex_ = false;
 };
 
 /// What became of a foreign graph, or of a part of it.
@@ -227,6 +259,7 @@ struct Converted {
   Graph graph;
   std::vector<std::string> reasons;  ///< by foreign node: why it was not converted; empty for those that were
   std::vector<ValueId> values;       ///< by foreign value: its value in `graph`, or kNoValue
+  Complexes complexes = {};          ///< those whose parts are in `graph`, where complex numbers are pairs
   /// By foreign node and attribute: what its functions are given, as far as rows that refused could tell.
   std::map<std::pair<int, std::string>, std::vector<Given>> given_to_bodies = {};
   /// Sizes of the inputs that no run could tell, made of symbols that no input has as a size: by the symbols that now

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/error.h"
 #include "frontend/conversion.h"
 
 namespace graft::frontend {
@@ -17,7 +18,18 @@ void Converters::add(const Row& row, const std::string& origin, int priority) {
     if (origin.empty()) std::erase_if(rows, [](const Entry& each) { return each.origin.empty(); });
     const auto behind = std::find_if(rows.begin(), rows.end(),
                                      [&](const Entry& each) { return each.priority <= priority; });
-    rows.insert(behind, Entry{signature, row.build, origin, priority});
+    rows.insert(behind, Entry{signature, row.build, origin, priority, row.of_complex});
+  }
+}
+
+void Converters::extend(std::string_view names, const std::function<Build(const Build& build)>& of) {
+  std::istringstream words{std::string(names)};
+  for (std::string name; words >> name;) {
+    const auto found = entries_.find(name);
+    GRAFT_CHECK(found != entries_.end(), "there is no row of " + name);
+    for (Entry& each : found->second) {
+      if (each.origin.empty()) each.of_complex = of(each.build);
+    }
   }
 }
 

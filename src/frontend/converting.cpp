@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/free_name.h"
+#include "frontend/complex.h"
 #include "frontend/conversion.h"
 #include "graph/infer.h"
 #include "graph/symbols.h"
@@ -60,7 +61,8 @@ class Converting {
 
   void take_input(int value) {
     const ForeignValue& given = foreign_.values[value];
-    if (result_.values[value] != kNoValue) return;
+    if (result_.values[value] != kNoValue || result_.complexes.contains(value)) return;
+    if (is_complex(given.type)) return;  // no engine takes it
     if (given.list) {
       lists_[value] = {.begun = value};
       return;
@@ -155,7 +157,7 @@ class Converting {
     list.begun = -1;
     static const ForeignNode kJoin{.op = "list", .name = "list"};
     static const Signature kSignature{.op = "list", .parameters = {}};
-    return Conversion(foreign_, kJoin, kSignature, result_.graph, result_.values, lists_, converters_).joined(list);
+    return conversion_of(kJoin, kSignature).joined(list);
   }
 
   /// The value, or a copy where it is a constant, an input or a result already.
@@ -184,7 +186,12 @@ class Converting {
 
   void take_constant(int value) {
     const ForeignValue& given = foreign_.values[value];
-    if (result_.values[value] == kNoValue && given.constant) {
+    if (given.constant && is_complex(given.constant.type())) {
+      if (result_.complexes.contains(value)) return;
+      auto [real, imaginary] = parts_of(given.constant);
+      result_.complexes[value] = {.real = result_.graph.add_constant(given.name + ".real", std::move(real)),
+                                  .imaginary = result_.graph.add_constant(given.name + ".imag", std::move(imaginary))};
+    } else if (result_.values[value] == kNoValue && given.constant) {
       result_.values[value] = result_.graph.add_constant(given.name, given.constant);
     }
   }
@@ -193,9 +200,9 @@ class Converting {
   void describe(int index, const Converters::Entry& entry) {
     const ForeignNode& node = foreign_.nodes[index];
     Attempt attempt(result_.graph);
-    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_, converters_);
+    Conversion conversion = conversion_of(node, entry.signature);
     try {
-      entry.build(conversion);
+      build_of(node, entry)(conversion);
       for (size_t i = 0; i < conversion.results().size(); ++i) conversion.describe(i, conversion.results()[i]);
     } catch (const Refusal&) {
     }
@@ -219,17 +226,56 @@ class Converting {
     return reasons;
   }
 
+  Conversion conversion_of(const ForeignNode& node, const Signature& signature) {
+    return {foreign_, node, signature, result_.graph, result_.values, lists_, result_.complexes, converters_};
+  }
+
+  // ---- Complex numbers ----
+
+  /// Whether it is a type whose numbers are pairs of reals.
+  bool is_complex(DType type) const { return converters_.pairs_complex() && kind_of(type) == DTypeKind::kComplex; }
+
+  bool has_complex(const Argument& argument) const {
+    if (const auto* type = std::get_if<DType>(&argument.is)) return is_complex(*type);
+    if (const auto* reference = std::get_if<Reference>(&argument.is)) {
+      return result_.complexes.contains(reference->value) || is_complex(foreign_.values[reference->value].type);
+    }
+    const auto* list = std::get_if<Arguments>(&argument.is);
+    return list && std::ranges::any_of(*list, [&](const Argument& each) { return has_complex(each); });
+  }
+
+  /// What a row does with the node's arguments; refuses where it has nothing to do with complex ones.
+  const std::function<void(Conversion&)>& build_of(const ForeignNode& node, const Converters::Entry& entry) const {
+    const bool complex = std::ranges::any_of(node.arguments, [&](const Argument& each) { return has_complex(each); }) ||
+                         std::ranges::any_of(node.attributes,
+                                             [&](const auto& each) { return has_complex(each.second); });
+    if (!complex) return entry.build;
+    if (!entry.of_complex) throw Refusal{"its converter takes no complex numbers"};
+    return entry.of_complex;
+  }
+
+  void take_results(Conversion& conversion, const ForeignNode& node) {
+    const std::vector<ValueId> results = conversion.results();
+    for (size_t i = 0; i < results.size() && i < node.outputs.size(); ++i) {
+      if (results[i] != kNoValue && is_complex(conversion.type_of(results[i]))) conversion.refuse("complex numbers");
+      result_.values[node.outputs[i]] = with_stated_sizes(conversion, node.outputs[i], results[i]);
+    }
+    const std::vector<Complex> complexes = conversion.complex_results();
+    for (size_t i = 0; i < complexes.size() && i < node.outputs.size(); ++i) {
+      result_.complexes[node.outputs[i]] = {
+          .real = with_stated_sizes(conversion, node.outputs[i], complexes[i].real),
+          .imaginary = with_stated_sizes(conversion, node.outputs[i], complexes[i].imaginary)};
+    }
+  }
+
   /// Runs a row; gives its refusal.
   std::string build(int index, const Converters::Entry& entry) {
     const ForeignNode& node = foreign_.nodes[index];
     Attempt attempt(result_.graph);
-    Conversion conversion(foreign_, node, entry.signature, result_.graph, result_.values, lists_, converters_);
+    Conversion conversion = conversion_of(node, entry.signature);
     try {
-      entry.build(conversion);
-      const std::vector<ValueId> results = conversion.results();
-      for (size_t i = 0; i < results.size() && i < node.outputs.size(); ++i) {
-        result_.values[node.outputs[i]] = with_stated_sizes(conversion, node.outputs[i], results[i]);
-      }
+      build_of(node, entry)(conversion);
+      take_results(conversion, node);
       return "";
     } catch (const Refusal& refusal) {
       attempt.undo();

@@ -363,17 +363,6 @@ def indexing_cases():
     yield "index_put", (x(3, 4), [mask], x(4) * 9), {}
     yield "index_put", (x(3, 4), [mask], x(1, 4) * 9), {}
     yield "index_put", (x(2, 3, 2), [torch.stack([mask, ~mask])], x(3, 2) * 9), {}
-    where = torch.tensor([[0, 1], [2, 0]])
-    yield "scatter.src", (x(3, 4), 0, where, x(3, 4) + 9), {}
-    yield "scatter.value", (x(3, 4), -1, where, 1.5), {}
-    yield "scatter.reduce", (x(3, 4), 0, where, x(2, 2)), {"reduce": "multiply"}
-    yield "scatter_add", (x(3, 4), 0, torch.tensor([[0, 0], [0, 0]]), x(2, 2)), {}
-    for name in ("sum", "prod", "amax", "amin"):
-        yield "scatter_reduce.two", (x(3, 4), 1, where, x(2, 2)), {"reduce": name}
-    twice = torch.tensor([[0, 1], [0, 2]])
-    for name in ("sum", "prod", "amax", "amin", "mean"):
-        for kept in (True, False):
-            yield "scatter_reduce.two", (x(3, 4), 0, twice, x(2, 2), name), {"include_self": kept}
     yield "nonzero", (whole(2, 3, high=2),), {}
     yield "masked_select", (x(2, 3), x(3, dtype=BOOL)), {}
     yield "masked_scatter", (x(2, 3), torch.tensor([[False, True, True], [True, False, True]]), x(5) * 9), {}
@@ -437,7 +426,8 @@ def creation_cases():
 
 # Further results are empty in inference, or for training: nobody takes them.
 FIRST_RESULT = ("native_batch_norm", "_native_batch_norm_legit_no_training", "_fused_rms_norm", "native_group_norm",
-                "_scaled_dot_product_flash_attention_for_cpu", "_native_multi_head_attention")
+                "_scaled_dot_product_flash_attention_for_cpu", "_native_multi_head_attention", "_embedding_bag",
+                "_embedding_bag_forward_only", "embedding_bag", "embedding_bag.padding_idx")
 # What torch chooses for attention on a GPU: no processor runs them. {operator: arguments behind query, key and value}
 ON_A_GPU = {"_scaled_dot_product_flash_attention": (), "_scaled_dot_product_efficient_attention": (None, False),
             "_scaled_dot_product_cudnn_attention": (None, False)}
@@ -534,7 +524,19 @@ def resizing_cases():
             yield f"upsample_{linear}{axes}d.vec", (image, size, corners, None), {}
             yield f"upsample_{linear}{axes}d", (image, size, corners), {}
         yield f"upsample_{linear}{axes}d.vec", (image, None, False, [2.0, 1.5, 2.5][:axes]), {}
+    for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+        for size in ([7, 8], [2, 3], [3, 9], [4, 2]):
+            yield name, (x(1, 2, 4, 5), size, False), {}
+            yield f"{name}.vec", (x(2, 1, 9, 11, dtype=F64), size, False, None), {}
+        yield f"{name}.vec", (x(1, 2, 13, 3), None, False, [1.1, 1.1]), {}
+        for factors in ([0.6, 0.3], [0.5, 1.7], [0.7, 0.9], [2.0, 0.25]):
+            yield f"{name}.vec", (x(1, 2, 10, 20), None, False, factors), {}
+        yield name, (x(1, 2, 140, 5), [2, 5], False), {}
+        yield name, (x(1, 2, 8, 8), [4, 4], False, 0.5, 0.5), {}
+    for name in ("upsample_nearest2d", "_upsample_nearest_exact2d"):
+        yield f"{name}.vec", (x(1, 2, 10, 20), None, [0.7, 0.9]), {}
     for corners in (False, True):
+        yield "upsample_bilinear2d.vec", (x(1, 2, 10, 20), None, corners, [0.7, 0.9]), {}
         yield "upsample_bicubic2d.vec", (x(1, 2, 4, 5), [7, 8], corners, None), {}
         yield "upsample_bicubic2d", (x(1, 2, 4, 5), [7, 8], corners), {}
         for mode in (0, 1, 2):
@@ -576,8 +578,8 @@ def cell_cases():
 def all_cases():
     """(name, arguments, attributes), one for each name that shares a row."""
     for family in (unary_cases, activation_cases, arithmetic_cases, cast_cases, reduction_cases, product_cases,
-                   movement_cases, indexing_cases, ranking_cases, creation_cases, convolution_cases, pooling_cases,
-                   normalization_cases, resizing_cases, recurrent_cases, cell_cases):
+                   movement_cases, indexing_cases, ranking_cases, creation_cases, convolution_cases,
+                   pooling_cases, normalization_cases, resizing_cases, recurrent_cases, cell_cases):
         for names, arguments, attributes in family():
             for name in names.split():
                 yield name, arguments, attributes

@@ -6,8 +6,10 @@ import operator
 import pathlib
 import subprocess
 
+import complex_cases
 import pytest
 import row_cases
+import scatter_cases
 import torch
 from conftest import BUILD
 
@@ -20,6 +22,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CASES = collections.defaultdict(list)
 for each_name, *each_case in row_cases.all_cases():
     CASES[each_name].append(each_case)
+for each_names, *each_case in (*complex_cases.all_cases(), *scatter_cases.all_cases()):
+    for each_name in each_names.split():
+        CASES[each_name].append(each_case)
 
 TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5, torch.float64: 1e-7}
 
@@ -31,29 +36,48 @@ def overload(name):
 
 
 def graph_of(name, arguments, attributes, expected):
-    """One call, whose tensors come in: (module, tensors)."""
+    """One call, whose tensors come in: (module, tensors). Complex ones come in and go out as pairs of reals."""
     graph, tensors = torch.fx.Graph(), []
+
+    def called(target, given, like):
+        node = graph.call_function(target, given)
+        node.meta["val"] = like
+        return node
 
     def take(given):
         node = graph.placeholder(f"x{len(tensors)}")
-        node.meta["val"] = given
-        tensors.append(given)
-        return node
+        shown = torch.view_as_real(given.resolve_conj()).contiguous() if given.is_complex() else given
+        node.meta["val"] = shown
+        tensors.append(shown)
+        return called(torch.ops.aten.view_as_complex.default, (node,), given) if given.is_complex() else node
+
+    def shown_in(result, like):
+        return called(torch.ops.aten.view_as_real.default, (result,), as_reals(like)) if is_complex(like) else result
 
     arguments, attributes = torch.utils._pytree.tree_map_only(torch.Tensor, take, (arguments, attributes))
     call = graph.call_function(overload(name), arguments, attributes)
     call.meta["val"] = expected
     results = [call]
     if not tensors:  # an engine is not made of constants alone
-        results = [graph.call_function(torch.ops.aten.where.self, (take(torch.tensor(True)), call, call))]
-        results[0].meta["val"] = expected
+        results = [called(torch.ops.aten.where.self, (take(torch.tensor(True)), call, call), expected)]
     elif isinstance(expected, (list, tuple)):
         results = [graph.call_function(operator.getitem, (call, i)) for i in range(len(expected))]
         results = results[:1] if name in row_cases.FIRST_RESULT else results
         for result, like in zip(results, expected):
             result.meta["val"] = like
-    graph.output(tuple(results))
+    every = expected if isinstance(expected, (list, tuple)) else [expected]
+    graph.output(tuple(shown_in(*each) for each in zip(results, every)))
     return torch.fx.GraphModule({}, graph), tensors
+
+
+def is_complex(result):
+    """Whether a result, or None for one that is not there, has complex numbers."""
+    return result is not None and result.is_complex()
+
+
+def as_reals(result):
+    """A result as it leaves an engine: complex numbers as pairs."""
+    return torch.view_as_real(result.resolve_conj()) if is_complex(result) else result
 
 
 def check(name, arguments, attributes, expected=None):
@@ -71,10 +95,9 @@ def check(name, arguments, attributes, expected=None):
     given = [names[host.values[index].name].contiguous() for index in inputs]
     got = engine(*given)
     got = got if isinstance(got, tuple) else (got,)
-    every = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+    every = [as_reals(each) for each in (expected if isinstance(expected, (list, tuple)) else [expected])]
     assert nodes and len(got) == (1 if name in row_cases.FIRST_RESULT else len(every))
-    places = host.indices[host.nodes[-1]]
-    places = places if isinstance(places, list) else [places]
+    places = [host.index_of(node) for node in next(iter(reversed(module.graph.nodes))).args[0]]
     for index, result in zip(outputs, got):
         wanted = every[places.index(index)]
         assert result.dtype == wanted.dtype, f"{result.dtype} is not {wanted.dtype}"

@@ -7,6 +7,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..errors import Error, InvalidArgumentError, InvalidModelError, UnsupportedError
+from .complex_numbers import BORDER
 from .fx_graph import HostGraph, core_decompositions, simplify, source_of
 from .inputs import Input, as_range, device_of
 from .layouts import KEPT
@@ -228,7 +229,7 @@ def dynamic_shapes_of(program):
 def refuse_rest(host, partition):
     """Raises where an operator stays with torch."""
     left = [(host.nodes[index], reason) for index, reason in enumerate(partition.reasons())
-            if reason and host.nodes[index] is not None and KEPT not in host.nodes[index].meta]
+            if reason and host.nodes[index] is not None and not {KEPT, BORDER} & set(host.nodes[index].meta)]
     if left:
         raise UnsupportedError("these stay with torch: " + "; ".join(
             f"{node.target} ({reason}) at {source_of(node) or node.name}" for node, reason in left))

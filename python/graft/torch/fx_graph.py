@@ -9,6 +9,7 @@ import torch
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from .. import _graft, element_types
+from .complex_numbers import BORDER, TO_COMPLEX, free_pairs, pair_complex
 from .flex_attention import lower_flex_attention
 from .layouts import KEPT, keep_views
 
@@ -100,6 +101,7 @@ def simplify(graph_module, is_whole=True):
     lower_flex_attention(graph_module)
     if is_whole:
         keep_views(graph_module)
+        pair_complex(graph_module)
     graph_module.recompile()
 
 
@@ -344,7 +346,8 @@ class HostGraph:
         runs = isinstance(node.target, torch._ops.HigherOrderOperator)
         named = runs or isinstance(node.target, torch._ops.OpOverload)
         self.add_node(node, operator_of(node), node.name, arguments, attributes, outputs,
-                      counts=tensors and named and KEPT not in node.meta, replicable=not tensors and not kept,
+                      counts=tensors and named and not {KEPT, BORDER} & set(node.meta),
+                      replicable=node.target is TO_COMPLEX or (not tensors and not kept),
                       kept=kept, stays=stays)
         self.note_sizes(node)
 
@@ -391,6 +394,7 @@ class HostGraph:
             for other in before:
                 earlier = stand_for.get(other, [self.nodes[other]] if self.nodes[other] else [])
                 order += [(first, second) for first in earlier for second in mine]
+        free_pairs(self.graph)
         sort_nodes(self.graph, order)
         self.graph.eliminate_dead_code(has_effects)
         self.module.recompile()

@@ -84,22 +84,6 @@ ValueId truncated(Conversion& c, ValueId a) {
   return c.add("Where", {c.add("Less", {a, number(c, 0, a)}), c.add("Ceil", {a}), c.add("Floor", {a})});
 }
 
-/// The angle of (x, y); zeros keep their signs.
-ValueId atan2(Conversion& c, ValueId y, ValueId x) {
-  const ValueId zero = number(c, 0, y), one = number(c, 1, y);
-  const auto negative = [&](ValueId v) {  // 1 / -0 is negative
-    const ValueId below = c.add("Less", {c.add("Div", {one, v}), zero});
-    return c.add("Or", {c.add("Less", {v, zero}), c.add("And", {c.add("Equal", {v, zero}), below})});
-  };
-  const ValueId height = c.add("Abs", {y}), width = c.add("Abs", {x});
-  const ValueId diagonal = c.add("Where", {c.add("Equal", {height, zero}), zero, one});
-  const ValueId slope = c.add("Where", {c.add("Equal", {height, width}), diagonal, c.add("Div", {height, width})});
-  const ValueId acute = c.add("Atan", {slope});
-  const ValueId pi = number(c, 3.14159265358979323846, y);
-  const ValueId angle = c.add("Where", {negative(x), c.add("Sub", {pi, acute}), acute});
-  return c.add("Where", {negative(y), c.add("Neg", {angle}), angle});
-}
-
 ValueId hypotenuse(Conversion& c, ValueId a, ValueId b) {
   return c.add("Sqrt", {c.add("Add", {c.add("Mul", {a, a}), c.add("Mul", {b, b})})});
 }

@@ -36,4 +36,10 @@ ValueId sizes(Conversion& c, ValueId x, int64_t begin, int64_t end) {
   return c.add("Shape", {x}, {{"start", begin}, {"end", std::min<int64_t>(end, c.rank_of(x))}});
 }
 
+ValueId indices(Conversion& c, std::string_view name) {
+  const ValueId given = c.tensor(name);
+  if (is_float(c.type_of(given)) || c.type_of(given) == DType::kBool) c.refuse("indices that are no integers");
+  return c.cast(given, DType::kInt64);
+}
+
 }  // namespace graft::aten

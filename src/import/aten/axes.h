@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "frontend/conversion.h"
@@ -24,6 +25,8 @@ ValueId joined(frontend::Conversion& c, std::vector<ValueId> parts);
 ValueId sizes(frontend::Conversion& c, ValueId x, int64_t begin, int64_t end = kToTheEnd);
 /// Zeros that a row fills in; refuses more than 2^24 of them, which no network's tables have.
 TensorData table(frontend::Conversion& c, DType type, const std::vector<int64_t>& shape);
+/// An argument that has indices, as i64; refuses what has none.
+ValueId indices(frontend::Conversion& c, std::string_view name);
 /// What a function of maps with a batch makes of one that may lack it: `axes` are those of space, and the channels'.
 template <class Function>
 ValueId with_batch(frontend::Conversion& c, ValueId x, int axes, const Function& function) {

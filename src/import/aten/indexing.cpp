@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "import/aten/axes.h"
@@ -101,17 +100,35 @@ void diagonal(Conversion& c) {
   c.give(c.add("Gather", {flat, c.constant(std::move(at))}, {{"axis", int64_t{-1}}}));
 }
 
+/// Of `count` windows the places that each has on its axis.
+ValueId places_in_windows(Conversion& c, int64_t count, int64_t size, int64_t step) {
+  TensorData at = table(c, DType::kInt64, {count, size});
+  for (int64_t i = 0; i < count * size; ++i) at.write_integer(i, i / size * step + i % size);
+  return c.constant(std::move(at));
+}
+
+/// The same of as many windows as lie on an axis of a size that only a run knows.
+ValueId places_in_windows(Conversion& c, ValueId total, int64_t size, int64_t step) {
+  const auto number = [&](int64_t value) { return c.real_constant(static_cast<double>(value), DType::kInt64); };
+  const ValueId length = c.add("Squeeze", {total, c.integers_constant({0})});
+  const ValueId end = c.add("Sub", {length, number(size - 1)});  // behind the last place where a window can begin
+  const ValueId starts = c.add("Range", {number(0), end, number(step)});
+  const ValueId column = c.add("Unsqueeze", {starts, c.integers_constant({1})});
+  std::vector<int64_t> within(static_cast<size_t>(table(c, DType::kInt64, {size}).element_count()));
+  std::iota(within.begin(), within.end(), 0);
+  return c.add("Add", {column, c.integers_constant(within)});
+}
+
 /// Windows of an axis, as a last axis.
 void unfold(Conversion& c) {
   const ValueId self = c.tensor("self");
   const int64_t axis = c.axis(c.integer("dimension"), c.rank_of(self)), size = c.integer("size"),
                 step = c.integer("step");
   const auto total = c.size_of(self, axis).as_constant();
-  if (!total || size < 1 || step < 1 || size > *total) c.refuse("windows that do not lie inside of a known size");
-  const int64_t count = (*total - size) / step + 1;
-  TensorData at = table(c, DType::kInt64, {count, size});
-  for (int64_t i = 0; i < count * size; ++i) at.write_integer(i, i / size * step + i % size);
-  const ValueId windows = c.add("Gather", {self, c.constant(std::move(at))}, {{"axis", axis}});
+  if (size < 1 || step < 1 || (total && size > *total)) c.refuse("windows that do not lie inside of its axis");
+  const ValueId at = total ? places_in_windows(c, (*total - size) / step + 1, size, step)
+                           : places_in_windows(c, sizes(c, self, axis, axis + 1), size, step);
+  const ValueId windows = c.add("Gather", {self, at}, {{"axis", axis}});
   std::vector<int64_t> order(static_cast<size_t>(c.rank_of(windows)));
   std::iota(order.begin(), order.end(), 0);
   order.erase(order.begin() + axis + 1);
@@ -127,13 +144,6 @@ Build triangle(int64_t upper) {
 }
 
 // ---- Elements by tensors of indices ----
-
-/// i64, as graph operators have indices.
-ValueId indices(Conversion& c, std::string_view name) {
-  const ValueId given = c.tensor(name);
-  if (is_float(c.type_of(given)) || c.type_of(given) == DType::kBool) c.refuse("indices that are no integers");
-  return c.cast(given, DType::kInt64);
-}
 
 void index_select(Conversion& c) {
   ValueId index = indices(c, "index");
@@ -253,65 +263,6 @@ void index_put(Conversion& c) {
   c.give(transposed(c, put, inverse(indexed.order)));
 }
 
-/// Of `src` as much as there are indices; into `self`, or what stands for it.
-void scatter(Conversion& c, ValueId src, const std::string& reduction, ValueId self = kNoValue) {
-  if (self == kNoValue) self = c.tensor("self");
-  const ValueId index = indices(c, "index");
-  src = c.cast(src, c.type_of(self));
-  if (c.rank_of(src) == 0 && c.rank_of(index) > 0) {
-    src = c.add("Expand", {src, c.add("Shape", {index})});
-  } else if (c.graph().value(src).shape != c.graph().value(index).shape) {
-    for (int64_t axis = 0; axis < c.rank_of(index); ++axis) {
-      src =
-          c.add("Slice", {src, c.integers_constant({0}), sizes(c, index, axis, axis + 1), c.integers_constant({axis})});
-    }
-  }
-  c.give(c.add("ScatterElements", {self, index, src}, {{"axis", axis_argument(c)}, {"reduction", reduction}}));
-}
-
-/// Names of reductions as graph operators have them.
-std::string reduction(Conversion& c) {
-  static const std::map<std::string, std::string> kNames = {
-      {"add", "add"}, {"sum", "add"}, {"multiply", "mul"}, {"prod", "mul"}, {"amax", "max"}, {"amin", "min"}};
-  const auto found = kNames.find(c.text("reduce"));
-  if (found == kNames.end()) c.refuse("the reduction '" + c.text("reduce") + "'");
-  return found->second;
-}
-
-/// The sum over how many there are, what was there before among them.
-void scatter_mean(Conversion& c) {
-  const ValueId self = c.tensor("self"), index = indices(c, "index"), zero = number(c, 0, self);
-  if (!is_float(c.type_of(self))) c.refuse("the mean of integers");
-  const int64_t axis = axis_argument(c);
-  const auto add_up = [&](ValueId onto, ValueId src) {
-    return c.add("ScatterElements", {onto, index, src}, {{"axis", axis}, {"reduction", std::string("add")}});
-  };
-  const ValueId ones = c.add("Expand", {number(c, 1, self), c.add("Shape", {index})});
-  const ValueId empty = c.add("Expand", {zero, c.add("Shape", {self})});
-  const ValueId count = add_up(empty, ones);
-  const ValueId touched = c.add("Greater", {count, zero});
-  const bool includes = c.flag("include_self");
-  scatter(c, c.tensor("src"), "add", includes ? self : c.add("Where", {touched, zero, self}));
-  const ValueId all = includes ? c.add("Add", {count, number(c, 1, self)}) : c.add("Max", {count, number(c, 1, self)});
-  c.give(c.add("Div", {c.results()[0], all}));
-}
-
-/// Where something comes in, without what was there before: over the number that changes nothing.
-ValueId without_self(Conversion& c, const std::string& reduction) {
-  const ValueId self = c.tensor("self"), index = indices(c, "index");
-  if (!is_float(c.type_of(self))) c.refuse("a reduction of integers without what was there before");
-  const double infinity = std::numeric_limits<double>::infinity();
-  const double neutral = reduction == "add" ? 0 : reduction == "mul" ? 1 : reduction == "max" ? -infinity : infinity;
-  const ValueId spread = c.add("Expand", {number(c, neutral, self), c.add("Shape", {index})});
-  return c.add("ScatterElements", {self, index, spread}, {{"axis", axis_argument(c)}});
-}
-
-void scatter_reduce(Conversion& c) {
-  if (c.text("reduce") == "mean") return scatter_mean(c);
-  const std::string how = reduction(c);
-  scatter(c, c.tensor("src"), how, c.flag("include_self") ? kNoValue : without_self(c, how));
-}
-
 /// One for each element that is not zero, by its coordinates.
 void nonzero(Conversion& c) { c.give(transposed(c, c.add("NonZero", {c.tensor("self")}), {1, 0})); }
 
@@ -363,16 +314,6 @@ std::vector<Row> indexing_rows() {
       {"aten::index.Tensor _unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", index},
       {"aten::index_put index_put_ _unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, "
        "bool accumulate=False) -> Tensor", index_put},
-      {"aten::scatter.src scatter_.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-       [](Conversion& c) { scatter(c, c.tensor("src"), "none"); }},
-      {"aten::scatter.value scatter_.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-       [](Conversion& c) { scatter(c, as_type(c, "value", c.type_of(c.tensor("self"))), "none"); }},
-      {"aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
-       [](Conversion& c) { scatter(c, c.tensor("src"), reduction(c)); }},
-      {"aten::scatter_add scatter_add_(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-       [](Conversion& c) { scatter(c, c.tensor("src"), "add"); }},
-      {"aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
-       "bool include_self=True) -> Tensor", scatter_reduce},
       {"aten::nonzero(Tensor self) -> Tensor", nonzero},
       {"aten::masked_select(Tensor self, Tensor mask) -> Tensor", masked_select},
       {"aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", masked_scatter},

@@ -25,6 +25,9 @@ std::pair<ValueId, ValueId> float_operands(frontend::Conversion& c, std::string_
 /// An operand, f32 where it is an integer.
 ValueId as_float(frontend::Conversion& c, ValueId value);
 
+/// The angle of (x, y) in [-pi, pi]; zeros keep their signs.
+ValueId atan2(frontend::Conversion& c, ValueId y, ValueId x);
+
 /// A number of the operand's type.
 ValueId number(frontend::Conversion& c, double element, ValueId like);
 

@@ -57,6 +57,7 @@ struct Sampling {
   std::string nearest_mode = "floor";
   std::string coordinates = "half_pixel";
   bool aligns = false;  ///< whether it has align_corners
+  bool antialias = false;
 };
 
 /// Sizes by factors, as torch rounds them: what its corners are aligned to.
@@ -68,6 +69,30 @@ ValueId multiplied(Conversion& c, ValueId input, const std::vector<double>& fact
     wanted.push_back(static_cast<int64_t>(static_cast<double>(*size) * factors[i]));
   }
   return joined(c, {sizes(c, input, 0, 2), c.integers_constant(wanted)});
+}
+
+/// What a size becomes by a factor, which Resize has as an f32: sizes of torch's own rounding where the two differ
+/// (0.7 of 10), else none. Refuses where only a run could tell.
+ValueId rounded_sizes(Conversion& c, ValueId input, const std::vector<double>& factors) {
+  bool differs = false;
+  for (size_t i = 2; i < factors.size(); ++i) {
+    const double narrow = static_cast<double>(static_cast<float>(factors[i]));
+    const auto size = c.size_of(input, static_cast<int64_t>(i)).as_constant();
+    if (narrow == factors[i]) continue;
+    if (c.type_of(input) == DType::kFloat64) c.refuse("a factor that is no float, of f64: give a size");
+    if (!size) c.refuse("a factor that is no float, of a size that varies: give a size");
+    differs |= std::floor(static_cast<double>(*size) * factors[i]) != std::floor(static_cast<double>(*size) * narrow);
+  }
+  return differs ? multiplied(c, input, factors) : kNoValue;
+}
+
+/// Where torch antialiases, an axis that keeps its size stays as it is, whatever its factor.
+void keep_same_sizes(Conversion& c, ValueId input, std::vector<double>& factors) {
+  for (size_t i = 2; i < factors.size(); ++i) {
+    const auto size = c.size_of(input, static_cast<int64_t>(i)).as_constant();
+    if (!size && factors[i] > 1 && factors[i] < 1.5) c.refuse("a factor that may keep a size known only while running");
+    if (size && std::floor(static_cast<double>(*size) * factors[i]) == static_cast<double>(*size)) factors[i] = 1;
+  }
 }
 
 /// Gives the Resize of integers as torch has it, which rounds what it interpolates.
@@ -95,10 +120,18 @@ void resize(Conversion& c, const Sampling& sampling, size_t axes, const std::str
     }
   }
   const bool corners = sampling.aligns && c.flag("align_corners");
+  if (sampling.antialias && corners) c.refuse("antialiasing with aligned corners, which torch weighs otherwise");
+  if (sampling.antialias && !is_float(c.type_of(input))) c.refuse("antialiased integers, which torch rounds otherwise");
   Attributes attributes = {{"mode", sampling.mode},
                            {"nearest_mode", sampling.nearest_mode},
                            {"coordinate_transformation_mode",
                             corners ? std::string("align_corners") : sampling.coordinates}};
+  if (sampling.antialias) {
+    keep_same_sizes(c, input, scales);
+    // torch leaves out what lies outside of an image, and has a curve of its own.
+    attributes["antialias"] = attributes["exclude_outside"] = int64_t{1};
+    attributes["cubic_coeff_a"] = -0.5;
+  }
   const bool whole = std::all_of(scales.begin(), scales.end(), [](double s) { return s == std::floor(s); });
   if (scales.size() > 2 && corners && !whole) {
     const ValueId size = multiplied(c, input, scales);
@@ -106,7 +139,7 @@ void resize(Conversion& c, const Sampling& sampling, size_t axes, const std::str
   }
   if (scales.size() > 2) {
     const ValueId by = c.constant(TensorData::from_values(DType::kFloat32, {static_cast<int64_t>(axes + 2)}, scales));
-    return give_resized(c, {input, kNoValue, by}, std::move(attributes));
+    return give_resized(c, {input, kNoValue, by, rounded_sizes(c, input, scales)}, std::move(attributes));
   }
   if (!c.has("output_size")) c.refuse("neither a size nor factors");
   const ValueId size = joined(c, {sizes(c, input, 0, 2), c.shape_tensor("output_size")});
@@ -182,6 +215,8 @@ std::vector<Row> resizing_rows() {
     add_resize(rows, "upsample_" + kLinear[axes - 1] + d, axes, linear);
   }
   add_resize(rows, "upsample_bicubic2d", 2, cubic);
+  add_resize(rows, "_upsample_bilinear2d_aa", 2, {.mode = "linear", .aligns = true, .antialias = true});
+  add_resize(rows, "_upsample_bicubic2d_aa", 2, {.mode = "cubic", .aligns = true, .antialias = true});
   return rows;
 }
 

@@ -12,10 +12,13 @@ namespace graft::aten {
 std::vector<frontend::Row> activation_rows();
 std::vector<frontend::Row> arithmetic_rows();
 std::vector<frontend::Row> attention_rows();
+std::vector<frontend::Row> bag_rows();
+std::vector<frontend::Row> complex_rows();
 std::vector<frontend::Row> control_flow_rows();
 std::vector<frontend::Row> convolution_rows();
 std::vector<frontend::Row> creation_rows();
 std::vector<frontend::Row> elementwise_rows();
+std::vector<frontend::Row> fourier_rows();
 std::vector<frontend::Row> indexing_rows();
 std::vector<frontend::Row> language_rows();
 std::vector<frontend::Row> list_rows();
@@ -27,6 +30,8 @@ std::vector<frontend::Row> ranking_rows();
 std::vector<frontend::Row> recurrent_rows();
 std::vector<frontend::Row> reduction_rows();
 std::vector<frontend::Row> resizing_rows();
+std::vector<frontend::Row> scattering_rows();
+std::vector<frontend::Row> spectrogram_rows();
 
 /// All of them. Made once.
 const frontend::Converters& converters();

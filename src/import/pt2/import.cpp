@@ -13,6 +13,23 @@
 namespace graft::pt2 {
 namespace {
 
+/// Throws for complex numbers that the model's callers would give or get: an engine has pairs of reals.
+void check_borders(const frontend::ForeignGraph& foreign, const frontend::Converted& converted) {
+  const auto check = [](bool good, const std::string& what, const std::string& name) {
+    GRAFT_USER_CHECK(good, kUnsupported, what, "'" + name + "'");
+  };
+  for (const int input : foreign.inputs) {
+    const frontend::ForeignValue& value = foreign.values[static_cast<size_t>(input)];
+    check(kind_of(value.type) != DTypeKind::kComplex,
+          "the model takes complex numbers: let it take torch.view_as_real of them", value.name);
+  }
+  for (const int output : foreign.outputs) {
+    check(!converted.complexes.contains(output),
+          "the model gives complex numbers: let it give torch.view_as_real of them",
+          foreign.values[static_cast<size_t>(output)].name);
+  }
+}
+
 /// A result that is given twice, or is an input, has a name of its own.
 std::vector<std::string> distinct(std::vector<std::string> outputs, const std::vector<std::string>& inputs) {
   std::set<std::string, std::less<>> taken(inputs.begin(), inputs.end());
@@ -38,6 +55,7 @@ Graph import_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void>
   program.foreign.name = "model";
   const auto rows = frontend::with_user_rows("aten", aten::converters(), converters);
   frontend::Converted converted = frontend::convert(program.foreign, *rows);
+  check_borders(program.foreign, converted);
   frontend::check_converted(program.foreign, converted,
                             "torch.compile with the backend graft makes engines of the parts around them");
   frontend::name_borders(converted.graph, program.inputs, distinct(program.outputs, program.inputs));

@@ -199,6 +199,8 @@ DType element_type(int64_t number) {
     case 6: return DType::kFloat16;
     case 7: return DType::kFloat32;
     case 8: return DType::kFloat64;
+    case 10: return DType::kComplex64;
+    case 11: return DType::kComplex128;
     case 12: return DType::kBool;
     case 13: return DType::kBFloat16;
     case 28: return DType::kUint16;
