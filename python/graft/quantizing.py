@@ -59,8 +59,7 @@ class QuantizationReport:
 
 
 class Quantized:
-    """A model of 8 bits: `report`, and the model as `engine`, as `plan` or as `model`, each made when it is asked
-    for."""
+    """A model of 8 bits: `report`, and the model as `engine`, `plan` and `model`, each made when it is asked for."""
 
     def __init__(self, handle: _graft.Quantized, folder: Any = None) -> None:
         self._handle = handle
@@ -117,19 +116,18 @@ def quantize(model: Any, data: Any = None, *, method: Method | None = None, max_
                tensor in it has any number of samples, or one without the first axis. The data is gone through once to
                calibrate and once for each network that is measured: of what can be iterated only once, as a generator,
                the batches are kept in memory
-    method     how ranges are chosen: "mse" (None: this one, or that of the calibration file), "entropy", "percentile"
-    or
-               "minmax"
+    method     how ranges are chosen: "mse", "entropy", "percentile" or "minmax"; None: as in the calibration file, else
+               "mse"
     max_error  the largest difference from fp32 that is allowed, as a share of an output's range: 0.02. Layers that
-    break
-               it stay fp32
+               break it stay fp32
     metric     how good a network is, more being better: metric(run) -> number, where `run` is an Engine, called as
                run(x). It is asked for the model in fp32 and for each network that is tried
     max_drop   what the metric may lose against fp32: 0.5. Layers that break it stay fp32
     batches    the most batches to take of `data`; 0: all
-    calibration_file  where ranges are kept: read when it is there, so that `data` only measures the error, or is not
-               needed; else written. One of another network or method is refused. A calibration cache of TensorRT is
-               read as well: what it lacks comes from `data`
+    calibration_file
+               where ranges are kept: read when it is there, so that `data` only measures the error, or is not needed;
+               else written. One of another network or method is refused. A calibration cache of TensorRT is read as
+               well: what it lacks comes from `data`
     output     a file to write: FILE.onnx or FILE.graft
     The others are compile()'s.
 

@@ -102,7 +102,7 @@ bool leave_out_unknown(const Graph& graph, const Places& places, const Calibrati
       for (const size_t n : place.activations) {
         const std::string& name = graph.value(places.ranges.at(node.inputs[n])).name;
         if (place.weighted != weighted || known.tensors.contains(name)) continue;
-        if (weighted) missing.insert(name);
+        missing.insert(name);
         left_out.emplace(node.name, fmt::format("{} has no range of '{}'", file, name));
       }
     }
