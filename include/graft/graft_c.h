@@ -367,6 +367,62 @@ GRAFT_API size_t graft_session_profile(const graft_session* session, graft_step_
 /* Bytes of the memory that intermediate results of the last run took. */
 GRAFT_API uint64_t graft_session_arena_bytes(const graft_session* session);
 
+/* ---- Quantising ---- */
+
+/* Samples of a model's inputs, and how good a network is. The thread that called graft_quantize calls both functions;
+ * they may call into Graft. One that fails fills in `error->message`; the status is then GRAFT_INVALID_ARGUMENT, unless
+ * it sets another. */
+typedef struct graft_calibration {
+  size_t struct_size; /* sizeof(graft_calibration): members may follow in later versions */
+  void* context;      /* of both functions */
+  size_t count;       /* of batches; 0: until there is none */
+  /* NULL where a calibration file is enough. Gives batch `index`: 1 when it is there, 0 when there is none any more,
+   * -1 when it failed. Indices go from 0 on, and again from 0 for each network that is measured. `tensors` has one for
+   * each input of the model, in its order, with the input's name: dtype, rank, shape and data are to be filled in, and
+   * the data, row-major in host memory, has to stay until the next call. A tensor is one sample (without the first axis
+   * of the input) or any number of them. */
+  int32_t (*batch)(void* context, size_t index, graft_tensor* tensors, size_t tensor_count, graft_error* error);
+  /* NULL, or: gives how good a network is, more being better, in `score`, a finite number: 0, or -1 when it failed.
+   * Asked for the model in f32 and for each quantised network that is tried; `network` runs on the CPU, and lives as
+   * long as the call unless it is retained. */
+  int32_t (*metric)(void* context, graft_engine* network, double* score, graft_error* error);
+} graft_calibration;
+
+/* A quantised model with the report on it. Used by one thread at a time. */
+typedef struct graft_quantized graft_quantized;
+
+/* Quantises a model's products to 8 bits by samples of its inputs (docs/PRECISION.md). `bytes` NULL: the model is the
+ * file `path`; otherwise `path` is as `directory` of graft_compile_bytes. Options are those of graft_compile, and:
+ *   method     mse | entropy | percentile | minmax   how ranges are chosen (as in the calibration file, else mse)
+ *   calibration-file  F.json   of ranges: read when it is there, and refused when it is of another network or method;
+ *                         else written. Calibration caches of TensorRT are read, too. With it `calibration` may be
+ *                         NULL, or have no `batch`: then the error is not measured
+ *   max-error  0.02       the largest difference from f32, as a share of an output's range; layers that break it stay
+ *                         f32, and where that does not help the call fails with GRAFT_UNSUPPORTED, naming the best
+ *                         found
+ *   max-drop   0.5        the same for what the metric may lose against the model in f32
+ * `progress` may be NULL; it is called before each batch. */
+GRAFT_API graft_status graft_quantize(const char* path, const void* bytes, size_t byte_count,
+                                      const graft_option* options, size_t option_count,
+                                      const graft_calibration* calibration, graft_progress_function progress,
+                                      void* context, graft_quantized** quantized, graft_error* error);
+GRAFT_API void graft_quantized_destroy(graft_quantized* quantized); /* NULL is allowed */
+/* What became of each layer and what it costs, as a JSON object (docs/schemas/interface/graft_quantized_report.json)
+ * and as a table in text; both live as long as `quantized`. */
+GRAFT_API const char* graft_quantized_report(const graft_quantized* quantized);
+GRAFT_API const char* graft_quantized_text(const graft_quantized* quantized);
+/* Writes the model as ONNX with QuantizeLinear and DequantizeLinear: to a file, which is replaced whole or not at all
+ * (weights that are too large for it are beside it), and to memory, as graft_engine_save_bytes does. */
+GRAFT_API graft_status graft_quantized_save(const graft_quantized* quantized, const char* path, graft_error* error);
+GRAFT_API graft_status graft_quantized_save_bytes(const graft_quantized* quantized,
+                                                  void* (*allocate)(void* context, size_t bytes), void* context,
+                                                  graft_error* error);
+/* Compiles it for the options that graft_quantize had. `progress` may be NULL. */
+GRAFT_API graft_status graft_quantized_compile(const graft_quantized* quantized, graft_progress_function progress,
+                                               void* context, graft_engine** engine, graft_error* error);
+
+/* ---- Mixed precision ---- */
+
 /* Makes a symbol of MXNet, given as its JSON, one of mixed precision (docs/AMP.md). `request`: JSON with the keyword
  * arguments of Python's graft.amp.convert_model, or NULL. `parameters`: the parameters by name, in host memory,
  * row-major; one without data is judged by its type alone. With NULL they are found by where they stand.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -54,6 +55,19 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
     if not least <= number <= most:
         raise InvalidArgumentError(f"{name} is {number}: give a whole number from {least} to {most}")
     return number
+
+
+def number(name: str, value: Any) -> float:
+    """A finite number."""
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise InvalidArgumentError(f"{name} is {value!r}: give a finite number")
+    return found
 
 
 def seconds(name: str, value: Any) -> float:

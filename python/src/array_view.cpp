@@ -5,6 +5,8 @@
 #include <exception>
 #include <optional>
 
+#include <nanobind/stl/vector.h>
+
 #include "dlpack_abi.h"
 #include "failure.h"
 
@@ -235,6 +237,15 @@ graft_tensor ArrayView::tensor() const {
           .data = data_,
           .bytes = bytes_,
           .device = device_};
+}
+
+ArrayView view_of_given(nb::handle given, const std::string& name, const StreamFor& stream_for) {
+  if (!PyTuple_CheckExact(given.ptr())) return ArrayView(given, name, 0, false, stream_for);
+  const auto parts = nb::borrow<nb::tuple>(given);
+  ArrayView view(parts[0], name, nb::cast<int>(nb::object(parts[1])), false, stream_for);
+  const nb::object shape = parts[2];
+  if (!shape.is_none()) view.set_packed_shape(nb::cast<std::vector<int64_t>>(shape));
+  return view;
 }
 
 void release_view(void* view) {

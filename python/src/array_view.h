@@ -48,6 +48,10 @@ class ArrayView {
   int32_t device_ = GRAFT_HOST;
 };
 
+/// The view of an array, or of (array, dtype, shape) where its bytes stand for elements of another type; shape None:
+/// the array's own.
+ArrayView view_of_given(nanobind::handle given, const std::string& name, const StreamFor& stream_for = {});
+
 /// Deletes an ArrayView that an engine has held, as the C interface's callback, from any thread.
 void release_view(void* view);
 

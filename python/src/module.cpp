@@ -13,6 +13,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "array_view.h"
+#include "bytes_of.h"
 #include "converter.h"
 #include "failure.h"
 #include "held_value.h"
@@ -20,6 +21,7 @@
 #include "interrupt.h"
 #include "options.h"
 #include "progress.h"
+#include "quantize.h"
 #include "session.h"
 #include "tensor_states.h"
 #include "without_gil.h"
@@ -28,11 +30,6 @@ namespace nb = nanobind;
 
 namespace graft_python {
 namespace {
-
-Engine made(graft_status status, graft_engine* engine, const graft_error& error) {
-  if (status != GRAFT_OK) check(status, error);
-  return {std::shared_ptr<graft_engine>(engine, graft_engine_release)};
-}
 
 Engine compile_file(const std::string& path, const Options& options, nb::object progress) {
   const std::vector<graft_option> list = as_options(options);
@@ -43,7 +40,7 @@ Engine compile_file(const std::string& path, const Options& options, nb::object 
     const WithoutGil without_gil;
     status = graft_compile(path.c_str(), list.data(), list.size(), tell_python, progress.ptr(), &engine, &error);
   }
-  return made(status, engine, error);
+  return engine_of(status, engine, error);
 }
 
 Engine compile_bytes(nb::bytes model, const nb::object& directory, const Options& options, nb::object progress) {
@@ -57,7 +54,7 @@ Engine compile_bytes(nb::bytes model, const nb::object& directory, const Options
     status = graft_compile_bytes(model.c_str(), model.size(), directory.is_none() ? nullptr : folder.c_str(),
                                  list.data(), list.size(), tell_python, progress.ptr(), &engine, &error);
   }
-  return made(status, engine, error);
+  return engine_of(status, engine, error);
 }
 
 Engine load_file(const std::string& path, const Options& options) {
@@ -69,7 +66,7 @@ Engine load_file(const std::string& path, const Options& options) {
     const WithoutGil without_gil;
     status = graft_load_with(path.c_str(), list.data(), list.size(), &engine, &error);
   }
-  return made(status, engine, error);
+  return engine_of(status, engine, error);
 }
 
 Engine load_bytes(nb::bytes plan, const Options& options) {
@@ -81,7 +78,7 @@ Engine load_bytes(nb::bytes plan, const Options& options) {
     const WithoutGil without_gil;
     status = graft_load_bytes(plan.c_str(), plan.size(), nullptr, nullptr, list.data(), list.size(), &engine, &error);
   }
-  return made(status, engine, error);
+  return engine_of(status, engine, error);
 }
 
 /// A plan in an array's memory, which the engine keeps and reads its weights from.
@@ -98,7 +95,7 @@ Engine load_array(nb::handle array, const Options& options) {
     const WithoutGil without_gil;
     status = graft_load_bytes(tensor.data, bytes, release_view, view, list.data(), list.size(), &engine, &error);
   }
-  return made(status, engine, error);
+  return engine_of(status, engine, error);
 }
 
 /// What graft_check's context is.
@@ -199,26 +196,7 @@ void save(const Engine& engine, const std::string& path) {
   check(status, error);
 }
 
-/// A plan in memory: the bytes object is made when its size is known, and filled before anybody else sees it.
-nb::bytes save_bytes(const Engine& engine) {
-  PyObject* made = nullptr;
-  const auto allocate = [](void* to, size_t bytes) -> void* {
-    const nb::gil_scoped_acquire gil;
-    PyObject* const object = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
-    if (!object) return nullptr;  // the exception stays pending
-    *static_cast<PyObject**>(to) = object;
-    return PyBytes_AsString(object);
-  };
-  graft_error error;
-  graft_status status = GRAFT_OK;
-  {
-    const WithoutGil without_gil;
-    status = graft_engine_save_bytes(engine.handle.get(), allocate, &made, &error);
-  }
-  const nb::object held = nb::steal(made);
-  check(status, error);
-  return nb::borrow<nb::bytes>(held);
-}
+nb::bytes save_bytes(const Engine& engine) { return bytes_of(graft_engine_save_bytes, engine.handle.get()); }
 
 /// (name, dtype or the text of a type that is no tensor's, ((size, text, min, opt, max), ...)) of each.
 nb::list describe_values(size_t count, const graft_engine* engine,
@@ -282,6 +260,7 @@ NB_MODULE(_graft, module) {
   bind_session(module);
   bind_host(module);
   bind_converters(module);
+  bind_quantizing(module);
   nb::class_<TensorStates>(module, "TensorStates")
       .def(nb::init<const nb::object&, nb::object, std::vector<size_t>, std::vector<int64_t>>())
       .def("__call__", &TensorStates::read);

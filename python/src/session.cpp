@@ -102,16 +102,6 @@ void* allocate_output(void* context, int32_t output, int32_t dtype, int32_t rank
   return made.data.get();
 }
 
-/// An array, or (array, dtype, shape).
-ArrayView input_view(nb::handle given, const char* name, const StreamFor& stream_for) {
-  if (!PyTuple_CheckExact(given.ptr())) return ArrayView(given, name, 0, false, stream_for);
-  const auto parts = nb::borrow<nb::tuple>(given);
-  ArrayView view(parts[0], name, nb::cast<int>(nb::object(parts[1])), false, stream_for);
-  const nb::object shape = parts[2];
-  if (!shape.is_none()) view.set_packed_shape(nb::cast<std::vector<int64_t>>(shape));
-  return view;
-}
-
 /// The memory as a numpy array that owns it.
 nb::object as_array(NewOutput made) {
   if (made.array.is_valid()) return std::move(made.array);
@@ -129,6 +119,11 @@ nb::object as_array(NewOutput made) {
 }
 
 }  // namespace
+
+Engine engine_of(graft_status status, graft_engine* engine, const graft_error& error) {
+  if (status != GRAFT_OK) check(status, error);
+  return {std::shared_ptr<graft_engine>(engine, graft_engine_release)};
+}
 
 class Session::Use {
  public:
@@ -172,7 +167,7 @@ nb::list Session::run(const nb::list& inputs, const nb::list& outputs, const nb:
       given.back().value = held.get();
       continue;
     }
-    views.push_back(input_view(inputs[i], info ? info->name : "input", stream_for));
+    views.push_back(view_of_given(inputs[i], info ? info->name : "input", stream_for));
     given.push_back(views.back().tensor());
   }
   Outputs made{.made = std::vector<NewOutput>(nb::len(outputs)), .allocate = allocate};

@@ -17,6 +17,9 @@ struct Engine {
   std::shared_ptr<graft_engine> handle;
 };
 
+/// Takes over what a call gave, or throws what it says.
+Engine engine_of(graft_status status, graft_engine* engine, const graft_error& error);
+
 /// One run at a time. A second thread that enters gets an error instead of a race.
 class Session {
  public:

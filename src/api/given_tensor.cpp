@@ -27,8 +27,8 @@ TensorData parameter_of(const graft_tensor& given, const std::string& name) {
   const auto type = dtype_from_onnx(given.dtype);
   GRAFT_USER_CHECK(type, kInvalidArgument, fmt::format("there is no element type {}", given.dtype), name);
   GRAFT_USER_CHECK(given.device == GRAFT_HOST || given.device == GRAFT_CPU, kInvalidArgument,
-                   "the parameter does not lie in host memory", name);
-  GRAFT_USER_CHECK(is_row_major(given), kInvalidArgument, "the parameter is not row-major", name);
+                   "it does not lie in host memory", name);
+  GRAFT_USER_CHECK(is_row_major(given), kInvalidArgument, "it is not row-major", name);
   GRAFT_USER_CHECK(given.rank >= 0 && (given.rank == 0 || given.shape), kInvalidArgument, "it has no shape", name);
   std::vector<int64_t> shape(given.shape, given.shape + given.rank);
   const int64_t bytes = packed_bytes(*type, checked_element_count(*type, shape, name));

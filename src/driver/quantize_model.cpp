@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <set>
@@ -12,8 +13,9 @@
 #include "base/available_threads.h"
 #include "base/call_in_parallel.h"
 #include "base/error.h"
-#include "driver/load.h"
+#include "base/file.h"
 #include "passes/edit.h"
+#include "quantize/calibration_file.h"
 #include "quantize/insert.h"
 #include "quantize/places.h"
 
@@ -21,73 +23,22 @@ namespace graft {
 namespace {
 
 using passes::is_op;
+using quantize::CalibratedTensor;
+using quantize::Calibration;
 using quantize::Histogram;
 using quantize::Kept;
+using quantize::LeftOut;
 using quantize::Place;
 using quantize::Places;
-
-using LeftOut = std::set<std::string, std::less<>>;
-
-/// A compiled graph and its results.
-class Network {
- public:
-  Network(Graph graph, CompileOptions options) : session_(load(built(std::move(graph), options), options.device)) {
-    results_.resize(session_.engine().outputs.size());
-  }
-
-  /// The results are there until the next run.
-  const std::vector<TensorData>& run(const std::vector<TensorData>& inputs) {
-    std::vector<BufferView> given, views(results_.size());
-    for (const TensorData& tensor : inputs) {
-      given.push_back({const_cast<std::byte*>(tensor.bytes().data()), tensor.type(), tensor.shape(), {}});
-    }
-    const Status status = session_.run(given, views, allocate, this);
-    if (!status.ok()) throw Error(ErrorKind::kInvalidArgument, status.message());
-    return results_;
-  }
-
- private:
-  static Engine built(Graph graph, CompileOptions& options) {
-    options.precision = Precision::kFp32;
-    options.tuning = Tuning::kOff;
-    options.device = "cpu";
-    options.targets.clear();
-    options.record.clear();
-    return compile_from(std::move(graph), Stage::kImport, options).engine;
-  }
-
-  static void* allocate(void* context, int output, DType type, std::span<const int64_t> shape, size_t) {
-    TensorData& tensor = static_cast<Network*>(context)->results_[static_cast<size_t>(output)];
-    const std::vector<int64_t> wanted(shape.begin(), shape.end());
-    if (tensor.type() != type || tensor.shape() != wanted) tensor = TensorData::zeros(type, wanted);
-    return tensor.mutable_bytes().data();
-  }
-
-  Session session_;
-  std::vector<TensorData> results_;
-};
-
-void stop_if_cancelled(const CompileOptions& options) {
-  if (options.cancelled && options.cancelled()) throw Error(ErrorKind::kCancelled, "quantising was cancelled");
-}
-
-/// Calls `use(inputs)` for each batch.
-void for_each_batch(const CalibrationData& data, const CompileOptions& options, std::string_view what,
-                    const std::function<void(const std::vector<TensorData>&)>& use) {
-  for (size_t n = 0; n < data.count; ++n) {
-    stop_if_cancelled(options);
-    report(options, "quantize", what, static_cast<int>(n), static_cast<int>(data.count));
-    use(data.batch(n));
-  }
-}
+using quantize::QuantisedLayer;
+using quantize::Report;
 
 using Histograms = std::map<std::string, Histogram, std::less<>>;
 
 /// Runs the network in f32 and counts the activations that are quantised.
-Histograms calibrate(const Graph& graph, const Places& places, const CalibrationData& data,
-                     const CompileOptions& options) {
+SampleCount count_activations(const Graph& graph, const Places& places, const CalibrationData& data,
+                              const SampleForm& form, const CompileOptions& options, Histograms& histograms) {
   Graph watched = graph;
-  Histograms histograms;
   std::vector<std::pair<Histogram*, int>> computed, given;  // with the number of the result or of the input
   for (const auto& [value, root] : places.ranges) {
     const std::string& name = graph.value(root).name;
@@ -102,16 +53,19 @@ Histograms calibrate(const Graph& graph, const Places& places, const Calibration
     if (output == watched.outputs.end()) output = watched.outputs.insert(watched.outputs.end(), root);
     computed.emplace_back(histogram, static_cast<int>(output - watched.outputs.begin()));
   }
-  Network network(std::move(watched), options);
+  MeasuredNetwork network(std::move(watched), options);
   const int threads = options.threads > 0 ? options.threads : available_threads();
-  for_each_batch(data, options, "calibrating", [&](const std::vector<TensorData>& inputs) {
+  const auto count_run = [&](const std::vector<TensorData>& inputs) {
     for (const auto& [histogram, n] : given) histogram->add(inputs[static_cast<size_t>(n)].as<float>());
     const std::vector<TensorData>& results = network.run(inputs);
     call_in_parallel(computed.size(), threads, [&](size_t n) {
       computed[n].first->add(results[static_cast<size_t>(computed[n].second)].as<float>());
     });
-  });
-  for (const auto& [name, histogram] : histograms) {
+  };
+  const SampleCount count = for_each_run(data, form, options, "calibrating", count_run);
+  for (const auto& [value, root] : places.ranges) {  // in the order of the network: the first is the cause
+    const std::string& name = graph.value(root).name;
+    const Histogram& histogram = histograms.at(name);
     GRAFT_USER_CHECK(histogram.not_finite() == 0, kInvalidArgument,
                      fmt::format("with this data {} elements of '{}' are NaN or infinite in f32: mend the data, or the "
                                  "network", histogram.not_finite(), name), data.where);
@@ -119,7 +73,7 @@ Histograms calibrate(const Graph& graph, const Places& places, const Calibration
                      fmt::format("with this data '{}' has no elements: give samples that reach all layers", name),
                      data.where);
   }
-  return histograms;
+  return count;
 }
 
 /// The mean square of a distribution.
@@ -131,70 +85,51 @@ double mean_square(const Histogram& histogram) {
   return sum / static_cast<double>(std::max<int64_t>(histogram.count(), 1));
 }
 
-double decibels(double noise) {
-  return noise > 0 ? -10 * std::log10(noise) : std::numeric_limits<double>::infinity();
+/// A range with the noise that 8 bits of it add.
+CalibratedTensor calibrated(const Histogram& histogram, const quantize::Range& range) {
+  const double signal = mean_square(histogram);
+  return {range, signal > 0 ? mean_square_error(histogram, quantize::affine_of(range)) / signal : 0};
 }
 
-/// How far results are from those in f32.
-class Difference {
- public:
-  void add(const std::vector<TensorData>& expected, const std::vector<TensorData>& actual) {
-    outputs_.resize(expected.size());
-    for (size_t n = 0; n < expected.size(); ++n) {
-      if (!is_float(expected[n].type())) continue;
-      Output& output = outputs_[n];
-      if (expected[n].shape() != actual[n].shape()) {  // sizes that follow from elements
-        output.largest = std::numeric_limits<double>::infinity();
-        continue;
-      }
-      for (int64_t i = 0; i < expected[n].element_count(); ++i) {
-        const double wanted = expected[n].read_double(i), found = actual[n].read_double(i);
-        if (std::isnan(wanted) && std::isnan(found)) continue;
-        if (std::isinf(wanted) && wanted == found) continue;
-        const double difference = std::fabs(wanted - found);
-        output.largest = std::isnan(difference) ? std::numeric_limits<double>::infinity()
-                                                : std::max(output.largest, difference);
-        output.low = std::min(output.low, wanted), output.high = std::max(output.high, wanted);
-        signal_ += wanted * wanted, noise_ += difference * difference;
+/// Whether nodes are left out whose activations have no range in `known`; to be asked again until there are none. What
+/// stands between products goes first, as products may have ranges behind it.
+bool leave_out_unknown(const Graph& graph, const Places& places, const Calibration& known, const std::string& file,
+                       LeftOut& left_out, std::set<std::string>& missing) {
+  const size_t before = left_out.size();
+  for (const bool weighted : {false, true}) {
+    for (const Place& place : places.nodes) {
+      const Node& node = graph.nodes[static_cast<size_t>(place.node)];
+      for (const size_t n : place.activations) {
+        const std::string& name = graph.value(places.ranges.at(node.inputs[n])).name;
+        if (place.weighted != weighted || known.tensors.contains(name)) continue;
+        missing.insert(name);
+        left_out.emplace(node.name, fmt::format("{} has no range of '{}'", file, name));
       }
     }
+    if (left_out.size() > before) return true;
   }
-
-  double error() const {
-    double worst = 0;
-    for (const Output& output : outputs_) {
-      const double range = output.high - output.low;
-      if (output.largest > 0) worst = std::max(worst, range > 0 ? output.largest / range : output.largest);
-    }
-    return worst;
-  }
-  double noise_db() const { return decibels(signal_ > 0 ? noise_ / signal_ : noise_); }
-
- private:
-  struct Output {
-    double largest = 0, low = std::numeric_limits<double>::infinity(), high = -low;
-  };
-  std::vector<Output> outputs_;
-  double signal_ = 0, noise_ = 0;
-};
+  return false;
+}
 
 /// Makes and measures networks of which some layers stay f32.
 class Search {
  public:
   Search(Graph graph, const CalibrationData& data, const QuantiseOptions& choices, const CompileOptions& options)
-      : graph_(std::move(graph)), data_(data), choices_(choices), options_(options) {}
+      : graph_(std::move(graph)), form_(graph_), data_(data), choices_(choices), options_(options) {}
 
   QuantisedModel run() {
-    const Places places = quantize::find_places(graph_);
+    check_any(quantize::find_places(graph_));
+    if (!choices_.calibration_file.empty()) read_calibration();
+    if (!data_ && known_ && known_->is_foreign()) leave_out_missing();
+    const Places places = quantize::find_places(graph_, left_out_);
     check_any(places);
-    histograms_ = calibrate(graph_, places, data_, options_);
-    for (const auto& [name, histogram] : histograms_) {
-      quantisers_[name] = quantize::affine_of(choose_range(histogram, choices_.method));
-    }
-    reference_ = std::make_unique<Network>(graph_, options_);
+    if (data_ || choices_.metric) reference_ = std::make_unique<MeasuredNetwork>(graph_, options_);
+    if (choices_.metric) metric_of_f32_ = metric_of(*reference_, "in f32");
+    find_ranges(places);
+    for (const auto& [name, tensor] : ranges_) quantisers_[name] = quantize::affine_of(tensor.range);
     QuantisedModel all = with(0);
-    if (!choices_.max_error || all.error <= *choices_.max_error) return all;
-    rank(all);
+    if (is_met(all.report)) return all;
+    rank(all.report);
     return meet(std::move(all));
   }
 
@@ -211,44 +146,152 @@ class Search {
                     : "int8 was asked for, but nothing can be quantised:" + reasons, "precision");
   }
 
+  /// Reads the file that is there, and refuses one that is stale.
+  void read_calibration() {
+    const std::string& file = choices_.calibration_file;
+    network_ = quantize::hash_of(graph_);
+    use_ = quantize::CalibrationUse{.file = file};
+    if (!std::filesystem::exists(file)) {
+      GRAFT_USER_CHECK(data_, kInvalidArgument, "there is no such file, and there are no samples to make it from",
+                       file);
+      check_writable(file);
+      return;
+    }
+    known_ = quantize::parse_calibration(read_text_file(file), file);
+    use_->samples = known_->samples;
+    if (known_->is_foreign()) return;
+    GRAFT_USER_CHECK(!choices_.method || *choices_.method == *known_->method, kInvalidArgument,
+                     fmt::format("it was calibrated by the method {}, and {} is asked for: delete it to calibrate anew",
+                                 name_of(*known_->method), name_of(*choices_.method)), file);
+    GRAFT_USER_CHECK(known_->network == network_, kInvalidArgument,
+                     "it was calibrated for another network (its nodes, names or weights differ): delete it to "
+                     "calibrate anew", file);
+    method_ = *known_->method;
+  }
+
+  void leave_out_missing() {
+    std::set<std::string> missing;
+    while (leave_out_unknown(graph_, quantize::find_places(graph_, left_out_), *known_, use_->file, left_out_,
+                             missing)) {
+    }
+    use_->missing.assign(missing.begin(), missing.end());
+  }
+
+  /// From the samples, the calibration file, or both.
+  void find_ranges(const Places& places) {
+    if (known_ && !known_->is_foreign()) {
+      ranges_ = known_->tensors;
+      return check_complete(places);
+    }
+    if (!data_) {
+      ranges_ = known_->tensors;
+      return;
+    }
+    Histograms histograms;
+    const SampleCount count = count_activations(graph_, places, data_, form_, options_, histograms);
+    for (const auto& [name, histogram] : histograms) {
+      const bool is_known = known_ && known_->tensors.contains(name);
+      if (known_ && !is_known) use_->missing.push_back(name);
+      ranges_[name] =
+          calibrated(histogram, is_known ? known_->tensors.at(name).range : choose_range(histogram, method_));
+    }
+    if (use_ && !known_) write_calibration(count);
+  }
+
+  /// A file of this network has all of its ranges, unless somebody has edited it.
+  void check_complete(const Places& places) const {
+    for (const auto& [value, root] : places.ranges) {
+      const std::string& name = graph_.value(root).name;
+      GRAFT_USER_CHECK(ranges_.contains(name), kInvalidArgument,
+                       fmt::format("it has no range of '{}': delete it to calibrate anew", name), use_->file);
+    }
+  }
+
+  void write_calibration(const SampleCount& count) {
+    use_->written = true, use_->samples = count.samples;
+    write_file(use_->file, print(Calibration{.method = method_,
+                                             .samples = count.samples,
+                                             .network = network_,
+                                             .data = fmt::format("{:016x}", count.hash),
+                                             .tensors = ranges_}));
+  }
+
+  double metric_of(const MeasuredNetwork& network, std::string_view which) const {
+    report(options_, "quantize", "asking the metric");
+    const double found = choices_.metric(network);
+    GRAFT_USER_CHECK(std::isfinite(found), kInvalidArgument,
+                     fmt::format("of the network {} it is {}: it has to be a finite number", which, found), "metric");
+    return found;
+  }
+
+  bool is_met(const Report& report) const {
+    return (!choices_.max_error || report.error <= *choices_.max_error) &&
+           (!choices_.max_drop || *metric_of_f32_ - *report.metric <= *choices_.max_drop);
+  }
+  /// The nearer to the bound: by the metric where it is bounded.
+  bool is_better(const Report& a, const Report& b) const {
+    return choices_.max_drop ? *a.metric > *b.metric : a.error < b.error;
+  }
+
   /// The layers, those that round worst first.
-  void rank(const QuantisedModel& all) {
+  void rank(const Report& all) {
     std::vector<QuantisedLayer> layers;
     for (const QuantisedLayer& layer : all.layers) {
       if (layer.quantised) layers.push_back(layer);
     }
-    std::stable_sort(layers.begin(), layers.end(),
-                     [](const auto& a, const auto& b) { return a.noise_db < b.noise_db; });
+    const auto key = [](const QuantisedLayer& layer) {  // those of which nothing is known first
+      return std::isnan(layer.noise_db) ? -std::numeric_limits<double>::infinity() : layer.noise_db;
+    };
+    std::stable_sort(layers.begin(), layers.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
     for (const QuantisedLayer& layer : layers) ranked_.push_back(layer.node);
   }
 
   /// The network in which the `kept` worst layers stay f32, measured.
   QuantisedModel with(size_t kept) {
-    const LeftOut left_out(ranked_.begin(), ranked_.begin() + static_cast<std::ptrdiff_t>(kept));
-    QuantisedModel made{.graph = graph_, .layers = {}, .batches = data_.count};
+    LeftOut left_out = left_out_;
+    for (size_t n = 0; n < kept; ++n) left_out.emplace(ranked_[n], "left out to keep the bound");
+    QuantisedModel made{.graph = graph_, .report = {.method = method_, .layers = {}}};
     const Places places = quantize::find_places(made.graph, left_out);
     const auto noise = quantize::insert(made.graph, places, quantisers_);
     for (const Place& place : places.nodes) {
-      if (place.weighted) made.layers.push_back(layer_of(places, place, noise));
+      if (place.weighted) made.report.layers.push_back(layer_of(places, place, noise));
     }
-    for (const Kept& layer : places.kept) made.layers.push_back({layer.node, layer.op, false, 0, layer.reason});
-    Network network(made.graph, options_);
-    Difference difference;
-    for_each_batch(data_, options_, "measuring", [&](const std::vector<TensorData>& inputs) {
-      difference.add(reference_->run(inputs), network.run(inputs));
-    });
-    made.error = difference.error(), made.noise_db = difference.noise_db();
+    for (const Kept& layer : places.kept) made.report.layers.push_back({layer.node, layer.op, false, 0, layer.reason});
+    measure(made);
     return made;
+  }
+
+  void measure(QuantisedModel& made) {
+    made.report.is_measured = static_cast<bool>(data_);
+    made.report.calibration = use_;
+    if (!reference_) return;
+    MeasuredNetwork network(made.graph, options_);
+    if (data_) measure_error(made.report, network);
+    if (!choices_.metric) return;
+    made.report.metric_of_f32 = metric_of_f32_;
+    made.report.metric = metric_of(network, "in int8");
+  }
+
+  void measure_error(Report& report, MeasuredNetwork& network) const {
+    Difference difference;
+    const SampleCount count =
+        for_each_run(data_, form_, options_, "measuring", [&](const std::vector<TensorData>& inputs) {
+          difference.add(reference_->run(inputs), network.run(inputs));
+        });
+    report.batches = count.runs, report.samples = count.samples, report.left_out = count.left_out;
+    report.error = difference.error(), report.noise_db = difference.noise_db();
+    if (!known_ || known_->is_foreign()) return;
+    report.calibration->same_samples = known_->data == fmt::format("{:016x}", count.hash);
   }
 
   QuantisedLayer layer_of(const Places& places, const Place& place,
                           const std::map<std::string, double, std::less<>>& noise) const {
     const Node& node = graph_.nodes[static_cast<size_t>(place.node)];
     const std::string& input = graph_.value(places.ranges.at(node.inputs[0])).name;
-    const Histogram& histogram = histograms_.at(input);
-    const double signal = mean_square(histogram);
-    const double of_input = signal > 0 ? mean_square_error(histogram, quantisers_.at(input)) / signal : 0;
-    return {node.name, node.op, true, decibels(of_input + noise.at(node.name)), ""};
+    const std::optional<double>& of_input = ranges_.at(input).noise;
+    const double noise_db =
+        of_input ? decibels(*of_input + noise.at(node.name)) : std::numeric_limits<double>::quiet_NaN();
+    return {node.name, node.op, true, noise_db, ""};
   }
 
   /// Doubles the number of layers that stay f32 until the bound is met, then halves the gap.
@@ -259,25 +302,19 @@ class Search {
     while (!met && failed + 1 < ranked_.size()) {
       kept = std::min(kept, ranked_.size() - 1);
       QuantisedModel tried = with(kept);
-      if (tried.error <= *choices_.max_error) {
+      if (is_met(tried.report)) {
         met = std::move(tried), met_at = kept;
       } else {
         failed = kept;
-        if (tried.error < best.error) best = std::move(tried);
+        if (is_better(tried.report, best.report)) best = std::move(tried);
       }
       kept *= 2;
     }
-    if (!met) {
-      throw Error(ErrorKind::kUnsupported,
-                  fmt::format("no network with a layer of int8 has an error of at most {:g}: the best that was found "
-                              "has {:.3g}, with {} of {} layers of int8; allow more, or compile with --precision bf16",
-                              *choices_.max_error, best.error, count_quantised(best), best.layers.size()),
-                  "max-error");
-    }
+    if (!met) refuse(best.report);
     while (met_at - failed > 1) {
       const size_t middle = failed + (met_at - failed) / 2;
       QuantisedModel tried = with(middle);
-      if (tried.error <= *choices_.max_error) {
+      if (is_met(tried.report)) {
         met = std::move(tried), met_at = middle;
       } else {
         failed = middle;
@@ -286,24 +323,52 @@ class Search {
     return std::move(*met);
   }
 
-  static int64_t count_quantised(const QuantisedModel& model) {
-    return std::count_if(model.layers.begin(), model.layers.end(), [](const auto& layer) { return layer.quantised; });
+  [[noreturn]] void refuse(const Report& best) const {
+    std::string wanted, found;
+    if (choices_.max_error) {
+      wanted = fmt::format("has an error of at most {:g}", *choices_.max_error);
+      found = fmt::format("an error of {:.3g}", best.error);
+    }
+    if (choices_.max_drop) {
+      wanted += fmt::format("{}loses at most {:g} of the metric", wanted.empty() ? "" : " and ", *choices_.max_drop);
+      found += fmt::format("{}a metric of {:.6g}, and {:.6g} in f32", found.empty() ? "" : " and ", *best.metric,
+                           *metric_of_f32_);
+    }
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("no network with a layer of int8 {}: the best that was found has {}, with {} of {} layers "
+                            "of int8; allow more, or compile with --precision bf16",
+                            wanted, found, best.count_quantised(), best.layers.size()),
+                choices_.max_drop ? "max-drop" : "max-error");
   }
 
   const Graph graph_;
+  const SampleForm form_;
   const CalibrationData& data_;
   const QuantiseOptions& choices_;
   const CompileOptions& options_;
-  Histograms histograms_;
+  quantize::Method method_ = choices_.method.value_or(quantize::Method::kMse);
+  std::string network_;                          ///< its hash, where there is a calibration file
+  std::optional<Calibration> known_;             ///< of the calibration file that is there
+  std::optional<quantize::CalibrationUse> use_;  ///< where there is to be a calibration file
+  LeftOut left_out_;                             ///< nodes without ranges
+  std::map<std::string, CalibratedTensor, std::less<>> ranges_;
   quantize::Quantisers quantisers_;
-  std::unique_ptr<Network> reference_;
+  std::unique_ptr<MeasuredNetwork> reference_;
+  std::optional<double> metric_of_f32_;
   std::vector<std::string> ranked_;
 };
 
 void check(const Graph& graph, const CalibrationData& data, const QuantiseOptions& choices) {
-  GRAFT_USER_CHECK(data.count > 0, kInvalidArgument, "there are no samples to calibrate with", data.where);
+  GRAFT_USER_CHECK(data || !choices.calibration_file.empty(), kInvalidArgument,
+                   "int8 needs samples of the inputs, or a calibration file", "int8");
+  GRAFT_USER_CHECK(data || !choices.max_error, kInvalidArgument,
+                   "the error is measured with samples, and there are none", "max-error");
   GRAFT_USER_CHECK(!choices.max_error || (std::isfinite(*choices.max_error) && *choices.max_error > 0),
                    kInvalidArgument, "the bound is a share of an output's range, above 0: 0.02", "max-error");
+  GRAFT_USER_CHECK(!choices.max_drop || choices.metric, kInvalidArgument,
+                   "it bounds what the metric loses, and there is no metric", "max-drop");
+  GRAFT_USER_CHECK(!choices.max_drop || (std::isfinite(*choices.max_drop) && *choices.max_drop >= 0), kInvalidArgument,
+                   "the bound is what the metric may lose, 0 or more: 0.5", "max-drop");
   for (const Node& node : graph.nodes) {
     GRAFT_USER_CHECK(!is_op(node, {"QuantizeLinear", "DequantizeLinear"}), kUnsupported,
                      "the model is quantised already (it has such nodes): compile it as it is", node.name);
@@ -318,19 +383,6 @@ QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data
   Graph graph = imported;
   quantize::prepare(graph, {.cancelled = options.cancelled});
   return Search(std::move(graph), data, choices, options).run();
-}
-
-std::string print(const QuantisedModel& model) {
-  std::string text;
-  size_t quantised = 0;
-  for (const QuantisedLayer& layer : model.layers) {
-    quantised += layer.quantised ? 1 : 0;
-    text += layer.quantised ? fmt::format("  int8  {:6.1f} dB  {} ({})\n", layer.noise_db, layer.node, layer.op)
-                            : fmt::format("  fp32             {} ({}): {}\n", layer.node, layer.op, layer.reason);
-  }
-  return text + fmt::format("{} of {} layers are int8; against fp32 on {} batches: at most {:.2g} % of an output's "
-                            "range, {:.1f} dB signal to noise",
-                            quantised, model.layers.size(), model.batches, 100 * model.error, model.noise_db);
 }
 
 }  // namespace graft

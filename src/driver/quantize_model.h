@@ -4,54 +4,38 @@
 
 #include <functional>
 #include <optional>
-#include <string>
-#include <vector>
 
-#include "driver/compile.h"
-#include "quantize/ranges.h"
+#include "driver/calibration_data.h"
+#include "driver/measured_network.h"
+#include "quantize/report.h"
 
 namespace graft {
 
-/// Inputs to calibrate with. Batches are asked for in order, once to calibrate and once for each network that is
-/// measured, and only one is held at a time.
-struct CalibrationData {
-  size_t count = 0;
-  /// Batch `index`, one tensor per input of the graph in its order, of the types and shapes that the graph takes. May
-  /// throw, which ends quantising.
-  std::function<std::vector<TensorData>(size_t index)> batch;
-  std::string where;  ///< what errors name: the file or folder
-};
-
 struct QuantiseOptions {
-  quantize::Method method = quantize::Method::kMse;
-  std::optional<double> max_error;  ///< bound of QuantisedModel::error; above 0
-};
-
-/// What became of a Conv, MatMul or Gemm.
-struct QuantisedLayer {
-  std::string node, op;
-  bool quantised = false;
-  double noise_db = 0;  ///< signal to noise that its input and weights have after rounding; of quantised layers
-  std::string reason;   ///< why it stays f32
+  std::optional<quantize::Method> method;  ///< how ranges are chosen; nothing: as in the calibration file, else kMse
+  /// Of ranges, or empty. One that is there is read instead of running the samples, and refused where it was made by
+  /// another method or for another network; else it is written after calibrating. A calibration cache of TensorRT is
+  /// read, too: ranges of tensors that it lacks come from the samples; without samples, their layers stay f32.
+  std::string calibration_file;
+  std::optional<double> max_error;  ///< bound of Report::error; above 0
+  /// How good a network is, more being better: a finite number. Asked for the network in f32 and for each quantised one
+  /// that is tried, all compiled for this processor, by the thread that quantises. May throw, which ends quantising.
+  std::function<double(const MeasuredNetwork&)> metric;
+  std::optional<double> max_drop;  ///< the most that the metric may lose against f32; 0 or more
 };
 
 struct QuantisedModel {
   Graph graph;  ///< of QuantizeLinear and DequantizeLinear around operators of ONNX
-  std::vector<QuantisedLayer> layers;
-  size_t batches = 0;
-  /// Over all batches and outputs of floats: the largest difference from f32, as a share of the output's range in f32.
-  double error = 0;
-  double noise_db = 0;  ///< signal to noise of all outputs of floats together; infinite where nothing differs
+  quantize::Report report;
 };
 
-/// Quantises a graph that was imported. Runs the network in f32, and the quantised one, on this machine. With a bound,
-/// layers stay f32, those that round worst first, in the fewest number that a search by halves finds to meet it.
-/// Throws unsupported where nothing can be quantised, naming each candidate's reason, or where the bound cannot be met,
-/// naming the best that was found; invalid_argument for data that does not fit or holds NaN; `cancelled`.
+/// Quantises a graph that was imported. Without data there has to be a calibration file; then the error is not
+/// measured, and cannot be bounded. Runs the network in f32, and the quantised one, on this machine. With a bound of
+/// the error or the metric, layers stay f32, those that round worst first, in the fewest number that a search by halves
+/// finds to meet it. Throws unsupported where nothing can be quantised, naming each candidate's reason, or where the
+/// bound cannot be met, naming the best that was found; invalid_argument for data that does not fit or holds NaN, and
+/// for a metric that is no finite number; `cancelled`.
 QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data, const QuantiseOptions& choices,
                               const CompileOptions& options);
-
-/// A table of the layers and the error, in text.
-std::string print(const QuantisedModel& model);
 
 }  // namespace graft

@@ -24,7 +24,7 @@ bool is_clipping(const Node& node) { return is_op(node, {"Relu", "Clip"}); }
 
 class Finding {
  public:
-  Finding(const Graph& graph, const std::set<std::string, std::less<>>& left_out)
+  Finding(const Graph& graph, const LeftOut& left_out)
       : graph_(graph), left_out_(left_out), consumers_(graph.consumers()), from_convolution_(graph.values.size()) {}
 
   Places run() {
@@ -58,7 +58,7 @@ class Finding {
 
   /// Why a product keeps its floats, or nothing.
   std::string_view fault(const Node& node) const {
-    if (left_out_.contains(node.name)) return "left out to keep the error within the bound";
+    if (const auto found = left_out_.find(node.name); found != left_out_.end()) return found->second;
     const Value& weights = graph_.value(node.inputs[1]);
     if (!is_activation(node.inputs[0])) return "its input is not computed in f32";
     if (!weights.constant || weights.constant->type() != DType::kFloat32) return "its weights are no constant of f32";
@@ -91,7 +91,7 @@ class Finding {
     }
     const bool sums = is_op(node, {"Add"});
     if (!sums && !joins(node) && !keeps_range(node)) return;
-    if (!is_wanted(node.outputs[0])) return;
+    if (left_out_.contains(node.name) || !is_wanted(node.outputs[0])) return;
     Place place{index, {}, false};
     const size_t inputs = sums || is_op(node, {"Concat"}) ? node.inputs.size() : 1;
     for (size_t n = 0; n < inputs; ++n) {
@@ -122,7 +122,7 @@ class Finding {
   }
 
   const Graph& graph_;
-  const std::set<std::string, std::less<>>& left_out_;
+  const LeftOut& left_out_;
   const std::vector<std::vector<int>> consumers_;
   std::vector<bool> from_convolution_;
   Places places_;
@@ -134,7 +134,7 @@ int64_t result_axis(const Node& node) {
   return is_op(node, {"Conv"}) || integer(node, "transB", 0) != 0 ? 0 : 1;
 }
 
-Places find_places(const Graph& graph, const std::set<std::string, std::less<>>& left_out) {
+Places find_places(const Graph& graph, const LeftOut& left_out) {
   return Finding(graph, left_out).run();
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -35,11 +34,14 @@ struct Places {
 /// The node of weights that is quantised gives back its axis of results in them: 0 of Conv's, 1 of MatMul's.
 int64_t result_axis(const Node& node);
 
-/// Finds the places in a graph of inferred types:
-/// - Conv, MatMul and Gemm of f32 with constant weights, but for those named in `left_out`;
+/// Nodes that keep their floats by name, with the reason.
+using LeftOut = std::map<std::string, std::string, std::less<>>;
+
+/// Finds the places in a graph of inferred types, but for nodes that are left out:
+/// - Conv, MatMul and Gemm of f32 with constant weights;
 /// - between these, sums of two activations of convolutional networks, poolings, Concat and movement, so that values
 ///   stay 8 bits from product to product.
 /// Constants of the graph are not read.
-Places find_places(const Graph& graph, const std::set<std::string, std::less<>>& left_out = {});
+Places find_places(const Graph& graph, const LeftOut& left_out = {});
 
 }  // namespace graft::quantize

@@ -203,7 +203,9 @@ def test_constant_data_and_a_fixed_batch(graft, tmp_path):
     done = graft(*words)
     assert done.returncode == 0, done.stderr
     np.save(tmp_path / "data.npy", np.zeros((5, 3, 16, 16), np.float32))
-    assert "5 samples, and the network takes 2 at a time" in graft(*words).stderr
+    assert "1 samples at the end were left out: the network takes a fixed number at a time" in graft(*words).stdout
+    np.save(tmp_path / "data.npy", np.zeros((1, 3, 16, 16), np.float32))
+    assert "1 samples, and the network takes 2 at a time" in graft(*words).stderr
 
 
 def test_what_is_asked_for_must_be_possible(graft, tmp_path, samples):
@@ -233,3 +235,130 @@ def test_a_quantised_model_is_not_quantised_again(graft, tmp_path, samples):
     assert graft("convert", "net.onnx", *words, "q.onnx").returncode == 0
     done = graft("convert", "q.onnx", *words, "again.onnx")
     assert done.returncode == 1 and "quantised already" in done.stderr
+
+
+def quantise(graft, folder, *words):
+    """Runs convert on net.onnx; gives the report."""
+    done = graft("convert", "net.onnx", "--precision", "int8", "-o", "q.onnx", "--json", "report.json", *words)
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "report.json").read_text())["quantization"], done.stdout
+
+
+def test_a_calibration_file_stands_for_the_samples(graft, tmp_path, samples):
+    convolutional(tmp_path / "net.onnx")
+    first, said = quantise(graft, tmp_path, "--calibrate", "samples", "--calibration-file", "ranges.json")
+    assert first["calibration"]["written"] and "ranges.json: ranges written, of 36 samples" in said
+    made = (tmp_path / "q.onnx").read_bytes()
+    document = json.loads((tmp_path / "ranges.json").read_text())
+    assert document["method"] == "mse" and document["samples"] == 36 and "x" in document["tensors"]
+    again, said = quantise(graft, tmp_path, "--calibration-file", "ranges.json")
+    assert (tmp_path / "q.onnx").read_bytes() == made
+    assert not again["measured"] and again["error"] is None and again["batches"] == 0
+    assert "the error is not known: measuring it needs samples" in said
+    assert [layer["noise_db"] for layer in again["layers"]] == pytest.approx(
+        [layer["noise_db"] for layer in first["layers"]])
+    same, _ = quantise(graft, tmp_path, "--calibration-file", "ranges.json", "--calibrate", "samples")
+    assert same["error"] == first["error"] and same["calibration"]["same_samples"] is True
+    np.save(tmp_path / "other.npy", np.random.default_rng(9).standard_normal((4, 3, 16, 16)).astype(np.float32))
+    other, said = quantise(graft, tmp_path, "--calibration-file", "ranges.json", "--calibrate", "other.npy")
+    assert (tmp_path / "q.onnx").read_bytes() == made and other["calibration"]["same_samples"] is False
+    assert "the error was measured with other samples" in said
+    done = graft("compile", "net.onnx", "--precision", "int8", "--calibration-file", "ranges.json", "--dim", "n=2",
+                 "-o", "q.graft")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_hash_of_samples_does_not_depend_on_their_order(graft, tmp_path, samples):
+    convolutional(tmp_path / "net.onnx")
+    quantise(graft, tmp_path, "--calibrate", "samples", "--calibration-file", "a.json")
+    whole = np.concatenate([np.load(file).reshape(-1, 3, 16, 16) for file in sorted(samples.iterdir())])
+    np.save(tmp_path / "whole.npy", whole[::-1].copy())
+    report, _ = quantise(graft, tmp_path, "--calibrate", "whole.npy", "--calibration-file", "a.json")
+    assert report["calibration"]["same_samples"] is True
+
+
+def test_a_stale_calibration_file_is_refused(graft, tmp_path, samples):
+    convolutional(tmp_path / "net.onnx")
+    words = ["convert", "net.onnx", "--precision", "int8", "--calibration-file", "ranges.json", "-o", "q.onnx"]
+    assert graft(*words, "--calibrate", "samples", "--method", "entropy").returncode == 0
+    before = (tmp_path / "ranges.json").read_bytes()
+    (tmp_path / "q.onnx").unlink()
+    done = graft(*words, "--method", "minmax")
+    assert done.returncode == 1 and "by the method entropy, and minmax is asked for" in done.stderr
+    convolutional(tmp_path / "net.onnx", seed=1)
+    done = graft(*words)
+    assert done.returncode == 1 and "calibrated for another network" in done.stderr
+    assert not (tmp_path / "q.onnx").exists() and (tmp_path / "ranges.json").read_bytes() == before
+    done = graft(*words, "--max-error", "0.1")
+    assert done.returncode == 1 and "the error is measured with samples, and there are none" in done.stderr
+    (tmp_path / "ranges.json").unlink()
+    done = graft(*words)
+    assert done.returncode == 2 and "ranges.json is not there yet" in done.stderr
+    done = graft(*words, "--calibrate", "samples", "-o", "ranges.json")
+    assert done.returncode == 2, done.stderr
+
+
+@pytest.mark.parametrize("change, reason", [
+    (lambda text: text[:len(text) // 2], "it is no JSON"),
+    (lambda text: "", "it is no JSON"),
+    (lambda text: "[" * 100000, "nested more than"),
+    (lambda text: "[]", "neither a calibration file"),
+    (lambda text: text.replace("calibration 1", "calibration 2"), "neither a calibration file"),
+    (lambda text: text.replace('"mse"', '"magic"'), "its method is not mse"),
+    (lambda text: text.replace('"low"', '"lowest"', 1), "it has no 'low' of the right type"),
+    (lambda text: text.replace('"low": ', '"low": "none", "l": ', 1), "it has no 'low' of the right type"),
+    (lambda text: text.replace('"low": ', '"low": 1e300, "l": ', 1), "is no finite one around 0"),
+    (lambda text: text.replace('"high": ', '"high": -1, "h": ', 1), "is no finite one around 0"),
+    (lambda text: text.replace('"noise": ', '"noise": -1, "n": ', 1), "is negative"),
+    (lambda text: text.replace('"samples": ', '"samples": 0, "s": ', 1), "number of samples is not above 0"),
+    (lambda text: text.replace('"x"', '"z"', 1), "it has no range of 'x'"),
+    (lambda text: "TRT-8501-EntropyCalibration2\n", "has no tensors"),
+    (lambda text: "TRT-8501-EntropyCalibration2\nx: 3c01\ny 3c010a14\n", "line 3 is not"),
+    (lambda text: "TRT-8501-EntropyCalibration2\nx: 3c010a141\n", "line 2 is not"),
+    (lambda text: "TRT-8501-EntropyCalibration2\nx: 7fc00000\n", "is no finite one around 0"),
+    (lambda text: "TRT-8501-EntropyCalibration2\nx: bc010a14\n", "is no finite one around 0"),
+])
+def test_a_damaged_calibration_file(graft, tmp_path, samples, change, reason):
+    convolutional(tmp_path / "net.onnx")
+    quantise(graft, tmp_path, "--calibrate", "samples", "--calibration-file", "ranges.json")
+    (tmp_path / "q.onnx").unlink()
+    (tmp_path / "ranges.json").write_text(change((tmp_path / "ranges.json").read_text()))
+    done = graft("convert", "net.onnx", "--precision", "int8", "--calibration-file", "ranges.json", "-o", "q.onnx")
+    assert done.returncode == 1 and reason in done.stderr, done.stderr
+    assert "ranges.json" in done.stderr and not (tmp_path / "q.onnx").exists()
+
+
+def cache_of(ranges, left_out=()):
+    """A calibration cache as TensorRT writes it: the scale of each tensor, the bits of a big-endian f32."""
+    lines = [f"{name}: {np.float32(max(-each['low'], each['high']) / 127).view(np.uint32):08x}"
+             for name, each in ranges.items() if name not in left_out]
+    return "TRT-8501-EntropyCalibration2\n" + "\n".join(lines) + "\n(Unnamed Layer* 3) [Shuffle]_output: 3c010a14\n"
+
+
+def test_a_cache_of_tensorrt(graft, tmp_path, samples):
+    convolutional(tmp_path / "net.onnx")
+    first, _ = quantise(graft, tmp_path, "--calibrate", "samples", "--method", "minmax", "--calibration-file", "r.json")
+    ranges = json.loads((tmp_path / "r.json").read_text())["tensors"]
+    (tmp_path / "calib.cache").write_text(cache_of(ranges))
+    report, said = quantise(graft, tmp_path, "--calibration-file", "calib.cache", "--calibrate", "samples")
+    assert (tmp_path / "calib.cache").read_text() == cache_of(ranges)
+    assert report["calibration"] == {"file": "calib.cache", "written": False, "samples": 0, "missing": [],
+                                     "same_samples": None}
+    assert report["error"] < 3 * first["error"] and "calib.cache: ranges read" in said
+    scale = {c.name: numpy_helper.to_array(c) for c in onnx.load(tmp_path / "q.onnx").graph.initializer}["x/scale"]
+    assert scale == pytest.approx(2 * max(-ranges["x"]["low"], ranges["x"]["high"]) / 255, rel=1e-5)
+    alone, _ = quantise(graft, tmp_path, "--calibration-file", "calib.cache")
+    assert not alone["measured"] and all(layer["precision"] == "int8" for layer in alone["layers"])
+    assert all(layer["noise_db"] is None for layer in alone["layers"])
+    # what it lacks comes from the samples, or stays fp32
+    (tmp_path / "calib.cache").write_text(cache_of(ranges, left_out=["x"]))
+    report, said = quantise(graft, tmp_path, "--calibration-file", "calib.cache", "--calibrate", "samples")
+    assert report["calibration"]["missing"] == ["x"] and "it has none of x" in said
+    assert all(layer["precision"] == "int8" for layer in report["layers"])
+    alone, said = quantise(graft, tmp_path, "--calibration-file", "calib.cache")
+    kept = {layer["node"]: layer["reason"] for layer in alone["layers"] if layer["precision"] == "fp32"}
+    assert kept == {"stem": "calib.cache has no range of 'x'"} and alone["calibration"]["missing"] == ["x"]
+    assert in_onnxruntime(tmp_path / "q.onnx", x=np.zeros((1, 3, 16, 16), np.float32)).shape == (1, 10)
+    (tmp_path / "calib.cache").write_text(cache_of({"other": ranges["x"]}))
+    done = graft("convert", "net.onnx", "--precision", "int8", "--calibration-file", "calib.cache", "-o", "q.onnx")
+    assert done.returncode == 1 and "nothing can be quantised" in done.stderr and "has no range of 'x'" in done.stderr

@@ -6,6 +6,7 @@
 #include "api/handles.h"
 #include "base/random.h"
 #include "driver/compile.h"
+#include "export/onnx/export.h"
 #include "graph/text_form.h"
 
 namespace graft_test {
@@ -34,6 +35,16 @@ graft_engine* compile_text(std::string_view text, std::initializer_list<graft_op
     Graph graph = parse_graph(text);
     fill_weights(graph);
     return api_detail::engine_of(compile_from(std::move(graph), Stage::kImport, chosen), chosen).release();
+  } catch (const Error& error) {
+    throw std::runtime_error(error.what());
+  }
+}
+
+std::string onnx_of_text(std::string_view text) {
+  try {
+    Graph graph = parse_graph(text);
+    fill_weights(graph);
+    return export_onnx_bytes(graph);
   } catch (const Error& error) {
     throw std::runtime_error(error.what());
   }

@@ -18,6 +18,9 @@ namespace graft_test {
 ///   graft::Session session(graft::Engine(graft_test::compile_text(graft_test::kMlp, {{"threads", "2"}})));
 graft_engine* compile_text(std::string_view text, std::initializer_list<graft_option> options = {});
 
+/// The bytes of an ONNX file of it. Throws std::runtime_error with Graft's message.
+std::string onnx_of_text(std::string_view text);
+
 /// Linear layers with a ReLU between and a softmax: x f32[batch, 48] -> y f32[batch, 10].
 extern const char* const kMlp;
 /// Convolutions, pooling and a linear layer: x f32[batch, 3, 12, 12] -> y f32[batch, 5].

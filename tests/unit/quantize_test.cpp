@@ -212,7 +212,7 @@ TEST(Places, values_stay_8_bits_from_product_to_product) {
 
 TEST(Places, what_is_left_out_stays_f32_with_its_reason) {
   const Graph graph = residual_block();
-  const Places places = find_places(graph, {"third"});
+  const Places places = find_places(graph, {{"third", "left out"}});
   ASSERT_EQ(places.kept.size(), 1u);
   EXPECT_EQ(places.kept[0].node, "third");
   EXPECT_EQ(names_of(graph, places), (std::set<std::string>{"x:x", "r:r"}));

@@ -4,15 +4,14 @@
 
 #include <string>
 
-#include "driver/quantize_model.h"
+#include "driver/calibration_data.h"
 
 namespace graft {
 
 /// The samples at a path: an .npy file for a network of one input, an .npz file whose entries have the names of the
 /// inputs, or a folder of such files, which are taken in the order of their names. A tensor is one sample (without the
-/// leading axis of the input) or a batch. A longer batch than the input takes is divided; where the input takes any, by
-/// 8. Types and shapes of all files are checked here, the elements are read when a batch is asked for. Throws
-/// invalid_argument naming file, input and remedy.
+/// leading axis of the input) or a batch. Types and shapes of all files are checked here, the elements are read when a
+/// batch is asked for. Throws invalid_argument naming file, input and remedy.
 CalibrationData open_calibration(const std::string& path, const Graph& graph);
 
 }  // namespace graft

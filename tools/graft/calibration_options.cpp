@@ -2,8 +2,10 @@
 #include "calibration_options.h"
 
 #include <cmath>
+#include <filesystem>
 #include <optional>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "calibration_data.h"
@@ -13,11 +15,6 @@
 
 namespace graft {
 namespace {
-
-/// A number of decibels as JSON has it, which knows no infinity.
-nlohmann::json finite(double value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
-}
 
 /// The bound, as a number. Throws UsageError.
 std::optional<double> bound_of(const std::string& text) {
@@ -42,6 +39,10 @@ void CalibrationOptions::add_to(Command command) {
                       "for int8: samples of the inputs, as an .npy file, an .npz file (entries named like the\n"
                       "inputs), or a folder of such files; each tensor is a sample or a batch")
       .type_name("FILE|FOLDER");
+  command.add_option("--calibration-file", file_,
+                      "for int8: the ranges that were found: read when it is there, so that the samples only measure\n"
+                      "the error, or are not needed; else written. A calibration cache of TensorRT is read, too")
+      .type_name("FILE");
   command.add_option("--method", method_,
                       "for int8: how ranges are chosen: mse (default), entropy, percentile or minmax")
       .one_of({"mse", "entropy", "percentile", "minmax"}).type_name("METHOD");
@@ -52,44 +53,30 @@ void CalibrationOptions::add_to(Command command) {
 }
 
 void CalibrationOptions::check(bool int8) const {
-  if (!int8 && (!path_.empty() || !method_.empty() || !max_error_.empty())) {
-    throw UsageError("--calibrate, --method and --max-error are for --precision int8");
+  if (!int8 && (!path_.empty() || !file_.empty() || !method_.empty() || !max_error_.empty())) {
+    throw UsageError("--calibrate, --calibration-file, --method and --max-error are for --precision int8");
   }
-  if (int8 && path_.empty()) {
-    throw UsageError("--precision int8 needs samples of the inputs: --calibrate FOLDER with .npy files (numpy.save), "
-                     "or .npz files with the names of the inputs");
+  if (int8 && path_.empty() && (file_.empty() || !std::filesystem::exists(file_))) {
+    throw UsageError(fmt::format("--precision int8 needs samples of the inputs: --calibrate FOLDER with .npy files "
+                                 "(numpy.save), or .npz files with the names of the inputs{}",
+                                 file_.empty() ? "" : "; --calibration-file " + file_ + " is not there yet"));
   }
   bound_of(max_error_);
 }
 
-quantize::Method CalibrationOptions::method() const {
-  return quantize::parse_method(method_).value_or(quantize::Method::kMse);
-}
-
 QuantisedModel CalibrationOptions::quantise(const Graph& graph, const CompileOptions& options) const {
-  return quantise_model(graph, open_calibration(path_, graph),
-                        {.method = method(), .max_error = bound_of(max_error_)}, options);
+  const CalibrationData data = path_.empty() ? CalibrationData() : open_calibration(path_, graph);
+  return quantise_model(graph, data, {.method = quantize::parse_method(method_), .calibration_file = file_,
+                                      .max_error = bound_of(max_error_)}, options);
 }
 
 void CalibrationOptions::print_report(std::FILE* stream, const QuantisedModel& quantised) {
-  const std::string text = print(quantised);
+  const std::string text = print(quantised.report);
   for (const std::string_view line : split(text, '\n')) print_to(stream, "{}\n", line);
 }
 
-nlohmann::json CalibrationOptions::json_of(const QuantisedModel& quantised) const {
-  nlohmann::json layers = nlohmann::json::array();
-  for (const QuantisedLayer& layer : quantised.layers) {
-    layers.push_back({{"node", layer.node},
-                      {"operator", layer.op},
-                      {"precision", layer.quantised ? "int8" : "fp32"},
-                      {"noise_db", layer.quantised ? finite(layer.noise_db) : nullptr},
-                      {"reason", layer.reason}});
-  }
-  return {{"method", quantize::name_of(method())},
-          {"batches", quantised.batches},
-          {"error", finite(quantised.error)},
-          {"noise_db", finite(quantised.noise_db)},
-          {"layers", layers}};
+nlohmann::json CalibrationOptions::json_of(const QuantisedModel& quantised) {
+  return nlohmann::json::parse(quantize::json_of(quantised.report));
 }
 
 }  // namespace graft

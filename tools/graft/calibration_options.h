@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -12,24 +13,22 @@
 
 namespace graft {
 
-/// `--calibrate`, `--method` and `--max-error`.
+/// `--calibrate`, `--calibration-file`, `--method` and `--max-error`.
 class CalibrationOptions {
  public:
   void add_to(Command command);
   /// Throws UsageError where int8 is asked for without samples, or the options are given without int8.
   void check(bool int8) const;
-  /// The file or folder of samples; empty when none was given.
-  const std::string& path() const { return path_; }
+  /// What is read, or written beside the result: samples and the calibration file; empty where not given.
+  std::vector<std::string> paths() const { return {path_, file_}; }
   /// Quantises a graph that was imported, as quantise_model() does.
   QuantisedModel quantise(const Graph& graph, const CompileOptions& options) const;
   /// The layers and the error, as text and as JSON.
   static void print_report(std::FILE* stream, const QuantisedModel& quantised);
-  nlohmann::json json_of(const QuantisedModel& quantised) const;
+  static nlohmann::json json_of(const QuantisedModel& quantised);
 
  private:
-  quantize::Method method() const;
-
-  std::string path_, method_, max_error_;
+  std::string path_, file_, method_, max_error_;
 };
 
 }  // namespace graft

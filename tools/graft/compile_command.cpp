@@ -93,7 +93,8 @@ Graph CompileCommand::read_graph(const CompileOptions& options, Stage& done) con
 /// Nothing that is read may be replaced, and what cannot be written is known before the work. A record may be: the
 /// choices that it holds are in the new plan.
 void CompileCommand::check_outputs(const std::string& destination) const {
-  const std::vector<std::string> inputs = {model.path(), weights_path(model.path())};
+  std::vector<std::string> inputs = calibration.paths();
+  inputs.insert(inputs.end(), {model.path(), weights_path(model.path())});
   if (writes_onnx()) return OnnxOutput::check(destination, inputs);
   check_output("--output", destination, inputs);
   if (compile_to.empty()) return check_no_terminal("--output", destination, "a plan");
@@ -195,7 +196,7 @@ void CompileCommand::compile(const CompileOptions& options) const {
   nlohmann::json facts = json_of(compiled.engine, path == "-" ? "standard output" : path, elapsed.count());
   print_summary(stream, facts);
   if (quantised) CalibrationOptions::print_report(stream, *quantised);
-  if (quantised) facts["quantization"] = calibration.json_of(*quantised);
+  if (quantised) facts["quantization"] = CalibrationOptions::json_of(*quantised);
   if (imported) {  // what the precision costs, in one line
     report(options, "error", fmt::format("{} against fp32", name_of(options.precision)));
     const PrecisionError error = measure_precision_error(*imported, done, compiled.engine, options, error_limit);

@@ -72,8 +72,10 @@ void ConvertCommand::check_words() const {
 }
 
 int ConvertCommand::quantise() const {
-  OnnxOutput::check(out, {model, calibration.path()});
-  json.check({model, calibration.path()});
+  std::vector<std::string> inputs = calibration.paths();
+  inputs.push_back(model);
+  OnnxOutput::check(out, inputs);
+  json.check(inputs);
   json.check_apart("--output", out);
   CompileOptions options;
   options.params = params, options.outputs = outputs;
@@ -92,7 +94,7 @@ int ConvertCommand::quantise() const {
               {"casts", 0},
               {"multicasts", 0},
               {"parameters", nlohmann::json::object()},
-              {"quantization", calibration.json_of(quantised)}});
+              {"quantization", CalibrationOptions::json_of(quantised)}});
   return 0;
 }
 

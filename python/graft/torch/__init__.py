@@ -11,6 +11,8 @@
     program = graft.torch.compile(model, [x])                     # an exported program, with engines
     graft.torch.save(program, "fast.pt2")                         # graft.torch.load reads it
 
+    low = graft.torch.quantize(model, loader)                     # in 8 bits, with the error in low.report
+
     print(graft.torch.dry_run(model, [x]))                        # what would become engines, and why the rest not
 """
 
@@ -24,13 +26,13 @@ import torch  # noqa: E402  isort: skip
 
 from .. import _graft  # noqa: E402
 from ..errors import InvalidArgumentError  # noqa: E402
-from . import run_plan, script  # noqa: E402, F401  its operator is there for torch.export.load
+from . import ptq, run_plan, script  # noqa: E402, F401  its operator is there for torch.export.load
 from .converter import converter  # noqa: E402
 from .inputs import Input  # noqa: E402
 from .library import load_library  # noqa: E402
 
-__all__ = ["Input", "Program", "compile", "converter", "dry_run", "dynamo", "fallback_count", "load",
-           "load_library", "save", "script"]
+__all__ = ["Input", "Program", "QuantizedModule", "compile", "converter", "dry_run", "dynamo", "fallback_count", "load",
+           "load_library", "ptq", "quantize", "save", "script"]
 
 OF_PROGRAMS = ("Program", "compile", "load", "save")
 
@@ -39,6 +41,8 @@ def __getattr__(name):
     """What needs torch's tracing, which takes 90 MB, is imported when it is used: not where modules only run."""
     if name in OF_PROGRAMS:
         return getattr(importlib.import_module(".exported", __name__), name)
+    if name in ("QuantizedModule", "quantize"):
+        return getattr(importlib.import_module(".quantizing", __name__), name)
     if name in ("dynamo", "exported", "report"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

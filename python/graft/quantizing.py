@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From models and samples to models of 8 bits."""
+
+from __future__ import annotations
+
+import json
+import os
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Unpack
+
+import numpy as np
+
+from . import _graft, arguments, element_types, keras_file, logs, operators
+from .compiling import Options, Path, Progress, Reporting, Tune, choices_of, source_of
+from .engine import Engine
+from .errors import InvalidArgumentError
+
+Method = Literal["mse", "entropy", "percentile", "minmax"]
+
+
+class QuantizedLayer(NamedTuple):
+    """What became of a Conv, MatMul or Gemm."""
+
+    node: str
+    operator: str
+    precision: str  #: "int8" or "fp32"
+    noise_db: float | None  #: signal to noise of its rounded input and weights; None: nothing differs, or fp32
+    reason: str  #: why it stays fp32; empty for others
+
+
+class QuantizationReport:
+    """What quantising did and what it costs. `print` shows it as a table."""
+
+    def __init__(self, text: str, facts: dict[str, Any]) -> None:
+        self.text = text  #: a line for each layer, and the error
+        self.layers = [QuantizedLayer(**layer) for layer in facts["layers"]]
+        unknown = float("inf") if facts["measured"] else float("nan")
+        #: the largest difference from fp32 on the samples, as a share of an output's range; NaN without samples
+        self.error: float = unknown if facts["error"] is None else facts["error"]
+        #: signal to noise of all outputs together; NaN without samples
+        self.noise_db: float = unknown if facts["noise_db"] is None else facts["noise_db"]
+        self.samples: int = facts["samples"]
+        #: what the metric gave for the int8 network, and for the model in fp32
+        self.metric: float | None = facts["metric"] and facts["metric"]["int8"]
+        self.metric_fp32: float | None = facts["metric"] and facts["metric"]["fp32"]
+        self._facts = facts
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as `graft convert --json` has it, under `quantization`."""
+        return dict(self._facts)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        quantized = sum(layer.precision == "int8" for layer in self.layers)
+        return f"<graft.QuantizationReport {quantized} of {len(self.layers)} layers int8, error {self.error:.3g}>"
+
+
+class Quantized:
+    """A model of 8 bits: `report`, and the model as `engine`, `plan` and `model`, each made when it is asked for."""
+
+    def __init__(self, handle: _graft.Quantized, folder: Any = None) -> None:
+        self._handle = handle
+        self._folder = folder  # where the weights of a model of Keras lie
+        self._engine: Engine | None = None
+        self.report = QuantizationReport(handle.text(), json.loads(handle.report()))
+
+    @property
+    def engine(self) -> Engine:
+        """It compiled, for the choices that quantize() had. Ctrl-C stops it."""
+        if self._engine is None:
+            with Reporting(None):
+                self._engine = Engine(self._handle.compile(None))
+            if self._folder:
+                weakref.finalize(self._engine, lambda folder: None, self._folder)
+        return self._engine
+
+    @property
+    def plan(self) -> bytes:
+        """The plan of `engine`, which `graft.load` reads."""
+        return self.engine.to_bytes()
+
+    @property
+    def model(self) -> bytes:
+        """An ONNX file with QuantizeLinear and DequantizeLinear, which ONNX Runtime and others read as well. Raises
+        UnsupportedError where the weights are too large for one file: save() puts them beside it."""
+        return self._handle.save_bytes()
+
+    def save(self, path: Path) -> None:
+        """Writes FILE.onnx (the model) or FILE.graft (the plan); the file is replaced whole or not at all."""
+        target = output_path(path)
+        if target.endswith(".graft"):
+            return self.engine.save(target)
+        return self._handle.save(target)
+
+    def __repr__(self) -> str:
+        return f"<graft.Quantized {self.report!r}>"
+
+
+def quantize(model: Any, data: Any = None, *, method: Method | None = None, max_error: float | None = None,
+             metric: Callable[[Engine], Any] | None = None, max_drop: float | None = None, batches: int = 0,
+             calibration_file: Path | None = None, output: Path | None = None,
+             dims: Mapping[str, int | Sequence[int]] | None = None,
+             shapes: Mapping[str, Sequence[Any]] | None = None, device: str = "cpu", tune: Tune = "fast",
+             threads: int = 0, target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (),
+             record: Path | None = None, ops: Any = (), progress: Progress = None, directory: Path | None = None,
+             **options: Unpack[Options]) -> Quantized:
+    """Quantises a model's products to 8 bits by samples of its inputs, and measures what that costs.
+
+    model      as compile() takes it
+    data       samples: anything that gives batches when iterated (a list, a DataLoader of torch, a tf.data.Dataset), or
+               a function without arguments that gives such; or one array. A batch is an array, a tuple of arrays in the
+               order of the inputs (what follows them, such as labels, is not read), or a dictionary by their names; a
+               tensor in it has any number of samples, or one without the first axis. The data is gone through once to
+               calibrate and once for each network that is measured: of what can be iterated only once, as a generator,
+               the batches are kept in memory
+    method     how ranges are chosen: "mse", "entropy", "percentile" or "minmax"; None: as in the calibration file, else
+               "mse"
+    max_error  the largest difference from fp32 that is allowed, as a share of an output's range: 0.02. Layers that
+               break it stay fp32
+    metric     how good a network is, more being better: metric(run) -> number, where `run` is an Engine, called as
+               run(x). It is asked for the model in fp32 and for each network that is tried
+    max_drop   what the metric may lose against fp32: 0.5. Layers that break it stay fp32
+    batches    the most batches to take of `data`; 0: all
+    calibration_file
+               where ranges are kept: read when it is there, so that `data` only measures the error, or is not needed;
+               else written. One of another network or method is refused. A calibration cache of TensorRT is read as
+               well: what it lacks comes from `data`
+    output     a file to write: FILE.onnx or FILE.graft
+    The others are compile()'s.
+
+    Ctrl-C stops it. What iterating `data`, or the metric, raises comes out as it is. Raises UnsupportedError where
+    nothing can be quantised, and where no network with a layer of int8 keeps the bound, naming the best that was found;
+    InvalidArgumentError for samples that do not fit the model or hold NaN, and for a metric that is no finite number.
+    """
+    written = None if output is None else output_path(output)
+    samples = None if data is None else Samples(data, arguments.whole("batches", batches))
+    choices = choices_of(dims, shapes, device, "fp32", tune, threads, target, disable, record, options)
+    choices += [("ops", each) for each in operators.sources(ops)]
+    if method is not None:
+        choices.append(("method", arguments.text("method", str(method))))
+    if calibration_file is not None:
+        choices.append(("calibration-file", arguments.path("calibration_file", calibration_file)))
+    choices += [(key, repr(arguments.number(key.replace("-", "_"), value)))
+                for key, value in (("max-error", max_error), ("max-drop", max_drop)) if value is not None]
+    folder = keras_file.exported(model) if keras_file.is_keras(model) else None
+    with Reporting(progress) as report:
+        path, content = source_of(folder.name if folder else model, directory)
+        made = _graft.quantize(path, content, choices, report, samples.batch if samples else None, score_of(metric),
+                               samples.count if samples else 0)
+        quantized = Quantized(made, folder)
+    if written:
+        quantized.save(written)
+    return quantized
+
+
+def output_path(path: Path) -> str:
+    """What a quantised model can be written as."""
+    target = arguments.path("output", path)
+    if not target.endswith((".onnx", ".graft")):
+        raise InvalidArgumentError(f"output is {target!r}: give FILE.onnx for the model or FILE.graft for the plan")
+    return target
+
+
+def score_of(metric: Callable[[Engine], Any] | None) -> Callable[[_graft.Engine], float] | None:
+    """The metric as the extension asks for it."""
+    if metric is None:
+        return None
+    if not callable(metric):
+        raise InvalidArgumentError(f"metric is {metric!r}: give a function of a network that gives a number")
+
+    def score(handle: _graft.Engine) -> float:
+        found = metric(Engine(handle))
+        try:
+            if isinstance(found, (str, bytes)):
+                raise TypeError
+            return float(found)
+        except (TypeError, ValueError):
+            raise InvalidArgumentError(f"metric gave {found!r}: it has to give a number") from None
+
+    return score
+
+
+class Samples:
+    """Batches of whatever the caller has, as often as they are gone through."""
+
+    def __init__(self, data: Any, most: int = 0) -> None:
+        if isinstance(data, Mapping) or is_array(data):
+            data = [data]
+        self._is_function = callable(data) and not hasattr(data, "__iter__")
+        self._data = data
+        if not callable(data) and not isinstance(data, Iterable) and not hasattr(data, "__getitem__"):
+            raise InvalidArgumentError(f"data is a {type(data).__name__}: give something that gives batches when "
+                                       "iterated, a function that gives such, or an array")
+        length = length_of(data)
+        self.count = min(most, length) if most and length else most or length
+        self._kept: list[list[Any]] | None = None  # of what can be iterated only once
+        self._iterator: Iterator[Any] = iter(())
+        self._once = False
+
+    def batch(self, index: int, names: list[str]) -> list[Any] | None:
+        """Batch number `index`, an array for each name, or None after the last one."""
+        if self._kept is not None and index < len(self._kept):
+            return self._kept[index]
+        if index == 0:
+            source = self._data() if self._is_function else self._data
+            self._iterator = iter(source)
+            self._once = self._iterator is source and not self._is_function
+            self._kept = [] if self._once else None
+        try:
+            item = next(self._iterator)
+        except StopIteration:
+            return None
+        arrays = arrays_of(item, names, index, copy=self._once)
+        if self._kept is not None:
+            self._kept.append(arrays)
+        return arrays
+
+
+def length_of(data: Any) -> int:
+    """How many batches there are, where that is known; else 0."""
+    try:
+        return len(data)
+    except (TypeError, NotImplementedError):
+        return 0
+
+
+def holds_inputs(part: Any) -> bool:
+    """Whether a part of a batch is itself a dictionary or a tuple of arrays."""
+    several = isinstance(part, (tuple, list)) and bool(part) and all(hasattr(each, "shape") for each in part)
+    return several or isinstance(part, Mapping)
+
+
+def is_array(data: Any) -> bool:
+    """Whether it is one array, of any library."""
+    return isinstance(data, np.ndarray) or hasattr(data, "__dlpack__")
+
+
+def arrays_of(item: Any, names: list[str], index: int, copy: bool = False) -> list[Any]:
+    """A batch as the extension takes it: an array for each input."""
+    where = f"batch {index} of data"
+    if isinstance(item, (tuple, list)) and item and holds_inputs(item[0]):
+        item = item[0]  # (inputs, labels)
+    if isinstance(item, Mapping):
+        for name in names:
+            if name not in item:
+                raise InvalidArgumentError(f"{where} has no '{name}', which the model takes; it has "
+                                           f"{', '.join(map(str, item))}")
+        given = [item[name] for name in names]
+    elif isinstance(item, (tuple, list)):
+        given = list(item[:len(names)])
+    else:
+        given = [item]
+    if len(given) < len(names):
+        raise InvalidArgumentError(f"{where} has {len(given)} of {len(names)} inputs: the model takes "
+                                   f"{', '.join(names)}")
+    return [on_host(f"'{name}' of {where}", array, copy) for name, array in zip(names, given)]
+
+
+def on_host(name: str, array: Any, copy: bool) -> Any:
+    """An array, row-major in memory of the processor."""
+    if type(array).__module__.partition(".")[0] == "torch":
+        kept = array.detach().cpu().contiguous()
+        return kept.clone() if copy else kept
+    if hasattr(array, "__cuda_array_interface__") and hasattr(array, "get"):
+        array = array.get()  # CuPy
+    try:
+        converted = np.array(array, order="C", copy=True) if copy else np.asarray(array, order="C")
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"{name} is no array: {error}") from None
+    if converted.dtype == object:
+        raise InvalidArgumentError(f"{name} is no array, but of type {type(array).__name__}")
+    return element_types.to_raw(converted)

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/measured_network.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "driver/load.h"
+
+namespace graft {
+namespace {
+
+Compiled compiled(Graph graph, CompileOptions& options) {
+  options.precision = Precision::kFp32;
+  options.tuning = Tuning::kOff;
+  options.device = "cpu";
+  options.targets.clear();
+  options.record.clear();
+  return compile_from(std::move(graph), Stage::kImport, options);
+}
+
+std::shared_ptr<const LoadedEngine> loaded(Plan& plan, Graph graph, CompileOptions& options) {
+  Compiled made = compiled(std::move(graph), options);
+  plan = std::move(made.plan);
+  return load(std::move(made.engine), options.device);
+}
+
+}  // namespace
+
+MeasuredNetwork::MeasuredNetwork(Graph graph, CompileOptions options)
+    : loaded_(graft::loaded(plan_, std::move(graph), options)), session_(loaded_) {
+  results_.resize(session_.engine().outputs.size());
+}
+
+const std::vector<TensorData>& MeasuredNetwork::run(const std::vector<TensorData>& inputs) {
+  std::vector<BufferView> given, views(results_.size());
+  for (const TensorData& tensor : inputs) {
+    given.push_back({const_cast<std::byte*>(tensor.bytes().data()), tensor.type(), tensor.shape(), {}});
+  }
+  const Status status = session_.run(given, views, allocate, this);
+  if (!status.ok()) throw Error(ErrorKind::kInvalidArgument, status.message());
+  return results_;
+}
+
+void* MeasuredNetwork::allocate(void* context, int output, DType type, std::span<const int64_t> shape, size_t) {
+  TensorData& tensor = static_cast<MeasuredNetwork*>(context)->results_[static_cast<size_t>(output)];
+  const std::vector<int64_t> wanted(shape.begin(), shape.end());
+  if (tensor.type() != type || tensor.shape() != wanted) tensor = TensorData::zeros(type, wanted);
+  return tensor.mutable_bytes().data();
+}
+
+void Difference::add(const std::vector<TensorData>& expected, const std::vector<TensorData>& actual) {
+  outputs_.resize(expected.size());
+  for (size_t n = 0; n < expected.size(); ++n) {
+    if (!is_float(expected[n].type())) continue;
+    Output& output = outputs_[n];
+    if (expected[n].shape() != actual[n].shape()) {  // sizes that follow from elements
+      output.largest = std::numeric_limits<double>::infinity();
+      continue;
+    }
+    for (int64_t i = 0; i < expected[n].element_count(); ++i) {
+      const double wanted = expected[n].read_double(i), found = actual[n].read_double(i);
+      if (std::isnan(wanted) && std::isnan(found)) continue;
+      if (std::isinf(wanted) && wanted == found) continue;
+      const double difference = std::fabs(wanted - found);
+      output.largest =
+          std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(output.largest, difference);
+      output.low = std::min(output.low, wanted), output.high = std::max(output.high, wanted);
+      signal_ += wanted * wanted, noise_ += difference * difference;
+    }
+  }
+}
+
+double Difference::error() const {
+  double worst = 0;
+  for (const Output& output : outputs_) {
+    const double range = output.high - output.low;
+    if (output.largest > 0) worst = std::max(worst, range > 0 ? output.largest / range : output.largest);
+  }
+  return worst;
+}
+
+double Difference::noise_db() const { return decibels(signal_ > 0 ? noise_ / signal_ : noise_); }
+
+double decibels(double noise) {
+  return noise > 0 ? -10 * std::log10(noise) : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace graft

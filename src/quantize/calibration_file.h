@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranges that were calibrated before: a file of Graft's, or a calibration cache of TensorRT.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "graph/graph.h"
+#include "quantize/ranges.h"
+
+namespace graft::quantize {
+
+/// The range of an activation.
+struct CalibratedTensor {
+  Range range;
+  /// The mean square of what 8 bits change in it, as a share of its own mean square; not known of a cache of TensorRT.
+  std::optional<double> noise;
+  bool operator==(const CalibratedTensor&) const = default;
+};
+
+/// What a calibration found.
+struct Calibration {
+  std::optional<Method> method;  ///< nothing: a cache of TensorRT
+  int64_t samples = 0;           ///< 0 where that is not known
+  std::string network, data;     ///< hash_of() the network, and of the samples in hexadecimal; empty where not known
+  std::map<std::string, CalibratedTensor, std::less<>> tensors;
+
+  /// Whether it came from TensorRT, which stamps nothing, and calibrates tensors that this network may not have.
+  bool is_foreign() const { return !method; }
+};
+
+/// What a prepared network computes, in hexadecimal: its nodes, names and weights; neither sizes nor ranges of symbols.
+std::string hash_of(const Graph& graph);
+
+/// JSON: {"format": "graft calibration 1", "method", "samples", "network", "data", "tensors": {name: {low, high,
+/// noise}}}.
+std::string print(const Calibration& calibration);
+/// Reads that, or the text of TensorRT's caches: a line `TRT-8501-EntropyCalibration2`, then `name: 3c010a14` for each
+/// tensor, the big-endian bits of the scale of symmetric s8, which stands for the range from -127 to 127 times it.
+/// Throws invalid_argument naming `where`, the tensor and the remedy for what is damaged or makes no sense.
+Calibration parse_calibration(std::string_view text, const std::string& where);
+
+}  // namespace graft::quantize

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What quantising did and what it cost, for people and for programs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quantize/ranges.h"
+
+namespace graft::quantize {
+
+/// What became of a Conv, MatMul or Gemm.
+struct QuantisedLayer {
+  std::string node, op;
+  bool quantised = false;
+  /// Signal to noise that its input and weights have after rounding; of quantised layers. NaN: not known, as a cache of
+  /// TensorRT does not tell.
+  double noise_db = 0;
+  std::string reason;   ///< why it stays f32
+};
+
+/// The file that ranges came from or went to.
+struct CalibrationUse {
+  std::string file;
+  bool written = false;              ///< by this call; else read
+  int64_t samples = 0;               ///< that it was made from; 0: not known
+  std::vector<std::string> missing;  ///< activations of the network that a cache of TensorRT has no range of
+  std::optional<bool> same_samples;  ///< whether the error was measured with the samples that it was made from
+};
+
+struct Report {
+  Method method = Method::kMse;
+  std::vector<QuantisedLayer> layers;
+  size_t batches = 0;        ///< runs of the network in one pass over the samples
+  int64_t samples = 0;       ///< used in these
+  int64_t left_out = 0;      ///< samples at the end, too few for a network that takes a fixed number at a time
+  bool is_measured = true;   ///< false without samples: then nothing is known of the error
+  /// Over all batches and outputs of floats: the largest difference from f32, as a share of the output's range in f32.
+  double error = 0;
+  double noise_db = 0;  ///< signal to noise of all outputs of floats together; infinite where nothing differs
+  /// The user's metric of the network in f32 and of the quantised one.
+  std::optional<double> metric_of_f32, metric;
+  std::optional<CalibrationUse> calibration;
+
+  int64_t count_quantised() const;
+};
+
+/// A table of the layers and the error, in text.
+std::string print(const Report& report);
+/// The same as a JSON object: `quantization` of docs/schemas/convert.json.
+std::string json_of(const Report& report);
+
+}  // namespace graft::quantize
