@@ -137,10 +137,28 @@ def error_table(results):
             table(["network", "batch", "the largest error, and what is judged wrong"], rows))
 
 
+def accuracy():
+    """What bench/accuracy.py measured."""
+    return "\n".join(map(accuracy_table, newest_results("accuracy-*.json"))) or "Not measured yet.\n"
+
+
+def accuracy_table(results):
+    """Pictures that each form of a network gets right; the best of the 8-bit ones in bold."""
+    forms = list(results["rows"][0]["right"])
+    rows = []
+    for row in results["rows"]:
+        best = max(share for form, share in row["right"].items() if "int8" in form)
+        rows.append([row["network"], *(f"**{share:.2f}**" if "int8" in form and share == best else f"{share:.2f}"
+                                       for form, share in row["right"].items())])
+    return (f"{results['gpu']}, {results['date']}, ONNX Runtime {results['onnxruntime']}, means of {results['seeds']} "
+            f"networks each; test pictures that are right, in percent:\n\n" + table(["network", *forms], rows))
+
+
 # Page and name of the block: what makes it.
 BLOCKS = {("DEBUGGING.md", "environment"): environment, ("ADDING_A_PASS.md", "pipeline"): pipeline,
           ("plugins.md", "plugins"): plugins, ("plugins.md", "plugin-speed"): plugin_speed,
-          ("AMP.md", "mixed-speed"): mixed_speed, ("AMP.md", "mixed-error"): mixed_error}
+          ("AMP.md", "mixed-speed"): mixed_speed, ("AMP.md", "mixed-error"): mixed_error,
+          ("PRECISION.md", "accuracy"): accuracy}
 
 
 def with_block(text, name, content):
