@@ -20,6 +20,11 @@ constexpr int64_t kMostBlock = 512;  ///< of blocks that scales of whole columns
 bool is_code(DType type) { return is_integer(type) && bit_width(type) <= 8; }
 bool is_signed_code(DType type) { return type == DType::kInt2 || type == DType::kInt4 || type == DType::kInt8; }
 
+/// The type once precision is lowered.
+DType lowered(DType type, const PassContext& context) {
+  return type == DType::kFloat32 && context.low_type != DType::kUndefined ? context.low_type : type;
+}
+
 /// What a DequantizeLinear of constants reads.
 struct Coded {
   TensorData codes, scales;
@@ -96,12 +101,6 @@ class Packing {
     return false;
   }
 
-  /// As it will be once precision is lowered.
-  DType type_of_rows(const Node& node) const {
-    const DType type = graph_.value(node.inputs[0]).type;
-    return type == DType::kFloat32 && context_.low_type != DType::kUndefined ? context_.low_type : type;
-  }
-
   std::optional<int64_t> rows(const Node& node) const {
     const Shape& shape = *graph_.value(node.inputs[0]).shape;
     Size rows = 1;
@@ -121,7 +120,8 @@ class Packing {
     }
     if (!is_float(graph_.value(node.inputs[0]).type)) return "it is no product of floats";
     if (rank_of(graph_, node.inputs[0]) < 1) return "its rank is unknown";
-    if (!context_.decodes_weights(type_of_rows(node), rows(node))) return "the machine multiplies floats faster";
+    const DType type = lowered(graph_.value(node.inputs[0]).type, context_);
+    if (!context_.decodes_weights(type, rows(node))) return "the machine multiplies floats faster";
     const int64_t along_sums = turned_ ? 1 : 0;
     const std::vector<int64_t>& scales = coded_.scales.shape();
     if (coded_.zeros && coded_.zeros.shape() != scales) return "its zero points have another shape than its scales";
@@ -257,8 +257,7 @@ bool gather_codes(Graph& graph, int index, const PassContext& context) {
   const auto found = from ? coded(graph, *from) : std::nullopt;
   if (!found || found->codes.element_count() < context.least_packed_elements) return false;
   if (rank_of(graph, node.inputs[1]) < 0 || found->codes.rank() < 2) return false;
-  if (!context.decodes_weights(found->scales.type() == DType::kFloat32 && context.low_type != DType::kUndefined
-                                   ? context.low_type : found->scales.type(), std::nullopt)) return false;
+  if (!context.decodes_weights(lowered(found->scales.type(), context), std::nullopt)) return false;
   const bool single = found->scales.element_count() == 1;
   const bool by_rows = found->block == 0 && found->axis == 0;
   const bool by_block = found->block > 0 && found->axis != 0 && found->scales.rank() == found->codes.rank();

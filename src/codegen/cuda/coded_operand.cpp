@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/coded_operand.h"
 
-#include <cmath>
+#include <functional>
 
 namespace graft::cuda {
 namespace {
 
-constexpr int64_t kUnit = 64;     // k of a group of lanes that decode: 16 of each lane
-constexpr int64_t kOfLane = 16;
+constexpr int64_t kOfLane = 16, kUnit = 4 * kOfLane;  // k of a lane that decodes, and of the four of a column
 
-bool is_half(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
+Expr below_casts(Expr e) {
+  while (is_call(e, Intrinsic::kCast)) e = e->args[0];
+  return e;
+}
 
 /// The load below conversions, or null.
-Expr load_below(Expr e) {
-  while (is_call(e, Intrinsic::kCast)) e = e->args[0];
-  return e->kind == ExprKind::kLoad ? e : Expr();
+Expr load_below(const Expr& e) {
+  const Expr inner = below_casts(e);
+  return inner->kind == ExprKind::kLoad ? inner : Expr();
 }
 
 bool loads_any(const Expr& e) {
@@ -94,11 +96,6 @@ class Matcher {
     if (found_.scale) found_.scale = at_first_place(found_.scale);
     if (found_.zero) found_.zero = at_first_place(found_.zero);
     return true;
-  }
-
-  static Expr below_casts(Expr e) {
-    while (is_call(e, Intrinsic::kCast)) e = e->args[0];
-    return e;
   }
 
   bool each_place(const std::function<bool(int64_t)>& holds) const {

@@ -34,7 +34,6 @@ void KernelWriter::plan_parts(ContractPlan& plan) {
 void KernelWriter::multiply_codes(const ContractPlan& plan, const std::string& slot) {
   const CodedOperand& coded = *plan.coded;
   const FragmentLayout& layout = plan.layout;
-  const tile::Contract& contract = *plan.contract;
   const std::string column = layout.column_of_warp();
   const auto place = [&](const Operand& operand) {
     return fmt::format("(const {}*)(shared + {} + {} * {})", type_name(operand.type), operand.offset,
@@ -50,11 +49,7 @@ void KernelWriter::multiply_codes(const ContractPlan& plan, const std::string& s
   const std::string scales = of_blocks(coded.scale, "OneValue<f32>{1}");
   const std::string zeros = of_blocks(coded.zero, fmt::format("OneValue<u8>{{{}}}", coded.constant_zero));
   code_.open("");
-  if (!contract.accumulate) {
-    code_.line("#pragma unroll");
-    code_.line("for (int i = 0; i < {}; ++i) (&{}[0][0][0])[i] = 0;", layout.m_tiles * layout.n_tiles * 4,
-               names_.buffers[contract.c]);
-  }
+  if (!plan.contract->accumulate) clear_result(plan);
   const std::string to = plan.sums.empty() ? begin_sums(plan) : plan.sums;
   const Operand& codes = plan.parts[0];
   const int of_slice = plan.k / layout.slices;

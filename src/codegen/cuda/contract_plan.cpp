@@ -7,8 +7,6 @@
 namespace graft::cuda {
 namespace {
 
-bool is_half(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
-
 int rounded(int64_t value, int64_t multiple) { return static_cast<int>((value + multiple - 1) / multiple * multiple); }
 
 /// The widest line of a swizzled block, in bytes, of which so many elements of 16 bits are whole lines.

@@ -83,6 +83,13 @@ std::string KernelWriter::swizzled_operand(const ContractPlan& plan, const Opera
                      operand.slot_bytes(), first);
 }
 
+/// result = 0, in this thread's registers.
+void KernelWriter::clear_result(const ContractPlan& plan) {
+  code_.line("#pragma unroll");
+  code_.line("for (int i = 0; i < {}; ++i) (&{}[0][0][0])[i] = 0;", plan.layout.m_tiles * plan.layout.n_tiles * 4,
+             names_.buffers[plan.contract->c]);
+}
+
 void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, bool leave_running) {
   if (plan.coded) return multiply_codes(plan, slot);
   const tile::Contract& contract = *plan.contract;
@@ -90,10 +97,7 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
   const std::string c = names_.buffers[contract.c];
   code_.open("");
   expressions_.enter();
-  if (!contract.accumulate && !plan.warpgroups) {
-    code_.line("#pragma unroll");
-    code_.line("for (int i = 0; i < {}; ++i) (&{}[0][0][0])[i] = 0;", layout.m_tiles * layout.n_tiles * 4, c);
-  }
+  if (!contract.accumulate && !plan.warpgroups) clear_result(plan);
   std::string operands[2];
   int leading[2] = {0, 0};
   bool masked = false;

@@ -74,6 +74,9 @@ struct FragmentLayout {
   bool operator==(const FragmentLayout&) const = default;
 };
 
+/// Whether matrix units multiply elements of the type as halves.
+inline bool is_half(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
+
 /// What the layout of a fragment should favour.
 enum class LayoutFor {
   kAnything,

@@ -382,6 +382,7 @@ class KernelWriter {
   // contract_statement.cpp: the product itself, and the loops around it
   void statement(const tile::Contract& contract);
   void contract_in_memory(const tile::Contract& contract);
+  void clear_result(const ContractPlan& plan);
   void multiply(const ContractPlan& plan, const std::string& slot, bool leave_running);
   // coded_product.cpp, coded_stream.cpp: b is decoded in registers
   void plan_parts(ContractPlan& plan);

@@ -18,8 +18,6 @@ constexpr int64_t kMostWords = 160;     // registers of a thread for what it kee
 constexpr int64_t kMostThreads = 1536;  // of a multiprocessor: with more it reads no faster
 constexpr int64_t kFewBlocks = 1024;    // that have room on a large GPU however many registers they take
 
-bool is_half(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
-
 /// How many blocks have `words` registers for each thread.
 int64_t blocks_with(int64_t words, int64_t threads) {
   const int64_t registers = ceil_quotient(words, 8) * 8;
