@@ -259,7 +259,7 @@ function(graft_add_own_build name label folder)
     set_tests_properties(${name} PROPERTIES LABELS "${label};${name}" TIMEOUT 3600 RUN_SERIAL ON)
   endif()
 endfunction()
-graft_add_own_build(fuzz all tests/fuzz fuzz 30)
+graft_add_own_build(fuzz long tests/fuzz fuzz 30)
 # The same networks in every run; a slow machine does not get through all of them.
 if(NOT GRAFT_SANITIZE)
   graft_add_python_tests(random_networks ${CMAKE_SOURCE_DIR}/tests/fuzz/random_networks all)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev configures again where it has to: cmake is a script here that notes its calls."""
+"""./dev configures again where it has to: cmake is a script here that notes its calls. Each long test has its turn."""
 
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -53,3 +54,33 @@ def test_what_is_installed_while_cmake_looks_is_looked_for_the_next_time(configu
     assert configures(slow) == 1
     assert configures("configure build") == 2
     assert configures("configure build") == 2
+
+
+LEFT_OUT = """
+set -euo pipefail
+source <(sed -n '/^long_tests=/p; /^long_tests_left_out()/,/^}/p' "$1")
+git() { printf '%07x\\n' "$hash"; }  # the hash of a commit
+for hash in {0..19}; do long_tests_left_out; done
+"""
+
+
+def long_tests():
+    """The array of that name in ./dev."""
+    words = re.search(r"^long_tests=\((.*)\)$", (ROOT / "dev").read_text(), re.MULTILINE)[1]
+    return [quoted or word for quoted, word in re.findall(r'"([^"]+)"|(\S+)', words)]
+
+
+def test_each_long_test_has_its_turn():
+    lines = subprocess.run(["bash", "-c", LEFT_OUT, "bash", ROOT / "dev"], check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    turns = [set(long_tests()) - set(line.split("|")) for line in lines]
+    assert all(len(turn) == 1 for turn in turns)
+    assert set.union(*turns) == set(long_tests())
+
+
+def test_the_long_tests_are_those_of_that_label():
+    labelled = re.findall(r"^graft_add_own_build\((\S+) long ", text := (ROOT / "cmake/tests.cmake").read_text(),
+                          re.MULTILINE)
+    labelled += re.search(r"^set\(graft_long_kinds ([^)]*)\)", text, re.MULTILINE)[1].split()
+    assert {name for name in long_tests() if ":" not in name} == set(labelled)
+    assert "fuzz" in labelled
