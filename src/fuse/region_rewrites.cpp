@@ -59,13 +59,13 @@ void run_at(Region& region, const RegionRewrite& rewrite, const RewriteContext& 
 
 const std::vector<RegionRewrite>& region_rewrites() {
   static const std::vector<RegionRewrite> rows = {
-      {"inline_computes", inline_computes, "what is computed for one reader, or cheaply, is computed where it is read"},
-      {"remove_dead_forms", remove_dead_forms, "what nobody reads goes"},
-      {"drop_unit_axes", drop_unit_axes, "axes of one point go"},
-      {"split_divided_axes", split_divided_axes, "an axis that is divided by a constant becomes two"},
-      {"unify_axes", unify_axes, "axes that run together share a variable"},
-      {"order_reduced_axes", order_reduced_axes, "what is folded is read in the order in which it lies"},
-      {"collapse_axes", collapse_axes, "axes that every tensor holds side by side become one"},
+      {"inline_computes", inline_computes, "inlines cheap computations, and those with one reader"},
+      {"remove_dead_forms", remove_dead_forms, "removes forms without readers"},
+      {"drop_unit_axes", drop_unit_axes, "removes axes of size 1"},
+      {"split_divided_axes", split_divided_axes, "splits an axis that is divided by a constant"},
+      {"unify_axes", unify_axes, "equal axes share a variable"},
+      {"order_reduced_axes", order_reduced_axes, "orders reduced axes by their strides"},
+      {"collapse_axes", collapse_axes, "merges axes that are contiguous in all tensors"},
   };
   return rows;
 }

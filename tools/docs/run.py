@@ -48,23 +48,23 @@ def operators_page():
     return f"""<!-- Written by ./dev docs from the definitions in src/ops; edits here are lost. -->
 # Operators
 
-The {len(rows)} operators that Graft defines. Each is one definition in `src/ops`, from which its shape rule, reference
-result, kernels and tests derive ([how to add one](ADDING_AN_OPERATOR.md)). Names without a domain are ONNX's own.
+The {len(rows)} operators that Graft defines. Each is one definition in `src/ops`. Its shape rule, reference
+result, kernels and tests derive from it ([how to add one](ADDING_AN_OPERATOR.md)). Names without a domain are
+ONNX's own.
 
 - **inputs → outputs**: `?` may be left out, `*` takes any number.
 - **attributes**: `axis=-1` has a default, `axis` is required, `axis?` may be absent.
-- **opset**: the version of ONNX whose meaning the definition has. Models of opsets 7 to 28 are converted to it when
-  they are imported.
-- **forms**: what the definitions of its samples are made of ([the forms](ARCHITECTURE.md)). `compute` and `reduce` can
-  be fused with their neighbours. `host`: plain C++ of `src/kernels`, for sequences, optionals, strings and images, on
-  any device; `Identity`, `Equal`, `Cast` and `CastLike` of those are there too.
+- **opset**: the version of ONNX that the definition follows. The importer converts models of opsets 7 to 28 to it.
+- **forms**: the forms in the definitions of its samples ([the forms](ARCHITECTURE.md)). `compute` and `reduce` can
+  fuse with their neighbours. `host`: plain C++ of `src/kernels`, for sequences, optionals, strings and images, on
+  any device; it also has `Identity`, `Equal`, `Cast` and `CastLike` of these values.
 - **types in samples**: the element types of inputs that the tests cover, in the interpreter and in generated kernels.
 
 {tables.table(heading, rows)}
 ## com.microsoft
 
-Operators of ONNX Runtime's own domain, which become nodes of those above when a model is imported, so that all that is
-true of those is true of these (`src/import/onnx/contrib_*.cpp`).
+Operators of ONNX Runtime's own domain. Import replaces them by compositions of the operators above
+(`src/import/onnx/contrib_*.cpp`), so they fuse and lower like these.
 
 ```
 {graft("ops", "com.microsoft").strip()}
@@ -157,9 +157,9 @@ def mxnet_operators_page():
 # Operators of MXNet
 
 MXNet 1.9.1 has {spellings} names for {len(names)} operators, those of backward passes aside
-(`tools/docs/mxnet_operators.txt`). {len(converted)} operators ({reached} names) are converted into engines
-([MXNET.md](MXNET.md)). The others stay with MXNet, and so does a node whose attributes or types a converter
-refuses: `graft.mxnet.report()` says why.
+(`tools/docs/mxnet_operators.txt`). {len(converted)} operators ({reached} names) have a converter
+([MXNET.md](MXNET.md)). The others stay with MXNet, and so does a node with attributes or types that its converter
+refuses: `graft.mxnet.report()` has the reason.
 
 {tables.table(["operator", "other names", "converted", "inputs and attributes"], rows)}"""
 
@@ -178,12 +178,12 @@ def aten_operators_page():
     return f"""<!-- Written by ./dev docs from `graft ops --front-end aten`; edits here are lost. -->
 # Operators of PyTorch
 
-{len(arguments)} operators of torch 2.11 are converted into engines, by TorchScript, by `torch.compile` and from `.pt2`
-files alike ([PYTORCH.md](PYTORCH.md)). Of the {len(core)} that torch tags as core ATen
-(`tools/docs/core_aten_operators.txt`) these are {reached}; behind each other one stands why it stays with torch. So
-does a node whose arguments or types a converter refuses: `graft.torch.dry_run` says why. `prim::` and `python::` are
-numbers and lists of TorchScript and of Python, whose contents are followed symbolically; `prim::If`, `prim::Loop` and
-`higher_order::` are branches and loops, which take what their functions take from around as further arguments.
+{len(arguments)} operators of torch 2.11 have a converter, for TorchScript, `torch.compile` and `.pt2` files alike
+([PYTORCH.md](PYTORCH.md)). They include {reached} of the {len(core)} operators that torch tags as core ATen
+(`tools/docs/core_aten_operators.txt`); the table has the reason for each other one, which stays with torch. So
+does a node with arguments or types that its converter refuses: `graft.torch.dry_run` has the reason. `prim::` and
+`python::` are numbers and lists of TorchScript and of Python, which are evaluated symbolically. `prim::If`,
+`prim::Loop` and `higher_order::` are branches and loops; captured values of their functions are further arguments.
 
 {tables.table(["operator", "core", "converted", "arguments"], rows)}"""
 
@@ -203,10 +203,10 @@ def tensorflow_operators_page():
     return f"""<!-- Written by ./dev docs from `graft ops --front-end tensorflow`; edits here are lost. -->
 # Operators of TensorFlow
 
-{len(converted)} operators are converted into engines, in graphs and in whole models alike
-([TENSORFLOW.md](TENSORFLOW.md)). Of the {len(before)} that TF-TRT had converters for
-(`tools/docs/tensorflow_operators.txt`) these are {reached}, with what becomes constants. A node whose attributes or
-types a converter refuses stays with TensorFlow: `graft embed --report -` says why.
+{len(converted)} operators have a converter, in graphs and in whole models alike
+([TENSORFLOW.md](TENSORFLOW.md)). They include {reached} of the {len(before)} operators of TF-TRT
+(`tools/docs/tensorflow_operators.txt`), counting those that become constants. A node with attributes or
+types that its converter refuses stays with TensorFlow: `graft embed --report -` has the reason.
 
 {tables.table(["operator", "TF-TRT", "converted", "inputs and attributes"], rows)}"""
 
