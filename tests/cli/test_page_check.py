@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the check of pages finds, and what it leaves alone."""
+"""What the checks of pages and of their words find, and what they leave alone."""
 
 import sys
 
@@ -9,6 +9,7 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "tools/checks"))
 
 import check_pages  # noqa: E402
+import check_words  # noqa: E402
 
 PAGE = ROOT / "docs/README.md"
 
@@ -33,3 +34,24 @@ def test_what_does_not_exist_is_found(text, fault):
 ])
 def test_what_exists_is_left_alone(text):
     assert not list(check_pages.page_faults(PAGE, text))
+
+
+@pytest.mark.parametrize("text", [
+    "The batch is a size that only a run knows.", "The\nusual\nsize is 8.", "| a size | is open |",
+])
+def test_words_that_are_not_the_trades_are_found(text):
+    [(position, message)] = check_words.word_faults(text)
+    assert text[position:].startswith(message[1:].partition("'")[0].split()[0]) and "words.txt" in message
+
+
+@pytest.mark.parametrize("text", [
+    "A dynamic dimension.", "`its message: the size is open`", "```\nusual size\n```",
+    "<!-- derived: table -->\n| usual size |\n<!-- end: table -->", "<!-- Written by ./dev docs -->\nusual size",
+    "[a page](usual-size.md)",
+])
+def test_code_and_what_commands_wrote_may_use_them(text):
+    assert not list(check_words.word_faults(text))
+
+
+def test_every_word_has_a_replacement():
+    assert all(phrase.pattern and instead for phrase, instead in check_words.phrases())

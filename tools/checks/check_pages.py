@@ -21,7 +21,8 @@ NOT_COMMANDS = ("is", "and", "for", "in", "of", "error", "warning", "reason", "h
 def pages():
     """All pages."""
     return [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + [
-        path for folder in ("docs", "src", "tests", "examples") for path in sorted((ROOT / folder).rglob("*.md"))]
+        path for folder in ("docs", "src", "tests", "examples", "python", "tools")
+        for path in sorted((ROOT / folder).rglob("*.md"))]
 
 
 def anchor(heading):
