@@ -8,6 +8,7 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tools/checks"))
 
+import check_names  # noqa: E402
 import check_pages  # noqa: E402
 import check_words  # noqa: E402
 
@@ -55,3 +56,30 @@ def test_code_and_what_commands_wrote_may_use_them(text):
 
 def test_every_word_has_a_replacement():
     assert all(phrase.pattern and instead for phrase, instead in check_words.phrases())
+
+
+#: In two pieces, since the words of this file count too.
+NEW = "Unhe" + "ard"
+
+
+@pytest.mark.parametrize("text, fault", [
+    (f"set `GRAFT_{NEW.upper()}=1`", f"nothing is called GRAFT_{NEW.upper()}"),
+    (f"`graft_{NEW.lower()}(engine)`", f"nothing is called graft_{NEW.lower()}"),
+    (f"`graft::{NEW}`", f"nothing is called graft::{NEW}"),
+    (f"`graft.torch.{NEW.lower()}(model)`", f"nothing is called graft.torch.{NEW.lower()}"),
+    (f"`graft_{NEW.lower()}_tests`", f"nothing is called graft_{NEW.lower()}_tests"),
+    ("`plan/wings`", "there is no src/plan/wings"),
+    ("```\n./dev test --wings\n```", "./dev test has no option --wings"),
+    ("`./dev bench cpu --wings`", "./dev bench has no option --wings"),
+])
+def test_names_that_nothing_has_are_found(text, fault):
+    assert [message for _, message in check_names.name_faults(PAGE, text)] == [fault]
+
+
+@pytest.mark.parametrize("text", [
+    "`GRAFT_DEBUG=1`", "`graft_compile`, `graft::SessionPool`, `graft.torch.compile`", "`graft_op_tests`, model.graft",
+    "`plan/spread_reduction`, `codegen/cuda/coded_stream`", "`./dev bench cpu --set architectures --tune fast`",
+    "`./dev build -DGRAFT_LLVM=OFF`",
+])
+def test_names_that_sources_have_are_left_alone(text):
+    assert not list(check_names.name_faults(PAGE, text))

@@ -6,6 +6,7 @@ import sys
 import check_docs
 import check_pages
 import check_layers
+import check_names
 import check_style
 import check_tables
 import check_words
@@ -15,11 +16,11 @@ from source_files import ROOT
 def main():
     """Runs the checks in order and counts."""
     faults = 0
-    for module in (check_layers, check_style, check_tables, check_docs, check_pages, check_words):
+    for module in (check_layers, check_style, check_tables, check_docs, check_pages, check_names, check_words):
         for path, line, message in module.check():
             print(f"{path.relative_to(ROOT)}:{line}: {message}")
             faults += 1
-    good = "check: layers, libraries, style, tables, derived documentation, pages and words hold"
+    good = "check: layers, libraries, style, tables, derived documentation, pages, their names and words hold"
     print(f"check: {faults} faults" if faults else good)
     return 1 if faults else 0
 
