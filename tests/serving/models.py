@@ -3,6 +3,8 @@
 
 import os
 import pathlib
+import shlex
+import subprocess
 import sys
 
 import numpy as np
@@ -11,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from support import pages  # noqa: E402
 from support.command import run  # noqa: E402
 
 FLOAT, INT64, STRING, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.BOOL
@@ -88,9 +91,18 @@ def compile_plans(folder, graft):
         run(graft, "compile", folder / f"{network}.onnx", "-o", folder / f"{plan}.graft", "--tune", "off", *options)
 
 
+def follow_tutorial(folder, graft):
+    """The first two blocks of the tutorial, which make a model and its plan; the rest is test_tutorial.py's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (_, model), (_, command), *_ = pages.blocks("tutorials/sentence_encoder.md")
+    subprocess.run([sys.executable, "-c", model], cwd=folder, check=True, timeout=60)
+    run(graft, *shlex.split(command)[1:], cwd=folder)
+
+
 def prepare(build):
     """Writes and compiles all of them into the build folder, where the tests look for them."""
     folder = build / "serving" / "models"
     write(folder)
     compile_plans(folder, build / "bin" / "graft")
+    follow_tutorial(build / "serving" / "tutorial", build / "bin" / "graft")
     os.environ.update(GRAFT_SERVING_MODELS=str(folder))
