@@ -255,7 +255,7 @@ int BenchCommand::run() const {
 }  // namespace
 
 void add_bench(Command app, Action& action) {
-  Command sub = app.add_command("bench", "measure how fast a plan or a model runs");
+  Command sub = app.add_command("bench", "measure latency and throughput of a plan or a model");
   const auto command = std::make_shared<BenchCommand>();
   command->model.add_to(sub, "a plan, or a model (as of graft compile), which is compiled first");
   command->model.add_deadline(sub);
@@ -269,30 +269,31 @@ void add_bench(Command app, Action& action) {
   sub.add_option("--iterations", command->settings.iterations, "runs to measure, instead of a duration")
       .in_range(1, 100000000);
   sub.add_flag("--host-io", command->settings.host_io,
-                "on a GPU: copy inputs and outputs from and to the host in every run (they stay on the device)");
+                "on a GPU: copy inputs from and outputs to the host in every run (default: they stay on\n"
+                "the device)");
   const auto streams = sub.add_option("--streams", command->streams,
-                                       "sessions that run at once, each with its share of the threads")
+                                       "concurrent sessions, each with its share of the threads")
                            .in_range(1, 4096).show_default();
   sub.add_option("--hint", command->hint,
-                  "latency: one stream (as without it); throughput: as many streams as do most in a second, by\n"
-                  "trials of 1, 2, 4, ...")
+                  "latency: one stream (the default); throughput: the stream count with the highest throughput\n"
+                  "(tries 1, 2, 4, ...)")
       .one_of({"latency", "throughput"}).type_name("WHAT").excludes(streams);
   sub.add_option("--latency-bound", command->latency_bound,
-                  "the 99th percentile that --hint throughput may reach: 7ms, 500us")
+                  "largest 99th percentile of the latency for --hint throughput: 7ms, 500us")
       .with_unit({{"us", 1e-3}, {"ms", 1}, {"s", 1e3}})
       .type_name("TIME");
   command->json.add_to(sub);
   sub.add_option("--run-deadline", command->settings.run_deadline,
-                  "the most seconds that a run may take before it is ended")
+                  "limit of a run in seconds")
       .positive().type_name("S");
   sub.footer(R"(
 Examples:
   graft bench model.graft --size batch=8 --duration 10
   graft bench model.onnx --shapes image:1x3x224x224 --iterations 200 --json row.json
   graft bench model.graft --hint throughput --latency-bound 7ms
-Items per second count the axis that the model names batch, batch_size or N; where it names none, the first one that is
-open, or that --shapes fixed and the results have too.
-Results are compared with other runtimes, side by side in one process, by ./dev bench.)");
+Items per second count the axis named batch, batch_size or N in the model; without such an axis, the first dynamic one,
+or the first one that --shapes fixed and the results have, too.
+./dev bench compares with other runtimes, in turns in one process.)");
   sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }
 

@@ -40,15 +40,15 @@ void CalibrationOptions::add_to(Command command) {
                       "inputs), or a folder of such files; each tensor is a sample or a batch")
       .type_name("FILE|FOLDER");
   command.add_option("--calibration-file", file_,
-                      "for int8: the ranges that were found: read when it is there, so that the samples only measure\n"
-                      "the error, or are not needed; else written. A calibration cache of TensorRT is read, too")
+                      "for int8: a file of ranges. If it exists, it is read, and samples (then optional) only measure\n"
+                      "the error; otherwise it is written. A calibration cache of TensorRT is read, too")
       .type_name("FILE");
   command.add_option("--method", method_,
-                      "for int8: how ranges are chosen: mse (default), entropy, percentile or minmax")
+                      "for int8: method for ranges: mse (default), entropy, percentile or minmax")
       .one_of({"mse", "entropy", "percentile", "minmax"}).type_name("METHOD");
   command.add_option("--max-error", max_error_,
-                      "for int8: the largest difference from f32 that is allowed, as a share of an output's range:\n"
-                      "0.02; layers that break it stay f32")
+                      "for int8: largest allowed difference from f32, as a share of an output's range: 0.02; layers\n"
+                      "stay f32 until it holds")
       .type_name("SHARE");
 }
 

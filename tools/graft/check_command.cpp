@@ -175,24 +175,25 @@ int CheckCommand::run() const {
 }  // namespace
 
 void add_check(Command app, Action& action) {
-  Command sub = app.add_command("check", "say how each operator will run, or why it will not");
+  Command sub = app.add_command("check", "list how each operator runs, or why it cannot");
   const auto command = std::make_shared<CheckCommand>();
   command->model.add_to(sub, "a model, as of graft compile");
   command->model.add_deadline(sub);
   sub.add_flag("--reasons", command->reasons,
-                "also list what the passes left as it is, what runs apart, and why (--json always has it)");
+                "also list near misses of passes and steps that were not fused, with the reasons\n"
+                "(--json always has them)");
   sub.add_flag("--generate", command->generate,
-                "also generate the code and tune, as graft compile does: what the code generator refuses,\n"
-                "and the ways that measuring prefers; without it, as with --tune off, the cost model chooses");
+                "also generate code and tune, as graft compile does: shows refusals of the code generator and\n"
+                "measured choices; without it the cost model chooses, as with --tune off");
   sub.add_option("--for", command->engine,
-                  "tensorrt: which nodes TensorRT refuses, and which plugins `graft plugin --all-unsupported` would\n"
-                  "make of them").type_name("ENGINE");
+                  "tensorrt: list the nodes that TensorRT refuses, and the plugins that\n"
+                  "`graft plugin --all-unsupported` makes of them").type_name("ENGINE");
   sub.add_option("--parser", command->parser,
-                  "for tensorrt: the folder of TensorRT's or TensorRT-RTX's libraries, whose parser is asked, or\n"
-                  "`none`: by what is documented of TensorRT 11 (libraries that the loader finds, else none)")
+                  "for tensorrt: the folder of TensorRT's or TensorRT-RTX's libraries, whose parser decides, or\n"
+                  "`none`: use the documentation of TensorRT 11 (libraries that the loader finds, else none)")
       .type_name("FOLDER");
   command->json.add_to(sub);
-  sub.footer("\nThe exit status is 1 when a node cannot run, or, with --for, when no plugin can be made of one.\n"
+  sub.footer("\nExit status 1 if a node cannot run, or, with --for, if there is no plugin for one.\n"
               "Example: graft check model.onnx --dim batch=1:8");
   sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }

@@ -25,12 +25,11 @@ Judgement judge_pending(const TensorData& result, const PendingTensor& reference
 
 void ToleranceOptions::add_to(Command command) {
   command.add_option("--rtol", choice.relative,
-                     "a result may differ from the reference by this times the reference's magnitude, plus --atol;\n"
-                     "where not given, what is usual for the element type (docs/ARRAYS.md)")
+                     "relative tolerance: allowed difference as a share of the reference's magnitude, added to --atol\n"
+                     "(default: by element type, docs/ARRAYS.md)")
       .not_negative().type_name("NUMBER");
   command.add_option("--atol", choice.absolute,
-                     "the part of the difference that does not depend on the element; integers, bools and\n"
-                     "strings must be equal")
+                     "absolute tolerance; integers, bools and strings have to be equal")
       .not_negative().type_name("NUMBER");
 }
 

@@ -231,7 +231,7 @@ void add_compare(Command app, Action& action) {
   Command sub = app.add_command("compare", "compare two models, plans or precisions tensor by tensor");
   const auto command = std::make_shared<CompareCommand>();
   sub.add_option("A", command->paths[0], "the reference: an ONNX file or a plan").required().type_name("FILE");
-  sub.add_option("B", command->paths[1], "what is compared with it: an ONNX file or a plan").required()
+  sub.add_option("B", command->paths[1], "the other one: an ONNX file or a plan").required()
       .type_name("FILE");
   for (const int number : {0, 1}) {
     for (const std::string key : kOwnKeys) {
@@ -244,18 +244,18 @@ void add_compare(Command app, Action& action) {
     }
   }
   sub.add_flag("--all", command->all,
-                "every tensor that both have; without it those between the steps of B, where fusion stays as it is");
+                "compare all common tensors, without fusion; default: tensors between the steps of B, fused as usual");
   sub.add_flag("--results", command->results_only,
-                "the models' results alone: no kernel is made that an engine would not have, and plans keep theirs")
+                "compare only the results of the models: engines and plans have their usual kernels")
       .excludes("--all");
   command->tolerance.add_to(sub);
   command->json.add_to(sub);
   command->common.add_choices(sub);
   command->inputs.add_to(sub);
   sub.footer(R"(
-Both run on the same inputs. Tensors are listed in the order in which A computes them, by the model's names; an arrow
-marks the first that goes wrong, and the exit status is then 1. Kernels are chosen by the cost model unless --tune says
-otherwise; a plan has its own.
+Both run on the same inputs. Tensors are listed in the order in which A computes them, by the model's names. An arrow
+marks the first wrong one, and the exit status is then 1. The cost model chooses kernels unless --tune says otherwise;
+a plan has its own choices.
 Examples:
   graft compare model.onnx model.onnx --precision-b fp16
   graft compare model.onnx model.graft --size batch=8

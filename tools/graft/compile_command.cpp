@@ -210,7 +210,7 @@ void CompileCommand::compile(const CompileOptions& options) const {
 }  // namespace
 
 void add_compile(Command app, Action& action) {
-  Command sub = app.add_command("compile", "compile a model into a plan that loads fast");
+  Command sub = app.add_command("compile", "compile a model into a plan");
   sub.alias("build");
   const auto command = std::make_shared<CompileCommand>();
   command->model.add_to(sub, "an ONNX file, a SavedModel's folder, a frozen GraphDef (.pb), a program of\n"
@@ -221,21 +221,21 @@ void add_compile(Command app, Action& action) {
   command->model.take_int8();
   command->calibration.add_to(sub);
   sub.add_option("-o,--output", command->output,
-                  "the plan to write (the model's name with .graft, here); - is standard output")
+                  "the plan to write (the model's name with .graft, in this folder); - is standard output")
       .type_name("FILE");
   sub.add_option("--compile-to", command->compile_to,
-                  "stop after import, passes, fuse or plan and print it (of plan: the record of\n"
-                  "choices, for --record); with -o into a file, and the weights of import and\n"
-                  "passes beside it into FILE.npz; into FILE.onnx they go as an ONNX model").type_name("STAGE");
+                  "stop after import, passes, fuse or plan and print the result (plan: the record of\n"
+                  "choices, for --record); -o FILE writes it, with the weights of import and\n"
+                  "passes in FILE.npz; -o FILE.onnx writes an ONNX model").type_name("STAGE");
   command->onnx.add_weights_option(sub);
   command->json.add_to(sub);
   sub.option("--json").excludes("--compile-to");
   sub.add_option("--compile-from", command->compile_from,
-                  "MODEL is the (edited) text of import or passes: go on from there").type_name("STAGE");
+                  "MODEL is the (edited) text of import or passes: continue from there").type_name("STAGE");
   sub.add_option("--error-limit", command->error_limit,
-                  "seconds for the error of another --precision than fp32: the network is also built in\n"
-                  "fp32, both run on the same random inputs, and a line says how far apart they are;\n"
-                  "0 leaves it out")
+                  "limit in seconds for measuring the error of a --precision other than fp32: the network\n"
+                  "is also compiled in fp32, both run on the same random inputs, and a line prints the\n"
+                  "difference; 0 skips it")
       .in_range(0.0, 86400.0).show_default().type_name("SECONDS");
   sub.footer(R"(
 Examples:
@@ -244,12 +244,12 @@ Examples:
   graft compile frozen.pb --outputs softmax -o model.graft
   graft compile net-symbol.json --params net-0000.params --shapes data:1x3x224x224
   graft compile model.onnx --shapes image:1x3x224x224 --threads 2 --tune full
-  graft compile model.onnx --precision fp16 --device cuda        and how far is it from fp32?
+  graft compile model.onnx --precision fp16 --device cuda        prints the error against fp32
   graft compile model.onnx --precision int8 --calibrate samples/ --max-error 0.02
-  graft compile model.onnx --compile-to passes -o model.txt     look at it, edit it, and
-  graft compile model.txt --compile-from passes -o model.graft  go on with it
+  graft compile model.onnx --compile-to passes -o model.txt     edit the graph, and
+  graft compile model.txt --compile-from passes -o model.graft  compile it
   graft compile model.onnx --compile-to plan -o choices.txt     edit a schedule, and
-  graft compile model.onnx --record choices.txt                 build with it)");
+  graft compile model.onnx --record choices.txt                 compile with it)");
   sub.on_chosen([command, &action] { action = [command] { return command->run(); }; });
 }
 

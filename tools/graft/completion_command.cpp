@@ -89,7 +89,7 @@ int complete(const Command& root, const std::string& shell, const std::vector<st
 }  // namespace
 
 void add_completion(Command app, Action& action) {
-  Command sub = app.add_command("completion", "print what makes a shell complete commands, options and their values");
+  Command sub = app.add_command("completion", "print the completion script of a shell");
   const auto shell = std::make_shared<std::string>();
   const auto words = std::make_shared<std::vector<std::string>>();
   sub.add_option("SHELL", *shell, "bash, zsh or fish; `words` lists what completes the line behind `--`")
@@ -97,7 +97,7 @@ void add_completion(Command app, Action& action) {
   sub.add_option("WORD", *words, "with `words`: the line so far, without `graft`").type_name("");
   sub.footer(R"help(
 Examples:
-  eval "$(graft completion bash)"       in ~/.bashrc; of an installed tree the shell finds it by itself
+  eval "$(graft completion bash)"       in ~/.bashrc; not needed with an installed tree
   graft completion fish | source)help");
   sub.on_chosen([=, &action] { action = [=] { return complete(app, *shell, *words); }; });
 }

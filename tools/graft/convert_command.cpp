@@ -122,7 +122,7 @@ int ConvertCommand::run() const {
 }  // namespace
 
 void add_convert(Command app, Action& action) {
-  Command sub = app.add_command("convert", "make a model one of mixed precision, for the framework it came from");
+  Command sub = app.add_command("convert", "convert a model to mixed precision or int8, in its own format");
   const auto command = std::make_shared<ConvertCommand>();
   sub.add_option("MODEL", command->model,
                   "an ONNX file, a frozen graph of TensorFlow (.pb), a program of torch.export (.pt2), or a\n"
@@ -131,25 +131,25 @@ void add_convert(Command app, Action& action) {
   sub.add_option("--params", command->params,
                   "a symbol's parameters: NET-0000.params; without them only the symbol is converted")
       .type_name("FILE");
-  sub.add_option("--precision", command->precision, "the type beside f32: fp16, bf16 or int8")
+  sub.add_option("--precision", command->precision, "the lower precision: fp16, bf16 or int8")
       .required().one_of({"fp16", "bf16", "int8"}).type_name("TYPE");
   command->calibration.add_to(sub);
   sub.add_option("--lists", command->lists,
-                  "which operators are of which type, as JSON: the keyword arguments of graft.amp.convert_model")
+                  "lists of operators by type, as JSON: the keyword arguments of graft.amp.convert_model")
       .type_name("FILE");
   sub.add_option("--outputs", command->outputs,
-                  "results of a graph of TensorFlow that keep their types: conv,split:1; those that no node takes")
+                  "outputs of a graph of TensorFlow, which keep their types: conv,split:1 (those that no node reads)")
       .delimiter(',').type_name("NAME,...");
   sub.add_flag("--cast-parameters-later", command->cast_parameters_later,
-                "parameters stay f32 and are cast at every run (cast_optional_params=False)");
+                "keep parameters in f32 and cast them in every run (cast_optional_params=False)");
   sub.add_option("-o,--output", command->out,
                   "the file to write, or a prefix for PREFIX-symbol.json and PREFIX-0000.params")
       .required().type_name("FILE|PREFIX");
   command->onnx.add_weights_option(sub);
   command->json.add_to(sub);
   sub.footer(R"(
-Inputs and outputs keep their types. docs/AMP.md says which operators become what. int8 is written as ONNX with
-QuantizeLinear and DequantizeLinear, whatever the model came in; docs/PRECISION.md says how.
+Inputs and outputs keep their types. docs/AMP.md has the rule of each operator. int8 is written as ONNX with
+QuantizeLinear and DequantizeLinear, from any format; see docs/PRECISION.md.
 Examples:
   graft convert model.onnx --precision fp16 -o mixed.onnx
   graft convert model.onnx --precision int8 --calibrate samples/ -o quantized.onnx

@@ -77,28 +77,30 @@ void add_partition_choice(Command command, EmbedCommand& embed, const std::strin
 }  // namespace
 
 void add_embed(Command app, Action& action) {
-  Command sub = app.add_command("embed", "put engines into a model of a framework, which then runs them");
+  Command sub = app.add_command("embed", "put engines into a model of TensorFlow, which then runs them");
   const auto command = std::make_shared<EmbedCommand>();
   sub.add_option("MODEL", command->model, "a frozen graph of TensorFlow (GraphDef, binary)").required()
       .type_name("FILE");
-  sub.add_option("--outputs", command->outputs, "what the model is asked for: nodes or tensors (softmax, split:1)")
+  sub.add_option("--outputs", command->outputs, "outputs of the model: nodes or tensors (softmax, split:1)")
       .type_name("NAME,...").delimiter(',').expected(1).take_all().required();
   sub.add_option("-o,--output", command->output, "the model to write").required().type_name("FILE");
   sub.add_option("--report", command->report,
-                  "write what became engines, and why the rest did not; - is standard output").type_name("FILE");
-  sub.add_flag("--strict", command->strict, "a part whose engine cannot be built is an error; else it stays");
+                  "write a report: the engines, and the reason for each other part; - is standard output")
+      .type_name("FILE");
+  sub.add_flag("--strict", command->strict, "an engine that cannot be built is an error; by default its part stays");
   add_partition_choice(sub, *command, "minimum-size", "COUNT", "fewest operators of an engine (1)");
   add_partition_choice(sub, *command, "minimum-gain", "US",
-                       "the fewest microseconds that an engine has to save a run, by estimate");
-  add_partition_choice(sub, *command, "most-segments", "COUNT", "the most engines, the largest ones; 0: all (0)");
+                       "fewest microseconds that an engine has to save per run, by estimate");
+  add_partition_choice(sub, *command, "most-segments", "COUNT",
+                       "keep only this many engines, the largest ones; 0: all (0)");
   add_partition_choice(sub, *command, "exclude-op", "OP", "an operator that stays; may be repeated");
   add_partition_choice(sub, *command, "exclude", "NAME", "a node, or a scope, that stays; may be repeated");
-  add_partition_choice(sub, *command, "only", "NAME", "a scope outside of which everything stays; may be repeated");
+  add_partition_choice(sub, *command, "only", "NAME", "a scope to convert; all other nodes stay; may be repeated");
   command->options.add_choices(sub);
   command->json.add_to(sub);
   sub.footer(R"(
-No framework is needed. The file stays what it is, and the framework loads it once it has libgraft_tensorflow.so
-(docs/TENSORFLOW.md). --shapes and --dim speak of the graph's inputs; an open size is called after its input and axis.
+TensorFlow is not needed here. It loads the file after loading libgraft_tensorflow.so (docs/TENSORFLOW.md). --shapes and
+--dim refer to inputs of the graph; a dynamic dimension is named after its input and axis.
 Examples:
   graft embed frozen.pb --outputs softmax -o fast.pb --report -
   graft embed frozen.pb --outputs boxes,scores --dim image_0=1:8:64 --minimum-size 3 -o fast.pb)");

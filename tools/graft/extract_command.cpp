@@ -100,23 +100,22 @@ int ExtractCommand::run() const {
 }  // namespace
 
 void add_extract(Command app, Action& action) {
-  Command sub = app.add_command("extract", "write a part of a model, as the file has it, as a model of its own");
+  Command sub = app.add_command("extract", "write a part of a model file as a model of its own");
   const auto command = std::make_shared<ExtractCommand>();
   sub.add_option("MODEL", command->model, "an ONNX file").required().type_name("FILE");
   const auto list = [&](const char* flag, std::vector<std::string>& names, const char* help) {
     return sub.add_option(flag, names, help).type_name("NAME,...").delimiter(',').expected(1).take_all();
   };
   list("--inputs", command->inputs,
-       "tensors that are handed in: the part begins behind them; what else it needs of the model's\n"
-       "inputs and weights comes along");
-  list("--outputs", command->outputs, "tensors that are given out: the part ends there (the model's outputs)");
-  list("--nodes", command->nodes, "these nodes alone; what they read and give is handed in and out")
+       "tensors that become inputs: the part begins behind them; other inputs and weights that it\n"
+       "needs are included");
+  list("--outputs", command->outputs, "tensors that become outputs: the part ends there (the model's outputs)");
+  list("--nodes", command->nodes, "only these nodes; their operands and results become inputs and outputs")
       .excludes("--inputs").excludes("--outputs");
   command->output.add_to(sub, "the model to write");
   command->json.add_to(sub);
   sub.footer(R"(
-Nodes, names, opsets and functions stay as the file has them; tensors that become inputs get the types and shapes that
-importing finds.
+Nodes, names, opsets and functions stay unchanged. Tensors that become inputs get the inferred types and shapes.
 Examples:
   graft extract model.onnx --inputs hidden --outputs logits -o head.onnx
   graft extract model.onnx --nodes /layer.3/MatMul -o one.onnx)");

@@ -290,28 +290,28 @@ int InspectCommand::run() const {
 }  // namespace
 
 void add_inspect(Command app, Action& action) {
-  Command sub = app.add_command("inspect", "show what is in a plan and where its time goes");
+  Command sub = app.add_command("inspect", "show the steps of a plan, their times and rejected candidates");
   const auto command = std::make_shared<InspectCommand>();
   command->model.add_to(sub, "a plan, or a model (as of graft compile), which is compiled first");
   command->model.add_deadline(sub);
   command->inputs.add_to(sub);
-  sub.add_option("--runs", command->runs, "runs to take the median of")
+  sub.add_option("--runs", command->runs, "number of runs; times are medians")
       .in_range(1, 1000000)
       .show_default();
-  const auto quiet = sub.add_flag("--no-run", command->no_run, "only show what is there; measure nothing");
+  const auto quiet = sub.add_flag("--no-run", command->no_run, "show the plan, measure nothing");
   sub.add_option("--trace", command->trace,
                   "write the steps of a run, and a GPU's kernels, for ui.perfetto.dev or chrome://tracing")
       .type_name("FILE")
       .excludes(quiet);
   sub.add_option("--html", command->html,
-                  "write a page for a browser, which needs no network: regions, time, roofline, memory, candidates")
+                  "write a page for a browser (no network needed): regions, time, roofline, memory, candidates")
       .type_name("FILE");
   command->json.add_to(sub);
   sub.add_flag("--text", command->text, "print the whole plan as text instead");
   sub.add_flag("--losses", command->losses,
-                "regions by the time that they lose against what the target's arithmetic and memory could\n"
-                "do at best, and what better ways were refused for; with --no-run by the cost model's times,\n"
-                "for any --target");
+                "sort regions by the time lost against the limits of the target's arithmetic and memory, with\n"
+                "the reasons for which faster candidates were refused; with --no-run by the cost model's\n"
+                "times, for any --target");
   sub.footer(R"(
 Examples:
   graft inspect model.graft --size batch=8 --trace run.json

@@ -92,18 +92,18 @@ int import_kernels(const std::string& path, bool trust, const JsonOutput& json) 
 void add_kernel_archives(Command cache, Action& action) {
   const auto plan = std::make_shared<std::string>(), output = std::make_shared<std::string>();
   Command to =
-      cache.add_command("export", "write the kernels of a plan to a file, for machines that cannot make them");
+      cache.add_command("export", "write the kernels of a plan to a file, for machines without code generators");
   to.add_option("PLAN", *plan, "a plan").required().type_name("FILE");
-  to.add_option("-o,--output", *output, "where they go").required().type_name("FILE");
+  to.add_option("-o,--output", *output, "the file to write").required().type_name("FILE");
   const auto json = std::make_shared<JsonOutput>();
   json->add_to(to);
   to.footer("\nExample: graft cache export model.graft -o model.kernels");
   to.on_chosen([=, &action] { action = [=] { return export_kernels(*plan, *output, *json); }; });
 
   const auto trust = std::make_shared<bool>(false);
-  Command from = cache.add_command("import", "take exported kernels into the cache; they are code");
-  from.add_option("FILE", *plan, "what `graft cache export` wrote").required().type_name("FILE");
-  from.add_flag("--trust", *trust, "run this code: whoever made the file is trusted");
+  Command from = cache.add_command("import", "add exported kernels to the cache; they are code");
+  from.add_option("FILE", *plan, "a file of `graft cache export`").required().type_name("FILE");
+  from.add_flag("--trust", *trust, "trust the file: its code will run");
   json->add_to(from);
   from.footer("\nExample: GRAFT_CACHE=/opt/model/kernels graft cache import model.kernels --trust");
   from.on_chosen([=, &action] { action = [=] { return import_kernels(*plan, *trust, *json); }; });

@@ -17,8 +17,8 @@ namespace {
 
 constexpr const char* kExamples = R"(
 A first day:
-  graft check model.onnx                          will it run here, and how?
-  graft compile model.onnx -o model.graft         once, for any size that the model allows
+  graft check model.onnx                          does it run here, and how?
+  graft compile model.onnx -o model.graft         once, for all sizes within the ranges
   graft run model.graft --input x=x.npy --output y.npz
   graft run model.onnx --reference onnxruntime    are the results right?
   graft bench model.graft --size batch=8          how fast is it?

@@ -120,63 +120,66 @@ Option ModelOptions::add_choice(Command command, const std::string& flags, const
 void ModelOptions::add_to(Command command, const std::string& model_help) {
   command.add_option("MODEL", path_, model_help).required().type_name("FILE");
   add_choices(command);
-  add_choice(command, "--signature", "signature", "of a SavedModel: what is asked of it (serving_default)");
+  add_choice(command, "--signature", "signature", "of a SavedModel: the signature to compile (serving_default)");
   add_choice(command, "--tag", "tag", "of a SavedModel: a tag of its graph (serve); may be repeated");
   add_choice(command, "--params", "params",
              "of a symbol of MXNet: its parameters (NET-0000.params beside NET-symbol.json)");
 }
 
 void ModelOptions::add_choices(Command command) {
-  add_choice(command, "--dim", "dim", "a size by the model's own name: batch=8, or a range batch=1:64, or with the\n"
-             "usual size batch=1:8:64; may be repeated for other names");
-  add_choice(command, "--shapes", "shape", "the shape of an input: x:1x3x224x224; of several x:1x3,y:1x4; may be\n"
+  add_choice(command, "--dim", "dim", "set a dynamic dimension: batch=8, batch=MIN:MAX or batch=MIN:OPT:MAX; may be\n"
+             "repeated for other dimensions");
+  add_choice(command, "--shapes", "shape", "fix the shape of an input: x:1x3x224x224; of several x:1x3,y:1x4; may be\n"
              "repeated");
-  add_choice(command, "--min-shapes", "min-shape", "smallest shape of an input with symbolic axes");
-  add_choice(command, "--opt-shapes", "opt-shape", "its usual shape (the largest where not given)");
+  add_choice(command, "--min-shapes", "min-shape", "smallest shape of an input with dynamic dimensions");
+  add_choice(command, "--opt-shapes", "opt-shape", "its optimum shape (the largest if not given)");
   add_choice(command, "--max-shapes", "max-shape", "its largest shape");
-  add_choice(command, "--device", "device", "what runs it: cpu, cuda or cuda:NUMBER (cpu; for a plan what it was\n"
-             "made for, where that is here)")
+  add_choice(command, "--device", "device",
+             "cpu, cuda or cuda:NUMBER (cpu; for a plan, the device that it was made for,\n"
+             "if available)")
       .completed_by({"cpu", "cuda"});
   add_choice(command, "--threads", "threads",
-             "threads to plan for, or to run a plan with; 0 is all that this process can use,\n"
-             "or as many of them as the plan was made for");
+             "number of threads; 0: all available, or, for a plan, as compiled (0)");
   add_choice(command, "--tune", "tune", "off, fast or full: how long candidates are measured (fast)")
       .completed_by({"off", "fast", "full"});
   add_choice(command, "--precision", "precision",
-             "fp32, tf32, fp16 or bf16: what an f32 network is stored in and multiplied as;\n"
+             "fp32, tf32, fp16 or bf16: type of tensors and products of an f32 network;\n"
              "sums, softmax and normalisations stay f32 inside, inputs and outputs keep\n"
              "their types; tf32 is for GPUs (fp32)")
       .completed_by({"fp32", "tf32", "fp16", "bf16"});
-  add_choice(command, "--target", "target", "machine to compile for: native, portable, x86-64-v3, x86-64-v4, or a GPU\n"
-             "that need not be here: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (native);\n"
-             "may be repeated for a plan that is ready for several")
+  add_choice(command, "--target", "target",
+             "machine to compile for: native, portable, x86-64-v3, x86-64-v4, or a GPU,\n"
+             "also of another machine: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (native);\n"
+             "may be repeated for a plan with choices for several")
       .completed_by({"native", "portable", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_80", "sm_86", "sm_89", "sm_90a",
                      "sm_100", "sm_120"});
   add_choice(command, "--ops", "ops",
              "define operators of your own: a file of definitions (docs/OWN_OPERATORS.md), or\n"
              "an ONNX file of functions; may be repeated");
   add_choice(command, "--converters", "converters",
-             "convert operators of a .pt2 as this shared library says, which is loaded\n"
+             "load converters of operators of a .pt2 from this shared library\n"
              "(docs/ADDING_A_CONVERTER.md); may be repeated");
-  add_choice(command, "--record", "record", "take the choices of this plan, or of this text of a record, where they\n"
-             "fit; regions that it does not name are judged as --tune says, and a warning\n"
-             "says how many it names are not used; one of which nothing fits is an error");
-  add_choice(command, "--mode", "mode", "interpret: neither generated kernels nor libraries, for checking")
+  add_choice(command, "--record", "record",
+             "reuse the choices of a plan, or of a record as text; --tune decides for all\n"
+             "other regions; a warning counts unused choices; a record without any choice\n"
+             "that fits is an error");
+  add_choice(command, "--mode", "mode", "interpret: run in the interpreter, without generated kernels and libraries")
       .completed_by({"generated", "interpret"});
   add_choice(command, "--disable", "disable",
-             "passes (`graft opt` lists them), rewrites of regions and libraries (`graft env`) to\n"
-             "leave out, with commas between; may be repeated")
+             "skip passes (`graft opt` lists them), rewrites of regions and libraries\n"
+             "(`graft env`): names separated by commas; may be repeated")
       .completed_by(names_to_disable());
 }
 
 void ModelOptions::add_outputs(Command command) {
-  add_choice(command, "--outputs", "outputs", "of a GraphDef: the nodes or tensors that it is asked for, with commas\n"
-             "between (those that no node takes)");
+  add_choice(command, "--outputs", "outputs",
+             "of a GraphDef: its outputs, nodes or tensors, separated by commas (those that\n"
+             "no node reads)");
 }
 
 void ModelOptions::add_deadline(Command command) {
   add_choice(command, "--deadline", "deadline",
-             "the most seconds that compiling may take; 0 is as long as it takes (0)");
+             "limit of the compile time in seconds; 0: none (0)");
 }
 
 namespace {

@@ -8,8 +8,8 @@ namespace graft {
 
 void OnnxOutput::add_weights_option(Command command) {
   command.add_option("--external-weights", weights_.external_from,
-                     "put weights of this many bytes or more into a file beside an ONNX file that is written, called\n"
-                     "like it with .data appended (those of 1024 where the model would be larger than 1 GiB)")
+                     "write weights of at least this many bytes into a separate file, called like the ONNX file with\n"
+                     ".data appended (default: 1024 if the model would be larger than 1 GiB)")
       .not_negative().type_name("BYTES");
 }
 

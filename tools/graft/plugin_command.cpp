@@ -180,39 +180,39 @@ int PluginCommand::run() const {
 
 void add_plugin(Command app, Action& action) {
   Command sub = app.add_command(
-      "plugin", "generate parts of a model as plugins for TensorRT, PyTorch or TensorFlow, or as CUDA C++");
+      "plugin", "generate plugins for TensorRT, PyTorch or TensorFlow, or CUDA C++, from parts of a model");
   const auto command = std::make_shared<PluginCommand>();
   sub.add_option("MODEL", command->model, "an ONNX file").required().type_name("FILE");
   const auto list = [&](const char* flag, std::vector<std::string>& names, const char* help) {
     return sub.add_option(flag, names, help).type_name("NAME,...").delimiter(',').expected(1).take_all();
   };
-  sub.add_option("--nodes", command->nodes, "these nodes, as one plugin; may be repeated for others")
+  sub.add_option("--nodes", command->nodes, "these nodes, as one plugin; may be repeated for further plugins")
       .expected(1).take_all().type_name("NAME,...");
-  list("--types", command->types, "each node of these operators; those that compute the same share a plugin");
+  list("--types", command->types, "each node of these operators; equal nodes share a plugin");
   sub.add_option("--region", command->region,
-                  "what computes the tensors OUT from the tensors IN and weights, as one plugin, with\n"
-                  "commas between several: y..x").type_name("OUT..IN");
+                  "all nodes that compute the tensors OUT from the tensors IN and weights, as one plugin;\n"
+                  "commas separate several tensors: y..x").type_name("OUT..IN");
   sub.add_flag("--all-unsupported", command->unsupported,
-                "each node that TensorRT refuses, as `graft check --for tensorrt` says");
+                "each node that TensorRT refuses, as listed by `graft check --for tensorrt`");
   sub.add_option("--parser", command->parser,
-                  "for --all-unsupported: the folder of TensorRT's or TensorRT-RTX's libraries, whose parser is\n"
-                  "asked, or `none` (as of graft check)").type_name("FOLDER");
+                  "for --all-unsupported: the folder of TensorRT's or TensorRT-RTX's libraries, whose parser\n"
+                  "decides, or `none` (as of graft check)").type_name("FOLDER");
   sub.add_option("--name", command->name,
-                  "the plugin's name, which is its operator in the rewritten model (graft_NODE)").type_name("NAME");
+                  "name of the plugin, and of its operator in the rewritten model (graft_NODE)").type_name("NAME");
   sub.add_option("--names", command->names,
-                  "a file of JSON with names of several plugins, each by the name of a node of it:\n"
+                  "a JSON file with names of several plugins, each by the name of one of its nodes:\n"
                   "{\"/layer.3/Mod\": \"MyMod\"}").excludes("--name").type_name("FILE");
   sub.add_option("--for", command->consumer,
-                  "tensorrt, torch, tensorflow, or cuda: kernels and their launches alone")
+                  "tensorrt, torch, tensorflow, or cuda: only kernels and their launches")
       .show_default().type_name("ENGINE");
   sub.add_option("--tensorrt", command->tensorrt,
                   "its version: 10 or 11 (IPluginV3, the same sources), or 8.6 (IPluginV2DynamicExt)")
       .show_default().type_name("VERSION");
   sub.add_option("--dim", command->dims,
-                  "a size by the model's own name: batch=8, or a range batch=1:64, or with the\n"
-                  "usual size batch=1:8:64; may be repeated for other names")
+                  "set a dynamic dimension: batch=8, batch=MIN:MAX or batch=MIN:OPT:MAX; may be\n"
+                  "repeated for other dimensions")
       .expected(1).take_all().type_name("TEXT");
-  sub.add_option("--batch", command->batch, "the same for the first axis of each input, without a name: 1:8:64")
+  sub.add_option("--batch", command->batch, "the same for the first axis of each input: 1:8:64")
       .type_name("TEXT");
   sub.add_option("--target", command->targets,
                   "the GPUs: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (sm_80,sm_90a)")
@@ -221,24 +221,24 @@ void add_plugin(Command app, Action& action) {
                   "define operators of your own: a file of definitions (docs/OWN_OPERATORS.md), or\n"
                   "an ONNX file of functions; may be repeated")
       .expected(1).take_all().type_name("FILE");
-  sub.add_option("--precision", command->precision, "fp32, fp16 or bf16: what an f32 part is computed in")
+  sub.add_option("--precision", command->precision, "fp32, fp16 or bf16: precision of an f32 part")
       .show_default().type_name("NAME");
   sub.add_option("--tune", command->tune,
-                  "off, fast or full: how long candidates are measured, for the target that the GPU at hand is\n"
-                  "of; the cost model chooses for others and where there is none")
+                  "off, fast or full: how long candidates are measured, for the target of the local GPU; the cost\n"
+                  "model chooses for other targets and without a GPU")
       .show_default().type_name("HOW");
-  sub.add_option("--device", command->device, "the GPU that they are measured on: cuda, cuda:NUMBER, or cpu for none")
+  sub.add_option("--device", command->device, "the GPU to measure on: cuda, cuda:NUMBER, or cpu for none")
       .show_default().type_name("NAME");
   sub.add_option("--record", command->record,
-                  "a plan of the parts, or its record as text, whose choices are made: kernels measured\n"
-                  "elsewhere (choices of the folder that is replaced)").type_name("FILE");
-  sub.add_option("-o,--output", command->folder, "the folder to make; one that this made before is replaced")
+                  "reuse the choices of a plan of the parts, or of a record as text, measured elsewhere\n"
+                  "(the choices of the replaced folder)").type_name("FILE");
+  sub.add_option("-o,--output", command->folder, "the folder to make; a folder of an earlier call is replaced")
       .required().type_name("DIR");
   command->json_output.add_to(sub);
   sub.footer(R"(
-Kernels are generated for any sizes within the ranges given, and compiled where NVRTC is; no GPU is needed.
+Kernels are generated for all sizes within the given ranges, and compiled if NVRTC is available; no GPU is needed.
 The folder holds their CUDA C++, the plugins, a CMake project that makes one library of them, for TensorRT the
-model with the plugins in place of the nodes, and a README.
+model that calls the plugins, and a README.
 Examples:
   graft plugin model.onnx --region y..x --name LayerNorm --dim batch=1:8:64 -o plugins
   graft plugin model.onnx --types BitShift,Det -o plugins --target sm_90a

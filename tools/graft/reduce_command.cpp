@@ -119,25 +119,25 @@ int ReduceCommand::run() const {
 }  // namespace
 
 void add_reduce(Command app, Action& action) {
-  Command sub = app.add_command("reduce", "shrink a model that fails to a small one that fails the same way");
+  Command sub = app.add_command("reduce", "shrink a failing model to a small one that fails in the same way");
   const auto command = std::make_shared<ReduceCommand>();
   sub.add_option("MODEL", command->model, "an ONNX file").required().type_name("FILE");
   command->output.add_to(sub, "the small model");
   sub.add_option("--check", command->check,
-                  "a command of the shell that fails on the model, whose path it gets as its last word:\n"
-                  "what ends with the same status or signal fails the same way").type_name("COMMAND");
+                  "a shell command that fails on the model; the path is its last argument; a model fails in\n"
+                  "the same way if the command ends with the same status or signal").type_name("COMMAND");
   sub.add_option("--fails", command->fails,
-                  "instead: `graft run` has an internal error or is ended by a signal (internal), or its\n"
+                  "instead of --check: `graft run` has an internal error or ends by a signal (internal), or its\n"
                   "results differ from those of the interpreter or of onnxruntime")
       .one_of({"internal", "interpreter", "onnxruntime"}).type_name("HOW").excludes("--check");
-  sub.add_option("--timeout", command->timeout, "seconds after which a trial is ended, which is a way to fail too")
+  sub.add_option("--timeout", command->timeout, "limit of a trial in seconds; exceeding it is a failure, too")
       .in_range(0.1, 86400.0).show_default().type_name("SECONDS");
   command->tolerance.add_to(sub);
   command->json.add_to(sub);
   command->options.add_choices(sub);
   sub.footer(R"(
-Nodes are removed, weights become inputs or zeros, and sizes of inputs small, as long as the fault is of the same kind.
-The choices for compiling go to the trials of --fails.
+Nodes are removed, weights become inputs or zeros, and inputs become small, as long as the model fails in the same way.
+Options of compiling apply to the trials of --fails.
 Examples:
   graft reduce model.onnx --fails interpreter --tune off -o small.onnx
   graft reduce model.onnx --check 'python check.py' -o small.onnx)");

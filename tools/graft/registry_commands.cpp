@@ -222,7 +222,7 @@ void add_listing(Command app, const char* name, const char* help, int (*run)(con
 }  // namespace
 
 void add_opt(Command app, Action& action) {
-  Command sub = app.add_command("opt", "run single passes and print the graph; without MODEL, list the passes");
+  Command sub = app.add_command("opt", "run single passes and print the graph; without MODEL, list all passes");
   const auto model = std::make_shared<ModelOptions>();
   const auto names = std::make_shared<std::vector<std::string>>();
   model->add_to(sub, "a model, as of graft compile");
@@ -242,28 +242,28 @@ void add_ops(Command app, Action& action) {
   Command sub = app.add_command("ops", "list the operators");
   const auto part = std::make_shared<std::string>();
   const auto output = std::make_shared<JsonOutput>();
-  const auto filter = sub.add_option("PART", *part, "only those whose name contains this");
+  const auto filter = sub.add_option("PART", *part, "list only names that contain this");
   const auto own = std::make_shared<std::vector<std::string>>();
   const auto ops = sub.add_option("--ops", *own,
-                                   "those of a file of definitions (docs/OWN_OPERATORS.md), or of functions of an\n"
-                                   "ONNX file, come first; may be repeated");
+                                   "list operators of a file of definitions (docs/OWN_OPERATORS.md), or\n"
+                                   "functions of an ONNX file, first; may be repeated");
   ops.expected(1).take_all().type_name("FILE");
   const auto front_end = std::make_shared<std::string>(), precision = std::make_shared<std::string>();
   const auto source = sub.add_option("--front-end", *front_end,
-                                      "those of a framework that are converted: aten, mxnet or tensorflow");
+                                      "list the converted operators of a framework: aten, mxnet or tensorflow");
   source.excludes(ops).type_name("NAME");
   const auto libraries = std::make_shared<std::vector<std::string>>();
   const auto rows = sub.add_option("--converters", *libraries,
-                                    "with --front-end, those of a shared library (docs/ADDING_A_CONVERTER.md), too;\n"
-                                    "may be repeated");
+                                    "with --front-end: also list converters of a shared library\n"
+                                    "(docs/ADDING_A_CONVERTER.md); may be repeated");
   rows.needs(source).expected(1).take_all().type_name("FILE");
   const auto lists = sub.add_option("--precision", *precision,
-                                     "what each is in a model of mixed precision (`graft convert`) by default;\n"
-                                     "with --front-end mxnet, MXNet's operators in place of ONNX's");
+                                     "list the default rule of each operator in mixed precision (`graft convert`);\n"
+                                     "with --front-end mxnet for MXNet's operators instead of ONNX's");
   lists.excludes(ops).one_of({"fp16", "bf16"}).type_name("TYPE");
   output->add_to(sub);
   sub.option("--json").excludes(ops).excludes(source).excludes(lists);
-  sub.option("--json").description("write all that is known of every operator as JSON (docs/schemas); - is\n"
+  sub.option("--json").description("write all facts about the operators as JSON (docs/schemas); - is\n"
                                          "standard output").excludes(filter);
   sub.on_chosen([=, &action] {
     action = [=] {
@@ -286,9 +286,9 @@ void add_cache(Command app, Action& action) {
   Command sub = app.add_command("cache", "the cache of compiled kernels: list, size, clear, export, import");
   sub.require_command();
   add_kernel_archives(sub, action);
-  add_listing(sub, "list", "its entries, the least recently used first", list_cache, action);
-  add_listing(sub, "size", "its size and its folder", print_cache_size, action);
-  add_listing(sub, "clear", "remove all entries; kernels are compiled again when needed", clear_cache, action);
+  add_listing(sub, "list", "list the entries, least recently used first", list_cache, action);
+  add_listing(sub, "size", "print its size and its folder", print_cache_size, action);
+  add_listing(sub, "clear", "remove all entries", clear_cache, action);
 }
 
 }  // namespace graft

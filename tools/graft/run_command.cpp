@@ -244,21 +244,21 @@ void add_run(Command app, Action& action) {
   command->inputs.add_to(sub);
   command->inputs.take_values();
   sub.add_option("-o,--output", command->output,
-                  "where the results go: FILE.npz, or FILE.npy for one output; - is standard output, as .npz;\n"
-                  "FILE.json takes strings, sequences and maps too")
+                  "write the results: FILE.npz, or FILE.npy for one output; - is standard output, as .npz;\n"
+                  "FILE.json can hold strings, sequences and maps, too")
       .type_name("FILE");
   sub.add_option("--outputs", command->outputs,
-                  "which results to print, save and compare, by name: logits,hidden (all of them)")
+                  "names of the results to print, save and compare: logits,hidden (all)")
       .type_name("NAME,...").delimiter(',').expected(1).take_all();
   sub.add_option("--reference", command->reference,
-                  "compare the results with FILE.npz, or with what `onnxruntime` or Graft's own\n"
-                  "`interpreter` gives; the exit status is 1 when they differ: --rtol and --atol say how\n"
-                  "much they may").type_name("FILE|onnxruntime|interpreter");
-  sub.add_option("--reference-model", command->reference_model, "the ONNX file for ONNX Runtime, when MODEL is a plan")
+                  "compare the results with FILE.npz, or with those of `onnxruntime` or of Graft's own\n"
+                  "`interpreter`; exit status 1 if they differ by more than --rtol and --atol allow")
+      .type_name("FILE|onnxruntime|interpreter");
+  sub.add_option("--reference-model", command->reference_model, "the ONNX file for ONNX Runtime, if MODEL is a plan")
       .type_name("FILE");
   command->tolerance.add_to(sub);
   command->json.add_to(sub);
-  sub.add_option("--run-deadline", command->run_deadline, "the most seconds that the run may take before it is ended")
+  sub.add_option("--run-deadline", command->run_deadline, "limit of the run in seconds")
       .positive().type_name("S");
   sub.footer(R"(
 Examples:

@@ -177,32 +177,33 @@ void add_serve(Command app, Action& action) {
   const auto command = std::make_shared<ServeCommand>();
   sub.add_option("MODEL", command->models, "plans, or models, which are compiled first").required()
       .type_name("FILE");
-  sub.add_option("--address", command->address, "where to listen; 0.0.0.0 for all networks").show_default();
+  sub.add_option("--address", command->address, "address to listen on; 0.0.0.0 for all networks").show_default();
   const auto port = [&](const char* flag, int& number, const char* help) {
     sub.add_option(flag, number, help).type_name("PORT").in_range(1, 65535).show_default();
   };
-  port("--http-port", command->http_port, "of HTTP");
-  port("--grpc-port", command->grpc_port, "of gRPC");
-  port("--metrics-port", command->metrics_port, "of metrics, as Prometheus reads them");
-  sub.add_option("--instances", command->instances, "runs of a model at the same time; they share its weights")
+  port("--http-port", command->http_port, "port of HTTP");
+  port("--grpc-port", command->grpc_port, "port of gRPC");
+  port("--metrics-port", command->metrics_port, "port of metrics, for Prometheus");
+  sub.add_option("--instances", command->instances, "concurrent runs of a model, which share its weights")
       .type_name("N").in_range(1, 1024).show_default();
-  sub.add_option("--threads", command->threads, "threads of each (as the plan was made for)").type_name("N").positive();
+  sub.add_option("--threads", command->threads, "threads of each run (default: as compiled)").type_name("N").positive();
   sub.add_option("--device", command->device, "cpu, cuda or cuda:N (cpu)").type_name("DEVICE");
   sub.add_option("--batch-delay", command->batch_delay,
                  "microseconds that a request waits for others to share its run\n"
-                 "(0: those that wait anyway share one)")
+                 "(0: only requests that wait anyway share a run)")
       .type_name("US").not_negative();
   sub.add_option("--server", command->server,
                  "the program tritonserver (on the PATH, in /opt/tritonserver, or in python3's PyTriton)")
       .type_name("FILE");
   sub.add_option("--backends", command->backends, "the folder that has graft/libtriton_graft.so (beside this program)")
       .type_name("FOLDER");
-  sub.add_option("--server-option", command->server_options, "an option for the server: --log-verbose=1; several times")
+  sub.add_option("--server-option", command->server_options,
+                 "an option for the server: --log-verbose=1; may be repeated")
       .type_name("OPTION").expected(1).take_all();
-  sub.add_flag("--verbose", command->verbose, "what the server says of itself, too");
+  sub.add_flag("--verbose", command->verbose, "also print the server's log");
   sub.footer(R"(
-A model is called as its file, without the ending. What is served speaks the Open Inference Protocol v2, as
-tritonclient, KServe and curl do; docs/SERVING.md has the same for a repository and a configuration of your own.
+A model has the name of its file, without the extension. The protocol is the Open Inference Protocol v2, for
+tritonclient, KServe and curl. For a repository and a configuration of your own, see docs/SERVING.md.
 Examples:
   graft serve minilm.graft
   graft serve minilm.graft --instances 2 --threads 1 --batch-delay 500

@@ -99,14 +99,16 @@ void InputOptions::add_to(Command command) {
                   "FILE.npz with tensors by name, NAME=FILE.npy, or FILE.npy in the order of the inputs;\n"
                   "strings, sequences and maps as NAME=FILE.json;\n"
                   "bf16, 8-bit floats and narrower types as ml_dtypes saves them (docs/ARRAYS.md);\n"
-                  "an input without a file gets random values: floats are normal, integers of 32 and 64\n"
-                  "bits 0 or 1, so that they are valid as indices, narrower ones anything")
+                  "an input without a file is random: floats are normal, integers of 32 and 64 bits are\n"
+                  "0 or 1 (valid as indices), narrower ones any value")
       .type_name("FILE")
       .group("Inputs");
-  command.add_option("--size", sizes_, "a symbolic size of the random inputs: batch=4; may be repeated")
+  command.add_option("--size", sizes_, "set a dynamic dimension of the random inputs: batch=4; may be repeated")
       .type_name("NAME=N")
       .group("Inputs");
-  command.add_option("--seed", seed_, "of the random inputs (GRAFT_SEED, else 1)").type_name("UINT").group("Inputs");
+  command.add_option("--seed", seed_, "seed of the random inputs (GRAFT_SEED, else 1)")
+      .type_name("UINT")
+      .group("Inputs");
 }
 
 std::vector<std::string> InputOptions::files() const {
