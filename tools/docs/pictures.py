@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of README.md, in docs/images.
+"""The pictures of README.md and of the tutorials, in docs/images.
 
-`speed.svg` is drawn from the first table of docs/performance.md, `compare.svg` from docs/images/compare.txt: ./dev docs
-renews both, ./dev check compares them. `roofline.svg` and `inspect.svg` are measured, so that only this renews them:
+`speed.svg` is drawn from the first table of docs/performance.md, the picture of a command's output from the file of its
+name, such as docs/images/compare.txt: ./dev docs renews them, ./dev check compares them. All others are measured, so
+that only this renews them, `roofline.svg` and `inspect.svg` without a name:
 
     build/bin/graft inspect minilm.onnx --size batch=1 --size length=128 --tune off --html page.html
-    python3 tools/docs/pictures.py page.html
+    python3 tools/docs/pictures.py page.html [image_classifier | sentence_encoder]
 """
 
 import html
@@ -66,7 +67,8 @@ def terminal(text):
 def derived_pictures():
     """Yields (path, text) for the pictures of committed text."""
     yield IMAGES / "speed.svg", speed_chart((IMAGES.parent / "performance.md").read_text())
-    yield IMAGES / "compare.svg", terminal((IMAGES / "compare.txt").read_text())
+    for path in sorted(IMAGES.glob("*.txt")):
+        yield path.with_suffix(".svg"), terminal(path.read_text())
 
 
 def part_of(page, name):
@@ -84,7 +86,9 @@ def styles(page):
 def inspect_page(page):
     """The head of the page, its roofline and memory side by side, and the slowest steps."""
     text = [re.sub("<.*?>", "", found) for found in re.findall(r"<h1>(.*?)</h1>\n<p>(.*?)</p>", page)[0]]
-    rows = re.findall(r"<tr>(.*?)</tr>", page[page.index('<table id="steps"'):].partition("</tbody>")[0])
+    table = page[page.index('<table id="steps"'):].partition("</tbody>")[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", table)
+    heading = [html.unescape(cell) for cell in re.findall(r"<th(?: [^>]*)?>(.*?)</th>", table)]
     steps = [[html.unescape(re.sub("<.*?>", "", cell)) for cell in re.findall(r"<td.*?</td>", row)] for row in rows]
     steps = sorted((row for row in steps if row), key=lambda row: -float(row[1]))[:8]
     parts = [styles(page), words(16, 32, text[0], more="font-weight='600'"), words(16, 54, text[1], MINOR)]
@@ -92,7 +96,7 @@ def inspect_page(page):
         inside, width, height = part_of(page, name)
         parts += [words(x, 84, title, more="font-weight='600'"),
                   f"<svg x='{x}' y='92' width='{width}' height='{height}' id='{name}'>{inside}</svg>"]
-    for index, row in enumerate([["step", "ms", "%", "GFLOP/s", "GB/s", "runs as", "node", "fused"], *steps]):
+    for index, row in enumerate([heading, *steps]):
         for x, cell in zip((16, 60, 110, 160, 230, 290, 380, 800), row):
             parts.append(words(x, 470 + 22 * index, cell, INK if index else MINOR))
     return picture(1200, 480 + 22 * (len(steps) + 1), parts)
@@ -107,6 +111,9 @@ def roofline(page):
 def main():
     """Writes the measured pictures from a page."""
     page = pathlib.Path(sys.argv[1]).read_text()
+    if len(sys.argv) > 2:
+        (IMAGES / f"{sys.argv[2]}.svg").write_text(inspect_page(page))
+        return
     (IMAGES / "roofline.svg").write_text(roofline(page))
     (IMAGES / "inspect.svg").write_text(inspect_page(page))
 
