@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graft compiles trained networks into engines that run faster on the machine their owner has.
+"""Graft compiles trained networks into engines for x86-64 CPUs and NVIDIA GPUs.
 
     engine = graft.compile("model.onnx", dims={"batch": (1, 8, 64)})
     y = engine(x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of MXNet as models of mixed precision, as mxnet.contrib.amp made them.
+"""Mixed-precision models of MXNet, with the interface of mxnet.contrib.amp.
 
     sym, arg_params, aux_params = mx.model.load_checkpoint("net", 0)
     sym, arg_params, aux_params = graft.amp.convert_model(sym, arg_params, aux_params, target_dtype="float16")
@@ -37,15 +37,15 @@ def convert_symbol(sym: Any, target_dtype: Any = "float16", target_dtype_ops: It
                    input_dtypes: Mapping[str, Any] | None = None,
                    target_precision_ops: Iterable[str] | None = None,
                    widest_precision_ops: Iterable[str] | None = None) -> Any:
-    """The symbol with amp_cast and amp_multicast, as a symbol of mxnet, or as JSON where a path or JSON is given and
-    mxnet is not there.
+    """The symbol with amp_cast and amp_multicast: a symbol of mxnet, or JSON if a path or JSON is given and
+    mxnet cannot be imported.
 
     target_dtype: float16 or bfloat16. The lists name operators: always of the target type, always float32, of the
-    widest type of their inputs; conditional: (operator, attribute, values) that make it float32. One that is given
-    replaces the default of its kind, and no other default speaks of what it names. excluded_sym_names: nodes that stay
-    float32. data_names: variables that are handed in; the others are parameters (default: those that stand where no
-    operator has weights). input_dtypes: their types by name; None or "any" where any may be handed in.
-    cast_optional_params: parameters that are read in the target type alone have it, instead of being cast in each run.
+    widest type of their inputs; conditional: (operator, attribute, values) that make it float32. A given list
+    replaces the default of its kind, and no other default applies to operators in it. excluded_sym_names: nodes that
+    stay float32. data_names: variables that are inputs; the others are parameters (default: variables that are no
+    operator's weights). input_dtypes: their types by name; None or "any" for any type.
+    cast_optional_params: convert parameters that only the target type reads, instead of casting them in each run.
     """
     request = _request(target_dtype, target_dtype_ops, target_precision_ops, fp32_ops, widest_dtype_ops,
                        widest_precision_ops, conditional_fp32_ops, excluded_sym_names, data_names, input_dtypes,

@@ -84,8 +84,8 @@ def size_of(axis: Axis, sizes: dict[str, int]) -> int:
 
 def bench(engine: Engine, feeds: Mapping[str, Array] | None = None, *, sizes: Mapping[str, int] | None = None,
           seconds: float = 2.0, warmup: float = 0.2, threads: int = 0) -> dict[str, float]:
-    """Runs again and again for some seconds, on random inputs of the optimum sizes unless others are given. Gives a
-    record: runs, and min_ms, median_ms, mean_ms and p99_ms, the milliseconds of a run with the call from Python.
+    """Runs repeatedly for some seconds, on random inputs of the optimum sizes unless others are given. Returns a
+    record: runs, and min_ms, median_ms, mean_ms and p99_ms, the milliseconds of a run, including the call from Python.
 
     `feeds`: {input: array}; `sizes`: those of random inputs instead, {symbol: size}. Raises InvalidArgumentError for
     both at once, and for names that the engine does not have."""

@@ -22,19 +22,19 @@ Path = str | os.PathLike[str]
 
 
 class CommonOptions(TypedDict, total=False):
-    """The choices that few need. A type checker knows their names; a wrong one is an InvalidArgumentError."""
+    """Options that are rarely needed. Type checkers know their names; a wrong one is an InvalidArgumentError."""
 
-    deadline: float  #: the most seconds that compiling may take; 0: as long as it takes
-    mode: Literal["generated", "interpret"]  #: interpret: neither generated kernels nor libraries, for checking
+    deadline: float  #: limit of the compile time in seconds; 0: none
+    mode: Literal["generated", "interpret"]  #: interpret: run in the interpreter
 
 
 class Options(CommonOptions, total=False):
-    """Those of models of one format with them."""
+    """These, and the options of single model formats."""
 
     params: Path  #: of a symbol of MXNet: the file of its parameters
-    signature: str  #: of a SavedModel: what is asked of it
+    signature: str  #: of a SavedModel: the signature to compile
     tag: str | Sequence[str]  #: of a SavedModel: tags of its graph
-    outputs: str | Sequence[str]  #: of a GraphDef: the nodes or tensors that it is asked for
+    outputs: str | Sequence[str]  #: of a GraphDef: its outputs, nodes or tensors
     converters: Path | Sequence[Path]  #: shared libraries with rows for operators of a .pt2
 
 
@@ -48,23 +48,23 @@ def compile(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None
 
     model      a path (ONNX, a SavedModel, a frozen GraphDef, a file of Keras, a symbol of MXNet), the bytes of an ONNX
                file or a GraphDef, an onnx.ModelProto or a GraphDef
-    dims       sizes of the model's named dimensions, in elements: {"batch": 8} fixes one, {"batch": (1, 8, 64)} is a
-               range with the usual size in the middle, and one engine serves all of it
-    shapes     shapes of inputs: {"x": (1, 3, 224, 224)}, or three of them (smallest, usual, largest)
-    device     "cpu", "cuda" or "cuda:1": what runs the engine
+    dims       dynamic dimensions by name: {"batch": 8} fixes one, {"batch": (1, 8, 64)} is a range (minimum, optimum,
+               maximum) that one engine serves
+    shapes     shapes of inputs: {"x": (1, 3, 224, 224)}, or three of them (minimum, optimum, maximum)
+    device     "cpu", "cuda" or "cuda:1"
     precision  "fp32", "tf32" (GPUs), "fp16", "bf16": inputs and outputs keep the model's types
     tune       "off", "fast", "full": how long candidates are measured on the device
-    threads    of the processor; 0: all that this process may use
-    target     another machine to compile for, which need not be here: "x86-64-v3", "sm_90a" ..., or several of them for
-               a plan that is ready for each. Save the engine; only one whose first target is this machine runs here
-    disable    passes and candidates to leave out
-    record     a file with choices made before
-    ops        operators of one's own: what graft.operator made, texts or files of definitions, ONNX files of functions
-    progress   True draws a bar; or a function of (stage, step, done, total), which stops with False
-    directory  where a model in memory has its external data; without it external data is refused
-    options    the other choices of the command line (Options): deadline=60 (seconds), params="net-0000.params" ...
+    threads    number of threads; 0: all available
+    target     another machine to compile for: "x86-64-v3", "sm_90a" ..., or several of them for one plan. Save the
+               engine; it runs here only if its first target is this machine
+    disable    passes and candidates to skip
+    record     a file with recorded choices
+    ops        operators of your own: results of graft.operator, texts or files of definitions, ONNX files of functions
+    progress   True draws a bar; or a function of (stage, step, done, total), which returns False to stop
+    directory  folder of the external data of a model in memory; without it external data is refused
+    options    all other options of the command line (Options): deadline=60 (seconds), params="net-0000.params" ...
 
-    Ctrl-C stops it. Raises graft.Error of the kind that fits, naming the node, the cause and the remedy.
+    Ctrl-C stops it. Raises a subclass of graft.Error, naming the node, the cause and the remedy.
     """
     choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
     choices += [("ops", each) for each in operators.sources(ops)]
@@ -86,13 +86,13 @@ def check(model: Any, *, dims: Mapping[str, int | Sequence[int]] | None = None,
           target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (), record: Path | None = None,
           ops: Any = (), progress: Progress = None, directory: Path | None = None, generate: bool = False,
           **options: Unpack[Options]) -> list[dict[str, Any]]:
-    """Whether and how a model would run: what `graft check` says, as records for `pandas.DataFrame`.
+    """Whether and how a model runs: the output of `graft check` as records for `pandas.DataFrame`.
 
     A record for each step, in order: step (its number), name (of its first node), operators (joined by +), way
-    ("generated", "library", "control", "interpreter", "host", "none") and reason (why the interpreter runs it, else
-    empty). Where nodes cannot run there is a record for each of those instead: step None, way "cannot run" and the
-    reason. The arguments are compile()'s, but for two: without `tune` nothing is measured, and `generate=True` also
-    generates the code, which tells what the code generator refuses.
+    ("generated", "library", "control", "interpreter", "host", "none") and reason (of a fallback to the interpreter,
+    else empty). If nodes cannot run, there is a record for each of those instead: step None, way "cannot run" and the
+    reason. The arguments are those of compile(), with two differences: `tune` is "off" by default, and `generate=True`
+    also generates the code, which shows refusals of the code generator.
     """
     choices = choices_of(dims, shapes, device, precision, tune, threads, target, disable, record, options)
     choices.append(("generate", "yes" if generate else "no"))

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converters of one's own: how an operator of a framework becomes operators of Graft (docs/ADDING_A_CONVERTER.md).
+"""Converters of your own: how an operator of a framework becomes operators of Graft (docs/ADDING_A_CONVERTER.md).
 
     @graft.converter("my::swish(Tensor self, float beta=1.0) -> Tensor")
     def swish(graph, x, beta):
         return graph.add("Mul", x, graph.add("Sigmoid", graph.add("Mul", x, beta)))
 
-The function is called for each node of that operator, with what is to be built and the node's arguments in the order
-of the signature: tensors as Values; numbers, texts, lists and None as they are. It returns the results. From then on it
-serves every compilation of the process.
+The function is called for each node of that operator, with the graph to build and the node's arguments in the order
+of the signature: tensors as Values; numbers, texts, lists and None unchanged. It returns the results. It then serves
+all compilations of the process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Refusal(Exception):
 
 class Value:
     """A tensor of the graph that is built: its `name`, `dtype` ("float32", None where unknown) and `shape` (numbers,
-    and names of sizes that only a run knows; None where unknown)."""
+    and names of dynamic dimensions; None if unknown)."""
 
     def __init__(self, graph: Graph, index: int) -> None:
         self._graph, self._index = graph, index
@@ -62,9 +62,9 @@ class Graph:
         self.op, self.name, self.source = conversion.op, conversion.name, conversion.source
 
     def add(self, op: str | Operator, /, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
-        """Adds a node, and gives its result, or a tuple of `outputs` results.
+        """Adds a node, and returns its result, or a tuple of `outputs` results.
 
-        op          an operator that `graft ops` lists, or what graft.operator made
+        op          an operator that `graft ops` lists, or a result of graft.operator
         inputs      Values, None for one that is left out, arrays, lists and numbers, which become constants: a number
                     has the type of the first Value
         attributes  numbers, texts, lists of these, arrays
@@ -89,8 +89,8 @@ class Graph:
         return Value(self, self._conversion.constant(number, list(array.shape), array.tobytes()))
 
     def shape(self, name: str) -> Value:
-        """An argument that is a list of sizes, also of those that only a run knows, as a tensor of int64 with one axis:
-        what Reshape, Expand and Slice take."""
+        """An argument that is a list of sizes, dynamic ones included, as a tensor of int64 with one axis, for
+        Reshape, Expand and Slice."""
         return Value(self, self._conversion.shape_tensor(name))
 
     def refuse(self, reason: str) -> NoReturn:
@@ -121,14 +121,14 @@ class Graph:
 
 
 def converter(signature: str, *, priority: int = 0, frontend: str = "aten") -> Callable[[Function], Function]:
-    """Makes the decorated function convert an operator from now on, wherever this process compiles.
+    """Makes the decorated function convert an operator in all later compilations of this process.
 
     signature  as the framework has it: "my::op(Tensor self, int[2] stride=1, *, bool exact=False) -> Tensor"
     priority   the highest is asked first. Graft's own converters have 0, and come after yours of 0; with less than 0
-               yours is asked where Graft's refuses
+               yours is asked if Graft's refuses
     frontend   whose operator it is: "aten", that of PyTorch
 
-    Raises InvalidArgumentError for what is no signature.
+    Raises InvalidArgumentError for an invalid signature.
     """
     arguments.text("signature", signature)
 

@@ -28,18 +28,18 @@ def embed(model: Any, outputs: Iterable[str], *, minimum_size: int = 1, minimum_
           device: str = "cpu", precision: Precision = "fp32", tune: Tune = "fast", threads: int = 0,
           format: Literal["tensorflow"] = "tensorflow", build: bool = True,
           **options: Unpack[CommonOptions]) -> Embedded:
-    """Puts engines in place of the parts of a model that they can run, as `graft embed` does.
+    """Replaces the parts of a model that engines can run by engines, as `graft embed` does.
 
     model    a path, bytes, or a GraphDef; it is not changed
-    outputs  what the model is asked for: nodes or tensors
-    dims     ranges of open sizes, which are called after their input and axis: {"image_0": (1, 8, 64)}
-    usual    what engines are made for where an open size has no range: {"image_0": 8}
+    outputs  outputs of the model: nodes or tensors
+    dims     ranges of dynamic dimensions, named after their input and axis: {"image_0": (1, 8, 64)}
+    usual    optimum of dynamic dimensions without a range: {"image_0": 8}
     shapes   of the graph's inputs
-    strict   a part whose engine cannot be built is an error; otherwise it stays, which is logged and counted
-    build    False: engines are left to the first run, by graft.tensorflow.create_inference_graph(is_dynamic_op=True)
+    strict   an engine that cannot be built is an error; otherwise its part stays, which is logged and counted
+    build    False: engines are built at the first run, by graft.tensorflow.create_inference_graph(is_dynamic_op=True)
 
-    minimum_size, minimum_gain (microseconds a run, by estimate), most_segments, exclude_ops, exclude, only: how it is
-    divided; the other arguments are compile()'s.
+    minimum_size, minimum_gain (microseconds a run, by estimate), most_segments, exclude_ops, exclude, only: options of
+    partitioning; the other arguments are those of compile().
     """
     if isinstance(model, (str, os.PathLike)):
         with open(arguments.path("model", model), "rb") as file:

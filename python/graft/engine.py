@@ -40,8 +40,8 @@ class StepTime(NamedTuple):
 
 class Value(NamedTuple):
     """An input or output of an engine. `dtype`: the element type, as numpy and ml_dtypes spell it. `shape`: a number
-    for each fixed axis, and the text of a symbolic one (`batch`, `2*length`); `axes`: the same with the ranges that the
-    engine was compiled for. What is no tensor has the text of its type for `dtype`: `seq(f32[2, n])`."""
+    for each fixed axis, and the text of a dynamic one (`batch`, `2*length`); `axes`: the same with the ranges that the
+    engine was compiled for. For other values than tensors, `dtype` is the text of the type: `seq(f32[2, n])`."""
 
     name: str
     dtype: str
@@ -63,10 +63,10 @@ class Engine:
     >>> y = engine(x)                          # arrays in the model's order, one result or a tuple
     >>> results = engine.run({"x": x})         # by name: {output: array}
 
-    Arrays are numpy's, or anything with DLPack (torch, CuPy, JAX), used where they lie. Results are of the library
-    that the first input came from (numpy's for those not named here), on the same device.
+    Arrays are numpy's, or anything with DLPack (torch, CuPy, JAX), zero-copy. Results have the type of the first
+    input (numpy's for libraries not named here), on the same device.
 
-    Tensors of strings are arrays of str, sequences lists, maps dictionaries, and an optional that is empty is None.
+    Tensors of strings are arrays of str, sequences lists, maps dictionaries, and an empty optional is None.
     """
 
     def __init__(self, handle: _graft.Engine, threads: int = 0) -> None:
@@ -81,7 +81,7 @@ class Engine:
         self._free: list[Session] = []  # sessions of calls that have ended; its own methods are safe between threads
 
     def __call__(self, *arrays: Array) -> Any:
-        """Runs once. Takes the inputs in order; gives the output, or a tuple where there are several.
+        """Runs once. Takes the inputs in order; returns the output, or a tuple of several.
 
         Raises InvalidArgumentError for a wrong number of arrays, and for types, shapes and devices that are not the
         engine's; KeyboardInterrupt when Ctrl-C comes during the run, which then ends within milliseconds."""
@@ -114,8 +114,8 @@ class Engine:
             ) -> dict[str, Any]:
         """Runs once, by name: {input: array} -> {output: array}.
 
-        `outputs`: names of those that are wanted (default: all), or {name: array} to write results into arrays of the
-        caller's, which must have the right type and shape and may have any strides. Raises as a call does."""
+        `outputs`: names of the results (default: all), or {name: array} to write results into your own arrays, which
+        must have the right type and shape and may have any strides. Raises as a call does."""
         session = self._take()
         try:
             return session.run(feeds, outputs)
@@ -124,8 +124,7 @@ class Engine:
 
     def output_shapes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int | None, ...]]:
         """The shapes of the outputs for inputs of these shapes, before a run: {input: shape} -> {output: shape}, in
-        elements. None stands for an axis that the values of tensors decide. Raises InvalidArgumentError for shapes that
-        a run would refuse."""
+        elements. None stands for a data-dependent axis. Raises InvalidArgumentError for shapes that a run refuses."""
         check_names(shapes, [value.name for value in self.inputs])
         found = self._handle.output_shapes([[arguments.whole(value.name, size) for size in shapes[value.name]]
                                             for value in self.inputs])
@@ -133,8 +132,8 @@ class Engine:
                 for value, shape in zip(self.outputs, found)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a plan, which `graft.load` and the command `graft` read; the file is replaced whole or not at all.
-        Raises DeviceError where it cannot be written."""
+        """Writes a plan, which `graft.load` and the command `graft` read; the file is replaced atomically.
+        Raises DeviceError if it cannot be written."""
         self._handle.save(arguments.path("path", path))
 
     def to_bytes(self) -> bytes:
@@ -165,7 +164,7 @@ class Engine:
         """Times of the steps, as records for `pandas.DataFrame`: step, name, operators, way, microseconds (median of
         `runs` runs).
 
-        `feeds`: {input: array}; default: random inputs of the usual sizes."""
+        `feeds`: {input: array}; default: random inputs of the optimum sizes."""
         from .bench import random_feeds
         feeds = random_feeds(self) if feeds is None else feeds
         durations: dict[tuple[int, str], list[float]] = collections.defaultdict(list)
@@ -243,12 +242,12 @@ def check_names(given: Iterable[str], names: list[str]) -> None:
 
 
 class Session:
-    """What one run at a time needs: intermediate results and scratch memory, kept between runs. Make one for each
-    thread; an engine that is called makes its own.
+    """The state of one run at a time: intermediate tensors and scratch memory, kept between runs. Make one for each
+    thread; a call of an engine makes its own.
 
-    `threads`: how many threads of the processor a run uses (0: as many as the engine was compiled for).
-    `stream`: on a GPU, the stream in whose order runs stand: a number (cudaStream_t) or an object of torch or CuPy;
-    default: torch's or CuPy's current stream where inputs are theirs.
+    `threads`: number of threads of a run (0: as compiled).
+    `stream`: on a GPU, the stream of the runs: a number (cudaStream_t) or an object of torch or CuPy;
+    default: torch's or CuPy's current stream for inputs of theirs.
     """
 
     def __init__(self, engine: Engine, threads: int = 0, stream: Any = None) -> None:
@@ -334,8 +333,8 @@ class Session:
         self._session.wait()
 
     def cancel(self) -> None:
-        """Ends the run that is going on in another thread, which raises CancelledError there within milliseconds; what
-        its outputs hold is undefined. Does nothing between runs."""
+        """Cancels the run of another thread, which raises CancelledError there within milliseconds; the contents of its
+        outputs are undefined. Does nothing between runs."""
         self._session.cancel()
 
     def set_deadline(self, seconds: float) -> None:
@@ -343,8 +342,8 @@ class Session:
         self._session.set_deadline(arguments.seconds("the deadline", seconds))
 
     def set_memory_limit(self, limit: int) -> None:
-        """The most bytes that the session may hold beside the engine's constants; 0: no limit. A run that would need
-        more raises OutOfMemoryError."""
+        """Limit of the session's memory in bytes, besides the engine's constants; 0: none. A run that needs more raises
+        OutOfMemoryError."""
         self._session.set_memory_limit(arguments.whole("the limit", limit))
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of one's own: functions over tensor expressions, which become definitions as text (docs/OWN_OPERATORS.md).
+"""Operators of your own: functions over tensor expressions, which become definitions as text (docs/OWN_OPERATORS.md).
 
     from typing import Annotated
     from graft import operators as op
@@ -13,11 +13,11 @@
 
     graft.compile("model.onnx", ops=[root_mean_square])
 
-Axes have names, and values are combined by them: what has an axis that another has not is repeated along it, and a
-reduction names the axes that it takes away. `...` stands for all other axes, by numpy's broadcasting. The function runs
-once, when it is decorated; what it returns is the definition, and no Python is left in what is compiled.
+Axes have names, and values are combined by them: a value broadcasts along axes that it lacks, and a reduction names the
+axes that it removes. `...` stands for all other axes, by numpy's broadcasting. The function runs once, when it is
+decorated. Its result is the definition; compiled code contains no Python.
 
-The text alone, `x: "T[..., n]"`, says the same and is shorter; type checkers and linters take it for a type of theirs.
+The text alone, `x: "T[..., n]"`, is equal and shorter, but type checkers and linters take it for a type.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def operator(name: str, *, types: dict[str, str] | None = None) -> Callable[[Cal
     """Makes an operator of a function over expressions.
 
     name   "domain::Name", as nodes of a model spell them
-    types  what the type variables of the annotations stand for: {"T": "float"}; float, integer, number, or names such
+    types  the types of the type variables in annotations: {"T": "float"}; float, integer, number, or names such
            as "f32, f64". A variable that is not listed stands for float
 
     Parameters are the node's inputs, annotated with type and axes: Annotated[Tensor, "T[..., n]"], or "i64[batch]"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of models as plugins of TensorRT, with the parameters of TPAT: what `graft plugin` does, from Python."""
+"""Plugins of TensorRT from parts of models, with the parameters of TPAT: `graft plugin` from Python."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def onnx2plugin(input_model_path: str | os.PathLike[str], output_model_path: str
                 max_bs: int = 256, opt_bs: int = 128, *, target: Sequence[str] = (),
                 tensorrt: str = "10", tune: str = "fast",
                 ops: Sequence[str | os.PathLike[str]] = ()) -> list[str]:
-    """Writes a plugin for each of the nodes, and the model with the plugins in their place; gives the plugins' names.
+    """Writes a plugin for each of the nodes, and the model that calls them; returns the plugins' names.
 
     input_model_path   an ONNX file
     output_model_path  the model to write; the sources go into a folder beside it, `.plugins` for its `.onnx`
     node_names         nodes; or
     node_types         operators, whose nodes all become plugins; or
     plugin_name_dict   names of plugins by the names of nodes, which alone choose the nodes as well
-    dynamic_bs         the first axes of the model's inputs are sizes of min_bs to max_bs, most often opt_bs
+    dynamic_bs         the first axes of the model's inputs have the range min_bs, opt_bs, max_bs
     target, tensorrt   GPUs and the version of TensorRT, and how long candidates are measured, as `graft plugin
     tune               --help` has them
     ops                files that define operators of your own (docs/OWN_OPERATORS.md)
 
-    Raises graft.Error with what the command says.
+    Raises graft.Error with the command's message.
     """
     names = dict(plugin_name_dict or {})
     chosen = list(node_names or ()) or ([] if node_types else list(names))

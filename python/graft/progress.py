@@ -36,7 +36,7 @@ class Bar:
         self.length = len(text)
 
     def close(self, done: bool) -> None:
-        """Ends the line, with what became of it."""
+        """Ends the line, with the outcome."""
         if self.length:
             self.write(f"{'compiled in' if done else 'stopped after'} {time.monotonic() - self.start:.1f} s")
             self.stream.write("\n")

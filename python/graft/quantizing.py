@@ -20,7 +20,7 @@ Method = Literal["mse", "entropy", "percentile", "minmax"]
 
 
 class QuantizedLayer(NamedTuple):
-    """What became of a Conv, MatMul or Gemm."""
+    """The result for a Conv, MatMul or Gemm."""
 
     node: str
     operator: str
@@ -30,7 +30,7 @@ class QuantizedLayer(NamedTuple):
 
 
 class QuantizationReport:
-    """What quantising did and what it costs. `print` shows it as a table."""
+    """The layers and the error of a quantised model. `print` shows a table."""
 
     def __init__(self, text: str, facts: dict[str, Any]) -> None:
         self.text = text  #: a line for each layer, and the error
@@ -59,7 +59,7 @@ class QuantizationReport:
 
 
 class Quantized:
-    """A model of 8 bits: `report`, and the model as `engine`, `plan` and `model`, each made when it is asked for."""
+    """A model of 8 bits: `report`, and the model as `engine`, `plan` and `model`, each made on first use."""
 
     def __init__(self, handle: _graft.Quantized, folder: Any = None) -> None:
         self._handle = handle
@@ -107,33 +107,32 @@ def quantize(model: Any, data: Any = None, *, method: Method | None = None, max_
              threads: int = 0, target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (),
              record: Path | None = None, ops: Any = (), progress: Progress = None, directory: Path | None = None,
              **options: Unpack[Options]) -> Quantized:
-    """Quantises a model's products to 8 bits by samples of its inputs, and measures what that costs.
+    """Quantises a model's products to 8 bits by samples of its inputs, and measures the error.
 
-    model      as compile() takes it
-    data       samples: anything that gives batches when iterated (a list, a DataLoader of torch, a tf.data.Dataset), or
-               a function without arguments that gives such; or one array. A batch is an array, a tuple of arrays in the
-               order of the inputs (what follows them, such as labels, is not read), or a dictionary by their names; a
-               tensor in it has any number of samples, or one without the first axis. The data is gone through once to
-               calibrate and once for each network that is measured: of what can be iterated only once, as a generator,
-               the batches are kept in memory
-    method     how ranges are chosen: "mse", "entropy", "percentile" or "minmax"; None: as in the calibration file, else
+    model      as for compile()
+    data       samples: any iterable of batches (a list, a DataLoader of torch, a tf.data.Dataset), a function without
+               arguments that returns one, or one array. A batch is an array, a tuple of arrays in the order of the
+               inputs (further elements, such as labels, are ignored), or a dictionary by input name. A tensor has any
+               number of samples, or is one sample without the first axis. The data is iterated once to calibrate and
+               once for each network that is measured; batches of a generator are kept in memory
+    method     method for ranges: "mse", "entropy", "percentile" or "minmax"; None: as in the calibration file, else
                "mse"
-    max_error  the largest difference from fp32 that is allowed, as a share of an output's range: 0.02. Layers that
-               break it stay fp32
-    metric     how good a network is, more being better: metric(run) -> number, where `run` is an Engine, called as
-               run(x). It is asked for the model in fp32 and for each network that is tried
-    max_drop   what the metric may lose against fp32: 0.5. Layers that break it stay fp32
-    batches    the most batches to take of `data`; 0: all
+    max_error  largest allowed difference from fp32, as a share of an output's range: 0.02. Layers stay fp32 until it
+               holds
+    metric     a score, higher is better: metric(run) -> number, where `run` is an Engine, called as run(x). It is
+               called for the model in fp32 and for each network that is tried
+    max_drop   largest allowed loss of the metric against fp32: 0.5. Layers stay fp32 until it holds
+    batches    limit of the number of batches; 0: all
     calibration_file
-               where ranges are kept: read when it is there, so that `data` only measures the error, or is not needed;
-               else written. One of another network or method is refused. A calibration cache of TensorRT is read as
-               well: what it lacks comes from `data`
+               a file of ranges. If it exists, it is read, and `data` (then optional) only measures the error;
+               otherwise it is written. A file of another network or method is refused. A calibration cache of TensorRT
+               is read as well; ranges that it lacks come from `data`
     output     a file to write: FILE.onnx or FILE.graft
-    The others are compile()'s.
+    All other arguments are those of compile().
 
-    Ctrl-C stops it. What iterating `data`, or the metric, raises comes out as it is. Raises UnsupportedError where
-    nothing can be quantised, and where no network with a layer of int8 keeps the bound, naming the best that was found;
-    InvalidArgumentError for samples that do not fit the model or hold NaN, and for a metric that is no finite number.
+    Ctrl-C stops it. Exceptions of `data` and of the metric are passed on unchanged. Raises UnsupportedError if
+    nothing can be quantised, and if no network with an int8 layer keeps the bound, naming the best one;
+    InvalidArgumentError for samples that do not fit the model or hold NaN, and for a metric that is not finite.
     """
     written = None if output is None else output_path(output)
     samples = None if data is None else Samples(data, arguments.whole("batches", batches))

@@ -4,11 +4,11 @@
     import graft.mxnet
     fast = symbol.optimize_for("graft", args, aux)      # a Symbol with engines, whose plans are now in args
     net.optimize_for(x, backend="graft")                # a Gluon block
-    print(graft.mxnet.report())                         # what became an engine, and why the rest did not
+    print(graft.mxnet.report())                         # the engines, and the reason for each other part
 
-With MXNET_USE_GRAFT=1 in the environment simple_bind, bind and Module do the same to what they bind for inference.
+With MXNET_USE_GRAFT=1 in the environment, simple_bind, bind and Module put engines into symbols bound for inference.
 
-Raises graft.DeviceError where this is another MXNet, or libgraft_mxnet.so is missing or does not fit.
+Raises graft.DeviceError for another MXNet, and if libgraft_mxnet.so is missing or does not fit.
 """
 
 from ..frameworks import need
@@ -27,8 +27,8 @@ module.wrap()
 
 
 def report():
-    """What became of the last symbol that this thread had optimised, as a text: each engine with its operators and
-    what crosses its border, each other operator with the reason why it stays with MXNet."""
+    """A report of the last symbol that this thread optimised, as text: each engine with its operators and the tensors
+    that cross its border, and each other operator with the reason why it stays with MXNet."""
     return library.text(_library.graft_mxnet_report)
 
 

@@ -6,7 +6,7 @@
         tf.import_graph_def(converted, name="")
         session.run("softmax:0", {"image:0": image})
 
-A graph that `graft embed` has written, where there is no TensorFlow, needs load_library() alone.
+A graph written by `graft embed`, without TensorFlow, needs only load_library().
 """
 
 from .. import _graft
@@ -23,5 +23,5 @@ __all__ = ["Converter", "build_count", "calib_graph_to_infer_graph", "create_inf
 
 
 def fallback_count():
-    """How often something was meant to be an engine and runs in TensorFlow, in this process; each is in the log."""
+    """How many parts ran in TensorFlow instead of an engine, in this process; each one is in the log."""
     return _graft.fallback_count()

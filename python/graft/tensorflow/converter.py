@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SavedModels with engines: what TF-TRT's TrtGraphConverterV2 did."""
+"""SavedModels with engines, as TF-TRT's TrtGraphConverterV2 made them."""
 
 import hashlib
 import os
@@ -32,22 +32,22 @@ class Given(NamedTuple):
 
 
 class Converter:
-    """A signature of a SavedModel with engines in place of the parts that they can run.
+    """A signature of a SavedModel, with engines for the parts that they can run.
 
         converter = graft.tensorflow.Converter("resnet", dynamic_shape_profile_strategy="Optimal")
         converter.convert()
         converter.build(lambda: [(numpy.zeros((8, 224, 224, 3), "float32"),)])
         converter.save("resnet_graft")
 
-    input_saved_model_dir, _tags, _signature_key  what is converted: tags ["serve"], signature "serving_default"
-    dynamic_shape_profile_strategy  what build() makes engines for: "Range", "Optimal", "Range+Optimal",
+    input_saved_model_dir, _tags, _signature_key  the signature to convert: tags ["serve"], signature "serving_default"
+    dynamic_shape_profile_strategy  the engines that build() makes: "Range", "Optimal", "Range+Optimal",
                                     "ImplicitBatchModeCompatible"; a call takes the tightest that holds its shapes
     precision_mode                  "FP32" or "FP16"
     minimum_segment_size            fewest operators of an engine
-    maximum_cached_engines          most engines of one node in memory; the one that was used longest ago goes first
+    maximum_cached_engines          most engines of one node in memory; the least recently used one is dropped first
     allow_build_at_runtime          False: shapes that build() has not seen run in TensorFlow, which is counted
 
-    Accepted, and without meaning here: use_dynamic_shape (sizes that the model leaves open stay open),
+    Accepted and ignored: use_dynamic_shape (dynamic sizes of the model stay dynamic),
     max_workspace_size_bytes, use_calibration, conversion_params. `options` are those of graft.embed().
     """
 
@@ -78,8 +78,7 @@ class Converter:
         self._original = self._made = self._function = self._specs = self._structure = None
 
     def convert(self, calibration_input_fn=None):
-        """Converts the signature, and gives it as a function. Engines are made here, for all sizes that it leaves
-        open."""
+        """Converts the signature, and returns it as a function. Builds engines for all of its dynamic sizes."""
         if calibration_input_fn is not None:
             raise UnsupportedError("calibration_input_fn: calibration comes with the precision work of the next round: "
                                    "leave it out, and give precision_mode FP32 or FP16")
@@ -100,8 +99,8 @@ class Converter:
         return self._function
 
     def build(self, input_fn):
-        """Makes engines for the sizes of examples. `input_fn()` gives these, each a list, tuple or dict of what the
-        signature takes."""
+        """Makes engines for the sizes of examples. `input_fn()` returns these, each a list, tuple or dict of the
+        signature's inputs."""
         self._check_converted("build")
         order = dict(zip(sorted(self._specs), self._inputs))
         sizes = {(name, axis): f"{given.node}_{axis}" for name, given in order.items()
@@ -123,9 +122,9 @@ class Converter:
         self._function = self._called_by_name(self._wrap(self._made)).get_concrete_function(**self._specs)
 
     def save(self, output_saved_model_dir, save_gpu_specific_engines=True, options=None):
-        """Writes a SavedModel, in which the plans of engines are assets, and the model's other signatures as they are.
-        TensorFlow loads it after load_library(). A model that is there already is replaced file by file, so that who
-        serves it goes on with what it has loaded."""
+        """Writes a SavedModel, with the plans of engines as assets, and the model's other signatures unchanged.
+        TensorFlow loads it after load_library(). An existing model is replaced file by file, so that a process that
+        serves it continues with the loaded files."""
         del save_gpu_specific_engines  # plans are for processors
         self._check_converted("save")
         target = str(output_saved_model_dir)
@@ -150,7 +149,7 @@ class Converter:
         return others
 
     def summary(self, line_length=160, detailed=True, print_fn=None):
-        """Prints each engine: its operators, what goes in and out, how many profiles it has."""
+        """Prints each engine: its operators, inputs, outputs and number of profiles."""
         self._check_converted("summary")
         tell = print_fn or print
         for node in segments.engines_of(self._made):

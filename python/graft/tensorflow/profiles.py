@@ -17,9 +17,9 @@ def strategy_of(name):
 
 
 def profiles_of(strategy, open_sizes, observed):
-    """Profiles as `dims` of graft.embed(): {"image_0": (smallest, usual, largest)}.
+    """Profiles as `dims` of graft.embed(): {"image_0": (minimum, optimum, maximum)}.
 
-    open_sizes  names of open sizes, by input and axis: {("image", 0): "image_0"}
+    open_sizes  names of dynamic dimensions, by input and axis: {("image", 0): "image_0"}
     observed    shapes of the inputs of each example: [{"image": (8, 224, 224, 3)}, ...]
     """
     seen = []

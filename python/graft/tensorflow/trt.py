@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of TF-TRT by their names and parameters."""
+"""The functions of TF-TRT, with their names and parameters."""
 
 from ..compiling import choices_of
 from ..embedding import embed
@@ -17,21 +17,21 @@ def create_inference_graph(input_graph_def, outputs, max_batch_size=1,
                            is_dynamic_op=False, maximum_cached_engines=1, input_saved_model_dir=None,
                            input_saved_model_tags=None, input_saved_model_signature_key=None,
                            output_saved_model_dir=None, session_config=None, **options):
-    """A frozen graph with engines in place of the parts that they can run, as a GraphDef; the given one stays as it is.
+    """A frozen graph with engines for the parts that they can run, as a GraphDef; the given one is not changed.
 
     input_graph_def       a GraphDef, its bytes, or the path of a file with them
-    outputs               nodes or tensors that the graph is asked for
-    max_batch_size        the usual size of an open first axis of a placeholder; others run, too, larger ones included
-    precision_mode        "FP32" or "FP16"; "INT8" comes with calibration, and is an error until then
+    outputs               outputs of the graph: nodes or tensors
+    max_batch_size        the optimum of a placeholder's dynamic first axis; others run, too, larger ones included
+    precision_mode        "FP32" or "FP16"; "INT8" is an error until there is calibration
     minimum_segment_size  fewest operators of an engine
-    is_dynamic_op         False: engines are built here, for all sizes that the graph leaves open. True: when shapes
-                          come for the first time, for these; what cannot be built runs in TensorFlow, which is counted,
-                          and with strict=True is an error of the run
-    maximum_cached_engines  of a node with is_dynamic_op=True; without room for another, one is built for the shapes of
-                          the one that was used longest ago and the new ones together
+    is_dynamic_op         False: engines are built here, for all dynamic sizes of the graph. True: for each new
+                          combination of shapes in a run; an engine that cannot be built runs in TensorFlow, which is
+                          counted, and with strict=True is an error of the run
+    maximum_cached_engines  of a node with is_dynamic_op=True; if the cache is full, one engine for the new shapes and
+                          those of the least recently used one replaces that
 
-    Accepted, and without meaning here: max_workspace_size_bytes (engines need no workspace beside what `graft` plans),
-    session_config (nothing runs in a session meanwhile). SavedModels are errors: Converter takes these. Further
+    Accepted and ignored: max_workspace_size_bytes (plans hold their memory), session_config (no session runs during
+    the conversion). SavedModels are errors: use Converter. Further
     arguments are those of graft.embed: tune="full", exclude_ops=["Relu"], strict=True ...
     """
     del session_config

@@ -13,7 +13,7 @@
 
     low = graft.torch.quantize(model, loader)                     # in 8 bits, with the error in low.report
 
-    print(graft.torch.dry_run(model, [x]))                        # what would become engines, and why the rest not
+    print(graft.torch.dry_run(model, [x]))                        # engines, and the reasons for other parts
 """
 
 import importlib
@@ -49,12 +49,12 @@ def __getattr__(name):
 
 
 def dry_run(model, inputs, dims=None, format="text", **choices):
-    """What compiling would do: each part that would become an engine with its operators and borders, each
-    operator that would stay with torch with the reason and its source line. No engine is built.
+    """A report of partitioning: each part that becomes an engine with its operators and borders, and each
+    operator that stays with torch with the reason and its source line. No engine is built.
 
-    A ScriptModule takes what graft.torch.script.compile takes; another model is called once with the tensors `inputs`,
-    with the options of `torch.compile(model, backend="graft", options={...})`. It may be traced in several graphs, and
-    can also be had for programs and pictures: `format` is text, json, dot (Graphviz) or html.
+    For a ScriptModule, the arguments are those of graft.torch.script.compile; another model is called once with the
+    tensors `inputs`, with the options of `torch.compile(model, backend="graft", options={...})`. It may be traced in
+    several graphs. `format` is text, json, dot (Graphviz) or html.
     """
     if isinstance(model, torch.jit.ScriptModule):
         if format != "text":
@@ -66,5 +66,5 @@ def dry_run(model, inputs, dims=None, format="text", **choices):
 
 
 def fallback_count():
-    """How often something was meant to be an engine and runs in torch, in this process: each is said in the log."""
+    """How many parts ran in torch instead of an engine, in this process; each one is in the log."""
     return _graft.fallback_count()

@@ -8,9 +8,9 @@ from ..errors import InvalidArgumentError
 
 
 def converter(signature, *, priority=0):
-    """Makes the decorated function convert an operator of torch from now on: in TorchScript, torch.compile,
-    torch.export and .pt2 files alike. It is graft.converter (which says what the function gets and returns), and takes
-    a name alone, too, where torch knows the operator: "my::op", "aten::add.Tensor".
+    """Makes the decorated function convert an operator of torch in all later compilations: TorchScript, torch.compile,
+    torch.export and .pt2 files alike. It is graft.converter (see there for arguments and results), and also takes
+    a name alone, if torch knows the operator: "my::op", "aten::add.Tensor".
     """
     return converters.converter(signature if "(" in signature else schema_of(signature), priority=priority)
 

@@ -21,12 +21,12 @@ MOST_KINDS = 1024  # of calls that a program remembers
 
 
 class Program(torch.nn.Module):
-    """A model in which engines stand for what Graft can run: called like the model that it was made of.
+    """A model with engines for the parts that they can run; it is called like the original model.
 
     program  the torch.export.ExportedProgram: engines are calls of the operator graft::run_plan
-    report   what became an engine, and why the rest did not; empty for a loaded one
+    report   the engines, and the reason for each other part; empty for a loaded one
     engines  how many there are
-    operators, operators_in_engines  of the model, and those of them that engines do; 0 for a loaded one
+    operators, operators_in_engines  number of operators of the model, and of those in engines; 0 for a loaded one
     """
 
     def __init__(self, program, report="", operators=0, operators_in_engines=0):
@@ -80,18 +80,18 @@ def direct(program, module):
 
 
 def compile(model, inputs=None, dims=None, *, kwargs=None, require_full=False, **choices):
-    """A Program: `model` with engines for what Graft can run. It is called like the model, takes the sizes that were
-    stated and no others, and keeps nothing of the model that engines have instead.
+    """A Program: `model` with engines for the parts that they can run. It is called like the model, takes only the
+    stated sizes, and keeps no weights that engines hold.
 
     model         a torch.nn.Module in evaluation mode, or a torch.export.ExportedProgram
-    inputs        what the model takes, in order: tensors, with which engines are compared with torch, and
+    inputs        inputs of the model, in order: tensors, on which engines are compared with torch, and
                   graft.torch.Input(("batch", 3, 224, 224)), also inside of tuples, lists and dicts; `kwargs`: by name
-    dims          ranges of the dimensions that an Input names: {"batch": (1, 8, 64)}, with the usual size in the middle
+    dims          ranges of the dimensions that an Input names: {"batch": (1, 8, 64)}, minimum, optimum, maximum
     require_full  an operator that stays with torch is an error, which names each with its source line
     choices       as the options of torch.compile(model, backend="graft", options={...}): precision, tune, threads,
                   device, minimum_size, most_segments, exclude_ops, exclude, only, strict, check
 
-    Raises graft.Error of the kind that fits.
+    Raises a subclass of graft.Error.
     """
     split = Choices(choices)
     program = exported(model, inputs, dims, kwargs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibrators by the names of TRTorch and Torch-TensorRT, which graft.torch.quantize takes as its data.
+"""Calibrators with the names of TRTorch and Torch-TensorRT, which graft.torch.quantize takes as its data.
 
     calibrator = graft.torch.ptq.DataLoaderCalibrator(loader, cache_file="ranges.json", use_cache=True)
     fast = graft.torch.quantize(model, calibrator)
@@ -51,8 +51,8 @@ class Calibrator:
 
 
 class DataLoaderCalibrator(Calibrator):
-    """Samples of a DataLoader. cache_file: where ranges are kept; read instead of running the samples when use_cache is
-    given and it is there, else written."""
+    """Samples of a DataLoader. cache_file: a file of ranges; it is read instead of running the samples if use_cache is
+    set and it exists, otherwise written."""
 
     def __init__(self, dataloader, *, cache_file=None, use_cache=False,
                  algo_type=CalibrationAlgo.ENTROPY_CALIBRATION_2, device=None):

@@ -17,7 +17,7 @@ from .ptq import Calibrator
 
 
 class QuantizedModule(torch.nn.Module):
-    """A model that one engine of 8 bits computes: called like the model that it was made of, without gradients.
+    """A model computed by one int8 engine; it is called like the original model, without gradients.
 
     quantized  the graft.Quantized: report, engine, plan, model (ONNX) and save()
     """
@@ -45,15 +45,15 @@ class QuantizedModule(torch.nn.Module):
 
 
 def quantize(model, data=None, inputs=None, dims=None, *, kwargs=None, **choices):
-    """A QuantizedModule: the model with its products in 8 bits, by samples of its inputs, and with the error measured.
+    """A QuantizedModule: the model with int8 products, calibrated on samples of its inputs, with the measured error.
 
     model    a torch.nn.Module in evaluation mode, or a torch.export.ExportedProgram
-    data     samples, as graft.quantize takes them: a DataLoader, a list of tensors ...; or what graft.torch.ptq makes
+    data     samples, as for graft.quantize: a DataLoader, a list of tensors ...; or a calibrator of graft.torch.ptq
     inputs, dims, kwargs
-             as of graft.torch.compile; None: the tensors of the first batch, whose first axis may vary
-    choices  as of graft.quantize: method, max_error, metric, max_drop, calibration_file, output, threads ...
+             as for graft.torch.compile; None: the tensors of the first batch, with a dynamic first axis
+    choices  as for graft.quantize: method, max_error, metric, max_drop, calibration_file, output, threads ...
 
-    Raises what graft.quantize raises, and UnsupportedError where torch.export cannot take the model.
+    Raises as graft.quantize does, and UnsupportedError if torch.export refuses the model.
     """
     calibrator = data if isinstance(data, Calibrator) else None
     if calibrator:

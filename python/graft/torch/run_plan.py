@@ -3,7 +3,7 @@
 
     graft::run_plan(Tensor[] inputs, Tensor plan, str signature) -> Tensor[]
 
-`signature` is JSON: the shapes of the inputs, with names for sizes that vary, the types and shapes of the outputs by
+`signature` is JSON: the shapes of the inputs, with names for dynamic dimensions, the types and shapes of the outputs by
 these names, and how the plan is loaded. So the operator's results are known to torch where it traces without data.
 """
 

@@ -18,25 +18,24 @@ NOT_YET = {"int8": "INT8", "i8": "INT8", "char": "INT8", "uint8": "INT8"}
 
 
 def compile(module, inputs, dims=None, *, require_full=False, strict=False, method="forward", **choices):
-    """A ScriptModule like `module` in which engines stand for what Graft can run. It is called, saved and loaded like
-    any other; who loads it calls `graft.torch.load_library()` before, or links libgraft_torch.so.
+    """A ScriptModule like `module`, with engines for the parts that they can run. It is called, saved and loaded like
+    any other; a program that loads it first calls `graft.torch.load_library()`, or links libgraft_torch.so.
 
     module        a torch.jit.ScriptModule (of torch.jit.script or torch.jit.trace) in evaluation mode; its parameters
                   become constants, as torch.jit.freeze makes them
-    inputs        what the method takes, in order: tensors (their type and sizes), shapes, or
+    inputs        inputs of the method, in order: tensors (their type and sizes), shapes, or
                   graft.torch.Input(("batch", 3, 224, 224), torch.float16); tuples, lists and dicts of these where it
                   takes such
-    dims          ranges of the dimensions that shapes name: {"batch": (1, 8, 64)}, with the usual size in the middle
+    dims          ranges of the dimensions that shapes name: {"batch": (1, 8, 64)}, minimum, optimum, maximum
     require_full  an operator that stays with torch is an error, which names each with its source line
-    strict        an engine that cannot be built is an error, and so are inputs outside of its ranges; otherwise its
+    strict        an engine that cannot be built, and inputs outside of its ranges, are errors; otherwise its
                   part runs in torch, which is counted and logged once
-    method        the method that is compiled; others stay as they are
-    choices       how the module is divided: minimum_size (operators of an engine), most_segments, exclude_ops
+    method        the method to compile; others stay unchanged
+    choices       partitioning: minimum_size (operators of an engine), most_segments, exclude_ops
                   ("aten::relu"), exclude and only (parts of the module by their path: "layer4");
-                  how engines are compiled: precision, tune, threads ..., as graft.compile has them; device is where the
-                  module lies, and another one is an error
+                  compiling: precision, tune, threads ..., as for graft.compile; device has to be that of the module
 
-    Raises graft.Error of the kind that fits.
+    Raises a subclass of graft.Error.
     """
     return compile_with_report(module, inputs, dims, require_full=require_full, strict=strict, method=method,
                                **choices)[0]
@@ -49,10 +48,10 @@ def compile_with_report(module, inputs, dims=None, *, require_full=False, strict
 
 
 def convert(module, inputs, dims=None, *, precision="fp16", method="forward", **lists):
-    """A ScriptModule like `module` that computes partly in fp16 or bf16, with arguments and results of the types that
-    it had (docs/AMP.md). It is torch's alone: who loads it needs nothing of Graft's.
+    """A ScriptModule like `module` that computes partly in fp16 or bf16, with unchanged types of arguments and
+    results (docs/AMP.md). Loading it needs only torch.
 
-    lists         which operators are of which type, as graft.amp.convert_model has them: target_dtype_ops, fp32_ops,
+    lists         lists of operators by type, as for graft.amp.convert_model: target_dtype_ops, fp32_ops,
                   conditional_fp32_ops, widest_dtype_ops (`aten::linear`), excluded_sym_names (values of the graph), and
                   cast_optional_params=False, which casts parameters at every run
 
@@ -69,8 +68,8 @@ def dry_run(module, inputs, dims=None, *, method="forward", **choices):
 
 
 def check_operator_support(module, inputs, dims=None, *, method="forward", **choices):
-    """What no engine can do of a method: for each operator a text with its name, the reason, and its source line. An
-    empty list: all of it can."""
+    """Unsupported operators of a method: for each one a text with its name, the reason, and its source line. An
+    empty list means that all are supported."""
     return call("check_module", module, inputs, dims, choices, method=method)
 
 
@@ -80,22 +79,22 @@ def lowering_steps(module, inputs, dims=None, *, method="forward"):
 
 
 def convert_to_plan(module, inputs, dims=None, *, method="forward", **choices):
-    """The bytes of a plan that does all that the method does, for graft.load without torch. Its inputs have the names
-    of the method's arguments. Raises UnsupportedError naming each operator that no engine can do."""
+    """The bytes of a plan for the whole method, for graft.load without torch. Its inputs have the names
+    of the method's arguments. Raises UnsupportedError naming each unsupported operator."""
     return call("convert_module", module, inputs, dims, choices, method=method).numpy().tobytes()
 
 
 def embed_plan(plan, device="cpu", inputs=()):
-    """A ScriptModule that runs a plan (its bytes), wherever that was made. It takes the plan's inputs in their order,
-    or that of `inputs` (their names), and gives its output, or a tuple of its outputs."""
+    """A ScriptModule that runs a plan (its bytes) of any origin. It takes the plan's inputs in their order,
+    or that of `inputs` (their names), and returns its output, or a tuple of its outputs."""
     load_library()
     return wrapped(guarded(lambda: torch.ops.graft.embed_plan(torch.frombuffer(bytearray(plan), dtype=torch.uint8),
                                                               str(device), list(inputs))))
 
 
 def compare(first, second, inputs, dims=None, *, method="forward", device="cpu"):
-    """How far two modules differ on the same random inputs of the usual sizes: a Difference, whose fault says what
-    cannot be compared."""
+    """The difference of two modules on the same random inputs of the optimum sizes: a Difference, whose fault names
+    results that cannot be compared."""
     return Difference(*call("compare_modules", first, inputs, dims, {"device": device}, method=method, more=(second,)))
 
 
