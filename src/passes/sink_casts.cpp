@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Casts that lose nothing move down, over operators that only move elements, so that those move fewer bytes:
 // Reshape(Cast(x)) -> Cast(Reshape(x)); those to a narrower float move up, to what computes the elements, for the same
-// reason: Cast(Reshape(x)) -> Reshape(Cast(x)); and Cast(Cast(x)) -> Cast(x) when the first loses nothing.
+// reason: Cast(Reshape(x)) -> Reshape(Cast(x)), and x is cast where all parts of it are. Cast(Cast(x)) becomes Cast(x)
+// when the first loses nothing.
+#include <algorithm>
+
 #include "passes/edit.h"
 #include "passes/node_behaviour.h"
 #include "passes/passes.h"
@@ -105,11 +108,63 @@ bool raise_above_movement(Graph& graph, const Matcher& matcher, int index) {
   return true;
 }
 
+/// The type to which all that reads the results of a node casts them, narrower floats than `from`; else kUndefined.
+DType narrowed_to(const Graph& graph, const Matcher& matcher, const Node& part, DType from) {
+  DType to = DType::kUndefined;
+  for (const ValueId result : part.outputs) {
+    const int reader = matcher.is_new(result) ? -1 : matcher.only_consumer(result);
+    if (reader < 0 || !is_op(graph.nodes[reader], {"Cast"})) return DType::kUndefined;
+    const DType type = graph.value(graph.nodes[reader].outputs[0]).type;
+    if (!is_float(type) || bit_width(type) >= bit_width(from) || (to != DType::kUndefined && to != type)) {
+      return DType::kUndefined;
+    }
+    to = type;
+  }
+  return to;
+}
+
+/// Cast(part(x)) for all parts of x -> part(Cast(x)): x is cast once, where it is computed
+bool raise_above_parts(Graph& graph, const Matcher& matcher, int index) {
+  const ValueId x = input(graph.nodes[index], 0);
+  if (x == kNoValue || matcher.is_new(x) || graph.value(x).producer < 0 || !graph.value(x).shape) return false;
+  const DType from = graph.value(x).type;
+  const std::vector<int> parts = matcher.consumers(x);
+  if (!is_float(from) || parts.empty() || parts[0] != index) return false;
+  if (std::find(graph.outputs.begin(), graph.outputs.end(), x) != graph.outputs.end()) return false;
+  DType to = DType::kUndefined;
+  Size moved = 0;
+  for (const int part : parts) {
+    const Node& node = graph.nodes[part];
+    const DType type = narrowed_to(graph, matcher, node, from);
+    if (type == DType::kUndefined || (to != DType::kUndefined && type != to)) return false;
+    if (!node.domain.empty() || std::count(node.inputs.begin(), node.inputs.end(), x) != 1) return false;
+    if (node.inputs[0] != x || (!is_op(node, {"Split"}) && !moves_elements(graph, node, type))) return false;
+    for (const ValueId result : node.outputs) {
+      if (!graph.value(result).shape) return false;
+      moved = moved + element_count(*graph.value(result).shape);
+    }
+    to = type;
+  }
+  if (!(moved == element_count(*graph.value(x).shape))) return false;  // parts that nobody reads would be cast too
+  const int first = matcher.only_consumer(graph.nodes[index].outputs[0]);
+  const Attributes conversion = graph.nodes[first].attributes;
+  const ValueId narrow = append_node(graph, graph.nodes[first].name, "Cast", {x}, to, graph.value(x).shape, conversion);
+  for (const int part : parts) {
+    graph.nodes[part].inputs[0] = narrow;
+    for (const ValueId result : graph.nodes[part].outputs) {
+      graph.value(result).type = to;
+      bypass(graph, matcher.only_consumer(result), result);
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 bool sink_casts(Graph& graph, const PassContext&) {
   return rewrite_nodes(graph, [](Graph& g, const Matcher& matcher, int index) {
-    return merge_casts(g, index) || sink_below_movement(g, matcher, index) || raise_above_movement(g, matcher, index);
+    return merge_casts(g, index) || sink_below_movement(g, matcher, index) || raise_above_movement(g, matcher, index) ||
+           raise_above_parts(g, matcher, index);
   });
 }
 
