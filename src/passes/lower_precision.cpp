@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "graph/infer.h"
 #include "passes/edit.h"
+#include "passes/node_behaviour.h"
 #include "passes/passes.h"
 #include "passes/precision_rules.h"
 
@@ -33,7 +34,8 @@ struct Snapshot {
 class PrecisionLowering {
  public:
   PrecisionLowering(Graph& graph, const PassContext& context)
-      : graph_(graph), context_(context), low_type_(context.low_type), forms_(graph.values.size()) {
+      : graph_(graph), context_(context), low_type_(context.low_type), forms_(graph.values.size()),
+        consumers_(graph.consumers()) {
     for (size_t id = 0; id < forms_.size(); ++id) {
       const Value& value = graph_.values[id];
       if (value.type != DType::kFloat32 || !value.dynamic_type.empty()) continue;
@@ -68,6 +70,10 @@ class PrecisionLowering {
     const bool has_bodies = has_subgraph(graph_.nodes[index]);
     if (!has_bodies && wants_low(index) && try_low(index)) return true;
     widen(index);
+    const Node& node = graph_.nodes[index];
+    if (is_op(node, {"DequantizeLinear"}) && forms_of(node.outputs[0]).is_float) {
+      forms_[node.outputs[0]].is_flexible = !ends_in_quantizers(node.outputs[0]);
+    }
     return has_bodies && lower_bodies(index);
   }
 
@@ -90,6 +96,20 @@ class PrecisionLowering {
       if (forms.is_float && !forms.is_low && !forms.is_flexible) return false;
     }
     return true;
+  }
+
+  /// Whether all that comes of a value, element by element, is rounded by quantizers next, as between two layers of a
+  /// quantized network: it stays f32, as the quantizers' own definition has it; else it is rounded as any other value.
+  bool ends_in_quantizers(ValueId value) {
+    const auto [known, is_new] = ends_in_quantizers_.try_emplace(value, false);
+    if (!is_new) return known->second;
+    bool all = !graph_.is_output(value) && !consumers_[value].empty();
+    for (const int reader : consumers_[value]) {
+      const Node& node = graph_.nodes[reader];
+      if (is_op(node, {"QuantizeLinear"})) continue;
+      all = all && is_elementwise(graph_, node) && ends_in_quantizers(node.outputs[0]);
+    }
+    return ends_in_quantizers_[value] = all;
   }
 
   Forms forms_of(ValueId id) const {
@@ -297,6 +317,8 @@ class PrecisionLowering {
   const PassContext& context_;
   const DType low_type_;
   std::vector<Forms> forms_;               ///< by value of the graph as it was
+  const std::vector<std::vector<int>> consumers_;  ///< the same
+  std::map<ValueId, bool> ends_in_quantizers_;     ///< what is known of it
   std::map<ValueId, std::string> faults_;  ///< by constant: why it does not fit, or an empty text
   std::string odd_;                        ///< why a constant of the node at hand does not fit
 };
