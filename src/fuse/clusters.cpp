@@ -87,26 +87,34 @@ void end_long_chains(const Graph& graph, std::vector<DefinedNode>& nodes) {
   }
 }
 
-/// Whether the node makes floats of integers.
-bool is_cast_of_integers(const DefinedNode& node) {
+/// Whether the node makes floats of integers or of narrower floats.
+bool is_widening_cast(const DefinedNode& node) {
   const Region& region = node.definition.region;
   const auto* compute =
       node.kind == NodeKind::kView && region.forms.size() == 1 ? std::get_if<Compute>(&region.forms[0]) : nullptr;
   if (!compute || !is_call(compute->value, Intrinsic::kCast)) return false;
-  return is_integer(compute->value->args[0]->type) && is_float(compute->value->type);
+  const DType from = compute->value->args[0]->type, to = compute->value->type;
+  return is_float(to) && (is_integer(from) || (is_float(from) && bit_width(from) < bit_width(to)));
 }
 
 /// A cast goes behind what alone it reads, if something computes that, instead of into each reader: one to a narrower
-/// float, so that who reads the result reads fewer bytes, each cast once; and one of the sums of an integer product,
-/// which then go on to what scales them without passing memory.
+/// float, so that who reads the result reads fewer bytes, each cast once; and one to a wider float that goes on to what
+/// else is computed there: of the sums of integers, which are scaled, and of what one map rounds and another one reads.
 void compute_casts_behind_results(const Graph& graph, std::vector<DefinedNode>& nodes) {
   const std::vector<std::vector<int>> consumers = graph.consumers();
+  const auto continues_chain = [&](int producer, int cast) {
+    const NodeKind kind = nodes[producer].kind;
+    const bool of_integers = is_integer(graph.value(graph.nodes[cast].inputs[0]).type);
+    if (kind == NodeKind::kContraction && of_integers) return true;
+    const std::vector<int>& readers = consumers[graph.nodes[cast].outputs[0]];
+    return kind != NodeKind::kOther && readers.size() == 1 && nodes[readers[0]].kind == NodeKind::kMap;
+  };
   for (size_t n = 0; n < nodes.size(); ++n) {
-    const bool of_integers = is_cast_of_integers(nodes[n]);
-    if (!of_integers && !is_narrowing_cast(nodes[n])) continue;
+    const bool widens = is_widening_cast(nodes[n]);
+    if (!widens && !is_narrowing_cast(nodes[n])) continue;
     const ValueId input = graph.nodes[n].inputs[0];
     const int producer = graph.value(input).producer;
-    if (of_integers && (producer < 0 || nodes[producer].kind != NodeKind::kContraction)) continue;
+    if (widens && (producer < 0 || !continues_chain(producer, static_cast<int>(n)))) continue;
     const bool computed = producer >= 0 && nodes[producer].kind != NodeKind::kView && consumers[input].size() == 1;
     if (computed) nodes[n].kind = NodeKind::kMap;
   }
@@ -318,23 +326,37 @@ class Clustering {
   }
 
   /// A map that makes wide elements of narrow ones, one each and by constants, is computed by the maps and windows of
-  /// other clusters that read it: what passes memory is narrow.
+  /// other clusters that read it, with the cast that alone reads it where there is one: what passes memory is narrow.
   void read_through_widening() {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const int n = static_cast<int>(i);
       if (!widens(n)) continue;
-      const ValueId value = graph_.nodes[i].outputs[0];
       const int cluster = result_.of_node[i];
+      const int cast = cast_of_all(n);
+      const int last = cast >= 0 ? cast : n;
+      const ValueId value = graph_.nodes[last].outputs[0];
       if (is_output_[value] || consumers_[value].empty()) continue;
       const bool may = std::all_of(consumers_[value].begin(), consumers_[value].end(), [&](int reader) {
         if (result_.of_node[reader] == cluster || result_.of_node[reader] < 0) return false;
-        if (nodes_[reader].kind == NodeKind::kMap) return why_read_elsewhere(n, reader).empty();
+        if (nodes_[reader].kind == NodeKind::kMap) return why_read_elsewhere(last, reader).empty();
         return choices_.stages_windows && nodes_[reader].kind == NodeKind::kRows && is_staged(reader, value);
       });
       if (!may) continue;
-      std::erase(result_.nodes[cluster], n);
-      result_.of_node[i] = -1;
+      for (const int node : {n, last}) {
+        std::erase(result_.nodes[cluster], node);
+        result_.of_node[node] = -1;
+      }
     }
+  }
+
+  /// The cast to a float still wider than what the node reads, which alone reads its result and is all else that its
+  /// cluster holds; or -1.
+  int cast_of_all(int n) const {
+    const int cast = only_consumer(graph_.nodes[n].outputs[0]);
+    if (cast < 0 || graph_.nodes[cast].op != "Cast" || result_.of_node[cast] != result_.of_node[n]) return -1;
+    const bool wide = bit_width(graph_.value(graph_.nodes[cast].outputs[0]).type) >
+                      bit_width(graph_.value(graph_.nodes[n].inputs[0]).type);
+    return wide && result_.nodes[result_.of_node[n]].size() == 2 ? cast : -1;
   }
 
   /// Whether the node's windows slide over the value, one channel beside the other: such are read once for all points.
