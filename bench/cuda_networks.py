@@ -6,12 +6,15 @@
     python bench/run.py cuda --record                 # all peers of all cases, into bench/results
     python bench/run.py cuda --compile --cases 'resnet50'
     python bench/run.py cuda --set operators --precision fp32    # LSTM, NonMaxSuppression, RoiAlign
+    python bench/run.py cuda --precision int8                    # quantized files, beside fp16: torch runs none
 
 The peers' times come from bench/results where they were recorded for this GPU and version of torch, and cases without
 such are measured. The fastest peer of three cases is measured again in every run: a drift over 3 % is printed, and the
 run is repeated once. A ratio above 1 is faster than the fastest peer.
 """
 
+import dataclasses
+import functools
 import math
 import re
 import statistics
@@ -22,13 +25,14 @@ import compile_times
 import cuda_peers
 import cuda_records
 import gpu_options
+import low_precision
 import run as bench
 import torch
 from rows import errors, row_of
 
-DTYPES = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "bf16": "bfloat16"}
+DTYPES = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 # Largest share of the output's range by which a result may differ from torch in strict fp32.
-TOLERANCES = {"fp32": 1e-4, "tf32": 3e-2, "fp16": 5e-2, "bf16": 2e-1}
+TOLERANCES = {"fp32": 1e-4, "tf32": 3e-2, "fp16": 5e-2, "bf16": 2e-1, "int8": 3e-1}
 CHECKED = ("bert_base/l128/b1", "mobilenet_v2/b32", "resnet50/b128")
 MOST_DRIFT = 0.03
 
@@ -61,30 +65,39 @@ def prepare(case, graft, peers, options):
         print(f"  {case.label}: no reference: {' '.join(str(failure).split())[:600]}")
         return {}, [(case.label, "reference")]
     expected = [result.cpu().numpy() for result in reference]
-    cuda_peers.set_precision(options.precision)
+    # What quantizing costs is the file's: Graft is compared with ONNX Runtime on the same file.
+    of_graft = low_precision.results_of(case) if options.precision == "int8" else expected
+    cuda_peers.set_precision(precision_of_peers(options))
     ready, failed, notes = {}, [], []
     for runner in [graft, *peers]:
         try:
-            if runner is graft:
+            if isinstance(runner, cuda_peers.GraftRunner):
                 run, results, seconds = runner.prepare(case, inputs, reference)
                 notes.append(f"compiled in {seconds:.1f} s")
             else:
                 run, results = runner.prepare(case, inputs)
             run()
             torch.cuda.synchronize()
-            _, share = errors(expected, [result.float().cpu().numpy() for result in results])
+            share_of = functools.partial(errors, of_graft if runner is graft else expected)
+            _, share = share_of([result.float().cpu().numpy() for result in results])
         except Exception as failure:  # One runner's fault must not end the bench.
             print(f"  {case.label}: {runner.name} failed: {' '.join(str(failure).split())[:600]}")
             failed.append((case.label, runner.name))
             continue
         notes.append(f"{runner.name} {share:.1e}")
-        if share > TOLERANCES[options.precision]:
+        precision = options.precision if runner is graft else precision_of_peers(options)
+        if share > TOLERANCES[precision]:
             print(f"  {case.label}: {runner.name} is WRONG ({share:.1e} of the range), not timed")
             failed.append((case.label, runner.name))
             continue
         ready[runner.name] = run
     print(f"  {case.label}: error against fp32 torch as a share of the range: {', '.join(notes)}", flush=True)
     return ready, failed
+
+
+def precision_of_peers(options):
+    """What torch runs beside Graft: the same, but for quantized files fp16."""
+    return "fp16" if options.precision == "int8" else options.precision
 
 
 def peers_for(case, known, options):
@@ -94,15 +107,19 @@ def peers_for(case, known, options):
         # Some recorded ways take minutes to prepare and are not run again.
         fastest = min((kind.name for kind in cuda_peers.PEERS if kind.name in known), key=known.get, default=None)
         chosen = [kind for kind in chosen if kind.name == fastest and case.label in CHECKED]
-    return [kind(options.precision) for kind in chosen]
+    peers = [kind(precision_of_peers(options)) for kind in chosen]
+    if options.precision == "int8" and re.search(options.peers, cuda_peers.GraftHalf.name):
+        peers.append(cuda_peers.GraftHalf(options))
+    return peers
 
 
 def measure(all_cases, graft, records, options):
     """Runs the cases; gives the rows, what failed, and the drifts."""
     device, dtype = torch.cuda.get_device_name(), DTYPES[options.precision]
+    peers_dtype = DTYPES[precision_of_peers(options)]
     rows, failed, drifted = [], [], []
     for case in all_cases:
-        known = records.peers(case.name, case.batch, dtype)
+        known = records.peers(case.name, case.batch, peers_dtype)
         ready, failures = prepare(case, graft, peers_for(case, known, options), options)
         failed += failures
         medians = gpu_options.interleaved(ready, options.rounds)
@@ -112,7 +129,8 @@ def measure(all_cases, graft, records, options):
         rows.append(row_of(options, case.name, case.batch, mine, {**known, **medians}, device, dtype))
         print(f"  {table_line(rows[-1])}", flush=True)  # a run of many networks may be ended before its table
         if medians and (options.record or not known):
-            records.keep(row_of(options, case.name, case.batch, None, medians, device, dtype))
+            of_torch = {name: value for name, value in medians.items() if not name.startswith("graft")}
+            records.keep(row_of(options, case.name, case.batch, None, of_torch, device, peers_dtype))
         torch.cuda.empty_cache()
     return rows, failed, drifted
 
@@ -147,6 +165,9 @@ def main(arguments):
     if not chosen:
         raise SystemExit(f"--cases {options.cases!r} matches none of "
                          + ", ".join(case.label for case in cases.cuda_cases(options.set)))
+    if options.precision == "int8":
+        chosen = [dataclasses.replace(case, model=functools.partial(low_precision.quantized_for_gpu, case))
+                  for case in chosen]
     graft = cuda_peers.GraftRunner(options)
     if graft.unavailable():
         raise SystemExit(f"bench cuda: {graft.unavailable()}")

@@ -6,6 +6,7 @@ that it fills. Inputs are tensors on the GPU. The torch peers run the network wi
 layer normalisation as single calls, batch normalisation folded, and convolutions in channels_last.
 """
 
+import dataclasses
 import functools
 import os
 import tempfile
@@ -127,7 +128,7 @@ class GraftRunner:
         self.options = options
         arguments = ["--device", "cuda"]
         if options.precision != "fp32":  # strict fp32 is what Graft does unless told otherwise
-            arguments += ["--precision", options.precision]
+            arguments += ["--precision", "fp16" if options.precision == "int8" else options.precision]
         self.peer = graft_peer.GraftPeer(0, options.build, tune=options.tune, arguments=arguments)
         self.folder = tempfile.TemporaryDirectory(prefix="graft-bench-")
 
@@ -156,3 +157,13 @@ class GraftRunner:
             run()
         library.wait(session)
         return run, results, seconds
+
+
+class GraftHalf(GraftRunner):
+    """Graft in fp16 on the network before it was quantized."""
+
+    name = "graft fp16"
+
+    def prepare(self, case, inputs, outputs):
+        model = functools.partial(networks.cached_path, case.name.split("/")[0])
+        return super().prepare(dataclasses.replace(case, model=model), inputs, outputs)

@@ -11,6 +11,7 @@ import os
 import cases
 import networks
 import numpy as np
+import onnx
 from graft_peer import GraftPeer
 from peers import OnnxRuntimePeer, OpenVinoPeer
 
@@ -39,6 +40,41 @@ def _token_case(batch):
     sizes = (("batch", batch), ("length", 128))
     return cases.Case("bert_base", batch, functools.partial(networks.cached_path, "bert_base"),
                       functools.partial(networks.token_inputs, 30522, batch, 1, 128, full=True), sizes, sizes, None)
+
+
+def quantized_for_gpu(case):
+    """The path of the network as TensorRT takes it, from ONNX Runtime's quantiser: s8 without zero points, before the
+    products and convolutions of weights alone; their results and products of activations stay as they are."""
+    from onnxruntime import quantization
+    name = case.name.split("/")[0]
+    model = networks.cached_path(name)
+    path = f"{os.path.splitext(model)[0]}-int8-gpu.onnx"
+    if os.path.exists(path):
+        return path
+    prepared, partial = f"{path}.prepared", f"{path}.partial"
+    quantization.shape_inference.quant_pre_process(model, prepared, skip_symbolic_shape=True)
+    graph = onnx.load(prepared).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    weighted = [node for node in graph.node if node.op_type in ("Conv", "Gemm", "MatMul")]
+    rest = [node.name for node in weighted if node.input[1] not in constants]
+    kinds = ["Conv", "Gemm", "MatMul"]
+    extra = {"ActivationSymmetric": True, "OpTypesToExcludeOutputQuantization": kinds}
+    if not any(node.op_type == "MatMul" for node in weighted):  # what joins convolutions runs on integers too
+        kinds, extra = None, {"ActivationSymmetric": True}
+    quantization.quantize_static(prepared, partial, _Batches(name), per_channel=True, op_types_to_quantize=kinds,
+                                 quant_format=quantization.QuantFormat.QDQ, nodes_to_exclude=rest,
+                                 activation_type=quantization.QuantType.QInt8,
+                                 weight_type=quantization.QuantType.QInt8, extra_options=extra)
+    os.remove(prepared)
+    os.replace(partial, path)
+    return path
+
+
+def results_of(case):
+    """What ONNX Runtime computes of a case's file."""
+    import onnxruntime
+    session = onnxruntime.InferenceSession(case.model(), providers=["CPUExecutionProvider"])
+    return session.run(None, case.inputs())
 
 
 def quantized(case):
