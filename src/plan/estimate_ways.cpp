@@ -43,10 +43,8 @@ double product_peak(const Region& region, const Target& target, const Peak& peak
   const Reduce* reduce = matrix_product(region);
   if (!reduce || target.kind == TargetKind::kCpu) return peak.operations;
   const Expr product = summed_product(*reduce);
-  const bool narrow = std::all_of(product->args.begin(), product->args.end(), [](const Expr& operand) {
-    return bit_width(unwidened(operand)->type) <= 16;
-  });
-  if (narrow) return peak.half;
+  const DType a = unwidened(product->args[0])->type, b = unwidened(product->args[1])->type;
+  if (const ContractUnit* unit = best_unit(target, a, b, reduce->lift[0]->type)) return peak.half * unit->rate;
   return region.tf32 && multiplies_tf32(target) ? peak.half / 2 : peak.operations;
 }
 

@@ -7,6 +7,7 @@
 #include "fuse/contraction.h"
 #include "fuse/rewrite_region.h"
 #include "fuse/step_maker.h"
+#include "target/units.h"
 
 namespace graft {
 namespace {
@@ -58,8 +59,8 @@ Expr moved(const Expr& e, const Axis& axis, int64_t by) {
 
 class ChannelPacking {
  public:
-  ChannelPacking(const FusedStep& step, const Region& region, std::vector<FusedTensor>& tensors)
-      : step_(step), region_(region), tensors_(tensors) {}
+  ChannelPacking(const FusedStep& step, const Region& region, std::vector<FusedTensor>& tensors, const Target& target)
+      : step_(step), region_(region), tensors_(tensors), target_(target) {}
 
   /// Whether the region is such a convolution.
   bool find() {
@@ -75,14 +76,15 @@ class ChannelPacking {
       std::swap(contraction_.m, contraction_.n);
     }
     source_ = unwidened(contraction_.a), weights_ = unwidened(contraction_.b);
-    const bool halves = bit_width(source_->type) == 16 && source_->type == weights_->type && is_float(source_->type);
+    const bool unit = best_unit(target_, source_->type, weights_->type, reduce_->lift[0]->type) != nullptr;
     const bool tf32 = region_.tf32 && source_->type == DType::kFloat32 && weights_->type == DType::kFloat32;
-    return (halves || tf32) && has_constant_weights() && find_windows() && has_few_channels();
+    return (unit || tf32) && has_constant_weights() && find_windows() && has_few_channels();
   }
 
   std::vector<FusedStep> run() {
     Region region = region_;
-    const int packed = declare(region, "packed", packed_shape()), weights = declare(region, "weights", weights_shape());
+    const int packed = declare(region, "packed", source_->type, packed_shape());
+    const int weights = declare(region, "weights", weights_->type, weights_shape());
     StepMaker maker(step_, region, tensors_);
     maker.place(weights, add_weights(region.tensors[weights]));
     std::vector<FusedStep> steps;
@@ -170,8 +172,8 @@ class ChannelPacking {
     return nullptr;
   }
 
-  int declare(Region& region, std::string name, Shape shape) const {
-    region.tensors.push_back({std::move(name), source_->type, std::move(shape)});
+  static int declare(Region& region, std::string name, DType type, Shape shape) {
+    region.tensors.push_back({std::move(name), type, std::move(shape)});
     return static_cast<int>(region.tensors.size()) - 1;
   }
 
@@ -261,7 +263,7 @@ class ChannelPacking {
     form.reduced.insert(form.reduced.end(), taps.begin(), taps.end());
     const DType type = reduce_->lift[0]->type;
     form.lift = {make_cast(type, make_load(packed, source_->type, packed_at)) *
-                 make_cast(type, make_load(weights, source_->type, weights_at))};
+                 make_cast(type, make_load(weights, weights_->type, weights_at))};
     return form;
   }
 
@@ -321,6 +323,7 @@ class ChannelPacking {
   const FusedStep& step_;
   const Region& region_;
   std::vector<FusedTensor>& tensors_;
+  const Target& target_;
   const Reduce* reduce_ = nullptr;
   Contraction contraction_;  ///< its `a` is the source and its `b` the weights
   Expr source_, weights_;
@@ -335,7 +338,7 @@ std::vector<FusedStep> pack_channels(FusedStep step, std::vector<FusedTensor>& t
   FusedStep normalised = step;
   normalise(normalised.region);
   const Region region = normalised.region;
-  ChannelPacking packing(normalised, region, tensors);
+  ChannelPacking packing(normalised, region, tensors, target);
   if (!packing.find()) return {std::move(step)};
   return packing.run();
 }

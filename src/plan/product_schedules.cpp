@@ -14,7 +14,7 @@ namespace {
 
 /// Seconds that a product takes, roughly: rounds of blocks, each bound by its products, by what it copies or by
 /// waiting. The rates are those measured on an H200.
-double product_cost(const tile::ProductSchedule& schedule, const ContractionSizes& sizes, bool is_half,
+double product_cost(const tile::ProductSchedule& schedule, const ContractionSizes& sizes, const ContractUnit* unit,
                     const Target& target) {
   const auto tiles = [](int64_t extent, int64_t step) { return (extent + step - 1) / step; };
   const auto blocks =
@@ -22,7 +22,7 @@ double product_cost(const tile::ProductSchedule& schedule, const ContractionSize
   const auto area = static_cast<double>(schedule.m * schedule.n);
   const auto steps = static_cast<double>(tiles(sizes.depth, schedule.k));
   // Of one multiprocessor, per second: multiplications, and bytes that its threads copy.
-  const double rate = is_half ? 3.4e12 : area >= 64 * 64 ? 0.19e12 : 0.13e12;
+  const double rate = unit ? 3.4e12 * unit->rate : area >= 64 * 64 ? 0.19e12 : 0.13e12;
   constexpr double kCopyRate = 62e9, kLeastStep = 0.15e-6, kStart = 1.5e-6, kStore = 0.08e-9;
   const int64_t step_bytes = (schedule.m + schedule.n) * schedule.k * sizes.element_bytes;
   const double products = area * static_cast<double>(schedule.k) / rate;
@@ -42,16 +42,17 @@ double product_cost(const tile::ProductSchedule& schedule, const ContractionSize
 using Rated = std::vector<std::pair<double, tile::ProductSchedule>>;
 
 /// Bytes of a block's memory that a product with producers takes: tiles on their way, and parts of sums.
-int64_t role_bytes(const tile::ProductSchedule& schedule) {
+int64_t role_bytes(const tile::ProductSchedule& schedule, const ContractionSizes& sizes) {
   constexpr int64_t kBarriers = 1 << 10;
-  const int64_t tiles = (schedule.m + schedule.n) * schedule.k * 2 * schedule.stages;
+  const int64_t tiles = (schedule.m + schedule.n) * schedule.k * sizes.element_bytes * schedule.stages;
   return tiles + (schedule.split - 1) * schedule.m * schedule.n * 4 + kBarriers;
 }
 
 /// Seconds that a product takes in blocks whose warps have roles. The rates are those measured on an H200.
-double role_cost(const tile::ProductSchedule& schedule, const ContractionSizes& sizes, const Target& target) {
+double role_cost(const tile::ProductSchedule& schedule, const ContractionSizes& sizes, const ContractUnit& unit,
+                 const Target& target) {
   const auto tiles = [](int64_t extent, int64_t step) { return (extent + step - 1) / step; };
-  constexpr double kMost = 3.3e12;  // multiplications of one multiprocessor in a second
+  const double most = 3.3e12 * unit.rate;  // multiplications of one multiprocessor in a second
   constexpr double kStart = 1.5e-6, kStore = 20e-9, kSum = 1e-6;
   const int64_t points = tiles(sizes.rows, schedule.m) * tiles(sizes.columns, schedule.n) * sizes.batch;
   const auto area = static_cast<double>(schedule.m * schedule.n);
@@ -59,15 +60,15 @@ double role_cost(const tile::ProductSchedule& schedule, const ContractionSizes& 
   constexpr int64_t kLarge = 128 * 128, kUses = 72;
   const bool copies_much =
       schedule.m * schedule.n >= kLarge && schedule.m * schedule.n < kUses * (schedule.m + schedule.n);
-  const double rate = schedule.n <= 64 ? 2e12 : copies_much ? 2.7e12 : 3e12;
+  const double rate = unit.rate * (schedule.n <= 64 ? 2e12 : copies_much ? 2.7e12 : 3e12);
   const int64_t of_thread = schedule.m * schedule.n / schedule.threads + 104;
   const int64_t registers = of_thread * schedule.threads * schedule.teams + 5120;
   const auto resident = static_cast<double>(
-      std::max<int64_t>(1, std::min(target.shared_bytes / role_bytes(schedule), 65536 / registers)));
+      std::max<int64_t>(1, std::min(target.shared_bytes / role_bytes(schedule, sizes), 65536 / registers)));
   const double share = static_cast<double>(points * schedule.split) / target.multiprocessors;
   const double at_once = std::max(1.0, std::min(resident, std::ceil(share)));
   const double products = area * static_cast<double>(schedule.k);
-  const double step = std::max(products / rate, at_once * products / kMost);
+  const double step = std::max(products / rate, at_once * products / most);
   const double loop = static_cast<double>(tiles(sizes.depth, schedule.k * schedule.split)) * step;
   const double maps = area / static_cast<double>(schedule.threads) * kStore;
   const double sum = schedule.split > 1 ? kSum : 0;
@@ -76,18 +77,20 @@ double role_cost(const tile::ProductSchedule& schedule, const ContractionSizes& 
   return kStart + rounds * std::max(loop, (loop + maps) / static_cast<double>(schedule.teams)) + maps;
 }
 
-/// Schedules with producers for 16-bit operands and sums that are long: large tiles, by teams too where there are many,
-/// and small ones of which several blocks may share the sum where there are few.
-void add_roles(Rated& rated, const ContractionSizes& sizes, bool is_packed, const Target& target) {
+/// Schedules with producers for sums that are long: large tiles, by teams too where there are many, and small ones of
+/// which several blocks may share the sum where there are few.
+void add_roles(Rated& rated, const ContractionSizes& sizes, const ContractUnit& unit, int64_t panel,
+               const Target& target) {
   struct Shape {
     int64_t m, n, threads, teams, stages;
   };
   constexpr Shape kShapes[] = {{128, 256, 256, 1, 4}, {128, 192, 256, 1, 5}, {128, 128, 256, 1, 6},
                                {128, 128, 128, 2, 6}, {64, 192, 128, 2, 6},  {64, 256, 128, 2, 5},
                                {64, 128, 128, 1, 8},  {64, 64, 128, 1, 12}};
-  constexpr int64_t kDepth = 64, kPanel = 64, kLeastDepth = 256, kGroup = 16, kLeastSteps = 4;
-  if (sizes.is_window || sizes.depth < kLeastDepth) return;
-  const int64_t steps = (sizes.depth + kDepth - 1) / kDepth;
+  constexpr int64_t kGroup = 16, kLeastSteps = 4;
+  const int64_t depth = 128 / sizes.element_bytes;
+  if (sizes.is_window || sizes.depth < kLeastSteps * depth) return;
+  const int64_t steps = (sizes.depth + depth - 1) / depth;
   for (const Shape& shape : kShapes) {
     const int64_t rows = (sizes.rows + shape.m - 1) / shape.m, columns = (sizes.columns + shape.n - 1) / shape.n;
     const int64_t points = rows * columns * sizes.batch;
@@ -97,25 +100,27 @@ void add_roles(Rated& rated, const ContractionSizes& sizes, bool is_packed, cons
       if (split > 1 && (shape.m > 64 || points * split > target.multiprocessors || steps < kLeastSteps * split)) break;
       tile::ProductSchedule schedule{.m = shape.m,
                                      .n = shape.n,
-                                     .k = kDepth,
+                                     .k = depth,
                                      .threads = shape.threads,
                                      .stages = std::clamp<int64_t>(steps / split, kLeastSteps, shape.stages),
-                                     .panel = is_packed ? kPanel : 0,
+                                     .panel = panel,
                                      .producers = 128,
                                      .teams = shape.teams,
                                      .group = rows > 1 && columns > 1 && split == 1 ? kGroup : 1,
                                      .split = split};
-      if (role_bytes(schedule) > target.shared_bytes) continue;
-      rated.emplace_back(role_cost(schedule, sizes, target), schedule);
+      if (role_bytes(schedule, sizes) > target.shared_bytes) continue;
+      rated.emplace_back(role_cost(schedule, sizes, unit, target), schedule);
     }
   }
 }
 
 /// Schedules with producers for many rows with short sums, which memory bounds: whole rows of few columns by teams, one
 /// of which stores while tiles of another come.
-void add_streams(Rated& rated, const ContractionSizes& sizes, bool is_packed, const Target& target) {
-  constexpr int64_t kMostDepth = 256, kMostColumns = 192, kWide = 128, kTeams = 2, kStages = 4;
-  if (sizes.is_window || sizes.depth >= kMostDepth || sizes.depth % 8 != 0 || sizes.columns % 16 != 0) return;
+void add_streams(Rated& rated, const ContractionSizes& sizes, const ContractUnit& unit, int64_t panel,
+                 const Target& target) {
+  constexpr int64_t kMostBytes = 512, kMostColumns = 192, kWide = 128, kTeams = 2, kStages = 4;
+  const int64_t depth_bytes = sizes.depth * sizes.element_bytes;
+  if (sizes.is_window || depth_bytes >= kMostBytes || depth_bytes % 16 != 0 || sizes.columns % 16 != 0) return;
   int64_t n = sizes.columns;
   for (int64_t parts = 2; n > kMostColumns || n % 16 != 0; ++parts) n = (sizes.columns + parts - 1) / parts;
   const int64_t m = n > kWide ? 64 : 128;
@@ -123,28 +128,31 @@ void add_streams(Rated& rated, const ContractionSizes& sizes, bool is_packed, co
   if (points < 2 * kTeams * target.multiprocessors) return;
   const tile::ProductSchedule schedule{.m = m,
                                        .n = n,
-                                       .k = std::min<int64_t>(64, (sizes.depth + 15) / 16 * 16),
+                                       .k = std::min<int64_t>(128 / sizes.element_bytes,
+                                                              (sizes.depth + unit.k - 1) / unit.k * unit.k),
                                        .threads = 128,
                                        .stages = kStages,
-                                       .panel = !is_packed ? 0 : n % 64 == 0 ? 64 : n % 32 == 0 ? 32 : 16,
+                                       .panel = panel <= 1 ? panel : n % 64 == 0 ? 64 : n % 32 == 0 ? 32 : 16,
                                        .producers = 128,
                                        .teams = kTeams};
-  rated.emplace_back(role_cost(schedule, sizes, target), schedule);
+  rated.emplace_back(role_cost(schedule, sizes, unit, target), schedule);
 }
 
 /// Schedules for the blocks of a GPU, the cost model's favourite first.
-std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& sizes, bool is_half, bool is_packed,
-                                                     const Target& target) {
+std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& sizes, const ContractUnit* unit,
+                                                     bool is_packed, const Target& target) {
   struct Shape {
     int64_t m, n, threads;
   };
-  constexpr Shape kHalf[] = {{256, 128, 256}, {128, 256, 256}, {128, 192, 256}, {128, 128, 256},
+  constexpr Shape kUnit[] = {{256, 128, 256}, {128, 256, 256}, {128, 192, 256}, {128, 128, 256},
                              {128, 64, 128},  {64, 128, 128},  {64, 64, 128},   {64, 32, 128}};
   constexpr Shape kSingle[] = {{128, 128, 256}, {128, 64, 128}, {64, 128, 128}, {64, 64, 128},
                                {64, 32, 64},    {32, 64, 64},   {32, 32, 64},   {16, 32, 32}};
-  const int64_t depth = is_half ? 64 : 16, line = 128 / sizes.element_bytes;
+  const int64_t line = 128 / sizes.element_bytes, depth = unit ? line : 16;
+  // What a unit wants with k innermost lies by columns, anything else in lines of them.
+  const int64_t panel = !is_packed ? 0 : unit && unit->pack > 1 ? 1 : line;
   Rated rated;
-  for (const Shape& shape : is_half ? std::span<const Shape>(kHalf) : std::span<const Shape>(kSingle)) {
+  for (const Shape& shape : unit ? std::span<const Shape>(kUnit) : std::span<const Shape>(kSingle)) {
     // A tile may be twice as large as the product, not more.
     if (shape.m >= 2 * std::max<int64_t>(sizes.rows, 16) && shape.m > 64) continue;
     if (shape.n >= 2 * std::max<int64_t>(sizes.columns, 32)) continue;
@@ -154,18 +162,19 @@ std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& siz
                                      .k = depth,
                                      .threads = shape.threads,
                                      .stages = stages,
-                                     .panel = is_packed ? std::min(line, shape.n) : 0};
+                                     .panel = std::min(panel, shape.n)};
       const int64_t bytes = (shape.m + shape.n) * depth * sizes.element_bytes * stages;
       if (bytes > target.shared_bytes - (8 << 10)) continue;
-      rated.emplace_back(product_cost(schedule, sizes, is_half, target), schedule);
+      rated.emplace_back(product_cost(schedule, sizes, unit, target), schedule);
     }
   }
-  const bool has_roles = is_half && target.features.find("+wgmma") != std::string::npos;
+  // Operands of 8 bits must lie as the unit wants them: nothing else comes by TMA.
+  const bool has_roles = unit && unit->scope == ContractUnit::Scope::kWarpgroup && (is_packed || unit->pack == 1);
   // What product_cost leaves out of blocks whose threads all copy and multiply: large products take this much longer.
   constexpr double kWithoutRoles = 1.5;
   for (auto& [cost, schedule] : rated) cost *= has_roles ? kWithoutRoles : 1;
-  if (has_roles) add_roles(rated, sizes, is_packed, target);
-  if (has_roles) add_streams(rated, sizes, is_packed, target);
+  if (has_roles) add_roles(rated, sizes, *unit, panel, target);
+  if (has_roles) add_streams(rated, sizes, *unit, panel, target);
   std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<tile::ProductSchedule> schedules;
   for (const auto& [cost, schedule] : rated) schedules.push_back(schedule);
@@ -224,7 +233,7 @@ std::vector<tile::ProductSchedule> decoding_schedules(const Contraction& contrac
 /// Schedules for a product of few rows whose columns are gathered: all tiles of a block are on their way at once where
 /// they have room, since those of weights come before earlier kernels have ended.
 std::vector<tile::ProductSchedule> gathering_schedules(const ContractionSizes& sizes, const GatheredColumns& columns,
-                                                       const Target& target) {
+                                                       const ContractUnit* unit, const Target& target) {
   constexpr int64_t kRows = 64, kThreads = 128, kDepth = 64;
   constexpr int64_t kMostColumns = 256, kOverlap = 2, kMostStages = 16, kReserved = 8 << 10;
   const int64_t rounds = (sizes.depth + kDepth - 1) / kDepth;
@@ -239,7 +248,7 @@ std::vector<tile::ProductSchedule> gathering_schedules(const ContractionSizes& s
       if (stages < 2 || stages > room) continue;
       const tile::ProductSchedule schedule{
           .m = kRows, .n = n, .k = kDepth, .threads = kThreads, .stages = stages, .panel = 0};
-      rated.emplace_back(product_cost(schedule, sizes, true, target), schedule);
+      rated.emplace_back(product_cost(schedule, sizes, unit, target), schedule);
     }
   }
   std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -286,6 +295,7 @@ ContractionSizes sizes_of(const Contraction& contraction, DType type, const Bind
   sizes.depth = typical_extent(contraction.k, typical);
   sizes.first_depth = std::max<int64_t>(1, contraction.k[0].extent.evaluate(typical));
   sizes.element_bytes = bit_width(type) / 8;
+  sizes.sum = type;
   sizes.is_window = contraction.k.size() > 1 && contraction.m.size() > 1;
   return sizes;
 }
@@ -300,12 +310,12 @@ void add_products(std::vector<tile::Schedule>& schedules, const Region& region, 
   }
   if (contraction.m.empty()) return;
   contraction.a = unwidened(contraction.a), contraction.b = unwidened(contraction.b);
-  const DType operand = contraction.b->type;
-  sizes.element_bytes = std::max(1, bit_width(operand) / 8);
+  sizes.element_bytes = std::max(1, bit_width(contraction.b->type) / 8);
+  const ContractUnit* unit = best_unit(target, contraction.a->type, contraction.b->type, sizes.sum);
   const auto columns = gathered_columns(region);
   std::vector<tile::ProductSchedule> products =
-      columns ? gathering_schedules(sizes, *columns, target)
-              : product_schedules(sizes, bit_width(operand) == 16, sizes.is_packed, target);
+      columns ? gathering_schedules(sizes, *columns, unit, target)
+              : product_schedules(sizes, unit, sizes.is_packed, target);
   order_reduced_axes(contraction);
   for (tile::ProductSchedule& schedule : products) {
     schedule.early = copies_early(contraction, constant, schedule, typical);

@@ -16,6 +16,7 @@ struct ContractionSizes {
   int64_t rows = 1, columns = 1, batch = 1, depth = 1;
   int64_t first_depth = 1;  ///< of the first reduced axis
   int64_t element_bytes = 4;
+  DType sum = DType::kFloat32;
   bool is_window = false;  ///< a convolution: several reduced axes over several row axes
   bool is_packed = false;  ///< its right operand is constant and lies in panels
 };

@@ -213,14 +213,19 @@ Target parse_target(std::string_view text) {
   return target;
 }
 
-bool multiplies_tf32(const Target& target) {
+int gpu_generation(std::string_view architecture) {
   constexpr std::string_view kPrefix = "sm_";
-  const std::string_view name = target.architecture;
-  if (target.kind != TargetKind::kCuda || !name.starts_with(kPrefix)) return false;
   int number = 0;
-  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), number);
-  return number >= 80;
+  if (!architecture.starts_with(kPrefix)) return number;
+  std::from_chars(architecture.data() + kPrefix.size(), architecture.data() + architecture.size(), number);
+  return number;
 }
+
+int gpu_generation(const Target& target) {
+  return target.kind == TargetKind::kCuda ? gpu_generation(target.architecture) : 0;
+}
+
+bool multiplies_tf32(const Target& target) { return gpu_generation(target) >= 80; }
 
 std::string why_not_runnable(const Target& built, const Target& machine) {
   if (built.kind != machine.kind) return "it was built for another kind of device";

@@ -32,6 +32,10 @@ Target host_cpu(int threads = 0);
 Target find_target(std::string_view name_or_text, int threads = 0);
 std::string print(const Target& target);
 Target parse_target(std::string_view text);
+/// The number in the name of a GPU's architecture: 90 of sm_90a; 0 of anything else.
+int gpu_generation(std::string_view architecture);
+/// The same of a target; 0 of a CPU.
+int gpu_generation(const Target& target);
 /// Whether it has matrix units that multiply tf32: NVIDIA GPUs from sm_80 on.
 bool multiplies_tf32(const Target& target);
 /// Empty when kernels built for `built` run on `machine`, else the reason.

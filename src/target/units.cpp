@@ -26,13 +26,23 @@ const ContractUnit* find_unit(std::string_view name) {
 }
 
 bool has_unit(const Target& target, const ContractUnit& unit) {
-  return target.kind == TargetKind::kCpu &&
-         ("," + target.features + ",").find(",+" + std::string(unit.feature) + ",") != std::string::npos;
+  const bool of_gpu = unit.scope == ContractUnit::Scope::kWarp || unit.scope == ContractUnit::Scope::kWarpgroup;
+  if (of_gpu != (target.kind == TargetKind::kCuda)) return false;
+  if (unit.feature.starts_with("sm_")) return gpu_generation(target) >= gpu_generation(unit.feature);
+  return ("," + target.features + ",").find(",+" + std::string(unit.feature) + ",") != std::string::npos;
 }
 
 const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum) {
   for (const ContractUnit& unit : kUnits) {
     if (unit.a == a && unit.b == b && unit.sum == sum && has_unit(target, unit)) return &unit;
+  }
+  return nullptr;
+}
+
+const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum, ContractUnit::Scope scope) {
+  for (const ContractUnit& unit : kUnits) {
+    const bool fits = unit.a == a && unit.b == b && unit.sum == sum && unit.scope == scope;
+    if (fits && has_unit(target, unit)) return &unit;
   }
   return nullptr;
 }

@@ -15,13 +15,14 @@ namespace graft {
 /// One instruction that multiplies two operands of several elements of k and adds to sums. Those of integers are exact,
 /// and wrap; those of floats sum in f32.
 struct ContractUnit {
-  enum class Scope : uint8_t { kVector, kTile };
+  /// CPUs: vector registers, tile registers. GPUs: fragments of a warp (mma), tiles in shared memory (wgmma).
+  enum class Scope : uint8_t { kVector, kTile, kWarp, kWarpgroup };
   std::string_view name, feature;
   DType a, b, sum;
   int64_t m, n, k;  ///< of one instruction at most; n = 0: as many as a vector has sums
-  int64_t pack;     ///< elements of k that lie together in b
+  int64_t pack;     ///< elements of k that must lie together in b; those of a do on GPUs where it is more than 1
   Scope scope;
-  double rate;  ///< times that of fp32 multiply-adds
+  double rate;  ///< CPUs: times that of fp32 multiply-adds; GPUs: times that of 16-bit products
 };
 
 /// All rows, the fastest first.
@@ -32,5 +33,7 @@ const ContractUnit* find_unit(std::string_view name);
 bool has_unit(const Target& target, const ContractUnit& unit);
 /// The fastest unit of the target for operands of these types, or null: multiply-adds of the sums' own type.
 const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum);
+/// The same among units of one scope.
+const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum, ContractUnit::Scope scope);
 
 }  // namespace graft

@@ -401,7 +401,8 @@ class ProductLowering {
     } else {
       contract.b = builder_.to_buffers(substitute(contraction_.b, pass.at));
     }
-    if (contract.a->type != contract.b->type) {
+    const DType sum = main_->lift[0]->type;
+    if (contract.a->type != contract.b->type && !best_unit(target_, contract.a->type, contract.b->type, sum)) {
       contract.a = make_cast(main_->lift[0]->type, contract.a);
       contract.b = make_cast(main_->lift[0]->type, contract.b);
     }
@@ -411,15 +412,27 @@ class ProductLowering {
 
   /// The column axis becomes (panel, lane): b = packed[..., first panel + panel, k..., lane].
   void use_panels(const PanelLayout& layout, const Pass& pass, const Expr& number, Contract& contract) {
+    if (layout.lanes == 1) return use_rows(layout, pass, number, contract);
     const int64_t panels = schedule_.n / layout.lanes;
     const Axis panel = inside(ceil_div(columns_, layout.lanes), panels, column_tile_);
     const Axis lane = make_axis(Size(layout.lanes));
     contract.n = {panel, lane};
     contract.c_indices[1] = panel.variable * make_index(layout.lanes) + lane.variable;
+    read_panels(layout, pass, column_tile_ * make_index(panels) + panel.variable, lane.variable, number, contract);
+  }
+
+  /// Panels of one column: b = packed[..., column, k...].
+  void use_rows(const PanelLayout& layout, const Pass& pass, const Expr& number, Contract& contract) {
+    read_panels(layout, pass, column_tile_ * make_index(schedule_.n) + pass.column.variable, make_index(0), number,
+                contract);
+  }
+
+  void read_panels(const PanelLayout& layout, const Pass& pass, const Expr& panel, const Expr& lane, const Expr& number,
+                   Contract& contract) {
     const Expr load = substitute(contraction_.b, pass.at);
     const int buffer = builder_.buffer_of(load->tensor);
     std::vector<Expr> indices(load->args.begin(), load->args.begin() + layout.keep);
-    indices.push_back(column_tile_ * make_index(panels) + panel.variable);
+    indices.push_back(panel);
     if (number && number_is_order(layout)) {
       Buffer& packed = builder_.program.buffers[buffer];
       packed.shape.erase(packed.shape.begin() + layout.keep + 1, packed.shape.end() - 1);
@@ -429,7 +442,7 @@ class ProductLowering {
     } else {
       for (const int d : layout.rest) indices.push_back(load->args[d]);
     }
-    indices.push_back(lane.variable);
+    indices.push_back(lane);
     contract.b = make_load(buffer, load->type, indices);
   }
 

@@ -151,16 +151,16 @@ TEST(CodegenCuda, stops_inside_nvrtc) {
 TEST(CodegenCuda, long_contractions_are_split_and_copied_ahead) {
   const std::string text = kernel_of(kMatmulF16, "sm_80");
   EXPECT_NE(text.find("copy_wait<2>();"), text.npos) << text;
-  EXPECT_NE(text.find("multiply_tiles<32, false, false, 136"), text.npos) << text;
+  EXPECT_NE(text.find("multiply_tiles<f16, 32, false, false, 136"), text.npos) << text;
   // One barrier before the copies start and one per iteration.
   EXPECT_EQ(occurrences(text, "__syncthreads();"), 2) << text;
 }
 
 TEST(CodegenCuda, products_of_warpgroups_overlap_with_the_next) {
   const std::string text = kernel_of(kMatmulF16);
-  EXPECT_NE(text.find("multiply_groups<f16, 32, false, true>("), text.npos) << text;
-  EXPECT_NE(text.find("SwizzledOperand<false, 64, 128, 128>"), text.npos) << "a's lines of 32 elements run along k";
-  EXPECT_NE(text.find("SwizzledOperand<true, 128, 32, 128>"), text.npos) << "b's lines of 64 elements run along n";
+  EXPECT_NE(text.find("multiply_groups<f16, f16, 32, false, true>("), text.npos) << text;
+  EXPECT_NE(text.find("SwizzledOperand<f16, false, 64, 128, 128>"), text.npos) << "a's lines of 32 elements run along k";
+  EXPECT_NE(text.find("SwizzledOperand<f16, true, 128, 32, 128>"), text.npos) << "b's lines of 64 elements run along n";
   // Of four slots one is being read and one may still be.
   EXPECT_NE(text.find("copy_wait<1>();"), text.npos) << text;
   EXPECT_NE(text.find("wait_for_warpgroups<1>();"), text.npos) << text;

@@ -26,6 +26,7 @@ namespace {
 }  // namespace
 
 double tolerance_on_gpu(std::string_view type) {
+  if (type == "integer") return 0;
   if (type == "f32") return 4e-6;
   if (type == "tf32") return 1.5e-3;
   return type == "f16" ? 2e-3 : 1.6e-2;

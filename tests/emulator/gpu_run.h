@@ -35,7 +35,7 @@ class GpuCase {
   std::vector<TensorData> expected_;
 };
 
-/// How far results of a type may be from the interpreter's, as a share of the largest.
+/// How far results of a type may be from the interpreter's at most, as a share of the largest; `integer`: not at all.
 double tolerance_on_gpu(std::string_view type);
 
 }  // namespace graft

@@ -9,8 +9,13 @@ namespace {
 
 int rounded(int64_t value, int64_t multiple) { return static_cast<int>((value + multiple - 1) / multiple * multiple); }
 
-/// The widest line of a swizzled block, in bytes, of which so many elements of 16 bits are whole lines.
-int swizzle_of(int elements) { return elements % 64 == 0 ? 128 : elements % 32 == 0 ? 64 : 32; }
+/// The widest line of a swizzled block, in bytes, of which so many bytes are whole lines.
+int swizzle_of(int bytes) { return bytes % 128 == 0 ? 128 : bytes % 64 == 0 ? 64 : 32; }
+
+/// Whether wgmma makes so many columns at once: of integers it takes fewer widths than of floats.
+bool has_width(const ContractUnit& unit, int columns) {
+  return columns <= unit.n && (is_float(unit.sum) || columns % 16 == 0 || columns <= 32);
+}
 
 std::vector<int> variables_of(const std::vector<const tile::For*>& loops) {
   std::vector<int> variables;
@@ -47,20 +52,20 @@ ContractPlan KernelWriter::plan(const tile::Contract& contract, const std::vecto
   plan.contract = &contract;
   plan.loops = loops;
   const DType a = contract.a->type, b = contract.b->type, c = names_.buffer(contract.c).type;
-  plan.tensor_cores = a == b && is_half(a) && c == DType::kFloat32;
+  plan.unit = best_unit(target_, a, b, c, ContractUnit::Scope::kWarp);
   plan.tf32 = contract.tf32;
   const bool plain = c == DType::kFloat32 || c == DType::kFloat64 || c == DType::kInt32 || c == DType::kInt64;
-  if (!plan.tensor_cores && !plain) {
+  if (!plan.unit && !plain) {
     throw Unsupported{fmt::format("a contraction of {} and {} into {}", name_of(a), name_of(b), name_of(c))};
   }
   plan.layout = names_.fragments.at(contract.c);
   if (!counts_points(contract.c_indices[0], contract.m) || !counts_points(contract.c_indices[1], contract.n)) {
     throw Unsupported{"a contraction whose fragment is not indexed by all its m axes, then all its n axes"};
   }
-  plan.k = rounded(contract.k[0].bound, plan.tensor_cores ? 16 : plan.tf32 ? 8 : 1);
-  plan.warpgroups = plan.tensor_cores && target_.features.find("+wgmma") != std::string::npos &&
-                    plan.layout.warps_m % 4 == 0 && plan.layout.tile_columns() <= 256;
-  if (plan.tensor_cores && contract.k.size() == 1) plan.coded = coded_operand(contract.b, contract.k[0], names_);
+  plan.k = rounded(contract.k[0].bound, plan.unit ? plan.unit->k : plan.tf32 ? 8 : 1);
+  const ContractUnit* of_groups = best_unit(target_, a, b, c, ContractUnit::Scope::kWarpgroup);
+  plan.warpgroups = of_groups && plan.layout.warps_m % 4 == 0 && has_width(*of_groups, plan.layout.tile_columns());
+  if (plan.unit && is_half(b) && contract.k.size() == 1) plan.coded = coded_operand(contract.b, contract.k[0], names_);
   if (plan.coded) plan.few_rows = few_rows(contract);
   plan.a = plan_operand(contract, plan, true);
   plan.b = plan_operand(contract, plan, false);
@@ -86,7 +91,7 @@ void KernelWriter::plan_fragment_operand(Operand& operand, const tile::Contract&
     throw Unsupported{fmt::format("fragment '{}' as an operand other than a[m, k]", name)};
   }
   if (plan.k > from.padded_columns()) throw Unsupported{"a contraction over more columns than a fragment has"};
-  const bool fits = plan.tensor_cores && from.warps_n == 1 && plan.layout.warps_n == 1 &&
+  const bool fits = plan.unit && is_half(operand.type) && from.warps_n == 1 && plan.layout.warps_n == 1 &&
                     from.warps_m == plan.layout.warps_m && from.m_tiles == plan.layout.m_tiles;
   operand.source = fits ? Operand::Source::kFragment : Operand::Source::kSpilled;
   operand.lines = std::max(from.padded_rows(), plan.layout.padded_rows());
@@ -123,6 +128,8 @@ Operand KernelWriter::plan_operand(const tile::Contract& contract, const Contrac
   const bool along_outer = contiguous(is_a ? contract.m : contract.n), along_k = contiguous(contract.k);
   // a lies as [m][k], b as [k][n]; transposed where the other axis is the contiguous one.
   operand.transposed = is_a ? along_outer && !along_k && !plan.coded : along_k && !along_outer;
+  // Of 8 bits the units want both with k innermost.
+  if (plan.unit && plan.unit->pack > 1) operand.transposed = !is_a;
   place_tile(operand, plan, is_a);
   if (reads_in_place(operand, contract, plan, is_a)) {
     operand.source = Operand::Source::kShared;
@@ -155,8 +162,8 @@ void KernelWriter::place_tile(Operand& operand, const ContractPlan& plan, bool i
   operand.columns = rounded(lines_are_k ? points : plan.k, operand.vector());
   operand.leading = ((operand.columns / operand.vector()) | 1) * operand.vector();
   if (!plan.warpgroups) return;
-  operand.swizzle = swizzle_of(!lines_are_k ? plan.k : is_a ? 64 : plan.layout.tile_columns());
-  operand.leading = operand.swizzle / 2;
+  operand.swizzle = swizzle_of((!lines_are_k ? plan.k : is_a ? 64 : plan.layout.tile_columns()) * operand.bytes());
+  operand.leading = operand.swizzle / operand.bytes();
 }
 
 /// Whether 16-byte pieces of the operand can be copied asynchronously, and by how many bytes at a time.

@@ -63,7 +63,7 @@ std::string KernelWriter::shared_operand(const ContractPlan& plan, const Operand
                                  : fmt::format("warp / {} * {}", layout.warps_m, layout.tile_columns());
   const bool rows_are_points = is_a != operand.transposed;
   const std::string pointer = fmt::format("{} + {}{}", base, first, rows_are_points ? fmt::format(" * {}", step) : "");
-  if (!is_a || !plan.tensor_cores) return pointer;
+  if (!is_a || !plan.unit) return pointer;
   return fmt::format("SharedOperand<{}, {}, {}, {}>{{{}}}", type, operand.transposed, step, layout.row_step(), pointer);
 }
 
@@ -76,11 +76,11 @@ std::string KernelWriter::swizzled_operand(const ContractPlan& plan, const Opera
                                        : layout.warps_n == 1 ? "0"
                                             : fmt::format("warp / {} * {}", layout.warps_m, layout.tile_columns());
   // From elements of the tile to bytes: whole lines, or whole blocks.
-  first += lines_are_k ? fmt::format(" / {} * {}", operand.swizzle / 2, operand.lines * operand.swizzle)
+  first += lines_are_k ? fmt::format(" / {} * {}", operand.swizzle / operand.bytes(), operand.lines * operand.swizzle)
                        : fmt::format(" * {}", operand.swizzle);
-  return fmt::format("SwizzledOperand<{}, {}, {}, {}>(shared + {} + {} * {} + {})", lines_are_k, operand.swizzle,
-                     operand.lines, layout.row_step(), operand.offset, operand.slots == 1 ? "0" : slot,
-                     operand.slot_bytes(), first);
+  return fmt::format("SwizzledOperand<{}, {}, {}, {}, {}>(shared + {} + {} * {} + {})", type_name(operand.type),
+                     lines_are_k, operand.swizzle, operand.lines, layout.row_step(), operand.offset,
+                     operand.slots == 1 ? "0" : slot, operand.slot_bytes(), first);
 }
 
 /// result = 0, in this thread's registers.
@@ -120,14 +120,14 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
   }
   const std::string valid = masked ? expressions_.value(contract.k[0].extent) : "0";
   if (plan.warpgroups) {
-    warpgroup_products_.emplace(layout.tile_columns(), plan.a.type);
-    code_.line("multiply_groups<{}, {}, {}, {}>({}, {}, {}, {});", type_name(plan.a.type), plan.k, masked,
-               contract.accumulate, c, operands[0], operands[1], valid);
+    warpgroup_products_.insert({layout.tile_columns(), plan.a.type, plan.b.type});
+    code_.line("multiply_groups<{}, {}, {}, {}, {}>({}, {}, {}, {});", type_name(plan.a.type), type_name(plan.b.type),
+               plan.k, masked, contract.accumulate, c, operands[0], operands[1], valid);
     const bool from_registers = plan.a.source == Operand::Source::kFragment;
     if (!leave_running) running_.push_back({contract.c, from_registers ? plan.a.buffer : -1});
-  } else if (plan.tensor_cores) {
-    code_.line("multiply_tiles<{}, {}, {}, {}, {}, {}>({}, {}, {}, {});", plan.k, masked, plan.b.transposed, leading[1],
-               layout.m_tiles, layout.n_tiles, c, operands[0], operands[1], valid);
+  } else if (plan.unit) {
+    code_.line("multiply_tiles<{}, {}, {}, {}, {}, {}, {}>({}, {}, {}, {});", type_name(plan.a.type), plan.k, masked,
+               plan.b.transposed, leading[1], layout.m_tiles, layout.n_tiles, c, operands[0], operands[1], valid);
   } else if (plan.tf32) {
     code_.line("multiply_tf32<{}, {}, {}, {}, {}, {}, {}, {}, {}>({}, {}, {}, {});", plan.k, masked, plan.a.transposed,
                leading[0], layout.row_step(), plan.b.transposed, leading[1], layout.m_tiles, layout.n_tiles, c,

@@ -45,6 +45,12 @@ std::string narrow_text(Intrinsic intrinsic, const std::vector<std::string>& arg
   return intrinsic_text(intrinsic, DType::kInt32, args);
 }
 
+/// Whether the value is one for all points of a kernel.
+bool is_one_for_all(const Expr& e) {
+  if (e->kind == ExprKind::kConstant) return true;
+  return e->kind == ExprKind::kLoad && e->args.empty();
+}
+
 }  // namespace
 
 const ExpressionWriter::Term* ExpressionWriter::find(const ExprNode* node) const {
@@ -101,9 +107,11 @@ ExpressionWriter::Term ExpressionWriter::local_index(const Range& range, const s
 ExpressionWriter::Term ExpressionWriter::compute(const Expr& e) {
   if (e->kind == ExprKind::kLoad) return {load(e), {}, false};
   if (e->intrinsic == Intrinsic::kSelect) return select(e);
-  if (const auto narrow = names_.narrow_results ? narrow_spelling(e) : std::nullopt) {
+  if (const auto narrow = narrow_spelling(e, names_.narrow_results)) {
     return narrow_call(narrow->function, narrow->args);
   }
+  if (const auto quantized = quantized_value(e)) return quantize(e->type, *quantized);
+  if (const Expr integer = short_integer(e)) return float_of_short(integer);
   return call(e);
 }
 
@@ -111,6 +119,33 @@ ExpressionWriter::Term ExpressionWriter::narrow_call(std::string_view function, 
   std::vector<std::string> texts;
   for (const Expr& arg : args) texts.push_back(value(arg));
   return {local(DType::kFloat32, fmt::format("{}({})", function, fmt::join(texts, ", "))), {}, false};
+}
+
+/// A quotient by what is one for all points is computed by its reciprocal, of which there is one.
+std::string ExpressionWriter::quotient_to_round(const Expr& e) {
+  const bool divides = is_call(e, Intrinsic::kDiv) && is_one_for_all(e->args[1]) && !find(e.get()) &&
+                       !narrow_spelling(e, names_.narrow_results);
+  if (!divides) return value(e);
+  const std::string dividend = value(e->args[0]);
+  return fmt::format("divide_to_round({}, divisor({}))", dividend, value(e->args[1]));
+}
+
+ExpressionWriter::Term ExpressionWriter::quantize(DType type, const QuantizedValue& quantized) {
+  if (!quantized.zero) {
+    if (const Expr integers = on_integers(quantized.value, type)) return term(integers);
+  }
+  const std::string zero = quantized.zero ? ", " + value(quantized.zero) : "";
+  const std::string x = quotient_to_round(quantized.value);
+  return {local(type, fmt::format("quantized<{}>({}{})", type_name(type), x, zero)), {}, false};
+}
+
+/// What is quantized and widened again need not become an integer.
+ExpressionWriter::Term ExpressionWriter::float_of_short(const Expr& e) {
+  const auto quantized = find(e.get()) ? std::nullopt : quantized_value(e);
+  if (!quantized) return {local(DType::kFloat32, fmt::format("short_float({})", value(e))), {}, false};
+  const std::string zero = quantized->zero ? value(quantized->zero) : "0.0f";
+  const std::string x = quotient_to_round(quantized->value);
+  return {local(DType::kFloat32, fmt::format("quantized_float<{}>({}, {})", type_name(e->type), x, zero)), {}, false};
 }
 
 std::string ExpressionWriter::load(const Expr& e) {

@@ -9,6 +9,11 @@
 
 namespace graft::cuda {
 
+/// What a quantizer computes: convert(round(value) + zero) to 8 bits; `zero` is null where nothing is added.
+struct QuantizedValue {
+  Expr value, zero;
+};
+
 /// Writes expressions into a kernel. Values named in a block are reused until the block is left.
 class ExpressionWriter {
  public:
@@ -41,6 +46,9 @@ class ExpressionWriter {
   Term compute(const Expr& e);
   Term call(const Expr& e);
   Term narrow_call(std::string_view function, const std::vector<Expr>& args);
+  Term quantize(DType type, const QuantizedValue& quantized);
+  std::string quotient_to_round(const Expr& e);
+  Term float_of_short(const Expr& e);
   Term select(const Expr& e);
   Term local_index(const Range& range, const std::string& text);
   std::string load(const Expr& e);
@@ -66,10 +74,17 @@ struct NarrowSpelling {
   std::string function;
   std::vector<Expr> args;
 };
-/// Whether all that the program leaves in memory are floats of 16 bits, and nothing on the way to them jumps (floor,
-/// say, or a choice), so that f32 values which are nearly right serve.
-bool has_narrow_results(const tile::Program& program);
-/// A cheaper spelling of a call of f32 that serves where results are rounded to 16 bits; nothing where there is none.
-std::optional<NarrowSpelling> narrow_spelling(const Expr& e);
+/// What the program's results are rounded to, where nothing on the way to that jumps (floor, say, or a choice), so that
+/// f32 values which are nearly right serve.
+NarrowResults narrow_results(const tile::Program& program);
+/// A cheaper spelling of a call of f32 that serves where results are rounded so; nothing where there is none.
+std::optional<NarrowSpelling> narrow_spelling(const Expr& e, NarrowResults results);
+
+/// The parts of `e` where it is such a conversion.
+std::optional<QuantizedValue> quantized_value(const Expr& e);
+/// The integer of at most 16 bits that a cast to f32 makes a float of, perhaps by way of a wider one; else null.
+Expr short_integer(const Expr& e);
+/// The integer of a type that the f32 `e` stands for: a cast of one, or a bound that is put to such; else null.
+Expr on_integers(const Expr& e, DType type);
 
 }  // namespace graft::cuda

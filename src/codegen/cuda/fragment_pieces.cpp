@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fragments on their way to memory: they are exchanged between the four threads of a row first, so that each stores 16
-// bytes, and what is read there is exchanged the other way.
+// Fragments on their way to memory: they are exchanged between the four threads of a row first, so that each stores
+// eight neighbours, and what is read there is exchanged the other way.
 #include <algorithm>
 
 #include "codegen/cuda/kernel_writer.h"
 
 namespace graft::cuda {
+namespace {
+
+/// C++ for whether a column is one of the map's; all are where these fill the fragment.
+std::string inside_columns(const PieceMap& pieces) {
+  const bool whole = as_integer(pieces.map->axes[1].extent) == pieces.layout->padded_columns();
+  return whole ? "true" : fmt::format("column < {}", pieces.extents[1]);
+}
+
+}  // namespace
 
 /// The condition under which an element address stays aligned to `run` elements of its buffer where the column is a
 /// multiple of `run`, or nothing when that cannot be had or the columns are not contiguous.
@@ -20,8 +29,8 @@ std::optional<std::string> KernelWriter::run_alignment(int buffer, const std::ve
   return fmt::format("(u64){} % {} == 0", names_.buffers[buffer], bytes);
 }
 
-/// fragment -> memory in pieces: 16 bytes of two-byte elements, made by an exchange, or two larger elements. Everything
-/// that many pieces read is asked for before the first of them is computed.
+/// fragment -> memory in pieces: eight elements of one or two bytes, made by an exchange, or two larger elements.
+/// Everything that many pieces read is asked for before the first of them is computed.
 bool KernelWriter::fragment_pieces(const tile::Map& map, int fragment) {
   if (map.condition || !only_sets(map) || reads_own_stores(map)) return false;
   const FragmentLayout& layout = names_.fragments.at(fragment);
@@ -30,8 +39,8 @@ bool KernelWriter::fragment_pieces(const tile::Map& map, int fragment) {
   PieceMap pieces{.map = &map, .layout = &layout, .extents = {}, .loads = {}};
   for (const tile::Store& store : map.stores) {
     const int width = bit_width(names_.buffer(store.buffer).type) / 8;
-    if (names_.is_fragment(store.buffer) || (width != 2 && width != 4)) return false;
-    const auto condition = run_alignment(store.buffer, store.indices, column, width == 2 ? 8 : 2);
+    if (names_.is_fragment(store.buffer) || (width != 1 && width != 2 && width != 4)) return false;
+    const auto condition = run_alignment(store.buffer, store.indices, column, width <= 2 ? 8 : 2);
     if (!condition) return false;
     pieces.whole += " && " + *condition;
   }
@@ -66,7 +75,7 @@ void KernelWriter::plan_piece_loads(PieceMap& pieces) const {
     if (!run_alignment(load->tensor, load->args, column, 2)) continue;
     const bool of_row =
         std::any_of(load->args.begin(), load->args.end(), [&](const Expr& index) { return uses_variable(index, row); });
-    const int run = of_row && bit_width(load->type) == 16 && run_alignment(load->tensor, load->args, column, 8) ? 8 : 2;
+    const int run = of_row && bit_width(load->type) <= 16 && run_alignment(load->tensor, load->args, column, 8) ? 8 : 2;
     pieces.whole += " && " + *run_alignment(load->tensor, load->args, column, run);
     pieces.loads.push_back({load, of_row, run});
     if (of_row) loaded += std::max(bit_width(load->type) / 4, 2);
@@ -83,7 +92,8 @@ void KernelWriter::open_piece_rows(const PieceMap& pieces) {
   code_.line("#pragma unroll");
   code_.open(fmt::format("for (int h = 0; h < {}; ++h)", 2 * layout.m_tiles));
   code_.line("const int row = {} + h / 2 * {} + h % 2 * 8;", layout.first_row(), layout.row_step());
-  code_.line("const bool inside = row < {};", pieces.extents[0]);
+  const bool whole = as_integer(pieces.map->axes[0].extent) == layout.padded_rows();
+  code_.line("const bool inside = {};", whole ? "true" : fmt::format("row < {}", pieces.extents[0]));
   names_.variables[pieces.map->axes[0].variable->variable] = "row";
   open_piece_groups(pieces);
 }
@@ -93,7 +103,7 @@ void KernelWriter::open_piece_groups(const PieceMap& pieces) {
   code_.open(fmt::format("for (int q = 0; q < {}; ++q)", pieces.groups));
 }
 
-/// Loads what the groups at hand need: rows of four tiles 16 bytes at once, which their four threads then exchange.
+/// Loads what the groups at hand need: rows of four tiles by eight elements, which their four threads then exchange.
 void KernelWriter::load_pieces(const PieceMap& pieces) {
   if (pieces.loads.empty()) return;
   const int rows = 2 * pieces.layout->m_tiles;
@@ -137,7 +147,7 @@ void KernelWriter::load_piece_of(const PieceMap& pieces, size_t i, bool wide) {
   const std::string type = type_name(load->type), at = of_row ? "[h][q]" : "[q]";
   const std::string place = fmt::format("{} + ({})", names_.buffers[load->tensor],
                                         names_.affine_text(*names_.address(load->tensor, load->args)));
-  const std::string inside = fmt::format("{}column < {}", of_row ? "inside && " : "", pieces.extents[1]);
+  const std::string inside = fmt::format("{}{}", of_row ? "inside && " : "", inside_columns(pieces));
   code_.open("");
   if (run == 8) {
     code_.line("const int column = first + q * 32 + lane % 4 * 6;");
@@ -157,11 +167,11 @@ void KernelWriter::load_piece_of(const PieceMap& pieces, size_t i, bool wide) {
 void KernelWriter::compute_pieces(const PieceMap& pieces) {
   const tile::Map& map = *pieces.map;
   const int rows = 2 * pieces.layout->m_tiles;
-  const auto is_half = [&](size_t i) { return bit_width(names_.buffer(map.stores[i].buffer).type) == 16; };
+  const auto is_narrow = [&](size_t i) { return bit_width(names_.buffer(map.stores[i].buffer).type) <= 16; };
   const auto type = [&](size_t i) { return type_name(names_.buffer(map.stores[i].buffer).type); };
   for (size_t i = 0; i < map.stores.size(); ++i) {
-    if (is_half(i)) code_.line("Words<Pack<{}, 8>> v{}[{}][{}];", type(i), i, rows, pieces.groups);
-    if (!is_half(i)) code_.line("Pack<{}, 2> v{}[{}][{}][4];", type(i), i, rows, pieces.groups);
+    if (is_narrow(i)) code_.line("Words<Pack<{}, 8>> v{}[{}][{}];", type(i), i, rows, pieces.groups);
+    if (!is_narrow(i)) code_.line("Pack<{}, 2> v{}[{}][{}][4];", type(i), i, rows, pieces.groups);
   }
   open_piece_rows(pieces);
   for (size_t i = 0; i < map.stores.size(); ++i) code_.line("Pack<{}, 2> pairs{}[4];", type(i), i);
@@ -170,7 +180,7 @@ void KernelWriter::compute_pieces(const PieceMap& pieces) {
   code_.line("#pragma unroll");
   code_.open("for (int e = 0; e < 2; ++e)");
   code_.line("const int column = first + q * 32 + p * 8 + e;");
-  code_.open(fmt::format("if (inside && column < {})", pieces.extents[1]));
+  code_.open(fmt::format("if (inside && {})", inside_columns(pieces)));
   expressions_.enter();
   for (size_t i = 0; i < pieces.loads.size(); ++i) {
     const auto& [load, of_row, run] = pieces.loads[i];
@@ -186,7 +196,7 @@ void KernelWriter::compute_pieces(const PieceMap& pieces) {
   expressions_.leave();
   for (int i = 0; i < 3; ++i) code_.close();
   for (size_t i = 0; i < map.stores.size(); ++i) {
-    if (is_half(i)) {
+    if (is_narrow(i)) {
       code_.line("v{0}[h][q] = words_of(exchange_in_quad(pairs{0}));", i);
     } else {
       code_.line("for (int p = 0; p < 4; ++p) v{0}[h][q][p] = pairs{0}[p];", i);
@@ -211,15 +221,15 @@ void KernelWriter::store_pieces(const PieceMap& pieces) {
         return fmt::format("write_pack<{}, {}>({}, {}, false)", type, vector, place, piece);
       };
       code_.open("");
-      if (bit_width(names_.buffer(store.buffer).type) == 16) {
+      if (bit_width(names_.buffer(store.buffer).type) <= 16) {
         code_.line("const Pack<{0}, 8> piece = bit_cast<Pack<{0}, 8>>(v{1}[h][q]);", type, i);
         code_.line("const int column = first + q * 32 + lane % 4 * 6;");
-        code_.line("if (inside && column < {}) {};", pieces.extents[1], stored(8, "piece"));
+        code_.line("if (inside && {}) {};", inside_columns(pieces), stored(8, "piece"));
       } else {
         code_.line("#pragma unroll");
         code_.open("for (int p = 0; p < 4; ++p)");
         code_.line("const int column = first + q * 32 + p * 8;");
-        code_.line("if (inside && column < {}) {};", pieces.extents[1], stored(2, fmt::format("v{}[h][q][p]", i)));
+        code_.line("if (inside && {}) {};", inside_columns(pieces), stored(2, fmt::format("v{}[h][q][p]", i)));
         code_.close();
       }
       code_.close();

@@ -97,6 +97,7 @@ struct Operand {
   bool guard_is_narrow = false;              ///< it can be computed in 32 bits
   std::vector<tile::Axis> along = {};        ///< of a part of a coded operand: its places along k
   std::optional<TmaTensor> tma = {};         ///< how the tensor memory accelerator can bring it
+  int bytes() const { return bit_width(type) / 8; }                                ///< of an element
   int vector() const { return 128 / bit_width(type); }                             ///< elements of a piece of 16 bytes
   int line_pieces() const { return swizzle ? swizzle / 16 : columns / vector(); }  ///< of a block
   int pieces() const { return lines * (columns / vector()); }
@@ -327,9 +328,10 @@ struct PointPlace {
 /// How one contraction is carried out.
 struct ContractPlan {
   const tile::Contract* contract = nullptr;
-  bool tensor_cores = false, warpgroups = false;
-  bool tf32 = false;  ///< tensor cores, f32 operands read as plain products read them
-  int k = 0;          ///< the tile's k, a multiple of 16 on tensor cores
+  const ContractUnit* unit = nullptr;  ///< the tensor cores' instruction of a warp; null: none, or tf32
+  bool warpgroups = false;             ///< that of a warpgroup instead
+  bool tf32 = false;                   ///< tensor cores, f32 operands read as plain products read them
+  int k = 0;                           ///< the tile's k, a multiple of the unit's
   FragmentLayout layout;
   Operand a, b;
   std::optional<CodedOperand> coded;    ///< b is decoded in registers
@@ -350,8 +352,12 @@ struct ContractPlan {
   }
 };
 
-/// A product of warpgroups that a kernel uses: columns and operand type.
-using WarpgroupProduct = std::pair<int, DType>;
+/// A product of warpgroups that a kernel uses: columns and operand types.
+struct WarpgroupProduct {
+  int columns = 0;
+  DType a = DType::kUndefined, b = DType::kUndefined;
+  auto operator<=>(const WarpgroupProduct&) const = default;
+};
 /// The function that a WarpgroupProduct stands for, as CUDA C++.
 std::string warpgroup_product(const WarpgroupProduct& product);
 

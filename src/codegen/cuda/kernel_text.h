@@ -95,6 +95,13 @@ struct RowAddress {
   std::vector<std::pair<Expr, Size>> rows;
 };
 
+/// What all that a kernel leaves in memory is rounded to.
+enum class NarrowResults {
+  kNone,   ///< also wider values, or what nearly right values would make wrong
+  kBytes,  ///< 8 bits by a quantizer, some of it perhaps 16: exact but where functions are approximated anyhow
+  kHalves  ///< 16 bits
+};
+
 /// Names and physical layouts of one kernel.
 struct KernelNames {
   const tile::Program* program = nullptr;
@@ -107,7 +114,7 @@ struct KernelNames {
   std::unordered_map<int, Range> ranges;              ///< of the variables that are held in an int
   std::set<int> uniform;                              ///< variables with one value for all threads of a block
   std::unordered_map<int, FragmentLayout> fragments;  ///< by buffer
-  bool narrow_results = false;                        ///< all that is left in memory is rounded to 16 bits
+  NarrowResults narrow_results = NarrowResults::kNone;
 
   std::string size(const Size& size) const;
   /// `base + offset` of an affine element address whose variables have names; elements, i64, but for what fits an int.

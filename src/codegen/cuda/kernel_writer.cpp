@@ -136,7 +136,7 @@ bool KernelWriter::is_stored(size_t size) const {
 }
 
 void KernelWriter::declare_names() {
-  names_.narrow_results = has_narrow_results(program_);
+  names_.narrow_results = narrow_results(program_);
   for (size_t i = 0; i < program_.sizes.size(); ++i) {
     names_.sizes.emplace(program_.sizes[i], Size::symbol(fmt::format("s{}", i)));
   }
@@ -148,7 +148,7 @@ void KernelWriter::declare_names() {
 
 void KernelWriter::choose_layouts() {
   bool keep_rows = false;
-  std::unordered_map<int, bool> halves;  // by fragment: all its products are of 16-bit operands
+  std::unordered_map<int, bool> by_groups;  // by fragment: warpgroups have a unit for all its products
   // Of fragments of products with codes, and of those that maps make of them.
   struct Decoded {
     Shape shape;
@@ -167,20 +167,21 @@ void KernelWriter::choose_layouts() {
     const auto* contract = std::get_if<tile::Contract>(&each.node);
     if (!contract) return;
     loads_fragment(contract->a);
-    const bool half = contract->a->type == contract->b->type && bit_width(contract->a->type) == 16;
-    halves.try_emplace(contract->c, true).first->second &= half;
-    if (half && contract->k.size() == 1 && coded_operand(contract->b, contract->k[0], names_)) {
+    const DType a = contract->a->type, b = contract->b->type, c = names_.buffer(contract->c).type;
+    const bool of_groups = best_unit(target_, a, b, c, ContractUnit::Scope::kWarpgroup) != nullptr;
+    by_groups.try_emplace(contract->c, true).first->second &= of_groups;
+    if (a == b && is_half(b) && contract->k.size() == 1 && coded_operand(contract->b, contract->k[0], names_)) {
       decoded.push_back({names_.buffer(contract->c).shape, most_slices(contract->k[0].bound),
                          few_rows(*contract) > 0 ? LayoutFor::kFewRows : LayoutFor::kSingleTiles});
     }
   });
-  const bool has_warpgroups = target_.features.find("+wgmma") != std::string::npos && program_.threads % 128 == 0;
   for (size_t i = 0; i < program_.buffers.size(); ++i) {
     const tile::Buffer& buffer = program_.buffers[i];
     if (buffer.scope != tile::Scope::kFragment || buffer.shape.size() == 1) continue;
     const int64_t rows = buffer.shape[0].constant(), columns = buffer.shape[1].constant();
-    const auto half = halves.find(static_cast<int>(i));
-    const bool grouped = has_warpgroups && rows % 64 == 0 && half != halves.end() && half->second;
+    const auto multiplied = by_groups.find(static_cast<int>(i));
+    const bool grouped = program_.threads % 128 == 0 && rows % 64 == 0 && multiplied != by_groups.end() &&
+                         multiplied->second;
     const auto of_codes = std::find_if(decoded.begin(), decoded.end(),
                                        [&](const Decoded& each) { return each.shape == buffer.shape; });
     const LayoutFor purpose = keep_rows                   ? LayoutFor::kRows

@@ -17,10 +17,10 @@ struct Kernel {
   std::string text;
   int threads = 0;
   int64_t shared_bytes = 0;
-  std::set<std::pair<int, DType>> warpgroup_products;  ///< whose functions the text calls
-  int cluster = 1;                                     ///< blocks of one grid point
-  int occupancy = 0;                                   ///< blocks of a multiprocessor if persistent; 0: a block a point
-  std::vector<TmaTensor> tma;                          ///< the parameters after the status, sizes s0, s1 ...
+  std::set<WarpgroupProduct> warpgroup_products;  ///< whose functions the text calls
+  int cluster = 1;                                ///< blocks of one grid point
+  int occupancy = 0;                              ///< blocks of a multiprocessor if persistent; 0: a block a point
+  std::vector<TmaTensor> tma;                     ///< the parameters after the status, sizes s0, s1 ...
 };
 
 /// `name threads 288 shared 147456`, and for a warp-specialised kernel its cluster, occupancy and TMA tensors.

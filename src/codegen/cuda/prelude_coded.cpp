@@ -158,7 +158,7 @@ GRAFT_DEVICE void multiply_coded(f32 (&acc)[MTiles][NTiles][4], const T* a, cons
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
 #pragma unroll
-        for (int m = 0; m < MTiles; ++m) multiply_16x8x16(acc[m][n], ra[m][step], rb[step][0], rb[step][1], T());
+        for (int m = 0; m < MTiles; ++m) multiply_step(acc[m][n], ra[m][step], rb[step][0], rb[step][1], T(), T());
       }
     }
   }
@@ -182,7 +182,7 @@ GRAFT_DEVICE void multiply_few(f32 (&acc)[Pairs][4], const T* a, const u8* codes
 #pragma unroll
       for (int step = 0; step < 4; ++step) {
         const u32 ra[4] = {low[step][0], high[step][0], low[step][1], high[step][1]};
-        multiply_16x8x16(acc[p], ra, rb[step][0], rb[step][1], T());
+        multiply_step(acc[p], ra, rb[step][0], rb[step][1], T(), T());
       }
     }
   }
@@ -253,7 +253,7 @@ GRAFT_DEVICE void stream_few(f32 (&acc)[Pairs][4], const T* x, i64 x_stride, con
 #pragma unroll
           for (int step = 0; step < 4; ++step) {
             const u32 ra[4] = {steps[0][step][0], steps[1][step][0], steps[0][step][1], steps[1][step][1]};
-            multiply_16x8x16(acc[p], ra, rb[step][0], rb[step][1], T());
+            multiply_step(acc[p], ra, rb[step][0], rb[step][1], T(), T());
           }
         }
       }

@@ -46,7 +46,37 @@ GRAFT_DEVICE f32 divide_for_half(f32 x, const Divisor& by) {
   x *= by.scale;
   const f32 first = x * by.reciprocal;
   const f32 near = __fmaf_rn(__fmaf_rn(-first, by.value, x), by.reciprocal, first);
-  return fabsf(first) < 1e30f ? near : first;
+  return first != 0 && fabsf(first) < 1e30f ? near : first;
+}
+// The quotient, rounded correctly, where only the nearest integer of less than 22 bits is asked for.
+GRAFT_DEVICE f32 divide_to_round(f32 x, const Divisor& by) {
+  x *= by.scale;
+  const f32 first = x * by.reciprocal;
+  const f32 second = __fmaf_rn(__fmaf_rn(-first, by.value, x), by.reciprocal, first);
+  const f32 third = __fmaf_rn(__fmaf_rn(-second, by.value, x), by.reciprocal, second);
+  return first != 0 && fabsf(first) < 4194304.0f ? third : first;
+}
+// convert<T>(rintf(x)) of 8 bits, in one instruction.
+template <class T> GRAFT_DEVICE T quantized(f32 x) {
+  int bits;
+  if constexpr (Limits<T>::lowest < 0) asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  else asm("cvt.rni.sat.u8.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return (T)bits;
+}
+// The same of rintf(x) + zero: a sum with 1.5 * 2^23 rounds what is not out of range by far.
+template <class T> GRAFT_DEVICE T quantized(f32 x, f32 zero) {
+  return quantized<T>(x + 12582912.0f - 12582912.0f + zero);
+}
+// The same as a float: conversions run at an eighth of the rate of sums, comparisons at half of it.
+template <class T> GRAFT_DEVICE f32 quantized_float(f32 x, f32 zero) {
+  const f32 low = (f32)Limits<T>::lowest - zero, high = (f32)Limits<T>::highest - zero;
+  const f32 kept = x != x ? -zero : fminf(fmaxf(x, low), high);
+  return kept + 12582912.0f - 12582912.0f + zero;
+}
+// An integer of at most 16 bits as a float: it is added to the bits of 1.5 * 2^23.
+template <class T> GRAFT_DEVICE f32 short_float(T x) {
+  static_assert(sizeof(T) <= 2, "at most 16 bits");
+  return __int_as_float(0x4b400000 + (int)x) - 12582912.0f;
 }
 // The reciprocal of a whole number of at most 2^20 as a sum: `high` lies below it, so that products of both with an
 // infinity are infinite.
@@ -145,8 +175,21 @@ template <class P> using Words = typename WordsOf<sizeof(P)>::Type;
 template <class P> GRAFT_DEVICE Words<P> words_of(const P& pack) { return bit_cast<Words<P>>(pack); }
 // Four threads hold two neighbouring elements each of four rows of 8; each gets one whole row: thread i the row i.
 template <class T> GRAFT_DEVICE Pack<T, 8> exchange_in_quad(const Pack<T, 2> (&rows)[4]) {
-  static_assert(sizeof(T) == 2, "a pair is one word");
+  static_assert(sizeof(T) <= 2, "a pair is a word, or half of one");
   const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+  if constexpr (sizeof(T) == 1) {
+    const auto two = [](u16 low, u16 high) { return (u32)low | (u32)high << 16; };
+    const u32 lower = two(bit_cast<u16>(rows[0]), bit_cast<u16>(rows[1]));
+    const u32 upper = two(bit_cast<u16>(rows[2]), bit_cast<u16>(rows[3]));
+    // Two rows each, of this thread and of the one two further on or back; then one row of all.
+    const u32 other = __shfl_xor_sync(0xffffffffu, high ? lower : upper, 2);
+    const u32 first = high ? other : lower, second = high ? upper : other;
+    const u32 sent = odd ? two((u16)first, (u16)second) : two((u16)(first >> 16), (u16)(second >> 16));
+    const u32 got = __shfl_xor_sync(0xffffffffu, sent, 1);
+    const u32 x0 = odd ? (u16)got | first & 0xffff0000u : (u16)first | got << 16;
+    const u32 x1 = odd ? got >> 16 | second & 0xffff0000u : (u16)second | got & 0xffff0000u;
+    return bit_cast<Pack<T, 8>>(Pack<u32, 2>{x0, x1});
+  } else {
   const u32 r0 = bit_cast<u32>(rows[0]), r1 = bit_cast<u32>(rows[1]);
   const u32 r2 = bit_cast<u32>(rows[2]), r3 = bit_cast<u32>(rows[3]);
   // Neighbours change places in two rows each; then pairs of neighbours do so.
@@ -155,6 +198,7 @@ template <class T> GRAFT_DEVICE Pack<T, 8> exchange_in_quad(const Pack<T, 2> (&r
   const u32 c = __shfl_xor_sync(0xffffffffu, high ? x0 : x2, 2), d = __shfl_xor_sync(0xffffffffu, high ? x1 : x3, 2);
   const Pack<u32, 4> words = {high ? c : x0, high ? d : x1, high ? x2 : c, high ? x3 : d};
   return bit_cast<Pack<T, 8>>(words);
+  }
 }
 // The other way round: each thread has one row of 8, and gets two neighbouring elements of all four.
 template <class T> GRAFT_DEVICE void spread_in_quad(const Pack<T, 8>& row, Pack<T, 2> (&pairs)[4]) {
@@ -222,30 +266,50 @@ GRAFT_DEVICE void load_matrices_transposed(u32 (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 }
-GRAFT_DEVICE void multiply_16x8x16(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f16) {
+// Steps of 16x8 sums and 32 bytes of k: d += a * b.
+GRAFT_DEVICE void multiply_step(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f16, f16) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-GRAFT_DEVICE void multiply_16x8x16(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, bf16) {
+GRAFT_DEVICE void multiply_step(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, bf16, bf16) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// Zeroes the halves of a register whose k (and k + 1) is not below `valid`.
-GRAFT_DEVICE u32 keep_below(u32 pair, int k, int valid) {
-  return k + 1 < valid ? pair : k < valid ? pair & 0xffffu : 0u;
+GRAFT_DEVICE void multiply_step(i32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, i8, i8) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GRAFT_DEVICE void multiply_step(i32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, u8, i8) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GRAFT_DEVICE void multiply_step(i32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, i8, u8) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GRAFT_DEVICE void multiply_step(i32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, u8, u8) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// Zeroes the elements of a register, of which k is the first, that are not below `valid`.
+template <class T> GRAFT_DEVICE u32 keep_below(u32 elements, int k, int valid) {
+  constexpr int kAll = 4 / sizeof(T);
+  const int left = valid - k;
+  return left >= kAll ? elements : left <= 0 ? 0u : elements & (1u << left * (int)sizeof(T) * 8) - 1;
 }
 
-// A of one 16x16 step: [m][k] rows, or [k][m] when Transposed. `tile` points at (row 0, k 0) of the warp.
+// A of one 16-row step: [m][k] rows, or, of 16 bits, [k][m] when Transposed. `tile` points at (row 0, k 0) of the warp.
 template <bool Transposed, int Leading, class T> GRAFT_DEVICE void load_a(u32 (&r)[4], const T* tile, int m, int k) {
   const int lane = threadIdx.x % 32, part = lane / 8, line = lane % 8;
   if constexpr (Transposed) load_matrices_transposed(r, tile + (k + part / 2 * 8 + line) * Leading + m + part % 2 * 8);
-  else load_matrices(r, tile + (m + part % 2 * 8 + line) * Leading + k + part / 2 * 8);
+  else load_matrices(r, tile + (m + part % 2 * 8 + line) * Leading + k + part / 2 * (16 / (int)sizeof(T)));
 }
-// B of two 16x8 steps side by side: [k][n] rows, or [n][k] when Transposed.
+// B of two steps of 8 columns side by side: of 16 bits [k][n] rows, or [n][k] when Transposed.
 template <bool Transposed, int Leading, class T>
 GRAFT_DEVICE void load_b(u32 (&r)[4], const T* tile, int k, int n) {
   const int lane = threadIdx.x % 32, part = lane / 8, line = lane % 8;
-  if constexpr (Transposed) load_matrices(r, tile + (n + part / 2 * 8 + line) * Leading + k + part % 2 * 8);
+  constexpr int kPiece = 16 / sizeof(T);
+  if constexpr (Transposed) load_matrices(r, tile + (n + part / 2 * 8 + line) * Leading + k + part % 2 * kPiece);
   else load_matrices_transposed(r, tile + (k + part % 2 * 8 + line) * Leading + n + part / 2 * 8);
 }
 
@@ -267,34 +331,37 @@ template <class T, int MTiles, int KTiles> struct FragmentOperand {
   }
 };
 
-// acc += A * B over K (a multiple of 16) on tensor cores; k at or beyond `valid` counts as zero when Masked.
-template <int K, bool Masked, bool BTransposed, int BLeading, int MTiles, int NTiles, class A, class T>
-GRAFT_DEVICE void multiply_tiles(f32 (&acc)[MTiles][NTiles][4], const A& a, const T* b, i64 valid) {
-  const int pair = threadIdx.x % 4 * 2;
+// acc += A * B over K (a multiple of 32 bytes) on tensor cores; k at or beyond `valid` counts as zero when Masked.
+template <class TA, int K, bool Masked, bool BTransposed, int BLeading, int MTiles, int NTiles, class A, class T,
+          class C>
+GRAFT_DEVICE void multiply_tiles(C (&acc)[MTiles][NTiles][4], const A& a, const T* b, i64 valid) {
+  constexpr int kStep = 32 / sizeof(T), kWord = 4 / sizeof(T);
+  static_assert(sizeof(T) == 2 || BTransposed, "elements of 8 bits lie with k innermost");
+  const int first = threadIdx.x % 4 * kWord;
 #pragma unroll
-  for (int k = 0; k < K; k += 16) {
-    const int left = Masked ? (valid - k < 16 ? (int)(valid - k) : 16) : 16;
+  for (int k = 0; k < K; k += kStep) {
+    const int left = Masked ? (valid - k < kStep ? (int)(valid - k) : kStep) : kStep;
     u32 ra[MTiles][4];
 #pragma unroll
     for (int m = 0; m < MTiles; ++m) {
       a.load(ra[m], m, k);
-      if (Masked && left < 16) {
+      if (Masked && left < kStep) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) ra[m][i] = keep_below(ra[m][i], pair + i / 2 * 8, left);
+        for (int i = 0; i < 4; ++i) ra[m][i] = keep_below<TA>(ra[m][i], first + i / 2 * (kStep / 2), left);
       }
     }
 #pragma unroll
     for (int n = 0; n < NTiles; n += 2) {
       u32 rb[4];
       load_b<BTransposed, BLeading>(rb, b, k, n * 8);
-      if (Masked && left < 16) {
+      if (Masked && left < kStep) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) rb[i] = keep_below(rb[i], pair + i % 2 * 8, left);
+        for (int i = 0; i < 4; ++i) rb[i] = keep_below<T>(rb[i], first + i % 2 * (kStep / 2), left);
       }
 #pragma unroll
       for (int m = 0; m < MTiles; ++m) {
-        multiply_16x8x16(acc[m][n], ra[m], rb[0], rb[1], T());
-        if (n + 1 < NTiles) multiply_16x8x16(acc[m][n + 1 < NTiles ? n + 1 : n], ra[m], rb[2], rb[3], T());
+        multiply_step(acc[m][n], ra[m], rb[0], rb[1], TA(), T());
+        if (n + 1 < NTiles) multiply_step(acc[m][n + 1 < NTiles ? n + 1 : n], ra[m], rb[2], rb[3], TA(), T());
       }
     }
   }
@@ -359,7 +426,7 @@ GRAFT_DEVICE void multiply_plain(C (&acc)[MTiles][NTiles][4], const TA* a, const
 }
 
 // --- warpgroups: wgmma reads whole tiles in shared memory, described by 64 bits ---
-template <int Columns, class T> struct WarpgroupProduct;
+template <int Columns, class TA, class TB> struct WarpgroupProduct;
 GRAFT_DEVICE void show_to_warpgroups() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 template <int Pending> GRAFT_DEVICE void wait_for_warpgroups() {
 #if __CUDA_ARCH__ == 900
@@ -368,7 +435,7 @@ template <int Pending> GRAFT_DEVICE void wait_for_warpgroups() {
 }
 // Lines of Width bytes, swizzled; columns beyond a line follow in blocks of `Lines` lines. Lines run along k when
 // LinesAreK, else along rows of A or columns of B. Tile m of a warpgroup lies RowStep rows after tile m - 1.
-template <bool LinesAreK, int Width, int Lines, int RowStep> struct SwizzledOperand {
+template <class T, bool LinesAreK, int Width, int Lines, int RowStep> struct SwizzledOperand {
   static constexpr bool kTransposed = LinesAreK;
   u64 first;
   __device__ __forceinline__ explicit SwizzledOperand(const void* tile) {
@@ -379,8 +446,9 @@ template <bool LinesAreK, int Width, int Lines, int RowStep> struct SwizzledOper
     first = (u64)((at & 0x3ffffu) >> 4) | kLeading >> 4 << 16 | kStride >> 4 << 32 | kSwizzle << 62;
   }
   __device__ __forceinline__ u64 at(int m, int k) const {
-    const int rows = LinesAreK ? m * RowStep / (Width / 2) * (Lines * Width) : m * RowStep * Width;
-    const int depth = LinesAreK ? k * Width : k * 2 / Width * (Lines * Width) + k * 2 % Width;
+    constexpr int kBytes = sizeof(T);
+    const int rows = LinesAreK ? m * RowStep / (Width / kBytes) * (Lines * Width) : m * RowStep * Width;
+    const int depth = LinesAreK ? k * Width : k * kBytes / Width * (Lines * Width) + k * kBytes % Width;
     return first + (u64)((rows + depth) >> 4);
   }
 };
@@ -389,24 +457,28 @@ template <int MTiles, int NTiles> GRAFT_DEVICE void hold(f32 (&acc)[MTiles][NTil
 #pragma unroll
   for (int i = 0; i < MTiles * NTiles * 4; ++i) asm volatile("" : "+f"((&acc[0][0][0])[i]) :: "memory");
 }
+template <int MTiles, int NTiles> GRAFT_DEVICE void hold(i32 (&acc)[MTiles][NTiles][4]) {
+#pragma unroll
+  for (int i = 0; i < MTiles * NTiles * 4; ++i) asm volatile("" : "+r"((&acc[0][0][0])[i]) :: "memory");
+}
 // acc = A * B over K, or acc += A * B; started but not waited for. Each warpgroup makes 64 rows per tile of A.
-template <class T, int K, bool Masked, bool Accumulate, int MTiles, int NTiles, class A, class B>
-GRAFT_DEVICE void multiply_groups(f32 (&acc)[MTiles][NTiles][4], const A& a, const B& b, i64) {
+template <class TA, class TB, int K, bool Masked, bool Accumulate, int MTiles, int NTiles, class A, class B, class C>
+GRAFT_DEVICE void multiply_groups(C (&acc)[MTiles][NTiles][4], const A& a, const B& b, i64) {
 #if __CUDA_ARCH__ == 900
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-  for (int k = 0; k < K; k += 16) {
+  for (int k = 0; k < K; k += 32 / sizeof(TB)) {
 #pragma unroll
     for (int m = 0; m < MTiles; ++m) {
-      WarpgroupProduct<NTiles * 8, T>::template apply<A::kTransposed, B::kTransposed>(acc[m], a.at(m, k), b.at(0, k),
-                                                                                      Accumulate || k > 0);
+      WarpgroupProduct<NTiles * 8, TA, TB>::template apply<A::kTransposed, B::kTransposed>(
+          acc[m], a.at(m, k), b.at(0, k), Accumulate || k > 0);
     }
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
 // The same with A in registers.
-template <class T, int K, bool Masked, bool Accumulate, int MTiles, int NTiles, int KTiles, class B>
+template <class T, class, int K, bool Masked, bool Accumulate, int MTiles, int NTiles, int KTiles, class B>
 GRAFT_DEVICE void multiply_groups(f32 (&acc)[MTiles][NTiles][4], const FragmentOperand<T, MTiles, KTiles>& a,
                                   const B& b, i64 valid) {
 #if __CUDA_ARCH__ == 900
@@ -418,7 +490,7 @@ GRAFT_DEVICE void multiply_groups(f32 (&acc)[MTiles][NTiles][4], const FragmentO
       a.load(ra[k / 16][m], m, k);
 #pragma unroll
       for (int i = 0; Masked && i < 4; ++i) {
-        ra[k / 16][m][i] = keep_below(ra[k / 16][m][i], k + threadIdx.x % 4 * 2 + i / 2 * 8, (int)valid);
+        ra[k / 16][m][i] = keep_below<T>(ra[k / 16][m][i], k + threadIdx.x % 4 * 2 + i / 2 * 8, (int)valid);
       }
     }
   }
@@ -427,8 +499,8 @@ GRAFT_DEVICE void multiply_groups(f32 (&acc)[MTiles][NTiles][4], const FragmentO
   for (int k = 0; k < K; k += 16) {
 #pragma unroll
     for (int m = 0; m < MTiles; ++m) {
-      WarpgroupProduct<NTiles * 8, T>::template apply<B::kTransposed>(acc[m], ra[k / 16][m], b.at(0, k),
-                                                                      Accumulate || k > 0);
+      WarpgroupProduct<NTiles * 8, T, T>::template apply<B::kTransposed>(acc[m], ra[k / 16][m], b.at(0, k),
+                                                                         Accumulate || k > 0);
     }
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");

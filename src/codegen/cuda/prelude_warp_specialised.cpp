@@ -118,17 +118,20 @@ GRAFT_DEVICE void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 #endif
 }
-GRAFT_DEVICE void write_to_block(void* shared, u32 block, const f32* v) {
+template <class C> GRAFT_DEVICE void write_to_block(void* shared, u32 block, const C* v) {
+  static_assert(sizeof(C) == 4, "words");
 #if __CUDA_ARCH__ >= 900
   asm volatile("{\n.reg .u32 at;\nmapa.shared::cluster.u32 at, %4, %5;\n"
                "st.shared::cluster.v4.f32 [at], {%0, %1, %2, %3};\n}"
-               ::"f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(shared_address(shared)), "r"(block) : "memory");
+               ::"f"(bit_cast<f32>(v[0])), "f"(bit_cast<f32>(v[1])), "f"(bit_cast<f32>(v[2])), "f"(bit_cast<f32>(v[3])),
+                 "r"(shared_address(shared)), "r"(block) : "memory");
 #endif
 }
 // The sum over the blocks of a cluster, in the order of their numbers, in the first one; `area` is shared memory for
 // the tiles of the others. All Threads threads of each block take part, and all of the cluster have arrived before.
-template <int Threads, int Blocks, int Tiles> GRAFT_DEVICE void sum_over_cluster(f32* acc, void* area, u32 block) {
-  Pack<f32, 4>* const mine = (Pack<f32, 4>*)area + threadIdx.x;
+template <int Threads, int Blocks, int Tiles, class C>
+GRAFT_DEVICE void sum_over_cluster(C* acc, void* area, u32 block) {
+  Pack<C, 4>* const mine = (Pack<C, 4>*)area + threadIdx.x;
   cluster_wait();
   if (block > 0) {
 #pragma unroll
@@ -141,7 +144,7 @@ template <int Threads, int Blocks, int Tiles> GRAFT_DEVICE void sum_over_cluster
   for (int b = 1; b < Blocks; ++b) {
 #pragma unroll
     for (int i = 0; i < Tiles; ++i) {
-      const Pack<f32, 4> other = mine[((b - 1) * Tiles + i) * Threads];
+      const Pack<C, 4> other = mine[((b - 1) * Tiles + i) * Threads];
 #pragma unroll
       for (int j = 0; j < 4; ++j) acc[4 * i + j] += other.at[j];
     }

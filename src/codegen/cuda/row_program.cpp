@@ -287,9 +287,10 @@ void KernelWriter::plan_loads(RowPlan& plan) const {
       }
     }
   }
-  int narrowest = 8;
-  for (const Use& use : uses) narrowest = std::min(narrowest, bytes_of(names_.buffer(use.access.buffer).type));
-  int vector = 16 / narrowest;
+  std::set<int> widths;
+  for (const Use& use : uses) widths.insert(bytes_of(names_.buffer(use.access.buffer).type));
+  // Of bytes beside wider elements half as many: of sixteen the threads of a short row would not all have one.
+  int vector = widths.empty() ? 2 : 16 / std::max(*widths.begin(), widths.size() > 1 ? 2 : 1);
   while (vector > 1 && (plan.bounds.back() % vector != 0 || plan.bounds.back() / vector < 2)) vector /= 2;
   for (const Use& use : uses) vector = std::min(vector, width_in_row(use.access, use.axes, plan, vector));
   std::set<std::string> conditions;

@@ -73,7 +73,8 @@ void KernelWriter::plan_tma(Operand& operand, const ContractPlan& plan, bool is_
   const auto guarded = guarded_load(operand.value);
   if (!guarded || guarded->condition || operand.source != Operand::Source::kStaged || !operand.swizzle) return;
   const tile::Buffer& buffer = names_.buffer(operand.buffer);
-  if (buffer.scope != tile::Scope::kGlobal || buffer.written || bit_width(buffer.type) != 16) return;
+  const int bytes = operand.bytes();
+  if (buffer.scope != tile::Scope::kGlobal || buffer.written || bytes > 2) return;
   const bool lines_are_k = is_a == operand.transposed;
   const std::vector<tile::Axis>&outer = is_a ? plan.contract->m : plan.contract->n, &k = plan.contract->k;
   const std::vector<tile::Axis>&lines = lines_are_k ? k : outer, &columns = lines_are_k ? outer : k;
@@ -84,8 +85,8 @@ void KernelWriter::plan_tma(Operand& operand, const ContractPlan& plan, bool is_
   for (size_t i = lines.size(); i-- > 0;) order.push_back(&lines[i]);
   for (size_t i = columns.size() - 1; i-- > 0;) order.push_back(&columns[i]);
   std::vector<TmaTensor::Axis> axes = merged_axes(operand);
-  TmaTensor tma{.buffer = operand.buffer, .swizzle = operand.swizzle};
-  const int width = operand.swizzle / 2;
+  TmaTensor tma{.buffer = operand.buffer, .element_bytes = bytes, .swizzle = operand.swizzle};
+  const int width = operand.swizzle / bytes;
   for (const tile::Axis* axis : order) {
     const int variable = axis->variable->variable;
     const auto uses = [&](const TmaTensor::Axis& each) { return uses_variable(each.start, variable); };
@@ -115,7 +116,7 @@ void KernelWriter::plan_tma(Operand& operand, const ContractPlan& plan, bool is_
     if (uses_any(axis.start, order)) return;
     tma.axes.push_back(std::move(axis));
   }
-  if (tma.axes.size() == 1) tma.axes.push_back({.extent = 1, .stride = 8, .start = make_index(0)});
+  if (tma.axes.size() == 1) tma.axes.push_back({.extent = 1, .stride = operand.vector(), .start = make_index(0)});
   if (tma.axes.size() > kMostAxes) return;
   for (size_t i = 0; i < tma.axes.size(); ++i) {
     const TmaTensor::Axis& axis = tma.axes[i];

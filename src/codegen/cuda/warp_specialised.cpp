@@ -269,7 +269,8 @@ void KernelWriter::produce_points(bool early) {
 
 int64_t KernelWriter::round_bytes() const {
   const ContractPlan& plan = specialised_->contraction;
-  return int64_t{2} * (plan.a.lines * plan.a.columns + plan.b.lines * plan.b.columns);
+  return int64_t{plan.a.bytes()} * plan.a.lines * plan.a.columns +
+         int64_t{plan.b.bytes()} * plan.b.lines * plan.b.columns;
 }
 
 /// Asks for the constant tiles of one round, and lets its barrier wait for the others too.

@@ -12,32 +12,41 @@ std::string operands(int first, int count) {
   return "{" + text + "}";
 }
 
-std::string function(int columns, const std::string& type, bool from_registers) {
-  const int count = columns / 2;
+/// Integers have no scales of their operands, and no other order of them than k innermost.
+std::string function(const WarpgroupProduct& product, bool from_registers) {
+  const bool floats = is_float(product.a);
+  const int columns = product.columns, count = columns / 2;
   std::string outputs;
-  for (int i = 0; i < count; ++i) outputs += fmt::format("{}\"+f\"(d[{}][{}])", i ? ", " : "", i / 4, i % 4);
+  for (int i = 0; i < count; ++i) {
+    outputs += fmt::format("{}\"+{}\"(d[{}][{}])", i ? ", " : "", floats ? "f" : "r", i / 4, i % 4);
+  }
   const std::string a = from_registers ? operands(count, 4) : fmt::format("%{}", count);
   const int b = count + (from_registers ? 4 : 1);
-  const std::string layouts = from_registers ? fmt::format("%{}", b + 2) : fmt::format("%{}, %{}", b + 2, b + 3);
+  const std::string layouts = !floats          ? ""
+                              : from_registers ? fmt::format(", 1, 1, %{}", b + 2)
+                                               : fmt::format(", 1, 1, %{}, %{}", b + 2, b + 3);
+  const std::string own_order = from_registers ? "" : ", \"n\"((int)ATransposed)";
+  const auto name = [](DType type) { return type == DType::kInt8 ? "s8" : type_name(type); };
   return fmt::format(
-      "  template <{}bool BTransposed> static __device__ __forceinline__ void apply(f32 (&d)[{}][4], {}, u64 b, "
+      "  template <{}bool BTransposed> static __device__ __forceinline__ void apply({} (&d)[{}][4], {}, u64 b, "
       "int add) {{\n"
       "    asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n"
-      "                 \"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {}, {}, %{}, p, 1, 1, {};\\n}}\"\n"
-      "                 : {}\n                 : {}, \"l\"(b), \"r\"(add), {}\"n\"((int)BTransposed));\n  }}\n",
-      from_registers ? "" : "bool ATransposed, ", columns / 8, from_registers ? "const u32 (&a)[4]" : "u64 a", b + 1,
-      columns, type, type, operands(0, count), a, b, layouts, outputs,
+      "                 \"wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{} {}, {}, %{}, p{};\\n}}\"\n"
+      "                 : {}\n                 : {}, \"l\"(b), \"r\"(add){});\n  }}\n",
+      from_registers ? "" : "bool ATransposed, ", floats ? "f32" : "i32", columns / 8,
+      from_registers ? "const u32 (&a)[4]" : "u64 a", b + 1, columns, 256 / bit_width(product.a),
+      floats ? "f32" : "s32", name(product.a), name(product.b), operands(0, count), a, b, layouts, outputs,
       from_registers ? "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])" : "\"l\"(a)",
-      from_registers ? "" : "\"n\"((int)ATransposed), ");
+      !floats ? "" : own_order + ", \"n\"((int)BTransposed)");
 }
 
 }  // namespace
 
 std::string warpgroup_product(const WarpgroupProduct& product) {
-  const auto& [columns, type] = product;
-  const std::string name = type_name(type);
-  return fmt::format("template <> struct WarpgroupProduct<{}, {}> {{\n{}{}}};\n", columns, name,
-                     function(columns, name, false), function(columns, name, true));
+  // Halves alone come in registers: what leaves a product is as wide as its sums, or rounded to halves.
+  const std::string from_registers = is_float(product.a) ? function(product, true) : "";
+  return fmt::format("template <> struct WarpgroupProduct<{}, {}, {}> {{\n{}{}}};\n", product.columns,
+                     type_name(product.a), type_name(product.b), function(product, false), from_registers);
 }
 
 }  // namespace graft::cuda

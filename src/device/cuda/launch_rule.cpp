@@ -58,8 +58,8 @@ BoxRule parse_box(Words& words) {
 }
 
 // Numbers of the driver API.
-constexpr int kFloat16 = 6;    // CU_TENSOR_MAP_DATA_TYPE_FLOAT16: bits are only moved
-constexpr int kPromotion = 2;  // CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+constexpr int kUint8 = 0, kFloat16 = 6;  // CU_TENSOR_MAP_DATA_TYPE_*: bits are only moved
+constexpr int kPromotion = 2;            // CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 /// CU_TENSOR_MAP_SWIZZLE_*
 int swizzle_of(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; }
 
@@ -76,8 +76,9 @@ TensorMap encode(const BoxRule& box, void* address, const Bindings& sizes) {
   GRAFT_USER_CHECK(driver.encode_tiled, kDevice,
                    "the NVIDIA driver has no cuTensorMapEncodeTiled: install one of CUDA 12 or newer", "CUDA");
   TensorMap map;
-  const cuda::Result result = driver.encode_tiled(&map, kFloat16, rank, address, extents, strides, boxes, steps, 0,
-                                                  swizzle_of(box.swizzle), kPromotion, 0);
+  const cuda::Result result = driver.encode_tiled(&map, box.element_bytes == 1 ? kUint8 : kFloat16, rank, address,
+                                                  extents, strides, boxes, steps, 0, swizzle_of(box.swizzle),
+                                                  kPromotion, 0);
   cuda::check(result, fmt::format("describing a tensor of {} axes for copies", rank));
   return map;
 }

@@ -43,9 +43,10 @@ unsigned graft_ballot(unsigned mask, bool value);
 void graft_warp_barrier(unsigned mask);
 void graft_load_matrices(unsigned* const* registers, int count, bool transposed, unsigned row);
 
-enum graft_element { graft_f16, graft_bf16, graft_tf32 };
-/// D += A * B of 16 x 8 x K elements; K is 16, of tf32 8.
-void graft_multiply(graft_element type, float* const* d, const unsigned* const* a, const unsigned* const* b);
+enum graft_element { graft_f16, graft_bf16, graft_tf32, graft_s8, graft_u8 };
+/// D += A * B of 16 x 8 x K elements; K is 16, of tf32 8, of 8 bits 32. Sums of 8-bit elements are integers.
+void graft_multiply(graft_element a_type, graft_element b_type, void* const* d, const unsigned* const* a,
+                    const unsigned* const* b);
 
 // --- copies that a thread waits for ---
 void graft_copy_start(unsigned to, const void* from, int bytes, int valid);
@@ -58,9 +59,9 @@ void graft_copy_bytes(unsigned to, const void* from, unsigned bytes, unsigned ba
 
 // --- products of warpgroups ---
 struct graft_warpgroup_product {
-  graft_element type;
+  graft_element a_type, b_type;
   int columns, depth;
-  float* d;           ///< columns / 2 of this thread's
+  void* d;            ///< columns / 2 of this thread's: floats, of elements of 8 bits integers
   unsigned a[4];      ///< its part of A where that is in registers
   bool a_in_registers;
   unsigned long long a_descriptor, b_descriptor;

@@ -15,7 +15,7 @@ template <class T, int N> struct List { T* at[N]; };
 template <class T, class... Rest> inline List<T, 1 + sizeof...(Rest)> list(T& first, Rest&... rest) {
   return {{&first, &rest...}};
 }
-template <int M, int N, int K> struct Shape {};
+template <int M, int N, int K> struct Shape { static constexpr int columns = N, depth = K; };
 /// [address], or [address, {coordinates}].
 template <int N> struct Address { u64 value; int at[N > 0 ? N : 1]; };
 template <class T> inline Address<0> address(T value) { return {(u64)value, {}}; }
@@ -38,6 +38,12 @@ inline void cvt_rn_bf16_f32(u16& to, float x) {
   const u32 bits = __float_as_uint(x);
   to = x != x ? 0x7fff : (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
+// Integers saturate, and are 0 of NaN.
+template <class T> inline T rounded_to(float x, float low, float high) {
+  return x != x ? T(0) : (T)fminf(fmaxf(rintf(x), low), high);
+}
+inline void cvt_rni_sat_s8_f32(int& to, float x) { to = rounded_to<int>(x, -128.0f, 127.0f); }
+inline void cvt_rni_sat_u8_f32(int& to, float x) { to = rounded_to<int>(x, 0.0f, 255.0f); }
 inline void cvt_rna_tf32_f32(u32& to, float x) {
   const u32 bits = __float_as_uint(x);
   to = fabsf(x) <= 3.4028235e38f ? (bits + 0x1000) & 0xffffe000u : bits;
@@ -144,14 +150,18 @@ inline void ldmatrix_sync_aligned_m8n8_x4_shared_b16(List<u32, 4> to, const Addr
 inline void ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16(List<u32, 4> to, const Address<0>& row) {
   graft_load_matrices(to.at, 4, true, shared_of(row));
 }
-#define GRAFT_PRODUCT(name, type, M, N, K) \
-  inline void name(Shape<M, N, K>, List<float, 4> d, List<const u32, 4> a, List<const u32, 2> b, List<float, 4> c) { \
+#define GRAFT_PRODUCT(name, a_type, b_type, Sum, M, N, K) \
+  inline void name(Shape<M, N, K>, List<Sum, 4> d, List<const u32, 4> a, List<const u32, 2> b, List<Sum, 4> c) { \
     for (int i = 0; i < 4; ++i) if (c.at[i] != d.at[i]) graft_fail("a product that does not add to its own sum"); \
-    graft_multiply(type, d.at, a.at, b.at); \
+    graft_multiply(a_type, b_type, (void* const*)d.at, a.at, b.at); \
   }
-GRAFT_PRODUCT(mma_sync_aligned_row_col_f32_f16_f16_f32, graft_f16, 16, 8, 16)
-GRAFT_PRODUCT(mma_sync_aligned_row_col_f32_bf16_bf16_f32, graft_bf16, 16, 8, 16)
-GRAFT_PRODUCT(mma_sync_aligned_row_col_f32_tf32_tf32_f32, graft_tf32, 16, 8, 8)
+GRAFT_PRODUCT(mma_sync_aligned_row_col_f32_f16_f16_f32, graft_f16, graft_f16, float, 16, 8, 16)
+GRAFT_PRODUCT(mma_sync_aligned_row_col_f32_bf16_bf16_f32, graft_bf16, graft_bf16, float, 16, 8, 16)
+GRAFT_PRODUCT(mma_sync_aligned_row_col_f32_tf32_tf32_f32, graft_tf32, graft_tf32, float, 16, 8, 8)
+GRAFT_PRODUCT(mma_sync_aligned_row_col_s32_s8_s8_s32, graft_s8, graft_s8, int, 16, 8, 32)
+GRAFT_PRODUCT(mma_sync_aligned_row_col_s32_s8_u8_s32, graft_s8, graft_u8, int, 16, 8, 32)
+GRAFT_PRODUCT(mma_sync_aligned_row_col_s32_u8_s8_s32, graft_u8, graft_s8, int, 16, 8, 32)
+GRAFT_PRODUCT(mma_sync_aligned_row_col_s32_u8_u8_s32, graft_u8, graft_u8, int, 16, 8, 32)
 #undef GRAFT_PRODUCT
 
 // An error of the compiler where code is made for a call, as the assembler gives it; unused functions may stand there.
@@ -209,14 +219,14 @@ inline void wgmma_fence_sync_aligned() {}
 inline void wgmma_commit_group_sync_aligned() { graft_warpgroup_commit(); }
 inline void wgmma_wait_group_sync_aligned(int pending) { graft_warpgroup_wait(pending); }
 
-template <int M, int N, int K, int R>
-inline graft_warpgroup_product warpgroup_product(graft_element type, Shape<M, N, K>, List<float, R>& d, u64 b,
-                                                 bool accumulates, int a_scale, int b_scale) {
-  static_assert(M == 64 && R == N / 2 && K == 16, "a product of 64 rows");
-  if (a_scale != 1 || b_scale != 1) graft_fail("a product of negated operands: not emulated");
+template <int M, int N, int K, int R, class Sum>
+inline graft_warpgroup_product warpgroup_product(graft_element a_type, graft_element b_type, Shape<M, N, K>,
+                                                 List<Sum, R>& d, u64 b, bool accumulates) {
+  static_assert(M == 64 && R == N / 2, "a product of 64 rows");
   for (int i = 1; i < R; ++i) if (d.at[i] != d.at[0] + i) graft_fail("registers of a product that do not follow");
   graft_warpgroup_product product = {};
-  product.type = type, product.columns = N, product.depth = K, product.d = d.at[0];
+  product.a_type = a_type, product.b_type = b_type;
+  product.columns = N, product.depth = K, product.d = d.at[0];
   product.b_descriptor = b, product.accumulates = accumulates;
   return product;
 }
@@ -224,20 +234,37 @@ inline graft_warpgroup_product warpgroup_product(graft_element type, Shape<M, N,
   template <class S, int R> \
   inline void name(S shape, List<float, R> d, u64 a, u64 b, bool accumulates, int a_scale, int b_scale, \
                    int a_transposed, int b_transposed) { \
-    graft_warpgroup_product product = warpgroup_product(type, shape, d, b, accumulates, a_scale, b_scale); \
+    static_assert(S::depth == 16, "a product of 32 bytes of each row"); \
+    if (a_scale != 1 || b_scale != 1) graft_fail("a product of negated operands: not emulated"); \
+    graft_warpgroup_product product = warpgroup_product(type, type, shape, d, b, accumulates); \
     product.a_descriptor = a, product.a_transposed = a_transposed, product.b_transposed = b_transposed; \
     graft_warpgroup_start(&product); \
   } \
   template <class S, int R> \
   inline void name(S shape, List<float, R> d, List<const u32, 4> a, u64 b, bool accumulates, int a_scale, int b_scale, \
                    int b_transposed) { \
-    graft_warpgroup_product product = warpgroup_product(type, shape, d, b, accumulates, a_scale, b_scale); \
+    static_assert(S::depth == 16, "a product of 32 bytes of each row"); \
+    if (a_scale != 1 || b_scale != 1) graft_fail("a product of negated operands: not emulated"); \
+    graft_warpgroup_product product = warpgroup_product(type, type, shape, d, b, accumulates); \
     product.a_in_registers = true, product.b_transposed = b_transposed; \
     for (int i = 0; i < 4; ++i) product.a[i] = *a.at[i]; \
     graft_warpgroup_start(&product); \
   }
 GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_f32_f16_f16, graft_f16)
 GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_f32_bf16_bf16, graft_bf16)
+#undef GRAFT_PRODUCT
+// Integers: both operands lie with k innermost.
+#define GRAFT_PRODUCT(name, a_type, b_type) \
+  template <class S, int R> inline void name(S shape, List<int, R> d, u64 a, u64 b, bool accumulates) { \
+    static_assert(S::depth == 32 && (S::columns % 16 == 0 || S::columns <= 24), "no such product of integers"); \
+    graft_warpgroup_product product = warpgroup_product(a_type, b_type, shape, d, b, accumulates); \
+    product.a_descriptor = a; \
+    graft_warpgroup_start(&product); \
+  }
+GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_s32_s8_s8, graft_s8, graft_s8)
+GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_s32_s8_u8, graft_s8, graft_u8)
+GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_s32_u8_s8, graft_u8, graft_s8)
+GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_s32_u8_u8, graft_u8, graft_u8)
 #undef GRAFT_PRODUCT
 #endif
 

@@ -6,8 +6,18 @@
 
 namespace graft::emulator {
 
+/// Bits in which an element lies.
+inline int element_bits(graft_element type) {
+  return type == graft_tf32 ? 32 : type == graft_s8 || type == graft_u8 ? 8 : 16;
+}
+/// Elements along k that one instruction multiplies.
+inline int product_depth(graft_element type) { return 256 / element_bits(type); }
+
 /// The value of the low bits, as many as the type has.
 float element_value(graft_element type, unsigned bits);
+
+/// sum += more, or sum = more: of products of f32, or of integers, exact and wrapping.
+void add_product(graft_element type, void* sum, float more, bool accumulates);
 
 /// Where an address of shared memory leads in lines of 128, 64 or 32 bytes that are swizzled; 0: as it is. Pieces of 16
 /// bytes change places within a line by the number of the line among 8.

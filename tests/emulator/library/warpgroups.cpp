@@ -18,14 +18,14 @@ struct PendingProduct {
 
 namespace {
 
-constexpr int kMostColumns = 256;
+constexpr int kMostColumns = 256, kMostDepth = 32;
 
 /// A matrix in shared memory as a descriptor names it: lines of 128, 64 or 32 bytes, eight of which make a unit.
 class Operand {
  public:
   Operand(graft_element type, unsigned long long descriptor, bool transposed)
-      : type_(type), transposed_(transposed), bytes_(type == graft_tf32 ? 4 : 2) {
-    if (transposed && type == graft_tf32) fail("a transposed operand of tf32");
+      : type_(type), transposed_(transposed), bytes_(static_cast<unsigned>(element_bits(type)) / 8) {
+    if (transposed && bytes_ != 2) fail("a transposed operand of elements of other than 16 bits");
     const auto field = [&](int at) { return static_cast<unsigned>(descriptor >> at & 0x3fff) << 4; };
     first_ = field(0) | cluster().current()->block->rank << 24;
     leading_ = field(16), stride_ = field(32);
@@ -53,30 +53,30 @@ class Operand {
 };
 
 /// The 16 rows of A that belong to the warp.
-void gather_a(const PendingProduct& product, float (&a)[16][16]) {
+void gather_a(const PendingProduct& product, float (&a)[16][kMostDepth]) {
   const graft_warpgroup_product& any = product.of[0];
   if (!any.a_in_registers) {
-    const Operand operand(any.type, any.a_descriptor, any.a_transposed);
+    const Operand operand(any.a_type, any.a_descriptor, any.a_transposed);
     for (int row = 0; row < 16; ++row) {
       for (int k = 0; k < any.depth; ++k) a[row][k] = operand.at(product.warp * 16 + row, k);
     }
     return;
   }
-  if (any.type == graft_tf32) fail("tf32 in registers of a warpgroup: not emulated");
+  if (element_bits(any.a_type) != 16) fail("other than 16 bits in registers of a warpgroup: not emulated");
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 8; ++i) {
       const unsigned bits = product.of[lane].a[i / 2] >> 16 * (i % 2);
-      a[lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2] = element_value(any.type, bits);
+      a[lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2] = element_value(any.a_type, bits);
     }
   }
 }
 
 void compute(const PendingProduct& product) {
   const graft_warpgroup_product& any = product.of[0];
-  float a[16][16];
-  static float b[16][kMostColumns], sums[16][kMostColumns];
+  float a[16][kMostDepth];
+  static float b[kMostDepth][kMostColumns], sums[16][kMostColumns];
   gather_a(product, a);
-  const Operand operand(any.type, any.b_descriptor, any.b_transposed);
+  const Operand operand(any.b_type, any.b_descriptor, any.b_transposed);
   for (int column = 0; column < any.columns; ++column) {
     for (int k = 0; k < any.depth; ++k) b[k][column] = operand.at(column, k);
   }
@@ -90,7 +90,7 @@ void compute(const PendingProduct& product) {
     const graft_warpgroup_product& own = product.of[lane];
     for (int i = 0; i < any.columns / 2; ++i) {
       const float sum = sums[lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2];
-      own.d[i] = own.accumulates ? own.d[i] + sum : sum;
+      add_product(any.a_type, static_cast<float*>(own.d) + i, sum, own.accumulates);
     }
   }
 }

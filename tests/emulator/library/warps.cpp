@@ -86,48 +86,51 @@ void load_matrices(Warp& warp) {
 }
 
 struct Product {
-  graft_element type;
-  float* const* d;
+  graft_element a_type, b_type;
+  void* const* d;
   const unsigned* const* a;
   const unsigned* const* b;
 };
 
-/// The element of A or B that half `half` of register `i` of a lane holds: (outer, depth), of B (column, depth).
-void place(graft_element type, int lane, int i, int half, bool is_b, int& outer, int& depth) {
-  const int group = lane / 4, pair = lane % 4;
+constexpr int kMostDepth = 32;
+
+/// The element of A or B that part `part` of register `i` of a lane holds: (outer, depth), of B (column, depth).
+void place(int parts, int lane, int i, int part, bool is_b, int& outer, int& depth) {
+  const int group = lane / 4, word = lane % 4;
   const int step = is_b ? i : i / 2;  // along the depth
   outer = group + (is_b ? 0 : i % 2 * 8);
-  depth = type == graft_tf32 ? step * 4 + pair : step * 8 + pair * 2 + half;
+  depth = (step * 4 + word) * parts + part;
 }
 
-void gather(const Warp& warp, graft_element type, bool is_b, float (&to)[16][16]) {
-  const int registers = is_b ? 2 : 4, halves = type == graft_tf32 ? 1 : 2;
+void gather(const Warp& warp, graft_element type, bool is_b, float (&to)[16][kMostDepth]) {
+  const int registers = is_b ? 2 : 4, bits_of_one = element_bits(type), parts = 32 / bits_of_one;
   for (int lane = 0; lane < 32; ++lane) {
     const auto& own = *static_cast<Product*>(warp.own[lane]);
     for (int i = 0; i < registers; ++i) {
       const unsigned bits = *(is_b ? own.b : own.a)[i];
-      for (int half = 0; half < halves; ++half) {
+      for (int part = 0; part < parts; ++part) {
         int outer, depth;
-        place(type, lane, i, half, is_b, outer, depth);
-        to[outer][depth] = element_value(type, bits >> 16 * half);
+        place(parts, lane, i, part, is_b, outer, depth);
+        to[outer][depth] = element_value(type, bits >> bits_of_one * part);
       }
     }
   }
 }
 
 void multiply(Warp& warp) {
-  const graft_element type = static_cast<Product*>(warp.own[0])->type;
-  const int depth = type == graft_tf32 ? 8 : 16;
-  float a[16][16], b[16][16];
-  gather(warp, type, false, a);
-  gather(warp, type, true, b);
+  const auto& any = *static_cast<Product*>(warp.own[0]);
+  const int depth = product_depth(any.a_type);
+  float a[16][kMostDepth], b[16][kMostDepth];
+  gather(warp, any.a_type, false, a);
+  gather(warp, any.b_type, true, b);
   for (int lane = 0; lane < 32; ++lane) {
     const auto& own = *static_cast<Product*>(warp.own[lane]);
     for (int e = 0; e < 4; ++e) {
       const int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
-      float sum = *own.d[e];
+      const bool floats = element_bits(any.a_type) > 8;
+      float sum = floats ? *static_cast<float*>(own.d[e]) : 0;
       for (int k = 0; k < depth; ++k) sum += a[row][k] * b[column][k];
-      *own.d[e] = sum;
+      add_product(any.a_type, own.d[e], sum, !floats);
     }
   }
 }
@@ -136,10 +139,22 @@ void multiply(Warp& warp) {
 
 float element_value(graft_element type, unsigned bits) {
   if (type == graft_f16) return graft_f16_value(static_cast<uint16_t>(bits));
+  if (type == graft_s8) return static_cast<float>(static_cast<int8_t>(bits));
+  if (type == graft_u8) return static_cast<float>(static_cast<uint8_t>(bits));
   bits = type == graft_bf16 ? bits << 16 : bits & 0xffffe000u;  // a unit reads 19 bits of a tf32
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
+}
+
+void add_product(graft_element type, void* sum, float more, bool accumulates) {
+  if (element_bits(type) > 8) {
+    auto& value = *static_cast<float*>(sum);
+    value = accumulates ? value + more : more;
+    return;
+  }
+  auto& value = *static_cast<uint32_t*>(sum);
+  value = (accumulates ? value : 0) + static_cast<uint32_t>(static_cast<int32_t>(more));
 }
 
 }  // namespace graft::emulator
@@ -173,8 +188,9 @@ void graft_load_matrices(unsigned* const* registers, int count, bool transposed,
   meet(transposed ? "a load of transposed matrices" : "a load of matrices", &own, &load_matrices);
 }
 
-void graft_multiply(graft_element type, float* const* d, const unsigned* const* a, const unsigned* const* b) {
-  Product own{type, d, a, b};
+void graft_multiply(graft_element a_type, graft_element b_type, void* const* d, const unsigned* const* a,
+                    const unsigned* const* b) {
+  Product own{a_type, b_type, d, a, b};
   meet("a product of fragments", &own, &multiply);
 }
 
