@@ -7,6 +7,7 @@
     python bench/run.py cpu --only matmul
     python bench/run.py cuda --help            # networks on a GPU: see cuda_networks.py
     python bench/run.py ops --help             # operators that move memory, on a GPU: see ops.py
+    python bench/run.py ops --device cpu       # single operators on a CPU: see cpu_ops.py
     python bench/run.py products --help        # products, convolutions, attention on a GPU: see products.py
     python bench/run.py losses --help          # regions that lose against their rooflines, by the cost model
     python bench/run.py tensorflow --help      # inside TensorFlow: see tensorflow_networks.py
@@ -234,6 +235,9 @@ def main():
         import cuda_networks
         return cuda_networks.main(sys.argv[2:])
     if sys.argv[1:2] == ["ops"]:
+        if "cpu" in sys.argv[2:] or "--device=cpu" in sys.argv[2:]:
+            import cpu_ops
+            return cpu_ops.main(sys.argv[2:])
         import ops
         return ops.main(sys.argv[2:])
     if sys.argv[1:2] == ["losses"]:
