@@ -249,26 +249,42 @@ class Selection {
   }
 
  private:
-  static constexpr int64_t kBlock = 64;
+  static constexpr int64_t kBlock = 64, kGroup = 8;
   static constexpr int kPlaceBits = 32;
 
   static uint64_t word(uint32_t rank, int64_t place) {
     return uint64_t{rank} << kPlaceBits | static_cast<uint64_t>(place);
   }
 
-  /// Most blocks of a long row have no candidate.
+  /// Most blocks of a long row have no candidate, and most groups of the others.
   void look_at_block(int64_t first) {
-    std::array<uint32_t, kBlock> ranks;
-    if (row_.key_stride == 1) {
-      const T* keys = row_.keys + first;
-      for (size_t n = 0; n < kBlock; ++n) ranks[n] = short_rank(keys[n]) ^ flip_;
-    } else {
-      for (size_t n = 0; n < kBlock; ++n) ranks[n] = short_rank(row_.key(first + static_cast<int64_t>(n))) ^ flip_;
+    if constexpr (std::is_arithmetic_v<T>) {
+      if (row_.key_stride == 1) {
+        if (!may_come_before<kBlock>(row_.keys + first)) return;
+        for (int64_t n = first; n < first + kBlock; n += kGroup) {
+          if (may_come_before<kGroup>(row_.keys + n)) look_at_group(n);
+        }
+        return;
+      }
     }
-    uint32_t lowest = 0xffffffffU;
-    for (size_t n = 0; n < kBlock; ++n) lowest = std::min(lowest, ranks[n]);
-    if (word(lowest, first) >= limit_) return;
-    for (size_t n = 0; n < kBlock; ++n) look_at(first + static_cast<int64_t>(n), ranks[n]);
+    for (int64_t n = first; n < first + kBlock; n += kGroup) look_at_group(n);
+  }
+
+  /// Whether one of so many keys may come before the last that is wanted: NaN counts as one that does.
+  template <int64_t kCount>
+  bool may_come_before(const T* keys) const {
+    if (!is_full_) return true;
+    int32_t any = 0;
+    if (row_.descending) {
+      for (int64_t n = 0; n < kCount; ++n) any |= keys[n] <= last_ ? 0 : -1;
+    } else {
+      for (int64_t n = 0; n < kCount; ++n) any |= keys[n] >= last_ ? 0 : -1;
+    }
+    return any != 0;
+  }
+
+  void look_at_group(int64_t first) {
+    for (int64_t n = first; n < first + kGroup; ++n) look_at(n, short_rank(row_.key(n)) ^ flip_);
   }
 
   void look_at(int64_t place, uint32_t rank) {
@@ -282,6 +298,8 @@ class Selection {
     std::nth_element(words_, words_ + count_ - 1, end_);
     end_ = words_ + count_;
     limit_ = words_[count_ - 1];
+    is_full_ = true;
+    last_ = row_.key(static_cast<int64_t>(limit_ & ((uint64_t{1} << kPlaceBits) - 1)));
   }
 
   /// Keys wait behind the words meanwhile, as they may lie where others go.
@@ -301,6 +319,8 @@ class Selection {
   uint64_t* const words_;  ///< where positions lie: an unsigned word may lie where an i64 does
   uint64_t* end_;
   uint64_t limit_ = std::numeric_limits<uint64_t>::max();
+  bool is_full_ = false;  ///< so many were found that the others have to come before `last_`
+  T last_{};
 };
 
 /// Calls `use` with a zero of the type of that code of ONNX.
