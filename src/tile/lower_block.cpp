@@ -11,7 +11,7 @@
 namespace graft::tile {
 
 Lowered NestLowering::run(const BlockSchedule& schedule) {
-  in_order_ = true;
+  in_order_ = true, lanes_last_ = false;
   find_folded_users();
   const int64_t tiles[] = {schedule.x, schedule.y, schedule.z};
   const size_t count = common_.size();
@@ -55,7 +55,8 @@ Expr NestLowering::stage(const std::vector<Axis>& axes, size_t along, const Expr
   return make_load(tile, load->type, here);
 }
 
-void NestLowering::lower_as_scan(const graft::Scan& form) {
+void NestLowering::lower(const graft::Scan& form) {
+  if (builder_.program.threads > 0 && !in_order_) return scan_in_steps(form);
   Replacements own;
   Scan scan{.axes = own_axes(form.axes, own), .axis = make_axis(form.axis.extent)};
   scan.exclusive = form.exclusive, scan.reverse = form.reverse, scan.state = form.state;

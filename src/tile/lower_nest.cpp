@@ -10,6 +10,7 @@
 #include "tile/block_rules.h"
 #include "tile/choose_before.h"
 #include "tile/exact_indices.h"
+#include "tile/map_tile.h"
 #include "tile/nest_direction.h"
 #include "tile/nest_lowering.h"
 
@@ -24,6 +25,8 @@ bool takes_any_order(const Scatter& form) {
 
 constexpr int kThreads = 256, kMostThreads = 1024;  // of a block on a GPU
 constexpr int64_t kLongRow = 4096;                   // elements that are sorted
+constexpr int64_t kScannedRows = 8;                  // of a CPU's grid point: chains that do not wait for each other
+constexpr int64_t kScannedColumns = 2;  // times as many columns as of folds: they are read and written in rows
 
 // Blocks among which the rows of a scatter's result are shared out, each of which goes over all updates; and elements
 // of the result that one block should have at least.
@@ -40,16 +43,27 @@ NestLowering::NestLowering(const Region& region, int threads, const Layouts& lay
 }
 
 Lowered NestLowering::run(const NestSchedule& schedule) {
-  if (is_pure_map()) {
-    split(common_.size() - 1, schedule.chunk);
+  const bool is_cpu = builder_.program.threads == 0;
+  if (is_cpu) find_folded_users();
+  const bool is_map = is_pure_map();
+  const auto tile = is_cpu && is_chain_of_maps() ? map_tile(region_, common_, axes_of(region_.forms.back()).back())
+                                                 : std::nullopt;
+  lanes_last_ = !is_map && !tile;
+  if (is_map) split(common_.size() - 1, schedule.chunk);
+  if (is_map || tile) {
+    for (size_t n = common_.size(); tile && n-- > 0;) {
+      if (common_[n].variable->variable == tile->variable) split(n, tile->points);
+    }
   } else if (schedule.lanes > 1 && nest_direction(region_, common_, lanes_).columns) {
-    split(common_.size() - 1, schedule.lanes);
+    split(common_.size() - 1, is_cpu && is_pure_scan() ? kScannedColumns * schedule.lanes : schedule.lanes);
+  } else if (is_cpu && is_pure_scan()) {
+    split(common_.size() - 1, kScannedRows);
   }
   return finish();
 }
 
 Lowered NestLowering::finish() {
-  for (const graft::Axis& axis : common_) add_grid_axis(axis);
+  add_grid_axes();
   find_folded_bases();
   place_intermediates();
   for (const Form& form : region_.forms) {
@@ -64,11 +78,25 @@ bool NestLowering::is_pure_map() const {
   });
 }
 
+bool NestLowering::is_chain_of_maps() const {
+  return !common_.empty() && !axes_of(region_.forms.back()).empty() &&
+         std::all_of(region_.forms.begin(), region_.forms.end(),
+                     [](const Form& form) { return std::holds_alternative<Compute>(form); });
+}
+
+bool NestLowering::is_pure_scan() const {
+  return !common_.empty() && std::all_of(region_.forms.begin(), region_.forms.end(), [&](const Form& form) {
+    return std::holds_alternative<graft::Scan>(form) || is_folded(form);
+  });
+}
+
 void NestLowering::split(size_t position, int64_t tile) {
   const graft::Axis axis = common_[position];
   common_.erase(common_.begin() + static_cast<std::ptrdiff_t>(position));
+  for (Tiled& behind : tiled_) --behind.position;
   Tiled tiled;
   tiled.variable = axis.variable->variable;
+  tiled.position = position;
   const auto extent = axis.extent.as_constant();
   if (tile == 0 || (extent && *extent <= tile)) {
     tiled.local = make_axis(axis.extent);
@@ -77,12 +105,32 @@ void NestLowering::split(size_t position, int64_t tile) {
     tiled.tiles = ceil_div(axis.extent, tile);
     tiled.tile = make_variable();
     const Expr begin = tiled.tile * make_index(tile);
-    const bool whole = axis.extent.is_multiple_of(tile);
-    tiled.local = whole && in_order_ ? make_axis(Size(tile))
-                                     : make_axis(min(make_index(tile), make_size(axis.extent) - begin), tile);
+    const bool is_cpu = builder_.program.threads == 0;
+    const bool whole = axis.extent.is_multiple_of(tile) && (in_order_ || is_cpu);
+    tiled.local = whole ? make_axis(Size(tile))
+                        : make_axis(min(make_index(tile), make_size(axis.extent) - begin), tile);
     tiled.index = begin + tiled.local.variable;
   }
   tiled_.insert(tiled_.begin(), std::move(tiled));
+}
+
+void NestLowering::add_grid_axes() {
+  const bool is_cpu = builder_.program.threads == 0;
+  for (size_t n = 0; n <= common_.size(); ++n) {
+    for (Tiled& tiled : tiled_) {
+      if (is_cpu ? tiled.position == n : n == common_.size()) place_tile(tiled);
+    }
+    if (n < common_.size()) add_grid_axis(common_[n]);
+  }
+}
+
+void NestLowering::place_tile(Tiled& tiled) {
+  if (tiled.tile) {
+    const std::pair<int, Expr> place{tiled.tile->variable, builder_.add_grid(tiled.tiles)};
+    tiled.index = substitute(tiled.index, {place});
+    tiled.local.extent = substitute(tiled.local.extent, {place});
+  }
+  replacements_.emplace_back(tiled.variable, tiled.index);
 }
 
 void NestLowering::add_grid_axis(const graft::Axis& axis) {
@@ -95,14 +143,6 @@ bool NestLowering::in_grid(int variable) const {
 }
 
 void NestLowering::place_intermediates() {
-  for (Tiled& tiled : tiled_) {
-    if (tiled.tile) {
-      const std::pair<int, Expr> place{tiled.tile->variable, builder_.add_grid(tiled.tiles)};
-      tiled.index = substitute(tiled.index, {place});
-      tiled.local.extent = substitute(tiled.local.extent, {place});
-    }
-    replacements_.emplace_back(tiled.variable, tiled.index);
-  }
   for (const Form& form : region_.forms) {
     const auto defined = defined_tensors(form);
     for (const int tensor : defined) {
@@ -139,7 +179,7 @@ std::vector<Axis> NestLowering::own_axes(const std::vector<graft::Axis>& axes, R
     const Axis axis_here =
         tiled ? Axis{make_variable(), tiled->local.extent, tiled->local.bound} : make_axis(axis.extent);
     into.emplace_back(tiled ? tiled->local.variable->variable : v, axis_here.variable);
-    (tiled && !in_order_ ? lanes : own).push_back(axis_here);
+    (tiled && lanes_last_ ? lanes : own).push_back(axis_here);
   }
   own.insert(own.end(), lanes.begin(), lanes.end());
   return own;
@@ -163,7 +203,7 @@ Expr NestLowering::convert(const Expr& e, const Replacements& own) const {
     return changed ? make_load(node->tensor, node->type, std::move(indices)) : Expr();
   });
   const Expr here = builder_.to_buffers(substitute(substitute(local, replacements_), own));
-  return in_order_ ? exact_indices(here) : here;
+  return in_order_ || builder_.program.threads == 0 ? exact_indices(here) : here;
 }
 
 Store NestLowering::store_to(int tensor, const std::vector<graft::Axis>& axes, const Replacements& own,
@@ -204,8 +244,7 @@ void NestLowering::lower(const graft::Reduce& form) {
   builder_.add({std::move(reduce)});
 }
 
-void NestLowering::lower(const graft::Scan& form) {
-  if (in_order_) return lower_as_scan(form);
+void NestLowering::scan_in_steps(const graft::Scan& form) {
   Shape state_shape;
   Replacements shape_own;
   for (const Axis& axis : own_axes(form.axes, shape_own)) {

@@ -26,10 +26,18 @@ class NestLowering {
     Expr index;         ///< the element in terms of the tile and the local variable
     Expr tile;          ///< the tile's number: a variable until the grid has an axis for it; null: one tile
     Size tiles;
+    size_t position = 0;  ///< of the common axes that are not tiled, so many come before it
   };
   Lowered finish();
+  /// Grid axes for whole axes and for tiles: on a CPU in the order of the axes, on a GPU tiles last.
+  void add_grid_axes();
+  void place_tile(Tiled& tiled);
   bool is_pure_map() const;
-  /// A common axis -> grid of tiles x local axis of at most `tile` elements (0: whole).
+  /// Whether all forms are maps, each over the common axes and perhaps others.
+  bool is_chain_of_maps() const;
+  /// Whether there is nothing but recurrences, and maps that store in their place.
+  bool is_pure_scan() const;
+  /// A common axis -> grid of tiles x local axis of at most `tile` elements (0: whole); axes from the last on.
   void split(size_t position, int64_t tile);
   void add_grid_axis(const graft::Axis& axis);
   bool in_grid(int variable) const;
@@ -50,10 +58,11 @@ class NestLowering {
   /// tile[others..., last, along] = load, with the threads going along `along`; returns the load of the tile.
   Expr stage(const std::vector<Axis>& axes, size_t along, const Expr& load);
   void lower(const graft::Reduce& form);
-  /// for t: new state from old; emit; old = new. Two copies of the state, so that a step reads only old values.
-  void lower(const graft::Scan& form);
   /// One statement; a map that only moves or changes what the scan gives stores in its place.
-  void lower_as_scan(const graft::Scan& form);
+  void lower(const graft::Scan& form);
+  /// On a GPU without tiles, for t: new state from old; emit; old = new. Two copies of the state, so that a step reads
+  /// only old values.
+  void scan_in_steps(const graft::Scan& form);
   struct Folded {
     int tensor = -1;
     const Compute* user = nullptr;
@@ -97,7 +106,8 @@ class NestLowering {
   std::vector<graft::Axis> common_;               // the grid
   Replacements replacements_;                     // common variable -> grid expression
   std::vector<Tiled> tiled_;                      // split common axes, in order
-  bool in_order_ = false;                         // local axes stand where the form has them
+  bool in_order_ = false;                         // as tiles of a block have it: a GPU's statements and rules
+  bool lanes_last_ = true;                        // an axis that is split comes last; else where the form has it
   std::vector<LocalDimension> local_dimensions_;  // of scratch tensors
   std::vector<Folded> folded_;                    // tensors that are never stored themselves
 };

@@ -117,8 +117,7 @@ struct SortRow {
 };
 
 /// For all points of `axes`: state = initial; then for each value of `axis` in order (from the last one when `reverse`)
-/// state = step and the stores, whose values use the new state (the old one when `exclusive`). For GPUs; a CPU has
-/// loops.
+/// state = step and the stores, whose values use the new state (the old one when `exclusive`).
 struct Scan {
   std::vector<Axis> axes;
   Axis axis;

@@ -248,7 +248,6 @@ class Verifier {
   }
 
   void statement(const Scan& scan) {
-    check(program_.threads > 0, "a scan is for GPUs");
     const size_t count = scan.state.size();
     check(count > 0 && scan.initial.size() == count && scan.step.size() == count,
           "components of a scan do not agree in number");

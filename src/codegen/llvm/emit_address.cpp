@@ -4,6 +4,9 @@
 
 #include "base/error.h"
 #include "codegen/llvm/emitter.h"
+#include "expr/addends.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
 
 namespace graft::codegen {
 namespace {
@@ -68,6 +71,13 @@ class SizeArithmetic {
   const Lookup& lookup_;
 };
 
+/// Whether all elements of a buffer are less than 2^31 elements apart.
+bool has_short_offsets(const tile::Buffer& buffer) {
+  Size last = 0;
+  for (size_t n = 0; n < buffer.shape.size(); ++n) last = last + (buffer.shape[n] - Size(1)) * buffer.strides[n];
+  return last.as_constant().value_or(INT64_MAX) <= INT32_MAX;
+}
+
 }  // namespace
 
 /// The value of a size, emitted at the current insertion point.
@@ -90,16 +100,18 @@ Address Emitter::analyze(int buffer, const std::vector<Expr>& indices) {
   Expr uniform, varying;
   auto add = [](const Expr& sum, const Expr& term) { return sum ? sum + term : term; };
   for (size_t n = 0; n < indices.size(); ++n) {
-    if (const auto form = affine(indices[n])) {
-      offset = offset + form->offset * place.strides[n];
-      for (const auto& [variable, coefficient] : form->coefficients) {
-        Size& total = terms.try_emplace(variable, 0).first->second;
-        total = total + coefficient * place.strides[n];
+    for (const Expr& part : affine(indices[n]) ? std::vector{indices[n]} : addends(indices[n])) {
+      if (const auto form = affine(part)) {
+        offset = offset + form->offset * place.strides[n];
+        for (const auto& [variable, coefficient] : form->coefficients) {
+          Size& total = terms.try_emplace(variable, 0).first->second;
+          total = total + coefficient * place.strides[n];
+        }
+        continue;
       }
-      continue;
+      const Expr term = keep(part * make_size(place.strides[n]));
+      (varies(term) ? varying : uniform) = add(varies(term) ? varying : uniform, term);
     }
-    const Expr term = keep(indices[n] * make_size(place.strides[n]));
-    (varies(term) ? varying : uniform) = add(varies(term) ? varying : uniform, term);
   }
   Address address;
   std::vector<std::pair<int, Size>> ordered;
@@ -131,13 +143,15 @@ Size Emitter::stride_along(int buffer, const std::vector<Expr>& indices, const E
   const tile::Buffer& place = program_.buffers[static_cast<size_t>(buffer)];
   Size stride = 0;
   for (size_t n = 0; n < indices.size(); ++n) {
-    if (!uses_variable(indices[n], variable->variable)) continue;
-    const auto form = affine(indices[n]);
-    if (!form) {
-      *known = false;
-      return 0;
+    for (const Expr& part : affine(indices[n]) ? std::vector{indices[n]} : addends(indices[n])) {
+      if (!uses_variable(part, variable->variable)) continue;
+      const auto form = affine(part);
+      if (!form) {
+        *known = false;
+        return 0;
+      }
+      stride = stride + form->coefficient(variable->variable) * place.strides[n];
     }
-    stride = stride + form->coefficient(variable->variable) * place.strides[n];
   }
   return stride;
 }
@@ -154,9 +168,7 @@ llvm::Value* Emitter::pointer(int buffer, const Address& address) {
   return builder_.CreateGEP(type, start, step ? builder_.CreateMul(base, step) : base);
 }
 
-/// One address per lane.
-llvm::Value* Emitter::lane_pointers(int buffer, const Address& address) {
-  llvm::Type* type = memory_type(program_.buffers[static_cast<size_t>(buffer)].type);
+LanePlaces Emitter::lane_places(int buffer, const Address& address) {
   Value* start = pointer(buffer, address);
   Value* offsets = address.varying ? splat(emit(address.varying), lanes_) : nullptr;
   Value* step = address.stride.is(0) ? nullptr : emit(keep(make_size(address.stride)));
@@ -170,7 +182,7 @@ llvm::Value* Emitter::lane_pointers(int buffer, const Address& address) {
   if (!offsets)
     offsets =
         llvm::Constant::getNullValue(llvm::FixedVectorType::get(builder_.getInt64Ty(), static_cast<unsigned>(lanes_)));
-  return builder_.CreateGEP(type, start, offsets);
+  return {start, offsets};
 }
 
 llvm::Value* Emitter::lane_count_any(Value* mask) {
@@ -195,11 +207,25 @@ llvm::Value* Emitter::load_memory(int buffer, const Address& address) {
     return from_memory(dtype, builder_.CreateMaskedLoad(vector, place, align, splat(mask_, lanes_),
                                                         llvm::Constant::getNullValue(vector)));
   }
-  Value* places = lane_pointers(buffer, address);
+  if (Value* strided = load_strided(buffer, address)) return from_memory(dtype, strided);
+  if (const auto window = find_window(buffer, address)) {
+    const LanePlaces places = lane_places(buffer, address);
+    return from_memory(dtype, load_window(buffer, address, *window, [&] { return gather(buffer, places); }));
+  }
+  return from_memory(dtype, gather(buffer, lane_places(buffer, address)));
+}
+
+/// One element from each place.
+llvm::Value* Emitter::gather(int buffer, const LanePlaces& lanes) {
+  if (Value* words = gather_words(buffer, lanes)) return words;
+  const DType dtype = program_.buffers[static_cast<size_t>(buffer)].type;
+  llvm::Type* type = memory_type(dtype);
+  auto* vector = llvm::FixedVectorType::get(type, static_cast<unsigned>(lanes_));
+  const llvm::Align align(static_cast<uint64_t>(bit_width(dtype)) / 8);
+  Value* places = builder_.CreateGEP(type, lanes.start, lanes.offsets);
   if (unit_.traits.masked && bit_width(dtype) >= 32) {
     Value* mask = mask_ ? splat(mask_, lanes_) : nullptr;
-    return from_memory(dtype,
-                       builder_.CreateMaskedGather(vector, places, align, mask, llvm::Constant::getNullValue(vector)));
+    return builder_.CreateMaskedGather(vector, places, align, mask, llvm::Constant::getNullValue(vector));
   }
   if (mask_) places = builder_.CreateSelect(splat(mask_, lanes_), places, splat(dummy_, lanes_));
   Value* result = llvm::PoisonValue::get(vector);
@@ -208,7 +234,30 @@ llvm::Value* Emitter::load_memory(int buffer, const Address& address) {
     result =
         builder_.CreateInsertElement(result, builder_.CreateAlignedLoad(type, place, align), static_cast<uint64_t>(n));
   }
-  return from_memory(dtype, result);
+  return result;
+}
+
+/// Gathers by 32-bit offsets take half as long as by 64-bit ones: LLVM has them only where it sees where offsets come
+/// from. Null where there is no such instruction, or a buffer is too large.
+llvm::Value* Emitter::gather_words(int buffer, const LanePlaces& lanes) {
+  const tile::Buffer& from = program_.buffers[static_cast<size_t>(buffer)];
+  llvm::Type* type = memory_type(from.type);
+  if (bit_width(from.type) != 32 || !unit_.traits.permutes_words || !has_short_offsets(from)) return nullptr;
+  const bool is_real = type->isFloatTy();
+  llvm::Intrinsic::ID id = llvm::Intrinsic::not_intrinsic;
+  if (lanes_ == 16 && unit_.traits.register_bits == 512) {
+    id = is_real ? llvm::Intrinsic::x86_avx512_mask_gather_dps_512 : llvm::Intrinsic::x86_avx512_mask_gather_dpi_512;
+  } else if (lanes_ == 8) {
+    id = is_real ? llvm::Intrinsic::x86_avx512_mask_gather3siv8_sf : llvm::Intrinsic::x86_avx512_mask_gather3siv8_si;
+  }
+  if (id == llvm::Intrinsic::not_intrinsic) return nullptr;
+  const auto vector_of = [&](llvm::Type* each) {
+    return llvm::FixedVectorType::get(each, static_cast<unsigned>(lanes_));
+  };
+  Value* words = builder_.CreateTrunc(lanes.offsets, vector_of(builder_.getInt32Ty()));
+  Value* mask = mask_ ? splat(mask_, lanes_) : llvm::Constant::getAllOnesValue(vector_of(builder_.getInt1Ty()));
+  return builder_.CreateIntrinsic(
+      id, {}, {llvm::Constant::getNullValue(vector_of(type)), lanes.start, words, mask, builder_.getInt32(4)});
 }
 
 /// Stores a scalar or one element per lane; masked-off lanes are not written.
@@ -231,7 +280,8 @@ void Emitter::store_memory(int buffer, const Address& address, Value* value) {
     }
     return;
   }
-  Value* places = lane_pointers(buffer, address);
+  const LanePlaces lanes = lane_places(buffer, address);
+  Value* places = builder_.CreateGEP(memory_type(dtype), lanes.start, lanes.offsets);
   builder_.CreateMaskedScatter(bits, places, align, mask_ ? splat(mask_, lanes_) : nullptr);
 }
 

@@ -62,12 +62,31 @@ llvm::Value* Emitter::cast(DType from, DType to, Value* v) {
     if (to == DType::kBool) return builder_.CreateFCmpUNE(v, llvm::Constant::getNullValue(v->getType()));
     if (is_float(to)) return builder_.CreateFPCast(v, type);
     if (bit_width(to) < 32) return float_to_narrow_integer(to, v);
+    if (!is_unsigned(to) && v->getType()->isVectorTy()) return float_to_wide_integer(to, v);
     const auto id = is_unsigned(to) ? llvm::Intrinsic::fptoui_sat : llvm::Intrinsic::fptosi_sat;
     return builder_.CreateIntrinsic(id, {type, v->getType()}, {v});
   }
   if (to == DType::kBool) return builder_.CreateIsNotNull(v);
   if (is_float(to)) return without_sign ? builder_.CreateUIToFP(v, type) : builder_.CreateSIToFP(v, type);
   return builder_.CreateIntCast(v, type, !without_sign);
+}
+
+/// What fptosi_sat gives for 32 and 64 bits, of which LLVM takes vectors apart: numbers in range are converted, others
+/// chosen.
+llvm::Value* Emitter::float_to_wide_integer(DType to, Value* v) {
+  llvm::Type* type = widened(register_type(to), v);
+  const auto width = static_cast<unsigned>(bit_width(to));
+  Value* end = llvm::ConstantFP::get(v->getType(), std::ldexp(1.0, static_cast<int>(width) - 1));
+  Value* begin = builder_.CreateFNeg(end);
+  Value* above = builder_.CreateFCmpOGE(v, end);
+  Value* not_below = builder_.CreateFCmpOGE(v, begin);
+  Value* inside = builder_.CreateAnd(not_below, builder_.CreateNot(above));
+  Value* safe = builder_.CreateSelect(inside, v, llvm::Constant::getNullValue(v->getType()));
+  Value* result = builder_.CreateFPToSI(safe, type);
+  const auto ends = [&](const llvm::APInt& bits) { return llvm::ConstantInt::get(type, bits); };
+  result = builder_.CreateSelect(above, ends(llvm::APInt::getSignedMaxValue(width)), result);
+  Value* below = builder_.CreateFCmpOLT(v, begin);
+  return builder_.CreateSelect(below, ends(llvm::APInt::getSignedMinValue(width)), result);
 }
 
 /// What fptosi_sat and fptoui_sat give for 8 and 16 bits: the nearest integer towards zero, saturated, 0 for NaN. LLVM

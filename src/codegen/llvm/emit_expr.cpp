@@ -65,8 +65,18 @@ llvm::Value* Emitter::emit(const Expr& e) {
   return emit_at(level, e);
 }
 
-/// Emits with `level` as the top of the stack; the levels above wait aside.
+/// Emits the expression at a level and keeps its value there.
 llvm::Value* Emitter::emit_at(size_t level, const Expr& e) {
+  Value* value = nullptr;
+  at_level(level, [&] {
+    value = emit_node(*e);
+    top().values.emplace(e.get(), value);
+  });
+  return value;
+}
+
+/// Runs `body` with `level` as the top of the stack; the levels above wait aside.
+void Emitter::at_level(size_t level, const std::function<void()>& body) {
   std::vector<Level> above(std::make_move_iterator(levels_.begin() + static_cast<ptrdiff_t>(level) + 1),
                            std::make_move_iterator(levels_.end()));
   levels_.resize(level + 1);
@@ -77,13 +87,11 @@ llvm::Value* Emitter::emit_at(size_t level, const Expr& e) {
     lazy_ = false;
   }
   at_top();
-  Value* value = emit_node(*e);
+  body();
   mask_ = mask;
   lazy_ = lazy;
-  levels_[level].values.emplace(e.get(), value);
   std::move(above.begin(), above.end(), std::back_inserter(levels_));
   at_top();
-  return value;
 }
 
 llvm::Value* Emitter::emit_node(const ExprNode& node) {

@@ -12,20 +12,41 @@
 namespace graft::codegen {
 namespace {
 
-/// The widest element that takes part in a value, index arithmetic and what was `seen` before left out.
-int widest_bits(const Expr& e, std::unordered_set<const ExprNode*>& seen) {
+/// The widest element that takes part in a value, index arithmetic and what was `seen` before left out; with a variable
+/// `along`, only what depends on that.
+int widest_bits(const Expr& e, int along, std::unordered_set<const ExprNode*>& seen) {
   if (!e || e->kind == ExprKind::kSize || !seen.insert(e.get()).second) return 0;
+  if (along >= 0 && !uses_variable(e, along)) {
+    return e->kind == ExprKind::kConstant ? 0 : bit_width(compute_type(e->type));
+  }
   int bits = 0;
   if (e->kind == ExprKind::kLoad) return bit_width(e->type);
   if (e->kind != ExprKind::kVariable && e->type != DType::kBool) bits = bit_width(e->type);
   if (e->kind == ExprKind::kConstant) bits = is_float(e->type) ? bits : 0;
-  for (const Expr& arg : e->args) bits = std::max(bits, widest_bits(arg, seen));
+  for (const Expr& arg : e->args) bits = std::max(bits, widest_bits(arg, along, seen));
   return bits;
 }
 
-int widest_bits(const Expr& e) {
+int widest_bits(const Expr& e, int along) {
   std::unordered_set<const ExprNode*> seen;
-  return widest_bits(e, seen);
+  return widest_bits(e, along, seen);
+}
+
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  for_each(e, [&](const Expr& node) { found |= node->kind == ExprKind::kLoad || is_check(*node); });
+  return found;
+}
+
+/// Visits the largest parts of a value that are needed at every point and do not depend on a variable; what only one
+/// branch of a choice reads is not needed.
+void for_each_fixed_part(const Expr& e, int variable, const std::function<void(const Expr&)>& visit) {
+  if (!uses_variable(e, variable)) return visit(e);
+  const bool chooses = is_call(e, Intrinsic::kSelect);
+  for (size_t n = 0; n < e->args.size(); ++n) {
+    if (chooses && n > 0 && reads_memory(e->args[n])) continue;
+    for_each_fixed_part(e->args[n], variable, visit);
+  }
 }
 
 }  // namespace
@@ -37,14 +58,15 @@ int Emitter::lanes_for(int bits) const {
 }
 
 /// 1 where lanes could collide or memory order is asked for.
-int Emitter::map_lanes(const tile::Map& map) const {
+int Emitter::map_lanes(const tile::Map& map, bool shares) const {
   if (map.axes.empty() || map.ordered) return 1;
   const tile::Axis& axis = map.axes.back();
   if (axis.bound == 1) return 1;
   int bits = 8;
+  const int along = shares ? map.axes[map.axes.size() - 2].variable->variable : -1;
   for (const tile::Store& store : map.stores) {
-    bits =
-        std::max({bits, widest_bits(store.value), bit_width(program_.buffers[static_cast<size_t>(store.buffer)].type)});
+    const int stored = bit_width(program_.buffers[static_cast<size_t>(store.buffer)].type);
+    bits = std::max({bits, widest_bits(store.value, along), stored});
     bool known = true;
     const Size stride = stride_along(store.buffer, store.indices, axis.variable, &known);
     if (store.mode != ScatterMode::kSet && (!known || !stride.is(1))) return 1;
@@ -126,6 +148,14 @@ llvm::Value* Emitter::hide(Value* count) {
   return builder_.CreateCall(type, llvm::InlineAsm::get(type, "", "=r,0", /*hasSideEffects=*/false), {count});
 }
 
+/// The mask of so many lanes, at least one, or of all where there are more.
+llvm::Value* Emitter::first_lanes(Value* count, int lanes) {
+  Value* left = hide(builder_.CreateTrunc(count, builder_.getInt32Ty()));
+  std::vector<llvm::Constant*> steps;
+  for (int n = 0; n < lanes; ++n) steps.push_back(builder_.getInt32(static_cast<uint32_t>(n)));
+  return builder_.CreateICmpULT(llvm::ConstantVector::get(steps), splat(left, lanes));
+}
+
 /// The points from `begin`, fewer than `lanes`: one masked vector, or one by one.
 void Emitter::vector_tail(const tile::Axis& axis, int lanes, Value* begin, Value* end,
                           const std::function<void()>& body) {
@@ -141,10 +171,7 @@ void Emitter::vector_tail(const tile::Axis& axis, int lanes, Value* begin, Value
   const int floor = load_floor_;
   load_floor_ = top_index();
   bind_lanes(axis.variable, begin, lanes);
-  Value* left = hide(builder_.CreateTrunc(builder_.CreateSub(end, begin), builder_.getInt32Ty()));
-  std::vector<llvm::Constant*> steps;
-  for (int n = 0; n < lanes; ++n) steps.push_back(builder_.getInt32(static_cast<uint32_t>(n)));
-  mask_ = builder_.CreateICmpULT(llvm::ConstantVector::get(steps), splat(left, lanes));
+  mask_ = first_lanes(builder_.CreateSub(end, begin), lanes);
   mask_level_ = top_index();
   lazy_ = false;
   body();
@@ -166,13 +193,45 @@ void Emitter::emit_map(const tile::Map& map) {
   }
   if (map.axes.empty()) {
     emit_point(map);
+  } else if (interleaves(map)) {
+    interleaved_rows(map);
+  } else if (const auto transposition = plan_transposition(map)) {
+    transposed_blocks(map, *transposition);
   } else {
-    const int lanes = map_lanes(map);
-    nested_loops(map.axes, 0, map.axes.size() - 1,
-                 [&] { vector_loop(map.axes.back(), lanes, [&] { emit_point(map); }); });
+    const bool shares = shares_places(map);
+    const int lanes = map_lanes(map, shares);
+    nested_loops(map.axes, 0, map.axes.size() - (shares ? 2 : 1), [&] {
+      vector_loop(map.axes.back(), lanes, [&] { shares ? emit_shared(map) : emit_point(map); });
+    });
   }
   load_floor_ = floor;
   if (some) close_if(closed);
+}
+
+/// Whether places along the last axis are computed, not along the one before: then points of that one share them.
+bool Emitter::shares_places(const tile::Map& map) const {
+  if (map.ordered || map.condition || map.axes.size() < 2) return false;
+  const int last = map.axes.back().variable->variable, shared = map.axes[map.axes.size() - 2].variable->variable;
+  if (uses_variable(map.axes.back().extent, shared)) return false;
+  bool found = false;
+  for (const tile::Store& store : map.stores) {
+    for_each(store.value, [&](const Expr& node) {
+      if (node->kind != ExprKind::kLoad) return;
+      for (const Expr& index : node->args) {
+        found |= uses_variable(index, last) && !uses_variable(index, shared) && !affine(index);
+      }
+    });
+  }
+  return found;
+}
+
+/// The points of the last axis but one, at a vector of the last: what does not depend on them is computed before.
+void Emitter::emit_shared(const tile::Map& map) {
+  const size_t shared = map.axes.size() - 2;
+  for (const tile::Store& store : map.stores) {
+    for_each_fixed_part(store.value, map.axes[shared].variable->variable, [&](const Expr& part) { emit(part); });
+  }
+  nested_loops(map.axes, shared, shared + 1, [&] { emit_point(map); });
 }
 
 /// The stores of one point, or of one vector of points.

@@ -235,7 +235,8 @@ void Emitter::emit_statement(const tile::Statement& statement) {
         if constexpr (std::is_same_v<Node, tile::Reduce>) emit_reduce(node);
         if constexpr (std::is_same_v<Node, tile::Contract>) emit_contract(node);
         if constexpr (std::is_same_v<Node, tile::SortRow>) emit_sort(node);
-        // tile::Scan and tile::Select are for GPUs, as verify() says.
+        if constexpr (std::is_same_v<Node, tile::Scan>) emit_scan(node);
+        // tile::Select is for GPUs, as verify() says.
       },
       statement.node);
   pop_scope();

@@ -58,6 +58,29 @@ struct Address {
   Expr varying;  ///< null: none
 };
 
+/// Loads of a map that go along its last axis but one, and the rows and columns of the blocks that are turned around.
+struct Transposition {
+  std::vector<Expr> loads;
+  int lanes = 0;
+};
+
+/// A block of points of the last two axes of a map. The ends are null where all rows and columns are there.
+struct Block {
+  llvm::Value *row, *column;
+  llvm::Value *rows_end, *columns_end;
+};
+
+/// Where the lanes are, in elements from a place.
+struct LanePlaces {
+  llvm::Value *start, *offsets;
+};
+
+/// A vector of memory in which all that the lanes read lies, where `fits`: it begins `low` elements further, `mask` is
+/// what is needed of it, and `lanes` says which element each lane takes; null: all are, in order.
+struct Window {
+  llvm::Value *fits, *low, *mask, *lanes;
+};
+
 /// How a contraction is cut into register tiles.
 struct ContractPlan {
   MicroKernelShape shape;  ///< but for the rows of a tile
@@ -114,7 +137,9 @@ class Emitter {
   void emit_point(const tile::Map& map);
   void store_values(const tile::Map& map);
   void emit_store(const tile::Store& store, const Address& address, Value* value);
-  int map_lanes(const tile::Map& map) const;
+  int map_lanes(const tile::Map& map, bool shares) const;
+  bool shares_places(const tile::Map& map) const;
+  void emit_shared(const tile::Map& map);
   int lanes_for(int bits) const;
   Value* extents_positive(const std::vector<tile::Axis>& axes);
   void nested_loops(const std::vector<tile::Axis>& axes, size_t first, size_t last, const std::function<void()>& body);
@@ -122,6 +147,18 @@ class Emitter {
   Value* hide(Value* count);
   void vector_tail(const tile::Axis& axis, int lanes, Value* begin, Value* end, const std::function<void()>& body);
   void bind_lanes(const Expr& variable, Value* base, int lanes);
+  Value* first_lanes(Value* count, int lanes);
+
+  // emit_transpose.cpp: maps that read along another axis than they write along
+  std::optional<Transposition> plan_transposition(const tile::Map& map) const;
+  void transposed_blocks(const tile::Map& map, const Transposition& plan);
+  void transposed_block(const tile::Map& map, const Transposition& plan, const Block& block);
+  Values load_transposed(const tile::Map& map, const Expr& load, int lanes, const Block& block);
+  void transpose(Values& rows);
+  bool interleaves(const tile::Map& map) const;
+  void interleaved_rows(const tile::Map& map);
+  void store_interleaved(const tile::Store& store, const Address& first, const Values& parts);
+  void single_points(const tile::Map& map, Value* row, Value* rows_end, Value* column, Value* columns_end);
 
   // emit_reduce.cpp
   void emit_reduce(const tile::Reduce& reduce);
@@ -139,6 +176,13 @@ class Emitter {
   Values combine(const Monoid& monoid, const Values& left, const Values& right);
   Values combine_across(const Monoid& monoid, Values values, int lanes);
   void store_state(const tile::Reduce& reduce, Values state);
+
+  // emit_scan.cpp
+  void emit_scan(const tile::Scan& scan);
+  int scan_lanes(const tile::Scan& scan) const;
+  void scan_axis(const tile::Scan& scan, int lanes);
+  void scan_points(const tile::Scan& scan, int64_t count, const std::function<void(int64_t)>& bind_point);
+  void scan_step(const tile::Scan& scan, const std::vector<llvm::AllocaInst*>& state);
 
   // emit_contract.cpp
   void emit_contract(const tile::Contract& contract);
@@ -181,9 +225,21 @@ class Emitter {
   Address analyze(int buffer, const std::vector<Expr>& indices);
   Size stride_along(int buffer, const std::vector<Expr>& indices, const Expr& variable, bool* known) const;
   Value* pointer(int buffer, const Address& address);
-  Value* lane_pointers(int buffer, const Address& address);
+  LanePlaces lane_places(int buffer, const Address& address);
+  Value* gather(int buffer, const LanePlaces& places);
+  Value* gather_words(int buffer, const LanePlaces& places);
   Value* emit_size(const Size& size);
   Value* load_memory(int buffer, const Address& address);
+
+  // emit_window.cpp: elements that lie close together, in any order
+  std::optional<Window> find_window(int buffer, const Address& address);
+  bool is_known_outside(const Expr& index);
+  Window row_of_places(const Address& address);
+  Value* load_window(int buffer, const Address& address, const Window& window, const std::function<Value*()>& gather);
+  Value* permute(Value* vector, Value* lanes);
+  Value* load_strided(int buffer, const Address& address);
+  bool is_near(const Size& stride) const;
+  bool can_permute(int bits) const;
   void store_memory(int buffer, const Address& address, Value* value);
   Value* lane_count_any(Value* mask);
 
@@ -197,6 +253,7 @@ class Emitter {
   bool varies(const Expr& e);
   Value* emit(const Expr& e);
   Value* emit_at(size_t level, const Expr& e);
+  void at_level(size_t level, const std::function<void()>& body);
   Value* emit_node(const ExprNode& node);
   Value* emit_constant(const ExprNode& node);
   Value* emit_select(const ExprNode& node);
@@ -223,6 +280,7 @@ class Emitter {
   Value* f32_to_float(DType to, Value* v);
   Value* f64_to_f32_odd(Value* v);
   Value* float_to_narrow_integer(DType to, Value* v);
+  Value* float_to_wide_integer(DType to, Value* v);
   Value* to_memory(DType type, Value* v);
   Value* from_memory(DType type, Value* v);
   llvm::Type* register_type(DType type);

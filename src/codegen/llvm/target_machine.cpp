@@ -95,6 +95,8 @@ Traits traits_of(const Target& target) {
   traits.masked = target.masked_memory;
   const bool x86 = target.architecture.empty() || target.architecture == "x86_64";
   traits.register_bits = has_feature(target, "avx512f") ? 512 : has_feature(target, "avx") ? 256 : 128;
+  traits.permutes = x86 && has_feature(target, "avx2");
+  traits.permutes_words = traits.permutes && has_feature(target, "avx512bw") && has_feature(target, "avx512vl");
   traits.fma = !x86 || has_feature(target, "fma") || has_feature(target, "avx512f");
   traits.bfloat = x86 && has_feature(target, "avx512bf16");
   traits.half = !x86 || has_feature(target, "f16c") || has_feature(target, "avx512f");

@@ -19,6 +19,8 @@ struct Traits {
   int registers = 16;
   int register_bits = 128;  ///< of the widest register that its instructions have
   bool masked = false;  ///< masked loads and stores are cheap
+  bool permutes = false;        ///< an instruction takes 32-bit lanes of a vector in any order
+  bool permutes_words = false;  ///< and 16-bit lanes, of vectors of any length
   bool fma = false;
   bool half = false;      ///< instructions convert f16 to f32 and back
   bool bfloat = false;    ///< an instruction rounds f32 to bf16; it takes denormals as zeros
