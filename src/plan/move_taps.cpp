@@ -80,7 +80,8 @@ class TapMoving {
     const int products = declare(region, "products", shape_of(product_axes()), type());
     const int weights = declare(region, "weights", weights_shape(), without_casts(weights_)->type);
     const std::vector<Axis> sum_axes = joined(rows_, columns_);
-    const bool in_order = std::equal(
+    // One tap each is only moved, in whatever order the results are; several are summed where their columns lie.
+    const bool in_order = !sums_several() || std::equal(
         sum_axes.begin(), sum_axes.end(), reduce_->axes.begin(), reduce_->axes.end(),
         [](const Axis& a, const Axis& b) { return variable_of(a) == variable_of(b); });
     const int sum = in_order ? reduce_->outputs[0] : declare(region, "taps", shape_of(sum_axes), type());
@@ -307,6 +308,14 @@ class TapMoving {
     return phase;
   }
 
+  /// Whether more than one tap meets a result.
+  bool sums_several() const {
+    return std::any_of(taps_.begin(), taps_.end(), [&](const Tap& tap) {
+      const std::optional<Phase> phase = phase_of(tap);
+      return !(phase ? phase->turn : tap.kernel).extent.is(1);
+    });
+  }
+
   Form sum_of_taps(int products, int sum) const {
     Reduce form = *reduce_;
     form.axes = joined(rows_, columns_);
@@ -336,12 +345,10 @@ class TapMoving {
       conditions.push_back(lt(phase->kernel, make_size(tap.kernel.extent)));
     }
     const Expr value = guarded(conditions, make_load(products, type(), at));
-    const bool single = std::all_of(form.reduced.begin(), form.reduced.end(),
-                                    [](const Axis& axis) { return axis.extent.is(1); });
-    if (single) {
+    if (!sums_several()) {
       std::vector<std::pair<int, Expr>> first;
       for (const Axis& axis : form.reduced) first.emplace_back(variable_of(axis), make_index(0));
-      return Compute{form.axes, substitute(value, first), sum};
+      return Compute{reduce_->axes, substitute(value, first), sum};
     }
     form.lift = {value};
     form.outputs = {sum};
