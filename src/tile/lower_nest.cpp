@@ -8,11 +8,13 @@
 #include "base/error.h"
 #include "fuse/rewrite_region.h"
 #include "tile/block_rules.h"
+#include "tile/bounded_indices.h"
 #include "tile/choose_before.h"
 #include "tile/exact_indices.h"
 #include "tile/map_tile.h"
 #include "tile/nest_direction.h"
 #include "tile/nest_lowering.h"
+#include "tile/separate_windows.h"
 
 namespace graft::tile {
 namespace {
@@ -229,6 +231,20 @@ void NestLowering::lower(const Compute& form) {
   for (Statement& statement : choose_before(map)) builder_.add(std::move(statement));
 }
 
+namespace {
+
+/// Rows of results that fold the same few elements of a local buffer each: side by side, so that no fold waits for the
+/// one before.
+int64_t points_beside(const Reduce& reduce) {
+  constexpr int64_t kPoints = 4, kFewTaps = 64;
+  int64_t taps = 1;
+  for (const Axis& axis : reduce.reduced) taps *= axis.bound > 0 && axis.bound <= kFewTaps ? axis.bound : kFewTaps + 1;
+  const bool reads_only = reduce.lift.size() == 1 && reduce.lift[0]->kind == ExprKind::kLoad;
+  return reduce.axes.size() > 1 && taps <= kFewTaps && reads_only ? kPoints : 1;
+}
+
+}  // namespace
+
 void NestLowering::lower(const graft::Reduce& form) {
   Replacements own;
   Reduce reduce;
@@ -240,6 +256,7 @@ void NestLowering::lower(const graft::Reduce& form) {
   for (const Expr& lift : form.lift) reduce.lift.push_back(convert(lift, own));
   reduce.monoid = form.monoid;
   if (in_order_) shorten_guarded(reduce);
+  if (builder_.program.threads == 0) reduce.points = points_beside(reduce);
   for (const int tensor : form.outputs) reduce.outputs.push_back(store_to(tensor, form.axes, own, {}));
   builder_.add({std::move(reduce)});
 }
@@ -458,7 +475,8 @@ Lowered lower_nest(const Region& region, const Layouts& layouts, const NestSched
   });
   const int threads = alone ? kMostThreads : kThreads;
   if (target.kind == TargetKind::kCuda) return NestLowering(region, threads, layouts).run(schedule);
-  return NestLowering(region, 0, layouts, target.vector_bits / 32).run(schedule);
+  const Region separated = bounded_indices(separate_windows(region));
+  return NestLowering(separated, 0, layouts, target.vector_bits / 32).run(schedule);
 }
 
 }  // namespace graft::tile

@@ -4,21 +4,28 @@
 #include <algorithm>
 #include <functional>
 
+#include "expr/addends.h"
 #include "fuse/rewrite_region.h"
 
 namespace graft::tile {
 namespace {
 
-/// The last dimension's stride-1 variable of a load: the index is affine with coefficient 1 there.
-bool contiguous_along(const ExprNode& load, int variable) {
+/// Whether the load goes at most `farthest` elements on with a variable, in the tensor's last dimension alone.
+bool near_along(const ExprNode& load, int variable, int64_t farthest) {
   if (load.args.empty()) return false;
-  const auto last = affine(load.args.back());
-  if (!last || !last->coefficient(variable).is(1)) return false;
-  for (size_t d = 0; d + 1 < load.args.size(); ++d) {
-    if (uses_variable(load.args[d], variable)) return false;
+  bool goes = false;
+  for (const Expr& part : addends(load.args.back())) {
+    if (!uses_variable(part, variable)) continue;
+    const auto index = affine(part);
+    const auto step = index ? index->coefficient(variable).as_constant() : std::nullopt;
+    if (goes || !step || *step < 1 || *step > farthest) return false;
+    goes = true;
   }
-  return true;
+  for (size_t d = 0; goes && d + 1 < load.args.size(); ++d) goes = !uses_variable(load.args[d], variable);
+  return goes;
 }
+
+constexpr int64_t kNear = 4;  // elements from lane to lane that vectors side by side still have, on a CPU
 
 bool uses(const ExprNode& load, const graft::Axis& axis) {
   return std::any_of(load.args.begin(), load.args.end(),
@@ -57,8 +64,8 @@ NestDirection nest_direction(const Region& region, const std::vector<graft::Axis
       direction.weights.insert(&load);
       return;
     }
-    columns = columns || contiguous_along(load, common.back().variable->variable);
-    rows = rows || (contiguous_along(load, row.variable->variable) && !is_short(row, lanes));
+    columns = columns || near_along(load, common.back().variable->variable, lanes > 0 ? kNear : 1);
+    rows = rows || (near_along(load, row.variable->variable, 1) && !is_short(row, lanes));
   });
   direction.columns = columns && !rows;
   return direction;

@@ -33,9 +33,10 @@ bool sums_products(const tile::Reduce& reduce) {
 }
 
 /// The steps of the innermost reduced axis that are spelled one by one: those that say how far codes are shifted, which
-/// constants do in one instruction. 0: they stay a loop.
+/// constants do in one instruction, and a few that only read, which a loop would take longer to count. 0: they stay a
+/// loop.
 int64_t spelled_steps(const tile::Reduce& reduce) {
-  constexpr int64_t kMost = 8;
+  constexpr int64_t kMost = 8, kMostReads = 16;
   if (reduce.reduced.empty()) return 0;
   const tile::Axis& axis = reduce.reduced.back();
   const auto extent = affine(axis.extent);
@@ -47,7 +48,8 @@ int64_t spelled_steps(const tile::Reduce& reduce) {
     });
   }
   const int64_t steps = extent->offset.constant();
-  return shifts && steps <= kMost ? steps : 0;
+  const bool reads = reduce.lift.size() == 1 && reduce.lift[0]->kind == ExprKind::kLoad;
+  return steps <= (shifts ? kMost : reads ? kMostReads : 0) ? steps : 0;
 }
 
 int state_bits(const tile::Reduce& reduce) {
@@ -58,7 +60,7 @@ int state_bits(const tile::Reduce& reduce) {
 
 }  // namespace
 
-/// Lanes along the last output axis: every load is contiguous along it or does not depend on it, or it is at places
+/// Lanes along the last output axis: every load is near along it or does not depend on it, or it is at places
 /// that are data whichever way lanes lie.
 bool Emitter::reduce_along_output(const tile::Reduce& reduce) const {
   if (reduce.axes.empty() || reduce.axes.back().bound == 1) return false;
@@ -68,8 +70,8 @@ bool Emitter::reduce_along_output(const tile::Reduce& reduce) const {
   auto inspect = [&](int buffer, const std::vector<Expr>& indices) {
     if (folded && is_scattered(indices, variable) && is_scattered(indices, folded)) return;
     const Size stride = stride_along(buffer, indices, variable, &good);
-    good &= stride.is(0) || stride.is(1);
-    contiguous |= stride.is(1);
+    good &= stride.is(0) || stride.is(1) || is_near(stride);
+    contiguous |= stride.is(1) || is_near(stride);
   };
   for (const Expr& lift : reduce.lift) {
     for_each(lift, [&](const Expr& e) {
