@@ -159,7 +159,7 @@ TEST(CodegenCuda, long_contractions_are_split_and_copied_ahead) {
 TEST(CodegenCuda, products_of_warpgroups_overlap_with_the_next) {
   const std::string text = kernel_of(kMatmulF16);
   EXPECT_NE(text.find("multiply_groups<f16, f16, 32, false, true>("), text.npos) << text;
-  EXPECT_NE(text.find("SwizzledOperand<f16, false, 64, 128, 128>"), text.npos) << "a's lines of 32 elements run along k";
+  EXPECT_NE(text.find("SwizzledOperand<f16, false, 64, 128, 128>"), text.npos) << "a's lines of 32 run along k";
   EXPECT_NE(text.find("SwizzledOperand<f16, true, 128, 32, 128>"), text.npos) << "b's lines of 64 elements run along n";
   // Of four slots one is being read and one may still be.
   EXPECT_NE(text.find("copy_wait<1>();"), text.npos) << text;
