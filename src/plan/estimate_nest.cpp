@@ -155,7 +155,9 @@ class NestEstimate {
       }
       if (!is_dropped(load.tensor, d)) inner *= at(shape[d]);
     }
-    return stride == 0 ? Step::kStays : stride == 1 ? Step::kNext : Step::kFar;
+    const bool of_lanes = direction_.columns && common_.back().variable->variable == variable;
+    const double near = of_lanes ? static_cast<double>(tile::kNearLanes) : 1;
+    return stride == 0 ? Step::kStays : stride <= near ? Step::kNext : Step::kFar;
   }
 
   /// Whether all loads of a form stay or go to the next element along a variable; one of them goes, if that is asked.

@@ -25,8 +25,6 @@ bool near_along(const ExprNode& load, int variable, int64_t farthest) {
   return goes;
 }
 
-constexpr int64_t kNear = 4;  // elements from lane to lane that vectors side by side still have, on a CPU
-
 bool uses(const ExprNode& load, const graft::Axis& axis) {
   return std::any_of(load.args.begin(), load.args.end(),
                      [&](const Expr& index) { return uses_variable(index, axis.variable->variable); });
@@ -64,7 +62,7 @@ NestDirection nest_direction(const Region& region, const std::vector<graft::Axis
       direction.weights.insert(&load);
       return;
     }
-    columns = columns || near_along(load, common.back().variable->variable, lanes > 0 ? kNear : 1);
+    columns = columns || near_along(load, common.back().variable->variable, lanes > 0 ? kNearLanes : 1);
     rows = rows || (near_along(load, row.variable->variable, 1) && !is_short(row, lanes));
   });
   direction.columns = columns && !rows;

@@ -9,6 +9,9 @@
 
 namespace graft::tile {
 
+/// Elements from lane to lane that vectors side by side still have, on a CPU.
+constexpr int64_t kNearLanes = 4;
+
 struct NestDirection {
   /// Reductions go down columns: lanes are along the last common axis.
   bool columns = false;
