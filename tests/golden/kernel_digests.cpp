@@ -241,8 +241,4 @@ std::vector<std::string> operators_without_case(const golden::File& file) {
   return missing;
 }
 
-void add_operator(golden::File& file, const std::string& name) {
-  file.cases.push_back({name, fmt::format("operator {}\n", name), ""});
-}
-
 }  // namespace graft

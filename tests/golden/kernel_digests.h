@@ -19,7 +19,5 @@ std::string kernel_digests(const golden::File& file, const golden::Case& c);
 
 /// The operators with samples that no case names.
 std::vector<std::string> operators_without_case(const golden::File& file);
-/// A case for an operator, its digests still to be written.
-void add_operator(golden::File& file, const std::string& name);
 
 }  // namespace graft

@@ -21,7 +21,7 @@ def compared(path):
     written, golden = path.read_text(), GOLDEN / f"{path.name}.txt"
     if os.environ.get("GRAFT_UPDATE_GOLDEN"):
         golden.write_text(written)
-    assert written == golden.read_text(), "GRAFT_UPDATE_GOLDEN=1 writes it anew"
+    assert written == golden.read_text(), "./dev update writes it anew"
 
 
 def test_one_hot_at_a_batch_of_256_from_its_cast_to_its_reshape(headers, harness, tmp_path):

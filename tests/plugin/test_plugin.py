@@ -46,7 +46,7 @@ def test_the_header_of_a_plugin_reads_well(layer_norms, tmp_path):
     written, golden = (tmp_path / "made" / "LayerNorm.h").read_text(), GOLDEN / "LayerNorm.h.txt"
     if os.environ.get("GRAFT_UPDATE_GOLDEN"):
         golden.write_text(written)
-    assert written == golden.read_text(), "GRAFT_UPDATE_GOLDEN=1 writes it anew"
+    assert written == golden.read_text(), "./dev update writes it anew"
 
 
 def test_nodes_that_compute_the_same_share_a_plugin(one_hots, tmp_path):

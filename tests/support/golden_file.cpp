@@ -17,11 +17,6 @@ namespace {
 constexpr std::string_view kCase = "// case: ";
 constexpr std::string_view kExpect = "// expect";
 
-bool& update_flag() {
-  static bool on = std::getenv("GRAFT_UPDATE_GOLDEN") != nullptr;
-  return on;
-}
-
 /// Without empty lines at both ends, and with one newline at the end.
 std::string trimmed(const std::string& text) {
   const size_t first = text.find_first_not_of('\n');
@@ -77,8 +72,19 @@ std::vector<File> read_folder(const std::string& folder) {
   return files;
 }
 
-bool updating() { return update_flag(); }
-void set_updating(bool on) { update_flag() = on; }
+bool updating() { return std::getenv("GRAFT_UPDATE_GOLDEN") != nullptr; }
+
+bool has_case(const std::filesystem::path& path, const std::string& name, const std::string& input) {
+  File file = read(path);
+  for (const Case& c : file.cases) {
+    if (c.name == name) return true;
+  }
+  if (!updating()) return false;
+  const auto follows = [&](const Case& c) { return c.name > name; };
+  file.cases.insert(std::find_if(file.cases.begin(), file.cases.end(), follows), {name, input, ""});
+  write(file);
+  return true;
+}
 
 void check(const std::filesystem::path& path, const std::string& name, const Transform& transform) {
   File file = read(path);

@@ -34,9 +34,10 @@ File read(const std::filesystem::path& path);
 void write(const File& file);
 /// All golden files of a folder below tests/golden, in order of name.
 std::vector<File> read_folder(const std::string& folder);
-/// Whether expectations are rewritten instead of compared: --update of graft_golden_tests, or GRAFT_UPDATE_GOLDEN=1.
+/// Whether expectations are rewritten instead of compared: GRAFT_UPDATE_GOLDEN is set, as ./dev update does.
 bool updating();
-void set_updating(bool on);
+/// Whether the file has a case of this name. When updating it always does: a missing one is added, expecting nothing.
+bool has_case(const std::filesystem::path& path, const std::string& name, const std::string& input = "");
 
 /// The text that a case of a file should expect.
 using Transform = std::function<std::string(const File&, const Case&)>;

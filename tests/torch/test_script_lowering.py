@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each pass makes of a small program, as text in tests/torch/lowering: GRAFT_UPDATE_GOLDEN=1 writes it anew."""
+"""What each pass makes of a small program, as text in tests/torch/lowering: ./dev update writes it anew."""
 
 import os
 import pathlib
@@ -221,7 +221,7 @@ def test_lowering(program):
     path = GOLDEN / f"{program.__name__}.txt"
     if os.environ.get("GRAFT_UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), "GRAFT_UPDATE_GOLDEN=1 writes it anew"
+    assert text == path.read_text(encoding="utf-8"), "./dev update writes it anew"
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
