@@ -91,7 +91,8 @@ def prepare(case, graft, peers, options):
             failed.append((case.label, runner.name))
             continue
         ready[runner.name] = run
-    print(f"  {case.label}: error against fp32 torch as a share of the range: {', '.join(notes)}", flush=True)
+    whose = "fp32 torch, of int8 against ONNX Runtime," if options.precision == "int8" else "fp32 torch"
+    print(f"  {case.label}: error against {whose} as a share of the range: {', '.join(notes)}", flush=True)
     return ready, failed
 
 
