@@ -9,6 +9,8 @@ option(GRAFT_LLVM "Use LLVM: CPU kernels are generated" ON)
 option(GRAFT_ONEDNN "Use oneDNN as a candidate on CPUs" ON)
 option(GRAFT_TEXT "Use RE2 and ICU: RegexFullMatch and StringNormalizer run" ON)
 option(GRAFT_IMAGES "Use the libraries of image formats: ImageDecoder runs" ON)
+option(GRAFT_BATCHES "Compile files of a folder together where no name of one means another in the next" ON)
+find_program(GRAFT_PYTHON3 python3)  # which finds out
 set(GRAFT_PYTHON_PREFIX ${CMAKE_SOURCE_DIR}/.deps/venv CACHE PATH
   "The project's Python folder, made by ./dev; oneDNN and the Python tests are found here")
 

@@ -75,7 +75,7 @@ double interpreting_seconds(const Engine& engine, const Bindings& sizes) {
 }
 
 /// The sizes of the inputs by their symbols.
-Bindings sizes_of(const Graph& graph, const graft::NamedTensors& inputs) {
+Bindings sizes_of(const Graph& graph, const graft::TensorsByName& inputs) {
   Bindings sizes;
   for (const ValueId id : graph.inputs) {
     const Value& value = graph.value(id);
@@ -88,7 +88,7 @@ Bindings sizes_of(const Graph& graph, const graft::NamedTensors& inputs) {
 }
 
 std::vector<TensorData> run(Engine engine, const std::string& device, const Graph& graph,
-                            const graft::NamedTensors& inputs, const Deadline& deadline) {
+                            const graft::TensorsByName& inputs, const Deadline& deadline) {
   if (interpreting_seconds(engine, sizes_of(graph, inputs)) > deadline.left()) {
     throw NotMeasured{"its steps in the interpreter would take longer than the limit"};
   }
@@ -118,7 +118,7 @@ OutputError error_of(const std::string& name, const TensorData& expected, const 
 
 PrecisionError measure(const Graph& imported, Stage done, const Engine& engine, const CompileOptions& options,
                        const Deadline& deadline) {
-  const NamedTensors inputs = random_inputs(imported, environment().seed);
+  const TensorsByName inputs = random_inputs(imported, environment().seed);
   // First: a plan for another machine ends here, before anything is compiled to compare it with.
   const std::vector<TensorData> actual = run(engine, options.device, imported, inputs, deadline);
   Engine reference = compile_from(imported, done, reference_options(options, deadline)).engine;

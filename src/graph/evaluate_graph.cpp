@@ -106,7 +106,7 @@ std::vector<TensorData> evaluate_ordered(const Graph& graph, std::span<const Ten
   return outputs;
 }
 
-std::vector<TensorData> evaluate(const Graph& graph, const NamedTensors& inputs) {
+std::vector<TensorData> evaluate(const Graph& graph, const TensorsByName& inputs) {
   std::vector<TensorData> ordered;
   for (const ValueId id : graph.inputs) {
     const auto it = inputs.find(graph.value(id).name);
@@ -117,7 +117,7 @@ std::vector<TensorData> evaluate(const Graph& graph, const NamedTensors& inputs)
   return evaluate_ordered(graph, ordered);
 }
 
-NamedTensors random_inputs(const Graph& graph, uint64_t seed) {
+TensorsByName random_inputs(const Graph& graph, uint64_t seed) {
   std::set<std::string, std::less<>> names;
   for (const ValueId id : graph.inputs) {
     if (!graph.value(id).shape) continue;
@@ -131,9 +131,9 @@ NamedTensors random_inputs(const Graph& graph, uint64_t seed) {
   return random_inputs(graph, symbols, seed);
 }
 
-NamedTensors random_inputs(const Graph& graph, const Bindings& symbols, uint64_t seed) {
+TensorsByName random_inputs(const Graph& graph, const Bindings& symbols, uint64_t seed) {
   Random random(seed);
-  NamedTensors tensors;
+  TensorsByName tensors;
   for (const ValueId id : graph.inputs) {
     tensors[graph.value(id).name] = random_tensor(graph.value(id), symbols, random);
   }

@@ -13,7 +13,7 @@
 namespace graft {
 
 /// Tensors by the name of a graph's input.
-using NamedTensors = std::map<std::string, TensorData, std::less<>>;
+using TensorsByName = std::map<std::string, TensorData, std::less<>>;
 
 /// The node's outputs (an empty tensor for one left out) for inputs that are all known (empty: left out). Shapes come
 /// from the inputs, so nothing is symbolic. Throws what `define` and `interpret` throw.
@@ -21,15 +21,15 @@ std::vector<TensorData> evaluate_node(const Node& node, std::span<const TensorDa
 
 /// The graph's outputs, in order. Throws invalid_argument naming an input that is missing or does not fit its declared
 /// type and shape; unsupported naming a node without definition.
-std::vector<TensorData> evaluate(const Graph& graph, const NamedTensors& inputs);
+std::vector<TensorData> evaluate(const Graph& graph, const TensorsByName& inputs);
 
 /// The same with the inputs in the graph's order, as for the body of an If.
 std::vector<TensorData> evaluate_ordered(const Graph& graph, std::span<const TensorData> inputs);
 
 /// Inputs for a trial: symbols take the middle of their range, floats lie in [-1, 1], integers and bools are 0 or 1.
-NamedTensors random_inputs(const Graph& graph, uint64_t seed);
+TensorsByName random_inputs(const Graph& graph, uint64_t seed);
 /// The same with these sizes.
-NamedTensors random_inputs(const Graph& graph, const Bindings& symbols, uint64_t seed);
+TensorsByName random_inputs(const Graph& graph, const Bindings& symbols, uint64_t seed);
 
 /// The first element where `actual` departs from `expected` by more than `tolerance` times the largest magnitude
 /// expected, as a sentence; nothing when they agree. NaN agrees with NaN, and equal infinities agree.

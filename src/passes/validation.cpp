@@ -10,7 +10,7 @@
 namespace graft {
 
 void validate_pass(const Graph& before, const Graph& after, const ValidatedPass& pass, uint64_t seed) {
-  NamedTensors inputs;
+  TensorsByName inputs;
   std::vector<TensorData> expected;
   try {
     inputs = random_inputs(before, seed);

@@ -50,13 +50,13 @@ class ControlFlowOnDevice : public testing::TestWithParam<std::string> {
     return load_code(std::make_shared<const Engine>(std::move(compiled.engine)), {}, device_);
   }
   /// Every case several times in one session, alone and in turn.
-  void expect_all(const std::string& text, const std::vector<NamedTensors>& cases) {
+  void expect_all(const std::string& text, const std::vector<TensorsByName>& cases) {
     const Graph graph = inferred(text);
     Session session(load(graph), 1);
-    for (const NamedTensors& each : cases) {
+    for (const TensorsByName& each : cases) {
       for (int i = 0; i < kRuns; ++i) expect_results(session, graph, each, kTolerance);
     }
-    for (const NamedTensors& each : cases) expect_results(session, graph, each, kTolerance);
+    for (const TensorsByName& each : cases) expect_results(session, graph, each, kTolerance);
   }
 
   std::shared_ptr<Device> device_;
@@ -71,7 +71,7 @@ TEST_P(ControlFlowOnDevice, a_loop_of_known_length_writes_into_outputs_of_known_
 
 TEST_P(ControlFlowOnDevice, a_condition_ends_a_loop_early_and_branches_nest_in_it) {
   const auto given = [](float bound, bool going) {
-    return NamedTensors{{"x", floats({2}, {1, 2})}, {"bound", floats({}, {bound})}, {"going", boolean(going)}};
+    return TensorsByName{{"x", floats({2}, {1, 2})}, {"bound", floats({}, {bound})}, {"going", boolean(going)}};
   };
   expect_all(kWhile, {given(100, true), given(1, true), given(100, false), given(1e6f, true)});
 }
@@ -161,7 +161,7 @@ TEST_P(ControlFlowOnDevice, an_index_out_of_range_in_a_round_names_the_node_and_
 })");
   Session session(load(graph), 1);
   const auto given = [](int64_t limit) {
-    return NamedTensors{{"x", floats({3}, {1, 2, 3})}, {"limit", integer(limit)}, {"start", floats({}, {0})}};
+    return TensorsByName{{"x", floats({3}, {1, 2, 3})}, {"limit", integer(limit)}, {"start", floats({}, {0})}};
   };
   for (int i = 0; i < 2; ++i) {
     expect_results(session, graph, given(3), kTolerance);

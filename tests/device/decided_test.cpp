@@ -25,12 +25,12 @@ class Network {
     session_ = std::make_unique<Session>(
         load_code(std::make_shared<const Engine>(queued(std::move(compiled.engine))), queued_steps(), device_), 1);
   }
-  void expect(const NamedTensors& inputs) { expect_results(*session_, graph_, inputs); }
-  void warm_up(const NamedTensors& inputs) {
+  void expect(const TensorsByName& inputs) { expect_results(*session_, graph_, inputs); }
+  void warm_up(const TensorsByName& inputs) {
     for (int i = 0; i < kUntilReplayed; ++i) expect(inputs);
   }
   /// What one more run reads from the device and replays there.
-  std::pair<int, int> downloads_and_replays(const NamedTensors& inputs) {
+  std::pair<int, int> downloads_and_replays(const TensorsByName& inputs) {
     device_->downloads = device_->replays = 0;
     expect(inputs);
     return {device_->downloads, device_->replays};
@@ -69,7 +69,7 @@ std::string doubles(const std::string& limit) {
 })";
 }
 
-NamedTensors up_to(float bound, int64_t given = 0, std::vector<float> x = {1, 2}) {
+TensorsByName up_to(float bound, int64_t given = 0, std::vector<float> x = {1, 2}) {
   const auto count = static_cast<int64_t>(x.size());
   return {{"x", floats({count}, x)}, {"bound", floats({}, {bound})}, {"given", integer(given)}};
 }
@@ -107,7 +107,7 @@ TEST(Decided, sizes_may_change_and_come_back) {
 TEST(Decided, rounds_that_collect_are_counted) {
   Network network(kWhile);
   const auto given = [](float bound, bool going) {
-    return NamedTensors{{"x", floats({2}, {1, 2})}, {"bound", floats({}, {bound})}, {"going", boolean(going)}};
+    return TensorsByName{{"x", floats({2}, {1, 2})}, {"bound", floats({}, {bound})}, {"going", boolean(going)}};
   };
   network.warm_up(given(1e6, true));
   for (const float bound : {1e6f, 0.0f, 30.0f, 1e9f}) network.expect(given(bound, true));
@@ -158,7 +158,7 @@ TEST(Decided, a_branch_is_part_of_what_is_recorded) {
   %z: ? = Neg "negate" (%y)
   output %z
 })");
-  const auto given = [](bool c) { return NamedTensors{{"x", floats({3}, {1, 2, 3})}, {"c", boolean(c)}}; };
+  const auto given = [](bool c) { return TensorsByName{{"x", floats({3}, {1, 2, 3})}, {"c", boolean(c)}}; };
   network.warm_up(given(true));
   for (const bool c : {true, false, true}) EXPECT_EQ(network.downloads_and_replays(given(c)), std::pair(2, 1));
 }
@@ -221,7 +221,7 @@ TEST(Decided, loops_and_branches_lie_in_loops) {
   output %all
 })");
   const auto given = [](float x, float bound) {
-    return NamedTensors{{"x", floats({}, {x})}, {"bound", floats({}, {bound})}};
+    return TensorsByName{{"x", floats({}, {x})}, {"bound", floats({}, {bound})}};
   };
   network.warm_up(given(0, 100));
   const auto [downloads, replays] = network.downloads_and_replays(given(0, 100));

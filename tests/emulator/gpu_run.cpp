@@ -35,7 +35,7 @@ double tolerance_on_gpu(std::string_view type) {
 GpuCase::GpuCase(std::string_view text, Bindings sizes, const std::string& precision)
     : graph_(parse_graph(text)), sizes_(std::move(sizes)) {
   infer_types(graph_);
-  const NamedTensors inputs = random_inputs(graph_, sizes_, 11);
+  const TensorsByName inputs = random_inputs(graph_, sizes_, 11);
   inputs_ = {inputs.begin(), inputs.end()};
   expected_ = evaluate(graph_, inputs);
   if (!precision.empty()) set_option(options_, {"precision", precision});

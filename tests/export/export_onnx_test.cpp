@@ -89,7 +89,7 @@ TEST(ExportOnnx, keeps_bodies_and_what_they_capture) {
   output %y
 })");
   const Graph read = again(graph);
-  const NamedTensors inputs = {{"which", TensorData::from_values<int>(DType::kBool, {}, {1})},
+  const TensorsByName inputs = {{"which", TensorData::from_values<int>(DType::kBool, {}, {1})},
                                {"x", TensorData::from_values<float>(DType::kFloat32, {2}, {1, -5})}};
   EXPECT_EQ(evaluate(read, inputs), evaluate(graph, inputs)) << print(read);
   EXPECT_EQ(text_of(again(read)), text_of(read));
@@ -116,7 +116,7 @@ TEST(ExportOnnx, keeps_random_graphs_and_their_results) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     const Graph graph = random_graph(seed, 30);
     const Graph read = again(graph);
-    const NamedTensors inputs = random_inputs(graph, seed);
+    const TensorsByName inputs = random_inputs(graph, seed);
     EXPECT_EQ(evaluate(read, inputs), evaluate(graph, inputs)) << "seed " << seed;
     EXPECT_EQ(text_of(again(read)), text_of(read)) << "seed " << seed;
   }

@@ -59,7 +59,7 @@ TEST(EvaluateGraph, names_the_input_that_is_missing_or_does_not_fit) {
     %y: f32[n, 2] = Neg "neg" (%x)
     output %y
   })");
-  const auto fault = [&](const NamedTensors& inputs) -> std::string {
+  const auto fault = [&](const TensorsByName& inputs) -> std::string {
     try {
       evaluate(graph, inputs);
     } catch (const Error& error) {
@@ -68,9 +68,9 @@ TEST(EvaluateGraph, names_the_input_that_is_missing_or_does_not_fit) {
     return "no error";
   };
   EXPECT_NE(fault({}).find("'x'"), std::string::npos) << fault({});
-  const NamedTensors wrong_type = {{"x", TensorData::zeros(DType::kInt64, {1, 2})}};
+  const TensorsByName wrong_type = {{"x", TensorData::zeros(DType::kInt64, {1, 2})}};
   EXPECT_NE(fault(wrong_type).find("'x'"), std::string::npos) << fault(wrong_type);
-  const NamedTensors wrong_size = {{"x", TensorData::zeros(DType::kFloat32, {1, 3})}};
+  const TensorsByName wrong_size = {{"x", TensorData::zeros(DType::kFloat32, {1, 3})}};
   EXPECT_NE(fault(wrong_size).find("x"), std::string::npos) << fault(wrong_size);
   EXPECT_EQ(fault({{"x", TensorData::zeros(DType::kFloat32, {5, 2})}}), "no error");
 }

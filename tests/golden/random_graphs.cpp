@@ -29,7 +29,7 @@ TEST(RandomGraphs, compute_the_same_after_the_pipeline) {
     context.statistics = &statistics;
     run_passes(after, context);
     for (const PassStatistics& entry : statistics) changes[entry.pass] += entry.changed;
-    const NamedTensors inputs = random_inputs(before, seed);
+    const TensorsByName inputs = random_inputs(before, seed);
     const auto expected = evaluate(before, inputs), actual = evaluate(after, inputs);
     ASSERT_EQ(expected.size(), actual.size());
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -71,7 +71,7 @@ TEST(RandomGraphs, compute_nearly_the_same_in_a_low_type) {
     PassContext context{.low_type = DType::kFloat16};
     context.environment = &plain;
     run_passes(after, context);
-    const NamedTensors inputs = random_inputs(before, seed);
+    const TensorsByName inputs = random_inputs(before, seed);
     const auto expected = evaluate(before, inputs), actual = evaluate(after, inputs);
     ASSERT_EQ(expected.size(), actual.size());
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(describe(expected[i]), describe(actual[i]));

@@ -76,7 +76,7 @@ void compare_results(const golden::Case& c, const Pass& pass) {
   context.decodes_weights = [](DType, std::optional<int64_t>) { return true; };
   context.least_packed_elements = 0;
   run_pass(after, pass, context);
-  const NamedTensors inputs = random_inputs(before, 7);
+  const TensorsByName inputs = random_inputs(before, 7);
   const auto actual = evaluate(after, inputs);
   std::vector<TensorData> expected;
   try {

@@ -24,7 +24,7 @@ struct Sample {
 inline Sample make_sample(const std::string& lines) {
   Graph graph = parse_graph("graph \"g\" {\n  opset \"\" 28\n" + lines + "}\n");
   infer_types(graph);
-  const NamedTensors named = random_inputs(graph, 3);
+  const TensorsByName named = random_inputs(graph, 3);
   FusedProgram program = fuse(graph);
   if (program.steps.size() != 1) throw std::runtime_error("not one step:\n" + print(program));
   Sample sample{std::move(program.steps[0].region), {}, {}, {}};

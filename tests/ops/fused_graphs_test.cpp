@@ -23,7 +23,7 @@ namespace {
 /// Compiles and runs the graph, and compares each output with the interpreter's.
 void check_graph(Graph graph, const std::string& target, uint64_t seed, double tolerance) {
   infer_types(graph);
-  const NamedTensors inputs = random_inputs(graph, seed);
+  const TensorsByName inputs = random_inputs(graph, seed);
   const std::vector<TensorData> expected = evaluate(graph, inputs);
   Engine engine = engine_for(graph, target);
   for (const EngineStep& step : engine.steps) {

@@ -25,17 +25,17 @@ CompileOptions quick() {
 }
 
 /// Runs a graph on all inputs in one session, compiled and again from its plan.
-void expect_results(const char* text, const std::vector<NamedTensors>& inputs) {
+void expect_results(const char* text, const std::vector<TensorsByName>& inputs) {
   const Graph graph = inferred(text);
   const Compiled compiled = compile_from(graph, Stage::kImport, quick());
   Session session(load_code(std::make_shared<const Engine>(compiled.engine)));
-  for (const NamedTensors& each : inputs) expect_results(session, graph, each);
+  for (const TensorsByName& each : inputs) expect_results(session, graph, each);
   const std::vector<std::byte> bytes = print_plan(to_file(compiled.plan));
   const AlignedCopy copy(bytes);
   const Plan again = from_file(parse_plan(copy.bytes(), copy.owner(), "compiled"), "compiled");
   EXPECT_EQ(print_plan(to_file(again)), bytes);
   Session loaded(load_code(std::make_shared<const Engine>(build(again, host_cpu(1), options_of(again)))));
-  for (const NamedTensors& each : inputs) expect_results(loaded, graph, each);
+  for (const TensorsByName& each : inputs) expect_results(loaded, graph, each);
 }
 
 TEST(ControlFlow, a_loop_with_a_captured_value_collects_its_rounds) { expect_results(kSums, {sums(3), sums(1)}); }
@@ -52,7 +52,7 @@ TEST(ControlFlow, a_loop_of_known_length_writes_into_outputs_of_known_size) {
 
 TEST(ControlFlow, a_condition_ends_a_loop_early_and_branches_nest_in_it) {
   const auto given = [](float bound, bool going) {
-    return NamedTensors{{"x", floats({2}, {1, 2})}, {"bound", floats({}, {bound})}, {"going", boolean(going)}};
+    return TensorsByName{{"x", floats({2}, {1, 2})}, {"bound", floats({}, {bound})}, {"going", boolean(going)}};
   };
   expect_results(kWhile, {given(100, true), given(1, true), given(100, false), given(1e6f, true)});
 }
@@ -135,7 +135,7 @@ TEST(ControlFlow, weights_of_a_body_are_stored_once) {
   const Plan again = from_file(parse_plan(copy.bytes(), copy.owner(), "compiled"), "compiled");
   EXPECT_EQ(print_plan(to_file(again)), bytes);
   Session loaded(load_code(std::make_shared<const Engine>(build(again, host_cpu(1), options_of(again)))));
-  const NamedTensors inputs{{"x", floats({1, 48}, std::vector<float>(48, 1))}, {"limit", integer(3)}};
+  const TensorsByName inputs{{"x", floats({1, 48}, std::vector<float>(48, 1))}, {"limit", integer(3)}};
   expect_results(loaded, graph, inputs, 1e-5);
 }
 

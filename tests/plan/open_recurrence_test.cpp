@@ -33,8 +33,8 @@ Graph open(const SampleCase& c, Openness openness) {
   return graph;
 }
 
-NamedTensors inputs_of(const Graph& graph, const SampleCase& c) {
-  NamedTensors inputs;
+TensorsByName inputs_of(const Graph& graph, const SampleCase& c) {
+  TensorsByName inputs;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     if (c.inputs[i]) inputs[graph.value(graph.nodes[0].inputs[i]).name] = c.inputs[i];
   }
@@ -119,7 +119,7 @@ TEST(OpenRecurrence, one_output_alone_is_given) {
 TEST(OpenRecurrence, a_sequence_of_no_positions_gives_the_states_it_starts_from) {
   SampleCase c = sample("GRU.sequences_of_several_lengths");
   const Graph graph = open(c, Openness::kContents);
-  NamedTensors inputs = inputs_of(graph, c);
+  TensorsByName inputs = inputs_of(graph, c);
   const std::vector<int64_t>& shape = c.inputs[0].shape();
   inputs[graph.value(graph.nodes[0].inputs[0]).name] = TensorData::zeros(DType::kFloat32, {0, shape[1], shape[2]});
   CompileOptions options;

@@ -23,7 +23,7 @@ Graph inferred(const std::string& text) {
   return graph;
 }
 
-Results run(Session& session, const Graph& graph, const NamedTensors& inputs) {
+Results run(Session& session, const Graph& graph, const TensorsByName& inputs) {
   std::vector<BufferView> given;
   for (const ValueId id : graph.inputs) {
     const TensorData& data = inputs.at(graph.value(id).name);
@@ -41,7 +41,7 @@ Results run(Session& session, const Graph& graph, const NamedTensors& inputs) {
   return results;
 }
 
-void expect_results(Session& session, const Graph& graph, const NamedTensors& inputs, double tolerance) {
+void expect_results(Session& session, const Graph& graph, const TensorsByName& inputs, double tolerance) {
   const std::vector<TensorData> expected = evaluate(graph, inputs);
   const Results actual = run(session, graph, inputs);
   ASSERT_TRUE(actual.status.ok()) << actual.status.message();
@@ -77,7 +77,7 @@ const char* const kSums = R"(graph "sums" {
   output %seen
 })";
 
-NamedTensors sums(int64_t limit) {
+TensorsByName sums(int64_t limit) {
   return {{"x", floats({2}, {1, 2})}, {"limit", integer(limit)}, {"start", floats({2}, {0, 10})}};
 }
 

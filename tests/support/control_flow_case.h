@@ -25,15 +25,15 @@ struct Results {
   std::vector<std::vector<std::byte>> memory;
   graft::Status status;
 };
-Results run(graft::Session& session, const graft::Graph& graph, const graft::NamedTensors& inputs);
+Results run(graft::Session& session, const graft::Graph& graph, const graft::TensorsByName& inputs);
 
 /// Fails the test where a result of the session departs from the evaluator's by more than `tolerance` of its size.
-void expect_results(graft::Session& session, const graft::Graph& graph, const graft::NamedTensors& inputs,
+void expect_results(graft::Session& session, const graft::Graph& graph, const graft::TensorsByName& inputs,
                     double tolerance = 0);
 
 /// A loop that adds the captured `x: f32[n]` to `start: f32[n]`, `limit: i64` times, and collects what was before.
 extern const char* const kSums;
-graft::NamedTensors sums(int64_t limit);
+graft::TensorsByName sums(int64_t limit);
 /// A loop of four rounds: x f32[n, 3] -> the sum and what each round made.
 extern const char* const kKnown;
 /// Doubles `x: f32[2]` until its sum passes `bound: f32`, if `going: bool`, with a branch in the loop for odd rounds.

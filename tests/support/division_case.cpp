@@ -54,7 +54,7 @@ TensorData numbers(DType type, const std::vector<int64_t>& shape) {
   return data;
 }
 
-std::map<std::string, TensorData> by_name(const graft::NamedTensors& tensors) {
+std::map<std::string, TensorData> by_name(const graft::TensorsByName& tensors) {
   return {tensors.begin(), tensors.end()};
 }
 
@@ -71,7 +71,7 @@ void expect_division_by_zero_told(const std::vector<std::string>& targets) {
     SCOPED_TRACE(each.name);
     const graft::Graph graph =
         inferred(std::string("graph \"divisions\" {\n  opset \"\" 28\n") + each.statements + "}\n");
-    graft::NamedTensors inputs;
+    graft::TensorsByName inputs;
     for (const graft::ValueId id : graph.inputs) {
       const graft::Value& input = graph.value(id);
       std::vector<int64_t> shape;
@@ -79,7 +79,7 @@ void expect_division_by_zero_told(const std::vector<std::string>& targets) {
       inputs[input.name] = numbers(input.type, shape);
     }
     const std::vector<TensorData> expected = evaluate(graph, inputs);
-    graft::NamedTensors with_zero = inputs;
+    graft::TensorsByName with_zero = inputs;
     TensorData& divisors = with_zero.at("by");
     divisors.write_double(divisors.element_count() - 1, 0);
     EXPECT_THROW(evaluate(graph, with_zero), graft::Error);

@@ -13,7 +13,7 @@ namespace {
 /// The graph of these statements, its inputs whose names begin with `w` made constants.
 Graph with_weights(const std::string& statements, uint64_t seed) {
   Graph graph = parse_graph("graph \"block\" {\n  opset \"\" 20\n" + statements + "}\n");
-  NamedTensors values = random_inputs(graph, seed);
+  TensorsByName values = random_inputs(graph, seed);
   std::vector<ValueId> inputs;
   for (const ValueId id : graph.inputs) {
     if (graph.value(id).name.starts_with("w")) {

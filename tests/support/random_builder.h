@@ -70,7 +70,7 @@ class RandomBuilder {
   }
   Graph finish(const std::string& result) {
     Graph graph = parse_graph("graph \"random\" {\n  opset \"\" 20\n" + text_ + "output " + result + "\n}\n");
-    const NamedTensors values = random_inputs(graph, {{"n", 5}}, seed_);
+    const TensorsByName values = random_inputs(graph, {{"n", 5}}, seed_);
     std::vector<ValueId> inputs;
     for (const ValueId id : graph.inputs) {
       Value& value = graph.value(id);

@@ -12,7 +12,7 @@ BufferView view_of(const TensorData& data) {
 
 }  // namespace
 
-void expect_results_of(const Graph& graph, std::shared_ptr<const LoadedEngine> code, const NamedTensors& inputs,
+void expect_results_of(const Graph& graph, std::shared_ptr<const LoadedEngine> code, const TensorsByName& inputs,
                        double tolerance) {
   const std::vector<TensorData> expected = evaluate(graph, inputs);
   std::vector<TensorData> actual;

@@ -10,7 +10,7 @@
 namespace graft {
 
 /// Runs the code once and expects the graph's own results, apart by `tolerance` of the largest magnitude at the most.
-void expect_results_of(const Graph& graph, std::shared_ptr<const LoadedEngine> code, const NamedTensors& inputs,
+void expect_results_of(const Graph& graph, std::shared_ptr<const LoadedEngine> code, const TensorsByName& inputs,
                        double tolerance);
 
 }  // namespace graft

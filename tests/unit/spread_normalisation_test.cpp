@@ -45,7 +45,7 @@ TEST(SpreadNormalisation, of_few_long_rows_computes_the_same_in_four_steps) {
   ASSERT_EQ(program.steps.size(), 1u);
   const std::vector<FusedStep> steps = spread(program);
   ASSERT_EQ(steps.size(), 4u) << "sums of parts, sums of parts of squares beside the mean, their sum, and each element";
-  const NamedTensors inputs = random_inputs(graph, 5);
+  const TensorsByName inputs = random_inputs(graph, 5);
   std::vector<TensorData> values(program.tensors.size());
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     values[program.inputs[i]] = inputs.at(program.tensors[program.inputs[i]].name);
