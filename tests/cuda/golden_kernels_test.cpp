@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA C++ of kernels as the golden files of tests/golden/cuda show it. `./dev update` rewrites them; what
-// changed is then to be read, and run by tests/device/cuda_proof.py where there is a GPU.
+// The CUDA C++ of kernels as the golden files of tests/golden/cuda show it: short ones wholly, others as an outline.
+// `./dev update` rewrites them; what changed is then to be read, and run by tests/device/cuda_proof.py where there is a
+// GPU. GRAFT_KERNEL_TEXTS=FOLDER before and after, and `diff -r`, show the lines behind an outline that changed.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/prelude.h"
 #include "codegen/progress.h"
+#include "kernel_outline.h"
 #include "proof_programs.h"
 #include "support/golden_file.h"
 #include "tile/program.h"
@@ -40,11 +42,16 @@ std::string kernel_text(const tile::Program& program) {
   }
 }
 
-std::string kernel_of(const golden::File&, const golden::Case& c) {
-  return kernel_text(tile::parse_program(program_of(c)));
+std::string kernel_of(const golden::Case& c) { return kernel_text(tile::parse_program(program_of(c))); }
+
+constexpr int kMostLines = 48;  // that are shown wholly
+
+std::string shown_kernel_of(const golden::File& file, const golden::Case& c) {
+  return kernel_outline(file.path.stem().string() + "." + c.name, kernel_of(c), kMostLines);
 }
 
-/// The kernels of the programs for the GPU that a case of tests/golden/lower expects, named by its file and itself.
+/// Outlines of the kernels of the programs for the GPU that a case of tests/golden/lower expects, named by its file and
+/// itself.
 std::string kernels_of_lowered(const golden::File&, const golden::Case& c) {
   std::string text;
   for (const golden::File& file : golden::read_folder("lower")) {
@@ -55,7 +62,8 @@ std::string kernels_of_lowered(const golden::File&, const golden::Case& c) {
       for (size_t at = all.find(kMachine); at != all.npos; at = all.find(kMachine, at + 1)) {
         const size_t begin = all.find(kProgram, at), end = all.find(kEnd, begin);
         if (end == all.npos) throw std::runtime_error(c.name + " expects no program");
-        text += kernel_text(tile::parse_program(all.substr(begin, end + kEnd.size() - begin)));
+        const tile::Program program = tile::parse_program(all.substr(begin, end + kEnd.size() - begin));
+        text += kernel_outline(c.name + "." + program.name, kernel_text(program), 0);
       }
     }
   }
@@ -79,7 +87,7 @@ TEST(GoldenKernels, of_lowered_graphs_are_written_as_the_file_shows) {
 
 TEST(GoldenKernels, are_written_as_the_files_show) {
   for (const golden::File& file : golden::read_folder("cuda")) {
-    for (const golden::Case& c : file.cases) golden::check(file.path, c.name, kernel_of);
+    for (const golden::Case& c : file.cases) golden::check(file.path, c.name, shown_kernel_of);
   }
 }
 
@@ -89,7 +97,7 @@ TEST(GoldenKernels, are_accepted_by_the_compiler) {
   for (const int columns : {64, 128}) source += warpgroup_product({columns, DType::kFloat16, DType::kFloat16});
   for (const golden::File& file : golden::read_folder("cuda")) {
     if (file.path.stem() == "proof_programs") continue;  // those are compiled for every architecture elsewhere
-    for (const golden::Case& c : file.cases) source += "\n" + kernel_of(file, c);
+    for (const golden::Case& c : file.cases) source += "\n" + kernel_of(c);
   }
   codegen::Progress progress;
   EXPECT_FALSE(compile_source(source, "sm_90a", progress).empty());
