@@ -50,6 +50,10 @@ install(TARGETS graft_command RUNTIME DESTINATION graft/bin ${runtime})
 install(FILES LICENSE THIRD_PARTY_NOTICES.md DESTINATION graft/licences ${runtime})
 install(FILES ${GRAFT_ONEDNN_NOTICES} DESTINATION graft/licences/onednn ${runtime})
 graft_licences(graft/licences ${graft_compiled_in} COMPONENT python_runtime)
+# What `graft-host` compiles for an installed framework, and find_package(graft) in a wheel.
+install(DIRECTORY src/host/torch src/host/tensorflow src/host/mxnet DESTINATION graft/hosts ${runtime})
+install(DIRECTORY include/graft DESTINATION graft/include ${runtime})
+install(FILES cmake/wheel/graft-config.cmake cmake/graft-host.cmake DESTINATION graft/lib/cmake/graft ${runtime})
 # What a Linux of any kind may lack goes along. A wheel holds no links: each library is a file of the name that the
 # loader asks for. PEP 600 says what every Linux has; the glibc that it takes is counted when a wheel is packed.
 list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE module_files)

@@ -279,7 +279,7 @@ import sys, graft.torch
 try:
     graft.torch.load_library(sys.argv[1] + "/libgraft_torch.so")
 except graft.DeviceError as error:
-    assert "build it for this torch" in str(error), error
+    assert "graft-host torch" in str(error), error
 else:
     raise SystemExit("no error")
 open(sys.argv[1] + "/libgraft_torch.so", "w").write("nothing")

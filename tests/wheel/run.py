@@ -2,10 +2,12 @@
 """What somebody who installs the wheel relies on: packed from the build under test and installed into a virtual
 environment that has nothing but numpy, it imports, compiles the demo's network, computes what ONNX Runtime computes,
 reads texts and an image, and its command runs; all that is loaded lies inside, or is on the list of what every Linux
-has."""
+has. Where PyTorch is in .deps/torch, `graft-host` builds its library from what the wheel carries, and TorchScript uses
+it."""
 
 import os
 import pathlib
+import shutil
 import struct
 import sys
 import sysconfig
@@ -47,6 +49,16 @@ assert upper.tolist() == ["MONDAY", "2 \u00c4PFEL"] and matches.tolist() == [Fal
 assert pixels.tolist() == [[[255, 0, 0], [1, 2, 3]]], pixels
 print(graft.__version__, graft.__file__)
 print(*sorted(mapped() - before), sep="\\n")
+"""
+
+
+TORCHSCRIPT = """
+import torch, graft.torch
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval()
+x = torch.ones(2, 8)
+made = graft.torch.script.compile(torch.jit.trace(net, x), [x], tune="off", require_full=True)
+torch.testing.assert_close(made(x), net(x))
+print(graft.__file__)
 """
 
 
@@ -102,6 +114,33 @@ def make_environment(folder, wheel):
     return python
 
 
+def try_host(folder, wheel):
+    """One command after `pip install`: the library for the torch that the tests have."""
+    torch_python = ROOT / ".deps/torch/bin/python"
+    tag = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if not torch_python.is_file() or not run(torch_python, "--version").startswith(f"Python {tag}."):
+        print(f"SKIPPED: graft-host, there is no PyTorch for Python {tag} in {torch_python.parent.parent}")
+        return
+    site = folder / "site"
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps",
+        "--target", site, wheel)
+    caching = {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache", "CCACHE_BASEDIR": "/", "CCACHE_NOHASHDIR": "1"}
+    clean = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONPATH": str(site),
+             **(caching if shutil.which("ccache") else {})}
+    start = time.monotonic()
+    made = pathlib.Path(run(torch_python, "-m", "graft.hosts", "torch", cwd=folder, env=clean).strip())
+    if made != site / "graft/lib/libgraft_torch.so" or list(made.parent.glob(".*")):
+        sys.exit(f"wheel: graft-host wrote {made} and left {list(made.parent.glob('.*'))}")
+    for needed in ("include/graft/torchscript.h", "lib/cmake/graft_torch/graft_torch-config.cmake"):
+        if not (site / "graft" / needed).is_file():
+            sys.exit(f"wheel: programs in C++ find no {needed}")
+    if run(torch_python, "-m", "graft.hosts", "--prefix", env=clean).strip() != str(site / "graft"):
+        sys.exit("wheel: graft-host --prefix names another folder than that of the package")
+    if not pathlib.Path(run(torch_python, "-c", TORCHSCRIPT, cwd=folder, env=clean).strip()).is_relative_to(site):
+        sys.exit("wheel: TorchScript ran with another package")
+    print(f"graft-host built and tried in {time.monotonic() - start:.0f} s")
+
+
 def strangers(loaded, folder):
     """The libraries that were loaded although they are neither the wheel's nor every Linux's."""
     for path in map(pathlib.Path, loaded):
@@ -138,6 +177,7 @@ def main():
             run(*command, cwd=folder, env=clean)
         if version.split()[0] not in run("graft", "--version", cwd=folder, env=clean):
             sys.exit("wheel: the command is of another version")
+        try_host(folder, wheel)
     print(f"packed in {packed - start:.0f} s, installed and tried in {time.monotonic() - packed:.0f} s")
 
 

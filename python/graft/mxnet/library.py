@@ -7,17 +7,10 @@ import pathlib
 
 import mxnet
 
+from .. import hosts
 from ..errors import DeviceError
 
-NAME = "libgraft_mxnet.so"
 VERSIONS = "1.9"
-
-
-def places():
-    """Where the library can be: beside the package's own, and beside those of a build tree."""
-    import graft
-    package = pathlib.Path(graft.__file__).parent
-    return [package / "lib" / NAME, package.parent.parent / "lib" / NAME]
 
 
 @functools.cache
@@ -26,10 +19,9 @@ def load():
     here = f"MXNet {mxnet.__version__} in {pathlib.Path(mxnet.__file__).parent}"
     if not mxnet.__version__.startswith(VERSIONS + "."):
         raise DeviceError(f"engines run in MXNet {VERSIONS}, and this is {here}: install mxnet=={VERSIONS}.1")
-    found = next((each for each in places() if each.is_file()), None)
+    found = hosts.find("mxnet")
     if found is None:
-        raise DeviceError(f"{NAME} is in none of {', '.join(map(str, places()))}: build it for {here}, and put it "
-                          "there, as docs/MXNET.md says")
+        raise DeviceError(hosts.missing("mxnet", mxnet.__version__))
     try:
         mxnet.library.load(str(found), verbose=False)
         return ctypes.CDLL(str(found))

@@ -3,23 +3,15 @@
 
 import ctypes
 import mmap
-import pathlib
 import re
 
 import tensorflow
 
+from .. import hosts
 from ..errors import DeviceError, UnsupportedError
 
-NAME = "libgraft_tensorflow.so"
 BUILT_FOR = re.compile(rb"graft_tensorflow built for TensorFlow ([0-9A-Za-z.+-]+)\0")
 _loaded = []
-
-
-def places():
-    """Where the library can be: beside the package's own, and beside those of a build tree."""
-    import graft
-    package = pathlib.Path(graft.__file__).parent
-    return [package / "lib" / NAME, package.parent.parent / "lib" / NAME]
 
 
 def version_of(path):
@@ -35,17 +27,15 @@ def load_library(path=None):
     does nothing. Raises graft.DeviceError where it is missing or was built for another version of TensorFlow."""
     if _loaded:
         return
-    candidates = [pathlib.Path(path)] if path else places()
-    found = next((each for each in candidates if each.is_file()), None)
+    found = hosts.find("tensorflow", path)
     here = tensorflow.__version__
     if found is None:
-        raise DeviceError(f"{NAME} is in none of {', '.join(map(str, candidates))}: build it for this TensorFlow, "
-                          f"{here}, as docs/TENSORFLOW.md says")
+        raise DeviceError(hosts.missing("tensorflow", here, path))
     try:
         version = version_of(found)
         if version != here:
-            raise DeviceError(f"{found} was built for TensorFlow {version} and this is {here}: build it again with "
-                              "this version (docs/TENSORFLOW.md)")
+            raise DeviceError(f"{found} was built for TensorFlow {version} and this is {here}: `graft-host "
+                              "tensorflow` builds it for this version")
         tensorflow.load_op_library(str(found))
     except (OSError, ValueError, tensorflow.errors.OpError) as error:
         raise DeviceError(f"{found} does not work with this TensorFlow, {here}: {error}") from error

@@ -1,21 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The library that extends torch: the class of engines, and what works on TorchScript."""
 
-import pathlib
-
 import torch
 
+from .. import hosts
 from ..errors import DeviceError
 
-NAME = "libgraft_torch.so"
 _loaded = []
-
-
-def places():
-    """Where the library can be: beside the package's own, and beside those of a build tree."""
-    import graft
-    package = pathlib.Path(graft.__file__).parent
-    return [package / "lib" / NAME, package.parent.parent / "lib" / NAME]
 
 
 def load_library(path=None):
@@ -24,11 +15,9 @@ def load_library(path=None):
     another version of torch."""
     if _loaded:
         return
-    candidates = [pathlib.Path(path)] if path else places()
-    found = next((each for each in candidates if each.is_file()), None)
+    found = hosts.find("torch", path)
     if found is None:
-        raise DeviceError(f"{NAME} is in none of {', '.join(map(str, candidates))}: build it for this torch, "
-                          f"{torch.__version__}, as docs/PYTORCH.md says")
+        raise DeviceError(hosts.missing("torch", torch.__version__, path))
     try:
         torch.ops.load_library(str(found))
         torch.ops.graft.check_torch_version()
