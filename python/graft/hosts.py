@@ -10,6 +10,7 @@ import argparse
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -74,12 +75,20 @@ def _need_tools() -> None:
             raise BuildError(f"there is no {tools[0]} on the PATH: {remedy}")
 
 
+def _cause(printed: str) -> str:
+    """What a failed cmake or compiler printed that says why: its errors, else its last lines."""
+    if configuring := re.search(r"CMake Error at [^\n]*\n(.*?)\n\n", printed, re.S):
+        return " ".join(configuring[1].split())
+    lines = printed.splitlines()
+    return "\n".join([line for line in lines if "error" in line.lower()][:20] or lines[-20:])
+
+
 def _run(*command: str | os.PathLike) -> None:
-    """Runs a command quietly; raises BuildError with the end of what it printed if it fails."""
+    """Runs a command quietly; raises BuildError with the cause if it fails."""
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", check=False)
     if done.returncode:
-        raise BuildError(f"{' '.join(map(str, command[:3]))} failed:\n{done.stdout[-4000:]}")
+        raise BuildError(f"{command[0]} failed: {_cause(done.stdout)}")
 
 
 def build(framework: str, package: str | os.PathLike | None = None,
