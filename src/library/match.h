@@ -11,7 +11,7 @@
 #include "library/libraries.h"
 #include "library/schedule.h"
 #include "target/target.h"
-#include "tile/lower.h"
+#include "tile/panel_layout.h"
 
 namespace graft {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "expr/region.h"
-#include "plan/region_work.h"
+#include "strategy/region_work.h"
 #include "plan/ways.h"
 #include "target/peak.h"
 #include "target/target.h"

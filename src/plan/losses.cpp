@@ -12,7 +12,7 @@
 #include "library/match.h"
 #include "plan/estimate_ways.h"
 #include "target/peak.h"
-#include "tile/schedule.h"
+#include "strategy/strategy.h"
 
 namespace graft {
 namespace {
@@ -36,7 +36,7 @@ RegionTask task_of(const Region& region, const EngineStep& step, const Engine& e
 bool is_general(const EngineStep& step) {
   if (step.kind != StepKind::kKernel) return false;
   const tile::Schedule schedule = tile::parse_schedule(step.schedule);
-  return std::holds_alternative<tile::NestSchedule>(schedule) || std::holds_alternative<tile::BlockSchedule>(schedule);
+  return schedule.strategy->is_general;
 }
 
 /// Why the products of a region that the general strategy has are no contractions.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "plan/region_work.h"
+#include "strategy/region_work.h"
 #include "target/peak.h"
 
 namespace graft {

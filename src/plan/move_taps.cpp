@@ -8,7 +8,7 @@
 #include "expr/form_fields.h"
 #include "fuse/rewrite_region.h"
 #include "fuse/step_maker.h"
-#include "plan/region_work.h"
+#include "strategy/region_work.h"
 
 namespace graft {
 namespace {

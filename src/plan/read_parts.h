@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "expr/region.h"
-#include "tile/lower.h"
+#include "tile/panel_layout.h"
 
 namespace graft {
 

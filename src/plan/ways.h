@@ -9,7 +9,7 @@
 
 #include "expr/region.h"
 #include "plan/build_options.h"
-#include "tile/lower.h"
+#include "strategy/strategy.h"
 #include "tile/program.h"
 
 namespace graft {

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "tile/lower.h"
+#include "target/target.h"
+#include "tile/panel_layout.h"
+#include "tile/program.h"
 
 namespace graft::tile {
 

@@ -2,6 +2,7 @@
 // The layout of packed weights.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ struct PanelLayout {
   int64_t pack = 1, step = 1;
   bool operator==(const PanelLayout&) const = default;
 };
+
+/// By region tensor; empty means row-major.
+using Layouts = std::vector<std::optional<PanelLayout>>;
 
 /// `panels dim=1 lanes=32 keep=0 rest=0,2 pack=4 step=64` (the last two where pack is not 1); parse_panel_layout reads
 /// it back and throws invalid_argument on any other text.

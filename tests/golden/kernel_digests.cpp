@@ -19,7 +19,7 @@
 #include "graph/infer.h"
 #include "modules/kernel_source.h"
 #include "passes/pass.h"
-#include "plan/choose_schedule.h"
+#include "strategy/choose_schedule.h"
 #include "support/random_block.h"
 #include "support/random_contraction.h"
 #include "support/random_forms.h"
@@ -27,7 +27,7 @@
 #include "support/run_generated.h"
 #include "support/sample_case.h"
 #include "target/target.h"
-#include "tile/lower.h"
+#include "strategy/strategy.h"
 
 namespace graft {
 namespace {
@@ -164,7 +164,10 @@ std::vector<std::string> other_programs(const EngineStep& step, const Engine& en
   }
   std::map<size_t, std::vector<Choice>> by_kind;
   for (Choice& choice : schedule_candidates(region, constant, engine.typical, target)) {
-    if (tile::print(choice.schedule) != step.schedule) by_kind[choice.schedule.index()].push_back(std::move(choice));
+    const auto rows = tile::strategies();
+    const auto row = std::find(rows.rbegin(), rows.rend(), choice.schedule.strategy);  // general ones first
+    const auto kind = static_cast<size_t>(row - rows.rbegin());
+    if (tile::print(choice.schedule) != step.schedule) by_kind[kind].push_back(std::move(choice));
   }
   std::vector<std::string> programs;
   for (const auto& [kind, choices] : by_kind) {

@@ -6,10 +6,10 @@
 #include "fuse/fused_program.h"
 #include "fuse/rewrite_region.h"
 #include "graph/infer.h"
-#include "plan/choose_schedule.h"
+#include "strategy/choose_schedule.h"
 #include "plan/divide_steps.h"
 #include "target/target.h"
-#include "tile/lower.h"
+#include "strategy/strategy.h"
 
 namespace graft {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of weights that are stored as codes, in panels: few rows, many rows, and rows that only a run counts.
 #include "llvm/schedule_sample.h"
-#include "plan/choose_schedule.h"
-#include "tile/lower_decoded.h"
+#include "strategy/choose_schedule.h"
+#include "strategy/decode.h"
 
 namespace graft::codegen {
 namespace {
@@ -30,7 +30,7 @@ void check_decoded(const Sample& sample, double tolerance = 2e-5) {
       check(sample, schedule, target, choice.layouts, tolerance);
     }
     const std::vector<Choice> candidates = schedule_candidates(sample.region, constant, sample.sizes, target);
-    ASSERT_TRUE(std::holds_alternative<tile::DecodeSchedule>(candidates[0].schedule));
+    ASSERT_TRUE(candidates[0].schedule.is<tile::DecodeSchedule>());
     check(sample, candidates[0].schedule, target, candidates[0].layouts, tolerance);
   }
 }

@@ -9,7 +9,7 @@
 #include "graph/evaluate_graph.h"
 #include "graph/infer.h"
 #include "llvm/kernel_runner.h"
-#include "tile/lower.h"
+#include "strategy/strategy.h"
 
 namespace graft::codegen {
 

@@ -4,8 +4,11 @@
 #include <set>
 
 #include "llvm/schedule_sample.h"
-#include "plan/choose_schedule.h"
-#include "tile/lower_window.h"
+#include "strategy/attention.h"
+#include "strategy/choose_schedule.h"
+#include "strategy/contract.h"
+#include "strategy/nest.h"
+#include "strategy/window.h"
 
 namespace graft::codegen {
 namespace {
@@ -188,7 +191,7 @@ TEST(Schedules, of_products_by_each_unit_of_this_machine) {
       constant[static_cast<size_t>(sample.region.inputs[1])] = true;
       int tried = 0;
       for (const Choice& choice : schedule_candidates(sample.region, constant, sample.sizes, target)) {
-        const auto* contract = std::get_if<tile::ContractSchedule>(&choice.schedule);
+        const auto contract = choice.schedule.as<tile::ContractSchedule>();
         if (!contract || !contract->unit) continue;
         EXPECT_EQ(contract->unit->name, unit.name);
         check(sample, choice.schedule, target, choice.layouts, is_exact ? 0 : 1e-2);
@@ -394,7 +397,7 @@ TEST(Schedules, of_convolutions_by_units_copy_windows_or_rows) {
       constant[static_cast<size_t>(sample.region.inputs[1])] = true;
       std::set<int64_t> tried;
       for (const Choice& choice : schedule_candidates(sample.region, constant, sample.sizes, host)) {
-        const auto* contract = std::get_if<tile::ContractSchedule>(&choice.schedule);
+        const auto contract = choice.schedule.as<tile::ContractSchedule>();
         if (!contract || contract->unit != &unit) continue;
         check(sample, choice.schedule, host, choice.layouts, is_integer(unit.sum) ? 0 : 1e-3);
         tried.insert(contract->window);

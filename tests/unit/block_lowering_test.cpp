@@ -6,11 +6,12 @@
 
 #include "expr/build.h"
 #include "fuse/rewrite_region.h"
-#include "plan/block_schedule.h"
-#include "plan/choose_schedule.h"
 #include "plan/spread_reduction.h"
+#include "strategy/block.h"
+#include "strategy/block_schedule.h"
+#include "strategy/choose_schedule.h"
+#include "strategy/strategy.h"
 #include "tile/block_rules.h"
-#include "tile/lower.h"
 
 namespace graft {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tile/bounded_indices.h"
+#include "strategy/bounded_indices.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which strategy takes which region, and why the others do not.
-#include "tile/lower.h"
+#include "strategy/strategy.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,6 +10,10 @@
 #include "fuse/fused_program.h"
 #include "fuse/rewrite_region.h"
 #include "graph/infer.h"
+#include "strategy/attention.h"
+#include "strategy/contract.h"
+#include "strategy/nest.h"
+#include "strategy/product.h"
 #include "tile/builder.h"
 
 namespace graft {

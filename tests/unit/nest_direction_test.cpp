@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which way reductions of CPUs go through windows, and in which layout their results are made.
-#include "tile/nest_direction.h"
+#include "strategy/nest_direction.h"
 
 #include <gtest/gtest.h>
 

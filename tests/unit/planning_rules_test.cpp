@@ -11,7 +11,9 @@
 #include "fuse/split_step.h"
 #include "graph/infer.h"
 #include "library/split_region.h"
-#include "plan/choose_schedule.h"
+#include "strategy/choose_schedule.h"
+#include "strategy/nest.h"
+#include "strategy/product.h"
 #include "target/target.h"
 
 namespace graft {
@@ -178,7 +180,7 @@ bool is_early(int64_t windows, int64_t depth, bool constant) {
   Region region = b.finish("windows", {y});
   normalise(region);
   const auto choices = schedule_candidates(region, {false, constant, false}, {}, find_target("sm_90a", 1));
-  return std::get<tile::ProductSchedule>(choices[0].schedule).early != 0;
+  return choices[0].schedule.as<tile::ProductSchedule>()->early != 0;
 }
 
 TEST(Schedules, weights_are_brought_early_but_for_windows_of_many_rounds) {

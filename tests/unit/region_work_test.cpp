@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/region_work.h"
+#include "strategy/region_work.h"
 
 #include <gtest/gtest.h>
 

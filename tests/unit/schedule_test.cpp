@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tile/schedule.h"
+#include "strategy/strategy.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "strategy/attention.h"
+#include "strategy/block.h"
+#include "strategy/contract.h"
+#include "strategy/nest.h"
+#include "strategy/product.h"
 #include "target/target.h"
 
 namespace graft {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tile/separate_windows.h"
+#include "strategy/separate_windows.h"
 
 #include <gtest/gtest.h>
 

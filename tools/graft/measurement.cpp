@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "console.h"
 #include "fuse/rewrite_region.h"
-#include "plan/region_work.h"
+#include "strategy/region_work.h"
 #include "tensor_set.h"
 
 namespace graft {

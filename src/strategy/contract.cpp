@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strategy/contract.h"
+
+#include <algorithm>
+
+#include "fuse/contraction.h"
+#include "strategy/contract_cost.h"
+#include "strategy/panels.h"
+#include "strategy/product_schedules.h"
+
+namespace graft::tile {
+namespace {
+
+/// Rows of the register tile of the micro-kernel: what row tiles should be multiples of.
+int64_t register_rows(const Target& target) { return target.vector_registers >= 32 ? 14 : 6; }
+
+/// Chunks and pieces for a right operand that is copied: it should serve many rows, but every thread needs work.
+void share_copies(ContractSchedule& schedule, const ContractionSizes& sizes, const Target& target) {
+  const int64_t tiles = std::max<int64_t>(1, sizes.columns / schedule.n) * sizes.batch;
+  const bool enough = tiles >= 2 * target.threads;
+  schedule.m_chunk = enough ? sizes.rows : (sizes.rows + target.threads - 1) / target.threads;
+  schedule.m_chunk = std::max(schedule.m_chunk, schedule.m);
+  const int64_t rest = sizes.depth / sizes.first_depth;
+  const int64_t row_bytes = std::max<int64_t>(1, schedule.n * rest) * sizes.element_bytes;
+  const int64_t fits = target.l2_bytes / 4 / row_bytes;
+  if (sizes.first_depth > std::max<int64_t>(fits, 1)) schedule.k = std::max<int64_t>(1, fits);
+}
+
+/// Schedules for a contraction, the cost model's favourite first.
+std::vector<ContractSchedule> contract_schedules(const ContractionSizes& sizes, int64_t vector, const Target& target) {
+  ContractSchedule schedule;
+  schedule.panel = 2 * vector;
+  schedule.m = register_rows(target) * (target.vector_registers >= 32 ? 4 : 8);
+  schedule.n = std::max<int64_t>(64, schedule.panel);
+  if (sizes.rows <= 2) schedule.n = 4 * schedule.panel;
+  // The rows that a convolution copies together serve more columns.
+  if (sizes.is_window) schedule.n = 4 * schedule.panel;
+  // All rows of a column tile first while the left operand stays in the second-level cache; but a result that does not
+  // stay there is written by whole rows when the right operand does.
+  const auto stays = [&](int64_t a, int64_t b) { return a * b * sizes.element_bytes <= target.l2_bytes / 2; };
+  const bool streams = !stays(sizes.rows, sizes.columns) && stays(sizes.columns, sizes.depth);
+  schedule.columns_outer = stays(sizes.rows, sizes.depth) && !streams;
+  std::vector<ContractSchedule> schedules;
+  const auto add = [&](ContractSchedule variant) {
+    if (!sizes.is_packed) share_copies(variant, sizes, target);
+    if (std::find(schedules.begin(), schedules.end(), variant) == schedules.end()) schedules.push_back(variant);
+  };
+  add(schedule);
+  for (const int64_t panels : {int64_t{2}, int64_t{4}, int64_t{8}}) {
+    if (panels * schedule.panel > 2 * std::max(sizes.columns, schedule.panel)) continue;
+    ContractSchedule variant = schedule;
+    variant.n = panels * schedule.panel;
+    add(variant);
+    variant.columns_outer = !variant.columns_outer;
+    add(variant);
+  }
+  for (const int64_t rows : {schedule.m / 2, schedule.m * 2}) {
+    ContractSchedule variant = schedule;
+    variant.m = rows;
+    add(variant);
+  }
+  return schedules;
+}
+
+/// Schedules of a product of weights by the units that take the operands' own types, the fastest first. Slower ones
+/// waste less where sums are short; of floats they give nothing where there is a faster one.
+void add_unit_contractions(std::vector<Schedule>& schedules, const Region& region, Contraction contraction,
+                           ContractionSizes sizes, const std::vector<bool>& constant, const Target& target) {
+  const DType sum = only_reduction(region)->lift[0]->type;
+  contraction.a = unwidened(contraction.a), contraction.b = unwidened(contraction.b);
+  const ContractUnit* best = best_unit(target, contraction.a->type, contraction.b->type, sum);
+  const int64_t panel = 2 * std::max<int64_t>(16, target.vector_bits / bit_width(sum));
+  if (!best || !panel_layout(region, contraction, constant, panel)) return;
+  sizes.element_bytes = bit_width(best->b) / 8;
+  for (const ContractUnit& unit : contract_units()) {
+    const bool fits = unit.a == best->a && unit.b == best->b && unit.sum == sum && has_unit(target, unit);
+    if (!fits || (&unit != best && is_float(sum))) continue;
+    const bool tiles = unit.scope == ContractUnit::Scope::kTile;
+    for (const auto& [rows, panels] : {std::pair{4, 4}, {2, 4}, {8, 4}, {4, 8}, {4, 2}, {8, 8}}) {
+      ContractSchedule schedule;
+      schedule.unit = &unit;
+      schedule.panel = panel;
+      schedule.m = tiles ? 32 * rows : register_rows(target) * rows;
+      schedule.n = panels * panel;
+      schedule.columns_outer = sizes.rows * sizes.depth * sizes.element_bytes <= target.l2_bytes / 2;
+      schedule.window = sizes.is_window ? 1 : 0;
+      schedules.emplace_back(schedule);
+    }
+    if (!sizes.is_window) continue;
+    ContractSchedule rows_apart = *schedules.back().as<ContractSchedule>();
+    rows_apart.window = 0;
+    schedules.emplace_back(rows_apart);
+  }
+}
+
+std::string why_not(const RegionView& view, const Target&) {
+  const graft::Reduce* reduce = only_reduction(view.region);
+  if (!reduce) return "it has no reduction, or several";
+  const auto contraction = find_contraction(*reduce);
+  if (!contraction) return "its reduction is no sum of products";
+  return contraction->m.empty() ? "the product has no rows" : "";
+}
+
+void candidates(const RegionView& view, const Target& target, bool, std::vector<Schedule>& schedules) {
+  const graft::Reduce* reduce = only_reduction(view.region);
+  const Contraction contraction = *find_contraction(*reduce);
+  const DType type = reduce->lift[0]->type;
+  const int64_t vector = target.vector_bits / bit_width(type);
+  ContractionSizes sizes = sizes_of(contraction, type, view.typical);
+  sizes.is_packed = panel_layout(view.region, contraction, view.constant, 2 * vector).has_value();
+  add_unit_contractions(schedules, view.region, contraction, sizes, view.constant, target);
+  for (const ContractSchedule& schedule : contract_schedules(sizes, vector, target)) schedules.emplace_back(schedule);
+}
+
+double seconds(const Region& region, const Schedule& schedule, const Bindings& typical, const Target& target) {
+  return seconds_of(region, typical, target, use_of_contract(region, schedule.unit, typical, target));
+}
+
+/// A constant right operand lies in panels.
+Layouts layouts(const Region& region, const std::vector<bool>& constant, const Schedule& given) {
+  Layouts layouts(region.tensors.size());
+  const ContractSchedule schedule = *given.as<ContractSchedule>();
+  const graft::Reduce* reduce = schedule.panel > 0 ? only_reduction(region) : nullptr;
+  auto contraction = reduce ? find_contraction(*reduce) : std::nullopt;
+  if (!contraction || contraction->n.empty()) return layouts;
+  if (schedule.unit) contraction->b = unwidened(contraction->b);
+  auto layout = panel_layout(region, *contraction, constant, schedule.panel);
+  if (layout && schedule.unit) layout->pack = schedule.unit->pack, layout->step = schedule.unit->k;
+  if (layout) layouts[static_cast<size_t>(contraction->b->tensor)] = layout;
+  return layouts;
+}
+
+Lowered lower_record(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target) {
+  return lower_contract(region, layouts, *schedule.as<ContractSchedule>(), target);
+}
+
+constexpr auto kFields = fields_of<ContractSchedule>();
+
+}  // namespace
+
+const Strategy contract_strategy = {.name = "contract",
+                                    .fields = kFields,
+                                    .kind = TargetKind::kCpu,
+                                    .names_unit = true,
+                                    .why_not = why_not,
+                                    .candidates = candidates,
+                                    .seconds = seconds,
+                                    .layouts = layouts,
+                                    .lower = lower_record};
+const Strategy& ContractSchedule::strategy() { return contract_strategy; }
+
+}  // namespace graft::tile

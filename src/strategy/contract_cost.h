@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// What products of the micro-kernels of a CPU take.
+#pragma once
+
+#include "strategy/cost.h"
+
+namespace graft {
+
+/// A micro-kernel keeps its sums in registers, as many rows of them as fit. `unit` null: multiply-adds.
+Use use_of_contract(const Region& region, const ContractUnit* unit, const Bindings& typical, const Target& target);
+
+}  // namespace graft
