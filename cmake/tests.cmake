@@ -76,7 +76,7 @@ function(graft_add_tests kind label)
     target_precompile_headers(${name} REUSE_FROM graft_test_headers)
   endif()
   if(kind IN_LIST graft_onnx_alone)
-    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/import/onnx_only/no_frameworks.cpp
+    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src/driver/onnx_only/no_frameworks.cpp
       ${CMAKE_SOURCE_DIR}/tests/support/text_network.cpp)
     target_link_libraries(${name} PRIVATE graft_core)
   else()

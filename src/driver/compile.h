@@ -2,14 +2,13 @@
 // The driver of compiling: from a model to an engine, stage by stage.
 #pragma once
 
-#include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "driver/compile_options.h"
+#include "driver/model_source.h"
 #include "driver/plan.h"
 #include "engine/engine.h"
 #include "fuse/fused_program.h"
@@ -25,12 +24,6 @@ namespace graft {
 enum class Stage : uint8_t { kImport, kPasses, kFuse, kPlan };
 std::string_view name_of(Stage stage);
 std::optional<Stage> parse_stage(std::string_view name);
-
-/// A model in a file, or in memory when `bytes` is given (then `path` is the folder of its external data, or empty).
-struct ModelSource {
-  std::string path;
-  std::optional<std::span<const std::byte>> bytes;
-};
 
 /// What was left undone and why, for `graft check`.
 struct CompileNotes {

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "driver/stages.h"
+#include "target/units.h"
+
+namespace graft {
+namespace {
+
+/// Whether all of the targets have a unit that multiplies integers of given types; null where they have none at all.
+std::function<bool(DType, DType)> integer_units_of(const std::vector<Target>& targets) {
+  const auto all_multiply = [targets](DType a, DType b) {
+    return std::all_of(targets.begin(), targets.end(),
+                       [&](const Target& target) { return best_unit(target, a, b, DType::kInt32) != nullptr; });
+  };
+  if (!all_multiply(DType::kUint8, DType::kInt8)) return nullptr;
+  return all_multiply;
+}
+
+/// Which products decode weights on all of the targets: all on CPUs; on GPUs those of 16-bit rows, which matrix units
+/// multiply, of which there are few or a number that only a run knows. Many rows are faster on weights as floats.
+std::function<bool(DType, std::optional<int64_t>)> decoding_of(const std::vector<Target>& targets) {
+  constexpr int64_t kMostRows = 256;
+  return [targets](DType type, std::optional<int64_t> rows) {
+    return std::all_of(targets.begin(), targets.end(), [&](const Target& target) {
+      return target.kind == TargetKind::kCpu || (bit_width(type) == 16 && (!rows || *rows <= kMostRows));
+    });
+  };
+}
+
+}  // namespace
+
+void rewrite(Graph& graph, const CompileOptions& options, CompileNotes* notes) {
+  const Environment merged = with_disabled(options);
+  PassContext context{.low_type = low_type(options.precision), .cancelled = options.cancelled, .environment = &merged};
+  const std::vector<Target> targets = targets_of(options);
+  context.multiplies_integers = integer_units_of(targets);
+  context.decodes_weights = decoding_of(targets);
+  if (notes) context.statistics = &notes->passes, context.reasons = &notes->reasons;
+  report(options, name_of(Stage::kPasses), fmt::format("{} nodes", graph.nodes.size()));
+  run_passes(graph, context);
+  dump("graph", "passes", [&] { return print(graph); });
+}
+
+}  // namespace graft
