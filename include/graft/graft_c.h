@@ -102,6 +102,8 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *                                           times: a plan for several, and the engine for the first
  *   device   cpu | cuda | cuda:1            what runs the engine here
  *   ops      own.graftops | library.onnx    own operators: a file, or the text of definitions (docs/OWN_OPERATORS.md)
+ *   overridable weight                      of an ONNX model: an input that has an initializer stays an input, which
+ *                                           each run gives; several times
  *   converters libmine.so                   rows for operators of a .pt2 that Graft does not know: a shared library
  *                                           (docs/ADDING_A_CONVERTER.md), which is loaded, so it has to be trusted
  *   params   net-0000.params                the parameters of a symbol of MXNet

@@ -35,6 +35,7 @@ class Options(CommonOptions, total=False):
     signature: str  #: of a SavedModel: the signature to compile
     tag: str | Sequence[str]  #: of a SavedModel: tags of its graph
     outputs: str | Sequence[str]  #: of a GraphDef: its outputs, nodes or tensors
+    overridable: str | Sequence[str]  #: of an ONNX model: inputs with an initializer that stay inputs
     converters: Path | Sequence[Path]  #: shared libraries with rows for operators of a .pt2
 
 

@@ -167,6 +167,8 @@ void set_option(CompileOptions& options, OptionText choice) {
     options.device = choice.value;
   } else if (choice.key == "ops") {
     options.operators.emplace_back(choice.value);
+  } else if (choice.key == "overridable") {
+    options.overridable.emplace_back(choice.value);
   } else if (choice.key == "converters") {
     options.converters.emplace_back(choice.value);
   } else if (choice.key == "signature") {
@@ -193,8 +195,8 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
-                "precision, ops, converters, signature, tag, outputs, params, record, target, device, mode, disable, "
-                "deadline",
+                "precision, ops, overridable, converters, signature, tag, outputs, params, record, target, device, "
+                "mode, disable, deadline",
                 std::string(choice.key));
   }
 }

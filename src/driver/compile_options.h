@@ -45,6 +45,7 @@ struct CompileOptions {
   bool source_only = false;                              ///< kernels are generated but not compiled: nothing can run
   std::map<std::string, Graph::Range, std::less<>> dims; ///< by the model's symbols; min == max fixes one
   std::vector<std::string> operators;                    ///< files or texts that define operators (OperatorLibrary)
+  std::vector<std::string> overridable;                  ///< inputs of an ONNX model whose initializers do not count
   std::vector<std::string> converters;                   ///< shared libraries with rows for a front end's operators
   std::string signature;                                 ///< of a SavedModel; empty: its default
   std::vector<std::string> tags, outputs;                ///< of a SavedModel's graph; what a GraphDef is asked for

@@ -17,11 +17,12 @@ namespace {
 bool may_be_onnx(const ModelSource&) { return true; }
 
 Graph import_onnx_model(const ModelSource& source, const CompileOptions& options) {
-  const ImportOptions imports{.operators = read_operator_library(options.operators)};
+  const ImportOptions imports{.overridable = options.overridable,
+                              .operators = read_operator_library(options.operators)};
   return source.bytes ? import_onnx_bytes(*source.bytes, source.path, imports) : import_onnx(source.path, imports);
 }
 
-constexpr std::array<std::string_view, 1> kOnnxOptions = {"ops"};
+constexpr std::array<std::string_view, 2> kOnnxOptions = {"ops", "overridable"};
 constexpr ModelFormat kOnnx = {"ONNX models, which definitions join when they are imported", kOnnxOptions, may_be_onnx,
                                import_onnx_model};
 
@@ -35,9 +36,10 @@ const ModelFormat& format_of(const ModelSource& source) {
 /// An option that is another format's is a mistake.
 void check_options_of(const ModelFormat& chosen, const CompileOptions& options) {
   const std::pair<std::string_view, bool> given[] = {
-      {"signature", !options.signature.empty()},   {"tag", !options.tags.empty()},
-      {"outputs", !options.outputs.empty()},       {"params", !options.params.empty()},
-      {"converters", !options.converters.empty()}, {"ops", !options.operators.empty()}};
+      {"signature", !options.signature.empty()},    {"tag", !options.tags.empty()},
+      {"outputs", !options.outputs.empty()},        {"params", !options.params.empty()},
+      {"converters", !options.converters.empty()},  {"ops", !options.operators.empty()},
+      {"overridable", !options.overridable.empty()}};
   const auto check = [&](const ModelFormat& format) {
     if (&format == &chosen) return;
     for (const auto& [option, is_given] : given) {

@@ -44,7 +44,8 @@ std::string flag_of(const Error& error) {
   if (word.starts_with("--")) return word;
   if (word.ends_with("shape")) return "--" + word + "s";
   constexpr std::string_view kChoices[] = {"dim",  "shapes",  "target",    "device", "precision", "threads", "tune",
-                                           "mode", "disable", "signature", "tag",    "outputs",   "params"};
+                                           "mode", "disable", "signature", "tag",    "outputs",   "params",
+                                           "overridable"};
   return std::find(std::begin(kChoices), std::end(kChoices), word) != std::end(kChoices) ? "--" + word : "";
 }
 

@@ -23,8 +23,9 @@ namespace {
 constexpr const char* kInt8 = "int8";
 
 /// Choices that add up; of any other the last would silently win.
-constexpr std::string_view kRepeatable[] = {"dim", "shape", "min-shape", "opt-shape", "max-shape",
-                                            "ops", "converters", "tag",   "outputs",   "target",    "disable"};
+constexpr std::string_view kRepeatable[] = {"dim",       "shape",   "min-shape",   "opt-shape",
+                                            "max-shape", "ops",     "overridable", "converters",
+                                            "tag",       "outputs", "target",      "disable"};
 
 /// The names of sizes that the inputs of an engine have.
 std::vector<std::string> input_symbols(const Engine& engine) {
@@ -59,13 +60,14 @@ bool has_size(const Engine& engine, const std::vector<std::string>& names, const
   const std::string fixed = compiled_size(engine, name);
   if (fixed == std::to_string(size)) return false;
   if (!fixed.empty()) {
-    throw UsageError(fmt::format("--size: '{}' is {} in this engine, as it was compiled; leave --size out, or "
-                                 "compile it for {}", name, fixed, size));
+    throw UsageError(
+        fmt::format("--size: '{}' is {} in this engine, as it was compiled; leave --size out, or "
+                    "compile it for {}",
+                    name, fixed, size));
   }
-  throw UsageError(
-      names.empty() ? fmt::format("--size: all sizes of the inputs are fixed; there is no '{}'", name)
-                    : fmt::format("--size: no input has a size named '{}'; there are {}{}", name,
-                                  fmt::join(names, ", "), did_you_mean(name, names)));
+  throw UsageError(names.empty() ? fmt::format("--size: all sizes of the inputs are fixed; there is no '{}'", name)
+                                 : fmt::format("--size: no input has a size named '{}'; there are {}{}", name,
+                                               fmt::join(names, ", "), did_you_mean(name, names)));
 }
 
 }  // namespace
@@ -93,8 +95,10 @@ Bindings chosen_sizes(const Engine& engine, const std::vector<std::string>& text
 
 void refuse_plan(const std::string& path) {
   if (!is_plan(path)) return;
-  throw UsageError(fmt::format("'{}' is a plan of Graft: give the model that it was compiled from; `graft inspect`, "
-                               "`run`, `bench` and `compare` take plans", path));
+  throw UsageError(
+      fmt::format("'{}' is a plan of Graft: give the model that it was compiled from; `graft inspect`, "
+                  "`run`, `bench` and `compare` take plans",
+                  path));
 }
 
 void ModelOptions::check_repetition() const {
@@ -107,10 +111,13 @@ void ModelOptions::check_repetition() const {
 
 Option ModelOptions::add_choice(Command command, const std::string& flags, const std::string& key,
                                 const std::string& help) {
-  return command.add_option_values(
-             flags, [this, key](const std::vector<std::string>& values) {
-               for (const std::string& value : values) choices_.emplace_back(key, value);
-             }, help)
+  return command
+      .add_option_values(
+          flags,
+          [this, key](const std::vector<std::string>& values) {
+            for (const std::string& value : values) choices_.emplace_back(key, value);
+          },
+          help)
       .group("Compiling")
       .expected(1)
       .take_all()
@@ -127,9 +134,11 @@ void ModelOptions::add_to(Command command, const std::string& model_help) {
 }
 
 void ModelOptions::add_choices(Command command) {
-  add_choice(command, "--dim", "dim", "set a dynamic dimension: batch=8, batch=MIN:MAX or batch=MIN:OPT:MAX; may be\n"
+  add_choice(command, "--dim", "dim",
+             "set a dynamic dimension: batch=8, batch=MIN:MAX or batch=MIN:OPT:MAX; may be\n"
              "repeated for other dimensions");
-  add_choice(command, "--shapes", "shape", "fix the shape of an input: x:1x3x224x224; of several x:1x3,y:1x4; may be\n"
+  add_choice(command, "--shapes", "shape",
+             "fix the shape of an input: x:1x3x224x224; of several x:1x3,y:1x4; may be\n"
              "repeated");
   add_choice(command, "--min-shapes", "min-shape", "smallest shape of an input with dynamic dimensions");
   add_choice(command, "--opt-shapes", "opt-shape", "its optimum shape (the largest if not given)");
@@ -138,8 +147,7 @@ void ModelOptions::add_choices(Command command) {
              "cpu, cuda or cuda:NUMBER (cpu; for a plan, the device that it was made for,\n"
              "if available)")
       .completed_by({"cpu", "cuda"});
-  add_choice(command, "--threads", "threads",
-             "number of threads; 0: all available, or, for a plan, as compiled (0)");
+  add_choice(command, "--threads", "threads", "number of threads; 0: all available, or, for a plan, as compiled (0)");
   add_choice(command, "--tune", "tune", "off, fast or full: how long candidates are measured (fast)")
       .completed_by({"off", "fast", "full"});
   add_choice(command, "--precision", "precision",
@@ -156,6 +164,9 @@ void ModelOptions::add_choices(Command command) {
   add_choice(command, "--ops", "ops",
              "define operators of your own: a file of definitions (docs/OWN_OPERATORS.md), or\n"
              "an ONNX file of functions; may be repeated");
+  add_choice(command, "--overridable", "overridable",
+             "an input of an ONNX model that has an initializer stays an input, which each run\n"
+             "gives; otherwise it is constant; may be repeated");
   add_choice(command, "--converters", "converters",
              "load converters of operators of a .pt2 from this shared library\n"
              "(docs/ADDING_A_CONVERTER.md); may be repeated");
@@ -178,8 +189,7 @@ void ModelOptions::add_outputs(Command command) {
 }
 
 void ModelOptions::add_deadline(Command command) {
-  add_choice(command, "--deadline", "deadline",
-             "limit of the compile time in seconds; 0: none (0)");
+  add_choice(command, "--deadline", "deadline", "limit of the compile time in seconds; 0: none (0)");
 }
 
 namespace {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX files (opsets 1 to 28; fully from 7 on) as graphs of opset kOpset.
 //
-// - Initializers and Constant nodes become constants; inputs that have an initializer are constants as well.
+// - Initializers and Constant nodes become constants; inputs that have an initializer are constants as well, but for
+//   those that the caller wants to give in each run.
 // - Operators that the caller defines carry their definition (graph/custom_operator.h).
 // - Functions of the model and of the caller are inlined; their nodes are named `CALL/NODE`.
 // - A subgraph (body of If, Loop, Scan ...) is a closed Graph of its own. Constants of the graphs around it that it
@@ -31,6 +32,7 @@ namespace graft {
 struct ImportOptions {
   std::map<std::string, Shape, std::less<>> input_shapes;  ///< by input name; ranks must agree
   std::map<std::string, Size, std::less<>> symbols;        ///< replaces named dimensions: `N` -> `batch`, `N` -> 8
+  std::vector<std::string> overridable = {};  ///< inputs that have an initializer, and stay inputs
   OperatorLibrary operators = {};                          ///< what it defines goes before the model's own functions
 };
 

@@ -14,6 +14,7 @@
 #include "import/onnx/contrib_operators.h"
 #include "import/onnx/convert_opset.h"
 #include "import/onnx/onnx.pb.h"
+#include "import/onnx/overridable.h"
 #include "import/onnx/read_model.h"
 
 namespace graft {
@@ -244,12 +245,14 @@ Graph ModelImporter::import() {
 }
 
 void ModelImporter::import_initializers(GraphProto& proto, ImportScope& scope) {
+  const auto overridden = scope.outer ? std::set<std::string_view>{} : overridden_of(proto, options_.overridable);
   const auto add = [&](const std::string& name, TensorData data, const std::string& where) {
     if (name.empty()) fail("an initializer has no name", where);
     if (scope.names.count(name)) fail("two initializers have this name", where);
     scope.names[name] = scope.graph->add_constant(name, std::move(data));
   };
   for (auto& tensor : *proto.mutable_initializer()) {
+    if (overridden.count(tensor.name())) continue;
     const std::string where = fmt::format("initializer '{}'", tensor.name());
     add(tensor.name(), tensors_.import(tensor, where), where);
   }
