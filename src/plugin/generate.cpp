@@ -25,6 +25,7 @@
 #include "plugin/plugin_name.h"
 #include "plugin/write_definition.h"
 #include "plugin/write_project.h"
+#include "target/cpus.h"
 
 namespace graft::plugin {
 namespace {
@@ -51,7 +52,8 @@ std::set<std::string> dimensions_of(const ModelFile& model) {
 
 /// Throws where it is no GPU that there is a description of.
 Target gpu_of_name(const std::string& name) {
-  const std::vector<std::string> gpus = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"};
+  std::vector<std::string> gpus = target_names();
+  std::erase_if(gpus, [](const std::string& each) { return gpu_generation(each) == 0; });
   Target target;
   try {
     target = find_target(name);

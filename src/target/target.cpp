@@ -11,42 +11,22 @@
 #include "base/available_threads.h"
 #include "base/error.h"
 #include "base/words.h"
-#include "target/tile_registers.h"
+#include "target/cpus.h"
 
 namespace graft {
 namespace {
 
-constexpr std::string_view kBaseline = "+sse,+sse2,+cx8,+fxsr,+mmx";
-constexpr std::string_view kV2 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+sahf";
-constexpr std::string_view kV3 = "+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe,+xsave";
-constexpr std::string_view kV4 = "+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl";
-
-struct Level {
-  std::string_view name;
-  std::string features;
-  int vector_bits, vector_registers;
-  bool masked;
-};
-
-/// The x86-64 levels from lowest to highest.
-const std::vector<Level>& levels() {
-  static const std::vector<Level> all = {
-      {"portable", std::string(kBaseline), 128, 16, false},
-      {"x86-64-v2", fmt::format("{},{}", kBaseline, kV2), 128, 16, false},
-      {"x86-64-v3", fmt::format("{},{},{}", kBaseline, kV2, kV3), 256, 16, true},
-      {"x86-64-v4", fmt::format("{},{},{},{}", kBaseline, kV2, kV3, kV4), 512, 32, true},
-  };
-  return all;
-}
-
-Target from_level(const Level& level, int threads) {
+Target from_cpu(const Cpu& cpu, std::string_view name, int threads) {
   Target target;
-  target.name = level.name;
-  target.architecture = "x86_64";
-  target.features = level.features;
-  target.vector_bits = level.vector_bits;
-  target.vector_registers = level.vector_registers;
-  target.masked_memory = level.masked;
+  target.name = name;
+  target.architecture = cpu.architecture;
+  target.features = cpu.features;
+  target.vector_bits = cpu.vector_bits;
+  target.vector_registers = cpu.vector_registers;
+  target.masked_memory = cpu.masked_memory;
+  target.l1_bytes = int64_t{cpu.l1_kilobytes} << 10;
+  target.l2_bytes = int64_t{cpu.l2_kilobytes} << 10;
+  target.l3_bytes = int64_t{cpu.l3_kilobytes} << 10;
   target.threads = threads > 0 ? threads : available_threads();
   return target;
 }
@@ -54,36 +34,6 @@ Target from_level(const Level& level, int threads) {
 int64_t cache_bytes(int name, int64_t otherwise) {
   const long bytes = sysconf(name);
   return bytes > 0 ? bytes : otherwise;
-}
-
-const Level& host_level() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512vl");
-  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  const bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-  return levels()[v4 && v3 ? 3 : v3 ? 2 : v2 ? 1 : 0];
-#else
-  return levels()[0];
-#endif
-}
-
-/// What the host has beyond its level: dot products, bf16 and products of tiles.
-std::string extra_features() {
-  std::string extra;
-#if defined(__x86_64__)
-  const auto add = [&](bool has, std::string_view feature) {
-    if (has) extra += fmt::format(",{}", feature);
-  };
-  const bool v4 = host_level().vector_bits == 512;
-  add(v4 && __builtin_cpu_supports("avx512vnni"), "+avx512vnni");
-  add(v4 && __builtin_cpu_supports("avx512vbmi"), "+avx512vbmi");
-  add(v4 && __builtin_cpu_supports("avx512bf16"), "+avx512bf16");
-  add(v4 && may_use_tile_registers(), "+amx-tile,+amx-int8,+amx-bf16");
-#endif
-  return extra;
 }
 
 /// A kind of GPU, by the largest of those that share its instructions.
@@ -115,28 +65,31 @@ Target cuda_target(const GpuKind& kind) {
 }  // namespace
 
 Target host_cpu(int threads) {
-  Target target = from_level(host_level(), threads);
-  target.features += extra_features();
-  target.name = "native";
+  Target target = from_cpu(*find_cpu("portable"), "native", threads);
+  detect_host(target);
   target.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, target.l1_bytes);
   target.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, target.l2_bytes);
   target.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, target.l3_bytes);
   return target;
 }
 
+std::vector<std::string> target_names() {
+  std::vector<std::string> names = {"native", "portable"};
+  for (const Cpu& cpu : all_cpus()) names.emplace_back(cpu.name);
+  for (const GpuKind& kind : kGpuKinds) names.emplace_back(kind.name);
+  return names;
+}
+
 Target find_target(std::string_view name_or_text, int threads) {
   if (name_or_text.empty() || name_or_text == "native") return host_cpu(threads);
-  for (const Level& level : levels()) {
-    if (level.name == name_or_text) return from_level(level, threads);
-  }
+  if (const Cpu* cpu = find_cpu(name_or_text)) return from_cpu(*cpu, name_or_text, threads);
   for (const GpuKind& kind : kGpuKinds) {
     if (kind.name == name_or_text) return cuda_target(kind);
   }
   if (name_or_text.find('=') != std::string_view::npos) return parse_target(name_or_text);
   throw Error(ErrorKind::kInvalidArgument,
-              fmt::format("unknown target '{}'; known are native, portable, x86-64-v2, x86-64-v3 (AVX2), x86-64-v4 "
-                          "(AVX-512), sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120, or the text that `graft env` prints",
-                          name_or_text),
+              fmt::format("unknown target '{}'; known are {}, or the text that `graft env` prints", name_or_text,
+                          fmt::join(target_names(), ", ")),
               "--target");
 }
 
@@ -227,14 +180,20 @@ int gpu_generation(const Target& target) {
 
 bool multiplies_tf32(const Target& target) { return gpu_generation(target) >= 80; }
 
+bool has_feature(const Target& target, std::string_view feature) {
+  return fmt::format(",{},", target.features).find(fmt::format(",+{},", feature)) != std::string::npos;
+}
+
 std::string why_not_runnable(const Target& built, const Target& machine) {
   if (built.kind != machine.kind) return "it was built for another kind of device";
   if (built.architecture != machine.architecture) return "it was built for " + built.architecture;
-  const std::string have = "," + machine.features + ",";
   for (const std::string& feature : words_of(built.features)) {
-    if (have.find("," + feature + ",") == have.npos) {
-      return "it needs the processor feature " + feature.substr(1);  // behind its sign
-    }
+    const std::string name = feature.substr(1);  // behind its sign
+    if (!has_feature(machine, name)) return "it needs the processor feature " + name;
+  }
+  if (has_scalable_vectors(built) && built.vector_bits > machine.vector_bits) {
+    return fmt::format("it needs vectors of {} bits, and this machine's have {}", built.vector_bits,
+                       machine.vector_bits);
   }
   return "";
 }

@@ -13,8 +13,8 @@ enum class TargetKind : uint8_t { kCpu, kCuda };
 /// A machine description. Two machines with equal text run each other's kernels.
 struct Target {
   TargetKind kind = TargetKind::kCpu;
-  std::string name;          ///< "x86-64-v4", "x86-64-v3", "portable", "sm_90a", or a CPU's model
-  std::string architecture;  ///< LLVM's triple architecture for CPUs: x86_64; "sm_90a" for CUDA
+  std::string name;          ///< "x86-64-v4", "neoverse-n1", "portable", "native", "sm_90a"
+  std::string architecture;  ///< LLVM's triple architecture for CPUs: x86_64, aarch64; "sm_90a" for CUDA
   std::string features;      ///< LLVM feature string: "+avx512f,+fma,..."; CUDA: "+wgmma" or empty
   int vector_bits = 128;     ///< widest vector register to use
   int vector_registers = 16;
@@ -27,8 +27,8 @@ struct Target {
 
 /// The machine this process runs on, with `threads` threads (0: as many as this process can use).
 Target host_cpu(int threads = 0);
-/// A built-in description by name: portable, x86-64-v2, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), native; sm_80, sm_86,
-/// sm_89, sm_90a, sm_100, sm_120; or the text of one. Throws invalid_argument listing the known names.
+/// A built-in description by name, one of target_names() (cpus.h): native, portable, a row of cpus.inc, a GPU (sm_90a);
+/// or the text of one. Throws invalid_argument listing the known names.
 Target find_target(std::string_view name_or_text, int threads = 0);
 std::string print(const Target& target);
 Target parse_target(std::string_view text);

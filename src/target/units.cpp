@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/units.h"
 
-#include <string>
+#include "target/cpus.h"
 
 namespace graft {
 namespace {
@@ -29,7 +29,7 @@ bool has_unit(const Target& target, const ContractUnit& unit) {
   const bool of_gpu = unit.scope == ContractUnit::Scope::kWarp || unit.scope == ContractUnit::Scope::kWarpgroup;
   if (of_gpu != (target.kind == TargetKind::kCuda)) return false;
   if (unit.feature.starts_with("sm_")) return gpu_generation(target) >= gpu_generation(unit.feature);
-  return ("," + target.features + ",").find(",+" + std::string(unit.feature) + ",") != std::string::npos;
+  return has_feature(target, unit.feature);
 }
 
 const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum) {

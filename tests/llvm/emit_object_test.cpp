@@ -51,12 +51,12 @@ int answer(void* context, const char* kind, const void* data, size_t bytes) {
 int compile_asking(Impatient& sink) {
   const std::string text = tile::print(make_scale("a", 2)) + tile::print(make_scale("b", 3)) +
                            tile::print(make_scale("c", 4));
-  const std::string target = print(make_test_target("sse2"));
+  const std::string target = print(least_target());
   return graft_codegen_compile(text.data(), text.size(), target.c_str(), "", answer, &sink);
 }
 
 TEST(EmitObject, gives_equal_bytes_for_equal_programs) {
-  const Target target = make_test_target("sse2");
+  const Target target = least_target();
   const std::vector<tile::Program> once{make_scale("a", 2), make_scale("b", 3)},
       again{make_scale("a", 2), make_scale("b", 3)};
   EXPECT_EQ(emit_object(once, target).elf, emit_object(again, target).elf);
@@ -71,7 +71,7 @@ TEST(EmitObject, names_an_element_type_it_lacks) {
   map.stores = {store_to(1, {i.variable}, make_cast(DType::kFloat32, make_load(0, DType::kFloat8E5M2, {i.variable})))};
   program.body.push_back({map});
   try {
-    emit_object(std::span(&program, 1), make_test_target("sse2"));
+    emit_object(std::span(&program, 1), least_target());
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::kUnsupported);
@@ -81,7 +81,7 @@ TEST(EmitObject, names_an_element_type_it_lacks) {
 
 TEST(EmitObject, compiles_several_texts_through_the_c_interface) {
   const std::string text = tile::print(make_scale("double_it", 2)) + tile::print(make_scale("treble_it", 3));
-  const std::string target = print(make_test_target("sse2"));
+  const std::string target = print(least_target());
   Results results;
   ASSERT_EQ(graft_codegen_compile(text.data(), text.size(), target.c_str(), "source", collect, &results), 0)
       << results["error"];
@@ -95,7 +95,7 @@ TEST(EmitObject, compiles_several_texts_through_the_c_interface) {
 }
 
 TEST(EmitObject, gives_an_error_for_text_that_is_no_program) {
-  const std::string target = print(make_test_target("sse2"));
+  const std::string target = print(least_target());
   for (const std::string text : {"", "program", "program x {", "\xff\xfe"}) {
     Results results;
     EXPECT_EQ(graft_codegen_compile(text.data(), text.size(), target.c_str(), "", collect, &results), 1);

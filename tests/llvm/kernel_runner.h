@@ -15,6 +15,14 @@
 
 namespace graft::codegen {
 
+/// What every processor of this machine's architecture has, and no more.
+inline Target least_target() {
+  Target target = find_target("portable", 1);
+  target.features.clear();
+  return target;
+}
+
+/// Kinds of x86-64 that the named targets do not have.
 inline Target make_test_target(const std::string& name) {
   Target target;
   target.name = name;
@@ -44,17 +52,16 @@ inline Target make_test_target(const std::string& name) {
   return target;
 }
 
-/// The targets this machine can run. Vectors of v3_wide are as wide as those of v4, and LLVM takes them apart.
+/// The targets this machine can run. Vectors of v3_wide are as wide as those of v4, and LLVM takes them apart. Of
+/// another architecture they are the least and the machine's own.
 inline std::vector<Target> runnable_targets() {
-  std::vector<Target> targets{make_test_target("sse2")};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    targets.push_back(make_test_target("v3"));
-    targets.push_back(make_test_target("v3_masked"));
-    targets.push_back(make_test_target("v3_wide"));
+  std::vector<Target> targets{least_target()};
+  const Target machine = host_cpu(1);
+  for (const char* name : {"v3", "v3_masked", "v3_wide", "v4"}) {
+    const Target target = make_test_target(name);
+    if (why_not_runnable(target, machine).empty()) targets.push_back(target);
   }
-  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw")) {
-    targets.push_back(make_test_target("v4"));
-  }
+  if (machine.architecture != "x86_64") targets.push_back(machine);
   return targets;
 }
 

@@ -40,7 +40,7 @@ void check_graph(Graph graph, const std::string& target, uint64_t seed, double t
 
 bool generator_is_missing() { return !why_no_generator(find_target("native", 1)).empty(); }
 
-class FusedGraph : public testing::TestWithParam<const char*> {};
+class FusedGraph : public testing::TestWithParam<std::string> {};
 
 TEST_P(FusedGraph, of_the_golden_files_agrees_with_the_interpreter) {
   if (generator_is_missing()) GTEST_SKIP();
@@ -95,10 +95,10 @@ TEST_P(FusedGraph, of_random_forms_agrees_with_the_interpreter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(targets, FusedGraph, testing::Values("native", "x86-64-v3", "portable"),
-                         [](const testing::TestParamInfo<const char*>& info) {
+INSTANTIATE_TEST_SUITE_P(targets, FusedGraph, testing::ValuesIn(cpu_targets()),
+                         [](const testing::TestParamInfo<std::string>& info) {
                            std::string name = info.param;
-                           for (char& c : name) c = c == '-' ? '_' : c;
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
                            return name;
                          });
 

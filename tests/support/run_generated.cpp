@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/run_generated.h"
 
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "device/cuda/cuda_device.h"
@@ -10,6 +12,7 @@
 #include "modules/kernel_source.h"
 #include "plan/build_engine.h"
 #include "runtime/session.h"
+#include "target/cpus.h"
 #include "target/target.h"
 
 namespace graft {
@@ -44,6 +47,18 @@ Engine engine_with(const Graph& graph, BuildOptions options, const ChangeProgram
 }
 
 }  // namespace
+
+std::vector<std::string> cpu_targets() {
+  const Target machine = host_cpu(1);
+  std::vector<std::string> names = {"native"};
+  std::set<int> lengths;
+  for (const Cpu& cpu : all_cpus()) {
+    if (cpu.architecture != machine.architecture || !lengths.insert(cpu.vector_bits).second) continue;
+    const bool is_least = lengths.size() == 1;
+    if (is_least || cpu.vector_bits < machine.vector_bits) names.emplace_back(is_least ? "portable" : cpu.name);
+  }
+  return names;
+}
 
 Engine engine_for(const Graph& graph, const std::string& target) {
   return engine_with(graph, {.target = find_target(target, 2)});

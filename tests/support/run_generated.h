@@ -16,6 +16,9 @@
 
 namespace graft {
 
+/// The CPUs whose kernels are tried here: the machine's own, and of those with shorter vectors the least of each
+/// length.
+std::vector<std::string> cpu_targets();
 /// The graph fused, lowered and compiled for a target by its name, for two threads. The graph has its types.
 Engine engine_for(const Graph& graph, const std::string& target);
 /// What is done to a fused program before it becomes an engine.

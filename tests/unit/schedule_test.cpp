@@ -9,6 +9,7 @@
 #include "strategy/contract.h"
 #include "strategy/nest.h"
 #include "strategy/product.h"
+#include "target/cpus.h"
 #include "target/target.h"
 
 namespace graft {
@@ -60,8 +61,7 @@ TEST(Schedule, refuses_unknown_names_and_values_out_of_range) {
 }
 
 TEST(Target, every_built_in_description_reads_back_as_printed) {
-  for (const char* name : {"native", "portable", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_80", "sm_86", "sm_89",
-                           "sm_90a", "sm_100", "sm_120"}) {
+  for (const std::string& name : target_names()) {
     const std::string text = print(find_target(name, 2));
     EXPECT_EQ(print(parse_target(text)), text) << name;
   }
@@ -72,6 +72,46 @@ TEST(Target, tells_what_a_machine_lacks) {
   EXPECT_EQ(why_not_runnable(low, high), "");
   EXPECT_NE(why_not_runnable(high, low).find("avx"), std::string::npos);
   EXPECT_NE(why_not_runnable(find_target("sm_90a"), low), "");
+}
+
+TEST(Target, tells_what_an_arm_machine_lacks) {
+  const auto reason = [](const char* built, const char* machine) {
+    return why_not_runnable(find_target(built, 1), find_target(machine, 1));
+  };
+  EXPECT_EQ(reason("armv8-a", "neoverse-n1"), "");
+  EXPECT_EQ(reason("neoverse-n1", "apple-m1"), "");
+  EXPECT_EQ(reason("neoverse-n1", "armv8-a"), "it needs the processor feature fullfp16");
+  EXPECT_EQ(reason("neoverse-v1", "armv8.6-a+i8mm+bf16"), "it needs the processor feature sve");
+  EXPECT_EQ(reason("neoverse-n1", "x86-64-v4"), "it was built for aarch64");
+  EXPECT_EQ(reason("x86-64-v2", "neoverse-n1"), "it was built for x86_64");
+}
+
+TEST(Target, takes_longer_vectors_of_the_machine_and_no_shorter_ones) {
+  const auto reason = [](const char* built, const char* machine) {
+    return why_not_runnable(find_target(built, 1), find_target(machine, 1));
+  };
+  EXPECT_EQ(reason("armv9-a", "armv9-a+sve512"), "");
+  EXPECT_EQ(reason("armv9-a+sve256", "armv9-a+sve512"), "");
+  EXPECT_EQ(reason("armv9-a+sve512", "armv9-a+sve256"),
+            "it needs vectors of 512 bits, and this machine's have 256");
+}
+
+TEST(Target, portable_is_the_least_processor_of_this_architecture) {
+  const Target portable = find_target("portable", 1), machine = host_cpu(1);
+  EXPECT_EQ(portable.architecture, machine.architecture);
+  EXPECT_EQ(why_not_runnable(portable, machine), "");
+  for (const Cpu& cpu : all_cpus()) {
+    const Target other = find_target(cpu.name, 1);
+    if (other.architecture != machine.architecture) continue;
+    EXPECT_EQ(why_not_runnable(portable, other), "") << cpu.name;
+  }
+}
+
+TEST(Target, a_machine_has_the_features_of_a_known_architecture) {
+  const Target machine = host_cpu(1);
+  ASSERT_NE(find_architecture(machine), nullptr);
+  EXPECT_EQ(find_architecture(machine)->name, host_architecture().name);
+  EXPECT_EQ(find_architecture(find_target("sm_90a")), nullptr);
 }
 
 TEST(Target, refuses_unknown_names_and_fields) {

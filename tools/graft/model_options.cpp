@@ -15,6 +15,7 @@
 #include "driver/compile.h"
 #include "driver/load.h"
 #include "signature.h"
+#include "target/cpus.h"
 
 namespace graft {
 namespace {
@@ -156,11 +157,10 @@ void ModelOptions::add_choices(Command command) {
              "their types; tf32 is for GPUs (fp32)")
       .completed_by({"fp32", "tf32", "fp16", "bf16"});
   add_choice(command, "--target", "target",
-             "machine to compile for: native, portable, x86-64-v3, x86-64-v4, or a GPU,\n"
-             "also of another machine: sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120 (native);\n"
-             "may be repeated for a plan with choices for several")
-      .completed_by({"native", "portable", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_80", "sm_86", "sm_89", "sm_90a",
-                     "sm_100", "sm_120"});
+             "machine to compile for, also another one: native, portable, x86-64-v3,\n"
+             "x86-64-v4, armv8-a, neoverse-n1 ..., or a GPU: sm_80, sm_90a ... (native); a\n"
+             "false name lists all; may be repeated for a plan with choices for several")
+      .completed_by(target_names());
   add_choice(command, "--ops", "ops",
              "define operators of your own: a file of definitions (docs/OWN_OPERATORS.md), or\n"
              "an ONNX file of functions; may be repeated");

@@ -142,8 +142,7 @@ void Emitter::vector_loop(const tile::Axis& axis, int lanes, const std::function
 /// that nobody needs undefined ones, and then a load of the whole vector where it no longer sees that the outer lanes
 /// are masked: beyond the end of the memory.
 llvm::Value* Emitter::hide(Value* count) {
-  const bool x86 = llvm::Triple(unit_.module.getTargetTriple()).isX86();
-  if (!x86 || unit_.traits.register_bits >= 512) return count;
+  if (!unit_.traits.forgets_known_masks) return count;
   auto* type = llvm::FunctionType::get(count->getType(), {count->getType()}, false);
   return builder_.CreateCall(type, llvm::InlineAsm::get(type, "", "=r,0", /*hasSideEffects=*/false), {count});
 }

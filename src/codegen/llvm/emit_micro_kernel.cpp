@@ -8,7 +8,6 @@
 #include "codegen/llvm/emitter.h"
 
 #include <llvm/IR/InlineAsm.h>
-#include <llvm/IR/IntrinsicsX86.h>
 
 namespace graft::codegen {
 namespace {
@@ -203,16 +202,15 @@ void Emitter::tile_step(TileState& tile, Value* a, Value* b, Value* k, int64_t s
 /// An empty instruction that takes and gives the values: what stands before it is computed before it, loads after it
 /// stay after it. Left free, the scheduler moves loads up until the accumulators no longer fit into the registers.
 void Emitter::keep_order(Values& values) {
-  if (!llvm::Triple(unit_.module.getTargetTriple()).isX86()) return;
   const auto fits = [&](Value* value) {
-    return value->getType()->getPrimitiveSizeInBits() <= static_cast<uint64_t>(unit_.traits.register_bits);
+    return value->getType()->getPrimitiveSizeInBits() <= static_cast<uint64_t>(unit_.traits.kept_bits);
   };
   if (!std::all_of(values.begin(), values.end(), fits)) return;
   std::vector<llvm::Type*> types;
   std::string outputs, inputs;
   for (size_t n = 0; n < values.size(); ++n) {
     types.push_back(values[n]->getType());
-    outputs += unit_.traits.register_bits == 512 && unit_.traits.registers > 16 ? "=v," : "=x,";
+    outputs += fmt::format("={},", unit_.traits.vector_constraint);
     inputs += std::to_string(n) + ",";
   }
   llvm::Type* result = types.size() == 1 ? types[0] : llvm::StructType::get(context_, types);
@@ -227,25 +225,6 @@ void Emitter::keep_order(Values& values) {
 llvm::Value* Emitter::multiply_add(DType type, Value* a, Value* b, Value* sum) {
   if (!is_float(type)) return builder_.CreateAdd(builder_.CreateMul(a, b), sum);
   return builder_.CreateIntrinsic(sum->getType(), llvm::Intrinsic::fmuladd, {a, b, sum});
-}
-
-/// sum + the products of what lies together in each lane: four bytes, those of a without sign and those of b with one,
-/// or two bf16.
-llvm::Value* Emitter::dot_product(const ContractUnit& unit, Value* a, Value* b, Value* sum) {
-  const auto bits = sum->getType()->getPrimitiveSizeInBits().getFixedValue();
-  if (unit.name == "avx512_bf16") {
-    const auto intrinsic = bits == 512   ? llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512
-                           : bits == 256 ? llvm::Intrinsic::x86_avx512bf16_dpbf16ps_256
-                                         : llvm::Intrinsic::x86_avx512bf16_dpbf16ps_128;
-    llvm::Type* pairs = llvm::FixedVectorType::get(builder_.getBFloatTy(), static_cast<unsigned>(bits / 16));
-    return builder_.CreateIntrinsic(
-        intrinsic, {}, {sum, builder_.CreateBitCast(a, pairs), builder_.CreateBitCast(b, pairs)});
-  }
-  GRAFT_CHECK(unit.name == "avx512_vnni_u8s8", std::string(unit.name) + " has no spelling");
-  const auto intrinsic = bits == 512   ? llvm::Intrinsic::x86_avx512_vpdpbusd_512
-                         : bits == 256 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256
-                                       : llvm::Intrinsic::x86_avx512_vpdpbusd_128;
-  return builder_.CreateIntrinsic(intrinsic, {}, {sum, a, b});
 }
 
 /// Adds the chains and writes c.

@@ -17,6 +17,7 @@
 #include "base/kernel_arguments.h"
 #include "codegen/llvm/micro_kernel.h"
 #include "codegen/llvm/target_machine.h"
+#include "codegen/llvm/traits.h"
 #include "tile/program.h"
 
 namespace graft::codegen {
@@ -219,6 +220,7 @@ class Emitter {
   void keep_order(Values& values);
   Value* multiply_add(DType type, Value* a, Value* b, Value* sum);
   Value* dot_product(const ContractUnit& unit, Value* a, Value* b, Value* sum);
+  Value* scalable_call(llvm::Intrinsic::ID instruction, const Values& operands);
   void finish_tile(TileState& tile);
 
   // emit_address.cpp

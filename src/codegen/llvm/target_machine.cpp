@@ -22,14 +22,10 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "target/cpus.h"
 
 namespace graft::codegen {
 namespace {
-
-bool has_feature(const Target& target, std::string_view feature) {
-  const std::string all = "," + target.features + ",";
-  return all.find(",+" + std::string(feature) + ",") != std::string::npos;
-}
 
 /// The processors that src/target knows: what else LLVM was built for need not be linked.
 void initialize_once() {
@@ -39,6 +35,10 @@ void initialize_once() {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
   });
 }
 
@@ -82,41 +82,21 @@ class FirstError : public llvm::DiagnosticHandler {
   std::string& error_;
 };
 
-std::string triple_of(const Target& target) {
-  return (target.architecture.empty() ? std::string("x86_64") : target.architecture) + "-unknown-linux-gnu";
-}
-
 }  // namespace
-
-Traits traits_of(const Target& target) {
-  Traits traits;
-  traits.vector_bits = target.vector_bits;
-  traits.registers = target.vector_registers;
-  traits.masked = target.masked_memory;
-  const bool x86 = target.architecture.empty() || target.architecture == "x86_64";
-  traits.register_bits = has_feature(target, "avx512f") ? 512 : has_feature(target, "avx") ? 256 : 128;
-  traits.permutes = x86 && has_feature(target, "avx2");
-  traits.permutes_words = traits.permutes && has_feature(target, "avx512bw") && has_feature(target, "avx512vl");
-  traits.fma = !x86 || has_feature(target, "fma") || has_feature(target, "avx512f");
-  traits.bfloat = x86 && has_feature(target, "avx512bf16");
-  traits.half = !x86 || has_feature(target, "f16c") || has_feature(target, "avx512f");
-  traits.rounding = !x86 || has_feature(target, "sse4.1") || has_feature(target, "avx") ||
-                    has_feature(target, "avx2") || has_feature(target, "avx512f");
-  return traits;
-}
 
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {
   initialize_once();
+  const Architecture* architecture = find_architecture(target);
+  GRAFT_USER_CHECK(architecture, kUnsupported, "kernels are not generated for " + target.architecture, target.name);
   std::string reason;
-  const std::string triple = triple_of(target);
+  const std::string triple = std::string(architecture->name) + "-unknown-linux-gnu";
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, reason);
   GRAFT_USER_CHECK(found, kUnsupported, "LLVM has no target " + triple + ": " + reason, target.name);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  const std::string cpu = target.architecture == "x86_64" || target.architecture.empty() ? "x86-64" : "generic";
-  return std::unique_ptr<llvm::TargetMachine>(found->createTargetMachine(triple, cpu, target.features, options,
-                                                                         llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                                                         llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(
+      found->createTargetMachine(triple, architecture->processor, target.features, options, llvm::Reloc::PIC_,
+                                 llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
 void set_attributes(llvm::Function& function, const Target& target) {
@@ -126,6 +106,11 @@ void set_attributes(llvm::Function& function, const Target& target) {
   function.addFnAttr("denormal-fp-math", "ieee,ieee");
   function.addFnAttr("no-jump-tables", "true");
   function.addFnAttr(llvm::Attribute::NoUnwind);
+  if (!has_scalable_vectors(target)) return;
+  constexpr unsigned kMostUnits = 16;  // 2048 bits, the longest vector of SVE
+  const int unit = find_architecture(target)->scalable_unit_bits;
+  function.addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(
+      function.getContext(), static_cast<unsigned>(target.vector_bits / unit), kMostUnits));
 }
 
 void optimize(llvm::Module& module, llvm::TargetMachine& machine, Progress& progress) {

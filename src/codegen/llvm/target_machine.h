@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LLVM knows of a target: the machine that turns a module into an object, and the facts that emission asks for.
+// What LLVM knows of a target: the machine that turns a module into an object.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -12,22 +12,6 @@
 #include "target/target.h"
 
 namespace graft::codegen {
-
-/// Facts of a target that decide how code is emitted.
-struct Traits {
-  int vector_bits = 128;
-  int registers = 16;
-  int register_bits = 128;  ///< of the widest register that its instructions have
-  bool masked = false;  ///< masked loads and stores are cheap
-  bool permutes = false;        ///< an instruction takes 32-bit lanes of a vector in any order
-  bool permutes_words = false;  ///< and 16-bit lanes, of vectors of any length
-  bool fma = false;
-  bool half = false;      ///< instructions convert f16 to f32 and back
-  bool bfloat = false;    ///< an instruction rounds f32 to bf16; it takes denormals as zeros
-  bool rounding = false;  ///< floor, ceil, trunc, roundeven are instructions
-};
-
-Traits traits_of(const Target& target);
 
 /// The LLVM machine of a CPU target; throws unsupported when LLVM lacks the architecture.
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target);

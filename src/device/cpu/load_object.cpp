@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "device/cpu/host_functions.h"
+#include "device/cpu/link_rules.h"
+#include "target/cpus.h"
 
 namespace graft {
 namespace {
 
-constexpr uint64_t kLargest = uint64_t{1} << 30;  ///< of a whole object in memory: far below what rel32 reaches
-constexpr uint64_t kStub = 16;                    ///< jmp *[rip+2]; pad; address
+constexpr uint64_t kLargest = uint64_t{1} << 30;  ///< of a whole object in memory
 
 Status malformed(const std::string& what) { return Status(ErrorKind::kInvalidModel, "kernel object: " + what); }
 
@@ -52,6 +53,13 @@ class Linker {
       if (Status s = relocate(n, base); !s.ok()) return s;
     }
     return {};
+  }
+
+  /// Processors may hold what stood at the place of the code before.
+  void flush_code(uint8_t* base) const {
+    constexpr auto kCode = static_cast<size_t>(Access::kExecute);
+    auto* code = reinterpret_cast<char*>(base);
+    __builtin___clear_cache(code + group_begin_[kCode], code + group_end_[kCode]);
   }
 
   Status protect(uint8_t* base) const {
@@ -99,8 +107,8 @@ class Linker {
     const auto header = read<Elf64_Ehdr>(0);
     if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return malformed("not ELF");
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_type != ET_REL ||
-        header.e_machine != EM_X86_64) {
-      return malformed("not a relocatable object for x86-64");
+        header.e_machine != rules_.machine) {
+      return malformed(std::string("not a relocatable object for ") + rules_.name);
     }
     if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) return malformed("no section table");
     if (!inside(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr))) {
@@ -175,8 +183,8 @@ class Linker {
         if (end > kLargest) return malformed("too large");
       }
       if (group == static_cast<int>(Access::kExecute)) {
-        stub_begin_ = round_up(end, kStub);
-        end = stub_begin_ + count_undefined() * kStub;
+        stub_begin_ = round_up(end, kStubBytes);
+        end = stub_begin_ + count_undefined() * kStubBytes;
       }
       group_end_[group] = end = round_up(end, page);
     }
@@ -204,16 +212,14 @@ class Linker {
       void* target = find_host_function(name);
       if (!target) return malformed("calls " + name + ", which kernels may not call");
       stubs_[name] = Stub{at, target};
-      at += kStub;
+      at += kStubBytes;
     }
     return {};
   }
 
-  /// The address is part of the stub, after the jump through it: a GOT entry as well.
-  static void write_stub(uint8_t* at, void* target) {
-    const uint8_t jump[8] = {0xff, 0x25, 0x02, 0, 0, 0, 0xcc, 0xcc};
-    std::memcpy(at, jump, sizeof(jump));
-    std::memcpy(at + 8, &target, sizeof(target));
+  void write_stub(uint8_t* at, void* target) const {
+    rules_.write_jump(at);
+    std::memcpy(at + kStubAddress, &target, sizeof(target));
   }
 
   /// Address of a symbol, relative to the base; stubs stand for external functions.
@@ -250,41 +256,18 @@ class Linker {
   }
 
   Status apply(const Elf64_Rela& relocation, uint64_t target, uint8_t* base) {
-    const auto type = static_cast<uint32_t>(ELF64_R_TYPE(relocation.r_info));
-    if (type == R_X86_64_NONE) return {};
-    const bool wide = type == R_X86_64_64 || type == R_X86_64_PC64;
-    const uint64_t size = sections_[target].sh_size, width = wide ? 8 : 4;
+    Relocation found{.type = static_cast<uint32_t>(ELF64_R_TYPE(relocation.r_info)),
+                     .addend = static_cast<uint64_t>(relocation.r_addend)};
+    if (found.type == 0) return {};  // R_..._NONE
+    const uint64_t size = sections_[target].sh_size, width = rules_.width(found.type);
     if (size < width || relocation.r_offset > size - width) return malformed("a relocation lies outside its section");
-    uint64_t symbol = 0;
-    bool external = false;
-    if (Status s = resolve(ELF64_R_SYM(relocation.r_info), &symbol, &external); !s.ok()) return s;
-    const uint64_t place = offsets_[target] + relocation.r_offset;
-    const auto addend = static_cast<uint64_t>(relocation.r_addend);
-    uint64_t value = 0;
-    switch (type) {
-      case R_X86_64_64:
-        value = reinterpret_cast<uint64_t>(base) + symbol + addend;
-        break;
-      case R_X86_64_PC64:
-      case R_X86_64_PC32:
-      case R_X86_64_PLT32:
-        value = symbol + addend - place;
-        break;
-      case R_X86_64_GOTPCREL:
-      case R_X86_64_GOTPCRELX:
-      case R_X86_64_REX_GOTPCRELX:
-        if (!external) return malformed("a relocation through a table for a symbol of its own");
-        value = symbol + 8 + addend - place;
-        break;
-      default:
-        return malformed("relocation type " + std::to_string(type) + " is not known");
-    }
-    const auto narrow = static_cast<int32_t>(static_cast<uint32_t>(value));
-    if (!wide && static_cast<int64_t>(value) != narrow) return malformed("a relocation is out of reach");
-    std::memcpy(base + place, &value, width);
-    return {};
+    if (Status s = resolve(ELF64_R_SYM(relocation.r_info), &found.symbol, &found.is_external); !s.ok()) return s;
+    found.place = offsets_[target] + relocation.r_offset;
+    const std::string wrong = rules_.apply(found, base);
+    return wrong.empty() ? Status() : malformed(wrong);
   }
 
+  const LinkRules& rules_ = host_link_rules();
   std::span<const uint8_t> bytes_;
   std::vector<Elf64_Shdr> sections_;
   std::vector<Elf64_Sym> symbols_;
@@ -299,6 +282,13 @@ class Linker {
 };
 
 }  // namespace
+
+const LinkRules& host_link_rules() {
+  for (const LinkRules* rules : {&kLinkX86, &kLinkAArch64}) {
+    if (rules->machine == host_architecture().elf_machine) return *rules;
+  }
+  return kLinkX86;
+}
 
 LoadedObject::~LoadedObject() { release(); }
 
@@ -331,6 +321,7 @@ Status LoadedObject::load(std::span<const uint8_t> bytes, LoadedObject* into) {
     object.size_ = linker.total();
   }
   if (Status s = linker.link(object.base_); !s.ok()) return s;
+  linker.flush_code(object.base_);
   if (Status s = linker.protect(object.base_); !s.ok()) return s;
   object.functions_ = linker.functions();
   *into = std::move(object);

@@ -13,8 +13,9 @@
 
 namespace graft {
 
-/// An ELF x86-64 relocatable object, mapped and linked. No memory is ever writable and executable at once.
-/// External symbols come only from find_host_function. Not copyable; find() is safe from several threads.
+/// An ELF relocatable object of this process's architecture, mapped and linked. No memory is ever writable and
+/// executable at once. External symbols come only from find_host_function. Not copyable; find() is safe from several
+/// threads.
 class LoadedObject {
  public:
   LoadedObject() = default;
