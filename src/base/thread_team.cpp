@@ -17,9 +17,12 @@
 namespace graft {
 namespace {
 
+/// Leaves the processor to others for a moment, in a loop that waits.
 inline void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // as long as x86's pause; `yield` does nothing on processors without hardware threads
 #endif
 }
 
@@ -107,7 +110,8 @@ class Team {
     function_ = &f;
     divide();
     open_.store(true, std::memory_order_release);
-    generation_.fetch_add(1, std::memory_order_release);
+    // Either this thread sees who goes to sleep, or that one sees the new generation: all accesses are in one order.
+    generation_.fetch_add(1, std::memory_order_seq_cst);
     if (sleeping_.load(std::memory_order_seq_cst) > 0) wake();
     work(0);
     open_.store(false, std::memory_order_seq_cst);
