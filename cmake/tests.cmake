@@ -100,6 +100,9 @@ function(graft_add_tests kind label)
   if(NOT kind MATCHES "^(emulator|kernels|text|image|export|golden)$")
     install(TARGETS ${name} RUNTIME DESTINATION libexec COMPONENT tests EXCLUDE_FROM_ALL)
   endif()
+  if(CMAKE_CROSSCOMPILING)
+    return()  # tests_under_emulation adds what is run, and on which processors
+  endif()
   if(kind STREQUAL "ops")
     foreach(shard RANGE 3)  # one process would take the longest of all, at the end on a processor alone
       add_test(NAME ops-${shard} COMMAND ${name} --gtest_brief=1)
@@ -117,6 +120,12 @@ function(graft_add_tests kind label)
     set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
   endif()
 endfunction()
+
+if(CMAKE_CROSSCOMPILING)
+  add_dependencies(core_tests graft graft_llvm graft_command)  # the modules that the emulated processors have uses for
+  include(tests_under_emulation)
+  return()
+endif()
 
 # An emulated GPU: libraries with the names and functions of NVIDIA's driver and NVRTC that compile
 # kernels for the host and run them there. They lie in a folder of their own, and are found only by
@@ -197,7 +206,7 @@ function(graft_add_python_tests kind folder label)
 endfunction()
 
 file(GLOB folders CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/tests/*)
-list(REMOVE_ITEM folders fuzz support ${graft_frameworks})
+list(REMOVE_ITEM folders aarch64 fuzz support ${graft_frameworks})  # aarch64: of the cross build
 foreach(framework ${graft_frameworks})
   if(NOT GRAFT_SANITIZE)
     graft_add_framework_tests(${framework})
