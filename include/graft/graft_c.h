@@ -423,6 +423,30 @@ GRAFT_API graft_status graft_quantized_save_bytes(const graft_quantized* quantiz
 GRAFT_API graft_status graft_quantized_compile(const graft_quantized* quantized, graft_progress_function progress,
                                                void* context, graft_engine** engine, graft_error* error);
 
+/* ---- Engines that learn to be of 8 bits ---- */
+
+/* With precision int8, graft_compile and graft_host_partition_compile take `method`, `calibration-file` and `max-error`
+ * as graft_quantize does, and
+ *   calibration-iters 16  runs that calibrate it; 0: until graft_engine_finish_calibration
+ * A model that is quantised already, and one whose ranges the file has, become an engine of 8 bits at once. Otherwise
+ * the engine learns: it runs in f32, on the processor, from the host's memory, counts its activations in each run, and
+ * keeps the inputs of the first runs (64 samples, 64 MiB) to measure the error with. Then it changes over: its sessions
+ * run in 8 bits from their next run on, and the file, where there is to be one, is written. What cannot become int8
+ * after so many runs stays f32, which is counted (graft_host_fallback_count) and logged. Of several threads that run
+ * while it learns, one runs at a time. A plan that is saved meanwhile is that of f32. */
+
+/* How many runs have calibrated it; -1: it does not learn, or has changed over. */
+GRAFT_API int64_t graft_engine_calibration_runs(const graft_engine* engine);
+/* Ends the calibration: the engine changes over, and `quantized` (NULL: not wanted) becomes a handle of what it is now,
+ * to be released by the caller; whoever keeps that alone frees what was calibrated. Errors are those of graft_quantize,
+ * and the engine learns on. Nothing happens to an engine that does not learn. */
+GRAFT_API graft_status graft_engine_finish_calibration(graft_engine* engine, graft_progress_function progress,
+                                                       void* context, graft_engine** quantized, graft_error* error);
+/* As graft_quantized_report and graft_quantized_text, of an engine that was quantised here; `null` and empty for
+ * others. They live as long as the engine. */
+GRAFT_API const char* graft_engine_quantization_report(const graft_engine* engine);
+GRAFT_API const char* graft_engine_quantization_text(const graft_engine* engine);
+
 /* ---- Mixed precision ---- */
 
 /* Makes a symbol of MXNet, given as its JSON, one of mixed precision (docs/AMP.md). `request`: JSON with the keyword

@@ -233,6 +233,16 @@ GRAFT_API size_t graft_embedding_engine_count(const graft_embedding* embedding);
 /* As graft_host_partition_report, and which engines could not be built. */
 GRAFT_API const char* graft_embedding_report(const graft_embedding* embedding);
 
+/* ---- Engines that a framework's graph names ---- */
+
+/* Gives an engine a name that no other one has, in any process, for graphs that hold texts alone; it is kept until it
+ * is withdrawn. With graft_embed, nodes of engines that learn (precision int8) have such a name, and no plan. */
+GRAFT_API graft_status graft_host_publish_engine(graft_engine* engine, void* context,
+                                                 void (*take)(void* context, const char* name), graft_error* error);
+/* The engine of a name, to be released by the caller; NULL where this process has none. */
+GRAFT_API graft_engine* graft_host_find_engine(const char* name);
+GRAFT_API void graft_host_withdraw_engine(const char* name);
+
 /* ---- A device's memory ---- */
 
 /* All the memory of a device (`cpu`, `cuda`, `cuda:1`), whoever holds it, in bytes: what a framework's share of it is a

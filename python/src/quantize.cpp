@@ -13,6 +13,7 @@
 #include "array_view.h"
 #include "bytes_of.h"
 #include "failure.h"
+#include "graft/graft_host.h"
 #include "options.h"
 #include "progress.h"
 #include "session.h"
@@ -130,6 +131,24 @@ Engine compile(const Quantized& quantized, nb::object progress) {
   return engine_of(status, engine, error);
 }
 
+/// What an engine that learns has become; of any other one itself.
+Engine finish_calibration(const Engine& learning, nb::object progress) {
+  graft_engine* engine = nullptr;
+  graft_error error;
+  graft_status status = GRAFT_OK;
+  {
+    const WithoutGil without_gil;
+    status = graft_engine_finish_calibration(learning.handle.get(), tell_python, progress.ptr(), &engine, &error);
+  }
+  return engine_of(status, engine, error);
+}
+
+nb::object find_engine(const std::string& name) {
+  graft_engine* const engine = graft_host_find_engine(name.c_str());
+  if (!engine) return nb::none();
+  return nb::cast(Engine{std::shared_ptr<graft_engine>(engine, graft_engine_release)});
+}
+
 }  // namespace
 
 void bind_quantizing(nb::module_& module) {
@@ -142,6 +161,15 @@ void bind_quantizing(nb::module_& module) {
       .def("text", [](const Quantized& quantized) { return graft_quantized_text(quantized.handle.get()); });
   module.def("quantize", quantize, nb::arg("path").none(), nb::arg("model").none(), nb::arg("options"),
              nb::arg("progress").none(), nb::arg("batch").none(), nb::arg("metric").none(), nb::arg("count"));
+  module.def("calibration_runs",
+             [](const Engine& engine) { return graft_engine_calibration_runs(engine.handle.get()); });
+  module.def("finish_calibration", finish_calibration, nb::arg("engine"), nb::arg("progress").none());
+  module.def("quantization", [](const Engine& engine) {
+    return std::pair<std::string, std::string>(graft_engine_quantization_text(engine.handle.get()),
+                                               graft_engine_quantization_report(engine.handle.get()));
+  });
+  module.def("find_engine", find_engine, nb::arg("name"));
+  module.def("withdraw_engine", [](const std::string& name) { graft_host_withdraw_engine(name.c_str()); });
 }
 
 }  // namespace graft_python

@@ -192,8 +192,16 @@ graft_status compile_source(const ModelSource& source, const graft_option* optio
   return guarded(error, [&] {
     GRAFT_USER_CHECK(engine, kInvalidArgument, "the place for the engine is NULL", "graft_compile");
     std::atomic<bool> stopped = false;
-    const CompileOptions made = make_options(options, option_count, progress, context, stopped);
-    *engine = engine_of(compile(source, made), made).release();
+    std::vector<graft_option> others;
+    const Int8Choices int8 = take_int8(options, option_count, others);
+    const CompileOptions made = make_options(others.data(), others.size(), progress, context, stopped);
+    if (!int8.asked) {
+      *engine = engine_of(compile(source, made), made).release();
+      return;
+    }
+    run_by_deadline(made, [&](const CompileOptions& limited) {
+      *engine = engine_of(compile_int8(import_model(source, limited), int8, limited), int8, limited).release();
+    });
   });
 }
 
@@ -281,7 +289,9 @@ graft_status graft_load_with(const char* path, const graft_option* options, size
 graft_status graft_check_options(const graft_option* options, size_t option_count, graft_error* error) {
   return guarded(error, [&] {
     std::atomic<bool> stopped = false;
-    graft::api_detail::make_options(options, option_count, nullptr, nullptr, stopped);
+    std::vector<graft_option> others;
+    graft::api_detail::take_int8(options, option_count, others);
+    graft::api_detail::make_options(others.data(), others.size(), nullptr, nullptr, stopped);
   });
 }
 
@@ -324,7 +334,7 @@ graft_status graft_load_bytes(const void* bytes, size_t byte_count, void (*relea
 graft_status graft_engine_save(const graft_engine* engine, const char* path, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(engine && path, kInvalidArgument, "engine or path is NULL", "graft_engine_save");
-    graft::save(engine->plan, path);
+    graft::save(engine->latest().plan, path);
   });
 }
 
@@ -332,7 +342,7 @@ graft_status graft_engine_save_bytes(const graft_engine* engine, void* (*allocat
                                      void* context, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(engine && allocate, kInvalidArgument, "engine or allocate is NULL", "graft_engine_save_bytes");
-    const std::vector<std::byte> file = graft::print_plan(graft::to_file(engine->plan));
+    const std::vector<std::byte> file = graft::print_plan(graft::to_file(engine->latest().plan));
     void* target = allocate(context, file.size());
     GRAFT_USER_CHECK(target, kOutOfMemory, fmt::format("the caller has no memory for {} bytes", file.size()),
                      "graft_engine_save_bytes");
@@ -366,10 +376,11 @@ const graft_value_info* graft_engine_output(const graft_engine* engine, size_t i
 
 const char* graft_engine_describe(const graft_engine* engine) {
   if (!engine) return "null";
+  const graft_engine& latest = engine->latest();
   const graft_status status = guarded(nullptr, [&] {
-    std::call_once(engine->described, [&] { engine->description = graft::describe(engine->data()); });
+    std::call_once(latest.described, [&] { latest.description = graft::describe(latest.data()); });
   });
-  return status == GRAFT_OK ? engine->description.c_str() : "null";
+  return status == GRAFT_OK ? latest.description.c_str() : "null";
 }
 
 }  // extern "C"

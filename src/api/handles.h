@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "driver/compile.h"
+#include "driver/int8.h"
 #include "graft/graft_c.h"
 #include "runtime/session.h"
 
@@ -28,8 +29,29 @@ struct graft_engine {
   std::vector<graft_value_info> inputs, outputs;
   mutable std::once_flag described;
   mutable std::string description;
+  std::string quantization = "null", quantization_text;  ///< the report on one of 8 bits, as JSON and as a text
+
+  /// Of an engine that runs in f32 and learns to be one of 8 bits: `loaded` is not what runs, but describes it.
+  struct Learning {
+    std::shared_ptr<graft::LearningNetwork> network;
+    int64_t runs = 0;               ///< after which it changes over by itself; 0: when it is told to
+    graft::CompileOptions options;  ///< for what it becomes, without functions of the caller
+    std::mutex changing = {};
+  };
+  /// What it still learns in; null for an engine that does not, or has changed over.
+  std::shared_ptr<Learning> learning() const;
+  void learn(std::shared_ptr<Learning> how) { learning_ = std::move(how); }
+  /// From now on `next` is what runs for its holders.
+  void become(std::unique_ptr<graft_engine> next);
+  /// What runs: what it has become, or itself. Lives as long as this one.
+  graft_engine& latest();
+  const graft_engine& latest() const { return const_cast<graft_engine*>(this)->latest(); }
+  ~graft_engine();
 
  private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<Learning> learning_;
+  std::atomic<graft_engine*> next_{nullptr};
   graft_value_info value_info(int tensor);
   std::vector<std::unique_ptr<std::vector<graft_axis>>> axes_;
   std::vector<std::unique_ptr<std::string>> texts_;
@@ -51,6 +73,19 @@ CompileOptions make_options(const graft_option* options, size_t count, graft_pro
 /// The handle of what was compiled for the options: ready to run, or, for a `target` that this machine is not, to be
 /// described and saved.
 std::unique_ptr<graft_engine> engine_of(Compiled compiled, const CompileOptions& options);
+/// The same of what int8 has made: an engine of 8 bits, or one that learns to be.
+std::unique_ptr<graft_engine> engine_of(Int8Engine made, const Int8Choices& choices, const CompileOptions& options);
+
+/// The choices of int8 among a caller's; the others stay in `others`. Throws invalid_argument where there are some
+/// without the precision itself.
+Int8Choices take_int8(const graft_option* options, size_t count, std::vector<graft_option>& others);
+
+/// Ends the calibration of an engine that learns, which becomes the one that is given back. Throws as
+/// LearningNetwork::quantise does; then it learns on.
+graft_engine& finish_calibration(graft_engine& engine, const CompileOptions& callbacks);
+/// Runs an engine that learns, once; it may change over then.
+void run_learning(graft_engine& engine, graft_engine::Learning& learning, const std::vector<TensorData>& inputs,
+                  const std::function<void(std::span<const TensorData>)>& use);
 
 /// Runs `body`, which may throw, behind a function that may not.
 template <class Body>

@@ -189,6 +189,31 @@ void add_bodies(graft_host_graph& graph, const graft_host_node& given, frontend:
   }
 }
 
+/// Engines that nodes of a graph name; withdrawn where there is no graph after all.
+class PublishedNames {
+ public:
+  PublishedNames() = default;
+  PublishedNames(const PublishedNames&) = delete;
+  PublishedNames& operator=(const PublishedNames&) = delete;
+  ~PublishedNames() {
+    for (const std::string& name : names_) graft_host_withdraw_engine(name.c_str());
+  }
+  /// Takes the handle over.
+  std::string add(graft_engine& engine) {
+    const std::unique_ptr<graft_engine, void (*)(graft_engine*)> owner(&engine, graft_engine_release);
+    std::string name;
+    graft_error error;
+    const auto take = [](void* context, const char* given) { *static_cast<std::string*>(context) = given; };
+    GRAFT_USER_CHECK(graft_host_publish_engine(&engine, &name, take, &error) == GRAFT_OK, kOutOfMemory, error.message,
+                     "graft_embed");
+    return names_.emplace_back(std::move(name));
+  }
+  void keep() { names_.clear(); }
+
+ private:
+  std::vector<std::string> names_;
+};
+
 std::vector<graft_host_segment> segments_of(const partition::Result& result) {
   std::vector<graft_host_segment> segments;
   for (const partition::Segment& segment : result.segments) {
@@ -314,7 +339,13 @@ graft_status graft_host_partition_compile(const graft_host_partition* partition,
     GRAFT_USER_CHECK(segment < partition->segments.size(), kInvalidArgument,
                      fmt::format("there is no segment {}", segment), "graft_host_partition_compile");
     std::atomic<bool> stopped = false;
-    const CompileOptions made = make_options(options, option_count, progress, context, stopped);
+    std::vector<graft_option> others;
+    const Int8Choices int8 = take_int8(options, option_count, others);
+    const CompileOptions made = make_options(others.data(), others.size(), progress, context, stopped);
+    if (int8.asked) {
+      *engine = engine_of(compile_int8(*partition->partition, segment, int8, made), int8, made).release();
+      return;
+    }
     Graph graph = segment_graph(*partition->partition, segment, made);
     Compiled compiled = compile_from(std::move(graph), Stage::kImport, made);
     auto loaded = load(std::move(compiled.engine), made.device, made.threads);
@@ -345,16 +376,23 @@ graft_status graft_embed(const char* format, const void* bytes, size_t byte_coun
     std::atomic<bool> stopped = false;
     EmbedChoices choices;
     choices.compile = make_options(nullptr, 0, progress, context, stopped);
-    for (size_t i = 0; i < option_count; ++i) {
-      GRAFT_USER_CHECK(options[i].key && options[i].value, kInvalidArgument, fmt::format("number {} has a NULL", i),
+    std::vector<graft_option> others;
+    choices.int8 = take_int8(options, option_count, others);
+    for (size_t i = 0; i < others.size(); ++i) {
+      GRAFT_USER_CHECK(others[i].key && others[i].value, kInvalidArgument, fmt::format("number {} has a NULL", i),
                        "options");
-      set_choice(choices, {options[i].key, options[i].value});
+      set_choice(choices, {others[i].key, others[i].value});
     }
     std::vector<std::string> names;
     for (size_t i = 0; i < output_count; ++i) names.emplace_back(outputs[i] ? outputs[i] : "");
     auto made = std::make_unique<graft_embedding>();
     const std::shared_ptr<const void> callers(bytes, [](const void*) {});
+    PublishedNames published;
+    choices.publish = [&](Int8Engine engine, const CompileOptions& options) {
+      return published.add(*engine_of(std::move(engine), choices.int8, options).release());
+    };
     made->embedded = embed(format, {static_cast<const std::byte*>(bytes), byte_count}, callers, names, choices);
+    published.keep();
     *embedding = made.release();
   });
 }

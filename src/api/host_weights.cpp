@@ -25,7 +25,7 @@ graft_status graft_host_find_weights(const graft_engine* engine, const graft_ten
     for (size_t i = 0; i < count; ++i) {
       given.push_back(parameter_of(tensor_at(weights, i, where), fmt::format("weight {}", i)));
     }
-    const auto places = graft::find_weights(engine->plan, given);
+    const auto places = graft::find_weights(engine->latest().plan, given);
     for (size_t i = 0; i < count; ++i) {
       if (places[i]) take(context, i, print(*places[i]).c_str());
     }
@@ -40,7 +40,7 @@ graft_status graft_host_read_weight(const graft_engine* engine, const char* plac
                      "engine, place, weight or its data is NULL", where);
     const graft::TensorData like = parameter_of(tensor_at(weight, 0, where), where);
     const graft::TensorData made =
-        graft::read_weight(engine->plan, graft::parse_weight_place(place), like.type(), like.shape());
+        graft::read_weight(engine->latest().plan, graft::parse_weight_place(place), like.type(), like.shape());
     const auto bytes = made.bytes();
     std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(weight->data));
   });

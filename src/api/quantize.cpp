@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface of quantising.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -25,35 +24,13 @@ struct graft_quantized {
 namespace graft::api_detail {
 namespace {
 
-double number_of(const graft_option& option, std::string_view what) {
-  const std::string_view text = option.value;
-  double number = 0;
-  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
-  GRAFT_USER_CHECK(fault == std::errc() && end == text.data() + text.size() && std::isfinite(number),
-                   kInvalidArgument, fmt::format("'{}' is not {}", text, what), option.key);
-  return number;
-}
-
 /// The choices of quantising, and those of compiling, which stay in `others`.
 QuantiseOptions quantise_options(const graft_option* options, size_t count, std::vector<graft_option>& others) {
   GRAFT_USER_CHECK(options || count == 0, kInvalidArgument, "NULL with a count that is not 0", "options");
   QuantiseOptions chosen;
   for (size_t i = 0; i < count; ++i) {
     const std::string_view key = options[i].key && options[i].value ? options[i].key : "";
-    if (key == "method") {
-      const auto method = quantize::parse_method(options[i].value);
-      GRAFT_USER_CHECK(method, kInvalidArgument,
-                       fmt::format("'{}' is not mse, entropy, percentile or minmax", options[i].value), "method");
-      chosen.method = *method;
-    } else if (key == "calibration-file") {
-      chosen.calibration_file = options[i].value;
-    } else if (key == "max-error") {
-      chosen.max_error = number_of(options[i], "a share of an output's range: 0.02");
-    } else if (key == "max-drop") {
-      chosen.max_drop = number_of(options[i], "a number that the metric may lose: 0.5");
-    } else {
-      others.push_back(options[i]);
-    }
+    if (key.empty() || !set_choice(chosen, {key, options[i].value})) others.push_back(options[i]);
   }
   return chosen;
 }

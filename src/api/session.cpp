@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface: running engines.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -61,7 +65,7 @@ class TensorList {
 struct graft_session {
   graft_session(graft_engine* of, int threads)
       : engine(graft_engine_retain(of)),
-        session(of->loaded, threads),
+        threads(threads),
         inputs(of->inputs.size()),
         outputs(of->outputs.size()),
         wanted(of->outputs.size()),
@@ -71,12 +75,20 @@ struct graft_session {
     const auto held = [&](const int tensor) { return !of->data().tensors[tensor].handles.empty(); };
     holds = std::any_of(of->data().inputs.begin(), of->data().inputs.end(), held) ||
             std::any_of(of->data().outputs.begin(), of->data().outputs.end(), held);
+    follow();
   }
   ~graft_session() {
     for (graft_value* value : output_values) graft_value_release(value);
     graft_engine_release(engine);
   }
 
+  /// Makes the session of the engine, or of what it has become, unless that still learns.
+  void follow();
+  /// Sets something of the session, also of one that is made later; `what` tells one from another.
+  void set(const char* what, std::function<void(graft::Session&)> setting);
+  /// Runs an engine that learns.
+  void learn(graft_engine::Learning& learning);
+  void give_learned(std::span<const graft::TensorData> results);
   void take_inputs(const TensorList& tensors);
   void take_outputs(const TensorList& tensors);
   void give_outputs(const TensorList& tensors);
@@ -90,7 +102,12 @@ struct graft_session {
   void* allocate(int output, graft::DType type, std::span<const int64_t> shape, size_t bytes);
 
   graft_engine* engine;
-  graft::Session session;
+  const graft_engine* running = nullptr;  ///< whose session `current` is: the engine, or what that has become
+  int threads;
+  std::optional<graft::Session> made;
+  std::atomic<graft::Session*> current{nullptr};  ///< null while the engine learns
+  std::map<std::string_view, std::function<void(graft::Session&)>> settings;  ///< while the engine learns
+  std::vector<graft::TensorData> learned;  ///< its results then, where the caller has no memory for them
   std::vector<graft::BufferView> inputs, outputs;
   std::vector<int> wanted;  ///< by output: the position in the call, or -1
   // Strings, and values that are no tensors.
@@ -202,6 +219,59 @@ void check_written(const graft::BufferView& view, const graft_value_info& value)
 
 }  // namespace
 
+void graft_session::follow() {
+  if (current || engine->learning()) return;
+  running = &engine->latest();
+  made.emplace(running->loaded, threads);
+  for (const auto& [what, setting] : settings) setting(*made);
+  current = &*made;
+}
+
+void graft_session::set(const char* what, std::function<void(graft::Session&)> setting) {
+  follow();
+  if (current) return setting(*current);
+  settings[what] = std::move(setting);
+}
+
+void graft_session::learn(graft_engine::Learning& learning) {
+  std::vector<graft::TensorData> given;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    GRAFT_USER_CHECK(!inputs[i].on_device, kUnsupported,
+                     "engines are calibrated on the processor: give tensors in the host's memory until the calibration "
+                     "has ended", fmt::format("input '{}'", engine->inputs[i].name));
+    graft::TensorData dense = graft::TensorData::zeros(inputs[i].type, inputs[i].shape);
+    if (dense.element_count() > 0) graft::copy_to_dense(inputs[i], dense.mutable_bytes().data());
+    given.push_back(std::move(dense));
+  }
+  graft::api_detail::run_learning(*engine, learning, given,
+                                  [&](std::span<const graft::TensorData> results) { give_learned(results); });
+}
+
+/// To where the caller wants them.
+void graft_session::give_learned(std::span<const graft::TensorData> results) {
+  learned.resize(outputs.size());
+  for (size_t output = 0; output < outputs.size(); ++output) {
+    if (wanted[output] < 0) continue;
+    const graft::TensorData& result = results[output];
+    graft::BufferView& view = outputs[output];
+    const std::string where = fmt::format("output '{}'", engine->outputs[output].name);
+    if (view.data) {
+      GRAFT_USER_CHECK(view.type == result.type() && view.shape == result.shape() && !view.on_device, kInvalidArgument,
+                       fmt::format("it is {} in the host's memory", describe(result)), where);
+    } else {
+      view.type = result.type(), view.shape = result.shape(), view.strides.clear(), view.on_device = false;
+      if (!allocator || !allocator->allocate) {
+        learned[output] = result;
+        view.data = learned[output].mutable_bytes().data();
+        continue;
+      }
+      view.data = allocate(static_cast<int>(output), view.type, view.shape, result.bytes().size());
+      GRAFT_USER_CHECK(view.data || result.bytes().empty(), kOutOfMemory, "there is no memory for it", where);
+    }
+    if (!result.bytes().empty()) graft::copy_from_dense(result.bytes().data(), view);
+  }
+}
+
 void graft_session::take_inputs(const TensorList& tensors) {
   for (graft::BufferView& view : inputs) view.type = DType::kUndefined;
   given.assign(holds ? inputs.size() : 0, {});
@@ -231,7 +301,7 @@ void graft_session::take_outputs(const TensorList& tensors) {
     graft::BufferView& view = outputs[i];
     view.data = nullptr, view.shape.clear(), view.strides.clear();
     // What nobody wants stays there; handles are the host's.
-    view.on_device = engine->loaded->device != nullptr && output_handles_of(i).empty();
+    view.on_device = running && running->loaded->device != nullptr && output_handles_of(i).empty();
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const graft_tensor tensor = tensors[i];
@@ -292,13 +362,13 @@ void graft_session::hold_input(size_t input, const graft_tensor& tensor) {
 }
 
 void graft_session::hold_inputs() {
-  session.start_values();
+  made->start_values();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (input_handles_of(i).empty()) continue;
     std::vector<uint64_t>& handles = input_handles[i];
     handles.clear();
-    if (input_handles_of(i) != "str") handles.push_back(session.hold(std::move(given[i].value)));
-    for (const std::string& text : given[i].texts) handles.push_back(session.hold_text(text));
+    if (input_handles_of(i) != "str") handles.push_back(made->hold(std::move(given[i].value)));
+    for (const std::string& text : given[i].texts) handles.push_back(made->hold_text(text));
     inputs[i].data = handles.data();
   }
   given.clear();
@@ -324,14 +394,14 @@ void graft_session::give_held_output(size_t output, graft_tensor& tensor) {
   const auto* handles = static_cast<const uint64_t*>(view.data);
   if (output_handles_of(output) != "str") {
     graft_value_release(std::exchange(output_values[output], nullptr));
-    output_values[output] = new graft_value(session.value(handles[0]).copied());
+    output_values[output] = new graft_value(made->value(handles[0]).copied());
     tensor.value = output_values[output];
     return;
   }
   std::vector<graft_text>& texts = output_texts[output];
   texts.clear();
   for (int64_t i = 0; i < graft::element_count(view); ++i) {
-    const std::string& text = session.text(handles[i]);
+    const std::string& text = made->text(handles[i]);
     texts.push_back({text.data(), text.size()});
   }
   tensor.dtype = GRAFT_STRING;
@@ -345,9 +415,9 @@ void graft_session::give_held_output(size_t output, graft_tensor& tensor) {
 /// Null: on a device the session itself has memory for it.
 void* graft_session::allocate(int output, DType type, std::span<const int64_t> shape, size_t bytes) {
   const bool on_device = outputs[output].on_device;
-  if (!output_handles_of(static_cast<size_t>(output)).empty()) return session.give_output(output, bytes);
+  if (!output_handles_of(static_cast<size_t>(output)).empty()) return made->give_output(output, bytes);
   if (!allocator || !allocator->allocate || wanted[output] < 0)
-    return on_device ? nullptr : session.give_output(output, bytes);
+    return on_device ? nullptr : made->give_output(output, bytes);
   const std::string where = fmt::format("output '{}'", engine->outputs[output].name);
   void* data = nullptr;
   try {
@@ -417,13 +487,19 @@ graft_status graft_session_run(graft_session* session, const graft_tensor* input
     GRAFT_USER_CHECK((inputs || input_count == 0) && (outputs || output_count == 0), kInvalidArgument,
                      "NULL with a count that is not 0", "graft_session_run");
     const TensorList wanted(outputs, output_count, "outputs");
+    const auto learning = session->engine->learning();
+    if (!learning) session->follow();
     session->take_inputs({inputs, input_count, "inputs"});
     session->take_outputs(wanted);
     session->allocator = allocator;
+    if (learning) {
+      session->learn(*learning);
+      return session->give_outputs(wanted);
+    }
     const auto allocate = [](void* context, int output, DType type, std::span<const int64_t> shape, size_t bytes) {
       return static_cast<graft_session*>(context)->allocate(output, type, shape, bytes);
     };
-    const graft::Status status = session->session.run(session->inputs, session->outputs, allocate, session);
+    const graft::Status status = session->current.load()->run(session->inputs, session->outputs, allocate, session);
     if (!status.ok()) throw Error(status.kind(), status.message());
     session->give_outputs(wanted);
   });
@@ -432,34 +508,41 @@ graft_status graft_session_run(graft_session* session, const graft_tensor* input
 graft_status graft_session_set_stream(graft_session* session, void* stream, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(session, kInvalidArgument, "the session is NULL", "graft_session_set_stream");
-    const graft::Status status = session->session.set_stream(stream);
-    if (!status.ok()) throw Error(status.kind(), status.message());
+    session->set("stream", [stream](graft::Session& each) {
+      const graft::Status status = each.set_stream(stream);
+      if (!status.ok()) throw Error(status.kind(), status.message());
+    });
   });
 }
 
 int32_t graft_session_was_captured(const graft_session* session) {
-  return session && session->session.was_captured() ? 1 : 0;
+  return session && session->current && session->current.load()->was_captured() ? 1 : 0;
 }
 
 graft_status graft_session_wait(graft_session* session, graft_error* error) {
   return guarded(error, [&] {
     GRAFT_USER_CHECK(session, kInvalidArgument, "the session is NULL", "graft_session_wait");
-    const graft::Status status = session->session.wait();
+    if (!session->current) return;  // what learns has finished
+    const graft::Status status = session->current.load()->wait();
     if (!status.ok()) throw Error(status.kind(), status.message());
   });
 }
 
 void graft_session_set_memory_limit(graft_session* session, uint64_t bytes) {
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  if (session) session->session.set_memory_limit(static_cast<int64_t>(std::min(bytes, kMost)));
+  if (!session) return;
+  const auto limit = static_cast<int64_t>(std::min(bytes, kMost));
+  session->set("limit", [limit](graft::Session& each) { each.set_memory_limit(limit); });
 }
 
 void graft_session_set_scratch(graft_session* session, graft_scratch_function allocate, void* context) {
-  if (session) session->session.set_scratch(allocate, context);
+  if (!session) return;
+  session->set("scratch", [=](graft::Session& each) { each.set_scratch(allocate, context); });
 }
 
 void graft_session_cancel(graft_session* session) {
-  if (session) session->session.cancel();
+  graft::Session* const running = session ? session->current.load() : nullptr;
+  if (running) running->cancel();
 }
 
 graft_status graft_session_set_deadline(graft_session* session, double seconds, graft_error* error) {
@@ -468,25 +551,25 @@ graft_status graft_session_set_deadline(graft_session* session, double seconds, 
     GRAFT_USER_CHECK(seconds >= 0 && !std::isnan(seconds), kInvalidArgument,
                      fmt::format("{} is no number of seconds; 0 means no deadline", seconds),
                      "graft_session_set_deadline");
-    session->session.set_deadline(seconds);
+    session->set("deadline", [seconds](graft::Session& each) { each.set_deadline(seconds); });
   });
 }
 
 void graft_session_set_profiling(graft_session* session, int32_t on) {
-  if (session) session->session.set_profiling(on != 0);
+  if (session) session->set("profiling", [on](graft::Session& each) { each.set_profiling(on != 0); });
 }
 
 size_t graft_session_profile(const graft_session* session, graft_step_time* times, size_t capacity) {
-  if (!session) return 0;
-  const std::vector<graft::StepTime>& profile = session->session.profile();
+  if (!session || !session->current) return 0;
+  const std::vector<graft::StepTime>& profile = session->current.load()->profile();
   for (size_t i = 0; i < profile.size() && i < capacity; ++i) {
-    times[i] = {session->engine->data().steps[profile[i].step].name.c_str(), profile[i].begin_us, profile[i].end_us};
+    times[i] = {session->running->data().steps[profile[i].step].name.c_str(), profile[i].begin_us, profile[i].end_us};
   }
   return profile.size();
 }
 
 uint64_t graft_session_arena_bytes(const graft_session* session) {
-  return session ? session->session.arena_bytes() : 0;
+  return session && session->current ? session->current.load()->arena_bytes() : 0;
 }
 
 }  // extern "C"

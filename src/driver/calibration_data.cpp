@@ -51,8 +51,8 @@ uint64_t hash_of(const std::vector<TensorData>& inputs, int64_t sample, int64_t 
 /// One pass over the data.
 class Pass {
  public:
-  Pass(const SampleForm& form, const std::function<void(const std::vector<TensorData>&)>& use)
-      : form_(form), use_(use) {}
+  Pass(const SampleForm& form, bool are_runs, const std::function<void(const std::vector<TensorData>&)>& use)
+      : form_(form), are_runs_(are_runs), use_(use) {}
 
   void add(std::vector<TensorData> batch, const std::string& where) {
     std::vector<std::vector<int64_t>> shapes;
@@ -61,7 +61,9 @@ class Pass {
       batch[n] = batch[n].reshaped(shapes.back());
     }
     if (!form_.is_batched()) return run(batch, 1);
-    if (form_.samples(shapes, where) == 0) return;
+    const int64_t samples = form_.samples(shapes, where);
+    if (samples == 0) return;
+    if (are_runs_) return run(batch, samples);
     if (!left_.empty() && are_alike(left_, batch)) {
       for (size_t n = 0; n < batch.size(); ++n) batch[n] = joined(left_[n], batch[n]);
     } else {
@@ -81,8 +83,7 @@ class Pass {
 
   void run(const std::vector<TensorData>& inputs, int64_t samples) {
     use_(inputs);
-    for (int64_t sample = 0; sample < samples; ++sample) count_.hash += hash_of(inputs, sample, samples);
-    ++count_.runs, count_.samples += samples;
+    count_.add(inputs, samples);
   }
 
   void divide(const std::vector<TensorData>& batch) {
@@ -101,6 +102,7 @@ class Pass {
   }
 
   const SampleForm& form_;
+  const bool are_runs_;
   const std::function<void(const std::vector<TensorData>&)>& use_;
   std::vector<TensorData> left_;  ///< samples that do not fill a run yet
   SampleCount count_;
@@ -155,9 +157,14 @@ int64_t SampleForm::samples(std::span<const std::vector<int64_t>> shapes, const 
   return shapes[0][0];
 }
 
+void SampleCount::add(const std::vector<TensorData>& inputs, int64_t of_run) {
+  for (int64_t sample = 0; sample < of_run; ++sample) hash += hash_of(inputs, sample, of_run);
+  ++runs, samples += of_run;
+}
+
 SampleCount for_each_run(const CalibrationData& data, const SampleForm& form, const CompileOptions& options,
                          std::string_view what, const std::function<void(const std::vector<TensorData>&)>& use) {
-  Pass pass(form, use);
+  Pass pass(form, data.are_runs, use);
   size_t batches = 0;
   for (; data.count == 0 || batches < data.count; ++batches) {
     if (options.cancelled && options.cancelled()) throw Error(ErrorKind::kCancelled, "quantising was cancelled");

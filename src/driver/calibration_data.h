@@ -22,6 +22,7 @@ struct CalibrationData {
   std::function<std::optional<std::vector<TensorData>>(size_t index)> batch;
   size_t count = 0;   ///< of batches; 0: until there is none
   std::string where;  ///< what errors name: the file or folder
+  bool are_runs = false;  ///< batches are runs as they are, neither divided nor joined
 
   explicit operator bool() const { return static_cast<bool>(batch); }
 };
@@ -61,6 +62,9 @@ struct SampleCount {
   int64_t samples = 0;
   int64_t left_out = 0;  ///< at the end, too few for a network that takes a fixed number at a time
   uint64_t hash = 0;     ///< of the samples, whatever their order and their division into batches
+
+  /// Counts a run on so many samples.
+  void add(const std::vector<TensorData>& inputs, int64_t of_run);
 };
 
 /// Calls `use(inputs)` with what each run of the network takes: batches are divided, and joined where the network takes

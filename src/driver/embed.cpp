@@ -22,20 +22,37 @@ namespace {
 
 using Raised = std::optional<tensorflow::RaisedGraph>;
 
-/// The bytes of a plan, or nothing where the engine cannot be built and the caller takes that.
-std::vector<std::byte> build_plan(const HostPartition& partition, size_t segment, const EmbedChoices& choices,
+/// What an engine's node has: a plan, or the name of what learns.
+struct Built {
+  std::vector<std::byte> plan;
+  std::string learning;
+};
+
+std::vector<std::byte> plan_of(const Compiled& compiled) { return print_plan(to_file(compiled.plan)); }
+
+Built build_int8(const HostPartition& partition, size_t segment, const EmbedChoices& choices,
+                 const CompileOptions& options, Embedded& made) {
+  Int8Engine engine = compile_int8(partition, segment, choices.int8, options);
+  if (!engine.compiled) return {.plan = {}, .learning = choices.publish(std::move(engine), options)};
+  if (engine.report) made.report += fmt::format("segment {} is of int8:\n{}\n", segment, print(*engine.report));
+  return {.plan = plan_of(*engine.compiled), .learning = {}};
+}
+
+/// Nothing where the engine cannot be built and the caller takes that.
+std::optional<Built> build_engine(const HostPartition& partition, size_t segment, const EmbedChoices& choices,
                                   Embedded& made) {
   CompileOptions options = choices.compile;
   options.shapes.clear(), options.dims.clear();
+  if (choices.int8.asked) return build_int8(partition, segment, choices, options, made);
   try {
     const Compiled compiled = compile_from(segment_graph(partition, segment, options), Stage::kImport, options);
-    return print_plan(to_file(compiled.plan));
+    return Built{.plan = plan_of(compiled), .learning = {}};
   } catch (const Error& error) {
     const bool callers = error.kind() == ErrorKind::kInvalidArgument || error.kind() == ErrorKind::kCancelled;
     if (choices.strict || callers) throw;
     made.report += fmt::format("segment {} stays: its engine cannot be built: {}\n", segment, error.what());
     count_fallback(fmt::format("segment {}", segment), error.what());
-    return {};
+    return std::nullopt;
   }
 }
 
@@ -136,8 +153,11 @@ Embedded embed_tensorflow(std::span<const std::byte> bytes, std::shared_ptr<cons
     const partition::Segment& segment = partition.result.segments[s];
     tensorflow::EngineNode engine{.nodes = {}, .inputs = {}, .outputs = {},
                                   .plan = {}, .device = choices.compile.device};
-    if (choices.build) engine.plan = build_plan(partition, s, choices, made);
-    if (choices.build && engine.plan.empty()) continue;
+    if (choices.build) {
+      std::optional<Built> built = build_engine(partition, s, choices, made);
+      if (!built) continue;
+      engine.plan = std::move(built->plan), engine.learning = std::move(built->learning);
+    }
     for (const int node : segment.nodes) add_nodes(engine.nodes, raised, read.file_nodes[static_cast<size_t>(node)]);
     for (const int input : segment.inputs) engine.inputs.push_back(tensor(input));
     for (const int output : segment.outputs) engine.outputs.push_back(tensor(output));

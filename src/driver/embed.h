@@ -14,6 +14,7 @@
 
 #include "driver/compile_options.h"
 #include "driver/host_graph.h"
+#include "driver/int8.h"
 
 namespace graft {
 
@@ -23,6 +24,9 @@ struct EmbedChoices {
   CompileOptions compile;  ///< `shapes` are those of the graph's inputs, `dims` the ranges of their open sizes
   std::map<std::string, int64_t, std::less<>> usual;  ///< open sizes to compile for where there is no range
   bool build = true;       ///< false: engines are left to whoever runs the graph, and their nodes have no plan
+  Int8Choices int8;  ///< with it, `publish` is there
+  /// Takes a network that learns, and gives the name by which a node of the graph finds it.
+  std::function<std::string(Int8Engine, const CompileOptions&)> publish = {};
   bool strict = false;     ///< a segment whose engine cannot be built is an error; otherwise it stays as it is
 };
 /// Sets a choice: one of partitioning, `strict` true, `build` false, `usual` x_0=8, or one of compiling. Throws

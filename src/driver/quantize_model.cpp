@@ -2,6 +2,7 @@
 #include "driver/quantize_model.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -10,22 +11,20 @@
 
 #include <fmt/format.h>
 
-#include "base/available_threads.h"
-#include "base/call_in_parallel.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "driver/calibrator.h"
 #include "passes/edit.h"
 #include "quantize/calibration_file.h"
 #include "quantize/insert.h"
 #include "quantize/places.h"
+#include "quantize/stated_ranges.h"
 
 namespace graft {
 namespace {
 
 using passes::is_op;
-using quantize::CalibratedTensor;
 using quantize::Calibration;
-using quantize::Histogram;
 using quantize::Kept;
 using quantize::LeftOut;
 using quantize::Place;
@@ -33,63 +32,7 @@ using quantize::Places;
 using quantize::QuantisedLayer;
 using quantize::Report;
 
-using Histograms = std::map<std::string, Histogram, std::less<>>;
-
-/// Runs the network in f32 and counts the activations that are quantised.
-SampleCount count_activations(const Graph& graph, const Places& places, const CalibrationData& data,
-                              const SampleForm& form, const CompileOptions& options, Histograms& histograms) {
-  Graph watched = graph;
-  std::vector<std::pair<Histogram*, int>> computed, given;  // with the number of the result or of the input
-  for (const auto& [value, root] : places.ranges) {
-    const std::string& name = graph.value(root).name;
-    if (histograms.contains(name)) continue;
-    Histogram* histogram = &histograms[name];
-    const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), root);
-    if (input != graph.inputs.end()) {
-      given.emplace_back(histogram, static_cast<int>(input - graph.inputs.begin()));
-      continue;
-    }
-    auto output = std::find(watched.outputs.begin(), watched.outputs.end(), root);
-    if (output == watched.outputs.end()) output = watched.outputs.insert(watched.outputs.end(), root);
-    computed.emplace_back(histogram, static_cast<int>(output - watched.outputs.begin()));
-  }
-  MeasuredNetwork network(std::move(watched), options);
-  const int threads = options.threads > 0 ? options.threads : available_threads();
-  const auto count_run = [&](const std::vector<TensorData>& inputs) {
-    for (const auto& [histogram, n] : given) histogram->add(inputs[static_cast<size_t>(n)].as<float>());
-    const std::vector<TensorData>& results = network.run(inputs);
-    call_in_parallel(computed.size(), threads, [&](size_t n) {
-      computed[n].first->add(results[static_cast<size_t>(computed[n].second)].as<float>());
-    });
-  };
-  const SampleCount count = for_each_run(data, form, options, "calibrating", count_run);
-  for (const auto& [value, root] : places.ranges) {  // in the order of the network: the first is the cause
-    const std::string& name = graph.value(root).name;
-    const Histogram& histogram = histograms.at(name);
-    GRAFT_USER_CHECK(histogram.not_finite() == 0, kInvalidArgument,
-                     fmt::format("with this data {} elements of '{}' are NaN or infinite in f32: mend the data, or the "
-                                 "network", histogram.not_finite(), name), data.where);
-    GRAFT_USER_CHECK(histogram.count() > 0, kInvalidArgument,
-                     fmt::format("with this data '{}' has no elements: give samples that reach all layers", name),
-                     data.where);
-  }
-  return count;
-}
-
-/// The mean square of a distribution.
-double mean_square(const Histogram& histogram) {
-  double sum = 0;
-  for (size_t i = 0; i < histogram.bins().size(); ++i) {
-    sum += static_cast<double>(histogram.bins()[i]) * histogram.centre(i) * histogram.centre(i);
-  }
-  return sum / static_cast<double>(std::max<int64_t>(histogram.count(), 1));
-}
-
-/// A range with the noise that 8 bits of it add.
-CalibratedTensor calibrated(const Histogram& histogram, const quantize::Range& range) {
-  const double signal = mean_square(histogram);
-  return {range, signal > 0 ? mean_square_error(histogram, quantize::affine_of(range)) / signal : 0};
-}
+constexpr std::string_view kLeftOut = "left out to keep the bound";
 
 /// Whether nodes are left out whose activations have no range in `known`; to be asked again until there are none. What
 /// stands between products goes first, as products may have ranges behind it.
@@ -111,6 +54,18 @@ bool leave_out_unknown(const Graph& graph, const Places& places, const Calibrati
   return false;
 }
 
+void check_any(const Places& places) {
+  for (const Place& place : places.nodes) {
+    if (place.weighted) return;
+  }
+  std::string reasons;
+  for (const Kept& kept : places.kept) reasons += fmt::format("\n  {} ({}): {}", kept.node, kept.op, kept.reason);
+  throw Error(ErrorKind::kUnsupported,
+              places.kept.empty()
+                  ? "int8 was asked for, but the network has no Conv, MatMul or Gemm, which is what is quantised"
+                  : "int8 was asked for, but nothing can be quantised:" + reasons, "precision");
+}
+
 /// Makes and measures networks of which some layers stay f32.
 class Search {
  public:
@@ -120,44 +75,43 @@ class Search {
   QuantisedModel run() {
     check_any(quantize::find_places(graph_));
     if (!choices_.calibration_file.empty()) read_calibration();
+    if (choices_.learned && choices_.learned->is_foreign()) known_ = choices_.learned;
+    if (known_ && known_->is_foreign()) quantize::spread_ranges(graph_, known_->tensors);
     if (!data_ && known_ && known_->is_foreign()) leave_out_missing();
+    if (!data_) keep_the_bound();
     const Places places = quantize::find_places(graph_, left_out_);
     check_any(places);
     if (data_ || choices_.metric) reference_ = std::make_unique<MeasuredNetwork>(graph_, options_);
     if (choices_.metric) metric_of_f32_ = metric_of(*reference_, "in f32");
     find_ranges(places);
     for (const auto& [name, tensor] : ranges_) quantisers_[name] = quantize::affine_of(tensor.range);
-    QuantisedModel all = with(0);
-    if (is_met(all.report)) return all;
-    rank(all.report);
-    return meet(std::move(all));
+    QuantisedModel made = with(0);
+    if (!is_met(made.report)) {
+      rank(made.report);
+      made = meet(std::move(made));
+    }
+    if (made_ && choices_.max_error) write_kept(made.report);
+    return made;
   }
 
  private:
-  void check_any(const Places& places) const {
-    for (const Place& place : places.nodes) {
-      if (place.weighted) return;
-    }
-    std::string reasons;
-    for (const Kept& kept : places.kept) reasons += fmt::format("\n  {} ({}): {}", kept.node, kept.op, kept.reason);
-    throw Error(ErrorKind::kUnsupported,
-                places.kept.empty()
-                    ? "int8 was asked for, but the network has no Conv, MatMul or Gemm, which is what is quantised"
-                    : "int8 was asked for, but nothing can be quantised:" + reasons, "precision");
-  }
-
   /// Reads the file that is there, and refuses one that is stale.
   void read_calibration() {
     const std::string& file = choices_.calibration_file;
     network_ = quantize::hash_of(graph_);
     use_ = quantize::CalibrationUse{.file = file};
+    if (choices_.learned) return;
     if (!std::filesystem::exists(file)) {
       GRAFT_USER_CHECK(data_, kInvalidArgument, "there is no such file, and there are no samples to make it from",
                        file);
       check_writable(file);
       return;
     }
-    known_ = quantize::parse_calibration(read_text_file(file), file);
+    const std::vector<Calibration> all = quantize::parse_calibrations(read_text_file(file), file);
+    const auto own = std::find_if(all.begin(), all.end(), [&](const Calibration& each) {
+      return each.network == network_;
+    });
+    known_ = own == all.end() ? all.front() : *own;
     use_->samples = known_->samples;
     if (known_->is_foreign()) return;
     GRAFT_USER_CHECK(!choices_.method || *choices_.method == *known_->method, kInvalidArgument,
@@ -171,14 +125,37 @@ class Search {
 
   void leave_out_missing() {
     std::set<std::string> missing;
-    while (leave_out_unknown(graph_, quantize::find_places(graph_, left_out_), *known_, use_->file, left_out_,
-                             missing)) {
+    const std::string where = use_ ? use_->file : "the model";
+    while (leave_out_unknown(graph_, quantize::find_places(graph_, left_out_), *known_, where, left_out_, missing)) {
     }
-    use_->missing.assign(missing.begin(), missing.end());
+    if (use_) use_->missing.assign(missing.begin(), missing.end());
   }
 
-  /// From the samples, the calibration file, or both.
+  /// Without samples a bound holds that the file's samples have met.
+  void keep_the_bound() {
+    if (known_ && known_->max_error) {
+      for (const std::string& layer : known_->kept) left_out_.emplace(layer, kLeftOut);
+    }
+    const bool is_kept = known_ && known_->max_error && choices_.max_error && *known_->max_error <= *choices_.max_error;
+    GRAFT_USER_CHECK(is_kept || !choices_.max_error, kInvalidArgument,
+                     "the error is measured with samples, and there are none", "max-error");
+  }
+
+  void write_kept(const Report& report) {
+    made_->max_error = choices_.max_error;
+    for (const QuantisedLayer& layer : report.layers) {
+      if (layer.reason == kLeftOut) made_->kept.push_back(layer.node);
+    }
+    write_calibration(*made_);
+  }
+
+  /// From what was counted before, the samples, the calibration file, or both.
   void find_ranges(const Places& places) {
+    if (choices_.learned && !known_) {
+      ranges_ = choices_.learned->tensors;
+      if (use_) write_calibration(*choices_.learned);
+      return;
+    }
     if (known_ && !known_->is_foreign()) {
       ranges_ = known_->tensors;
       return check_complete(places);
@@ -187,15 +164,21 @@ class Search {
       ranges_ = known_->tensors;
       return;
     }
-    Histograms histograms;
-    const SampleCount count = count_activations(graph_, places, data_, form_, options_, histograms);
-    for (const auto& [name, histogram] : histograms) {
-      const bool is_known = known_ && known_->tensors.contains(name);
-      if (known_ && !is_known) use_->missing.push_back(name);
-      ranges_[name] =
-          calibrated(histogram, is_known ? known_->tensors.at(name).range : choose_range(histogram, method_));
+    Calibrator calibrator(graph_, places, options_);
+    const SampleCount count =
+        for_each_run(data_, form_, options_, "calibrating",
+                     [&](const std::vector<TensorData>& inputs) { calibrator.run(inputs); });
+    ranges_ = calibrator.ranges(method_, known_ ? &*known_ : nullptr, data_.where);
+    for (const auto& [name, tensor] : ranges_) {
+      if (known_ && !known_->tensors.contains(name)) use_->missing.push_back(name);
     }
-    if (use_ && !known_) write_calibration(count);
+    if (use_ && !known_) {
+      write_calibration({.method = method_,
+                         .samples = count.samples,
+                         .network = network_,
+                         .data = fmt::format("{:016x}", count.hash),
+                         .tensors = ranges_});
+    }
   }
 
   /// A file of this network has all of its ranges, unless somebody has edited it.
@@ -207,13 +190,15 @@ class Search {
     }
   }
 
-  void write_calibration(const SampleCount& count) {
-    use_->written = true, use_->samples = count.samples;
-    write_file(use_->file, print(Calibration{.method = method_,
-                                             .samples = count.samples,
-                                             .network = network_,
-                                             .data = fmt::format("{:016x}", count.hash),
-                                             .tensors = ranges_}));
+  /// Beside what the file has of other networks.
+  void write_calibration(const Calibration& made) {
+    made_ = made;
+    use_->written = true, use_->samples = made.samples;
+    std::vector<Calibration> all;
+    if (std::filesystem::exists(use_->file)) all = quantize::parse_calibrations(read_text_file(use_->file), use_->file);
+    std::erase_if(all, [&](const Calibration& each) { return each.is_foreign() || each.network == made_->network; });
+    all.push_back(*made_);
+    write_file(use_->file, print(all));
   }
 
   double metric_of(const MeasuredNetwork& network, std::string_view which) const {
@@ -225,7 +210,7 @@ class Search {
   }
 
   bool is_met(const Report& report) const {
-    return (!choices_.max_error || report.error <= *choices_.max_error) &&
+    return (!choices_.max_error || !data_ || report.error <= *choices_.max_error) &&
            (!choices_.max_drop || *metric_of_f32_ - *report.metric <= *choices_.max_drop);
   }
   /// The nearer to the bound: by the metric where it is bounded.
@@ -249,7 +234,7 @@ class Search {
   /// The network in which the `kept` worst layers stay f32, measured.
   QuantisedModel with(size_t kept) {
     LeftOut left_out = left_out_;
-    for (size_t n = 0; n < kept; ++n) left_out.emplace(ranked_[n], "left out to keep the bound");
+    for (size_t n = 0; n < kept; ++n) left_out.emplace(ranked_[n], kLeftOut);
     QuantisedModel made{.graph = graph_, .report = {.method = method_, .layers = {}}};
     const Places places = quantize::find_places(made.graph, left_out);
     const auto noise = quantize::insert(made.graph, places, quantisers_);
@@ -349,9 +334,10 @@ class Search {
   quantize::Method method_ = choices_.method.value_or(quantize::Method::kMse);
   std::string network_;                          ///< its hash, where there is a calibration file
   std::optional<Calibration> known_;             ///< of the calibration file that is there
+  std::optional<Calibration> made_;              ///< what was written to it
   std::optional<quantize::CalibrationUse> use_;  ///< where there is to be a calibration file
   LeftOut left_out_;                             ///< nodes without ranges
-  std::map<std::string, CalibratedTensor, std::less<>> ranges_;
+  CalibratedTensors ranges_;
   quantize::Quantisers quantisers_;
   std::unique_ptr<MeasuredNetwork> reference_;
   std::optional<double> metric_of_f32_;
@@ -359,10 +345,8 @@ class Search {
 };
 
 void check(const Graph& graph, const CalibrationData& data, const QuantiseOptions& choices) {
-  GRAFT_USER_CHECK(data || !choices.calibration_file.empty(), kInvalidArgument,
+  GRAFT_USER_CHECK(data || choices.learned || !choices.calibration_file.empty(), kInvalidArgument,
                    "int8 needs samples of the inputs, or a calibration file", "int8");
-  GRAFT_USER_CHECK(data || !choices.max_error, kInvalidArgument,
-                   "the error is measured with samples, and there are none", "max-error");
   GRAFT_USER_CHECK(!choices.max_error || (std::isfinite(*choices.max_error) && *choices.max_error > 0),
                    kInvalidArgument, "the bound is a share of an output's range, above 0: 0.02", "max-error");
   GRAFT_USER_CHECK(!choices.max_drop || choices.metric, kInvalidArgument,
@@ -375,7 +359,33 @@ void check(const Graph& graph, const CalibrationData& data, const QuantiseOption
   }
 }
 
+double number_of(OptionText choice, std::string_view what) {
+  double number = 0;
+  const char* end = choice.value.data() + choice.value.size();
+  const auto [stop, fault] = std::from_chars(choice.value.data(), end, number);
+  GRAFT_USER_CHECK(fault == std::errc() && stop == end && std::isfinite(number), kInvalidArgument,
+                   fmt::format("'{}' is not {}", choice.value, what), std::string(choice.key));
+  return number;
+}
+
 }  // namespace
+
+bool set_choice(QuantiseOptions& choices, OptionText choice) {
+  if (choice.key == "method") {
+    choices.method = quantize::parse_method(choice.value);
+    GRAFT_USER_CHECK(choices.method, kInvalidArgument,
+                     fmt::format("'{}' is not mse, entropy, percentile or minmax", choice.value), "method");
+  } else if (choice.key == "calibration-file") {
+    choices.calibration_file = choice.value;
+  } else if (choice.key == "max-error") {
+    choices.max_error = number_of(choice, "a share of an output's range: 0.02");
+  } else if (choice.key == "max-drop") {
+    choices.max_drop = number_of(choice, "a number that the metric may lose: 0.5");
+  } else {
+    return false;
+  }
+  return true;
+}
 
 QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data, const QuantiseOptions& choices,
                               const CompileOptions& options) {
@@ -384,5 +394,14 @@ QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data
   quantize::prepare(graph, {.cancelled = options.cancelled});
   return Search(std::move(graph), data, choices, options).run();
 }
+
+bool is_quantised(const Graph& imported) {
+  return std::any_of(imported.nodes.begin(), imported.nodes.end(), [](const Node& node) {
+    return is_op(node, {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger",
+                        "MatMulInteger"});
+  });
+}
+
+void check_quantisable(const Graph& prepared) { check_any(quantize::find_places(prepared)); }
 
 }  // namespace graft

@@ -7,6 +7,7 @@
 
 #include "driver/calibration_data.h"
 #include "driver/measured_network.h"
+#include "quantize/calibration_file.h"
 #include "quantize/report.h"
 
 namespace graft {
@@ -17,12 +18,19 @@ struct QuantiseOptions {
   /// another method or for another network; else it is written after calibrating. A calibration cache of TensorRT is
   /// read, too: ranges of tensors that it lacks come from the samples; without samples, their layers stay f32.
   std::string calibration_file;
+  /// What a network of this graph has counted already (Calibrator): samples then only measure. With a calibration file
+  /// it is written there, beside other networks of the file. Without a method: ranges that the model states (foreign).
+  std::optional<quantize::Calibration> learned = {};
   std::optional<double> max_error;  ///< bound of Report::error; above 0
   /// How good a network is, more being better: a finite number. Asked for the network in f32 and for each quantised one
   /// that is tried, all compiled for this processor, by the thread that quantises. May throw, which ends quantising.
   std::function<double(const MeasuredNetwork&)> metric;
   std::optional<double> max_drop;  ///< the most that the metric may lose against f32; 0 or more
 };
+
+/// Sets `method`, `calibration-file`, `max-error` or `max-drop`; false for all others. Throws invalid_argument naming
+/// the key, the value and what is allowed.
+bool set_choice(QuantiseOptions& choices, OptionText choice);
 
 struct QuantisedModel {
   Graph graph;  ///< of QuantizeLinear and DequantizeLinear around operators of ONNX
@@ -37,5 +45,10 @@ struct QuantisedModel {
 /// for a metric that is no finite number; `cancelled`.
 QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data, const QuantiseOptions& choices,
                               const CompileOptions& options);
+
+/// Whether a graph that was imported computes with Q/DQ or integer products already.
+bool is_quantised(const Graph& imported);
+/// Throws unsupported, naming each candidate's reason, where nothing of a prepared graph can be quantised.
+void check_quantisable(const Graph& prepared);
 
 }  // namespace graft

@@ -52,14 +52,10 @@ CalibratedTensor parse_tensor(const nlohmann::json& object, const std::string& n
   return tensor;
 }
 
-Calibration parse_own(std::string_view text, const std::string& where) {
+/// What a calibration of one network found.
+Calibration parse_network(const nlohmann::json& document, const std::string& where) {
   using Type = nlohmann::json::value_t;
-  const auto document = parse_json(text, ErrorKind::kInvalidArgument, where);
-  const auto format = document.is_object() ? document.find("format") : document.end();
-  if (format == document.end() || !format->is_string() || format->get_ref<const std::string&>() != kFormat) {
-    refuse(where, fmt::format("it is neither a calibration file (\"format\": \"{}\") nor a calibration cache of "
-                              "TensorRT", kFormat));
-  }
+  if (!document.is_object()) refuse(where, "one of its networks is no object");
   Calibration calibration;
   calibration.method = parse_method(member(document, "method", Type::string, where).get<std::string>());
   if (!calibration.method) refuse(where, "its method is not mse, entropy, percentile or minmax");
@@ -71,7 +67,30 @@ Calibration parse_own(std::string_view text, const std::string& where) {
   for (const auto& [name, tensor] : member(document, "tensors", Type::object, where).items()) {
     calibration.tensors.emplace(name, parse_tensor(tensor, name, where));
   }
+  if (!document.contains("max_error")) return calibration;
+  calibration.max_error = number(document, "max_error", where);
+  if (!(*calibration.max_error > 0)) refuse(where, "its bound of the error is not above 0");
+  for (const auto& name : member(document, "kept", Type::array, where)) {
+    if (!name.is_string()) refuse(where, "a layer that is kept has no name");
+    calibration.kept.push_back(name.get<std::string>());
+  }
   return calibration;
+}
+
+std::vector<Calibration> parse_own(std::string_view text, const std::string& where) {
+  const auto document = parse_json(text, ErrorKind::kInvalidArgument, where);
+  const auto format = document.is_object() ? document.find("format") : document.end();
+  if (format == document.end() || !format->is_string() || format->get_ref<const std::string&>() != kFormat) {
+    refuse(where, fmt::format("it is neither a calibration file (\"format\": \"{}\") nor a calibration cache of "
+                              "TensorRT", kFormat));
+  }
+  if (!document.contains("networks")) return {parse_network(document, where)};
+  std::vector<Calibration> calibrations;
+  for (const auto& each : member(document, "networks", nlohmann::json::value_t::array, where)) {
+    calibrations.push_back(parse_network(each, where));
+  }
+  if (calibrations.empty()) refuse(where, "it has no networks");
+  return calibrations;
 }
 
 /// `name: 3c010a14`; names may hold colons themselves.
@@ -114,22 +133,39 @@ std::string hash_of(const Graph& graph) {
   return hash128(print(plain)).to_string();
 }
 
-std::string print(const Calibration& calibration) {
+namespace {
+
+nlohmann::ordered_json json_of(const Calibration& calibration) {
   nlohmann::json tensors = nlohmann::json::object();
   for (const auto& [name, tensor] : calibration.tensors) {
     tensors[name] = {{"low", tensor.range.low}, {"high", tensor.range.high}, {"noise", tensor.noise.value_or(0)}};
   }
-  const nlohmann::ordered_json document = {{"format", kFormat},
-                                           {"method", name_of(calibration.method.value_or(Method::kMinMax))},
-                                           {"samples", calibration.samples},
-                                           {"network", calibration.network},
-                                           {"data", calibration.data},
-                                           {"tensors", tensors}};
+  nlohmann::ordered_json document = {{"method", name_of(calibration.method.value_or(Method::kMinMax))},
+                                     {"samples", calibration.samples},
+                                     {"network", calibration.network},
+                                     {"data", calibration.data},
+                                     {"tensors", tensors}};
+  if (calibration.max_error) document["max_error"] = *calibration.max_error, document["kept"] = calibration.kept;
+  return document;
+}
+
+}  // namespace
+
+std::string print(std::span<const Calibration> calibrations) {
+  nlohmann::ordered_json document = {{"format", kFormat}};
+  if (calibrations.size() == 1) {
+    document.update(json_of(calibrations[0]));
+  } else {
+    nlohmann::ordered_json networks = nlohmann::ordered_json::array();
+    for (const Calibration& each : calibrations) networks.push_back(json_of(each));
+    document["networks"] = std::move(networks);
+  }
   return document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Calibration parse_calibration(std::string_view text, const std::string& where) {
-  return text.starts_with(kTensorRt) ? parse_tensorrt(text, where) : parse_own(text, where);
+std::vector<Calibration> parse_calibrations(std::string_view text, const std::string& where) {
+  if (text.starts_with(kTensorRt)) return {parse_tensorrt(text, where)};
+  return parse_own(text, where);
 }
 
 }  // namespace graft::quantize

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/graph.h"
 #include "quantize/ranges.h"
@@ -27,6 +29,9 @@ struct Calibration {
   int64_t samples = 0;           ///< 0 where that is not known
   std::string network, data;     ///< hash_of() the network, and of the samples in hexadecimal; empty where not known
   std::map<std::string, CalibratedTensor, std::less<>> tensors;
+  /// Layers that had to stay f32 for the error to be within a bound, with these samples.
+  std::vector<std::string> kept = {};
+  std::optional<double> max_error = {};  ///< that bound
 
   /// Whether it came from TensorRT, which stamps nothing, and calibrates tensors that this network may not have.
   bool is_foreign() const { return !method; }
@@ -36,11 +41,13 @@ struct Calibration {
 std::string hash_of(const Graph& graph);
 
 /// JSON: {"format": "graft calibration 1", "method", "samples", "network", "data", "tensors": {name: {low, high,
-/// noise}}}.
-std::string print(const Calibration& calibration);
-/// Reads that, or the text of TensorRT's caches: a line `TRT-8501-EntropyCalibration2`, then `name: 3c010a14` for each
-/// tensor, the big-endian bits of the scale of symmetric s8, which stands for the range from -127 to 127 times it.
+/// noise}}}, with a bound "max_error" and "kept": [names]; of several networks, as the parts of a divided model are,
+/// {"format", "networks": [{"method", ...}]}.
+std::string print(std::span<const Calibration> calibrations);
+/// Reads that, at least one, or the text of TensorRT's caches: a line `TRT-8501-EntropyCalibration2`, then
+/// `name: 3c010a14` for each tensor, the big-endian bits of the scale of symmetric s8, which stands for the range from
+/// -127 to 127 times it.
 /// Throws invalid_argument naming `where`, the tensor and the remedy for what is damaged or makes no sense.
-Calibration parse_calibration(std::string_view text, const std::string& where);
+std::vector<Calibration> parse_calibrations(std::string_view text, const std::string& where);
 
 }  // namespace graft::quantize

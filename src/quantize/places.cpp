@@ -14,13 +14,17 @@ using passes::rank_of;
 using passes::real;
 
 bool is_weighted(const Node& node) { return is_op(node, {"Conv", "MatMul", "Gemm"}); }
-/// Each element of the result is one of the first input.
+bool joins(const Node& node) { return is_op(node, {"AveragePool", "GlobalAveragePool", "Concat"}); }
+bool is_clipping(const Node& node) { return is_op(node, {"Relu", "Clip"}); }
+
+}  // namespace
+
 bool keeps_range(const Node& node) {
   return is_op(node, {"MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze"}) &&
          node.outputs.size() == 1;
 }
-bool joins(const Node& node) { return is_op(node, {"AveragePool", "GlobalAveragePool", "Concat"}); }
-bool is_clipping(const Node& node) { return is_op(node, {"Relu", "Clip"}); }
+
+namespace {
 
 class Finding {
  public:

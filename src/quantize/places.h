@@ -34,6 +34,9 @@ struct Places {
 /// The node of weights that is quantised gives back its axis of results in them: 0 of Conv's, 1 of MatMul's.
 int64_t result_axis(const Node& node);
 
+/// Whether each element of a node's result is one of its first input.
+bool keeps_range(const Node& node);
+
 /// Nodes that keep their floats by name, with the reason.
 using LeftOut = std::map<std::string, std::string, std::less<>>;
 

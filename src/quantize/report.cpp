@@ -53,6 +53,7 @@ std::string print(const Report& report) {
                                            "{:.1f} dB signal to noise",
                                            report.samples, 100 * report.error, report.noise_db)
                              : "the error is not known: measuring it needs samples";
+  if (report.calibrated > 0) text += fmt::format("; ranges come from {} samples", report.calibrated);
   if (report.metric) {
     text += fmt::format("\nmetric: {:.6g}, and {:.6g} in fp32", *report.metric, *report.metric_of_f32);
   }
@@ -78,6 +79,7 @@ std::string json_of(const Report& report) {
   return nlohmann::json({{"method", name_of(report.method)},
                          {"batches", report.batches},
                          {"samples", report.samples},
+                         {"samples_calibrated", report.calibrated > 0 ? report.calibrated : report.samples},
                          {"samples_left_out", report.left_out},
                          {"measured", report.is_measured},
                          {"error", report.is_measured ? finite(report.error) : nullptr},

@@ -35,6 +35,7 @@ struct Report {
   std::vector<QuantisedLayer> layers;
   size_t batches = 0;        ///< runs of the network in one pass over the samples
   int64_t samples = 0;       ///< used in these
+  int64_t calibrated = 0;    ///< samples that ranges come from where the error was measured with the first of them only
   int64_t left_out = 0;      ///< samples at the end, too few for a network that takes a fixed number at a time
   bool is_measured = true;   ///< false without samples: then nothing is known of the error
   /// Over all batches and outputs of floats: the largest difference from f32, as a share of the output's range in f32.

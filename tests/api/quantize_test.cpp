@@ -9,8 +9,10 @@
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
+#include <utility>
 
 #include "base/random.h"
+#include "graft/graft_host.h"
 #include "plan/temporary_directory.h"
 #include "support/text_network.h"
 
@@ -153,6 +155,108 @@ TEST_F(Quantize, tells_in_c_what_a_function_says_and_stops_when_asked) {
   EXPECT_EQ(quantize(nullptr), GRAFT_INVALID_ARGUMENT);
   EXPECT_EQ(made, nullptr);
   graft_quantized_destroy(nullptr);
+}
+
+/// Engines that run in f32 and learn to be of 8 bits.
+class Learning : public Quantize {
+ protected:
+  graft::Engine compiled(std::vector<std::pair<std::string, std::string>> more) {
+    return graft::compile(model_, {.tune = "off", .precision = "int8", .extra = std::move(more)});
+  }
+  std::string said(const std::string& precision, const std::vector<std::pair<std::string, std::string>>& more) {
+    try {
+      graft::compile(model_, {.precision = precision, .extra = more});
+    } catch (const graft::Error& error) {
+      return error.what();
+    }
+    return "nothing";
+  }
+  std::vector<float> exact() { return run(graft::compile(model_)); }
+};
+
+TEST_F(Learning, changes_over_after_so_many_runs_and_takes_its_sessions_along) {
+  const graft::Engine engine = compiled({{"calibration-iters", "2"}});
+  graft::Session session(engine);
+  const auto run_once = [&] {
+    const graft::TensorView input = graft::view("x", samples_.data(), {kRows, kColumns});
+    graft::TensorView output{.name = "y"};
+    const graft::Status status = session.run({input}, {&output, 1});
+    EXPECT_TRUE(status.ok()) << status.message();
+    const auto* data = static_cast<const float*>(output.data);
+    return std::vector<float>(data, data + kRows * 4);
+  };
+  const std::vector<float> wanted = exact();
+  for (int64_t n = 0; n < 2; ++n) {
+    EXPECT_EQ(graft_engine_calibration_runs(engine.handle()), n);
+    EXPECT_LT(largest_difference(run_once(), wanted), 1e-4);
+  }
+  EXPECT_EQ(graft_engine_calibration_runs(engine.handle()), -1);
+  const std::vector<float> low = run_once();
+  EXPECT_GT(largest_difference(low, wanted), 1e-4);
+  EXPECT_LT(largest_difference(low, wanted), 0.3);
+  EXPECT_NE(std::string(graft_engine_quantization_text(engine.handle())).find("2 of 2 layers are int8"),
+            std::string::npos);
+}
+
+TEST_F(Learning, changes_over_when_it_is_told_to) {
+  const graft::Engine engine = compiled({{"calibration-iters", "0"}});
+  graft_error error;
+  EXPECT_EQ(graft_engine_finish_calibration(engine.handle(), nullptr, nullptr, nullptr, &error),
+            GRAFT_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(error.message).find("nothing has run yet"), std::string::npos) << error.message;
+  EXPECT_STREQ(graft_engine_quantization_report(engine.handle()), "null");
+  for (int n = 0; n < 3; ++n) run(engine);
+  EXPECT_EQ(graft_engine_calibration_runs(engine.handle()), 3);
+  graft_engine* made = nullptr;
+  ASSERT_EQ(graft_engine_finish_calibration(engine.handle(), nullptr, nullptr, &made, &error), GRAFT_OK)
+      << error.message;
+  const graft::Engine quantized(made);
+  EXPECT_EQ(run(quantized), run(engine));
+  EXPECT_GT(largest_difference(run(engine), exact()), 1e-4);
+}
+
+TEST_F(Learning, gives_what_graft_quantize_gives_for_the_same_samples) {
+  const graft::Engine engine = compiled({{"calibration-iters", "1"}, {"method", "minmax"}});
+  run(engine);
+  graft::Calibration once{.batch = [this](size_t index) -> std::vector<graft::TensorView> {
+    if (index > 0) return {};
+    return {graft::view("x", samples_.data(), {kRows, kColumns})};
+  }};
+  EXPECT_EQ(run(engine), run(graft::quantize(model_, once, {{"method", "minmax"}, {"tune", "off"}}).compile()));
+}
+
+TEST_F(Learning, keeps_ranges_in_a_file_and_refuses_that_of_another_network) {
+  const std::string file = folder_.path() + "/ranges.json";
+  const graft::Engine engine = compiled({{"calibration-iters", "1"}, {"calibration-file", file}});
+  const std::vector<float> wanted = (run(engine), run(engine));
+  EXPECT_EQ(run(compiled({{"calibration-file", file}})), wanted);
+  EXPECT_EQ(graft_engine_calibration_runs(compiled({{"calibration-iters", "1"}, {"calibration-file", file}}).handle()),
+            -1);
+  std::string other = kNetwork;
+  other.replace(other.find("0.25"), 4, "0.75");
+  std::ofstream(model_, std::ios::binary) << graft_test::onnx_of_text(other);
+  EXPECT_NE(said("int8", {{"calibration-iters", "1"}, {"calibration-file", file}})
+                .find("calibrated for another network"), std::string::npos);
+}
+
+TEST_F(Learning, stays_f32_where_samples_cannot_calibrate) {
+  const graft::Engine engine = compiled({{"calibration-iters", "1"}});
+  const float kept = std::exchange(samples_[3], std::nanf(""));
+  const uint64_t before = graft_host_fallback_count();
+  run(engine);
+  samples_[3] = kept;
+  EXPECT_EQ(graft_host_fallback_count(), before + 1);
+  EXPECT_EQ(graft_engine_calibration_runs(engine.handle()), -1);
+  EXPECT_LT(largest_difference(run(engine), exact()), 1e-4);
+}
+
+TEST_F(Learning, names_what_is_missing) {
+  EXPECT_NE(said("int8", {}).find("give samples of the inputs to calibrate with"), std::string::npos);
+  EXPECT_NE(said("fp32", {{"calibration-iters", "2"}}).find("it is a choice of the precision int8"), std::string::npos);
+  EXPECT_NE(said("int8", {{"calibration-iters", "-1"}}).find("is not a number of runs"),
+            std::string::npos);
+  EXPECT_NE(said("int8", {{"calibration-file", folder_.path() + "/none.json"}})
+                .find("give samples of the inputs"), std::string::npos);
 }
 
 }  // namespace

@@ -7,13 +7,16 @@
 #include <random>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "quantize/calibration_file.h"
 #include "quantize/histogram.h"
 #include "quantize/insert.h"
 #include "quantize/places.h"
 #include "quantize/ranges.h"
+#include "quantize/stated_ranges.h"
 
 namespace graft::quantize {
 namespace {
@@ -236,4 +239,68 @@ TEST(Insert, each_activation_is_quantised_once) {
 }
 
 }  // namespace
-}  // namespace graft::quantize
+/// x -> Relu -> rounding of `steps` steps of 0.5 from `low` on -> MaxPool -> Conv, as FakeQuant nodes are converted.
+Graph rounded_network(float low, int steps) {
+  Graph graph;
+  graph.opsets[""] = kOpset;
+  const auto value = [&](const char* name) {
+    return graph.add_value(name, DType::kFloat32, Shape{1, 1, 4, 4});
+  };
+  const auto number = [&](float element) {
+    return graph.add_constant(fmt::format("c{}", graph.values.size()),
+                              TensorData::from_values<float>(DType::kFloat32, {}, {element}));
+  };
+  const auto node = [&](const char* op, std::vector<ValueId> inputs, const char* result, Attributes attributes = {}) {
+    const ValueId made = value(result);
+    graph.add_node({.name = result, .domain = "", .op = op, .attributes = std::move(attributes),
+                    .inputs = std::move(inputs), .outputs = {made}});
+    return made;
+  };
+  graph.inputs = {value("x")};
+  const ValueId r = node("Relu", {graph.inputs[0]}, "r");
+  const ValueId clipped = node("Clip", {r, number(low), number(low + 0.5F * static_cast<float>(steps))}, "clipped");
+  const ValueId scaled = node("Mul", {node("Sub", {clipped, number(low)}, "shifted"), number(2)}, "scaled");
+  const ValueId floor = node("Floor", {node("Add", {scaled, number(0.5)}, "half")}, "floor");
+  const ValueId rounded = node("Add", {node("Mul", {floor, number(0.5)}, "back"), number(low)}, "rounded");
+  const ValueId p = node("MaxPool", {rounded}, "p", {{"kernel_shape", std::vector<int64_t>{1, 1}}});
+  const ValueId w = graph.add_constant("w", TensorData::from_values<float>(DType::kFloat32, {1, 1, 1, 1}, {2}));
+  graph.outputs = {node("Conv", {p, w}, "y")};
+  return graph;
+}
+
+TEST(StatedRanges, a_rounding_becomes_the_range_of_what_it_rounds) {
+  Graph graph = rounded_network(0, 255);
+  auto ranges = take_stated_ranges(graph);
+  ASSERT_EQ(ranges.size(), 1u);
+  EXPECT_EQ(ranges.at("r").range, (Range{0, 127.5}));
+  EXPECT_EQ(graph.nodes.size(), 3u);  // Relu, MaxPool and Conv
+  spread_ranges(graph, ranges);
+  EXPECT_EQ(ranges.at("p").range, (Range{0, 127.5}));
+  EXPECT_FALSE(ranges.contains("x"));
+}
+
+TEST(StatedRanges, more_steps_than_8_bits_have_stay_operators) {
+  Graph graph = rounded_network(-1, 1000);
+  const size_t nodes = graph.nodes.size();
+  EXPECT_TRUE(take_stated_ranges(graph).empty());
+  EXPECT_EQ(graph.nodes.size(), nodes);
+}
+
+TEST(CalibrationFile, has_a_network_or_several) {
+  const Calibration first{.method = Method::kMse, .samples = 3, .network = "a", .data = "d",
+                          .tensors = {{"x", {{-1, 2}, 0.5}}}};
+  Calibration second = first;
+  second.network = "b";
+  for (const std::vector<Calibration>& all : {std::vector{first}, {first, second}}) {
+    const std::vector<Calibration> read = parse_calibrations(print(all), "file");
+    ASSERT_EQ(read.size(), all.size());
+    EXPECT_EQ(read.back().network, all.back().network);
+    EXPECT_EQ(read.back().tensors, first.tensors);
+  }
+  for (const char* text : {R"({"format": "graft calibration 1", "networks": []})",
+                           R"({"format": "graft calibration 1", "networks": [3]})"}) {
+    EXPECT_THROW(parse_calibrations(text, "file"), Error) << text;
+  }
+}
+
+}  // namespace

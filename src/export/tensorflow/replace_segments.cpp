@@ -229,6 +229,7 @@ class Replacement {
     add_types(node, "OutT", engine.outputs);
     add_shapes(node, "output_shapes", engine.outputs);
     add_text(node, "device", engine.device);
+    if (!engine.learning.empty()) add_text(node, "calibration", engine.learning);
     add_text(node, "contents", contents_of(engine));
     NodeDef rest;
     auto& names = *attribute(rest, "nodes").mutable_list();

@@ -24,6 +24,7 @@ struct EngineNode {
   std::vector<EngineTensor> inputs, outputs;
   std::vector<std::byte> plan;  ///< its bytes; empty: whoever runs the graph makes it
   std::string device;           ///< what runs it: cpu, cuda, cuda:1
+  std::string learning = {};    ///< the name of an engine of the process that learns to be of int8, instead of a plan
 };
 
 /// The graph's bytes with engines in place of their nodes. Constants that nobody takes any more go, too. All other

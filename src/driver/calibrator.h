@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one place where activations are counted: a network of f32 that runs for its caller, whoever has the inputs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "driver/calibration_data.h"
+#include "driver/measured_network.h"
+#include "quantize/calibration_file.h"
+#include "quantize/histogram.h"
+#include "quantize/places.h"
+
+namespace graft {
+
+/// Ranges of activations by name.
+using CalibratedTensors = std::map<std::string, quantize::CalibratedTensor, std::less<>>;
+
+/// Runs a network on the processor and counts, in histograms, the activations that would be quantised: its memory does
+/// not grow with the runs. One thread at a time uses it.
+class Calibrator {
+ public:
+  /// `graph` is prepared (quantize::prepare), and `places` are its own.
+  Calibrator(const Graph& graph, const quantize::Places& places, const CompileOptions& options);
+
+  /// Runs once and counts. The results of the network, in its order, are there until the next run; watched activations
+  /// may follow them. Throws invalid_argument for inputs that do not fit.
+  const std::vector<TensorData>& run(const std::vector<TensorData>& inputs);
+
+  /// The range of each activation, by a method; of those that `known` has, that one. Throws invalid_argument naming
+  /// `where` and the first activation that was NaN, infinite or without elements.
+  CalibratedTensors ranges(quantize::Method method, const quantize::Calibration* known, const std::string& where) const;
+
+ private:
+  struct Watched {
+    std::string name;
+    bool is_input = false;
+    size_t number = 0;  ///< of the input, or of the result of the watched network
+    quantize::Histogram histogram = {};
+  };
+  /// Of the graph with its watched activations as results.
+  std::unique_ptr<MeasuredNetwork> watch(const Graph& graph, const quantize::Places& places,
+                                         const CompileOptions& options);
+
+  std::vector<Watched> watched_;  ///< in the order of the network
+  std::unique_ptr<MeasuredNetwork> network_;
+  int threads_;
+};
+
+}  // namespace graft
