@@ -53,7 +53,7 @@ def test_show_says_what_would_become_engines_and_why_the_rest_would_not(folder):
 
 
 @pytest.mark.parametrize("words, message", [
-    (["--precision_mode", "INT8"], "next round"), (["--signature_def", "other"], "serving_default"),
+    (["--precision_mode", "INT8"], "calibration_file"), (["--signature_def", "other"], "serving_default"),
     (["--build", "picture:2x8x8x3"], "the signature takes image"), (["--build", "image:2xo"], "is no shape"),
     (["--dir", "/nowhere"], "/nowhere")])
 def test_mistakes_are_one_line(folder, tmp_path, words, message):

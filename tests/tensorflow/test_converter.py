@@ -159,7 +159,7 @@ def test_profiles_follow_what_was_seen():
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"precision_mode": "INT8"}, "next round"), ({"dynamic_shape_profile_strategy": "Tight"}, "Range"),
+    ({"precision_mode": "INT8"}, "calibration_input_fn"), ({"dynamic_shape_profile_strategy": "Tight"}, "Range"),
     ({"maximum_cached_engines": 0}, "at least 1"), ({"input_saved_model_signature_key": "other"}, "serving_default"),
     ({"conversion_params": 1}, "conversion_params")])
 def test_parameters_that_do_not_fit_are_errors(folder, options, message):
@@ -167,11 +167,7 @@ def test_parameters_that_do_not_fit_are_errors(folder, options, message):
         converter(folder, **options).convert()
 
 
-def test_calibration_names_the_next_round(folder):
-    with pytest.raises(graft.UnsupportedError, match="next round"):
-        graft.tensorflow.calib_graph_to_infer_graph(None)
-    with pytest.raises(graft.UnsupportedError, match="next round"):
-        converter(folder).convert(calibration_input_fn=lambda: [])
+def test_build_comes_after_convert(folder):
     with pytest.raises(graft.InvalidArgumentError, match=r"build\(\) comes after convert\(\)"):
         converter(folder).build(lambda: [])
 

@@ -186,6 +186,8 @@ CASES = [
         inputs=x * 3.0, min=-1.3, max=4.1, num_bits=bits, narrow_range=narrow), real(5, 7))
       for bits in (4, 8) for narrow in (False, True)),
     case("FakeQuantWithMinMaxVars", lambda x: raw.FakeQuantWithMinMaxVars(inputs=x, min=-0.4, max=0.9), MATRIX),
+    case("FakeQuantWithMinMaxVarsPerChannel", lambda x: raw.FakeQuantWithMinMaxVarsPerChannel(
+        inputs=x, min=[-0.4, 0.0, -1.5, -2.0, -1.0], max=[0.9, 1.7, 0.0, 2.0, 1.0], narrow_range=True), MATRIX),
     case("FakeQuantWithMinMaxVars-positive", lambda x: raw.FakeQuantWithMinMaxVars(inputs=x, min=0.0, max=1.7), MATRIX),
     *(case(f"QuantizeAndDequantizeV2-{mode}-{signed}", lambda x, mode=mode, signed=signed: raw.QuantizeAndDequantizeV2(
         input=x, input_min=-0.7, input_max=1.9, signed_input=signed, num_bits=6, range_given=True, round_mode=mode),

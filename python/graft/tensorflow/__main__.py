@@ -30,7 +30,9 @@ def parser():
         each.add_argument("--signature_def", default=DEFAULT_SIGNATURE, help=f"what is converted ({DEFAULT_SIGNATURE})")
         each.add_argument("--minimum_segment_size", type=int, default=3, help="fewest operators of an engine (3)")
     convert.add_argument("--output_dir", required=True, help="where the new SavedModel goes")
-    convert.add_argument("--precision_mode", default="FP32", help="FP32 or FP16 (FP32)")
+    convert.add_argument("--precision_mode", default="FP32", help="FP32, FP16, or INT8 with "
+                         "--calibration_file or for a model with FakeQuant nodes (FP32)")
+    convert.add_argument("--calibration_file", help="the ranges of INT8, which Converter.convert() has written")
     convert.add_argument("--max_workspace_size_bytes", type=int, default=1 << 30, help="accepted, without a meaning")
     convert.add_argument("--convert_tf1_model", help="accepted, without a meaning: both kinds are read")
     convert.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 (cpu)")
@@ -71,6 +73,7 @@ def main(words=None):
             return 0
         converter = Converter(**given, precision_mode=chosen.precision_mode, device=chosen.device, tune=chosen.tune,
                               max_workspace_size_bytes=chosen.max_workspace_size_bytes,
+                              calibration_file=chosen.calibration_file,
                               dynamic_shape_profile_strategy=chosen.profile_strategy)
         signature = converter.convert().structured_input_signature[1]
         if chosen.build:

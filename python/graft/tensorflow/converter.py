@@ -13,11 +13,13 @@ from tensorflow.python.eager import wrap_function  # pylint: disable=no-name-in-
 from tensorflow.python.framework.convert_to_constants import (  # pylint: disable=no-name-in-module
     convert_variables_to_constants_v2)
 
+from ..calibrating import batches_of
 from ..embedding import embed
 from ..errors import InvalidArgumentError, UnsupportedError
 from . import profiles, resources, segments, switches
 from .library import load_library
-from .trt import DEFAULT_WORKSPACE, precision_of, tell_copies
+from .trt import (DEFAULT_WORKSPACE, finish_engines, int8_options, is_learning, precision_of, tell_copies,
+                  withdraw_engines)
 
 DEFAULT_SIGNATURE = "serving_default"
 ASSET = "graft-engine"
@@ -42,13 +44,15 @@ class Converter:
     input_saved_model_dir, _tags, _signature_key  the signature to convert: tags ["serve"], signature "serving_default"
     dynamic_shape_profile_strategy  the engines that build() makes: "Range", "Optimal", "Range+Optimal",
                                     "ImplicitBatchModeCompatible"; a call takes the tightest that holds its shapes
-    precision_mode                  "FP32" or "FP16"
+    precision_mode                  "FP32", "FP16" or "INT8"; convert() then takes samples
+    use_calibration                 False: the ranges of INT8 are those of the model's FakeQuant nodes
     minimum_segment_size            fewest operators of an engine
     maximum_cached_engines          most engines of one node in memory; the least recently used one is dropped first
     allow_build_at_runtime          False: shapes that build() has not seen run in TensorFlow, which is counted
 
     Accepted and ignored: use_dynamic_shape (dynamic sizes of the model stay dynamic),
-    max_workspace_size_bytes, use_calibration, conversion_params. `options` are those of graft.embed().
+    max_workspace_size_bytes, conversion_params. `options` are those of graft.embed(), and of INT8 calibration_file,
+    method and max_error, as for graft.quantize.
     """
 
     def __init__(self, input_saved_model_dir=None, input_saved_model_tags=None, input_saved_model_signature_key=None,
@@ -56,7 +60,7 @@ class Converter:
                  max_workspace_size_bytes=DEFAULT_WORKSPACE, precision_mode="FP32", minimum_segment_size=3,
                  maximum_cached_engines=1, use_calibration=True, allow_build_at_runtime=True, conversion_params=None,
                  **options):
-        del use_dynamic_shape, use_calibration
+        del use_dynamic_shape
         if conversion_params is not None:
             raise UnsupportedError("conversion_params: give its members as parameters of their own")
         if input_saved_model_dir is None:
@@ -70,18 +74,27 @@ class Converter:
         self._strategy = profiles.strategy_of(dynamic_shape_profile_strategy)
         self._most = maximum_cached_engines
         self._build_at_runtime = allow_build_at_runtime
-        self._options = {**options, "precision": precision_of(precision_mode),
+        precision = precision_of(precision_mode)
+        self._options = {**int8_options(precision, use_calibration, options), "precision": precision,
                          "minimum_size": max(int(minimum_segment_size), 1)}
+        self._ranges = None  # the folder of the calibration file, where the caller wants none
+        if "calibration_iters" in self._options and "calibration_file" not in self._options:
+            self._ranges = tempfile.TemporaryDirectory()
+            self._options["calibration_file"] = os.path.join(self._ranges.name, "ranges.json")
         self.report = None  # once converted: what became engines, and why the rest did not
         self._inputs = self._outputs = ()  # of the frozen graph
         self._resources = ()  # what it takes beside the signature's: tables
         self._original = self._made = self._function = self._specs = self._structure = None
 
     def convert(self, calibration_input_fn=None):
-        """Converts the signature, and returns it as a function. Builds engines for all of its dynamic sizes."""
-        if calibration_input_fn is not None:
-            raise UnsupportedError("calibration_input_fn: calibration comes with the precision work of the next round: "
-                                   "leave it out, and give precision_mode FP32 or FP16")
+        """Converts the signature, and returns it as a function. Builds engines for all of its dynamic sizes.
+
+        calibration_input_fn  of INT8: gives samples, each a list, tuple or dict of the signature's inputs, on which the
+                              model runs in fp32 once
+        """
+        learns = "calibration_iters" in self._options
+        if calibration_input_fn is not None and not learns:
+            raise InvalidArgumentError("calibration_input_fn is for precision_mode 'INT8' with use_calibration=True")
         load_library()
         self.report = None
         tell_copies(self._options.get("device", "cpu"))
@@ -94,9 +107,36 @@ class Converter:
         self._check_size(function)
         self._freeze(function, model)
         del model, function  # and the variables
-        self._made = self._embed({})
+        made = self._embed({})
+        if learns:
+            try:
+                self._calibrate(made, calibration_input_fn)
+            except BaseException:
+                withdraw_engines(made)
+                raise
+        self._made = made
         self._function = self._called_by_name(self._wrap(self._made)).get_concrete_function(**self._specs)
         return self._function
+
+    def _calibrate(self, graph, input_fn):
+        """Runs a graph whose engines learn on samples; then its engines are of int8."""
+        if not any(map(is_learning, segments.engines_of(graph))):
+            return  # they are quantised, or their ranges were in the file
+        if input_fn is None:
+            raise InvalidArgumentError("INT8 needs samples: give calibration_input_fn, a calibration_file that is "
+                                       "there, or a model with FakeQuant nodes and use_calibration=False")
+        run = self._called_by_name(self._wrap(graph)).get_concrete_function(**self._specs)
+        names = sorted(self._specs)
+        for number, example in enumerate(batches_of(input_fn)):
+            values = example if isinstance(example, dict) else dict(zip(names, example))
+            shapes_of(example, names, f"sample {number} of calibration_input_fn")
+            try:
+                run(**{name: tensorflow.convert_to_tensor(value, self._specs[name].dtype)
+                       for name, value in values.items()})
+            except (TypeError, ValueError, tensorflow.errors.InvalidArgumentError) as error:
+                raise InvalidArgumentError(f"sample {number} of calibration_input_fn does not fit the model: "
+                                           f"{error}") from None
+        self.report += finish_engines(graph)
 
     def build(self, input_fn):
         """Makes engines for the sizes of examples. `input_fn()` returns these, each a list, tuple or dict of the
@@ -259,10 +299,12 @@ def replace_files(made, target):
         os.replace(each, place)
 
 
-def shapes_of(example, names):
+def shapes_of(example, names, where="input_fn"):
     """Shapes by name of what a signature is given: a dict, or values in the order of the names."""
+    if not isinstance(example, (dict, list, tuple)):
+        raise InvalidArgumentError(f"{where} is a {type(example).__name__}: give a list, tuple or dict of the inputs")
     values = example if isinstance(example, dict) else dict(zip(names, example))
     if sorted(values) != sorted(names):
-        raise InvalidArgumentError(f"input_fn gives {', '.join(sorted(values)) or 'nothing'}; the signature takes "
+        raise InvalidArgumentError(f"{where} gives {', '.join(sorted(values)) or 'nothing'}; the signature takes "
                                    f"{', '.join(names)}")
     return {name: tuple(tensorflow.convert_to_tensor(value).shape.as_list()) for name, value in values.items()}

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions of TF-TRT, with their names and parameters."""
 
+from .. import _graft
+from ..calibrating import INT8, Int8, finished, report_of
 from ..compiling import choices_of
 from ..embedding import embed
+from ..engine import Engine
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..logs import LOGGER
 from . import segments, switches
 from .library import load_library
 
-PRECISIONS = {"FP32": "fp32", "FP16": "fp16"}
+PRECISIONS = {"FP32": "fp32", "FP16": "fp16", "INT8": INT8}
 DEFAULT_WORKSPACE = 1 << 30
 
 
@@ -16,13 +19,15 @@ def create_inference_graph(input_graph_def, outputs, max_batch_size=1,
                            max_workspace_size_bytes=DEFAULT_WORKSPACE, precision_mode="FP32", minimum_segment_size=3,
                            is_dynamic_op=False, maximum_cached_engines=1, input_saved_model_dir=None,
                            input_saved_model_tags=None, input_saved_model_signature_key=None,
-                           output_saved_model_dir=None, session_config=None, **options):
+                           output_saved_model_dir=None, session_config=None, use_calibration=True, **options):
     """A frozen graph with engines for the parts that they can run, as a GraphDef; the given one is not changed.
 
     input_graph_def       a GraphDef, its bytes, or the path of a file with them
     outputs               outputs of the graph: nodes or tensors
     max_batch_size        the optimum of a placeholder's dynamic first axis; others run, too, larger ones included
-    precision_mode        "FP32" or "FP16"; "INT8" is an error until there is calibration
+    precision_mode        "FP32", "FP16" or "INT8", which gives a calibration graph: run it on samples, then hand it to
+                          calib_graph_to_infer_graph
+    use_calibration       False: the ranges of INT8 are those of the graph's FakeQuant nodes
     minimum_segment_size  fewest operators of an engine
     is_dynamic_op         False: engines are built here, for all dynamic sizes of the graph. True: for each new
                           combination of shapes in a run; an engine that cannot be built runs in TensorFlow, which is
@@ -32,10 +37,14 @@ def create_inference_graph(input_graph_def, outputs, max_batch_size=1,
 
     Accepted and ignored: max_workspace_size_bytes (plans hold their memory), session_config (no session runs during
     the conversion). SavedModels are errors: use Converter. Further
-    arguments are those of graft.embed: tune="full", exclude_ops=["Relu"], strict=True ...
+    arguments are those of graft.embed: tune="full", exclude_ops=["Relu"], strict=True ..., and of INT8
+    calibration_file="ranges.json" (if it has the ranges, the graph is of int8 at once; else they are written there),
+    method="entropy", max_error=0.02, as for graft.quantize. INT8 takes all dynamic sizes, also with is_dynamic_op=True.
     """
     del session_config
     precision = precision_of(precision_mode)
+    options = int8_options(precision, use_calibration, options)
+    is_dynamic_op = is_dynamic_op and precision != INT8
     given = {"input_saved_model_dir": input_saved_model_dir, "input_saved_model_tags": input_saved_model_tags,
              "input_saved_model_signature_key": input_saved_model_signature_key,
              "output_saved_model_dir": output_saved_model_dir}
@@ -96,19 +105,78 @@ def tell_copies(device):
                        "back at the border of each engine", device)
 
 
+def int8_options(precision, use_calibration, options):
+    """The options of graft.embed for engines that learn, unless ranges are known or the graph's own."""
+    chosen = Int8({**options, "precision": precision})
+    if chosen.calibration is not None or chosen.learns_by_itself:
+        raise InvalidArgumentError("calibration, calibration_iters: in TensorFlow a graph is calibrated by running it, "
+                                   "and by calibration_input_fn of Converter.convert()")
+    if precision == INT8 and use_calibration:
+        chosen.options["calibration_iters"] = 0
+    del chosen.options["precision"]
+    return chosen.options
+
+
 def calib_graph_to_infer_graph(calibration_graph_def, is_dynamic_op=True):
-    """The second step of INT8, which comes with the precision work of the next round: an error until then."""
-    del calibration_graph_def, is_dynamic_op
-    raise UnsupportedError("calib_graph_to_infer_graph: calibration comes with the precision work of the next round: "
-                           "give precision_mode FP32 or FP16")
+    """The second step of INT8: the graph with engines of int8, as a GraphDef; the given one is not changed.
+
+    calibration_graph_def  what create_inference_graph gave for "INT8", in this process, after it has run on samples
+    is_dynamic_op          accepted and ignored: engines take all dynamic sizes
+
+    The reports of the engines, with the measured error, are in the log at level INFO.
+    """
+    del is_dynamic_op
+    load_library()
+    graph = type(calibration_graph_def)()
+    graph.CopyFrom(calibration_graph_def)
+    finish_engines(graph)
+    return graph
+
+
+def is_learning(node):
+    """Whether an engine's node is calibrated by its runs."""
+    return bool(node.attr["calibration"].s) if "calibration" in node.attr else False
+
+
+def withdraw_engines(graph):
+    """Lets go of the engines that a graph for calibrating names."""
+    for node in filter(is_learning, segments.engines_of(graph)):
+        _graft.withdraw_engine(node.attr["calibration"].s.decode())
+
+
+def finish_engines(graph):
+    """Gives the nodes that learn their plans of int8, all or none of them, and returns the text of their reports."""
+    nodes = list(filter(is_learning, segments.engines_of(graph)))
+    if not nodes:
+        if not segments.engines_of(graph):
+            raise InvalidArgumentError("this graph has no engine: create_inference_graph with precision_mode='INT8' "
+                                       "gives the graph to calibrate")
+        return ""
+    names = [node.attr["calibration"].s.decode() for node in nodes]
+    handles = [_graft.find_engine(name) for name in names]
+    if None in handles:
+        raise InvalidArgumentError("this graph was calibrated in another process, or is converted already: "
+                                   "create_inference_graph and the runs on samples have to be in this process; "
+                                   "calibration_file= keeps the ranges for others")
+    plans, reports = [], []
+    for node, handle in zip(nodes, handles):
+        try:
+            engine = finished(Engine(handle))
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{node.name}: {error}") from None
+        plans.append(engine.to_bytes())
+        reports.append(f"{node.name}:\n{report_of(engine)}\n")
+    withdraw_engines(graph)
+    for node, plan in zip(nodes, plans):
+        node.attr["plan"].s = plan
+        del node.attr["calibration"]
+    LOGGER.info("%s", "".join(reports))
+    return "".join(reports)
 
 
 def precision_of(mode):
     """graft.embed's `precision` for a precision_mode of TF-TRT's."""
     name = str(mode).upper()
-    if name == "INT8":
-        raise UnsupportedError("precision_mode 'INT8' comes with calibration, in the precision work of the next round: "
-                               "give FP32 or FP16")
     if name not in PRECISIONS:
         raise InvalidArgumentError(f"precision_mode {mode!r} is none of FP32, FP16, INT8")
     return PRECISIONS[name]

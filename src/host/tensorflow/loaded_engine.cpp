@@ -86,6 +86,14 @@ std::shared_ptr<LoadedEngine> LoadedEngine::of(const PlanSource& plan, const std
   return engine;
 }
 
+std::shared_ptr<LoadedEngine> LoadedEngine::named(const std::string& name, const std::string& device) {
+  graft_engine* const handle = graft_host_find_engine(name.c_str());
+  if (handle) return std::make_shared<LoadedEngine>(graft::Engine(handle), PlanSource{}, device);
+  throw Error(ErrorKind::kInvalidArgument, "this graph is for calibrating, and was made by another process, or is "
+                                           "converted already: run the graph that calib_graph_to_infer_graph gives, or "
+                                           "convert the model again");
+}
+
 std::shared_ptr<LoadedEngine> LoadedEngine::build(std::string_view model, const std::vector<graft_option>& options,
                                                   const std::string& device) {
   graft_engine* handle = nullptr;

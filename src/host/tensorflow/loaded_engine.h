@@ -35,6 +35,8 @@ class LoadedEngine {
  public:
   /// The engine of a plan on a device; loads it unless somebody has it. Throws Error.
   static std::shared_ptr<LoadedEngine> of(const PlanSource& plan, const std::string& device);
+  /// The engine that a graph names (graft_host_publish_engine). Throws Error where this process has none.
+  static std::shared_ptr<LoadedEngine> named(const std::string& name, const std::string& device);
   /// Compiles a model (a GraphDef) for a device. Throws Error.
   static std::shared_ptr<LoadedEngine> build(std::string_view model, const std::vector<graft_option>& options,
                                              const std::string& device);

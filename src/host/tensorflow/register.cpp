@@ -44,7 +44,8 @@ absl::Status infer_shapes(InferenceContext* context) {
 /// Runs an engine: that of `plan`, or of the tightest of `profiles` that takes the call's shapes, which lie in the node
 /// or in `files`; where none does, or it cannot be loaded, the operators that it stands for (`segment`), if the node
 /// has them. A node whose engines lie in it, and that has nothing to fall back to, loads them when it is made. One with
-/// `build` builds engines of these operators for shapes that come, and with `fallback` runs them where it cannot.
+/// `build` builds engines of these operators for shapes that come, and with `fallback` runs them where it cannot. One
+/// with `calibration` runs the engine of the process that has this name, which learns to be of int8.
 class GraftEngineKernel : public tensorflow::AsyncOpKernel {
  public:
   explicit GraftEngineKernel(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
@@ -61,6 +62,15 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK(construction, construction->GetAttr("build", &build_));
     OP_REQUIRES_OK(construction, construction->GetAttr("fallback", &falls_back_));
     inputs_ = std::move(inputs), files_ = files, most_ = static_cast<size_t>(std::max(most, 1));
+    std::string calibration;
+    OP_REQUIRES_OK(construction, construction->GetAttr("calibration", &calibration));
+    if (!calibration.empty()) {
+      const auto engine = caught([&] { return LoadedEngine::named(calibration, device_); });
+      OP_REQUIRES_OK(construction, engine.status());
+      OP_REQUIRES_OK(construction, check(**engine));
+      learning_ = *engine;
+      return;
+    }
     if (!build_.empty()) {
       built_ = std::make_unique<BuiltEngines>(most_);
       return;
@@ -116,6 +126,7 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
   /// Null where no engine takes the shapes. A node with a single one and nothing else to run gives that, whose run says
   /// by itself what does not fit.
   absl::StatusOr<std::shared_ptr<LoadedEngine>> find_engine(OpKernelContext& context) {
+    if (learning_) return learning_;
     if (built_) return find_built(context);
     EngineSet& engines = engines_of(context);
     if (engines.size() == 1 && !has_segment()) return engines.load(0);
@@ -205,6 +216,7 @@ class GraftEngineKernel : public tensorflow::AsyncOpKernel {
   std::vector<std::string> build_;  ///< options of graft_compile
   bool falls_back_ = true;
   std::unique_ptr<BuiltEngines> built_;
+  std::shared_ptr<LoadedEngine> learning_;
   std::mutex mutex_;
   std::unique_ptr<EngineSet> engines_;
 };
@@ -224,6 +236,7 @@ REGISTER_OP("GraftEngine")
     .Attr("segment: list(func) = []")  // at most one; a function without a name is what tf.data looks for in vain
     .Attr("build: list(string) = []")
     .Attr("fallback: bool = true")
+    .Attr("calibration: string = ''")
     .Attr("device: string = 'cpu'")
     .Attr("output_shapes: list(shape) = []")
     .Attr("contents: string = ''")

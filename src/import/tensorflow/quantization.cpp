@@ -20,16 +20,45 @@ int64_t known_bits(Conversion& c) {
 
 ValueId number(Conversion& c, float element) { return c.real_constant(element, DType::kFloat32); }
 
-/// FakeQuantWithMinMax: the range is moved so that 0 is a step (core/kernels/fake_quant_ops_functor.h).
-void fake_quantize(Conversion& c) {
-  c.describe(0, c.tensor("inputs"));
-  const float least = static_cast<float>(c.real("min")), most = static_cast<float>(c.real("max"));
+/// A range that was moved so that 0 is a step (core/kernels/fake_quant_ops_functor.h).
+struct Steps {
+  float low = 0, high = 0, step = 0;
+};
+
+Steps moved(Conversion& c, float least, float most) {
   if (!(least <= 0 && most >= 0 && least < most)) c.refuse("a range without 0");
   const auto first = static_cast<float>(c.flag("narrow_range") ? 1 : 0);
   const auto last = static_cast<float>((int64_t{1} << known_bits(c)) - 1);
   const float step = (most - least) / (last - first), zero = first - least / step;
   const float moved_zero = zero < first ? first : zero > last ? last : std::round(zero);
-  const float low = (first - moved_zero) * step, high = (last - moved_zero) * step;
+  return {(first - moved_zero) * step, (last - moved_zero) * step, step};
+}
+
+/// FakeQuantWithMinMaxVarsPerChannel: of the last axis.
+void fake_quantize_channels(Conversion& c) {
+  const ValueId inputs = c.tensor("inputs");
+  c.describe(0, inputs);
+  const TensorData least = c.given(c.tensor("min")).constant, most = c.given(c.tensor("max")).constant;
+  if (!least || !most) c.refuse("a range that is no constant");
+  std::vector<float> low, high, step, inverse;
+  for (int64_t i = 0; i < least.element_count(); ++i) {
+    const Steps steps = moved(c, static_cast<float>(least.read_double(i)), static_cast<float>(most.read_double(i)));
+    low.push_back(steps.low), high.push_back(steps.high), step.push_back(steps.step);
+    inverse.push_back(1.0F / steps.step);
+  }
+  const auto list = [&](const std::vector<float>& numbers) {
+    return c.constant(TensorData::from_values<float>(DType::kFloat32, {static_cast<int64_t>(numbers.size())}, numbers));
+  };
+  const ValueId clamped = c.add("Min", {c.add("Max", {inputs, list(low)}), list(high)});
+  const ValueId from_low = c.add("Sub", {clamped, list(low)});
+  const ValueId steps = c.add("Add", {c.add("Mul", {from_low, list(inverse)}), number(c, 0.5F)});
+  c.give(c.add("Add", {c.add("Mul", {c.add("Floor", {steps}), list(step)}), list(low)}));
+}
+
+/// FakeQuantWithMinMaxArgs and FakeQuantWithMinMaxVars.
+void fake_quantize(Conversion& c) {
+  c.describe(0, c.tensor("inputs"));
+  const auto [low, high, step] = moved(c, static_cast<float>(c.real("min")), static_cast<float>(c.real("max")));
   const ValueId clamped = c.add("Clip", {c.tensor("inputs"), number(c, low), number(c, high)});
   const ValueId from_low = c.add("Sub", {clamped, number(c, low)});
   const ValueId steps = c.add("Add", {c.add("Mul", {from_low, number(c, 1.0F / step)}), number(c, 0.5F)});
@@ -72,6 +101,8 @@ std::vector<frontend::Row> quantization_rows() {
       {"FakeQuantWithMinMaxArgs(float inputs, *, min=-6.0, max=6.0, num_bits=8, narrow_range=False)", fake_quantize},
       {"FakeQuantWithMinMaxVars(float inputs, float:0 min, float:0 max, *, num_bits=8, narrow_range=False)",
        fake_quantize},
+      {"FakeQuantWithMinMaxVarsPerChannel(float inputs, float:1 min, float:1 max, *, num_bits=8, narrow_range=False)",
+       fake_quantize_channels},
       {"QuantizeAndDequantizeV2(float input, float input_min, float input_max, *, num_bits=8, " + attributes + ")",
        quantize_and_dequantize},
       {"QuantizeAndDequantizeV4(float input, float input_min, float input_max, *, num_bits=8, " + attributes + ")",
