@@ -89,7 +89,7 @@ def test_choices_keep_parts_with_mxnet(split):
 
 @pytest.mark.parametrize("choices, words", [
     ({"presicion": "fp32"}, ["no option 'presicion'", "precision"]),
-    ({"precision": "int8"}, ["int8 needs calibration", "bf16"]),
+    ({"precision": "int8"}, ["int8 needs the ranges of activations", "bf16"]),
     ({"precision": "fp99"}, ["fp99"]),
     ({"tune": "sometimes"}, ["tune", "sometimes"]),
     ({"batch": "(8, 1, 64)"}, ["batch: '(8, 1, 64)'", "fixed"]),

@@ -12,7 +12,8 @@ import numpy as np
 from mxnet.gluon import HybridBlock, Parameter, SymbolBlock
 from mxnet.symbol import Symbol
 
-from . import library
+from ..calibrating import Int8
+from . import calibration, library
 
 BACKEND = "graft"
 LOGGER = logging.getLogger("graft")
@@ -41,10 +42,19 @@ def wrap():
 
 
 @functools.wraps(_plain_optimize_for)
-def _optimize_for(self, backend, *positional, **named):
-    if backend == BACKEND:  # the library is handed addresses: what is written there later would be lost
-        mxnet.nd.waitall()
-    return _plain_optimize_for(self, backend, *positional, **named)
+def _optimize_for(self, backend, args=None, aux=None, ctx=None, shape_dict=None, type_dict=None, stype_dict=None,
+                  skip_infer=False, **named):
+    def optimize(args, aux, **options):
+        return _plain_optimize_for(self, backend, args, aux, ctx, shape_dict, type_dict, stype_dict, skip_infer,
+                                   **options)
+
+    if backend != BACKEND:
+        return optimize(args, aux, **named)
+    mxnet.nd.waitall()  # the library is handed addresses: what is written there later would be lost
+    int8 = Int8(named)
+    if int8.calibration is None:
+        return optimize(args, aux, **int8.options)
+    return calibration.optimized(optimize, int8.calibration, args, aux, ctx, int8.options)
 
 
 def _counted(function):

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "failure.h"
+#include "graft/graft_host.h"
 #include "hash.h"
 #include "tensor_type.h"
 
@@ -140,6 +141,11 @@ void write_plan(const graft_engine& engine, mxnet::ext::Node& variable) {
   header.bytes = static_cast<uint64_t>(variable.tensor->shape[0]) - sizeof header;
   header.hash = hash_of(data + sizeof header, header.bytes);
   std::memcpy(data, &header, sizeof header);
+}
+
+std::shared_ptr<Engine> named_engine(const std::string& name) {
+  graft_engine* const handle = graft_host_find_engine(name.c_str());
+  return handle ? std::make_shared<Engine>(handle) : nullptr;
 }
 
 std::shared_ptr<Engine> engine_of(const MXTensor& plan, const std::string& device) {

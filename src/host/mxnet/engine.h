@@ -29,6 +29,9 @@ class Engine {
 /// The plan of an engine in an array that `variable` allocates: what it is and its content's hash, then its bytes.
 void write_plan(const graft_engine& engine, mxnet::ext::Node& variable);
 
+/// The engine that a node names (graft_host_publish_engine); null where this process has none.
+std::shared_ptr<Engine> named_engine(const std::string& name);
+
 /// The engine of such an array: one for the process, as long as it is in use, and a while longer. Throws Failure for an
 /// array that is none, or that was changed.
 std::shared_ptr<Engine> engine_of(const mxnet::ext::MXTensor& plan, const std::string& device);

@@ -7,6 +7,7 @@
 
 #include "engine.h"
 #include "failure.h"
+#include "graft/graft_host.h"
 #include "tensor_type.h"
 
 namespace graft::extension {
@@ -101,29 +102,43 @@ MXReturnValue infer_shapes(const Attributes& attributes, std::vector<Shape>* inp
 /// What MXNet keeps of the operator between runs: nothing but the engine, which all uses of its plan share.
 class EngineState : public mxnet::ext::CustomStatefulOp {
  public:
-  EngineState(std::string device, bool shares_scratch) : device_(std::move(device)), shares_scratch_(shares_scratch) {
+  EngineState(std::string device, std::string calibration, bool shares_scratch)
+      : device_(std::move(device)), calibration_(std::move(calibration)), shares_scratch_(shares_scratch) {
     ignore_warn = true;
   }
   MXReturnValue Forward(std::vector<MXTensor>* inputs, std::vector<MXTensor>* outputs,
                         const mxnet::ext::OpResource& resource) override {
     return guarded([&] {
-      engine_ = engine_of(inputs->back(), device_);
+      if (!learning_ && !calibration_.empty()) find_learning();
+      engine_ = learning_ ? learning_ : engine_of(inputs->back(), device_);
       engine_->run(inputs->data(), inputs->size() - 1, *outputs, shares_scratch_ ? &resource : nullptr);
     });
   }
 
  private:
-  std::string device_;
+  /// An engine that learns runs in the process that has made it; elsewhere its plan of fp32 does, which is counted.
+  void find_learning() {
+    learning_ = named_engine(calibration_);
+    if (learning_) return;
+    graft_host_count_fallback("an engine that was to become int8, and stays fp32",
+                              "the symbol was made by another process, and saved before its calibration had ended: "
+                              "call optimize_for with a calibration, or with a calibration_file");
+    calibration_.clear();
+  }
+
+  std::string device_, calibration_;
   bool shares_scratch_;
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<Engine> learning_, engine_;
 };
 
 MXReturnValue create_state(const Attributes& attributes, const mxnet::ext::MXContext&, const std::vector<Shape>&,
                            const std::vector<int>, mxnet::ext::CustomStatefulOp** state) {
   return guarded([&] {
     const auto scratch = attributes.find("scratch");
+    const auto calibration = attributes.find("calibration");
     *state = mxnet::ext::CustomStatefulOp::create<EngineState>(
-        attribute(attributes, "device"), scratch != attributes.end() && scratch->second == "mxnet");
+        attribute(attributes, "device"), calibration == attributes.end() ? "" : calibration->second,
+        scratch != attributes.end() && scratch->second == "mxnet");
   });
 }
 

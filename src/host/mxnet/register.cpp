@@ -36,17 +36,37 @@ PartitionHandle split(const HostGraph& host, const Spec& spec) {
   return {partition, graft_host_partition_destroy};
 }
 
+/// An engine of that name, of int8 if it has learned to be.
+EngineHandle learned(const Spec& spec, size_t segment) {
+  const bool is_there = segment < spec.engines.size();
+  const EngineHandle named(is_there ? graft_host_find_engine(spec.engines[segment].c_str()) : nullptr,
+                           graft_engine_release);
+  if (!named) throw Failure("engines: the symbol is not the one that was calibrated");
+  graft_engine* engine = nullptr;
+  graft_error error;
+  check(graft_engine_finish_calibration(named.get(), nullptr, nullptr, &engine, &error), error);
+  return {engine, graft_engine_release};
+}
+
 /// The engine of a segment, or nothing when it cannot be built.
 EngineHandle build(const graft_host_partition& partition, size_t segment, const Spec& spec) {
+  if (!spec.engines.empty()) return learned(spec, segment);
   const std::vector<graft_option> options = as_options(spec.compiling);
   graft_engine* engine = nullptr;
   graft_error error;
   const graft_status status = graft_host_partition_compile(&partition, segment, options.data(), options.size(), nullptr,
                                                            nullptr, &engine, &error);
   // A wrong choice is the caller's fault, whatever else could run.
-  if (status != GRAFT_OK && (spec.strict || status == GRAFT_INVALID_ARGUMENT)) throw Failure(error.message);
+  const bool is_fault = spec.strict || spec.is_int8 || status == GRAFT_INVALID_ARGUMENT;
+  if (status != GRAFT_OK && is_fault) throw Failure(error.message);
   if (status != GRAFT_OK) graft_host_count_fallback(("segment " + std::to_string(segment)).c_str(), error.message);
   return {engine, graft_engine_release};
+}
+
+/// The layers and the error of an engine that was quantised here.
+std::string quantization_of(const graft_engine& engine, size_t segment) {
+  const std::string text = graft_engine_quantization_text(&engine);
+  return text.empty() ? text : "segment " + std::to_string(segment) + " is of int8:\n" + text + "\n";
 }
 
 /// `segment0.onnx` and so on, by the numbers of the report.
@@ -97,6 +117,7 @@ MXReturnValue optimize(Graph* graph, const std::unordered_map<std::string, std::
     for (size_t i = 0; i < graft_host_partition_segment_count(partition.get()); ++i) {
       EngineHandle engine = build(*partition, i, spec);
       if (!engine) continue;
+      last_report += quantization_of(*engine, i);
       parts.push_back({graft_host_partition_segment(partition.get(), i), engine.get()});
       engines.push_back(std::move(engine));
     }

@@ -35,6 +35,10 @@ const std::map<std::string, Keyword>& keywords_of_graft() {
       {"deadline", {Takes::kCompiling, "deadline"}},
       {"mode", {Takes::kCompiling, "mode"}},
       {"disable", {Takes::kCompiling, "disable"}},
+      {"method", {Takes::kCompiling, "method"}},
+      {"max_error", {Takes::kCompiling, "max-error"}},
+      {"calibration_file", {Takes::kCompiling, "calibration-file"}},
+      {"calibration_iters", {Takes::kCompiling, "calibration-iters"}},
   };
   return all;
 }
@@ -87,6 +91,8 @@ void set_own(Spec& spec, const std::string& keyword, const std::string& value) {
     spec.data_names = words(value);
   } else if (keyword == "batch") {
     set_batch(spec, value);
+  } else if (keyword == "engines") {
+    spec.engines = words(value);
   } else if (keyword == "strict") {
     spec.strict = truth(keyword, value);
   } else if (keyword == "onnx") {
@@ -111,16 +117,15 @@ Spec parse_spec(const std::unordered_map<std::string, std::string>& keywords) {
       set_own(spec, keyword, value);
       continue;
     }
-    if (keyword == "precision" && value == "int8") {
-      throw Failure("precision: int8 needs calibration, which is not there yet: choose fp32, tf32, fp16 or bf16");
-    }
+    if (keyword == "precision" && value == "int8") spec.is_int8 = true;
+    if (keyword == "calibration_iters") spec.learns = true;
     if (keyword == "device") spec.device = value;
     Choices& choices = row->second.takes == Takes::kPartition ? spec.partition : spec.compiling;
     if (keyword == "join") {
       choices.emplace_back(row->second.key, truth(keyword, value) ? "true" : "false");
       continue;
     }
-    if (value.find('\n') != value.npos) {  // a text, such as definitions of operators
+    if (value.find('\n') != value.npos || keyword == "calibration_file") {  // a text, such as definitions of operators
       choices.emplace_back(row->second.key, value);
       continue;
     }

@@ -18,6 +18,9 @@ struct Spec {
   std::vector<std::string> data_names;  ///< the arguments that change from run to run; empty: found by their names
   bool fixed_batch = false;
   int64_t smallest_batch = 1, usual_batch = 0, largest_batch = 0;  ///< usual 0: as given; largest 0: no bound
+  bool is_int8 = false;                                            ///< nothing less is built instead
+  bool learns = false;               ///< engines run in fp32 and are calibrated by that
+  std::vector<std::string> engines;  ///< names of those that stand for the segments, in order; none: they are compiled
   bool strict = false;                                             ///< an engine that cannot be built is an error
   std::string onnx_folder;  ///< each segment is written there, as an ONNX file; empty: none
   std::string device = "cpu";

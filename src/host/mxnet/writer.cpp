@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "engine.h"
+#include "failure.h"
+#include "graft/graft_host.h"
 
 namespace graft::extension {
 namespace {
@@ -37,6 +39,15 @@ std::vector<TensorType> types_of(const HostGraph& host, const int32_t* values, s
   return types;
 }
 
+/// The name of an engine that learns, or of another one of a symbol that is calibrated.
+std::string published_name(graft_engine& engine) {
+  std::string name;
+  graft_error error;
+  const auto take = [](void* context, const char* given) { *static_cast<std::string*>(context) = given; };
+  check(graft_host_publish_engine(&engine, &name, take, &error), error);
+  return name;
+}
+
 /// The engine's node with its plan, which reads what the segment's nodes read.
 Node* add_engine(Graph& graph, const HostGraph& host, const Part& part, const std::string& name,
                  const Spec& spec) {
@@ -57,6 +68,8 @@ Node* add_engine(Graph& graph, const HostGraph& host, const Part& part, const st
   node->attrs["inputs"] = to_text(inputs);
   node->attrs["outputs"] = to_text(types_of(host, segment.outputs, segment.output_count));
   node->attrs["device"] = spec.device;
+  // Where that engine is not, the plan runs, which is of fp32 while it learns. Each of a calibration has a name.
+  if (spec.learns) node->attrs["calibration"] = published_name(*part.engine);
   if (spec.shares_scratch) node->attrs["scratch"] = "mxnet";
   return node;
 }
