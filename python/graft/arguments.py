@@ -18,6 +18,7 @@ AS_THEY_ARE = "leave it out: engines compute with 64 bits where the model does"
 ELSEWHERE = {
     "enabled_precisions": "precision, as in precision='fp16' (precision_mode in graft.tensorflow)",
     "precision_mode": "precision, as in precision='fp16'",
+    "calibrator": "calibration, as in calibration=graft.torch.ptq.DataLoaderCalibrator(loader)",
     "min_block_size": "minimum_size (minimum_segment_size in graft.tensorflow)",
     "minimum_segment_size": "minimum_size",
     "torch_executed_ops": "exclude_ops, as in exclude_ops=['aten::relu']",

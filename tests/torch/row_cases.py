@@ -235,6 +235,7 @@ def reduction_cases():
 
 def product_cases():
     """Products of matrices, attention."""
+    yield "_int_mm", tuple(whole(*shape, low=-9, high=9, dtype=torch.int8) for shape in ((17, 8), (8, 16))), {}
     yield "matmul linalg_matmul", (x(2, 3, 4), x(4, 5)), {}
     yield "matmul", (x(4), x(2, 4, 5)), {}
     yield "mm", (x(3, 4), x(4, 2)), {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graft inside PyTorch: the host, a program in C++, and the tests in torch's environment. Arguments go to pytest."""
+"""Graft inside PyTorch: the host, programs in C++, and the tests in torch's environment. Arguments go to pytest."""
 
 import pathlib
 import sys
@@ -8,4 +8,4 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from framework import test_framework  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(test_framework("torch", ["program"]))
+    sys.exit(test_framework("torch", ["program", "calibrating_program"]))

@@ -66,7 +66,7 @@ def test_errors_say_what_to_do(files, capsys):
     assert command.main([*files, ONE, "--require-full-compilation"]) == 1
     assert "aten::digamma: there is no converter" in capsys.readouterr().err
     assert command.main([*files, ONE, "-p", "int8"]) == 1
-    assert "INT8 comes with a later version" in capsys.readouterr().err
+    assert "int8 needs the ranges of activations" in capsys.readouterr().err
     assert command.main([files[0] + "x", files[1], ONE]) == 1
     assert "there is no file" in capsys.readouterr().err
     assert command.main([files[0]]) == 1

@@ -208,9 +208,9 @@ def test_what_no_engine_can_do_is_named_with_its_line(split, image):
         assert said in script.get_build_info()
 
 
-def test_less_than_16_bits_is_an_error_that_says_so(split, image):
+def test_less_than_16_bits_without_ranges_is_an_error_that_says_so(split, image):
     for choice in ({"precision": "int8"}, {"precision": torch.int8}, {"calibrator": "cache.bin"}):
-        with pytest.raises(graft.UnsupportedError, match="comes with a later version, and nothing less is built"):
+        with pytest.raises(graft.InvalidArgumentError, match="give samples of the inputs|here it is calibration"):
             script.compile(torch.jit.script(split), [image], **choice)
 
 

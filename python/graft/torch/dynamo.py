@@ -15,6 +15,7 @@ from ..errors import InvalidArgumentError
 from ..logs import LOGGER
 from . import parameter_states
 from .attention import hide_attention, show_attention
+from .calibration import NO_INPUTS, inputs_of_frame
 from .fx_graph import HostGraph, core_decompositions, simplify
 from .layouts import ask_for_orders, mentions_storage, orders_of_results
 from .parameter_states import Parameter, StateReader, most_changes, picker
@@ -30,6 +31,9 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
     although it was meant to is an error, and check=False: engines are not compared with torch, which otherwise happens
     once, with the tensors of the first call. Dimensions that torch takes as dynamic stay dynamic. Parameters become
     constants of the engines; when they change, engines are built again, and those that keep changing become inputs.
+    precision="int8" takes calibration=..., samples of the model's inputs as for graft.quantize, on which torch runs the
+    graph when its engines are built; or calibration_iters=16: calls after which engines change over to int8, and which
+    calibrate them; or calibration_file="ranges.json"; and method, max_error as for graft.quantize.
     freeze=True: of changes only those are seen that torch counts; parameters that were made under
     torch.inference_mode(), where it counts none, are constants, too. Where gradients are wanted the graph runs in
     torch, which is counted: call the model under torch.inference_mode() or torch.no_grad().
@@ -79,11 +83,12 @@ def compile_graph(graph_module, example_inputs, choices):
                        len(uncounted), sum(kind is not None for kind in kinds))
 
     orders = orders_of_results(graph_module.graph)
+    inputs = inputs_of_frame(sources_of(graph_module, kinds)) if choices.int8.asked else NO_INPUTS
 
     def inference(aten, _):
         show_attention(aten)
         ask_for_orders(aten.graph, orders, written_results())
-        return Grafted(aten, constants_of(aten, kinds, choices), choices)
+        return Grafted(aten, constants_of(aten, kinds, choices), choices, inputs)
 
     def training(aten, _):
         fall_back("a graph of torch.compile", "gradients are wanted: call the model under torch.inference_mode() or "
@@ -120,6 +125,18 @@ def kind_of(tensor):
     if not is_parameter and getattr(tensor, "_dynamo_static_input_type", None) is None:
         return None
     return Kind(not is_parameter, tensor.is_inference(), tensor.numel() * tensor.element_size())
+
+
+def sources_of(graph_module, kinds):
+    """{place: what torch calls it} of the tensors among a graph's arguments that are no parameters."""
+    placeholders = graph_module.graph.find_nodes(op="placeholder")
+    before = len(kinds) - len(placeholders)
+    found = {}
+    for place, node in enumerate(placeholders, before):
+        source = getattr(node.meta.get("grapharg"), "source", None)
+        if kinds[place] is None and isinstance(node.meta.get("example_value"), torch.Tensor):
+            found[place] = getattr(source, "name", node.name)
+    return found
 
 
 def constants_of(aten, kinds, choices):
@@ -163,9 +180,10 @@ class Grafted:
     that call. Models of the same code share the graph: each living set of parameters has its engines. Parameters that
     forward writes to are inputs of the engines, and so become those that keep changing: then nothing is built again."""
 
-    def __init__(self, aten, parameters, choices):
+    def __init__(self, aten, parameters, choices, inputs=NO_INPUTS):
         self.aten = aten
         self.choices = choices
+        self.inputs = inputs
         self.lock = threading.RLock()
         self.replaced = collections.Counter()  # place -> how often a tensor that has gone made way for another
         self.take_as_constants(parameters)
@@ -201,7 +219,8 @@ class Grafted:
             self.take_as_constants([each for each in self.parameters if each.place not in changing])
         parameters, state = self.parameters_of(arguments), self.state_of(arguments)
         graph_module = torch.fx.GraphModule(self.aten, copy.deepcopy(self.aten.graph))
-        graph_module = with_engines(graph_module, dict(zip(self.reader.places, parameters)), arguments, self.choices)
+        graph_module = with_engines(graph_module, dict(zip(self.reader.places, parameters)), arguments, self.choices,
+                                    self.inputs)
         used = picker(drop_unused(graph_module))
         made = Built(graph_module.forward, used, tuple([each.detach() for each in parameters]), state)
         self.keep(made, parameters)
@@ -275,8 +294,9 @@ def drop_unused(graph_module):
     return [index for index, node in placeholders if node.users]
 
 
-def with_engines(graph_module, parameters, arguments, choices):
-    """The graph with engines for its segments. `parameters`: {position of a placeholder: tensor}."""
+def with_engines(graph_module, parameters, arguments, choices, inputs):
+    """The graph with engines for its segments. `parameters`: {position of a placeholder: tensor}. `inputs`: what
+    samples stand for."""
     simplify(graph_module)
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     constants = {placeholders[index]: tensor for index, tensor in parameters.items()}
@@ -287,7 +307,7 @@ def with_engines(graph_module, parameters, arguments, choices):
     except Exception as error:  # of whatever kind: it costs engines, never the model
         fall_back("a graph of torch.compile", f"it cannot be described: {type(error).__name__}: {error}", choices)
         return graph_module
-    parts = engines_for(host, partition, choices, graph_module, arguments)
+    parts = engines_for(host, partition, choices, graph_module, arguments, inputs)
     host.write_engines([(part.segment, call_of(part)) for part in parts])
     return graph_module
 

@@ -6,7 +6,9 @@ import os
 import torch
 from torch.utils import _pytree as pytree
 
+from ..calibrating import report_of
 from ..errors import Error, InvalidArgumentError, InvalidModelError, UnsupportedError
+from .calibration import leaves_of
 from .complex_numbers import BORDER
 from .fx_graph import HostGraph, core_decompositions, simplify, source_of
 from .inputs import Input, as_range, device_of
@@ -89,11 +91,15 @@ def compile(model, inputs=None, dims=None, *, kwargs=None, require_full=False, *
     dims          ranges of the dimensions that an Input names: {"batch": (1, 8, 64)}, minimum, optimum, maximum
     require_full  an operator that stays with torch is an error, which names each with its source line
     choices       as the options of torch.compile(model, backend="graft", options={...}): precision, tune, threads,
-                  device, minimum_size, most_segments, exclude_ops, exclude, only, strict, check
+                  device, minimum_size, most_segments, exclude_ops, exclude, only, strict, check; for precision="int8"
+                  calibration (samples), calibration_file, method, max_error
 
     Raises a subclass of graft.Error.
     """
     split = Choices(choices)
+    if split.int8.learns_by_itself:
+        raise InvalidArgumentError("calibration_iters: the engines of a program do not change: give calibration=..., "
+                                   "samples")
     program = exported(model, inputs, dims, kwargs)
     arguments, named = program.example_inputs
     graph_module = program.module(check_guards=False)
@@ -103,12 +109,14 @@ def compile(model, inputs=None, dims=None, *, kwargs=None, require_full=False, *
         refuse_rest(host, partition)
     report, data = partition.report(), described(host, partition)
     flat = [each for each in pytree.tree_leaves((arguments, named)) if isinstance(each, (torch.Tensor, int, float))]
-    parts = engines_for(host, partition, split, graph_module, flat)
+    parts = engines_for(host, partition, split, graph_module, flat, leaves_of(program))
     write(host, graph_module, parts)
     with torch.no_grad():
         made = torch.export.export(graph_module, arguments, named, dynamic_shapes=dynamic_shapes_of(program),
                                    strict=False)
-    return Program(made, report, data["operators"], sum(part.segment[3] for part in parts))
+    quantized = [f"segment {part.number} is of int8:\n{found}\n" for part in parts
+                 if (found := report_of(part.engine)) is not None]
+    return Program(made, report + "".join(quantized), data["operators"], sum(part.segment[3] for part in parts))
 
 
 def write(host, graph_module, parts):

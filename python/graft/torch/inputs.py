@@ -101,11 +101,23 @@ PARTITION = {"minimum_size": "minimum-size", "minimum_gain": "minimum-gain", "mo
              "exclude_ops": "exclude-op", "exclude": "exclude", "only": "only", "converters": "converters"}
 
 
+PRECISIONS = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", torch.int8: "int8"}
+
+
+def precisions_of(value):
+    """The names of a precision, as name or type, or of those of a set: int8, and the narrowest of the others."""
+    named = [PRECISIONS.get(each, each) for each in (value if isinstance(value, (set, frozenset)) else [value])]
+    others = sorted((name for name in named if name != "int8"), key=lambda name: str(name) == "fp32")
+    return (["int8"] if "int8" in named else []) + others[:1]
+
+
 def split_choices(choices):
     """Choices by their Python names -> (how the model is divided, how engines are compiled), each as (key, value)."""
     arguments.of_graft(choices)
     partition, compiling = [], []
     for name, value in choices.items():
+        if name == "precision":
+            value = precisions_of(value)
         target, key = (partition, PARTITION[name]) if name in PARTITION else (compiling, name.replace("_", "-"))
         values = value if isinstance(value, (list, tuple)) else [value]
         target += [(key, str(each)) for each in values]

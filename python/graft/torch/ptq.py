@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibrators with the names of TRTorch and Torch-TensorRT, which graft.torch.quantize takes as its data.
+"""Calibrators with the names of TRTorch and Torch-TensorRT, which graft.torch.quantize takes as its data, and all
+compile functions as `calibration`.
 
     calibrator = graft.torch.ptq.DataLoaderCalibrator(loader, cache_file="ranges.json", use_cache=True)
     fast = graft.torch.quantize(model, calibrator)
@@ -65,3 +66,11 @@ class CacheCalibrator(Calibrator):
 
     def __init__(self, cache_file, *, algo_type=None):
         super().__init__(None, cache_file, True, algo_type)
+
+
+def calibrator_choices(options):
+    """The options with those of a calibrator of graft.torch.ptq that is among them."""
+    given = options.get("calibration")
+    if not isinstance(given, Calibrator):
+        return options
+    return {**given.choices(), **options, "calibration": given if given.data is not None else None}

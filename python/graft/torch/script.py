@@ -2,19 +2,23 @@
 """Engines inside TorchScript modules."""
 
 import collections
+import contextlib
 import json
 import warnings
+from collections.abc import Mapping
 
 import torch
 
-from .. import logs
+from .. import _graft, logs, quantizing
+from ..calibrating import Int8, batches_of
 from ..errors import Error, InvalidArgumentError, UnsupportedError
+from .calibration import samples_of
 from .inputs import as_range, device_of, flatten, split_choices
 from .library import load_library
+from .ptq import Calibrator, calibrator_choices
 
 Report = collections.namedtuple("Report", "engines fallbacks text warnings")
 Difference = collections.namedtuple("Difference", "absolute relative fault")
-NOT_YET = {"int8": "INT8", "i8": "INT8", "char": "INT8", "uint8": "INT8"}
 
 
 def compile(module, inputs, dims=None, *, require_full=False, strict=False, method="forward", **choices):
@@ -33,7 +37,10 @@ def compile(module, inputs, dims=None, *, require_full=False, strict=False, meth
     method        the method to compile; others stay unchanged
     choices       partitioning: minimum_size (operators of an engine), most_segments, exclude_ops
                   ("aten::relu"), exclude and only (parts of the module by their path: "layer4");
-                  compiling: precision, tune, threads ..., as for graft.compile; device has to be that of the module
+                  compiling: precision, tune, threads ..., as for graft.compile; device has to be that of the module;
+                  precision also by types: torch.int8, {torch.float, torch.half, torch.int8}; for int8 calibration
+                  (samples as for graft.quantize, or a calibrator of graft.torch.ptq), calibration_file, method,
+                  max_error
 
     Raises a subclass of graft.Error.
     """
@@ -43,8 +50,62 @@ def compile(module, inputs, dims=None, *, require_full=False, strict=False, meth
 
 def compile_with_report(module, inputs, dims=None, *, require_full=False, strict=False, method="forward", **choices):
     """compile, and what became of the module: (module, Report)."""
-    made, *report = call("compile_module", module, inputs, dims, choices, require_full, strict, method)
+    given = choices.get("calibration")
+    with named_engines(module, inputs, dims, choices, method) as engines:
+        made, *report = call("compile_module", module, inputs, dims, choices, require_full, strict, method,
+                             behind=(engines,))
+    if isinstance(given, Calibrator):
+        given.done(int8_of(choices).options)
     return wrapped(made), reported(report)
+
+
+def int8_of(choices):
+    """The choices of int8."""
+    chosen = Int8(calibrator_choices(choices))
+    if chosen.learns_by_itself:
+        raise InvalidArgumentError("calibration_iters: the engines of TorchScript modules do not change: give "
+                                   "calibration=..., samples")
+    return chosen
+
+
+@contextlib.contextmanager
+def named_engines(module, inputs, dims, choices, method):
+    """Names of engines that have learned on the samples of the choices; none where there are no samples."""
+    chosen, names = int8_of(choices), []
+    try:
+        if chosen.calibration is not None:
+            made, names, learns = call("learn_module", module, inputs, dims, choices, method=method)
+            if learns:
+                run_on(chosen.calibration, getattr(wrapped(made), method), inputs)
+        yield names
+    finally:
+        for name in names:
+            _graft.withdraw_engine(name)
+
+
+def run_on(calibration, method, inputs):
+    """Runs a method on samples: tensors, tuples of what it takes in order (further elements, such as labels, are left
+    out), or dictionaries by its names."""
+    names = [argument.name for argument in method.schema.arguments[1:]][:len(inputs)]
+    for number, batch in enumerate(batches_of(samples_of(calibration))):
+        where = f"batch {number} of calibration"
+        if isinstance(batch, (tuple, list)) and batch and quantizing.holds_inputs(batch[0]):
+            batch = batch[0]  # (inputs, labels)
+        nested = len(inputs) == 1 and isinstance(inputs[0], dict)
+        if isinstance(batch, Mapping) and not nested:
+            if missing := [name for name in names if name not in batch]:
+                raise InvalidArgumentError(f"{where} has no '{missing[0]}', which {method.name} takes")
+            batch = [batch[name] for name in names]
+        given = list(batch) if isinstance(batch, (tuple, list)) else [batch]
+        if len(given) < len(names):
+            raise InvalidArgumentError(f"{where} has {len(given)} of {len(names)} inputs: {method.name} takes "
+                                       f"{', '.join(names)}")
+        try:
+            given = [each if isinstance(each, (tuple, list, dict)) else torch.as_tensor(each) for each in given]
+            with torch.no_grad():
+                guarded(lambda: method(*given[:len(names)]))  # pylint: disable=cell-var-from-loop
+        except (Error, TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"{where} does not fit the module: {error}") from None
 
 
 def convert(module, inputs, dims=None, *, precision="fp16", method="forward", **lists):
@@ -81,6 +142,9 @@ def lowering_steps(module, inputs, dims=None, *, method="forward"):
 def convert_to_plan(module, inputs, dims=None, *, method="forward", **choices):
     """The bytes of a plan for the whole method, for graft.load without torch. Its inputs have the names
     of the method's arguments. Raises UnsupportedError naming each unsupported operator."""
+    if int8_of(choices).calibration is not None:
+        raise InvalidArgumentError("calibration: a plan takes the ranges of a calibration_file; graft.torch.quantize "
+                                   "makes plans by samples")
     return call("convert_module", module, inputs, dims, choices, method=method).numpy().tobytes()
 
 
@@ -117,15 +181,6 @@ def wrapped(made):
     return torch.jit._recursive.wrap_cpp_module(made)
 
 
-def check_choices(choices):
-    """Refuses what is asked for and does not exist yet."""
-    for name, value in choices.items():
-        asked = "calibration" if "calibrat" in name else NOT_YET.get(str(value).removeprefix("torch."))
-        if asked and (name == "precision" or "calibrat" in name):
-            raise UnsupportedError(f"{name}={value!r}: {asked} comes with a later version, and nothing less is built "
-                                   "instead: leave it out, or choose fp16 or bf16")
-
-
 def on_device(choices, module, inputs):
     """The choices with the device on which the module lies, or its inputs where it has no parameters."""
     tensors = (each for each in torch.utils._pytree.tree_leaves(list(inputs)) if isinstance(each, torch.Tensor))
@@ -145,7 +200,7 @@ def call(name, module, inputs, dims, choices, require_full=False, strict=False, 
             raise InvalidArgumentError(f"a {type(each).__name__} is no ScriptModule: hand in torch.jit.script(module) "
                                        "or torch.jit.trace(module, inputs), or use "
                                        "torch.compile(module, backend='graft')")
-    check_choices(choices)
+    choices = int8_of(choices).options
     if not more:
         choices = on_device(choices, module, inputs)
     tensors, keys = [], []

@@ -6,12 +6,15 @@ import collections
 import torch
 
 from .. import _graft, logs
+from ..calibrating import Int8
 from ..engine import Engine
 from ..errors import InvalidArgumentError
 from .agreement import disagreements
+from .calibration import NO_INPUTS, calibrate
 from .inputs import split_choices
 from .layouts import state_layouts
 from .report import described
+from .ptq import Calibrator, calibrator_choices
 from .run_plan import call_engine
 
 Part = collections.namedtuple("Part", "number segment engine")
@@ -24,13 +27,20 @@ class Choices:
         options = dict(options or {})
         self.strict = flag(options, "strict", False)
         self.check = flag(options, "check", True)
-        self.partition, self.compiling = split_choices(options)
+        self.int8 = Int8(calibrator_choices(options))
+        self.partition, self.compiling = split_choices(self.int8.options)
         # Before anything is decided: what runs in torch after all would never ask for them. What names nodes waits for
         # the graph that has them.
         _graft.check_options(self.compiling)
         of_nodes = ("exclude-op", "exclude", "only")
         _graft.HostGraph("aten").partition([choice for choice in self.partition if choice[0] not in of_nodes])
         self.reports = reports  # a list: (data, text) of each graph go there, and nothing is built
+
+    def refuses(self, what, reason):
+        """Whether an engine is left out for a reason; counted, and in strict mode an error."""
+        if reason:
+            fall_back(what, reason, self)
+        return bool(reason)
 
     def for_device_of(self, tensors):
         """The choices for compiling, with the GPU where a tensor lies unless a device was chosen."""
@@ -66,9 +76,9 @@ def divided(read, choices):
     return host, partition
 
 
-def engines_for(host, partition, choices, graph_module, arguments):
+def engines_for(host, partition, choices, graph_module, arguments, inputs=NO_INPUTS):
     """A Part for each segment of the graph that has become an engine. `arguments`: of a call of the graph, by which
-    engines are compared with torch."""
+    engines are compared with torch. `inputs`: which of them samples stand for, where engines are calibrated."""
     if choices.reports is not None:
         choices.reports.append((described(host, partition), partition.report()))
         return []
@@ -86,13 +96,18 @@ def engines_for(host, partition, choices, graph_module, arguments):
         except InvalidArgumentError:
             raise
         except Exception as error:  # of whatever kind: it costs the segment, never the model
-            if choices.strict:
+            if choices.strict or choices.int8.asked:
                 raise
             fall_back(f"segment {number}", str(error), choices)
             continue
         finally:
             logs.pass_on()
         parts.append(Part(number, segment, engine))
+    if choices.int8.asked:
+        parts = calibrate(parts, host, graph_module, arguments, choices, inputs)
+        if isinstance(choices.int8.calibration, Calibrator):
+            choices.int8.calibration.done(choices.int8.options)
+        return parts
     return agreeing(host, parts, choices, graph_module, arguments) if choices.check else parts
 
 

@@ -9,6 +9,7 @@
 #include "failure.h"
 #include "graft/torchscript.h"
 #include "inputs.h"
+#include "learning.h"
 #include "lower.h"
 #include "mixer.h"
 #include "observe.h"
@@ -153,12 +154,28 @@ std::string device_of(const Spec& spec) {
   return device;
 }
 
+/// Where engines come from: they are compiled, or are there already, by their names in the order of the segments.
+struct EngineSource {
+  const std::vector<std::string>& names;
+  size_t next = 0;
+};
+
 /// A graph or a block of it with its segments, and what errors call these.
 struct Divided {
   const HostGraph& host;
   const graft_host_partition* partition;
   std::string where;  ///< ` inside of y.1 (body)`
+  EngineSource& engines;
 };
+
+/// The next engine of a source, of int8 if it has learned to be.
+graft_status find_engine(EngineSource& source, graft_engine** engine, graft_error* error) {
+  TORCH_CHECK(source.next < source.names.size(), "the module was divided otherwise than the one that learned");
+  graft_engine* const named = graft_host_find_engine(source.names[source.next++].c_str());
+  TORCH_CHECK(named, "an engine that learned has gone");
+  const std::unique_ptr<graft_engine, void (*)(graft_engine*)> owner(named, graft_engine_release);
+  return graft_engine_finish_calibration(named, nullptr, nullptr, engine, error);
+}
 
 /// Whether a node reads a value, also in its blocks.
 bool reads(const jit::Node& node, const jit::Value* value) {
@@ -193,17 +210,26 @@ EngineSettings settings_of(const Spec& spec, const Divided& divided, size_t inde
   return settings;
 }
 
+bool asks_for_int8(const Spec& spec) {
+  return std::any_of(spec.options.begin(), spec.options.end(), [](const auto& option) {
+    return option.first == "precision" && option.second == "int8";
+  });
+}
+
 /// The engine of a segment, or nothing when it cannot be built.
 c10::intrusive_ptr<Engine> build(const Spec& spec, const Divided& divided, size_t segment) {
   const std::vector<graft_option> options = as_options(spec.options);
   graft_engine* engine = nullptr;
   graft_error error;
-  const graft_status status = graft_host_partition_compile(divided.partition, segment, options.data(), options.size(),
-                                                           nullptr, nullptr, &engine, &error);
+  const graft_status status =
+      divided.engines.names.empty()
+          ? graft_host_partition_compile(divided.partition, segment, options.data(), options.size(), nullptr, nullptr,
+                                         &engine, &error)
+          : find_engine(divided.engines, &engine, &error);
   EngineSettings settings = settings_of(spec, divided, segment);
   if (status == GRAFT_OK) return c10::make_intrusive<Engine>(engine, std::move(settings));
-  // A wrong choice is the caller's fault, whatever else could run.
-  if (spec.strict || status == GRAFT_INVALID_ARGUMENT) check(status, error);
+  // A wrong choice is the caller's fault, whatever else could run; nothing less is built where int8 was asked for.
+  if (spec.strict || status == GRAFT_INVALID_ARGUMENT || asks_for_int8(spec)) check(status, error);
   graft_host_count_fallback(settings.name.c_str(), error.message);
   return {};
 }
@@ -217,13 +243,14 @@ Parts build_all(const Spec& spec, const Divided& divided, Report& counts) {
       made.parts.push_back({graft_host_partition_segment(divided.partition, i), std::move(engine)});
     }
   }
+  for (const Part& part : made.parts) counts.text += part.engine->quantization();
   counts.engines += made.parts.size(), counts.fallbacks += segments - made.parts.size();
   for (const auto& [place, body] : divided.host.bodies) {
     const graft_host_partition* inner = graft_host_partition_body(divided.partition, place.first, place.second.c_str());
     const jit::Node& node = *divided.host.nodes[place.first];
     const std::string name = node.outputs().empty() ? node.kind().toQualString() : node.outputs()[0]->debugName();
     const std::string where = " inside of " + name + " (" + place.second + ")" + divided.where;
-    if (inner) made.blocks.push_back(build_all(spec, {*body, inner, where}, counts));
+    if (inner) made.blocks.push_back(build_all(spec, {*body, inner, where, divided.engines}, counts));
   }
   return made;
 }
@@ -247,11 +274,40 @@ std::vector<Guard> guards_of(const Grafting& made) {
 
 }  // namespace
 
-torch::jit::Module compile(const torch::jit::Module& module, const Spec& spec, Report* report) {
+namespace {
+
+/// Publishes all engines of a module's parts.
+void publish(const Parts& parts, LearningModule& learning) {
+  for (const Part& part : parts.parts) {
+    learning.engines.push_back(part.engine->publish());
+    learning.learns |= part.engine->learns();
+  }
+  for (const Parts& block : parts.blocks) publish(block, learning);
+}
+
+}  // namespace
+
+LearningModule learning_module(const torch::jit::Module& module, const Spec& spec) {
+  Spec strict = spec;
+  strict.strict = true;
+  Grafting made = split(module, strict);
+  const std::vector<std::string> none;
+  EngineSource compiled{none};
+  Report counts;
+  const Parts parts = build_all(made.spec, {made.host, made.partition.get(), "", compiled}, counts);
+  LearningModule learning{.module = made.module, .engines = {}};
+  publish(parts, learning);
+  write_engines(learning.module, spec.method, parts, guards_of(made));
+  return learning;
+}
+
+torch::jit::Module compile_with(const torch::jit::Module& module, const Spec& spec,
+                                const std::vector<std::string>& engines, Report* report) {
+  EngineSource source{engines};
   Grafting made = split(module, spec);
   if (spec.require_full) check_full(made, "require_full");
   Report said{.text = graft_host_partition_report(made.partition.get()), .warnings = made.warnings};
-  const Parts parts = build_all(made.spec, {made.host, made.partition.get(), ""}, said);
+  const Parts parts = build_all(made.spec, {made.host, made.partition.get(), "", source}, said);
   if (report) {
     *report = std::move(said);
   } else {
@@ -305,7 +361,9 @@ std::string convert_to_plan(const torch::jit::Module& module, const Spec& spec) 
   TORCH_CHECK_NOT_IMPLEMENTED(segments == 1, "convert_to_plan: the method has ", segments,
                               " parts that engines can do, and a plan is one:\n",
                               graft_host_partition_report(made.partition.get()));
-  return build(made.spec, {made.host, made.partition.get(), ""}, 0)->plan_bytes();
+  const std::vector<std::string> none;
+  EngineSource compiled{none};
+  return build(made.spec, {made.host, made.partition.get(), "", compiled}, 0)->plan_bytes();
 }
 
 }  // namespace graft::torchscript

@@ -208,6 +208,19 @@ at::Tensor Engine::weight(int64_t index) const {
   return made.to(c10::Device(settings_.device));
 }
 
+std::string Engine::publish() const {
+  std::string name;
+  graft_error error;
+  const auto take = [](void* context, const char* given) { *static_cast<std::string*>(context) = given; };
+  check(graft_host_publish_engine(handle(), &name, take, &error), error);
+  return name;
+}
+
+std::string Engine::quantization() const {
+  const std::string text = graft_engine_quantization_text(handle());
+  return text.empty() ? text : settings_.name + " is of int8:\n" + text + "\n";
+}
+
 std::vector<std::string> Engine::input_names() const {
   std::vector<std::string> names;
   for (size_t i = 0; i < graft_engine_input_count(handle()); ++i) {

@@ -64,6 +64,12 @@ class Engine : public torch::CustomClassHolder {
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs);
   std::string describe() const { return graft_engine_describe(handle()); }
   bool has_native() const { return settings_.has_native; }
+  /// Whether it runs in fp32 and learns to be of int8.
+  bool learns() const { return graft_engine_calibration_runs(handle()) >= 0; }
+  /// A name by which the process finds it until it is withdrawn.
+  std::string publish() const;
+  /// The layers and the error of one of int8, with its name before; empty for others.
+  std::string quantization() const;
   std::vector<std::string> input_names() const;
   size_t output_count() const { return graft_engine_output_count(handle()); }
 

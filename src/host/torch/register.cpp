@@ -11,6 +11,7 @@
 #include "element_types.h"
 #include "engine.h"
 #include "graft/torchscript.h"
+#include "learning.h"
 
 namespace graft::torchscript {
 namespace {
@@ -122,12 +123,27 @@ void give(const Report& report, Stack& stack) {
   stack.emplace_back(report.warnings);
 }
 
+std::vector<std::string> texts_of(const c10::IValue& list) {
+  std::vector<std::string> texts;
+  for (const c10::IValue& text : list.toListRef()) texts.push_back(text.toStringRef());
+  return texts;
+}
+
+/// The last argument: engines that have learned, by their names; none: all are compiled.
 void compile_module(const c10::OperatorHandle&, Stack* stack) {
   const Spec spec = spec_of(*stack, 1);
   Report report;
-  const torch::jit::Module made = compile(torch::jit::Module((*stack)[0].toObject()), spec, &report);
+  const torch::jit::Module made = compile_with(torch::jit::Module((*stack)[0].toObject()), spec,
+                                               texts_of(stack->back()), &report);
   *stack = {c10::IValue(made._ivalue())};
   give(report, *stack);
+}
+
+void learn_module(const c10::OperatorHandle&, Stack* stack) {
+  const LearningModule made = learning_module(torch::jit::Module((*stack)[0].toObject()), spec_of(*stack, 1));
+  c10::List<std::string> names;
+  for (const std::string& name : made.engines) names.push_back(name);
+  *stack = {c10::IValue(made.module._ivalue()), std::move(names), made.learns};
 }
 
 void mix_module(const c10::OperatorHandle&, Stack* stack) {
@@ -230,7 +246,8 @@ TORCH_LIBRARY(graft, library) {
   };
   const std::string module_and_spec = std::string("Any module, ") + kSpec;
   using torch::CppFunction;
-  define("compile_module", module_and_spec, "(Any, int, int, str, str[])",
+  define("learn_module", module_and_spec, "(Any, str[], bool)", CppFunction::makeFromBoxedFunction<&learn_module>());
+  define("compile_module", module_and_spec + ", str[] engines", "(Any, int, int, str, str[])",
          CppFunction::makeFromBoxedFunction<&compile_module>());
   define("dry_run_module", module_and_spec, "(int, int, str, str[])",
          CppFunction::makeFromBoxedFunction<&dry_run_module>());

@@ -26,6 +26,7 @@ std::vector<frontend::Row> matmul_rows();
 std::vector<frontend::Row> movement_rows();
 std::vector<frontend::Row> normalization_rows();
 std::vector<frontend::Row> pooling_rows();
+std::vector<frontend::Row> quantization_rows();
 std::vector<frontend::Row> ranking_rows();
 std::vector<frontend::Row> recurrent_rows();
 std::vector<frontend::Row> reduction_rows();

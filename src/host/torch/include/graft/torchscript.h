@@ -20,12 +20,16 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <torch/csrc/jit/api/module.h>
+
+#include <graft/ptq.h>
 
 #define GRAFT_TORCH_API __attribute__((visibility("default")))
 
@@ -80,6 +84,12 @@ struct Spec {
   std::vector<std::pair<std::string, std::string>> partition;
   /// How engines are compiled, as graft_compile has it: {"device", "cpu"}, {"precision", "bf16"}, {"tune", "full"}.
   std::vector<std::pair<std::string, std::string>> options;
+  /// The same as the option precision, by types: Float, and Half, BFloat16 or Char (int8, whose other operators are in
+  /// the narrower of the others).
+  std::set<c10::ScalarType> precisions = {};
+  /// Of int8: samples or ranges. Without it the option calibration-file names ranges, or the module is quantised
+  /// already.
+  std::shared_ptr<ptq::Int8Calibrator> calibrator = nullptr;
   bool require_full = false;  ///< an operator that stays with torch is an error
   /// An engine that cannot be built is an error, and so are inputs outside of an engine's ranges; else that part runs
   /// in torch, which the module keeps a copy of for that.
