@@ -285,12 +285,12 @@ def test_a_stale_calibration_file_is_refused(graft, tmp_path, samples):
     (tmp_path / "q.onnx").unlink()
     done = graft(*words, "--method", "minmax")
     assert done.returncode == 1 and "by the method entropy, and minmax is asked for" in done.stderr
+    done = graft(*words, "--max-error", "0.1")
+    assert done.returncode == 1 and "the error is measured with samples, and there are none" in done.stderr
     convolutional(tmp_path / "net.onnx", seed=1)
     done = graft(*words)
     assert done.returncode == 1 and "calibrated for another network" in done.stderr
     assert not (tmp_path / "q.onnx").exists() and (tmp_path / "ranges.json").read_bytes() == before
-    done = graft(*words, "--max-error", "0.1")
-    assert done.returncode == 1 and "the error is measured with samples, and there are none" in done.stderr
     (tmp_path / "ranges.json").unlink()
     done = graft(*words)
     assert done.returncode == 2 and "ranges.json is not there yet" in done.stderr
