@@ -34,13 +34,13 @@ def places(framework: str) -> list[pathlib.Path]:
     return [_HERE / "lib" / library_name(framework), _build_tree() / "lib" / library_name(framework)]
 
 
-def find(framework: str, path: str | os.PathLike | None = None) -> pathlib.Path | None:
+def find(framework: str, path: str | os.PathLike[str] | None = None) -> pathlib.Path | None:
     """The library's file; `path`: the only place to look at."""
     candidates = [pathlib.Path(path)] if path else places(framework)
     return next((each for each in candidates if each.is_file()), None)
 
 
-def missing(framework: str, version: str, path: str | os.PathLike | None = None) -> str:
+def missing(framework: str, version: str, path: str | os.PathLike[str] | None = None) -> str:
     """What to say where there is none."""
     looked = [path] if path else places(framework)
     return (f"{library_name(framework)} is in none of {', '.join(map(str, looked))}: `graft-host {framework}` (or "
@@ -83,7 +83,7 @@ def _cause(printed: str) -> str:
     return "\n".join([line for line in lines if "error" in line.lower()][:20] or lines[-20:])
 
 
-def _run(*command: str | os.PathLike) -> None:
+def _run(*command: str | os.PathLike[str]) -> None:
     """Runs a command quietly; raises BuildError with the cause if it fails."""
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", check=False)
@@ -91,8 +91,8 @@ def _run(*command: str | os.PathLike) -> None:
         raise BuildError(f"{command[0]} failed: {_cause(done.stdout)}")
 
 
-def build(framework: str, package: str | os.PathLike | None = None,
-          output: str | os.PathLike | None = None) -> pathlib.Path:
+def build(framework: str, package: str | os.PathLike[str] | None = None,
+          output: str | os.PathLike[str] | None = None) -> pathlib.Path:
     """Compiles the library for the framework in `package` (its folder; that of this environment if None) and gives its
     path: in the folder `output`, else beside the package's libraries. Nothing is written there unless all went well.
     Raises BuildError."""
@@ -102,8 +102,8 @@ def build(framework: str, package: str | os.PathLike | None = None,
         raise BuildError(f"{folder} cannot be written to: give --output FOLDER, and load the library by its path")
     package = pathlib.Path(package) if package else _package_of(framework)
     _need_tools()
-    with tempfile.TemporaryDirectory(prefix="graft-host-") as scratch:
-        scratch = pathlib.Path(scratch)
+    with tempfile.TemporaryDirectory(prefix="graft-host-") as made:
+        scratch = pathlib.Path(made)
         graft = _HERE  # a wheel is an installed tree
         if not (_HERE / "lib" / "cmake").is_dir():
             graft = scratch / "graft"
