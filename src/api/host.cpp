@@ -343,7 +343,10 @@ graft_status graft_host_partition_compile(const graft_host_partition* partition,
     const Int8Choices int8 = take_int8(options, option_count, others);
     const CompileOptions made = make_options(others.data(), others.size(), progress, context, stopped);
     if (int8.asked) {
-      *engine = engine_of(compile_int8(*partition->partition, segment, int8, made), int8, made).release();
+      const HostPartition& parts = *partition->partition;
+      const SegmentGraphs segments{parts.result.segments.size(),
+                                   [&](size_t number) { return segment_graph(parts, number, made); }};
+      *engine = engine_of(compile_int8(segments, segment, int8, made), int8, made).release();
       return;
     }
     Graph graph = segment_graph(*partition->partition, segment, made);

@@ -32,7 +32,9 @@ std::vector<std::byte> plan_of(const Compiled& compiled) { return print_plan(to_
 
 Built build_int8(const HostPartition& partition, size_t segment, const EmbedChoices& choices,
                  const CompileOptions& options, Embedded& made) {
-  Int8Engine engine = compile_int8(partition, segment, choices.int8, options);
+  const SegmentGraphs segments{partition.result.segments.size(),
+                               [&](size_t number) { return segment_graph(partition, number, options); }};
+  Int8Engine engine = compile_int8(segments, segment, choices.int8, options);
   if (!engine.compiled) return {.plan = {}, .learning = choices.publish(std::move(engine), options)};
   if (engine.report) made.report += fmt::format("segment {} is of int8:\n{}\n", segment, print(*engine.report));
   return {.plan = plan_of(*engine.compiled), .learning = {}};

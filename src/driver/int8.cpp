@@ -128,16 +128,6 @@ bool is_nothing_to_quantise(const Graph& imported, const CompileOptions& options
   }
 }
 
-/// Whether it holds for the graph of another segment.
-template <class Holds>
-bool holds_elsewhere(const HostPartition& partition, size_t segment, const CompileOptions& options,
-                     const Holds& holds) {
-  for (size_t other = 0; other < partition.result.segments.size(); ++other) {
-    if (other != segment && holds(segment_graph(partition, other, options))) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 bool set_choice(Int8Choices& choices, OptionText choice) {
@@ -219,12 +209,17 @@ Int8Engine compile_int8(const Graph& imported, const Int8Choices& choices, const
   return learning(imported, choices, options);
 }
 
-Int8Engine compile_int8(const HostPartition& partition, size_t segment, const Int8Choices& choices,
+Int8Engine compile_int8(const SegmentGraphs& segments, size_t segment, const Int8Choices& choices,
                         const CompileOptions& options) {
-  const Graph graph = segment_graph(partition, segment, options);
+  const Graph graph = segments.graph_of(segment);
   if (is_quantised(graph)) return plain(graph, options);
   if (auto stated = by_stated_ranges(graph, choices, options)) return std::move(*stated);
-  const auto elsewhere = [&](const auto& holds) { return holds_elsewhere(partition, segment, options, holds); };
+  const auto elsewhere = [&](const auto& holds) {
+    for (size_t other = 0; other < segments.count; ++other) {
+      if (other != segment && holds(segments.graph_of(other))) return true;
+    }
+    return false;
+  };
   const auto known = calibrations_in(choices.quantise.calibration_file);
   if (known.empty() && !choices.learned_runs) {
     if (!elsewhere([](const Graph& other) { return has_ranges(other); })) refuse();

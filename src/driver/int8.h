@@ -3,6 +3,7 @@
 // network that learns them while it serves in f32.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "driver/calibrator.h"
-#include "driver/host_graph.h"
 #include "driver/quantize_model.h"
 
 namespace graft {
@@ -69,8 +69,13 @@ struct Int8Engine {
 /// Compiles a graph that was imported. Throws invalid_argument where it has neither Q/DQ nor ranges and is not to learn
 /// either, saying what to do.
 Int8Engine compile_int8(const Graph& imported, const Int8Choices& choices, const CompileOptions& options);
+/// The graphs of a model's segments.
+struct SegmentGraphs {
+  size_t count;
+  std::function<Graph(size_t segment)> graph_of;
+};
 /// The same for a segment: one in which nothing can be quantised computes in f32 if another one is quantised.
-Int8Engine compile_int8(const HostPartition& partition, size_t segment, const Int8Choices& choices,
+Int8Engine compile_int8(const SegmentGraphs& segments, size_t segment, const Int8Choices& choices,
                         const CompileOptions& options);
 
 }  // namespace graft
