@@ -29,7 +29,7 @@ USES_BUILD = ["api", "bench", "bundle", "cli", "conformance", "container", "devi
 # A pattern of paths, and the labels of ctest that files of it can reach; {} is what the group matched. The first that
 # matches says it; no label means that `./dev check` alone reads the file.
 RULES = [
-    (r"CMakeLists\.txt|cmake/.*|dev|tools/deps/.*|\.ci/.*|\.gitignore", EVERYTHING),
+    (r"CMake(?:Lists\.txt|Presets\.json)|cmake/.*|dev|tools/deps/.*|\.ci/.*|\.gitignore", EVERYTHING),
     (r"tests/support/.*\.py", " ".join(USES_BUILD)),
     (r"tests/golden/(?:cuda|cuda_lowered)/.*", "cuda"),
     (r"tests/golden/lower/.*", "golden cuda"),
@@ -39,7 +39,7 @@ RULES = [
     (r"tests/README\.md", "docs cli"),
     (r"tests/(\w+)/.*", "{}"),
     (r"python/.*", "python wheel torch mxnet tensorflow docs"),
-    (r"src/host/(torch|mxnet|tensorflow)/.*", "{}"),
+    (r"src/host/(torch|mxnet|tensorflow)/.*", "{} wheel"),
     (r"src/host/triton/.*|examples/demo/serve\.py", "serving"),
     (r"examples/.*", "cli python docs"),
     (r"models/.*", "models"),
