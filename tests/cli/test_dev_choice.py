@@ -98,7 +98,7 @@ def test_without_a_build_a_source_reaches_everything():
     ("tests/golden/lower/lowered_maps.graft", {"golden", "cuda"}),
     ("tests/golden/refusals/refusals.graft", {"ops"}),
     ("tests/torch/test_rows.py", {"torch"}),
-    ("src/host/torch/engine.cpp", {"torch"}),
+    ("src/host/torch/engine.cpp", {"torch", "wheel"}),
     ("src/host/triton/model.cpp", {"serving"}),
     ("bench/run.py", {"bench"}),
     (".clang-format", set()),
