@@ -84,3 +84,14 @@ def test_the_long_tests_are_those_of_that_label():
     labelled += re.search(r"^set\(graft_long_kinds ([^)]*)\)", text, re.MULTILINE)[1].split()
     assert {name for name in long_tests() if ":" not in name} == set(labelled)
     assert "fuzz" in labelled
+
+
+@pytest.mark.parametrize("words", [["fuzz", "--help"], ["clean", "-h"], ["test", "--help"], ["sanitize", "--help"]])
+def test_help_is_help_and_does_nothing(words):
+    done = subprocess.run([ROOT / "dev", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "fuzz" in done.stdout and not done.stderr, done.stderr
+
+
+def test_a_word_in_place_of_seconds_is_refused_before_anything_is_built():
+    done = subprocess.run([ROOT / "dev", "fuzz", "soon"], capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "soon is no number of seconds" in done.stderr, done.stderr
