@@ -16,6 +16,7 @@ from tensorflow.core.protobuf import meta_graph_pb2, saver_pb2, tensor_bundle_pb
 
 import graft
 import graft.tensorflow
+from graft import hosts
 from graft.tensorflow import library
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -106,9 +107,9 @@ def test_placement_beside_what_has_gone_is_dropped():
 
 
 def test_another_version_of_tensorflow_is_told_before_it_is_loaded(tmp_path, monkeypatch):
-    found = next(each for each in library.places() if each.is_file())
+    found = hosts.find("tensorflow")
     assert library.version_of(found) == tf.__version__
-    other = tmp_path / library.NAME
+    other = tmp_path / found.name
     shutil.copy2(found, other)
     contents = other.read_bytes().replace(f"TensorFlow {tf.__version__}".encode(), b"TensorFlow 2.19.9")
     other.write_bytes(contents)

@@ -11,7 +11,7 @@ from ..calibrating import batches_of, finished, is_learning, report_of
 from ..errors import Error, InvalidArgumentError, UnsupportedError
 from ..logs import LOGGER
 from .agreement import Borders, disagreement, strict_fp32
-from .ptq import Calibrator
+from .ptq import samples_of
 from .run_plan import call_engine
 
 
@@ -178,11 +178,6 @@ def calibrate(parts, host, graph_module, arguments, choices, inputs):
                      for part, result in zip(learning, results)}
     return [changed_over(part) for part in parts if not choices.refuses(f"segment {part.number}",
                                                                         wrong.get(part.number))]
-
-
-def samples_of(calibration):
-    """What a calibrator of graft.torch.ptq has, or the caller's own."""
-    return calibration.data if isinstance(calibration, Calibrator) else calibration
 
 
 def borders(graph_module, host, parts, arguments):

@@ -68,6 +68,11 @@ class CacheCalibrator(Calibrator):
         super().__init__(None, cache_file, True, algo_type)
 
 
+def samples_of(calibration):
+    """What a calibrator of graft.torch.ptq has, or the caller's own."""
+    return calibration.data if isinstance(calibration, Calibrator) else calibration
+
+
 def calibrator_choices(options):
     """The options with those of a calibrator of graft.torch.ptq that is among them."""
     given = options.get("calibration")

@@ -12,10 +12,9 @@ import torch
 from .. import _graft, logs, quantizing
 from ..calibrating import Int8, batches_of
 from ..errors import Error, InvalidArgumentError, UnsupportedError
-from .calibration import samples_of
 from .inputs import as_range, device_of, flatten, split_choices
 from .library import load_library
-from .ptq import Calibrator, calibrator_choices
+from .ptq import Calibrator, calibrator_choices, samples_of
 
 Report = collections.namedtuple("Report", "engines fallbacks text warnings")
 Difference = collections.namedtuple("Difference", "absolute relative fault")
