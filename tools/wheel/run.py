@@ -47,6 +47,7 @@ def find_interpreters(named):
     """{"cp311": path, "cp312-abi3": path}, as far as there are such interpreters with headers: those named, this one,
     and those of the PATH and of pyenv."""
     pyenv = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"
+    named = [os.path.abspath(python) if os.sep in python else python for python in named]  # another folder calls it
     candidates = [*named, sys.executable]
     for minor in range(11, 20):
         candidates += filter(None, [shutil.which(f"python3.{minor}")])
