@@ -11,11 +11,12 @@ namespace graft::tile {
 namespace {
 
 std::string why_not(const RegionView& view, const Target&) {
-  return block_schedule(view.region, view.typical) ? "" : "its forms have no axis in common";
+  if (block_schedule(view.region, view.typical)) return "";
+  return "its forms have no axis in common, or one scatters, compacts or sorts rows that no block holds";
 }
 
-void candidates(const RegionView& view, const Target&, bool is_first, std::vector<Schedule>& schedules) {
-  if (is_first) schedules.emplace_back(*block_schedule(view.region, view.typical));
+void candidates(const RegionView& view, const Target&, bool, std::vector<Schedule>& schedules) {
+  schedules.emplace_back(*block_schedule(view.region, view.typical));
 }
 
 /// What the blocks of a GPU compute: a map that a fold reads is computed wherever the fold reads it.
@@ -51,14 +52,6 @@ double seconds(const Region& region, const Schedule&, const Bindings& typical, c
                     {kProductsInBlocks * single / products, kMaps, kMemory, peak.start});
 }
 
-Layouts layouts(const Region& region, const std::vector<bool>& constant, const Schedule&) {
-  return along_neighbours(region, constant);
-}
-
-Lowered lower_record(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target) {
-  return lower_block(region, layouts, *schedule.as<BlockSchedule>(), target);
-}
-
 constexpr auto kFields = fields_of<BlockSchedule>();
 
 }  // namespace
@@ -66,12 +59,13 @@ constexpr auto kFields = fields_of<BlockSchedule>();
 const Strategy block_strategy = {.name = "block",
                                  .fields = kFields,
                                  .kind = TargetKind::kCuda,
+                                 .is_fallback = true,
                                  .is_general = true,
                                  .why_not = why_not,
                                  .candidates = candidates,
                                  .seconds = seconds,
-                                 .layouts = layouts,
-                                 .lower = lower_record};
+                                 .layouts = along_neighbours,
+                                 .lower = lower_as<BlockSchedule, lower_block>};
 const Strategy& BlockSchedule::strategy() { return block_strategy; }
 
 }  // namespace graft::tile

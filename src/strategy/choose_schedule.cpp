@@ -15,8 +15,9 @@ std::vector<Choice> schedule_candidates(const Region& region, const std::vector<
   std::vector<tile::Schedule> schedules;
   const auto is_special = [](const tile::Schedule& schedule) { return !schedule.strategy->is_general; };
   for (const tile::Strategy* strategy : tile::strategies()) {
-    if (strategy->kind.value_or(target.kind) != target.kind || !strategy->why_not(view, target).empty()) continue;
     const bool is_first = std::none_of(schedules.begin(), schedules.end(), is_special);
+    if (strategy->kind.value_or(target.kind) != target.kind || (strategy->is_fallback && !is_first)) continue;
+    if (!strategy->why_not(view, target).empty()) continue;
     strategy->candidates(view, target, is_first, schedules);
   }
   std::vector<Choice> candidates;

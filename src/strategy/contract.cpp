@@ -130,10 +130,6 @@ Layouts layouts(const Region& region, const std::vector<bool>& constant, const S
   return layouts;
 }
 
-Lowered lower_record(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target) {
-  return lower_contract(region, layouts, *schedule.as<ContractSchedule>(), target);
-}
-
 constexpr auto kFields = fields_of<ContractSchedule>();
 
 }  // namespace
@@ -146,7 +142,7 @@ const Strategy contract_strategy = {.name = "contract",
                                     .candidates = candidates,
                                     .seconds = seconds,
                                     .layouts = layouts,
-                                    .lower = lower_record};
+                                    .lower = lower_as<ContractSchedule, lower_contract>};
 const Strategy& ContractSchedule::strategy() { return contract_strategy; }
 
 }  // namespace graft::tile

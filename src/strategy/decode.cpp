@@ -13,12 +13,7 @@ namespace {
 
 /// The only contraction of a region, in f32.
 std::optional<Contraction> only_contraction(const Region& region) {
-  const graft::Reduce* found = nullptr;
-  for (const Form& form : region.forms) {
-    const auto* reduce = std::get_if<graft::Reduce>(&form);
-    if (reduce && found) return std::nullopt;
-    if (reduce) found = reduce;
-  }
+  const graft::Reduce* found = only_reduction(region);
   auto contraction = found ? find_contraction(*found) : std::nullopt;
   if (!contraction || found->lift[0]->type != DType::kFloat32) return std::nullopt;
   order_reduced_axes(*contraction);
@@ -62,10 +57,6 @@ Layouts layouts(const Region& region, const std::vector<bool>& constant, const S
   return layouts;
 }
 
-Lowered lower_record(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target) {
-  return lower_decoded(region, layouts, *schedule.as<DecodeSchedule>(), target);
-}
-
 constexpr auto kFields = fields_of<DecodeSchedule>();
 
 }  // namespace
@@ -77,7 +68,7 @@ const Strategy decode_strategy = {.name = "decode",
                                   .candidates = candidates,
                                   .seconds = seconds,
                                   .layouts = layouts,
-                                  .lower = lower_record};
+                                  .lower = lower_as<DecodeSchedule, lower_decoded>};
 const Strategy& DecodeSchedule::strategy() { return decode_strategy; }
 
 std::string why_not_decoded(const Region& region, const std::vector<bool>& constant) {

@@ -30,14 +30,6 @@ double seconds(const Region& region, const Schedule&, const Bindings& typical, c
   return peak.start + std::max(arithmetic, spelled_work(region, typical).bytes / peak.bytes);
 }
 
-Layouts layouts(const Region& region, const std::vector<bool>& constant, const Schedule&) {
-  return along_neighbours(region, constant);
-}
-
-Lowered lower_record(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target) {
-  return lower_nest(region, layouts, *schedule.as<NestSchedule>(), target);
-}
-
 constexpr auto kFields = fields_of<NestSchedule>();
 
 }  // namespace
@@ -48,8 +40,8 @@ const Strategy nest_strategy = {.name = "nest",
                                 .why_not = why_not,
                                 .candidates = candidates,
                                 .seconds = seconds,
-                                .layouts = layouts,
-                                .lower = lower_record};
+                                .layouts = along_neighbours,
+                                .lower = lower_as<NestSchedule, lower_nest>};
 const Strategy& NestSchedule::strategy() { return nest_strategy; }
 
 }  // namespace graft::tile

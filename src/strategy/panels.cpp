@@ -88,7 +88,7 @@ std::optional<PanelLayout> panel_layout(const Region& region, Contraction c, con
   return layout;
 }
 
-Layouts along_neighbours(const Region& region, const std::vector<bool>& constant) {
+Layouts along_neighbours(const Region& region, const std::vector<bool>& constant, const Schedule&) {
   Layouts layouts(region.tensors.size());
   constexpr int64_t kMostLanes = 4096, kMostWindow = 64;
   const std::vector<graft::Axis> common = common_axes(region);

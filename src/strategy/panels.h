@@ -7,6 +7,7 @@
 
 #include "expr/region.h"
 #include "fuse/contraction.h"
+#include "strategy/schedule.h"
 #include "tile/panel_layout.h"
 
 namespace graft::tile {
@@ -21,6 +22,6 @@ std::optional<PanelLayout> panel_layout(const Region& region, Contraction contra
 
 /// Weights of single channels lie so that what neighbouring threads, or the lanes of a vector, read lies side by side.
 /// Constants of which a whole row is read at once stay as they are: neighbours go along the row.
-Layouts along_neighbours(const Region& region, const std::vector<bool>& constant);
+Layouts along_neighbours(const Region& region, const std::vector<bool>& constant, const Schedule&);
 
 }  // namespace graft::tile

@@ -61,10 +61,6 @@ Layouts layouts(const Region& region, const std::vector<bool>& constant, const S
   return layouts;
 }
 
-Lowered lower_record(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target) {
-  return lower_product(region, layouts, *schedule.as<ProductSchedule>(), target);
-}
-
 constexpr auto kFields = fields_of<ProductSchedule>();
 
 }  // namespace
@@ -76,7 +72,7 @@ const Strategy product_strategy = {.name = "product",
                                    .candidates = candidates,
                                    .seconds = seconds,
                                    .layouts = layouts,
-                                   .lower = lower_record};
+                                   .lower = lower_as<ProductSchedule, lower_product>};
 const Strategy& ProductSchedule::strategy() { return product_strategy; }
 
 }  // namespace graft::tile

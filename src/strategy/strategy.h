@@ -31,6 +31,7 @@ struct Strategy {
   std::span<const Field> fields;
   std::optional<TargetKind> kind;  ///< of targets; nothing: any
   bool names_unit = false;         ///< its schedules may name what multiplies
+  bool is_fallback = false;        ///< it is asked only where no special strategy has candidates
   bool is_general = false;         ///< it takes every region; what does not fit a block lies in a GPU's memory
   /// Why no schedule of the strategy fits the region on a target of its kind, or an empty text.
   std::string (*why_not)(const RegionView& view, const Target& target);
@@ -49,6 +50,12 @@ struct Strategy {
 #define GRAFT_STRATEGY(name) extern const Strategy name##_strategy;
 #include "strategy/strategies.inc"
 #undef GRAFT_STRATEGY
+
+/// `lower` of a row whose lowering takes the strategy's own record.
+template <class Record, Lowered (*lower)(const Region&, const Layouts&, const Record&, const Target&)>
+Lowered lower_as(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target) {
+  return lower(region, layouts, *schedule.as<Record>(), target);
+}
 
 /// The rows of strategies.inc, in order.
 std::span<const Strategy* const> strategies();

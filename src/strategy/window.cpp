@@ -12,8 +12,7 @@ namespace {
 std::string why_not(const RegionView& view, const Target&) { return why_no_window(view.region); }
 
 /// Few rows, so that threads share the work, and as many as serve what they have in common.
-void candidates(const RegionView&, const Target& target, bool is_first, std::vector<Schedule>& schedules) {
-  if (!is_first) return;
+void candidates(const RegionView&, const Target& target, bool, std::vector<Schedule>& schedules) {
   const int64_t vector = target.vector_bits / 32;
   const int64_t points = target.vector_registers >= 32 ? 14 : 7;
   for (const auto& [rows, columns, vectors] :
@@ -28,14 +27,6 @@ double seconds(const Region& region, const Schedule&, const Bindings& typical, c
   return seconds_of(region, typical, target, {kWindow, kMaps, kStaged, peak_of(target).start});
 }
 
-Layouts layouts(const Region& region, const std::vector<bool>& constant, const Schedule&) {
-  return along_neighbours(region, constant);
-}
-
-Lowered lower_record(const Region& region, const Layouts& layouts, const Schedule& schedule, const Target& target) {
-  return lower_window(region, layouts, *schedule.as<WindowSchedule>(), target);
-}
-
 constexpr auto kFields = fields_of<WindowSchedule>();
 
 }  // namespace
@@ -43,11 +34,12 @@ constexpr auto kFields = fields_of<WindowSchedule>();
 const Strategy window_strategy = {.name = "window",
                                   .fields = kFields,
                                   .kind = TargetKind::kCpu,
+                                  .is_fallback = true,
                                   .why_not = why_not,
                                   .candidates = candidates,
                                   .seconds = seconds,
-                                  .layouts = layouts,
-                                  .lower = lower_record};
+                                  .layouts = along_neighbours,
+                                  .lower = lower_as<WindowSchedule, lower_window>};
 const Strategy& WindowSchedule::strategy() { return window_strategy; }
 
 }  // namespace graft::tile
