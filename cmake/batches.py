@@ -163,7 +163,7 @@ def main():
             if len(batch) > 1:
                 files = " ".join(f"${{CMAKE_SOURCE_DIR}}/{source.path}" for source in batch)
                 name = re.sub(r"\W", "_", f"{folder}_{number}")
-                text += f"set_source_files_properties({files} PROPERTIES UNITY_GROUP {name})\n"
+                text += f"set_source_files_properties({files} PROPERTIES GRAFT_BATCH {name})\n"
     if not output.exists() or output.read_text() != text:
         output.write_text(text)
 

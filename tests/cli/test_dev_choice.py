@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tests ./dev chooses: those that a change can reach (`test --changed`), and those of a name (`test NAME`)."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -17,7 +18,7 @@ import reach  # noqa: E402
 BUILD_NINJA = f"""
 rule CXX
 build a/unit.o: CXX {ROOT}/tests/unit/size_test.cpp | a/headers.gch || generated.h
-build a/core.o: CXX a/Unity/unity_src_cxx.cxx
+build a/core.o: CXX batches/core/src.cpp
 build a/module.o: CXX {ROOT}/src/codegen/cuda/tma.cpp
 build a/cudnn.o: CXX {ROOT}/tests/cudnn/x_test.cpp
 build lib/libcore.a: AR a/core.o
@@ -46,9 +47,9 @@ a/cudnn.o: #deps 1, deps mtime 1 (VALID)
 def fixture_build(tmp_path):
     """A build folder with one unit of two files."""
     (tmp_path / "build.ninja").write_text(BUILD_NINJA)
-    (tmp_path / "a/Unity").mkdir(parents=True)
-    (tmp_path / "a/Unity/unity_src_cxx.cxx").write_text(f'#include "{ROOT}/src/expr/size.cpp"\n'
-                                                         f'#include "{ROOT}/src/expr/new.cpp"\n')
+    sources = os.path.relpath(ROOT / "src/expr", tmp_path / "batches/core")
+    (tmp_path / "batches/core").mkdir(parents=True)
+    (tmp_path / "batches/core/src.cpp").write_text(f'#include "{sources}/size.cpp"\n#include "{sources}/new.cpp"\n')
     return tmp_path
 
 

@@ -10,6 +10,7 @@ on stdout are the labels for ctest, and the targets to build.
 """
 
 import collections
+import os
 import pathlib
 import re
 import subprocess
@@ -101,15 +102,15 @@ class Build:
         for uses in (edges, read):
             for name, made in uses.items():
                 self.users[self.at(name)].update(map(self.at, made))
-        for unit in folder.glob("**/Unity/unity_*.cxx"):  # several files in one
-            for name in re.findall(r'^#include "(.+)"', unit.read_text(), re.MULTILINE):
-                self.users[self.at(name)].add(unit)
+        for batch in folder.glob("batches/*/*.cpp"):  # several files in one
+            for name in re.findall(r'^#include "(.+)"', batch.read_text(), re.MULTILINE):
+                self.users[self.at(batch.parent / name)].add(batch)
         objects = {name for outputs in edges.values() for name in outputs if name.endswith(".o")}
         self.unbuilt = {self.at(name) for name in objects - known}
 
     def at(self, name):
-        """A path of ninja's, made absolute."""
-        return pathlib.Path(self.folder, name)
+        """A path of ninja's, made absolute, without dots."""
+        return pathlib.Path(os.path.normpath(self.folder / name))
 
     def made_from(self, paths):
         """All that is made from files, directly or not."""
