@@ -127,8 +127,9 @@ def pack(stage, files, name, archive):
     with tarfile.open(partial, "w") as tar:
         for file in sorted(files):
             tar.add(stage / file, f"{name}/{file}", recursive=False, filter=plain_owner)
-    # xz's own program uses all processors.
-    subprocess.run(["xz", "--threads=0", "-6", "--force", "--suffix=.xz", partial], check=True)
+    # xz's own program uses all processors. Programs that are linked with the same code are neighbours in the archive:
+    # the window is as large as two of them.
+    subprocess.run(["xz", "--threads=0", "--lzma2=preset=6,dict=32MiB", "--force", "--suffix=.xz", partial], check=True)
     os.replace(f"{partial}.xz", archive)
     return archive.stat().st_size
 
