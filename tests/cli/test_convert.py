@@ -196,6 +196,51 @@ def test_the_rows_of_bfloat16_are_what_onnx_says():
     assert rows == {op: opset for op, opset in first.items() if "Sequence" not in op and "Optional" not in op}
 
 
+def histories():
+    """The schemas of each operator of ai.onnx, by opset."""
+    found = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain:
+            found.setdefault(schema.name, {})[schema.since_version] = schema
+    return found
+
+
+def types_of(schema):
+    """The types that values of an operator may have."""
+    allowed = {name for each in schema.type_constraints for name in each.allowed_type_strs}
+    return allowed | {each.type_str for each in (*schema.inputs, *schema.outputs) if "(" in each.type_str}
+
+
+# These came to ONNX itself after its oldest opset here, which the writer knows of any operator.
+LATER = re.compile("bfloat16|float8|float4|int4|int2|complex|optional|seq")
+OF_DTYPES = {"Float16": "float16", "Int16": "int16", "Uint16": "uint16", "String": "string", "Bool": "bool"}
+
+
+def test_the_rows_of_oldest_opsets_are_what_onnx_says():
+    text = (pathlib.Path(__file__).parents[2] / "src/export/onnx/oldest_opsets.inc").read_text()
+    oldest = {op: int(opset) for opset, op in re.findall(r"^GRAFT_OLDEST_OPSET\((\d+), (\w+)\)", text, re.M)}
+    attributes = {(op, name): int(opset) for opset, op, name in
+                  re.findall(r"^GRAFT_OPSET_OF_ATTRIBUTE\((\d+), (\w+), (\w+)\)", text, re.M)}
+    types = {(op, f"tensor({OF_DTYPES[name]})"): int(opset) for opset, op, name in
+             re.findall(r"^GRAFT_OPSET_OF_TYPE\((\d+), (\w+), (\w+)\)", text, re.M)}
+    assert len(oldest) > 60
+    for op, first in oldest.items():
+        versions = {opset: schema for opset, schema in histories()[op].items() if opset >= first}
+        newest, begin = versions[max(versions)], versions[first]
+        assert [each.option for each in begin.inputs] == [each.option for each in newest.inputs], op
+        assert len(begin.outputs) == len(newest.outputs), op
+        for opset, schema in versions.items():
+            for name, attribute in schema.attributes.items():
+                known = begin.attributes.get(name)
+                assert known or attributes[op, name] <= opset, (op, name, opset)
+                assert not known or known.default_value == attribute.default_value, (op, name)
+            assert not set(begin.attributes) - set(schema.attributes), op
+            if first <= 17 < opset <= 26:  # what is newer, definitions of ours do not have
+                before = types_of(versions[max(each for each in versions if each < opset)])
+                for name in types_of(schema) - before:
+                    assert LATER.search(name) or types[op, name] == opset, (op, name, opset)
+
+
 @pytest.mark.parametrize("words, rows", [
     ((), {"Conv": "target", "Softmax": "none", "Exp": "float32", "ScatterND": "none"}),
     (("--front-end", "mxnet"), {"Convolution": "target", "softmax": "float32", "elemwise_add": "widest",

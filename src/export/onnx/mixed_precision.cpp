@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/free_name.h"
 #include "export/onnx/model_contents.h"
+#include "export/onnx/opsets.h"
 #include "export/onnx/write_tensor.h"
 #include "import/onnx/import_tensor.h"
 
@@ -58,17 +59,6 @@ uint64_t kept_inputs(const std::string& op) {
   if (op == "Resize") return 1 << 1 | 1 << 2;
   if (op == "Dropout" || op == "GridSample" || op == "RMSNormalization") return 1 << 1;
   return 0;
-}
-
-/// Whether ONNX lets an operator have bf16.
-bool takes_bfloat16(const std::string& op, int64_t opset) {
-  static const std::map<std::string_view, int64_t> since = {
-#define GRAFT_BFLOAT16(opset, op) {#op, opset},
-#include "export/onnx/bfloat16_opsets.inc"
-#undef GRAFT_BFLOAT16
-  };
-  const auto row = since.find(op);
-  return row != since.end() && row->second <= opset;
 }
 
 /// Whether an operator has to be f32 for another reason than its rule: ONNX lacks the low type for it, or lets its

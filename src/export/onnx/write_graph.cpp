@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/free_name.h"
+#include "export/onnx/opsets.h"
 #include "export/onnx/write_type.h"
 #include "graph/op_def.h"
 #include "import/onnx/onnx.pb.h"
@@ -195,15 +196,15 @@ void GraphWriter::write_interface(Scope& scope, GraphProto& proto) {
   }
 }
 
-void GraphWriter::note_operator(const Node& node) {
+void GraphWriter::note_operator(const Graph& graph, const Node& node) {
   domains_.insert(node.domain);
   if (!node.domain.empty()) return;
   const OpDef* op = find_op(node.domain, node.op);
-  opset_ = std::max<int64_t>(opset_, op ? op->since : kOpset);
+  opset_ = std::max(opset_, oldest_opset(graph, node, op ? op->since : kOpset));
 }
 
 void GraphWriter::write_node(const Scope& scope, const Node& node, NodeProto& proto) {
-  note_operator(node);
+  note_operator(scope.graph, node);
   proto.set_name(node.name);
   proto.set_op_type(node.op);
   if (!node.domain.empty()) proto.set_domain(node.domain);

@@ -46,7 +46,7 @@ class GraphWriter {
                        graft_onnx::AttributeProto& proto);
   void write_body(const Scope& scope, const Node& node, const Graph& body, size_t first_captured, size_t count,
                   graft_onnx::GraphProto& proto);
-  void note_operator(const Node& node);
+  void note_operator(const Graph& graph, const Node& node);
 
   TensorWriter& tensors_;
   std::set<std::string, std::less<>> taken_;  ///< names of the graphs that are being written
