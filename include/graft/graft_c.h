@@ -393,8 +393,12 @@ typedef struct graft_calibration {
 /* A quantised model with the report on it. Used by one thread at a time. */
 typedef struct graft_quantized graft_quantized;
 
-/* Quantises a model's products to 8 bits by samples of its inputs (docs/PRECISION.md). `bytes` NULL: the model is the
+/* Quantises a model's products, by samples of its inputs or without (docs/PRECISION.md). `bytes` NULL: the model is the
  * file `path`; otherwise `path` is as `directory` of graft_compile_bytes. Options are those of graft_compile, and:
+ *   weights    int8 | int4   with a scale for each result, or for each block of a column (int8)
+ *   activations  static | dynamic | float   of 8 bits by ranges of samples; of 8 bits, each row by its own range
+ *                         in each run; as they are. Only static ones need samples (static; with int4 always float)
+ *   block      16 | 32 | 64 | 128 | 256   of int4: weights of a column that share a scale (32)
  *   method     mse | entropy | percentile | minmax   how ranges are chosen (as in the calibration file, else mse)
  *   calibration-file  F.json   of ranges: read when it is there, and refused when it is of another network or method;
  *                         else written. Calibration caches of TensorRT are read, too. With it `calibration` may be
@@ -425,8 +429,8 @@ GRAFT_API graft_status graft_quantized_compile(const graft_quantized* quantized,
 
 /* ---- Engines that learn to be of 8 bits ---- */
 
-/* With precision int8, graft_compile and graft_host_partition_compile take `method`, `calibration-file` and `max-error`
- * as graft_quantize does, and
+/* With precision int8 or int4, graft_compile and graft_host_partition_compile take `activations`, `block`, `method`,
+ * `calibration-file` and `max-error` as graft_quantize does. With static activations also
  *   calibration-iters 16  runs that calibrate it; 0: until graft_engine_finish_calibration
  * A model that is quantised already, and one whose ranges the file has, become an engine of 8 bits at once. Otherwise
  * the engine learns: it runs in f32, on the processor, from the host's memory, counts its activations in each run, and

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From models and samples to models of 8 bits."""
+"""From models and samples to quantised models."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from .engine import Engine
 from .errors import InvalidArgumentError
 
 Method = Literal["mse", "entropy", "percentile", "minmax"]
+Weights = Literal["int8", "int4"]
+Activations = Literal["static", "dynamic", "float"]
 
 
 class QuantizedLayer(NamedTuple):
@@ -24,8 +26,9 @@ class QuantizedLayer(NamedTuple):
 
     node: str
     operator: str
-    precision: str  #: "int8" or "fp32"
-    noise_db: float | None  #: signal to noise of its rounded input and weights; None: nothing differs, or fp32
+    precision: str  #: "int8", "int4" or "fp32"
+    #: signal to noise of its rounded input (if activations are static) and weights; None: nothing differs, or fp32
+    noise_db: float | None
     reason: str  #: why it stays fp32; empty for others
 
 
@@ -41,8 +44,10 @@ class QuantizationReport:
         #: signal to noise of all outputs together; NaN without samples
         self.noise_db: float = unknown if facts["noise_db"] is None else facts["noise_db"]
         self.samples: int = facts["samples"]
-        #: what the metric gave for the int8 network, and for the model in fp32
-        self.metric: float | None = facts["metric"] and facts["metric"]["int8"]
+        self.weights: str = facts["weights"]  #: "int8" or "int4"
+        self.activations: str = facts["activations"]  #: "static", "dynamic" or "float"
+        #: what the metric gave for the quantised network, and for the model in fp32
+        self.metric: float | None = facts["metric"] and facts["metric"]["quantized"]
         self.metric_fp32: float | None = facts["metric"] and facts["metric"]["fp32"]
         self._facts = facts
 
@@ -54,12 +59,13 @@ class QuantizationReport:
         return self.text
 
     def __repr__(self) -> str:
-        quantized = sum(layer.precision == "int8" for layer in self.layers)
-        return f"<graft.QuantizationReport {quantized} of {len(self.layers)} layers int8, error {self.error:.3g}>"
+        quantized = sum(layer.precision == self.weights for layer in self.layers)
+        return (f"<graft.QuantizationReport {quantized} of {len(self.layers)} layers {self.weights}, "
+                f"error {self.error:.3g}>")
 
 
 class Quantized:
-    """A model of 8 bits: `report`, and the model as `engine`, `plan` and `model`, each made on first use."""
+    """A quantised model: `report`, and the model as `engine`, `plan` and `model`, each made on first use."""
 
     def __init__(self, handle: _graft.Quantized, folder: Any = None) -> None:
         self._handle = handle
@@ -84,7 +90,7 @@ class Quantized:
 
     @property
     def model(self) -> bytes:
-        """An ONNX file with QuantizeLinear and DequantizeLinear, which ONNX Runtime and others read as well. Raises
+        """An ONNX file of standard operators, which ONNX Runtime and others read as well. Raises
         UnsupportedError where the weights are too large for one file: save() puts them beside it."""
         return self._handle.save_bytes()
 
@@ -99,7 +105,8 @@ class Quantized:
         return f"<graft.Quantized {self.report!r}>"
 
 
-def quantize(model: Any, data: Any = None, *, method: Method | None = None, max_error: float | None = None,
+def quantize(model: Any, data: Any = None, *, weights: Weights = "int8", activations: Activations | None = None,
+             block: int | None = None, method: Method | None = None, max_error: float | None = None,
              metric: Callable[[Engine], Any] | None = None, max_drop: float | None = None, batches: int = 0,
              calibration_file: Path | None = None, output: Path | None = None,
              dims: Mapping[str, int | Sequence[int]] | None = None,
@@ -107,14 +114,20 @@ def quantize(model: Any, data: Any = None, *, method: Method | None = None, max_
              threads: int = 0, target: str | Iterable[str] | None = None, disable: str | Iterable[str] = (),
              record: Path | None = None, ops: Any = (), progress: Progress = None, directory: Path | None = None,
              **options: Unpack[Options]) -> Quantized:
-    """Quantises a model's products to 8 bits by samples of its inputs, and measures the error.
+    """Quantises a model's products, by samples of its inputs or without, and measures the error.
 
     model      as for compile()
     data       samples: any iterable of batches (a list, a DataLoader of torch, a tf.data.Dataset), a function without
                arguments that returns one, or one array. A batch is an array, a tuple of arrays in the order of the
                inputs (further elements, such as labels, are ignored), or a dictionary by input name. A tensor has any
                number of samples, or is one sample without the first axis. The data is iterated once to calibrate and
-               once for each network that is measured; batches of a generator are kept in memory
+               once for each network that is measured; batches of a generator are kept in memory. Static activations
+               need it, or a calibration file; for others it only measures the error
+    weights    "int8", with a scale for each result, or "int4", with a scale for each block of a column
+    activations
+               "static": of 8 bits, by the ranges of samples; "dynamic": of 8 bits, each row by its own range in each
+               run; "float": only weights are quantised. None: "static" for int8, "float" for int4
+    block      of int4: how many weights of a column share a scale: 16, 32 (default), 64, 128 or 256
     method     method for ranges: "mse", "entropy", "percentile" or "minmax"; None: as in the calibration file, else
                "mse"
     max_error  largest allowed difference from fp32, as a share of an output's range: 0.02. Layers stay fp32 until it
@@ -131,13 +144,18 @@ def quantize(model: Any, data: Any = None, *, method: Method | None = None, max_
     All other arguments are those of compile().
 
     Ctrl-C stops it. Exceptions of `data` and of the metric are passed on unchanged. Raises UnsupportedError if
-    nothing can be quantised, and if no network with an int8 layer keeps the bound, naming the best one;
+    nothing can be quantised, and if no network with a quantised layer keeps the bound, naming the best one;
     InvalidArgumentError for samples that do not fit the model or hold NaN, and for a metric that is not finite.
     """
     written = None if output is None else output_path(output)
     samples = None if data is None else Samples(data, arguments.whole("batches", batches))
     choices = choices_of(dims, shapes, device, "fp32", tune, threads, target, disable, record, options)
     choices += [("ops", each) for each in operators.sources(ops)]
+    choices.append(("weights", arguments.text("weights", str(weights))))
+    if activations is not None:
+        choices.append(("activations", arguments.text("activations", str(activations))))
+    if block is not None:
+        choices.append(("block", str(arguments.whole("block", block))))
     if method is not None:
         choices.append(("method", arguments.text("method", str(method))))
     if calibration_file is not None:

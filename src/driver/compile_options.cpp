@@ -153,10 +153,9 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else if (choice.key == "tune") {
     options.tuning = static_cast<Tuning>(choose(choice, {"off", "fast", "full"}));
   } else if (choice.key == "precision") {
-    if (choice.value == "int8") {
-      reject(choice, "one of fp32, tf32, fp16, bf16 here: int8 needs samples of the inputs, with which "
-                     "`graft convert MODEL --precision int8 --calibrate SAMPLES -o Q.onnx`, graft_quantize in C and "
-                     "graft.quantize in Python make a model to compile");
+    if (choice.value == "int8" || choice.value == "int4") {
+      reject(choice, "one of fp32, tf32, fp16, bf16 here: `graft compile`, `graft convert MODEL --precision int8 "
+                     "--calibrate SAMPLES -o Q.onnx`, graft_quantize in C and graft.quantize in Python quantise");
     }
     options.precision =
         static_cast<Precision>(choose(choice, {std::begin(kPrecisions), std::end(kPrecisions)}));

@@ -115,12 +115,12 @@ Int8Engine learning(const Graph& imported, const Int8Choices& choices, const Com
   throw Error(ErrorKind::kInvalidArgument,
               "int8 needs the ranges of activations: give samples of the inputs to calibrate with, or a calibration "
               "file that is there (docs/PRECISION.md says how, for each framework), or a model that is quantised "
-              "already (with Q/DQ); or choose fp16 or bf16", "precision");
+              "already (with Q/DQ); or choose dynamic or float activations, fp16 or bf16", "precision");
 }
 
-bool is_nothing_to_quantise(const Graph& imported, const CompileOptions& options) {
+bool is_nothing_to_quantise(const Graph& imported, const QuantiseOptions& choices, const CompileOptions& options) {
   try {
-    check_quantisable(prepared(imported, options));
+    check_quantisable(prepared(imported, options), choices);
     return false;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnsupported) throw;
@@ -131,8 +131,9 @@ bool is_nothing_to_quantise(const Graph& imported, const CompileOptions& options
 }  // namespace
 
 bool set_choice(Int8Choices& choices, OptionText choice) {
-  if (choice.key == "precision" && choice.value == "int8") {
+  if (choice.key == "precision" && (choice.value == "int8" || choice.value == "int4")) {
     choices.asked = true;
+    choices.quantise.bits = choice.value == "int4" ? 4 : 8;
   } else if (choice.key == "calibration-iters") {
     choices.learned_runs = runs_of(choice);
   } else {
@@ -149,7 +150,7 @@ LearningNetwork::LearningNetwork(const Graph& imported, QuantiseOptions choices,
                      "the result is no tensor of numbers: networks with such results are not calibrated", value.name);
   }
   const Graph graph = prepared(imported_, options);
-  check_quantisable(graph);
+  check_quantisable(graph, choices_);
   network_ = quantize::hash_of(graph);
   form_.emplace(graph);
   calibrator_ = std::make_unique<Calibrator>(graph, quantize::find_places(graph), without_callbacks(options));
@@ -203,6 +204,7 @@ QuantisedModel LearningNetwork::quantise(const CompileOptions& options) const {
 
 Int8Engine compile_int8(const Graph& imported, const Int8Choices& choices, const CompileOptions& options) {
   if (is_quantised(imported)) return plain(imported, options);
+  if (!choices.quantise.is_static()) return quantised(imported, choices, options);
   if (auto stated = by_stated_ranges(imported, choices, options)) return std::move(*stated);
   if (!calibrations_in(choices.quantise.calibration_file).empty()) return quantised(imported, choices, options);
   if (!choices.learned_runs) refuse();
@@ -213,20 +215,26 @@ Int8Engine compile_int8(const SegmentGraphs& segments, size_t segment, const Int
                         const CompileOptions& options) {
   const Graph graph = segments.graph_of(segment);
   if (is_quantised(graph)) return plain(graph, options);
-  if (auto stated = by_stated_ranges(graph, choices, options)) return std::move(*stated);
   const auto elsewhere = [&](const auto& holds) {
     for (size_t other = 0; other < segments.count; ++other) {
       if (other != segment && holds(segments.graph_of(other))) return true;
     }
     return false;
   };
+  const auto nothing = [&](const Graph& other) { return is_nothing_to_quantise(other, choices.quantise, options); };
+  const auto is_beside_others = [&] {
+    return nothing(graph) && elsewhere([&](const Graph& other) { return !nothing(other); });
+  };
+  if (!choices.quantise.is_static()) {
+    return is_beside_others() ? plain(graph, options) : quantised(graph, choices, options);
+  }
+  if (auto stated = by_stated_ranges(graph, choices, options)) return std::move(*stated);
   const auto known = calibrations_in(choices.quantise.calibration_file);
   if (known.empty() && !choices.learned_runs) {
     if (!elsewhere([](const Graph& other) { return has_ranges(other); })) refuse();
     return plain(graph, options);  // a model that is quantised may have parts that are not
   }
-  const auto nothing = [&](const Graph& other) { return is_nothing_to_quantise(other, options); };
-  if (nothing(graph) && elsewhere([&](const Graph& other) { return !nothing(other); })) return plain(graph, options);
+  if (is_beside_others()) return plain(graph, options);
   if (known.empty()) return learning(graph, choices, options);
   const auto is_known = [&](const Graph& other) {
     return has_ranges(known, quantize::hash_of(prepared(other, options)));

@@ -54,16 +54,18 @@ bool leave_out_unknown(const Graph& graph, const Places& places, const Calibrati
   return false;
 }
 
-void check_any(const Places& places) {
+void check_any(const Places& places, const quantize::Format& format) {
   for (const Place& place : places.nodes) {
     if (place.weighted) return;
   }
   std::string reasons;
   for (const Kept& kept : places.kept) reasons += fmt::format("\n  {} ({}): {}", kept.node, kept.op, kept.reason);
+  const std::string_view asked = weights_name(format);
   throw Error(ErrorKind::kUnsupported,
               places.kept.empty()
-                  ? "int8 was asked for, but the network has no Conv, MatMul or Gemm, which is what is quantised"
-                  : "int8 was asked for, but nothing can be quantised:" + reasons, "precision");
+                  ? fmt::format("{} was asked for, but the network has no Conv, MatMul or Gemm, which is what is "
+                                "quantised", asked)
+                  : fmt::format("{} was asked for, but nothing can be quantised:{}", asked, reasons), "precision");
 }
 
 /// Makes and measures networks of which some layers stay f32.
@@ -73,28 +75,43 @@ class Search {
       : graph_(std::move(graph)), form_(graph_), data_(data), choices_(choices), options_(options) {}
 
   QuantisedModel run() {
-    check_any(quantize::find_places(graph_));
+    check_any(quantize::find_places(graph_, {}, format_), format_);
+    if (!choices_.is_static()) return without_ranges();
     if (!choices_.calibration_file.empty()) read_calibration();
     if (choices_.learned && choices_.learned->is_foreign()) known_ = choices_.learned;
     if (known_ && known_->is_foreign()) quantize::spread_ranges(graph_, known_->tensors);
     if (!data_ && known_ && known_->is_foreign()) leave_out_missing();
     if (!data_) keep_the_bound();
     const Places places = quantize::find_places(graph_, left_out_);
-    check_any(places);
-    if (data_ || choices_.metric) reference_ = std::make_unique<MeasuredNetwork>(graph_, options_);
-    if (choices_.metric) metric_of_f32_ = metric_of(*reference_, "in f32");
+    check_any(places, format_);
+    measure_f32();
     find_ranges(places);
     for (const auto& [name, tensor] : ranges_) quantisers_[name] = quantize::affine_of(tensor.range);
-    QuantisedModel made = with(0);
-    if (!is_met(made.report)) {
-      rank(made.report);
-      made = meet(std::move(made));
-    }
+    QuantisedModel made = search();
     if (made_ && choices_.max_error) write_kept(made.report);
     return made;
   }
 
  private:
+  /// Activations that are not static have none.
+  QuantisedModel without_ranges() {
+    measure_f32();
+    return search();
+  }
+
+  void measure_f32() {
+    if (data_ || choices_.metric) reference_ = std::make_unique<MeasuredNetwork>(graph_, options_);
+    if (choices_.metric) metric_of_f32_ = metric_of(*reference_, "in f32");
+  }
+
+  /// The network with the most quantised layers that meets the bound.
+  QuantisedModel search() {
+    QuantisedModel made = with(0);
+    if (is_met(made.report)) return made;
+    rank(made.report);
+    return meet(std::move(made));
+  }
+
   /// Reads the file that is there, and refuses one that is stale.
   void read_calibration() {
     const std::string& file = choices_.calibration_file;
@@ -235,9 +252,9 @@ class Search {
   QuantisedModel with(size_t kept) {
     LeftOut left_out = left_out_;
     for (size_t n = 0; n < kept; ++n) left_out.emplace(ranked_[n], kLeftOut);
-    QuantisedModel made{.graph = graph_, .report = {.method = method_, .layers = {}}};
-    const Places places = quantize::find_places(made.graph, left_out);
-    const auto noise = quantize::insert(made.graph, places, quantisers_);
+    QuantisedModel made{.graph = graph_, .report = {.format = format_, .method = method_, .layers = {}}};
+    const Places places = quantize::find_places(made.graph, left_out, format_);
+    const auto noise = quantize::insert(made.graph, places, quantisers_, format_);
     for (const Place& place : places.nodes) {
       if (place.weighted) made.report.layers.push_back(layer_of(places, place, noise));
     }
@@ -254,7 +271,7 @@ class Search {
     if (data_) measure_error(made.report, network);
     if (!choices_.metric) return;
     made.report.metric_of_f32 = metric_of_f32_;
-    made.report.metric = metric_of(network, "in int8");
+    made.report.metric = metric_of(network, fmt::format("in {}", weights_name(format_)));
   }
 
   void measure_error(Report& report, MeasuredNetwork& network) const {
@@ -272,6 +289,7 @@ class Search {
   QuantisedLayer layer_of(const Places& places, const Place& place,
                           const std::map<std::string, double, std::less<>>& noise) const {
     const Node& node = graph_.nodes[static_cast<size_t>(place.node)];
+    if (!choices_.is_static()) return {node.name, node.op, true, decibels(noise.at(node.name)), ""};
     const std::string& input = graph_.value(places.ranges.at(node.inputs[0])).name;
     const std::optional<double>& of_input = ranges_.at(input).noise;
     const double noise_db =
@@ -320,9 +338,9 @@ class Search {
                            *metric_of_f32_);
     }
     throw Error(ErrorKind::kUnsupported,
-                fmt::format("no network with a layer of int8 {}: the best that was found has {}, with {} of {} layers "
-                            "of int8; allow more, or compile with --precision bf16",
-                            wanted, found, best.count_quantised(), best.layers.size()),
+                fmt::format("no network with a layer of {0} {1}: the best that was found has {2}, with {3} of {4} "
+                            "layers of {0}; allow more, or compile with --precision bf16",
+                            weights_name(format_), wanted, found, best.count_quantised(), best.layers.size()),
                 choices_.max_drop ? "max-drop" : "max-error");
   }
 
@@ -331,6 +349,7 @@ class Search {
   const CalibrationData& data_;
   const QuantiseOptions& choices_;
   const CompileOptions& options_;
+  const quantize::Format format_ = choices_.format();
   quantize::Method method_ = choices_.method.value_or(quantize::Method::kMse);
   std::string network_;                          ///< its hash, where there is a calibration file
   std::optional<Calibration> known_;             ///< of the calibration file that is there
@@ -345,14 +364,11 @@ class Search {
 };
 
 void check(const Graph& graph, const CalibrationData& data, const QuantiseOptions& choices) {
-  GRAFT_USER_CHECK(data || choices.learned || !choices.calibration_file.empty(), kInvalidArgument,
-                   "int8 needs samples of the inputs, or a calibration file", "int8");
-  GRAFT_USER_CHECK(!choices.max_error || (std::isfinite(*choices.max_error) && *choices.max_error > 0),
-                   kInvalidArgument, "the bound is a share of an output's range, above 0: 0.02", "max-error");
-  GRAFT_USER_CHECK(!choices.max_drop || choices.metric, kInvalidArgument,
-                   "it bounds what the metric loses, and there is no metric", "max-drop");
-  GRAFT_USER_CHECK(!choices.max_drop || (std::isfinite(*choices.max_drop) && *choices.max_drop >= 0), kInvalidArgument,
-                   "the bound is what the metric may lose, 0 or more: 0.5", "max-drop");
+  check_choices(choices, static_cast<bool>(data));
+  GRAFT_USER_CHECK(data || !choices.is_static() || choices.learned || !choices.calibration_file.empty(),
+                   kInvalidArgument,
+                   "int8 needs samples of the inputs, or a calibration file; dynamic activations (found in each run) "
+                   "and float ones (weights alone are quantised) need none", "int8");
   for (const Node& node : graph.nodes) {
     GRAFT_USER_CHECK(!is_op(node, {"QuantizeLinear", "DequantizeLinear"}), kUnsupported,
                      "the model is quantised already (it has such nodes): compile it as it is", node.name);
@@ -368,10 +384,37 @@ double number_of(OptionText choice, std::string_view what) {
   return number;
 }
 
+constexpr int64_t kSmallestBlock = 16, kLargestBlock = 256;
+
+int64_t block_of(OptionText choice) {
+  const double number = number_of(choice, "a number");
+  for (int64_t block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
+    if (number == static_cast<double>(block)) return block;
+  }
+  throw Error(ErrorKind::kInvalidArgument, fmt::format("'{}' is not 16, 32, 64, 128 or 256", choice.value), "block");
+}
+
 }  // namespace
 
+quantize::Format QuantiseOptions::format() const {
+  const auto usual = bits == 8 ? quantize::Activations::kStatic : quantize::Activations::kFloat;
+  quantize::Format format{.activations = activations.value_or(usual), .bits = bits};
+  if (block) format.block = *block;
+  return format;
+}
+
 bool set_choice(QuantiseOptions& choices, OptionText choice) {
-  if (choice.key == "method") {
+  if (choice.key == "weights") {
+    GRAFT_USER_CHECK(choice.value == "int8" || choice.value == "int4", kInvalidArgument,
+                     fmt::format("'{}' is not int8 or int4", choice.value), "weights");
+    choices.bits = choice.value == "int4" ? 4 : 8;
+  } else if (choice.key == "activations") {
+    choices.activations = quantize::parse_activations(choice.value);
+    GRAFT_USER_CHECK(choices.activations, kInvalidArgument,
+                     fmt::format("'{}' is not static, dynamic or float", choice.value), "activations");
+  } else if (choice.key == "block") {
+    choices.block = block_of(choice);
+  } else if (choice.key == "method") {
     choices.method = quantize::parse_method(choice.value);
     GRAFT_USER_CHECK(choices.method, kInvalidArgument,
                      fmt::format("'{}' is not mse, entropy, percentile or minmax", choice.value), "method");
@@ -385,6 +428,28 @@ bool set_choice(QuantiseOptions& choices, OptionText choice) {
     return false;
   }
   return true;
+}
+
+void check_choices(const QuantiseOptions& choices, bool has_samples) {
+  const quantize::Format format = choices.format();
+  const std::string_view activations = name_of(format.activations);
+  GRAFT_USER_CHECK(format.bits == 8 || format.activations == quantize::Activations::kFloat, kUnsupported,
+                   fmt::format("{} with weights of 4 bits: their products take floats", activations), "activations");
+  GRAFT_USER_CHECK(!choices.block || format.bits == 4, kInvalidArgument,
+                   "blocks are of 4 bits; weights of 8 bits have a scale for each result", "block");
+  GRAFT_USER_CHECK(choices.is_static() || !choices.method, kInvalidArgument,
+                   fmt::format("it chooses ranges of static activations, and they are {}", activations), "method");
+  GRAFT_USER_CHECK(choices.is_static() || choices.calibration_file.empty(), kInvalidArgument,
+                   fmt::format("it has ranges of static activations, and they are {}", activations),
+                   "calibration-file");
+  GRAFT_USER_CHECK(!choices.max_error || (std::isfinite(*choices.max_error) && *choices.max_error > 0),
+                   kInvalidArgument, "the bound is a share of an output's range, above 0: 0.02", "max-error");
+  GRAFT_USER_CHECK(!choices.max_drop || choices.metric, kInvalidArgument,
+                   "it bounds what the metric loses, and there is no metric", "max-drop");
+  GRAFT_USER_CHECK(!choices.max_drop || (std::isfinite(*choices.max_drop) && *choices.max_drop >= 0), kInvalidArgument,
+                   "the bound is what the metric may lose, 0 or more: 0.5", "max-drop");
+  GRAFT_USER_CHECK(has_samples || choices.is_static() || !choices.max_error, kInvalidArgument,
+                   "the error is measured with samples, and there are none", "max-error");
 }
 
 QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data, const QuantiseOptions& choices,
@@ -402,6 +467,9 @@ bool is_quantised(const Graph& imported) {
   });
 }
 
-void check_quantisable(const Graph& prepared) { check_any(quantize::find_places(prepared)); }
+void check_quantisable(const Graph& prepared, const QuantiseOptions& choices) {
+  const quantize::Format format = choices.format();
+  check_any(quantize::find_places(prepared, {}, format), format);
+}
 
 }  // namespace graft

@@ -13,6 +13,9 @@
 namespace graft {
 
 struct QuantiseOptions {
+  int bits = 8;                                        ///< of weights: 8 or 4
+  std::optional<quantize::Activations> activations;    ///< nothing: static with weights of 8 bits, else floats
+  std::optional<int64_t> block;                        ///< of 4 bits: elements of the reduced axis with one scale
   std::optional<quantize::Method> method;  ///< how ranges are chosen; nothing: as in the calibration file, else kMse
   /// Of ranges, or empty. One that is there is read instead of running the samples, and refused where it was made by
   /// another method or for another network; else it is written after calibrating. A calibration cache of TensorRT is
@@ -26,18 +29,26 @@ struct QuantiseOptions {
   /// that is tried, all compiled for this processor, by the thread that quantises. May throw, which ends quantising.
   std::function<double(const MeasuredNetwork&)> metric;
   std::optional<double> max_drop;  ///< the most that the metric may lose against f32; 0 or more
+
+  quantize::Format format() const;
+  /// Whether samples or a calibration file are needed.
+  bool is_static() const { return format().activations == quantize::Activations::kStatic; }
 };
 
-/// Sets `method`, `calibration-file`, `max-error` or `max-drop`; false for all others. Throws invalid_argument naming
-/// the key, the value and what is allowed.
+/// Sets `weights`, `activations`, `block`, `method`, `calibration-file`, `max-error` or `max-drop`; false for all
+/// others. Throws invalid_argument naming the key, the value and what is allowed.
 bool set_choice(QuantiseOptions& choices, OptionText choice);
 
+/// Throws invalid_argument or unsupported, naming the choice, where choices do not go together, or one of them needs
+/// samples and there are none.
+void check_choices(const QuantiseOptions& choices, bool has_samples);
+
 struct QuantisedModel {
-  Graph graph;  ///< of QuantizeLinear and DequantizeLinear around operators of ONNX
+  Graph graph;  ///< of operators of ONNX
   quantize::Report report;
 };
 
-/// Quantises a graph that was imported. Without data there has to be a calibration file; then the error is not
+/// Quantises a graph that was imported. Without data, static activations take a calibration file; then the error is not
 /// measured, and cannot be bounded. Runs the network in f32, and the quantised one, on this machine. With a bound of
 /// the error or the metric, layers stay f32, those that round worst first, in the fewest number that a search by halves
 /// finds to meet it. Throws unsupported where nothing can be quantised, naming each candidate's reason, or where the
@@ -48,7 +59,7 @@ QuantisedModel quantise_model(const Graph& imported, const CalibrationData& data
 
 /// Whether a graph that was imported computes with Q/DQ or integer products already.
 bool is_quantised(const Graph& imported);
-/// Throws unsupported, naming each candidate's reason, where nothing of a prepared graph can be quantised.
-void check_quantisable(const Graph& prepared);
+/// Throws unsupported, naming each candidate's reason, where nothing of a prepared graph can be quantised as chosen.
+void check_quantisable(const Graph& prepared, const QuantiseOptions& choices);
 
 }  // namespace graft

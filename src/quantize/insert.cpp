@@ -13,6 +13,7 @@ namespace graft::quantize {
 namespace {
 
 constexpr double kLastCode = 127;
+constexpr int64_t kZeroOfRows = 128;
 constexpr double kLargestBias = 1 << 30;
 
 /// The elements of one index along an axis, as places in the tensor.
@@ -26,17 +27,31 @@ struct Columns {
   }
 };
 
+/// A matrix of s8, transposed.
+TensorData turned(const TensorData& matrix) {
+  const int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
+  TensorData made = TensorData::zeros(DType::kInt8, {columns, rows});
+  const std::span<const int8_t> from = matrix.as<int8_t>();
+  const std::span<int8_t> to = made.mutable_as<int8_t>();
+  for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
+    for (size_t c = 0; c < static_cast<size_t>(columns); ++c) {
+      to[c * static_cast<size_t>(rows) + r] = from[r * static_cast<size_t>(columns) + c];
+    }
+  }
+  return made;
+}
+
 class Inserting {
  public:
-  Inserting(Graph& graph, const Places& places, const Quantisers& quantisers)
-      : graph_(graph), places_(places), quantisers_(quantisers) {}
+  Inserting(Graph& graph, const Places& places, const Quantisers& quantisers, const Format& format)
+      : graph_(graph), places_(places), quantisers_(quantisers), format_(format) {}
 
   std::map<std::string, double, std::less<>> run() {
     for (const Place& place : places_.nodes) {
-      if (place.weighted) quantise_constants(place.node);
-      for (const size_t n : place.activations) {
-        const ValueId read = activation(graph_.nodes[static_cast<size_t>(place.node)].inputs[n]);
-        graph_.nodes[static_cast<size_t>(place.node)].inputs[n] = read;
+      switch (format_.activations) {
+        case Activations::kStatic: quantise(place); break;
+        case Activations::kDynamic: multiply_rows(place.node); break;
+        case Activations::kFloat: quantise_weights_of(place.node); break;
       }
     }
     graph_.sort_nodes();
@@ -45,6 +60,14 @@ class Inserting {
   }
 
  private:
+  void quantise(const Place& place) {
+    if (place.weighted) quantise_constants(place.node);
+    for (const size_t n : place.activations) {
+      const ValueId read = activation(graph_.nodes[static_cast<size_t>(place.node)].inputs[n]);
+      graph_.nodes[static_cast<size_t>(place.node)].inputs[n] = read;
+    }
+  }
+
   const Affine& quantiser_of(ValueId value) const {
     return quantisers_.at(graph_.value(places_.ranges.at(value)).name);
   }
@@ -112,14 +135,154 @@ class Inserting {
     graph_.nodes[static_cast<size_t>(index)].inputs[1] = read;
   }
 
+  /// The weights alone.
+  void quantise_weights_of(int index) {
+    const Node node = graph_.nodes[static_cast<size_t>(index)];
+    const TensorData weights = *graph_.value(node.inputs[1]).constant;
+    const int64_t results = result_axis(node);
+    const std::string name = fmt::format("{}/weights", node.name);
+    ValueId read = kNoValue;
+    if (format_.bits == 8) {
+      QuantisedWeights made = quantise_weights(weights, results, {}, 0);
+      noise_[node.name] = made.noise;
+      read = dequantise(name, std::move(made.codes), std::move(made.scales), results);
+    } else {
+      QuantisedWeights made = quantise_blocks(weights, 1 - results, format_.block);
+      noise_[node.name] = made.noise;
+      const ValueId codes = graph_.add_constant(name + "/quantized", std::move(made.codes));
+      const ValueId scales = graph_.add_constant(name + "/scale", std::move(made.scales));
+      read = append(name + "/DequantizeLinear", "DequantizeLinear", {codes, scales}, DType::kFloat32,
+                    Shape(weights.shape().begin(), weights.shape().end()),
+                    {{"axis", 1 - results}, {"block_size", format_.block}});
+    }
+    graph_.nodes[static_cast<size_t>(index)].inputs[1] = read;
+  }
+
+  ValueId scalar(const std::string& name, float value) {
+    return graph_.add_constant(name, TensorData::from_values<float>(DType::kFloat32, {}, {value}));
+  }
+
+  /// An activation as codes, and the scale of each row.
+  struct Rows {
+    ValueId codes, scales, zero;
+  };
+
+  /// Once for all readers.
+  const Rows& rows_of(ValueId value) {
+    if (const auto known = rows_.find(value); known != rows_.end()) return known->second;
+    const std::string name = graph_.value(value).name;
+    const std::optional<Shape> shape = graph_.value(value).shape;
+    std::optional<Shape> of_scales = shape;
+    if (of_scales) of_scales->back() = 1;
+    const auto f32 = [&](std::string_view step, std::string_view op, std::vector<ValueId> inputs,
+                         const std::optional<Shape>& of_step) {
+      return append(fmt::format("{}/{}", name, step), op, std::move(inputs), DType::kFloat32, of_step);
+    };
+    const ValueId last = passes::add_integers(graph_, name + "/last_axis", {-1});
+    const ValueId largest = f32("largest", "ReduceMax", {f32("magnitudes", "Abs", {value}, shape), last}, of_scales);
+    const ValueId step = f32("step", "Mul", {largest, scalar(name + "/step_of_one", static_cast<float>(1 / kLastCode))},
+                             of_scales);
+    // Of a row of zeros: any other than 0.
+    const ValueId scales = f32("scale", "Max", {step, scalar(name + "/smallest_scale", 1e-30F)}, of_scales);
+    const ValueId rounded = f32("rounded", "Round", {f32("steps", "Div", {value, scales}, shape)}, shape);
+    const ValueId moved = f32("moved", "Add", {rounded, scalar(name + "/middle", kZeroOfRows)}, shape);
+    const ValueId codes = append(name + "/codes", "Cast", {moved}, DType::kUint8, shape,
+                                 {{"to", int64_t{onnx_code(DType::kUint8)}}});
+    const ValueId zero = graph_.add_constant(
+        name + "/zero_point", TensorData::from_values<int64_t>(DType::kUint8, {}, {kZeroOfRows}));
+    return rows_.emplace(value, Rows{codes, scales, zero}).first->second;
+  }
+
+  /// The product of an activation's rows and its weights' codes, scaled.
+  void multiply_rows(int index) {
+    const Node node = graph_.nodes[static_cast<size_t>(index)];
+    const bool is_turned = result_axis(node) == 0;
+    QuantisedWeights made = quantise_weights(*graph_.value(node.inputs[1]).constant, result_axis(node), {}, 0);
+    noise_[node.name] = made.noise;
+    const std::string& name = node.name;
+    const ValueId codes = graph_.add_constant(name + "/weights/quantized",
+                                              is_turned ? turned(made.codes) : std::move(made.codes));
+    const ValueId of_results = graph_.add_constant(name + "/weights/scale", std::move(made.scales));
+    const Rows rows = rows_of(node.inputs[0]);
+    const std::optional<Shape> shape = graph_.value(node.outputs[0]).shape;
+    const ValueId sums = append(name + "/MatMulInteger", "MatMulInteger", {rows.codes, codes, rows.zero},
+                                DType::kInt32, shape);
+    const ValueId floats = append(name + "/Cast", "Cast", {sums}, DType::kFloat32, shape,
+                                  {{"to", int64_t{onnx_code(DType::kFloat32)}}});
+    const ValueId of_row = append(name + "/of_row", "Mul", {floats, rows.scales}, DType::kFloat32, shape);
+    const ValueId bias = passes::input(node, 2);
+    if (bias == kNoValue) return passes::replace_node(graph_, index, "Mul", {of_row, of_results});
+    const ValueId scaled = append(name + "/scaled", "Mul", {of_row, of_results}, DType::kFloat32, shape);
+    passes::replace_node(graph_, index, "Add", {scaled, bias});
+  }
+
   Graph& graph_;
   const Places& places_;
   const Quantisers& quantisers_;
+  const Format format_;
   std::map<ValueId, ValueId> dequantised_;
+  std::map<ValueId, Rows> rows_;
   std::map<std::string, double, std::less<>> noise_;
 };
 
+/// The last code of s4 downwards; upwards it is one less.
+constexpr double kFirstCode4 = -8;
+
+double code4(double value, float scale) {
+  return std::clamp(std::nearbyint(value / scale), kFirstCode4, -kFirstCode4 - 1);
+}
+
+/// The scale of a block, of a few, that changes its elements least.
+float scale_of_block(std::span<const double> block) {
+  double largest = 0;
+  for (const double value : block) largest = std::max(largest, std::fabs(value));
+  if (largest == 0) return 1;
+  float best = 0;
+  double least = 0;
+  for (const double steps : {7.0, 7.25, 7.5, 7.75, 8.0, 8.5, 9.0, 9.5, 10.0, 11.0}) {
+    const float scale = std::max(static_cast<float>(largest / steps), 1e-30F);
+    double changed = 0;
+    for (const double value : block) {
+      const double error = code4(value, scale) * scale - value;
+      changed += error * error;
+    }
+    if (best == 0 || changed < least) best = scale, least = changed;
+  }
+  return best;
+}
+
 }  // namespace
+
+QuantisedWeights quantise_blocks(const TensorData& weights, int64_t axis, int64_t block) {
+  const std::vector<int64_t>& shape = weights.shape();
+  const int64_t length = shape[static_cast<size_t>(axis)], lines = shape[static_cast<size_t>(1 - axis)];
+  const int64_t step = axis == 0 ? lines : 1, line_step = axis == 0 ? 1 : length;
+  std::vector<int64_t> of_scales = shape;
+  of_scales[static_cast<size_t>(axis)] = (length + block - 1) / block;
+  const int64_t scale_step = axis == 0 ? lines : 1, scale_line = axis == 0 ? 1 : of_scales[1];
+  QuantisedWeights made{TensorData::zeros(DType::kInt4, shape), TensorData::zeros(DType::kFloat32, of_scales), 0};
+  const std::span<const float> values = weights.as<float>();
+  std::vector<int64_t> codes(values.size());
+  double signal = 0, noise = 0;
+  std::vector<double> held;
+  for (int64_t first = 0; first < length; first += block) {
+    for (int64_t line = 0; line < lines; ++line) {
+      const int64_t begin = line * line_step + first * step, count = std::min(block, length - first);
+      held.clear();
+      for (int64_t i = 0; i < count; ++i) held.push_back(values[static_cast<size_t>(begin + i * step)]);
+      const float scale = scale_of_block(held);
+      made.scales.write_double(first / block * scale_step + line * scale_line, scale);
+      for (int64_t i = 0; i < count; ++i) {
+        const double value = held[static_cast<size_t>(i)], code = code4(value, scale);
+        codes[static_cast<size_t>(begin + i * step)] = static_cast<int64_t>(code);
+        signal += value * value, noise += (code * scale - value) * (code * scale - value);
+      }
+    }
+  }
+  made.codes.write_integers(0, codes);
+  made.noise = signal > 0 ? noise / signal : 0;
+  return made;
+}
 
 QuantisedWeights quantise_weights(const TensorData& weights, int64_t axis, std::span<const float> bias,
                                   double activation_scale) {
@@ -165,8 +328,9 @@ void prepare(Graph& graph, const PassContext& context) {
   }
 }
 
-std::map<std::string, double, std::less<>> insert(Graph& graph, const Places& places, const Quantisers& quantisers) {
-  return Inserting(graph, places, quantisers).run();
+std::map<std::string, double, std::less<>> insert(Graph& graph, const Places& places, const Quantisers& quantisers,
+                                                  const Format& format) {
+  return Inserting(graph, places, quantisers, format).run();
 }
 
 }  // namespace graft::quantize

@@ -28,8 +28,12 @@ namespace {
 
 class Finding {
  public:
-  Finding(const Graph& graph, const LeftOut& left_out)
-      : graph_(graph), left_out_(left_out), consumers_(graph.consumers()), from_convolution_(graph.values.size()) {}
+  Finding(const Graph& graph, const LeftOut& left_out, const Format& format)
+      : graph_(graph),
+        left_out_(left_out),
+        is_static_(format.activations == Activations::kStatic),
+        consumers_(graph.consumers()),
+        from_convolution_(graph.values.size()) {}
 
   Places run() {
     mark_convolutional();
@@ -63,6 +67,7 @@ class Finding {
   /// Why a product keeps its floats, or nothing.
   std::string_view fault(const Node& node) const {
     if (const auto found = left_out_.find(node.name); found != left_out_.end()) return found->second;
+    if (!is_static_ && is_op(node, {"Conv"})) return "a convolution takes ranges of samples (static activations)";
     const Value& weights = graph_.value(node.inputs[1]);
     if (!is_activation(node.inputs[0])) return "its input is not computed in f32";
     if (!weights.constant || weights.constant->type() != DType::kFloat32) return "its weights are no constant of f32";
@@ -94,6 +99,7 @@ class Finding {
       return;
     }
     const bool sums = is_op(node, {"Add"});
+    if (!is_static_) return;
     if (!sums && !joins(node) && !keeps_range(node)) return;
     if (left_out_.contains(node.name) || !is_wanted(node.outputs[0])) return;
     Place place{index, {}, false};
@@ -127,6 +133,7 @@ class Finding {
 
   const Graph& graph_;
   const LeftOut& left_out_;
+  const bool is_static_;
   const std::vector<std::vector<int>> consumers_;
   std::vector<bool> from_convolution_;
   Places places_;
@@ -138,8 +145,8 @@ int64_t result_axis(const Node& node) {
   return is_op(node, {"Conv"}) || integer(node, "transB", 0) != 0 ? 0 : 1;
 }
 
-Places find_places(const Graph& graph, const LeftOut& left_out) {
-  return Finding(graph, left_out).run();
+Places find_places(const Graph& graph, const LeftOut& left_out, const Format& format) {
+  return Finding(graph, left_out, format).run();
 }
 
 }  // namespace graft::quantize

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "quantize/format.h"
 #include "quantize/ranges.h"
 
 namespace graft::quantize {
@@ -44,7 +45,8 @@ using LeftOut = std::map<std::string, std::string, std::less<>>;
 /// - Conv, MatMul and Gemm of f32 with constant weights;
 /// - between these, sums of two activations of convolutional networks, poolings, Concat and movement, so that values
 ///   stay 8 bits from product to product.
+/// Without ranges of samples (dynamic activations, or floats) only MatMul and Gemm are.
 /// Constants of the graph are not read.
-Places find_places(const Graph& graph, const LeftOut& left_out = {});
+Places find_places(const Graph& graph, const LeftOut& left_out = {}, const Format& format = {});
 
 }  // namespace graft::quantize

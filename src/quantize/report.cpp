@@ -16,10 +16,21 @@ nlohmann::json finite(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
 
-std::string layer_text(const QuantisedLayer& layer) {
+std::string layer_text(const QuantisedLayer& layer, std::string_view precision) {
   if (!layer.quantised) return fmt::format("  fp32             {} ({}): {}\n", layer.node, layer.op, layer.reason);
-  if (std::isnan(layer.noise_db)) return fmt::format("  int8             {} ({})\n", layer.node, layer.op);
-  return fmt::format("  int8  {:6.1f} dB  {} ({})\n", layer.noise_db, layer.node, layer.op);
+  if (std::isnan(layer.noise_db)) return fmt::format("  {}             {} ({})\n", precision, layer.node, layer.op);
+  return fmt::format("  {}  {:6.1f} dB  {} ({})\n", precision, layer.noise_db, layer.node, layer.op);
+}
+
+/// How operands are quantised, where it is not by ranges of samples.
+std::string format_text(const Format& format) {
+  switch (format.activations) {
+    case Activations::kStatic: break;
+    case Activations::kDynamic: return ", activations by rows in each run";
+    case Activations::kFloat: return format.bits == 4 ? fmt::format(", weights alone, in blocks of {}", format.block)
+                                                      : ", weights alone";
+  }
+  return "";
 }
 
 /// What came from the calibration file, and what did not.
@@ -47,8 +58,10 @@ int64_t Report::count_quantised() const {
 
 std::string print(const Report& report) {
   std::string text;
-  for (const QuantisedLayer& layer : report.layers) text += layer_text(layer);
-  text += fmt::format("{} of {} layers are int8; ", report.count_quantised(), report.layers.size());
+  const std::string_view precision = weights_name(report.format);
+  for (const QuantisedLayer& layer : report.layers) text += layer_text(layer, precision);
+  text += fmt::format("{} of {} layers are {}{}; ", report.count_quantised(), report.layers.size(), precision,
+                      format_text(report.format));
   text += report.is_measured ? fmt::format("against fp32 on {} samples: at most {:.2g} % of an output's range, "
                                            "{:.1f} dB signal to noise",
                                            report.samples, 100 * report.error, report.noise_db)
@@ -70,13 +83,17 @@ std::string json_of(const Report& report) {
   for (const QuantisedLayer& layer : report.layers) {
     layers.push_back({{"node", layer.node},
                       {"operator", layer.op},
-                      {"precision", layer.quantised ? "int8" : "fp32"},
+                      {"precision", layer.quantised ? weights_name(report.format) : "fp32"},
                       {"noise_db", layer.quantised ? finite(layer.noise_db) : nullptr},
                       {"reason", layer.reason}});
   }
   nlohmann::json metric = nullptr;
-  if (report.metric) metric = {{"fp32", *report.metric_of_f32}, {"int8", *report.metric}};
-  return nlohmann::json({{"method", name_of(report.method)},
+  if (report.metric) metric = {{"fp32", *report.metric_of_f32}, {"quantized", *report.metric}};
+  const bool is_static = report.format.activations == Activations::kStatic;
+  return nlohmann::json({{"weights", weights_name(report.format)},
+                         {"activations", name_of(report.format.activations)},
+                         {"block", report.format.bits == 4 ? nlohmann::json(report.format.block) : nullptr},
+                         {"method", is_static ? nlohmann::json(name_of(report.method)) : nullptr},
                          {"batches", report.batches},
                          {"samples", report.samples},
                          {"samples_calibrated", report.calibrated > 0 ? report.calibrated : report.samples},

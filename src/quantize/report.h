@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "quantize/format.h"
 #include "quantize/ranges.h"
 
 namespace graft::quantize {
@@ -15,8 +16,8 @@ namespace graft::quantize {
 struct QuantisedLayer {
   std::string node, op;
   bool quantised = false;
-  /// Signal to noise that its input and weights have after rounding; of quantised layers. NaN: not known, as a cache of
-  /// TensorRT does not tell.
+  /// Signal to noise that its input and weights have after rounding (its weights alone, if activations are not static);
+  /// of quantised layers. NaN: not known, as a cache of TensorRT does not tell.
   double noise_db = 0;
   std::string reason;   ///< why it stays f32
 };
@@ -31,7 +32,8 @@ struct CalibrationUse {
 };
 
 struct Report {
-  Method method = Method::kMse;
+  Format format;
+  Method method = Method::kMse;  ///< of static activations
   std::vector<QuantisedLayer> layers;
   size_t batches = 0;        ///< runs of the network in one pass over the samples
   int64_t samples = 0;       ///< used in these

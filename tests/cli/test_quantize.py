@@ -82,6 +82,7 @@ def test_the_written_model_is_near_f32_and_the_same_everywhere(graft, tmp_path, 
     assert "4 of 4 layers are int8" in done.stdout
     assert (tmp_path / "net.onnx").read_bytes() == before
     onnx.checker.check_model(str(tmp_path / "q.onnx"), full_check=True)
+    assert onnx.load(tmp_path / "q.onnx").opset_import[0].version == 17  # which TensorRT and OpenVINO read, too
     assert "BatchNormalization" not in operators(tmp_path / "q.onnx")
     x = np.random.default_rng(2).standard_normal((5, 3, 16, 16)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)

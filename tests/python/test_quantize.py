@@ -218,6 +218,11 @@ def test_data_that_does_not_fit(data, message):
     ({"method": "best"}, "'best' is not mse, entropy, percentile or minmax"),
     ({"output": "q.pt"}, "give FILE.onnx for the model or FILE.graft for the plan"),
     ({"batches": -1}, "batches is -1"),
+    ({"weights": "int2"}, "'int2' is not int8 or int4"),
+    ({"activations": "none"}, "'none' is not static, dynamic or float"),
+    ({"block": 32}, "blocks are of 4 bits"),
+    ({"weights": "int4", "block": 48}, "'48' is not 16, 32, 64, 128 or 256"),
+    ({"weights": "int4", "method": "mse"}, "chooses ranges of static activations"),
     ({"preset": "mixed"}, "preset"),
 ])
 def test_arguments_that_make_no_sense(arguments, message):
@@ -238,6 +243,21 @@ def test_a_calibration_file_stands_for_the_data(tmp_path):
         graft.quantize(model_of(), calibration_file=tmp_path / "none.json")
     with pytest.raises(graft.InvalidArgumentError, match="calibrated for another network"):
         graft.quantize(model_of(inputs=("a", "b")), calibration_file=tmp_path / "ranges.json")
+
+
+@pytest.mark.parametrize("choices, name", [({"activations": "dynamic"}, "int8"), ({"activations": "float"}, "int8"),
+                                           ({"weights": "int4", "block": 16}, "int4")])
+def test_without_samples(tmp_path, choices, name):
+    made = graft.quantize(model_of(), **choices)
+    report = made.report
+    assert {layer.precision for layer in report.layers} == {name} and report.weights == name and np.isnan(report.error)
+    assert report.activations == choices.get("activations", "float")
+    exact, found = graft.compile(model_of())(X), made.engine(X)
+    assert np.abs(found - exact).max() < (0.3 if name == "int4" else 0.05) * np.ptp(exact)
+    made.save(tmp_path / "q.graft")
+    assert graft.load(tmp_path / "q.graft")(X).tobytes() == found.tobytes()
+    measured = graft.quantize(model_of(), Loader(), metric=right, max_drop=0.2, **choices)
+    assert measured.report.metric >= measured.report.metric_fp32 - 0.2 and measured.report.error > 0
 
 
 def test_progress_and_models_that_cannot_be_quantised():

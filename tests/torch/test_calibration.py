@@ -184,6 +184,37 @@ def test_samples_of_two_inputs(kind):
     assert (result - expected).abs().max() <= 0.02 * (expected.max() - expected.min())
 
 
+CHOICES = [{"precision": "int8", "activations": "dynamic"}, {"precision": "int8", "activations": "float"},
+           {"precision": "int4", "block": 16}]
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=["dynamic", "float", "int4"])
+@pytest.mark.parametrize("door", ["torch.compile", "torch.export", "TorchScript"])
+def test_without_samples(door, choices):
+    torch.manual_seed(2)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 320), torch.nn.GELU(), torch.nn.Linear(320, 24)).eval()
+    x = torch.randn(40, 64)
+    if door == "torch.compile":
+        fast = torch.compile(model, backend="graft", options={"strict": True, **FAST, **choices})
+    elif door == "torch.export":
+        fast = graft.torch.compile(model, [x], **FAST, **choices)
+    else:
+        fast = graft.torch.script.compile(torch.jit.trace(model, x), [x], **FAST, **choices)
+    expected, result = scores_of(model, x), scores_of(fast, x)
+    assert not torch.allclose(result, expected, rtol=1e-4, atol=1e-4)
+    most = 0.2 if choices["precision"] == "int4" else 0.02
+    assert (result - expected).abs().max() <= most * (expected.max() - expected.min())
+
+
+def test_choices_without_samples_that_do_not_go_together():
+    model = torch.nn.Linear(64, 24).eval()
+    for choices, reason in (({"precision": "int4", "activations": "dynamic"}, "their products take floats"),
+                            ({"precision": "fp16", "activations": "dynamic"}, "choose that, too"),
+                            ({"precision": "int8", "activations": "some"}, "not static, dynamic or float")):
+        with pytest.raises(graft.Error, match=reason):
+            graft.torch.compile(model, [torch.randn(4, 64)], **FAST, **choices)
+
+
 def failing():
     """Samples that stop with an exception."""
     yield TRAINED[:8]

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibration_options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -10,14 +13,15 @@
 
 #include "calibration_data.h"
 #include "console.h"
+#include "metric_script.h"
 #include "model_options.h"
 #include "output.h"
 
 namespace graft {
 namespace {
 
-/// The bound, as a number. Throws UsageError.
-std::optional<double> bound_of(const std::string& text) {
+/// A bound that was given, as a number. Throws UsageError.
+std::optional<double> bound_of(const std::string& text, double least, const char* what) {
   if (text.empty()) return std::nullopt;
   size_t used = 0;
   double bound = 0;
@@ -26,19 +30,33 @@ std::optional<double> bound_of(const std::string& text) {
   } catch (const std::exception&) {
     used = 0;
   }
-  if (used != text.size() || !std::isfinite(bound) || bound <= 0) {
-    throw UsageError("--max-error is a share of an output's range, above 0: 0.02");
-  }
+  if (used != text.size() || !std::isfinite(bound) || bound < least) throw UsageError(what);
   return bound;
+}
+
+/// What does not go together, or nothing.
+std::string fault_of(const QuantiseOptions& choices, bool has_samples) {
+  try {
+    check_choices(choices, has_samples);
+    return "";
+  } catch (const Error& error) {
+    return std::string("--") + error.what();
+  }
 }
 
 }  // namespace
 
 void CalibrationOptions::add_to(Command command) {
   command.add_option("--calibrate", path_,
-                      "for int8: samples of the inputs, as an .npy file, an .npz file (entries named like the\n"
-                      "inputs), or a folder of such files; each tensor is a sample or a batch")
+                      "for int8 and int4: samples of the inputs, as an .npy file, an .npz file (entries named\n"
+                      "like the inputs), or a folder of such files; each tensor is a sample or a batch")
       .type_name("FILE|FOLDER");
+  command.add_option("--activations", activations_,
+                      "for int8: static, by ranges of samples (default); dynamic, each row by its own range in each\n"
+                      "run, which needs no samples; or float, which quantises weights alone, as int4 does")
+      .one_of({"static", "dynamic", "float"}).type_name("KIND");
+  command.add_option("--block", block_, "for int4: how many weights of a column share a scale: 32 (default)")
+      .one_of({"16", "32", "64", "128", "256"}).type_name("N");
   command.add_option("--calibration-file", file_,
                       "for int8: a file of ranges. If it exists, it is read, and samples (then optional) only measure\n"
                       "the error; otherwise it is written. A calibration cache of TensorRT is read, too")
@@ -47,27 +65,55 @@ void CalibrationOptions::add_to(Command command) {
                       "for int8: method for ranges: mse (default), entropy, percentile or minmax")
       .one_of({"mse", "entropy", "percentile", "minmax"}).type_name("METHOD");
   command.add_option("--max-error", max_error_,
-                      "for int8: largest allowed difference from f32, as a share of an output's range: 0.02; layers\n"
-                      "stay f32 until it holds")
+                      "for int8 and int4: largest allowed difference from f32, as a share of an output's range:\n"
+                      "0.02; layers stay f32 until it holds")
       .type_name("SHARE");
+  command.add_option("--metric", metric_,
+                      "for int8 and int4: a function of Python, score(run) -> number, more being better, of the\n"
+                      "network in f32 and of each one that is tried; `run` is a graft.Engine")
+      .type_name("SCRIPT.py:FUNCTION");
+  command.add_option("--max-drop", max_drop_,
+                      "largest allowed loss of the metric against f32: 0.5; layers stay f32 until it holds")
+      .type_name("NUMBER");
 }
 
-void CalibrationOptions::check(bool int8) const {
-  if (!int8 && (!path_.empty() || !file_.empty() || !method_.empty() || !max_error_.empty())) {
-    throw UsageError("--calibrate, --calibration-file, --method and --max-error are for --precision int8");
+void CalibrationOptions::check(const std::string& precision) const {
+  const std::string* given[] = {&path_,      &activations_, &block_,  &file_,
+                                &method_,    &max_error_,   &metric_, &max_drop_};
+  const bool any = std::any_of(std::begin(given), std::end(given), [](const auto* each) { return !each->empty(); });
+  if (precision.empty()) {
+    if (!any) return;
+    throw UsageError("--calibrate, --activations, --block, --calibration-file, --method, --max-error, --metric and "
+                     "--max-drop are for --precision int8 and int4");
   }
-  if (int8 && path_.empty() && (file_.empty() || !std::filesystem::exists(file_))) {
+  const QuantiseOptions chosen = choices(precision);
+  if (const std::string fault = fault_of(chosen, !path_.empty()); !fault.empty()) throw UsageError(fault);
+  if (chosen.is_static() && path_.empty() && (file_.empty() || !std::filesystem::exists(file_))) {
     throw UsageError(fmt::format("--precision int8 needs samples of the inputs: --calibrate FOLDER with .npy files "
-                                 "(numpy.save), or .npz files with the names of the inputs{}",
-                                 file_.empty() ? "" : "; --calibration-file " + file_ + " is not there yet"));
+                                 "(numpy.save), or .npz files with the names of the inputs{}; or --activations "
+                                 "dynamic or float, which need none",
+                                 file_.empty() ? "" : " (--calibration-file " + file_ + " is not there yet)"));
   }
-  bound_of(max_error_);
 }
 
-QuantisedModel CalibrationOptions::quantise(const Graph& graph, const CompileOptions& options) const {
+QuantiseOptions CalibrationOptions::choices(const std::string& precision) const {
+  QuantiseOptions choices;
+  set_choice(choices, {"weights", precision});
+  if (!activations_.empty()) set_choice(choices, {"activations", activations_});
+  if (!block_.empty()) set_choice(choices, {"block", block_});
+  choices.method = quantize::parse_method(method_);
+  choices.calibration_file = file_;
+  choices.max_error = bound_of(max_error_, std::numeric_limits<double>::min(),
+                               "--max-error is a share of an output's range, above 0: 0.02");
+  choices.max_drop = bound_of(max_drop_, 0, "--max-drop is what the metric may lose, 0 or more: 0.5");
+  if (!metric_.empty()) choices.metric = MetricScript(metric_);
+  return choices;
+}
+
+QuantisedModel CalibrationOptions::quantise(const Graph& graph, const std::string& precision,
+                                            const CompileOptions& options) const {
   const CalibrationData data = path_.empty() ? CalibrationData() : open_calibration(path_, graph);
-  return quantise_model(graph, data, {.method = quantize::parse_method(method_), .calibration_file = file_,
-                                      .max_error = bound_of(max_error_)}, options);
+  return quantise_model(graph, data, choices(precision), options);
 }
 
 void CalibrationOptions::print_report(std::FILE* stream, const QuantisedModel& quantised) {

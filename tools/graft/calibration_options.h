@@ -13,22 +13,26 @@
 
 namespace graft {
 
-/// `--calibrate`, `--calibration-file`, `--method` and `--max-error`.
+/// `--calibrate`, `--activations`, `--block`, `--calibration-file`, `--method`, `--max-error`, `--metric` and
+/// `--max-drop`.
 class CalibrationOptions {
  public:
   void add_to(Command command);
-  /// Throws UsageError where int8 is asked for without samples, or the options are given without int8.
-  void check(bool int8) const;
+  /// `precision` is int8, int4, or empty for another one. Throws UsageError where samples are missing, or the options
+  /// are given without int8 or int4, or do not go together.
+  void check(const std::string& precision) const;
   /// What is read, or written beside the result: samples and the calibration file; empty where not given.
   std::vector<std::string> paths() const { return {path_, file_}; }
   /// Quantises a graph that was imported, as quantise_model() does.
-  QuantisedModel quantise(const Graph& graph, const CompileOptions& options) const;
+  QuantisedModel quantise(const Graph& graph, const std::string& precision, const CompileOptions& options) const;
   /// The layers and the error, as text and as JSON.
   static void print_report(std::FILE* stream, const QuantisedModel& quantised);
   static nlohmann::json json_of(const QuantisedModel& quantised);
 
  private:
-  std::string path_, file_, method_, max_error_;
+  QuantiseOptions choices(const std::string& precision) const;
+
+  std::string path_, activations_, block_, file_, method_, max_error_, metric_, max_drop_;
 };
 
 }  // namespace graft

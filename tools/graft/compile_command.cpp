@@ -163,7 +163,7 @@ void print_summary(std::FILE* stream, const nlohmann::json& facts) {
 
 int CompileCommand::run() const {
   refuse_plan(model.path());
-  calibration.check(model.wants_int8());
+  calibration.check(model.quantised_precision());
   run_by_deadline(model.compile_options(), [&](const CompileOptions& options) { compile(options); });
   return 0;
 }
@@ -180,9 +180,9 @@ void CompileCommand::compile(const CompileOptions& options) const {
   Graph graph = read_graph(options, done);
   check_output_unread("--output", path);
   std::optional<QuantisedModel> quantised;
-  if (model.wants_int8()) {
-    if (done != Stage::kImport) throw UsageError("--precision int8: the passes have run already");
-    quantised = calibration.quantise(graph, options);
+  if (const std::string precision = model.quantised_precision(); !precision.empty()) {
+    if (done != Stage::kImport) throw UsageError(fmt::format("--precision {}: the passes have run already", precision));
+    quantised = calibration.quantise(graph, precision, options);
     graph = quantised->graph;
   }
   if (last) return write_stage(std::move(graph), done, *last, options);
@@ -218,7 +218,7 @@ void add_compile(Command app, Action& action) {
                               "ONNX file from standard input");
   command->model.add_outputs(sub);
   command->model.add_deadline(sub);
-  command->model.take_int8();
+  command->model.take_quantised();
   command->calibration.add_to(sub);
   sub.add_option("-o,--output", command->output,
                   "the plan to write (the model's name with .graft, in this folder); - is standard output")
@@ -246,6 +246,8 @@ Examples:
   graft compile model.onnx --shapes image:1x3x224x224 --threads 2 --tune full
   graft compile model.onnx --precision fp16 --device cuda        prints the error against fp32
   graft compile model.onnx --precision int8 --calibrate samples/ --max-error 0.02
+  graft compile model.onnx --precision int8 --activations dynamic        without samples
+  graft compile model.onnx --precision int4 --block 128                  weights alone
   graft compile model.onnx --compile-to passes -o model.txt     edit the graph, and
   graft compile model.txt --compile-from passes -o model.graft  compile it
   graft compile model.onnx --compile-to plan -o choices.txt     edit a schedule, and

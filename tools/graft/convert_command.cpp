@@ -33,6 +33,7 @@ struct ConvertCommand {
   JsonOutput json;
 
   int run() const;
+  bool quantises() const { return precision == "int8" || precision == "int4"; }
   int quantise() const;
   void check_words() const;
   amp::Request request() const;
@@ -64,9 +65,8 @@ void ConvertCommand::write_report(const ConversionReport& report, DType low) con
 }
 
 void ConvertCommand::check_words() const {
-  const bool quantises = precision == "int8";
-  calibration.check(quantises);
-  if (quantises && (!lists.empty() || cast_parameters_later)) {
+  calibration.check(quantises() ? precision : "");
+  if (quantises() && (!lists.empty() || cast_parameters_later)) {
     throw UsageError("--lists and --cast-parameters-later are for --precision fp16 and bf16");
   }
 }
@@ -82,7 +82,7 @@ int ConvertCommand::quantise() const {
   options.progress = show_progress, options.cancelled = interrupted;
   const Graph graph = import_model({.path = model}, options);
   check_output_unread("--output", out);
-  const QuantisedModel quantised = calibration.quantise(graph, options);
+  const QuantisedModel quantised = calibration.quantise(graph, precision, options);
   clear_progress();
   export_onnx(quantised.graph, out, onnx.weights());
   if (json.leaves_text()) {
@@ -101,7 +101,7 @@ int ConvertCommand::quantise() const {
 int ConvertCommand::run() const {
   refuse_plan(model);
   check_words();
-  if (precision == "int8") return quantise();
+  if (quantises()) return quantise();
   const bool symbol = model.ends_with(".json"), graph = model.ends_with(".pb");
   if (!symbol && !params.empty()) throw UsageError("--params is for symbols of MXNet; other models hold their weights");
   if (!graph && !outputs.empty()) throw UsageError("--outputs is for graphs of TensorFlow; other models name theirs");
@@ -122,7 +122,7 @@ int ConvertCommand::run() const {
 }  // namespace
 
 void add_convert(Command app, Action& action) {
-  Command sub = app.add_command("convert", "convert a model to mixed precision or int8, in its own format");
+  Command sub = app.add_command("convert", "convert a model to mixed precision, int8 or int4 weights");
   const auto command = std::make_shared<ConvertCommand>();
   sub.add_option("MODEL", command->model,
                   "an ONNX file, a frozen graph of TensorFlow (.pb), a program of torch.export (.pt2), or a\n"
@@ -131,8 +131,8 @@ void add_convert(Command app, Action& action) {
   sub.add_option("--params", command->params,
                   "a symbol's parameters: NET-0000.params; without them only the symbol is converted")
       .type_name("FILE");
-  sub.add_option("--precision", command->precision, "the lower precision: fp16, bf16 or int8")
-      .required().one_of({"fp16", "bf16", "int8"}).type_name("TYPE");
+  sub.add_option("--precision", command->precision, "the lower precision: fp16, bf16, int8, or int4 (weights alone)")
+      .required().one_of({"fp16", "bf16", "int8", "int4"}).type_name("TYPE");
   command->calibration.add_to(sub);
   sub.add_option("--lists", command->lists,
                   "lists of operators by type, as JSON: the keyword arguments of graft.amp.convert_model")
@@ -148,11 +148,13 @@ void add_convert(Command app, Action& action) {
   command->onnx.add_weights_option(sub);
   command->json.add_to(sub);
   sub.footer(R"(
-Inputs and outputs keep their types. docs/AMP.md has the rule of each operator. int8 is written as ONNX with
-QuantizeLinear and DequantizeLinear, from any format; see docs/PRECISION.md.
+Inputs and outputs keep their types. docs/AMP.md has the rule of each operator. int8 and int4 are written
+as ONNX, from any format; see docs/PRECISION.md.
 Examples:
   graft convert model.onnx --precision fp16 -o mixed.onnx
   graft convert model.onnx --precision int8 --calibrate samples/ -o quantized.onnx
+  graft convert model.onnx --precision int8 --activations dynamic -o quantized.onnx
+  graft convert model.onnx --precision int4 --block 32 -o quantized.onnx
   graft convert frozen.pb --precision bf16 -o mixed.pb
   graft convert program.pt2 --precision bf16 -o mixed.pt2
   graft convert net-symbol.json --params net-0000.params --precision fp16 -o mixed

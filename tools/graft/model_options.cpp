@@ -20,8 +20,8 @@
 namespace graft {
 namespace {
 
-/// The precision that is made by calibration.
-constexpr const char* kInt8 = "int8";
+/// Whether a precision is made by quantising.
+bool is_quantised(const std::string& precision) { return precision == "int8" || precision == "int4"; }
 
 /// Choices that add up; of any other the last would silently win.
 constexpr std::string_view kRepeatable[] = {"dim",       "shape",   "min-shape",   "opt-shape",
@@ -224,16 +224,18 @@ const std::string& ModelOptions::path() const {
 
 bool ModelOptions::is_plan() const { return path().ends_with(".graft") || graft::is_plan(path()); }
 
-bool ModelOptions::wants_int8() const {
-  return std::find(choices_.begin(), choices_.end(), std::pair<std::string, std::string>("precision", kInt8)) !=
-         choices_.end();
+std::string ModelOptions::quantised_precision() const {
+  for (const auto& [key, value] : choices_) {
+    if (key == "precision" && is_quantised(value)) return value;
+  }
+  return "";
 }
 
 CompileOptions ModelOptions::compile_options() const {
   check_repetition();
   CompileOptions options;
   for (const auto& [key, value] : choices_) {
-    if (takes_int8_ && key == "precision" && value == kInt8) continue;
+    if (takes_quantised_ && key == "precision" && is_quantised(value)) continue;
     try {
       set_option(options, {key, value});
     } catch (const Error& error) {

@@ -24,10 +24,10 @@ class ModelOptions {
   void add_choices(Command command);
   /// Adds what a graph without outputs of its own is asked for.
   void add_outputs(Command command);
-  /// Lets --precision be int8, which the command makes itself: then wants_int8() says so, and compile_options() has
-  /// f32.
-  void take_int8() { takes_int8_ = true; }
-  bool wants_int8() const;
+  /// Lets --precision be int8 or int4, which the command makes itself: then quantised_precision() names it, and
+  /// compile_options() has f32. Empty: another precision.
+  void take_quantised() { takes_quantised_ = true; }
+  std::string quantised_precision() const;
   /// Adds the deadline of compiling, for a command that compiles one model.
   void add_deadline(Command command);
 
@@ -68,7 +68,7 @@ class ModelOptions {
 
   std::string path_;
   Choices choices_;
-  bool takes_int8_ = false;
+  bool takes_quantised_ = false;
 };
 
 /// Throws UsageError where a file that has to be a model is a plan.

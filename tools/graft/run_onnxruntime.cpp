@@ -1,51 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The results that ONNX Runtime gives for a model.
-#include <cstdlib>
-#include <filesystem>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "child_process.h"
 #include "console.h"
+#include "python_program.h"
 #include "tensor_set.h"
 
 namespace graft {
 namespace {
-
-/// Where ONNX Runtime is looked for: the active environment, what `python3` is here, and the Python beside the build.
-std::vector<std::string> pythons() {
-  std::vector<std::string> found;
-  std::error_code ignored;
-  const char* active = std::getenv("VIRTUAL_ENV");
-  if (active && *active) found.push_back(std::filesystem::path(active) / "bin/python");
-  found.emplace_back("python3");
-  std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  for (int level = 0; level < 4 && !folder.empty(); ++level, folder = folder.parent_path()) {
-    const std::filesystem::path candidate = folder / ".deps/venv/bin/python";
-    if (std::filesystem::exists(candidate, ignored)) found.push_back(candidate);
-  }
-  return found;
-}
-
-/// The first that has ONNX Runtime; where none has, the first, whose message says what it lacks.
-std::string find_python() {
-  constexpr const char* kLook = "import importlib.util as u, sys; "
-                                "sys.exit(not (u.find_spec('numpy') and u.find_spec('onnxruntime')))";
-  constexpr double kSeconds = 30;
-  const std::vector<std::string> all = pythons();
-  for (const std::string& python : all) {
-    try {
-      const Ended ended = capture_program({python, "-c", kLook}, kSeconds);
-      if (ended.status == 0 && ended.signal == 0 && !ended.timed_out) return python;
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kCancelled) throw;  // else there is no such program
-    }
-  }
-  return all.front();
-}
 
 constexpr const char* kScript = R"python(
 import ctypes, sys, urllib.parse
@@ -90,7 +56,7 @@ FindTensor run_onnxruntime(const std::string& model, const NamedTensors& inputs)
   const ScratchFolder scratch;
   const std::string given = scratch / "inputs.npz", results = scratch / "outputs.npz";
   write_npz(given, inputs);
-  const std::string python = find_python();
+  const std::string python = find_python("'numpy', 'onnxruntime'");
   const int status = run_program({python, "-c", kScript, model, given, results});
   stop_if_interrupted();
   GRAFT_USER_CHECK(status == 0, kUnsupported,

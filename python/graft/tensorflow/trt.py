@@ -111,7 +111,7 @@ def int8_options(precision, use_calibration, options):
     if chosen.calibration is not None or chosen.learns_by_itself:
         raise InvalidArgumentError("calibration, calibration_iters: in TensorFlow a graph is calibrated by running it, "
                                    "and by calibration_input_fn of Converter.convert()")
-    if precision == INT8 and use_calibration:
+    if precision == INT8 and use_calibration and options.get("activations") in (None, "static"):
         chosen.options["calibration_iters"] = 0
     del chosen.options["precision"]
     return chosen.options

@@ -35,6 +35,8 @@ const std::map<std::string, Keyword>& keywords_of_graft() {
       {"deadline", {Takes::kCompiling, "deadline"}},
       {"mode", {Takes::kCompiling, "mode"}},
       {"disable", {Takes::kCompiling, "disable"}},
+      {"activations", {Takes::kCompiling, "activations"}},
+      {"block", {Takes::kCompiling, "block"}},
       {"method", {Takes::kCompiling, "method"}},
       {"max_error", {Takes::kCompiling, "max-error"}},
       {"calibration_file", {Takes::kCompiling, "calibration-file"}},
@@ -117,7 +119,7 @@ Spec parse_spec(const std::unordered_map<std::string, std::string>& keywords) {
       set_own(spec, keyword, value);
       continue;
     }
-    if (keyword == "precision" && value == "int8") spec.is_int8 = true;
+    if (keyword == "precision" && (value == "int8" || value == "int4")) spec.is_int8 = true;
     if (keyword == "calibration_iters") spec.learns = true;
     if (keyword == "device") spec.device = value;
     Choices& choices = row->second.takes == Takes::kPartition ? spec.partition : spec.compiling;

@@ -212,7 +212,7 @@ EngineSettings settings_of(const Spec& spec, const Divided& divided, size_t inde
 
 bool asks_for_int8(const Spec& spec) {
   return std::any_of(spec.options.begin(), spec.options.end(), [](const auto& option) {
-    return option.first == "precision" && option.second == "int8";
+    return option.first == "precision" && (option.second == "int8" || option.second == "int4");
   });
 }
 

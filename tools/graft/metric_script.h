@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A user's function of Python that says how good a network is.
+#pragma once
+
+#include <string>
+
+#include "driver/measured_network.h"
+
+namespace graft {
+
+/// `SCRIPT.py:FUNCTION`. Each question is a Python process of its own, in which the script is imported and the function
+/// gets a graft.Engine. What it prints goes to standard error.
+class MetricScript {
+ public:
+  /// Throws UsageError where the text has another form or there is no such file.
+  explicit MetricScript(const std::string& text);
+
+  /// What the function gives, which may be NaN. Throws invalid_argument where it fails or gives no number, behind its
+  /// own message; `cancelled`.
+  double operator()(const MeasuredNetwork& network) const;
+
+ private:
+  std::string text_, file_, function_;
+};
+
+}  // namespace graft
