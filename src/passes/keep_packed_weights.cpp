@@ -263,12 +263,21 @@ bool gather_codes(Graph& graph, int index, const PassContext& context) {
   const bool by_block = found->block > 0 && found->axis != 0 && found->scales.rank() == found->codes.rank();
   const bool other_axis = found->block == 0 && found->axis != 0;
   if (!single && !by_rows && !by_block && !other_axis) return false;
-  if (by_rows && rank_of(graph, node.inputs[1]) != 1) return false;  // scales would be of several axes
-  const ValueId rows = node.inputs[1], scales = from->inputs[1], zeros = input(*from, 2);
+  if (by_rows && found->codes.rank() != 2) return false;
+  const ValueId rows = node.inputs[1];
+  ValueId scales = from->inputs[1], zeros = input(*from, 2);
   const std::string name = node.name;
   const int64_t moved = rank_of(graph, rows) - 1;
   Attributes attributes = from->attributes;
-  attributes["axis"] = by_rows ? 0 : found->axis + moved;
+  attributes["axis"] = (by_rows ? 1 : found->axis) + moved;
+  if (by_rows) {  // a row is one block, whatever the rank of the indices
+    attributes["block_size"] = found->codes.shape()[1];
+    const auto in_column = [&](const char* what, const TensorData& given) {
+      return graph.add_constant(fmt::format("{}/{}", name, what), given.reshaped({given.element_count(), 1}));
+    };
+    scales = in_column("scales_of_rows", found->scales);
+    if (zeros != kNoValue) zeros = in_column("zeros_of_rows", found->zeros);
+  }
   const bool takes_scales = !single && (by_rows || by_block);
   const auto taken = [&](std::string_view what, ValueId of) {
     return append_node(graph, fmt::format("{}/{}", name, what), "Gather", {of, rows}, graph.value(of).type,

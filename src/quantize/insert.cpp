@@ -50,8 +50,10 @@ class Inserting {
     for (const Place& place : places_.nodes) {
       switch (format_.activations) {
         case Activations::kStatic: quantise(place); break;
-        case Activations::kDynamic: multiply_rows(place.node); break;
-        case Activations::kFloat: quantise_weights_of(place.node); break;
+        case Activations::kDynamic:
+          place.activations.empty() ? quantise_weights_of(place) : multiply_rows(place.node);
+          break;
+        case Activations::kFloat: quantise_weights_of(place); break;
       }
     }
     graph_.sort_nodes();
@@ -135,27 +137,35 @@ class Inserting {
     graph_.nodes[static_cast<size_t>(index)].inputs[1] = read;
   }
 
-  /// The weights alone.
-  void quantise_weights_of(int index) {
-    const Node node = graph_.nodes[static_cast<size_t>(index)];
-    const TensorData weights = *graph_.value(node.inputs[1]).constant;
+  /// The weights alone; once where several nodes read them alike.
+  void quantise_weights_of(const Place& place) {
+    const Node& node = graph_.nodes[static_cast<size_t>(place.node)];
+    const ValueId weights = node.inputs[place.weights];
     const int64_t results = result_axis(node);
-    const std::string name = fmt::format("{}/weights", node.name);
-    ValueId read = kNoValue;
+    auto [known, is_new] = weights_.try_emplace({weights, results});
+    if (is_new) known->second = decoded(fmt::format("{}/weights", node.name), *graph_.value(weights).constant, results);
+    noise_[graph_.nodes[static_cast<size_t>(place.node)].name] = known->second.noise;
+    graph_.nodes[static_cast<size_t>(place.node)].inputs[place.weights] = known->second.value;
+  }
+
+  struct Decoded {
+    ValueId value = kNoValue;
+    double noise = 0;
+  };
+
+  /// DQ(codes) of a matrix, with a scale for each result or each block of one.
+  Decoded decoded(const std::string& name, TensorData weights, int64_t results) {
     if (format_.bits == 8) {
       QuantisedWeights made = quantise_weights(weights, results, {}, 0);
-      noise_[node.name] = made.noise;
-      read = dequantise(name, std::move(made.codes), std::move(made.scales), results);
-    } else {
-      QuantisedWeights made = quantise_blocks(weights, 1 - results, format_.block);
-      noise_[node.name] = made.noise;
-      const ValueId codes = graph_.add_constant(name + "/quantized", std::move(made.codes));
-      const ValueId scales = graph_.add_constant(name + "/scale", std::move(made.scales));
-      read = append(name + "/DequantizeLinear", "DequantizeLinear", {codes, scales}, DType::kFloat32,
-                    Shape(weights.shape().begin(), weights.shape().end()),
-                    {{"axis", 1 - results}, {"block_size", format_.block}});
+      return {dequantise(name, std::move(made.codes), std::move(made.scales), results), made.noise};
     }
-    graph_.nodes[static_cast<size_t>(index)].inputs[1] = read;
+    QuantisedWeights made = quantise_blocks(weights, 1 - results, format_.block);
+    const ValueId codes = graph_.add_constant(name + "/quantized", std::move(made.codes));
+    const ValueId scales = graph_.add_constant(name + "/scale", std::move(made.scales));
+    const ValueId value = append(name + "/DequantizeLinear", "DequantizeLinear", {codes, scales}, DType::kFloat32,
+                                 Shape(weights.shape().begin(), weights.shape().end()),
+                                 {{"axis", 1 - results}, {"block_size", format_.block}});
+    return {value, made.noise};
   }
 
   ValueId scalar(const std::string& name, float value) {
@@ -222,6 +232,7 @@ class Inserting {
   const Format format_;
   std::map<ValueId, ValueId> dequantised_;
   std::map<ValueId, Rows> rows_;
+  std::map<std::pair<ValueId, int64_t>, Decoded> weights_;  ///< by value and axis of results
   std::map<std::string, double, std::less<>> noise_;
 };
 

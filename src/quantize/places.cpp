@@ -13,6 +13,8 @@ using passes::is_op;
 using passes::rank_of;
 using passes::real;
 
+constexpr int64_t kSmallestTable = 16384;  ///< elements: smaller ones become floats again when a model is compiled
+
 bool is_weighted(const Node& node) { return is_op(node, {"Conv", "MatMul", "Gemm"}); }
 bool joins(const Node& node) { return is_op(node, {"AveragePool", "GlobalAveragePool", "Concat"}); }
 bool is_clipping(const Node& node) { return is_op(node, {"Relu", "Clip"}); }
@@ -98,8 +100,8 @@ class Finding {
       places_.kept.push_back({node.name, node.op, std::string(why)});
       return;
     }
+    if (!is_static_) return visit_table(index);
     const bool sums = is_op(node, {"Add"});
-    if (!is_static_) return;
     if (!sums && !joins(node) && !keeps_range(node)) return;
     if (left_out_.contains(node.name) || !is_wanted(node.outputs[0])) return;
     Place place{index, {}, false};
@@ -113,6 +115,20 @@ class Finding {
       return;
     }
     add(std::move(place));
+  }
+
+  /// Rows of a constant matrix, as embeddings are.
+  void visit_table(int index) {
+    const Node& node = graph_.nodes[static_cast<size_t>(index)];
+    if (!is_op(node, {"Gather"}) || integer(node, "axis", 0) != 0) return;
+    const TensorData* table = passes::constant_of(graph_, node.inputs[0]);
+    if (!table || table->type() != DType::kFloat32 || table->rank() != 2) return;
+    if (table->element_count() < kSmallestTable) return;
+    if (const auto left = left_out_.find(node.name); left != left_out_.end()) {
+      places_.kept.push_back({node.name, node.op, left->second});
+    } else {
+      add({index, {}, true, 0});
+    }
   }
 
   void add(Place place) {
@@ -142,7 +158,7 @@ class Finding {
 }  // namespace
 
 int64_t result_axis(const Node& node) {
-  return is_op(node, {"Conv"}) || integer(node, "transB", 0) != 0 ? 0 : 1;
+  return is_op(node, {"Conv", "Gather"}) || integer(node, "transB", 0) != 0 ? 0 : 1;
 }
 
 Places find_places(const Graph& graph, const LeftOut& left_out, const Format& format) {

@@ -16,7 +16,8 @@ namespace graft::quantize {
 struct Place {
   int node = -1;
   std::vector<size_t> activations;  ///< numbers of the inputs that are computed
-  bool weighted = false;            ///< a Conv, MatMul or Gemm, whose input 1 is constant
+  bool weighted = false;            ///< a Conv, MatMul or Gemm with constant weights, or a Gather of a constant table
+  size_t weights = 1;               ///< the number of the input that is constant; of weighted ones
 };
 
 /// A candidate that stays f32, and why.
@@ -32,7 +33,8 @@ struct Places {
   std::vector<Kept> kept;
 };
 
-/// The node of weights that is quantised gives back its axis of results in them: 0 of Conv's, 1 of MatMul's.
+/// The node of weights that is quantised gives back its axis of results in them: 0 of Conv's and Gather's, 1 of
+/// MatMul's.
 int64_t result_axis(const Node& node);
 
 /// Whether each element of a node's result is one of its first input.
@@ -45,7 +47,8 @@ using LeftOut = std::map<std::string, std::string, std::less<>>;
 /// - Conv, MatMul and Gemm of f32 with constant weights;
 /// - between these, sums of two activations of convolutional networks, poolings, Concat and movement, so that values
 ///   stay 8 bits from product to product.
-/// Without ranges of samples (dynamic activations, or floats) only MatMul and Gemm are.
+/// Without ranges of samples (dynamic activations, or floats) it is MatMul and Gemm, and Gather of rows of a large
+/// constant matrix of f32.
 /// Constants of the graph are not read.
 Places find_places(const Graph& graph, const LeftOut& left_out = {}, const Format& format = {});
 

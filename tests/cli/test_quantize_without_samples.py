@@ -42,11 +42,12 @@ def rows(count=12):
     return x
 
 
-def in_onnxruntime(path, x):
+def in_onnxruntime(path, x, name="x"):
     """Node by node: its own fusion of DequantizeLinear and MatMul rounds activations to 8 bits."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return session.run(None, {name: x})[0]
 
 
 def run(graft, folder, model, x):
@@ -84,6 +85,35 @@ def test_the_file_is_near_f32_and_means_the_same_in_onnxruntime(graft, tmp_path,
     scale = np.abs(exact).max(axis=1, keepdims=True)
     assert (np.abs(expected - exact) / scale).max() < most
     np.testing.assert_allclose(result / scale, expected / scale, atol=1e-5)
+
+
+@pytest.mark.parametrize("words, most", [(words, most) for words, most, _ in CHOICES.values()], ids=CHOICES)
+def test_tables_of_embeddings(graft, tmp_path, words, most):
+    """The table is read by rows twice, and as the weights of the last product."""
+    random = np.random.default_rng(7)
+    table = random.standard_normal((700, 96)).astype(np.float32)
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"], name="rows"),
+             helper.make_node("ReduceMin", ["ids"], ["least"]),
+             helper.make_node("Gather", ["table", "least"], ["first"], name="first"),
+             helper.make_node("Add", ["rows", "first"], ["sum"]),
+             helper.make_node("Transpose", ["table"], ["turned"], perm=[1, 0]),
+             helper.make_node("MatMul", ["sum", "turned"], ["y"], name="last")]
+    graph = helper.make_graph(nodes, "network", [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", "m"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", "m", 700])],
+                              [numpy_helper.from_array(table, "table")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+              tmp_path / "net.onnx")
+    report = convert(graft, tmp_path, *words)
+    assert {layer["node"]: layer["precision"] for layer in report["layers"]} == dict.fromkeys(
+        ("rows", "first", "last"), words[1])
+    ids = random.integers(0, 700, (3, 5))
+    exact, expected = (in_onnxruntime(tmp_path / name, ids, "ids") for name in ("net.onnx", "q.onnx"))
+    assert np.abs(expected - exact).max() < 0.5 * most * np.abs(exact).max()
+    np.save(tmp_path / "ids.npy", ids)
+    assert graft("run", "q.onnx", "--input", "ids.npy", "--output", "y.npy").returncode == 0
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, atol=2e-4)
+    done = graft("compile", "q.onnx", "--tune", "off", "-o", "q.graft", "--json", "-")
+    assert json.loads(done.stdout)["constant_bytes"] < (0.35 if words[1] == "int4" else 0.55) * 2 * table.nbytes
 
 
 def test_a_row_does_not_depend_on_the_others(graft, tmp_path):

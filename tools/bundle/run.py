@@ -24,7 +24,7 @@ import torch_part
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-MOST_BYTES = 55e6
+MOST_BYTES = 36e6
 MOST_GLIBC = (2, 36)
 CPU_MODULES = ("libgraft_llvm.so", "libgraft_onednn.so", "libgraft_text.so", "libgraft_image.so")
 CPU_TESTS = ("graft_llvm_tests", "graft_onednn_tests")
