@@ -306,7 +306,7 @@ class ProductLowering {
       if (i == 0) {
         const Expr first = round * make_index(step / inner);
         parts.emplace_back(variable, first + place);
-        one.emplace_back(variable, first);
+        one.emplace_back(variable, k.size() == 1 ? first + within : first);
       } else {
         const int64_t extent = k[i].extent.constant();
         parts.emplace_back(variable, mod(place, make_index(extent)));

@@ -165,6 +165,7 @@ std::vector<ScheduledCase> decoded_products() {
           decoded("four_bits_with_floats_as_zeros", "sm_90a", "f16", "20", 40, 256, 64, 4, "f16", many),
           decoded("four_bits_of_bf16", "sm_90a", "bf16", "20", 40, 256, 128, 4, "u8", many),
           decoded("eight_bits", "sm_90a", "f16", "20", 40, 320, 64, 8, "u8", many),
+          decoded("eight_bits_of_one_block", "sm_90a", "f16", "20", 40, 256, 256, 8, "u8", many),
           decoded("two_bits", "sm_80", "f16", "20", 40, 256, 16, 2, "", many),
           decoded("open_rows", "sm_90a", "f16", "m", 40, 256, 32, 4, "u8", many, {{"m", 21}}),
           decoded("few_four_bits", "sm_90a", "f16", "5", 70, 512, 32, 4, "", few),
@@ -172,6 +173,7 @@ std::vector<ScheduledCase> decoded_products() {
           decoded("few_that_end_early", "sm_90a", "f16", "3", 40, 328, 32, 4, "u8", few),
           decoded("few_of_bf16", "sm_90a", "bf16", "2", 40, 256, 128, 4, "bf16", few),
           decoded("few_eight_bits", "sm_90a", "f16", "7", 40, 384, 128, 8, "u8", few),
+          decoded("few_of_one_block", "sm_90a", "f16", "3", 40, 512, 512, 8, "", few),
           decoded("few_two_bits", "sm_80", "f16", "3", 40, 256, 32, 2, "u8", few)};
 }
 
