@@ -79,6 +79,7 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
 inline unsigned long long __cvta_generic_to_shared(const void* pointer) { return graft_shared_address(pointer); }
 
 inline void __syncthreads() { graft_barrier_wait(0, 0); }
+inline int __syncthreads_or(int value) { return graft_barrier_any(value != 0); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { graft_warp_barrier(mask); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}

@@ -26,6 +26,8 @@ unsigned graft_shared_of_block(unsigned address, unsigned block);
 /// Waits until `threads` threads of the block are here; 0: all of them.
 void graft_barrier_wait(unsigned barrier, unsigned threads);
 void graft_barrier_arrive(unsigned barrier, unsigned threads);
+/// Waits for all threads of the block; whether any of them gave true.
+bool graft_barrier_any(bool value);
 /// The current thread's warp has so many registers for each thread from now on; more when others of the block have
 /// given up as many.
 void graft_have_registers(unsigned count);

@@ -253,6 +253,17 @@ inline graft_warpgroup_product warpgroup_product(graft_element a_type, graft_ele
 GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_f32_f16_f16, graft_f16)
 GRAFT_PRODUCT(wgmma_mma_async_sync_aligned_f32_bf16_bf16, graft_bf16)
 #undef GRAFT_PRODUCT
+// tf32: both operands lie with k innermost; A in registers.
+template <class S, int R>
+inline void wgmma_mma_async_sync_aligned_f32_tf32_tf32(S shape, List<float, R> d, List<const u32, 4> a, u64 b,
+                                                       bool accumulates, int a_scale, int b_scale) {
+  static_assert(S::depth == 8, "a product of 32 bytes of each row");
+  if (a_scale != 1 || b_scale != 1) graft_fail("a product of negated operands: not emulated");
+  graft_warpgroup_product product = warpgroup_product(graft_tf32, graft_tf32, shape, d, b, accumulates);
+  product.a_in_registers = true;
+  for (int i = 0; i < 4; ++i) product.a[i] = *a.at[i];
+  graft_warpgroup_start(&product);
+}
 // Integers: both operands lie with k innermost.
 #define GRAFT_PRODUCT(name, a_type, b_type) \
   template <class S, int R> inline void name(S shape, List<int, R> d, u64 a, u64 b, bool accumulates) { \

@@ -100,6 +100,17 @@ void graft_barrier_wait(unsigned number, unsigned threads) {
   if (!last) cluster().wait();
 }
 
+bool graft_barrier_any(bool value) {
+  Block& block = *cluster().current()->block;
+  block.any |= value;
+  graft_barrier_wait(0, 0);
+  const bool any = block.any;
+  graft_barrier_wait(0, 0);
+  block.any = false;
+  graft_barrier_wait(0, 0);
+  return any;
+}
+
 void graft_barrier_arrive(unsigned number, unsigned threads) {
   Block& block = *cluster().current()->block;
   arrive(barrier_of_block(number), threads_of(block, threads));

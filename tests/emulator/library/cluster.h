@@ -79,6 +79,7 @@ struct Block {
   std::vector<Thread*> threads;
   std::vector<Warp> warps;
   Barrier barriers[16];
+  bool any = false;  ///< of what threads gave to a barrier that tells whether one gave true
   size_t ended = 0;
   unsigned registers = 0;  ///< that warps gave up, for each of their threads
   std::unique_ptr<char, Release> memory;

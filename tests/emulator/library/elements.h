@@ -16,6 +16,10 @@ inline int product_depth(graft_element type) { return 256 / element_bits(type); 
 /// The value of the low bits, as many as the type has.
 float element_value(graft_element type, unsigned bits);
 
+/// sum + the `count` products a[i] * b[i * stride] as tensor cores add up those of tf32: exact terms, cut off below
+/// 2^-24 of the largest one, and a sum that is cut off to 24 bits.
+float truncated_sum(float sum, const float* a, const float* b, int stride, int count);
+
 /// sum += more, or sum = more: of products of f32, or of integers, exact and wrapping.
 void add_product(graft_element type, void* sum, float more, bool accumulates);
 

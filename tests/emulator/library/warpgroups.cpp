@@ -62,7 +62,15 @@ void gather_a(const PendingProduct& product, float (&a)[16][kMostDepth]) {
     }
     return;
   }
-  if (element_bits(any.a_type) != 16) fail("other than 16 bits in registers of a warpgroup: not emulated");
+  if (element_bits(any.a_type) == 32) {
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int i = 0; i < 4; ++i) {
+        a[lane / 4 + i % 2 * 8][i / 2 * 4 + lane % 4] = element_value(any.a_type, product.of[lane].a[i]);
+      }
+    }
+    return;
+  }
+  if (element_bits(any.a_type) != 16) fail("bytes in registers of a warpgroup: not emulated");
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 8; ++i) {
       const unsigned bits = product.of[lane].a[i / 2] >> 16 * (i % 2);
@@ -89,8 +97,13 @@ void compute(const PendingProduct& product) {
   for (int lane = 0; lane < 32; ++lane) {
     const graft_warpgroup_product& own = product.of[lane];
     for (int i = 0; i < any.columns / 2; ++i) {
-      const float sum = sums[lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2];
-      add_product(any.a_type, static_cast<float*>(own.d) + i, sum, own.accumulates);
+      const int row = lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      float* own_sum = static_cast<float*>(own.d) + i;
+      if (any.a_type == graft_tf32) {
+        *own_sum = truncated_sum(own.accumulates ? *own_sum : 0, a[row], &b[0][column], kMostColumns, any.depth);
+      } else {
+        add_product(any.a_type, own_sum, sums[row][column], own.accumulates);
+      }
     }
   }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the lanes of a warp do together: exchanges, loads of matrices, products of fragments.
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -129,7 +130,11 @@ void multiply(Warp& warp) {
       const int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
       const bool floats = element_bits(any.a_type) > 8;
       float sum = floats ? *static_cast<float*>(own.d[e]) : 0;
-      for (int k = 0; k < depth; ++k) sum += a[row][k] * b[column][k];
+      if (any.a_type == graft_tf32) {
+        sum = truncated_sum(sum, a[row], b[column], 1, depth);
+      } else {
+        for (int k = 0; k < depth; ++k) sum += a[row][k] * b[column][k];
+      }
       add_product(any.a_type, own.d[e], sum, !floats);
     }
   }
@@ -145,6 +150,26 @@ float element_value(graft_element type, unsigned bits) {
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
+}
+
+float truncated_sum(float sum, const float* a, const float* b, int stride, int count) {
+  constexpr int kBits = 24;
+  double terms[kMostDepth + 1] = {sum}, largest = std::fabs(static_cast<double>(sum));
+  for (int i = 0; i < count; ++i) {
+    terms[i + 1] = static_cast<double>(a[i]) * b[i * stride];
+    largest = std::fmax(largest, std::fabs(terms[i + 1]));
+    if (!std::isfinite(terms[i + 1])) largest = HUGE_VAL;
+  }
+  double total = 0;
+  if (!std::isfinite(largest) || largest == 0) {
+    for (int i = 0; i <= count; ++i) total += terms[i];
+    return static_cast<float>(total);
+  }
+  const double step = std::ldexp(1.0, std::ilogb(largest) - kBits);
+  for (int i = 0; i <= count; ++i) total += std::trunc(terms[i] / step) * step;
+  const auto near = static_cast<float>(total);
+  const bool is_cut = std::fabs(static_cast<double>(near)) <= std::fabs(total) || !std::isfinite(near);
+  return is_cut ? near : std::nextafterf(near, 0);
 }
 
 void add_product(graft_element type, void* sum, float more, bool accumulates) {
