@@ -18,6 +18,7 @@ class RegionParser {
     lexer_.expect("region");
     region_.name = lexer_.name("the region's name");
     region_.tf32 = lexer_.accept("tf32");
+    region_.fma = lexer_.accept("fma");
     while (lexer_.accept("tensor")) tensor();
     while (lexer_.accept("input")) region_.inputs.push_back(tensor_name());
     while (lexer_.accept("output")) region_.outputs.push_back(tensor_name());

@@ -14,7 +14,7 @@
 //     combine max(l0, r0)
 //   }
 //
-// `region NAME tf32` allows products to round their operands.
+// `region NAME tf32` allows products to round their operands, `region NAME fma` wants them as multiply-adds.
 // Variables are numbered per form: i for axes, k for reduced and recurrent axes, s for states, l and r for a monoid.
 #include <fmt/format.h>
 
@@ -164,7 +164,8 @@ class FormPrinter {
 std::string print(const Region& region) {
   std::map<std::string, int, std::less<>> taken, none;
   std::vector<std::string> names;
-  std::string text = fmt::format("region {}{}\n", unique_identifier(region.name, none), region.tf32 ? " tf32" : "");
+  std::string text = fmt::format("region {}{}{}\n", unique_identifier(region.name, none), region.tf32 ? " tf32" : "",
+                                 region.fma ? " fma" : "");
   for (const TensorDecl& tensor : region.tensors) {
     names.push_back(unique_identifier(tensor.name, taken));
     text += fmt::format("tensor {}: {}{}\n", names.back(), name_of(tensor.type), to_string(tensor.shape));

@@ -117,6 +117,8 @@ struct Region {
   std::vector<Form> forms;
   /// Products may round their f32 operands to tf32, where a machine has units for that; sums stay f32.
   bool tf32 = false;
+  /// Products of f32 are multiply-adds, also where a machine has units that split their operands.
+  bool fma = false;
 };
 
 /// The tensors that a form defines.

@@ -530,6 +530,13 @@ class Fusion {
   FusedProgram program_;
 };
 
+bool has_contraction(const Region& region) {
+  return std::any_of(region.forms.begin(), region.forms.end(), [](const Form& form) {
+    const auto* reduce = std::get_if<Reduce>(&form);
+    return reduce && find_contraction(*reduce).has_value();
+  });
+}
+
 }  // namespace
 
 FusedProgram fuse(const Graph& graph, const FusionChoices& choices) {
@@ -552,12 +559,11 @@ void for_each_program(FusedProgram& program, const std::function<void(FusedProgr
 }
 
 void allow_tf32(FusedProgram& program) {
-  for (FusedStep& step : program.steps) {
-    for (const Form& form : step.region.forms) {
-      const auto* reduce = std::get_if<Reduce>(&form);
-      step.region.tf32 |= reduce && find_contraction(*reduce).has_value();
-    }
-  }
+  for (FusedStep& step : program.steps) step.region.tf32 |= has_contraction(step.region);
+}
+
+void keep_multiply_adds(FusedProgram& program) {
+  for (FusedStep& step : program.steps) step.region.fma |= has_contraction(step.region);
 }
 
 std::string print(const FusedProgram& program) {

@@ -83,6 +83,8 @@ void for_each_program(FusedProgram& program, const std::function<void(FusedProgr
 
 /// Lets the products of contractions round their operands to tf32, where a machine has units for that.
 void allow_tf32(FusedProgram& program);
+/// Has contractions done by multiply-adds, not by units that split their operands.
+void keep_multiply_adds(FusedProgram& program);
 
 /// The canonical text of a fused program (regions inside), for dumps and `--compile-to fuse`.
 std::string print(const FusedProgram& program);

@@ -25,7 +25,7 @@ FusedStep StepMaker::make(const std::vector<Form>& forms, const std::vector<int>
   FusedStep made;
   made.name = step_.name, made.nodes = step_.nodes, made.operators = step_.operators;
   made.region.name = region_.name;
-  made.region.tf32 = region_.tf32;
+  made.region.tf32 = region_.tf32, made.region.fma = region_.fma;
   std::unordered_map<int, int> mapped;
   const auto keep = [&](int tensor) {
     const auto next = static_cast<int>(made.region.tensors.size());

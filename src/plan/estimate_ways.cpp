@@ -15,7 +15,7 @@ double least_seconds(const Region& region, const RegionWork& work, const Target&
 }
 
 double least_seconds(const Region& region, const RegionWork& work, const Target& target, const Peak& peak) {
-  return seconds_of(work, product_peak(region, target, peak), peak, {1, 1, 1, 0});
+  return seconds_of(work, fastest_product_peak(region, target, peak), peak, {1, 1, 1, 0});
 }
 
 double estimated_seconds(const Region& region, const Way& way, const Bindings& typical, const Target& target) {

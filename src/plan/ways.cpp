@@ -273,6 +273,12 @@ bool is_worth_splitting(const Region& region, const Bindings& typical) {
   return operations_of(region).evaluate(typical) >= kWorthSplitting * bytes_of(region).evaluate(typical);
 }
 
+bool favours_split_products(const RegionTask& task, const Bindings& typical, const BuildOptions& options) {
+  if (options.target.kind != TargetKind::kCuda) return false;
+  const auto candidates = schedule_candidates(*task.region, task.constant, typical, options.target);
+  return !candidates.empty() && candidates[0].schedule.unit && candidates[0].schedule.unit->splits();
+}
+
 bool library_takes(const RegionTask& task, const Bindings& typical, const BuildOptions& options) {
   for (const LibraryInfo& library : all_libraries()) {
     if (library.target != options.target.kind) continue;
@@ -305,7 +311,8 @@ std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const 
     for (Way& way : added) ways.push_back(std::move(way));
   }
   if (target.kind == TargetKind::kCpu) rank(ways, task, typical, limits.options);
-  if (is_worth_library(*task.region, typical, limits.options)) {
+  const BuildOptions& options = limits.options;
+  if (is_worth_library(*task.region, typical, options) && !favours_split_products(task, typical, options)) {
     std::stable_partition(ways.begin(), ways.end(), [](const Way& way) { return !way.library.empty(); });
   }
   return ways;

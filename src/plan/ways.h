@@ -41,6 +41,8 @@ bool is_worth_library(const Region& region, const Bindings& typical, const Build
 /// Whether what follows a contraction is worth a step of its own, without being measured, so that a library does the
 /// contraction: where arithmetic and not memory takes the time.
 bool is_worth_splitting(const Region& region, const Bindings& typical);
+/// Whether the cost model's favourite kernel splits operands of f32: libraries keep to multiply-adds, which are slower.
+bool favours_split_products(const RegionTask& task, const Bindings& typical, const BuildOptions& options);
 /// Whether some library of the target does the region at typical sizes.
 bool library_takes(const RegionTask& task, const Bindings& typical, const BuildOptions& options);
 
@@ -56,8 +58,8 @@ struct WayLimits {
 };
 
 /// Ways by the cost model's preference: on a CPU by the time that it expects, on a GPU generated ones first, but a
-/// library's for large contractions. The first that can be taken is taken where nothing is measured. Those that cannot
-/// be taken say why.
+/// library's for large contractions that no unit splits. The first that can be taken is taken where nothing is
+/// measured. Those that cannot be taken say why.
 std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const WayLimits& limits);
 /// The way of that name, or a way that cannot be taken and the reason: names come from files.
 Way find_way(const RegionTask& task, std::string_view name, const Bindings& typical, const BuildOptions& options);

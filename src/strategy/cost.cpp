@@ -35,6 +35,16 @@ double product_peak(const Region& region, const Target& target, const Peak& peak
   return region.tf32 && multiplies_tf32(target) ? peak.half / 2 : peak.operations;
 }
 
+double fastest_product_peak(const Region& region, const Target& target, const Peak& peak) {
+  const double usual = product_peak(region, target, peak);
+  const Reduce* reduce = matrix_product(region);
+  if (!reduce || region.tf32 || region.fma) return usual;
+  const Expr product = summed_product(*reduce);
+  const ContractUnit* unit =
+      splitting_unit(target, product->args[0]->type, product->args[1]->type, reduce->lift[0]->type);
+  return unit ? std::max(usual, peak.half * unit->rate) : usual;
+}
+
 double filled(double extent, double tile) { return extent / (std::ceil(extent / tile) * tile); }
 
 double seconds_of(const RegionWork& work, double products, const Peak& peak, const Use& use) {

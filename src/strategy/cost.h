@@ -34,5 +34,7 @@ double filled(double extent, double tile);
 const Reduce* matrix_product(const Region& region);
 /// Operations in a second of the units that multiply the region's operands.
 double product_peak(const Region& region, const Target& target, const Peak& peak);
+/// The same, or more where a unit may split them.
+double fastest_product_peak(const Region& region, const Target& target, const Peak& peak);
 
 }  // namespace graft

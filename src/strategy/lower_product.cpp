@@ -82,7 +82,8 @@ class ProductLowering {
     const auto contraction = main_ ? find_contraction(*main_) : std::nullopt;
     if (!contraction) return "there is no contraction";
     contraction_ = *contraction;
-    if (schedule_.producers == 0) decodes_ = decoded_step(*contraction, schedule_.k);
+    if (std::string reason = schedule_.unit ? why_no_unit() : ""; !reason.empty()) return reason;
+    if (schedule_.producers == 0 && !schedule_.unit) decodes_ = decoded_step(*contraction, schedule_.k);
     contraction_.a = unwidened(contraction_.a), contraction_.b = unwidened(contraction_.b);
     if (!decodes_) order_reduced_axes(contraction_);
     if (contraction_.m.empty() && !decodes_) return "the contraction has no rows";
@@ -98,6 +99,20 @@ class ProductLowering {
       along_.insert(defined_tensors(form)[0]);
     }
     return gathered_ ? why_not_gathered() : "";
+  }
+
+  /// Why the unit of the schedule cannot do it. Only those that split operands are named; types ask for the others.
+  std::string why_no_unit() const {
+    const ContractUnit& unit = *schedule_.unit;
+    const DType a = contraction_.a->type, b = contraction_.b->type, sum = main_->lift[0]->type;
+    if (!unit.splits()) return fmt::format("products take {} by themselves", unit.name);
+    if (!has_unit(target_, unit)) return fmt::format("the target has no {}", unit.name);
+    if (a != unit.a || b != unit.b || sum != unit.sum) return fmt::format("{} multiplies other types", unit.name);
+    if (unwidened(contraction_.a)->type != a || unwidened(contraction_.b)->type != b) return "an operand is narrower";
+    if (region_.fma) return "products shall be multiply-adds";
+    if (region_.tf32) return "operands may be rounded to tf32, which is faster";
+    if (unit.scope == ContractUnit::Scope::kWarp && schedule_.producers > 0) return "warps split operands themselves";
+    return schedule_.teams > 1 || schedule_.split > 1 ? "blocks that split operands share no tiles" : "";
   }
 
   bool find_gathered(const Compute& map) {
@@ -408,6 +423,7 @@ class ProductLowering {
       contract.b = make_cast(main_->lift[0]->type, contract.b);
     }
     contract.tf32 = rounds_to_tf32(contract, region_, target_);
+    contract.unit = schedule_.unit;
     return contract;
   }
 

@@ -45,7 +45,10 @@ Use use_of_product(const Region& region, const ProductSchedule& schedule, const 
 }
 
 double seconds(const Region& region, const Schedule& schedule, const Bindings& typical, const Target& target) {
-  return seconds_of(region, typical, target, use_of_product(region, *schedule.as<ProductSchedule>(), typical, target));
+  const Use use = use_of_product(region, *schedule.as<ProductSchedule>(), typical, target);
+  const Peak peak = peak_of(target);
+  const double products = schedule.unit ? peak.half * schedule.unit->rate : product_peak(region, target, peak);
+  return seconds_of(spelled_work(region, typical), products, peak, use);
 }
 
 /// A constant right operand lies in panels.
@@ -68,6 +71,7 @@ constexpr auto kFields = fields_of<ProductSchedule>();
 const Strategy product_strategy = {.name = "product",
                                    .fields = kFields,
                                    .kind = TargetKind::kCuda,
+                                   .names_unit = true,
                                    .why_not = why_not,
                                    .candidates = candidates,
                                    .seconds = seconds,

@@ -20,6 +20,7 @@ struct ProductSchedule {
   int64_t group = 1;      ///< rows of tiles whose columns are made together, so that their operands stay in a cache
   int64_t split = 1;      ///< blocks that share the reduction of one tile, where there are producers
   int64_t early = 0;      ///< 1: tiles of constants are on their way before earlier kernels have ended
+  const ContractUnit* unit = nullptr;  ///< one that splits operands; null: what is usual for their types
   bool operator==(const ProductSchedule&) const = default;
 
   static constexpr Member<ProductSchedule> kMembers[] = {{"m", &ProductSchedule::m, 16, 512},

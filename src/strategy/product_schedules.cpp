@@ -21,12 +21,14 @@ double product_cost(const tile::ProductSchedule& schedule, const ContractionSize
   const auto area = static_cast<double>(schedule.m * schedule.n);
   const auto steps = static_cast<double>(tiles(sizes.depth, schedule.k));
   // Of one multiprocessor, per second: multiplications, and bytes that its threads copy.
-  const double rate = unit ? 3.4e12 * unit->rate : area >= 64 * 64 ? 0.19e12 : 0.13e12;
+  constexpr double kSplit = 0.27e12;  // where warps split operands between the memory and the unit
+  const bool splits = unit && unit->splits();
+  const double rate = splits ? kSplit : unit ? 3.4e12 * unit->rate : area >= 64 * 64 ? 0.19e12 : 0.13e12;
   constexpr double kCopyRate = 62e9, kLeastStep = 0.15e-6, kStart = 1.5e-6, kStore = 0.08e-9;
   const int64_t step_bytes = (schedule.m + schedule.n) * schedule.k * sizes.element_bytes;
   const double products = area * static_cast<double>(schedule.k) / rate;
   const double copies = static_cast<double>(step_bytes) / kCopyRate;
-  const int64_t registers = static_cast<int64_t>(area) / schedule.threads * 5 / 4 + 56;
+  const int64_t registers = static_cast<int64_t>(area) / schedule.threads * 5 / 4 + (splits ? 96 : 56);
   const double resident = static_cast<double>(
       std::max<int64_t>(1, std::min<int64_t>({target.shared_bytes / (step_bytes * schedule.stages),
                                               65536 / (registers * schedule.threads), 2048 / schedule.threads})));
@@ -137,9 +139,42 @@ void add_streams(Rated& rated, const ContractionSizes& sizes, const ContractUnit
   rated.emplace_back(role_cost(schedule, sizes, unit, target), schedule);
 }
 
-/// Schedules for the blocks of a GPU, the cost model's favourite first.
-std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& sizes, const ContractUnit* unit,
-                                                     bool is_packed, const Target& target) {
+/// Schedules of a product of weights by warpgroups that split operands of f32: producers copy, and split the weights.
+Rated split_schedules(const ContractionSizes& sizes, const ContractUnit& unit, const Target& target) {
+  struct Shape {
+    int64_t m, n, threads;
+    double rate;  ///< multiplications of one multiprocessor in a second, as measured on an H200
+  };
+  constexpr Shape kShapes[] = {{128, 128, 256, 0.40e12}, {128, 96, 256, 0.38e12}, {128, 64, 256, 0.33e12},
+                               {64, 128, 128, 0.27e12},  {64, 64, 128, 0.20e12}};
+  constexpr int64_t kDepth = 32, kStages = 4, kGroup = 16, kReserved = 4 << 10;
+  constexpr double kStart = 3e-6, kStore = 0.08e-9;
+  const auto tiles = [](int64_t extent, int64_t step) { return (extent + step - 1) / step; };
+  Rated rated;
+  for (const Shape& shape : kShapes) {
+    if (shape.m >= 2 * sizes.rows || shape.n >= 2 * sizes.columns) continue;
+    if ((shape.m + 2 * shape.n) * kDepth * sizes.element_bytes * kStages > target.shared_bytes - kReserved) continue;
+    const int64_t rows = tiles(sizes.rows, shape.m), columns = tiles(sizes.columns, shape.n);
+    const double rounds = std::ceil(static_cast<double>(rows * columns * sizes.batch) / target.multiprocessors);
+    const auto area = static_cast<double>(shape.m * shape.n);
+    const double loop = static_cast<double>(tiles(sizes.depth, kDepth) * kDepth) * area / shape.rate;
+    const tile::ProductSchedule schedule{.m = shape.m,
+                                         .n = shape.n,
+                                         .k = kDepth,
+                                         .threads = shape.threads,
+                                         .stages = kStages,
+                                         .panel = 1,
+                                         .producers = 128,
+                                         .group = rows > 1 && columns > 1 ? kGroup : 1,
+                                         .unit = &unit};
+    rated.emplace_back(rounds * (loop + kStart + area * kStore), schedule);
+  }
+  return rated;
+}
+
+/// Schedules for the blocks of a GPU.
+Rated product_schedules(const ContractionSizes& sizes, const ContractUnit* unit, bool is_packed,
+                        const Target& target) {
   struct Shape {
     int64_t m, n, threads;
   };
@@ -161,7 +196,8 @@ std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& siz
                                      .k = depth,
                                      .threads = shape.threads,
                                      .stages = stages,
-                                     .panel = std::min(panel, shape.n)};
+                                     .panel = std::min(panel, shape.n),
+                                     .unit = unit && unit->splits() ? unit : nullptr};
       const int64_t bytes = (shape.m + shape.n) * depth * sizes.element_bytes * stages;
       if (bytes > target.shared_bytes - (8 << 10)) continue;
       rated.emplace_back(product_cost(schedule, sizes, unit, target), schedule);
@@ -174,10 +210,7 @@ std::vector<tile::ProductSchedule> product_schedules(const ContractionSizes& siz
   for (auto& [cost, schedule] : rated) cost *= has_roles ? kWithoutRoles : 1;
   if (has_roles) add_roles(rated, sizes, *unit, panel, target);
   if (has_roles) add_streams(rated, sizes, *unit, panel, target);
-  std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<tile::ProductSchedule> schedules;
-  for (const auto& [cost, schedule] : rated) schedules.push_back(schedule);
-  return schedules;
+  return rated;
 }
 
 /// Schedules of a product whose right operand is decoded on its way to matrix units: narrow tiles where few rows are
@@ -231,8 +264,8 @@ std::vector<tile::ProductSchedule> decoding_schedules(const Contraction& contrac
 
 /// Schedules for a product of few rows whose columns are gathered: all tiles of a block are on their way at once where
 /// they have room, since those of weights come before earlier kernels have ended.
-std::vector<tile::ProductSchedule> gathering_schedules(const ContractionSizes& sizes, const GatheredColumns& columns,
-                                                       const ContractUnit* unit, const Target& target) {
+Rated gathering_schedules(const ContractionSizes& sizes, const GatheredColumns& columns, const ContractUnit* unit,
+                          const Target& target) {
   constexpr int64_t kRows = 64, kThreads = 128, kDepth = 64;
   constexpr int64_t kMostColumns = 256, kOverlap = 2, kMostStages = 16, kReserved = 8 << 10;
   const int64_t rounds = (sizes.depth + kDepth - 1) / kDepth;
@@ -250,10 +283,7 @@ std::vector<tile::ProductSchedule> gathering_schedules(const ContractionSizes& s
       rated.emplace_back(product_cost(schedule, sizes, unit, target), schedule);
     }
   }
-  std::stable_sort(rated.begin(), rated.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<tile::ProductSchedule> schedules;
-  for (const auto& [cost, schedule] : rated) schedules.push_back(schedule);
-  return schedules;
+  return rated;
 }
 
 /// Whether all that an operand reads is constant.
@@ -264,6 +294,30 @@ bool is_constant(const Expr& operand, const std::vector<bool>& constant) {
     any = true, all = all && constant[static_cast<size_t>(node->tensor)];
   });
   return any && all;
+}
+
+/// Whether what an operand loads lies with the axis innermost.
+bool lies_along(const Expr& operand, const Axis& axis) {
+  bool any = false, all = true;
+  for_each(operand, [&](const Expr& node) {
+    if (node->kind != ExprKind::kLoad) return;
+    const auto index = node->args.empty() ? std::nullopt : affine(node->args.back());
+    any = true, all = all && index && index->coefficient(axis.variable->variable).is(1);
+  });
+  return any && all;
+}
+
+/// Schedules by a unit that splits operands of f32, where it is likely to beat multiply-adds: warps take tiles as they
+/// come, warpgroups only operands with k innermost, of which the right one is split once for all rows.
+Rated splitting_schedules(const Contraction& contraction, const ContractionSizes& sizes, const ContractUnit& unit,
+                          const Target& target) {
+  constexpr int64_t kLeastDepth = 64;
+  if (sizes.depth < kLeastDepth) return {};
+  if (unit.scope == ContractUnit::Scope::kWarp) return product_schedules(sizes, &unit, sizes.is_packed, target);
+  const Axis& last = contraction.k.back();
+  const bool aligned = last.extent.is_multiple_of(unit.pack) && last.extent.as_constant().value_or(unit.k) >= unit.k;
+  if (!sizes.is_packed || !aligned || !lies_along(contraction.a, last)) return {};
+  return split_schedules(sizes, unit, target);
 }
 
 /// Whether tiles of constants should be on their way before earlier kernels have ended. Loops over windows that have
@@ -312,12 +366,17 @@ void add_products(std::vector<tile::Schedule>& schedules, const Region& region, 
   sizes.element_bytes = std::max(1, bit_width(contraction.b->type) / 8);
   const ContractUnit* unit = best_unit(target, contraction.a->type, contraction.b->type, sizes.sum);
   const auto columns = gathered_columns(region);
-  std::vector<tile::ProductSchedule> products =
-      columns ? gathering_schedules(sizes, *columns, unit, target)
-              : product_schedules(sizes, unit, sizes.is_packed, target);
+  Rated products = columns ? gathering_schedules(sizes, *columns, unit, target)
+                           : product_schedules(sizes, unit, sizes.is_packed, target);
   order_reduced_axes(contraction);
-  for (tile::ProductSchedule& schedule : products) {
-    schedule.early = copies_early(contraction, constant, schedule, typical);
+  const ContractUnit* splits = splitting_unit(target, contraction.a->type, contraction.b->type, sizes.sum);
+  if (splits && !columns && !region.tf32 && !region.fma) {
+    for (auto& each : splitting_schedules(contraction, sizes, *splits, target)) products.push_back(std::move(each));
+  }
+  std::stable_sort(products.begin(), products.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [cost, schedule] : products) {
+    const bool waits = schedule.unit && schedule.producers > 0;
+    schedule.early = !waits && copies_early(contraction, constant, schedule, typical);
     schedules.emplace_back(schedule);
   }
 }

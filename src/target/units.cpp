@@ -2,6 +2,7 @@
 #include "target/units.h"
 
 #include "target/cpus.h"
+#include "target/peak.h"
 
 namespace graft {
 namespace {
@@ -34,15 +35,27 @@ bool has_unit(const Target& target, const ContractUnit& unit) {
 
 const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum) {
   for (const ContractUnit& unit : kUnits) {
-    if (unit.a == a && unit.b == b && unit.sum == sum && has_unit(target, unit)) return &unit;
+    const bool fits = unit.a == a && unit.b == b && unit.sum == sum && !unit.splits();
+    if (fits && has_unit(target, unit)) return &unit;
   }
   return nullptr;
 }
 
 const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum, ContractUnit::Scope scope) {
   for (const ContractUnit& unit : kUnits) {
-    const bool fits = unit.a == a && unit.b == b && unit.sum == sum && unit.scope == scope;
+    const bool fits = unit.a == a && unit.b == b && unit.sum == sum && unit.scope == scope && !unit.splits();
     if (fits && has_unit(target, unit)) return &unit;
+  }
+  return nullptr;
+}
+
+const ContractUnit* splitting_unit(const Target& target, DType a, DType b, DType sum) {
+  if (target.kind != TargetKind::kCuda) return nullptr;
+  constexpr double kWorth = 1.5;  // times the multiply-adds' peak: splitting and adding up take their part
+  const Peak peak = peak_of(target);
+  for (const ContractUnit& unit : kUnits) {
+    const bool fits = unit.a == a && unit.b == b && unit.sum == sum && unit.splits() && has_unit(target, unit);
+    if (fits && peak.half * unit.rate >= kWorth * peak.operations) return &unit;
   }
   return nullptr;
 }

@@ -23,7 +23,12 @@ struct ContractUnit {
   int64_t pack;     ///< elements of k that must lie together in b; those of a do on GPUs where it is more than 1
   Scope scope;
   double rate;  ///< CPUs: times that of fp32 multiply-adds; GPUs: times that of 16-bit products
+  /// Whether it multiplies parts of its operands: it is as accurate as multiply-adds, and no type's default.
+  bool splits() const { return a == DType::kFloat32; }
 };
+
+/// What stands for all units that split their operands where something is disabled.
+inline constexpr std::string_view kSplitProducts = "tf32x3";
 
 /// All rows, the fastest first.
 std::span<const ContractUnit> contract_units();
@@ -31,9 +36,12 @@ std::span<const ContractUnit> contract_units();
 const ContractUnit* find_unit(std::string_view name);
 /// Whether the target has the instruction.
 bool has_unit(const Target& target, const ContractUnit& unit);
-/// The fastest unit of the target for operands of these types, or null: multiply-adds of the sums' own type.
+/// The fastest unit of the target for operands of these types, or null: multiply-adds of the sums' own type. Units that
+/// split operands are left out.
 const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum);
 /// The same among units of one scope.
 const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum, ContractUnit::Scope scope);
+/// The unit that splits operands of these types where the target has one that beats its multiply-adds, or null.
+const ContractUnit* splitting_unit(const Target& target, DType a, DType b, DType sum);
 
 }  // namespace graft

@@ -92,8 +92,8 @@ struct Reduce {
 /// There may be several axes per role (m = oh, ow; k = kh, kw, channel; n = panel, lane). `c_indices` are affine in
 /// them and the last n axis has stride 1 in c. On a CPU `a` and `b` are kLoad expressions with affine indices and
 /// stride 1 along the last n axis of b; a GPU copies its tiles first and takes any expression: a load under a
-/// condition, say. With a unit, the last k axis has the extent of its pack and stride 1 in a and b, and the last n axis
-/// steps by pack in b; the others of k together are whole instructions. The operands have the unit's types.
+/// condition, say. With a unit, the operands have its types; on a CPU, the last k axis has the extent of its pack and
+/// stride 1 in a and b, the last n axis steps by pack in b, and the others of k together are whole instructions.
 struct Contract {
   std::vector<Axis> m, n, k;
   Expr a, b;

@@ -363,9 +363,11 @@ class Verifier {
   /// What an instruction that multiplies several elements of k reads lies together, and there is no part of it.
   void unit(const Contract& contract, DType sum) const {
     const ContractUnit& unit = *contract.unit;
-    check(program_.threads == 0, "a unit of a CPU is asked for on a GPU");
     check(contract.a->type == unit.a && contract.b->type == unit.b && sum == unit.sum,
           "an operand or the sum has another type than the unit");
+    check(program_.threads == 0 || unit.splits(), "a unit of a CPU is asked for on a GPU");
+    check(program_.threads == 0 || !contract.tf32, "a unit that splits operands rounds them");
+    if (program_.threads > 0) return;
     check(contract.k.size() > 1 && !contract.n.empty() && !contract.m.empty(), "a unit lacks an axis");
     const Axis& pack = contract.k.back();
     const auto extent = affine(pack.extent);

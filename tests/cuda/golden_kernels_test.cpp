@@ -94,7 +94,9 @@ TEST(GoldenKernels, are_written_as_the_files_show) {
 TEST(GoldenKernels, are_accepted_by_the_compiler) {
   if (!nvrtc_problem().empty()) GTEST_SKIP() << nvrtc_problem();
   std::string source(prelude());
-  for (const int columns : {64, 128}) source += warpgroup_product({columns, DType::kFloat16, DType::kFloat16});
+  for (const DType type : {DType::kFloat16, DType::kFloat32}) {
+    for (const int columns : {64, 128}) source += warpgroup_product({columns, type, type});
+  }
   for (const golden::File& file : golden::read_folder("cuda")) {
     if (file.path.stem() == "proof_programs") continue;  // those are compiled for every architecture elsewhere
     for (const golden::Case& c : file.cases) source += "\n" + kernel_of(c);

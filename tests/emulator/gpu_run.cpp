@@ -35,11 +35,18 @@ double tolerance_on_gpu(std::string_view type) {
 GpuCase::GpuCase(std::string_view text, Bindings sizes, const std::string& precision)
     : graph_(parse_graph(text)), sizes_(std::move(sizes)) {
   infer_types(graph_);
+  given_ = graph_;
   const TensorsByName inputs = random_inputs(graph_, sizes_, 11);
   inputs_ = {inputs.begin(), inputs.end()};
   expected_ = evaluate(graph_, inputs);
   if (!precision.empty()) set_option(options_, {"precision", precision});
   rewrite(graph_, options_);
+}
+
+void GpuCase::replace(const std::string& input, TensorData data) {
+  inputs_.at(input) = std::move(data);
+  const TensorsByName inputs(inputs_.begin(), inputs_.end());
+  expected_ = evaluate(given_, inputs);
 }
 
 BuiltEngine GpuCase::build(const std::string& target, const Record* record) const {

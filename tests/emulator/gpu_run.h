@@ -22,13 +22,16 @@ class GpuCase {
   /// Builds for a target (`sm_90a`) with the step of that name done by a schedule, by the cost model's where that is
   /// empty; fails the test when the schedule is refused or a step has no kernel. Gives the outputs, or none.
   std::vector<TensorData> run(const std::string& target, const std::string& step, const std::string& schedule) const;
+  /// Gives an input other numbers; the interpreter's results follow.
+  void replace(const std::string& input, TensorData data);
+  const TensorData& input(const std::string& name) const { return inputs_.at(name); }
   /// The greatest difference of an output to the interpreter's, as a share of its largest number.
   double difference(const std::vector<TensorData>& actual) const;
 
  private:
   BuiltEngine build(const std::string& target, const Record* record) const;
 
-  Graph graph_;
+  Graph given_, graph_;
   CompileOptions options_;
   Bindings sizes_;
   std::map<std::string, TensorData> inputs_;

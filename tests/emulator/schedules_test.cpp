@@ -104,6 +104,40 @@ std::vector<ScheduledCase> products() {
   };
 }
 
+constexpr const char* kByWarps = " unit=mma_tf32x3";
+constexpr const char* kByGroups = " unit=wgmma_tf32x3";
+
+/// Products of f32 of operands in parts of tf32: by warps, with tiles as they come, and by warpgroups, to which
+/// producers hand split weights.
+std::vector<ScheduledCase> split_products() {
+  const auto with = [](const char* unit, std::vector<std::string> schedules) {
+    for (std::string& schedule : schedules) schedule += unit;
+    return schedules;
+  };
+  const auto rows = with(kByWarps, {product(64, 64, 32, 128, 3, 0), product(128, 64, 32, 128, 4, 0, kEarly),
+                                    product(32, 32, 16, 64, 2, 0)});
+  const auto groups = with(kByGroups, {product(64, 64, 32, 128, 4, 1, producing(1, 1)),
+                                       product(128, 96, 32, 256, 3, 1, producing(4, 1)),
+                                       product(128, 64, 16, 256, 4, 1, producing(1, 1)),
+                                       // Without producers warps do it.
+                                       product(128, 64, 32, 128, 3, 1, kEarly)});
+  const auto in_panels = with(kByWarps, {product(64, 64, 32, 128, 3, 32, kEarly), product(32, 64, 32, 64, 3, 32)});
+  const auto packed = [](std::string name, const char* target, const char* m, int n, const char* k,
+                         std::vector<std::string> schedules, Bindings sizes = {}) {
+    return ScheduledCase{std::move(name), target,    "f32", product_with_tail(m, n, k, "f32", true), "product",
+                         std::move(schedules), std::move(sizes)};
+  };
+  return {product_case("split_odd", "sm_80", "f32", "67", 45, "83", rows),
+          product_case("split_even", "sm_80", "f32", "72", 64, "96", rows),
+          product_case("split_open", "sm_90a", "f32", "m", 40, "k", rows, {{"m", 33}, {"k", 50}}),
+          product_case("split_of_few", "sm_80", "f32", "20", 24, "5", rows),
+          product_case("split_as_it_comes_on_hopper", "sm_90a", "f32", "67", 45, "83", groups),
+          packed("split_in_panels", "sm_80", "70", 100, "130", in_panels),
+          packed("split_on_hopper", "sm_90a", "136", 200, "160", groups),
+          packed("split_odd_on_hopper", "sm_90a", "70", 100, "132", groups),
+          packed("split_open_on_hopper", "sm_90a", "m", 64, "96", groups, {{"m", 150}})};
+}
+
 /// Weights that are known are packed into panels.
 std::vector<ScheduledCase> packed_products() {
   const auto packed = [](std::string name, const char* target, const char* type, std::vector<std::string> schedules) {
@@ -293,8 +327,14 @@ std::vector<ScheduledCase> convolutions() {
   const char* strided = "pads = [1, 0, 1, 0], strides = [2, 1]";
   const std::vector<std::string> single = {product(32, 32, 16, 64, 3, 0), product(64, 32, 16, 64, 4, 0)};
   const std::vector<std::string> half = {product(64, 32, 64, 128, 3, 0), product(64, 64, 64, 128, 2, 0)};
+  const std::vector<std::string> split = {product(64, 64, 32, 128, 4, 1, producing(1, 1)) + kByGroups};
   return {convolution("f32_padded", "sm_80", "f32", "2, 8, 7, 9", "24, 8, 3, 3", padded, 8, 24, single),
           convolution("f32_strided", "sm_90a", "f32", "2, 12, 9, 7", "20, 12, 3, 3", strided, 12, 20, single),
+          convolution("split_padded", "sm_80", "f32", "2, 32, 7, 9", "24, 32, 3, 3", padded, 32, 24,
+                      {product(64, 32, 32, 128, 3, 0) + kByWarps}),
+          convolution("split_padded_on_hopper", "sm_90a", "f32", "1, 32, 7, 9", "40, 32, 3, 3", padded, 32, 40, split),
+          convolution("split_strided_on_hopper", "sm_90a", "f32", "1, 64, 9, 7", "40, 64, 3, 3", strided, 64, 40,
+                      split),
           convolution("f16_padded", "sm_80", "f16", "2, 16, 7, 9", "24, 16, 3, 3", padded, 16, 24, half),
           convolution("f16_of_many_channels", "sm_90a", "f16", "1, 64, 6, 7", "64, 64, 3, 3", padded, 64, 64, half),
           convolution("f16_strided", "sm_90a", "f16", "1, 64, 9, 7", "40, 64, 3, 3", strided, 64, 40, half)};
@@ -409,6 +449,7 @@ INSTANTIATE_TEST_SUITE_P(convolutions, Schedules, testing::ValuesIn(convolutions
 INSTANTIATE_TEST_SUITE_P(channelwise, Schedules, testing::ValuesIn(channelwise()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(attention, Schedules, testing::ValuesIn(attentions()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(cells, Schedules, testing::ValuesIn(cells()), kCaseName);
+INSTANTIATE_TEST_SUITE_P(split_products, Schedules, testing::ValuesIn(split_products()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(products, Schedules, testing::ValuesIn(products()), kCaseName);
 
 }  // namespace

@@ -82,6 +82,26 @@ TEST(Lower, products_may_round_to_tf32_where_the_region_says_so_and_the_target_c
   EXPECT_FALSE(rounds(true, find_target("x86-64-v3", 2)));
 }
 
+TEST(Lower, products_split_operands_where_the_schedule_says_so_and_the_region_may) {
+  const auto reason_of = [](const char* unit, const char* target, void (*change)(Region&), int64_t producers = 0) {
+    Region region = product(33, 96, 64, true);
+    change(region);
+    const tile::Schedule schedule = tile::ProductSchedule{.panel = 0, .producers = producers, .unit = find_unit(unit)};
+    const tile::Lowered lowered = lower(region, {}, schedule, find_target(target));
+    const auto* reason = std::get_if<std::string>(&lowered);
+    if (!reason) EXPECT_NE(tile::print(*program(lowered)).find(" unit mma_tf32x3 {"), std::string::npos);
+    return reason ? *reason : "";
+  };
+  const auto as_it_is = [](Region&) {};
+  EXPECT_EQ(reason_of("mma_tf32x3", "sm_80", as_it_is), "");
+  EXPECT_EQ(reason_of("mma_tf32x3", "sm_80", [](Region& region) { region.fma = true; }),
+            "products shall be multiply-adds");
+  EXPECT_NE(reason_of("mma_tf32x3", "sm_80", [](Region& region) { region.tf32 = true; }), "");
+  EXPECT_NE(reason_of("mma_tf32x3", "sm_90a", as_it_is, 128), "");
+  EXPECT_EQ(reason_of("wgmma_tf32x3", "sm_80", as_it_is), "the target has no wgmma_tf32x3");
+  EXPECT_EQ(reason_of("mma_f16", "sm_80", as_it_is), "products take mma_f16 by themselves");
+}
+
 TEST(Lower, operands_of_a_product_may_share_an_index) {
   const auto text = [](std::string_view let, std::string_view index) {
     return fmt::format(R"(program shared_index {{

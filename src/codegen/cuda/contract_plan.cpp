@@ -52,7 +52,7 @@ ContractPlan KernelWriter::plan(const tile::Contract& contract, const std::vecto
   plan.contract = &contract;
   plan.loops = loops;
   const DType a = contract.a->type, b = contract.b->type, c = names_.buffer(contract.c).type;
-  plan.unit = best_unit(target_, a, b, c, ContractUnit::Scope::kWarp);
+  plan.unit = contract.unit ? contract.unit : best_unit(target_, a, b, c, ContractUnit::Scope::kWarp);
   plan.tf32 = contract.tf32;
   const bool plain = c == DType::kFloat32 || c == DType::kFloat64 || c == DType::kInt32 || c == DType::kInt64;
   if (!plan.unit && !plain) {
@@ -63,7 +63,10 @@ ContractPlan KernelWriter::plan(const tile::Contract& contract, const std::vecto
     throw Unsupported{"a contraction whose fragment is not indexed by all its m axes, then all its n axes"};
   }
   plan.k = rounded(contract.k[0].bound, plan.unit ? plan.unit->k : plan.tf32 ? 8 : 1);
-  const ContractUnit* of_groups = best_unit(target_, a, b, c, ContractUnit::Scope::kWarpgroup);
+  // Without producers, who split b for them, warpgroups leave the work to warps.
+  const ContractUnit* of_groups = !plan.splits()       ? best_unit(target_, a, b, c, ContractUnit::Scope::kWarpgroup)
+                                  : splits_in_groups_ ? plan.unit
+                                                      : nullptr;
   plan.warpgroups = of_groups && plan.layout.warps_m % 4 == 0 && has_width(*of_groups, plan.layout.tile_columns());
   if (plan.unit && is_half(b) && contract.k.size() == 1) plan.coded = coded_operand(contract.b, contract.k[0], names_);
   if (plan.coded) plan.few_rows = few_rows(contract);
@@ -161,6 +164,8 @@ void KernelWriter::place_tile(Operand& operand, const ContractPlan& plan, bool i
   operand.lines = lines_are_k ? plan.k : points;
   operand.columns = rounded(lines_are_k ? points : plan.k, operand.vector());
   operand.leading = ((operand.columns / operand.vector()) | 1) * operand.vector();
+  // Words of four lines of k and eight points are read at once: lines a quarter of the banks apart share none.
+  if (plan.splits() && lines_are_k) operand.leading = rounded(operand.columns - 8, 32) + 8;
   if (!plan.warpgroups) return;
   operand.swizzle = swizzle_of((!lines_are_k ? plan.k : is_a ? 64 : plan.layout.tile_columns()) * operand.bytes());
   operand.leading = operand.swizzle / operand.bytes();

@@ -63,7 +63,7 @@ std::string KernelWriter::shared_operand(const ContractPlan& plan, const Operand
                                  : fmt::format("warp / {} * {}", layout.warps_m, layout.tile_columns());
   const bool rows_are_points = is_a != operand.transposed;
   const std::string pointer = fmt::format("{} + {}{}", base, first, rows_are_points ? fmt::format(" * {}", step) : "");
-  if (!is_a || !plan.unit) return pointer;
+  if (!is_a || !plan.unit || plan.splits()) return pointer;
   return fmt::format("SharedOperand<{}, {}, {}, {}>{{{}}}", type, operand.transposed, step, layout.row_step(), pointer);
 }
 
@@ -125,6 +125,11 @@ void KernelWriter::multiply(const ContractPlan& plan, const std::string& slot, b
                plan.k, masked, contract.accumulate, c, operands[0], operands[1], valid);
     const bool from_registers = plan.a.source == Operand::Source::kFragment;
     if (!leave_running) running_.push_back({contract.c, from_registers ? plan.a.buffer : -1});
+  } else if (plan.splits()) {
+    if (plan.exact.empty()) throw Unsupported{"a product that splits its operands without a loop of its own"};
+    code_.line("multiply_split<{}, {}, {}, {}, {}, {}, {}, {}, {}>({}, {}, {}, {}, {});", plan.k, masked,
+               plan.a.transposed, leading[0], layout.row_step(), plan.b.transposed, leading[1], layout.m_tiles,
+               layout.n_tiles, c, operands[0], operands[1], valid, plan.exact);
   } else if (plan.unit) {
     code_.line("multiply_tiles<{}, {}, {}, {}, {}, {}, {}>({}, {}, {}, {});", type_name(plan.a.type), plan.k, masked,
                plan.b.transposed, leading[1], layout.m_tiles, layout.n_tiles, c, operands[0], operands[1], valid);
@@ -235,85 +240,137 @@ void KernelWriter::stage_tiles(const std::vector<ContractPlan>& plans, bool repe
   }
 }
 
-/// for -> for with the tiles of later iterations on their way: one barrier per iteration.
-void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPlan>& plans) {
-  const std::vector<const tile::For*> loops = plans[0].loops;
-  const tile::For& innermost = *loops.back();
+/// How many tiles of the loop's products are on their way at a time.
+KernelWriter::Pipeline KernelWriter::plan_pipeline(const std::vector<ContractPlan>& plans) const {
+  Pipeline pipeline{.innermost = plans[0].loops.back(), .loops = plans[0].loops};
+  const tile::For& innermost = *pipeline.innermost;
   constexpr int kUnasked = 3;  // where the schedule leaves it to us
-  const bool once = loops.size() == 1 && innermost.axis.bound == 1;
-  const int slots =
+  const bool once = pipeline.loops.size() == 1 && innermost.axis.bound == 1;
+  pipeline.slots =
       once ? 1 : std::clamp(innermost.stages > 1 ? innermost.stages : kUnasked, 2, std::max(max_stages_, 2));
   const bool warpgroups = std::any_of(plans.begin(), plans.end(), [](const auto& plan) { return plan.warpgroups; });
   // Products that nothing else waits for overlap with the next one; the slot they read is free one iteration later.
-  const bool overlaps = warpgroups && innermost.body.size() == 1 && slots >= 3;
-  const int ahead = once ? 1 : overlaps ? slots - 2 : slots - 1;
+  pipeline.overlaps = warpgroups && innermost.body.size() == 1 && pipeline.slots >= 3;
+  pipeline.ahead = once ? 1 : pipeline.overlaps ? pipeline.slots - 2 : pipeline.slots - 1;
+  return pipeline;
+}
 
-  if (!prepares_early(plans)) follow();
-  const bool early = !followed_;
-  std::vector<std::string> extents, copied;
-  for (const tile::For* each : loops) {
+/// Names of the loops' extents, of the rounds, and of what is copied next.
+void KernelWriter::declare_pipeline(Pipeline& pipeline, std::vector<ContractPlan>& plans) {
+  for (const tile::For* each : pipeline.loops) {
     const std::string extent = uniform_value(each->axis.extent);
-    extents.push_back(code_.fresh("n"));
-    code_.line("const int {} = (int){};", extents.back(), extent);
+    pipeline.extents.push_back(code_.fresh("n"));
+    code_.line("const int {} = (int){};", pipeline.extents.back(), extent);
   }
-  const std::string slot = code_.fresh("slot"), next = code_.fresh("next"), round = code_.fresh("round");
+  pipeline.slot = code_.fresh("slot"), pipeline.next = code_.fresh("next"), pipeline.round = code_.fresh("round");
   barrier();
-  prepare_tiles(plans, slots);
-  for (const tile::For* each : loops) {
-    copied.push_back(bind(each->axis.variable, "i"));
-    code_.line("int {} = 0;", copied.back());
+  prepare_tiles(plans, pipeline.slots);
+  for (const tile::For* each : pipeline.loops) {
+    pipeline.copied.push_back(bind(each->axis.variable, "i"));
+    code_.line("int {} = 0;", pipeline.copied.back());
   }
-  const std::string end = code_.fresh("end");
-  code_.line("int {} = 0, {} = 0;", slot, next);
-  code_.line("const int {} = {};", end, fmt::join(extents, " * "));
-  const auto copy_ahead = [&](const std::string& target, Tiles which) {
-    code_.open(fmt::format("if ({} < {})", target, end));
-    expressions_.enter();
-    for (size_t i = 0; i < loops.size(); ++i) names_.variables[loops[i]->axis.variable->variable] = copied[i];
-    stage_tiles(plans, false, which, next);
-    expressions_.leave();
-    advance(loops, copied, extents);
-    code_.close();
-    if (which != Tiles::kEarly) code_.line("copy_commit();");
-    code_.line("{0} = {0} + 1 == {1} ? 0 : {0} + 1;", next, slots);
-  };
-  const auto copy_first = [&](Tiles which) {
-    stage_tiles(plans, true, which, "0");
-    code_.line("#pragma unroll 1");
-    code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", round, ahead));
-    copy_ahead(round, which);
-    code_.close();
-  };
-  if (early) {
-    copy_first(Tiles::kEarly);
-    follow();
-    code_.line("{} = 0, {} = 0;", fmt::join(copied, " = 0, "), next);
+  pipeline.end = code_.fresh("end");
+  code_.line("int {} = 0, {} = 0;", pipeline.slot, pipeline.next);
+  code_.line("const int {} = {};", pipeline.end, fmt::join(pipeline.extents, " * "));
+}
+
+/// Copies of the tiles of round `target`, where there is one.
+void KernelWriter::copy_ahead(const Pipeline& pipeline, const std::vector<ContractPlan>& plans,
+                              const std::string& target, Tiles which) {
+  code_.open(fmt::format("if ({} < {})", target, pipeline.end));
+  expressions_.enter();
+  for (size_t i = 0; i < pipeline.loops.size(); ++i) {
+    names_.variables[pipeline.loops[i]->axis.variable->variable] = pipeline.copied[i];
   }
-  copy_first(early ? Tiles::kLate : Tiles::kAll);
+  stage_tiles(plans, false, which, pipeline.next);
+  expressions_.leave();
+  advance(pipeline.loops, pipeline.copied, pipeline.extents);
+  code_.close();
+  if (which != Tiles::kEarly) code_.line("copy_commit();");
+  code_.line("{0} = {0} + 1 == {1} ? 0 : {0} + 1;", pipeline.next, pipeline.slots);
+}
+
+/// Copies of the tiles of the first rounds.
+void KernelWriter::copy_first(const Pipeline& pipeline, const std::vector<ContractPlan>& plans, Tiles which) {
+  stage_tiles(plans, true, which, "0");
+  code_.line("#pragma unroll 1");
+  code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", pipeline.round, pipeline.ahead));
+  copy_ahead(pipeline, plans, pipeline.round, which);
+  code_.close();
+}
+
+/// The rounds, whose first tiles are on their way.
+void KernelWriter::multiply_rounds(const Pipeline& pipeline, const std::vector<ContractPlan>& plans) {
+  const auto& [innermost, loops, slots, ahead, overlaps, early, extents, copied, slot, next, round, end] = pipeline;
   code_.line("#pragma unroll 1");
   code_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", round, end));
   code_.line("copy_wait<{}>();", ahead - 1);
   barrier();
-  if (!overlaps) copy_ahead(fmt::format("{} + {}", round, ahead), Tiles::kAll);
+  const std::string target = fmt::format("{} + {}", round, ahead);
+  if (!overlaps) copy_ahead(pipeline, plans, target, Tiles::kAll);
   // Of several loops none is used by the products.
   const int64_t bound = loops[0]->axis.bound;
   bind_index(loops[0]->axis.variable, round, bound > 0 ? bound : INT32_MAX);
   names_.uniform.insert(loops[0]->axis.variable->variable);
   for (const ContractPlan& plan : plans) planned_[plan.contract] = {plan, slot, overlaps};
   expressions_.enter();
-  body(innermost.body);
+  body(innermost->body);
   settle_all();  // the tiles that they read are overwritten next
   expressions_.leave();
   if (overlaps) {
-    copy_ahead(fmt::format("{} + {}", round, ahead), Tiles::kAll);
+    copy_ahead(pipeline, plans, target, Tiles::kAll);
     code_.line("wait_for_warpgroups<1>();");
   }
   code_.line("{0} = {0} + 1 == {1} ? 0 : {0} + 1;", slot, slots);
   code_.close();
   code_.line("copy_wait<0>();");
   if (overlaps) code_.line("wait_for_warpgroups<0>();");
+}
+
+/// for -> for with the tiles of later iterations on their way: one barrier per iteration.
+void KernelWriter::pipelined_loop(const tile::For& loop, std::vector<ContractPlan>& plans) {
+  Pipeline pipeline = plan_pipeline(plans);
+  if (!prepares_early(plans)) follow();
+  pipeline.early = !followed_;
+  declare_pipeline(pipeline, plans);
+  if (pipeline.early) {
+    copy_first(pipeline, plans, Tiles::kEarly);
+    follow();
+    code_.line("{} = 0, {} = 0;", fmt::join(pipeline.copied, " = 0, "), pipeline.next);
+  }
+  if (plans.size() == 1 && plans[0].splits() && pipeline.innermost->body.size() == 1) {
+    split_rounds(pipeline, plans);
+  } else {
+    copy_first(pipeline, plans, pipeline.early ? Tiles::kLate : Tiles::kAll);
+    multiply_rounds(pipeline, plans);
+  }
   for (const ContractPlan& plan : plans) end_sums(plan, plan.sums);
   merge(pending_, accesses_of(program_, {loop}));
+}
+
+/// The rounds of a product that splits its operands, from sums of 0 on. Parts of what is not finite, or becomes so when
+/// it is scaled, are none: where a sum of the block is not finite, all are made again by multiply-adds.
+void KernelWriter::split_rounds(const Pipeline& pipeline, std::vector<ContractPlan>& plans) {
+  ContractPlan& plan = plans[0];
+  const Tiles tiles = pipeline.early ? Tiles::kLate : Tiles::kAll;
+  plan.exact = code_.fresh("exact");
+  code_.line("bool {} = false;", plan.exact);
+  code_.line("#pragma unroll 1");
+  code_.open("for (;;)");
+  expressions_.enter();
+  copy_first(pipeline, plans, tiles);
+  multiply_rounds(pipeline, plans);
+  code_.line("if ({} || !__syncthreads_or(has_special({}))) break;", plan.exact, names_.buffers[plan.contract->c]);
+  code_.line("{} = true;", plan.exact);
+  clear_result(plan);
+  const std::string again = fmt::format("{} = 0, {} = 0", fmt::join(pipeline.copied, " = 0, "), pipeline.next);
+  code_.line("{} = 0, {};", pipeline.slot, again);
+  if (pipeline.early) {
+    copy_first(pipeline, plans, Tiles::kEarly);
+    code_.line("{};", again);
+  }
+  expressions_.leave();
+  code_.close();
 }
 
 /// contract into memory -> a reduction: small or oddly indexed products.

@@ -329,6 +329,7 @@ struct PointPlace {
 struct ContractPlan {
   const tile::Contract* contract = nullptr;
   const ContractUnit* unit = nullptr;  ///< the tensor cores' instruction of a warp; null: none, or tf32
+  bool splits() const { return unit && unit->splits(); }
   bool warpgroups = false;             ///< that of a warpgroup instead
   bool tf32 = false;                   ///< tensor cores, f32 operands read as plain products read them
   int k = 0;                           ///< the tile's k, a multiple of the unit's
@@ -338,6 +339,7 @@ struct ContractPlan {
   int few_rows = 0;                     ///< of a product with codes of at most 8 rows: how many
   std::string sums = {};                ///< registers of a product with codes, where a loop keeps them
   std::vector<Operand> parts;           ///< of b, where it is: codes, then scales and zeros where they are loads
+  std::string exact = {};               ///< of one that splits operands: names whether multiply-adds do it instead
   std::vector<const tile::For*> loops;  ///< that stage its operands, outermost first
   /// Everything that is multiplied, or decoded.
   std::vector<Operand*> sources() {

@@ -81,6 +81,7 @@ Kernel KernelWriter::write() {
   for (size_t i = 0; i < program_.sizes.size(); ++i) {
     parameters += is_stored(i) ? fmt::format("const i64* __restrict__ at_s{}, ", i) : fmt::format("const i64 s{}, ", i);
   }
+  if (program_.stored.empty() && plan_split_product()) return split_product_kernel(parameters);
   if (program_.stored.empty() && plan_warp_specialisation()) return warp_specialised_kernel(parameters);
   auto points = plan_points();
   auto columns = points ? std::nullopt : plan_columns();
@@ -168,7 +169,8 @@ void KernelWriter::choose_layouts() {
     if (!contract) return;
     loads_fragment(contract->a);
     const DType a = contract->a->type, b = contract->b->type, c = names_.buffer(contract->c).type;
-    const bool of_groups = best_unit(target_, a, b, c, ContractUnit::Scope::kWarpgroup) != nullptr;
+    const bool of_groups = contract->unit ? contract->unit->scope == ContractUnit::Scope::kWarpgroup
+                                          : best_unit(target_, a, b, c, ContractUnit::Scope::kWarpgroup) != nullptr;
     by_groups.try_emplace(contract->c, true).first->second &= of_groups;
     if (a == b && is_half(b) && contract->k.size() == 1 && coded_operand(contract->b, contract->k[0], names_)) {
       decoded.push_back({names_.buffer(contract->c).shape, most_slices(contract->k[0].bound),

@@ -403,6 +403,22 @@ class KernelWriter {
   bool is_early(const Operand& operand) const;
   bool prepares_early(const std::vector<ContractPlan>& plans) const;
   void pipelined_loop(const tile::For& loop, std::vector<ContractPlan>& plans);
+  /// The names of a loop whose tiles are on their way: of its rounds and of what is copied next.
+  struct Pipeline {
+    const tile::For* innermost = nullptr;
+    std::vector<const tile::For*> loops;
+    int slots = 1, ahead = 1;
+    bool overlaps = false, early = false;
+    std::vector<std::string> extents, copied;
+    std::string slot, next, round, end;
+  };
+  Pipeline plan_pipeline(const std::vector<ContractPlan>& plans) const;
+  void declare_pipeline(Pipeline& pipeline, std::vector<ContractPlan>& plans);
+  void copy_ahead(const Pipeline& pipeline, const std::vector<ContractPlan>& plans, const std::string& target,
+                  Tiles which);
+  void copy_first(const Pipeline& pipeline, const std::vector<ContractPlan>& plans, Tiles which);
+  void multiply_rounds(const Pipeline& pipeline, const std::vector<ContractPlan>& plans);
+  void split_rounds(const Pipeline& pipeline, std::vector<ContractPlan>& plans);
   void advance(const std::vector<const tile::For*>& loops, const std::vector<std::string>& names,
                const std::vector<std::string>& extents);
 
@@ -427,6 +443,16 @@ class KernelWriter {
   void tma_copies(const Operand& operand);
   void consume();
   void consume_rounds(const tile::For& loop);
+
+  // split_product.cpp: products of f32 by wgmma, of parts
+  bool plan_split_product();
+  Kernel split_product_kernel(const std::string& parameters);
+  void produce_split_rounds();
+  void finish_split_round(int pending);
+  void consume_split_rounds();
+  void multiply_split_rounds();
+  int registers_of_splitting() const;
+  const tile::For* only_loop() const;
 
   const tile::Program& program_;
   const Target& target_;
@@ -458,8 +484,10 @@ class KernelWriter {
     int registers = 0;               ///< of a thread that multiplies; 0: as at the start
     bool early = false;              ///< tiles of constants come before earlier kernels have ended
     int64_t barriers = 0, sums = 0;  ///< in shared memory
+    int64_t low = 0;                 ///< there, of a product that splits b: the low parts
   };
   std::optional<WarpSpecialisation> specialised_;
+  bool splits_in_groups_ = false;  ///< while its contraction is planned, where it splits operands
   /// A product of warpgroups that has been started and not yet waited for.
   struct Running {
     int c = -1, a = -1;  ///< the fragments that it writes and reads; a: -1 when it reads shared memory

@@ -24,23 +24,29 @@ int round_up(int value) { return (value + 7) / 8 * 8; }
 
 }  // namespace
 
+/// The loop of a program that is maps over fragments and this one loop, or null.
+const tile::For* KernelWriter::only_loop() const {
+  const tile::For* loop = nullptr;
+  for (const tile::Statement& each : program_.body) {
+    if (const auto* found = std::get_if<tile::For>(&each.node)) {
+      if (loop) return nullptr;
+      loop = found;
+    } else if (const auto* map = std::get_if<tile::Map>(&each.node); !map || fragment_of(*map) < 0) {
+      return nullptr;
+    }
+  }
+  const bool shares = std::any_of(program_.buffers.begin(), program_.buffers.end(), [](const tile::Buffer& buffer) {
+    return buffer.scope == tile::Scope::kShared;
+  });
+  return shares ? nullptr : loop;
+}
+
 /// Whether the program is of the kind: maps over fragments and one loop around one wgmma product.
 bool KernelWriter::plan_warp_specialisation() {
   const tile::Roles& roles = program_.roles;
   if (roles.producers != 128 || program_.threads % 128 != 0) return false;
   if (target_.features.find("+wgmma") == std::string::npos) return false;
-  const tile::For* loop = nullptr;
-  for (const tile::Statement& each : program_.body) {
-    if (const auto* found = std::get_if<tile::For>(&each.node)) {
-      if (loop) return false;
-      loop = found;
-    } else if (const auto* map = std::get_if<tile::Map>(&each.node); !map || fragment_of(*map) < 0) {
-      return false;
-    }
-  }
-  for (const tile::Buffer& buffer : program_.buffers) {
-    if (buffer.scope == tile::Scope::kShared) return false;
-  }
+  const tile::For* loop = only_loop();
   std::vector<ContractPlan> plans;
   if (!loop || !pipelined(*loop, plans) || plans.size() != 1 || !plans[0].warpgroups) return false;
   WarpSpecialisation plan{.contraction = std::move(plans[0]), .loop = loop};

@@ -12,9 +12,9 @@ std::string operands(int first, int count) {
   return "{" + text + "}";
 }
 
-/// Integers have no scales of their operands, and no other order of them than k innermost.
+/// Integers have no scales of their operands; of other than 16 bits there is no other order than k innermost.
 std::string function(const WarpgroupProduct& product, bool from_registers) {
-  const bool floats = is_float(product.a);
+  const bool floats = is_float(product.a), tf32 = product.a == DType::kFloat32;
   const int columns = product.columns, count = columns / 2;
   std::string outputs;
   for (int i = 0; i < count; ++i) {
@@ -23,21 +23,27 @@ std::string function(const WarpgroupProduct& product, bool from_registers) {
   const std::string a = from_registers ? operands(count, 4) : fmt::format("%{}", count);
   const int b = count + (from_registers ? 4 : 1);
   const std::string layouts = !floats          ? ""
+                              : tf32           ? ", 1, 1"
                               : from_registers ? fmt::format(", 1, 1, %{}", b + 2)
                                                : fmt::format(", 1, 1, %{}, %{}", b + 2, b + 3);
   const std::string own_order = from_registers ? "" : ", \"n\"((int)ATransposed)";
-  const auto name = [](DType type) { return type == DType::kInt8 ? "s8" : type_name(type); };
+  const auto name = [](DType type) {
+    return type == DType::kInt8 ? "s8" : type == DType::kFloat32 ? "tf32" : type_name(type);
+  };
+  const char* orders = tf32             ? ""
+                       : from_registers ? "template <bool BTransposed> "
+                                        : "template <bool ATransposed, bool BTransposed> ";
   return fmt::format(
-      "  template <{}bool BTransposed> static __device__ __forceinline__ void apply({} (&d)[{}][4], {}, u64 b, "
+      "  {}static __device__ __forceinline__ void apply({} (&d)[{}][4], {}, u64 b, "
       "int add) {{\n"
       "    asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n"
       "                 \"wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{} {}, {}, %{}, p{};\\n}}\"\n"
       "                 : {}\n                 : {}, \"l\"(b), \"r\"(add){});\n  }}\n",
-      from_registers ? "" : "bool ATransposed, ", floats ? "f32" : "i32", columns / 8,
+      orders, floats ? "f32" : "i32", columns / 8,
       from_registers ? "const u32 (&a)[4]" : "u64 a", b + 1, columns, 256 / bit_width(product.a),
       floats ? "f32" : "s32", name(product.a), name(product.b), operands(0, count), a, b, layouts, outputs,
       from_registers ? "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])" : "\"l\"(a)",
-      !floats ? "" : own_order + ", \"n\"((int)BTransposed)");
+      !floats || tf32 ? "" : own_order + ", \"n\"((int)BTransposed)");
 }
 
 }  // namespace
@@ -45,8 +51,10 @@ std::string function(const WarpgroupProduct& product, bool from_registers) {
 std::string warpgroup_product(const WarpgroupProduct& product) {
   // Halves alone come in registers: what leaves a product is as wide as its sums, or rounded to halves.
   const std::string from_registers = is_float(product.a) ? function(product, true) : "";
+  // Parts of f32 are made on the way to registers.
+  const std::string from_memory = product.a == DType::kFloat32 ? "" : function(product, false);
   return fmt::format("template <> struct WarpgroupProduct<{}, {}, {}> {{\n{}{}}};\n", product.columns,
-                     type_name(product.a), type_name(product.b), function(product, false), from_registers);
+                     type_name(product.a), type_name(product.b), from_memory, from_registers);
 }
 
 }  // namespace graft::cuda
