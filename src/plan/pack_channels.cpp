@@ -76,9 +76,11 @@ class ChannelPacking {
       std::swap(contraction_.m, contraction_.n);
     }
     source_ = unwidened(contraction_.a), weights_ = unwidened(contraction_.b);
-    const bool unit = best_unit(target_, source_->type, weights_->type, reduce_->lift[0]->type) != nullptr;
-    const bool tf32 = region_.tf32 && source_->type == DType::kFloat32 && weights_->type == DType::kFloat32;
-    return (unit || tf32) && has_constant_weights() && find_windows() && has_few_channels();
+    const DType a = source_->type, b = weights_->type, sum = reduce_->lift[0]->type;
+    const bool tf32 = region_.tf32 && a == DType::kFloat32 && b == DType::kFloat32;
+    splits_ = !tf32 && !region_.fma && splitting_unit(target_, a, b, sum);
+    if (!best_unit(target_, a, b, sum) && !tf32 && !splits_) return false;
+    return has_constant_weights() && find_windows() && has_few_channels() && !is_mostly_padding();
   }
 
   std::vector<FusedStep> run() {
@@ -161,8 +163,14 @@ class ChannelPacking {
     for (const Axis& axis : channels_) channels *= axis.extent.constant();
     return channels;
   }
-  /// Elements of the packed axis: whole vectors.
-  int64_t packed_channels() const { return (channels() * depth() + vector() - 1) / vector() * vector(); }
+  /// Elements of the packed axis: whole vectors, or at least a round of a product that splits operands.
+  int64_t packed_channels() const {
+    constexpr int64_t kRound = 16;
+    const int64_t step = splits_ ? kRound : vector();
+    return (channels() * depth() + step - 1) / step * step;
+  }
+  /// Multiply-adds, which are what there is otherwise, waste nothing on it.
+  bool is_mostly_padding() const { return splits_ && packed_channels() > 2 * channels() * depth(); }
   bool has_few_channels() const { return channels_.size() <= 1 && channels() < vector(); }
 
   const Window* window_at(const Axis& row) const {
@@ -324,6 +332,7 @@ class ChannelPacking {
   const Region& region_;
   std::vector<FusedTensor>& tensors_;
   const Target& target_;
+  bool splits_ = false;  ///< a unit may split operands of f32
   const Reduce* reduce_ = nullptr;
   Contraction contraction_;  ///< its `a` is the source and its `b` the weights
   Expr source_, weights_;

@@ -117,6 +117,12 @@ TEST(PackChannels, windows_become_channels) {
   expect_same({.channels = 4, .size = 19, .kernel = 6, .stride = 4, .pad = 1, .dilation = 1, .stored = f16}, f16, 64);
 }
 
+TEST(PackChannels, channels_of_f32_fill_rounds_of_a_unit_that_splits_them) {
+  const DType f32 = DType::kFloat32;
+  expect_same({.channels = 3, .size = 18, .kernel = 7, .stride = 2, .pad = 3, .dilation = 1}, f32, 16);
+  expect_same({.channels = 3, .size = 32, .kernel = 16, .stride = 16, .pad = 0, .dilation = 1}, f32, 768);
+}
+
 TEST(PackChannels, results_may_have_their_channels_first) {
   const Stem patches{.channels = 3, .size = 24, .kernel = 8, .stride = 8, .pad = 0, .dilation = 1};
   expect_same(patches, DType::kFloat16, 192, false, false);
@@ -135,7 +141,10 @@ TEST(PackChannels, what_gains_nothing_stays) {
     return pack_channels(whole, tensors, target).size();
   };
   const Stem stem{.channels = 3, .size = 10, .kernel = 3, .stride = 2, .pad = 1, .dilation = 1};
-  EXPECT_EQ(steps_of(stem, DType::kFloat32, gpu()), 1u) << "strict f32 is not multiplied by matrix units";
+  EXPECT_EQ(steps_of(stem, DType::kFloat32, find_target("sm_86", 2)), 1u) << "its matrix units split no f32";
+  Stem unit_stride = stem;
+  unit_stride.stride = 1;
+  EXPECT_EQ(steps_of(unit_stride, DType::kFloat32, gpu()), 1u) << "13 of 16 channels would be padding";
   EXPECT_EQ(steps_of(stem, DType::kFloat16, find_target("x86-64-v3", 2)), 1u);
   Stem changed = stem;
   changed.channels = 8;
