@@ -25,6 +25,7 @@
 #include "output.h"
 #include "runtime/bind.h"
 #include "runtime/device_code.h"
+#include "strategy/schedule.h"
 #include "target/peak.h"
 #include "target/target.h"
 #include "tensor_set.h"
@@ -64,13 +65,20 @@ void print_signature(const Engine& engine) {
   for (const int output : engine.outputs) line("output", output);
 }
 
+/// The peak of what multiplies in a step, in GFLOP/s.
+double peak_of_products(const Engine& engine, const EngineStep& step, const MachinePeak& peak) {
+  if (peak.half_gflops <= 0) return peak.gflops;
+  if (multiplies_halves(engine, step)) return peak.half_gflops;
+  const ContractUnit* unit = step.kind == StepKind::kKernel ? tile::parse_schedule(step.schedule).unit : nullptr;
+  return unit && unit->splits() ? std::max(peak.gflops, peak.half_gflops * unit->rate) : peak.gflops;
+}
+
 /// How near a step is to what the machine can do: arithmetic or memory, whichever it is nearer to.
-std::string share_of_peak(const EngineStep& step, bool is_half, double milliseconds, const Bindings& bindings,
+std::string share_of_peak(const EngineStep& step, double most, double milliseconds, const Bindings& bindings,
                           const MachinePeak& peak) {
   if (milliseconds <= 0) return "";
   const double gflops = value_of(step.operations, bindings) / milliseconds * 1e-6;
   const double bandwidth = moved_bytes(step, bindings) / milliseconds * 1e-6;
-  const double most = is_half && peak.half_gflops > 0 ? peak.half_gflops : peak.gflops;
   const double arithmetic = most > 0 ? gflops / most : 0;
   const double memory = peak.gigabytes_per_s > 0 ? bandwidth / peak.gigabytes_per_s : 0;
   if (arithmetic <= 0 && memory <= 0) return "";
@@ -88,7 +96,7 @@ void print_steps(const LoadedEngine& loaded, const Measurement* measured, const 
     const double time = measured ? measured->milliseconds[s] : 0;
     table.add({std::to_string(s), measured ? fmt::format("{:.3f}", time) : "",
                measured && measured->total > 0 ? fmt::format("{:.1f}", 100 * time / measured->total) : "",
-               share_of_peak(step, multiplies_halves(engine, step), time, bindings, peak),
+               share_of_peak(step, peak_of_products(engine, step, peak), time, bindings, peak),
                std::string(name_of(step.kind)), step.kernel >= 0 ? engine.kernels[step.kernel].name : step.library,
                step.name, fmt::format("{}", fmt::join(step.operators, " + "))});
   }
