@@ -54,6 +54,7 @@ TEST(SplitProducts, are_what_the_cost_model_favours_for_large_products_of_f32) {
 
 TEST(SplitProducts, are_not_considered_where_they_gain_nothing) {
   EXPECT_FALSE(any_splits(schedules_of("f32", "sm_86"))) << "its tensor cores are slower than six times FMA";
+  EXPECT_FALSE(any_splits(schedules_of("f32", "sm_100"))) << "without wgmma its tensor cores are half as fast";
   EXPECT_FALSE(any_splits(schedules_of("f32", "sm_90a", "", 32))) << "sums are short";
   EXPECT_FALSE(any_splits(schedules_of("f16", "sm_90a")));
   EXPECT_FALSE(any_splits(schedules_of("f64", "sm_90a")));
