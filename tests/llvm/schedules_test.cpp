@@ -3,6 +3,7 @@
 // and do not divide the sizes.
 #include <set>
 
+#include "llvm/amx_emulator.h"
 #include "llvm/schedule_sample.h"
 #include "strategy/attention.h"
 #include "strategy/choose_schedule.h"
@@ -174,7 +175,7 @@ std::string with_types(std::string lines, DType a, DType b) {
 }
 
 TEST(Schedules, of_products_by_each_unit_of_this_machine) {
-  const Target host = host_cpu(1);
+  const Target host = target_with_amx().value_or(host_cpu(1));
   bool has_any = false;
   for (const ContractUnit& unit : contract_units()) {
     if (!has_unit(host, unit)) continue;
@@ -371,7 +372,7 @@ reduce y over [i0 < 2, i1 < 5, i2 < 6, i3 < 20] fold [k0 < 3, k2 < C] {
 )";
 
 TEST(Schedules, of_convolutions_by_units_copy_windows_or_rows) {
-  const Target host = host_cpu(1);
+  const Target host = target_with_amx().value_or(host_cpu(1));
   bool has_any = false;
   for (const ContractUnit& unit : contract_units()) {
     if (!has_unit(host, unit)) continue;
