@@ -30,6 +30,7 @@ PackedConstant checked_packing(const StoredConstant& stored) {
                      fmt::format("constant '{}'", stored.name));
   };
   check(bit_width(stored.type) >= 8 && stored.type != DType::kString && fits(layout, stored.view.size()));
+  check(layout.parts == 1 || stored.type == DType::kFloat32);
   check(count_of(stored.view, stored.type) == count_of(stored.shape, stored.type));
   const Shape physical = physical_shape(layout, Shape(stored.view.begin(), stored.view.end()));
   check(Shape(stored.data.shape().begin(), stored.data.shape().end()) == physical);

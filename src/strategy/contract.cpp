@@ -2,11 +2,14 @@
 #include "strategy/contract.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "fuse/contraction.h"
 #include "strategy/contract_cost.h"
 #include "strategy/panels.h"
 #include "strategy/product_schedules.h"
+#include "tile/split_words.h"
 
 namespace graft::tile {
 namespace {
@@ -93,12 +96,71 @@ void add_unit_contractions(std::vector<Schedule>& schedules, const Region& regio
   }
 }
 
+/// Schedules of a product of f32 weights by the unit that splits its operands. Columns that share a copy of the left
+/// operand are as many as leave each thread some work.
+std::vector<ContractSchedule> split_schedules(const RegionView& view, const Contraction& contraction,
+                                              const Target& target) {
+  const ContractUnit* unit = splitting_unit(target, contraction.a->type, contraction.b->type,
+                                            only_reduction(view.region)->lift[0]->type);
+  std::vector<ContractSchedule> schedules;
+  if (!unit) return schedules;
+  ContractSchedule schedule;
+  schedule.unit = unit;
+  schedule.panel = 2 * unit->n;
+  if (!panel_layout(view.region, contraction, view.constant, schedule.panel)) return schedules;
+  const ContractionSizes sizes = sizes_of(contraction, unit->sum, view.typical);
+  const double rows = extent_of(contraction.m, view.typical);
+  schedule.columns_outer = 0;
+  const auto add = [&](int64_t m, int64_t panels, bool window) {
+    schedule.m = m;
+    schedule.n = panels * schedule.panel;
+    schedule.k = 0;
+    schedule.window = window ? 1 : 0;
+    const double tiles = std::ceil(rows / static_cast<double>(m)) * static_cast<double>(sizes.batch);
+    const double wanted = tiles < target.threads ? std::ceil(target.threads / tiles) : 1;
+    const auto columns = static_cast<int64_t>(std::ceil(static_cast<double>(sizes.columns) / wanted));
+    schedule.n_chunk = std::max(columns + schedule.n - 1, schedule.n) / schedule.n * schedule.n;
+    // A copy that leaves no room for weights in the second-level cache is cut along the reduction, for all columns.
+    constexpr int64_t kPiece = 768, kMostColumns = 1024;
+    const int64_t bytes = m * sizes.depth * kParts * static_cast<int64_t>(sizeof(uint16_t));
+    if (!window && bytes > target.l2_bytes / 2 && schedule.n_chunk <= kMostColumns) {
+      schedule.n = std::exchange(schedule.n_chunk, 0);
+      const int64_t behind_first = sizes.depth / sizes.first_depth;
+      schedule.k = contraction.k.size() == 1 ? kPiece : std::max<int64_t>(1, kPiece / behind_first);
+    }
+    if (std::find(schedules.begin(), schedules.end(), schedule) == schedules.end()) schedules.push_back(schedule);
+  };
+  std::vector<bool> ways{false};
+  if (sizes.is_window) {
+    // Rows of a window that fill less than a tile are loaded at the price of one: then copies of all taps are better.
+    const bool short_rows = typical_value(contraction.m.back().extent, view.typical) < 12;
+    ways = short_rows ? std::vector<bool>{false, true} : std::vector<bool>{true, false};
+  }
+  for (const auto& [m, panels] : {std::pair{128, 2}, {64, 2}}) {
+    for (const bool window : ways) add(m, panels, window);
+  }
+  for (const bool window : ways) {
+    for (const auto& [m, panels] : {std::pair{256, 2}, {128, 4}, {32, 2}}) add(m, panels, window);
+  }
+  return schedules;
+}
+
 std::string why_not(const RegionView& view, const Target&) {
   const graft::Reduce* reduce = only_reduction(view.region);
   if (!reduce) return "it has no reduction, or several";
   const auto contraction = find_contraction(*reduce);
   if (!contraction) return "its reduction is no sum of products";
   return contraction->m.empty() ? "the product has no rows" : "";
+}
+
+double seconds(const Region& region, const Schedule& schedule, const Bindings& typical, const Target& target) {
+  const auto contract = *schedule.as<ContractSchedule>();
+  Use use = use_of_contract(region, contract.unit, typical, target);
+  if (contract.unit && contract.unit->splits()) {
+    const int64_t columns = std::max(contract.n, contract.n_chunk);
+    use.start += seconds_of_splitting(region, columns, contract.window != 0, typical, target);
+  }
+  return seconds_of(region, typical, target, use);
 }
 
 void candidates(const RegionView& view, const Target& target, bool, std::vector<Schedule>& schedules) {
@@ -109,11 +171,19 @@ void candidates(const RegionView& view, const Target& target, bool, std::vector<
   ContractionSizes sizes = sizes_of(contraction, type, view.typical);
   sizes.is_packed = panel_layout(view.region, contraction, view.constant, 2 * vector).has_value();
   add_unit_contractions(schedules, view.region, contraction, sizes, view.constant, target);
-  for (const ContractSchedule& schedule : contract_schedules(sizes, vector, target)) schedules.emplace_back(schedule);
-}
-
-double seconds(const Region& region, const Schedule& schedule, const Bindings& typical, const Target& target) {
-  return seconds_of(region, typical, target, use_of_contract(region, schedule.unit, typical, target));
+  std::vector<Schedule> plain, split;
+  for (const ContractSchedule& schedule : contract_schedules(sizes, vector, target)) plain.emplace_back(schedule);
+  for (const ContractSchedule& schedule : split_schedules(view, contraction, target)) split.emplace_back(schedule);
+  const auto expected = [&](const Schedule& schedule) {
+    return seconds(view.region, schedule, view.typical, target);
+  };
+  const bool pays = !split.empty() && expected(split[0]) < expected(plain[0]);
+  // By turns, so that some of both are among the first, which are measured.
+  for (size_t i = 0; i < std::max(split.size(), plain.size()); ++i) {
+    for (const auto* some : {pays ? &split : &plain, pays ? &plain : &split}) {
+      if (i < some->size()) schedules.push_back((*some)[i]);
+    }
+  }
 }
 
 /// A constant right operand lies in panels.
@@ -126,6 +196,7 @@ Layouts layouts(const Region& region, const std::vector<bool>& constant, const S
   if (schedule.unit) contraction->b = unwidened(contraction->b);
   auto layout = panel_layout(region, *contraction, constant, schedule.panel);
   if (layout && schedule.unit) layout->pack = schedule.unit->pack, layout->step = schedule.unit->k;
+  if (layout && schedule.unit && schedule.unit->splits()) layout->parts = kParts;
   if (layout) layouts[static_cast<size_t>(contraction->b->tensor)] = layout;
   return layouts;
 }

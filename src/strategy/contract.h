@@ -17,6 +17,7 @@ struct ContractSchedule {
   const ContractUnit* unit = nullptr;  ///< what multiplies; null: multiply-adds of the sums' own type
   /// 1: of a convolution, what the windows of a tile read is copied once, instead of each row with all of its taps
   int64_t window = 0;
+  int64_t n_chunk = 0;  ///< columns handled by one grid point (0: as `n`); more amortise a copied left operand
   bool operator==(const ContractSchedule&) const = default;
 
   static constexpr Member<ContractSchedule> kMembers[] = {{"m", &ContractSchedule::m, 1, 1024},
@@ -25,7 +26,8 @@ struct ContractSchedule {
                                                           {"m_chunk", &ContractSchedule::m_chunk, 0, 1 << 20},
                                                           {"panel", &ContractSchedule::panel, 0, 256},
                                                           {"columns_outer", &ContractSchedule::columns_outer, 0, 1},
-                                                          {"window", &ContractSchedule::window, 0, 1, true}};
+                                                          {"window", &ContractSchedule::window, 0, 1, true},
+                                                          {"n_chunk", &ContractSchedule::n_chunk, 0, 1 << 20, true}};
   static const Strategy& strategy();
 };
 

@@ -50,11 +50,11 @@ const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum,
 }
 
 const ContractUnit* splitting_unit(const Target& target, DType a, DType b, DType sum) {
-  if (target.kind != TargetKind::kCuda) return nullptr;
   constexpr double kWorth = 1.5;  // times the multiply-adds' peak: splitting and adding up take their part
   const Peak peak = peak_of(target);
   for (const ContractUnit& unit : kUnits) {
     const bool fits = unit.a == a && unit.b == b && unit.sum == sum && unit.splits() && has_unit(target, unit);
+    if (fits && target.kind == TargetKind::kCpu) return &unit;
     // From sm_90 on mma reaches half of the peak at most: on an H200 no more than multiply-adds of a library.
     const bool is_slow = unit.scope == ContractUnit::Scope::kWarp && gpu_generation(target) >= 90;
     if (fits && !is_slow && peak.half * unit.rate >= kWorth * peak.operations) return &unit;

@@ -41,7 +41,8 @@ bool has_unit(const Target& target, const ContractUnit& unit);
 const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum);
 /// The same among units of one scope.
 const ContractUnit* best_unit(const Target& target, DType a, DType b, DType sum, ContractUnit::Scope scope);
-/// The unit that splits operands of these types where the target has one that beats its multiply-adds, or null.
+/// The unit that splits operands of these types where the target has one that is worth it beside its multiply-adds, or
+/// null.
 const ContractUnit* splitting_unit(const Target& target, DType a, DType b, DType sum);
 
 }  // namespace graft

@@ -24,14 +24,15 @@ struct PanelLayout {
   int keep = 0;           ///< leading dimensions that stay outermost (batch)
   std::vector<int> rest;  ///< the other dimensions, in memory order
   int64_t pack = 1, step = 1;
+  int64_t parts = 1;  ///< kParts: of f32, split for a unit; words of [n / lanes][k / 2][parts][lanes] (split_words.h)
   bool operator==(const PanelLayout&) const = default;
 };
 
 /// By region tensor; empty means row-major.
 using Layouts = std::vector<std::optional<PanelLayout>>;
 
-/// `panels dim=1 lanes=32 keep=0 rest=0,2 pack=4 step=64` (the last two where pack is not 1); parse_panel_layout reads
-/// it back and throws invalid_argument on any other text.
+/// `panels dim=1 lanes=32 keep=0 rest=0,2 pack=4 step=64` (the last two where pack is not 1), with ` parts=3` where
+/// there are parts; parse_panel_layout reads it back and throws invalid_argument on any other text.
 std::string print(const PanelLayout& layout);
 PanelLayout parse_panel_layout(std::string_view text);
 

@@ -94,6 +94,8 @@ struct Reduce {
 /// stride 1 along the last n axis of b; a GPU copies its tiles first and takes any expression: a load under a
 /// condition, say. With a unit, the operands have its types; on a CPU, the last k axis has the extent of its pack and
 /// stride 1 in a and b, the last n axis steps by pack in b, and the others of k together are whole instructions.
+/// With a unit of a CPU that splits its operands, a and b are words of their parts (split_words.h): the parts are the
+/// last index but one, 0 in the loads, and the last k axis runs over words, in whole steps.
 struct Contract {
   std::vector<Axis> m, n, k;
   Expr a, b;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "expr/form_fields.h"
 #include "tile/program.h"
+#include "tile/split_words.h"
 
 namespace graft::tile {
 namespace {
@@ -355,7 +356,7 @@ class Verifier {
     // Matrix units of a GPU read b in either order, vector units of a CPU only along n.
     const int last = contract.n.back().variable->variable;
     check(stride(contract.c, contract.c_indices, last).is(1), "the last n axis is not contiguous in c");
-    const int64_t step = contract.unit ? contract.unit->pack : 1;
+    const int64_t step = contract.unit && !contract.unit->splits() ? contract.unit->pack : 1;
     check(program_.threads > 0 || stride(contract.b->tensor, contract.b->args, last).is(step),
           "the last n axis is not contiguous in b");
   }
@@ -368,6 +369,7 @@ class Verifier {
     check(program_.threads == 0 || unit.splits(), "a unit of a CPU is asked for on a GPU");
     check(program_.threads == 0 || !contract.tf32, "a unit that splits operands rounds them");
     if (program_.threads > 0) return;
+    if (unit.splits()) return split_unit(contract);
     check(contract.k.size() > 1 && !contract.n.empty() && !contract.m.empty(), "a unit lacks an axis");
     const Axis& pack = contract.k.back();
     const auto extent = affine(pack.extent);
@@ -379,6 +381,33 @@ class Verifier {
     const auto steps = affine(contract.k[contract.k.size() - 2].extent);
     check(steps && steps->coefficients.empty() && steps->offset.is_multiple_of(unit.k / unit.pack),
           "the reduction is not whole instructions");
+  }
+
+  /// Whether the expression is a product of which a factor is such a multiple.
+  static bool is_multiple(const Expr& e, int64_t of) {
+    return is_call(e, Intrinsic::kMul) && std::any_of(e->args.begin(), e->args.end(), [&](const Expr& factor) {
+             return factor->kind == ExprKind::kConstant && factor->integer % of == 0;
+           });
+  }
+
+  /// A CPU's unit that splits its operands: words of all parts are there, in whole steps.
+  void split_unit(const Contract& contract) const {
+    constexpr int64_t kMostRows = 512;  // whose sums lie on a stack
+    check(!contract.n.empty() && !contract.m.empty(), "a unit lacks an axis");
+    check(contract.m.back().bound > 0 && contract.m.back().bound <= kMostRows, "a tile has too many rows");
+    const Axis& words = contract.k.back();
+    const auto extent = affine(words.extent);
+    const bool is_known = extent && extent->coefficients.empty() && extent->offset.is_multiple_of(kSplitWords);
+    check(is_known || is_multiple(words.extent, kSplitWords), "the reduction is not whole instructions");
+    check(stride(contract.a->tensor, contract.a->args, words.variable->variable).is(1),
+          "the last k axis is not contiguous in a");
+    for (const Expr& operand : {contract.a, contract.b}) {
+      const Buffer& buffer = program_.buffers[static_cast<size_t>(operand->tensor)];
+      const size_t parts = operand->args.size() - 2;
+      check(operand->args.size() > 1 && buffer.shape[parts].is(kParts), "an operand has not all parts");
+      check(operand->args[parts]->kind == ExprKind::kConstant && operand->args[parts]->integer == 0,
+            "an operand does not begin at its first part");
+    }
   }
 
   /// Elements that one step of `variable` moves in a buffer.

@@ -29,7 +29,9 @@ std::optional<ContractPlan> Emitter::plan_contract(const tile::Contract& contrac
   if (!has_multiply(contract.a->type, compute_type(c)) || !has_multiply(contract.b->type, compute_type(c)))
     return std::nullopt;
   if (contract.unit && !has_unit(unit_.target, *contract.unit)) return std::nullopt;
-  const size_t steps_of_k = contract.k.size() - (contract.unit ? 1 : 0);  // without what one instruction takes together
+  // Without what one instruction takes together.
+  const bool packs = contract.unit && !contract.unit->splits();
+  const size_t steps_of_k = contract.k.size() - (packs ? 1 : 0);
   for (const tile::Axis& axis : contract.n) {
     if (uses_any(axis.extent, contract.m)) return std::nullopt;  // the columns are the outer loops
   }
@@ -58,7 +60,7 @@ std::optional<ContractPlan> Emitter::plan_contract(const tile::Contract& contrac
     plan.a_rows = a_stride(contract.m.back().variable);
     plan.c_rows = c_stride(contract.m.back().variable);
   }
-  if (!b_stride(column).is(contract.unit ? contract.unit->pack : 1)) return std::nullopt;
+  if (!b_stride(column).is(packs ? contract.unit->pack : 1)) return std::nullopt;
   if (!c_stride(column).is(1) || !known) return std::nullopt;
   plan.shape.a = contract.a->type;
   plan.shape.b = contract.b->type;
@@ -102,6 +104,9 @@ void Emitter::choose_tile(const tile::Contract& contract, ContractPlan& plan) co
 
 void Emitter::emit_contract(const tile::Contract& contract) {
   auto plan = plan_contract(contract);
+  const bool splits = contract.unit && contract.unit->splits();
+  GRAFT_USER_CHECK(plan || !splits, kUnsupported, "this target has no kernel for products of split operands",
+                   program_.name);
   if (!plan) return contract_as_reduce(contract);
   for (const tile::Axis& axis : contract.k) bind(axis.variable, index(0));
   std::vector<tile::Axis> points = contract.m;
@@ -113,7 +118,9 @@ void Emitter::emit_contract(const tile::Contract& contract) {
     closed = open_if(some);
     load_floor_ = top_index();
   }
-  if (contract.unit && contract.unit->scope == ContractUnit::Scope::kTile) {
+  if (splits) {
+    emit_split_product(contract, *plan);
+  } else if (contract.unit && contract.unit->scope == ContractUnit::Scope::kTile) {
     emit_tile_product(contract, *plan);
   } else {
     nested_loops(contract.n, 0, contract.n.size() - 1, [&] { column_blocks(contract, *plan); });

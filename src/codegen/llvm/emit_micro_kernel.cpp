@@ -53,7 +53,8 @@ llvm::Function* Emitter::shared_function(const MicroKernelShape& shape, EmitFunc
 void Emitter::open_function(const MicroKernelShape& shape) {
   llvm::Type* p = builder_.getPtrTy();
   std::vector<llvm::Type*> parameters{p, p, p};
-  parameters.resize(kOuter + 3 * static_cast<size_t>(shape.outer_axes), builder_.getInt64Ty());
+  const size_t more = shape.unit && shape.unit->splits() ? 1 : 0;
+  parameters.resize(kOuter + 3 * static_cast<size_t>(shape.outer_axes) + more, builder_.getInt64Ty());
   function_ = llvm::Function::Create(llvm::FunctionType::get(builder_.getVoidTy(), parameters, false),
                                      llvm::Function::InternalLinkage, shape.name(), unit_.module);
   set_attributes(*function_, unit_.target);

@@ -41,7 +41,7 @@ void Emitter::tile_rows(const tile::Contract& contract, const ContractPlan& plan
   at_top();
   Value* whole = builder_.CreateAnd(extent, index(-2 * kRows));
   Value* left = builder_.CreateSub(extent, whole);
-  configure_tiles(config, index(2 * kRows));
+  configure_tiles(config, index(kRows), index(kRows));
   const Loop loop = open_loop(index(0), whole, index(2 * kRows));
   bind(axis.variable, loop.index);
   tile_columns(contract, plan, 2);
@@ -54,7 +54,8 @@ void Emitter::tile_rows(const tile::Contract& contract, const ContractPlan& plan
     const std::vector<size_t> closed = open_if(fits);
     bind(axis.variable, whole);
     at_top();
-    configure_tiles(config, left);
+    Value* first = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, index(kRows));
+    configure_tiles(config, first, builder_.CreateSub(left, first));
     tile_columns(contract, plan, tiles);
     close_if(closed);
     at_top();
@@ -77,8 +78,8 @@ void Emitter::tile_columns(const tile::Contract& contract, const ContractPlan& p
   });
 }
 
-/// Sets the registers' sizes for `rows` of a and of the sums: 16 in the first tile, the rest in the second.
-void Emitter::configure_tiles(Value* config, Value* rows) {
+/// Sets the registers' sizes for so many rows of a and of the sums in the first tile and in the second.
+void Emitter::configure_tiles(Value* config, Value* first, Value* second) {
   llvm::Type* byte = builder_.getInt8Ty();
   builder_.CreateAlignedStore(llvm::Constant::getNullValue(llvm::ArrayType::get(byte, kRowBytes)), config,
                               llvm::Align(16));
@@ -86,8 +87,6 @@ void Emitter::configure_tiles(Value* config, Value* rows) {
     return builder_.CreateConstGEP1_64(byte, config, static_cast<uint64_t>(place));
   };
   builder_.CreateStore(builder_.getInt8(1), at(0));  // the palette
-  Value* first = builder_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, rows, index(kRows));
-  Value* second = builder_.CreateSub(rows, first);
   // A register that is not used has a valid size all the same.
   second = builder_.CreateSelect(builder_.CreateICmpSGT(second, index(0)), second, index(kRows));
   for (int tile = 0; tile < 8; ++tile) {

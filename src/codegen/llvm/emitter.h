@@ -6,6 +6,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -88,6 +89,17 @@ struct ContractPlan {
   int most_rows = 1;
   Size a_rows = 0, c_rows = 0;
   std::vector<Size> a_steps, b_steps;  ///< along each k axis
+};
+
+/// Rows of a product by parts of its operands: an axis in `blocks` of so many `points`, which make one or two tiles.
+struct SplitRows {
+  const tile::Axis* axis = nullptr;
+  bool pairs = false;           ///< a tile is a point of the axis, and holds rows of the one inside of it
+  llvm::Value* sums = nullptr;  ///< a buffer for those of all blocks
+  llvm::Value *extent = nullptr, *blocks = nullptr, *points = nullptr;
+  llvm::Value *second_a = nullptr, *second_c = nullptr;  ///< elements from the first tile to the second
+  std::array<llvm::Value*, 2> heights{};                 ///< rows of each
+  int tiles = 1;
 };
 
 /// A micro-kernel under construction.
@@ -199,11 +211,27 @@ class Emitter {
   void emit_tile_product(const tile::Contract& contract, const ContractPlan& plan);
   void tile_rows(const tile::Contract& contract, const ContractPlan& plan, Value* config);
   void tile_columns(const tile::Contract& contract, const ContractPlan& plan, int row_tiles);
-  void configure_tiles(Value* config, Value* rows);
+  void configure_tiles(Value* config, Value* first, Value* second);
   llvm::Function* tile_product(const MicroKernelShape& shape);
   llvm::Function* emit_tile_function(const MicroKernelShape& shape);
   void tile_steps(const MicroKernelShape& shape, int axis, Value* a, Value* b);
   void tile_call(llvm::Intrinsic::ID intrinsic, const Values& arguments);
+
+  // emit_split_product.cpp
+  void emit_split_product(tile::Contract contract, ContractPlan plan);
+  void join_reduced_axes(tile::Contract& contract, ContractPlan& plan);
+  void split_columns(const tile::Contract& contract, const ContractPlan& plan, const SplitRows& rows);
+  void split_rows(const tile::Contract& contract, const ContractPlan& plan, const MicroKernelShape& shape,
+                  const SplitRows& rows, Value* length);
+  Value* split_row(const SplitRows& rows, Value* block);
+  Size part_stride(const Expr& operand) const;
+  void join_sums(const tile::Contract& contract, const ContractPlan& plan, const MicroKernelShape& shape,
+                 const SplitRows& rows);
+  llvm::Function* emit_split_function(const MicroKernelShape& shape);
+  void split_steps(const MicroKernelShape& shape, int axis, Value* a, Value* b, bool large);
+  void load_split_a(const MicroKernelShape& shape, int row, Value* a, int part);
+  void load_split_b(const MicroKernelShape& shape, Value* b, int part);
+  void multiply_split(int row, int column);
 
   // emit_micro_kernel.cpp
   using EmitFunction = llvm::Function* (Emitter::*)(const MicroKernelShape&);
