@@ -97,6 +97,8 @@ GRAFT_API void graft_set_log(graft_log_function log, void* context, int32_t leve
  *   threads  2                              threads that the plan is made for; 0: all that this process can use
  *   tune     off | fast | full              how long candidates are measured
  *   precision fp32 | tf32 | fp16 | bf16     what an f32 network computes in; its inputs and outputs stay f32
+ *   fp32-units any | fma                    whether f32 products may run on matrix units that split their operands,
+ *                                           with an error not above that of multiply-adds
  *   target   native | x86-64-v3 | sm_90a    the machine to compile for, which need not be here: an engine for another
  *                                           one can be described and saved, and its sessions are refused; several
  *                                           times: a plan for several, and the engine for the first

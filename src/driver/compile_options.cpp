@@ -160,6 +160,8 @@ void set_option(CompileOptions& options, OptionText choice) {
     }
     options.precision =
         static_cast<Precision>(choose(choice, {std::begin(kPrecisions), std::end(kPrecisions)}));
+  } else if (choice.key == "fp32-units") {
+    options.splits_operands = choose(choice, {"any", "fma"}) == 0;
   } else if (choice.key == "target") {
     options.targets.emplace_back(choice.value);
   } else if (choice.key == "device") {
@@ -195,8 +197,8 @@ void set_option(CompileOptions& options, OptionText choice) {
   } else {
     throw Error(ErrorKind::kInvalidArgument,
                 "there is no such choice; there are dim, shape, min-shape, opt-shape, max-shape, threads, tune, "
-                "precision, ops, overridable, converters, signature, tag, outputs, params, record, target, device, "
-                "mode, disable, deadline",
+                "precision, fp32-units, ops, overridable, converters, signature, tag, outputs, params, record, target, "
+                "device, mode, disable, deadline",
                 std::string(choice.key));
   }
 }

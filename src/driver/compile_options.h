@@ -40,6 +40,7 @@ struct CompileOptions {
   int threads = 0;                                       ///< 0: all cores of this machine
   Tuning tuning = Tuning::kFast;
   Precision precision = Precision::kFp32;
+  bool splits_operands = true;  ///< fp32-units any: f32 products also on units that split their operands into parts
   bool interpret = false;                                ///< neither generated kernels nor libraries
   bool choices_only = false;                             ///< no code: for looking at choices, also of other machines
   bool source_only = false;                              ///< kernels are generated but not compiled: nothing can run

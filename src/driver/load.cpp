@@ -41,7 +41,8 @@ CompileOptions options_of(const Plan& plan) {
   CompileOptions options;
   options.tuning = Tuning::kOff;
   for (const auto& [key, value] : plan.options) {
-    const bool matters = key == "mode" || key == "disable" || key == "threads" || key == "precision";
+    const bool matters = key == "mode" || key == "disable" || key == "threads" || key == "precision" ||
+                         key == "fp32-units";
     if (!matters) continue;
     if (key == "disable") {  // another version may have had passes that this one does not
       for (const std::string_view name : split(value, ',')) options.disabled.emplace_back(name);

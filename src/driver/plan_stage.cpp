@@ -66,6 +66,7 @@ BuiltEngine plan(FusedProgram program, const Target& target, const CompileOption
     build.libraries.refuses = library_refusal(build.device ? build.device->make_stream() : nullptr);
   }
   build.disabled = with_disabled(options).disabled;
+  build.splits_operands = options.splits_operands;
   build.timings = build.device ? timing_cache(target, machine_of(*build.device)) : timing_cache(target);
   build.keep_references = environment().validate;
   build.choices_only = options.choices_only;

@@ -22,6 +22,7 @@ std::vector<std::pair<std::string, std::string>> recorded_options(const CompileO
       {"tune", std::string(kTuningNames[static_cast<int>(options.tuning)])},
       {"precision", std::string(name_of(options.precision))},
       {"mode", options.interpret ? "interpret" : "generated"}};
+  if (!options.splits_operands) rows.emplace_back("fp32-units", "fma");
   for (const auto& [name, range] : options.dims) {
     const bool fixed = range.min == range.max;
     rows.emplace_back("dim", fixed ? fmt::format("{}={}", name, range.min)

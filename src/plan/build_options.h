@@ -68,6 +68,7 @@ struct BuildOptions {
   CompileKernels compile_kernels;                       ///< empty: every step runs in the interpreter
   Libraries libraries;
   std::vector<std::string> disabled;  ///< libraries by name (GRAFT_DISABLE)
+  bool splits_operands = true;        ///< f32 products may run on units that split their operands
   TimingCache timings;
   TuningClock clock;  ///< without functions: that of the thread that builds
   std::function<void(const std::string& step, int done, int total)> progress;  ///< may throw Error{cancelled}

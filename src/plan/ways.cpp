@@ -49,6 +49,11 @@ Way generated(const RegionTask& task, const Choice& choice, const Target& target
   return way;
 }
 
+/// Whether the options allow what the schedule multiplies with.
+bool may_use(const tile::Schedule& schedule, const BuildOptions& options) {
+  return options.splits_operands || !schedule.unit || !schedule.unit->splits();
+}
+
 /// Why the library may not be used at all.
 std::string why_no_library(const LibraryInfo& library, const BuildOptions& options) {
   if (options.target.kind != library.target) {
@@ -295,6 +300,7 @@ std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const 
   const Target& target = limits.options.target;
   for (const Choice& choice : schedule_candidates(*task.region, task.constant, typical, target)) {
     if (programs.size() == limits.generated) break;
+    if (!may_use(choice.schedule, limits.options)) continue;
     Way way = generated(task, choice, target);
     // Schedules that differ only in what this region does not use are one way.
     if (way.program && !programs.insert(tile::print(*way.program)).second) continue;
@@ -323,6 +329,7 @@ Way find_way(const RegionTask& task, std::string_view name, const Bindings& typi
     if (find_library(name.substr(0, name.find(' ')))) return library_way(task, name, typical, options);
     if (name.starts_with(kGenerated)) {
       const tile::Schedule schedule = tile::parse_schedule(name.substr(kGenerated.size()));
+      if (!may_use(schedule, options)) return {.name = std::string(name), .reason = "products are to be multiply-adds"};
       return generated(task, choice_of(*task.region, task.constant, schedule), options.target);
     }
     return {.name = std::string(name), .reason = "there is no such way"};

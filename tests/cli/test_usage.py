@@ -15,8 +15,9 @@ QUICK = ["--tune", "off"]
 
 @pytest.mark.parametrize("words", [
     ["--dim", "bacth=2"], ["--dim", "batch"], ["--target", "skylake"], ["--shapes", "z:1x4"], ["--shapes", "x:1x5"],
-    ["--tune", "slow"], ["--precision", "tf32"], ["--device", "tpu"], ["--disable", "nothing"],
-    ["--target", "x86-64-v3", "--device", "cuda"], ["--min-shapes", "x:1x4"], ["--size", "batch=2"],
+    ["--tune", "slow"], ["--precision", "tf32"], ["--fp32-units", "tf32"], ["--device", "tpu"],
+    ["--disable", "nothing"], ["--target", "x86-64-v3", "--device", "cuda"], ["--min-shapes", "x:1x4"],
+    ["--size", "batch=2"],
 ], ids=" ".join)
 def test_wrong_usage_ends_with_2_and_names_the_option(graft, model, words):
     done = graft("compile", "model.onnx", *QUICK, *words) if "--tune" not in words else graft(
@@ -135,3 +136,30 @@ def test_the_first_line_of_inspect_is_short(graft, model):
     done = graft("inspect", "model.onnx", *QUICK, "--no-run")
     assert len(done.stdout.splitlines()[0]) <= 100, done.stdout.splitlines()[0]
     assert np.all([len(line) < 400 for line in done.stdout.splitlines()])
+
+
+def test_fp32_units_choose_what_multiplies_f32(graft, tmp_path):
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    weights = np.random.default_rng(0).standard_normal((512, 256)).astype(np.float32)
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [128, 512])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [128, 256])],
+                              [numpy_helper.from_array(weights, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), tmp_path / "m.onnx")
+    plan = graft("compile", "m.onnx", *QUICK, "--target", "x86-64-v4", "--compile-to", "plan").stdout
+    text = next(line for line in plan.splitlines() if line.startswith("record ")).removeprefix("record ")
+    with_tiles = text.replace("+avx512vl", "+avx512vl,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16")
+    described = ["m.onnx", *QUICK, "--target", with_tiles, "--compile-to", "plan"]
+    chosen = graft("compile", *described).stdout
+    assert "unit=amx_f32" in chosen, chosen
+    kept = graft("compile", *described, "--fp32-units", "fma").stdout
+    assert "generated contract" in kept and "unit=" not in kept, kept
+    # The plan runs here as well, on whatever this machine multiplies with.
+    assert graft("compile", *described[:-2], "-o", "tiles.graft").returncode == 0
+    assert graft("compile", *described[:-2], "--fp32-units", "fma", "-o", "fma.graft").returncode == 0
+    assert "option fp32-units = fma" in graft("inspect", "fma.graft", "--no-run").stdout
+    for model in ("m.onnx", "tiles.graft"):
+        assert graft("run", model, "--output", f"{model}.npz").returncode == 0
+    here, there = (np.load(tmp_path / f"{model}.npz")["y"] for model in ("m.onnx", "tiles.graft"))
+    np.testing.assert_allclose(there, here, rtol=1e-5, atol=1e-5)

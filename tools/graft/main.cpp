@@ -45,7 +45,7 @@ std::string flag_of(const Error& error) {
   if (word.ends_with("shape")) return "--" + word + "s";
   constexpr std::string_view kChoices[] = {"dim",  "shapes",  "target",    "device", "precision", "threads", "tune",
                                            "mode", "disable", "signature", "tag",    "outputs",   "params",
-                                           "overridable"};
+                                           "overridable", "fp32-units"};
   return std::find(std::begin(kChoices), std::end(kChoices), word) != std::end(kChoices) ? "--" + word : "";
 }
 

@@ -156,6 +156,10 @@ void ModelOptions::add_choices(Command command) {
              "sums, softmax and normalisations stay f32 inside, inputs and outputs keep\n"
              "their types; tf32 is for GPUs (fp32)")
       .completed_by({"fp32", "tf32", "fp16", "bf16"});
+  add_choice(command, "--fp32-units", "fp32-units",
+             "any or fma: whether products of f32 may run on matrix units that split their\n"
+             "operands into parts, with an error not above that of multiply-adds (any)")
+      .completed_by({"any", "fma"});
   add_choice(command, "--target", "target",
              "machine to compile for, also another one: native, portable, x86-64-v3,\n"
              "x86-64-v4, armv8-a, neoverse-n1 ..., or a GPU: sm_80, sm_90a ... (native); a\n"
