@@ -26,6 +26,8 @@ class CommonOptions(TypedDict, total=False):
 
     deadline: float  #: limit of the compile time in seconds; 0: none
     mode: Literal["generated", "interpret"]  #: interpret: run in the interpreter
+    #: fma: products of fp32 by multiply-adds, not on matrix units that split their operands into parts
+    fp32_units: Literal["any", "fma"]
 
 
 class Options(CommonOptions, total=False):

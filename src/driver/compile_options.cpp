@@ -14,7 +14,6 @@
 #include "fuse/rewrite_region.h"
 #include "library/libraries.h"
 #include "passes/pass.h"
-#include "target/units.h"
 
 namespace graft {
 namespace {
@@ -210,7 +209,6 @@ std::vector<std::string> names_to_disable() {
   }
   for (const RegionRewrite& rewrite : region_rewrites()) known.emplace_back(rewrite.name);
   for (const LibraryInfo& library : all_libraries()) known.emplace_back(library.name);
-  known.emplace_back(kSplitProducts);
   return known;
 }
 

@@ -74,7 +74,7 @@ struct OptionText {
 /// Sets a choice; throws invalid_argument naming the key, the value and what is allowed.
 void set_option(CompileOptions& options, OptionText choice);
 
-/// What can be left out: passes, rewrites of regions, libraries, units that split operands.
+/// What can be left out: passes, rewrites of regions, libraries.
 std::vector<std::string> names_to_disable();
 /// Throws invalid_argument naming `where` unless each name is that of a pass or a library, which can be left out.
 void check_disabled(const std::vector<std::string>& names, const std::string& where);

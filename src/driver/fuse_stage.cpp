@@ -5,7 +5,6 @@
 #include "fuse/assign_layouts.h"
 #include "graph/bodies.h"
 #include "passes/edit.h"
-#include "target/units.h"
 
 namespace graft {
 
@@ -19,9 +18,7 @@ FusedProgram fuse_for(const Target& target, const Graph& graph, const CompileOpt
                                      .cancelled = options.cancelled});
   if (target.kind == TargetKind::kCpu) for_each_program(program, turn_results);
   if (options.precision == Precision::kTf32) for_each_program(program, allow_tf32);
-  if (target.kind == TargetKind::kCuda && with_disabled(options).is_disabled(kSplitProducts)) {
-    for_each_program(program, keep_multiply_adds);
-  }
+  if (target.kind == TargetKind::kCuda && !options.splits_operands) for_each_program(program, keep_multiply_adds);
   if (notes) notes->reasons.insert(notes->reasons.end(), program.notes.begin(), program.notes.end());
   dump("region", "fuse", [&] { return print(program); });
   return program;

@@ -27,9 +27,6 @@ struct ContractUnit {
   bool splits() const { return a == DType::kFloat32; }
 };
 
-/// What stands for all units that split their operands where something is disabled.
-inline constexpr std::string_view kSplitProducts = "tf32x3";
-
 /// All rows, the fastest first.
 std::span<const ContractUnit> contract_units();
 /// The row of that name, or null.

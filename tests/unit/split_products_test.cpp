@@ -14,7 +14,7 @@ namespace graft {
 namespace {
 
 /// The schedules of a product of 4096 rows and 768 weights a row.
-std::vector<Choice> schedules_of(const char* type, const char* target, const char* disabled = "", int k = 768) {
+std::vector<Choice> schedules_of(const char* type, const char* target, const char* units = "any", int k = 768) {
   Graph graph = parse_graph(fmt::format(R"(graph "main" {{
   opset "" 28
   input %x: {0}[4096, {1}]
@@ -25,11 +25,11 @@ std::vector<Choice> schedules_of(const char* type, const char* target, const cha
                                         type, k));
   infer_types(graph);
   CompileOptions options;
-  if (*disabled) set_option(options, {"disable", disabled});
+  set_option(options, {"fp32-units", units});
   const Target machine = find_target(target, 2);
   const FusedProgram program = fuse_for(machine, graph, options, nullptr);
   EXPECT_EQ(program.steps.size(), 1u);
-  EXPECT_EQ(program.steps[0].region.fma, *disabled != 0);
+  EXPECT_EQ(program.steps[0].region.fma, !options.splits_operands);
   Region region = program.steps[0].region;
   normalise(region);
   std::vector<bool> constant(region.tensors.size());
@@ -55,14 +55,14 @@ TEST(SplitProducts, are_what_the_cost_model_favours_for_large_products_of_f32) {
 TEST(SplitProducts, are_not_considered_where_they_gain_nothing) {
   EXPECT_FALSE(any_splits(schedules_of("f32", "sm_86"))) << "its tensor cores are slower than six times FMA";
   EXPECT_FALSE(any_splits(schedules_of("f32", "sm_100"))) << "without wgmma its tensor cores are half as fast";
-  EXPECT_FALSE(any_splits(schedules_of("f32", "sm_90a", "", 32))) << "sums are short";
+  EXPECT_FALSE(any_splits(schedules_of("f32", "sm_90a", "any", 32))) << "sums are short";
   EXPECT_FALSE(any_splits(schedules_of("f16", "sm_90a")));
   EXPECT_FALSE(any_splits(schedules_of("f64", "sm_90a")));
 }
 
 TEST(SplitProducts, can_be_disabled) {
-  EXPECT_FALSE(any_splits(schedules_of("f32", "sm_90a", "tf32x3")));
-  EXPECT_FALSE(any_splits(schedules_of("f32", "sm_80", "tf32x3")));
+  EXPECT_FALSE(any_splits(schedules_of("f32", "sm_90a", "fma")));
+  EXPECT_FALSE(any_splits(schedules_of("f32", "sm_80", "fma")));
 }
 
 TEST(SplitProducts, a_region_that_keeps_multiply_adds_says_so) {

@@ -182,8 +182,7 @@ void ModelOptions::add_choices(Command command) {
       .completed_by({"generated", "interpret"});
   add_choice(command, "--disable", "disable",
              "skip passes (`graft opt` lists them), rewrites of regions and libraries\n"
-             "(`graft env`): names separated by commas; may be repeated; tf32x3: products of\n"
-             "fp32 on GPUs by multiply-adds alone")
+             "(`graft env`): names separated by commas; may be repeated")
       .completed_by(names_to_disable());
 }
 

@@ -35,6 +35,7 @@ const std::map<std::string, Keyword>& keywords_of_graft() {
       {"deadline", {Takes::kCompiling, "deadline"}},
       {"mode", {Takes::kCompiling, "mode"}},
       {"disable", {Takes::kCompiling, "disable"}},
+      {"fp32_units", {Takes::kCompiling, "fp32-units"}},
       {"activations", {Takes::kCompiling, "activations"}},
       {"block", {Takes::kCompiling, "block"}},
       {"method", {Takes::kCompiling, "method"}},
