@@ -124,11 +124,11 @@ def test_a_record_that_fits_nothing_is_an_error(graft, model, tmp_path):
 def test_the_header_of_c_and_the_error_name_every_choice_of_compiling():
     root = pathlib.Path(__file__).resolve().parents[2]
     source = (root / "src/driver/compile_options.cpp").read_text()
-    taken = set(re.findall(r'choice\.key == "([a-z-]+)"', source))
+    taken = set(re.findall(r'choice\.key == "([a-z0-9-]+)"', source))
     assert {"dim", "params", "record"} <= taken
     header = (root / "include/graft/graft_c.h").read_text()
     text = header[header.index("/* A choice, spelled as on the command"):header.index("typedef struct graft_option")]
-    rows = re.findall(r"^ \*   ([a-z][a-z-]*(?:, [a-z-]+)*) +\S", text, re.MULTILINE)
+    rows = re.findall(r"^ \*   ([a-z][a-z0-9-]*(?:, [a-z0-9-]+)*) +\S", text, re.MULTILINE)
     assert {name for row in rows for name in row.split(", ")} == taken
     said = source[source.index("there is no such choice; there are ") + 35:].split(",\n                std::string")[0]
-    assert set(re.findall(r"[a-z-]+", said.replace('"', " "))) == taken
+    assert set(re.findall(r"[a-z0-9-]+", said.replace('"', " "))) == taken

@@ -40,7 +40,8 @@ int fail(int status, const std::string& message) noexcept {
 /// an option; empty for faults of files and models.
 std::string flag_of(const Error& error) {
   if (error.kind() != ErrorKind::kInvalidArgument) return "";
-  const std::string word = error.where().substr(0, error.where().find_first_not_of("abcdefghijklmnopqrstuvwxyz-"));
+  constexpr std::string_view kOfWords = "abcdefghijklmnopqrstuvwxyz0123456789-";
+  const std::string word = error.where().substr(0, error.where().find_first_not_of(kOfWords));
   if (word.starts_with("--")) return word;
   if (word.ends_with("shape")) return "--" + word + "s";
   constexpr std::string_view kChoices[] = {"dim",  "shapes",  "target",    "device", "precision", "threads", "tune",
