@@ -111,8 +111,9 @@ class WayChooser {
   /// How many times faster what is cut for a library should be. On a GPU a rule says so.
   double cut_gain(const Judged& whole, const std::vector<FusedStep>& parts) const {
     if (options_.target.kind == TargetKind::kCuda) {
-      const bool stays = favours_split_products(whole.task, typical_, options_);
-      return is_worth_splitting(whole.region, typical_) && !stays ? 2 : 1;
+      const bool cuts = is_worth_splitting(whole.region, typical_) &&
+                        !favours_split_products(whole.task, typical_, options_);
+      return cuts ? 2 : 1;
     }
     return expected_gain(whole, parts);
   }

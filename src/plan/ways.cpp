@@ -231,6 +231,13 @@ Way library_way(const RegionTask& task, std::string_view name, const Bindings& t
   return reason.empty() ? way : Way{.name = way.name, .reason = reason};
 }
 
+/// Whether the first of a GPU's candidates splits operands of f32.
+bool begins_with_split(const std::vector<Choice>& candidates, const Target& target) {
+  if (target.kind != TargetKind::kCuda || candidates.empty()) return false;
+  const ContractUnit* unit = candidates[0].schedule.unit;
+  return unit && unit->splits();
+}
+
 }  // namespace
 
 std::string region_key(const RegionTask& task, const Bindings& typical) {
@@ -279,9 +286,9 @@ bool is_worth_splitting(const Region& region, const Bindings& typical) {
 }
 
 bool favours_split_products(const RegionTask& task, const Bindings& typical, const BuildOptions& options) {
-  if (options.target.kind != TargetKind::kCuda) return false;
-  const auto candidates = schedule_candidates(*task.region, task.constant, typical, options.target);
-  return !candidates.empty() && candidates[0].schedule.unit && candidates[0].schedule.unit->splits();
+  const Target& target = options.target;
+  return target.kind == TargetKind::kCuda &&
+         begins_with_split(schedule_candidates(*task.region, task.constant, typical, target), target);
 }
 
 bool library_takes(const RegionTask& task, const Bindings& typical, const BuildOptions& options) {
@@ -298,7 +305,8 @@ std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const 
   std::vector<Way> ways;
   std::set<std::string> programs;
   const Target& target = limits.options.target;
-  for (const Choice& choice : schedule_candidates(*task.region, task.constant, typical, target)) {
+  const std::vector<Choice> candidates = schedule_candidates(*task.region, task.constant, typical, target);
+  for (const Choice& choice : candidates) {
     if (programs.size() == limits.generated) break;
     if (!may_use(choice.schedule, limits.options)) continue;
     Way way = generated(task, choice, target);
@@ -317,8 +325,7 @@ std::vector<Way> ways_of(const RegionTask& task, const Bindings& typical, const 
     for (Way& way : added) ways.push_back(std::move(way));
   }
   if (target.kind == TargetKind::kCpu) rank(ways, task, typical, limits.options);
-  const BuildOptions& options = limits.options;
-  if (is_worth_library(*task.region, typical, options) && !favours_split_products(task, typical, options)) {
+  if (is_worth_library(*task.region, typical, limits.options) && !begins_with_split(candidates, target)) {
     std::stable_partition(ways.begin(), ways.end(), [](const Way& way) { return !way.library.empty(); });
   }
   return ways;
