@@ -131,9 +131,9 @@ bool is_nothing_to_quantise(const Graph& imported, const QuantiseOptions& choice
 }  // namespace
 
 bool set_choice(Int8Choices& choices, OptionText choice) {
-  if (choice.key == "precision" && (choice.value == "int8" || choice.value == "int4")) {
-    choices.asked = true;
-    choices.quantise.bits = choice.value == "int4" ? 4 : 8;
+  const std::optional<int> bits = choice.key == "precision" ? quantize::parse_weights(choice.value) : std::nullopt;
+  if (bits) {
+    choices.asked = true, choices.quantise.bits = *bits;
   } else if (choice.key == "calibration-iters") {
     choices.learned_runs = runs_of(choice);
   } else {

@@ -405,9 +405,9 @@ quantize::Format QuantiseOptions::format() const {
 
 bool set_choice(QuantiseOptions& choices, OptionText choice) {
   if (choice.key == "weights") {
-    GRAFT_USER_CHECK(choice.value == "int8" || choice.value == "int4", kInvalidArgument,
-                     fmt::format("'{}' is not int8 or int4", choice.value), "weights");
-    choices.bits = choice.value == "int4" ? 4 : 8;
+    const std::optional<int> bits = quantize::parse_weights(choice.value);
+    GRAFT_USER_CHECK(bits, kInvalidArgument, fmt::format("'{}' is not int8 or int4", choice.value), "weights");
+    choices.bits = *bits;
   } else if (choice.key == "activations") {
     choices.activations = quantize::parse_activations(choice.value);
     GRAFT_USER_CHECK(choices.activations, kInvalidArgument,

@@ -22,6 +22,9 @@ struct PassStatistics {
   int nodes_before = 0, nodes_after = 0;
 };
 
+/// Weights of few bits that have fewer elements become floats all the same, which costs nothing.
+inline constexpr int64_t kLeastPackedElements = int64_t{1} << 14;
+
 /// What every pass is given. Passes do not depend on the target.
 struct PassContext {
   /// The float type, f16 or bf16, that a network of f32 is lowered to; undefined: it stays f32.
@@ -32,8 +35,7 @@ struct PassContext {
   /// Whether the machine's products decode weights of few bits as they read them, for rows of this type, and so many
   /// where that is known; null: such weights become floats.
   std::function<bool(DType type, std::optional<int64_t> rows)> decodes_weights;
-  /// Weights of fewer elements become floats all the same, which costs nothing.
-  int64_t least_packed_elements = int64_t{1} << 14;
+  int64_t least_packed_elements = kLeastPackedElements;
   /// Folding makes no constant larger than this unless its inputs together are larger.
   int64_t max_folded_bytes = int64_t{16} << 20;
   /// Folding computes no node that needs more elementary steps in the interpreter than this.

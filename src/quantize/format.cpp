@@ -21,4 +21,11 @@ std::optional<Activations> parse_activations(std::string_view name) {
 
 std::string_view weights_name(const Format& format) { return format.bits == 4 ? "int4" : "int8"; }
 
+std::optional<int> parse_weights(std::string_view name) {
+  for (const int bits : {8, 4}) {
+    if (name == weights_name({.bits = bits})) return bits;
+  }
+  return std::nullopt;
+}
+
 }  // namespace graft::quantize

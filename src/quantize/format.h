@@ -24,7 +24,9 @@ struct Format {
   int bits = 8;
   int64_t block = 32;  ///< elements of the reduced axis that share a scale; of 4 bits
 };
-/// `int8`, `int4`: the type of the weights.
+/// `int8`, `int4`: the type of the weights, which is also the name of the precision.
 std::string_view weights_name(const Format& format);
+/// The bits of weights of that name: 8 or 4; nothing for other names.
+std::optional<int> parse_weights(std::string_view name);
 
 }  // namespace graft::quantize

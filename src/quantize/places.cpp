@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "passes/edit.h"
+#include "passes/pass.h"
 
 namespace graft::quantize {
 namespace {
@@ -12,8 +13,6 @@ using passes::integer;
 using passes::is_op;
 using passes::rank_of;
 using passes::real;
-
-constexpr int64_t kSmallestTable = 16384;  ///< elements: smaller ones become floats again when a model is compiled
 
 bool is_weighted(const Node& node) { return is_op(node, {"Conv", "MatMul", "Gemm"}); }
 bool joins(const Node& node) { return is_op(node, {"AveragePool", "GlobalAveragePool", "Concat"}); }
@@ -123,7 +122,7 @@ class Finding {
     if (!is_op(node, {"Gather"}) || integer(node, "axis", 0) != 0) return;
     const TensorData* table = passes::constant_of(graph_, node.inputs[0]);
     if (!table || table->type() != DType::kFloat32 || table->rank() != 2) return;
-    if (table->element_count() < kSmallestTable) return;
+    if (table->element_count() < kLeastPackedElements) return;  // it would become floats again
     if (const auto left = left_out_.find(node.name); left != left_out_.end()) {
       places_.kept.push_back({node.name, node.op, left->second});
     } else {

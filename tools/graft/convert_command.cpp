@@ -20,6 +20,7 @@
 #include "model_options.h"
 #include "onnx_output.h"
 #include "output.h"
+#include "quantize/format.h"
 
 namespace graft {
 namespace {
@@ -33,7 +34,7 @@ struct ConvertCommand {
   JsonOutput json;
 
   int run() const;
-  bool quantises() const { return precision == "int8" || precision == "int4"; }
+  bool quantises() const { return quantize::parse_weights(precision).has_value(); }
   int quantise() const;
   void check_words() const;
   amp::Request request() const;

@@ -73,7 +73,7 @@ double MetricScript::operator()(const MeasuredNetwork& network) const {
   const ScratchFolder scratch;
   const std::string plan = scratch / "network.graft", score = scratch / "score.txt";
   save(network.plan(), plan);
-  const std::string python = find_python("'numpy', 'graft'");
+  static const std::string python = find_python("'numpy', 'graft'");  // for all networks
   clear_progress();
   const int status = run_program({python, "-c", kScript, file_, function_, plan, score, python_package_folder()});
   stop_if_interrupted();

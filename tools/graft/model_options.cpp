@@ -14,14 +14,12 @@
 #include "console.h"
 #include "driver/compile.h"
 #include "driver/load.h"
+#include "quantize/format.h"
 #include "signature.h"
 #include "target/cpus.h"
 
 namespace graft {
 namespace {
-
-/// Whether a precision is made by quantising.
-bool is_quantised(const std::string& precision) { return precision == "int8" || precision == "int4"; }
 
 /// Choices that add up; of any other the last would silently win.
 constexpr std::string_view kRepeatable[] = {"dim",       "shape",   "min-shape",   "opt-shape",
@@ -230,7 +228,7 @@ bool ModelOptions::is_plan() const { return path().ends_with(".graft") || graft:
 
 std::string ModelOptions::quantised_precision() const {
   for (const auto& [key, value] : choices_) {
-    if (key == "precision" && is_quantised(value)) return value;
+    if (key == "precision" && quantize::parse_weights(value)) return value;
   }
   return "";
 }
@@ -239,7 +237,7 @@ CompileOptions ModelOptions::compile_options() const {
   check_repetition();
   CompileOptions options;
   for (const auto& [key, value] : choices_) {
-    if (takes_quantised_ && key == "precision" && is_quantised(value)) continue;
+    if (takes_quantised_ && key == "precision" && quantize::parse_weights(value)) continue;
     try {
       set_option(options, {key, value});
     } catch (const Error& error) {
