@@ -217,6 +217,11 @@ def test_a_folder_that_cannot_be_written_is_named(layer_norms, tmp_path):
     assert [path.name for path in pathlib.Path(tmp_path).iterdir()] == ["model.onnx"]
 
 
+def times_of_choices(text):
+    """Milliseconds of what a file of choices uses: 0 where it was estimated, 1 and more on a slow machine."""
+    return [float(time) for time in re.findall(r"^  use (\S+) ms: ", text, re.MULTILINE)]
+
+
 def test_candidates_are_measured_on_the_gpu_at_hand(rows, tmp_path):
     """--tune measures the target that the GPU is of and no other; the choices are kept and not measured again."""
     words = ["--nodes", "flatten,sum,divide", "--name", "Rows", "--target", "sm_80,sm_90a", "--dim", "batch=4"]
@@ -225,8 +230,8 @@ def test_candidates_are_measured_on_the_gpu_at_hand(rows, tmp_path):
     assert {each["target"]: each["measured"] for each in plugin["targets"]} == {"sm_80": False, "sm_90a": True}
     readme, choices = (made / "README.md").read_text(), (made / "choices" / "Rows_sm_90a.txt").read_text()
     assert "by measuring where it says so below" in readme and readme.count(", measured") == 1
-    assert re.search(r"use 0\.\d+ ms", choices)
-    assert not re.search(r"use 0\.\d+ ms", (made / "choices" / "Rows_sm_80.txt").read_text())
+    assert any(times_of_choices(choices)), choices
+    assert not any(times_of_choices((made / "choices" / "Rows_sm_80.txt").read_text()))
     [again] = workshop.generate(rows, made, *words, "--tune", "fast", emulated=True)["plugins"]
     assert again == plugin and (made / "choices" / "Rows_sm_90a.txt").read_text() == choices
     [without] = workshop.generate(rows, tmp_path / "off", *words, "--tune", "off", emulated=True)["plugins"]
