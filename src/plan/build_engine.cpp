@@ -2,13 +2,13 @@
 #include "plan/build_engine.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/large_memory.h"
 #include "base/log.h"
 #include "base/run_limits.h"
 #include "fuse/rewrite_region.h"
@@ -33,15 +33,23 @@ struct Packing {
   std::vector<int> others = {};  ///< tensors of the fused program that are the same weights under other names
 };
 
-/// A tensor in memory that vectors can be loaded from without crossing cache lines.
-TensorData aligned_tensor(DType type, const std::vector<int64_t>& shape) {
-  const int64_t bytes = packed_bytes(type, checked_element_count(type, shape));
-  const int64_t rounded = checked_aligned(std::max<int64_t>(bytes, 1), 64, "packed weights");
-  void* memory = rounded <= machine_memory() ? std::aligned_alloc(64, static_cast<size_t>(rounded)) : nullptr;
-  if (!memory) throw_no_memory(rounded, "packed weights");
-  return TensorData::borrow(
-      type, shape, {static_cast<std::byte*>(memory), static_cast<size_t>(bytes)},
-      std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); }));
+/// Tensors in memory that vectors can be loaded from without crossing cache lines: all in one piece.
+std::vector<TensorData> allocate_together(const std::vector<std::pair<DType, std::vector<int64_t>>>& tensors) {
+  constexpr int64_t kAlignment = 64;
+  constexpr std::string_view kWhat = "packed weights";
+  std::vector<int64_t> places = {0};
+  for (const auto& [type, shape] : tensors) {
+    const int64_t bytes = packed_bytes(type, checked_element_count(type, shape));
+    places.push_back(checked_aligned(places.back() + bytes, kAlignment, kWhat));
+  }
+  const std::shared_ptr<std::byte> memory = large_memory(places.back(), kWhat);
+  std::vector<TensorData> made;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [type, shape] = tensors[i];
+    const auto bytes = static_cast<size_t>(packed_bytes(type, checked_element_count(type, shape)));
+    made.push_back(TensorData::borrow(type, shape, {memory.get() + places[i], bytes}, memory));
+  }
+  return made;
 }
 
 class EngineBuilder {
@@ -384,13 +392,15 @@ class EngineBuilder {
   void run_packer(Engine packer, const std::vector<const Packing*>& wanted) {
     const auto loaded = load_code(std::make_shared<const Engine>(std::move(packer)), {}, options_.device);
     Session session(loaded);
-    std::vector<TensorData> results;
-    std::vector<BufferView> outputs;
+    std::vector<std::pair<DType, std::vector<int64_t>>> tensors;
     for (const Packing* packing : wanted) {
       const EngineTensor& tensor = engine_.tensors[packing->engine_tensor];
-      const std::vector<int64_t> shape = concrete(tensor.shape);
-      results.push_back(aligned_tensor(tensor.type, shape));
-      outputs.push_back({const_cast<std::byte*>(results.back().bytes().data()), tensor.type, shape, {}});
+      tensors.emplace_back(tensor.type, concrete(tensor.shape));
+    }
+    std::vector<TensorData> results = allocate_together(tensors);
+    std::vector<BufferView> outputs;
+    for (const TensorData& result : results) {
+      outputs.push_back({const_cast<std::byte*>(result.bytes().data()), result.type(), result.shape(), {}});
     }
     const Status status = session.run({}, outputs);
     GRAFT_CHECK(status.ok(), "packing weights failed: " + status.message());

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/large_memory.h"
 #include "base/run_limits.h"
 #include "device/device.h"
 
@@ -55,6 +56,7 @@ class Buffer {
       memory.budget->give(rounded);
       throw_no_memory(rounded, what, name);
     }
+    if (!memory.stream) prefer_huge_pages(data_, rounded);
     bytes_ = rounded;
     return data_;
   }
